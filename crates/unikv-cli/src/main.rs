@@ -1,0 +1,2 @@
+//! The `unikv` command.
+fn main() {}

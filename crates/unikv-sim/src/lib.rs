@@ -1,0 +1,1 @@
+//! Oracle, history generator and crash explorer.

@@ -1,0 +1,178 @@
+//! The 96-byte header in front of every data file. See `docs/format.md`, "File header".
+//!
+//! ```text
+//!  0  magic               8  "UniKV\r\n\x1a"
+//!  8  kind                1
+//!  9  checksum algorithm  1  1 = CRC-32C
+//! 10  format version      2
+//! 12  header length       4  96
+//! 16  required features   8  a reader refuses bits it does not know
+//! 24  optional features   8  a reader ignores bits it does not know
+//! 32  database id        16
+//! 48  file uid            8
+//! 56  file number         8
+//! 64  encryption key id  16  zero: not encrypted
+//! 80  reserved           12  zero
+//! 92  checksum            4  of bytes 0..92, bound to (uid, 0)
+//! ```
+
+use super::checksum;
+use super::coding::Decoder;
+use super::keys::{DatabaseId, FileNumber, FileUid};
+use crate::error::{Error, Result};
+use std::path::Path;
+
+/// Length of the header in bytes.
+pub(crate) const HEADER_LEN: usize = 96;
+/// The format version this code writes and the newest it reads.
+pub(crate) const FORMAT_VERSION: u16 = 1;
+
+const MAGIC: [u8; 8] = *b"UniKV\r\n\x1a";
+const UPGRADE: &str = "open it with the newer release that wrote it";
+
+/// What a file holds. The numbers are in the files and never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum FileKind {
+    /// The pointer to the current manifest.
+    Current = 1,
+    /// The log of version edits.
+    Manifest = 2,
+    /// A segment of the write-ahead log.
+    Wal = 3,
+    /// Whole records, possibly with a key section behind them.
+    Record = 4,
+    /// Sorted keys with pointers into record files.
+    KeyTable = 5,
+}
+
+/// The decoded header of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileHeader {
+    pub(crate) kind: FileKind,
+    pub(crate) database: DatabaseId,
+    pub(crate) uid: FileUid,
+    pub(crate) number: FileNumber,
+}
+
+impl FileHeader {
+    /// The bytes of the header.
+    pub(crate) fn encode(&self) -> [u8; HEADER_LEN] {
+        let mut out = [0; HEADER_LEN];
+        out[0..8].copy_from_slice(&MAGIC);
+        out[8] = self.kind as u8;
+        out[9] = checksum::ALGORITHM_CRC32C;
+        out[10..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out[12..16].copy_from_slice(&(HEADER_LEN as u32).to_le_bytes());
+        out[32..48].copy_from_slice(&self.database.0);
+        out[48..56].copy_from_slice(&self.uid.0.to_le_bytes());
+        out[56..64].copy_from_slice(&self.number.0.to_le_bytes());
+        let crc = checksum::bound(self.uid, 0, &out[..HEADER_LEN - 4]);
+        out[HEADER_LEN - 4..].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// Decodes and checks the header of `path`, which must be of `kind` and, where given, belong
+    /// to `database`.
+    pub(crate) fn decode(
+        bytes: &[u8],
+        kind: FileKind,
+        database: Option<DatabaseId>,
+        path: &Path,
+    ) -> Result<FileHeader> {
+        let cut = || Error::corruption(path, 0, "the file is too short for its header");
+        let bytes = bytes.get(..HEADER_LEN).ok_or_else(cut)?;
+        let mut d = Decoder::new(bytes);
+        let magic: [u8; 8] = d.array().ok_or_else(cut)?;
+        let [found_kind, algorithm] = d.array().ok_or_else(cut)?;
+        let version = d.u16().ok_or_else(cut)?;
+        let header_len = d.u32().ok_or_else(cut)?;
+        let required = d.u64().ok_or_else(cut)?;
+        let _optional = d.u64().ok_or_else(cut)?;
+        let found_database = DatabaseId(d.array().ok_or_else(cut)?);
+        let uid = FileUid(d.u64().ok_or_else(cut)?);
+        let number = FileNumber(d.u64().ok_or_else(cut)?);
+        let encryption_key: [u8; 16] = d.array().ok_or_else(cut)?;
+        d.bytes(12).ok_or_else(cut)?;
+        let crc = d.u32().ok_or_else(cut)?;
+
+        if crc != checksum::bound(uid, 0, &bytes[..HEADER_LEN - 4]) {
+            return Err(Error::corruption(path, 0, "the file header's checksum does not match"));
+        }
+        if magic != MAGIC {
+            let what = "this is not a UniKV file";
+            return Err(Error::incompatible(path, what, "remove it from the directory"));
+        }
+        if version > FORMAT_VERSION || header_len as usize != HEADER_LEN {
+            let what = format!("format version {version} is newer than {FORMAT_VERSION}");
+            return Err(Error::incompatible(path, what, UPGRADE));
+        }
+        if algorithm != checksum::ALGORITHM_CRC32C {
+            let what = format!("checksum algorithm {algorithm} is unknown");
+            return Err(Error::incompatible(path, what, UPGRADE));
+        }
+        if required != 0 {
+            let what = format!("required feature bits {required:#x} are unknown");
+            return Err(Error::incompatible(path, what, UPGRADE));
+        }
+        if encryption_key != [0; 16] {
+            let what = "the file is encrypted, which this version does not read";
+            return Err(Error::incompatible(path, what, UPGRADE));
+        }
+        if found_kind != kind as u8 {
+            let what = format!("file kind {found_kind} where {} was expected", kind as u8);
+            return Err(Error::corruption(path, 8, what));
+        }
+        if database.is_some_and(|expected| expected != found_database) {
+            let what = "the file belongs to another database";
+            return Err(Error::incompatible(path, what, "put back this database's own file"));
+        }
+        Ok(FileHeader { kind, database: found_database, uid, number })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn header() -> FileHeader {
+        FileHeader {
+            kind: FileKind::Record,
+            database: DatabaseId([7; 16]),
+            uid: FileUid(0x1122_3344_5566_7788),
+            number: FileNumber(42),
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_refused() {
+        let path = Path::new("000042.rec");
+        let good = header().encode();
+        let read = FileHeader::decode(&good, FileKind::Record, None, path).unwrap();
+        assert_eq!(read, header());
+        for bit in 0..good.len() * 8 {
+            let mut bad = good;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(FileHeader::decode(&bad, FileKind::Record, None, path).is_err(), "bit {bit}");
+        }
+        assert!(FileHeader::decode(&good[..95], FileKind::Record, None, path).is_err());
+    }
+
+    #[test]
+    fn a_newer_format_and_a_foreign_file_are_told_apart() {
+        let path = Path::new("000042.rec");
+        let mut newer = header().encode();
+        newer[10] = 2;
+        let crc = checksum::bound(header().uid, 0, &newer[..HEADER_LEN - 4]);
+        newer[HEADER_LEN - 4..].copy_from_slice(&crc.to_le_bytes());
+        let err = FileHeader::decode(&newer, FileKind::Record, None, path).unwrap_err();
+        assert_eq!(err.kind(), ErrorKind::Incompatible);
+        assert!(err.to_string().contains("newer"), "{err}");
+
+        let good = header().encode();
+        let other = Some(DatabaseId([8; 16]));
+        let err = FileHeader::decode(&good, FileKind::Record, other, path).unwrap_err();
+        assert_eq!(err.kind(), ErrorKind::Incompatible);
+    }
+}

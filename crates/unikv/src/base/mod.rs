@@ -1,0 +1,9 @@
+//! The lowest layer: identifiers, keys, byte coding, checksums, the file header, the key hash.
+//!
+//! Nothing here does I/O or takes a lock.
+
+pub(crate) mod checksum;
+pub(crate) mod coding;
+pub(crate) mod file_header;
+pub(crate) mod hash;
+pub(crate) mod keys;

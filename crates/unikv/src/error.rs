@@ -1,0 +1,181 @@
+//! The errors of the engine: few kinds, each of which tells the caller what to do.
+//!
+//! An [`Error`] says what happened, in which file and at which offset where there is one, and what
+//! remedies it. Match on [`Error::kind`]; print the error for a person.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A result of the engine.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What a caller can do about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The call is wrong (a limit exceeded, an option out of range): fix the call. Nothing changed.
+    InvalidArgument,
+    /// Bytes on disk are not what was written: restore the file from a copy. Other data stay readable.
+    Corruption,
+    /// The operating system refused: fix the cause it names (space, permission, device), then retry.
+    Io,
+    /// The disk is full: free space, then retry. Nothing acknowledged was lost.
+    DiskFull,
+    /// Another process (or handle) has the database open: close it first.
+    Locked,
+    /// The directory holds no database, and the options forbid creating one.
+    NotFound,
+    /// The directory holds something else, or a format this version does not know.
+    Incompatible,
+    /// Writing is suspended after a failed sync; the outcome of the failed write is unknown.
+    /// Reads go on. Retry after the engine has recovered, or reopen where the message says so.
+    WritesSuspended,
+    /// The database has been closed.
+    Closed,
+}
+
+/// An error of the engine. Cheap to clone.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    what: String,
+    file: Option<PathBuf>,
+    offset: Option<u64>,
+    remedy: String,
+    source: Option<io::Error>,
+}
+
+impl Error {
+    /// What the caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The file concerned, where there is one.
+    pub fn file(&self) -> Option<&Path> {
+        self.0.file.as_deref()
+    }
+
+    /// The byte offset in the file, where there is one.
+    pub fn offset(&self) -> Option<u64> {
+        self.0.offset
+    }
+
+    /// What remedies it, as a sentence for a person.
+    pub fn remedy(&self) -> &str {
+        &self.0.remedy
+    }
+
+    fn new(kind: ErrorKind, what: impl Into<String>, remedy: impl Into<String>) -> Inner {
+        Inner {
+            kind,
+            what: what.into(),
+            file: None,
+            offset: None,
+            remedy: remedy.into(),
+            source: None,
+        }
+    }
+
+    /// Bytes of `file` at `offset` are damaged.
+    pub(crate) fn corruption(file: &Path, offset: u64, what: impl Into<String>) -> Error {
+        let remedy = "restore this file from a backup or checkpoint; run `unikv check` to see \
+                      everything that is affected";
+        let mut inner = Error::new(ErrorKind::Corruption, what, remedy);
+        inner.file = Some(file.to_owned());
+        inner.offset = Some(offset);
+        Error(Arc::new(inner))
+    }
+
+    /// The operating system refused `op` on `file`. A full disk becomes [`ErrorKind::DiskFull`].
+    pub(crate) fn io(op: &str, file: &Path, source: io::Error) -> Error {
+        let full = matches!(
+            source.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        );
+        let (kind, remedy) = if full {
+            (ErrorKind::DiskFull, "free space on this file system, then retry")
+        } else {
+            (ErrorKind::Io, "fix the cause the system names, then retry")
+        };
+        let mut inner = Error::new(kind, format!("cannot {op}: {source}"), remedy);
+        inner.file = Some(file.to_owned());
+        inner.source = Some(source);
+        Error(Arc::new(inner))
+    }
+
+    /// The call is wrong; nothing was changed.
+    pub(crate) fn invalid(what: impl Into<String>, remedy: impl Into<String>) -> Error {
+        Error(Arc::new(Error::new(ErrorKind::InvalidArgument, what, remedy)))
+    }
+
+    /// `file` is of a kind or format that this version does not read.
+    pub(crate) fn incompatible(file: &Path, what: impl Into<String>, remedy: &str) -> Error {
+        let mut inner = Error::new(ErrorKind::Incompatible, what, remedy);
+        inner.file = Some(file.to_owned());
+        Error(Arc::new(inner))
+    }
+
+    /// Another opener holds the database at `dir`.
+    pub(crate) fn locked(dir: &Path, holder: Option<u32>) -> Error {
+        let who = holder.map_or("another process".to_owned(), |pid| format!("process {pid}"));
+        let what = format!("the database is open in {who}");
+        let mut inner = Error::new(ErrorKind::Locked, what, "close it there, or wait and retry");
+        inner.file = Some(dir.to_owned());
+        Error(Arc::new(inner))
+    }
+
+    /// No database at `dir`.
+    pub(crate) fn not_found(dir: &Path) -> Error {
+        let what = "there is no UniKV database here";
+        let remedy = "check the path, or allow creation with `create_if_missing`";
+        let mut inner = Error::new(ErrorKind::NotFound, what, remedy);
+        inner.file = Some(dir.to_owned());
+        Error(Arc::new(inner))
+    }
+
+    /// Writing is suspended because of `cause`.
+    pub(crate) fn writes_suspended(cause: impl fmt::Display, remedy: &str) -> Error {
+        let what = format!("writing is suspended: {cause}");
+        Error(Arc::new(Error::new(ErrorKind::WritesSuspended, what, remedy)))
+    }
+
+    /// The database has been closed.
+    pub(crate) fn closed() -> Error {
+        Error(Arc::new(Error::new(
+            ErrorKind::Closed,
+            "the database has been closed",
+            "open it again",
+        )))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &*self.0;
+        if let Some(file) = &inner.file {
+            write!(f, "{}", file.display())?;
+            if let Some(offset) = inner.offset {
+                write!(f, " at offset {offset}")?;
+            }
+            write!(f, ": ")?;
+        }
+        write!(f, "{} ({})", inner.what, inner.remedy)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.0.kind)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|e| e as _)
+    }
+}

@@ -1,0 +1,189 @@
+//! The seam to the outside: files ([`Vfs`]) and threads, waits, time and randomness ([`Runtime`]).
+//!
+//! Nothing in the engine goes around it, so a whole engine with its background jobs can run in one
+//! thread from one seed ([`sim`]) and a file system can be cut at any call. [`os`] is the real one.
+//!
+//! Rules every implementation keeps:
+//! - A file's *bytes* are durable after [`SyncFile::sync`] returned; its *name* is durable after
+//!   [`Vfs::sync_dir`] of its directory returned. Neither implies the other.
+//! - [`Vfs::rename`] is atomic: a power cut shows the old name or the new one, never neither.
+//! - After a failed `sync` the state of the unsynced bytes is unknown; callers never retry it.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub mod os;
+pub mod sim;
+
+/// How a file will be read; a hint for the system's read-ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// At random offsets: read nothing ahead.
+    Random,
+    /// From front to back.
+    Sequential,
+}
+
+/// How a file will be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteMode {
+    /// Small appends, each of which must have reached the kernel when `append` returns (logs).
+    Log,
+    /// A large file written once from front to back. Appends may be gathered in user memory until
+    /// `sync`; the implementation may go around the page cache.
+    Bulk,
+}
+
+/// A file system.
+pub trait Vfs: Send + Sync + fmt::Debug {
+    /// Creates a directory and its missing parents; existing ones are no error.
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
+    /// Removes an empty directory.
+    fn remove_dir(&self, dir: &Path) -> io::Result<()>;
+    /// The names of the entries of a directory, in no particular order.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Makes creations, renames and removals in `dir` durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Opens an existing file for reading.
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>>;
+    /// Creates a new file; it is an error if it exists. `size_hint` bytes are preallocated where
+    /// that helps, without changing the file's length as readers see it after `finish`.
+    fn create(&self, path: &Path, mode: WriteMode, size_hint: u64)
+    -> io::Result<Box<dyn WriteFile>>;
+    /// Renames a file, replacing the target.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// The length of a file in bytes.
+    fn len(&self, path: &Path) -> io::Result<u64>;
+    /// Takes the exclusive lock file at `path`, creating it if needed, and writes the holder's
+    /// process id into it.
+    fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError>;
+    /// Bytes that can still be written to the file system of `dir`.
+    fn free_space(&self, dir: &Path) -> io::Result<u64>;
+}
+
+/// Why a lock was not granted.
+#[derive(Debug)]
+pub enum LockError {
+    /// Somebody holds it; their process id where it could be read.
+    Held(Option<u32>),
+    /// The system refused.
+    Io(io::Error),
+}
+
+/// Holds a lock until dropped.
+pub trait LockGuard: Send + Sync + fmt::Debug {}
+
+/// A file open for reading; shared between threads.
+pub trait ReadFile: Send + Sync + fmt::Debug {
+    /// Fills `buf` from `offset`. Returns the bytes read, fewer than asked only at the file's end.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// The length of the file in bytes.
+    fn len(&self) -> io::Result<u64>;
+}
+
+/// A file open for appending by one owner.
+pub trait WriteFile: Send + fmt::Debug {
+    /// Appends all of `bytes`. After an error the file's tail is undefined.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// The bytes appended so far.
+    fn len(&self) -> u64;
+    /// A handle with which another thread may sync while this one appends. In [`WriteMode::Bulk`]
+    /// it covers only what has left user memory; use [`WriteFile::finish`] there.
+    fn sync_handle(&self) -> Arc<dyn SyncFile>;
+    /// Writes out everything, makes the bytes durable, gives back unused preallocation, closes.
+    fn finish(self: Box<Self>) -> io::Result<()>;
+}
+
+/// Makes the bytes of a file durable.
+pub trait SyncFile: Send + Sync + fmt::Debug {
+    /// Returns when everything appended before the call is durable.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// What a background worker wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It did something; call again at once.
+    Again,
+    /// Nothing to do until the worker's event is notified or the time has passed.
+    Wait(Option<Duration>),
+    /// It has ended.
+    Done,
+}
+
+/// A background worker: called in a loop, each call one unit of work.
+pub trait Worker: Send {
+    /// Does one unit of work, if there is any.
+    fn step(&mut self) -> Step;
+}
+
+/// Threads, waits, time and randomness.
+pub trait Runtime: Send + Sync + fmt::Debug {
+    /// A new event.
+    fn event(&self) -> Arc<dyn Event>;
+    /// Runs `worker` until it is done. While it waits, it waits for `wake`: the runtime reads
+    /// `wake`'s epoch before each step and, when the step says `Wait`, waits past that epoch.
+    fn spawn(
+        &self,
+        name: &str,
+        wake: Arc<dyn Event>,
+        worker: Box<dyn Worker>,
+    ) -> io::Result<Box<dyn JoinHandle>>;
+    /// Time since some fixed moment; never goes back.
+    fn now(&self) -> Duration;
+    /// Wall-clock milliseconds since 1970.
+    fn wall_clock_ms(&self) -> u64;
+    /// An unpredictable number (from the seed, in a simulation).
+    fn random_u64(&self) -> u64;
+    /// Holds the calling thread for `time`: for limiting rates, never for waiting on a condition.
+    fn delay(&self, time: Duration);
+}
+
+/// Something that happens again and again. To wait for a condition: read the epoch, test the
+/// condition, and if it does not hold wait past that epoch. No wake-up is lost.
+pub trait Event: Send + Sync + fmt::Debug {
+    /// How often the event has been notified.
+    fn epoch(&self) -> u64;
+    /// Wakes every waiter.
+    fn notify(&self);
+    /// Returns when the event has been notified after `epoch` was read, or after `timeout`.
+    fn wait_past(&self, epoch: u64, timeout: Option<Duration>);
+}
+
+/// A spawned worker.
+pub trait JoinHandle: Send {
+    /// Waits until the worker is done. Whoever calls has told it to end.
+    fn join(self: Box<Self>);
+}
+
+/// Waits on `event` until `ready` says so.
+pub(crate) fn wait_until(event: &dyn Event, mut ready: impl FnMut() -> bool) {
+    loop {
+        let epoch = event.epoch();
+        if ready() {
+            return;
+        }
+        event.wait_past(epoch, None);
+    }
+}
+
+/// The file system and the runtime an engine runs on.
+#[derive(Clone, Debug)]
+pub struct Env {
+    /// Where files live.
+    pub vfs: Arc<dyn Vfs>,
+    /// Where threads, time and randomness come from.
+    pub runtime: Arc<dyn Runtime>,
+}
+
+impl Env {
+    /// The real file system and real threads.
+    pub fn os() -> Env {
+        todo!()
+    }
+}

@@ -1,0 +1,5 @@
+//! (placeholder)
+#[derive(Debug)]
+pub struct OsVfs;
+#[derive(Debug, Default)]
+pub struct OsRuntime;
