@@ -24,4 +24,7 @@ pub(crate) mod partition;
 
 pub(crate) mod jobs;
 
+#[cfg(test)]
+mod testing;
+
 pub use error::{Error, ErrorKind, Result};

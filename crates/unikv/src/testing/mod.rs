@@ -1,0 +1,3 @@
+//! Helpers shared by the tests of several modules.
+
+pub(crate) mod golden;
