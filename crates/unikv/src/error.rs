@@ -98,7 +98,10 @@ impl Error {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
         );
         let (kind, remedy) = if full {
-            (ErrorKind::DiskFull, "free space on this file system, then retry")
+            (
+                ErrorKind::DiskFull,
+                "free space on this file system, then retry",
+            )
         } else {
             (ErrorKind::Io, "fix the cause the system names, then retry")
         };
@@ -110,7 +113,11 @@ impl Error {
 
     /// The call is wrong; nothing was changed.
     pub(crate) fn invalid(what: impl Into<String>, remedy: impl Into<String>) -> Error {
-        Error(Arc::new(Error::new(ErrorKind::InvalidArgument, what, remedy)))
+        Error(Arc::new(Error::new(
+            ErrorKind::InvalidArgument,
+            what,
+            remedy,
+        )))
     }
 
     /// `file` is of a kind or format that this version does not read.
@@ -141,7 +148,11 @@ impl Error {
     /// Writing is suspended because of `cause`.
     pub(crate) fn writes_suspended(cause: impl fmt::Display, remedy: &str) -> Error {
         let what = format!("writing is suspended: {cause}");
-        Error(Arc::new(Error::new(ErrorKind::WritesSuspended, what, remedy)))
+        Error(Arc::new(Error::new(
+            ErrorKind::WritesSuspended,
+            what,
+            remedy,
+        )))
     }
 
     /// The database has been closed.

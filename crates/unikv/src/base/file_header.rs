@@ -97,11 +97,19 @@ impl FileHeader {
         let crc = d.u32().ok_or_else(cut)?;
 
         if crc != checksum::bound(uid, 0, &bytes[..HEADER_LEN - 4]) {
-            return Err(Error::corruption(path, 0, "the file header's checksum does not match"));
+            return Err(Error::corruption(
+                path,
+                0,
+                "the file header's checksum does not match",
+            ));
         }
         if magic != MAGIC {
             let what = "this is not a UniKV file";
-            return Err(Error::incompatible(path, what, "remove it from the directory"));
+            return Err(Error::incompatible(
+                path,
+                what,
+                "remove it from the directory",
+            ));
         }
         if version > FORMAT_VERSION || header_len as usize != HEADER_LEN {
             let what = format!("format version {version} is newer than {FORMAT_VERSION}");
@@ -125,9 +133,18 @@ impl FileHeader {
         }
         if database.is_some_and(|expected| expected != found_database) {
             let what = "the file belongs to another database";
-            return Err(Error::incompatible(path, what, "put back this database's own file"));
+            return Err(Error::incompatible(
+                path,
+                what,
+                "put back this database's own file",
+            ));
         }
-        Ok(FileHeader { kind, database: found_database, uid, number })
+        Ok(FileHeader {
+            kind,
+            database: found_database,
+            uid,
+            number,
+        })
     }
 }
 
@@ -154,7 +171,10 @@ mod tests {
         for bit in 0..good.len() * 8 {
             let mut bad = good;
             bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(FileHeader::decode(&bad, FileKind::Record, None, path).is_err(), "bit {bit}");
+            assert!(
+                FileHeader::decode(&bad, FileKind::Record, None, path).is_err(),
+                "bit {bit}"
+            );
         }
         assert!(FileHeader::decode(&good[..95], FileKind::Record, None, path).is_err());
     }

@@ -112,8 +112,17 @@ mod tests {
 
     #[test]
     fn sequence_and_kind_survive_packing() {
-        for kind in [Kind::Put, Kind::Delete, Kind::RangeDelete, Kind::Merge, Kind::External] {
-            assert_eq!(unpack_seq_kind(pack_seq_kind(SeqNo::MAX, kind)), Some((SeqNo::MAX, kind)));
+        for kind in [
+            Kind::Put,
+            Kind::Delete,
+            Kind::RangeDelete,
+            Kind::Merge,
+            Kind::External,
+        ] {
+            assert_eq!(
+                unpack_seq_kind(pack_seq_kind(SeqNo::MAX, kind)),
+                Some((SeqNo::MAX, kind))
+            );
         }
         assert_eq!(unpack_seq_kind(6), None);
     }

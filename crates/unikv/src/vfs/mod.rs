@@ -51,8 +51,12 @@ pub trait Vfs: Send + Sync + fmt::Debug {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>>;
     /// Creates a new file; it is an error if it exists. `size_hint` bytes are preallocated where
     /// that helps, without changing the file's length as readers see it after `finish`.
-    fn create(&self, path: &Path, mode: WriteMode, size_hint: u64)
-    -> io::Result<Box<dyn WriteFile>>;
+    fn create(
+        &self,
+        path: &Path,
+        mode: WriteMode,
+        size_hint: u64,
+    ) -> io::Result<Box<dyn WriteFile>>;
     /// Renames a file, replacing the target.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.

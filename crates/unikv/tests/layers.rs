@@ -1,0 +1,441 @@
+//! The layering of the engine, its file sizes and its seam to the outside, as a test.
+//!
+//! The folders under `src/` are layers; a layer may name only layers of a lower rank. A module
+//! opens with `//!`, has at most [`MAX_LINES`] lines before its tests, and reaches files, threads,
+//! clocks and the system's randomness only through `vfs`. Tests inside the sources are exempt.
+
+#![allow(
+    clippy::expect_used,
+    reason = "a test that cannot read the sources must fail"
+)]
+
+#[path = "layers/source.rs"]
+mod source;
+
+use source::{NamedPath, Source};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+/// The layers from the lowest rank to the highest. A file `src/x.rs` and a folder `src/x/` are
+/// both layer `x`. `lib` is the crate root: whatever is re-exported there counts as the root's.
+const RANKS: &[&[&str]] = &[
+    &["base", "error"],
+    &["vfs"],
+    &["log", "memtable", "record", "key_table", "hash_index"],
+    &["version"],
+    &["partition"],
+    &["jobs"],
+    &["db", "options"],
+    &["lib"],
+];
+
+/// Layers of one rank that may still import: (importer, imported, reason). Never both directions.
+const ALLOWED: &[(&str, &str, &str)] = &[
+    (
+        "base",
+        "error",
+        "decoding untrusted bytes reports typed errors",
+    ),
+    (
+        "record",
+        "key_table",
+        "a record file ends with a key section, read like a key table",
+    ),
+    ("db", "options", "only db reads the options"),
+];
+
+/// Lines of a file outside its tests.
+const MAX_LINES: usize = 400;
+
+/// Where the real system may be touched: `vfs/os.rs` and everything under `vfs/os…`.
+const OUTSIDE: &str = "vfs/os";
+
+/// Paths that reach past the seam: a path matches when these segments stand in it, adjacent.
+const PAST_THE_SEAM: &[&[&str]] = &[
+    &["std", "fs"],
+    &["std", "thread"],
+    &["std", "net"],
+    &["std", "process"],
+    &["thread", "sleep"],
+    &["rand", "rng"],
+    &["rand", "random"],
+];
+
+/// Names that reach past the seam wherever they stand.
+const NAMES_PAST_THE_SEAM: &[&str] = &[
+    "SystemTime",
+    "Instant",
+    "Condvar",
+    "OsRng",
+    "from_os_rng",
+    "rustix",
+    "libc",
+];
+
+fn rank(layer: &str) -> Option<usize> {
+    RANKS.iter().position(|layers| layers.contains(&layer))
+}
+
+/// The module path of a file under `src/`: `record/writer.rs` is `[record, writer]`.
+fn module_path(file: &str) -> Vec<String> {
+    let mut path: Vec<String> = file
+        .trim_end_matches(".rs")
+        .split('/')
+        .map(str::to_owned)
+        .collect();
+    if path.last().is_some_and(|name| name == "mod") || path == ["lib"] {
+        path.pop();
+    }
+    path
+}
+
+fn layer_of(file: &str) -> String {
+    module_path(file)
+        .into_iter()
+        .next()
+        .unwrap_or_else(|| "lib".to_owned())
+}
+
+/// The layer that a path names, seen from `file`; `None` for what is not of this crate.
+fn named_layer(path: &NamedPath, file: &str) -> Option<String> {
+    let mut module = module_path(file);
+    module.extend(path.inside.iter().cloned());
+    let mut segments = path.segments.iter().map(String::as_str).peekable();
+    match segments.peek() {
+        Some(&"crate") => {
+            segments.next();
+            module.clear();
+        }
+        Some(&"self") => {
+            segments.next();
+        }
+        Some(&"super") => {}
+        _ => return None,
+    }
+    while segments.next_if_eq(&"super").is_some() {
+        module.pop();
+    }
+    if let Some(layer) = module.first() {
+        return Some(layer.clone());
+    }
+    let name = segments.next().unwrap_or("lib");
+    Some(if rank(name).is_some() {
+        name.to_owned()
+    } else {
+        "lib".to_owned()
+    })
+}
+
+fn may_import(from: &str, to: &str) -> bool {
+    let allowed = ALLOWED
+        .iter()
+        .any(|(importer, imported, _)| (*importer, *imported) == (from, to));
+    from == to || allowed || rank(to) < rank(from)
+}
+
+/// Files that hold only tests: declared under `#[cfg(test)]`, or beneath such a module.
+fn test_only(sources: &BTreeMap<String, String>) -> BTreeSet<String> {
+    let mut modules = Vec::new();
+    for (file, text) in sources {
+        for name in Source::new(text).test_modules {
+            modules.push([module_path(file), vec![name]].concat());
+        }
+    }
+    let beneath = |file: &&String| modules.iter().any(|m| module_path(file).starts_with(m));
+    sources.keys().filter(beneath).cloned().collect()
+}
+
+/// Every breach of the rules in `sources` (file name under `src/` → text), as lines for a person.
+fn breaches(sources: &BTreeMap<String, String>) -> Vec<String> {
+    let exempt = test_only(sources);
+    let mut found = Vec::new();
+    for (file, text) in sources.iter().filter(|(file, _)| !exempt.contains(*file)) {
+        let source = Source::new(text);
+        if !text.starts_with("//!") {
+            found.push(format!(
+                "src/{file}:1: does not open with a `//!` line that says what it owns"
+            ));
+        }
+        if source.lines > MAX_LINES {
+            let lines = source.lines;
+            found.push(format!(
+                "src/{file}: {lines} lines without tests, at most {MAX_LINES} allowed"
+            ));
+        }
+        if !file.starts_with(OUTSIDE) {
+            past_the_seam(file, &source, &mut found);
+        }
+        upward_imports(file, &source, &mut found);
+    }
+    found
+}
+
+fn past_the_seam(file: &str, source: &Source, found: &mut Vec<String>) {
+    let remedy = "which only src/vfs/os may; go through crate::vfs";
+    for token in &source.tokens {
+        if NAMES_PAST_THE_SEAM.contains(&token.text.as_str()) {
+            found.push(format!(
+                "src/{file}:{}: uses `{}`, {remedy}",
+                token.line, token.text
+            ));
+        }
+    }
+    for path in source.paths() {
+        for banned in PAST_THE_SEAM {
+            if path
+                .segments
+                .windows(banned.len())
+                .any(|part| part == *banned)
+            {
+                let (line, what) = (path.line, banned.join("::"));
+                found.push(format!("src/{file}:{line}: uses `{what}`, {remedy}"));
+            }
+        }
+    }
+}
+
+fn upward_imports(file: &str, source: &Source, found: &mut Vec<String>) {
+    let from = layer_of(file);
+    if rank(&from).is_none() {
+        found.push(format!(
+            "src/{file}:1: `{from}` is not in the list of layers"
+        ));
+        return;
+    }
+    for path in source.paths() {
+        let Some(to) = named_layer(&path, file) else {
+            continue;
+        };
+        if !may_import(&from, &to) {
+            let (line, name) = (path.line, path.segments.join("::"));
+            let why = match rank(&to).cmp(&rank(&from)) {
+                std::cmp::Ordering::Greater => "which stands above it",
+                _ => "which is of the same rank",
+            };
+            found.push(format!(
+                "src/{file}:{line}: `{from}` names `{name}` of `{to}`, {why}"
+            ));
+        }
+    }
+}
+
+fn read_sources(dir: &Path, prefix: &str, into: &mut BTreeMap<String, String>) {
+    for entry in fs::read_dir(dir).expect("src is readable") {
+        let path = entry.expect("an entry is readable").path();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .expect("a UTF-8 name");
+        if path.is_dir() {
+            read_sources(&path, &format!("{prefix}{name}/"), into);
+        } else if name.ends_with(".rs") {
+            into.insert(
+                format!("{prefix}{name}"),
+                fs::read_to_string(&path).expect("a text"),
+            );
+        }
+    }
+}
+
+#[test]
+fn the_sources_keep_the_rules() {
+    let mut sources = BTreeMap::new();
+    read_sources(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
+        "",
+        &mut sources,
+    );
+    assert!(sources.contains_key("lib.rs"), "the sources were not found");
+    let found = breaches(&sources);
+    assert!(
+        found.is_empty(),
+        "{} breaches:\n{}",
+        found.len(),
+        found.join("\n")
+    );
+}
+
+#[test]
+fn the_listed_exceptions_stay_in_one_rank_and_go_one_way() {
+    for (from, to, reason) in ALLOWED {
+        assert_eq!(
+            rank(from),
+            rank(to),
+            "{from} and {to} need no exception, or may not have one"
+        );
+        assert!(!reason.is_empty());
+        let back = ALLOWED
+            .iter()
+            .any(|(importer, imported, _)| (importer, imported) == (to, from));
+        assert!(!back, "{from} and {to} may import each other");
+    }
+}
+
+// The checker itself, on made-up sources.
+
+fn breaches_of(files: &[(&str, &str)]) -> Vec<String> {
+    let owned = files
+        .iter()
+        .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+    breaches(&owned.collect())
+}
+
+#[test]
+fn an_upward_import_is_named_with_file_and_line() {
+    let found = breaches_of(&[("log/wal.rs", "//! The log.\n\nuse crate::version::Edit;\n")]);
+    assert_eq!(
+        found,
+        [
+            "src/log/wal.rs:3: `log` names `crate::version::Edit` of `version`, which stands above it"
+        ]
+    );
+}
+
+#[test]
+fn an_upward_import_is_found_in_every_spelling() {
+    for text in [
+        "use crate::{base::keys, jobs::flush};",
+        "use super::super::jobs;",
+        "use super::super::{error::Error, jobs::{flush}};",
+        "fn f() { crate::jobs::run(); }",
+        "fn f(x: &'a crate::jobs::Job) {}",
+        "mod inner { use super::super::super::jobs::Job; }",
+        "macro_rules! m { () => { $crate::jobs::run() }; }",
+        "use crate::Db;",
+        "use crate::*;",
+    ] {
+        let found = breaches_of(&[("memtable/arena.rs", &format!("//! An arena.\n{text}\n"))]);
+        assert_eq!(found.len(), 1, "{text}: {found:?}");
+        assert!(
+            found[0].starts_with("src/memtable/arena.rs:2: `memtable` names"),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
+fn downward_and_sideways_inside_a_layer_is_no_breach() {
+    let text = "//! Flush.\nuse crate::base::keys::SeqNo;\nuse super::merge::Merge;\n\
+                use crate::{error::Result, vfs::Env};\nuse self::inner::X;\n\
+                mod inner { use super::super::merge; }\n";
+    assert_eq!(
+        breaches_of(&[("jobs/flush.rs", text)]),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn one_rank_may_not_import_sideways_except_as_listed() {
+    let both = [
+        (
+            "record/file.rs",
+            "//! Record file.\nuse crate::key_table::BlockCache;\n",
+        ),
+        (
+            "key_table/reader.rs",
+            "//! Reader.\nuse crate::record::RecordFile;\n",
+        ),
+        (
+            "hash_index/mod.rs",
+            "//! Index.\nuse crate::memtable::Batch;\n",
+        ),
+    ];
+    let found = breaches_of(&both);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("hash_index/mod.rs:2") && found[0].contains("same rank"));
+    assert!(found[1].contains("key_table/reader.rs:2"), "{found:?}");
+}
+
+#[test]
+fn an_unknown_layer_is_a_breach() {
+    let found = breaches_of(&[("utils/mod.rs", "//! Things.\n")]);
+    assert_eq!(
+        found,
+        ["src/utils/mod.rs:1: `utils` is not in the list of layers"]
+    );
+}
+
+#[test]
+fn reaching_past_the_seam_is_a_breach_outside_vfs_os() {
+    for text in [
+        "use std::fs::File;",
+        "use std::{io, fs};",
+        "use std::thread;",
+        "use std::time::Instant;",
+        "fn f() { std::thread::yield_now(); }",
+        "fn f() { let t = SystemTime::now(); }",
+        "fn f() { let n: u64 = rand::random(); }",
+        "use parking_lot::{Mutex, Condvar};",
+    ] {
+        let text = format!("//! A module.\n{text}\n");
+        let found = breaches_of(&[("db/write.rs", &text)]);
+        assert!(
+            found
+                .iter()
+                .any(|f| f.starts_with("src/db/write.rs:2: uses")),
+            "{text}: {found:?}"
+        );
+        assert_eq!(
+            breaches_of(&[("vfs/os/threads.rs", &text)]),
+            Vec::<String>::new()
+        );
+        assert_eq!(breaches_of(&[("vfs/os.rs", &text)]), Vec::<String>::new());
+        assert!(
+            !breaches_of(&[("vfs/sim/disk.rs", &text)]).is_empty(),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn comments_strings_and_characters_are_not_code() {
+    let text = r####"//! A module. See [`crate::db::Db`].
+/* use crate::db::Db; /* nested */ std::fs::read */
+const A: &str = "use crate::db::Db; \" std::fs";
+const B: &str = r#"crate::db::Db " std::fs"#;
+const C: &[u8] = b"std::fs::File";
+const D: char = '"';
+const E: u8 = b'\'';
+fn f<'a>(x: &'a str) -> &'a str { x } // std::thread::sleep
+"####;
+    assert_eq!(breaches_of(&[("base/a.rs", text)]), Vec::<String>::new());
+    let found = breaches_of(&[("base/a.rs", &format!("{text}use crate::db::Db;\n"))]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("src/base/a.rs:9:"), "{found:?}");
+}
+
+#[test]
+fn tests_are_exempt_but_what_follows_them_is_not() {
+    let tests = "//! A module.\n#[cfg(test)]\nuse crate::db::{Db, Iter};\n#[cfg(test)]\nmod long;\n\
+                 #[cfg(test)]\n#[allow(unused)]\nmod tests {\n use std::fs;\n fn f() { x; }\n}\n";
+    let long = "use crate::db::Db;\nuse std::thread;\n";
+    let files = [
+        ("log/mod.rs", tests),
+        ("log/long.rs", long),
+        ("log/long/more.rs", long),
+    ];
+    assert_eq!(breaches_of(&files), Vec::<String>::new());
+    let found = breaches_of(&[("log/mod.rs", &format!("{tests}use crate::db::Db;\n"))]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("src/log/mod.rs:12:"), "{found:?}");
+}
+
+#[test]
+fn a_module_needs_its_opening_line_and_a_bounded_length() {
+    let found = breaches_of(&[("base/a.rs", "use crate::error::Error;\n")]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("does not open with"), "{found:?}");
+
+    let at_limit = format!("//! A module.\n{}", "// line\n".repeat(MAX_LINES - 1));
+    let tests = "#[cfg(test)]\nmod tests {\n    fn f() {}\n}\n";
+    assert_eq!(
+        breaches_of(&[("base/a.rs", &format!("{at_limit}{tests}"))]),
+        Vec::<String>::new()
+    );
+    let found = breaches_of(&[("base/a.rs", &format!("{at_limit}// one more\n{tests}"))]);
+    assert_eq!(
+        found,
+        ["src/base/a.rs: 401 lines without tests, at most 400 allowed"]
+    );
+}
