@@ -1,0 +1,46 @@
+# What one does with this repository. `make help` lists the targets.
+
+CARGO ?= cargo
+
+.PHONY: help run test quick lint doc package kill-test bench soak clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## build, then load, update, scan, reopen and check a database of 1 GB under target/
+	@scripts/run.sh
+
+# The workspace tests come last, so that the log ends with their summary.
+test: lint doc package kill-test ## everything that must pass before a change goes in
+	@echo "== tests, with the fixed seeds"
+	env -u UNIKV_SEEDS -u UNIKV_STEPS $(CARGO) test --workspace --locked
+
+quick: ## the tests of the engine alone
+	$(CARGO) test -p unikv-db --locked
+
+lint: ## formatting and clippy, warnings denied
+	@echo "== formatting"
+	$(CARGO) fmt --all --check
+	@echo "== clippy"
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+doc: ## build the documentation, warnings denied
+	@echo "== documentation"
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+package: ## the package as it would be published builds by itself
+	@echo "== package"
+	$(CARGO) package -p unikv-db --allow-dirty --locked
+
+kill-test: ## kill a writing process 30 times and verify what it acknowledged
+	@echo "== kill -9"
+	scripts/kill_test.sh $(or $(KILLS),30)
+
+bench: ## the measured setting of docs/benchmarks/ (see scripts/bench.sh for its variables)
+	@scripts/bench.sh
+
+soak: ## the randomised tests for hours: UNIKV_SEEDS=… UNIKV_STEPS=… make soak
+	@scripts/soak.sh
+
+clean: ## remove everything built
+	$(CARGO) clean

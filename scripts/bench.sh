@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# The measured setting: records of 24-byte keys and 1,000-byte values, 16 MiB memtables, one client
+# thread, values neither clustered nor compressed and then clustered at every merge. Each run loads
+# in random order, waits for the background, updates half as many records (zipf 0.99), waits again,
+# reads (zipf 0.99) and scans 50 records at a time. Every value read is verified.
+#
+# Variables (defaults below): RECORDS, OPERATIONS, VALUE_SIZE, MEMTABLE, UNSORTED, DIR,
+# CLUSTERINGS, MEMORY (limit of the cgroup that the process and its page cache share; "none" for
+# no limit), READ_AHEAD_KB (of the device under DIR; "keep" to leave it alone).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+RECORDS=${RECORDS:-6000000}
+OPERATIONS=${OPERATIONS:-$((RECORDS / 2))}
+VALUE_SIZE=${VALUE_SIZE:-1000}
+MEMTABLE=${MEMTABLE:-16MiB}
+UNSORTED=${UNSORTED:-512MiB}
+DIR=${DIR:-target/bench}
+CLUSTERINGS=${CLUSTERINGS:-never every-merge}
+MEMORY=${MEMORY:-1GiB}
+READ_AHEAD_KB=${READ_AHEAD_KB:-128}
+
+cargo build --release --locked -p unikv-cli
+mkdir -p "$DIR"
+
+# The read-ahead file of the block device under DIR; empty where there is none to be found.
+read_ahead_file() {
+    local device major minor queue
+    device=$(stat -c %d "$DIR")
+    major=$(((device >> 8) & 0xfff))
+    minor=$(((device & 0xff) | ((device >> 12) & 0xfff00)))
+    for queue in "/sys/dev/block/$major:$minor/queue" "/sys/dev/block/$major:$minor/../queue"; do
+        if [[ -f $queue/read_ahead_kb ]]; then
+            echo "$queue/read_ahead_kb"
+            return
+        fi
+    done
+}
+
+read_ahead=$(read_ahead_file)
+before_kb=
+restore() {
+    if [[ -n $before_kb ]]; then echo "$before_kb" >"$read_ahead"; fi
+    rm -rf "$DIR/db"
+}
+trap restore EXIT
+
+if [[ -z $read_ahead ]]; then
+    echo "read-ahead: unknown (no block device found under $DIR)"
+elif [[ $READ_AHEAD_KB != keep && -w $read_ahead ]]; then
+    before_kb=$(cat "$read_ahead")
+    echo "$READ_AHEAD_KB" >"$read_ahead"
+    echo "read-ahead: $(cat "$read_ahead") KB (was $before_kb KB, restored at the end)"
+else
+    echo "read-ahead: $(cat "$read_ahead") KB (left as it is)"
+fi
+
+limited=()
+if [[ $MEMORY == none ]]; then
+    echo "memory: no limit was asked for"
+elif scripts/in_cgroup.sh --probe; then
+    limited=(scripts/in_cgroup.sh "$MEMORY")
+    echo "memory: a cgroup of $MEMORY, page cache included"
+else
+    echo "memory: NOT limited; the page cache of the whole machine helps, so the figures of this"
+    echo "run do not compare with those of docs/benchmarks/"
+fi
+echo "machine: $(nproc) cores, $(uname -sr), $(awk -F ': ' '/model name/ {print $2; exit}' /proc/cpuinfo)"
+echo "commit: $(git describe --always --dirty 2>/dev/null || echo unknown)"
+
+for clustering in $CLUSTERINGS; do
+    echo
+    echo "== clustering $clustering: $RECORDS records, $OPERATIONS operations per workload"
+    rm -rf "$DIR/db"
+    "${limited[@]}" target/release/unikv ycsb "$DIR/db" \
+        --workload load,settle,scan50,update,settle,c,scan50 \
+        --records "$RECORDS" --operations "$OPERATIONS" \
+        --key-size 24 --value-size "$VALUE_SIZE" \
+        --memtable-bytes "$MEMTABLE" --unsorted-bytes "$UNSORTED" \
+        --clustering "$clustering"
+done
