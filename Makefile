@@ -18,7 +18,8 @@ test: lint doc package kill-test ## everything that must pass before a change go
 quick: ## the tests of the engine alone
 	$(CARGO) test -p unikv-db --locked
 
-lint: ## formatting and clippy, warnings denied
+lint: ## formatting, clippy with warnings denied, links in the documents
+	@scripts/check_links.sh
 	@echo "== formatting"
 	$(CARGO) fmt --all --check
 	@echo "== clippy"
