@@ -6,6 +6,8 @@
 //! Rules every implementation keeps:
 //! - A file's *bytes* are durable after [`SyncFile::sync`] returned; its *name* is durable after
 //!   [`Vfs::sync_dir`] of its directory returned. Neither implies the other.
+//! - [`Vfs::create_dir_all`] alone makes the names that it creates durable itself, because only it
+//!   knows which parents were missing.
 //! - [`Vfs::rename`] is atomic: a power cut shows the old name or the new one, never neither.
 //! - After a failed `sync` the state of the unsynced bytes is unknown; callers never retry it.
 
@@ -17,6 +19,8 @@ use std::time::Duration;
 
 pub mod os;
 pub mod sim;
+
+pub(crate) mod file_store;
 
 /// How a file will be read; a hint for the system's read-ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +43,7 @@ pub enum WriteMode {
 
 /// A file system.
 pub trait Vfs: Send + Sync + fmt::Debug {
-    /// Creates a directory and its missing parents; existing ones are no error.
+    /// Creates a directory and its missing parents, durably; existing ones are no error.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Removes an empty directory.
     fn remove_dir(&self, dir: &Path) -> io::Result<()>;
@@ -188,6 +192,9 @@ pub struct Env {
 impl Env {
     /// The real file system and real threads.
     pub fn os() -> Env {
-        todo!()
+        Env {
+            vfs: Arc::new(os::OsVfs::default()),
+            runtime: Arc::new(os::OsRuntime::default()),
+        }
     }
 }

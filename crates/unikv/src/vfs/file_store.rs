@@ -1,0 +1,292 @@
+//! The data files of one database: opened on first touch, at most so many at a time, unlinked when
+//! the last holder of an obsolete one has let go.
+//!
+//! Invariants:
+//! - A [`DataFile`] is immutable and listed in the manifest (or was); so its handle may be closed
+//!   and opened again at any time.
+//! - `open_files` holds exactly the files whose handle is open, one entry each.
+//! - A read that finds the handle takes no lock: one load of `handle`. Closing only drops a
+//!   reference, so a read that has the handle goes on.
+//!
+//! Locks: `open_files` is held while a handle is installed or evicted, never during a system call
+//! other than the close of an evicted file; `obsolete` for a push or a take. Neither is taken under
+//! the other.
+
+use super::{Access, Env, ReadFile};
+use crate::base::keys::{DatabaseId, FileNumber, FileUid};
+use crate::error::{Error, Result};
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+use std::fmt;
+use std::io;
+use std::mem;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// The files of one database and the environment they live in.
+pub(crate) struct FileStore {
+    env: Env,
+    dir: PathBuf,
+    database: DatabaseId,
+    open_files: Mutex<OpenFiles>,
+    obsolete: Mutex<Vec<PathBuf>>,
+    read_bytes: AtomicU64,
+    reads: AtomicU64,
+}
+
+impl FileStore {
+    /// The files of `database` in `dir`, of which at most `max_open_files` (at least one) data
+    /// files are open at a time.
+    pub(crate) fn new(
+        env: Env,
+        dir: PathBuf,
+        database: DatabaseId,
+        max_open_files: usize,
+    ) -> Arc<FileStore> {
+        let limit = max_open_files.max(1);
+        Arc::new(FileStore {
+            env,
+            dir,
+            database,
+            open_files: Mutex::new(OpenFiles {
+                limit,
+                ring: Vec::new(),
+                hand: 0,
+            }),
+            obsolete: Mutex::default(),
+            read_bytes: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
+        })
+    }
+
+    /// The file system and runtime.
+    pub(crate) fn env(&self) -> &Env {
+        &self.env
+    }
+
+    /// The directory of the database.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The id in each file's header.
+    pub(crate) fn database(&self) -> DatabaseId {
+        self.database
+    }
+
+    /// A uid for a new file; never zero, which zeroed bytes could carry.
+    pub(crate) fn new_uid(&self) -> FileUid {
+        loop {
+            let uid = self.env.runtime.random_u64();
+            if uid != 0 {
+                return FileUid(uid);
+            }
+        }
+    }
+
+    /// The data file at `path`. Nothing is opened yet.
+    pub(crate) fn data_file(
+        self: &Arc<Self>,
+        path: PathBuf,
+        number: FileNumber,
+        uid: FileUid,
+        access: Access,
+    ) -> DataFile {
+        let slot = Arc::new(Slot {
+            path,
+            access,
+            handle: ArcSwapOption::empty(),
+            referenced: AtomicBool::new(false),
+        });
+        DataFile {
+            store: Arc::clone(self),
+            slot,
+            number,
+            uid,
+            obsolete: AtomicBool::new(false),
+        }
+    }
+
+    /// The paths of obsolete files that nobody holds any more, each told once: to be unlinked.
+    pub(crate) fn take_obsolete(&self) -> Vec<PathBuf> {
+        mem::take(&mut self.obsolete.lock())
+    }
+
+    /// Bytes read through all data files so far.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.read_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Reads through all data files so far.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    /// Opens the file of `slot`, or takes the handle that another thread has installed meanwhile.
+    fn open(&self, slot: &Arc<Slot>) -> Result<Arc<Handle>> {
+        let file = self
+            .env
+            .vfs
+            .open(&slot.path, slot.access)
+            .map_err(|e| match e.kind() {
+                // A listed file that is gone is damage, never an absent record.
+                io::ErrorKind::NotFound => Error::corruption(&slot.path, 0, "the file is missing"),
+                _ => Error::io("open the file", &slot.path, e),
+            })?;
+        let mut open_files = self.open_files.lock();
+        if let Some(handle) = slot.handle.load_full() {
+            return Ok(handle);
+        }
+        let handle = Arc::new(Handle { file });
+        open_files.make_room();
+        slot.referenced.store(true, Ordering::Relaxed);
+        slot.handle.store(Some(Arc::clone(&handle)));
+        open_files.ring.push(Arc::downgrade(slot));
+        Ok(handle)
+    }
+}
+
+impl fmt::Debug for FileStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileStore")
+            .field("dir", &self.dir)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The open files in a ring, evicted by a clock: the hand passes over a file that has been read
+/// since its last visit and closes the first one that has not.
+struct OpenFiles {
+    limit: usize,
+    ring: Vec<Weak<Slot>>,
+    hand: usize,
+}
+
+impl OpenFiles {
+    /// Closes files until one more may be opened.
+    fn make_room(&mut self) {
+        // Readers set the bits behind the hand's back; after two rounds whoever comes next goes.
+        let mut patience = 2 * self.ring.len();
+        while self.ring.len() >= self.limit {
+            if self.hand >= self.ring.len() {
+                self.hand = 0;
+            }
+            if let Some(slot) = self.ring[self.hand].upgrade() {
+                if patience > 0 && slot.referenced.swap(false, Ordering::Relaxed) {
+                    patience -= 1;
+                    self.hand += 1;
+                    continue;
+                }
+                slot.handle.store(None);
+            }
+            self.ring.swap_remove(self.hand);
+        }
+    }
+
+    fn forget(&mut self, slot: &Arc<Slot>) {
+        if let Some(at) = self
+            .ring
+            .iter()
+            .position(|open| open.as_ptr() == Arc::as_ptr(slot))
+        {
+            self.ring.swap_remove(at);
+        }
+    }
+}
+
+/// The part of a data file that the clock sees.
+struct Slot {
+    path: PathBuf,
+    access: Access,
+    handle: ArcSwapOption<Handle>,
+    /// Read since the clock's hand last passed.
+    referenced: AtomicBool,
+}
+
+/// Makes the handle a thin pointer, which is what can be swapped atomically.
+struct Handle {
+    file: Arc<dyn ReadFile>,
+}
+
+/// A file that never changes. Opened lazily; closed when too many others are open.
+pub(crate) struct DataFile {
+    store: Arc<FileStore>,
+    slot: Arc<Slot>,
+    number: FileNumber,
+    uid: FileUid,
+    obsolete: AtomicBool,
+}
+
+impl DataFile {
+    /// Where the file is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.slot.path
+    }
+
+    /// The number in its name.
+    pub(crate) fn number(&self) -> FileNumber {
+        self.number
+    }
+
+    /// The uid its checksums are bound to.
+    pub(crate) fn uid(&self) -> FileUid {
+        self.uid
+    }
+
+    /// Fills `buf` from `offset`; a file that ends before that is damaged.
+    pub(crate) fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
+        if self.read_at(buf, offset)? < buf.len() {
+            return Err(Error::corruption(
+                self.path(),
+                offset,
+                "the file ends early",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Fills `buf` from `offset`. Returns the bytes read, fewer than asked only at the file's end.
+    pub(crate) fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let handle = self.slot.handle.load();
+        let result = match &*handle {
+            Some(handle) => {
+                // Loaded first so that readers of a hot file do not fight for the cache line.
+                if !self.slot.referenced.load(Ordering::Relaxed) {
+                    self.slot.referenced.store(true, Ordering::Relaxed);
+                }
+                handle.file.read_at(buf, offset)
+            }
+            None => self.store.open(&self.slot)?.file.read_at(buf, offset),
+        };
+        let len = result.map_err(|e| Error::io("read the file", self.path(), e))?;
+        self.store.reads.fetch_add(1, Ordering::Relaxed);
+        self.store
+            .read_bytes
+            .fetch_add(len as u64, Ordering::Relaxed);
+        Ok(len)
+    }
+
+    /// Says that no version lists the file any more: once dropped, its path goes to
+    /// [`FileStore::take_obsolete`].
+    pub(crate) fn mark_obsolete(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for DataFile {
+    fn drop(&mut self) {
+        self.store.open_files.lock().forget(&self.slot);
+        if self.obsolete.load(Ordering::Acquire) {
+            self.store.obsolete.lock().push(self.slot.path.clone());
+        }
+    }
+}
+
+impl fmt::Debug for DataFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DataFile")
+            .field("path", &self.slot.path)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,5 +1,0 @@
-//! (placeholder)
-#[derive(Debug)]
-pub struct OsVfs;
-#[derive(Debug, Default)]
-pub struct OsRuntime;

@@ -1,0 +1,248 @@
+//! A large file written once, in large aligned writes that go around the page cache.
+//!
+//! Appends gather in one [`BUFFER_LEN`] buffer. Each full buffer is one `O_DIRECT` write, so output
+//! neither fills the page cache with bytes that are not read soon nor piles up dirty pages in front
+//! of which a log's `fdatasync` would have to wait. A file shorter than one buffer, and the last
+//! partial block of a longer one, are written through the page cache. Where the file system does
+//! not take `O_DIRECT`, everything is.
+//!
+//! Invariants: `written` is a multiple of [`BUFFER_LEN`] until `finish`; the file's length is
+//! `written + filled`. `broken` is set by the first failure and refuses all that follows.
+
+use super::{OsSyncFile, broken_file};
+use crate::vfs::{SyncFile, WriteFile};
+use parking_lot::Mutex;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::mem;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// Bytes per direct write. Longer writes gain nothing and would hold up a log's sync.
+pub(super) const BUFFER_LEN: usize = 1 << 20;
+/// The largest logical block of common devices; addresses, offsets and lengths must be multiples.
+pub(super) const ALIGNMENT: usize = 4096;
+/// Idle buffers kept for the next file, because the first touch of memory costs more than the
+/// write itself.
+const MAX_IDLE_BUFFERS: usize = 4;
+
+/// Whether writes go around the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direct {
+    /// No full buffer has been written yet.
+    Untried,
+    On,
+    /// The file system refuses it, or an unaligned write follows.
+    Off,
+}
+
+#[derive(Debug)]
+pub(super) struct BulkFile {
+    file: Arc<File>,
+    buffer: PooledBuffer,
+    filled: usize,
+    written: u64,
+    direct: Direct,
+    broken: bool,
+}
+
+impl BulkFile {
+    /// Writes to `file`, which is empty.
+    pub(super) fn new(file: Arc<File>, buffer: PooledBuffer) -> BulkFile {
+        BulkFile {
+            file,
+            buffer,
+            filled: 0,
+            written: 0,
+            direct: Direct::Untried,
+            broken: false,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_direct(&mut self, direct: Direct) {
+        self.direct = direct;
+    }
+
+    #[cfg(test)]
+    pub(super) fn direct(&self) -> Direct {
+        self.direct
+    }
+
+    fn gather(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let room = &mut self.buffer.bytes_mut()[self.filled..];
+            let len = bytes.len().min(room.len());
+            room[..len].copy_from_slice(&bytes[..len]);
+            self.filled += len;
+            bytes = &bytes[len..];
+            if self.filled == BUFFER_LEN {
+                self.write_full_buffer()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_full_buffer(&mut self) -> io::Result<()> {
+        if self.direct == Direct::Untried {
+            self.direct = match set_direct_flag(&self.file, true) {
+                Ok(()) => Direct::On,
+                Err(_) => Direct::Off,
+            };
+        }
+        self.write_buffered_range(0, BUFFER_LEN)?;
+        self.written += BUFFER_LEN as u64;
+        self.filled = 0;
+        Ok(())
+    }
+
+    fn write_tail(&mut self) -> io::Result<()> {
+        let mut start = 0;
+        if self.direct == Direct::On {
+            start = self.filled - self.filled % ALIGNMENT;
+            self.write_buffered_range(0, start)?;
+            self.leave_direct()?;
+        }
+        self.write_buffered_range(start, self.filled)
+    }
+
+    /// Writes `start..end` of the buffer to its place in the file.
+    fn write_buffered_range(&mut self, mut start: usize, end: usize) -> io::Result<()> {
+        while start < end {
+            let bytes = &self.buffer.bytes()[start..end];
+            match self.file.write_at(bytes, self.written + start as u64) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(n) => start += n,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                // Some file systems take the flag and refuse the write, and what is left after a
+                // short write may be unaligned.
+                Err(e) if self.direct == Direct::On && refuses_direct(&e) => self.leave_direct()?,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    fn leave_direct(&mut self) -> io::Result<()> {
+        if self.direct == Direct::On {
+            set_direct_flag(&self.file, false)?;
+            self.direct = Direct::Off;
+        }
+        Ok(())
+    }
+}
+
+impl WriteFile for BulkFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.broken {
+            return Err(broken_file());
+        }
+        let result = self.gather(bytes);
+        self.broken = result.is_err();
+        result
+    }
+
+    fn len(&self) -> u64 {
+        self.written + self.filled as u64
+    }
+
+    fn sync_handle(&self) -> Arc<dyn SyncFile> {
+        Arc::new(OsSyncFile {
+            file: Arc::clone(&self.file),
+        })
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<()> {
+        if self.broken {
+            return Err(broken_file());
+        }
+        self.write_tail()?;
+        // Cutting a file at its own length gives back the preallocated blocks behind it.
+        self.file.set_len(self.len())?;
+        self.file.sync_data()
+    }
+}
+
+/// Sets the flag on the open file. Asking for it in `open` could fail after creating the file.
+fn set_direct_flag(file: &File, on: bool) -> io::Result<()> {
+    let mut flags = rustix::fs::fcntl_getfl(file)?;
+    flags.set(OFlags::DIRECT, on);
+    Ok(rustix::fs::fcntl_setfl(file, flags)?)
+}
+
+fn refuses_direct(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::INVAL | Errno::OPNOTSUPP)
+    )
+}
+
+/// Idle buffers, shared by the files of one [`super::OsVfs`].
+#[derive(Debug, Default)]
+pub(super) struct BufferPool {
+    idle: Mutex<Vec<AlignedBuffer>>,
+}
+
+impl BufferPool {
+    /// A buffer with arbitrary content.
+    pub(super) fn take(self: &Arc<Self>) -> PooledBuffer {
+        let idle = self.idle.lock().pop();
+        PooledBuffer {
+            buffer: idle.unwrap_or_else(AlignedBuffer::new),
+            pool: Arc::clone(self),
+        }
+    }
+}
+
+/// A buffer that returns to its pool when dropped.
+#[derive(Debug)]
+pub(super) struct PooledBuffer {
+    buffer: AlignedBuffer,
+    pool: Arc<BufferPool>,
+}
+
+impl PooledBuffer {
+    fn bytes(&self) -> &[u8] {
+        &self.buffer.memory[self.buffer.start..][..BUFFER_LEN]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer.memory[self.buffer.start..][..BUFFER_LEN]
+    }
+}
+
+impl Drop for PooledBuffer {
+    fn drop(&mut self) {
+        let buffer = mem::take(&mut self.buffer);
+        let mut idle = self.pool.idle.lock();
+        if idle.len() < MAX_IDLE_BUFFERS {
+            idle.push(buffer);
+        }
+    }
+}
+
+/// Memory with an aligned stretch of [`BUFFER_LEN`] bytes at `start`. The default is empty.
+#[derive(Default)]
+struct AlignedBuffer {
+    memory: Box<[u8]>,
+    start: usize,
+}
+
+impl AlignedBuffer {
+    fn new() -> AlignedBuffer {
+        let memory = vec![0; BUFFER_LEN + ALIGNMENT].into_boxed_slice();
+        let start = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
+        AlignedBuffer { memory, start }
+    }
+}
+
+impl fmt::Debug for AlignedBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AlignedBuffer")
+            .field("start", &self.start)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,62 @@
+//! A log: each append is in the kernel when it returns.
+//!
+//! Invariant: `broken` is set by the first failed append and refuses all later ones, because a
+//! short write may have left a torn record that nothing may follow.
+
+use super::{OsSyncFile, broken_file};
+use crate::vfs::{SyncFile, WriteFile};
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub(super) struct LogFile {
+    file: Arc<File>,
+    len: u64,
+    broken: bool,
+}
+
+impl LogFile {
+    /// Writes to `file`, which is empty.
+    pub(super) fn new(file: Arc<File>) -> LogFile {
+        LogFile {
+            file,
+            len: 0,
+            broken: false,
+        }
+    }
+}
+
+impl WriteFile for LogFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.broken {
+            return Err(broken_file());
+        }
+        // `write_all` goes on after short writes and interrupts.
+        if let Err(e) = (&*self.file).write_all(bytes) {
+            self.broken = true;
+            return Err(e);
+        }
+        self.len += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn sync_handle(&self) -> Arc<dyn SyncFile> {
+        Arc::new(OsSyncFile {
+            file: Arc::clone(&self.file),
+        })
+    }
+
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        if self.broken {
+            return Err(broken_file());
+        }
+        // Cutting a file at its own length gives back the preallocated blocks behind it.
+        self.file.set_len(self.len)?;
+        self.file.sync_data()
+    }
+}

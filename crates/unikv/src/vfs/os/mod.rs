@@ -1,0 +1,216 @@
+//! The real file system and real threads of a Linux machine.
+//!
+//! Logs are written straight through ([`log_file`]); tables and record files are gathered into
+//! large aligned writes around the page cache ([`bulk_file`]). No `unsafe`: system calls go through
+//! `std` and `rustix`.
+//!
+//! Locks: the pool of idle write buffers has one, held for a push or a pop only.
+
+mod bulk_file;
+mod log_file;
+mod runtime;
+
+pub use runtime::OsRuntime;
+
+use super::{Access, LockError, LockGuard, ReadFile, SyncFile, Vfs, WriteFile, WriteMode};
+use bulk_file::{BufferPool, BulkFile};
+use log_file::LogFile;
+use rustix::fs::{Advice, FallocateFlags, FlockOperation};
+use rustix::io::Errno;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The real file system.
+#[derive(Debug, Default)]
+pub struct OsVfs {
+    buffers: Arc<BufferPool>,
+}
+
+impl Vfs for OsVfs {
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        let mut missing = Vec::new();
+        let mut existing = Some(dir);
+        while let Some(ancestor) = existing.filter(|a| !a.as_os_str().is_empty() && !a.is_dir()) {
+            missing.push(ancestor);
+            existing = ancestor.parent();
+        }
+        for dir in missing.into_iter().rev() {
+            match fs::create_dir(dir) {
+                Ok(()) => self.sync_dir(parent_of(dir))?,
+                // Somebody else was faster; their name is not durable before ours is.
+                Err(e) if e.kind() == ErrorKind::AlreadyExists && dir.is_dir() => {
+                    self.sync_dir(parent_of(dir))?;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::remove_dir(dir)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        fs::read_dir(dir)?
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect()
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>> {
+        let file = File::open(path)?;
+        let advice = match access {
+            Access::Random => Advice::Random,
+            Access::Sequential => Advice::Sequential,
+        };
+        // Advice only: a file system that does not take it still reads right.
+        let _ = rustix::fs::fadvise(&file, 0, None, advice);
+        Ok(Arc::new(OsReadFile { file }))
+    }
+
+    fn create(
+        &self,
+        path: &Path,
+        mode: WriteMode,
+        size_hint: u64,
+    ) -> io::Result<Box<dyn WriteFile>> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)?;
+        preallocate(&file, size_hint);
+        let file = Arc::new(file);
+        Ok(match mode {
+            WriteMode::Log => Box::new(LogFile::new(file)),
+            WriteMode::Bulk => Box::new(BulkFile::new(file, self.buffers.take())),
+        })
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn len(&self, path: &Path) -> io::Result<u64> {
+        Ok(fs::metadata(path)?.len())
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError> {
+        // The file is never removed: a remover could unlink the file that another opener has just
+        // locked, and a third would then lock a fresh one.
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(path).map_err(LockError::Io)?;
+        let operation = FlockOperation::NonBlockingLockExclusive;
+        match rustix::io::retry_on_intr(|| rustix::fs::flock(&file, operation)) {
+            Ok(()) => {}
+            // `flock` belongs to the open file, so a second opener in this process meets it too.
+            Err(Errno::WOULDBLOCK) => return Err(LockError::Held(read_pid(&file))),
+            Err(e) => return Err(LockError::Io(e.into())),
+        }
+        write_pid(&file).map_err(LockError::Io)?;
+        Ok(Box::new(OsLockGuard { _file: file }))
+    }
+
+    fn free_space(&self, dir: &Path) -> io::Result<u64> {
+        let stat = rustix::fs::statvfs(dir)?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+}
+
+/// The directory that holds the name of `path`.
+fn parent_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Reserves `size_hint` bytes without changing the file's length. A hint: where the file system
+/// cannot do it, or has no room for all of it, the appends themselves will tell.
+fn preallocate(file: &File, size_hint: u64) {
+    if size_hint > 0 {
+        let flags = FallocateFlags::KEEP_SIZE;
+        let _ = rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, flags, 0, size_hint));
+    }
+}
+
+fn write_pid(file: &File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)
+}
+
+/// The process id in a lock file; `None` while the holder has not written it yet.
+fn read_pid(file: &File) -> Option<u32> {
+    let mut buf = [0; 16];
+    let len = read_full(file, &mut buf, 0).ok()?;
+    std::str::from_utf8(&buf[..len]).ok()?.trim().parse().ok()
+}
+
+/// Reads until `buf` is full or the file ends.
+fn read_full(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buf.len() {
+        match file.read_at(&mut buf[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(n) => done += n,
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(done)
+}
+
+/// Held until the file is closed. There is no explicit unlock: in a forked child that would free
+/// the parent's lock, while closing leaves it alone.
+#[derive(Debug)]
+struct OsLockGuard {
+    _file: File,
+}
+
+impl LockGuard for OsLockGuard {}
+
+#[derive(Debug)]
+struct OsReadFile {
+    file: File,
+}
+
+impl ReadFile for OsReadFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        read_full(&self.file, buf, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+}
+
+#[derive(Debug)]
+struct OsSyncFile {
+    file: Arc<File>,
+}
+
+impl SyncFile for OsSyncFile {
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+}
+
+/// What every call after a failed one gets: the tail of the file is unknown, so nothing may follow.
+fn broken_file() -> io::Error {
+    io::Error::other("an earlier write to this file failed")
+}
+
+#[cfg(test)]
+mod tests;

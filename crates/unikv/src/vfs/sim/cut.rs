@@ -1,0 +1,201 @@
+//! What is left of a disk after a power cut or the death of its process.
+
+use super::disk::{Content, Dir, Disk, Inode, Names};
+use parking_lot::Mutex;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The unit that a disk writes whole or not at all.
+const SECTOR_LEN: usize = 512;
+
+/// What a power cut leaves of the bytes and names that were not durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Nothing of it.
+    Nothing,
+    /// All of it.
+    All,
+    /// In each file a random prefix; of the changed names a random subset, in order. The number is
+    /// the seed.
+    Prefix(u64),
+    /// In each file random sectors, among others that hold zeros, garbage or bytes from elsewhere
+    /// in the file; of the changed names a random subset, in order. The number is the seed.
+    Torn(u64),
+}
+
+impl Disk {
+    pub(super) fn after_power_cut(&self, keep: Keep) -> Disk {
+        let mut cut = Cut::new(keep);
+        let mut disk = Disk {
+            next_inode: self.next_inode,
+            free: self.free,
+            ..Disk::default()
+        };
+        for (path, dir) in &self.dirs {
+            if dir.removed && cut.survives() {
+                continue;
+            }
+            let names = cut.names(dir);
+            let durable_names = names.clone();
+            disk.dirs.insert(
+                path.clone(),
+                Dir {
+                    names,
+                    durable_names,
+                    ..Dir::default()
+                },
+            );
+        }
+        disk
+    }
+
+    pub(super) fn after_process_kill(&self) -> Disk {
+        let mut copies = Copies::default();
+        let mut disk = Disk {
+            next_inode: self.next_inode,
+            free: self.free,
+            ..Disk::default()
+        };
+        for (path, dir) in &self.dirs {
+            let mut copy = |names: &Names| copies.names(names, Content::clone);
+            let (mut names, durable_names) = (copy(&dir.durable_names), copy(&dir.durable_names));
+            let mut pending = dir.pending.clone();
+            for op in &mut pending {
+                op.each_inode(|inode| *inode = copies.inode(inode, Content::clone));
+                op.apply(&mut names);
+            }
+            let dir = Dir {
+                removed: dir.removed,
+                names,
+                durable_names,
+                pending,
+            };
+            disk.dirs.insert(path.clone(), dir);
+        }
+        disk
+    }
+}
+
+/// The copies of a disk's files, one for each however many names it has.
+#[derive(Default)]
+struct Copies {
+    by_id: BTreeMap<u64, Arc<Inode>>,
+}
+
+impl Copies {
+    fn inode(&mut self, inode: &Inode, content: impl FnOnce(&Content) -> Content) -> Arc<Inode> {
+        let copy = || {
+            let content = Mutex::new(content(&inode.content.lock()));
+            Arc::new(Inode {
+                id: inode.id,
+                content,
+            })
+        };
+        Arc::clone(self.by_id.entry(inode.id).or_insert_with(copy))
+    }
+
+    fn names(&mut self, names: &Names, mut content: impl FnMut(&Content) -> Content) -> Names {
+        let copy =
+            |(name, inode): (&String, &Arc<Inode>)| (name.clone(), self.inode(inode, &mut content));
+        names.iter().map(copy).collect()
+    }
+}
+
+/// One power cut in progress: its choices come from one generator, in the order of the names.
+struct Cut {
+    keep: Keep,
+    rng: SmallRng,
+    copies: Copies,
+}
+
+impl Cut {
+    fn new(keep: Keep) -> Cut {
+        let seed = match keep {
+            Keep::Nothing | Keep::All => 0,
+            Keep::Prefix(seed) | Keep::Torn(seed) => seed,
+        };
+        Cut {
+            keep,
+            rng: SmallRng::seed_from_u64(seed),
+            copies: Copies::default(),
+        }
+    }
+
+    /// Whether one more thing that was not durable survives.
+    fn survives(&mut self) -> bool {
+        match self.keep {
+            Keep::Nothing => false,
+            Keep::All => true,
+            Keep::Prefix(_) | Keep::Torn(_) => self.rng.random(),
+        }
+    }
+
+    fn names(&mut self, dir: &Dir) -> Names {
+        let mut survivors = dir.durable_names.clone();
+        for op in &dir.pending {
+            if self.survives() {
+                op.apply(&mut survivors);
+            }
+        }
+        let mut copies = std::mem::take(&mut self.copies);
+        let names = copies.names(&survivors, |content| self.content(content));
+        self.copies = copies;
+        names
+    }
+
+    fn content(&mut self, content: &Content) -> Content {
+        let full_len = content.bytes().len();
+        let len = self.surviving_len(content.durable_len, full_len);
+        let intact = content.doubtful.is_empty() && content.durable_len == full_len;
+        if self.keep == Keep::All || intact {
+            return Content::durable(content.shared_bytes());
+        }
+        let mut bytes = content.bytes()[..len].to_vec();
+        for range in &content.doubtful {
+            let end = range.end.min(content.durable_len);
+            if range.start < end && !self.survives() {
+                bytes[range.start..end].fill(0);
+            }
+        }
+        if matches!(self.keep, Keep::Torn(_)) {
+            self.tear(&mut bytes, content.durable_len);
+        }
+        Content::durable(Arc::new(bytes))
+    }
+
+    /// The new length of a file: each end is likely, as both are easily got wrong.
+    fn surviving_len(&mut self, durable_len: usize, full_len: usize) -> usize {
+        match self.keep {
+            Keep::Nothing => durable_len,
+            Keep::All => full_len,
+            Keep::Prefix(_) | Keep::Torn(_) => match self.rng.random_range(0..4) {
+                0 => durable_len,
+                1 => full_len,
+                _ => self.rng.random_range(durable_len..=full_len),
+            },
+        }
+    }
+
+    /// Decides about each sector behind `durable_len`. A sector that was durable in part keeps
+    /// that part whatever happens to the rest.
+    fn tear(&mut self, bytes: &mut [u8], durable_len: usize) {
+        let mut start = durable_len;
+        while start < bytes.len() {
+            let end = (start / SECTOR_LEN + 1)
+                .saturating_mul(SECTOR_LEN)
+                .min(bytes.len());
+            match self.rng.random_range(0..8) {
+                0..4 => {}
+                4 | 5 => bytes[start..end].fill(0),
+                6 => self.rng.fill(&mut bytes[start..end]),
+                _ => {
+                    let from = self.rng.random_range(0..=bytes.len() - (end - start));
+                    bytes.copy_within(from..from + (end - start), start);
+                }
+            }
+            start = end;
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Handles of files on a simulated disk.
+//!
+//! What a bulk file has gathered is in the handle alone, as it is in user memory: a copy of the
+//! disk does not have it.
+
+use super::disk::Inode;
+use super::faults::{self, Effect, Op};
+use super::{BULK_BUFFER_LEN, Machine};
+use crate::vfs::{LockGuard, ReadFile, SyncFile, WriteFile, WriteMode};
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A file of a machine, under the path by which it was opened.
+#[derive(Clone)]
+struct Opened {
+    machine: Arc<Machine>,
+    inode: Arc<Inode>,
+    path: PathBuf,
+}
+
+impl Opened {
+    fn new(machine: &Arc<Machine>, inode: Arc<Inode>, path: &Path) -> Opened {
+        Opened {
+            machine: Arc::clone(machine),
+            inode,
+            path: path.to_owned(),
+        }
+    }
+
+    /// Hands bytes to the kernel: one call that can fail.
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        let effect = self.machine.begin(Op::Append, &self.path, bytes.len())?;
+        let len = match effect {
+            Effect::Whole => bytes.len(),
+            Effect::Part(len) => len.min(bytes.len()),
+        };
+        let written = self.machine.disk.lock().append(&self.inode, &bytes[..len]);
+        if written < len {
+            return Err(io::Error::new(
+                ErrorKind::StorageFull,
+                "the simulated disk is full",
+            ));
+        }
+        match effect {
+            Effect::Whole => Ok(()),
+            Effect::Part(_) => Err(faults::injected(ErrorKind::Other)),
+        }
+    }
+
+    fn sync(&self, op: Op) -> io::Result<()> {
+        let result = self.machine.begin_whole(op, &self.path);
+        let mut content = self.inode.content.lock();
+        match &result {
+            Ok(()) => content.sync(),
+            Err(_) => content.fail_sync(),
+        }
+        result
+    }
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opened")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct SimReadFile {
+    file: Opened,
+}
+
+impl SimReadFile {
+    pub(super) fn new(machine: &Arc<Machine>, inode: Arc<Inode>, path: &Path) -> SimReadFile {
+        SimReadFile {
+            file: Opened::new(machine, inode, path),
+        }
+    }
+}
+
+impl ReadFile for SimReadFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        faults::begin_read(
+            &self.file.machine.faults,
+            &self.file.path,
+            offset,
+            buf.len(),
+        )?;
+        let content = self.file.inode.content.lock();
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let rest = content.bytes().get(start..).unwrap_or_default();
+        let len = rest.len().min(buf.len());
+        buf[..len].copy_from_slice(&rest[..len]);
+        Ok(len)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.machine.check_power()?;
+        Ok(self.file.inode.content.lock().bytes().len() as u64)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct SimWriteFile {
+    file: Opened,
+    mode: WriteMode,
+    len: u64,
+    /// Bytes of a bulk file that have not reached the kernel.
+    gathered: Vec<u8>,
+    broken: bool,
+}
+
+impl SimWriteFile {
+    pub(super) fn new(
+        machine: &Arc<Machine>,
+        inode: Arc<Inode>,
+        path: &Path,
+        mode: WriteMode,
+    ) -> SimWriteFile {
+        let file = Opened::new(machine, inode, path);
+        SimWriteFile {
+            file,
+            mode,
+            len: 0,
+            gathered: Vec::new(),
+            broken: false,
+        }
+    }
+
+    fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        if self.mode == WriteMode::Log {
+            return self.file.write(bytes);
+        }
+        while !bytes.is_empty() {
+            let len = bytes.len().min(BULK_BUFFER_LEN - self.gathered.len());
+            self.gathered.extend_from_slice(&bytes[..len]);
+            bytes = &bytes[len..];
+            if self.gathered.len() == BULK_BUFFER_LEN {
+                self.file.write(&self.gathered)?;
+                self.gathered.clear();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What every call after a failed one gets, as on the real file system.
+fn broken_file() -> io::Error {
+    io::Error::other("an earlier write to this file failed")
+}
+
+impl WriteFile for SimWriteFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.broken {
+            return Err(broken_file());
+        }
+        if let Err(e) = self.write(bytes) {
+            self.broken = true;
+            return Err(e);
+        }
+        self.len += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn sync_handle(&self) -> Arc<dyn SyncFile> {
+        Arc::new(SimSyncFile {
+            file: self.file.clone(),
+        })
+    }
+
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        if self.broken {
+            return Err(broken_file());
+        }
+        if !self.gathered.is_empty() {
+            self.file.write(&self.gathered)?;
+        }
+        self.file.sync(Op::Finish)
+    }
+}
+
+#[derive(Debug)]
+struct SimSyncFile {
+    file: Opened,
+}
+
+impl SyncFile for SimSyncFile {
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync(Op::Sync)
+    }
+}
+
+/// Holds a lock of one machine; the copies of its disk do not have it.
+pub(super) struct SimLockGuard {
+    machine: Arc<Machine>,
+    path: PathBuf,
+}
+
+impl SimLockGuard {
+    pub(super) fn new(machine: &Arc<Machine>, path: &Path) -> SimLockGuard {
+        SimLockGuard {
+            machine: Arc::clone(machine),
+            path: path.to_owned(),
+        }
+    }
+}
+
+impl LockGuard for SimLockGuard {}
+
+impl Drop for SimLockGuard {
+    fn drop(&mut self) {
+        self.machine.disk.lock().locks.remove(&self.path);
+    }
+}
+
+impl fmt::Debug for SimLockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimLockGuard")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,261 @@
+//! A simulated machine: a disk in memory that knows what is durable, and a runtime in one thread.
+//! Everything is decided by seeds and by the order of the calls.
+//!
+//! # Fault model
+//!
+//! *Bytes.* A file only grows. What a `WriteFile` was given is in user memory, in the kernel, or
+//! durable. A log's append reaches the kernel at once. A bulk file's reaches it in whole buffers of
+//! [`BULK_BUFFER_LEN`]; the rest follows in `finish`. A successful `sync` or `finish` makes durable
+//! what is in the kernel. Readers see what is in the kernel.
+//! - A killed process ([`SimVfs::process_kill`]) loses what was in user memory, and nothing else.
+//! - A power cut ([`SimVfs::power_cut`]) also loses what was not durable, as [`Keep`] chooses: none
+//!   of it survives, all of it, a prefix in each file, or torn sectors among which some hold zeros,
+//!   garbage, or bytes that belong elsewhere in the file. Files choose independently, so a later
+//!   write may survive where an earlier one to another file is lost. Durable bytes never change.
+//! - A failed `sync` leaves the bytes that it was to cover in doubt *for good*: they stay readable
+//!   until the cut, but a later successful `sync` does not make them durable (the kernel has
+//!   marked the pages clean), though it does so for the bytes behind them. At a cut, doubtful
+//!   bytes below the durable end may read as zeros.
+//! - A failed append may have left a part of its bytes ([`Fault::FailAfter`], or a full disk).
+//!
+//! *Names.* A name is durable apart from the bytes. Until `sync_dir`, each creation, removal and
+//! rename in a directory may or may not have happened after a cut, each for itself: a file may be
+//! gone although its bytes were synced; a file whose name is durable may be empty; a removed file
+//! may come back; a renamed one may carry either name, with the old target intact under the new
+//! name, but never neither and never half. Directories are durable once created; a removed one may
+//! come back until its parent is synced.
+//!
+//! *Calls.* Each call that changes the disk is counted, and a rule ([`SimVfs::set_fault`]) may let
+//! it fail, or cut the power: that call has not happened, and every later one fails too. What it
+//! might have done in part is among the outcomes of a cut at the next call. Reads fail by
+//! [`SimVfs::set_read_fault`]; damage to the medium is [`SimVfs::flip_bit`].
+//!
+//! *Not modelled:* renames between directories (refused), links, sparse files, damage to durable
+//! bytes by a cut, a failed `sync_dir` that loses names for good.
+//!
+//! Locks: `faults` and `disk` of a disk, never held together nor while a rule runs; the content of
+//! a file under `disk` or alone.
+
+mod cut;
+mod disk;
+mod faults;
+mod files;
+mod runtime;
+
+pub use cut::Keep;
+pub use faults::{Call, Fault, Op, ReadCall};
+pub use runtime::SimRuntime;
+
+use super::{Access, LockError, LockGuard, ReadFile, Vfs, WriteFile, WriteMode};
+use disk::{Disk, Inode};
+use faults::{Effect, Faults};
+use files::{SimLockGuard, SimReadFile, SimWriteFile};
+use parking_lot::Mutex;
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes that a bulk file gathers in user memory before they reach the kernel.
+pub const BULK_BUFFER_LEN: usize = 4096;
+
+/// A simulated disk. A clone is the same disk; [`SimVfs::power_cut`] and [`SimVfs::process_kill`]
+/// make independent ones.
+#[derive(Clone, Default)]
+pub struct SimVfs {
+    machine: Arc<Machine>,
+}
+
+/// What all handles of one disk share.
+#[derive(Default)]
+struct Machine {
+    disk: Mutex<Disk>,
+    faults: Mutex<Faults>,
+}
+
+impl SimVfs {
+    /// An empty disk with a root directory.
+    pub fn new() -> SimVfs {
+        SimVfs::default()
+    }
+
+    fn with_disk(disk: Disk) -> SimVfs {
+        SimVfs {
+            machine: Arc::new(Machine {
+                disk: Mutex::new(disk),
+                faults: Mutex::default(),
+            }),
+        }
+    }
+
+    /// How many calls that change the disk have been made, failed ones included.
+    pub fn calls(&self) -> u64 {
+        self.machine.faults.lock().calls()
+    }
+
+    /// From now on `rule` decides about each call that changes the disk. It may use the disk's
+    /// inspection methods and take cuts of it.
+    pub fn set_fault(&self, rule: Box<dyn FnMut(&Call<'_>) -> Fault + Send>) {
+        self.machine.faults.lock().set_rule(Some(rule));
+    }
+
+    /// From now on `rule` decides about each read; an error kind makes it fail.
+    pub fn set_read_fault(&self, rule: Box<dyn FnMut(&ReadCall<'_>) -> Option<ErrorKind> + Send>) {
+        self.machine.faults.lock().set_read_rule(Some(rule));
+    }
+
+    /// Removes the rules. A machine without power stays without.
+    pub fn clear_faults(&self) {
+        let mut faults = self.machine.faults.lock();
+        faults.set_rule(None);
+        faults.set_read_rule(None);
+    }
+
+    /// The disk as the next machine would find it if the power went now. This one is unchanged.
+    pub fn power_cut(&self, keep: Keep) -> SimVfs {
+        SimVfs::with_disk(self.machine.disk.lock().after_power_cut(keep))
+    }
+
+    /// The disk as the next process would find it if this one died now: everything that reached
+    /// the kernel, durable or not, and no locks. This one is unchanged.
+    pub fn process_kill(&self) -> SimVfs {
+        SimVfs::with_disk(self.machine.disk.lock().after_process_kill())
+    }
+
+    /// Flips one bit of a file, as a failing medium would. Returns whether the file has that bit.
+    pub fn flip_bit(&self, path: &Path, bit: u64) -> bool {
+        let inode = self.machine.disk.lock().find(path);
+        inode.is_ok_and(|inode| inode.content.lock().flip_bit(bit))
+    }
+
+    /// The bytes of a file as a reader would see them.
+    pub fn read_file(&self, path: &Path) -> Option<Vec<u8>> {
+        let inode = self.machine.disk.lock().find(path).ok()?;
+        let bytes = inode.content.lock().bytes().to_vec();
+        Some(bytes)
+    }
+
+    /// Puts a durable file at `path`, replacing what was there. Its directory is created, and all
+    /// names in it become durable.
+    pub fn write_file(&self, path: &Path, bytes: &[u8]) {
+        self.machine.disk.lock().put_durable(path, bytes);
+    }
+
+    /// The paths of all files, sorted.
+    pub fn file_names(&self) -> Vec<PathBuf> {
+        self.machine.disk.lock().paths()
+    }
+
+    /// Lets the disk take `bytes` more before it is full; `None` lifts the limit.
+    pub fn set_free_space(&self, bytes: Option<u64>) {
+        self.machine.disk.lock().free = bytes;
+    }
+}
+
+impl fmt::Debug for SimVfs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimVfs")
+            .field("files", &self.file_names())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Machine {
+    /// Counts a call and asks the rule about it.
+    fn begin(&self, op: Op, path: &Path, bytes: usize) -> io::Result<Effect> {
+        faults::begin(&self.faults, op, path, bytes)
+    }
+
+    fn begin_whole(&self, op: Op, path: &Path) -> io::Result<()> {
+        match self.begin(op, path, 0)? {
+            Effect::Whole => Ok(()),
+            Effect::Part(_) => Err(faults::injected(ErrorKind::Other)),
+        }
+    }
+
+    /// Fails when the power is off; for calls that change nothing.
+    fn check_power(&self) -> io::Result<()> {
+        self.faults.lock().check_power()
+    }
+}
+
+impl Vfs for SimVfs {
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.machine.begin_whole(Op::CreateDir, dir)?;
+        self.machine.disk.lock().create_dir_all(dir)
+    }
+
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        self.machine.begin_whole(Op::RemoveDir, dir)?;
+        self.machine.disk.lock().remove_dir(dir)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.machine.check_power()?;
+        self.machine.disk.lock().list(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.machine.begin_whole(Op::SyncDir, dir)?;
+        self.machine.disk.lock().sync_dir(dir)
+    }
+
+    fn open(&self, path: &Path, _access: Access) -> io::Result<Arc<dyn ReadFile>> {
+        self.machine.check_power()?;
+        let inode = self.machine.disk.lock().find(path)?;
+        Ok(Arc::new(SimReadFile::new(&self.machine, inode, path)))
+    }
+
+    fn create(
+        &self,
+        path: &Path,
+        mode: WriteMode,
+        _size_hint: u64,
+    ) -> io::Result<Box<dyn WriteFile>> {
+        self.machine.begin_whole(Op::Create, path)?;
+        let inode = self.machine.disk.lock().create(path)?;
+        Ok(Box::new(SimWriteFile::new(
+            &self.machine,
+            inode,
+            path,
+            mode,
+        )))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.machine.begin_whole(Op::Rename, from)?;
+        self.machine.disk.lock().rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.machine.begin_whole(Op::Remove, path)?;
+        self.machine.disk.lock().remove(path)
+    }
+
+    fn len(&self, path: &Path) -> io::Result<u64> {
+        self.machine.check_power()?;
+        let inode: Arc<Inode> = self.machine.disk.lock().find(path)?;
+        let len = inode.content.lock().bytes().len();
+        Ok(len as u64)
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError> {
+        self.machine
+            .begin_whole(Op::Lock, path)
+            .map_err(LockError::Io)?;
+        if !self.machine.disk.lock().lock(path).map_err(LockError::Io)? {
+            return Err(LockError::Held(Some(std::process::id())));
+        }
+        Ok(Box::new(SimLockGuard::new(&self.machine, path)))
+    }
+
+    fn free_space(&self, dir: &Path) -> io::Result<u64> {
+        self.machine.check_power()?;
+        let disk = self.machine.disk.lock();
+        disk.list(dir)?;
+        Ok(disk.free.unwrap_or(disk::UNLIMITED_FREE))
+    }
+}
+
+#[cfg(test)]
+mod tests;

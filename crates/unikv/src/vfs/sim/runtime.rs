@@ -1,0 +1,267 @@
+//! A runtime in one thread: workers run when somebody waits, in an order drawn from the seed.
+//!
+//! Whoever waits on an event steps other workers until the event moves. A worker's step may wait
+//! itself, so steps nest; a worker that is on the stack is not stepped again. Time moves only when
+//! nothing else can, or by `delay`. When nothing can move at all, the wait panics: a deadlock.
+//!
+//! Invariants: `worker` of a slot is `None` while its step is on the stack and after its end.
+//! Slots are never removed, so an index names a worker for good.
+//!
+//! Locks: `state` is never held while a worker runs, is dropped, or an event is notified.
+
+use crate::vfs::{Event, JoinHandle, Runtime, Step, Worker};
+use parking_lot::Mutex;
+use rand::rngs::SmallRng;
+use rand::seq::IteratorRandom;
+use rand::{RngCore, SeedableRng};
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// The wall clock when a simulation starts.
+const START_MS: u64 = 1_700_000_000_000;
+/// How often one wait may move the clock before it counts as hung: only workers that wake up by
+/// time and then do nothing are left.
+const MAX_CLOCK_MOVES_PER_WAIT: u32 = 100_000;
+
+/// Workers, time and randomness of a simulated machine. Used from one thread.
+pub struct SimRuntime {
+    this: Weak<SimRuntime>,
+    state: Mutex<State>,
+}
+
+struct State {
+    rng: SmallRng,
+    now: Duration,
+    workers: Vec<Slot>,
+}
+
+struct Slot {
+    name: String,
+    wake: Arc<dyn Event>,
+    worker: Option<Box<dyn Worker>>,
+    /// Set when the last step said `Wait`: the epoch to pass, and the time at which to give up.
+    waits_for: Option<(u64, Option<Duration>)>,
+    done: bool,
+}
+
+impl Slot {
+    fn can_run(&self, now: Duration) -> bool {
+        self.worker.is_some()
+            && self.waits_for.is_none_or(|(epoch, deadline)| {
+                self.wake.epoch() != epoch || deadline.is_some_and(|deadline| deadline <= now)
+            })
+    }
+
+    /// When it will run although nobody wakes it.
+    fn deadline(&self) -> Option<Duration> {
+        self.worker
+            .as_ref()
+            .and(self.waits_for)
+            .and_then(|(_, deadline)| deadline)
+    }
+}
+
+impl SimRuntime {
+    /// A machine without workers; `seed` decides about everything that is random.
+    pub fn new(seed: u64) -> Arc<SimRuntime> {
+        let rng = SmallRng::seed_from_u64(seed);
+        let state = State {
+            rng,
+            now: Duration::ZERO,
+            workers: Vec::new(),
+        };
+        Arc::new_cyclic(|this| SimRuntime {
+            this: this.clone(),
+            state: Mutex::new(state),
+        })
+    }
+
+    /// Runs one step of one worker. Returns `false` when all of them wait.
+    pub fn run_one(&self) -> bool {
+        let (index, mut worker, wake) = {
+            let mut state = self.state.lock();
+            let State { rng, now, workers } = &mut *state;
+            let ready = (0..workers.len()).filter(|&i| workers[i].can_run(*now));
+            let Some(index) = ready.choose(rng) else {
+                return false;
+            };
+            let Some(worker) = workers[index].worker.take() else {
+                return false;
+            };
+            (index, worker, Arc::clone(&workers[index].wake))
+        };
+        let epoch = wake.epoch();
+        let step = worker.step();
+        let mut state = self.state.lock();
+        let now = state.now;
+        let slot = &mut state.workers[index];
+        match step {
+            Step::Again => slot.waits_for = None,
+            Step::Wait(timeout) => {
+                slot.waits_for = Some((epoch, timeout.map(|timeout| now.saturating_add(timeout))));
+            }
+            Step::Done => {
+                slot.done = true;
+                drop(state);
+                drop(worker);
+                return true;
+            }
+        }
+        slot.worker = Some(worker);
+        true
+    }
+
+    /// Runs workers until all of them wait. The clock does not move.
+    pub fn run_until_idle(&self) {
+        while self.run_one() {}
+    }
+
+    /// Runs workers, and moves the clock when they all wait, until `over` says so or the clock has
+    /// reached `deadline`.
+    fn run_until(&self, deadline: Option<Duration>, over: &dyn Fn() -> bool) {
+        let mut clock_moves = 0;
+        while !over() && deadline.is_none_or(|deadline| self.now() < deadline) {
+            if self.run_one() {
+                continue;
+            }
+            clock_moves += 1;
+            if clock_moves > MAX_CLOCK_MOVES_PER_WAIT || !self.move_clock(deadline) {
+                self.report_deadlock();
+            }
+        }
+    }
+
+    /// Moves the clock to the first deadline; `false` when there is none.
+    fn move_clock(&self, deadline: Option<Duration>) -> bool {
+        let mut state = self.state.lock();
+        let first = state
+            .workers
+            .iter()
+            .filter_map(Slot::deadline)
+            .chain(deadline)
+            .min();
+        if let Some(first) = first {
+            state.now = state.now.max(first);
+        }
+        first.is_some()
+    }
+
+    #[expect(
+        clippy::panic,
+        reason = "a simulation that cannot go on has found a bug"
+    )]
+    fn report_deadlock(&self) -> ! {
+        let state = self.state.lock();
+        let describe = |slot: &Slot| {
+            let doing = match (&slot.worker, slot.done) {
+                (_, true) => "done",
+                (Some(_), _) => "waits",
+                (None, _) => "is on the stack",
+            };
+            format!("{} {doing}", slot.name)
+        };
+        let workers: Vec<String> = state.workers.iter().map(describe).collect();
+        drop(state);
+        panic!(
+            "deadlock: nobody can end this wait; workers: [{}]",
+            workers.join(", ")
+        );
+    }
+}
+
+impl fmt::Debug for SimRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimRuntime")
+            .field("now", &self.now())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Runtime for SimRuntime {
+    fn event(&self) -> Arc<dyn Event> {
+        Arc::new(SimEvent {
+            epoch: AtomicU64::new(0),
+            runtime: self.this.clone(),
+        })
+    }
+
+    fn spawn(
+        &self,
+        name: &str,
+        wake: Arc<dyn Event>,
+        worker: Box<dyn Worker>,
+    ) -> io::Result<Box<dyn JoinHandle>> {
+        let mut state = self.state.lock();
+        state.workers.push(Slot {
+            name: name.to_owned(),
+            wake,
+            worker: Some(worker),
+            waits_for: None,
+            done: false,
+        });
+        Ok(Box::new(SimJoinHandle {
+            runtime: self.this.clone(),
+            index: state.workers.len() - 1,
+        }))
+    }
+
+    fn now(&self) -> Duration {
+        self.state.lock().now
+    }
+
+    fn wall_clock_ms(&self) -> u64 {
+        START_MS + u64::try_from(self.now().as_millis()).unwrap_or(u64::MAX - START_MS)
+    }
+
+    fn random_u64(&self) -> u64 {
+        self.state.lock().rng.next_u64()
+    }
+
+    fn delay(&self, time: Duration) {
+        let mut state = self.state.lock();
+        state.now = state.now.saturating_add(time);
+    }
+}
+
+#[derive(Debug)]
+struct SimEvent {
+    epoch: AtomicU64,
+    /// Weak, because the runtime's workers hold events.
+    runtime: Weak<SimRuntime>,
+}
+
+impl Event for SimEvent {
+    fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    fn notify(&self) {
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn wait_past(&self, epoch: u64, timeout: Option<Duration>) {
+        // Without its runtime no worker is left that could notify.
+        let Some(runtime) = self.runtime.upgrade() else {
+            return;
+        };
+        let deadline = timeout.map(|timeout| runtime.now().saturating_add(timeout));
+        runtime.run_until(deadline, &|| self.epoch() != epoch);
+    }
+}
+
+struct SimJoinHandle {
+    runtime: Weak<SimRuntime>,
+    index: usize,
+}
+
+impl JoinHandle for SimJoinHandle {
+    fn join(self: Box<Self>) {
+        let Some(runtime) = self.runtime.upgrade() else {
+            return;
+        };
+        runtime.run_until(None, &|| runtime.state.lock().workers[self.index].done);
+    }
+}
