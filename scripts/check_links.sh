@@ -8,7 +8,8 @@ while IFS=: read -r document line target; do
     target=${target#](}
     target=${target%)}
     target=${target%%#*}
-    if [[ -z $target || $target == *://* ]]; then continue; fi
+    # A link to a document reads as the document it links to.
+    if [[ -L $document || -z $target || $target == *://* ]]; then continue; fi
     if [[ ! -e $(dirname "$document")/$target ]]; then
         echo "$document:$line: links to $target, which is not there" >&2
         broken=1

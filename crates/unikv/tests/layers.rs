@@ -56,7 +56,6 @@ const PAST_THE_SEAM: &[&[&str]] = &[
     &["std", "fs"],
     &["std", "thread"],
     &["std", "net"],
-    &["std", "process"],
     &["thread", "sleep"],
     &["rand", "rng"],
     &["rand", "random"],
