@@ -16,7 +16,7 @@ if [[ -n ${DIR:-} ]]; then
     dir=$DIR
 else
     mkdir -p target
-    scratch=$(mktemp -d "$PWD/target/run.XXXXXX")
+    scratch=$(mktemp -d target/run.XXXXXX)
     trap 'rm -rf "$scratch"' EXIT
     dir=$scratch/db
 fi
