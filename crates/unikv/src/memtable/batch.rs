@@ -1,0 +1,389 @@
+//! Batches of operations and their encoding, which is also the payload of a WAL record.
+//!
+//! ```text
+//! op:  kind u8 | flags u8 | key_len u32 | value_len u32 | [expiry_ms u64] | engine key | value
+//! ```
+//!
+//! All little-endian; flag bit 0 says that an expiry follows. `key_len` counts the engine key, that
+//! is, with the keyspace id. [`OpsIter`] reads the same bytes back and trusts none of them.
+
+use crate::base::coding::Decoder;
+use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId, Kind, MAX_USER_KEY_LEN, MAX_VALUE_LEN};
+use crate::error::Error;
+use std::fmt;
+
+const FLAG_EXPIRY: u8 = 1;
+const OP_HEADER_LEN: usize = 1 + 1 + 4 + 4;
+/// All operations of a batch together; a WAL record's length is 32 bits.
+const MAX_BATCH_LEN: usize = 3 << 30;
+const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
+
+/// Several writes that are applied together: after a crash either all of them are there or none.
+///
+/// Later operations on a key win over earlier ones. A key or value beyond the limits (64 KiB and
+/// 1 GiB) leaves that operation out and is reported when the batch is written, which then changes
+/// nothing.
+///
+/// ```text
+/// let mut batch = Batch::new();
+/// batch.put("from", "90").put("to", "110").delete("pending");
+/// db.write(&batch)?;
+/// ```
+#[derive(Clone, Default)]
+pub struct Batch {
+    ops: Vec<u8>,
+    len: usize,
+    violation: Option<Error>,
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    /// Sets `key` to `value`.
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Batch {
+        self.put_in(DEFAULT_KEYSPACE, key.as_ref(), value.as_ref())
+    }
+
+    /// Removes `key`, if it is there.
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut Batch {
+        self.delete_in(DEFAULT_KEYSPACE, key.as_ref())
+    }
+
+    /// Removes all operations (and forgets violated limits), for use as a new batch.
+    pub fn clear(&mut self) {
+        self.ops.clear();
+        self.len = 0;
+        self.violation = None;
+    }
+
+    /// Number of operations.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no operation.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes that the operations take in the write-ahead log.
+    pub fn byte_len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// [`put`](Batch::put) in a given keyspace.
+    pub(crate) fn put_in(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> &mut Batch {
+        self.push(Kind::Put, keyspace, key, value)
+    }
+
+    /// [`delete`](Batch::delete) in a given keyspace.
+    pub(crate) fn delete_in(&mut self, keyspace: KeyspaceId, key: &[u8]) -> &mut Batch {
+        self.push(Kind::Delete, keyspace, key, &[])
+    }
+
+    /// The encoded operations.
+    pub(crate) fn ops_bytes(&self) -> &[u8] {
+        &self.ops
+    }
+
+    /// The first limit that was violated.
+    pub(crate) fn violation(&self) -> Option<&Error> {
+        self.violation.as_ref()
+    }
+
+    fn push(&mut self, kind: Kind, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> &mut Batch {
+        match check_limits(self.ops.len(), key.len(), value.len()) {
+            Ok(op_len) => {
+                self.ops.reserve(op_len);
+                encode_op(&mut self.ops, kind, None, keyspace, key, value);
+                self.len += 1;
+            }
+            Err(violation) => {
+                self.violation.get_or_insert(violation);
+            }
+        }
+        self
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch")
+            .field("len", &self.len)
+            .field("byte_len", &self.byte_len())
+            .field("violation", &self.violation)
+            .finish()
+    }
+}
+
+/// The encoded length of an operation, if it and the batch with it are within the limits.
+fn check_limits(batch_len: usize, key_len: usize, value_len: usize) -> Result<usize, Error> {
+    if key_len > MAX_USER_KEY_LEN {
+        let what = format!("a key of {key_len} bytes is longer than {MAX_USER_KEY_LEN}");
+        return Err(Error::invalid(what, "use a shorter key"));
+    }
+    if value_len > MAX_VALUE_LEN {
+        let what = format!("a value of {value_len} bytes is longer than {MAX_VALUE_LEN}");
+        return Err(Error::invalid(what, "split the value over several keys"));
+    }
+    let op_len = OP_HEADER_LEN + KEYSPACE_PREFIX_LEN + key_len + value_len;
+    if batch_len + op_len > MAX_BATCH_LEN {
+        let what = format!("the batch is too large: more than {MAX_BATCH_LEN} bytes");
+        return Err(Error::invalid(what, "write it as several batches"));
+    }
+    Ok(op_len)
+}
+
+/// Appends one operation, which is within the limits.
+fn encode_op(
+    out: &mut Vec<u8>,
+    kind: Kind,
+    expiry_ms: Option<u64>,
+    keyspace: KeyspaceId,
+    key: &[u8],
+    value: &[u8],
+) {
+    out.push(kind as u8);
+    out.push(if expiry_ms.is_some() { FLAG_EXPIRY } else { 0 });
+    out.extend_from_slice(&((KEYSPACE_PREFIX_LEN + key.len()) as u32).to_le_bytes());
+    out.extend_from_slice(&(value.len() as u32).to_le_bytes());
+    if let Some(expiry_ms) = expiry_ms {
+        out.extend_from_slice(&expiry_ms.to_le_bytes());
+    }
+    out.extend_from_slice(&keyspace.0.to_be_bytes());
+    out.extend_from_slice(key);
+    out.extend_from_slice(value);
+}
+
+/// A decoded operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BatchOp<'a> {
+    /// Put or Delete.
+    pub(crate) kind: Kind,
+    /// The engine key.
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+    pub(crate) expiry_ms: Option<u64>,
+}
+
+/// Bytes that are no operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BadOp {
+    /// Where the operation begins, from the start of the encoded operations.
+    pub(crate) offset: usize,
+    pub(crate) reason: &'static str,
+}
+
+/// Decodes operations. The bytes may come from a disk: every field is checked, and the first bad
+/// operation ends the iteration.
+#[derive(Clone, Debug)]
+pub(crate) struct OpsIter<'a> {
+    decoder: Decoder<'a>,
+    total_len: usize,
+}
+
+impl<'a> OpsIter<'a> {
+    /// Starts at the first of the encoded operations `ops`.
+    pub(crate) fn new(ops: &'a [u8]) -> OpsIter<'a> {
+        OpsIter {
+            decoder: Decoder::new(ops),
+            total_len: ops.len(),
+        }
+    }
+}
+
+impl<'a> Iterator for OpsIter<'a> {
+    type Item = Result<BatchOp<'a>, BadOp>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.decoder.is_empty() {
+            return None;
+        }
+        let offset = self.total_len - self.decoder.remaining();
+        Some(decode_op(&mut self.decoder).map_err(|reason| {
+            self.decoder = Decoder::new(&[]);
+            BadOp { offset, reason }
+        }))
+    }
+}
+
+fn decode_op<'a>(d: &mut Decoder<'a>) -> Result<BatchOp<'a>, &'static str> {
+    const CUT: &str = "an operation is cut short";
+    let kind = match Kind::from_byte(d.u8().ok_or(CUT)?) {
+        Some(kind @ (Kind::Put | Kind::Delete)) => kind,
+        // The reserved kinds too: applying one as something else would lose or revive data.
+        _ => return Err("an operation of unknown kind"),
+    };
+    let flags = d.u8().ok_or(CUT)?;
+    if flags & !FLAG_EXPIRY != 0 {
+        return Err("an operation with unknown flags");
+    }
+    let key_len = d.u32().ok_or(CUT)? as usize;
+    let value_len = d.u32().ok_or(CUT)? as usize;
+    if key_len < KEYSPACE_PREFIX_LEN {
+        return Err("an operation's key is too short for a keyspace");
+    }
+    if key_len > KEYSPACE_PREFIX_LEN + MAX_USER_KEY_LEN {
+        return Err("an operation's key is too long");
+    }
+    if value_len > MAX_VALUE_LEN {
+        return Err("an operation's value is too long");
+    }
+    if kind == Kind::Delete && value_len != 0 {
+        return Err("a delete carries a value");
+    }
+    let expiry_ms = if flags & FLAG_EXPIRY != 0 {
+        Some(d.u64().ok_or(CUT)?)
+    } else {
+        None
+    };
+    let key = d.bytes(key_len).ok_or(CUT)?;
+    let value = d.bytes(value_len).ok_or(CUT)?;
+    Ok(BatchOp {
+        kind,
+        key,
+        value,
+        expiry_ms,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
+
+    #[test]
+    fn operations_survive_encoding_in_order() {
+        let mut batch = Batch::new();
+        assert!(batch.is_empty());
+        batch.put("a", "1").delete(b"b\0c").put([], vec![0; 300]);
+        batch.put_in(KeyspaceId(0x0102_0304), b"k", b"");
+        let ops: Vec<_> = OpsIter::new(batch.ops_bytes())
+            .map(Result::unwrap)
+            .collect();
+        let op = |kind, key, value| BatchOp {
+            kind,
+            key,
+            value,
+            expiry_ms: None,
+        };
+        assert_eq!(
+            ops,
+            [
+                op(Kind::Put, b"\0\0\0\0a", b"1"),
+                op(Kind::Delete, b"\0\0\0\0b\0c", b""),
+                op(Kind::Put, b"\0\0\0\0", &[0; 300]),
+                op(Kind::Put, b"\x01\x02\x03\x04k", b""),
+            ]
+        );
+        assert_eq!(batch.len(), 4);
+        assert_eq!(batch.byte_len(), 4 * (OP_HEADER_LEN + 4) + 2 + 3 + 300 + 1);
+        batch.clear();
+        assert_eq!((batch.len(), batch.byte_len()), (0, 0));
+    }
+
+    #[test]
+    fn the_encoding_is_the_documented_one() {
+        let mut bytes = Vec::new();
+        encode_op(
+            &mut bytes,
+            Kind::Put,
+            Some(0x0807_0605_0403_0201),
+            KeyspaceId(7),
+            b"ky",
+            b"v",
+        );
+        assert_eq!(
+            bytes,
+            b"\x01\x01\x06\0\0\0\x01\0\0\0\x01\x02\x03\x04\x05\x06\x07\x08\0\0\0\x07kyv"
+        );
+        let op = OpsIter::new(&bytes).next().unwrap().unwrap();
+        assert_eq!(op.expiry_ms, Some(0x0807_0605_0403_0201));
+        assert_eq!((op.key, op.value), (&b"\0\0\0\x07ky"[..], &b"v"[..]));
+    }
+
+    #[test]
+    fn a_violated_limit_is_remembered_and_encodes_nothing() {
+        let mut batch = Batch::new();
+        batch.put(vec![1; MAX_USER_KEY_LEN], "longest");
+        assert!(batch.violation().is_none());
+        let before = batch.byte_len();
+        batch.delete(vec![1; MAX_USER_KEY_LEN + 1]);
+        assert_eq!((batch.len(), batch.byte_len()), (1, before));
+        let violation = batch.violation().unwrap();
+        assert_eq!(violation.kind(), ErrorKind::InvalidArgument);
+        assert!(violation.to_string().contains("65537"), "{violation}");
+        batch.put("k", "v");
+        assert!(batch.violation().unwrap().to_string().contains("65537"));
+        batch.clear();
+        assert!(batch.violation().is_none());
+    }
+
+    #[test]
+    fn values_and_batches_have_limits() {
+        let full = MAX_BATCH_LEN - OP_HEADER_LEN - KEYSPACE_PREFIX_LEN;
+        assert!(check_limits(0, 0, MAX_VALUE_LEN).is_ok());
+        let err = check_limits(0, 0, MAX_VALUE_LEN + 1).unwrap_err();
+        assert!(err.to_string().contains("value"), "{err}");
+        assert!(check_limits(full, 0, 0).is_ok());
+        let err = check_limits(full + 1, 0, 0).unwrap_err();
+        assert!(err.to_string().contains("too large"), "{err}");
+    }
+
+    #[test]
+    fn bytes_that_are_no_operation_are_refused() {
+        let mut batch = Batch::new();
+        batch.put("first", "op").put("key", "value");
+        let good = batch.ops_bytes();
+        let second = OP_HEADER_LEN + 4 + 5 + 2;
+        let refused = |bytes: &[u8]| {
+            let mut ops = OpsIter::new(bytes);
+            let bad = ops.by_ref().find_map(Result::err).unwrap();
+            assert_eq!(ops.next(), None, "an error ends the iteration");
+            assert_eq!(bad.offset, second);
+            bad.reason
+        };
+        for cut in second + 1..good.len() {
+            assert!(refused(&good[..cut]).contains("cut short"));
+        }
+        let changed = |at: usize, byte: u8| {
+            let mut bytes = good.to_vec();
+            bytes[second + at] = byte;
+            refused(&bytes)
+        };
+        for kind in [0, 3, 4, 5, 6, 255] {
+            assert!(changed(0, kind).contains("kind"));
+        }
+        assert!(changed(0, Kind::Delete as u8).contains("delete carries"));
+        assert!(changed(1, 2).contains("flags"));
+        assert!(changed(1, 1).contains("cut short"));
+        assert!(changed(2, 3).contains("too short"));
+        assert!(changed(4, 2).contains("key is too long"));
+        assert!(changed(9, 0x7f).contains("value is too long"));
+    }
+
+    #[test]
+    fn random_bytes_never_panic_and_never_reach_beyond() {
+        let mut rng = SmallRng::seed_from_u64(11);
+        for _ in 0..if cfg!(miri) { 50 } else { 20_000 } {
+            let mut batch = Batch::new();
+            batch.put("some key", "some value").delete("another");
+            let mut bytes = batch.ops_bytes().to_vec();
+            for _ in 0..rng.random_range(1..4) {
+                let at = rng.random_range(0..bytes.len());
+                bytes[at] = rng.random();
+            }
+            bytes.truncate(rng.random_range(0..=bytes.len()));
+            let total: usize = OpsIter::new(&bytes)
+                .filter_map(Result::ok)
+                .map(|op| OP_HEADER_LEN + op.key.len() + op.value.len())
+                .sum();
+            assert!(total <= bytes.len());
+        }
+    }
+}

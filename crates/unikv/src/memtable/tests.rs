@@ -1,0 +1,316 @@
+//! The memtable against a model, and its readers beside its writer.
+
+use super::*;
+use rand::rngs::SmallRng;
+use rand::{Rng, RngCore, SeedableRng};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const SCALE: usize = if cfg!(miri) { 100 } else { 1 };
+
+type Model = BTreeMap<(Vec<u8>, Reverse<SeqNo>), (Kind, Option<u64>, Vec<u8>)>;
+
+fn memtable() -> Arc<Memtable> {
+    Arc::new(Memtable::new(&ArenaPool::new(32 << 20)))
+}
+
+/// Keys of many lengths which share prefixes and differ in trailing zeros.
+fn random_key(rng: &mut SmallRng) -> Vec<u8> {
+    let mut key = vec![0, 0, 0, rng.random_range(0..2)];
+    let len = rng.random_range(0..24);
+    let alphabet = [0, 1, b'a', 0xff];
+    key.extend((0..len).map(|i| {
+        if i < 10 {
+            b'p'
+        } else {
+            alphabet[rng.random_range(0..4)]
+        }
+    }));
+    key
+}
+
+fn check(
+    entry: Option<MemEntry<'_>>,
+    expected: Option<(&(Vec<u8>, Reverse<SeqNo>), &(Kind, Option<u64>, Vec<u8>))>,
+) {
+    let expected = expected.map(|((key, seq), (kind, expiry_ms, value))| MemEntry {
+        key,
+        seq: seq.0,
+        kind: *kind,
+        expiry_ms: *expiry_ms,
+        value,
+    });
+    assert_eq!(entry, expected);
+}
+
+fn filled(seed: u64, count: u64) -> (Arc<Memtable>, Model) {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let (table, mut model) = (memtable(), Model::new());
+    for seq in 1..=count {
+        let key = random_key(&mut rng);
+        let kind = if rng.random_ratio(1, 5) {
+            Kind::Delete
+        } else {
+            Kind::Put
+        };
+        let expiry_ms = rng.random_ratio(1, 4).then(|| rng.random());
+        let mut value = vec![
+            0;
+            if kind == Kind::Put {
+                rng.random_range(0..200)
+            } else {
+                0
+            }
+        ];
+        rng.fill_bytes(&mut value);
+        table.insert(&key, SeqNo(seq), kind, expiry_ms, &value);
+        model.insert((key, Reverse(SeqNo(seq))), (kind, expiry_ms, value));
+    }
+    (table, model)
+}
+
+#[test]
+fn an_empty_memtable_finds_nothing() {
+    let table = memtable();
+    assert!(table.is_empty());
+    assert_eq!((table.min_seq(), table.max_seq()), (None, None));
+    assert_eq!(table.get(b"", SeqNo::MAX), None);
+    let mut iter = table.iter();
+    for go in [
+        MemtableIter::seek_to_first,
+        MemtableIter::seek_to_last,
+        MemtableIter::next,
+    ] {
+        go(&mut iter);
+        assert_eq!(iter.entry(), None);
+    }
+    iter.seek(b"", SeqNo::MAX);
+    iter.prev();
+    assert_eq!(iter.entry(), None);
+}
+
+#[test]
+fn gets_see_the_newest_version_of_their_snapshot() {
+    let count = 5_000 / SCALE as u64;
+    let (table, model) = filled(1, count);
+    assert_eq!(table.len(), count as usize);
+    assert_eq!(
+        (table.min_seq(), table.max_seq()),
+        (Some(SeqNo(1)), Some(SeqNo(count)))
+    );
+    let mut rng = SmallRng::seed_from_u64(2);
+    let mut found = 0;
+    for _ in 0..20_000 / SCALE {
+        let key = random_key(&mut rng);
+        let snapshot = SeqNo(rng.random_range(0..=count + 1));
+        let expected = model
+            .range((key.clone(), Reverse(snapshot))..)
+            .next()
+            .filter(|((k, _), _)| *k == key);
+        found += usize::from(expected.is_some());
+        check(table.get(&key, snapshot), expected);
+    }
+    assert!(found > 1_000 / SCALE, "{found}");
+}
+
+#[test]
+fn iteration_matches_the_model_in_both_directions() {
+    let (table, model) = filled(3, 3_000 / SCALE as u64);
+    let mut iter = table.iter();
+    iter.seek_to_first();
+    for expected in &model {
+        check(iter.entry(), Some(expected));
+        iter.next();
+    }
+    check(iter.entry(), None);
+    iter.seek_to_last();
+    for expected in model.iter().rev() {
+        check(iter.entry(), Some(expected));
+        iter.prev();
+    }
+    check(iter.entry(), None);
+
+    let mut rng = SmallRng::seed_from_u64(4);
+    for _ in 0..3_000 / SCALE {
+        let place = (
+            random_key(&mut rng),
+            Reverse(SeqNo(rng.random_range(0..4_000))),
+        );
+        iter.seek(&place.0, place.1.0);
+        check(iter.entry(), model.range(place.clone()..).next());
+        if iter.entry().is_some() {
+            iter.prev();
+            check(iter.entry(), model.range(..place).next_back());
+        }
+    }
+}
+
+#[test]
+fn sequential_loads_of_interleaved_runs_stay_in_order() {
+    // Three runs, two ascending and one descending, in changing turns: inserts that continue at
+    // the last place alternate with those that do not.
+    let (table, mut model) = (memtable(), Model::new());
+    let mut rng = SmallRng::seed_from_u64(5);
+    let mut next = [0u32, 0, u32::MAX];
+    for seq in 1..=4_000 / SCALE as u64 {
+        let run = if rng.random_ratio(1, 10) {
+            rng.random_range(0..3)
+        } else {
+            seq as usize / 400 % 3
+        };
+        let mut key = format!("\0\0\0\0run {run} of the test ").into_bytes();
+        key.extend(next[run].to_be_bytes());
+        next[run] = if run == 2 {
+            next[run] - 1
+        } else {
+            next[run] + rng.random_range(0..2)
+        };
+        table.insert(&key, SeqNo(seq), Kind::Put, None, &key);
+        model.insert((key.clone(), Reverse(SeqNo(seq))), (Kind::Put, None, key));
+    }
+    let mut iter = table.iter();
+    iter.seek_to_first();
+    for expected in &model {
+        check(iter.entry(), Some(expected));
+        iter.next();
+    }
+    assert_eq!(iter.entry(), None);
+}
+
+#[test]
+fn the_longest_keys_and_large_values_are_kept_whole() {
+    let table = memtable();
+    let longest = vec![0xee; 4 + (64 << 10)];
+    let large: Vec<u8> = (0..3_000_000 / SCALE).map(|i| (i % 251) as u8).collect();
+    table.insert(&longest, SeqNo(1), Kind::Put, Some(9), &large);
+    table.insert(
+        &longest[..longest.len() - 1],
+        SeqNo(2),
+        Kind::Put,
+        None,
+        b"shorter",
+    );
+    table.insert(b"\0\0\0\0", SeqNo(3), Kind::Put, None, b"");
+    assert!(table.bytes() >= large.len() + 2 * longest.len());
+    let entry = table.get(&longest, SeqNo::MAX).unwrap();
+    assert!(entry.value == large && entry.expiry_ms == Some(9));
+    assert_eq!(
+        table
+            .get(&longest[..longest.len() - 1], SeqNo(2))
+            .unwrap()
+            .value,
+        b"shorter"
+    );
+    assert_eq!(table.get(b"\0\0\0\0", SeqNo(3)).unwrap().value, b"");
+    assert_eq!(table.get(b"\0\0\0\0", SeqNo(2)), None);
+}
+
+#[test]
+fn bytes_grow_with_what_is_stored_and_little_more() {
+    let table = memtable();
+    let count = 10_000 / SCALE;
+    for i in 0..count {
+        let key = format!("\0\0\0\0{i:024}");
+        table.insert(key.as_bytes(), SeqNo(1), Kind::Put, None, &[7; 1000]);
+    }
+    let stored = count * 1028;
+    assert!(table.bytes() > stored);
+    assert!(
+        table.bytes() < stored * 107 / 100,
+        "{} for {stored}",
+        table.bytes()
+    );
+}
+
+#[test]
+fn an_iterator_outlives_its_memtable() {
+    let pool = ArenaPool::new(32 << 20);
+    let table = Arc::new(Memtable::new(&pool));
+    table.insert(b"\0\0\0\0key", SeqNo(1), Kind::Put, None, b"value");
+    let mut iter = table.iter();
+    drop(table);
+    iter.seek_to_first();
+    assert_eq!(iter.entry().unwrap().value, b"value");
+    assert_eq!(pool.idle_bytes(), 0);
+    drop(iter);
+    assert!(pool.idle_bytes() > 0, "the memory went back to the pool");
+}
+
+/// A value that proves itself: 8 bytes of sequence number and bytes that follow from it.
+fn provable_value(seq: u64) -> Vec<u8> {
+    let mut value = seq.to_le_bytes().to_vec();
+    value.extend((0..seq % 90).map(|i| (seq.wrapping_mul(31) + i) as u8));
+    value
+}
+
+fn assert_whole(entry: &MemEntry<'_>, max_seq: u64) {
+    assert!(entry.seq.0 >= 1 && entry.seq.0 <= max_seq);
+    assert_eq!(entry.value, provable_value(entry.seq.0));
+    assert_eq!(
+        entry.expiry_ms,
+        (entry.seq.0 % 3 == 0).then_some(entry.seq.0)
+    );
+}
+
+#[test]
+fn readers_beside_the_writer_see_whole_entries_in_order() {
+    let count = 60_000 / SCALE as u64;
+    let key_of = |n: u64| format!("\0\0\0\0a shared start {:06}", n % 5_000).into_bytes();
+    let table = memtable();
+    let published = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut rng = SmallRng::seed_from_u64(6);
+            for seq in 1..=count {
+                let expiry_ms = (seq % 3 == 0).then_some(seq);
+                let key = key_of(rng.random());
+                table.insert(&key, SeqNo(seq), Kind::Put, expiry_ms, &provable_value(seq));
+                published.store(seq, Ordering::Release);
+            }
+        });
+        for reader in 0..3 {
+            let (table, published) = (&table, &published);
+            scope.spawn(move || {
+                let mut rng = SmallRng::seed_from_u64(100 + reader);
+                while published.load(Ordering::Acquire) < count {
+                    read_around(table, &key_of(rng.random()), published, count);
+                }
+            });
+        }
+    });
+    assert_eq!(table.len(), count as usize);
+}
+
+/// A get and a walk of some steps each way, with all that must hold beside a writer.
+fn read_around(table: &Arc<Memtable>, key: &[u8], published: &AtomicU64, count: u64) {
+    let snapshot = SeqNo(published.load(Ordering::Acquire));
+    let first = table.get(key, snapshot);
+    if let Some(entry) = first {
+        assert_eq!(entry.key, key);
+        assert!(entry.seq <= snapshot);
+        assert_whole(&entry, count);
+    }
+    assert_eq!(
+        table.get(key, snapshot),
+        first,
+        "what a snapshot sees does not change"
+    );
+    let mut iter = table.iter();
+    iter.seek(key, snapshot);
+    let mut last: Option<(Vec<u8>, Reverse<SeqNo>)> = None;
+    for step in 0..20 {
+        let Some(entry) = iter.entry() else { break };
+        assert_whole(&entry, count);
+        let place = (entry.key.to_vec(), Reverse(entry.seq));
+        if let Some(last) = last {
+            assert!(if step <= 10 {
+                last < place
+            } else {
+                last > place
+            });
+        }
+        last = Some(place);
+        if step < 10 { iter.next() } else { iter.prev() }
+    }
+}
