@@ -290,3 +290,160 @@ impl fmt::Debug for DataFile {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::vfs::os::OsRuntime;
+    use crate::vfs::sim::SimVfs;
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
+
+    fn content(file: u64) -> Vec<u8> {
+        (0..256).map(|i| (i * 31 + file * 7) as u8).collect()
+    }
+
+    fn store_with_files(
+        files: u64,
+        max_open_files: usize,
+    ) -> (SimVfs, Arc<FileStore>, Vec<DataFile>) {
+        let disk = SimVfs::new();
+        let env = Env {
+            vfs: Arc::new(disk.clone()),
+            runtime: Arc::new(OsRuntime::default()),
+        };
+        let store = FileStore::new(env, "/db".into(), DatabaseId([1; 16]), max_open_files);
+        let data_file = |file| {
+            let path = PathBuf::from(format!("/db/{file:06}.rec"));
+            disk.write_file(&path, &content(file));
+            store.data_file(path, FileNumber(file), FileUid(file), Access::Random)
+        };
+        let files = (0..files).map(data_file).collect();
+        (disk, store, files)
+    }
+
+    /// Counts the open handles, and checks that the ring has exactly those.
+    fn open_files(store: &FileStore, files: &[DataFile]) -> usize {
+        let open_files = store.open_files.lock();
+        let open = files
+            .iter()
+            .filter(|f| f.slot.handle.load().is_some())
+            .count();
+        assert_eq!(open_files.ring.len(), open);
+        open
+    }
+
+    #[test]
+    fn at_most_so_many_files_are_open() {
+        let (_disk, store, files) = store_with_files(20, 2);
+        assert_eq!(open_files(&store, &files), 0);
+        let mut rng = SmallRng::seed_from_u64(3);
+        for round in 0..500 {
+            let file = rng.random_range(0..files.len());
+            let (start, len) = (rng.random_range(0..200), rng.random_range(0..=56));
+            let mut buf = vec![0; len];
+            files[file].read_exact_at(&mut buf, start as u64).unwrap();
+            assert_eq!(buf, content(file as u64)[start..start + len]);
+            assert!(
+                (1..=2).contains(&open_files(&store, &files)),
+                "round {round}"
+            );
+        }
+        assert_eq!(store.reads(), 500);
+        assert!(store.read_bytes() > 0);
+    }
+
+    #[test]
+    fn the_clock_passes_over_a_file_that_is_in_use() {
+        let (_disk, store, files) = store_with_files(10, 3);
+        let read = |file: usize| files[file].read_exact_at(&mut [0; 8], 0).unwrap();
+        (0..3).for_each(read);
+        // The first eviction takes the second chance of all; from then on only file 1 is in use.
+        read(3);
+        for file in 4..10 {
+            read(1);
+            read(file);
+            assert!(
+                files[1].slot.handle.load().is_some(),
+                "file 1 was closed for {file}"
+            );
+        }
+        assert_eq!(open_files(&store, &files), 3);
+    }
+
+    #[test]
+    fn readers_in_many_threads_see_the_right_bytes() {
+        let (_disk, store, files) = store_with_files(16, 2);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let files = &files;
+                scope.spawn(move || {
+                    let mut rng = SmallRng::seed_from_u64(thread);
+                    let mut buf = [0; 100];
+                    for _ in 0..5_000 {
+                        let file = rng.random_range(0..files.len());
+                        let start = rng.random_range(0..156);
+                        files[file].read_exact_at(&mut buf, start as u64).unwrap();
+                        assert_eq!(buf, content(file as u64)[start..start + 100]);
+                    }
+                });
+            }
+        });
+        assert!(open_files(&store, &files) <= 2);
+        assert_eq!((store.reads(), store.read_bytes()), (20_000, 2_000_000));
+    }
+
+    #[test]
+    fn a_short_or_missing_file_is_corruption_and_a_failed_read_is_not() {
+        let (disk, store, files) = store_with_files(3, 2);
+        let mut buf = [0; 10];
+        assert_eq!(files[0].read_at(&mut buf, 250).unwrap(), 6);
+        let err = files[0].read_exact_at(&mut buf, 250).unwrap_err();
+        assert_eq!(
+            (err.kind(), err.offset()),
+            (ErrorKind::Corruption, Some(250))
+        );
+        assert_eq!(err.file(), Some(files[0].path()));
+
+        disk.set_read_fault(Box::new(|_| Some(io::ErrorKind::Other)));
+        assert_eq!(
+            files[1].read_at(&mut buf, 0).unwrap_err().kind(),
+            ErrorKind::Io
+        );
+        disk.clear_faults();
+        assert_eq!(files[1].read_at(&mut buf, 0).unwrap(), 10);
+
+        store.env().vfs.remove(files[2].path()).unwrap();
+        let err = files[2].read_at(&mut buf, 0).unwrap_err();
+        assert_eq!(err.kind(), ErrorKind::Corruption);
+    }
+
+    #[test]
+    fn an_obsolete_file_is_told_once_when_its_last_holder_lets_go() {
+        let (_disk, store, mut files) = store_with_files(4, 8);
+        for file in &files {
+            file.read_exact_at(&mut [0; 1], 0).unwrap();
+        }
+        let held = Arc::new(files.remove(2));
+        let other = Arc::clone(&held);
+        held.mark_obsolete();
+        drop(held);
+        assert_eq!(store.take_obsolete(), Vec::<PathBuf>::new());
+        other.read_exact_at(&mut [0; 1], 0).unwrap();
+        drop(other);
+        assert_eq!(store.take_obsolete(), [PathBuf::from("/db/000002.rec")]);
+        assert_eq!(store.take_obsolete(), Vec::<PathBuf>::new());
+        drop(files.pop());
+        assert_eq!(store.take_obsolete(), Vec::<PathBuf>::new());
+        assert_eq!(open_files(&store, &files), 2);
+    }
+
+    #[test]
+    fn uids_are_not_zero_and_differ() {
+        let (_disk, store, _files) = store_with_files(0, 1);
+        let uids = [store.new_uid(), store.new_uid()];
+        assert_ne!(uids[0], uids[1]);
+        assert!(uids.iter().all(|uid| uid.0 != 0));
+    }
+}

@@ -22,16 +22,16 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// Bytes per direct write. Longer writes gain nothing and would hold up a log's sync.
-pub(super) const BUFFER_LEN: usize = 1 << 20;
+const BUFFER_LEN: usize = 1 << 20;
 /// The largest logical block of common devices; addresses, offsets and lengths must be multiples.
-pub(super) const ALIGNMENT: usize = 4096;
+const ALIGNMENT: usize = 4096;
 /// Idle buffers kept for the next file, because the first touch of memory costs more than the
 /// write itself.
 const MAX_IDLE_BUFFERS: usize = 4;
 
 /// Whether writes go around the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direct {
+enum Direct {
     /// No full buffer has been written yet.
     Untried,
     On,
@@ -60,16 +60,6 @@ impl BulkFile {
             direct: Direct::Untried,
             broken: false,
         }
-    }
-
-    #[cfg(test)]
-    pub(super) fn set_direct(&mut self, direct: Direct) {
-        self.direct = direct;
-    }
-
-    #[cfg(test)]
-    pub(super) fn direct(&self) -> Direct {
-        self.direct
     }
 
     fn gather(&mut self, mut bytes: &[u8]) -> io::Result<()> {
@@ -244,5 +234,66 @@ impl fmt::Debug for AlignedBuffer {
         f.debug_struct("AlignedBuffer")
             .field("start", &self.start)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, OpenOptions};
+
+    fn bulk_file(path: &std::path::Path, pool: &Arc<BufferPool>) -> BulkFile {
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(path)
+            .unwrap();
+        BulkFile::new(Arc::new(file), pool.take())
+    }
+
+    #[test]
+    fn a_refused_direct_write_goes_through_the_page_cache() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let mut file = bulk_file(&path, &Arc::default());
+        if set_direct_flag(&file.file, true).is_err() {
+            return; // This file system has no direct writes to refuse.
+        }
+        file.direct = Direct::On;
+        file.append(b"unaligned").unwrap();
+        file.write_buffered_range(1, 9).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"\0naligned");
+        let flags = rustix::fs::fcntl_getfl(&*file.file).unwrap();
+        assert_eq!(flags.contains(OFlags::DIRECT), file.direct == Direct::On);
+    }
+
+    #[test]
+    fn content_is_the_same_without_direct_writes() {
+        let dir = tempfile::tempdir().unwrap();
+        let bytes: Vec<u8> = (0..BUFFER_LEN * 2 + 5000).map(|i| (i / 7) as u8).collect();
+        for direct in [Direct::Untried, Direct::Off] {
+            let path = dir.path().join(format!("{direct:?}"));
+            let mut file = bulk_file(&path, &Arc::default());
+            file.direct = direct;
+            file.append(&bytes).unwrap();
+            assert_ne!(file.direct, Direct::Untried);
+            Box::new(file).finish().unwrap();
+            assert!(fs::read(&path).unwrap() == bytes, "{direct:?}");
+        }
+    }
+
+    #[test]
+    fn buffers_are_aligned_and_go_back_to_the_pool() {
+        let pool = Arc::new(BufferPool::default());
+        let taken: Vec<_> = (0..MAX_IDLE_BUFFERS + 2).map(|_| pool.take()).collect();
+        for buffer in &taken {
+            assert_eq!(buffer.bytes().as_ptr().addr() % ALIGNMENT, 0);
+            assert_eq!(buffer.bytes().len(), BUFFER_LEN);
+        }
+        drop(taken);
+        assert_eq!(pool.idle.lock().len(), MAX_IDLE_BUFFERS);
+        let again = pool.take();
+        assert_eq!(pool.idle.lock().len(), MAX_IDLE_BUFFERS - 1);
+        assert_eq!(again.bytes().as_ptr().addr() % ALIGNMENT, 0);
     }
 }

@@ -1,7 +1,7 @@
 //! The real file system and real threads of a Linux machine.
 //!
-//! Logs are written straight through ([`log_file`]); tables and record files are gathered into
-//! large aligned writes around the page cache ([`bulk_file`]). No `unsafe`: system calls go through
+//! Logs are written straight through (`log_file`); tables and record files are gathered into
+//! large aligned writes around the page cache (`bulk_file`). No `unsafe`: system calls go through
 //! `std` and `rustix`.
 //!
 //! Locks: the pool of idle write buffers has one, held for a push or a pop only.

@@ -123,3 +123,100 @@ impl JoinHandle for OsJoinHandle {
         let _ = self.thread.join();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vfs::wait_until;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn no_wake_up_is_lost_between_two_threads() {
+        const ROUNDS: u64 = 20_000;
+        let runtime = OsRuntime::default();
+        let (ping, pong) = (runtime.event(), runtime.event());
+        let turns = AtomicU64::new(0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 0..ROUNDS {
+                    wait_until(&*ping, || turns.load(Ordering::Acquire) == 2 * round + 1);
+                    turns.fetch_add(1, Ordering::AcqRel);
+                    pong.notify();
+                }
+            });
+            for round in 0..ROUNDS {
+                turns.fetch_add(1, Ordering::AcqRel);
+                ping.notify();
+                wait_until(&*pong, || turns.load(Ordering::Acquire) == 2 * round + 2);
+            }
+        });
+        assert_eq!(turns.load(Ordering::Acquire), 2 * ROUNDS);
+        assert_eq!(ping.epoch(), ROUNDS);
+    }
+
+    #[test]
+    fn a_wait_ends_at_once_when_the_epoch_has_moved_or_the_time_has_passed() {
+        let event = OsRuntime::default().event();
+        let epoch = event.epoch();
+        event.wait_past(epoch, Some(Duration::ZERO));
+        event.wait_past(epoch, Some(Duration::from_millis(1)));
+        assert_eq!(event.epoch(), epoch);
+        event.notify();
+        event.wait_past(epoch, None);
+        event.wait_past(epoch, Some(Duration::MAX));
+        assert_eq!(event.epoch(), epoch + 1);
+    }
+
+    struct Counter {
+        steps: Arc<AtomicU64>,
+        stop: Arc<AtomicBool>,
+        stepped: Arc<dyn Event>,
+    }
+
+    impl Worker for Counter {
+        fn step(&mut self) -> Step {
+            // Read before the step is told, so that a stop that follows the telling waits for the
+            // next one.
+            let stop = self.stop.load(Ordering::Acquire);
+            let steps = self.steps.fetch_add(1, Ordering::AcqRel) + 1;
+            self.stepped.notify();
+            match steps {
+                _ if stop => Step::Done,
+                1..4 => Step::Again,
+                _ => Step::Wait(None),
+            }
+        }
+    }
+
+    #[test]
+    fn a_worker_runs_until_it_waits_and_again_when_it_is_woken() {
+        let runtime = OsRuntime::default();
+        let (wake, stepped) = (runtime.event(), runtime.event());
+        let (steps, stop) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
+        let worker = Counter {
+            steps: Arc::clone(&steps),
+            stop: Arc::clone(&stop),
+            stepped: Arc::clone(&stepped),
+        };
+        let handle = runtime
+            .spawn("counter", Arc::clone(&wake), Box::new(worker))
+            .unwrap();
+        wait_until(&*stepped, || steps.load(Ordering::Acquire) == 4);
+        wake.notify();
+        wait_until(&*stepped, || steps.load(Ordering::Acquire) == 5);
+        stop.store(true, Ordering::Release);
+        wake.notify();
+        handle.join();
+        assert_eq!(steps.load(Ordering::Acquire), 6);
+    }
+
+    #[test]
+    fn time_does_not_go_back_and_numbers_differ() {
+        let runtime = OsRuntime::default();
+        let before = runtime.now();
+        runtime.delay(Duration::from_millis(2));
+        assert!(runtime.now() >= before + Duration::from_millis(2));
+        assert!(runtime.wall_clock_ms() > 1_700_000_000_000);
+        assert_ne!(runtime.random_u64(), runtime.random_u64());
+    }
+}

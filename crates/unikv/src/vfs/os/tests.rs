@@ -1,1 +1,223 @@
+use super::*;
+use rand::rngs::SmallRng;
+use rand::{Rng, RngCore, SeedableRng};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::MetadataExt;
+use std::process::{Command, Stdio};
 
+fn random_bytes(seed: u64, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    SmallRng::seed_from_u64(seed).fill_bytes(&mut bytes);
+    bytes
+}
+
+fn write_in_pieces(file: &mut dyn WriteFile, bytes: &[u8], max_piece: usize) {
+    let mut rng = SmallRng::seed_from_u64(bytes.len() as u64);
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let (piece, behind) = rest.split_at(rng.random_range(1..=max_piece.min(rest.len())));
+        file.append(piece).unwrap();
+        rest = behind;
+        assert_eq!(file.len(), (bytes.len() - rest.len()) as u64);
+    }
+}
+
+#[test]
+fn files_hold_exactly_what_was_appended_and_no_preallocation() {
+    const MIB: usize = 1 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let vfs = OsVfs::default();
+    let lens = [
+        0,
+        1,
+        511,
+        512,
+        4095,
+        4096,
+        4097,
+        MIB - 1,
+        MIB,
+        MIB + 1,
+        MIB + 4095,
+        MIB + 4096,
+    ]
+    .into_iter()
+    .chain([MIB + 4097, 2 * MIB - 1, 2 * MIB, 3 * MIB + 12_345]);
+    for len in lens {
+        let bytes = random_bytes(len as u64, len);
+        for (mode, max_piece) in [
+            (WriteMode::Bulk, 3 * MIB),
+            (WriteMode::Bulk, 70_000),
+            (WriteMode::Log, 70_000),
+        ] {
+            let path = dir.path().join("file");
+            let mut file = vfs.create(&path, mode, 8 << 20).unwrap();
+            write_in_pieces(&mut *file, &bytes, max_piece);
+            file.finish().unwrap();
+            assert!(
+                fs::read(&path).unwrap() == bytes,
+                "{mode:?} of {len} bytes differs"
+            );
+            assert_eq!(vfs.len(&path).unwrap(), len as u64);
+            let allocated = fs::metadata(&path).unwrap().blocks() * 512;
+            assert!(
+                allocated <= len as u64 + (64 << 10),
+                "{mode:?}: {allocated} for {len}"
+            );
+            vfs.remove(&path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_append_to_a_log_is_readable_before_any_sync() {
+    let dir = tempfile::tempdir().unwrap();
+    let vfs = OsVfs::default();
+    let path = dir.path().join("log");
+    let mut log = vfs.create(&path, WriteMode::Log, 1 << 20).unwrap();
+    let sync = log.sync_handle();
+    log.append(b"one").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"one");
+    std::thread::scope(|scope| {
+        scope.spawn(|| sync.sync().unwrap());
+        log.append(b"two").unwrap();
+    });
+    // Never finished: the length is still exact, whatever was preallocated.
+    drop(log);
+    assert_eq!(fs::read(&path).unwrap(), b"onetwo");
+}
+
+#[test]
+fn after_a_failed_append_nothing_follows() {
+    let full = || {
+        Arc::new(
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open("/dev/full")
+                .unwrap(),
+        )
+    };
+    let bulk = BulkFile::new(full(), Arc::<BufferPool>::default().take());
+    let files: [Box<dyn WriteFile>; 2] = [Box::new(LogFile::new(full())), Box::new(bulk)];
+    for mut file in files {
+        let err = file.append(&vec![1; 1 << 20]).unwrap_err();
+        assert_eq!(err.kind(), ErrorKind::StorageFull);
+        assert_eq!(file.append(b"x").unwrap_err().kind(), ErrorKind::Other);
+        file.finish().unwrap_err();
+    }
+}
+
+#[test]
+fn reads_are_short_only_at_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    fs::write(&path, b"0123456789").unwrap();
+    for access in [Access::Random, Access::Sequential] {
+        let file = OsVfs::default().open(&path, access).unwrap();
+        let mut buf = [0; 4];
+        assert_eq!(file.read_at(&mut buf, 3).unwrap(), 4);
+        assert_eq!(&buf, b"3456");
+        assert_eq!(file.read_at(&mut buf, 8).unwrap(), 2);
+        assert_eq!(&buf[..2], b"89");
+        assert_eq!(file.read_at(&mut buf, 10).unwrap(), 0);
+        assert_eq!(file.read_at(&mut buf, 1 << 40).unwrap(), 0);
+        assert_eq!(file.len().unwrap(), 10);
+    }
+}
+
+#[test]
+fn directories_and_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let vfs = OsVfs::default();
+    let deep = dir.path().join("a/b/c");
+    vfs.create_dir_all(&deep).unwrap();
+    vfs.create_dir_all(&deep).unwrap();
+    vfs.sync_dir(&deep).unwrap();
+    assert_eq!(vfs.list(&dir.path().join("a")).unwrap(), ["b"]);
+
+    let (one, two) = (deep.join("one"), deep.join("two"));
+    vfs.create(&one, WriteMode::Log, 0)
+        .unwrap()
+        .finish()
+        .unwrap();
+    let again = vfs.create(&one, WriteMode::Bulk, 0).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::AlreadyExists);
+    vfs.rename(&one, &two).unwrap();
+    assert_eq!(vfs.list(&deep).unwrap(), ["two"]);
+    vfs.create_dir_all(&two).unwrap_err();
+    vfs.create_dir_all(&two.join("below")).unwrap_err();
+    vfs.remove_dir(&deep).unwrap_err();
+    vfs.remove(&two).unwrap();
+    vfs.remove_dir(&deep).unwrap();
+    for missing in [
+        vfs.sync_dir(&deep),
+        vfs.remove(&two),
+        vfs.len(&two).map(drop),
+    ] {
+        assert_eq!(missing.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+    assert!(vfs.free_space(dir.path()).unwrap() > 0);
+}
+
+#[test]
+fn a_lock_is_held_once_even_in_one_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("LOCK");
+    let vfs = OsVfs::default();
+    let guard = vfs.lock(&path).unwrap();
+    match vfs.lock(&path).unwrap_err() {
+        LockError::Held(pid) => assert_eq!(pid, Some(std::process::id())),
+        LockError::Io(e) => panic!("{e}"),
+    }
+    drop(guard);
+    assert!(
+        path.exists(),
+        "a lock file that goes away can be locked twice"
+    );
+    drop(vfs.lock(&path).unwrap());
+    match vfs.lock(&dir.path().join("missing/LOCK")).unwrap_err() {
+        LockError::Io(e) => assert_eq!(e.kind(), ErrorKind::NotFound),
+        LockError::Held(_) => panic!("nobody can hold it"),
+    }
+}
+
+const LOCK_PATH_VARIABLE: &str = "UNIKV_TEST_LOCK_PATH";
+
+/// The child of the next test: takes the lock, says so, and keeps it until it is killed.
+#[test]
+fn child_that_holds_a_lock() {
+    let Some(path) = std::env::var_os(LOCK_PATH_VARIABLE) else {
+        return;
+    };
+    let _guard = OsVfs::default().lock(Path::new(&path)).unwrap();
+    io::stderr().write_all(b"locked\n").unwrap();
+    let _ = io::stdin().read_line(&mut String::new());
+}
+
+#[test]
+fn the_lock_of_a_killed_process_is_free() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("LOCK");
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "vfs::os::tests::child_that_holds_a_lock",
+            "--nocapture",
+        ])
+        .env(LOCK_PATH_VARIABLE, &path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "locked"));
+    match OsVfs::default().lock(&path).unwrap_err() {
+        LockError::Held(pid) => assert_eq!(pid, Some(child.id())),
+        LockError::Io(e) => panic!("{e}"),
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    OsVfs::default().lock(&path).unwrap();
+}

@@ -265,3 +265,186 @@ impl JoinHandle for SimJoinHandle {
         runtime.run_until(None, &|| runtime.state.lock().workers[self.index].done);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vfs::wait_until;
+
+    /// A worker made of a closure.
+    struct Do<F>(F);
+
+    impl<F: FnMut() -> Step + Send> Worker for Do<F> {
+        fn step(&mut self) -> Step {
+            (self.0)()
+        }
+    }
+
+    fn spawn(
+        runtime: &SimRuntime,
+        name: &str,
+        wake: &Arc<dyn Event>,
+        step: impl FnMut() -> Step + Send + 'static,
+    ) -> Box<dyn JoinHandle> {
+        runtime
+            .spawn(name, Arc::clone(wake), Box::new(Do(step)))
+            .unwrap()
+    }
+
+    /// Three workers that write down their turns, four each.
+    fn order_of_turns(seed: u64) -> Vec<usize> {
+        let runtime = SimRuntime::new(seed);
+        let wake = runtime.event();
+        let turns = Arc::new(Mutex::new(Vec::new()));
+        for worker in 0..3 {
+            let (turns, mut left) = (Arc::clone(&turns), 4);
+            spawn(&runtime, "worker", &wake, move || {
+                turns.lock().push(worker);
+                left -= 1;
+                if left == 0 { Step::Done } else { Step::Again }
+            });
+        }
+        runtime.run_until_idle();
+        let turns = turns.lock().clone();
+        assert_eq!(turns.len(), 12);
+        turns
+    }
+
+    #[test]
+    fn the_seed_alone_decides_the_order() {
+        assert_eq!(order_of_turns(7), order_of_turns(7));
+        assert!((0..10).any(|seed| order_of_turns(seed) != order_of_turns(7)));
+        let numbers = |seed| {
+            let runtime = SimRuntime::new(seed);
+            [runtime.random_u64(), runtime.random_u64()]
+        };
+        assert_eq!(numbers(1), numbers(1));
+        assert_ne!(numbers(1), numbers(2));
+    }
+
+    #[test]
+    fn a_waiting_worker_runs_only_when_woken() {
+        let runtime = SimRuntime::new(1);
+        let (wake, other) = (runtime.event(), runtime.event());
+        let steps = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&steps);
+        spawn(&runtime, "worker", &wake, move || {
+            count.fetch_add(1, Ordering::Relaxed);
+            Step::Wait(None)
+        });
+        assert!(runtime.run_one());
+        assert!(!runtime.run_one());
+        other.notify();
+        assert!(!runtime.run_one());
+        wake.notify();
+        assert!(runtime.run_one());
+        assert!(!runtime.run_one());
+        assert_eq!(steps.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn a_notification_during_the_step_is_not_lost() {
+        let runtime = SimRuntime::new(1);
+        let wake = runtime.event();
+        let (own, steps) = (Arc::clone(&wake), Arc::new(AtomicU64::new(0)));
+        let count = Arc::clone(&steps);
+        spawn(&runtime, "worker", &wake, move || {
+            if count.fetch_add(1, Ordering::Relaxed) == 0 {
+                own.notify();
+            }
+            Step::Wait(None)
+        });
+        runtime.run_until_idle();
+        assert_eq!(steps.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn waits_nest_and_skip_workers_on_the_stack() {
+        for seed in 0..20 {
+            let runtime = SimRuntime::new(seed);
+            let wake = runtime.event();
+            let (outer, inner) = (runtime.event(), runtime.event());
+            let log = Arc::new(Mutex::new(Vec::new()));
+
+            let (o, i, l) = (Arc::clone(&outer), Arc::clone(&inner), Arc::clone(&log));
+            spawn(&runtime, "outer", &wake, move || {
+                wait_until(&*i, || i.epoch() > 0);
+                l.lock().push("outer");
+                o.notify();
+                Step::Done
+            });
+            let (i, l) = (Arc::clone(&inner), Arc::clone(&log));
+            spawn(&runtime, "inner", &wake, move || {
+                l.lock().push("inner");
+                i.notify();
+                Step::Done
+            });
+            wait_until(&*outer, || outer.epoch() > 0);
+            assert_eq!(*log.lock(), ["inner", "outer"]);
+            assert!(!runtime.run_one());
+        }
+    }
+
+    #[test]
+    fn the_clock_moves_only_when_nothing_else_can() {
+        let runtime = SimRuntime::new(1);
+        let (wake, never) = (runtime.event(), runtime.event());
+        let wake_ups = Arc::new(Mutex::new(Vec::new()));
+        let (this, times) = (Arc::downgrade(&runtime), Arc::clone(&wake_ups));
+        spawn(&runtime, "periodic", &wake, move || {
+            times.lock().push(this.upgrade().unwrap().now().as_secs());
+            Step::Wait(Some(Duration::from_secs(10)))
+        });
+        let start_ms = runtime.wall_clock_ms();
+        never.wait_past(never.epoch(), Some(Duration::from_secs(25)));
+        assert_eq!(*wake_ups.lock(), [0, 10, 20]);
+        assert_eq!(runtime.now(), Duration::from_secs(25));
+        runtime.delay(Duration::from_secs(5));
+        assert_eq!(runtime.wall_clock_ms(), start_ms + 30_000);
+        runtime.run_until_idle();
+        assert_eq!(*wake_ups.lock(), [0, 10, 20, 30]);
+    }
+
+    #[test]
+    fn join_runs_the_worker_to_its_end_and_drops_it() {
+        let runtime = SimRuntime::new(1);
+        let wake = runtime.event();
+        let held = Arc::new(());
+        let (in_worker, mut left) = (Arc::clone(&held), 3);
+        let handle = spawn(&runtime, "worker", &wake, move || {
+            let _keep = &in_worker;
+            left -= 1;
+            if left == 0 {
+                Step::Done
+            } else {
+                Step::Wait(Some(Duration::from_secs(1)))
+            }
+        });
+        handle.join();
+        assert_eq!(runtime.now(), Duration::from_secs(2));
+        assert_eq!(Arc::strong_count(&held), 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "deadlock: nobody can end this wait; workers: [idle waits]")]
+    fn a_wait_that_nobody_can_end_panics() {
+        let runtime = SimRuntime::new(1);
+        let wake = runtime.event();
+        spawn(&runtime, "idle", &wake, || Step::Wait(None));
+        let never = runtime.event();
+        never.wait_past(never.epoch(), None);
+    }
+
+    #[test]
+    #[should_panic(expected = "self is on the stack")]
+    fn a_worker_that_waits_for_itself_panics() {
+        let runtime = SimRuntime::new(1);
+        let wake = runtime.event();
+        let own = Arc::clone(&wake);
+        spawn(&runtime, "self", &wake, move || {
+            own.wait_past(own.epoch(), None);
+            Step::Done
+        });
+        runtime.run_until_idle();
+    }
+}

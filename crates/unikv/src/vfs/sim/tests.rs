@@ -1,1 +1,538 @@
+use super::*;
+use std::collections::BTreeSet;
 
+fn path(name: &str) -> PathBuf {
+    Path::new("/db").join(name)
+}
+
+fn disk() -> SimVfs {
+    let disk = SimVfs::new();
+    disk.create_dir_all(Path::new("/db")).unwrap();
+    disk
+}
+
+/// A disk with a log whose name and first `durable` bytes are durable, all bytes being `bytes`.
+fn disk_with_log(bytes: &[u8], durable: usize) -> (SimVfs, Box<dyn WriteFile>) {
+    let disk = disk();
+    let mut log = disk.create(&path("log"), WriteMode::Log, 0).unwrap();
+    log.append(&bytes[..durable]).unwrap();
+    log.sync_handle().sync().unwrap();
+    disk.sync_dir(Path::new("/db")).unwrap();
+    log.append(&bytes[durable..]).unwrap();
+    (disk, log)
+}
+
+fn log_after(disk: &SimVfs, keep: Keep) -> Vec<u8> {
+    disk.power_cut(keep).read_file(&path("log")).unwrap()
+}
+
+fn put(disk: &SimVfs, name: &str, bytes: &[u8], sync: bool) {
+    let mut file = disk.create(&path(name), WriteMode::Log, 0).unwrap();
+    file.append(bytes).unwrap();
+    if sync {
+        file.finish().unwrap();
+    }
+}
+
+fn names(disk: &SimVfs) -> BTreeSet<String> {
+    disk.list(Path::new("/db")).unwrap().into_iter().collect()
+}
+
+/// The outcomes of power cuts with many seeds.
+fn outcomes<T: Ord>(disk: &SimVfs, outcome: impl Fn(&SimVfs) -> T) -> BTreeSet<T> {
+    let keeps = (0..100).flat_map(|seed| [Keep::Prefix(seed), Keep::Torn(seed)]);
+    keeps.map(|keep| outcome(&disk.power_cut(keep))).collect()
+}
+
+fn bytes(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i / 16 + i) as u8 | 1).collect()
+}
+
+#[test]
+fn keep_nothing_and_keep_all() {
+    let bytes = bytes(3000);
+    let (disk, _log) = disk_with_log(&bytes, 1000);
+    assert_eq!(disk.read_file(&path("log")).unwrap(), bytes);
+    assert_eq!(log_after(&disk, Keep::Nothing), bytes[..1000]);
+    assert_eq!(log_after(&disk, Keep::All), bytes);
+}
+
+#[test]
+fn keep_prefix_leaves_prefixes_of_all_lengths() {
+    let bytes = bytes(3000);
+    let (disk, _log) = disk_with_log(&bytes, 1000);
+    let mut lens = BTreeSet::new();
+    for seed in 0..200 {
+        let left = log_after(&disk, Keep::Prefix(seed));
+        assert!(
+            left.len() >= 1000 && bytes.starts_with(&left),
+            "seed {seed}"
+        );
+        assert_eq!(
+            left,
+            log_after(&disk, Keep::Prefix(seed)),
+            "seed {seed} is not repeatable"
+        );
+        lens.insert(left.len());
+    }
+    assert!(
+        lens.contains(&1000) && lens.contains(&3000) && lens.len() > 50,
+        "{lens:?}"
+    );
+}
+
+#[test]
+fn keep_torn_damages_sectors_behind_the_durable_end_only() {
+    let bytes = bytes(10_000);
+    let (disk, _log) = disk_with_log(&bytes, 1000);
+    let (mut zeroed, mut garbled, mut intact_behind_damage) = (false, false, false);
+    for seed in 0..100 {
+        let left = log_after(&disk, Keep::Torn(seed));
+        assert_eq!(left, log_after(&disk, Keep::Torn(seed)));
+        assert_eq!(
+            left[..1000],
+            bytes[..1000],
+            "seed {seed} touched durable bytes"
+        );
+        let mut damaged = false;
+        let mut start = 1000;
+        while start < left.len() {
+            let end = (start / 512 * 512 + 512).min(left.len());
+            let sector = &left[start..end];
+            if sector == &bytes[start..end] {
+                intact_behind_damage |= damaged;
+            } else {
+                damaged = true;
+                let zero = sector.iter().all(|&b| b == 0);
+                zeroed |= zero;
+                garbled |= !zero;
+            }
+            start = end;
+        }
+    }
+    assert!(zeroed && garbled && intact_behind_damage);
+}
+
+#[test]
+fn a_cut_disk_is_independent_and_the_original_can_be_cut_again() {
+    let (disk, mut log) = disk_with_log(b"durable+tail", 7);
+    let first = disk.power_cut(Keep::All);
+    let mut other = first.create(&path("other"), WriteMode::Log, 0).unwrap();
+    other.append(b"x").unwrap();
+    first.remove(&path("log")).unwrap();
+    log.append(b"+more").unwrap();
+    assert_eq!(log_after(&disk, Keep::All), b"durable+tail+more");
+    assert_eq!(log_after(&disk, Keep::Nothing), b"durable");
+    assert_eq!(names(&disk).len(), 1);
+    assert_eq!(names(&first), ["other".to_owned()].into());
+    // What a cut left is durable on the new disk.
+    let second = disk.power_cut(Keep::All);
+    assert_eq!(log_after(&second, Keep::Nothing), b"durable+tail+more");
+}
+
+#[test]
+fn a_created_file_may_lose_its_name_or_its_bytes() {
+    let disk = disk();
+    put(&disk, "synced", b"bytes", true);
+    assert_eq!(
+        names(&disk.power_cut(Keep::Nothing)).len(),
+        0,
+        "the directory was not synced"
+    );
+    assert_eq!(names(&disk.power_cut(Keep::All)).len(), 1);
+    assert_eq!(outcomes(&disk, |cut| names(cut).len()), [0, 1].into());
+
+    put(&disk, "unsynced", b"bytes", false);
+    disk.sync_dir(Path::new("/db")).unwrap();
+    let cut = disk.power_cut(Keep::Nothing);
+    assert_eq!(cut.read_file(&path("synced")).unwrap(), b"bytes");
+    assert_eq!(cut.read_file(&path("unsynced")).unwrap(), b"");
+}
+
+#[test]
+fn a_removed_file_may_come_back() {
+    let disk = disk();
+    put(&disk, "a", b"bytes", true);
+    disk.sync_dir(Path::new("/db")).unwrap();
+    disk.remove(&path("a")).unwrap();
+    assert_eq!(disk.read_file(&path("a")), None);
+    assert_eq!(
+        disk.power_cut(Keep::Nothing).read_file(&path("a")).unwrap(),
+        b"bytes"
+    );
+    assert_eq!(disk.power_cut(Keep::All).read_file(&path("a")), None);
+    assert_eq!(outcomes(&disk, |cut| names(cut).len()), [0, 1].into());
+    disk.sync_dir(Path::new("/db")).unwrap();
+    assert_eq!(disk.power_cut(Keep::Nothing).read_file(&path("a")), None);
+}
+
+#[test]
+fn a_rename_shows_the_old_target_or_the_new_one() {
+    let disk = disk();
+    put(&disk, "CURRENT", b"old", true);
+    disk.sync_dir(Path::new("/db")).unwrap();
+    put(&disk, "temp", b"new", true);
+    disk.rename(&path("temp"), &path("CURRENT")).unwrap();
+    assert_eq!(disk.read_file(&path("CURRENT")).unwrap(), b"new");
+    let after = |keep| disk.power_cut(keep).read_file(&path("CURRENT")).unwrap();
+    assert_eq!(after(Keep::Nothing), b"old");
+    assert_eq!(after(Keep::All), b"new");
+    let seen = outcomes(&disk, |cut| {
+        (cut.read_file(&path("CURRENT")).unwrap(), names(cut).len())
+    });
+    let old = |names| (b"old".to_vec(), names);
+    assert_eq!(seen, [old(1), old(2), (b"new".to_vec(), 1)].into());
+    disk.sync_dir(Path::new("/db")).unwrap();
+    assert_eq!(
+        disk.power_cut(Keep::Nothing)
+            .read_file(&path("CURRENT"))
+            .unwrap(),
+        b"new"
+    );
+}
+
+#[test]
+fn a_file_renamed_before_its_sync_may_be_empty_under_the_new_name() {
+    let disk = disk();
+    put(&disk, "temp", b"new", false);
+    disk.rename(&path("temp"), &path("CURRENT")).unwrap();
+    disk.sync_dir(Path::new("/db")).unwrap();
+    assert_eq!(
+        disk.power_cut(Keep::Nothing)
+            .read_file(&path("CURRENT"))
+            .unwrap(),
+        b""
+    );
+}
+
+#[test]
+fn a_failed_sync_leaves_its_bytes_in_doubt_for_good() {
+    let (disk, mut log) = disk_with_log(b"durable", 7);
+    log.append(b"doubt").unwrap();
+    disk.set_fault(Box::new(|call| match call.op {
+        Op::Sync => Fault::Fail(ErrorKind::Other),
+        _ => Fault::None,
+    }));
+    log.sync_handle().sync().unwrap_err();
+    disk.clear_faults();
+    assert_eq!(log_after(&disk, Keep::Nothing), b"durable");
+    log.append(b"after").unwrap();
+    log.sync_handle().sync().unwrap();
+    assert_eq!(disk.read_file(&path("log")).unwrap(), b"durabledoubtafter");
+    assert_eq!(log_after(&disk, Keep::Nothing), b"durable\0\0\0\0\0after");
+    assert_eq!(log_after(&disk, Keep::All), b"durabledoubtafter");
+    let seen = outcomes(&disk, |cut| cut.read_file(&path("log")).unwrap());
+    assert_eq!(seen.len(), 2);
+}
+
+#[test]
+fn a_killed_process_loses_only_what_was_in_user_memory() {
+    let (disk, _log) = disk_with_log(b"durable+tail", 7);
+    let mut bulk = disk.create(&path("bulk"), WriteMode::Bulk, 0).unwrap();
+    let content = bytes(BULK_BUFFER_LEN * 2 + 100);
+    bulk.append(&content).unwrap();
+    assert_eq!(bulk.len(), content.len() as u64);
+
+    let killed = disk.process_kill();
+    assert_eq!(killed.read_file(&path("log")).unwrap(), b"durable+tail");
+    assert_eq!(
+        killed.read_file(&path("bulk")).unwrap(),
+        content[..BULK_BUFFER_LEN * 2]
+    );
+    // The kill made nothing durable.
+    assert_eq!(log_after(&killed, Keep::Nothing), b"durable");
+    assert_eq!(names(&killed.power_cut(Keep::Nothing)).len(), 1);
+    killed.sync_dir(Path::new("/db")).unwrap();
+    assert_eq!(
+        killed
+            .power_cut(Keep::Nothing)
+            .read_file(&path("bulk"))
+            .unwrap(),
+        b""
+    );
+
+    bulk.finish().unwrap();
+    assert_eq!(
+        disk.process_kill().read_file(&path("bulk")).unwrap(),
+        content
+    );
+    assert_eq!(
+        killed.read_file(&path("bulk")).unwrap().len(),
+        BULK_BUFFER_LEN * 2
+    );
+}
+
+#[test]
+fn a_kill_keeps_two_names_of_one_file_together() {
+    let disk = disk();
+    put(&disk, "a", b"x", true);
+    disk.sync_dir(Path::new("/db")).unwrap();
+    disk.rename(&path("a"), &path("b")).unwrap();
+    let killed = disk.process_kill();
+    assert!(killed.flip_bit(&path("b"), 1));
+    assert_eq!(killed.read_file(&path("b")).unwrap(), b"z");
+    assert_eq!(
+        killed
+            .power_cut(Keep::Nothing)
+            .read_file(&path("a"))
+            .unwrap(),
+        b"z"
+    );
+    assert_eq!(disk.read_file(&path("b")).unwrap(), b"x");
+}
+
+#[test]
+fn locks_are_held_once_and_vanish_with_the_machine() {
+    let disk = disk();
+    let guard = disk.lock(&path("LOCK")).unwrap();
+    assert!(matches!(
+        disk.lock(&path("LOCK")),
+        Err(LockError::Held(Some(_)))
+    ));
+    for copy in [disk.power_cut(Keep::All), disk.process_kill()] {
+        drop(copy.lock(&path("LOCK")).unwrap());
+        drop(copy.lock(&path("LOCK")).unwrap());
+    }
+    drop(guard);
+    disk.lock(&path("LOCK")).unwrap();
+    assert!(matches!(
+        disk.lock(Path::new("/no/LOCK")),
+        Err(LockError::Io(_))
+    ));
+}
+
+/// Does one of each counted operation on a disk that has `/db/old`, stopping at the first error.
+fn one_of_each(disk: &SimVfs) -> io::Result<()> {
+    disk.create_dir_all(Path::new("/db/sub"))?;
+    disk.remove_dir(Path::new("/db/sub"))?;
+    let mut log = disk.create(&path("log"), WriteMode::Log, 0)?;
+    log.append(b"twelve bytes")?;
+    log.sync_handle().sync()?;
+    log.finish()?;
+    disk.rename(&path("log"), &path("renamed"))?;
+    disk.remove(&path("old"))?;
+    disk.sync_dir(Path::new("/db"))?;
+    match disk.lock(&path("LOCK")) {
+        Ok(_) => Ok(()),
+        Err(LockError::Io(e)) => Err(e),
+        Err(LockError::Held(_)) => Err(ErrorKind::ResourceBusy.into()),
+    }
+}
+
+fn disk_with_old_file() -> SimVfs {
+    let disk = disk();
+    disk.write_file(&path("old"), b"old");
+    disk
+}
+
+#[test]
+fn every_changing_call_is_counted_and_shown_to_the_rule() {
+    let disk = disk_with_old_file();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (log, first) = (Arc::clone(&seen), disk.calls());
+    disk.set_fault(Box::new(move |call| {
+        log.lock().push((call.index - first, call.op, call.bytes));
+        Fault::None
+    }));
+    one_of_each(&disk).unwrap();
+    let ops = [
+        (Op::CreateDir, 0),
+        (Op::RemoveDir, 0),
+        (Op::Create, 0),
+        (Op::Append, 12),
+        (Op::Sync, 0),
+        (Op::Finish, 0),
+        (Op::Rename, 0),
+        (Op::Remove, 0),
+        (Op::SyncDir, 0),
+        (Op::Lock, 0),
+    ];
+    let expected: Vec<_> = (0..)
+        .zip(ops)
+        .map(|(i, (op, bytes))| (i, op, bytes))
+        .collect();
+    assert_eq!(*seen.lock(), expected);
+    assert_eq!(disk.calls() - first, ops.len() as u64);
+}
+
+#[test]
+fn each_call_can_fail_alone_and_is_then_without_effect() {
+    for failing in 0..10 {
+        let disk = disk_with_old_file();
+        let index = disk.calls() + failing;
+        let before = Arc::new(Mutex::new(None));
+        let (view, slot) = (disk.clone(), Arc::clone(&before));
+        disk.set_fault(Box::new(move |call| {
+            if call.index != index {
+                return Fault::None;
+            }
+            // A rule may look at the disk that it is about to fail.
+            *slot.lock() = Some((view.file_names(), view.read_file(&path("log"))));
+            Fault::Fail(ErrorKind::PermissionDenied)
+        }));
+        let err = one_of_each(&disk).unwrap_err();
+        assert_eq!(err.kind(), ErrorKind::PermissionDenied, "call {failing}");
+        let after = (disk.file_names(), disk.read_file(&path("log")));
+        assert_eq!(before.lock().take(), Some(after), "call {failing}");
+        // It was one failure: the disk still works.
+        disk.create(&path("next"), WriteMode::Log, 0)
+            .unwrap()
+            .append(b"x")
+            .unwrap();
+    }
+}
+
+#[test]
+fn after_a_power_cut_every_call_fails() {
+    for failing in 0..10 {
+        let disk = disk_with_old_file();
+        let old = disk.open(&path("old"), Access::Random).unwrap();
+        let index = disk.calls() + failing;
+        disk.set_fault(Box::new(move |call| match call.index == index {
+            true => Fault::PowerCut,
+            false => Fault::None,
+        }));
+        one_of_each(&disk).unwrap_err();
+        disk.clear_faults();
+        assert_eq!(disk.calls(), index + 1);
+        one_of_each(&disk).unwrap_err();
+        old.read_at(&mut [0; 1], 0).unwrap_err();
+        disk.list(Path::new("/db")).unwrap_err();
+        disk.open(&path("old"), Access::Random).unwrap_err();
+        disk.len(&path("old")).unwrap_err();
+        disk.free_space(Path::new("/db")).unwrap_err();
+        assert_eq!(
+            disk.calls(),
+            index + 1,
+            "calls without power are not counted"
+        );
+
+        let next = disk.power_cut(Keep::Nothing);
+        let removal_is_durable = failing > 8;
+        assert_eq!(
+            next.read_file(&path("old")).is_none(),
+            removal_is_durable,
+            "{failing}"
+        );
+        next.create(&path("next"), WriteMode::Log, 0).unwrap();
+    }
+}
+
+#[test]
+fn an_append_can_fail_in_the_middle() {
+    let (disk, mut log) = disk_with_log(b"durable", 7);
+    disk.set_fault(Box::new(|_| Fault::FailAfter { bytes: 3 }));
+    log.append(b"abcdef").unwrap_err();
+    disk.clear_faults();
+    assert_eq!(disk.read_file(&path("log")).unwrap(), b"durableabc");
+    log.append(b"ghi").unwrap_err();
+    log.finish().unwrap_err();
+    assert_eq!(disk.read_file(&path("log")).unwrap(), b"durableabc");
+}
+
+#[test]
+fn reads_fail_by_their_own_rule() {
+    let disk = disk_with_old_file();
+    let calls = disk.calls();
+    let file = disk.open(&path("old"), Access::Random).unwrap();
+    disk.set_read_fault(Box::new(|read| {
+        (read.offset == 1).then_some(ErrorKind::TimedOut)
+    }));
+    let mut buf = [0; 8];
+    assert_eq!(file.read_at(&mut buf, 0).unwrap(), 3);
+    assert_eq!(&buf[..3], b"old");
+    assert_eq!(
+        file.read_at(&mut buf, 1).unwrap_err().kind(),
+        ErrorKind::TimedOut
+    );
+    assert_eq!(file.read_at(&mut buf, 3).unwrap(), 0);
+    assert_eq!(disk.calls(), calls);
+}
+
+#[test]
+fn a_full_disk_takes_what_fits_and_then_fails() {
+    let disk = disk_with_old_file();
+    disk.set_free_space(Some(10));
+    let mut log = disk.create(&path("log"), WriteMode::Log, 0).unwrap();
+    log.append(b"1234567").unwrap();
+    assert_eq!(disk.free_space(Path::new("/db")).unwrap(), 3);
+    assert_eq!(
+        log.append(b"89abcdef").unwrap_err().kind(),
+        ErrorKind::StorageFull
+    );
+    assert_eq!(disk.read_file(&path("log")).unwrap(), b"123456789a");
+    disk.remove(&path("old")).unwrap();
+    assert_eq!(disk.free_space(Path::new("/db")).unwrap(), 3);
+    put(&disk, "next", b"xyz", true);
+    disk.set_free_space(None);
+    put(&disk, "last", &[0; 1000], true);
+}
+
+#[test]
+fn inspection_and_damage() {
+    let disk = SimVfs::new();
+    disk.write_file(Path::new("/a/b/file"), b"\0\0");
+    assert!(disk.flip_bit(Path::new("/a/b/file"), 9));
+    assert!(!disk.flip_bit(Path::new("/a/b/file"), 16));
+    assert!(!disk.flip_bit(Path::new("/a/b/none"), 0));
+    let cut = disk.power_cut(Keep::Nothing);
+    assert_eq!(cut.read_file(Path::new("/a/b/file")).unwrap(), [0, 2]);
+    disk.write_file(Path::new("/a/b/file"), b"replaced");
+    assert_eq!(disk.read_file(Path::new("/a/b/file")).unwrap(), b"replaced");
+    assert_eq!(disk.file_names(), [PathBuf::from("/a/b/file")]);
+}
+
+#[test]
+fn names_obey_the_rules_of_a_file_system() {
+    let disk = disk_with_old_file();
+    let kind = |result: io::Result<()>| result.unwrap_err().kind();
+    let create = |path: &Path| disk.create(path, WriteMode::Log, 0).map(drop);
+    assert_eq!(kind(create(&path("old"))), ErrorKind::AlreadyExists);
+    assert_eq!(kind(create(Path::new("/no/file"))), ErrorKind::NotFound);
+    assert_eq!(
+        kind(disk.create_dir_all(&path("old/sub"))),
+        ErrorKind::NotADirectory
+    );
+    assert_eq!(kind(disk.remove(&path("none"))), ErrorKind::NotFound);
+    assert_eq!(
+        kind(disk.rename(&path("none"), &path("x"))),
+        ErrorKind::NotFound
+    );
+    assert_eq!(kind(disk.sync_dir(Path::new("/no"))), ErrorKind::NotFound);
+    assert_eq!(
+        kind(disk.list(Path::new("/no")).map(drop)),
+        ErrorKind::NotFound
+    );
+    assert_eq!(
+        kind(disk.remove_dir(Path::new("/db"))),
+        ErrorKind::DirectoryNotEmpty
+    );
+    let other_dir = disk.rename(&path("old"), Path::new("/other"));
+    assert_eq!(kind(other_dir), ErrorKind::Unsupported);
+
+    disk.create_dir_all(&path("sub/deep")).unwrap();
+    assert_eq!(names(&disk), ["old".to_owned(), "sub".to_owned()].into());
+    disk.rename(&path("old"), &path("old")).unwrap();
+    assert_eq!(disk.read_file(&path("old")).unwrap(), b"old");
+    // A relative path starts at its own root.
+    disk.create_dir_all(Path::new("relative")).unwrap();
+    create(Path::new("relative/file")).unwrap();
+    assert_eq!(disk.list(Path::new("relative")).unwrap(), ["file"]);
+}
+
+#[test]
+fn a_removed_directory_may_come_back_until_its_parent_is_synced() {
+    let disk = disk();
+    disk.create_dir_all(&path("sub")).unwrap();
+    assert!(
+        names(&disk.power_cut(Keep::Nothing)).contains("sub"),
+        "creation is durable"
+    );
+    disk.remove_dir(&path("sub")).unwrap();
+    assert!(names(&disk).is_empty());
+    assert!(names(&disk.process_kill()).is_empty());
+    assert!(names(&disk.power_cut(Keep::All)).is_empty());
+    assert_eq!(outcomes(&disk, |cut| names(cut).len()), [0, 1].into());
+    disk.sync_dir(Path::new("/db")).unwrap();
+    assert!(names(&disk.power_cut(Keep::Nothing)).is_empty());
+}
