@@ -69,7 +69,7 @@ impl Entry {
         let class = READ_LENS[..UNBOUNDED_CLASS as usize]
             .partition_point(|&len| u64::from(len) < frame_len) as u64;
         Some(Entry(
-            tag.0 | u64::from(slot.0) << SLOT_SHIFT | class << CLASS_SHIFT | offset,
+            tag.0 | (u64::from(slot.0) << SLOT_SHIFT) | (class << CLASS_SHIFT) | offset,
         ))
     }
 
@@ -111,7 +111,7 @@ impl Tag {
     /// of its lower half: the tag takes the low bits of both halves, which up to 2^20 buckets have
     /// no part in that choice.
     pub(super) fn of(hash: u64) -> Tag {
-        let bits = (hash >> 32 & 0xfff) << 8 | hash & 0xff;
+        let bits = (((hash >> 32) & 0xfff) << 8) | (hash & 0xff);
         Tag(bits.max(1) << TAG_SHIFT)
     }
 }

@@ -120,7 +120,7 @@ impl HashIndex {
     /// Two different buckets, by multiply-shift on the upper bits of the hash and of its lower half.
     fn bucket_numbers(&self, hash: u64) -> [usize; 2] {
         let count = self.main.len();
-        let scale = |bits: u64| (u128::from(bits) * count as u128 >> 64) as usize;
+        let scale = |bits: u64| ((u128::from(bits) * count as u128) >> 64) as usize;
         let first = scale(hash);
         let second = scale(hash.rotate_left(32));
         if second != first {

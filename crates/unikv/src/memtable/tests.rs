@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const SCALE: usize = if cfg!(miri) { 100 } else { 1 };
 
-type Model = BTreeMap<(Vec<u8>, Reverse<SeqNo>), (Kind, Option<u64>, Vec<u8>)>;
+type Place = (Vec<u8>, Reverse<SeqNo>);
+type Content = (Kind, Option<u64>, Vec<u8>);
+type Model = BTreeMap<Place, Content>;
 
 fn memtable() -> Arc<Memtable> {
     Arc::new(Memtable::new(&ArenaPool::new(32 << 20)))
@@ -30,10 +32,7 @@ fn random_key(rng: &mut SmallRng) -> Vec<u8> {
     key
 }
 
-fn check(
-    entry: Option<MemEntry<'_>>,
-    expected: Option<(&(Vec<u8>, Reverse<SeqNo>), &(Kind, Option<u64>, Vec<u8>))>,
-) {
+fn check(entry: Option<MemEntry<'_>>, expected: Option<(&Place, &Content)>) {
     let expected = expected.map(|((key, seq), (kind, expiry_ms, value))| MemEntry {
         key,
         seq: seq.0,
@@ -249,7 +248,7 @@ fn assert_whole(entry: &MemEntry<'_>, max_seq: u64) {
     assert_eq!(entry.value, provable_value(entry.seq.0));
     assert_eq!(
         entry.expiry_ms,
-        (entry.seq.0 % 3 == 0).then_some(entry.seq.0)
+        entry.seq.0.is_multiple_of(3).then_some(entry.seq.0)
     );
 }
 
@@ -263,7 +262,7 @@ fn readers_beside_the_writer_see_whole_entries_in_order() {
         scope.spawn(|| {
             let mut rng = SmallRng::seed_from_u64(6);
             for seq in 1..=count {
-                let expiry_ms = (seq % 3 == 0).then_some(seq);
+                let expiry_ms = seq.is_multiple_of(3).then_some(seq);
                 let key = key_of(rng.random());
                 table.insert(&key, SeqNo(seq), Kind::Put, expiry_ms, &provable_value(seq));
                 published.store(seq, Ordering::Release);
