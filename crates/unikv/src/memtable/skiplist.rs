@@ -15,8 +15,8 @@
 //!
 //! **Publication.** A node is complete before the first `Release` store of its address into a link;
 //! readers load links with `Acquire`. Links at level 0 define the content; higher links only
-//! shorten the way. `prev` is a hint: it names a node somewhere before its own, from where the
-//! exact predecessor is found by walking forward.
+//! shorten the way. `prev` is set last: walking backward passes over an entry whose insert has not
+//! yet returned, and over no other.
 //!
 //! Lock: `SkipList::writer`, held during one insert. Under it only `ArenaPool::idle` is taken.
 
@@ -434,14 +434,7 @@ impl SkipList {
 
     /// The node right before `node`, or `None` for the first.
     fn previous(&self, node: NodeRef) -> Option<NodeRef> {
-        let mut before = NodeRef::from_link(node.tail().prev.load(Ordering::Acquire))?;
-        // Entries that were inserted since the hint was set stand between.
-        while let Some(next) = before.next(0) {
-            if next == node {
-                break;
-            }
-            before = next;
-        }
+        let before = NodeRef::from_link(node.tail().prev.load(Ordering::Acquire))?;
         (before != self.head).then_some(before)
     }
 }
