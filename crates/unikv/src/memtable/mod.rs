@@ -11,11 +11,12 @@
 //! Locks: one mutex for inserts (see `skiplist`), one in the pool beneath it. Reads take none.
 //!
 //! - `batch`: the public [`Batch`] and the encoding of operations, shared with the WAL
-//! - `skiplist`: the ordered list itself
+//! - `skiplist`: the ordered list itself; `node`: its nodes
 //! - `arena`: its memory
 
 mod arena;
 mod batch;
+mod node;
 mod skiplist;
 #[cfg(test)]
 mod tests;
