@@ -5,5 +5,6 @@
 pub(crate) mod checksum;
 pub(crate) mod coding;
 pub(crate) mod file_header;
+pub(crate) mod file_names;
 pub(crate) mod hash;
 pub(crate) mod keys;

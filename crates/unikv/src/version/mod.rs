@@ -1,1 +1,7 @@
-//! (placeholder)
+//! What the database consists of: its files, the edits that change it, and the manifest in which
+//! the edits are committed.
+
+pub(crate) mod edit;
+pub(crate) mod file_names;
+pub(crate) mod manifest;
+mod tagged;

@@ -1,0 +1,134 @@
+//! The names of the files of a database. See `docs/format.md`, "File names".
+//!
+//! A number is printed with at least six digits and parsed only in that one spelling, so that a
+//! name and a number stand for each other and a stranger's file is never taken for ours.
+
+use super::keys::FileNumber;
+
+/// The pointer to the current manifest.
+pub(crate) const CURRENT: &str = "CURRENT";
+/// The next `CURRENT`, until it is renamed.
+pub(crate) const CURRENT_TEMP: &str = "CURRENT.tmp";
+/// Held by whoever has the database open.
+pub(crate) const LOCK: &str = "LOCK";
+
+const MANIFEST_PREFIX: &str = "MANIFEST-";
+const WAL_SUFFIX: &str = ".wal";
+const RECORD_SUFFIX: &str = ".rec";
+const KEY_TABLE_SUFFIX: &str = ".key";
+
+/// What a file of a database directory is, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum FileName {
+    Current,
+    Lock,
+    Manifest(FileNumber),
+    Wal(FileNumber),
+    Record(FileNumber),
+    KeyTable(FileNumber),
+    /// Half-written; rubbish after a crash.
+    Temp,
+}
+
+impl FileName {
+    /// The number in the name, where there is one.
+    pub(crate) fn number(self) -> Option<FileNumber> {
+        match self {
+            FileName::Manifest(n)
+            | FileName::Wal(n)
+            | FileName::Record(n)
+            | FileName::KeyTable(n) => Some(n),
+            FileName::Current | FileName::Lock | FileName::Temp => None,
+        }
+    }
+}
+
+/// The name of manifest `n`.
+pub(crate) fn manifest(n: FileNumber) -> String {
+    format!("{MANIFEST_PREFIX}{:06}", n.0)
+}
+
+/// The name of segment `n` of the write-ahead log.
+pub(crate) fn wal(n: FileNumber) -> String {
+    format!("{:06}{WAL_SUFFIX}", n.0)
+}
+
+/// The name of record file `n`.
+pub(crate) fn record(n: FileNumber) -> String {
+    format!("{:06}{RECORD_SUFFIX}", n.0)
+}
+
+/// The name of key table `n`.
+pub(crate) fn key_table(n: FileNumber) -> String {
+    format!("{:06}{KEY_TABLE_SUFFIX}", n.0)
+}
+
+/// What `name` is; `None` for a file that is not ours.
+pub(crate) fn parse(name: &str) -> Option<FileName> {
+    match name {
+        CURRENT => return Some(FileName::Current),
+        CURRENT_TEMP => return Some(FileName::Temp),
+        LOCK => return Some(FileName::Lock),
+        _ => {}
+    }
+    if let Some(digits) = name.strip_prefix(MANIFEST_PREFIX) {
+        return Some(FileName::Manifest(parse_number(digits)?));
+    }
+    if let Some(digits) = name.strip_suffix(WAL_SUFFIX) {
+        return Some(FileName::Wal(parse_number(digits)?));
+    }
+    if let Some(digits) = name.strip_suffix(RECORD_SUFFIX) {
+        return Some(FileName::Record(parse_number(digits)?));
+    }
+    let digits = name.strip_suffix(KEY_TABLE_SUFFIX)?;
+    Some(FileName::KeyTable(parse_number(digits)?))
+}
+
+fn parse_number(digits: &str) -> Option<FileNumber> {
+    let number: u64 = digits.parse().ok()?;
+    (format!("{number:06}") == digits).then_some(FileNumber(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_stand_for_each_other() {
+        for n in [0, 1, 42, 999_999, 1_000_000, u64::MAX].map(FileNumber) {
+            assert_eq!(parse(&manifest(n)), Some(FileName::Manifest(n)));
+            assert_eq!(parse(&wal(n)), Some(FileName::Wal(n)));
+            assert_eq!(parse(&record(n)), Some(FileName::Record(n)));
+            assert_eq!(parse(&key_table(n)), Some(FileName::KeyTable(n)));
+        }
+        assert_eq!(wal(FileNumber(12)), "000012.wal");
+        assert_eq!(manifest(FileNumber(1)), "MANIFEST-000001");
+        assert_eq!(parse("CURRENT"), Some(FileName::Current));
+        assert_eq!(parse("LOCK"), Some(FileName::Lock));
+        assert_eq!(parse("CURRENT.tmp"), Some(FileName::Temp));
+    }
+
+    #[test]
+    fn strangers_are_not_taken_for_ours() {
+        for name in [
+            "",
+            ".wal",
+            "1.wal",
+            "0000012.wal",
+            "+00012.wal",
+            "00001x.rec",
+            "000012.wal2",
+            "MANIFEST-",
+            "MANIFEST-1",
+            "manifest-000001",
+            "current",
+            "notes.txt",
+            "x.tmp",
+            "99999999999999999999.key",
+            "000012.WAL",
+            " 00012.wal",
+        ] {
+            assert_eq!(parse(name), None, "{name:?}");
+        }
+    }
+}

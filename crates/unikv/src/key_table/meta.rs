@@ -1,0 +1,39 @@
+//! What the manifest knows of a key table.
+
+use crate::base::keys::{FileNumber, FileUid, SeqNo};
+
+/// A listed key table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyTableMeta {
+    pub(crate) number: FileNumber,
+    pub(crate) uid: FileUid,
+    /// The length of the file in bytes.
+    pub(crate) len: u64,
+    /// How many entries it has.
+    pub(crate) count: u64,
+    pub(crate) min_key: Vec<u8>,
+    pub(crate) max_key: Vec<u8>,
+    pub(crate) min_seq: SeqNo,
+    pub(crate) max_seq: SeqNo,
+    /// The CRC-32C of the whole file.
+    pub(crate) checksum: u32,
+    /// What its pointers keep alive, sorted by file.
+    pub(crate) refs: Vec<RecordFileRefs>,
+    /// Bytes of values that stand in the table itself.
+    pub(crate) inline_bytes: u64,
+    /// The earliest and the latest expiry of its entries.
+    pub(crate) expiry: Option<(u64, u64)>,
+    pub(crate) has_range_deletes: bool,
+    /// The range of keys it still serves, first included, last excluded; `None`: all of them.
+    pub(crate) clip: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// What the pointers of a key table keep alive in one record file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecordFileRefs {
+    pub(crate) file: FileNumber,
+    /// How many frames.
+    pub(crate) count: u64,
+    /// The bytes of those frames.
+    pub(crate) bytes: u64,
+}

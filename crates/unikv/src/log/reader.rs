@@ -1,0 +1,277 @@
+//! Reads the records of one log file from front to back.
+//!
+//! # Invariants
+//! - Memory: one buffer of 256 KiB, or of one payload where that is longer. A payload is read only
+//!   when its header has verified and it fits into the file, so a damaged length allocates nothing.
+//! - [`LogReader::next`] fails only for errors of the system. Damage is a [`LogItem::Bad`], and
+//!   the reader stands still there until [`LogReader::resync`] has found the next whole record.
+//!   Whether damage is the end of the log or corruption is the caller's to judge.
+//!
+//! One owner, no locks.
+
+use super::{DurableMark, RECORD_HEADER_LEN, RecordHeader};
+use crate::base::checksum::{self, Crc};
+use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN};
+use crate::base::keys::{DatabaseId, FileNumber, FileUid};
+use crate::error::{Error, Result};
+use crate::vfs::{Access, ReadFile, Vfs};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const CHUNK_BYTES: usize = 256 << 10;
+/// A buffer grown by one large payload is given back when it is larger than this.
+const BUFFER_KEPT_BYTES: usize = 4 << 20;
+
+/// What the reader found at its position.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum LogItem<'a> {
+    /// A whole record that verified.
+    Record {
+        offset: u64,
+        /// Where the next record begins.
+        end: u64,
+        kind: u8,
+        durable: Option<DurableMark>,
+        payload: &'a [u8],
+    },
+    /// The file ends here, behind a whole record.
+    End { offset: u64 },
+    /// No whole record begins here.
+    Bad { offset: u64, reason: &'static str },
+}
+
+/// A log file open for reading.
+#[derive(Debug)]
+pub(crate) struct LogReader {
+    file: Arc<dyn ReadFile>,
+    path: PathBuf,
+    number: FileNumber,
+    uid: FileUid,
+    database: DatabaseId,
+    file_len: u64,
+    /// Where the next record begins, or the bad place.
+    offset: u64,
+    bad: Option<&'static str>,
+    chain: Crc,
+    greatest_mark: Option<DurableMark>,
+    buffer: Vec<u8>,
+    buffer_offset: u64,
+}
+
+impl LogReader {
+    /// Opens a log and checks its file header.
+    pub(crate) fn open(
+        vfs: &dyn Vfs,
+        path: &Path,
+        kind: FileKind,
+        database: Option<DatabaseId>,
+    ) -> Result<LogReader> {
+        let mut reader = LogReader::unchecked(vfs, path)?;
+        let header = reader.header_bytes()?;
+        let header = FileHeader::decode(header, kind, database, path)?;
+        reader.uid = header.uid;
+        reader.number = header.number;
+        reader.database = header.database;
+        Ok(reader)
+    }
+
+    /// Opens a log whose file header is damaged, to look for records of a file with `number` and
+    /// `uid`.
+    pub(crate) fn open_headless(
+        vfs: &dyn Vfs,
+        path: &Path,
+        number: FileNumber,
+        uid: FileUid,
+    ) -> Result<LogReader> {
+        let mut reader = LogReader::unchecked(vfs, path)?;
+        reader.uid = uid;
+        reader.number = number;
+        Ok(reader)
+    }
+
+    fn unchecked(vfs: &dyn Vfs, path: &Path) -> Result<LogReader> {
+        let io = |e| Error::io("open this log", path, e);
+        let file = vfs.open(path, Access::Sequential).map_err(io)?;
+        let file_len = file.len().map_err(io)?;
+        Ok(LogReader {
+            file,
+            path: path.to_owned(),
+            number: FileNumber::default(),
+            uid: FileUid::default(),
+            database: DatabaseId::default(),
+            file_len,
+            offset: HEADER_LEN as u64,
+            bad: None,
+            chain: Crc::default(),
+            greatest_mark: None,
+            buffer: Vec::new(),
+            buffer_offset: 0,
+        })
+    }
+
+    /// The first bytes of the file, as many as a header has or the file holds.
+    pub(crate) fn header_bytes(&mut self) -> Result<&[u8]> {
+        let len = self.file_len.min(HEADER_LEN as u64) as usize;
+        self.fill(0, len)?;
+        Ok(self.buffer.get(..len).unwrap_or(&self.buffer))
+    }
+
+    /// The next record. After a [`LogItem::Bad`] the same again.
+    pub(crate) fn next(&mut self) -> Result<LogItem<'_>> {
+        let offset = self.offset;
+        let verified = match self.bad {
+            Some(reason) => Err(reason),
+            None if offset >= self.file_len => return Ok(LogItem::End { offset }),
+            None => self.verify(offset)?,
+        };
+        let header = match verified {
+            Ok(header) => header,
+            Err(reason) => {
+                self.bad = Some(reason);
+                return Ok(LogItem::Bad { offset, reason });
+            }
+        };
+        let payload_offset = offset + RECORD_HEADER_LEN as u64;
+        let end = payload_offset + u64::from(header.payload_len);
+        self.offset = end;
+        Ok(LogItem::Record {
+            offset,
+            end,
+            kind: header.kind,
+            durable: header.durable,
+            payload: self.slice(payload_offset, header.payload_len as usize),
+        })
+    }
+
+    /// After a bad place: moves to the next offset at which a whole record verifies, header and
+    /// payload. False if there is none; the reader then stands at the end of the file.
+    ///
+    /// Each byte is looked at once as a possible beginning, and a payload is read only behind a
+    /// header that verified: the cost is linear in the file.
+    pub(crate) fn resync(&mut self) -> Result<bool> {
+        let mut offset = self.offset;
+        self.bad = None;
+        loop {
+            offset += 1;
+            if !self.fill(offset, RECORD_HEADER_LEN)? {
+                self.offset = self.file_len;
+                return Ok(false);
+            }
+            // The two cheap tests reject nearly everything before a checksum is computed.
+            let header = self.slice(offset, RECORD_HEADER_LEN);
+            if header[12] == 0 || header[13] != 0 {
+                continue;
+            }
+            if RecordHeader::decode(header, self.number, self.uid, offset).is_err() {
+                continue;
+            }
+            let chain = self.chain;
+            if self.verify(offset)?.is_ok() {
+                self.chain = chain;
+                self.offset = offset;
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Moves to `offset`, where a record begins or a search for one is to start.
+    pub(crate) fn seek(&mut self, offset: u64) {
+        self.offset = offset;
+        self.bad = None;
+    }
+
+    /// Where the next record begins.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The running checksum over the headers of the records read since the front of the file.
+    pub(crate) fn chain(&self) -> u32 {
+        self.chain.raw()
+    }
+
+    /// The greatest durable mark in the headers that verified so far, also of a record whose
+    /// payload did not: its claim was true when it was written.
+    pub(crate) fn greatest_mark(&self) -> Option<DurableMark> {
+        self.greatest_mark
+    }
+
+    /// The uid in the file header.
+    pub(crate) fn uid(&self) -> FileUid {
+        self.uid
+    }
+
+    /// The file number in the file header.
+    pub(crate) fn number(&self) -> FileNumber {
+        self.number
+    }
+
+    /// The database id in the file header.
+    pub(crate) fn database(&self) -> DatabaseId {
+        self.database
+    }
+
+    /// The length of the file.
+    pub(crate) fn file_len(&self) -> u64 {
+        self.file_len
+    }
+
+    /// Checks the record at `offset`, notes its mark and carries the chain on. When it verifies,
+    /// its payload is in the buffer.
+    fn verify(&mut self, offset: u64) -> Result<std::result::Result<RecordHeader, &'static str>> {
+        if !self.fill(offset, RECORD_HEADER_LEN)? {
+            return Ok(Err("the file ends inside a record header"));
+        }
+        let bytes = self.slice(offset, RECORD_HEADER_LEN);
+        let header = match RecordHeader::decode(bytes, self.number, self.uid, offset) {
+            Ok(header) => header,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let chain = self.chain.update(bytes);
+        self.greatest_mark = self.greatest_mark.max(header.durable);
+        let payload_offset = offset + RECORD_HEADER_LEN as u64;
+        let payload_len = header.payload_len as usize;
+        if !self.fill(payload_offset, payload_len)? {
+            return Ok(Err("the file ends inside a record"));
+        }
+        let payload = self.slice(payload_offset, payload_len);
+        if checksum::bound(self.uid, payload_offset, payload) != header.payload_crc {
+            return Ok(Err("a record's checksum does not match"));
+        }
+        self.chain = chain;
+        Ok(Ok(header))
+    }
+
+    /// Brings `len` bytes from `offset` into the buffer; false if the file ends before.
+    fn fill(&mut self, offset: u64, len: usize) -> Result<bool> {
+        let buffer_end = self.buffer_offset + self.buffer.len() as u64;
+        let fits = |end: u64| offset.checked_add(len as u64).is_some_and(|x| x <= end);
+        if !fits(self.file_len) {
+            return Ok(false);
+        }
+        if offset >= self.buffer_offset && fits(buffer_end) {
+            return Ok(true);
+        }
+        let behind = usize::try_from(self.file_len - offset).unwrap_or(usize::MAX);
+        let want = len.max(CHUNK_BYTES).min(behind);
+        if self.buffer.capacity() > BUFFER_KEPT_BYTES.max(want) {
+            self.buffer = Vec::new();
+        }
+        self.buffer.resize(want, 0);
+        self.buffer_offset = offset;
+        let io = |e| Error::io("read this log", &self.path, e);
+        let got = self.file.read_at(&mut self.buffer, offset).map_err(io)?;
+        if got < want {
+            // The file is shorter than it was when it was opened: it ends here.
+            self.buffer.truncate(got);
+            self.file_len = offset + got as u64;
+        }
+        Ok(got >= len)
+    }
+
+    /// Bytes that [`LogReader::fill`] brought in.
+    fn slice(&self, offset: u64, len: usize) -> &[u8] {
+        let start = (offset - self.buffer_offset) as usize;
+        &self.buffer[start..start + len]
+    }
+}

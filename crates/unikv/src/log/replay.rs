@@ -1,0 +1,234 @@
+//! Replays the write-ahead log: judges its tail and feeds the surviving writes in order.
+//!
+//! # The tail rule
+//! The log is the chain of segments above the manifest's low-water mark. Its newest readable
+//! segment is the tip; each segment's first record links to its predecessor's number, uid, end and
+//! chain checksum. Replay feeds the records from the chain's front. At the first place that does
+//! not verify (a bad record, a segment without readable beginning, a missing segment, a segment
+//! that ends before the end its successor names) it *breaks*, and the greatest durable mark found
+//! anywhere, also behind the break, decides:
+//! - the mark lies above the break: bytes that were durable have changed. That is corruption; open
+//!   refuses and names the place.
+//! - otherwise nothing behind the break was ever known to be durable: the log ends there, whatever
+//!   follows, and the cut is reported. Later segments are *abandoned*.
+//!
+//! # Why no acknowledged durable write is lost silently
+//! A crash of process or machine changes only bytes that were not durable. A write is acknowledged
+//! as durable when its segment up to its end, all earlier segments of the chain, and the names of
+//! all of them were durable. So after any crash every place before that write verifies, a break
+//! can only lie behind it, and replay reaches it. When a medium damages durable bytes, the marks
+//! that later records carry (or the marks that stand alone after a sync) lie above the damage and
+//! turn it into an error; only damage above the last mark that survived cannot be told from a torn
+//! write, and it is reported as a cut.
+//!
+//! # Why nothing behind a cut comes back
+//! - Recovered segments are never appended to or changed. As long as nothing links behind the cut,
+//!   replay is a function of the same bytes and cuts at the same place.
+//! - The segment begun after recovery has a higher number than every file present and links the
+//!   exact end at which replay stopped. Once it is readable it is the tip, and the chain runs past
+//!   everything else: bytes behind a linked end are not read, abandoned segments are not on the
+//!   chain, whether or not they have been removed, and however often the machine crashes in
+//!   between.
+//! - If that segment is itself lost before it was durable, nothing in it was durable, and the
+//!   older bytes give the older cut again.
+//! - Records in recycled blocks carry another uid and do not verify.
+//!
+//! # What the caller owes
+//! - It numbers a new segment above every file in the directory.
+//! - It claims a mark, or acknowledges as durable, in a segment begun after recovery only when the
+//!   recovered segments have been made durable too or have fallen below the low-water mark: a
+//!   killed process leaves bytes that replay reads from the page cache and a power cut still takes.
+//! - It discards what the sink was fed when replay fails.
+//!
+//! No locks; nothing is written.
+
+use super::wal::{self, BadPayload, SegmentEnd, WalWrite};
+use super::{LogItem, LogReader, TailCut};
+use crate::base::file_header::FileKind;
+use crate::base::keys::{FileNumber, SeqNo};
+use crate::error::{Error, Result};
+use crate::vfs::file_store::FileStore;
+use segments::{Break, Link, Segment};
+
+mod segments;
+
+/// Receives each surviving write: segment, base sequence number, count, operations.
+pub(crate) type Sink<'a> = dyn FnMut(FileNumber, SeqNo, u32, &[u8]) -> Result<()> + 'a;
+
+/// What replay did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReplayOutcome {
+    pub(crate) segments: u64,
+    /// Writes fed to the sink.
+    pub(crate) records: u64,
+    pub(crate) ops: u64,
+    /// Bytes of log that were part of the chain.
+    pub(crate) bytes: u64,
+    /// Where the chain validly ends; what the next segment links to.
+    pub(crate) last: Option<SegmentEnd>,
+    pub(crate) cut: Option<TailCut>,
+    /// Segments that are not part of the chain, now or since an earlier recovery.
+    pub(crate) abandoned: Vec<FileNumber>,
+    /// The greatest number of manifest edits that a segment says were durable when it began.
+    pub(crate) max_manifest_edits: u64,
+    pub(crate) last_seq: SeqNo,
+    /// The host's bytes in the newest write that had some.
+    pub(crate) host_mark: Option<Vec<u8>>,
+}
+
+/// Replays the chain among `segments` (all that exist, ascending) from `low_water` on.
+///
+/// # Errors
+/// Corruption where durable bytes have changed; incompatible where a later version wrote the log.
+pub(crate) fn replay(
+    store: &FileStore,
+    segments: &[FileNumber],
+    low_water: FileNumber,
+    sink: &mut Sink<'_>,
+) -> Result<ReplayOutcome> {
+    let present = segments::survey(store, segments, low_water)?;
+    let (chain, mut breaks) = segments::link(store, &present, low_water)?;
+    let mut outcome = ReplayOutcome {
+        max_manifest_edits: segments::max_manifest_edits(&present),
+        ..ReplayOutcome::default()
+    };
+    let mut used = Vec::with_capacity(chain.len());
+    for link in &chain {
+        used.push(link.segment.number);
+        let found = replay_segment(store, link, sink, &mut outcome)?;
+        if let Some(found) = found {
+            breaks.push(found);
+            break;
+        }
+    }
+    segments::judge(store, &present, &breaks)?;
+    outcome.abandoned = present.iter().map(|segment| segment.number).collect();
+    outcome.abandoned.retain(|number| !used.contains(number));
+    outcome.cut = report(&present, &breaks);
+    Ok(outcome)
+}
+
+/// The greatest number of manifest edits that the segments name. Cheap: reads their beginnings
+/// only, so that a manifest which lost edits can be named before anything it misplaces is.
+pub(crate) fn max_manifest_edits(store: &FileStore, segments: &[FileNumber]) -> Result<u64> {
+    let present = segments::survey(store, segments, FileNumber(0))?;
+    Ok(segments::max_manifest_edits(&present))
+}
+
+/// Feeds the records of one segment up to the end its successor names, or to its last whole one.
+fn replay_segment(
+    store: &FileStore,
+    link: &Link<'_>,
+    sink: &mut Sink<'_>,
+    outcome: &mut ReplayOutcome,
+) -> Result<Option<Break>> {
+    let segment = link.segment;
+    let vfs = &*store.env().vfs;
+    let database = Some(store.database());
+    let mut reader = LogReader::open(vfs, &segment.path, FileKind::Wal, database)?;
+    let begin = reader.offset();
+    outcome.segments += 1;
+    let found = loop {
+        let end = SegmentEnd {
+            number: segment.number,
+            uid: reader.uid(),
+            end: reader.offset(),
+            chain: reader.chain(),
+        };
+        outcome.last = Some(end);
+        if let Some(expected) = link.successor.filter(|next| next.end <= end.end) {
+            if expected != end {
+                // No crash does this: each record verified, and yet they are not the records that
+                // the successor's writer saw.
+                let what = "the next segment says that this one ended elsewhere or differently";
+                return Err(Error::corruption(&segment.path, end.end, what));
+            }
+            break None;
+        }
+        match reader.next()? {
+            LogItem::Record {
+                offset,
+                kind,
+                payload,
+                ..
+            } => apply(segment, offset, kind, payload, sink, outcome)?,
+            LogItem::End { .. } if link.successor.is_none() => break None,
+            LogItem::End { offset } => {
+                let reason = "the segment ends before the end that its successor names";
+                break Some(Break::at(segment, offset, reason));
+            }
+            LogItem::Bad { offset, reason } => break Some(Break::at(segment, offset, reason)),
+        }
+    };
+    outcome.bytes += reader.offset().saturating_sub(begin);
+    Ok(found)
+}
+
+/// Feeds one record that verified.
+fn apply(
+    segment: &Segment,
+    offset: u64,
+    kind: u8,
+    payload: &[u8],
+    sink: &mut Sink<'_>,
+    outcome: &mut ReplayOutcome,
+) -> Result<()> {
+    match kind {
+        wal::KIND_START | wal::KIND_MARK => Ok(()),
+        wal::KIND_WRITE => {
+            let write =
+                WalWrite::decode(payload).map_err(|bad| not_understood(segment, offset, bad))?;
+            sink(segment.number, write.base_seq, write.count, write.ops)?;
+            outcome.records += 1;
+            outcome.ops += u64::from(write.count);
+            outcome.last_seq = outcome.last_seq.max(write.last_seq());
+            if let Some(mark) = write.host_mark {
+                outcome.host_mark = Some(mark.to_vec());
+            }
+            Ok(())
+        }
+        _ => {
+            let bad = BadPayload::Unknown(format!("log record kind {kind} is unknown"));
+            Err(not_understood(segment, offset, bad))
+        }
+    }
+}
+
+/// The error for a record whose checksums match and whose content this version cannot use. It is
+/// no torn write, so it is never cut.
+fn not_understood(segment: &Segment, offset: u64, bad: BadPayload) -> Error {
+    match bad {
+        BadPayload::Malformed(what) => Error::corruption(&segment.path, offset, what),
+        BadPayload::Unknown(what) => {
+            let remedy = "open it with the newer release that wrote it";
+            Error::incompatible(&segment.path, what, remedy)
+        }
+    }
+}
+
+/// The cut to report: at the break nearest to the front, which decided where the log ends.
+fn report(present: &[Segment], breaks: &[Break]) -> Option<TailCut> {
+    let first = breaks
+        .iter()
+        .min_by_key(|found| (found.file, found.offset))?;
+    let behind = |segment: &Segment| {
+        if segment.number == first.file {
+            segment.len.saturating_sub(first.offset)
+        } else if segment.number > first.file {
+            segment.len
+        } else {
+            0
+        }
+    };
+    let bytes = present.iter().map(behind).sum();
+    let unfinished = breaks.iter().all(|found| found.unfinished);
+    (!unfinished).then(|| TailCut {
+        path: first.path.clone(),
+        offset: first.offset,
+        bytes,
+        reason: first.reason.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,342 @@
+//! The segments of the log as they lie in the directory: their beginnings, the chain through them,
+//! and the judgement of breaks by the durable marks that are found in them.
+
+use super::super::wal::{KIND_START, SegmentEnd, SegmentStart};
+use super::super::{DurableMark, LogItem, LogReader};
+use super::not_understood;
+use crate::base::coding::Decoder;
+use crate::base::file_header::{FileKind, HEADER_LEN};
+use crate::base::file_names;
+use crate::base::keys::{FileNumber, FileUid};
+use crate::error::{Error, ErrorKind, Result};
+use crate::vfs::file_store::FileStore;
+use std::path::PathBuf;
+
+/// A segment in the directory.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) number: FileNumber,
+    pub(super) path: PathBuf,
+    pub(super) len: u64,
+    beginning: Beginning,
+}
+
+/// What the file header and the first record say.
+#[derive(Debug)]
+enum Beginning {
+    Readable { uid: FileUid, start: SegmentStart },
+    Unreadable(Break),
+}
+
+/// A segment of the chain.
+#[derive(Debug)]
+pub(super) struct Link<'a> {
+    pub(super) segment: &'a Segment,
+    /// Where its successor says that it ends.
+    pub(super) successor: Option<SegmentEnd>,
+}
+
+/// A place where the chain does not verify.
+#[derive(Clone, Debug)]
+pub(super) struct Break {
+    pub(super) file: FileNumber,
+    pub(super) path: PathBuf,
+    pub(super) offset: u64,
+    pub(super) reason: String,
+    /// A segment whose creation was interrupted before it held anything: nothing to report.
+    pub(super) unfinished: bool,
+}
+
+impl Break {
+    pub(super) fn at(segment: &Segment, offset: u64, reason: &str) -> Break {
+        Break {
+            file: segment.number,
+            path: segment.path.clone(),
+            offset,
+            reason: reason.to_owned(),
+            unfinished: false,
+        }
+    }
+}
+
+/// Reads the beginnings of the segments from `low_water` on.
+pub(super) fn survey(
+    store: &FileStore,
+    segments: &[FileNumber],
+    low_water: FileNumber,
+) -> Result<Vec<Segment>> {
+    let mut numbers = segments.to_vec();
+    numbers.retain(|&number| number >= low_water);
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+        .into_iter()
+        .map(|n| read_beginning(store, n))
+        .collect()
+}
+
+fn read_beginning(store: &FileStore, number: FileNumber) -> Result<Segment> {
+    let vfs = &*store.env().vfs;
+    let path = store.dir().join(file_names::wal(number));
+    let len = vfs
+        .len(&path)
+        .map_err(|e| Error::io("open this log", &path, e))?;
+    let unreadable = |offset, reason: String, unfinished| {
+        Beginning::Unreadable(Break {
+            file: number,
+            path: path.clone(),
+            offset,
+            reason,
+            unfinished,
+        })
+    };
+    let opened = LogReader::open(vfs, &path, FileKind::Wal, Some(store.database()));
+    let mut reader = match opened {
+        Ok(reader) => reader,
+        Err(error) if error.kind() == ErrorKind::Corruption => {
+            let reason = "the segment's file header is damaged or was never written";
+            let beginning = unreadable(0, reason.to_owned(), len == 0);
+            return Ok(Segment {
+                number,
+                path,
+                len,
+                beginning,
+            });
+        }
+        Err(error) => return Err(error),
+    };
+    if reader.number() != number {
+        let what = format!("this is segment {} under another name", reader.number().0);
+        return Err(Error::corruption(&path, 0, what));
+    }
+    let uid = reader.uid();
+    let mut bad_payload = None;
+    let beginning = match reader.next()? {
+        LogItem::Record {
+            kind: KIND_START,
+            payload,
+            offset,
+            ..
+        } => match SegmentStart::decode(payload) {
+            Ok(start) => Beginning::Readable { uid, start },
+            Err(bad) => {
+                bad_payload = Some((offset, bad));
+                unreadable(offset, String::new(), false)
+            }
+        },
+        LogItem::Record { offset, .. } => {
+            let what = "the segment does not begin with its link";
+            return Err(Error::corruption(&path, offset, what));
+        }
+        LogItem::End { offset } => unreadable(offset, "the segment is empty".to_owned(), true),
+        LogItem::Bad { offset, reason } => unreadable(offset, reason.to_owned(), false),
+    };
+    let segment = Segment {
+        number,
+        path,
+        len,
+        beginning,
+    };
+    match bad_payload {
+        Some((offset, bad)) => Err(not_understood(&segment, offset, bad)),
+        None => Ok(segment),
+    }
+}
+
+/// The greatest number of manifest edits in the beginnings.
+pub(super) fn max_manifest_edits(present: &[Segment]) -> u64 {
+    let edits = |segment: &Segment| match &segment.beginning {
+        Beginning::Readable { start, .. } => start.manifest_edits,
+        Beginning::Unreadable(_) => 0,
+    };
+    present.iter().map(edits).max().unwrap_or(0)
+}
+
+/// Follows the links back from the newest readable segment to the low-water mark. Where a link
+/// leads nowhere the chain breaks there, and the newest readable segment below is the next tip.
+/// Returns the chain, oldest first, and the breaks.
+pub(super) fn link<'a>(
+    store: &FileStore,
+    present: &'a [Segment],
+    low_water: FileNumber,
+) -> Result<(Vec<Link<'a>>, Vec<Break>)> {
+    let mut breaks = Vec::new();
+    let mut chain: Vec<Link<'a>> = Vec::new();
+    let mut below = present;
+    let mut expected: Option<SegmentEnd> = None;
+    loop {
+        let Some(next) = expected else {
+            // Look for a tip.
+            let Some((segment, rest)) = below.split_last() else {
+                break;
+            };
+            below = rest;
+            match &segment.beginning {
+                Beginning::Unreadable(found) => breaks.push(found.clone()),
+                Beginning::Readable { start, .. } => {
+                    chain.push(Link {
+                        segment,
+                        successor: None,
+                    });
+                    expected = start.prev.filter(|prev| prev.number >= low_water);
+                    if expected.is_none() {
+                        break;
+                    }
+                }
+            }
+            continue;
+        };
+        let found = below.binary_search_by_key(&next.number, |segment| segment.number);
+        let segment = found.ok().and_then(|index| below.get(index));
+        below = &below[..below.partition_point(|segment| segment.number < next.number)];
+        match segment.map(|segment| (segment, &segment.beginning)) {
+            Some((segment, Beginning::Readable { uid, start })) if *uid == next.uid => {
+                chain.push(Link {
+                    segment,
+                    successor: Some(next),
+                });
+                expected = start.prev.filter(|prev| prev.number >= low_water);
+                if expected.is_none() {
+                    break;
+                }
+                continue;
+            }
+            Some((_, Beginning::Unreadable(found))) => breaks.push(found.clone()),
+            Some((segment, _)) => {
+                let reason = "the next segment links to another file of this number";
+                breaks.push(Break::at(segment, 0, reason));
+            }
+            None => breaks.push(missing(store, next.number, low_water)?),
+        }
+        chain.clear();
+        expected = None;
+    }
+    chain.reverse();
+    Ok((chain, breaks))
+}
+
+/// A segment that is linked to and not there. The low-water mark is named by a durable edit, and
+/// the name of its segment was durable before that edit: no crash removes it.
+fn missing(store: &FileStore, number: FileNumber, low_water: FileNumber) -> Result<Break> {
+    let path = store.dir().join(file_names::wal(number));
+    if number == low_water {
+        let what = "this segment of the log is missing, and later ones need it";
+        return Err(Error::corruption(&path, 0, what));
+    }
+    Ok(Break {
+        file: number,
+        path,
+        offset: 0,
+        reason: "this segment of the log is missing".to_owned(),
+        unfinished: false,
+    })
+}
+
+/// Corruption if a durable mark found anywhere lies above one of the breaks.
+pub(super) fn judge(store: &FileStore, present: &[Segment], breaks: &[Break]) -> Result<()> {
+    let Some(first) = breaks.iter().min_by_key(|found| (found.file, found.offset)) else {
+        return Ok(());
+    };
+    // Records before a break in its file cannot claim what stands behind them.
+    let mut mark = None;
+    for (index, segment) in present.iter().enumerate() {
+        if segment.number >= first.file {
+            mark = mark.max(greatest_mark(store, present, index)?);
+        }
+    }
+    let Some(mark) = mark else {
+        return Ok(());
+    };
+    match breaks
+        .iter()
+        .filter(|b| mark.covers(b.file, b.offset))
+        .min_by_key(|b| b.file)
+    {
+        None => Ok(()),
+        Some(damaged) => {
+            let what = format!(
+                "{}, although the log was durable up to offset {} of {}",
+                damaged.reason,
+                mark.offset,
+                file_names::wal(mark.file)
+            );
+            Err(Error::corruption(&damaged.path, damaged.offset, what))
+        }
+    }
+}
+
+/// The greatest mark in any record of a segment that verifies, wherever it stands.
+fn greatest_mark(
+    store: &FileStore,
+    present: &[Segment],
+    index: usize,
+) -> Result<Option<DurableMark>> {
+    let Some(segment) = present.get(index) else {
+        return Ok(None);
+    };
+    let vfs = &*store.env().vfs;
+    let mut greatest = None;
+    match &segment.beginning {
+        Beginning::Readable { uid, .. } => {
+            let mut reader = LogReader::open_headless(vfs, &segment.path, segment.number, *uid)?;
+            greatest = scan_marks(&mut reader)?;
+        }
+        Beginning::Unreadable(_) => {
+            for uid in possible_uids(store, present, segment)? {
+                let mut reader = LogReader::open_headless(vfs, &segment.path, segment.number, uid)?;
+                greatest = greatest.max(scan_marks(&mut reader)?);
+            }
+        }
+    }
+    Ok(greatest)
+}
+
+/// Reads a whole segment, going on behind every bad place.
+fn scan_marks(reader: &mut LogReader) -> Result<Option<DurableMark>> {
+    loop {
+        match reader.next()? {
+            LogItem::Record { .. } => {}
+            LogItem::End { .. } => break,
+            LogItem::Bad { .. } => {
+                if !reader.resync()? {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(reader.greatest_mark())
+}
+
+/// The uids that a segment without readable beginning may have: the one in its header, those in
+/// links to it, and, if one flipped bit of the header's makes the first record verify, that one.
+fn possible_uids(
+    store: &FileStore,
+    present: &[Segment],
+    segment: &Segment,
+) -> Result<Vec<FileUid>> {
+    let vfs = &*store.env().vfs;
+    let mut uids = Vec::new();
+    let mut reader =
+        LogReader::open_headless(vfs, &segment.path, segment.number, FileUid::default())?;
+    let mut header = Decoder::new(reader.header_bytes()?);
+    if let Some(uid) = header.bytes(48).and_then(|_| header.u64()).map(FileUid) {
+        uids.push(uid);
+        for bit in 0..u64::BITS {
+            let flipped = FileUid(uid.0 ^ (1 << bit));
+            let mut reader = LogReader::open_headless(vfs, &segment.path, segment.number, flipped)?;
+            reader.seek(HEADER_LEN as u64);
+            if matches!(reader.next()?, LogItem::Record { .. }) {
+                uids.push(flipped);
+            }
+        }
+    }
+    for other in present {
+        if let Beginning::Readable { start, .. } = &other.beginning
+            && let Some(prev) = start.prev.filter(|prev| prev.number == segment.number)
+            && !uids.contains(&prev.uid)
+        {
+            uids.push(prev.uid);
+        }
+    }
+    Ok(uids)
+}

@@ -1,0 +1,267 @@
+//! The segments of the write-ahead log: their records and their writer. See `docs/format.md`,
+//! "WAL".
+//!
+//! A segment `NNNNNN.wal` is a log whose first record names its predecessor and where exactly that
+//! one ended ([`SegmentStart`]); the others are writes ([`WalWrite`]) and bare durable marks.
+//!
+//! # Invariants
+//! - A write is one record in one segment: it is replayed whole or not at all.
+//! - The link is written when the predecessor will never grow again, and its end lies behind the
+//!   last record that was written without an error.
+//!
+//! One owner, no locks.
+
+use super::{DurableMark, LogWriter};
+use crate::base::coding::Decoder;
+use crate::base::file_header::FileKind;
+use crate::base::file_names;
+use crate::base::keys::{FileNumber, FileUid, SeqNo};
+use crate::error::Result;
+use crate::vfs::SyncFile;
+use crate::vfs::file_store::FileStore;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The kinds of record in a segment.
+pub(crate) const KIND_START: u8 = 1;
+pub(crate) const KIND_WRITE: u8 = 2;
+pub(crate) const KIND_MARK: u8 = 3;
+
+const START_HAS_PREV: u8 = 1;
+const WRITE_HAS_HOST_MARK: u8 = 1;
+
+/// Base sequence number, count, flags.
+const WRITE_PREFIX_LEN: usize = 8 + 4 + 1;
+
+/// Payloads larger than this are not copied into the staging buffer.
+const LARGE_BYTES: usize = 1 << 20;
+
+/// The exact end of a segment: what its successor links to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentEnd {
+    pub(crate) number: FileNumber,
+    pub(crate) uid: FileUid,
+    pub(crate) end: u64,
+    pub(crate) chain: u32,
+}
+
+/// Why the payload of a record that verified was not understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum BadPayload {
+    /// It is not what this format says.
+    Malformed(&'static str),
+    /// It is of a later format.
+    Unknown(String),
+}
+
+/// The first record of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentStart {
+    pub(crate) prev: Option<SegmentEnd>,
+    /// How many edits the manifest had, durably, when the segment began.
+    pub(crate) manifest_edits: u64,
+}
+
+impl SegmentStart {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(37);
+        out.push(if self.prev.is_some() {
+            START_HAS_PREV
+        } else {
+            0
+        });
+        out.extend_from_slice(&self.manifest_edits.to_le_bytes());
+        if let Some(prev) = &self.prev {
+            out.extend_from_slice(&prev.number.0.to_le_bytes());
+            out.extend_from_slice(&prev.uid.0.to_le_bytes());
+            out.extend_from_slice(&prev.end.to_le_bytes());
+            out.extend_from_slice(&prev.chain.to_le_bytes());
+        }
+        out
+    }
+
+    pub(crate) fn decode(payload: &[u8]) -> std::result::Result<SegmentStart, BadPayload> {
+        let short = BadPayload::Malformed("a segment's first record is too short");
+        let mut d = Decoder::new(payload);
+        let flags = d.u8().ok_or(short.clone())?;
+        if flags & !START_HAS_PREV != 0 {
+            let what = format!("segment flags {flags:#x} are unknown");
+            return Err(BadPayload::Unknown(what));
+        }
+        let manifest_edits = d.u64().ok_or(short.clone())?;
+        let mut prev = || {
+            Some(SegmentEnd {
+                number: FileNumber(d.u64()?),
+                uid: FileUid(d.u64()?),
+                end: d.u64()?,
+                chain: d.u32()?,
+            })
+        };
+        let prev = match flags & START_HAS_PREV {
+            0 => None,
+            _ => Some(prev().ok_or(short)?),
+        };
+        if !d.is_empty() {
+            return Err(BadPayload::Malformed(
+                "a segment's first record is too long",
+            ));
+        }
+        Ok(SegmentStart {
+            prev,
+            manifest_edits,
+        })
+    }
+}
+
+/// The payload of a write: `count` operations from `base_seq` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WalWrite<'a> {
+    pub(crate) base_seq: SeqNo,
+    pub(crate) count: u32,
+    /// Opaque bytes of a host, committed with the write.
+    pub(crate) host_mark: Option<&'a [u8]>,
+    /// The operations, encoded by `memtable`.
+    pub(crate) ops: &'a [u8],
+}
+
+impl<'a> WalWrite<'a> {
+    pub(crate) fn decode(payload: &'a [u8]) -> std::result::Result<WalWrite<'a>, BadPayload> {
+        let short = BadPayload::Malformed("a write record is too short");
+        let mut d = Decoder::new(payload);
+        let base_seq = SeqNo(d.u64().ok_or(short.clone())?);
+        let count = d.u32().ok_or(short.clone())?;
+        let flags = d.u8().ok_or(short.clone())?;
+        if flags & !WRITE_HAS_HOST_MARK != 0 {
+            let what = format!("write flags {flags:#x} are unknown");
+            return Err(BadPayload::Unknown(what));
+        }
+        let mut host_mark = None;
+        if flags & WRITE_HAS_HOST_MARK != 0 {
+            let len = d.u32().ok_or(short.clone())?;
+            host_mark = Some(d.bytes(len as usize).ok_or(short.clone())?);
+        }
+        if last_of(base_seq, count).is_none_or(|last| last > SeqNo::MAX) {
+            return Err(BadPayload::Malformed("a sequence number is out of range"));
+        }
+        Ok(WalWrite {
+            base_seq,
+            count,
+            host_mark,
+            ops: d.bytes(d.remaining()).ok_or(short)?,
+        })
+    }
+
+    /// The sequence number of the last operation.
+    pub(crate) fn last_seq(&self) -> SeqNo {
+        last_of(self.base_seq, self.count).unwrap_or(SeqNo::MAX)
+    }
+
+    fn prefix(base_seq: SeqNo, count: u32) -> [u8; WRITE_PREFIX_LEN] {
+        let mut out = [0; WRITE_PREFIX_LEN];
+        out[0..8].copy_from_slice(&base_seq.0.to_le_bytes());
+        out[8..12].copy_from_slice(&count.to_le_bytes());
+        out
+    }
+}
+
+fn last_of(base_seq: SeqNo, count: u32) -> Option<SeqNo> {
+    let last = base_seq.0.checked_add(u64::from(count.saturating_sub(1)))?;
+    Some(SeqNo(last))
+}
+
+/// Appends to one segment.
+#[derive(Debug)]
+pub(crate) struct WalWriter {
+    log: LogWriter,
+}
+
+impl WalWriter {
+    /// Creates segment `number`, which goes on where `prev` ended.
+    pub(crate) fn create(
+        store: &FileStore,
+        number: FileNumber,
+        prev: Option<SegmentEnd>,
+        manifest_edits: u64,
+        durable: Option<DurableMark>,
+        size_hint: u64,
+    ) -> Result<WalWriter> {
+        let path = store.dir().join(file_names::wal(number));
+        let mut log = LogWriter::create(store, path, FileKind::Wal, number, size_hint)?;
+        let start = SegmentStart {
+            prev,
+            manifest_edits,
+        };
+        log.stage(KIND_START, &[&start.encode()], durable);
+        log.write_staged()?;
+        Ok(WalWriter { log })
+    }
+
+    /// Frames a write of `count` operations.
+    pub(crate) fn stage(
+        &mut self,
+        base_seq: SeqNo,
+        count: u32,
+        ops: &[u8],
+        durable: Option<DurableMark>,
+    ) {
+        let prefix = WalWrite::prefix(base_seq, count);
+        self.log.stage(KIND_WRITE, &[&prefix, ops], durable);
+    }
+
+    /// Writes one write at once, behind what is staged. For large ones: `ops` is not copied.
+    pub(crate) fn write_large(
+        &mut self,
+        base_seq: SeqNo,
+        count: u32,
+        ops: &[u8],
+        durable: Option<DurableMark>,
+    ) -> Result<()> {
+        let prefix = WalWrite::prefix(base_seq, count);
+        self.log.write_large(KIND_WRITE, &[&prefix, ops], durable)
+    }
+
+    /// Whether `ops` should go through [`WalWriter::write_large`].
+    pub(crate) fn is_large(ops: &[u8]) -> bool {
+        ops.len() > LARGE_BYTES
+    }
+
+    /// Frames a record that only carries the durable mark.
+    pub(crate) fn stage_mark(&mut self, durable: DurableMark) {
+        self.log.stage(KIND_MARK, &[], Some(durable));
+    }
+
+    /// Writes everything staged in one append; see [`LogWriter::write_staged`].
+    pub(crate) fn write_staged(&mut self) -> Result<()> {
+        self.log.write_staged()
+    }
+
+    /// Where the written segment ends.
+    pub(crate) fn end(&self) -> u64 {
+        self.log.end()
+    }
+
+    /// The segment's number.
+    pub(crate) fn number(&self) -> FileNumber {
+        self.log.number()
+    }
+
+    /// The end that the next segment links to.
+    pub(crate) fn segment_end(&self) -> SegmentEnd {
+        SegmentEnd {
+            number: self.log.number(),
+            uid: self.log.uid(),
+            end: self.log.end(),
+            chain: self.log.chain(),
+        }
+    }
+
+    /// A handle for making the segment durable, usable beside the writer.
+    pub(crate) fn sync_handle(&self) -> Arc<dyn SyncFile> {
+        self.log.sync_handle()
+    }
+
+    /// The segment's path.
+    pub(crate) fn path(&self) -> &Path {
+        self.log.path()
+    }
+}

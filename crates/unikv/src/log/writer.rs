@@ -1,0 +1,236 @@
+//! Appends records to one log file.
+//!
+//! # Invariants
+//! - [`LogWriter::write_staged`] makes exactly one `append` of everything staged, so a record and
+//!   the group it was committed with reach the kernel together or the writer is broken.
+//! - After a failed append the state of the file's tail is unknown. The writer stays broken for
+//!   good: nothing is ever written behind bytes whose fate is unknown. [`LogWriter::end`] and
+//!   [`LogWriter::chain`] keep naming the last good end, which the successor's link will carry.
+//!
+//! One owner, no locks.
+
+use super::{DurableMark, RECORD_HEADER_LEN, RecordHeader};
+use crate::base::checksum::Crc;
+use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN};
+use crate::base::keys::{FileNumber, FileUid};
+use crate::error::{Error, Result};
+use crate::vfs::file_store::FileStore;
+use crate::vfs::{SyncFile, WriteFile, WriteMode};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The staging buffer is given back when one group made it larger than this.
+const STAGING_KEPT_BYTES: usize = 4 << 20;
+
+/// A log file under construction.
+#[derive(Debug)]
+pub(crate) struct LogWriter {
+    path: PathBuf,
+    number: FileNumber,
+    uid: FileUid,
+    file: Box<dyn WriteFile>,
+    written: Position,
+    /// Where the log ends once `staging` is written.
+    planned: Position,
+    staging: Vec<u8>,
+    state: State,
+}
+
+/// An end of the log.
+#[derive(Clone, Copy, Debug)]
+struct Position {
+    end: u64,
+    chain: Crc,
+}
+
+#[derive(Debug)]
+enum State {
+    Good,
+    /// A payload too long for its length field was staged; nothing of its group is written.
+    Oversized,
+    /// An append failed.
+    Broken(Error),
+}
+
+impl LogWriter {
+    /// Creates the file and writes its header.
+    pub(crate) fn create(
+        store: &FileStore,
+        path: PathBuf,
+        kind: FileKind,
+        number: FileNumber,
+        size_hint: u64,
+    ) -> Result<LogWriter> {
+        let vfs = &store.env().vfs;
+        let uid = store.new_uid();
+        let header = FileHeader {
+            kind,
+            database: store.database(),
+            uid,
+            number,
+        };
+        let mut file = vfs
+            .create(&path, WriteMode::Log, size_hint)
+            .map_err(|e| Error::io("create this log", &path, e))?;
+        file.append(&header.encode())
+            .map_err(|e| Error::io("write this log's header", &path, e))?;
+        let written = Position {
+            end: HEADER_LEN as u64,
+            chain: Crc::default(),
+        };
+        Ok(LogWriter {
+            path,
+            number,
+            uid,
+            file,
+            written,
+            planned: written,
+            staging: Vec::new(),
+            state: State::Good,
+        })
+    }
+
+    /// Frames a record whose payload is the concatenation of `parts` into the staging buffer.
+    pub(crate) fn stage(&mut self, kind: u8, parts: &[&[u8]], durable: Option<DurableMark>) {
+        if self.stage_header(kind, parts, durable) {
+            for part in parts {
+                self.staging.extend_from_slice(part);
+            }
+        }
+    }
+
+    /// Writes everything staged in one append. After an error the writer is broken, except when
+    /// a payload was too long for the format: then nothing was written and the writer goes on.
+    pub(crate) fn write_staged(&mut self) -> Result<()> {
+        self.ready()?;
+        if self.staging.is_empty() {
+            return Ok(());
+        }
+        let staging = std::mem::take(&mut self.staging);
+        let written = self.append(&staging);
+        self.staging = staging;
+        self.forget_staged();
+        written?;
+        self.written = self.planned;
+        Ok(())
+    }
+
+    /// Writes what is staged and then one record with a large payload, which is not copied.
+    pub(crate) fn write_large(
+        &mut self,
+        kind: u8,
+        parts: &[&[u8]],
+        durable: Option<DurableMark>,
+    ) -> Result<()> {
+        self.write_staged()?;
+        self.stage_header(kind, parts, durable);
+        self.ready()?;
+        let header = std::mem::take(&mut self.staging);
+        let mut written = self.append(&header);
+        for part in parts {
+            written = written.and_then(|()| self.append(part));
+        }
+        self.staging = header;
+        self.staging.clear();
+        written?;
+        self.written = self.planned;
+        Ok(())
+    }
+
+    /// Where the written log ends.
+    pub(crate) fn end(&self) -> u64 {
+        self.written.end
+    }
+
+    /// The random uid of the file.
+    pub(crate) fn uid(&self) -> FileUid {
+        self.uid
+    }
+
+    /// The number of the file.
+    pub(crate) fn number(&self) -> FileNumber {
+        self.number
+    }
+
+    /// The running checksum over the headers of all records written.
+    pub(crate) fn chain(&self) -> u32 {
+        self.written.chain.raw()
+    }
+
+    /// The path of the file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A handle for making the bytes durable, usable beside the writer.
+    pub(crate) fn sync_handle(&self) -> Arc<dyn SyncFile> {
+        self.file.sync_handle()
+    }
+
+    /// Stages the header of a record; the payload must follow. False if nothing may be staged.
+    fn stage_header(&mut self, kind: u8, parts: &[&[u8]], durable: Option<DurableMark>) -> bool {
+        debug_assert_ne!(kind, 0, "kind zero is no record");
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        let Ok(payload_len) = u32::try_from(len) else {
+            if matches!(self.state, State::Good) {
+                self.state = State::Oversized;
+            }
+            return false;
+        };
+        if !matches!(self.state, State::Good) {
+            return false;
+        }
+        let offset = self.planned.end;
+        let payload_offset = offset + RECORD_HEADER_LEN as u64;
+        let crc = parts
+            .iter()
+            .fold(Crc::default(), |crc, part| crc.update(part));
+        let header = RecordHeader {
+            payload_crc: crc.bind(self.uid, payload_offset),
+            payload_len,
+            kind,
+            durable,
+        };
+        let header = header.encode(self.number, self.uid, offset);
+        self.staging.extend_from_slice(&header);
+        self.planned = Position {
+            end: payload_offset + len as u64,
+            chain: self.planned.chain.update(&header),
+        };
+        true
+    }
+
+    /// Fails if nothing may be written.
+    fn ready(&mut self) -> Result<()> {
+        match &self.state {
+            State::Good => Ok(()),
+            State::Oversized => {
+                self.state = State::Good;
+                self.planned = self.written;
+                self.forget_staged();
+                let what = "a write is longer than a log record can hold (4 GiB)";
+                Err(Error::invalid(what, "split it into smaller batches"))
+            }
+            State::Broken(cause) => Err(Error::writes_suspended(
+                cause,
+                "wait until the engine has moved to a new log, or reopen the database",
+            )),
+        }
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.append(bytes).map_err(|e| {
+            let error = Error::io("append to this log", &self.path, e);
+            self.state = State::Broken(error.clone());
+            error
+        })
+    }
+
+    /// Empties the staging buffer and gives back what one large group left.
+    fn forget_staged(&mut self) {
+        self.staging.clear();
+        if self.staging.capacity() > STAGING_KEPT_BYTES {
+            self.staging = Vec::new();
+        }
+    }
+}

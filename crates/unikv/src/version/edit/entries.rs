@@ -1,0 +1,268 @@
+//! The entries of an edit: keyspaces, partitions, files and places, each a sequence of tagged
+//! fields of its own.
+
+use super::super::tagged::{FieldWriter, Fields, Place};
+use super::{KeyspaceMeta, PartitionMeta, TablePlace};
+use crate::base::coding::Decoder;
+use crate::base::keys::{FileNumber, FileUid, GenerationId, KeyspaceId, PartitionId, SeqNo, Slot};
+use crate::error::Result;
+use crate::key_table::meta::{KeyTableMeta, RecordFileRefs};
+use crate::record::meta::RecordFileMeta;
+
+/// The tags within a keyspace, a partition, a table place and a drop.
+mod part {
+    pub(super) const ID: u16 = 1;
+    pub(super) const NAME_OR_START: u16 = 2;
+    pub(super) const OPTIONS_OR_END: u16 = 3;
+    pub(super) const GENERATION: u16 = 4;
+    pub(super) const SLOT: u16 = 5;
+    pub(super) const FILE: u16 = 6;
+    pub(super) const LAST: u16 = FILE;
+}
+
+/// The tags within a record file or a key table.
+mod file {
+    pub(super) const NUMBER: u16 = 1;
+    pub(super) const UID: u16 = 2;
+    pub(super) const LEN: u16 = 3;
+    pub(super) const COUNT: u16 = 4;
+    pub(super) const MIN_KEY: u16 = 5;
+    pub(super) const MAX_KEY: u16 = 6;
+    pub(super) const SEQS: u16 = 7;
+    pub(super) const CHECKSUM: u16 = 8;
+    pub(super) const EXPIRY: u16 = 9;
+    pub(super) const HAS_RANGE_DELETES: u16 = 10;
+    pub(super) const RECORDS_END: u16 = 11;
+    pub(super) const KEY_SECTION: u16 = 12;
+    pub(super) const PARTITION: u16 = 13;
+    pub(super) const REFS: u16 = 14;
+    pub(super) const INLINE_BYTES: u16 = 15;
+    pub(super) const CLIP_START: u16 = 16;
+    pub(super) const CLIP_END: u16 = 17;
+    pub(super) const LAST: u16 = CLIP_END;
+}
+
+/// Bytes of one reference to a record file: number, count, bytes.
+const REF_LEN: usize = 24;
+
+pub(super) fn put_keyspace(out: &mut FieldWriter, keyspace: &KeyspaceMeta) {
+    out.put_u64(part::ID, u64::from(keyspace.id.0));
+    out.put(part::NAME_OR_START, keyspace.name.as_bytes());
+    out.put(part::OPTIONS_OR_END, &keyspace.options);
+}
+
+pub(super) fn keyspace(bytes: &[u8], place: Place<'_>) -> Result<KeyspaceMeta> {
+    let f = Fields::read(bytes, "keyspace", 1..=part::LAST, place)?;
+    let name = f.required(part::NAME_OR_START)?.to_vec();
+    let name = String::from_utf8(name)
+        .map_err(|_| f.corrupt(part::NAME_OR_START, "is not valid UTF-8"))?;
+    Ok(KeyspaceMeta {
+        id: KeyspaceId(
+            u32::try_from(f.required_u64(part::ID)?)
+                .map_err(|_| f.corrupt(part::ID, "is out of range"))?,
+        ),
+        name,
+        options: f.required(part::OPTIONS_OR_END)?.to_vec(),
+    })
+}
+
+pub(super) fn put_partition(out: &mut FieldWriter, partition: &PartitionMeta) {
+    out.put_u64(part::ID, partition.id.0);
+    out.put(part::NAME_OR_START, &partition.start);
+    if let Some(end) = &partition.end {
+        out.put(part::OPTIONS_OR_END, end);
+    }
+}
+
+pub(super) fn partition(bytes: &[u8], place: Place<'_>) -> Result<PartitionMeta> {
+    let f = Fields::read(bytes, "partition", 1..=part::LAST, place)?;
+    Ok(PartitionMeta {
+        id: PartitionId(f.required_u64(part::ID)?),
+        start: f.required(part::NAME_OR_START)?.to_vec(),
+        end: f.bytes(part::OPTIONS_OR_END)?.map(<[u8]>::to_vec),
+    })
+}
+
+pub(super) fn put_dropped_generation(
+    out: &mut FieldWriter,
+    partition: PartitionId,
+    generation: GenerationId,
+) {
+    out.put_u64(part::ID, partition.0);
+    out.put_u64(part::GENERATION, generation.0);
+}
+
+pub(super) fn dropped_generation(
+    bytes: &[u8],
+    place: Place<'_>,
+) -> Result<(PartitionId, GenerationId)> {
+    let f = Fields::read(bytes, "dropped generation", 1..=part::LAST, place)?;
+    let generation = GenerationId(f.required_u64(part::GENERATION)?);
+    Ok((PartitionId(f.required_u64(part::ID)?), generation))
+}
+
+pub(super) fn put_dropped_key_table(
+    out: &mut FieldWriter,
+    partition: PartitionId,
+    number: FileNumber,
+) {
+    out.put_u64(part::ID, partition.0);
+    out.put_u64(part::FILE, number.0);
+}
+
+pub(super) fn dropped_key_table(
+    bytes: &[u8],
+    place: Place<'_>,
+) -> Result<(PartitionId, FileNumber)> {
+    let f = Fields::read(bytes, "dropped key table", 1..=part::LAST, place)?;
+    let number = FileNumber(f.required_u64(part::FILE)?);
+    Ok((PartitionId(f.required_u64(part::ID)?), number))
+}
+
+pub(super) fn put_table(out: &mut FieldWriter, place: &TablePlace) {
+    out.put_u64(part::ID, place.partition.0);
+    out.put_u64(part::GENERATION, place.generation.0);
+    out.put_u64(part::SLOT, u64::from(place.slot.0));
+    out.put_u64(part::FILE, place.file.0);
+}
+
+pub(super) fn table(bytes: &[u8], place: Place<'_>) -> Result<TablePlace> {
+    let f = Fields::read(bytes, "table", 1..=part::LAST, place)?;
+    let slot = f.required_u64(part::SLOT)?;
+    Ok(TablePlace {
+        partition: PartitionId(f.required_u64(part::ID)?),
+        generation: GenerationId(f.required_u64(part::GENERATION)?),
+        slot: Slot(u16::try_from(slot).map_err(|_| f.corrupt(part::SLOT, "is out of range"))?),
+        file: FileNumber(f.required_u64(part::FILE)?),
+    })
+}
+
+fn pair_bytes((a, b): (u64, u64)) -> [u8; 16] {
+    (u128::from(a) | u128::from(b) << 64).to_le_bytes()
+}
+
+pub(super) fn put_record_file(out: &mut FieldWriter, meta: &RecordFileMeta) {
+    out.put_u64(file::NUMBER, meta.number.0);
+    out.put_u64(file::UID, meta.uid.0);
+    out.put_u64(file::LEN, meta.len);
+    out.put_u64(file::COUNT, meta.count);
+    out.put(file::MIN_KEY, &meta.min_key);
+    out.put(file::MAX_KEY, &meta.max_key);
+    out.put(file::SEQS, &pair_bytes((meta.min_seq.0, meta.max_seq.0)));
+    out.put(file::CHECKSUM, &meta.checksum.to_le_bytes());
+    if let Some(expiry) = meta.expiry {
+        out.put(file::EXPIRY, &pair_bytes(expiry));
+    }
+    if meta.has_range_deletes {
+        out.put(file::HAS_RANGE_DELETES, &[]);
+    }
+    out.put_u64(file::RECORDS_END, meta.records_end);
+    if meta.key_section {
+        out.put(file::KEY_SECTION, &[]);
+    }
+}
+
+pub(super) fn record_file(bytes: &[u8], place: Place<'_>) -> Result<RecordFileMeta> {
+    let f = Fields::read(bytes, "record file", 1..=file::LAST, place)?;
+    let (min_seq, max_seq) = seqs(&f)?;
+    let meta = RecordFileMeta {
+        number: FileNumber(f.required_u64(file::NUMBER)?),
+        uid: FileUid(f.required_u64(file::UID)?),
+        len: f.required_u64(file::LEN)?,
+        records_end: f.required_u64(file::RECORDS_END)?,
+        count: f.required_u64(file::COUNT)?,
+        min_key: f.required(file::MIN_KEY)?.to_vec(),
+        max_key: f.required(file::MAX_KEY)?.to_vec(),
+        min_seq,
+        max_seq,
+        checksum: f.required_u32(file::CHECKSUM)?,
+        expiry: f.pair(file::EXPIRY)?,
+        has_range_deletes: f.flag(file::HAS_RANGE_DELETES)?,
+        key_section: f.flag(file::KEY_SECTION)?,
+    };
+    if meta.records_end > meta.len {
+        return Err(f.corrupt(file::RECORDS_END, "lies behind the end of the file"));
+    }
+    Ok(meta)
+}
+
+fn seqs(f: &Fields<'_>) -> Result<(SeqNo, SeqNo)> {
+    let (min, max) = f
+        .pair(file::SEQS)?
+        .ok_or_else(|| f.corrupt(file::SEQS, "is missing"))?;
+    Ok((SeqNo(min), SeqNo(max)))
+}
+
+pub(super) fn put_key_table(out: &mut FieldWriter, partition: PartitionId, meta: &KeyTableMeta) {
+    out.put_u64(file::PARTITION, partition.0);
+    out.put_u64(file::NUMBER, meta.number.0);
+    out.put_u64(file::UID, meta.uid.0);
+    out.put_u64(file::LEN, meta.len);
+    out.put_u64(file::COUNT, meta.count);
+    out.put(file::MIN_KEY, &meta.min_key);
+    out.put(file::MAX_KEY, &meta.max_key);
+    out.put(file::SEQS, &pair_bytes((meta.min_seq.0, meta.max_seq.0)));
+    out.put(file::CHECKSUM, &meta.checksum.to_le_bytes());
+    let mut refs = Vec::with_capacity(meta.refs.len() * REF_LEN);
+    for r in &meta.refs {
+        refs.extend(
+            [r.file.0, r.count, r.bytes]
+                .iter()
+                .flat_map(|n| n.to_le_bytes()),
+        );
+    }
+    out.put(file::REFS, &refs);
+    out.put_u64(file::INLINE_BYTES, meta.inline_bytes);
+    if let Some(expiry) = meta.expiry {
+        out.put(file::EXPIRY, &pair_bytes(expiry));
+    }
+    if meta.has_range_deletes {
+        out.put(file::HAS_RANGE_DELETES, &[]);
+    }
+    if let Some((start, end)) = &meta.clip {
+        out.put(file::CLIP_START, start);
+        out.put(file::CLIP_END, end);
+    }
+}
+
+pub(super) fn key_table(bytes: &[u8], place: Place<'_>) -> Result<(PartitionId, KeyTableMeta)> {
+    let f = Fields::read(bytes, "key table", 1..=file::LAST, place)?;
+    let (min_seq, max_seq) = seqs(&f)?;
+    let clip = match (f.bytes(file::CLIP_START)?, f.bytes(file::CLIP_END)?) {
+        (Some(start), Some(end)) => Some((start.to_vec(), end.to_vec())),
+        (None, None) => None,
+        _ => return Err(f.corrupt(file::CLIP_START, "comes without its other end")),
+    };
+    let meta = KeyTableMeta {
+        number: FileNumber(f.required_u64(file::NUMBER)?),
+        uid: FileUid(f.required_u64(file::UID)?),
+        len: f.required_u64(file::LEN)?,
+        count: f.required_u64(file::COUNT)?,
+        min_key: f.required(file::MIN_KEY)?.to_vec(),
+        max_key: f.required(file::MAX_KEY)?.to_vec(),
+        min_seq,
+        max_seq,
+        checksum: f.required_u32(file::CHECKSUM)?,
+        refs: refs(&f)?,
+        inline_bytes: f.required_u64(file::INLINE_BYTES)?,
+        expiry: f.pair(file::EXPIRY)?,
+        has_range_deletes: f.flag(file::HAS_RANGE_DELETES)?,
+        clip,
+    };
+    Ok((PartitionId(f.required_u64(file::PARTITION)?), meta))
+}
+
+fn refs(f: &Fields<'_>) -> Result<Vec<RecordFileRefs>> {
+    let bytes = f.required(file::REFS)?;
+    let wrong = || f.corrupt(file::REFS, "has a wrong length");
+    let mut d = Decoder::new(bytes);
+    let mut refs = Vec::with_capacity(bytes.len() / REF_LEN);
+    while !d.is_empty() {
+        refs.push(RecordFileRefs {
+            file: FileNumber(d.u64().ok_or_else(wrong)?),
+            count: d.u64().ok_or_else(wrong)?,
+            bytes: d.u64().ok_or_else(wrong)?,
+        });
+    }
+    Ok(refs)
+}

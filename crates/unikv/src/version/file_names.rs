@@ -1,0 +1,59 @@
+//! The files of a database directory: their names (defined in [`crate::base::file_names`]) and a
+//! survey of what is there.
+
+pub(crate) use crate::base::file_names::*;
+
+use crate::error::{Error, Result};
+use crate::vfs::Vfs;
+use std::path::Path;
+
+/// What a directory holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DirSurvey {
+    pub(crate) has_current: bool,
+    /// The files whose names are ours, sorted.
+    pub(crate) names: Vec<FileName>,
+    /// The other entries, sorted.
+    pub(crate) foreign: Vec<String>,
+}
+
+impl DirSurvey {
+    /// The greatest number in any name. New files are numbered above it.
+    pub(crate) fn max_number(&self) -> u64 {
+        let numbers = self.names.iter().filter_map(|name| name.number());
+        numbers.map(|number| number.0).max().unwrap_or(0)
+    }
+
+    /// Whether there are files that only a database which was once opened has.
+    pub(crate) fn has_data(&self) -> bool {
+        self.names.iter().any(|name| {
+            matches!(
+                name,
+                FileName::Wal(_) | FileName::Record(_) | FileName::KeyTable(_)
+            )
+        })
+    }
+}
+
+/// Lists `dir` and tells our files from others. A directory that does not exist is empty.
+pub(crate) fn survey(vfs: &dyn Vfs, dir: &Path) -> Result<DirSurvey> {
+    let listed = match vfs.list(dir) {
+        Ok(listed) => listed,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(e) => return Err(Error::io("list this directory", dir, e)),
+    };
+    let mut found = DirSurvey::default();
+    for name in listed {
+        match parse(&name) {
+            Some(FileName::Current) => {
+                found.has_current = true;
+                found.names.push(FileName::Current);
+            }
+            Some(ours) => found.names.push(ours),
+            None => found.foreign.push(name),
+        }
+    }
+    found.names.sort_unstable();
+    found.foreign.sort_unstable();
+    Ok(found)
+}

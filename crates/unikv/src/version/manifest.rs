@@ -1,0 +1,382 @@
+//! The manifest: the log of version edits, and `CURRENT`, which names it. See `docs/format.md`,
+//! "Manifest" and "CURRENT".
+//!
+//! # Invariants
+//! - *The commit point.* [`Manifest::append`] returns when the edit is durable. Before it nothing
+//!   of the edit happened, after it everything did.
+//! - After the first failure of an append or of its sync the fate of that edit is unknown, and
+//!   nothing is appended behind it: the manifest is poisoned until the database is opened again.
+//!   Neither the inputs nor the outputs of that edit may be removed before a new manifest is
+//!   durable under `CURRENT`.
+//! - `CURRENT` is replaced by rename, after the manifest it names, its first edit and its name are
+//!   durable. The old manifest stays until the sweep.
+//! - A recovered manifest is never appended to: whoever opens the database creates a new one that
+//!   begins with a snapshot. So bytes behind a cut are never read again.
+//! - Edits are counted across manifests (`edits_before` in the snapshot). A segment of the
+//!   write-ahead log says how many were durable when it began, so a manifest that lost some is
+//!   noticed ([`RecoveredManifest::check_edits`]).
+//!
+//! One owner, no locks.
+
+use super::edit::VersionEdit;
+use super::file_names::{self, FileName};
+use crate::base::checksum;
+use crate::base::coding::Decoder;
+use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN};
+use crate::base::keys::{DatabaseId, FileNumber, FileUid};
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::{DurableMark, LogItem, LogReader, LogWriter, TailCut};
+use crate::vfs::file_store::FileStore;
+use crate::vfs::{Access, Vfs, WriteMode};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The kinds of record in a manifest.
+const KIND_EDIT: u8 = 1;
+const KIND_MARK: u8 = 3;
+
+/// Length of `CURRENT`: header, manifest number, manifest uid, checksum.
+const CURRENT_LEN: usize = HEADER_LEN + 8 + 8 + 4;
+
+/// The manifest that edits are appended to.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    log: LogWriter,
+    edits: u64,
+    poisoned: Option<Error>,
+}
+
+/// What a manifest said.
+#[derive(Debug)]
+pub(crate) struct RecoveredManifest {
+    pub(crate) database: DatabaseId,
+    pub(crate) number: FileNumber,
+    pub(crate) path: PathBuf,
+    pub(crate) edits: Vec<VersionEdit>,
+    pub(crate) cut: Option<TailCut>,
+    /// How many edits the database has had; goes into the next snapshot as `edits_before`.
+    pub(crate) edit_count: u64,
+    /// Where the last whole edit ends.
+    pub(crate) end: u64,
+}
+
+impl Manifest {
+    /// Writes a manifest that begins with `snapshot` and makes it current. `snapshot.edits_before`
+    /// is the [`RecoveredManifest::edit_count`] of its predecessor; the snapshot counts as an edit.
+    pub(crate) fn create(
+        store: &FileStore,
+        number: FileNumber,
+        snapshot: &VersionEdit,
+    ) -> Result<Manifest> {
+        let path = store.dir().join(file_names::manifest(number));
+        let mut log = LogWriter::create(store, path, FileKind::Manifest, number, 0)?;
+        log.stage(KIND_EDIT, &[&snapshot.encode()], None);
+        log.write_staged()?;
+        log.sync_handle()
+            .sync()
+            .map_err(|e| Error::io("sync this manifest", log.path(), e))?;
+        // Its name first: CURRENT must never name a file that a power cut can take away.
+        sync_dir(store)?;
+        write_current(store, number, log.uid())?;
+        let mut manifest = Manifest {
+            log,
+            edits: snapshot.edits_before.unwrap_or(0) + 1,
+            poisoned: None,
+        };
+        manifest.claim_durable();
+        Ok(manifest)
+    }
+
+    /// Commits `edit`: returns when it is durable. After an error its fate is unknown, and every
+    /// later append fails at once.
+    pub(crate) fn append(&mut self, edit: &VersionEdit) -> Result<()> {
+        if let Some(cause) = &self.poisoned {
+            let remedy = "close the database and open it again";
+            return Err(Error::writes_suspended(cause, remedy));
+        }
+        let committed = self.append_and_sync(edit);
+        match committed {
+            Ok(()) => {
+                self.edits += 1;
+                self.claim_durable();
+                Ok(())
+            }
+            Err(error) => {
+                self.poisoned = Some(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// How many edits the database has had; all of them are durable.
+    pub(crate) fn edits(&self) -> u64 {
+        self.edits
+    }
+
+    /// The length of the manifest in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.log.end()
+    }
+
+    /// The number of the manifest.
+    pub(crate) fn number(&self) -> FileNumber {
+        self.log.number()
+    }
+
+    fn append_and_sync(&mut self, edit: &VersionEdit) -> Result<()> {
+        let durable = self.end_mark();
+        self.log.stage(KIND_EDIT, &[&edit.encode()], Some(durable));
+        self.log.write_staged()?;
+        let synced = self.log.sync_handle().sync();
+        synced.map_err(|e| Error::io("sync this manifest", self.log.path(), e))
+    }
+
+    /// Notes behind a synced edit that it is durable. The note itself needs no sync; when it
+    /// cannot be written the edit stands, and the next append will fail.
+    fn claim_durable(&mut self) {
+        let durable = self.end_mark();
+        self.log.stage(KIND_MARK, &[], Some(durable));
+        self.poisoned = self.log.write_staged().err();
+    }
+
+    fn end_mark(&self) -> DurableMark {
+        DurableMark {
+            file: self.log.number(),
+            offset: self.log.end(),
+        }
+    }
+
+    /// Reads `CURRENT` and the manifest it names.
+    ///
+    /// # Errors
+    /// Not found where there is no database, or only the beginnings of one whose creation was
+    /// interrupted. Corruption where `CURRENT` is missing from a database or damaged, or where
+    /// edits that were durable are damaged.
+    pub(crate) fn recover(vfs: &dyn Vfs, dir: &Path) -> Result<RecoveredManifest> {
+        let current = read_current(vfs, dir)?;
+        let path = dir.join(file_names::manifest(current.number));
+        let opened = LogReader::open(vfs, &path, FileKind::Manifest, Some(current.database));
+        let mut log = opened.map_err(|error| missing_manifest(vfs, &path, error))?;
+        if (log.number(), log.uid()) != (current.number, current.uid) {
+            let what = "this is not the manifest that CURRENT names";
+            return Err(Error::corruption(&path, 0, what));
+        }
+        read_edits(&mut log, path)
+    }
+}
+
+impl RecoveredManifest {
+    /// Compares with what the segments of the write-ahead log say: `durable_edits` edits were
+    /// durable.
+    ///
+    /// # Errors
+    /// Corruption, naming the manifest, if it has fewer.
+    pub(crate) fn check_edits(&self, durable_edits: u64) -> Result<()> {
+        if durable_edits <= self.edit_count {
+            return Ok(());
+        }
+        let what = format!(
+            "the manifest has lost edits: it holds {}, and {durable_edits} were durable",
+            self.edit_count
+        );
+        Err(Error::corruption(&self.path, self.end, what))
+    }
+}
+
+/// A manifest that `CURRENT` names was durable before: that it is not there is damage.
+fn missing_manifest(vfs: &dyn Vfs, path: &Path, error: Error) -> Error {
+    let gone = |e: io::Error| e.kind() == io::ErrorKind::NotFound;
+    if error.kind() == ErrorKind::Io && vfs.len(path).is_err_and(gone) {
+        return Error::corruption(path, 0, "the manifest that CURRENT names is missing");
+    }
+    error
+}
+
+fn read_edits(log: &mut LogReader, path: PathBuf) -> Result<RecoveredManifest> {
+    let mut edits: Vec<VersionEdit> = Vec::new();
+    let bad = loop {
+        match log.next()? {
+            LogItem::Record {
+                offset,
+                kind,
+                payload,
+                ..
+            } => match kind {
+                KIND_EDIT => edits.push(VersionEdit::decode(payload, &path, offset)?),
+                KIND_MARK => {}
+                _ => {
+                    let what = format!("manifest record kind {kind} is unknown");
+                    let remedy = "open it with the newer release that wrote it";
+                    return Err(Error::incompatible(&path, what, remedy));
+                }
+            },
+            LogItem::End { .. } => break None,
+            LogItem::Bad { offset, reason } => break Some((offset, reason)),
+        }
+    };
+    let end = log.offset();
+    let cut = match bad {
+        Some((offset, reason)) => Some(judge(log, &path, offset, reason)?),
+        None => None,
+    };
+    let Some(snapshot) = edits.first() else {
+        let what = "the manifest has lost its first edit, which was durable";
+        return Err(Error::corruption(&path, end, what));
+    };
+    let edit_count = snapshot.edits_before.unwrap_or(0) + edits.len() as u64;
+    Ok(RecoveredManifest {
+        database: log.database(),
+        number: log.number(),
+        path,
+        edits,
+        cut,
+        edit_count,
+        end,
+    })
+}
+
+/// The tail rule: a bad place below a durable mark is corruption, above it the log ends.
+fn judge(log: &mut LogReader, path: &Path, offset: u64, reason: &'static str) -> Result<TailCut> {
+    while log.resync()? {
+        while matches!(log.next()?, LogItem::Record { .. }) {}
+    }
+    let covered = |mark: DurableMark| mark.covers(log.number(), offset);
+    if log.greatest_mark().is_some_and(covered) {
+        return Err(Error::corruption(path, offset, reason));
+    }
+    Ok(TailCut {
+        path: path.to_owned(),
+        offset,
+        bytes: log.file_len().saturating_sub(offset),
+        reason: reason.to_owned(),
+    })
+}
+
+/// What `CURRENT` names.
+struct Current {
+    database: DatabaseId,
+    number: FileNumber,
+    uid: FileUid,
+}
+
+fn encode_current(database: DatabaseId, number: FileNumber, uid: FileUid, own: FileUid) -> Vec<u8> {
+    let header = FileHeader {
+        kind: FileKind::Current,
+        database,
+        uid: own,
+        number,
+    };
+    let mut out = Vec::with_capacity(CURRENT_LEN);
+    out.extend_from_slice(&header.encode());
+    out.extend_from_slice(&number.0.to_le_bytes());
+    out.extend_from_slice(&uid.0.to_le_bytes());
+    let crc = checksum::bound(own, HEADER_LEN as u64, &out[HEADER_LEN..]);
+    out.extend_from_slice(&crc.to_le_bytes());
+    out
+}
+
+fn decode_current(bytes: &[u8], path: &Path) -> Result<Current> {
+    let header = FileHeader::decode(bytes, FileKind::Current, None, path)?;
+    let offset = HEADER_LEN as u64;
+    let wrong = || Error::corruption(path, offset, "CURRENT has a wrong length");
+    let body = bytes.get(HEADER_LEN..CURRENT_LEN).ok_or_else(wrong)?;
+    if bytes.len() != CURRENT_LEN {
+        return Err(wrong());
+    }
+    let mut d = Decoder::new(body);
+    let number = FileNumber(d.u64().ok_or_else(wrong)?);
+    let uid = FileUid(d.u64().ok_or_else(wrong)?);
+    let crc = d.u32().ok_or_else(wrong)?;
+    if crc != checksum::bound(header.uid, offset, &body[..16]) {
+        return Err(Error::corruption(
+            path,
+            offset,
+            "the checksum of CURRENT does not match",
+        ));
+    }
+    Ok(Current {
+        database: header.database,
+        number,
+        uid,
+    })
+}
+
+fn sync_dir(store: &FileStore) -> Result<()> {
+    let dir = store.dir();
+    store
+        .env()
+        .vfs
+        .sync_dir(dir)
+        .map_err(|e| Error::io("sync this directory", dir, e))
+}
+
+/// Replaces `CURRENT`: a new file, its bytes durable, renamed, the name durable.
+fn write_current(store: &FileStore, number: FileNumber, uid: FileUid) -> Result<()> {
+    let vfs = &store.env().vfs;
+    let temp = store.dir().join(file_names::CURRENT_TEMP);
+    let path = store.dir().join(file_names::CURRENT);
+    match vfs.remove(&temp) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            return Err(Error::io("remove this left-over file", &temp, e));
+        }
+        _ => {}
+    }
+    let bytes = encode_current(store.database(), number, uid, store.new_uid());
+    let io = |e| Error::io("write this file", &temp, e);
+    let mut file = vfs.create(&temp, WriteMode::Log, 0).map_err(io)?;
+    file.append(&bytes).map_err(io)?;
+    file.finish().map_err(io)?;
+    vfs.rename(&temp, &path)
+        .map_err(|e| Error::io("replace this file", &path, e))?;
+    sync_dir(store)
+}
+
+fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<Current> {
+    let path = dir.join(file_names::CURRENT);
+    let file = match vfs.open(&path, Access::Sequential) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(no_current(vfs, dir)?),
+        Err(e) => return Err(Error::io("open this file", &path, e)),
+    };
+    let mut bytes = vec![0; CURRENT_LEN + 1];
+    let got = file
+        .read_at(&mut bytes, 0)
+        .map_err(|e| Error::io("read this file", &path, e))?;
+    decode_current(bytes.get(..got).unwrap_or(&bytes), &path)
+}
+
+/// The error for a directory without `CURRENT`. A database has other files; when all there is are
+/// manifests without a second edit, a database was being created and held nothing yet.
+fn no_current(vfs: &dyn Vfs, dir: &Path) -> Result<Error> {
+    let survey = file_names::survey(vfs, dir)?;
+    let mut used = survey.has_data();
+    for name in &survey.names {
+        if let FileName::Manifest(number) = name {
+            let path = dir.join(file_names::manifest(*number));
+            used |= was_used(vfs, &path)?;
+        }
+    }
+    Ok(if used {
+        let what = "CURRENT is missing, and the directory holds files of a database";
+        Error::corruption(&dir.join(file_names::CURRENT), 0, what)
+    } else {
+        Error::not_found(dir)
+    })
+}
+
+/// Whether a manifest holds more than its first edit.
+fn was_used(vfs: &dyn Vfs, path: &Path) -> Result<bool> {
+    let mut log = match LogReader::open(vfs, path, FileKind::Manifest, None) {
+        Ok(log) => log,
+        Err(error) if error.kind() == ErrorKind::Corruption => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let mut edits = 0;
+    while let LogItem::Record { kind, .. } = log.next()? {
+        edits += u64::from(kind == KIND_EDIT);
+    }
+    Ok(edits > 1)
+}
+
+#[cfg(test)]
+mod tests;
