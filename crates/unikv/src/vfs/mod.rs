@@ -92,6 +92,10 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
     /// The length of the file in bytes.
     fn len(&self) -> io::Result<u64>;
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
 }
 
 /// A file open for appending by one owner.
@@ -100,6 +104,10 @@ pub trait WriteFile: Send + fmt::Debug {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// The bytes appended so far.
     fn len(&self) -> u64;
+    /// Whether nothing has been appended yet.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
     /// A handle with which another thread may sync while this one appends. In [`WriteMode::Bulk`]
     /// it covers only what has left user memory; use [`WriteFile::finish`] there.
     fn sync_handle(&self) -> Arc<dyn SyncFile>;

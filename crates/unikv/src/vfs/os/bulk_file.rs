@@ -9,7 +9,7 @@
 //! Invariants: `written` is a multiple of [`BUFFER_LEN`] until `finish`; the file's length is
 //! `written + filled`. `broken` is set by the first failure and refuses all that follows.
 
-use super::{OsSyncFile, broken_file};
+use super::{OsSyncFile, broken_file, seal};
 use crate::vfs::{SyncFile, WriteFile};
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
@@ -45,19 +45,22 @@ pub(super) struct BulkFile {
     buffer: PooledBuffer,
     filled: usize,
     written: u64,
+    /// Bytes that may be preallocated.
+    reserved: u64,
     direct: Direct,
     broken: bool,
 }
 
 impl BulkFile {
-    /// Writes to `file`, which is empty.
-    pub(super) fn new(file: Arc<File>, buffer: PooledBuffer) -> BulkFile {
+    /// Writes to `file`, which is empty but may have `reserved` bytes preallocated.
+    pub(super) fn new(file: Arc<File>, reserved: u64, buffer: PooledBuffer) -> BulkFile {
         BulkFile {
             file,
             buffer,
             filled: 0,
             written: 0,
             direct: Direct::Untried,
+            reserved,
             broken: false,
         }
     }
@@ -150,9 +153,7 @@ impl WriteFile for BulkFile {
             return Err(broken_file());
         }
         self.write_tail()?;
-        // Cutting a file at its own length gives back the preallocated blocks behind it.
-        self.file.set_len(self.len())?;
-        self.file.sync_data()
+        seal(&self.file, self.len(), self.reserved)
     }
 }
 
@@ -181,7 +182,7 @@ impl BufferPool {
     pub(super) fn take(self: &Arc<Self>) -> PooledBuffer {
         let idle = self.idle.lock().pop();
         PooledBuffer {
-            buffer: idle.unwrap_or_else(AlignedBuffer::new),
+            buffer: idle.unwrap_or_else(AlignedBuffer::allocate),
             pool: Arc::clone(self),
         }
     }
@@ -222,7 +223,7 @@ struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    fn new() -> AlignedBuffer {
+    fn allocate() -> AlignedBuffer {
         let memory = vec![0; BUFFER_LEN + ALIGNMENT].into_boxed_slice();
         let start = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
         AlignedBuffer { memory, start }
@@ -248,7 +249,7 @@ mod tests {
             .create_new(true)
             .open(path)
             .unwrap();
-        BulkFile::new(Arc::new(file), pool.take())
+        BulkFile::new(Arc::new(file), 0, pool.take())
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Invariant: `broken` is set by the first failed append and refuses all later ones, because a
 //! short write may have left a torn record that nothing may follow.
 
-use super::{OsSyncFile, broken_file};
+use super::{OsSyncFile, broken_file, seal};
 use crate::vfs::{SyncFile, WriteFile};
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,15 +13,18 @@ use std::sync::Arc;
 pub(super) struct LogFile {
     file: Arc<File>,
     len: u64,
+    /// Bytes that may be preallocated.
+    reserved: u64,
     broken: bool,
 }
 
 impl LogFile {
-    /// Writes to `file`, which is empty.
-    pub(super) fn new(file: Arc<File>) -> LogFile {
+    /// Writes to `file`, which is empty but may have `reserved` bytes preallocated.
+    pub(super) fn new(file: Arc<File>, reserved: u64) -> LogFile {
         LogFile {
             file,
             len: 0,
+            reserved,
             broken: false,
         }
     }
@@ -55,8 +58,6 @@ impl WriteFile for LogFile {
         if self.broken {
             return Err(broken_file());
         }
-        // Cutting a file at its own length gives back the preallocated blocks behind it.
-        self.file.set_len(self.len)?;
-        self.file.sync_data()
+        seal(&self.file, self.len, self.reserved)
     }
 }

@@ -86,11 +86,11 @@ impl Vfs for OsVfs {
             .write(true)
             .create_new(true)
             .open(path)?;
-        preallocate(&file, size_hint);
+        let reserved = preallocate(&file, size_hint);
         let file = Arc::new(file);
         Ok(match mode {
-            WriteMode::Log => Box::new(LogFile::new(file)),
-            WriteMode::Bulk => Box::new(BulkFile::new(file, self.buffers.take())),
+            WriteMode::Log => Box::new(LogFile::new(file, reserved)),
+            WriteMode::Bulk => Box::new(BulkFile::new(file, reserved, self.buffers.take())),
         })
     }
 
@@ -137,13 +137,27 @@ fn parent_of(path: &Path) -> &Path {
     }
 }
 
-/// Reserves `size_hint` bytes without changing the file's length. A hint: where the file system
-/// cannot do it, or has no room for all of it, the appends themselves will tell.
-fn preallocate(file: &File, size_hint: u64) {
-    if size_hint > 0 {
-        let flags = FallocateFlags::KEEP_SIZE;
-        let _ = rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, flags, 0, size_hint));
+/// Reserves `size_hint` bytes without changing the file's length; returns how many may be. A
+/// hint: where the file system cannot do it, or has no room for all of it, the appends themselves
+/// will tell.
+fn preallocate(file: &File, size_hint: u64) -> u64 {
+    if size_hint == 0 {
+        return 0;
     }
+    let flags = FallocateFlags::KEEP_SIZE;
+    // A failure may leave a part reserved, so it counts as much as a success.
+    let _ = rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, flags, 0, size_hint));
+    size_hint
+}
+
+/// Ends a file that has `len` bytes: gives back what is reserved behind them, and syncs.
+fn seal(file: &File, len: u64, reserved: u64) -> io::Result<()> {
+    // Cutting a file at its own length frees the blocks behind it. That costs a journal entry, so
+    // it is left out where there are none.
+    if reserved > len {
+        file.set_len(len)?;
+    }
+    file.sync_data()
 }
 
 fn write_pid(file: &File) -> io::Result<()> {

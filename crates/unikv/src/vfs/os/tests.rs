@@ -98,8 +98,8 @@ fn after_a_failed_append_nothing_follows() {
                 .unwrap(),
         )
     };
-    let bulk = BulkFile::new(full(), Arc::<BufferPool>::default().take());
-    let files: [Box<dyn WriteFile>; 2] = [Box::new(LogFile::new(full())), Box::new(bulk)];
+    let bulk = BulkFile::new(full(), 0, Arc::<BufferPool>::default().take());
+    let files: [Box<dyn WriteFile>; 2] = [Box::new(LogFile::new(full(), 0)), Box::new(bulk)];
     for mut file in files {
         let err = file.append(&vec![1; 1 << 20]).unwrap_err();
         assert_eq!(err.kind(), ErrorKind::StorageFull);

@@ -1,7 +1,8 @@
 //! Which calls fail: the count of calls, the rules of a test, and the power.
 //!
 //! A rule is taken out while it runs, so it may look at the disk or change the rules itself;
-//! `rule_version` tells whether it has been replaced meanwhile.
+//! `rule_version` tells whether it has been replaced meanwhile. Calls of other threads go past a
+//! rule that is running: rules are for simulations, which have one thread.
 
 use parking_lot::Mutex;
 use std::io::{self, ErrorKind};
@@ -82,15 +83,17 @@ pub(super) enum Effect {
     Part(usize),
 }
 
-type Rule = Box<dyn FnMut(&Call<'_>) -> Fault + Send>;
-type ReadRule = Box<dyn FnMut(&ReadCall<'_>) -> Option<ErrorKind> + Send>;
+/// Decides about calls that change the disk.
+pub type FaultRule = Box<dyn FnMut(&Call<'_>) -> Fault + Send>;
+/// Decides about reads; an error kind makes the read fail.
+pub type ReadFaultRule = Box<dyn FnMut(&ReadCall<'_>) -> Option<ErrorKind> + Send>;
 
 #[derive(Default)]
 pub(super) struct Faults {
     calls: u64,
     power_is_off: bool,
-    rule: Option<Rule>,
-    read_rule: Option<ReadRule>,
+    rule: Option<FaultRule>,
+    read_rule: Option<ReadFaultRule>,
     rule_version: u64,
 }
 
@@ -99,12 +102,12 @@ impl Faults {
         self.calls
     }
 
-    pub(super) fn set_rule(&mut self, rule: Option<Rule>) {
+    pub(super) fn set_rule(&mut self, rule: Option<FaultRule>) {
         self.rule = rule;
         self.rule_version += 1;
     }
 
-    pub(super) fn set_read_rule(&mut self, rule: Option<ReadRule>) {
+    pub(super) fn set_read_rule(&mut self, rule: Option<ReadFaultRule>) {
         self.read_rule = rule;
         self.rule_version += 1;
     }

@@ -43,7 +43,7 @@ mod files;
 mod runtime;
 
 pub use cut::Keep;
-pub use faults::{Call, Fault, Op, ReadCall};
+pub use faults::{Call, Fault, FaultRule, Op, ReadCall, ReadFaultRule};
 pub use runtime::SimRuntime;
 
 use super::{Access, LockError, LockGuard, ReadFile, Vfs, WriteFile, WriteMode};
@@ -95,12 +95,12 @@ impl SimVfs {
 
     /// From now on `rule` decides about each call that changes the disk. It may use the disk's
     /// inspection methods and take cuts of it.
-    pub fn set_fault(&self, rule: Box<dyn FnMut(&Call<'_>) -> Fault + Send>) {
+    pub fn set_fault(&self, rule: FaultRule) {
         self.machine.faults.lock().set_rule(Some(rule));
     }
 
     /// From now on `rule` decides about each read; an error kind makes it fail.
-    pub fn set_read_fault(&self, rule: Box<dyn FnMut(&ReadCall<'_>) -> Option<ErrorKind> + Send>) {
+    pub fn set_read_fault(&self, rule: ReadFaultRule) {
         self.machine.faults.lock().set_read_rule(Some(rule));
     }
 
