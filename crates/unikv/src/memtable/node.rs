@@ -63,6 +63,7 @@ fn padded_key_len(key_len: usize) -> usize {
 }
 
 impl NodeRef {
+    #[inline]
     pub(super) fn from_link(node: *mut Node) -> Option<NodeRef> {
         NonNull::new(node).map(NodeRef)
     }
@@ -80,6 +81,7 @@ impl NodeRef {
     }
 
     /// The link of `level`, which must be below the node's height.
+    #[inline]
     pub(super) fn link<'a>(self, level: usize) -> &'a Link {
         // SAFETY: nodes are reached at `level` only through links of that level, which the writer
         // sets only for nodes whose tower reaches it; the tower was initialised before publication
@@ -87,6 +89,7 @@ impl NodeRef {
         unsafe { &*self.as_ptr().cast::<Link>().sub(1 + level) }
     }
 
+    #[inline]
     pub(super) fn next(self, level: usize) -> Option<NodeRef> {
         NodeRef::from_link(self.link(level).load(Ordering::Acquire))
     }
@@ -102,6 +105,7 @@ impl NodeRef {
     }
 
     /// The first key bytes as a number.
+    #[inline]
     fn head(self) -> u128 {
         // SAFETY: a key is padded to at least `HEAD_LEN` initialised bytes.
         u128::from_be(unsafe { self.key_start().cast::<u128>().read_unaligned() })
@@ -123,6 +127,7 @@ impl NodeRef {
         unsafe { &*self.tail_ptr() }
     }
 
+    #[inline]
     pub(super) fn entry<'a>(self) -> MemEntry<'a> {
         let node = self.fixed();
         let tail = self.tail();
