@@ -1,2 +1,49 @@
-//! (placeholder)
+//! Key tables: sorted keys with pointers into record files, or with small values inline.
+//!
+//! The same *key section* (blocks of prefix-compressed keys, an index of fences, properties, a
+//! footer) stands alone in a key table file and behind the records of a record file, built by one
+//! [`KeySectionBuilder`] and read by one [`KeyIter`]. See `docs/format.md`, "Key table".
+//!
+//! Invariants:
+//! - Entries stand in the internal order (key ascending, newest first) without duplicates.
+//! - The fence of a block is the smallest position that can be in it, so one block read finds or
+//!   refutes any (key, snapshot).
+//! - A block's checksum is verified when it is read from the file and not again while it is cached.
+//!   What is decoded afterwards is still bounds-checked: no bytes can cause a panic.
+//!
+//! The only locks are those inside the [`BlockCache`]; none is held during a read of a file.
+
+mod block;
+mod builder;
+mod cache;
+mod entry;
+mod fences;
+mod footer;
+mod iter;
 pub(crate) mod meta;
+mod output;
+mod pointer;
+mod properties;
+mod section;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use builder::{KeySectionBuilder, write_key_table};
+pub(crate) use cache::BlockCache;
+pub(crate) use entry::{EntryValue, KeyEntry, OwnedEntry, OwnedValue};
+pub(crate) use footer::Footer;
+pub(crate) use iter::KeyIter;
+pub(crate) use meta::{KeyTableMeta, RecordFileRefs};
+pub(crate) use output::OutputFile;
+pub(crate) use pointer::RecordPointer;
+pub(crate) use properties::Properties;
+pub(crate) use section::{KeySection, verify_file};
+pub(crate) use table::KeyTable;
+
+use crate::base::keys::FileNumber;
+
+/// The name of a key table file.
+pub(crate) fn file_name(number: FileNumber) -> String {
+    format!("{:06}.key", number.0)
+}

@@ -1,0 +1,186 @@
+//! Blocks: some 4 KiB of entries in order, each key without the prefix it shares with the key
+//! before it; every 16th entry is a *restart* that carries its whole key.
+//!
+//! ```text
+//! entry*  restart offset u32 *  restart count u32  checksum u32
+//! ```
+//!
+//! `shared` is always the *longest* common prefix (0 at a restart); [`Block::seek`] relies on it to
+//! compare most entries by that number alone, without building their keys.
+
+use super::entry::{self, KeyEntry, Malformed, RawEntry};
+use crate::base::checksum::{Crc, bound};
+use crate::base::keys::{FileUid, SeqNo, internal_cmp};
+use bytes::Bytes;
+use std::cmp::Ordering;
+
+/// Entries from one restart to the next.
+const RESTART_INTERVAL: usize = 16;
+/// The restart count and the checksum.
+const TRAILER_LEN: usize = 8;
+
+/// Builds the blocks of a section one after the other in one buffer.
+#[derive(Debug, Default)]
+pub(super) struct BlockBuilder {
+    start: usize,
+    restarts: Vec<u32>,
+    entries: usize,
+}
+
+impl BlockBuilder {
+    /// Appends an entry to the block at the end of `out`. `previous` is the key before it.
+    pub(super) fn add(&mut self, out: &mut Vec<u8>, previous: &[u8], entry: &KeyEntry<'_>) {
+        let shared = if self.entries.is_multiple_of(RESTART_INTERVAL) {
+            self.restarts.push((out.len() - self.start) as u32);
+            0
+        } else {
+            common_prefix(previous, entry.key)
+        };
+        entry::encode(out, shared, entry);
+        self.entries += 1;
+    }
+
+    /// Whether the block has no entry yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// The length the block would have if it ended now.
+    pub(super) fn len(&self, out: &[u8]) -> usize {
+        out.len() - self.start + 4 * self.restarts.len() + TRAILER_LEN
+    }
+
+    /// Ends the block: returns its length and its checksum, for which four bytes are left at its
+    /// end until the place is known that it is bound to.
+    pub(super) fn end(&mut self, out: &mut Vec<u8>) -> (usize, Crc) {
+        for restart in &self.restarts {
+            out.extend_from_slice(&restart.to_le_bytes());
+        }
+        out.extend_from_slice(&(self.restarts.len() as u32).to_le_bytes());
+        let crc = Crc::default().update(&out[self.start..]);
+        out.extend_from_slice(&[0; 4]);
+        let len = out.len() - self.start;
+        *self = BlockBuilder { start: out.len(), ..BlockBuilder::default() };
+        (len, crc)
+    }
+}
+
+/// A block whose checksum has been verified.
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    bytes: Bytes,
+    entries_end: usize,
+}
+
+impl Block {
+    /// Verifies the block that stands at `offset` of the file `uid`.
+    pub(super) fn verify(bytes: Bytes, uid: FileUid, offset: u64) -> Result<Block, &'static str> {
+        let (body, crc) = bytes.split_last_chunk::<4>().ok_or("the block is too short")?;
+        if u32::from_le_bytes(*crc) != bound(uid, offset, body) {
+            return Err("the block's checksum does not match");
+        }
+        let bad = "the block's restarts are malformed";
+        let (rest, count) = body.split_last_chunk::<4>().ok_or(bad)?;
+        let restarts_len = (u32::from_le_bytes(*count) as usize).checked_mul(4).ok_or(bad)?;
+        let entries_end = rest.len().checked_sub(restarts_len).ok_or(bad)?;
+        if restarts_len == 0 || entries_end == 0 {
+            return Err(bad);
+        }
+        Ok(Block { bytes, entries_end })
+    }
+
+    /// All bytes of the block, which the spans of its entries refer to.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Where the entries end.
+    pub(super) fn entries_end(&self) -> usize {
+        self.entries_end
+    }
+
+    /// The entry at `offset`.
+    #[inline]
+    pub(super) fn entry_at(&self, offset: usize) -> Result<RawEntry, Malformed> {
+        entry::decode(&self.bytes[..self.entries_end], offset)
+    }
+
+    /// The first entry at or after (`key`, `seq`). Its key is that many bytes of `key` as it says
+    /// it shares, then its suffix.
+    pub(super) fn seek(&self, key: &[u8], seq: SeqNo) -> Result<Option<RawEntry>, Malformed> {
+        let mut at = self.restart_for(key, seq)?;
+        // Bytes of `key` with which the entry before begins; that entry is before the target.
+        let mut matched = 0;
+        while at < self.entries_end {
+            let entry = self.entry_at(at)?;
+            // It shares more with its predecessor than the target does: it is smaller, too.
+            if entry.shared <= matched {
+                // It leaves its predecessor where the target still agrees: it is greater.
+                if entry.shared < matched {
+                    return Ok(Some(entry));
+                }
+                let (suffix, rest) = (entry.suffix.of(&self.bytes), &key[matched..]);
+                let common = common_prefix(suffix, rest);
+                match suffix.get(common).cmp(&rest.get(common)) {
+                    Ordering::Greater => return Ok(Some(entry)),
+                    Ordering::Equal if entry.seq <= seq => return Ok(Some(entry)),
+                    _ => matched += common,
+                }
+            }
+            at = entry.next;
+        }
+        Ok(None)
+    }
+
+    /// The offset of the last restart that begins before `offset`.
+    pub(super) fn restart_before(&self, offset: usize) -> Result<usize, Malformed> {
+        let (mut low, mut high) = (0, self.restart_count());
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if self.restart(middle)? < offset {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        self.restart(low)
+    }
+
+    /// The offset of the last restart that is not behind (`key`, `seq`), or of the first.
+    fn restart_for(&self, key: &[u8], seq: SeqNo) -> Result<usize, Malformed> {
+        let (mut low, mut high) = (0, self.restart_count());
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            let entry = self.entry_at(self.restart(middle)?)?;
+            if entry.shared != 0 {
+                return Err(Malformed);
+            }
+            let place = (entry.suffix.of(&self.bytes), entry.seq);
+            if internal_cmp(place, (key, seq)) == Ordering::Greater {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        self.restart(low)
+    }
+
+    fn restart_count(&self) -> usize {
+        (self.bytes.len() - TRAILER_LEN - self.entries_end) / 4
+    }
+
+    fn restart(&self, i: usize) -> Result<usize, Malformed> {
+        let at = self.entries_end + 4 * i;
+        let bytes = self.bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
+        Ok(u32::from_le_bytes(*bytes.ok_or(Malformed)?) as usize)
+    }
+}
+
+/// The length of the longest common prefix.
+#[inline]
+pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let words = a.chunks_exact(8).zip(b.chunks_exact(8));
+    let start = 8 * words.take_while(|(x, y)| x == y).count();
+    let rest = a[start..].iter().zip(&b[start..]);
+    start + rest.take_while(|(x, y)| x == y).count()
+}

@@ -1,0 +1,262 @@
+//! Iterating over a key section, both ways.
+//!
+//! The iterator keeps the current block and the current key; a step forward decodes the next entry
+//! in place. A step back decodes again from the restart before the current entry.
+
+use super::block::Block;
+use super::entry::{KeyEntry, Malformed, RawEntry};
+use super::fences::{BlockPlace, Fences};
+use super::section::KeySection;
+use crate::base::keys::SeqNo;
+use crate::error::{Error, Result};
+use crate::vfs::Access;
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// A sequential iterator reads at least so much at once, where there is so much.
+const RUN_BYTES: usize = 256 << 10;
+
+/// An iterator over the entries of a key section in internal order.
+///
+/// It stands on an entry or on none: before the first positioning, behind either end, and after an
+/// error. From there a step leads nowhere; a seek does.
+#[derive(Debug)]
+pub(crate) struct KeyIter {
+    section: Arc<KeySection>,
+    access: Access,
+    fences: Option<Arc<Fences>>,
+    /// The last blocks that were read together; only when reading sequentially.
+    run: Option<Run>,
+    at: Option<Position>,
+    /// The key of the current entry.
+    key: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Position {
+    block: Block,
+    place: BlockPlace,
+    block_index: usize,
+    entry: RawEntry,
+}
+
+#[derive(Debug)]
+struct Run {
+    offset: u64,
+    bytes: Bytes,
+}
+
+/// Which way the iterator is going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Backward,
+}
+
+impl KeyIter {
+    /// An iterator over `section`, not yet positioned.
+    pub(crate) fn new(section: Arc<KeySection>, access: Access) -> KeyIter {
+        let (fences, run, at, key) = (None, None, None, Vec::new());
+        KeyIter { section, access, fences, run, at, key }
+    }
+
+    /// The current entry.
+    #[inline]
+    pub(crate) fn entry(&self) -> Option<KeyEntry<'_>> {
+        let at = self.at.as_ref()?;
+        let RawEntry { seq, kind, expiry_ms, value, .. } = at.entry;
+        let value = value.of(at.block.bytes());
+        Some(KeyEntry { key: &self.key, seq, kind, expiry_ms, value })
+    }
+
+    /// Goes to the first entry.
+    pub(crate) fn seek_to_first(&mut self) -> Result<()> {
+        self.at = None;
+        self.enter(0)
+    }
+
+    /// Goes to the last entry.
+    pub(crate) fn seek_to_last(&mut self) -> Result<()> {
+        self.at = None;
+        match self.fences()?.len().checked_sub(1) {
+            Some(last) => self.enter_at_end(last),
+            None => Ok(()),
+        }
+    }
+
+    /// Goes to the first entry at or after (`key`, `seq`) in internal order.
+    pub(crate) fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        self.at = None;
+        let fences = self.fences()?;
+        let Some(index) = fences.find(key, seq) else { return Ok(()) };
+        let Some(place) = fences.place(index) else { return Ok(()) };
+        let block = self.load(index, place, Direction::Forward)?;
+        let found = block.seek(key, seq).map_err(|e| self.section.malformed(place, e))?;
+        let Some(entry) = found else { return self.enter(index + 1) };
+        // What it shares with the entry before it, it shares with `key`: see `Block::seek`.
+        self.key.clear();
+        self.key.extend_from_slice(key.get(..entry.shared).unwrap_or_default());
+        self.key.extend_from_slice(entry.suffix.of(block.bytes()));
+        self.at = Some(Position { block, place, block_index: index, entry });
+        Ok(())
+    }
+
+    /// Goes to the next entry.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<()> {
+        let Some(at) = &mut self.at else { return Ok(()) };
+        if at.entry.next >= at.block.entries_end() {
+            let next = at.block_index + 1;
+            self.at = None;
+            return self.enter(next);
+        }
+        match at.step(&mut self.key) {
+            Ok(()) => Ok(()),
+            Err(e) => Err(self.fail(e)),
+        }
+    }
+
+    /// Goes to the entry before.
+    pub(crate) fn prev(&mut self) -> Result<()> {
+        let Some(at) = &mut self.at else { return Ok(()) };
+        if at.entry.start == 0 {
+            let index = at.block_index;
+            self.at = None;
+            return match index.checked_sub(1) {
+                Some(left) => self.enter_at_end(left),
+                None => Ok(()),
+            };
+        }
+        let end = at.entry.start;
+        match at.scan_to(end, &mut self.key) {
+            Ok(()) => Ok(()),
+            Err(e) => Err(self.fail(e)),
+        }
+    }
+
+    /// Goes to the first entry of block `index`, or behind the end.
+    fn enter(&mut self, index: usize) -> Result<()> {
+        let Some(place) = self.fences()?.place(index) else { return Ok(()) };
+        let block = self.load(index, place, Direction::Forward)?;
+        let position = Position::first(block, place, index, &mut self.key);
+        self.at = Some(position.map_err(|e| self.section.malformed(place, e))?);
+        Ok(())
+    }
+
+    /// Goes to the last entry of block `index`.
+    fn enter_at_end(&mut self, index: usize) -> Result<()> {
+        let Some(place) = self.fences()?.place(index) else { return Ok(()) };
+        let block = self.load(index, place, Direction::Backward)?;
+        let position = Position::first(block, place, index, &mut self.key).and_then(|mut at| {
+            let end = at.block.entries_end();
+            at.scan_to(end, &mut self.key)?;
+            Ok(at)
+        });
+        self.at = Some(position.map_err(|e| self.section.malformed(place, e))?);
+        Ok(())
+    }
+
+    fn fail(&mut self, malformed: Malformed) -> Error {
+        let place = self.at.take().map_or(BlockPlace { offset: 0, len: 0 }, |at| at.place);
+        self.section.malformed(place, malformed)
+    }
+
+    fn fences(&mut self) -> Result<Arc<Fences>> {
+        if let Some(fences) = &self.fences {
+            return Ok(Arc::clone(fences));
+        }
+        let fences = self.section.fences()?;
+        self.fences = Some(Arc::clone(&fences));
+        Ok(fences)
+    }
+
+    fn load(&mut self, index: usize, place: BlockPlace, going: Direction) -> Result<Block> {
+        if self.access == Access::Random {
+            return self.section.cached_block(place);
+        }
+        let in_run = self.run.as_ref().and_then(|run| run.slice(place));
+        let bytes = match in_run {
+            Some(bytes) => bytes,
+            None => self.read_run(index, place, going)?,
+        };
+        self.section.verify(bytes, place)
+    }
+
+    /// Reads the block and the blocks that follow it in the direction of the iteration.
+    fn read_run(&mut self, index: usize, place: BlockPlace, going: Direction) -> Result<Bytes> {
+        let fences = self.fences()?;
+        let (mut start, mut end) = (place.offset, place.offset + place.len as u64);
+        let mut edge = index;
+        while end - start < RUN_BYTES as u64 {
+            let next = match going {
+                Direction::Forward => edge.checked_add(1),
+                Direction::Backward => edge.checked_sub(1),
+            };
+            let Some((next, place)) = next.and_then(|i| Some((i, fences.place(i)?))) else { break };
+            start = start.min(place.offset);
+            end = end.max(place.offset + place.len as u64);
+            edge = next;
+        }
+        // The old run is given back before the new one is allocated.
+        self.run = None;
+        let bytes = Bytes::from(self.section.read(start, (end - start) as usize)?);
+        let run = Run { offset: start, bytes };
+        let block = run.slice(place).unwrap_or_default();
+        self.run = Some(run);
+        Ok(block)
+    }
+}
+
+impl Position {
+    fn first(
+        block: Block,
+        place: BlockPlace,
+        block_index: usize,
+        key: &mut Vec<u8>,
+    ) -> Result<Position, Malformed> {
+        let entry = block.entry_at(0)?;
+        key.clear();
+        extend_key(key, &entry, &block)?;
+        Ok(Position { block, place, block_index, entry })
+    }
+
+    /// Goes to the entry behind the current one, which is not the last of the block.
+    #[inline]
+    fn step(&mut self, key: &mut Vec<u8>) -> Result<(), Malformed> {
+        let entry = self.block.entry_at(self.entry.next)?;
+        extend_key(key, &entry, &self.block)?;
+        self.entry = entry;
+        Ok(())
+    }
+
+    /// Goes to the entry that ends at `end`, which is behind the block's first entry.
+    fn scan_to(&mut self, end: usize, key: &mut Vec<u8>) -> Result<(), Malformed> {
+        self.entry = self.block.entry_at(self.block.restart_before(end)?)?;
+        key.clear();
+        extend_key(key, &self.entry, &self.block)?;
+        while self.entry.next < end {
+            self.step(key)?;
+        }
+        if self.entry.next == end { Ok(()) } else { Err(Malformed) }
+    }
+}
+
+/// Makes the key of the entry before into that of `entry`.
+#[inline]
+fn extend_key(key: &mut Vec<u8>, entry: &RawEntry, block: &Block) -> Result<(), Malformed> {
+    if entry.shared > key.len() {
+        return Err(Malformed);
+    }
+    key.truncate(entry.shared);
+    key.extend_from_slice(entry.suffix.of(block.bytes()));
+    Ok(())
+}
+
+impl Run {
+    /// The block at `place`, if the run holds it.
+    fn slice(&self, place: BlockPlace) -> Option<Bytes> {
+        let start = usize::try_from(place.offset.checked_sub(self.offset)?).ok()?;
+        let end = start.checked_add(place.len)?;
+        (end <= self.bytes.len()).then(|| self.bytes.slice(start..end))
+    }
+}

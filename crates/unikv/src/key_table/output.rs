@@ -1,0 +1,129 @@
+//! Writing a bulk data file from front to back, with the checksum of the whole file running over
+//! the bytes as they leave.
+//!
+//! Small pieces are gathered so that the file sees few appends; large ones pass by uncopied. Once
+//! a write has failed, every later one does, so a file with a hole is never finished.
+
+use crate::base::checksum::Crc;
+use crate::base::file_header::{FileHeader, FileKind};
+use crate::base::keys::{FileNumber, FileUid};
+use crate::error::{Error, Result};
+use crate::vfs::file_store::FileStore;
+use crate::vfs::{WriteFile, WriteMode};
+use std::io;
+use std::path::PathBuf;
+
+/// Pieces of at least this many bytes are not gathered.
+const GATHER_BYTES: usize = 64 << 10;
+
+/// A data file being written; nobody reads it before it is finished and listed.
+#[derive(Debug)]
+pub(crate) struct OutputFile {
+    file: Box<dyn WriteFile>,
+    path: PathBuf,
+    number: FileNumber,
+    uid: FileUid,
+    gathered: Vec<u8>,
+    /// Of everything that was handed to `file`.
+    crc: Crc,
+    /// Of everything that was appended, also what is still gathered.
+    len: u64,
+    failed: bool,
+}
+
+impl OutputFile {
+    /// Creates the file `name` of the store's directory and writes its header.
+    pub(crate) fn create(
+        store: &FileStore,
+        name: &str,
+        header: FileHeader,
+        size_hint: u64,
+    ) -> Result<OutputFile> {
+        let path = store.dir().join(name);
+        let created = store.env().vfs.create(&path, WriteMode::Bulk, size_hint);
+        let file = created.map_err(|e| Error::io("create a data file", &path, e))?;
+        let mut output = OutputFile {
+            file,
+            path,
+            number: header.number,
+            uid: header.uid,
+            gathered: Vec::with_capacity(GATHER_BYTES),
+            crc: Crc::default(),
+            len: 0,
+            failed: false,
+        };
+        output.append(&header.encode())?;
+        Ok(output)
+    }
+
+    /// A header for a new file of the store.
+    pub(crate) fn header(store: &FileStore, kind: FileKind, number: FileNumber) -> FileHeader {
+        FileHeader { kind, database: store.database(), uid: store.new_uid(), number }
+    }
+
+    /// The bytes appended so far.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The file's random id.
+    pub(crate) fn uid(&self) -> FileUid {
+        self.uid
+    }
+
+    /// The number in the file's name.
+    pub(crate) fn number(&self) -> FileNumber {
+        self.number
+    }
+
+    /// Appends `bytes`.
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.gathered.len() + bytes.len() > GATHER_BYTES {
+            self.flush()?;
+        }
+        if bytes.len() >= GATHER_BYTES {
+            self.write_through(bytes)?;
+        } else {
+            self.gathered.extend_from_slice(bytes);
+        }
+        self.len += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Makes the file's bytes durable (its name is the caller's to sync) and returns its length
+    /// and the checksum of the whole.
+    pub(crate) fn finish(mut self) -> Result<(u64, u32)> {
+        self.flush()?;
+        if self.failed {
+            return Err(self.failure());
+        }
+        self.file.finish().map_err(|e| Error::io("finish a data file", &self.path, e))?;
+        Ok((self.len, self.crc.raw()))
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let gathered = std::mem::take(&mut self.gathered);
+        if !gathered.is_empty() {
+            self.write_through(&gathered)?;
+        }
+        self.gathered = gathered;
+        self.gathered.clear();
+        Ok(())
+    }
+
+    fn write_through(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.failed {
+            return Err(self.failure());
+        }
+        self.crc = self.crc.update(bytes);
+        self.file.append(bytes).map_err(|e| {
+            self.failed = true;
+            Error::io("write a data file", &self.path, e)
+        })
+    }
+
+    fn failure(&self) -> Error {
+        let cause = io::Error::other("an earlier write to it failed");
+        Error::io("write a data file", &self.path, cause)
+    }
+}

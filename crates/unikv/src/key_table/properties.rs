@@ -1,0 +1,157 @@
+//! Facts about a file that stand in the file itself, so that a lost manifest entry can be rebuilt.
+//!
+//! A sequence of fields ⟨tag, length, bytes⟩ and a checksum; a reader skips tags it does not know.
+//! See `docs/format.md`, "Properties".
+
+use super::meta::RecordFileRefs;
+use crate::base::checksum::bound;
+use crate::base::coding::{Decoder, put_prefixed, put_varint};
+use crate::base::keys::{FileNumber, FileUid, SeqNo};
+
+const RECORD_COUNT: u64 = 1;
+const ENTRY_COUNT: u64 = 2;
+const MIN_KEY: u64 = 3;
+const MAX_KEY: u64 = 4;
+const SEQS: u64 = 5;
+const EXPIRY: u64 = 6;
+const RANGE_DELETES: u64 = 7;
+const REFS: u64 = 8;
+const INLINE_BYTES: u64 = 9;
+
+/// The properties of a record file or a key table, gathered while it is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Properties {
+    /// Frames in front of the key section.
+    pub(crate) records: u64,
+    /// Entries in the key section.
+    pub(crate) entries: u64,
+    pub(crate) min_key: Vec<u8>,
+    pub(crate) max_key: Vec<u8>,
+    /// The least and greatest sequence number; `None` while there is nothing.
+    pub(crate) seqs: Option<(SeqNo, SeqNo)>,
+    /// The earliest and the latest expiry.
+    pub(crate) expiry: Option<(u64, u64)>,
+    pub(crate) has_range_deletes: bool,
+    /// Sorted by file.
+    pub(crate) refs: Vec<RecordFileRefs>,
+    pub(crate) inline_bytes: u64,
+}
+
+impl Properties {
+    /// Widens the sequence bounds.
+    pub(crate) fn add_seq(&mut self, seq: SeqNo) {
+        let (min, max) = self.seqs.unwrap_or((seq, seq));
+        self.seqs = Some((min.min(seq), max.max(seq)));
+    }
+
+    /// Widens the expiry bounds.
+    pub(crate) fn add_expiry(&mut self, expiry_ms: Option<u64>) {
+        if let Some(ms) = expiry_ms {
+            let (min, max) = self.expiry.unwrap_or((ms, ms));
+            self.expiry = Some((min.min(ms), max.max(ms)));
+        }
+    }
+
+    /// Counts a frame that a pointer keeps alive.
+    pub(crate) fn add_ref(&mut self, file: FileNumber, bytes: u64) {
+        let i = match self.refs.binary_search_by_key(&file, |refs| refs.file) {
+            Ok(i) => i,
+            Err(i) => {
+                self.refs.insert(i, RecordFileRefs { file, count: 0, bytes: 0 });
+                i
+            }
+        };
+        self.refs[i].count += 1;
+        self.refs[i].bytes += bytes;
+    }
+
+    /// The least sequence number, 0 if there is nothing.
+    pub(crate) fn min_seq(&self) -> SeqNo {
+        self.seqs.map_or(SeqNo(0), |seqs| seqs.0)
+    }
+
+    /// The greatest sequence number, 0 if there is nothing.
+    pub(crate) fn max_seq(&self) -> SeqNo {
+        self.seqs.map_or(SeqNo(0), |seqs| seqs.1)
+    }
+
+    /// The bytes of the properties at `offset` of the file `uid`.
+    pub(crate) fn encode(&self, uid: FileUid, offset: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_number(&mut out, RECORD_COUNT, self.records);
+        put_number(&mut out, ENTRY_COUNT, self.entries);
+        put_field(&mut out, MIN_KEY, &self.min_key);
+        put_field(&mut out, MAX_KEY, &self.max_key);
+        if let Some((min, max)) = self.seqs {
+            put_numbers(&mut out, SEQS, &[min.0, max.0]);
+        }
+        if let Some((min, max)) = self.expiry {
+            put_numbers(&mut out, EXPIRY, &[min, max]);
+        }
+        put_number(&mut out, RANGE_DELETES, u64::from(self.has_range_deletes));
+        let refs = self.refs.iter().flat_map(|refs| [refs.file.0, refs.count, refs.bytes]);
+        put_numbers(&mut out, REFS, &refs.collect::<Vec<_>>());
+        put_number(&mut out, INLINE_BYTES, self.inline_bytes);
+        let crc = bound(uid, offset, &out);
+        out.extend_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// Decodes and checks the properties that stand at `offset` of the file `uid`.
+    pub(crate) fn decode(
+        bytes: &[u8],
+        uid: FileUid,
+        offset: u64,
+    ) -> Result<Properties, &'static str> {
+        let (body, crc) = bytes.split_last_chunk::<4>().ok_or("the properties are too short")?;
+        if u32::from_le_bytes(*crc) != bound(uid, offset, body) {
+            return Err("the properties' checksum does not match");
+        }
+        Properties::decode_fields(body).ok_or("the properties are malformed")
+    }
+
+    fn decode_fields(body: &[u8]) -> Option<Properties> {
+        let mut properties = Properties::default();
+        let mut d = Decoder::new(body);
+        while !d.is_empty() {
+            let tag = d.varint()?;
+            let mut field = Decoder::new(d.prefixed()?);
+            match tag {
+                RECORD_COUNT => properties.records = field.varint()?,
+                ENTRY_COUNT => properties.entries = field.varint()?,
+                MIN_KEY => properties.min_key = field.bytes(field.remaining())?.to_vec(),
+                MAX_KEY => properties.max_key = field.bytes(field.remaining())?.to_vec(),
+                SEQS => properties.seqs = Some((SeqNo(field.varint()?), SeqNo(field.varint()?))),
+                EXPIRY => properties.expiry = Some((field.varint()?, field.varint()?)),
+                RANGE_DELETES => properties.has_range_deletes = field.varint()? != 0,
+                REFS => {
+                    while !field.is_empty() {
+                        let file = FileNumber(field.varint()?);
+                        let (count, bytes) = (field.varint()?, field.varint()?);
+                        properties.refs.push(RecordFileRefs { file, count, bytes });
+                    }
+                }
+                INLINE_BYTES => properties.inline_bytes = field.varint()?,
+                _ => {}
+            }
+        }
+        Some(properties)
+    }
+}
+
+fn put_field(out: &mut Vec<u8>, tag: u64, bytes: &[u8]) {
+    put_varint(out, tag);
+    put_prefixed(out, bytes);
+}
+
+fn put_number(out: &mut Vec<u8>, tag: u64, number: u64) {
+    put_numbers(out, tag, &[number]);
+}
+
+fn put_numbers(out: &mut Vec<u8>, tag: u64, numbers: &[u64]) {
+    let mut field = Vec::new();
+    for &number in numbers {
+        put_varint(&mut field, number);
+    }
+    put_field(out, tag, &field);
+}

@@ -1,0 +1,171 @@
+//! Reading the key section of a listed file: its fences, its blocks, and one key.
+
+use super::block::Block;
+use super::cache::BlockCache;
+use super::entry::{EntryValue, Malformed, OwnedEntry, OwnedValue, RawEntry};
+use super::fences::{BlockPlace, Fences};
+use super::footer::{FOOTER_LEN, Footer};
+use super::properties::Properties;
+use crate::base::checksum::{Crc, bound};
+use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN};
+use crate::base::keys::{DatabaseId, SeqNo};
+use crate::error::{Error, Result};
+use crate::vfs::file_store::{DataFile, FileStore};
+use bytes::Bytes;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How much is read at a time when a whole file is verified.
+const VERIFY_BYTES: usize = 1 << 20;
+
+/// The key section of a file. Nothing is read before it is asked for; then the fences go to the
+/// cache and come back from it, or from the file when it has dropped them.
+#[derive(Debug)]
+pub(crate) struct KeySection {
+    file: Arc<DataFile>,
+    kind: FileKind,
+    database: DatabaseId,
+    file_len: u64,
+    cache: Arc<BlockCache>,
+}
+
+impl KeySection {
+    /// The section of `file`, which has `file_len` bytes.
+    pub(crate) fn new(
+        store: &FileStore,
+        file: Arc<DataFile>,
+        kind: FileKind,
+        file_len: u64,
+        cache: &Arc<BlockCache>,
+    ) -> KeySection {
+        let (database, cache) = (store.database(), Arc::clone(cache));
+        KeySection { file, kind, database, file_len, cache }
+    }
+
+    /// The newest version of `key` that is not newer than `snapshot`. Reads at most one block.
+    pub(crate) fn get(&self, key: &[u8], snapshot: SeqNo) -> Result<Option<OwnedEntry>> {
+        let fences = self.fences()?;
+        let Some(place) = fences.find(key, snapshot).and_then(|i| fences.place(i)) else {
+            return Ok(None);
+        };
+        let block = self.cached_block(place)?;
+        let entry = block.seek(key, snapshot).map_err(|e| self.malformed(place, e))?;
+        Ok(entry.filter(|entry| is_of(entry, &block, key)).map(|entry| own(&entry, &block)))
+    }
+
+    /// The properties in the file.
+    pub(crate) fn properties(&self) -> Result<Properties> {
+        let footer = self.footer()?;
+        let offset = footer.index_offset() + footer.index_len;
+        let bytes = self.read(offset, footer.properties_len as usize)?;
+        Properties::decode(&bytes, self.file.uid(), offset)
+            .map_err(|what| Error::corruption(self.path(), offset, what))
+    }
+
+    /// The path of the file.
+    pub(crate) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// The fences, from the cache or the file.
+    pub(super) fn fences(&self) -> Result<Arc<Fences>> {
+        if let Some(fences) = self.cache.fences(self.file.number()) {
+            return Ok(fences);
+        }
+        let fences = Arc::new(self.read_fences()?);
+        self.cache.insert_fences(self.file.number(), Arc::clone(&fences));
+        Ok(fences)
+    }
+
+    /// A block, from the cache or the file.
+    pub(super) fn cached_block(&self, place: BlockPlace) -> Result<Block> {
+        if let Some(block) = self.cache.block(self.file.number(), place.offset) {
+            return Ok(block);
+        }
+        let block = self.verify(Bytes::from(self.read(place.offset, place.len)?), place)?;
+        self.cache.insert_block(self.file.number(), place.offset, block.clone());
+        Ok(block)
+    }
+
+    /// Verifies the bytes of the block at `place`.
+    pub(super) fn verify(&self, bytes: Bytes, place: BlockPlace) -> Result<Block> {
+        Block::verify(bytes, self.file.uid(), place.offset)
+            .map_err(|what| Error::corruption(self.path(), place.offset, what))
+    }
+
+    /// Reads bytes that must be in the file: nothing is allocated for a length beyond it.
+    pub(super) fn read(&self, offset: u64, len: usize) -> Result<Vec<u8>> {
+        if offset.checked_add(len as u64).is_none_or(|end| end > self.file_len) {
+            return Err(Error::corruption(self.path(), offset, "the file ends early"));
+        }
+        let mut bytes = vec![0; len];
+        self.file.read_exact_at(&mut bytes, offset)?;
+        Ok(bytes)
+    }
+
+    /// The error for a block that does not follow the grammar.
+    pub(super) fn malformed(&self, place: BlockPlace, _: Malformed) -> Error {
+        Error::corruption(self.path(), place.offset, "the block's entries are malformed")
+    }
+
+    fn read_fences(&self) -> Result<Fences> {
+        let header = self.read(0, HEADER_LEN)?;
+        let path = self.path();
+        let header = FileHeader::decode(&header, self.kind, Some(self.database), path)?;
+        if (header.uid, header.number) != (self.file.uid(), self.file.number()) {
+            return Err(Error::corruption(path, 0, "this is another file of the database"));
+        }
+        let footer = self.footer()?;
+        let offset = footer.index_offset();
+        let bad = |what| Error::corruption(path, offset, what);
+        let index = self.read(offset, footer.index_len as usize)?;
+        let (index, crc) = index.split_last_chunk::<4>().ok_or_else(|| bad("there is no index"))?;
+        if u32::from_le_bytes(*crc) != bound(self.file.uid(), offset, index) {
+            return Err(bad("the index's checksum does not match"));
+        }
+        Fences::decode(index, footer.records_end, footer.blocks_len)
+            .map_err(|Malformed| bad("the index is malformed"))
+    }
+
+    fn footer(&self) -> Result<Footer> {
+        let offset = Footer::offset(self.file_len, self.path())?;
+        let mut bytes = [0; FOOTER_LEN];
+        self.file.read_exact_at(&mut bytes, offset)?;
+        Footer::decode(&bytes, self.file.uid(), offset, self.path())
+    }
+}
+
+/// Whether `entry`, which [`Block::seek`] found for `key`, is of that key and not of a later one.
+fn is_of(entry: &RawEntry, block: &Block, key: &[u8]) -> bool {
+    key.get(entry.shared..) == Some(entry.suffix.of(block.bytes()))
+}
+
+fn own(entry: &RawEntry, block: &Block) -> OwnedEntry {
+    let value = match entry.value.of(block.bytes()) {
+        EntryValue::None => OwnedValue::None,
+        EntryValue::Inline(value) => OwnedValue::Inline(Bytes::copy_from_slice(value)),
+        EntryValue::Pointer(pointer) => OwnedValue::Pointer(pointer),
+    };
+    let (seq, kind, expiry_ms) = (entry.seq, entry.kind, entry.expiry_ms);
+    OwnedEntry { seq, kind, expiry_ms, value }
+}
+
+/// Reads a listed file from front to back: it has `len` bytes whose CRC-32C is `checksum`.
+pub(crate) fn verify_file(file: &DataFile, len: u64, checksum: u32) -> Result<()> {
+    let mut buffer = vec![0; VERIFY_BYTES.min(usize::try_from(len).unwrap_or(VERIFY_BYTES))];
+    let (mut crc, mut offset) = (Crc::default(), 0);
+    while offset < len {
+        let part = (len - offset).min(buffer.len() as u64) as usize;
+        file.read_exact_at(&mut buffer[..part], offset)?;
+        crc = crc.update(&buffer[..part]);
+        offset += part as u64;
+    }
+    if crc.raw() != checksum {
+        let what = "the checksum of the whole file does not match";
+        return Err(Error::corruption(file.path(), 0, what));
+    }
+    if file.read_at(&mut [0; 1], len)? != 0 {
+        return Err(Error::corruption(file.path(), len, "the file is longer than it was written"));
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! A listed key table, open for reading.
+
+use super::cache::BlockCache;
+use super::entry::OwnedEntry;
+use super::iter::KeyIter;
+use super::meta::KeyTableMeta;
+use super::section::{KeySection, verify_file};
+use crate::base::file_header::FileKind;
+use crate::base::keys::SeqNo;
+use crate::error::Result;
+use crate::vfs::Access;
+use crate::vfs::file_store::{DataFile, FileStore};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A key table. Opening it reads nothing.
+#[derive(Debug)]
+pub(crate) struct KeyTable {
+    meta: KeyTableMeta,
+    file: Arc<DataFile>,
+    section: Arc<KeySection>,
+}
+
+impl KeyTable {
+    /// The table that `meta` describes.
+    pub(crate) fn open(
+        store: &Arc<FileStore>,
+        meta: KeyTableMeta,
+        cache: &Arc<BlockCache>,
+    ) -> KeyTable {
+        let path = store.dir().join(super::file_name(meta.number));
+        let file = Arc::new(store.data_file(path, meta.number, meta.uid, Access::Random));
+        let kind = FileKind::KeyTable;
+        let section = KeySection::new(store, Arc::clone(&file), kind, meta.len, cache);
+        KeyTable { meta, file, section: Arc::new(section) }
+    }
+
+    /// What the manifest knows of it.
+    pub(crate) fn meta(&self) -> &KeyTableMeta {
+        &self.meta
+    }
+
+    /// The newest version of `key` that is not newer than `snapshot`. Reads at most one block.
+    pub(crate) fn get(&self, key: &[u8], snapshot: SeqNo) -> Result<Option<OwnedEntry>> {
+        self.section.get(key, snapshot)
+    }
+
+    /// An iterator, not yet positioned. `Sequential` reads long runs of blocks around the cache,
+    /// for jobs; `Random` reads single blocks through it.
+    pub(crate) fn iter(self: &Arc<Self>, access: Access) -> KeyIter {
+        KeyIter::new(Arc::clone(&self.section), access)
+    }
+
+    /// The section that the table consists of.
+    pub(crate) fn section(&self) -> &Arc<KeySection> {
+        &self.section
+    }
+
+    /// Reads the whole file and compares it with the checksum in the manifest.
+    pub(crate) fn verify(&self) -> Result<()> {
+        verify_file(&self.file, self.meta.len, self.meta.checksum)
+    }
+
+    /// Lets the file be removed when nobody reads it any more.
+    pub(crate) fn mark_obsolete(&self) {
+        self.file.mark_obsolete();
+    }
+
+    /// The path of the file.
+    pub(crate) fn path(&self) -> &Path {
+        self.file.path()
+    }
+}
