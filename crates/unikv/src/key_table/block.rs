@@ -8,7 +8,7 @@
 //! `shared` is always the *longest* common prefix (0 at a restart); [`Block::seek`] relies on it to
 //! compare most entries by that number alone, without building their keys.
 
-use super::entry::{self, KeyEntry, Malformed, RawEntry};
+use super::entry::{self, Decoded, KeyEntry, Malformed, RawEntry};
 use crate::base::checksum::{Crc, bound};
 use crate::base::keys::{FileUid, SeqNo, internal_cmp};
 use bytes::Bytes;
@@ -60,7 +60,10 @@ impl BlockBuilder {
         let crc = Crc::default().update(&out[self.start..]);
         out.extend_from_slice(&[0; 4]);
         let len = out.len() - self.start;
-        *self = BlockBuilder { start: out.len(), ..BlockBuilder::default() };
+        *self = BlockBuilder {
+            start: out.len(),
+            ..BlockBuilder::default()
+        };
         (len, crc)
     }
 }
@@ -75,13 +78,17 @@ pub(super) struct Block {
 impl Block {
     /// Verifies the block that stands at `offset` of the file `uid`.
     pub(super) fn verify(bytes: Bytes, uid: FileUid, offset: u64) -> Result<Block, &'static str> {
-        let (body, crc) = bytes.split_last_chunk::<4>().ok_or("the block is too short")?;
+        let (body, crc) = bytes
+            .split_last_chunk::<4>()
+            .ok_or("the block is too short")?;
         if u32::from_le_bytes(*crc) != bound(uid, offset, body) {
             return Err("the block's checksum does not match");
         }
         let bad = "the block's restarts are malformed";
         let (rest, count) = body.split_last_chunk::<4>().ok_or(bad)?;
-        let restarts_len = (u32::from_le_bytes(*count) as usize).checked_mul(4).ok_or(bad)?;
+        let restarts_len = (u32::from_le_bytes(*count) as usize)
+            .checked_mul(4)
+            .ok_or(bad)?;
         let entries_end = rest.len().checked_sub(restarts_len).ok_or(bad)?;
         if restarts_len == 0 || entries_end == 0 {
             return Err(bad);
@@ -101,13 +108,13 @@ impl Block {
 
     /// The entry at `offset`.
     #[inline]
-    pub(super) fn entry_at(&self, offset: usize) -> Result<RawEntry, Malformed> {
+    pub(super) fn entry_at(&self, offset: usize) -> Decoded<RawEntry> {
         entry::decode(&self.bytes[..self.entries_end], offset)
     }
 
     /// The first entry at or after (`key`, `seq`). Its key is that many bytes of `key` as it says
     /// it shares, then its suffix.
-    pub(super) fn seek(&self, key: &[u8], seq: SeqNo) -> Result<Option<RawEntry>, Malformed> {
+    pub(super) fn seek(&self, key: &[u8], seq: SeqNo) -> Decoded<Option<RawEntry>> {
         let mut at = self.restart_for(key, seq)?;
         // Bytes of `key` with which the entry before begins; that entry is before the target.
         let mut matched = 0;
@@ -133,7 +140,7 @@ impl Block {
     }
 
     /// The offset of the last restart that begins before `offset`.
-    pub(super) fn restart_before(&self, offset: usize) -> Result<usize, Malformed> {
+    pub(super) fn restart_before(&self, offset: usize) -> Decoded<usize> {
         let (mut low, mut high) = (0, self.restart_count());
         while high - low > 1 {
             let middle = low + (high - low) / 2;
@@ -147,7 +154,7 @@ impl Block {
     }
 
     /// The offset of the last restart that is not behind (`key`, `seq`), or of the first.
-    fn restart_for(&self, key: &[u8], seq: SeqNo) -> Result<usize, Malformed> {
+    fn restart_for(&self, key: &[u8], seq: SeqNo) -> Decoded<usize> {
         let (mut low, mut high) = (0, self.restart_count());
         while high - low > 1 {
             let middle = low + (high - low) / 2;
@@ -169,9 +176,12 @@ impl Block {
         (self.bytes.len() - TRAILER_LEN - self.entries_end) / 4
     }
 
-    fn restart(&self, i: usize) -> Result<usize, Malformed> {
+    fn restart(&self, i: usize) -> Decoded<usize> {
         let at = self.entries_end + 4 * i;
-        let bytes = self.bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
+        let bytes = self
+            .bytes
+            .get(at..)
+            .and_then(|rest| rest.first_chunk::<4>());
         Ok(u32::from_le_bytes(*bytes.ok_or(Malformed)?) as usize)
     }
 }

@@ -115,7 +115,10 @@ impl KeySectionBuilder {
 
     fn end_block(&mut self) {
         let (len, crc) = self.block.end(&mut self.blocks);
-        let before = self.before_block.as_ref().map(|(key, seq)| (&key[..], *seq));
+        let before = self
+            .before_block
+            .as_ref()
+            .map(|(key, seq)| (&key[..], *seq));
         fences::encode(&mut self.index, len, before, &self.block_first);
         self.ends.push(BlockEnd { len, crc });
         let (key, seq) = self.before_block.get_or_insert_default();
@@ -140,7 +143,11 @@ impl KeySectionBuilder {
         self.index.extend_from_slice(&crc.to_le_bytes());
         output.append(&self.index)?;
         self.properties.max_key = self.last_key;
-        Ok((self.blocks.len() as u64, self.index.len() as u64, self.properties))
+        Ok((
+            self.blocks.len() as u64,
+            self.index.len() as u64,
+            self.properties,
+        ))
     }
 }
 
@@ -169,7 +176,12 @@ pub(crate) fn write_tail(
     let encoded = properties.encode(output.uid(), output.len());
     output.append(&encoded)?;
     let properties_len = encoded.len() as u64;
-    let footer = Footer { records_end, blocks_len, index_len, properties_len };
+    let footer = Footer {
+        records_end,
+        blocks_len,
+        index_len,
+        properties_len,
+    };
     output.append(&footer.encode(output.uid()))?;
     Ok(properties)
 }
@@ -181,7 +193,11 @@ pub(crate) fn write_key_table(
     number: FileNumber,
     section: KeySectionBuilder,
 ) -> Result<KeyTableMeta> {
-    write_with_header(store, OutputFile::header(store, FileKind::KeyTable, number), section)
+    write_with_header(
+        store,
+        OutputFile::header(store, FileKind::KeyTable, number),
+        section,
+    )
 }
 
 pub(super) fn write_with_header(

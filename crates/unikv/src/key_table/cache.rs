@@ -55,7 +55,11 @@ impl BlockCache {
             Ok(options) => Cache::with_options(options, ItemWeight, PlaceHash, lifecycle),
             Err(_) => Cache::with(items, capacity_bytes, ItemWeight, PlaceHash, lifecycle),
         };
-        Arc::new(BlockCache { items, hits: AtomicU64::new(0), misses: AtomicU64::new(0) })
+        Arc::new(BlockCache {
+            items,
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        })
     }
 
     /// Bytes held now.
@@ -102,7 +106,11 @@ impl BlockCache {
 
     fn find(&self, place: Place) -> Option<Item> {
         let found = self.items.get(&place);
-        let counter = if found.is_some() { &self.hits } else { &self.misses };
+        let counter = if found.is_some() {
+            &self.hits
+        } else {
+            &self.misses
+        };
         counter.fetch_add(1, Ordering::Relaxed);
         found
     }
@@ -112,7 +120,8 @@ impl fmt::Debug for BlockCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("BlockCache");
         out.field("used_bytes", &self.used_bytes());
-        out.field("capacity", &self.capacity()).finish_non_exhaustive()
+        out.field("capacity", &self.capacity())
+            .finish_non_exhaustive()
     }
 }
 

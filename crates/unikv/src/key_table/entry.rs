@@ -50,6 +50,9 @@ pub(crate) enum OwnedValue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
+/// What decoding bytes with a valid checksum yields.
+pub(super) type Decoded<T> = Result<T, Malformed>;
+
 const TAG_KIND: u8 = 0b0000_0111;
 const TAG_INLINE: u8 = 0b0000_1000;
 const TAG_EXPIRY: u8 = 0b0001_0000;
@@ -66,7 +69,11 @@ pub(super) fn encode(out: &mut Vec<u8>, shared: usize, entry: &KeyEntry<'_>) {
         EntryValue::Inline(_) => TAG_INLINE,
         EntryValue::Pointer(_) => TAG_POINTER,
     };
-    let expiry = if entry.expiry_ms.is_some() { TAG_EXPIRY } else { 0 };
+    let expiry = if entry.expiry_ms.is_some() {
+        TAG_EXPIRY
+    } else {
+        0
+    };
     out.push(entry.kind as u8 | place | expiry);
     put_varint(out, entry.seq.0);
     if let Some(ms) = entry.expiry_ms {
@@ -135,13 +142,16 @@ impl RawValue {
 
 /// Decodes the entry at `start` of the entries of a block.
 #[inline]
-pub(super) fn decode(entries: &[u8], start: usize) -> Result<RawEntry, Malformed> {
+pub(super) fn decode(entries: &[u8], start: usize) -> Decoded<RawEntry> {
     decode_checked(entries, start).ok_or(Malformed)
 }
 
 #[inline]
 fn decode_checked(entries: &[u8], start: usize) -> Option<RawEntry> {
-    let mut c = Cursor { bytes: entries, at: start };
+    let mut c = Cursor {
+        bytes: entries,
+        at: start,
+    };
     let shared = usize::try_from(c.varint()?).ok()?;
     let suffix_len = c.varint()?;
     let tag = c.u8()?;
@@ -153,7 +163,11 @@ fn decode_checked(entries: &[u8], start: usize) -> Option<RawEntry> {
     if seq > SeqNo::MAX {
         return None;
     }
-    let expiry_ms = if tag & TAG_EXPIRY != 0 { Some(c.u64()?) } else { None };
+    let expiry_ms = if tag & TAG_EXPIRY != 0 {
+        Some(c.u64()?)
+    } else {
+        None
+    };
     let suffix = c.span(suffix_len)?;
     let value = match tag & (TAG_INLINE | TAG_POINTER) {
         0 => RawValue::None,
@@ -170,7 +184,16 @@ fn decode_checked(entries: &[u8], start: usize) -> Option<RawEntry> {
         _ => return None,
     };
     let next = c.at;
-    Some(RawEntry { start, shared, suffix, seq, kind, expiry_ms, value, next })
+    Some(RawEntry {
+        start,
+        shared,
+        suffix,
+        seq,
+        kind,
+        expiry_ms,
+        value,
+        next,
+    })
 }
 
 /// A position in the entries of a block. Unlike [`Decoder`] it yields positions, not slices.
@@ -221,7 +244,10 @@ impl Cursor<'_> {
         if end > self.bytes.len() {
             return None;
         }
-        let span = Span { start: self.at, end };
+        let span = Span {
+            start: self.at,
+            end,
+        };
         self.at = end;
         Some(span)
     }

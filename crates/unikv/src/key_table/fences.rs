@@ -11,7 +11,7 @@
 //! nothing and touches two places per step.
 
 use super::block::common_prefix;
-use super::entry::Malformed;
+use super::entry::{Decoded, Malformed};
 use crate::base::coding::{Decoder, put_varint};
 use crate::base::keys::{SeqNo, internal_cmp};
 use std::cmp::Ordering;
@@ -32,7 +32,10 @@ pub(super) fn encode(
     let (fence, after) = match last {
         None => (&first[..0], None),
         Some((key, seq)) if key == first => (first, Some(seq.0.saturating_sub(1))),
-        Some((key, _)) => (&first[..first.len().min(common_prefix(key, first) + 1)], None),
+        Some((key, _)) => (
+            &first[..first.len().min(common_prefix(key, first) + 1)],
+            None,
+        ),
     };
     put_varint(out, (fence.len() as u64) << 1 | u64::from(after.is_some()));
     out.extend_from_slice(fence);
@@ -69,7 +72,7 @@ pub(super) struct BlockPlace {
 
 impl Fences {
     /// Decodes an index whose blocks fill `blocks_len` bytes from `start`.
-    pub(super) fn decode(index: &[u8], start: u64, blocks_len: u64) -> Result<Fences, Malformed> {
+    pub(super) fn decode(index: &[u8], start: u64, blocks_len: u64) -> Decoded<Fences> {
         Fences::decode_checked(index, start, blocks_len).ok_or(Malformed)
     }
 
@@ -90,13 +93,21 @@ impl Fences {
             if exact {
                 keys.extend_from_slice(d.bytes(SEQ_LEN)?);
             }
-            blocks.push(Fence { block_end, key_end: keys.len() as u32, exact });
+            blocks.push(Fence {
+                block_end,
+                key_end: keys.len() as u32,
+                exact,
+            });
         }
         if block_end != blocks_len || blocks.first().is_some_and(|first| first.key_end != 0) {
             return None;
         }
         let (keys, blocks) = (keys.into_boxed_slice(), blocks.into_boxed_slice());
-        Some(Fences { keys, blocks, start })
+        Some(Fences {
+            keys,
+            blocks,
+            start,
+        })
     }
 
     /// How many blocks there are.
@@ -112,8 +123,13 @@ impl Fences {
     /// Where block `i` stands; `None` behind the last.
     pub(super) fn place(&self, i: usize) -> Option<BlockPlace> {
         let end = self.blocks.get(i)?.block_end;
-        let start = i.checked_sub(1).map_or(0, |left| self.blocks[left].block_end);
-        Some(BlockPlace { offset: self.start + start, len: (end - start) as usize })
+        let start = i
+            .checked_sub(1)
+            .map_or(0, |left| self.blocks[left].block_end);
+        Some(BlockPlace {
+            offset: self.start + start,
+            len: (end - start) as usize,
+        })
     }
 
     /// The one block that can hold the newest version of `key` at `seq`; `None` without blocks.
@@ -132,7 +148,9 @@ impl Fences {
     }
 
     fn fence(&self, i: usize) -> (&[u8], SeqNo) {
-        let start = i.checked_sub(1).map_or(0, |left| self.blocks[left].key_end as usize);
+        let start = i
+            .checked_sub(1)
+            .map_or(0, |left| self.blocks[left].key_end as usize);
         let fence = self.blocks[i];
         let bytes = &self.keys[start..fence.key_end as usize];
         match bytes.split_last_chunk::<SEQ_LEN>() {

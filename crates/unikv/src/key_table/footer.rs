@@ -50,7 +50,9 @@ impl Footer {
     /// Where the footer of a file of `file_len` bytes stands.
     pub(crate) fn offset(file_len: u64, path: &Path) -> Result<u64> {
         let least = HEADER_LEN as u64;
-        let offset = file_len.checked_sub(FOOTER_LEN as u64).filter(|&offset| offset >= least);
+        let offset = file_len
+            .checked_sub(FOOTER_LEN as u64)
+            .filter(|&offset| offset >= least);
         offset.ok_or_else(|| Error::corruption(path, 0, "the file is too short for its footer"))
     }
 
@@ -96,6 +98,8 @@ impl Footer {
 
     fn properties_end(&self) -> Option<u64> {
         let index = self.records_end.checked_add(self.blocks_len)?;
-        index.checked_add(self.index_len)?.checked_add(self.properties_len)
+        index
+            .checked_add(self.index_len)?
+            .checked_add(self.properties_len)
     }
 }

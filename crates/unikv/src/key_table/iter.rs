@@ -4,7 +4,7 @@
 //! in place. A step back decodes again from the restart before the current entry.
 
 use super::block::Block;
-use super::entry::{KeyEntry, Malformed, RawEntry};
+use super::entry::{Decoded, KeyEntry, Malformed, RawEntry};
 use super::fences::{BlockPlace, Fences};
 use super::section::KeySection;
 use crate::base::keys::SeqNo;
@@ -57,16 +57,35 @@ impl KeyIter {
     /// An iterator over `section`, not yet positioned.
     pub(crate) fn new(section: Arc<KeySection>, access: Access) -> KeyIter {
         let (fences, run, at, key) = (None, None, None, Vec::new());
-        KeyIter { section, access, fences, run, at, key }
+        KeyIter {
+            section,
+            access,
+            fences,
+            run,
+            at,
+            key,
+        }
     }
 
     /// The current entry.
     #[inline]
     pub(crate) fn entry(&self) -> Option<KeyEntry<'_>> {
         let at = self.at.as_ref()?;
-        let RawEntry { seq, kind, expiry_ms, value, .. } = at.entry;
+        let RawEntry {
+            seq,
+            kind,
+            expiry_ms,
+            value,
+            ..
+        } = at.entry;
         let value = value.of(at.block.bytes());
-        Some(KeyEntry { key: &self.key, seq, kind, expiry_ms, value })
+        Some(KeyEntry {
+            key: &self.key,
+            seq,
+            kind,
+            expiry_ms,
+            value,
+        })
     }
 
     /// Goes to the first entry.
@@ -88,23 +107,39 @@ impl KeyIter {
     pub(crate) fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
         self.at = None;
         let fences = self.fences()?;
-        let Some(index) = fences.find(key, seq) else { return Ok(()) };
-        let Some(place) = fences.place(index) else { return Ok(()) };
+        let Some(index) = fences.find(key, seq) else {
+            return Ok(());
+        };
+        let Some(place) = fences.place(index) else {
+            return Ok(());
+        };
         let block = self.load(index, place, Direction::Forward)?;
-        let found = block.seek(key, seq).map_err(|e| self.section.malformed(place, e))?;
-        let Some(entry) = found else { return self.enter(index + 1) };
+        let found = block
+            .seek(key, seq)
+            .map_err(|e| self.section.malformed(place, e))?;
+        let Some(entry) = found else {
+            return self.enter(index + 1);
+        };
         // What it shares with the entry before it, it shares with `key`: see `Block::seek`.
         self.key.clear();
-        self.key.extend_from_slice(key.get(..entry.shared).unwrap_or_default());
+        self.key
+            .extend_from_slice(key.get(..entry.shared).unwrap_or_default());
         self.key.extend_from_slice(entry.suffix.of(block.bytes()));
-        self.at = Some(Position { block, place, block_index: index, entry });
+        self.at = Some(Position {
+            block,
+            place,
+            block_index: index,
+            entry,
+        });
         Ok(())
     }
 
     /// Goes to the next entry.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<()> {
-        let Some(at) = &mut self.at else { return Ok(()) };
+        let Some(at) = &mut self.at else {
+            return Ok(());
+        };
         if at.entry.next >= at.block.entries_end() {
             let next = at.block_index + 1;
             self.at = None;
@@ -118,7 +153,9 @@ impl KeyIter {
 
     /// Goes to the entry before.
     pub(crate) fn prev(&mut self) -> Result<()> {
-        let Some(at) = &mut self.at else { return Ok(()) };
+        let Some(at) = &mut self.at else {
+            return Ok(());
+        };
         if at.entry.start == 0 {
             let index = at.block_index;
             self.at = None;
@@ -136,7 +173,9 @@ impl KeyIter {
 
     /// Goes to the first entry of block `index`, or behind the end.
     fn enter(&mut self, index: usize) -> Result<()> {
-        let Some(place) = self.fences()?.place(index) else { return Ok(()) };
+        let Some(place) = self.fences()?.place(index) else {
+            return Ok(());
+        };
         let block = self.load(index, place, Direction::Forward)?;
         let position = Position::first(block, place, index, &mut self.key);
         self.at = Some(position.map_err(|e| self.section.malformed(place, e))?);
@@ -145,7 +184,9 @@ impl KeyIter {
 
     /// Goes to the last entry of block `index`.
     fn enter_at_end(&mut self, index: usize) -> Result<()> {
-        let Some(place) = self.fences()?.place(index) else { return Ok(()) };
+        let Some(place) = self.fences()?.place(index) else {
+            return Ok(());
+        };
         let block = self.load(index, place, Direction::Backward)?;
         let position = Position::first(block, place, index, &mut self.key).and_then(|mut at| {
             let end = at.block.entries_end();
@@ -157,7 +198,10 @@ impl KeyIter {
     }
 
     fn fail(&mut self, malformed: Malformed) -> Error {
-        let place = self.at.take().map_or(BlockPlace { offset: 0, len: 0 }, |at| at.place);
+        let place = self
+            .at
+            .take()
+            .map_or(BlockPlace { offset: 0, len: 0 }, |at| at.place);
         self.section.malformed(place, malformed)
     }
 
@@ -192,7 +236,9 @@ impl KeyIter {
                 Direction::Forward => edge.checked_add(1),
                 Direction::Backward => edge.checked_sub(1),
             };
-            let Some((next, place)) = next.and_then(|i| Some((i, fences.place(i)?))) else { break };
+            let Some((next, place)) = next.and_then(|i| Some((i, fences.place(i)?))) else {
+                break;
+            };
             start = start.min(place.offset);
             end = end.max(place.offset + place.len as u64);
             edge = next;
@@ -200,7 +246,10 @@ impl KeyIter {
         // The old run is given back before the new one is allocated.
         self.run = None;
         let bytes = Bytes::from(self.section.read(start, (end - start) as usize)?);
-        let run = Run { offset: start, bytes };
+        let run = Run {
+            offset: start,
+            bytes,
+        };
         let block = run.slice(place).unwrap_or_default();
         self.run = Some(run);
         Ok(block)
@@ -213,16 +262,21 @@ impl Position {
         place: BlockPlace,
         block_index: usize,
         key: &mut Vec<u8>,
-    ) -> Result<Position, Malformed> {
+    ) -> Decoded<Position> {
         let entry = block.entry_at(0)?;
         key.clear();
         extend_key(key, &entry, &block)?;
-        Ok(Position { block, place, block_index, entry })
+        Ok(Position {
+            block,
+            place,
+            block_index,
+            entry,
+        })
     }
 
     /// Goes to the entry behind the current one, which is not the last of the block.
     #[inline]
-    fn step(&mut self, key: &mut Vec<u8>) -> Result<(), Malformed> {
+    fn step(&mut self, key: &mut Vec<u8>) -> Decoded<()> {
         let entry = self.block.entry_at(self.entry.next)?;
         extend_key(key, &entry, &self.block)?;
         self.entry = entry;
@@ -230,20 +284,24 @@ impl Position {
     }
 
     /// Goes to the entry that ends at `end`, which is behind the block's first entry.
-    fn scan_to(&mut self, end: usize, key: &mut Vec<u8>) -> Result<(), Malformed> {
+    fn scan_to(&mut self, end: usize, key: &mut Vec<u8>) -> Decoded<()> {
         self.entry = self.block.entry_at(self.block.restart_before(end)?)?;
         key.clear();
         extend_key(key, &self.entry, &self.block)?;
         while self.entry.next < end {
             self.step(key)?;
         }
-        if self.entry.next == end { Ok(()) } else { Err(Malformed) }
+        if self.entry.next == end {
+            Ok(())
+        } else {
+            Err(Malformed)
+        }
     }
 }
 
 /// Makes the key of the entry before into that of `entry`.
 #[inline]
-fn extend_key(key: &mut Vec<u8>, entry: &RawEntry, block: &Block) -> Result<(), Malformed> {
+fn extend_key(key: &mut Vec<u8>, entry: &RawEntry, block: &Block) -> Decoded<()> {
     if entry.shared > key.len() {
         return Err(Malformed);
     }

@@ -29,10 +29,9 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use builder::{KeySectionBuilder, write_key_table};
+pub(crate) use builder::{KeySectionBuilder, write_key_table, write_tail};
 pub(crate) use cache::BlockCache;
 pub(crate) use entry::{EntryValue, KeyEntry, OwnedEntry, OwnedValue};
-pub(crate) use footer::Footer;
 pub(crate) use iter::KeyIter;
 pub(crate) use meta::{KeyTableMeta, RecordFileRefs};
 pub(crate) use output::OutputFile;

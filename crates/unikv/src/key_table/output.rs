@@ -58,7 +58,12 @@ impl OutputFile {
 
     /// A header for a new file of the store.
     pub(crate) fn header(store: &FileStore, kind: FileKind, number: FileNumber) -> FileHeader {
-        FileHeader { kind, database: store.database(), uid: store.new_uid(), number }
+        FileHeader {
+            kind,
+            database: store.database(),
+            uid: store.new_uid(),
+            number,
+        }
     }
 
     /// The bytes appended so far.
@@ -97,7 +102,9 @@ impl OutputFile {
         if self.failed {
             return Err(self.failure());
         }
-        self.file.finish().map_err(|e| Error::io("finish a data file", &self.path, e))?;
+        self.file
+            .finish()
+            .map_err(|e| Error::io("finish a data file", &self.path, e))?;
         Ok((self.len, self.crc.raw()))
     }
 

@@ -57,7 +57,14 @@ impl Properties {
         let i = match self.refs.binary_search_by_key(&file, |refs| refs.file) {
             Ok(i) => i,
             Err(i) => {
-                self.refs.insert(i, RecordFileRefs { file, count: 0, bytes: 0 });
+                self.refs.insert(
+                    i,
+                    RecordFileRefs {
+                        file,
+                        count: 0,
+                        bytes: 0,
+                    },
+                );
                 i
             }
         };
@@ -89,7 +96,10 @@ impl Properties {
             put_numbers(&mut out, EXPIRY, &[min, max]);
         }
         put_number(&mut out, RANGE_DELETES, u64::from(self.has_range_deletes));
-        let refs = self.refs.iter().flat_map(|refs| [refs.file.0, refs.count, refs.bytes]);
+        let refs = self
+            .refs
+            .iter()
+            .flat_map(|refs| [refs.file.0, refs.count, refs.bytes]);
         put_numbers(&mut out, REFS, &refs.collect::<Vec<_>>());
         put_number(&mut out, INLINE_BYTES, self.inline_bytes);
         let crc = bound(uid, offset, &out);
@@ -103,7 +113,9 @@ impl Properties {
         uid: FileUid,
         offset: u64,
     ) -> Result<Properties, &'static str> {
-        let (body, crc) = bytes.split_last_chunk::<4>().ok_or("the properties are too short")?;
+        let (body, crc) = bytes
+            .split_last_chunk::<4>()
+            .ok_or("the properties are too short")?;
         if u32::from_le_bytes(*crc) != bound(uid, offset, body) {
             return Err("the properties' checksum does not match");
         }

@@ -5,11 +5,13 @@ use super::cache::BlockCache;
 use super::entry::{EntryValue, Malformed, OwnedEntry, OwnedValue, RawEntry};
 use super::fences::{BlockPlace, Fences};
 use super::footer::{FOOTER_LEN, Footer};
+use super::iter::KeyIter;
 use super::properties::Properties;
 use crate::base::checksum::{Crc, bound};
 use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN};
 use crate::base::keys::{DatabaseId, SeqNo};
 use crate::error::{Error, Result};
+use crate::vfs::Access;
 use crate::vfs::file_store::{DataFile, FileStore};
 use bytes::Bytes;
 use std::path::Path;
@@ -39,7 +41,13 @@ impl KeySection {
         cache: &Arc<BlockCache>,
     ) -> KeySection {
         let (database, cache) = (store.database(), Arc::clone(cache));
-        KeySection { file, kind, database, file_len, cache }
+        KeySection {
+            file,
+            kind,
+            database,
+            file_len,
+            cache,
+        }
     }
 
     /// The newest version of `key` that is not newer than `snapshot`. Reads at most one block.
@@ -49,8 +57,18 @@ impl KeySection {
             return Ok(None);
         };
         let block = self.cached_block(place)?;
-        let entry = block.seek(key, snapshot).map_err(|e| self.malformed(place, e))?;
-        Ok(entry.filter(|entry| is_of(entry, &block, key)).map(|entry| own(&entry, &block)))
+        let entry = block
+            .seek(key, snapshot)
+            .map_err(|e| self.malformed(place, e))?;
+        Ok(entry
+            .filter(|entry| is_of(entry, &block, key))
+            .map(|entry| own(&entry, &block)))
+    }
+
+    /// An iterator, not yet positioned. `Sequential` reads long runs of blocks around the cache,
+    /// for jobs; `Random` reads single blocks through it.
+    pub(crate) fn iter(self: &Arc<Self>, access: Access) -> KeyIter {
+        KeyIter::new(Arc::clone(self), access)
     }
 
     /// The properties in the file.
@@ -73,7 +91,8 @@ impl KeySection {
             return Ok(fences);
         }
         let fences = Arc::new(self.read_fences()?);
-        self.cache.insert_fences(self.file.number(), Arc::clone(&fences));
+        self.cache
+            .insert_fences(self.file.number(), Arc::clone(&fences));
         Ok(fences)
     }
 
@@ -83,7 +102,8 @@ impl KeySection {
             return Ok(block);
         }
         let block = self.verify(Bytes::from(self.read(place.offset, place.len)?), place)?;
-        self.cache.insert_block(self.file.number(), place.offset, block.clone());
+        self.cache
+            .insert_block(self.file.number(), place.offset, block.clone());
         Ok(block)
     }
 
@@ -95,8 +115,15 @@ impl KeySection {
 
     /// Reads bytes that must be in the file: nothing is allocated for a length beyond it.
     pub(super) fn read(&self, offset: u64, len: usize) -> Result<Vec<u8>> {
-        if offset.checked_add(len as u64).is_none_or(|end| end > self.file_len) {
-            return Err(Error::corruption(self.path(), offset, "the file ends early"));
+        if offset
+            .checked_add(len as u64)
+            .is_none_or(|end| end > self.file_len)
+        {
+            return Err(Error::corruption(
+                self.path(),
+                offset,
+                "the file ends early",
+            ));
         }
         let mut bytes = vec![0; len];
         self.file.read_exact_at(&mut bytes, offset)?;
@@ -105,7 +132,11 @@ impl KeySection {
 
     /// The error for a block that does not follow the grammar.
     pub(super) fn malformed(&self, place: BlockPlace, _: Malformed) -> Error {
-        Error::corruption(self.path(), place.offset, "the block's entries are malformed")
+        Error::corruption(
+            self.path(),
+            place.offset,
+            "the block's entries are malformed",
+        )
     }
 
     fn read_fences(&self) -> Result<Fences> {
@@ -113,13 +144,19 @@ impl KeySection {
         let path = self.path();
         let header = FileHeader::decode(&header, self.kind, Some(self.database), path)?;
         if (header.uid, header.number) != (self.file.uid(), self.file.number()) {
-            return Err(Error::corruption(path, 0, "this is another file of the database"));
+            return Err(Error::corruption(
+                path,
+                0,
+                "this is another file of the database",
+            ));
         }
         let footer = self.footer()?;
         let offset = footer.index_offset();
         let bad = |what| Error::corruption(path, offset, what);
         let index = self.read(offset, footer.index_len as usize)?;
-        let (index, crc) = index.split_last_chunk::<4>().ok_or_else(|| bad("there is no index"))?;
+        let (index, crc) = index
+            .split_last_chunk::<4>()
+            .ok_or_else(|| bad("there is no index"))?;
         if u32::from_le_bytes(*crc) != bound(self.file.uid(), offset, index) {
             return Err(bad("the index's checksum does not match"));
         }
@@ -147,7 +184,12 @@ fn own(entry: &RawEntry, block: &Block) -> OwnedEntry {
         EntryValue::Pointer(pointer) => OwnedValue::Pointer(pointer),
     };
     let (seq, kind, expiry_ms) = (entry.seq, entry.kind, entry.expiry_ms);
-    OwnedEntry { seq, kind, expiry_ms, value }
+    OwnedEntry {
+        seq,
+        kind,
+        expiry_ms,
+        value,
+    }
 }
 
 /// Reads a listed file from front to back: it has `len` bytes whose CRC-32C is `checksum`.
@@ -165,7 +207,11 @@ pub(crate) fn verify_file(file: &DataFile, len: u64, checksum: u32) -> Result<()
         return Err(Error::corruption(file.path(), 0, what));
     }
     if file.read_at(&mut [0; 1], len)? != 0 {
-        return Err(Error::corruption(file.path(), len, "the file is longer than it was written"));
+        return Err(Error::corruption(
+            file.path(),
+            len,
+            "the file is longer than it was written",
+        ));
     }
     Ok(())
 }

@@ -32,7 +32,11 @@ impl KeyTable {
         let file = Arc::new(store.data_file(path, meta.number, meta.uid, Access::Random));
         let kind = FileKind::KeyTable;
         let section = KeySection::new(store, Arc::clone(&file), kind, meta.len, cache);
-        KeyTable { meta, file, section: Arc::new(section) }
+        KeyTable {
+            meta,
+            file,
+            section: Arc::new(section),
+        }
     }
 
     /// What the manifest knows of it.
@@ -45,10 +49,9 @@ impl KeyTable {
         self.section.get(key, snapshot)
     }
 
-    /// An iterator, not yet positioned. `Sequential` reads long runs of blocks around the cache,
-    /// for jobs; `Random` reads single blocks through it.
+    /// An iterator, not yet positioned; see [`KeySection::iter`].
     pub(crate) fn iter(self: &Arc<Self>, access: Access) -> KeyIter {
-        KeyIter::new(Arc::clone(&self.section), access)
+        self.section.iter(access)
     }
 
     /// The section that the table consists of.

@@ -1,2 +1,34 @@
-//! (placeholder)
+//! Record files: whole records in frames, and possibly a key section behind them.
+//!
+//! A flush writes one sorted by key, which serves as an UnsortedStore table and later as a value
+//! log; GC writes more. See `docs/format.md`, "Record file".
+//!
+//! Invariants:
+//! - A file is written once, finished, listed, and never changed.
+//! - Every frame that is handed out was verified: header, payload, and both bound to the file's uid
+//!   and the frame's offset. A pointer's length equals its frame's.
+//! - Nothing at or behind `records_end` is taken for a frame.
+//!
+//! There are no locks: a [`RecordFile`] is immutable, a writer and a stream have one owner.
+
+mod frame;
 pub(crate) mod meta;
+mod reader;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub(crate) use crate::key_table::RecordPointer;
+pub(crate) use frame::{MIN_FRAME_LEN, Record, RecordRef, frame_len};
+pub(crate) use meta::RecordFileMeta;
+pub(crate) use reader::RecordFile;
+pub(crate) use stream::RecordStream;
+pub(crate) use writer::RecordWriter;
+
+use crate::base::keys::FileNumber;
+
+/// The name of a record file.
+pub(crate) fn file_name(number: FileNumber) -> String {
+    format!("{:06}.rec", number.0)
+}

@@ -1,0 +1,316 @@
+//! The frame of a record. See `docs/format.md`, "Record frame".
+//!
+//! ```text
+//!  0  header checksum   4  of bytes 4..32, bound to (uid, frame offset)
+//!  4  seq and kind      8
+//! 12  key length        4  keyspace id and user key
+//! 16  stored length     4  of the value as it stands here
+//! 20  raw length        4  of the value as it was written
+//! 24  flags             1  bit 0: expiry, bit 1: an older version of the key stands right behind
+//! 25  codec             1  0: the value stands as it was written
+//! 26  host type         1
+//! 27  reserved          1  zero
+//! 28  reserved          4  zero
+//! 32  [expiry 8]  key  value
+//!     payload checksum  4  of expiry, key and value, bound to (uid, frame offset)
+//! ```
+
+use crate::base::checksum::{Crc, bound};
+use crate::base::coding::Decoder;
+use crate::base::keys::{
+    FileUid, KEYSPACE_PREFIX_LEN, Kind, MAX_USER_KEY_LEN, MAX_VALUE_LEN, SeqNo, pack_seq_kind,
+    unpack_seq_kind,
+};
+use crate::error::{Error, Result};
+use bytes::Bytes;
+use std::path::Path;
+
+/// Length of a frame's header in bytes.
+pub(super) const FRAME_HEADER_LEN: usize = 32;
+/// No frame is shorter.
+pub(crate) const MIN_FRAME_LEN: usize = FRAME_HEADER_LEN + KEYSPACE_PREFIX_LEN + CRC_LEN;
+
+const CRC_LEN: usize = 4;
+const EXPIRY_LEN: usize = 8;
+const FLAG_EXPIRY: u8 = 0b01;
+const FLAG_OLDER_FOLLOWS: u8 = 0b10;
+const FLAGS_UNKNOWN: u8 = !(FLAG_EXPIRY | FLAG_OLDER_FOLLOWS);
+const CODEC_NONE: u8 = 0;
+const UPGRADE: &str = "open it with the newer release that wrote it";
+
+/// A record to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecordRef<'a> {
+    /// The keyspace id and the user's key.
+    pub(crate) key: &'a [u8],
+    pub(crate) seq: SeqNo,
+    pub(crate) kind: Kind,
+    pub(crate) value: &'a [u8],
+    pub(crate) expiry_ms: Option<u64>,
+    /// A byte of the host, handed back as it came.
+    pub(crate) host_type: u8,
+    /// Whether an older version of the same key is the next record.
+    pub(crate) older_follows: bool,
+}
+
+/// The length of the frame of a record.
+pub(crate) fn frame_len(key_len: usize, value_len: usize, has_expiry: bool) -> u64 {
+    let expiry_len = if has_expiry { EXPIRY_LEN } else { 0 };
+    (FRAME_HEADER_LEN + expiry_len + key_len + CRC_LEN) as u64 + value_len as u64
+}
+
+impl RecordRef<'_> {
+    /// The length of its frame.
+    pub(crate) fn frame_len(&self) -> u64 {
+        frame_len(self.key.len(), self.value.len(), self.expiry_ms.is_some())
+    }
+
+    /// Replaces `head` by what stands in front of the value in a frame at `offset` of the file
+    /// `uid`, and returns the checksum that stands behind it. `None` if a limit is exceeded.
+    pub(super) fn encode(
+        &self,
+        head: &mut Vec<u8>,
+        uid: FileUid,
+        offset: u64,
+    ) -> Option<[u8; CRC_LEN]> {
+        let key_in_limits = self.key.len().checked_sub(KEYSPACE_PREFIX_LEN)? <= MAX_USER_KEY_LEN;
+        if !key_in_limits || self.value.len() > MAX_VALUE_LEN || self.seq > SeqNo::MAX {
+            return None;
+        }
+        let value_len = (self.value.len() as u32).to_le_bytes();
+        let expiry_flag = if self.expiry_ms.is_some() {
+            FLAG_EXPIRY
+        } else {
+            0
+        };
+        let older_flag = if self.older_follows {
+            FLAG_OLDER_FOLLOWS
+        } else {
+            0
+        };
+
+        let mut header = [0; FRAME_HEADER_LEN];
+        header[4..12].copy_from_slice(&pack_seq_kind(self.seq, self.kind).to_le_bytes());
+        header[12..16].copy_from_slice(&(self.key.len() as u32).to_le_bytes());
+        header[16..20].copy_from_slice(&value_len);
+        header[20..24].copy_from_slice(&value_len);
+        header[24] = expiry_flag | older_flag;
+        header[25] = CODEC_NONE;
+        header[26] = self.host_type;
+        let header_crc = bound(uid, offset, &header[CRC_LEN..]);
+        header[..CRC_LEN].copy_from_slice(&header_crc.to_le_bytes());
+
+        head.clear();
+        head.extend_from_slice(&header);
+        if let Some(ms) = self.expiry_ms {
+            head.extend_from_slice(&ms.to_le_bytes());
+        }
+        head.extend_from_slice(self.key);
+        let payload = Crc::default()
+            .update(&head[FRAME_HEADER_LEN..])
+            .update(self.value);
+        Some(payload.bind(uid, offset).to_le_bytes())
+    }
+}
+
+/// The place of a frame being decoded: what its checksums are bound to and errors name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FramePlace<'a> {
+    pub(super) path: &'a Path,
+    pub(super) uid: FileUid,
+    pub(super) offset: u64,
+    /// Where the frames of the file end.
+    pub(super) records_end: u64,
+}
+
+impl FramePlace<'_> {
+    /// The error for a damaged frame at this place.
+    pub(super) fn corruption(&self, what: &str) -> Error {
+        Error::corruption(self.path, self.offset, what)
+    }
+
+    fn unknown(&self, what: &str, value: u8) -> Error {
+        let what = format!("the record at offset {} has {what} {value:#x}", self.offset);
+        Error::incompatible(self.path, what, UPGRADE)
+    }
+}
+
+/// The verified header of a frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FrameHeader {
+    seq: SeqNo,
+    kind: Kind,
+    key_len: usize,
+    value_len: usize,
+    flags: u8,
+    host_type: u8,
+}
+
+impl FrameHeader {
+    /// Verifies the header in front of `bytes`. The frame it describes ends within the records.
+    pub(super) fn decode(bytes: &[u8], place: &FramePlace<'_>) -> Result<FrameHeader> {
+        let cut = || place.corruption("the record's header is cut short");
+        let bytes = bytes.first_chunk::<FRAME_HEADER_LEN>().ok_or_else(cut)?;
+        let (crc, body) = bytes.split_at(CRC_LEN);
+        if crc != bound(place.uid, place.offset, body).to_le_bytes() {
+            return Err(place.corruption("the record header's checksum does not match"));
+        }
+        let mut d = Decoder::new(body);
+        let seq_kind = d.u64().ok_or_else(cut)?;
+        let key_len = d.u32().ok_or_else(cut)? as usize;
+        let stored_len = d.u32().ok_or_else(cut)? as usize;
+        let raw_len = d.u32().ok_or_else(cut)? as usize;
+        let [flags, codec, host_type, reserved] = d.array().ok_or_else(cut)?;
+        let reserved_word = d.u32().ok_or_else(cut)?;
+
+        let (seq, kind) = unpack_seq_kind(seq_kind)
+            .ok_or_else(|| place.unknown("the unknown kind", seq_kind as u8))?;
+        if flags & FLAGS_UNKNOWN != 0 {
+            return Err(place.unknown("unknown flags", flags & FLAGS_UNKNOWN));
+        }
+        if codec != CODEC_NONE {
+            return Err(place.unknown("the unknown codec", codec));
+        }
+        if reserved != 0 || reserved_word != 0 {
+            return Err(place.unknown("a reserved field that is not zero, first", reserved));
+        }
+        let key_bounds = KEYSPACE_PREFIX_LEN..=KEYSPACE_PREFIX_LEN + MAX_USER_KEY_LEN;
+        if !key_bounds.contains(&key_len) || stored_len > MAX_VALUE_LEN || stored_len != raw_len {
+            return Err(place.corruption("the record's lengths are out of bounds"));
+        }
+        let header = FrameHeader {
+            seq,
+            kind,
+            key_len,
+            value_len: stored_len,
+            flags,
+            host_type,
+        };
+        let left = place.records_end.checked_sub(place.offset);
+        if left.is_none_or(|left| header.frame_len() as u64 > left) {
+            return Err(place.corruption("the record reaches beyond the file's records"));
+        }
+        Ok(header)
+    }
+
+    /// The length of the whole frame.
+    pub(super) fn frame_len(&self) -> usize {
+        self.value_end() + CRC_LEN
+    }
+
+    fn key_start(&self) -> usize {
+        let has_expiry = self.flags & FLAG_EXPIRY != 0;
+        FRAME_HEADER_LEN + if has_expiry { EXPIRY_LEN } else { 0 }
+    }
+
+    fn value_start(&self) -> usize {
+        self.key_start() + self.key_len
+    }
+
+    fn value_end(&self) -> usize {
+        self.value_start() + self.value_len
+    }
+}
+
+/// A verified record. It shares the buffer that it was read into: one of its own after a single
+/// read, one with its neighbours after a coalesced read or from a stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    /// Begins with the frame; may go on behind it.
+    frame: Bytes,
+    header: FrameHeader,
+    offset: u64,
+}
+
+impl Record {
+    /// Verifies the payload of the frame that begins `frame`, whose header is `header`.
+    pub(super) fn verify(
+        frame: Bytes,
+        header: FrameHeader,
+        place: &FramePlace<'_>,
+    ) -> Result<Record> {
+        let payload = frame.get(FRAME_HEADER_LEN..header.value_end());
+        let crc = frame.get(header.value_end()..header.frame_len());
+        let (Some(payload), Some(crc)) = (payload, crc) else {
+            return Err(place.corruption("the record is cut short"));
+        };
+        if crc != bound(place.uid, place.offset, payload).to_le_bytes() {
+            return Err(place.corruption("the record's checksum does not match"));
+        }
+        Ok(Record {
+            frame,
+            header,
+            offset: place.offset,
+        })
+    }
+
+    /// The keyspace id and the user's key.
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.frame[self.header.key_start()..self.header.value_start()]
+    }
+
+    /// The value, sharing the record's buffer.
+    pub(crate) fn value(&self) -> Bytes {
+        self.frame
+            .slice(self.header.value_start()..self.header.value_end())
+    }
+
+    /// The value.
+    pub(crate) fn value_slice(&self) -> &[u8] {
+        &self.frame[self.header.value_start()..self.header.value_end()]
+    }
+
+    /// The sequence number.
+    pub(crate) fn seq(&self) -> SeqNo {
+        self.header.seq
+    }
+
+    /// What the record says about its key.
+    pub(crate) fn kind(&self) -> Kind {
+        self.header.kind
+    }
+
+    /// When it expires.
+    pub(crate) fn expiry_ms(&self) -> Option<u64> {
+        let bytes = self.frame.get(FRAME_HEADER_LEN..self.header.key_start())?;
+        Some(u64::from_le_bytes(*bytes.first_chunk()?))
+    }
+
+    /// The host's byte.
+    pub(crate) fn host_type(&self) -> u8 {
+        self.header.host_type
+    }
+
+    /// Whether an older version of the same key is the next record.
+    pub(crate) fn older_follows(&self) -> bool {
+        self.header.flags & FLAG_OLDER_FOLLOWS != 0
+    }
+
+    /// Where its frame begins.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The length of its frame.
+    pub(crate) fn frame_len(&self) -> usize {
+        self.header.frame_len()
+    }
+
+    /// Where its frame ends.
+    pub(crate) fn end_offset(&self) -> u64 {
+        self.offset + self.header.frame_len() as u64
+    }
+
+    /// The record as it was handed to the writer.
+    pub(crate) fn as_ref(&self) -> RecordRef<'_> {
+        RecordRef {
+            key: self.key(),
+            seq: self.seq(),
+            kind: self.kind(),
+            value: self.value_slice(),
+            expiry_ms: self.expiry_ms(),
+            host_type: self.host_type(),
+            older_follows: self.older_follows(),
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Reading records of a listed file at random.
+
+use super::frame::{FRAME_HEADER_LEN, FrameHeader, FramePlace, MIN_FRAME_LEN, Record};
+use super::meta::RecordFileMeta;
+use super::stream::RecordStream;
+use crate::base::file_header::{FileKind, HEADER_LEN};
+use crate::error::{Error, Result};
+use crate::key_table::{BlockCache, KeySection, RecordPointer, verify_file};
+use crate::vfs::Access;
+use crate::vfs::file_store::{DataFile, FileStore};
+use bytes::Bytes;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Frames with at most so many bytes between them are read together.
+const COALESCE_GAP_BYTES: u64 = 4 << 10;
+/// What is read together spans at most so many bytes, unless it is one frame.
+const COALESCE_RUN_BYTES: u64 = 1 << 20;
+
+/// A record file, open for reading. Opening it reads nothing.
+#[derive(Debug)]
+pub(crate) struct RecordFile {
+    meta: RecordFileMeta,
+    file: Arc<DataFile>,
+    section: Option<Arc<KeySection>>,
+}
+
+impl RecordFile {
+    /// The file that `meta` describes.
+    pub(crate) fn open(
+        store: &Arc<FileStore>,
+        meta: RecordFileMeta,
+        cache: &Arc<BlockCache>,
+    ) -> RecordFile {
+        let path = store.dir().join(super::file_name(meta.number));
+        let file = Arc::new(store.data_file(path, meta.number, meta.uid, Access::Random));
+        let kind = FileKind::Record;
+        let section = meta.key_section.then(|| {
+            Arc::new(KeySection::new(
+                store,
+                Arc::clone(&file),
+                kind,
+                meta.len,
+                cache,
+            ))
+        });
+        RecordFile {
+            meta,
+            file,
+            section,
+        }
+    }
+
+    /// What the manifest knows of it.
+    pub(crate) fn meta(&self) -> &RecordFileMeta {
+        &self.meta
+    }
+
+    /// Reads the record that `pointer` names, with one read.
+    pub(crate) fn read(&self, pointer: RecordPointer) -> Result<Record> {
+        self.check(pointer)?;
+        let mut frame = vec![0; pointer.len as usize];
+        self.file.read_exact_at(&mut frame, pointer.offset)?;
+        self.decode_pointed(Bytes::from(frame), pointer)
+    }
+
+    /// Reads the record at `offset`, which `read_len` bytes hold if the caller's guess is good;
+    /// else a second read fetches the rest.
+    pub(crate) fn read_hinted(&self, offset: u64, read_len: usize) -> Result<Record> {
+        let place = self.place(offset);
+        let left = self.meta.records_end.saturating_sub(offset);
+        if offset < HEADER_LEN as u64 || left < MIN_FRAME_LEN as u64 {
+            return Err(place.corruption("there is no record at this offset"));
+        }
+        let first_len = (read_len.max(MIN_FRAME_LEN) as u64).min(left) as usize;
+        let mut frame = vec![0; first_len];
+        self.file.read_exact_at(&mut frame, offset)?;
+        let header = FrameHeader::decode(&frame, &place)?;
+        if header.frame_len() > first_len {
+            // Not `resize`: it could copy the slack of a reallocation, too.
+            let mut whole = vec![0; header.frame_len()];
+            let (first, rest) = whole.split_at_mut(first_len);
+            first.copy_from_slice(&frame);
+            self.file.read_exact_at(rest, offset + first_len as u64)?;
+            frame = whole;
+        }
+        Record::verify(Bytes::from(frame), header, &place)
+    }
+
+    /// Reads the records that `pointers` name, in any order, and appends them to `out` in that
+    /// order. Neighbours are read together and then share a buffer of up to 1 MiB. One damaged
+    /// record does not harm the others.
+    pub(crate) fn read_many(&self, pointers: &[RecordPointer], out: &mut Vec<Result<Record>>) {
+        if pointers.is_sorted_by_key(|pointer| pointer.offset) {
+            self.read_sorted(pointers, out);
+            return;
+        }
+        let mut order: Vec<usize> = (0..pointers.len()).collect();
+        order.sort_unstable_by_key(|&i| pointers[i].offset);
+        let sorted: Vec<RecordPointer> = order.iter().map(|&i| pointers[i]).collect();
+        let mut results = Vec::with_capacity(sorted.len());
+        self.read_sorted(&sorted, &mut results);
+        let mut placed: Vec<_> = order.into_iter().zip(results).collect();
+        placed.sort_unstable_by_key(|(i, _)| *i);
+        out.extend(placed.into_iter().map(|(_, result)| result));
+    }
+
+    /// Reads the file from front to back.
+    pub(crate) fn stream(self: &Arc<Self>) -> RecordStream {
+        RecordStream::new(Arc::clone(self))
+    }
+
+    /// The key section behind the records.
+    pub(crate) fn section(&self) -> Option<&Arc<KeySection>> {
+        self.section.as_ref()
+    }
+
+    /// Reads the whole file and compares it with the checksum in the manifest.
+    pub(crate) fn verify(&self) -> Result<()> {
+        verify_file(&self.file, self.meta.len, self.meta.checksum)
+    }
+
+    /// Lets the file be removed when nobody reads it any more.
+    pub(crate) fn mark_obsolete(&self) {
+        self.file.mark_obsolete();
+    }
+
+    /// The path of the file.
+    pub(crate) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// What the frame at `offset` is bound to.
+    pub(super) fn place(&self, offset: u64) -> FramePlace<'_> {
+        let (uid, records_end) = (self.meta.uid, self.meta.records_end);
+        FramePlace {
+            path: self.file.path(),
+            uid,
+            offset,
+            records_end,
+        }
+    }
+
+    /// Whether `pointer` lies within the records of this file.
+    pub(super) fn check(&self, pointer: RecordPointer) -> Result<()> {
+        let inside = pointer.offset >= HEADER_LEN as u64
+            && pointer.len as usize >= MIN_FRAME_LEN
+            && pointer
+                .end()
+                .is_some_and(|end| end <= self.meta.records_end);
+        if pointer.file == self.meta.number && inside {
+            return Ok(());
+        }
+        let what = "a key table points to where this file has no record";
+        Err(Error::corruption(self.path(), pointer.offset, what))
+    }
+
+    /// Verifies the frame that begins `frame` and that it is the one `pointer` means.
+    pub(super) fn decode_pointed(&self, frame: Bytes, pointer: RecordPointer) -> Result<Record> {
+        let place = self.place(pointer.offset);
+        let header = FrameHeader::decode(&frame, &place)?;
+        if header.frame_len() != pointer.len as usize {
+            return Err(place.corruption("the record has another length than its pointer"));
+        }
+        Record::verify(frame, header, &place)
+    }
+
+    /// Reads bytes of the records, which the caller has checked to be there.
+    pub(super) fn read_bytes(&self, offset: u64, len: usize) -> Result<Bytes> {
+        let mut bytes = vec![0; len];
+        self.file.read_exact_at(&mut bytes, offset)?;
+        Ok(Bytes::from(bytes))
+    }
+
+    fn read_sorted(&self, mut pointers: &[RecordPointer], out: &mut Vec<Result<Record>>) {
+        while let [first, ..] = pointers {
+            let run_len = self.run_len(pointers);
+            let (run, rest) = pointers.split_at(run_len);
+            pointers = rest;
+            if let [single] = run {
+                out.push(self.read(*single));
+                continue;
+            }
+            let end = run
+                .iter()
+                .filter_map(RecordPointer::end)
+                .max()
+                .unwrap_or(first.offset);
+            let bytes = self.read_bytes(first.offset, (end - first.offset) as usize);
+            out.extend(run.iter().map(|pointer| match &bytes {
+                Ok(bytes) => {
+                    let start = (pointer.offset - first.offset) as usize;
+                    let frame = bytes.slice(start..start + pointer.len as usize);
+                    self.decode_pointed(frame, *pointer)
+                }
+                // Whatever failed may concern only one of them.
+                Err(_) => self.read(*pointer),
+            }));
+        }
+    }
+
+    /// How many of the sorted `pointers`, at least one, are read together.
+    fn run_len(&self, pointers: &[RecordPointer]) -> usize {
+        let Some((first, rest)) = pointers.split_first() else {
+            return 0;
+        };
+        let Some(mut end) = first.end().filter(|_| self.check(*first).is_ok()) else {
+            return 1;
+        };
+        let joins = rest.iter().take_while(|pointer| {
+            let Some(its_end) = pointer.end().filter(|_| self.check(**pointer).is_ok()) else {
+                return false;
+            };
+            let run_end = end.max(its_end);
+            let near = pointer.offset.saturating_sub(end) <= COALESCE_GAP_BYTES;
+            let joins = near && run_end - first.offset <= COALESCE_RUN_BYTES;
+            if joins {
+                end = run_end;
+            }
+            joins
+        });
+        1 + joins.count()
+    }
+}
+
+/// A header and the least behind it fit into the first read of a stream.
+const _: () = assert!(FRAME_HEADER_LEN < MIN_FRAME_LEN);

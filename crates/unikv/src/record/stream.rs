@@ -1,0 +1,81 @@
+//! Reading a record file from front to back, for jobs.
+
+use super::frame::{FRAME_HEADER_LEN, FrameHeader, Record};
+use super::reader::RecordFile;
+use crate::base::file_header::HEADER_LEN;
+use crate::error::Result;
+use crate::key_table::RecordPointer;
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// How much is read at a time; a longer frame is read whole.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// A front-to-back reader. Its records share its buffers.
+#[derive(Debug)]
+pub(crate) struct RecordStream {
+    file: Arc<RecordFile>,
+    buffer: Bytes,
+    /// Where `buffer` stands in the file.
+    buffer_offset: u64,
+    /// Where the next record begins.
+    position: u64,
+}
+
+impl RecordStream {
+    pub(super) fn new(file: Arc<RecordFile>) -> RecordStream {
+        let (buffer, position) = (Bytes::new(), HEADER_LEN as u64);
+        RecordStream {
+            file,
+            buffer,
+            buffer_offset: position,
+            position,
+        }
+    }
+
+    /// The next record; `None` behind the last. After an error it stays where it is: what follows
+    /// a damaged header cannot be found.
+    pub(crate) fn next(&mut self) -> Result<Option<Record>> {
+        let left = self.file.meta().records_end.saturating_sub(self.position);
+        if left == 0 {
+            return Ok(None);
+        }
+        let start = self.position;
+        let head = self.bytes(start, FRAME_HEADER_LEN.min(left as usize))?;
+        let header = FrameHeader::decode(&head, &self.file.place(start))?;
+        let frame = self.bytes(start, header.frame_len())?;
+        let record = Record::verify(frame, header, &self.file.place(start))?;
+        self.position = record.end_offset();
+        Ok(Some(record))
+    }
+
+    /// The record that `pointer` names; cheap when the pointers of successive calls ascend. `next`
+    /// goes on behind it.
+    pub(crate) fn read(&mut self, pointer: RecordPointer) -> Result<Record> {
+        self.file.check(pointer)?;
+        let frame = self.bytes(pointer.offset, pointer.len as usize)?;
+        let record = self.file.decode_pointed(frame, pointer)?;
+        self.position = record.end_offset();
+        Ok(record)
+    }
+
+    /// `len` bytes at `start`, all within the records.
+    fn bytes(&mut self, start: u64, len: usize) -> Result<Bytes> {
+        if let Some(bytes) = self.buffered(start, len) {
+            return Ok(bytes);
+        }
+        let left = self.file.meta().records_end.saturating_sub(start);
+        let read_len = (len.max(BUFFER_BYTES) as u64).min(left) as usize;
+        self.buffer = self.file.read_bytes(start, read_len)?;
+        self.buffer_offset = start;
+        let what = "the record reaches beyond the file's records";
+        let short = || self.file.place(start).corruption(what);
+        self.buffered(start, len).ok_or_else(short)
+    }
+
+    fn buffered(&self, start: u64, len: usize) -> Option<Bytes> {
+        let from = usize::try_from(start.checked_sub(self.buffer_offset)?).ok()?;
+        let to = from.checked_add(len)?;
+        (to <= self.buffer.len()).then(|| self.buffer.slice(from..to))
+    }
+}

@@ -1,0 +1,129 @@
+//! Writing a record file.
+
+use super::frame::RecordRef;
+use super::meta::RecordFileMeta;
+use crate::base::file_header::{FileHeader, FileKind};
+use crate::base::keys::{FileNumber, FileUid, Kind};
+use crate::error::{Error, Result};
+use crate::key_table::{KeySectionBuilder, OutputFile, Properties, RecordPointer, write_tail};
+use crate::vfs::file_store::FileStore;
+use std::sync::Arc;
+
+/// Streams records into a new file. Where each stands is known when it is appended.
+#[derive(Debug)]
+pub(crate) struct RecordWriter {
+    output: OutputFile,
+    properties: Properties,
+    /// What stands in front of the value in the current frame.
+    head: Vec<u8>,
+}
+
+impl RecordWriter {
+    /// Creates the record file `number`.
+    pub(crate) fn create(
+        store: &Arc<FileStore>,
+        number: FileNumber,
+        size_hint: u64,
+    ) -> Result<RecordWriter> {
+        let header = OutputFile::header(store, FileKind::Record, number);
+        RecordWriter::with_header(store, header, size_hint)
+    }
+
+    pub(super) fn with_header(
+        store: &FileStore,
+        header: FileHeader,
+        size_hint: u64,
+    ) -> Result<RecordWriter> {
+        let name = super::file_name(header.number);
+        let output = OutputFile::create(store, &name, header, size_hint)?;
+        Ok(RecordWriter {
+            output,
+            properties: Properties::default(),
+            head: Vec::new(),
+        })
+    }
+
+    /// Appends a record and says where it stands. It is not readable before the file is finished.
+    pub(crate) fn append(&mut self, record: &RecordRef<'_>) -> Result<RecordPointer> {
+        let (offset, uid) = (self.output.len(), self.output.uid());
+        let limits = || {
+            let what = "a key, value or sequence number exceeds the limits of the format";
+            Error::invalid(what, "keep keys to 64 KiB and values to 1 GiB")
+        };
+        let crc = record
+            .encode(&mut self.head, uid, offset)
+            .ok_or_else(limits)?;
+        self.output.append(&self.head)?;
+        self.output.append(record.value)?;
+        self.output.append(&crc)?;
+        self.note(record);
+        let len = record.frame_len() as u32;
+        Ok(RecordPointer {
+            file: self.output.number(),
+            offset,
+            len,
+        })
+    }
+
+    /// The bytes written so far.
+    pub(crate) fn len(&self) -> u64 {
+        self.output.len()
+    }
+
+    /// The file's random id.
+    pub(crate) fn uid(&self) -> FileUid {
+        self.output.uid()
+    }
+
+    /// The number in the file's name.
+    pub(crate) fn number(&self) -> FileNumber {
+        self.output.number()
+    }
+
+    /// How many records have been appended.
+    pub(crate) fn count(&self) -> u64 {
+        self.properties.records
+    }
+
+    /// Writes the key section, if there is one, and the footer, and makes the file's bytes durable.
+    /// The caller syncs the directory before it lists the file.
+    pub(crate) fn finish(self, section: Option<KeySectionBuilder>) -> Result<RecordFileMeta> {
+        let mut output = self.output;
+        let (number, uid, records_end) = (output.number(), output.uid(), output.len());
+        let key_section = section.is_some();
+        let properties = write_tail(&mut output, section, self.properties)?;
+        let (len, checksum) = output.finish()?;
+        Ok(RecordFileMeta {
+            number,
+            uid,
+            len,
+            records_end,
+            count: properties.records,
+            min_seq: properties.min_seq(),
+            max_seq: properties.max_seq(),
+            min_key: properties.min_key,
+            max_key: properties.max_key,
+            checksum,
+            expiry: properties.expiry,
+            has_range_deletes: properties.has_range_deletes,
+            key_section,
+        })
+    }
+
+    /// Records come sorted from a flush and in any order from GC.
+    fn note(&mut self, record: &RecordRef<'_>) {
+        let properties = &mut self.properties;
+        if properties.records == 0 || record.key < &properties.min_key[..] {
+            properties.min_key.clear();
+            properties.min_key.extend_from_slice(record.key);
+        }
+        if properties.records == 0 || record.key > &properties.max_key[..] {
+            properties.max_key.clear();
+            properties.max_key.extend_from_slice(record.key);
+        }
+        properties.records += 1;
+        properties.add_seq(record.seq);
+        properties.add_expiry(record.expiry_ms);
+        properties.has_range_deletes |= record.kind == Kind::RangeDelete;
+    }
+}
