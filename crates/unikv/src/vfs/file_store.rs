@@ -373,6 +373,23 @@ mod tests {
     }
 
     #[test]
+    fn the_clock_closes_the_first_file_not_read_since_its_last_pass() {
+        let (_disk, _store, files) = store_with_files(6, 3);
+        let read = |file: usize| files[file].read_exact_at(&mut [0; 8], 0).unwrap();
+        let open = || -> Vec<usize> {
+            (0..6)
+                .filter(|&file| files[file].slot.handle.load().is_some())
+                .collect()
+        };
+        (0..4).for_each(read);
+        assert_eq!(open(), [1, 2, 3], "all were read, so the first one goes");
+        read(4);
+        assert_eq!(open(), [1, 3, 4]);
+        read(5);
+        assert_eq!(open(), [3, 4, 5], "1 has not been read since, 3 and 4 have");
+    }
+
+    #[test]
     fn readers_in_many_threads_see_the_right_bytes() {
         let (_disk, store, files) = store_with_files(16, 2);
         std::thread::scope(|scope| {

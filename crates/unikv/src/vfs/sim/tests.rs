@@ -242,6 +242,7 @@ fn a_killed_process_loses_only_what_was_in_user_memory() {
     // The kill made nothing durable.
     assert_eq!(log_after(&killed, Keep::Nothing), b"durable");
     assert_eq!(names(&killed.power_cut(Keep::Nothing)).len(), 1);
+    assert_eq!(names(&killed.power_cut(Keep::All)).len(), 2);
     killed.sync_dir(Path::new("/db")).unwrap();
     assert_eq!(
         killed
