@@ -219,4 +219,4 @@ fn number(bytes: &[u8], place: Place<'_>) -> Result<u64> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::version) mod tests;

@@ -1,1 +1,709 @@
+use super::*;
+use crate::base::file_names::{self, FileName};
+use crate::error::ErrorKind;
+use crate::log::tests::{DIR, store};
+use crate::log::wal::WalWriter;
+use crate::log::{DurableMark, LogWriter};
+use crate::testing::golden;
+use crate::vfs::Vfs;
+use crate::vfs::sim::{Fault, Keep, Op, SimVfs};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::path::{Path, PathBuf};
 
+const NO_LOW_WATER: FileNumber = FileNumber(0);
+
+fn path(number: u64) -> PathBuf {
+    Path::new(DIR).join(file_names::wal(FileNumber(number)))
+}
+
+fn mark(file: u64, offset: u64) -> DurableMark {
+    DurableMark {
+        file: FileNumber(file),
+        offset,
+    }
+}
+
+/// The segments on the disk, ascending.
+fn segments_on(vfs: &SimVfs) -> Vec<FileNumber> {
+    let names = vfs.list(Path::new(DIR)).unwrap();
+    let numbers = names
+        .iter()
+        .filter_map(|name| match file_names::parse(name) {
+            Some(FileName::Wal(number)) => Some(number),
+            _ => None,
+        });
+    let mut numbers: Vec<FileNumber> = numbers.collect();
+    numbers.sort();
+    numbers
+}
+
+/// Replays what is on the disk; each write's operations are its name.
+fn replay_from(vfs: &SimVfs, low_water: FileNumber) -> Result<(Vec<String>, ReplayOutcome)> {
+    let mut found = Vec::new();
+    let mut sink = |_: FileNumber, seq: SeqNo, count: u32, ops: &[u8]| {
+        assert_eq!(count, 1);
+        let name = String::from_utf8(ops.to_vec()).unwrap();
+        assert!(
+            name.starts_with(&format!("{}:", seq.0)),
+            "{name} at {seq:?}"
+        );
+        found.push(name);
+        Ok(())
+    };
+    let outcome = replay(&store(vfs, 99), &segments_on(vfs), low_water, &mut sink)?;
+    assert_eq!(outcome.records, found.len() as u64);
+    Ok((found, outcome))
+}
+
+fn replay_all(vfs: &SimVfs) -> Result<(Vec<String>, ReplayOutcome)> {
+    replay_from(vfs, NO_LOW_WATER)
+}
+
+fn corruption(vfs: &SimVfs, number: u64) -> Error {
+    let error = replay_all(vfs).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    assert_eq!(error.file(), Some(&*path(number)), "{error}");
+    error
+}
+
+/// A writer that remembers what it wrote.
+struct Log {
+    vfs: SimVfs,
+    seed: u64,
+    wal: WalWriter,
+    names: Vec<String>,
+}
+
+impl Log {
+    /// A log whose first segment is `number`.
+    fn new(vfs: &SimVfs, seed: u64, number: u64) -> Log {
+        let wal = WalWriter::create(&store(vfs, seed), FileNumber(number), None, 0, None, 0);
+        Log {
+            vfs: vfs.clone(),
+            seed,
+            wal: wal.unwrap(),
+            names: Vec::new(),
+        }
+    }
+
+    /// Goes on after a recovery.
+    fn recovered(vfs: &SimVfs, seed: u64, names: Vec<String>, outcome: &ReplayOutcome) -> Log {
+        let newest = segments_on(vfs).last().map_or(0, |number| number.0);
+        let number = FileNumber(newest + 1);
+        let wal = WalWriter::create(&store(vfs, seed), number, outcome.last, 0, None, 0);
+        Log {
+            vfs: vfs.clone(),
+            seed,
+            wal: wal.unwrap(),
+            names,
+        }
+    }
+
+    fn stage(&mut self, durable: Option<DurableMark>) {
+        let seq = self.names.len() as u64 + 1;
+        let name = format!("{seq}:{}", self.seed);
+        self.wal.stage(SeqNo(seq), 1, name.as_bytes(), durable);
+        self.names.push(name);
+    }
+
+    fn write(&mut self) {
+        self.stage(None);
+        self.wal.write_staged().unwrap();
+    }
+
+    fn write_claiming(&mut self, durable: DurableMark) {
+        self.stage(Some(durable));
+        self.wal.write_staged().unwrap();
+    }
+
+    fn rotate(&mut self, number: u64) {
+        self.seed += 1000;
+        let prev = Some(self.wal.segment_end());
+        let store = store(&self.vfs, self.seed);
+        self.wal = WalWriter::create(&store, FileNumber(number), prev, 0, None, 0).unwrap();
+    }
+
+    fn end(&self) -> DurableMark {
+        mark(self.wal.number().0, self.wal.end())
+    }
+}
+
+/// Three segments (2, 5, 9) of three writes each, without marks.
+fn three_segments(vfs: &SimVfs) -> Log {
+    let mut log = Log::new(vfs, 1, 2);
+    for next in [Some(5), Some(9), None] {
+        for _ in 0..3 {
+            log.write();
+        }
+        if let Some(next) = next {
+            log.rotate(next);
+        }
+    }
+    log
+}
+
+fn truncate(vfs: &SimVfs, number: u64, len: usize) {
+    let mut bytes = vfs.read_file(&path(number)).unwrap();
+    bytes.truncate(len);
+    vfs.write_file(&path(number), &bytes);
+}
+
+fn append_bytes(vfs: &SimVfs, number: u64, more: &[u8]) {
+    let mut bytes = vfs.read_file(&path(number)).unwrap();
+    bytes.extend_from_slice(more);
+    vfs.write_file(&path(number), &bytes);
+}
+
+#[test]
+fn an_empty_log_replays_to_nothing() {
+    let vfs = SimVfs::new();
+    store(&vfs, 1);
+    let (found, outcome) = replay_all(&vfs).unwrap();
+    assert!(found.is_empty());
+    assert_eq!(
+        (outcome.last, outcome.cut, outcome.segments),
+        (None, None, 0)
+    );
+}
+
+/// The prototype's defect "writes lost by kill -9": each write that was acknowledged is there.
+#[test]
+fn no_acknowledged_write_is_lost_by_kill_9() {
+    let vfs = SimVfs::new();
+    let mut log = Log::new(&vfs, 1, 1);
+    for i in 0..60 {
+        if i % 7 == 6 {
+            log.rotate(i);
+        }
+        log.write();
+        let (found, outcome) = replay_all(&vfs.process_kill()).unwrap();
+        assert_eq!(found, log.names);
+        assert_eq!(outcome.last, Some(log.wal.segment_end()));
+        assert_eq!(outcome.last_seq, SeqNo(log.names.len() as u64));
+        assert_eq!((outcome.cut, outcome.abandoned), (None, vec![]));
+    }
+}
+
+#[test]
+fn segments_below_the_low_water_mark_are_ignored() {
+    let vfs = SimVfs::new();
+    let log = three_segments(&vfs);
+    vfs.flip_bit(&path(2), 900);
+    let (found, outcome) = replay_from(&vfs, FileNumber(3)).unwrap();
+    assert_eq!(found, log.names[3..]);
+    assert_eq!((outcome.segments, outcome.cut), (2, None));
+    vfs.remove(&path(2)).unwrap();
+    assert_eq!(replay_from(&vfs, FileNumber(5)).unwrap().0, log.names[3..]);
+}
+
+/// Damages the end of a log in one way.
+type Damage = fn(&SimVfs, usize);
+
+#[test]
+fn torn_and_strange_tails_are_cut_and_reported() {
+    let damages: [Damage; 5] = [
+        |vfs, end| truncate(vfs, 9, end + 7),
+        |vfs, end| truncate(vfs, 9, end + 30),
+        |vfs, end| {
+            truncate(vfs, 9, end);
+            append_bytes(vfs, 9, &[0; 4096]);
+        },
+        |vfs, end| {
+            truncate(vfs, 9, end);
+            append_bytes(vfs, 9, &[0xa5; 1000]);
+        },
+        |vfs, end| {
+            // Blocks of an older segment show through.
+            let old = vfs.read_file(&path(2)).unwrap();
+            truncate(vfs, 9, end);
+            append_bytes(vfs, 9, &old);
+        },
+    ];
+    for damage in damages {
+        let vfs = SimVfs::new();
+        let mut log = three_segments(&vfs);
+        let end = log.wal.segment_end();
+        log.write();
+        damage(&vfs, end.end as usize);
+        let len = vfs.read_file(&path(9)).unwrap().len() as u64;
+        let (found, outcome) = replay_all(&vfs).unwrap();
+        assert_eq!(found, log.names[..9]);
+        assert_eq!(outcome.last, Some(end));
+        let cut = outcome.cut.unwrap();
+        assert_eq!(
+            (cut.path, cut.offset, cut.bytes),
+            (path(9), end.end, len - end.end)
+        );
+    }
+}
+
+/// Every bit of every file, the file headers and links included: below the mark its damage is
+/// corruption, above it the log is cut to a prefix.
+#[test]
+fn every_flipped_bit_below_the_mark_is_corruption_and_above_it_a_cut() {
+    let vfs = SimVfs::new();
+    let mut log = Log::new(&vfs, 1, 2);
+    log.write();
+    log.rotate(5);
+    log.write();
+    let durable = log.end();
+    log.write();
+    log.write_claiming(durable);
+    log.rotate(9);
+    log.write();
+    for number in [2, 5, 9] {
+        let bits = vfs.read_file(&path(number)).unwrap().len() as u64 * 8;
+        for bit in 0..bits {
+            assert!(vfs.flip_bit(&path(number), bit));
+            let found = replay_all(&vfs);
+            let carrier = log.names.len() - 2;
+            match found {
+                Err(error) => {
+                    assert_eq!(
+                        error.kind(),
+                        ErrorKind::Corruption,
+                        "{number} {bit}: {error}"
+                    );
+                    assert!(error.to_string().contains(".wal"), "{error}");
+                    let covered = durable.covers(FileNumber(number), bit / 8);
+                    assert!(covered, "{number} {bit}: {error}");
+                }
+                Ok((found, outcome)) => {
+                    assert!(
+                        !durable.covers(FileNumber(number), bit / 8),
+                        "{number} {bit}"
+                    );
+                    assert!(log.names.starts_with(&found), "{number} {bit}");
+                    assert!(found.len() < log.names.len(), "{number} {bit}");
+                    assert!(found.len() >= carrier - 1, "{number} {bit}");
+                    assert!(outcome.cut.is_some(), "{number} {bit}");
+                }
+            }
+            vfs.flip_bit(&path(number), bit);
+        }
+    }
+}
+
+/// A mark behind the damage counts wherever it stands: as the torn last record's header, in a
+/// record of its own, in a later segment.
+#[test]
+fn marks_behind_the_damage_count() {
+    let in_torn_record: fn(&mut Log) = |log| {
+        let durable = log.end();
+        log.write_claiming(durable);
+        let len = log.vfs.read_file(&path(5)).unwrap().len();
+        truncate(&log.vfs, 5, len - 1);
+    };
+    let alone: fn(&mut Log) = |log| {
+        let durable = log.end();
+        log.wal.stage_mark(durable);
+        log.wal.write_staged().unwrap();
+    };
+    let in_later_segment: fn(&mut Log) = |log| {
+        let durable = log.end();
+        log.rotate(8);
+        log.write_claiming(durable);
+    };
+    for claim in [in_torn_record, alone, in_later_segment] {
+        for damaged_by in [2, 5] {
+            let vfs = SimVfs::new();
+            let mut log = Log::new(&vfs, 1, 2);
+            log.write();
+            log.rotate(5);
+            log.write();
+            claim(&mut log);
+            assert!(replay_all(&vfs).is_ok());
+            vfs.flip_bit(&path(damaged_by), 8 * 150);
+            corruption(&vfs, damaged_by);
+        }
+    }
+}
+
+#[test]
+fn a_missing_segment_is_corruption_where_a_mark_covers_it_and_else_a_cut() {
+    let vfs = SimVfs::new();
+    let mut log = three_segments(&vfs);
+    vfs.remove(&path(5)).unwrap();
+    let (found, outcome) = replay_all(&vfs).unwrap();
+    assert_eq!(found, log.names[..3]);
+    assert_eq!(outcome.abandoned, [FileNumber(9)]);
+    let cut = outcome.cut.unwrap();
+    assert_eq!((cut.path, cut.offset), (path(5), 0));
+    assert_eq!(cut.bytes, vfs.len(&path(9)).unwrap());
+
+    log.write_claiming(mark(5, 120));
+    let error = corruption(&vfs, 5);
+    assert!(error.to_string().contains("missing"), "{error}");
+}
+
+#[test]
+fn the_segment_of_the_low_water_mark_may_not_be_missing() {
+    let vfs = SimVfs::new();
+    three_segments(&vfs);
+    vfs.remove(&path(5)).unwrap();
+    let error = replay_from(&vfs, FileNumber(5)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert_eq!(error.file(), Some(&*path(5)));
+    // Without anything that needs it, it was never there.
+    vfs.remove(&path(9)).unwrap();
+    assert!(replay_from(&vfs, FileNumber(5)).unwrap().0.is_empty());
+}
+
+#[test]
+fn a_segment_that_ends_before_its_successor_says_breaks_the_chain() {
+    let vfs = SimVfs::new();
+    let log = three_segments(&vfs);
+    let len = vfs.read_file(&path(5)).unwrap().len();
+    let one_write = 24 + 13 + "5:1001".len();
+    truncate(&vfs, 5, len - one_write);
+    let (found, outcome) = replay_all(&vfs).unwrap();
+    assert_eq!(found, log.names[..5]);
+    assert_eq!(outcome.abandoned, [FileNumber(9)]);
+    assert_eq!(outcome.cut.unwrap().offset, (len - one_write) as u64);
+}
+
+#[test]
+fn a_segment_whose_creation_was_interrupted_is_cut() {
+    let vfs = SimVfs::new();
+    let mut log = three_segments(&vfs);
+    let end = log.wal.segment_end();
+    log.rotate(12);
+    let whole = vfs.read_file(&path(12)).unwrap();
+    for len in 0..whole.len() {
+        vfs.write_file(&path(12), &whole[..len]);
+        let (found, outcome) = replay_all(&vfs).unwrap();
+        assert_eq!((found.len(), outcome.last), (9, Some(end)), "length {len}");
+        assert_eq!(outcome.abandoned, [FileNumber(12)]);
+        // An empty file, or one with nothing but its header, never held anything.
+        assert_eq!(outcome.cut.is_none(), len == 0 || len == 96, "length {len}");
+    }
+    let zeros = vec![0; whole.len()];
+    vfs.write_file(&path(12), &zeros);
+    assert_eq!(replay_all(&vfs).unwrap().0.len(), 9);
+    // Then the next one begins behind it, and nobody looks at it again.
+    let (names, outcome) = replay_all(&vfs).unwrap();
+    let mut log = Log::recovered(&vfs, 7, names, &outcome);
+    log.write();
+    let (found, outcome) = replay_all(&vfs).unwrap();
+    assert_eq!((&found, outcome.cut), (&log.names, None));
+    assert_eq!(outcome.abandoned, [FileNumber(12)]);
+}
+
+/// A failed append may have left whole records behind the end that the successor links.
+#[test]
+fn records_behind_a_linked_end_are_ignored() {
+    for bytes in [0, 10, 30, 45, 80, 1000] {
+        let vfs = SimVfs::new();
+        let mut log = three_segments(&vfs);
+        let end = log.wal.segment_end();
+        vfs.set_fault(Box::new(move |call| match call.op {
+            Op::Append => Fault::FailAfter {
+                bytes: bytes.min(call.bytes),
+            },
+            _ => Fault::None,
+        }));
+        let acknowledged = log.names.clone();
+        log.stage(Some(mark(9, 96)));
+        log.stage(None);
+        log.wal.write_staged().unwrap_err();
+        vfs.clear_faults();
+        assert_eq!(log.wal.segment_end(), end);
+
+        log.names = acknowledged;
+        log.seed = 5;
+        log.rotate(11);
+        log.write();
+        let (found, outcome) = replay_all(&vfs).unwrap();
+        assert_eq!(found, log.names, "{bytes} bytes of the failed append");
+        assert_eq!((outcome.cut, outcome.abandoned), (None, vec![]));
+    }
+}
+
+/// Abandoned segments stay out, whether or not they have been removed.
+#[test]
+fn what_was_cut_never_comes_back() {
+    let vfs = SimVfs::new();
+    let log = three_segments(&vfs);
+    let len = vfs.read_file(&path(2)).unwrap().len();
+    vfs.flip_bit(&path(2), (len as u64 - 1) * 8);
+    let (names, outcome) = replay_all(&vfs).unwrap();
+    assert_eq!(names, log.names[..2]);
+    assert_eq!(outcome.abandoned, [FileNumber(5), FileNumber(9)]);
+
+    let mut log = Log::recovered(&vfs, 7, names, &outcome);
+    for _ in 0..3 {
+        log.write();
+    }
+    for removed in [None, Some(9), Some(5)] {
+        if let Some(number) = removed {
+            vfs.remove(&path(number)).unwrap();
+        }
+        let (found, outcome) = replay_all(&vfs).unwrap();
+        assert_eq!((&found, outcome.cut), (&log.names, None));
+        assert_eq!(outcome.last, Some(log.wal.segment_end()));
+    }
+}
+
+#[test]
+fn a_segment_under_a_wrong_name_or_of_another_database_is_refused() {
+    let vfs = SimVfs::new();
+    three_segments(&vfs);
+    let bytes = vfs.read_file(&path(5)).unwrap();
+    vfs.write_file(&path(7), &bytes);
+    corruption(&vfs, 7);
+
+    let header = crate::base::file_header::FileHeader {
+        kind: FileKind::Wal,
+        database: crate::base::keys::DatabaseId([1; 16]),
+        uid: crate::base::keys::FileUid(1),
+        number: FileNumber(7),
+    };
+    vfs.write_file(&path(7), &header.encode());
+    assert_eq!(
+        replay_all(&vfs).unwrap_err().kind(),
+        ErrorKind::Incompatible
+    );
+}
+
+#[test]
+fn records_of_a_later_version_are_refused_not_cut() {
+    let payloads: [(u8, &[u8]); 3] = [
+        (9, b"a kind of the future"),
+        (wal::KIND_WRITE, &[1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0x80]),
+        (wal::KIND_START, &[0x80]),
+    ];
+    for (kind, payload) in payloads {
+        let vfs = SimVfs::new();
+        let mut log =
+            LogWriter::create(&store(&vfs, 1), path(1), FileKind::Wal, FileNumber(1), 0).unwrap();
+        if kind != wal::KIND_START {
+            let start = wal::SegmentStart {
+                prev: None,
+                manifest_edits: 0,
+            };
+            log.stage(wal::KIND_START, &[&start.encode()], None);
+        }
+        log.stage(kind, &[payload], None);
+        log.write_staged().unwrap();
+        let error = replay_all(&vfs).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
+    }
+}
+
+#[test]
+fn segments_tell_how_many_edits_the_manifest_had() {
+    let vfs = SimVfs::new();
+    let store = store(&vfs, 1);
+    let a = WalWriter::create(&store, FileNumber(1), None, 7, None, 0).unwrap();
+    let prev = Some(a.segment_end());
+    WalWriter::create(&store, FileNumber(2), prev, 12, None, 0).unwrap();
+    assert_eq!(replay_all(&vfs).unwrap().1.max_manifest_edits, 12);
+    assert_eq!(max_manifest_edits(&store, &segments_on(&vfs)).unwrap(), 12);
+}
+
+#[test]
+fn large_writes_and_errors_of_the_sink_go_through() {
+    let vfs = SimVfs::new();
+    let store = store(&vfs, 1);
+    let mut wal = WalWriter::create(&store, FileNumber(1), None, 0, None, 0).unwrap();
+    let ops = vec![7; 3 << 20];
+    assert!(WalWriter::is_large(&ops));
+    wal.stage(SeqNo(1), 2, b"staged", None);
+    wal.write_large(SeqNo(3), 4, &ops, None).unwrap();
+    let mut found = Vec::new();
+    let outcome = replay(
+        &store,
+        &[FileNumber(1)],
+        NO_LOW_WATER,
+        &mut |_, seq, count, ops| {
+            found.push((seq.0, count, ops.len()));
+            Ok(())
+        },
+    );
+    let outcome = outcome.unwrap();
+    assert_eq!(found, [(1, 2, 6), (3, 4, 3 << 20)]);
+    assert_eq!((outcome.ops, outcome.last_seq), (6, SeqNo(6)));
+
+    let refused = replay(&store, &[FileNumber(1)], NO_LOW_WATER, &mut |_, _, _, _| {
+        Err(Error::closed())
+    });
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn a_segment_is_pinned_byte_for_byte() {
+    let vfs = SimVfs::new();
+    let prev = wal::SegmentEnd {
+        number: FileNumber(9),
+        uid: crate::base::keys::FileUid(0x0102_0304_0506_0708),
+        end: 4096,
+        chain: 0xdead_beef,
+    };
+    let durable = Some(mark(9, 4000));
+    let store = store(&vfs, 1);
+    let mut wal = WalWriter::create(&store, FileNumber(12), Some(prev), 3, durable, 0).unwrap();
+    wal.stage(SeqNo(1), 1, b"1:one", durable);
+    wal.stage(SeqNo(2), 1, b"2:two", durable);
+    wal.write_staged().unwrap();
+    wal.stage_mark(mark(12, wal.end()));
+    wal.write_staged().unwrap();
+    golden::check("wal_segment", &vfs.read_file(&path(12)).unwrap());
+
+    let old = SimVfs::new();
+    old.write_file(&path(12), &golden::load("wal_segment"));
+    let (found, outcome) = replay_from(&old, FileNumber(10)).unwrap();
+    assert_eq!(found, ["1:one", "2:two"]);
+    assert_eq!((outcome.max_manifest_edits, outcome.cut), (3, None));
+}
+
+/// The durable state of a [`Log`] under random crashes, kept by the rules that the engine keeps.
+struct Crashes {
+    rng: SmallRng,
+    log: Log,
+    /// Every segment since the last crash, with its handle, unsynced ones from `synced` on.
+    handles: Vec<(u64, std::sync::Arc<dyn crate::vfs::SyncFile>)>,
+    durable: Option<DurableMark>,
+    durable_names: usize,
+    /// Recovered bytes may still be in the page cache only: claim nothing.
+    volatile: bool,
+}
+
+impl Crashes {
+    fn new(seed: u64) -> Crashes {
+        let vfs = SimVfs::new();
+        let log = Log::new(&vfs, seed << 32, 1);
+        let handles = vec![(1, log.wal.sync_handle())];
+        Crashes {
+            rng: SmallRng::seed_from_u64(seed),
+            log,
+            handles,
+            durable: None,
+            durable_names: 0,
+            volatile: false,
+        }
+    }
+
+    fn step(&mut self) {
+        match self.rng.random_range(0..10) {
+            0 => {
+                let next = self.log.wal.number().0 + self.rng.random_range(1..4);
+                self.log.rotate(next);
+                self.handles.push((next, self.log.wal.sync_handle()));
+            }
+            1 | 2 => self.sync(),
+            _ => {
+                for _ in 0..self.rng.random_range(1..6) {
+                    self.log.stage(self.durable);
+                }
+                self.log.wal.write_staged().unwrap();
+            }
+        }
+    }
+
+    /// Makes the log durable, oldest segment first, then the names.
+    fn sync(&mut self) {
+        if self.volatile {
+            return;
+        }
+        for (_, handle) in &self.handles {
+            handle.sync().unwrap();
+        }
+        self.log.vfs.sync_dir(Path::new(DIR)).unwrap();
+        self.durable = Some(self.log.end());
+        self.durable_names = self.log.names.len();
+        if self.rng.random() {
+            self.log.wal.stage_mark(self.log.end());
+            self.log.wal.write_staged().unwrap();
+        }
+    }
+
+    fn crash(&mut self, round: u64) {
+        let killed = self.rng.random_range(0..4) == 0;
+        let seed = self.rng.random();
+        let vfs = match self.rng.random_range(0..4) {
+            _ if killed => self.log.vfs.process_kill(),
+            0 => self.log.vfs.power_cut(Keep::Nothing),
+            1 => self.log.vfs.power_cut(Keep::Prefix(seed)),
+            _ => self.log.vfs.power_cut(Keep::Torn(seed)),
+        };
+        let (found, outcome) = replay_all(&vfs).unwrap();
+        let written = &self.log.names;
+        assert!(
+            written.starts_with(&found),
+            "{found:?} is no prefix of {written:?}"
+        );
+        assert!(found.len() >= self.durable_names, "durable writes lost");
+        if killed {
+            assert_eq!(&found, written, "acknowledged writes lost by kill -9");
+        } else {
+            // After a power cut, what is there is durable.
+            self.durable_names = found.len();
+        }
+        self.volatile = killed;
+        self.durable = None;
+        if self.rng.random() {
+            for number in &outcome.abandoned {
+                vfs.remove(&path(number.0)).unwrap();
+            }
+        }
+        let seed = self.log.seed / 1000 * 1000 + 1_000_000 + round;
+        self.log = Log::recovered(&vfs, seed, found, &outcome);
+        self.handles = vec![(self.log.wal.number().0, self.log.wal.sync_handle())];
+    }
+}
+
+/// Many crashes in a row without a flush: what survives is always a prefix of what was written
+/// with everything durable in it, and nothing that was cut returns.
+#[test]
+fn any_row_of_crashes_leaves_a_prefix_with_everything_durable() {
+    for seed in 0..150 {
+        let mut crashes = Crashes::new(seed);
+        for round in 0..8 {
+            for _ in 0..crashes.rng.random_range(0..25) {
+                crashes.step();
+            }
+            crashes.crash(round);
+        }
+    }
+}
+
+/// Random damage to random logs never panics, and never gives anything but a prefix.
+#[test]
+fn random_damage_gives_a_prefix_or_an_error() {
+    let mut rng = SmallRng::seed_from_u64(11);
+    let mut refused = 0;
+    for _ in 0..300 {
+        let vfs = SimVfs::new();
+        let mut log = three_segments(&vfs);
+        if rng.random() {
+            log.write_claiming(mark(5, rng.random_range(1..300)));
+        }
+        for _ in 0..rng.random_range(1..4) {
+            let number = [2, 5, 9][rng.random_range(0..3usize)];
+            let mut bytes = vfs.read_file(&path(number)).unwrap();
+            if bytes.is_empty() {
+                continue;
+            }
+            let (a, b) = (
+                rng.random_range(0..bytes.len()),
+                rng.random_range(0..bytes.len()),
+            );
+            match rng.random_range(0..4) {
+                0 => bytes.truncate(a),
+                1 => bytes[a.min(b)..a.max(b)].fill(0),
+                2 => rng.fill(&mut bytes[a.min(b)..a.max(b)]),
+                _ => bytes[a] ^= 1 << rng.random_range(0..8),
+            }
+            vfs.write_file(&path(number), &bytes);
+        }
+        match replay_all(&vfs) {
+            Ok((found, _)) => assert!(log.names.starts_with(&found)),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 20, "{refused} damaged logs were refused");
+}

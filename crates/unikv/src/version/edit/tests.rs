@@ -1,1 +1,298 @@
+use super::super::tagged::CRITICAL;
+use super::*;
+use crate::base::keys::FileUid;
+use crate::error::ErrorKind;
+use crate::key_table::meta::RecordFileRefs;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 
+/// An edit in which every field is set, and each list has an entry with every field.
+pub(in crate::version) fn full_edit() -> VersionEdit {
+    VersionEdit {
+        next_file: Some(100),
+        last_seq: Some(SeqNo(5000)),
+        wal_low_water: Some(FileNumber(98)),
+        clock_ms: Some(1_700_000_000_000),
+        hash_seed: Some(0x1122_3344_5566_7788),
+        next_partition: Some(4),
+        options: Some(b"options".to_vec()),
+        host_mark: Some(b"host".to_vec()),
+        edits_before: Some(17),
+        keyspaces: vec![KeyspaceMeta {
+            id: KeyspaceId(1),
+            name: "names".to_owned(),
+            options: vec![1, 2],
+        }],
+        partitions: vec![PartitionMeta {
+            id: PartitionId(2),
+            start: b"a".to_vec(),
+            end: Some(b"m".to_vec()),
+        }],
+        dropped_partitions: vec![PartitionId(1)],
+        record_files: vec![RecordFileMeta {
+            number: FileNumber(90),
+            uid: FileUid(0xa1),
+            len: 5000,
+            records_end: 4000,
+            count: 30,
+            min_key: b"a".to_vec(),
+            max_key: b"lz".to_vec(),
+            min_seq: SeqNo(4000),
+            max_seq: SeqNo(4999),
+            checksum: 0x0102_0304,
+            expiry: Some((7, 9)),
+            has_range_deletes: true,
+            key_section: true,
+        }],
+        dropped_record_files: vec![FileNumber(80)],
+        tables: vec![TablePlace {
+            partition: PartitionId(2),
+            generation: GenerationId(3),
+            slot: Slot(4),
+            file: FileNumber(90),
+        }],
+        dropped_generations: vec![(PartitionId(2), GenerationId(1))],
+        key_tables: vec![(
+            PartitionId(2),
+            KeyTableMeta {
+                number: FileNumber(91),
+                uid: FileUid(0xb2),
+                len: 6000,
+                count: 40,
+                min_key: b"b".to_vec(),
+                max_key: b"k".to_vec(),
+                min_seq: SeqNo(1),
+                max_seq: SeqNo(3999),
+                checksum: 0x0506_0708,
+                refs: vec![RecordFileRefs {
+                    file: FileNumber(70),
+                    count: 2,
+                    bytes: 2048,
+                }],
+                inline_bytes: 11,
+                expiry: Some((1, 2)),
+                has_range_deletes: true,
+                clip: Some((b"c".to_vec(), b"j".to_vec())),
+            },
+        )],
+        dropped_key_tables: vec![(PartitionId(2), FileNumber(60))],
+    }
+}
+
+fn decode(bytes: &[u8]) -> Result<VersionEdit> {
+    VersionEdit::decode(bytes, Path::new("MANIFEST-000001"), 96)
+}
+
+fn some<T>(rng: &mut SmallRng, value: impl FnOnce(&mut SmallRng) -> T) -> Option<T> {
+    rng.random::<bool>().then(|| value(rng))
+}
+
+fn bytes(rng: &mut SmallRng) -> Vec<u8> {
+    let mut out = vec![0; rng.random_range(0..40)];
+    rng.fill(&mut out[..]);
+    out
+}
+
+fn list<T>(rng: &mut SmallRng, mut value: impl FnMut(&mut SmallRng) -> T) -> Vec<T> {
+    (0..rng.random_range(0..4)).map(|_| value(rng)).collect()
+}
+
+fn random_record_file(rng: &mut SmallRng) -> RecordFileMeta {
+    let len = rng.random();
+    RecordFileMeta {
+        number: FileNumber(rng.random()),
+        uid: FileUid(rng.random()),
+        len,
+        records_end: rng.random_range(0..=len),
+        count: rng.random(),
+        min_key: bytes(rng),
+        max_key: bytes(rng),
+        min_seq: SeqNo(rng.random()),
+        max_seq: SeqNo(rng.random()),
+        checksum: rng.random(),
+        expiry: some(rng, |rng| (rng.random(), rng.random())),
+        has_range_deletes: rng.random(),
+        key_section: rng.random(),
+    }
+}
+
+fn random_key_table(rng: &mut SmallRng) -> KeyTableMeta {
+    KeyTableMeta {
+        number: FileNumber(rng.random()),
+        uid: FileUid(rng.random()),
+        len: rng.random(),
+        count: rng.random(),
+        min_key: bytes(rng),
+        max_key: bytes(rng),
+        min_seq: SeqNo(rng.random()),
+        max_seq: SeqNo(rng.random()),
+        checksum: rng.random(),
+        refs: list(rng, |rng| RecordFileRefs {
+            file: FileNumber(rng.random()),
+            count: rng.random(),
+            bytes: rng.random(),
+        }),
+        inline_bytes: rng.random(),
+        expiry: some(rng, |rng| (rng.random(), rng.random())),
+        has_range_deletes: rng.random(),
+        clip: some(rng, |rng| (bytes(rng), bytes(rng))),
+    }
+}
+
+fn random_edit(rng: &mut SmallRng) -> VersionEdit {
+    VersionEdit {
+        next_file: some(rng, Rng::random),
+        last_seq: some(rng, |rng| SeqNo(rng.random())),
+        wal_low_water: some(rng, |rng| FileNumber(rng.random())),
+        clock_ms: some(rng, Rng::random),
+        hash_seed: some(rng, Rng::random),
+        next_partition: some(rng, Rng::random),
+        options: some(rng, bytes),
+        host_mark: some(rng, bytes),
+        edits_before: some(rng, Rng::random),
+        keyspaces: list(rng, |rng| KeyspaceMeta {
+            id: KeyspaceId(rng.random()),
+            name: format!("keyspace {}", rng.random::<u32>()),
+            options: bytes(rng),
+        }),
+        partitions: list(rng, |rng| PartitionMeta {
+            id: PartitionId(rng.random()),
+            start: bytes(rng),
+            end: some(rng, bytes),
+        }),
+        dropped_partitions: list(rng, |rng| PartitionId(rng.random())),
+        record_files: list(rng, random_record_file),
+        dropped_record_files: list(rng, |rng| FileNumber(rng.random())),
+        tables: list(rng, |rng| TablePlace {
+            partition: PartitionId(rng.random()),
+            generation: GenerationId(rng.random()),
+            slot: Slot(rng.random()),
+            file: FileNumber(rng.random()),
+        }),
+        dropped_generations: list(rng, |rng| {
+            (PartitionId(rng.random()), GenerationId(rng.random()))
+        }),
+        key_tables: list(rng, |rng| {
+            (PartitionId(rng.random()), random_key_table(rng))
+        }),
+        dropped_key_tables: list(rng, |rng| {
+            (PartitionId(rng.random()), FileNumber(rng.random()))
+        }),
+    }
+}
+
+#[test]
+fn edits_survive_their_encoding() {
+    assert_eq!(decode(&[]).unwrap(), VersionEdit::default());
+    assert_eq!(decode(&full_edit().encode()).unwrap(), full_edit());
+    let mut rng = SmallRng::seed_from_u64(5);
+    for round in 0..500 {
+        let edit = random_edit(&mut rng);
+        assert_eq!(decode(&edit.encode()).unwrap(), edit, "round {round}");
+    }
+}
+
+/// Whatever bytes come, decoding ends with an edit or a typed error.
+#[test]
+fn damaged_edits_never_panic() {
+    let good = full_edit().encode();
+    for len in 0..good.len() {
+        if let Err(error) = decode(&good[..len]) {
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+            assert_eq!(error.offset(), Some(96));
+        }
+    }
+    for bit in 0..good.len() * 8 {
+        let mut bad = good.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        let kind = decode(&bad).map_err(|error| error.kind());
+        if let Err(kind) = kind {
+            assert!(matches!(
+                kind,
+                ErrorKind::Corruption | ErrorKind::Incompatible
+            ));
+        }
+    }
+    let mut rng = SmallRng::seed_from_u64(6);
+    for _ in 0..2000 {
+        let mut bad = random_edit(&mut rng).encode();
+        for _ in 0..rng.random_range(1..5) {
+            if !bad.is_empty() {
+                let at = rng.random_range(0..bad.len());
+                bad[at] = rng.random();
+            }
+        }
+        let _ = decode(&bad);
+    }
+}
+
+#[test]
+fn unknown_fields_are_refused_if_critical_and_else_skipped() {
+    let with = |tag: u16| {
+        let mut bytes = full_edit().encode();
+        bytes.extend_from_slice(&tag.to_le_bytes());
+        bytes.extend_from_slice(&3u32.to_le_bytes());
+        bytes.extend_from_slice(b"new");
+        bytes
+    };
+    assert_eq!(decode(&with(300)).unwrap(), full_edit());
+    let error = decode(&with(300 | CRITICAL)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Incompatible);
+    assert!(error.to_string().contains("300"), "{error}");
+    let error = decode(&with(0 | CRITICAL)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Incompatible);
+}
+
+/// Entries within an edit can grow in the same way.
+#[test]
+fn unknown_fields_of_an_entry_are_refused_if_critical_and_else_skipped() {
+    let with = |tag: u16| {
+        let mut out = FieldWriter::default();
+        let place = &full_edit().tables[0];
+        out.nested(tag::TABLE, |out| {
+            entries::put_table(out, place);
+            out.put(99, b"new");
+        });
+        let mut bytes = out.finish();
+        let at = bytes.len() - 9;
+        bytes[at..at + 2].copy_from_slice(&tag.to_le_bytes());
+        bytes
+    };
+    let edit = decode(&with(99)).unwrap();
+    assert_eq!(edit.tables, full_edit().tables);
+    let error = decode(&with(99 | CRITICAL)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Incompatible);
+}
+
+#[test]
+fn fields_that_are_missing_doubled_or_out_of_range_are_refused() {
+    let refused = |build: &dyn Fn(&mut FieldWriter), why: &str| {
+        let mut out = FieldWriter::default();
+        build(&mut out);
+        let error = decode(&out.finish()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+        assert!(error.to_string().contains(why), "{error}");
+    };
+    refused(&|out| out.nested(tag::TABLE, |_| {}), "missing");
+    refused(&|out| out.nested(tag::RECORD_FILE, |_| {}), "missing");
+    refused(
+        &|out| {
+            out.put_u64(tag::NEXT_FILE, 1);
+            out.put_u64(tag::NEXT_FILE, 2);
+        },
+        "twice",
+    );
+    refused(&|out| out.put(tag::LAST_SEQ, b"short"), "wrong length");
+    refused(
+        &|out| out.put(tag::DROPPED_RECORD_FILE, b"short"),
+        "wrong length",
+    );
+    let mut meta = full_edit().record_files.remove(0);
+    meta.records_end = meta.len + 1;
+    let beyond = VersionEdit {
+        record_files: vec![meta],
+        ..VersionEdit::default()
+    };
+    let error = decode(&beyond.encode()).unwrap_err();
+    assert!(error.to_string().contains("behind the end"), "{error}");
+}
