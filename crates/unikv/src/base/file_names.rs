@@ -4,6 +4,7 @@
 //! name and a number stand for each other and a stranger's file is never taken for ours.
 
 use super::keys::FileNumber;
+use std::fmt;
 
 /// The pointer to the current manifest.
 pub(crate) const CURRENT: &str = "CURRENT";
@@ -39,6 +40,20 @@ impl FileName {
             | FileName::Record(n)
             | FileName::KeyTable(n) => Some(n),
             FileName::Current | FileName::Lock | FileName::Temp => None,
+        }
+    }
+}
+
+impl fmt::Display for FileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            FileName::Current => f.write_str(CURRENT),
+            FileName::Lock => f.write_str(LOCK),
+            FileName::Temp => f.write_str(CURRENT_TEMP),
+            FileName::Manifest(n) => f.write_str(&manifest(n)),
+            FileName::Wal(n) => f.write_str(&wal(n)),
+            FileName::Record(n) => f.write_str(&record(n)),
+            FileName::KeyTable(n) => f.write_str(&key_table(n)),
         }
     }
 }
@@ -106,6 +121,15 @@ mod tests {
         assert_eq!(parse("CURRENT"), Some(FileName::Current));
         assert_eq!(parse("LOCK"), Some(FileName::Lock));
         assert_eq!(parse("CURRENT.tmp"), Some(FileName::Temp));
+        for name in [
+            "CURRENT",
+            "CURRENT.tmp",
+            "LOCK",
+            "000007.rec",
+            "1000000.key",
+        ] {
+            assert_eq!(parse(name).map(|n| n.to_string()).as_deref(), Some(name));
+        }
     }
 
     #[test]

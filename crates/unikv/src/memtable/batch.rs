@@ -69,6 +69,11 @@ impl Batch {
         self.len == 0
     }
 
+    /// Bytes of the users' keys and values in the batch.
+    pub(crate) fn user_bytes(&self) -> usize {
+        self.byte_len() - self.len() * (OP_HEADER_LEN + KEYSPACE_PREFIX_LEN)
+    }
+
     /// Bytes that the operations take in the write-ahead log.
     pub fn byte_len(&self) -> usize {
         self.ops.len()
@@ -175,6 +180,16 @@ pub(crate) struct BadOp {
     /// Where the operation begins, from the start of the encoded operations.
     pub(crate) offset: usize,
     pub(crate) reason: &'static str,
+}
+
+impl fmt::Display for BadOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the operation {} bytes into the batch is malformed: {}",
+            self.offset, self.reason
+        )
+    }
 }
 
 /// Decodes operations. The bytes may come from a disk: every field is checked, and the first bad

@@ -187,8 +187,16 @@ impl WriteFile for SimWriteFile {
 }
 
 #[derive(Debug)]
-struct SimSyncFile {
+pub(super) struct SimSyncFile {
     file: Opened,
+}
+
+impl SimSyncFile {
+    pub(super) fn new(machine: &Arc<Machine>, inode: Arc<Inode>, path: &Path) -> SimSyncFile {
+        SimSyncFile {
+            file: Opened::new(machine, inode, path),
+        }
+    }
 }
 
 impl SyncFile for SimSyncFile {
