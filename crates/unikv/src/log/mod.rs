@@ -35,6 +35,8 @@ pub(crate) mod wal;
 pub(crate) mod writer;
 
 pub(crate) use reader::{LogItem, LogReader};
+pub(crate) use replay::ReplayOutcome;
+pub(crate) use wal::{SegmentEnd, WalWriter};
 pub(crate) use writer::LogWriter;
 
 use crate::base::checksum;

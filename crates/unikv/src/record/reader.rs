@@ -5,7 +5,7 @@ use super::meta::RecordFileMeta;
 use super::stream::RecordStream;
 use crate::base::file_header::{FileKind, HEADER_LEN};
 use crate::error::{Error, Result};
-use crate::key_table::{BlockCache, KeySection, RecordPointer, verify_file};
+use crate::key_table::{BlockCache, KeyIter, KeySection, RecordPointer, verify_file};
 use crate::vfs::Access;
 use crate::vfs::file_store::{DataFile, FileStore};
 use bytes::Bytes;
@@ -113,6 +113,15 @@ impl RecordFile {
     /// The key section behind the records.
     pub(crate) fn section(&self) -> Option<&Arc<KeySection>> {
         self.section.as_ref()
+    }
+
+    /// An iterator over the key section. A file that is listed as a table and has none is damaged.
+    pub(crate) fn keys(&self, access: Access) -> Result<KeyIter> {
+        let missing = || {
+            let what = "the file is listed as a table and has no key section";
+            Error::corruption(self.path(), self.meta.records_end, what)
+        };
+        Ok(self.section.as_ref().ok_or_else(missing)?.iter(access))
     }
 
     /// Reads the whole file and compares it with the checksum in the manifest.

@@ -118,9 +118,9 @@ impl Manifest {
         self.log.end()
     }
 
-    /// The number of the manifest.
-    pub(crate) fn number(&self) -> FileNumber {
-        self.log.number()
+    /// The path of the manifest.
+    pub(crate) fn path(&self) -> &Path {
+        self.log.path()
     }
 
     fn append_and_sync(&mut self, edit: &VersionEdit) -> Result<()> {

@@ -4,4 +4,7 @@
 pub(crate) mod edit;
 pub(crate) mod file_names;
 pub(crate) mod manifest;
+mod state;
 mod tagged;
+
+pub(crate) use state::{ApplyContext, Counters, Dropped, Generation, Live, Partition, Version};

@@ -1,0 +1,443 @@
+//! An immutable version of the database's files, and how an edit makes the next one.
+//!
+//! A [`Version`] lists every live data file, each through a shared handle; whoever holds a version
+//! keeps its files on disk. Applying an edit is pure apart from that: it opens nothing and deletes
+//! nothing. Files that an edit drops are returned, and the committer marks them obsolete once the
+//! manifest holds the edit.
+//!
+//! Invariants: partitions are sorted, disjoint and cover the key space. A partition's generations
+//! are newest first; slots ascend within one and are never used twice. Key tables of a partition
+//! are sorted and disjoint, and no key's versions span two of them. Every pointer of a key table
+//! names a record file of the same version.
+
+use super::edit::{KeyspaceMeta, PartitionMeta, TablePlace, VersionEdit};
+use crate::base::keys::{FileNumber, GenerationId, PartitionId, SeqNo, Slot};
+use crate::hash_index::HashIndex;
+use crate::key_table::{BlockCache, KeyTable};
+use crate::record::RecordFile;
+use crate::vfs::file_store::FileStore;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Tables flushed one after the other, found through one hash index.
+#[derive(Clone)]
+pub(crate) struct Generation {
+    pub(crate) id: GenerationId,
+    /// By slot; a slot whose flush was aborted stays empty for good.
+    tables: Vec<Option<Arc<RecordFile>>>,
+    pub(crate) index: Arc<HashIndex>,
+}
+
+impl Generation {
+    /// The table in `slot`.
+    pub(crate) fn table(&self, slot: Slot) -> Option<&Arc<RecordFile>> {
+        self.tables.get(usize::from(slot.0))?.as_ref()
+    }
+
+    /// The highest slot of this version; readers ignore index entries above it.
+    pub(crate) fn high_water(&self) -> Slot {
+        Slot(self.tables.len().saturating_sub(1) as u16)
+    }
+
+    /// The tables, newest first.
+    pub(crate) fn tables(&self) -> impl DoubleEndedIterator<Item = (Slot, &Arc<RecordFile>)> {
+        let slots = self.tables.iter().enumerate().rev();
+        slots.filter_map(|(slot, table)| Some((Slot(slot as u16), table.as_ref()?)))
+    }
+
+    /// Bytes of the tables' files.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.tables().map(|(_, table)| table.meta().len).sum()
+    }
+
+    /// Records in the tables.
+    pub(crate) fn records(&self) -> u64 {
+        self.tables().map(|(_, table)| table.meta().count).sum()
+    }
+}
+
+/// A range of keys with its UnsortedStore and SortedStore.
+#[derive(Clone)]
+pub(crate) struct Partition {
+    pub(crate) id: PartitionId,
+    /// The first key of the range.
+    pub(crate) start: Vec<u8>,
+    /// The first key behind the range; `None`: no end.
+    pub(crate) end: Option<Vec<u8>>,
+    /// The UnsortedStore: newest first.
+    pub(crate) generations: Vec<Generation>,
+    /// The SortedStore: ascending, disjoint.
+    pub(crate) key_tables: Vec<Arc<KeyTable>>,
+}
+
+impl Partition {
+    /// The key table whose range may hold `key`.
+    pub(crate) fn key_table_for(&self, key: &[u8]) -> Option<&Arc<KeyTable>> {
+        let at = self
+            .key_tables
+            .partition_point(|t| t.meta().max_key.as_slice() < key);
+        self.key_tables
+            .get(at)
+            .filter(|t| t.meta().min_key.as_slice() <= key)
+    }
+
+    /// Bytes of the UnsortedStore.
+    pub(crate) fn unsorted_bytes(&self) -> u64 {
+        self.generations.iter().map(Generation::bytes).sum()
+    }
+}
+
+/// Records and bytes of one record file that key tables point to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Live {
+    pub(crate) count: u64,
+    pub(crate) bytes: u64,
+}
+
+/// One state of the database's files.
+#[derive(Clone, Default)]
+pub(crate) struct Version {
+    partitions: Vec<Arc<Partition>>,
+    /// All record files, by number: UnsortedStore tables and value logs.
+    record_files: Vec<Arc<RecordFile>>,
+    pub(crate) keyspaces: Vec<KeyspaceMeta>,
+    pub(crate) counters: Counters,
+}
+
+/// What the manifest remembers beside files.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Counters {
+    pub(crate) next_file: u64,
+    pub(crate) next_partition: u64,
+    /// Every write up to this sequence number is in the files of the version.
+    pub(crate) flushed_seq: SeqNo,
+    /// The first WAL segment that is still needed.
+    pub(crate) wal_low_water: FileNumber,
+    pub(crate) clock_ms: u64,
+    pub(crate) hash_seed: u64,
+    pub(crate) options: Vec<u8>,
+    pub(crate) host_mark: Vec<u8>,
+}
+
+/// What applying an edit needs from outside.
+pub(crate) struct ApplyContext<'a> {
+    pub(crate) store: &'a Arc<FileStore>,
+    pub(crate) cache: &'a Arc<BlockCache>,
+    /// The hash index of a generation that the edit begins.
+    pub(crate) new_index: &'a mut dyn FnMut(PartitionId, GenerationId) -> Arc<HashIndex>,
+}
+
+/// Handles that an edit dropped from the version.
+#[derive(Default)]
+pub(crate) struct Dropped {
+    pub(crate) record_files: Vec<Arc<RecordFile>>,
+    pub(crate) key_tables: Vec<Arc<KeyTable>>,
+}
+
+impl Dropped {
+    /// Lets the files be unlinked when the last reader lets go. Only after the edit is durable.
+    pub(crate) fn mark_obsolete(&self) {
+        self.record_files.iter().for_each(|f| f.mark_obsolete());
+        self.key_tables.iter().for_each(|t| t.mark_obsolete());
+    }
+}
+
+impl Version {
+    /// The partitions in key order.
+    pub(crate) fn partitions(&self) -> &[Arc<Partition>] {
+        &self.partitions
+    }
+
+    /// The place of the partition whose range holds `key`.
+    pub(crate) fn partition_index(&self, key: &[u8]) -> usize {
+        let behind = self
+            .partitions
+            .partition_point(|p| p.start.as_slice() <= key);
+        behind.saturating_sub(1)
+    }
+
+    /// The partition whose range holds `key`.
+    pub(crate) fn partition_for(&self, key: &[u8]) -> Option<&Arc<Partition>> {
+        self.partitions.get(self.partition_index(key))
+    }
+
+    /// A partition by its id.
+    pub(crate) fn partition(&self, id: PartitionId) -> Option<&Arc<Partition>> {
+        self.partitions.iter().find(|p| p.id == id)
+    }
+
+    /// A record file by its number.
+    pub(crate) fn record_file(&self, number: FileNumber) -> Option<&Arc<RecordFile>> {
+        let at = self
+            .record_files
+            .binary_search_by_key(&number, |f| f.meta().number)
+            .ok()?;
+        self.record_files.get(at)
+    }
+
+    /// All record files, by ascending number.
+    pub(crate) fn record_files(&self) -> &[Arc<RecordFile>] {
+        &self.record_files
+    }
+
+    /// All key tables.
+    pub(crate) fn key_tables(&self) -> impl Iterator<Item = &Arc<KeyTable>> {
+        self.partitions.iter().flat_map(|p| &p.key_tables)
+    }
+
+    /// Per record file what the key tables point to. Nobody decrements: it is a sum (design: GC).
+    pub(crate) fn live(&self) -> HashMap<FileNumber, Live> {
+        let mut live: HashMap<FileNumber, Live> = HashMap::new();
+        for refs in self.key_tables().flat_map(|t| &t.meta().refs) {
+            let entry = live.entry(refs.file).or_default();
+            entry.count += refs.count;
+            entry.bytes += refs.bytes;
+        }
+        live
+    }
+
+    /// Record files that are neither a table of a generation nor pointed to.
+    pub(crate) fn dead_record_files(&self) -> Vec<FileNumber> {
+        let mut used: Vec<FileNumber> = self.live().into_keys().collect();
+        let generations = self.partitions.iter().flat_map(|p| &p.generations);
+        used.extend(
+            generations
+                .flat_map(|g| g.tables())
+                .map(|(_, t)| t.meta().number),
+        );
+        used.sort_unstable();
+        let numbers = self.record_files.iter().map(|f| f.meta().number);
+        numbers.filter(|n| used.binary_search(n).is_err()).collect()
+    }
+
+    /// The next version. A problem is a bug or a manifest that contradicts itself; the text says
+    /// which.
+    pub(crate) fn apply(
+        &self,
+        edit: &VersionEdit,
+        context: &mut ApplyContext<'_>,
+    ) -> Result<(Version, Dropped), String> {
+        let mut next = self.clone();
+        let dropped = next.apply_in_place(edit, context)?;
+        Ok((next, dropped))
+    }
+
+    /// As [`Version::apply`], changing this version. After an error it is unusable.
+    pub(crate) fn apply_in_place(
+        &mut self,
+        edit: &VersionEdit,
+        context: &mut ApplyContext<'_>,
+    ) -> Result<Dropped, String> {
+        let mut dropped = Dropped::default();
+        self.counters.apply(edit);
+        self.keyspaces.extend(edit.keyspaces.iter().cloned());
+        for meta in &edit.record_files {
+            let file = Arc::new(RecordFile::open(context.store, meta.clone(), context.cache));
+            match self
+                .record_files
+                .binary_search_by_key(&meta.number, |f| f.meta().number)
+            {
+                Ok(_) => return Err(format!("record file {} is added twice", meta.number.0)),
+                Err(at) => self.record_files.insert(at, file),
+            }
+        }
+        self.apply_partitions(edit)?;
+        self.apply_generations(edit, context)?;
+        self.apply_key_tables(edit, context, &mut dropped)?;
+        for number in &edit.dropped_record_files {
+            let found = self
+                .record_files
+                .binary_search_by_key(number, |f| f.meta().number);
+            let at = found.map_err(|_| format!("record file {} is unknown", number.0))?;
+            dropped.record_files.push(self.record_files.remove(at));
+        }
+        Ok(dropped)
+    }
+
+    fn apply_partitions(&mut self, edit: &VersionEdit) -> Result<(), String> {
+        for id in &edit.dropped_partitions {
+            let at = self.partitions.iter().position(|p| p.id == *id);
+            self.partitions
+                .remove(at.ok_or_else(|| format!("partition {} is unknown", id.0))?);
+        }
+        for meta in &edit.partitions {
+            let PartitionMeta { id, start, end } = meta.clone();
+            let at = self.partitions.partition_point(|p| p.start < start);
+            let (generations, key_tables) = (Vec::new(), Vec::new());
+            let partition = Partition {
+                id,
+                start,
+                end,
+                generations,
+                key_tables,
+            };
+            self.partitions.insert(at, Arc::new(partition));
+        }
+        Ok(())
+    }
+
+    fn partition_mut(&mut self, id: PartitionId) -> Result<&mut Partition, String> {
+        let found = self.partitions.iter_mut().find(|p| p.id == id);
+        found
+            .map(Arc::make_mut)
+            .ok_or_else(|| format!("partition {} is unknown", id.0))
+    }
+
+    fn apply_generations(
+        &mut self,
+        edit: &VersionEdit,
+        context: &mut ApplyContext<'_>,
+    ) -> Result<(), String> {
+        for (partition, id) in &edit.dropped_generations {
+            let generations = &mut self.partition_mut(*partition)?.generations;
+            let at = generations.iter().position(|g| g.id == *id);
+            generations.remove(at.ok_or_else(|| format!("generation {} is unknown", id.0))?);
+        }
+        for place in &edit.tables {
+            let TablePlace {
+                partition,
+                generation,
+                slot,
+                file,
+            } = *place;
+            let table = self.record_file(file).cloned();
+            let table = table.ok_or_else(|| format!("record file {} is unknown", file.0))?;
+            let generations = &mut self.partition_mut(partition)?.generations;
+            if generations
+                .first()
+                .is_none_or(|newest| newest.id < generation)
+            {
+                let index = (context.new_index)(partition, generation);
+                generations.insert(
+                    0,
+                    Generation {
+                        id: generation,
+                        tables: Vec::new(),
+                        index,
+                    },
+                );
+            }
+            let found = generations.iter_mut().find(|g| g.id == generation);
+            let found = found.ok_or_else(|| format!("generation {} is gone", generation.0))?;
+            if found.tables.len() > usize::from(slot.0) {
+                return Err(format!("slot {} is used twice", slot.0));
+            }
+            found.tables.resize(usize::from(slot.0), None);
+            found.tables.push(Some(table));
+        }
+        Ok(())
+    }
+
+    fn apply_key_tables(
+        &mut self,
+        edit: &VersionEdit,
+        context: &mut ApplyContext<'_>,
+        dropped: &mut Dropped,
+    ) -> Result<(), String> {
+        for (partition, number) in &edit.dropped_key_tables {
+            let tables = &mut self.partition_mut(*partition)?.key_tables;
+            let at = tables.iter().position(|t| t.meta().number == *number);
+            let at = at.ok_or_else(|| format!("key table {} is unknown", number.0))?;
+            dropped.key_tables.push(tables.remove(at));
+        }
+        for (partition, meta) in &edit.key_tables {
+            let table = Arc::new(KeyTable::open(context.store, meta.clone(), context.cache));
+            let tables = &mut self.partition_mut(*partition)?.key_tables;
+            let at = tables.partition_point(|t| t.meta().min_key < meta.min_key);
+            let before = at.checked_sub(1).and_then(|i| tables.get(i));
+            let overlaps = before.is_some_and(|t| t.meta().max_key >= meta.min_key)
+                || tables
+                    .get(at)
+                    .is_some_and(|t| t.meta().min_key <= meta.max_key);
+            if overlaps {
+                return Err(format!("key table {} overlaps another", meta.number.0));
+            }
+            tables.insert(at, table);
+        }
+        Ok(())
+    }
+
+    /// Puts freshly built hash indexes in the place of the empty ones of a recovered version.
+    pub(crate) fn replace_indexes(
+        &mut self,
+        mut index: impl FnMut(&Partition, &Generation) -> crate::error::Result<Arc<HashIndex>>,
+    ) -> crate::error::Result<()> {
+        for partition in &mut self.partitions {
+            let mut next = Partition::clone(partition);
+            for generation in &mut next.generations {
+                generation.index = index(partition, generation)?;
+            }
+            *partition = Arc::new(next);
+        }
+        Ok(())
+    }
+
+    /// One edit that makes this version from nothing.
+    pub(crate) fn snapshot(&self) -> VersionEdit {
+        let mut edit = VersionEdit {
+            keyspaces: self.keyspaces.clone(),
+            ..self.counters.edit()
+        };
+        edit.record_files = self.record_files.iter().map(|f| f.meta().clone()).collect();
+        for partition in &self.partitions {
+            let Partition {
+                id,
+                start,
+                end,
+                generations,
+                key_tables,
+            } = &**partition;
+            let (start, end) = (start.clone(), end.clone());
+            edit.partitions.push(PartitionMeta {
+                id: *id,
+                start,
+                end,
+            });
+            // Oldest first, so that applying them in order makes the newest the first.
+            for generation in generations.iter().rev() {
+                edit.tables
+                    .extend(generation.tables().rev().map(|(slot, table)| TablePlace {
+                        partition: *id,
+                        generation: generation.id,
+                        slot,
+                        file: table.meta().number,
+                    }));
+            }
+            edit.key_tables
+                .extend(key_tables.iter().map(|t| (*id, t.meta().clone())));
+        }
+        edit
+    }
+}
+
+impl Counters {
+    fn apply(&mut self, edit: &VersionEdit) {
+        fn set<T: Clone>(target: &mut T, value: &Option<T>) {
+            if let Some(value) = value {
+                *target = value.clone();
+            }
+        }
+        set(&mut self.next_file, &edit.next_file);
+        set(&mut self.next_partition, &edit.next_partition);
+        set(&mut self.flushed_seq, &edit.last_seq);
+        set(&mut self.wal_low_water, &edit.wal_low_water);
+        set(&mut self.clock_ms, &edit.clock_ms);
+        set(&mut self.hash_seed, &edit.hash_seed);
+        set(&mut self.options, &edit.options);
+        set(&mut self.host_mark, &edit.host_mark);
+    }
+
+    fn edit(&self) -> VersionEdit {
+        VersionEdit {
+            next_file: Some(self.next_file),
+            next_partition: Some(self.next_partition),
+            last_seq: Some(self.flushed_seq),
+            wal_low_water: Some(self.wal_low_water),
+            clock_ms: Some(self.clock_ms),
+            hash_seed: Some(self.hash_seed),
+            options: Some(self.options.clone()),
+            host_mark: Some(self.host_mark.clone()),
+            ..VersionEdit::default()
+        }
+    }
+}
