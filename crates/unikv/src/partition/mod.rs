@@ -1,1 +1,13 @@
-//! (placeholder)
+//! Reading one consistent view of the store: memtables, UnsortedStore, SortedStore.
+//!
+//! Nothing here takes a lock that a job holds. A [`View`] is immutable but for the newest memtable,
+//! which only grows; readers bound it with a sequence number that they read *after* the view.
+
+pub(crate) mod cursor;
+pub(crate) mod merging;
+pub(crate) mod sorted_store;
+pub(crate) mod unsorted_store;
+pub(crate) mod view;
+pub(crate) mod view_cursor;
+
+pub(crate) use view::{MemtableHandle, ReadCounters, View};

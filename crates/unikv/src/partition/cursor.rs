@@ -1,0 +1,173 @@
+//! One ordered source of entries: a memtable, the keys of a table, or a run of disjoint key tables.
+//!
+//! All present entries as [`KeyEntry`], in internal order.
+
+use crate::base::keys::{Kind, SeqNo};
+use crate::error::Result;
+use crate::key_table::{EntryValue, KeyEntry, KeyIter, KeyTable};
+use crate::memtable::MemtableIter;
+use crate::vfs::Access;
+use std::sync::Arc;
+
+/// A position in one ordered source.
+pub(crate) enum Cursor {
+    Memtable(MemtableIter),
+    Keys(KeyIter),
+    Run(RunCursor),
+}
+
+impl Cursor {
+    pub(crate) fn seek_to_first(&mut self) -> Result<()> {
+        match self {
+            Cursor::Memtable(it) => it.seek_to_first(),
+            Cursor::Keys(it) => it.seek_to_first()?,
+            Cursor::Run(it) => it.seek_to_first()?,
+        }
+        Ok(())
+    }
+
+    pub(crate) fn seek_to_last(&mut self) -> Result<()> {
+        match self {
+            Cursor::Memtable(it) => it.seek_to_last(),
+            Cursor::Keys(it) => it.seek_to_last()?,
+            Cursor::Run(it) => it.seek_to_last()?,
+        }
+        Ok(())
+    }
+
+    /// Moves to the first entry at or behind (key, seq) in internal order.
+    pub(crate) fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        match self {
+            Cursor::Memtable(it) => it.seek(key, seq),
+            Cursor::Keys(it) => it.seek(key, seq)?,
+            Cursor::Run(it) => it.seek(key, seq)?,
+        }
+        Ok(())
+    }
+
+    /// Moves to the last entry before (key, seq) in internal order.
+    pub(crate) fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        self.seek(key, seq)?;
+        if self.entry().is_some() {
+            self.prev()
+        } else {
+            self.seek_to_last()
+        }
+    }
+
+    pub(crate) fn next(&mut self) -> Result<()> {
+        match self {
+            Cursor::Memtable(it) => it.next(),
+            Cursor::Keys(it) => it.next()?,
+            Cursor::Run(it) => it.next()?,
+        }
+        Ok(())
+    }
+
+    pub(crate) fn prev(&mut self) -> Result<()> {
+        match self {
+            Cursor::Memtable(it) => it.prev(),
+            Cursor::Keys(it) => it.prev()?,
+            Cursor::Run(it) => it.prev()?,
+        }
+        Ok(())
+    }
+
+    /// The entry at the position; `None` before the first and behind the last.
+    pub(crate) fn entry(&self) -> Option<KeyEntry<'_>> {
+        match self {
+            Cursor::Memtable(it) => it.entry().map(|e| KeyEntry {
+                key: e.key,
+                seq: e.seq,
+                kind: e.kind,
+                expiry_ms: e.expiry_ms,
+                value: match e.kind {
+                    Kind::Delete => EntryValue::None,
+                    _ => EntryValue::Inline(e.value),
+                },
+            }),
+            Cursor::Keys(it) => it.entry(),
+            Cursor::Run(it) => it.entry(),
+        }
+    }
+}
+
+/// Key tables that do not overlap, one behind the other: opens one at a time.
+pub(crate) struct RunCursor {
+    tables: Vec<Arc<KeyTable>>,
+    access: Access,
+    /// The table that `current` reads.
+    at: usize,
+    current: Option<KeyIter>,
+}
+
+impl RunCursor {
+    pub(crate) fn new(tables: Vec<Arc<KeyTable>>, access: Access) -> RunCursor {
+        RunCursor {
+            tables,
+            access,
+            at: 0,
+            current: None,
+        }
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.enter(0, |it| it.seek_to_first())
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        match self.tables.len().checked_sub(1) {
+            Some(last) => self.enter(last, |it| it.seek_to_last()),
+            None => Ok(()),
+        }
+    }
+
+    fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        let at = self
+            .tables
+            .partition_point(|t| t.meta().max_key.as_slice() < key);
+        self.enter(at, |it| it.seek(key, seq))?;
+        // All versions of the key may be newer than `seq` and end this table.
+        self.skip_forward()
+    }
+
+    fn next(&mut self) -> Result<()> {
+        if let Some(it) = &mut self.current {
+            it.next()?;
+        }
+        self.skip_forward()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        let Some(it) = &mut self.current else {
+            return Ok(());
+        };
+        it.prev()?;
+        while self.current.as_ref().is_some_and(|it| it.entry().is_none()) {
+            match self.at.checked_sub(1) {
+                Some(before) => self.enter(before, |it| it.seek_to_last())?,
+                None => self.current = None,
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&self) -> Option<KeyEntry<'_>> {
+        self.current.as_ref()?.entry()
+    }
+
+    fn skip_forward(&mut self) -> Result<()> {
+        while self.current.as_ref().is_some_and(|it| it.entry().is_none()) {
+            self.enter(self.at + 1, |it| it.seek_to_first())?;
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, at: usize, go: impl FnOnce(&mut KeyIter) -> Result<()>) -> Result<()> {
+        if self.at != at || self.current.is_none() {
+            self.current = self.tables.get(at).map(|table| table.iter(self.access));
+        }
+        self.at = at;
+        self.current.as_mut().map_or(Ok(()), go)
+    }
+}

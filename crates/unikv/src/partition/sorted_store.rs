@@ -1,0 +1,68 @@
+//! Point lookups in a partition's SortedStore (paper §III-C).
+//!
+//! One key block finds or refutes a key; its value is in the block or one record read away. What a
+//! pointer leads to is compared with the key and the sequence number that pointed there, so that a
+//! wrong pointer is an error and never foreign bytes.
+
+use super::view::Found;
+use crate::base::keys::{Kind, SeqNo};
+use crate::error::{Error, Result};
+use crate::key_table::{OwnedValue, RecordPointer};
+use crate::record::Record;
+use crate::version::{Partition, Version};
+use std::path::Path;
+
+/// The newest version of `key` at or below `snapshot`.
+pub(crate) fn get(
+    version: &Version,
+    partition: &Partition,
+    key: &[u8],
+    snapshot: SeqNo,
+) -> Result<Option<Found>> {
+    let Some(table) = partition.key_table_for(key) else {
+        return Ok(None);
+    };
+    let Some(entry) = table.get(key, snapshot)? else {
+        return Ok(None);
+    };
+    let value = match entry.value {
+        OwnedValue::None => None,
+        OwnedValue::Inline(value) => Some(value),
+        OwnedValue::Pointer(pointer) => {
+            let file = version.record_file(pointer.file);
+            let file = file.ok_or_else(|| dangling(table.path(), pointer))?;
+            let record = file.read(pointer)?;
+            verify(&record, key, entry.seq, file.path(), pointer)?;
+            Some(record.value())
+        }
+    };
+    debug_assert!(value.is_some() || entry.kind == Kind::Delete);
+    Ok(Some(Found {
+        seq: entry.seq,
+        value,
+    }))
+}
+
+/// A pointer to a file that the version does not list.
+pub(crate) fn dangling(path: &Path, pointer: RecordPointer) -> Error {
+    let what = format!(
+        "a pointer names record file {}, which is not listed",
+        pointer.file.0
+    );
+    Error::corruption(path, 0, what)
+}
+
+/// Refuses a record that is not the one its pointer was made for.
+pub(crate) fn verify(
+    record: &Record,
+    key: &[u8],
+    seq: SeqNo,
+    path: &Path,
+    pointer: RecordPointer,
+) -> Result<()> {
+    if record.key() == key && record.seq() == seq && record.kind() == Kind::Put {
+        return Ok(());
+    }
+    let what = "the record is not the one its pointer was made for";
+    Err(Error::corruption(path, pointer.offset, what))
+}

@@ -1,0 +1,82 @@
+//! The view that a read holds, and point lookups in it (paper §III-B, "Key lookup").
+//!
+//! Order of search, newest data first: memtable, sealed memtables, the UnsortedStore of the key's
+//! partition through its hash indexes, the SortedStore. The first version at or below the snapshot
+//! decides, also when it is a tombstone.
+
+use super::{sorted_store, unsorted_store};
+use crate::base::hash::key_hash;
+use crate::base::keys::{FileNumber, Kind, SeqNo};
+use crate::error::Result;
+use crate::memtable::Memtable;
+use crate::version::Version;
+use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A memtable and the first WAL segment that holds its writes.
+#[derive(Clone)]
+pub(crate) struct MemtableHandle {
+    pub(crate) table: Arc<Memtable>,
+    pub(crate) wal: FileNumber,
+}
+
+/// Everything a read needs, immutable but for the growing memtable.
+#[derive(Clone)]
+pub(crate) struct View {
+    pub(crate) memtable: MemtableHandle,
+    /// Sealed memtables, newest first.
+    pub(crate) sealed: Vec<MemtableHandle>,
+    pub(crate) version: Arc<Version>,
+}
+
+/// Counts of what lookups did.
+#[derive(Debug, Default)]
+pub(crate) struct ReadCounters {
+    pub(crate) index_lookups: AtomicU64,
+    pub(crate) index_failed_comparisons: AtomicU64,
+}
+
+/// The version of a key that a lookup found.
+pub(crate) struct Found {
+    pub(crate) seq: SeqNo,
+    /// `None`: a tombstone.
+    pub(crate) value: Option<Bytes>,
+}
+
+impl View {
+    /// The newest version of `key` at or below `snapshot`.
+    pub(crate) fn get(
+        &self,
+        key: &[u8],
+        snapshot: SeqNo,
+        counters: &ReadCounters,
+    ) -> Result<Option<Found>> {
+        for handle in std::iter::once(&self.memtable).chain(&self.sealed) {
+            if let Some(entry) = handle.table.get(key, snapshot) {
+                let live = entry.kind != Kind::Delete;
+                let value = live.then(|| Bytes::copy_from_slice(entry.value));
+                return Ok(Some(Found {
+                    seq: entry.seq,
+                    value,
+                }));
+            }
+        }
+        let Some(partition) = self.version.partition_for(key) else {
+            return Ok(None);
+        };
+        if !partition.generations.is_empty() {
+            counters.index_lookups.fetch_add(1, Ordering::Relaxed);
+            let hash = key_hash(self.version.counters.hash_seed, key);
+            let found = unsorted_store::get(partition, key, hash, snapshot, counters)?;
+            if let Some(record) = found {
+                let value = (record.kind() != Kind::Delete).then(|| record.value());
+                return Ok(Some(Found {
+                    seq: record.seq(),
+                    value,
+                }));
+            }
+        }
+        sorted_store::get(&self.version, partition, key, snapshot)
+    }
+}

@@ -1,0 +1,147 @@
+//! A position in the whole of a view: partitions in key order, in each the merge of memtables,
+//! UnsortedStore tables and SortedStore (paper §III-F).
+//!
+//! Memtables span all partitions; a partition's merge is bounded by the partition's range, and the
+//! next one takes over at its end.
+
+use super::cursor::{Cursor, RunCursor};
+use super::merging::MergingCursor;
+use super::view::View;
+use crate::base::keys::SeqNo;
+use crate::error::Result;
+use crate::key_table::KeyEntry;
+use crate::version::Partition;
+use crate::vfs::Access;
+use std::sync::Arc;
+
+/// A position among all versions of all keys of a view, in internal order.
+pub(crate) struct ViewCursor {
+    view: Arc<View>,
+    /// The partition that `merge` reads.
+    at: usize,
+    merge: Option<MergingCursor>,
+}
+
+impl ViewCursor {
+    pub(crate) fn new(view: Arc<View>) -> ViewCursor {
+        ViewCursor {
+            view,
+            at: 0,
+            merge: None,
+        }
+    }
+
+    /// Moves to the first entry at or behind (key, seq); then go on with [`Self::next`].
+    pub(crate) fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        let at = self.view.version.partition_index(key);
+        self.enter(at, |merge| merge.seek(key, seq))?;
+        self.skip_forward()
+    }
+
+    /// Moves to the last entry before (key, seq); then go on with [`Self::prev`].
+    pub(crate) fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        let at = self.view.version.partition_index(key);
+        self.enter(at, |merge| merge.seek_before(key, seq))?;
+        self.skip_backward()
+    }
+
+    /// Moves behind the last entry of the store and then to it.
+    pub(crate) fn seek_to_last(&mut self) -> Result<()> {
+        let at = self.view.version.partitions().len().saturating_sub(1);
+        self.enter(at, MergingCursor::seek_to_last)?;
+        self.skip_backward()
+    }
+
+    pub(crate) fn next(&mut self) -> Result<()> {
+        if let Some(merge) = &mut self.merge {
+            merge.next()?;
+        }
+        self.skip_forward()
+    }
+
+    pub(crate) fn prev(&mut self) -> Result<()> {
+        if let Some(merge) = &mut self.merge {
+            merge.prev()?;
+        }
+        self.skip_backward()
+    }
+
+    /// The entry at the position.
+    pub(crate) fn entry(&self) -> Option<KeyEntry<'_>> {
+        self.merge.as_ref()?.entry()
+    }
+
+    fn partition(&self) -> Option<&Arc<Partition>> {
+        self.view.version.partitions().get(self.at)
+    }
+
+    fn skip_forward(&mut self) -> Result<()> {
+        while let (Some(merge), Some(partition)) = (&self.merge, self.partition()) {
+            let inside = match (merge.entry(), &partition.end) {
+                (Some(entry), Some(end)) => entry.key < end.as_slice(),
+                (entry, _) => entry.is_some(),
+            };
+            let next = self.at + 1;
+            let Some(after) = self.view.version.partitions().get(next) else {
+                return Ok(());
+            };
+            if inside {
+                return Ok(());
+            }
+            let start = after.start.clone();
+            self.enter(next, |merge| merge.seek(&start, SeqNo::MAX))?;
+        }
+        Ok(())
+    }
+
+    fn skip_backward(&mut self) -> Result<()> {
+        while let (Some(merge), Some(partition)) = (&self.merge, self.partition()) {
+            let inside = merge
+                .entry()
+                .is_some_and(|e| e.key >= partition.start.as_slice());
+            let Some(before) = self.at.checked_sub(1) else {
+                return Ok(());
+            };
+            if inside {
+                return Ok(());
+            }
+            let end = partition.start.clone();
+            self.enter(before, |merge| merge.seek_before(&end, SeqNo::MAX))?;
+        }
+        Ok(())
+    }
+
+    fn enter(
+        &mut self,
+        at: usize,
+        go: impl FnOnce(&mut MergingCursor) -> Result<()>,
+    ) -> Result<()> {
+        if self.merge.is_none() || self.at != at {
+            let partitions = self.view.version.partitions();
+            let partition = partitions.get(at);
+            let sources = partition.map(|p| sources(&self.view, p)).transpose()?;
+            self.merge = sources.map(MergingCursor::new);
+            self.at = at;
+        }
+        self.merge.as_mut().map_or(Ok(()), go)
+    }
+}
+
+/// The sources of a partition, newest first.
+fn sources(view: &View, partition: &Partition) -> Result<Vec<Cursor>> {
+    let memtables = std::iter::once(&view.memtable).chain(&view.sealed);
+    let mut sources: Vec<Cursor> = memtables
+        .filter(|handle| !handle.table.is_empty())
+        .map(|handle| Cursor::Memtable(handle.table.iter()))
+        .collect();
+    for generation in &partition.generations {
+        for (_, table) in generation.tables() {
+            sources.push(Cursor::Keys(table.keys(Access::Random)?));
+        }
+    }
+    if !partition.key_tables.is_empty() {
+        let run = RunCursor::new(partition.key_tables.clone(), Access::Random);
+        sources.push(Cursor::Run(run));
+    }
+    Ok(sources)
+}
