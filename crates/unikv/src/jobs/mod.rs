@@ -1,1 +1,55 @@
-//! (placeholder)
+//! Background jobs as functions: a view goes in, new files and the parts of one version edit come
+//! out. Nothing here commits; until `db` does, the new files are rubbish that nobody lists.
+
+pub(crate) mod flush;
+pub(crate) mod merge;
+mod merge_output;
+mod retention;
+
+use crate::base::keys::{FileNumber, SeqNo};
+use crate::error::{Error, Result};
+use crate::key_table::BlockCache;
+use crate::vfs::file_store::FileStore;
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What a job needs from the engine.
+pub(crate) struct JobContext<'a> {
+    pub(crate) store: &'a Arc<FileStore>,
+    pub(crate) cache: &'a Arc<BlockCache>,
+    pub(crate) next_file: &'a AtomicU64,
+    pub(crate) closing: &'a AtomicBool,
+    /// Live snapshots, ascending, read before the job chose its inputs.
+    pub(crate) snapshots: Vec<SeqNo>,
+    pub(crate) hash_seed: u64,
+    pub(crate) block_bytes: usize,
+    pub(crate) key_table_bytes: usize,
+    /// Values shorter than this are kept beside their keys.
+    pub(crate) inline_value_bytes: usize,
+    /// Whether values that leave the UnsortedStore are copied in key order.
+    pub(crate) cluster: bool,
+    /// Paths of the files the job has begun, to be removed if it fails.
+    pub(crate) begun: RefCell<Vec<PathBuf>>,
+}
+
+impl JobContext<'_> {
+    /// A number for a new file, whose path is remembered for removal should the job fail.
+    fn begin_file(&self, name: impl FnOnce(FileNumber) -> String) -> FileNumber {
+        let number = FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed));
+        self.begun
+            .borrow_mut()
+            .push(self.store.dir().join(name(number)));
+        number
+    }
+
+    /// Ends the job early when the database is being closed.
+    fn check_closing(&self) -> Result<()> {
+        if self.closing.load(Ordering::Relaxed) {
+            Err(Error::closed())
+        } else {
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Merge: a frozen generation of the UnsortedStore joins the SortedStore (paper §III-C).
+//!
+//! A k-way merge of the generation's key sections with the key tables that they overlap. Key
+//! tables without a key of the generation in their range are kept by name only, so a sequential
+//! load rewrites nothing. Pointers are carried over; values move only when they are small enough
+//! to be kept beside the key, or when the range is to be clustered.
+//!
+//! The generation is the oldest of its partition and everything older lies in the SortedStore, so
+//! a key's versions from both are all there is: a tombstone with nothing kept below it is dropped.
+//! Because flushes go to a newer generation, the generation cannot change under the merge, and the
+//! edit drops it whole.
+
+use super::JobContext;
+use super::merge_output::MergeOutput;
+use super::retention::Retention;
+use crate::base::keys::{FileNumber, Kind, SeqNo};
+use crate::error::Result;
+use crate::key_table::{EntryValue, KeyEntry, KeyTable, KeyTableMeta, RecordPointer};
+use crate::partition::cursor::Cursor;
+use crate::partition::merging::MergingCursor;
+use crate::record::RecordFileMeta;
+use crate::version::{Generation, Partition};
+use crate::vfs::Access;
+use std::sync::Arc;
+
+/// What a merge made; the parts of its edit.
+#[derive(Default)]
+pub(crate) struct Merged {
+    pub(crate) key_tables: Vec<KeyTableMeta>,
+    pub(crate) dropped_key_tables: Vec<FileNumber>,
+    /// Record files with values copied in key order.
+    pub(crate) record_files: Vec<RecordFileMeta>,
+}
+
+/// Merges `generation`, the oldest of `partition`, into its SortedStore.
+pub(crate) fn merge(
+    context: &JobContext<'_>,
+    partition: &Partition,
+    generation: &Generation,
+) -> Result<Merged> {
+    let sources = generation
+        .tables()
+        .map(|(_, t)| t.keys(Access::Sequential).map(Cursor::Keys));
+    let mut unsorted = MergingCursor::new(sources.collect::<Result<_>>()?);
+    unsorted.seek_to_first()?;
+    let mut merger = Merger {
+        unsorted,
+        group: Group::new(&context.snapshots),
+        output: MergeOutput::new(context, generation),
+        dropped: Vec::new(),
+        context,
+        keys: 0,
+    };
+    for table in &partition.key_tables {
+        merger.pass_table(table)?;
+    }
+    merger.drain_unsorted_before(None)?;
+    let (key_tables, record_files) = merger.output.finish()?;
+    Ok(Merged {
+        key_tables,
+        dropped_key_tables: merger.dropped,
+        record_files,
+    })
+}
+
+struct Merger<'a> {
+    unsorted: MergingCursor,
+    group: Group<'a>,
+    output: MergeOutput<'a>,
+    dropped: Vec<FileNumber>,
+    context: &'a JobContext<'a>,
+    keys: u64,
+}
+
+impl Merger<'_> {
+    /// Merges what comes before `table`, then `table` itself, or keeps it by name.
+    fn pass_table(&mut self, table: &Arc<KeyTable>) -> Result<()> {
+        let meta = table.meta();
+        self.drain_unsorted_before(Some(&meta.min_key))?;
+        let touched = self
+            .unsorted
+            .entry()
+            .is_some_and(|e| e.key <= meta.max_key.as_slice());
+        if !touched && !self.output.would_leave_a_splinter() {
+            return self.output.cut_table();
+        }
+        self.dropped.push(meta.number);
+        let mut sorted = Cursor::Keys(table.iter(Access::Sequential));
+        sorted.seek_to_first()?;
+        while let Some(entry) = sorted.entry() {
+            // Of one key, the versions of the UnsortedStore are the newer ones.
+            let newer = self.unsorted.entry().filter(|e| e.key <= entry.key);
+            if let Some(newer) = newer {
+                self.group.push(&newer, true, &mut self.output)?;
+                self.unsorted.next()?;
+            } else {
+                self.group.push(&entry, false, &mut self.output)?;
+                sorted.next()?;
+            }
+            self.count_key()?;
+        }
+        Ok(())
+    }
+
+    /// Merges entries of the UnsortedStore before `end` and completes the last key.
+    fn drain_unsorted_before(&mut self, end: Option<&[u8]>) -> Result<()> {
+        while let Some(entry) = self.unsorted.entry() {
+            if end.is_some_and(|end| entry.key >= end) {
+                break;
+            }
+            self.group.push(&entry, true, &mut self.output)?;
+            self.unsorted.next()?;
+            self.count_key()?;
+        }
+        self.group.complete(&mut self.output)
+    }
+
+    fn count_key(&mut self) -> Result<()> {
+        self.keys += 1;
+        if self.keys.is_multiple_of(1024) {
+            self.context.check_closing()
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// A kept version of the key being merged.
+pub(super) struct Kept {
+    pub(super) seq: SeqNo,
+    pub(super) kind: Kind,
+    pub(super) expiry_ms: Option<u64>,
+    pub(super) value: KeptValue,
+    /// Whether it comes from the UnsortedStore.
+    pub(super) unsorted: bool,
+}
+
+pub(super) enum KeptValue {
+    None,
+    /// A range of the group's inline bytes.
+    Inline(std::ops::Range<usize>),
+    Pointer(RecordPointer),
+}
+
+/// The kept versions of one key, newest first.
+struct Group<'a> {
+    key: Vec<u8>,
+    begun: bool,
+    kept: Vec<Kept>,
+    inline: Vec<u8>,
+    retention: Retention<'a>,
+}
+
+impl<'a> Group<'a> {
+    fn new(snapshots: &'a [SeqNo]) -> Group<'a> {
+        let retention = Retention::new(snapshots);
+        Group {
+            key: Vec::new(),
+            begun: false,
+            kept: Vec::new(),
+            inline: Vec::new(),
+            retention,
+        }
+    }
+
+    /// Takes the next version in internal order.
+    fn push(
+        &mut self,
+        entry: &KeyEntry<'_>,
+        unsorted: bool,
+        output: &mut MergeOutput<'_>,
+    ) -> Result<()> {
+        if !self.begun || self.key != entry.key {
+            self.complete(output)?;
+            self.begun = true;
+            self.key.clear();
+            self.key.extend_from_slice(entry.key);
+            self.retention.next_key();
+        }
+        if !self.retention.keep(entry.seq) {
+            return Ok(());
+        }
+        let value = match entry.value {
+            EntryValue::None => KeptValue::None,
+            // A tombstone needs its record no more.
+            EntryValue::Pointer(_) if entry.kind == Kind::Delete => KeptValue::None,
+            EntryValue::Pointer(pointer) => KeptValue::Pointer(pointer),
+            EntryValue::Inline(bytes) => {
+                let from = self.inline.len();
+                self.inline.extend_from_slice(bytes);
+                KeptValue::Inline(from..self.inline.len())
+            }
+        };
+        let (seq, kind, expiry_ms) = (entry.seq, entry.kind, entry.expiry_ms);
+        self.kept.push(Kept {
+            seq,
+            kind,
+            expiry_ms,
+            value,
+            unsorted,
+        });
+        Ok(())
+    }
+
+    /// Writes the key out.
+    fn complete(&mut self, output: &mut MergeOutput<'_>) -> Result<()> {
+        if !std::mem::take(&mut self.begun) {
+            return Ok(());
+        }
+        // Nothing older exists beneath: a tombstone at the bottom hides nothing.
+        while self
+            .kept
+            .last()
+            .is_some_and(|oldest| oldest.kind == Kind::Delete)
+        {
+            self.kept.pop();
+        }
+        if !self.kept.is_empty() {
+            output.add_key(&self.key, &self.kept, &self.inline)?;
+        }
+        self.kept.clear();
+        self.inline.clear();
+        Ok(())
+    }
+}
