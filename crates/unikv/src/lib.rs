@@ -24,7 +24,19 @@ pub(crate) mod partition;
 
 pub(crate) mod jobs;
 
+pub(crate) mod db;
+pub(crate) mod options;
+
 #[cfg(test)]
 mod testing;
 
+pub use bytes::Bytes;
+pub use db::Db;
+pub use db::iter::Iter;
+pub use db::report::{CheckReport, Problem, RecoveryReport};
+pub use db::snapshot::Snapshot;
+pub use db::stats::{PartitionStats, Stats};
 pub use error::{Error, ErrorKind, Result};
+pub use log::TailCut;
+pub use memtable::Batch;
+pub use options::{Clustering, Durability, Options};

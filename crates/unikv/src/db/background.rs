@@ -1,0 +1,223 @@
+//! The background: one worker flushes, the others merge, one syncs periodically where asked to.
+//!
+//! A worker's step is one job: choose inputs under the catalog lock, run without locks, commit
+//! under the catalog lock. A job that fails removes what it began (unless the commit was tried:
+//! then its outcome is unknown), leaves its error in `health` and is retried after a pause.
+
+use super::engine::Engine;
+use super::health::Job;
+use crate::base::keys::{FileNumber, GenerationId, PartitionId};
+use crate::error::{ErrorKind, Result};
+use crate::jobs::{JobContext, flush, merge};
+use crate::version::Partition;
+use crate::version::edit::VersionEdit;
+use crate::vfs::{Event, JoinHandle, Step, Worker};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long a failed job rests before it is retried.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Starts the workers; those started before one that fails are in `handles` all the same.
+pub(crate) fn spawn(engine: &Arc<Engine>, handles: &mut Vec<Box<dyn JoinHandle>>) -> Result<()> {
+    let mut start = |name: &str, wake: Arc<dyn Event>, task| -> Result<()> {
+        let worker = Box::new(BackgroundWorker {
+            engine: Arc::clone(engine),
+            task,
+        });
+        let runtime = &engine.store.env().runtime;
+        let spawned = runtime.spawn(name, wake, worker);
+        let dir = engine.store.dir();
+        handles.push(spawned.map_err(|e| crate::Error::io("start a thread for", dir, e))?);
+        Ok(())
+    };
+    start("unikv-flush", Arc::clone(&engine.work), Task::Flush)?;
+    for _ in 1..engine.options.background_threads {
+        start("unikv-merge", Arc::clone(&engine.work), Task::Merge)?;
+    }
+    if let crate::options::Durability::Periodic(every) = engine.options.durability {
+        start(
+            "unikv-sync",
+            Arc::clone(&engine.sync_wake),
+            Task::Sync(every),
+        )?;
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+enum Task {
+    Flush,
+    Merge,
+    Sync(Duration),
+}
+
+struct BackgroundWorker {
+    engine: Arc<Engine>,
+    task: Task,
+}
+
+impl Worker for BackgroundWorker {
+    fn step(&mut self) -> Step {
+        let engine = &self.engine;
+        if engine.closing.load(Ordering::Acquire) {
+            return Step::Done;
+        }
+        match self.task {
+            Task::Flush => {
+                engine.remove_files(engine.store.take_obsolete());
+                engine.run_job(Job::Flush, Engine::flush_oldest)
+            }
+            Task::Merge => engine.run_job(Job::Merge, Engine::merge_one),
+            Task::Sync(every) => {
+                if engine.wal_sync.is_dirty() && !engine.health.is_suspended() {
+                    let _poisons_on_failure = engine.sync_wal();
+                }
+                Step::Wait(Some(every))
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Runs a job, which says whether it found anything to do, and keeps account of its failure.
+    fn run_job(&self, job: Job, run: impl FnOnce(&Engine) -> Result<bool>) -> Step {
+        match run(self) {
+            Ok(worked) => {
+                if worked {
+                    self.health.set_job(job, None);
+                    self.progress.notify();
+                    self.work.notify();
+                    Step::Again
+                } else {
+                    Step::Wait(None)
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::Closed => Step::Wait(None),
+            Err(error) => {
+                self.health.set_job(job, Some(error));
+                self.progress.notify();
+                Step::Wait(Some(RETRY_AFTER))
+            }
+        }
+    }
+
+    /// Flushes the oldest sealed memtable, if there is one and the UnsortedStore can take it.
+    fn flush_oldest(&self) -> Result<bool> {
+        let view = self.view.load_full();
+        let Some(oldest) = view.sealed.last() else {
+            return Ok(false);
+        };
+        self.health.check_fatal()?;
+        let limits = self.generation_limits();
+        let version = {
+            let catalog = self.catalog.lock();
+            if catalog.flush_is_blocked(limits) {
+                return Ok(false);
+            }
+            Arc::clone(&catalog.version)
+        };
+        let context = self.job_context();
+        let flushed = flush::flush(&context, &oldest.table, &version);
+        let tables = self.or_clean_up(&context, flushed)?;
+
+        let mut catalog = self.catalog.lock();
+        let (places, indexes) = catalog.place(&tables, limits);
+        // Segments are needed from the one where the next newer memtable begins.
+        let newer = view.sealed.iter().rev().nth(1).unwrap_or(&view.memtable);
+        let bytes: u64 = tables.iter().map(|t| t.meta.len).sum();
+        let edit = VersionEdit {
+            record_files: tables.into_iter().map(|t| t.meta).collect(),
+            tables: places,
+            last_seq: oldest.table.max_seq(),
+            wal_low_water: Some(newer.wal),
+            ..VersionEdit::default()
+        };
+        self.commit_edit(&mut catalog, edit, &indexes, |view| drop(view.sealed.pop()))?;
+        // A full generation is frozen at once, so that its merge need not wait for the next flush.
+        catalog.targets.retain(|_, target| !target.is_full(limits));
+        drop(catalog);
+        self.counters.flushes.fetch_add(1, Ordering::Relaxed);
+        self.counters
+            .flush_bytes
+            .fetch_add(bytes, Ordering::Relaxed);
+        self.remove_files(self.wal_sync.retire_below(newer.wal));
+        Ok(true)
+    }
+
+    /// Merges the oldest frozen generation of some partition, if there is one.
+    fn merge_one(&self) -> Result<bool> {
+        self.health.check_fatal()?;
+        let context = self.job_context();
+        let Some((partition, generation)) = self.lease_for_merge() else {
+            return Ok(false);
+        };
+        let merged = self.merge_leased(&context, &partition, generation);
+        self.catalog.lock().merging.remove(&partition.id);
+        merged.map(|()| true)
+    }
+
+    /// Takes the lease of the partition with the largest UnsortedStore that has a frozen generation.
+    fn lease_for_merge(&self) -> Option<(Arc<Partition>, GenerationId)> {
+        let mut catalog = self.catalog.lock();
+        let version = Arc::clone(&catalog.version);
+        let free = version
+            .partitions()
+            .iter()
+            .filter(|p| !catalog.merging.contains(&p.id));
+        let ready = free.filter_map(|p| Some((p, catalog.frozen(p.id)?)));
+        let (partition, generation) = ready.max_by_key(|(p, _)| p.unsorted_bytes())?;
+        catalog.merging.insert(partition.id);
+        Some((Arc::clone(partition), generation))
+    }
+
+    fn merge_leased(
+        &self,
+        context: &JobContext<'_>,
+        partition: &Partition,
+        id: GenerationId,
+    ) -> Result<()> {
+        let Some(generation) = partition.generations.iter().find(|g| g.id == id) else {
+            return Ok(());
+        };
+        let merged = merge::merge(context, partition, generation);
+        let merged = self.or_clean_up(context, merged)?;
+        let copied: u64 = merged.record_files.iter().map(|f| f.len).sum();
+        let keys: u64 = merged.key_tables.iter().map(|t| t.len).sum();
+        let of = |id: PartitionId| move |number: FileNumber| (id, number);
+        let mut edit = VersionEdit {
+            record_files: merged.record_files,
+            key_tables: merged
+                .key_tables
+                .into_iter()
+                .map(|t| (partition.id, t))
+                .collect(),
+            dropped_key_tables: merged
+                .dropped_key_tables
+                .into_iter()
+                .map(of(partition.id))
+                .collect(),
+            dropped_generations: vec![(partition.id, id)],
+            ..VersionEdit::default()
+        };
+        let mut catalog = self.catalog.lock();
+        edit.dropped_record_files = self.dead_after(&catalog.version, &edit)?;
+        self.commit_edit(&mut catalog, edit, &HashMap::new(), |_| ())?;
+        drop(catalog);
+        self.counters.merges.fetch_add(1, Ordering::Relaxed);
+        self.counters
+            .merge_bytes
+            .fetch_add(keys + copied, Ordering::Relaxed);
+        self.counters
+            .merge_copied_bytes
+            .fetch_add(copied, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Passes a job's result on; removes the files it began if it failed.
+    fn or_clean_up<T>(&self, context: &JobContext<'_>, result: Result<T>) -> Result<T> {
+        result.inspect_err(|_| self.remove_files(context.begun.take()))
+    }
+}

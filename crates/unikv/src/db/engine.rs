@@ -1,0 +1,166 @@
+//! The engine's shared state and its locks.
+//!
+//! Lock order: `commit` → `catalog` → `wal_sync` → `view_lock` → `snapshots`. A thread takes them in
+//! this order or skips some; jobs never take `commit`. Readers take none of them: they load the
+//! view, then the visible sequence number.
+
+use super::catalog::Catalog;
+use super::health::Health;
+use super::snapshots::Snapshots;
+use super::stats::EngineCounters;
+use super::wal_sync::WalSync;
+use super::write::{Commit, Request};
+use crate::base::keys::SeqNo;
+use crate::error::{Error, Result};
+use crate::jobs::JobContext;
+use crate::jobs::flush::GenerationLimits;
+use crate::key_table::BlockCache;
+use crate::memtable::ArenaPool;
+use crate::options::{Clustering, Options};
+use crate::partition::{ReadCounters, View};
+use crate::vfs::file_store::FileStore;
+use crate::vfs::{Event, LockGuard};
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Everything that handles, iterators, snapshots and workers of one open database share.
+pub(crate) struct Engine {
+    pub(crate) options: Options,
+    pub(crate) store: Arc<FileStore>,
+    pub(crate) cache: Arc<BlockCache>,
+    pub(crate) pool: Arc<ArenaPool>,
+    pub(crate) hash_seed: u64,
+
+    pub(crate) view: ArcSwap<View>,
+    view_lock: Mutex<()>,
+    /// Every write up to this sequence number is in the view.
+    pub(crate) visible_seq: AtomicU64,
+
+    pub(crate) commit: Mutex<Commit>,
+    /// Writers waiting for the commit lock; whoever gets it commits for all of them.
+    pub(crate) queue: Mutex<Vec<Arc<Request>>>,
+    pub(crate) wal_sync: WalSync,
+    pub(crate) catalog: Mutex<Catalog>,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) next_file: AtomicU64,
+    /// Edits in the manifest, counted over all manifests of the database.
+    pub(crate) manifest_edits: AtomicU64,
+
+    /// Notified when there may be work for the background.
+    pub(crate) work: Arc<dyn Event>,
+    /// Notified when the background has finished something or failed.
+    pub(crate) progress: Arc<dyn Event>,
+    /// Notified when the periodic sync is to end.
+    pub(crate) sync_wake: Arc<dyn Event>,
+    pub(crate) health: Health,
+    pub(crate) closing: AtomicBool,
+
+    pub(crate) counters: EngineCounters,
+    pub(crate) reads: ReadCounters,
+    /// Held until the engine is dropped or closed; its release lets another opener in.
+    pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
+}
+
+/// What [`Engine::new`] is made of.
+pub(crate) struct EngineParts {
+    pub(crate) options: Options,
+    pub(crate) store: Arc<FileStore>,
+    pub(crate) cache: Arc<BlockCache>,
+    pub(crate) pool: Arc<ArenaPool>,
+    pub(crate) view: View,
+    pub(crate) last_seq: SeqNo,
+    pub(crate) commit: Commit,
+    pub(crate) wal_sync: WalSync,
+    pub(crate) catalog: Catalog,
+    pub(crate) next_file: u64,
+    pub(crate) lock: Box<dyn LockGuard>,
+}
+
+impl Engine {
+    pub(crate) fn new(parts: EngineParts) -> Engine {
+        let runtime = &parts.store.env().runtime;
+        let (work, progress, sync_wake) = (runtime.event(), runtime.event(), runtime.event());
+        Engine {
+            options: parts.options,
+            cache: parts.cache,
+            pool: parts.pool,
+            hash_seed: parts.catalog.version.counters.hash_seed,
+            view: ArcSwap::from_pointee(parts.view),
+            view_lock: Mutex::new(()),
+            visible_seq: AtomicU64::new(parts.last_seq.0),
+            commit: Mutex::new(parts.commit),
+            queue: Mutex::new(Vec::new()),
+            wal_sync: parts.wal_sync,
+            manifest_edits: AtomicU64::new(parts.catalog.manifest.edits()),
+            catalog: Mutex::new(parts.catalog),
+            snapshots: Snapshots::default(),
+            next_file: AtomicU64::new(parts.next_file),
+            work,
+            progress,
+            sync_wake,
+            health: Health::default(),
+            closing: AtomicBool::new(false),
+            counters: EngineCounters::default(),
+            reads: ReadCounters::default(),
+            store: parts.store,
+            lock: Mutex::new(Some(parts.lock)),
+        }
+    }
+
+    /// Publishes a changed view.
+    pub(crate) fn update_view(&self, change: impl FnOnce(&mut View)) {
+        let _guard = self.view_lock.lock();
+        let mut next = View::clone(&self.view.load());
+        change(&mut next);
+        self.view.store(Arc::new(next));
+    }
+
+    /// What a read without a snapshot sees: the view first, then the sequence number, so that the
+    /// view holds a prefix of the write order and no version that the number needs is gone.
+    pub(crate) fn read_point(&self) -> (arc_swap::Guard<Arc<View>>, SeqNo) {
+        let view = self.view.load();
+        let seq = SeqNo(self.visible_seq.load(Ordering::Acquire));
+        (view, seq)
+    }
+
+    /// Refuses work on a closed database.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closing.load(Ordering::Acquire) {
+            Err(Error::closed())
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(crate) fn generation_limits(&self) -> GenerationLimits {
+        GenerationLimits::of(self.options.unsorted_bytes, self.options.memory_budget)
+    }
+
+    /// What a job needs. Lists the snapshots, so take it before choosing the job's inputs.
+    pub(crate) fn job_context(&self) -> JobContext<'_> {
+        JobContext {
+            store: &self.store,
+            cache: &self.cache,
+            next_file: &self.next_file,
+            closing: &self.closing,
+            snapshots: self.snapshots.list(),
+            hash_seed: self.hash_seed,
+            block_bytes: self.options.block_bytes as usize,
+            key_table_bytes: self.options.key_table_bytes as usize,
+            inline_value_bytes: self.options.inline_value_bytes as usize,
+            cluster: self.options.clustering == Clustering::EveryMerge,
+            begun: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// Removes files that nothing lists. What cannot be removed now is swept at the next open.
+    pub(crate) fn remove_files(&self, paths: impl IntoIterator<Item = PathBuf>) {
+        for path in paths {
+            let _swept_at_open = self.store.env().vfs.remove(&path);
+        }
+    }
+}

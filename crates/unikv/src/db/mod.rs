@@ -1,0 +1,252 @@
+//! The database: the public handle over the engine.
+//!
+//! [`Db`] is a cheap handle; all of them, and the snapshots and iterators they make, share one
+//! [`engine::Engine`]. The last handle to go stops the background.
+
+pub(crate) mod background;
+pub(crate) mod catalog;
+pub(crate) mod check;
+pub(crate) mod engine;
+mod health;
+pub(crate) mod iter;
+pub(crate) mod maintenance;
+pub(crate) mod open;
+mod read;
+pub(crate) mod recovery;
+pub(crate) mod report;
+pub(crate) mod snapshot;
+mod snapshots;
+pub(crate) mod stats;
+#[cfg(test)]
+mod tests;
+mod wal_sync;
+mod write;
+
+use crate::error::Result;
+use crate::memtable::Batch;
+use crate::options::{Durability, Options};
+use crate::vfs::{Env, JoinHandle};
+use bytes::Bytes;
+use engine::Engine;
+use iter::{Iter, engine_bounds, prefix_bounds};
+use parking_lot::Mutex;
+use report::{CheckReport, RecoveryReport};
+use snapshot::Snapshot;
+use stats::Stats;
+use std::fmt;
+use std::ops::RangeBounds;
+use std::path::Path;
+use std::sync::Arc;
+
+/// An open database. Cheap to clone; all clones are the same database, and it may be used from any
+/// number of threads.
+///
+/// Dropping the last clone stops the background and releases the directory; [`Db::close`] does the
+/// same and reports errors.
+#[derive(Clone)]
+pub struct Db(Arc<Handle>);
+
+struct Handle {
+    engine: Arc<Engine>,
+    workers: Mutex<Vec<Box<dyn JoinHandle>>>,
+    recovery: RecoveryReport,
+}
+
+impl Db {
+    /// Opens the database in directory `dir`, creating it if the options allow.
+    ///
+    /// # Errors
+    /// `Locked` if it is open elsewhere, `NotFound` if there is none and none may be created,
+    /// `Incompatible` for a foreign directory or a newer format, `Corruption` for damage that would
+    /// lose data, `InvalidArgument` for options out of range, `Io`. After an error the directory is
+    /// as it was.
+    pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Db> {
+        Db::open_in(Env::os(), dir, options)
+    }
+
+    /// As [`Db::open`], on the given file system and runtime.
+    pub fn open_in(env: Env, dir: impl AsRef<Path>, options: Options) -> Result<Db> {
+        let (engine, recovery) = open::open(env, dir.as_ref(), options)?;
+        let handle = Handle {
+            engine,
+            workers: Mutex::new(Vec::new()),
+            recovery,
+        };
+        background::spawn(&handle.engine, &mut handle.workers.lock())?;
+        Ok(Db(Arc::new(handle)))
+    }
+
+    /// Stores `value` under `key`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the key is longer than 64 KiB or the value than 1 GiB; then nothing has
+    /// changed. `WritesSuspended`, `DiskFull`, `Io`: the outcome is unknown until a read tells.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let mut batch = Batch::new();
+        batch.put(key, value);
+        self.write(&batch)
+    }
+
+    /// Removes `key`; removing what is not there is no error. Errors as [`Db::put`].
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        let mut batch = Batch::new();
+        batch.delete(key);
+        self.write(&batch)
+    }
+
+    /// Commits all operations of a batch or none, in their order, with the durability of the
+    /// options. Errors as [`Db::put`].
+    pub fn write(&self, batch: &Batch) -> Result<()> {
+        self.write_with(batch, self.0.engine.options.durability)
+    }
+
+    /// As [`Db::write`], with the given durability.
+    pub fn write_with(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        self.0.engine.write(batch, durability)
+    }
+
+    /// The value of `key`, or `None`.
+    ///
+    /// # Errors
+    /// `Corruption` if what should answer is damaged (damage never reads as "not there"), `Io`,
+    /// `InvalidArgument` for a key longer than any can be.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
+        self.0.engine.get(key.as_ref())
+    }
+
+    /// The values of `keys`, in their order, all as of one moment. Errors as [`Db::get`].
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Bytes>>> {
+        self.0.engine.multi_get(None, keys)
+    }
+
+    /// Whether `key` has a value. Errors as [`Db::get`].
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
+    /// All entries in key order, as of now.
+    pub fn iter(&self) -> Iter {
+        self.range::<&[u8]>(..)
+    }
+
+    /// The entries whose keys lie in `range`, in key order, as of now.
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
+        self.iterate(engine_bounds(&range))
+    }
+
+    /// The entries whose keys begin with `prefix`, in key order, as of now.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
+        self.iterate(prefix_bounds(prefix.as_ref()))
+    }
+
+    fn iterate(&self, bounds: (Vec<u8>, Vec<u8>)) -> Iter {
+        let engine = &self.0.engine;
+        let (view, seq) = engine.read_point();
+        Iter::new(engine, Arc::clone(&view), seq, None, bounds)
+    }
+
+    /// The database as it is now, for as long as the snapshot lives.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::take(&self.0.engine)
+    }
+
+    /// Makes every acknowledged write survive a power cut.
+    pub fn sync(&self) -> Result<()> {
+        self.0.engine.check_open()?;
+        self.0.engine.sync_and_mark()
+    }
+
+    /// Writes the memtables to tables and waits for that.
+    pub fn flush(&self) -> Result<()> {
+        self.0.engine.flush_memtables()
+    }
+
+    /// Merges everything into the SortedStore and waits for that.
+    pub fn compact(&self) -> Result<()> {
+        self.0.engine.compact()
+    }
+
+    /// Waits until the background has nothing to do.
+    pub fn quiesce(&self) -> Result<()> {
+        self.0.engine.quiesce()
+    }
+
+    /// Figures of the database.
+    pub fn stats(&self) -> Stats {
+        self.0.engine.stats()
+    }
+
+    /// What opening recovered, cut and swept.
+    pub fn recovery(&self) -> &RecoveryReport {
+        &self.0.recovery
+    }
+
+    /// Syncs the log, stops the background and releases the directory. Later calls on clones of this
+    /// handle fail with `Closed`.
+    ///
+    /// # Errors
+    /// The error of the sync, or of background work that has failed and not been made up for; the
+    /// database is closed all the same.
+    pub fn close(self) -> Result<()> {
+        let engine = &self.0.engine;
+        engine.check_open()?;
+        let synced = engine.sync_and_mark();
+        let jobs = engine.health.check_jobs();
+        self.0.shut_down();
+        synced.and(jobs)
+    }
+
+    /// Reads and verifies every byte of the database in `dir`, which nobody may have open: every
+    /// checksum, pointer, order and count. Changes nothing.
+    ///
+    /// # Errors
+    /// Only for what keeps the check from running (`Locked`, `NotFound`); what is wrong with the
+    /// database is in the report.
+    pub fn check(dir: impl AsRef<Path>) -> Result<CheckReport> {
+        Db::check_in(&Env::os(), dir)
+    }
+
+    /// As [`Db::check`], on the given file system.
+    pub fn check_in(env: &Env, dir: impl AsRef<Path>) -> Result<CheckReport> {
+        check::check(env, dir.as_ref())
+    }
+
+    /// Removes the database in `dir`, which nobody may have open, and the directory if nothing else
+    /// is in it. A directory without a database is left alone.
+    pub fn destroy(dir: impl AsRef<Path>) -> Result<()> {
+        Db::destroy_in(&Env::os(), dir)
+    }
+
+    /// As [`Db::destroy`], on the given file system.
+    pub fn destroy_in(env: &Env, dir: impl AsRef<Path>) -> Result<()> {
+        maintenance::destroy(env, dir.as_ref())
+    }
+}
+
+impl fmt::Debug for Db {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Db")
+            .field("dir", &self.0.engine.store.dir())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Handle {
+    /// Stops the workers and releases the directory. Idempotent.
+    fn shut_down(&self) {
+        self.engine.stop();
+        for worker in self.workers.lock().drain(..) {
+            worker.join();
+        }
+        self.engine.release();
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}

@@ -1,0 +1,392 @@
+//! Opening: lock, recover, write the new manifest and WAL segment, sweep, start the workers.
+//!
+//! Every opening begins a new manifest with a snapshot and a new WAL segment: a recovered log is
+//! never appended to. What the old files hold stays listed until tables hold it. Files are swept
+//! only after the new manifest is durable and everything it lists has been seen.
+
+use super::catalog::Catalog;
+use super::engine::{Engine, EngineParts};
+use super::recovery::{self, Replayed};
+use super::report::RecoveryReport;
+use super::wal_sync::{Segment, WalSync};
+use super::write::Commit;
+use crate::base::keys::{DatabaseId, FileNumber, PartitionId, SeqNo};
+use crate::error::{Error, Result};
+use crate::jobs::flush::{FlushTarget, GenerationLimits};
+use crate::key_table::BlockCache;
+use crate::log::WalWriter;
+use crate::memtable::{ArenaPool, Memtable};
+use crate::options::Options;
+use crate::partition::{MemtableHandle, View};
+use crate::version::Version;
+use crate::version::edit::{PartitionMeta, VersionEdit};
+use crate::version::file_names::{self, DirSurvey, FileName};
+use crate::version::manifest::{Manifest, RecoveredManifest};
+use crate::vfs::file_store::FileStore;
+use crate::vfs::{Env, LockError, LockGuard};
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Data files kept open at a time; the rest are opened again when read.
+const MAX_OPEN_FILES: usize = 512;
+/// Sealed and open memtables that the memory budget provides for.
+const BUDGETED_MEMTABLES: u64 = 5;
+
+/// Opens the database in `dir`, creating it if the options allow.
+pub(crate) fn open(
+    env: Env,
+    dir: &Path,
+    options: Options,
+) -> Result<(Arc<Engine>, RecoveryReport)> {
+    options.validate()?;
+    let begin = env.runtime.now();
+    let survey = file_names::survey(&*env.vfs, dir)?;
+    check_directory(dir, &survey, &options)?;
+    if !survey.has_current {
+        let created = env.vfs.create_dir_all(dir);
+        created.map_err(|e| Error::io("create the directory", dir, e))?;
+    }
+    let lock = take_lock(&env, dir)?;
+    // What was seen before the lock was held may have changed since.
+    let survey = file_names::survey(&*env.vfs, dir)?;
+    check_directory(dir, &survey, &options)?;
+    let mut opening = Opening::new(env, dir, options, survey);
+    let recovered = match opening.survey.has_current {
+        true => Some(Manifest::recover(&*opening.env.vfs, dir)?),
+        false => None,
+    };
+    let engine = match recovered {
+        Some(manifest) => opening.recover(manifest, lock)?,
+        None => opening.create(lock)?,
+    };
+    let mut report = opening.report;
+    report.elapsed = engine.store.env().runtime.now().saturating_sub(begin);
+    Ok((Arc::new(engine), report))
+}
+
+/// Refuses a directory that holds something else, holds too little, or holds nothing where
+/// something is required.
+fn check_directory(dir: &Path, survey: &DirSurvey, options: &Options) -> Result<()> {
+    if survey.has_current {
+        if options.error_if_exists {
+            let what = format!("{} holds a database already", dir.display());
+            return Err(Error::invalid(
+                what,
+                "choose another directory, or allow opening it",
+            ));
+        }
+        return Ok(());
+    }
+    if survey.has_data() {
+        let what = "CURRENT is missing, and the directory holds data files of a database";
+        return Err(Error::corruption(&dir.join("CURRENT"), 0, what));
+    }
+    if !options.create_if_missing {
+        return Err(Error::not_found(dir));
+    }
+    if let Some(foreign) = survey.foreign.first() {
+        let what = "the directory holds files that are not a UniKV database's";
+        let path = dir.join(foreign);
+        return Err(Error::incompatible(
+            &path,
+            what,
+            "choose an empty or a new directory",
+        ));
+    }
+    Ok(())
+}
+
+/// Takes the directory's lock file.
+pub(crate) fn take_lock(env: &Env, dir: &Path) -> Result<Box<dyn LockGuard>> {
+    let path = dir.join(file_names::LOCK);
+    env.vfs.lock(&path).map_err(|error| match error {
+        LockError::Held(pid) => Error::locked(dir, pid),
+        LockError::Io(e) => Error::io("lock", &path, e),
+    })
+}
+
+/// The block cache gets what the memory budget leaves after memtables and indexes.
+pub(crate) fn cache_bytes(options: &Options) -> u64 {
+    let memtables = BUDGETED_MEMTABLES * options.memtable_bytes;
+    let rest = options
+        .memory_budget
+        .saturating_sub(memtables + options.memory_budget / 4);
+    rest.max(options.memory_budget / 8)
+}
+
+/// What opening gathers on its way.
+struct Opening<'a> {
+    env: Env,
+    dir: &'a Path,
+    options: Options,
+    survey: DirSurvey,
+    next_file: u64,
+    report: RecoveryReport,
+}
+
+impl<'a> Opening<'a> {
+    fn new(env: Env, dir: &'a Path, options: Options, survey: DirSurvey) -> Opening<'a> {
+        let next_file = survey.max_number() + 1;
+        Opening {
+            env,
+            dir,
+            options,
+            survey,
+            next_file,
+            report: RecoveryReport::default(),
+        }
+    }
+
+    fn take_number(&mut self) -> FileNumber {
+        let number = FileNumber(self.next_file);
+        self.next_file += 1;
+        number
+    }
+
+    /// Makes a new, empty database.
+    fn create(&mut self, lock: Box<dyn LockGuard>) -> Result<Engine> {
+        self.report.created = true;
+        let runtime = &self.env.runtime;
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&runtime.random_u64().to_le_bytes());
+        id[8..].copy_from_slice(&runtime.random_u64().to_le_bytes());
+        let first = VersionEdit {
+            hash_seed: Some(runtime.random_u64()),
+            next_partition: Some(1),
+            partitions: vec![PartitionMeta {
+                id: PartitionId(0),
+                start: Vec::new(),
+                end: None,
+            }],
+            ..VersionEdit::default()
+        };
+        let store = self.store(DatabaseId(id));
+        let cache = BlockCache::new(cache_bytes(&self.options));
+        let version = recovery::build_version(&store, &cache, self.dir, &[first])?;
+        self.start(store, cache, version, None, 0, lock)
+    }
+
+    /// Brings back an existing database.
+    fn recover(
+        &mut self,
+        mut manifest: RecoveredManifest,
+        lock: Box<dyn LockGuard>,
+    ) -> Result<Engine> {
+        let store = self.store(manifest.database);
+        let cache = BlockCache::new(cache_bytes(&self.options));
+        let edits = std::mem::take(&mut manifest.edits);
+        let mut version = recovery::build_version(&store, &cache, &manifest.path, &edits)?;
+        drop(edits);
+        self.next_file = self.next_file.max(version.counters.next_file);
+        self.report.manifest_edits = manifest.edit_count;
+        recovery::check_files(&store, &version)?;
+
+        let pool = self.pool();
+        let bytes = self.options.memtable_bytes;
+        let replayed = recovery::replay_wal(&store, &pool, &self.survey, &version, bytes)?;
+        manifest.check_edits(replayed.outcome.max_manifest_edits)?;
+        self.report.manifest_cut = manifest.cut.take();
+        let limits = self.limits();
+        recovery::rebuild_indexes(&mut version, limits, &mut self.report)?;
+        self.note(&replayed);
+        self.start(
+            store,
+            cache,
+            version,
+            Some(replayed),
+            manifest.edit_count,
+            lock,
+        )
+    }
+
+    fn note(&mut self, replayed: &Replayed) {
+        let outcome = &replayed.outcome;
+        self.report.wal_segments = outcome.segments;
+        self.report.wal_records = outcome.records;
+        self.report.wal_ops = outcome.ops;
+        self.report.wal_bytes = outcome.bytes;
+        self.report.wal_cut = outcome.cut.clone();
+    }
+
+    fn store(&self, database: DatabaseId) -> Arc<FileStore> {
+        FileStore::new(
+            self.env.clone(),
+            self.dir.to_owned(),
+            database,
+            MAX_OPEN_FILES,
+        )
+    }
+
+    fn pool(&self) -> Arc<ArenaPool> {
+        ArenaPool::new(self.options.memtable_bytes as usize * 2)
+    }
+
+    fn limits(&self) -> GenerationLimits {
+        GenerationLimits::of(self.options.unsorted_bytes, self.options.memory_budget)
+    }
+
+    /// Writes the new manifest and WAL segment, sweeps, and puts the engine together.
+    fn start(
+        &mut self,
+        store: Arc<FileStore>,
+        cache: Arc<BlockCache>,
+        mut version: Version,
+        replayed: Option<Replayed>,
+        edits_before: u64,
+        lock: Box<dyn LockGuard>,
+    ) -> Result<Engine> {
+        let (memtables, outcome) = match replayed {
+            Some(Replayed { memtables, outcome }) => (memtables, outcome),
+            None => Default::default(),
+        };
+        let manifest_number = self.take_number();
+        let wal_number = self.take_number();
+        // Old segments are needed as long as a recovered memtable is not in tables.
+        let low_water = memtables.first().map_or(wal_number, |m| m.wal);
+        version.counters.wal_low_water = low_water;
+        version.counters.next_file = self.next_file;
+        let mut snapshot = version.snapshot();
+        snapshot.edits_before = Some(edits_before);
+        let manifest = Manifest::create(&store, manifest_number, &snapshot)?;
+
+        let wal_sync = WalSync::default();
+        self.keep_segments(&store, &wal_sync, low_water, &outcome.abandoned)?;
+        self.sweep(
+            &store,
+            &version,
+            manifest_number,
+            low_water,
+            &outcome.abandoned,
+        );
+        let prev = if memtables.is_empty() {
+            None
+        } else {
+            outcome.last
+        };
+        let hint = self.options.memtable_bytes + self.options.memtable_bytes / 8;
+        let wal = WalWriter::create(&store, wal_number, prev, manifest.edits(), None, hint)?;
+        let segment = Segment::new(
+            wal_number,
+            wal.path().to_owned(),
+            wal.sync_handle(),
+            wal.end(),
+        );
+        wal_sync.push(Arc::clone(&segment));
+
+        let last_seq = SeqNo(version.counters.flushed_seq.0.max(outcome.last_seq.0));
+        let pool = self.pool();
+        let memtable = MemtableHandle {
+            table: Arc::new(Memtable::new(&pool)),
+            wal: wal_number,
+        };
+        let commit = Commit {
+            wal: Some((wal, segment)),
+            last_seq,
+            memtable: memtable.clone(),
+        };
+        let targets = self.targets(&version);
+        let version = Arc::new(version);
+        let sealed = memtables.into_iter().rev().collect();
+        let view = View {
+            memtable,
+            sealed,
+            version: Arc::clone(&version),
+        };
+        let manifest_snapshot_len = manifest.len();
+        let merging = HashSet::new();
+        let catalog = Catalog {
+            version,
+            manifest,
+            manifest_snapshot_len,
+            targets,
+            merging,
+        };
+        let (options, next_file) = (self.options.clone(), self.next_file);
+        Ok(Engine::new(EngineParts {
+            options,
+            store,
+            cache,
+            pool,
+            view,
+            last_seq,
+            commit,
+            wal_sync,
+            catalog,
+            next_file,
+            lock,
+        }))
+    }
+
+    /// The newest generation of each partition goes on taking tables.
+    fn targets(&self, version: &Version) -> HashMap<PartitionId, FlushTarget> {
+        let limits = self.limits();
+        let newest = version
+            .partitions()
+            .iter()
+            .filter_map(|p| Some((p.id, p.generations.first()?)));
+        let targets = newest.map(|(id, newest)| {
+            let index = Arc::clone(&newest.index);
+            (
+                id,
+                FlushTarget::resume(newest.id, index, newest.high_water(), newest.bytes()),
+            )
+        });
+        targets
+            .filter(|(_, target)| !target.is_full(limits))
+            .collect()
+    }
+
+    /// Puts the recovered segments in front of the new one, so that it is never synced before them.
+    fn keep_segments(
+        &self,
+        store: &FileStore,
+        wal_sync: &WalSync,
+        low_water: FileNumber,
+        abandoned: &[FileNumber],
+    ) -> Result<()> {
+        let numbers = self.survey.names.iter().filter_map(recovery::wal_number);
+        let mut kept: Vec<FileNumber> = numbers
+            .filter(|n| *n >= low_water && !abandoned.contains(n))
+            .collect();
+        kept.sort_unstable();
+        for number in kept {
+            let path = store.dir().join(file_names::wal(number));
+            let vfs = &self.env.vfs;
+            let handle = vfs
+                .open_for_sync(&path)
+                .map_err(|e| Error::io("open", &path, e))?;
+            let len = vfs.len(&path).map_err(|e| Error::io("look at", &path, e))?;
+            wal_sync.push(Segment::new(number, path, handle, len));
+        }
+        Ok(())
+    }
+
+    /// Removes files that nothing lists. What cannot be removed stays for the next opening.
+    fn sweep(
+        &mut self,
+        store: &FileStore,
+        version: &Version,
+        manifest: FileNumber,
+        low_water: FileNumber,
+        abandoned: &[FileNumber],
+    ) {
+        let key_tables: HashSet<FileNumber> =
+            version.key_tables().map(|t| t.meta().number).collect();
+        for name in &self.survey.names {
+            let needed = match name {
+                FileName::Current | FileName::Lock => true,
+                FileName::Manifest(n) => *n == manifest,
+                FileName::Wal(n) => *n >= low_water && !abandoned.contains(n),
+                FileName::Record(n) => version.record_file(*n).is_some(),
+                FileName::KeyTable(n) => key_tables.contains(n),
+                FileName::Temp => false,
+            };
+            let file = name.to_string();
+            let path: PathBuf = store.dir().join(&file);
+            if !needed && self.env.vfs.remove(&path).is_ok() {
+                self.report.swept.push(file);
+            }
+        }
+    }
+}

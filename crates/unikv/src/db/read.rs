@@ -1,0 +1,72 @@
+//! Point reads at a moment: the newest state, or a snapshot's.
+
+use super::engine::Engine;
+use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId, MAX_USER_KEY_LEN, SeqNo};
+use crate::error::{Error, Result};
+use crate::partition::View;
+use bytes::Bytes;
+use std::sync::atomic::Ordering;
+
+/// The keyspace of the calls that name none.
+pub(crate) const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
+
+/// The key below `db`: the keyspace id, big-endian, then the user's key.
+pub(crate) fn engine_key(keyspace: KeyspaceId, key: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(KEYSPACE_PREFIX_LEN + key.len());
+    out.extend_from_slice(&keyspace.0.to_be_bytes());
+    out.extend_from_slice(key);
+    out
+}
+
+/// Calls `with` with the engine key; short keys are put together without an allocation.
+fn with_engine_key<T>(key: &[u8], with: impl FnOnce(&[u8]) -> T) -> T {
+    const SHORT: usize = 128;
+    let len = KEYSPACE_PREFIX_LEN + key.len();
+    if len > SHORT {
+        return with(&engine_key(DEFAULT_KEYSPACE, key));
+    }
+    let mut buffer = [0; SHORT];
+    buffer[..KEYSPACE_PREFIX_LEN].copy_from_slice(&DEFAULT_KEYSPACE.0.to_be_bytes());
+    buffer[KEYSPACE_PREFIX_LEN..len].copy_from_slice(key);
+    with(&buffer[..len])
+}
+
+impl Engine {
+    /// The value of `key` in `view` as of `seq`.
+    pub(crate) fn get_at(&self, view: &View, seq: SeqNo, key: &[u8]) -> Result<Option<Bytes>> {
+        self.check_open()?;
+        if key.len() > MAX_USER_KEY_LEN {
+            let what = format!("a key of {} bytes is longer than any can be", key.len());
+            return Err(Error::invalid(
+                what,
+                format!("use at most {MAX_USER_KEY_LEN} bytes"),
+            ));
+        }
+        self.counters.gets.fetch_add(1, Ordering::Relaxed);
+        let found = with_engine_key(key, |key| view.get(key, seq, &self.reads))?;
+        let value = found.and_then(|found| found.value);
+        if value.is_some() {
+            self.counters.hits.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(value)
+    }
+
+    /// The newest value of `key`.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+        let (view, seq) = self.read_point();
+        self.get_at(&view, seq, key)
+    }
+
+    /// The value of each key, all as of one moment: now, or `snapshot`.
+    pub(crate) fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        snapshot: Option<SeqNo>,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Bytes>>> {
+        let view = self.view.load_full();
+        let seq = snapshot.unwrap_or_else(|| SeqNo(self.visible_seq.load(Ordering::Acquire)));
+        keys.into_iter()
+            .map(|key| self.get_at(&view, seq, key.as_ref()))
+            .collect()
+    }
+}

@@ -1,0 +1,279 @@
+//! Bringing a directory back to the state of its last acknowledged write (paper §III-G).
+//!
+//! CURRENT → manifest → version → hash indexes from the key sections → WAL. Nothing is written or
+//! removed here: whoever opens the database does that afterwards, so a recovery that fails or is
+//! cut changes nothing.
+
+use super::report::RecoveryReport;
+use crate::base::hash::key_hash;
+use crate::base::keys::{FileNumber, GenerationId, Kind, PartitionId, SeqNo, Slot};
+use crate::error::{Error, Result};
+use crate::hash_index::HashIndex;
+use crate::jobs::flush::{GenerationLimits, expected_records};
+use crate::key_table::{BlockCache, EntryValue};
+use crate::log::{ReplayOutcome, replay};
+use crate::memtable::{ArenaPool, Memtable, OpsIter};
+use crate::partition::MemtableHandle;
+use crate::record::RecordFile;
+use crate::version::edit::VersionEdit;
+use crate::version::file_names::{self, DirSurvey, FileName};
+use crate::version::{ApplyContext, Generation, Version};
+use crate::vfs::Access;
+use crate::vfs::file_store::FileStore;
+use std::path::Path;
+use std::sync::Arc;
+
+const NEWER: &str = "open it with the newer release that wrote it";
+
+/// Builds the version that the edits of a manifest describe. Its hash indexes are empty.
+pub(crate) fn build_version(
+    store: &Arc<FileStore>,
+    cache: &Arc<BlockCache>,
+    manifest: &Path,
+    edits: &[VersionEdit],
+) -> Result<Version> {
+    let empty = Arc::new(HashIndex::with_capacity(0));
+    let mut new_index = |_: PartitionId, _: GenerationId| Arc::clone(&empty);
+    let mut context = ApplyContext {
+        store,
+        cache,
+        new_index: &mut new_index,
+    };
+    let mut version = Version::default();
+    for edit in edits {
+        let applied = version.apply_in_place(edit, &mut context);
+        applied.map_err(|what| Error::corruption(manifest, 0, what))?;
+    }
+    check_features(&version)?;
+    Ok(version)
+}
+
+/// Refuses what the formats provide for and this release does not read.
+fn check_features(version: &Version) -> Result<()> {
+    let refuse = |path: &Path, what: &str| {
+        Err(Error::incompatible(
+            path,
+            format!("the file uses {what}"),
+            NEWER,
+        ))
+    };
+    for file in version.record_files() {
+        if file.meta().has_range_deletes {
+            return refuse(file.path(), "range deletes");
+        }
+        if file.meta().expiry.is_some() {
+            return refuse(file.path(), "expiring records");
+        }
+    }
+    for table in version.key_tables() {
+        if table.meta().has_range_deletes {
+            return refuse(table.path(), "range deletes");
+        }
+        if table.meta().expiry.is_some() {
+            return refuse(table.path(), "expiring records");
+        }
+        if table.meta().clip.is_some() {
+            return refuse(table.path(), "tables shared by partitions");
+        }
+    }
+    Ok(())
+}
+
+/// Makes sure that every listed file is there, whole.
+pub(crate) fn check_files(store: &FileStore, version: &Version) -> Result<()> {
+    let records = version
+        .record_files()
+        .iter()
+        .map(|f| (f.path(), f.meta().len));
+    let keys = version.key_tables().map(|t| (t.path(), t.meta().len));
+    for (path, len) in records.chain(keys) {
+        match store.env().vfs.len(path) {
+            Ok(found) if found == len => {}
+            Ok(found) => {
+                let what = format!("the file has {found} bytes where the manifest lists {len}");
+                return Err(Error::corruption(path, found.min(len), what));
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                let what = "the manifest lists this file, and it is missing";
+                return Err(Error::corruption(path, 0, what));
+            }
+            Err(e) => return Err(Error::io("look at", path, e)),
+        }
+    }
+    Ok(())
+}
+
+/// Rebuilds the hash index of each generation from its tables' key sections.
+pub(crate) fn rebuild_indexes(
+    version: &mut Version,
+    limits: GenerationLimits,
+    report: &mut RecoveryReport,
+) -> Result<()> {
+    let seed = version.counters.hash_seed;
+    version.replace_indexes(|_, generation| {
+        let records = generation.records() as usize;
+        let expected = expected_records(records, generation.bytes(), limits);
+        // The index cannot be full at the first try unless keys share their buckets; then more room
+        // helps, for the records are known to have fitted before.
+        let mut capacity = expected.max(records);
+        loop {
+            if let Some(index) = build_index(generation, seed, capacity)? {
+                report.index_entries += index.len() as u64;
+                return Ok(Arc::new(index));
+            }
+            capacity *= 2;
+        }
+    })
+}
+
+/// `None` if the index would have to be larger.
+fn build_index(generation: &Generation, seed: u64, capacity: usize) -> Result<Option<HashIndex>> {
+    let index = HashIndex::with_capacity(capacity);
+    for (slot, table) in generation.tables().rev() {
+        let fits = match index_from_keys(&index, slot, table, seed) {
+            Ok(fits) => fits,
+            // A damaged key section is made up for by the records. What was entered so far is
+            // entered again, which is harmless.
+            Err(_) => index_from_records(&index, slot, table, seed)?,
+        };
+        if !fits {
+            return Ok(None);
+        }
+    }
+    Ok(Some(index))
+}
+
+/// Enters the newest version of each key. False: the index is full.
+fn index_from_keys(
+    index: &HashIndex,
+    slot: Slot,
+    table: &Arc<RecordFile>,
+    seed: u64,
+) -> Result<bool> {
+    let mut keys = table.keys(Access::Sequential)?;
+    let mut previous: Option<Vec<u8>> = None;
+    keys.seek_to_first()?;
+    while let Some(entry) = keys.entry() {
+        if previous.as_deref() != Some(entry.key) {
+            let EntryValue::Pointer(pointer) = entry.value else {
+                return Err(Error::corruption(
+                    table.path(),
+                    0,
+                    "a table's key has no pointer",
+                ));
+            };
+            let hash = key_hash(seed, entry.key);
+            if index
+                .insert(hash, slot, pointer.offset, u64::from(pointer.len))
+                .is_err()
+            {
+                return Ok(false);
+            }
+            let previous = previous.get_or_insert_default();
+            previous.clear();
+            previous.extend_from_slice(entry.key);
+        }
+        keys.next()?;
+    }
+    Ok(true)
+}
+
+fn index_from_records(
+    index: &HashIndex,
+    slot: Slot,
+    table: &Arc<RecordFile>,
+    seed: u64,
+) -> Result<bool> {
+    let mut records = table.stream();
+    let mut older = false;
+    while let Some(record) = records.next()? {
+        if !older {
+            let hash = key_hash(seed, record.key());
+            let len = record.frame_len() as u64;
+            if index.insert(hash, slot, record.offset(), len).is_err() {
+                return Ok(false);
+            }
+        }
+        older = record.older_follows();
+    }
+    Ok(true)
+}
+
+/// Writes of the WAL that no table holds yet, in memtables of the usual size.
+pub(crate) struct Replayed {
+    /// Oldest first.
+    pub(crate) memtables: Vec<MemtableHandle>,
+    pub(crate) outcome: ReplayOutcome,
+}
+
+/// Replays the WAL behind what the version's tables hold.
+pub(crate) fn replay_wal(
+    store: &FileStore,
+    pool: &Arc<ArenaPool>,
+    survey: &DirSurvey,
+    version: &Version,
+    memtable_bytes: u64,
+) -> Result<Replayed> {
+    let mut segments: Vec<FileNumber> = survey.names.iter().filter_map(wal_number).collect();
+    segments.sort_unstable();
+    let flushed = version.counters.flushed_seq;
+    let mut memtables: Vec<MemtableHandle> = Vec::new();
+    let mut sink = |segment: FileNumber, base: SeqNo, count: u32, ops: &[u8]| {
+        // Flushes commit in write order: a record is in the tables whole or not at all.
+        if base.0 + u64::from(count) <= flushed.0 + 1 {
+            return Ok(());
+        }
+        let full = |m: &MemtableHandle| (m.table.bytes() + ops.len()) as u64 > memtable_bytes;
+        if memtables.last().is_none_or(full) {
+            let table = Arc::new(Memtable::new(pool));
+            memtables.push(MemtableHandle {
+                table,
+                wal: segment,
+            });
+        }
+        let Some(memtable) = memtables.last() else {
+            return Ok(());
+        };
+        insert_ops(store, segment, &memtable.table, base, count, ops)
+    };
+    let low_water = version.counters.wal_low_water;
+    let outcome = replay::replay(store, &segments, low_water, &mut sink)?;
+    Ok(Replayed { memtables, outcome })
+}
+
+/// The segment that a file is, if it is one.
+pub(crate) fn wal_number(name: &FileName) -> Option<FileNumber> {
+    match name {
+        FileName::Wal(number) => Some(*number),
+        _ => None,
+    }
+}
+
+fn insert_ops(
+    store: &FileStore,
+    segment: FileNumber,
+    memtable: &Memtable,
+    base: SeqNo,
+    count: u32,
+    ops: &[u8],
+) -> Result<()> {
+    let path = || store.dir().join(file_names::wal(segment));
+    let mut seq = base;
+    for op in OpsIter::new(ops) {
+        let op = op.map_err(|bad| Error::corruption(&path(), 0, bad.to_string()))?;
+        if !matches!(op.kind, Kind::Put | Kind::Delete) || op.expiry_ms.is_some() {
+            let what = format!("the log holds an operation of kind {:?}", op.kind);
+            return Err(Error::incompatible(&path(), what, NEWER));
+        }
+        memtable.insert(op.key, seq, op.kind, op.expiry_ms, op.value);
+        seq.0 += 1;
+    }
+    if seq.0 - base.0 != u64::from(count) {
+        let what = format!(
+            "a record holds {} operations and says {count}",
+            seq.0 - base.0
+        );
+        return Err(Error::corruption(&path(), 0, what));
+    }
+    Ok(())
+}

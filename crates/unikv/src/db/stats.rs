@@ -1,0 +1,243 @@
+//! What the engine counts, and the figures it shows.
+
+use super::engine::Engine;
+use crate::memtable::Batch;
+use crate::version::{Partition, Version};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Counters since the database was opened.
+#[derive(Debug, Default)]
+pub(crate) struct EngineCounters {
+    pub(crate) operations: AtomicU64,
+    pub(crate) batches: AtomicU64,
+    pub(crate) gets: AtomicU64,
+    pub(crate) hits: AtomicU64,
+    pub(crate) user_bytes: AtomicU64,
+    pub(crate) wal_bytes: AtomicU64,
+    pub(crate) flush_bytes: AtomicU64,
+    pub(crate) merge_bytes: AtomicU64,
+    pub(crate) merge_copied_bytes: AtomicU64,
+    /// Bytes of manifests that have been replaced.
+    pub(crate) retired_manifest_bytes: AtomicU64,
+    pub(crate) flushes: AtomicU64,
+    pub(crate) merges: AtomicU64,
+    pub(crate) stalls: AtomicU64,
+    pub(crate) stall_ns: AtomicU64,
+    pub(crate) longest_stall_ns: AtomicU64,
+}
+
+impl EngineCounters {
+    /// Counts the operations and user bytes of committed batches.
+    pub(crate) fn count_writes<'a>(&self, batches: impl Iterator<Item = &'a Batch>) {
+        for batch in batches {
+            self.batches.fetch_add(1, Ordering::Relaxed);
+            self.operations
+                .fetch_add(batch.len() as u64, Ordering::Relaxed);
+            self.user_bytes
+                .fetch_add(batch.user_bytes() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a wait of a writer for the background.
+    pub(crate) fn count_stall(&self, time: Duration) {
+        let ns = time.as_nanos() as u64;
+        self.stalls.fetch_add(1, Ordering::Relaxed);
+        self.stall_ns.fetch_add(ns, Ordering::Relaxed);
+        self.longest_stall_ns.fetch_max(ns, Ordering::Relaxed);
+    }
+}
+
+/// A partition's figures.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct PartitionStats {
+    /// The partition's id.
+    pub id: u64,
+    /// Generations of its UnsortedStore.
+    pub generations: usize,
+    /// Tables of its UnsortedStore.
+    pub tables: usize,
+    /// Bytes of those tables.
+    pub unsorted_bytes: u64,
+    /// Records in them, superseded ones included.
+    pub unsorted_records: u64,
+    /// Key tables of its SortedStore.
+    pub key_tables: usize,
+    /// Bytes of those key tables.
+    pub key_table_bytes: u64,
+    /// Entries of those key tables.
+    pub sorted_keys: u64,
+}
+
+/// The figures of an open database. Counters count from the opening; bytes are bytes.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Puts and deletes committed.
+    pub operations: u64,
+    /// Batches committed; a single put or delete is a batch.
+    pub batches: u64,
+    /// Point lookups.
+    pub gets: u64,
+    /// Point lookups that found a value.
+    pub hits: u64,
+    /// Bytes of the keys and values of committed operations.
+    pub user_bytes_written: u64,
+    /// Bytes appended to the WAL.
+    pub wal_bytes: u64,
+    /// Bytes written by flushes.
+    pub flush_bytes: u64,
+    /// Bytes written by merges, copied values included.
+    pub merge_bytes: u64,
+    /// Bytes of values copied by merges to cluster them.
+    pub merge_copied_bytes: u64,
+    /// Bytes written to manifests.
+    pub manifest_bytes: u64,
+    /// Bytes read from data files, by reads and jobs.
+    pub read_bytes: u64,
+    /// Reads of data files.
+    pub reads: u64,
+    /// Flushes done.
+    pub flushes: u64,
+    /// Merges done.
+    pub merges: u64,
+    /// Bytes in the memtable.
+    pub memtable_bytes: u64,
+    /// Memtables waiting for their flush.
+    pub sealed_memtables: usize,
+    /// Bytes of the UnsortedStore's tables.
+    pub unsorted_bytes: u64,
+    /// Records in them, superseded ones included.
+    pub unsorted_records: u64,
+    /// Entries of the hash indexes.
+    pub index_entries: u64,
+    /// Bytes of the hash indexes.
+    pub index_bytes: u64,
+    /// Used share of the hash indexes' entries.
+    pub index_utilisation: f64,
+    /// Lookups that went to a hash index.
+    pub index_lookups: u64,
+    /// Records read for such a lookup that were another key's.
+    pub index_failed_comparisons: u64,
+    /// Bytes in the block cache.
+    pub cache_bytes: u64,
+    /// Bytes the block cache may hold.
+    pub cache_capacity: u64,
+    /// Blocks and fences found in the cache.
+    pub cache_hits: u64,
+    /// Blocks and fences read because they were not there.
+    pub cache_misses: u64,
+    /// Record files: UnsortedStore tables and value logs.
+    pub record_files: usize,
+    /// Bytes of those files.
+    pub record_file_bytes: u64,
+    /// Bytes of records that key tables point to.
+    pub record_live_bytes: u64,
+    /// Key tables.
+    pub key_tables: usize,
+    /// Bytes of the key tables.
+    pub key_table_bytes: u64,
+    /// Per partition, in key order.
+    pub partitions: Vec<PartitionStats>,
+    /// Bytes of all live files.
+    pub disk_bytes: u64,
+    /// How often a writer waited for the background.
+    pub stalls: u64,
+    /// How long they waited in all.
+    pub stall_time: Duration,
+    /// The longest such wait.
+    pub longest_stall: Duration,
+}
+
+impl Stats {
+    /// Bytes written to files per byte that the user wrote, the WAL included. Zero before the first
+    /// write.
+    pub fn write_amplification(&self) -> f64 {
+        let written = self.wal_bytes + self.flush_bytes + self.merge_bytes + self.manifest_bytes;
+        match self.user_bytes_written {
+            0 => 0.0,
+            user => written as f64 / user as f64,
+        }
+    }
+
+    fn add_version(&mut self, version: &Version) {
+        self.partitions = version
+            .partitions()
+            .iter()
+            .map(|p| partition_stats(p))
+            .collect();
+        let mut capacity = 0;
+        for generation in version.partitions().iter().flat_map(|p| &p.generations) {
+            self.unsorted_bytes += generation.bytes();
+            self.unsorted_records += generation.records();
+            self.index_entries += generation.index.len() as u64;
+            self.index_bytes += generation.index.memory_bytes() as u64;
+            capacity += generation.index.capacity();
+        }
+        if capacity > 0 {
+            self.index_utilisation = self.index_entries as f64 / capacity as f64;
+        }
+        self.record_files = version.record_files().len();
+        self.record_file_bytes = version.record_files().iter().map(|f| f.meta().len).sum();
+        self.record_live_bytes = version.live().values().map(|live| live.bytes).sum();
+        self.key_tables = version.key_tables().count();
+        self.key_table_bytes = version.key_tables().map(|t| t.meta().len).sum();
+    }
+}
+
+fn partition_stats(partition: &Partition) -> PartitionStats {
+    let generations = &partition.generations;
+    PartitionStats {
+        id: partition.id.0,
+        generations: generations.len(),
+        tables: generations.iter().map(|g| g.tables().count()).sum(),
+        unsorted_bytes: partition.unsorted_bytes(),
+        unsorted_records: generations.iter().map(|g| g.records()).sum(),
+        key_tables: partition.key_tables.len(),
+        key_table_bytes: partition.key_tables.iter().map(|t| t.meta().len).sum(),
+        sorted_keys: partition.key_tables.iter().map(|t| t.meta().count).sum(),
+    }
+}
+
+impl Engine {
+    /// The figures now.
+    pub(crate) fn stats(&self) -> Stats {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let manifest_len = self.catalog.lock().manifest.len();
+        let view = self.view.load_full();
+        let counters = &self.counters;
+        let mut stats = Stats {
+            operations: of(&counters.operations),
+            batches: of(&counters.batches),
+            gets: of(&counters.gets),
+            hits: of(&counters.hits),
+            user_bytes_written: of(&counters.user_bytes),
+            wal_bytes: of(&counters.wal_bytes),
+            flush_bytes: of(&counters.flush_bytes),
+            merge_bytes: of(&counters.merge_bytes),
+            merge_copied_bytes: of(&counters.merge_copied_bytes),
+            manifest_bytes: of(&counters.retired_manifest_bytes) + manifest_len,
+            read_bytes: self.store.read_bytes(),
+            reads: self.store.reads(),
+            flushes: of(&counters.flushes),
+            merges: of(&counters.merges),
+            memtable_bytes: view.memtable.table.bytes() as u64,
+            sealed_memtables: view.sealed.len(),
+            index_lookups: of(&self.reads.index_lookups),
+            index_failed_comparisons: of(&self.reads.index_failed_comparisons),
+            cache_bytes: self.cache.used_bytes(),
+            cache_capacity: self.cache.capacity(),
+            cache_hits: self.cache.hits(),
+            cache_misses: self.cache.misses(),
+            stalls: of(&counters.stalls),
+            stall_time: Duration::from_nanos(of(&counters.stall_ns)),
+            longest_stall: Duration::from_nanos(of(&counters.longest_stall_ns)),
+            ..Stats::default()
+        };
+        stats.add_version(&view.version);
+        stats.disk_bytes =
+            stats.record_file_bytes + stats.key_table_bytes + manifest_len + self.wal_sync.bytes();
+        stats
+    }
+}

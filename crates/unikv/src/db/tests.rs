@@ -1,0 +1,276 @@
+//! The engine as a whole, through its public handle, on the simulated machine.
+
+use crate::vfs::Env;
+use crate::vfs::sim::{SimRuntime, SimVfs};
+use crate::{Batch, Clustering, Db, Durability, ErrorKind, Options};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+fn small() -> Options {
+    Options::default()
+        .memtable_bytes(4 << 10)
+        .unsorted_bytes(16 << 10)
+        .key_table_bytes(4 << 10)
+        .block_bytes(512)
+        .memory_budget(1 << 20)
+}
+
+struct Machine {
+    disk: SimVfs,
+    seed: u64,
+}
+
+impl Machine {
+    fn new(seed: u64) -> Machine {
+        Machine {
+            disk: SimVfs::new(),
+            seed,
+        }
+    }
+
+    fn open(&self, options: Options) -> (Db, Arc<SimRuntime>) {
+        let runtime = SimRuntime::new(self.seed);
+        let env = Env {
+            vfs: Arc::new(self.disk.clone()),
+            runtime: runtime.clone(),
+        };
+        (Db::open_in(env, "/db", options).unwrap(), runtime)
+    }
+
+    fn check(&self) {
+        let runtime = SimRuntime::new(self.seed);
+        let env = Env {
+            vfs: Arc::new(self.disk.clone()),
+            runtime,
+        };
+        let report = Db::check_in(&env, "/db").unwrap();
+        assert!(report.is_clean(), "{:#?}", report.problems);
+    }
+}
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn same(db: &Db, model: &Model) {
+    let pairs = |iter: &mut dyn Iterator<Item = crate::Result<(crate::Bytes, crate::Bytes)>>| {
+        iter.map(|e| e.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap())
+            .collect::<Vec<_>>()
+    };
+    let expected: Vec<_> = model.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+    assert_eq!(pairs(&mut db.iter()), expected);
+    let mut backward = pairs(&mut db.iter().rev());
+    backward.reverse();
+    assert_eq!(backward, expected);
+    for (key, value) in model {
+        assert_eq!(db.get(key).unwrap().as_deref(), Some(value.as_slice()));
+    }
+}
+
+fn churn(db: &Db, model: &mut Model, rng: &mut SmallRng, ops: usize) {
+    for _ in 0..ops {
+        let key = format!("key{:04}", rng.random_range(0..300)).into_bytes();
+        if rng.random_range(0..5) == 0 {
+            db.delete(&key).unwrap();
+            model.remove(&key);
+        } else {
+            let value = vec![rng.random::<u8>(); rng.random_range(0..400)];
+            db.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+    }
+}
+
+#[test]
+fn what_is_put_is_read_across_flushes_merges_and_reopening() {
+    for clustering in [Clustering::Never, Clustering::EveryMerge] {
+        let machine = Machine::new(7);
+        let mut model = Model::new();
+        let mut rng = SmallRng::seed_from_u64(7);
+        for _ in 0..4 {
+            let (db, runtime) = machine.open(small().clustering(clustering));
+            same(&db, &model);
+            for _ in 0..4 {
+                churn(&db, &mut model, &mut rng, 300);
+                runtime.run_one();
+                same(&db, &model);
+            }
+            let stats = db.stats();
+            assert!(stats.flushes >= 10 && stats.merges >= 3, "{stats:#?}");
+            db.close().unwrap();
+            machine.check();
+        }
+    }
+}
+
+#[test]
+fn compacting_leaves_only_what_is_visible() {
+    let machine = Machine::new(1);
+    let (db, _) = machine.open(small());
+    let mut model = Model::new();
+    churn(&db, &mut model, &mut SmallRng::seed_from_u64(1), 3000);
+    db.compact().unwrap();
+    let stats = db.stats();
+    assert_eq!(stats.unsorted_bytes, 0);
+    assert_eq!(stats.partitions[0].sorted_keys, model.len() as u64);
+    same(&db, &model);
+    for key in model.keys() {
+        db.delete(key).unwrap();
+    }
+    db.compact().unwrap();
+    let stats = db.stats();
+    assert_eq!(
+        (stats.partitions[0].sorted_keys, stats.record_files),
+        (0, 0)
+    );
+    assert_eq!(db.iter().count(), 0);
+}
+
+#[test]
+fn a_snapshot_keeps_its_moment_while_keys_are_overwritten_and_merged() {
+    let machine = Machine::new(2);
+    let (db, _) = machine.open(small());
+    let mut rng = SmallRng::seed_from_u64(2);
+    let mut model = Model::new();
+    churn(&db, &mut model, &mut rng, 500);
+    let (snapshot, then) = (db.snapshot(), model.clone());
+    let mut iter = db.iter();
+    churn(&db, &mut model, &mut rng, 3000);
+    db.compact().unwrap();
+    churn(&db, &mut model, &mut rng, 3000);
+    for (key, value) in &then {
+        assert_eq!(
+            snapshot.get(key).unwrap().as_deref(),
+            Some(value.as_slice())
+        );
+    }
+    let expected: Vec<_> = then.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+    let seen: Vec<_> = snapshot
+        .iter()
+        .map(|e| e.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap())
+        .collect();
+    assert_eq!(seen, expected);
+    let seen: Vec<_> = iter
+        .by_ref()
+        .map(|e| e.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap())
+        .collect();
+    assert_eq!(seen, expected);
+    drop((snapshot, iter));
+    db.compact().unwrap();
+    assert_eq!(db.stats().partitions[0].sorted_keys, model.len() as u64);
+    same(&db, &model);
+}
+
+#[test]
+fn an_iterator_met_from_both_ends_shows_each_entry_once() {
+    let machine = Machine::new(3);
+    let (db, _) = machine.open(small());
+    let mut model = Model::new();
+    churn(&db, &mut model, &mut SmallRng::seed_from_u64(3), 1500);
+    let mut iter = db.range("key0050"..="key0250");
+    let (mut front, mut back) = (Vec::new(), Vec::new());
+    loop {
+        match iter.next() {
+            Some(entry) => front.push(entry.unwrap().0.to_vec()),
+            None => break,
+        }
+        if let Some(entry) = iter.next_back() {
+            back.push(entry.unwrap().0.to_vec());
+        }
+    }
+    assert!(iter.next_back().is_none());
+    front.extend(back.into_iter().rev());
+    let range = b"key0050".to_vec()..=b"key0250".to_vec();
+    let expected: Vec<_> = model.range(range).map(|(k, _)| k.clone()).collect();
+    assert_eq!(front, expected);
+    let prefixed = db.prefix("key01").count();
+    assert_eq!(
+        prefixed,
+        model.keys().filter(|k| k.starts_with(b"key01")).count()
+    );
+}
+
+#[test]
+fn writes_survive_a_killed_process_and_synced_ones_a_power_cut() {
+    let machine = Machine::new(4);
+    let (db, _) = machine.open(small());
+    let mut batch = Batch::new();
+    batch.put("a", "1").put("b", "2").delete("a");
+    db.write_with(&batch, Durability::Sync).unwrap();
+    db.put("c", "3").unwrap();
+    let killed = Machine {
+        disk: machine.disk.process_kill(),
+        seed: 4,
+    };
+    let cut = Machine {
+        disk: machine.disk.power_cut(crate::vfs::sim::Keep::Nothing),
+        seed: 4,
+    };
+    let (db, _) = killed.open(small());
+    assert_eq!(db.recovery().wal_ops, 4);
+    assert_eq!(db.get("c").unwrap().as_deref(), Some(&b"3"[..]));
+    assert_eq!(db.get("a").unwrap(), None);
+    let (db, _) = cut.open(small());
+    assert_eq!(db.get("b").unwrap().as_deref(), Some(&b"2"[..]));
+    assert_eq!(db.get("c").unwrap(), None);
+}
+
+#[test]
+fn limits_are_refused_before_anything_is_written() {
+    let machine = Machine::new(5);
+    let (db, _) = machine.open(small());
+    let err = db.put(vec![b'k'; (64 << 10) + 1], "v").unwrap_err();
+    assert_eq!(err.kind(), ErrorKind::InvalidArgument);
+    let mut batch = Batch::new();
+    batch.put("good", "1").put(vec![b'k'; (64 << 10) + 1], "v");
+    assert!(db.write(&batch).is_err());
+    assert_eq!(db.get("good").unwrap(), None);
+    assert_eq!(db.iter().count(), 0);
+    db.put(vec![b'k'; 64 << 10], "v").unwrap();
+    db.put("", "empty key").unwrap();
+    db.compact().unwrap();
+    assert_eq!(db.get("").unwrap().as_deref(), Some(&b"empty key"[..]));
+    assert_eq!(
+        db.get(vec![b'k'; 64 << 10]).unwrap().as_deref(),
+        Some(&b"v"[..])
+    );
+}
+
+#[test]
+fn a_second_opener_a_foreign_directory_and_a_missing_database_are_told_apart() {
+    let machine = Machine::new(6);
+    let env = || Env {
+        vfs: Arc::new(machine.disk.clone()),
+        runtime: SimRuntime::new(6),
+    };
+    let (db, _) = machine.open(small());
+    let kind = |result: crate::Result<Db>| result.unwrap_err().kind();
+    assert_eq!(kind(Db::open_in(env(), "/db", small())), ErrorKind::Locked);
+    let clone = db.clone();
+    db.close().unwrap();
+    assert_eq!(clone.put("k", "v").unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(clone.get("k").unwrap_err().kind(), ErrorKind::Closed);
+    let existing = small().error_if_exists(true);
+    assert_eq!(
+        kind(Db::open_in(env(), "/db", existing)),
+        ErrorKind::InvalidArgument
+    );
+    let missing = small().create_if_missing(false);
+    assert_eq!(
+        kind(Db::open_in(env(), "/none", missing)),
+        ErrorKind::NotFound
+    );
+    env().vfs.create_dir_all("/foreign".as_ref()).unwrap();
+    machine
+        .disk
+        .write_file("/foreign/letter.txt".as_ref(), b"dear");
+    assert_eq!(
+        kind(Db::open_in(env(), "/foreign", small())),
+        ErrorKind::Incompatible
+    );
+    Db::destroy_in(&env(), "/db").unwrap();
+    assert_eq!(
+        kind(Db::open_in(env(), "/db", small().create_if_missing(false))),
+        ErrorKind::NotFound
+    );
+}

@@ -1,0 +1,163 @@
+//! The WAL segments that are still needed, and making them durable in order.
+//!
+//! Invariant: a segment is never synced before all earlier ones, so what is durable of the write
+//! order is always a prefix of it. A segment's name is made durable before its bytes count.
+//!
+//! Locks: `segments` is held over the syncs themselves; taken under the commit lock or alone.
+//! `mark` is taken last and briefly.
+
+use crate::base::keys::FileNumber;
+use crate::error::{Error, Result};
+use crate::log::DurableMark;
+use crate::vfs::SyncFile;
+use crate::vfs::file_store::FileStore;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A segment of the WAL.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) number: FileNumber,
+    path: PathBuf,
+    handle: Arc<dyn SyncFile>,
+    /// Bytes that have reached the kernel.
+    end: AtomicU64,
+    /// Bytes known durable.
+    durable: AtomicU64,
+    /// Whether the segment's name is durable.
+    named: AtomicBool,
+}
+
+impl Segment {
+    pub(crate) fn new(
+        number: FileNumber,
+        path: PathBuf,
+        handle: Arc<dyn SyncFile>,
+        end: u64,
+    ) -> Arc<Segment> {
+        let (end, durable) = (AtomicU64::new(end), AtomicU64::new(0));
+        Arc::new(Segment {
+            number,
+            path,
+            handle,
+            end,
+            durable,
+            named: AtomicBool::new(false),
+        })
+    }
+
+    /// Notes that everything below `end` has reached the kernel.
+    pub(crate) fn written(&self, end: u64) {
+        self.end.store(end, Ordering::Release);
+    }
+
+    fn sync(&self, store: &FileStore) -> Result<()> {
+        if !self.named.load(Ordering::Relaxed) {
+            let synced = store.env().vfs.sync_dir(store.dir());
+            synced.map_err(|e| Error::io("sync the directory", store.dir(), e))?;
+            self.named.store(true, Ordering::Relaxed);
+        }
+        let end = self.end.load(Ordering::Acquire);
+        if self.durable.load(Ordering::Relaxed) < end {
+            self.handle
+                .sync()
+                .map_err(|e| Error::io("sync", &self.path, e))?;
+            self.durable.store(end, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, Default)]
+struct Segments {
+    /// Oldest first.
+    list: VecDeque<Arc<Segment>>,
+    /// The sync that failed: none is tried again, for the system may have dropped the bytes and
+    /// would then report a success that means nothing.
+    failed: Option<Error>,
+}
+
+/// The segments from the oldest needed to the one being written.
+#[derive(Debug, Default)]
+pub(crate) struct WalSync {
+    segments: Mutex<Segments>,
+    /// The newest known durable mark.
+    mark: Mutex<Option<DurableMark>>,
+}
+
+impl WalSync {
+    /// Adds the newest segment.
+    pub(crate) fn push(&self, segment: Arc<Segment>) {
+        self.segments.lock().list.push_back(segment);
+    }
+
+    /// Makes everything that has reached the kernel durable. After an error nothing may be assumed
+    /// of the unsynced bytes; the caller poisons the WAL, and no segment is synced again.
+    pub(crate) fn sync(&self, store: &FileStore) -> Result<()> {
+        let mut segments = self.segments.lock();
+        if let Some(failed) = &segments.failed {
+            return Err(failed.clone());
+        }
+        for segment in segments.list.clone() {
+            if let Err(error) = segment.sync(store) {
+                segments.failed = Some(error.clone());
+                return Err(error);
+            }
+            let offset = segment.durable.load(Ordering::Relaxed);
+            *self.mark.lock() = Some(DurableMark {
+                file: segment.number,
+                offset,
+            });
+        }
+        Ok(())
+    }
+
+    /// Everything before this mark is durable.
+    pub(crate) fn durable_mark(&self) -> Option<DurableMark> {
+        *self.mark.lock()
+    }
+
+    /// Whether anything written is not yet known durable.
+    pub(crate) fn is_dirty(&self) -> bool {
+        let segments = self.segments.lock();
+        let dirty =
+            |s: &Arc<Segment>| s.durable.load(Ordering::Relaxed) < s.end.load(Ordering::Acquire);
+        segments.list.iter().any(dirty)
+    }
+
+    /// Forgets segments below `low_water` and returns their paths for removal.
+    pub(crate) fn retire_below(&self, low_water: FileNumber) -> Vec<PathBuf> {
+        let mut segments = self.segments.lock();
+        let retired = segments
+            .list
+            .iter()
+            .take_while(|s| s.number < low_water)
+            .count();
+        segments
+            .list
+            .drain(..retired)
+            .map(|s| s.path.clone())
+            .collect()
+    }
+
+    /// Starts anew with no segment, once everything in the old ones is in tables. Returns the paths
+    /// of the old ones for removal.
+    pub(crate) fn restart(&self) -> Vec<PathBuf> {
+        let mut segments = self.segments.lock();
+        segments.failed = None;
+        segments.list.drain(..).map(|s| s.path.clone()).collect()
+    }
+
+    /// Bytes of the segments.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.segments
+            .lock()
+            .list
+            .iter()
+            .map(|s| s.end.load(Ordering::Relaxed))
+            .sum()
+    }
+}

@@ -1,0 +1,319 @@
+//! The write path: group commit (paper §III-B, "WAL"; design §3 "put").
+//!
+//! Whoever holds the commit lock commits for everybody who waits: assign sequence numbers, append
+//! to the WAL in one write, sync if one of them asks for it, insert into the memtable, publish.
+//! Writers that wait leave their batch in `queue` first, so the next holder takes them along and a
+//! sync is shared by all that arrived during the one before.
+//!
+//! Invariants: a record is in the WAL before it is in the memtable, and in the memtable before
+//! `visible_seq` covers it. A batch is one WAL record in one segment. A memtable and the segments
+//! that hold its writes are sealed together, under the commit lock, so every write of a sealed
+//! memtable is published.
+
+use super::engine::Engine;
+use super::wal_sync::Segment;
+use crate::base::keys::{FileNumber, SeqNo};
+use crate::error::{Error, Result};
+use crate::log::{SegmentEnd, WalWriter};
+use crate::memtable::{Batch, Memtable, OpsIter};
+use crate::options::Durability;
+use crate::partition::MemtableHandle;
+use crate::version::edit::VersionEdit;
+use crate::vfs::wait_until;
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Sealed memtables beyond which writers wait for a flush.
+const MAX_SEALED: usize = 4;
+/// Bytes that one group takes from the queue: bounds the wait of its first writer.
+const MAX_GROUP_BYTES: usize = 4 << 20;
+
+/// What the commit lock protects.
+pub(crate) struct Commit {
+    /// The WAL segment being written; `None` while the WAL is poisoned.
+    pub(crate) wal: Option<(WalWriter, Arc<Segment>)>,
+    pub(crate) last_seq: SeqNo,
+    pub(crate) memtable: MemtableHandle,
+}
+
+/// A batch that waits for the holder of the commit lock.
+pub(crate) struct Request {
+    batch: Batch,
+    sync: bool,
+    result: Mutex<Option<Result<()>>>,
+}
+
+impl Engine {
+    /// Commits a batch. Returns once it is in the WAL as `durability` asks, and visible.
+    pub(crate) fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        self.check_open()?;
+        if let Some(violation) = batch.violation() {
+            return Err(violation.clone());
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let sync = durability == Durability::Sync;
+        if let Some(mut commit) = self.commit.try_lock() {
+            let waiting = self.take_waiting();
+            let own = self.commit_group(&mut commit, Some((batch, sync)), &waiting);
+            return own;
+        }
+        let request = Arc::new(Request {
+            batch: batch.clone(),
+            sync,
+            result: Mutex::new(None),
+        });
+        self.queue.lock().push(Arc::clone(&request));
+        let mut commit = self.commit.lock();
+        loop {
+            if let Some(result) = request.result.lock().take() {
+                return result;
+            }
+            let waiting = self.take_waiting();
+            // Each waiting request gets its result; the own one is among them, now or next.
+            let _no_own_batch = self.commit_group(&mut commit, None, &waiting);
+        }
+    }
+
+    /// Takes waiting requests, oldest first, up to a group's worth.
+    fn take_waiting(&self) -> Vec<Arc<Request>> {
+        let mut queue = self.queue.lock();
+        let mut bytes = 0;
+        let fits = |request: &&Arc<Request>| {
+            bytes += request.batch.byte_len();
+            bytes <= MAX_GROUP_BYTES
+        };
+        let count = queue
+            .iter()
+            .take_while(fits)
+            .count()
+            .max(1)
+            .min(queue.len());
+        queue.drain(..count).collect()
+    }
+
+    /// Commits the waiting requests and then, if given, the holder's own batch.
+    fn commit_group(
+        &self,
+        commit: &mut MutexGuard<'_, Commit>,
+        own: Option<(&Batch, bool)>,
+        waiting: &[Arc<Request>],
+    ) -> Result<()> {
+        let requests = waiting.iter().map(|r| (&r.batch, r.sync));
+        let group: Vec<(&Batch, bool)> = requests.chain(own).collect();
+        let result = self.commit_batches(commit, &group);
+        for request in waiting {
+            *request.result.lock() = Some(result.clone());
+        }
+        result
+    }
+
+    fn commit_batches(&self, commit: &mut Commit, group: &[(&Batch, bool)]) -> Result<()> {
+        if group.is_empty() {
+            return Ok(());
+        }
+        self.check_open()?;
+        let bytes: usize = group.iter().map(|(batch, _)| batch.byte_len()).sum();
+        self.make_room(commit, bytes)?;
+        let first = self.append_to_wal(commit, group)?;
+        let mut seq = first;
+        for (batch, _) in group {
+            seq = insert(&commit.memtable.table, batch.ops_bytes(), seq)?;
+        }
+        debug_assert_eq!(SeqNo(seq.0 - 1), commit.last_seq);
+        self.visible_seq.store(commit.last_seq.0, Ordering::Release);
+        self.counters
+            .count_writes(group.iter().map(|(batch, _)| *batch));
+        Ok(())
+    }
+
+    /// Appends the group in one write and syncs it if one of the batches asks for that. Returns the
+    /// first sequence number. A failure leaves the outcome of the group unknown.
+    fn append_to_wal(&self, commit: &mut Commit, group: &[(&Batch, bool)]) -> Result<SeqNo> {
+        let first = SeqNo(commit.last_seq.0 + 1);
+        let ops: u64 = group.iter().map(|(batch, _)| batch.len() as u64).sum();
+        if first.0 + ops > SeqNo::MAX.0 {
+            let what = "the database has used up its 2^56 sequence numbers";
+            return Err(Error::invalid(what, "copy it into a new database"));
+        }
+        let durable = self.wal_sync.durable_mark();
+        let Some((wal, segment)) = &mut commit.wal else {
+            return Err(Error::writes_suspended("the log has no segment", "retry"));
+        };
+        let begin = wal.end();
+        let mut seq = first;
+        for (batch, _) in group {
+            wal.stage(seq, batch.len() as u32, batch.ops_bytes(), durable);
+            seq.0 += batch.len() as u64;
+        }
+        // From here on the numbers may be in the file: they are never given again.
+        commit.last_seq = SeqNo(seq.0 - 1);
+        let mut written = wal.write_staged();
+        if written.is_ok() {
+            let end = wal.end();
+            segment.written(end);
+            self.counters
+                .wal_bytes
+                .fetch_add(end - begin, Ordering::Relaxed);
+            if group.iter().any(|(_, sync)| *sync) {
+                written = self.wal_sync.sync(&self.store);
+            }
+        }
+        written.inspect_err(|error| self.health.poison(error))?;
+        Ok(first)
+    }
+
+    /// Makes sure that the memtable can take `bytes` and that there is a segment to write to.
+    fn make_room(&self, commit: &mut Commit, bytes: usize) -> Result<()> {
+        if self.health.is_suspended() {
+            self.resume(commit)?;
+        }
+        let filled = commit.memtable.table.bytes();
+        if filled > 0
+            && !commit.memtable.table.is_empty()
+            && (filled + bytes) as u64 > self.options.memtable_bytes
+        {
+            self.wait_for_flushes()?;
+            self.seal(commit)?;
+        }
+        Ok(())
+    }
+
+    /// Waits while too many memtables are sealed.
+    fn wait_for_flushes(&self) -> Result<()> {
+        if self.view.load().sealed.len() < MAX_SEALED {
+            return Ok(());
+        }
+        let runtime = &self.store.env().runtime;
+        let begin = runtime.now();
+        let mut failed = None;
+        wait_until(&*self.progress, || {
+            failed = self.health.check_jobs().err();
+            let closing = self.closing.load(Ordering::Acquire);
+            failed.is_some() || closing || self.view.load().sealed.len() < MAX_SEALED
+        });
+        self.counters
+            .count_stall(runtime.now().saturating_sub(begin));
+        failed.map_or(Ok(()), Err).and_then(|()| self.check_open())
+    }
+
+    /// Seals the memtable together with its WAL segment and begins new ones.
+    pub(crate) fn seal(&self, commit: &mut Commit) -> Result<()> {
+        let number = FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed));
+        let prev = commit.wal.as_ref().map(|(wal, _)| wal.segment_end());
+        let wal = self.new_segment(number, prev)?;
+        commit.wal = Some(wal);
+        self.seal_memtable(commit, number);
+        Ok(())
+    }
+
+    fn new_segment(
+        &self,
+        number: FileNumber,
+        prev: Option<SegmentEnd>,
+    ) -> Result<(WalWriter, Arc<Segment>)> {
+        let edits = self.manifest_edits.load(Ordering::Acquire);
+        let durable = self.wal_sync.durable_mark();
+        let size_hint = self.options.memtable_bytes + self.options.memtable_bytes / 8;
+        let wal = WalWriter::create(&self.store, number, prev, edits, durable, size_hint)?;
+        self.counters
+            .wal_bytes
+            .fetch_add(wal.end(), Ordering::Relaxed);
+        let segment = Segment::new(number, wal.path().to_owned(), wal.sync_handle(), wal.end());
+        self.wal_sync.push(Arc::clone(&segment));
+        Ok((wal, segment))
+    }
+
+    /// Puts an empty memtable, whose writes go to segment `number`, in the place of the full one.
+    fn seal_memtable(&self, commit: &mut Commit, number: FileNumber) {
+        let table = Arc::new(Memtable::new(&self.pool));
+        commit.memtable = MemtableHandle { table, wal: number };
+        let memtable = commit.memtable.clone();
+        self.update_view(|view| {
+            let full = std::mem::replace(&mut view.memtable, memtable);
+            view.sealed.insert(0, full);
+        });
+        self.work.notify();
+    }
+
+    /// Resumes writing after the WAL was poisoned: once everything acknowledged is in tables and
+    /// the manifest no longer needs the old segments, a new segment takes over.
+    pub(crate) fn resume(&self, commit: &mut Commit) -> Result<()> {
+        self.health.check_fatal()?;
+        let Some(cause) = self.health.poisoned() else {
+            return Ok(());
+        };
+        let suspended = || {
+            let remedy = "retry: writing resumes once the memtables have been flushed";
+            Error::writes_suspended(&cause, remedy)
+        };
+        commit.wal = None;
+        if !commit.memtable.table.is_empty() {
+            let number = FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed));
+            self.seal_memtable(commit, number);
+        }
+        if !self.view.load().sealed.is_empty() {
+            return Err(suspended());
+        }
+        let number = FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed));
+        let mut catalog = self.catalog.lock();
+        let edit = VersionEdit {
+            wal_low_water: Some(number),
+            ..VersionEdit::default()
+        };
+        self.commit_edit(&mut catalog, edit, &HashMap::new(), |view| {
+            view.memtable.wal = number
+        })?;
+        drop(catalog);
+        commit.memtable.wal = number;
+        self.remove_files(self.wal_sync.restart());
+        commit.wal = Some(self.new_segment(number, None)?);
+        self.health.unpoison();
+        Ok(())
+    }
+
+    /// Makes every acknowledged write durable.
+    pub(crate) fn sync_wal(&self) -> Result<()> {
+        let synced = self.wal_sync.sync(&self.store);
+        synced.inspect_err(|error| self.health.poison(error))
+    }
+
+    /// As [`Engine::sync_wal`], and notes in the log how far it is durable, so that damage below
+    /// that point is told from a torn tail.
+    pub(crate) fn sync_and_mark(&self) -> Result<()> {
+        if self.health.is_suspended() {
+            let mut commit = self.commit.lock();
+            self.resume(&mut commit)?;
+        }
+        self.sync_wal()?;
+        let mut commit = self.commit.lock();
+        let Some(mark) = self.wal_sync.durable_mark() else {
+            return Ok(());
+        };
+        let Some((wal, segment)) = &mut commit.wal else {
+            return Ok(());
+        };
+        let begin = wal.end();
+        wal.stage_mark(mark);
+        wal.write_staged()
+            .inspect_err(|error| self.health.poison(error))?;
+        segment.written(wal.end());
+        self.counters
+            .wal_bytes
+            .fetch_add(wal.end() - begin, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Inserts encoded operations, the first with `seq`; returns the number after the last.
+pub(crate) fn insert(memtable: &Memtable, ops: &[u8], mut seq: SeqNo) -> Result<SeqNo> {
+    for op in OpsIter::new(ops) {
+        let op = op.map_err(|bad| Error::invalid(bad.to_string(), "encode the batch again"))?;
+        memtable.insert(op.key, seq, op.kind, op.expiry_ms, op.value);
+        seq.0 += 1;
+    }
+    Ok(seq)
+}

@@ -1,0 +1,184 @@
+//! The options of a database: about a dozen, each with a unit, a default that serves, its effect.
+//!
+//! Only `db` reads [`Options`]; the layers below receive the values they need.
+
+use crate::error::{Error, Result};
+use std::time::Duration;
+
+/// What an acknowledged write survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Death of the process. A power cut may lose a suffix of the write order.
+    #[default]
+    Buffered,
+    /// As `Buffered`; and the log is synced at least this often, so that a power cut loses at most
+    /// that much.
+    Periodic(Duration),
+    /// A power cut: the log is synced before the write is acknowledged. Waiting writers share one
+    /// sync.
+    Sync,
+}
+
+/// When a merge copies values next to each other in key order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clustering {
+    /// Never: a merge moves keys only. Least writing.
+    #[default]
+    Never,
+    /// At every merge, the values that leave the UnsortedStore are written once more, in key order
+    /// (the paper's §III-C). Scans read neighbours together; costs one more write of each value.
+    EveryMerge,
+}
+
+/// How a database is opened. Build with the methods: `Options::default().memtable_bytes(32 << 20)`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    pub(crate) create_if_missing: bool,
+    pub(crate) error_if_exists: bool,
+    pub(crate) durability: Durability,
+    pub(crate) memory_budget: u64,
+    pub(crate) memtable_bytes: u64,
+    pub(crate) unsorted_bytes: u64,
+    pub(crate) inline_value_bytes: u32,
+    pub(crate) clustering: Clustering,
+    pub(crate) key_table_bytes: u64,
+    pub(crate) block_bytes: u32,
+    pub(crate) background_threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            create_if_missing: true,
+            error_if_exists: false,
+            durability: Durability::Buffered,
+            memory_budget: 256 << 20,
+            memtable_bytes: 16 << 20,
+            unsorted_bytes: 512 << 20,
+            inline_value_bytes: 128,
+            clustering: Clustering::Never,
+            key_table_bytes: 2 << 20,
+            block_bytes: 4096,
+            background_threads: 2,
+        }
+    }
+}
+
+impl Options {
+    /// Create the database if the directory holds none. Default: true.
+    #[must_use]
+    pub fn create_if_missing(mut self, yes: bool) -> Options {
+        self.create_if_missing = yes;
+        self
+    }
+
+    /// Refuse to open a database that exists already. Default: false.
+    #[must_use]
+    pub fn error_if_exists(mut self, yes: bool) -> Options {
+        self.error_if_exists = yes;
+        self
+    }
+
+    /// What a write survives unless the call says otherwise. Default: [`Durability::Buffered`].
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Options {
+        self.durability = durability;
+        self
+    }
+
+    /// Bytes for memtables, hash indexes and the block cache together. Default: 256 MiB. What the
+    /// memtables and indexes leave goes to the cache.
+    #[must_use]
+    pub fn memory_budget(mut self, bytes: u64) -> Options {
+        self.memory_budget = bytes;
+        self
+    }
+
+    /// Bytes at which the memtable is sealed and flushed. Default: 16 MiB. Larger memtables absorb
+    /// more overwrites and make fewer tables; recovery replays up to five of them.
+    #[must_use]
+    pub fn memtable_bytes(mut self, bytes: u64) -> Options {
+        self.memtable_bytes = bytes;
+        self
+    }
+
+    /// Bytes of a partition's UnsortedStore at which it is merged (the paper's `UnsortedLimit`).
+    /// Default: 512 MiB. Larger means fewer merges, a larger hash index (about 10 bytes a record)
+    /// and scans over more tables.
+    #[must_use]
+    pub fn unsorted_bytes(mut self, bytes: u64) -> Options {
+        self.unsorted_bytes = bytes;
+        self
+    }
+
+    /// Values shorter than this many bytes are kept beside their keys in the SortedStore instead of
+    /// in a value log. Default: 128.
+    #[must_use]
+    pub fn inline_value_bytes(mut self, bytes: u32) -> Options {
+        self.inline_value_bytes = bytes;
+        self
+    }
+
+    /// Whether merges copy values into key order. Default: [`Clustering::Never`].
+    #[must_use]
+    pub fn clustering(mut self, clustering: Clustering) -> Options {
+        self.clustering = clustering;
+        self
+    }
+
+    /// Target size of a key table in bytes. Default: 2 MiB. Smaller tables let a merge leave more
+    /// of the SortedStore untouched.
+    #[must_use]
+    pub fn key_table_bytes(mut self, bytes: u64) -> Options {
+        self.key_table_bytes = bytes;
+        self
+    }
+
+    /// Target size of a key block in bytes: what one lookup in the SortedStore reads. Default: 4096.
+    #[must_use]
+    pub fn block_bytes(mut self, bytes: u32) -> Options {
+        self.block_bytes = bytes;
+        self
+    }
+
+    /// Background threads: one flushes, the others merge. Default: 2, the least.
+    #[must_use]
+    pub fn background_threads(mut self, threads: usize) -> Options {
+        self.background_threads = threads;
+        self
+    }
+
+    /// Refuses values out of range, naming the option.
+    pub(crate) fn validate(&self) -> Result<()> {
+        fn at_least(name: &str, value: u64, least: u64) -> Result<()> {
+            if value >= least {
+                return Ok(());
+            }
+            let what = format!("option `{name}` is {value}, below its least value {least}");
+            Err(Error::invalid(
+                what,
+                format!("set `{name}` to {least} or more"),
+            ))
+        }
+        at_least("memory_budget", self.memory_budget, 64 << 10)?;
+        at_least("memtable_bytes", self.memtable_bytes, 4 << 10)?;
+        at_least("unsorted_bytes", self.unsorted_bytes, 4 << 10)?;
+        at_least("key_table_bytes", self.key_table_bytes, 4 << 10)?;
+        at_least("block_bytes", u64::from(self.block_bytes), 256)?;
+        at_least("background_threads", self.background_threads as u64, 2)?;
+        if self.block_bytes > 1 << 20 {
+            let what = "option `block_bytes` is above its greatest value 1 MiB";
+            return Err(Error::invalid(what, "set `block_bytes` to 1 MiB or less"));
+        }
+        if let Durability::Periodic(every) = self.durability
+            && every.is_zero()
+        {
+            let what = "option `durability` is periodic with a period of zero";
+            return Err(Error::invalid(
+                what,
+                "use `Durability::Sync`, or a longer period",
+            ));
+        }
+        Ok(())
+    }
+}
