@@ -8,7 +8,7 @@
 //! `shared` is always the *longest* common prefix (0 at a restart); [`Block::seek`] relies on it to
 //! compare most entries by that number alone, without building their keys.
 
-use super::entry::{self, Decoded, KeyEntry, Malformed, RawEntry};
+use super::entry::{self, Decoded, Entries, KeyEntry, Malformed, RawEntry};
 use crate::base::checksum::{Crc, bound};
 use crate::base::keys::{FileUid, SeqNo, internal_cmp};
 use bytes::Bytes;
@@ -18,6 +18,8 @@ use std::cmp::Ordering;
 const RESTART_INTERVAL: usize = 16;
 /// The restart count and the checksum.
 const TRAILER_LEN: usize = 8;
+/// At least so many bytes stand behind the entries: one restart, and those two.
+pub(super) const LEAST_TRAILER_LEN: usize = 4 + TRAILER_LEN;
 
 /// Builds the blocks of a section one after the other in one buffer.
 #[derive(Debug, Default)]
@@ -109,34 +111,41 @@ impl Block {
     /// The entry at `offset`.
     #[inline]
     pub(super) fn entry_at(&self, offset: usize) -> Decoded<RawEntry> {
-        entry::decode(&self.bytes[..self.entries_end], offset)
+        self.entries().entry(offset)
     }
 
     /// The first entry at or after (`key`, `seq`). Its key is that many bytes of `key` as it says
     /// it shares, then its suffix.
     pub(super) fn seek(&self, key: &[u8], seq: SeqNo) -> Decoded<Option<RawEntry>> {
+        let entries = self.entries();
         let mut at = self.restart_for(key, seq)?;
         // Bytes of `key` with which the entry before begins; that entry is before the target.
         let mut matched = 0;
         while at < self.entries_end {
-            let entry = self.entry_at(at)?;
+            let head = entries.head(at)?;
             // It shares more with its predecessor than the target does: it is smaller, too.
-            if entry.shared <= matched {
+            if head.shared <= matched {
                 // It leaves its predecessor where the target still agrees: it is greater.
-                if entry.shared < matched {
-                    return Ok(Some(entry));
+                if head.shared < matched {
+                    return entries.rest(head).map(Some);
                 }
-                let (suffix, rest) = (entry.suffix.of(&self.bytes), &key[matched..]);
+                let (suffix, rest) = (head.suffix.of(entries.block), &key[matched..]);
                 let common = common_prefix(suffix, rest);
                 match suffix.get(common).cmp(&rest.get(common)) {
-                    Ordering::Greater => return Ok(Some(entry)),
-                    Ordering::Equal if entry.seq <= seq => return Ok(Some(entry)),
+                    Ordering::Greater => return entries.rest(head).map(Some),
+                    Ordering::Equal if head.seq <= seq => return entries.rest(head).map(Some),
                     _ => matched += common,
                 }
             }
-            at = entry.next;
+            at = entries.next(&head)?;
         }
         Ok(None)
+    }
+
+    #[inline]
+    fn entries(&self) -> Entries<'_> {
+        let (block, end) = (&self.bytes[..], self.entries_end);
+        Entries { block, end }
     }
 
     /// The offset of the last restart that begins before `offset`.
@@ -158,7 +167,7 @@ impl Block {
         let (mut low, mut high) = (0, self.restart_count());
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            let entry = self.entry_at(self.restart(middle)?)?;
+            let entry = self.entries().head(self.restart(middle)?)?;
             if entry.shared != 0 {
                 return Err(Malformed);
             }

@@ -90,7 +90,24 @@ pub(super) fn encode(out: &mut Vec<u8>, shared: usize, entry: &KeyEntry<'_>) {
     }
 }
 
-/// A decoded entry whose bytes stay in their block; all ranges are within it.
+/// The front of an entry, up to its value: all that a search needs. Its bytes stay in their block;
+/// all ranges are within it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EntryHead {
+    /// Where the entry begins.
+    pub(super) start: usize,
+    /// Bytes the key shares with the key before it.
+    pub(super) shared: usize,
+    /// The rest of the key.
+    pub(super) suffix: Span,
+    pub(super) seq: SeqNo,
+    tag: u8,
+    expiry_ms: Option<u64>,
+    /// Where the value begins.
+    value_start: usize,
+}
+
+/// A decoded entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RawEntry {
     /// Where it begins.
@@ -140,108 +157,217 @@ impl RawValue {
     }
 }
 
-/// Decodes the entry at `start` of the entries of a block.
-#[inline]
-pub(super) fn decode(entries: &[u8], start: usize) -> Decoded<RawEntry> {
-    decode_checked(entries, start).ok_or(Malformed)
+/// The entries of a block: its first `end` bytes. What stands behind them in the block (restarts,
+/// their count and the checksum, at least [`super::block::LEAST_TRAILER_LEN`] bytes) lets every
+/// varint be loaded as a whole word; what runs over `end` is refused.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entries<'a> {
+    pub(super) block: &'a [u8],
+    pub(super) end: usize,
 }
 
-#[inline]
-fn decode_checked(entries: &[u8], start: usize) -> Option<RawEntry> {
-    let mut c = Cursor {
-        bytes: entries,
-        at: start,
-    };
-    let shared = usize::try_from(c.varint()?).ok()?;
-    let suffix_len = c.varint()?;
-    let tag = c.u8()?;
-    let kind = Kind::from_byte(tag & TAG_KIND)?;
-    if tag & TAG_UNKNOWN != 0 {
-        return None;
+impl Entries<'_> {
+    /// Decodes the entry at `start`.
+    #[inline]
+    pub(super) fn entry(self, start: usize) -> Decoded<RawEntry> {
+        self.head(start).and_then(|head| self.rest(head))
     }
-    let seq = SeqNo(c.varint()?);
-    if seq > SeqNo::MAX {
-        return None;
+
+    /// Decodes the front of the entry at `start`.
+    #[inline]
+    pub(super) fn head(self, start: usize) -> Decoded<EntryHead> {
+        self.head_checked(start).ok_or(Malformed)
     }
-    let expiry_ms = if tag & TAG_EXPIRY != 0 {
-        Some(c.u64()?)
-    } else {
-        None
-    };
-    let suffix = c.span(suffix_len)?;
-    let value = match tag & (TAG_INLINE | TAG_POINTER) {
-        0 => RawValue::None,
-        TAG_INLINE => {
-            let len = c.varint()?;
-            RawValue::Inline(c.span(len)?)
+
+    /// Decodes what follows `head`.
+    #[inline]
+    pub(super) fn rest(self, head: EntryHead) -> Decoded<RawEntry> {
+        self.rest_checked(head).ok_or(Malformed)
+    }
+
+    /// Where the entry behind that of `head` begins.
+    #[inline]
+    pub(super) fn next(self, head: &EntryHead) -> Decoded<usize> {
+        self.next_checked(head).ok_or(Malformed)
+    }
+
+    #[inline]
+    fn head_checked(self, start: usize) -> Option<EntryHead> {
+        let mut c = Cursor {
+            entries: self,
+            at: start,
+        };
+        let word = c.word()?;
+        let (shared, suffix_len, tag) = if word & 0x8080 == 0 {
+            c.at += 3;
+            (word & 0x7f, word >> 8 & 0x7f, (word >> 16) as u8)
+        } else {
+            (c.varint()?, c.varint()?, c.u8()?)
+        };
+        let shared = usize::try_from(shared).ok()?;
+        let seq = SeqNo(c.varint()?);
+        if tag & TAG_UNKNOWN != 0 || seq > SeqNo::MAX {
+            return None;
         }
-        TAG_POINTER => {
-            let file = FileNumber(c.varint()?);
-            let offset = c.varint()?;
-            let len = u32::try_from(c.varint()?).ok()?;
-            RawValue::Pointer(RecordPointer { file, offset, len })
+        let expiry_ms = if tag & TAG_EXPIRY != 0 {
+            Some(c.u64()?)
+        } else {
+            None
+        };
+        let suffix = c.span(suffix_len)?;
+        Some(EntryHead {
+            start,
+            shared,
+            suffix,
+            seq,
+            tag,
+            expiry_ms,
+            value_start: c.at,
+        })
+    }
+
+    #[inline]
+    fn rest_checked(self, head: EntryHead) -> Option<RawEntry> {
+        let EntryHead {
+            start,
+            shared,
+            suffix,
+            seq,
+            tag,
+            expiry_ms,
+            value_start,
+        } = head;
+        let kind = Kind::from_byte(tag & TAG_KIND)?;
+        let mut c = Cursor {
+            entries: self,
+            at: value_start,
+        };
+        let value = match tag & (TAG_INLINE | TAG_POINTER) {
+            0 => RawValue::None,
+            TAG_INLINE => {
+                let len = c.varint()?;
+                RawValue::Inline(c.span(len)?)
+            }
+            TAG_POINTER => {
+                let file = FileNumber(c.varint()?);
+                let offset = c.varint()?;
+                let len = u32::try_from(c.varint()?).ok()?;
+                RawValue::Pointer(RecordPointer { file, offset, len })
+            }
+            _ => return None,
+        };
+        let next = c.end()?;
+        Some(RawEntry {
+            start,
+            shared,
+            suffix,
+            seq,
+            kind,
+            expiry_ms,
+            value,
+            next,
+        })
+    }
+
+    #[inline]
+    fn next_checked(self, head: &EntryHead) -> Option<usize> {
+        let mut c = Cursor {
+            entries: self,
+            at: head.value_start,
+        };
+        match head.tag & (TAG_INLINE | TAG_POINTER) {
+            0 => {}
+            TAG_INLINE => {
+                let len = c.varint()?;
+                c.span(len)?;
+            }
+            _ => c.skip_three_varints()?,
         }
-        _ => return None,
-    };
-    let next = c.at;
-    Some(RawEntry {
-        start,
-        shared,
-        suffix,
-        seq,
-        kind,
-        expiry_ms,
-        value,
-        next,
-    })
+        c.end()
+    }
 }
+
+/// The top bit of each byte of a word: clear in the last byte of a varint.
+const CONTINUED: u64 = 0x8080_8080_8080_8080;
 
 /// A position in the entries of a block. Unlike [`Decoder`] it yields positions, not slices.
 struct Cursor<'a> {
-    bytes: &'a [u8],
+    entries: Entries<'a>,
     at: usize,
 }
 
 impl Cursor<'_> {
+    /// The eight bytes ahead, which may reach behind the entries.
+    #[inline]
+    fn word(&self) -> Option<u64> {
+        let rest = self.entries.block.get(self.at..)?;
+        Some(u64::from_le_bytes(*rest.first_chunk()?))
+    }
+
     #[inline]
     fn u8(&mut self) -> Option<u8> {
-        let byte = *self.bytes.get(self.at)?;
+        let byte = *self.entries.block.get(self.at)?;
         self.at += 1;
         Some(byte)
     }
 
+    #[inline]
     fn u64(&mut self) -> Option<u64> {
-        let value = Decoder::new(self.bytes.get(self.at..)?).u64()?;
+        let word = self.word()?;
         self.at += 8;
+        Some(word)
+    }
+
+    #[inline]
+    fn varint(&mut self) -> Option<u64> {
+        let word = self.word()?;
+        if word & 0x80 == 0 {
+            self.at += 1;
+            return Some(word & 0x7f);
+        }
+        let ends = !word & CONTINUED;
+        if ends == 0 {
+            return self.long_varint();
+        }
+        let bits = ends.trailing_zeros() + 1;
+        self.at += bits as usize / 8;
+        // Each step joins neighbours: eight groups of 7 bits, four of 14, two of 28, one of 56.
+        let x = word & (u64::MAX >> (64 - bits));
+        let x = (x & 0x007f_007f_007f_007f) | ((x & 0x7f00_7f00_7f00_7f00) >> 1);
+        let x = (x & 0x0000_3fff_0000_3fff) | ((x & 0x3fff_0000_3fff_0000) >> 2);
+        Some((x & 0x0fff_ffff) | ((x & 0x0fff_ffff_0000_0000) >> 4))
+    }
+
+    /// A varint of more than eight bytes.
+    #[cold]
+    fn long_varint(&mut self) -> Option<u64> {
+        let rest = self.entries.block.get(self.at..)?;
+        let mut d = Decoder::new(rest);
+        let value = d.varint()?;
+        self.at += rest.len() - d.remaining();
         Some(value)
     }
 
-    /// A varint; those of one and two bytes, nearly all there are, on a short path.
+    /// Skips a pointer: usually its three ends are in one word.
     #[inline]
-    fn varint(&mut self) -> Option<u64> {
-        let rest = self.bytes.get(self.at..)?;
-        match *rest {
-            [a, ..] if a < 0x80 => {
-                self.at += 1;
-                Some(u64::from(a))
-            }
-            [a, b, ..] if b < 0x80 => {
-                self.at += 2;
-                Some(u64::from(a & 0x7f) | u64::from(b) << 7)
-            }
-            _ => {
-                let mut d = Decoder::new(rest);
-                let value = d.varint()?;
-                self.at += rest.len() - d.remaining();
-                Some(value)
-            }
+    fn skip_three_varints(&mut self) -> Option<()> {
+        let ends = !self.word()? & CONTINUED;
+        let without_first = ends & ends.wrapping_sub(1);
+        let third = without_first & without_first.wrapping_sub(1);
+        if third != 0 {
+            self.at += (third.trailing_zeros() as usize + 1) / 8;
+            return Some(());
         }
+        for _ in 0..3 {
+            self.varint()?;
+        }
+        Some(())
     }
 
     #[inline]
     fn span(&mut self, len: u64) -> Option<Span> {
         let end = self.at.checked_add(usize::try_from(len).ok()?)?;
-        if end > self.bytes.len() {
+        if end > self.entries.end {
             return None;
         }
         let span = Span {
@@ -250,5 +376,11 @@ impl Cursor<'_> {
         };
         self.at = end;
         Some(span)
+    }
+
+    /// The position, which must not have run over the end.
+    #[inline]
+    fn end(&self) -> Option<usize> {
+        (self.at <= self.entries.end).then_some(self.at)
     }
 }

@@ -669,3 +669,49 @@ fn prefixes_are_measured_across_word_borders() {
         b[i] = 7;
     }
 }
+
+#[test]
+fn numbers_of_every_length_survive_in_an_entry() {
+    let key = vec![5; 70_000];
+    for bits in 0..=64u32 {
+        let ones = u64::MAX.checked_shr(64 - bits).unwrap_or(0);
+        for number in [ones, ones.wrapping_add(1), ones / 3] {
+            let file = FileNumber(number);
+            let (offset, len) = (number.rotate_left(7), number as u32);
+            let pointer = RecordPointer { file, offset, len };
+            let seq = SeqNo(number & SeqNo::MAX.0);
+            let (shared, expiry_ms) = (number as usize % 60_000, Some(number));
+            let kind = Kind::Put;
+            for value in [
+                EntryValue::None,
+                EntryValue::Pointer(pointer),
+                EntryValue::Inline(&key),
+            ] {
+                let wanted = KeyEntry {
+                    key: &key,
+                    seq,
+                    kind,
+                    expiry_ms,
+                    value,
+                };
+                let mut block = Vec::new();
+                entry::encode(&mut block, shared, &wanted);
+                let end = block.len();
+                block.extend_from_slice(&[0xff; block::LEAST_TRAILER_LEN]);
+                let entries = entry::Entries { block: &block, end };
+                let found = entries.entry(0).unwrap();
+                assert_eq!(found.value.of(&block), value);
+                assert_eq!((found.seq, found.expiry_ms), (seq, expiry_ms));
+                assert_eq!(found.shared + found.suffix.of(&block).len(), key.len());
+                assert_eq!(found.next, end);
+                assert_eq!(entries.next(&entries.head(0).unwrap()), Ok(end));
+                // Cut anywhere in the value, it runs over the end.
+                let cut = entry::Entries {
+                    block: &block,
+                    end: end - 1,
+                };
+                assert!(cut.entry(0).is_err());
+            }
+        }
+    }
+}
