@@ -561,3 +561,25 @@ fn reads_take_as_few_calls_as_promised() {
         meta.len
     );
 }
+
+#[test]
+fn a_failed_read_of_many_is_repeated_one_by_one() {
+    let vfs = SimVfs::new();
+    let (meta, pointers) = write(&store_on(&vfs), &small_records(), false);
+    let file = open(&vfs, &meta);
+    let broken = pointers[3];
+    vfs.set_read_fault(Box::new(move |read| {
+        let end = read.offset + read.bytes as u64;
+        let hit = (read.offset..end).contains(&broken.offset);
+        hit.then_some(std::io::ErrorKind::Other)
+    }));
+    let mut found = Vec::new();
+    file.read_many(&pointers, &mut found);
+    for (i, found) in found.iter().enumerate() {
+        match found {
+            Ok(found) => assert_eq!(found.as_ref(), small_records()[i].as_ref()),
+            Err(error) => assert_eq!((i, error.kind()), (3, ErrorKind::Io)),
+        }
+    }
+    assert!(found[3].is_err());
+}
