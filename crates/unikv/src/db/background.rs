@@ -7,7 +7,7 @@
 use super::engine::Engine;
 use super::health::Job;
 use crate::base::keys::{FileNumber, GenerationId, PartitionId};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::{JobContext, flush, merge};
 use crate::version::Partition;
 use crate::version::edit::VersionEdit;
@@ -30,7 +30,7 @@ pub(crate) fn spawn(engine: &Arc<Engine>, handles: &mut Vec<Box<dyn JoinHandle>>
         let runtime = &engine.store.env().runtime;
         let spawned = runtime.spawn(name, wake, worker);
         let dir = engine.store.dir();
-        handles.push(spawned.map_err(|e| crate::Error::io("start a thread for", dir, e))?);
+        handles.push(spawned.map_err(|e| Error::io("start a thread for", dir, e))?);
         Ok(())
     };
     start("unikv-flush", Arc::clone(&engine.work), Task::Flush)?;

@@ -118,7 +118,7 @@ pub(crate) fn rebuild_indexes(
         let mut capacity = expected.max(records);
         loop {
             if let Some(index) = build_index(generation, seed, capacity)? {
-                report.index_entries += index.len() as u64;
+                report.index_records += index.len() as u64;
                 return Ok(Arc::new(index));
             }
             capacity *= 2;

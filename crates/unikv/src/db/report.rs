@@ -25,7 +25,7 @@ pub struct RecoveryReport {
     /// The torn end of the WAL.
     pub wal_cut: Option<TailCut>,
     /// Keys entered into hash indexes.
-    pub index_entries: u64,
+    pub index_records: u64,
     /// Names of files that nothing listed and that were removed.
     pub swept: Vec<String>,
     /// How long opening took.

@@ -10,6 +10,7 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(crate) struct EngineCounters {
     pub(crate) operations: AtomicU64,
+    pub(crate) deletes: AtomicU64,
     pub(crate) batches: AtomicU64,
     pub(crate) gets: AtomicU64,
     pub(crate) hits: AtomicU64,
@@ -74,8 +75,10 @@ pub struct PartitionStats {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Puts and deletes committed.
-    pub operations: u64,
+    /// Puts committed.
+    pub puts: u64,
+    /// Deletes committed.
+    pub deletes: u64,
     /// Batches committed; a single put or delete is a batch.
     pub batches: u64,
     /// Point lookups.
@@ -208,7 +211,8 @@ impl Engine {
         let view = self.view.load_full();
         let counters = &self.counters;
         let mut stats = Stats {
-            operations: of(&counters.operations),
+            puts: of(&counters.operations).saturating_sub(of(&counters.deletes)),
+            deletes: of(&counters.deletes),
             batches: of(&counters.batches),
             gets: of(&counters.gets),
             hits: of(&counters.hits),

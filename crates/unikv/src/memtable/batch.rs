@@ -33,6 +33,7 @@ const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
 pub struct Batch {
     ops: Vec<u8>,
     len: usize,
+    deletes: usize,
     violation: Option<Error>,
 }
 
@@ -56,6 +57,7 @@ impl Batch {
     pub fn clear(&mut self) {
         self.ops.clear();
         self.len = 0;
+        self.deletes = 0;
         self.violation = None;
     }
 
@@ -67,6 +69,11 @@ impl Batch {
     /// Whether there is no operation.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Number of operations that are deletes.
+    pub(crate) fn deletes(&self) -> usize {
+        self.deletes
     }
 
     /// Bytes of the users' keys and values in the batch.
@@ -105,6 +112,7 @@ impl Batch {
                 self.ops.reserve(op_len);
                 encode_op(&mut self.ops, kind, None, keyspace, key, value);
                 self.len += 1;
+                self.deletes += usize::from(kind == Kind::Delete);
             }
             Err(violation) => {
                 self.violation.get_or_insert(violation);
