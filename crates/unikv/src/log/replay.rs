@@ -19,7 +19,9 @@
 //! can only lie behind it, and replay reaches it. When a medium damages durable bytes, the marks
 //! that later records carry (or the marks that stand alone after a sync) lie above the damage and
 //! turn it into an error; only damage above the last mark that survived cannot be told from a torn
-//! write, and it is reported as a cut.
+//! write, and it is reported as a cut. The uid in a file header stands for all checksums of the
+//! file. Where the header is damaged it is taken from a link or from the damaged header itself, one
+//! flipped bit mended; when more of it is lost, the marks in that file are lost with it.
 //!
 //! # Why nothing behind a cut comes back
 //! - Recovered segments are never appended to or changed. As long as nothing links behind the cut,
@@ -35,6 +37,12 @@
 //!
 //! # What the caller owes
 //! - It numbers a new segment above every file in the directory.
+//! - A segment is sealed when the creation of its successor is *attempted*, also if that fails: the
+//!   successor's first record may have become durable, with a link that ends the log there. After a
+//!   failure the next attempt takes a new number and links the same end; nothing is appended to the
+//!   old segment meanwhile.
+//! - The name of a segment is durable (the directory synced) before the manifest names it as the
+//!   low-water mark or a record claims anything about it.
 //! - It claims a mark, or acknowledges as durable, in a segment begun after recovery only when the
 //!   recovered segments have been made durable too or have fallen below the low-water mark: a
 //!   killed process leaves bytes that replay reads from the page cache and a power cut still takes.

@@ -12,6 +12,8 @@
 //!   durable. The old manifest stays until the sweep.
 //! - A recovered manifest is never appended to: whoever opens the database creates a new one that
 //!   begins with a snapshot. So bytes behind a cut are never read again.
+//! - After a killed process the last edit read may still be in the page cache only. Whoever recovers
+//!   removes nothing on its word before the new manifest is durable under `CURRENT`.
 //! - Edits are counted across manifests (`edits_before` in the snapshot). A segment of the
 //!   write-ahead log says how many were durable when it began, so a manifest that lost some is
 //!   noticed ([`RecoveredManifest::check_edits`]).

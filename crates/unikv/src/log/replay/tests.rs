@@ -1,15 +1,18 @@
 use super::*;
 use crate::base::file_names::{self, FileName};
+use crate::base::keys::DatabaseId;
 use crate::error::ErrorKind;
 use crate::log::tests::{DIR, store};
 use crate::log::wal::WalWriter;
 use crate::log::{DurableMark, LogWriter};
 use crate::testing::golden;
-use crate::vfs::Vfs;
-use crate::vfs::sim::{Fault, Keep, Op, SimVfs};
+use crate::vfs::os::OsVfs;
+use crate::vfs::sim::{Fault, Keep, Op, SimRuntime, SimVfs};
+use crate::vfs::{Env, Vfs};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const NO_LOW_WATER: FileNumber = FileNumber(0);
 
@@ -420,6 +423,77 @@ fn records_behind_a_linked_end_are_ignored() {
     }
 }
 
+/// At whatever call the creation of a segment fails, the next attempt goes on where it should.
+#[test]
+fn a_failed_creation_is_followed_by_one_with_a_new_number() {
+    for at in 0..4 {
+        for bytes in [0, 50, usize::MAX] {
+            let vfs = SimVfs::new();
+            let mut log = three_segments(&vfs);
+            let store = store(&vfs, 50);
+            let (end, calls) = (log.wal.segment_end(), vfs.calls());
+            vfs.set_fault(Box::new(move |call| {
+                if call.index == calls + at {
+                    let bytes = bytes.min(call.bytes);
+                    Fault::FailAfter { bytes }
+                } else {
+                    Fault::None
+                }
+            }));
+            let created = WalWriter::create(&store, FileNumber(10), Some(end), 0, None, 0);
+            vfs.clear_faults();
+            let (found, outcome) = replay_all(&vfs).unwrap();
+            assert_eq!(found, log.names);
+            match created {
+                Err(_) => log.rotate(11),
+                Ok(wal) => {
+                    assert_eq!(outcome.cut, None);
+                    log.wal = wal;
+                }
+            }
+            log.write();
+            let (found, outcome) = replay_all(&vfs).unwrap();
+            assert_eq!((found, outcome.cut), (log.names, None));
+        }
+    }
+}
+
+/// On the real file system: preallocated space is no part of the log, and what was written is
+/// there although nobody closed the file.
+#[test]
+fn the_real_file_system_keeps_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let env = Env {
+        vfs: Arc::new(OsVfs::default()),
+        runtime: SimRuntime::new(1),
+    };
+    let store = FileStore::new(env, dir.path().to_owned(), DatabaseId([2; 16]), 4);
+    let mut prev = None;
+    let mut written = Vec::new();
+    for number in 1..4 {
+        let number = FileNumber(number);
+        let mut wal = WalWriter::create(&store, number, prev, 0, None, 1 << 20).unwrap();
+        for i in 0..10u8 {
+            wal.stage(SeqNo(u64::from(i)), 1, &[i; 100], None);
+            wal.write_staged().unwrap();
+            written.push(vec![i; 100]);
+        }
+        wal.sync_handle().sync().unwrap();
+        prev = Some(wal.segment_end());
+        // As a killed process would leave it: not closed.
+        std::mem::forget(wal);
+    }
+    let numbers = [1, 2, 3].map(FileNumber);
+    let mut found = Vec::new();
+    let outcome = replay(&store, &numbers, NO_LOW_WATER, &mut |_, _, _, ops| {
+        found.push(ops.to_vec());
+        Ok(())
+    });
+    let outcome = outcome.unwrap();
+    assert_eq!(found, written);
+    assert_eq!((outcome.cut, outcome.last), (None, prev));
+}
+
 /// Abandoned segments stay out, whether or not they have been removed.
 #[test]
 fn what_was_cut_never_comes_back() {
@@ -455,7 +529,7 @@ fn a_segment_under_a_wrong_name_or_of_another_database_is_refused() {
 
     let header = crate::base::file_header::FileHeader {
         kind: FileKind::Wal,
-        database: crate::base::keys::DatabaseId([1; 16]),
+        database: DatabaseId([1; 16]),
         uid: crate::base::keys::FileUid(1),
         number: FileNumber(7),
     };
@@ -562,7 +636,7 @@ struct Crashes {
     rng: SmallRng,
     log: Log,
     /// Every segment since the last crash, with its handle, unsynced ones from `synced` on.
-    handles: Vec<(u64, std::sync::Arc<dyn crate::vfs::SyncFile>)>,
+    handles: Vec<(u64, Arc<dyn crate::vfs::SyncFile>)>,
     durable: Option<DurableMark>,
     durable_names: usize,
     /// Recovered bytes may still be in the page cache only: claim nothing.
