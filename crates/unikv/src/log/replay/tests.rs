@@ -288,6 +288,21 @@ fn every_flipped_bit_below_the_mark_is_corruption_and_above_it_a_cut() {
     }
 }
 
+/// The newest segment has nobody who names its uid: a flipped bit of it is found by trying.
+#[test]
+fn every_flipped_bit_of_the_newest_segments_header_is_corruption() {
+    let vfs = SimVfs::new();
+    let mut log = Log::new(&vfs, 1, 2);
+    log.write();
+    log.wal.stage_mark(log.end());
+    log.wal.write_staged().unwrap();
+    for bit in 0..crate::base::file_header::HEADER_LEN as u64 * 8 {
+        vfs.flip_bit(&path(2), bit);
+        corruption(&vfs, 2);
+        vfs.flip_bit(&path(2), bit);
+    }
+}
+
 /// A mark behind the damage counts wherever it stands: as the torn last record's header, in a
 /// record of its own, in a later segment.
 #[test]
