@@ -1,2 +1,67 @@
-//! The `unikv` command.
-fn main() {}
+//! The `unikv` command: reads, writes, loads, dumps, checks and benchmarks UniKV databases.
+//!
+//! It stands on the public API of the engine alone. Each subcommand is one module; all of them
+//! return an [`exit::Code`] or an [`exit::Failure`], and only `main` turns these into a status.
+
+mod args;
+mod commands;
+mod crash;
+mod exit;
+mod text;
+mod ycsb;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// An embedded, ordered, persistent key-value store.
+#[derive(Parser)]
+#[command(name = "unikv", version, about, after_help = exit::HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Stores one record
+    Put(commands::point::Put),
+    /// Prints the value of one key; exits with 1 if there is none
+    Get(commands::point::Get),
+    /// Deletes one key; a key that is not there is no error
+    Del(commands::point::Del),
+    /// Prints records in the order of their keys
+    Scan(commands::scan::Scan),
+    /// Stores records from a file or from standard input
+    Load(commands::load::Load),
+    /// Prints every record in a form that `load` reads back
+    Dump(commands::dump::Dump),
+    /// Prints sizes and counters of a database
+    Stats(commands::stats::Stats),
+    /// Verifies every checksum, pointer, order and count of a closed database
+    Check(commands::check::Check),
+    /// Runs YCSB workloads against a database and verifies every value read
+    Ycsb(ycsb::Ycsb),
+    /// Writes records and notes each acknowledgement until it is killed (for the kill test)
+    #[command(hide = true)]
+    CrashWriter(crash::Writer),
+    /// Checks that no record acknowledged to `crash-writer` is lost
+    #[command(hide = true)]
+    CrashVerify(crash::Verify),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Put(command) => command.run(),
+        Command::Get(command) => command.run(),
+        Command::Del(command) => command.run(),
+        Command::Scan(command) => command.run(),
+        Command::Load(command) => command.run(),
+        Command::Dump(command) => command.run(),
+        Command::Stats(command) => command.run(),
+        Command::Check(command) => command.run(),
+        Command::Ycsb(command) => command.run(),
+        Command::CrashWriter(command) => command.run(),
+        Command::CrashVerify(command) => command.run(),
+    };
+    exit::status(outcome)
+}

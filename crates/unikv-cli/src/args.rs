@@ -1,0 +1,200 @@
+//! Arguments that several commands share: sizes, durations, the options of the engine, and how
+//! keys and values are written on the command line.
+
+use crate::exit::Failure;
+use crate::text;
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::time::Duration;
+use unikv::{Clustering, Durability, Options};
+
+/// A size like `4096`, `16MiB` or `1g`. `k`, `m`, `g` and `t` are powers of 1024.
+pub fn size(text: &str) -> Result<u64, String> {
+    parse_size::Config::new()
+        .with_binary()
+        .parse_size(text)
+        .map_err(|error| format!("{error}; write a size like 4096, 16MiB or 1g"))
+}
+
+/// A [`size`] of less than 4 GiB.
+pub fn small_size(text: &str) -> Result<u32, String> {
+    u32::try_from(size(text)?).map_err(|_| "at most 4GiB - 1".to_owned())
+}
+
+/// A count like `6000000`, `6_000_000`, `500k` or `6m`. `k`, `m` and `g` are powers of 1000.
+pub fn count(text: &str) -> Result<u64, String> {
+    parse_size::Config::new()
+        .with_decimal()
+        .parse_size(text.replace('_', ""))
+        .map_err(|error| format!("{error}; write a count like 6000000, 500k or 6m"))
+}
+
+/// A duration like `100ms`, `30s` or `2min`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| error.to_string())
+}
+
+fn durability(text: &str) -> Result<Durability, String> {
+    match text.split_once(':') {
+        None if text == "buffered" => Ok(Durability::Buffered),
+        None if text == "sync" => Ok(Durability::Sync),
+        Some(("periodic", every)) => duration(every).map(Durability::Periodic),
+        _ => Err("write buffered, sync, or periodic:100ms".to_owned()),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ClusteringArg {
+    /// Values stay where the flush wrote them
+    Never,
+    /// Every merge copies the values of its range in the order of their keys
+    EveryMerge,
+}
+
+/// Every option of the engine. What is not given keeps the engine's default.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Engine options")]
+pub struct EngineArgs {
+    /// Bytes that the engine may allocate in all
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub memory_budget: Option<u64>,
+    /// Bytes of a memtable before it is flushed
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub memtable_bytes: Option<u64>,
+    /// Bytes of the UnsortedStore of a partition before it is merged
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub unsorted_bytes: Option<u64>,
+    /// Values below this size are kept beside their keys in the SortedStore
+    #[arg(long, value_name = "SIZE", value_parser = small_size)]
+    pub inline_value_bytes: Option<u32>,
+    /// When values are copied into the order of their keys for scans
+    #[arg(long, value_name = "WHEN")]
+    pub clustering: Option<ClusteringArg>,
+    /// Bytes of one key table
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub key_table_bytes: Option<u64>,
+    /// Bytes of one block of a key table
+    #[arg(long, value_name = "SIZE", value_parser = small_size)]
+    pub block_bytes: Option<u32>,
+    /// Threads for flushes and merges
+    #[arg(long, value_name = "COUNT")]
+    pub background_threads: Option<usize>,
+    /// When writes are synced: buffered, sync, or periodic:INTERVAL such as periodic:100ms
+    #[arg(long, value_name = "MODE", value_parser = durability)]
+    pub durability: Option<Durability>,
+}
+
+impl EngineArgs {
+    /// The engine's options with everything given set.
+    pub fn options(&self) -> Options {
+        let mut options = Options::default();
+        if let Some(bytes) = self.memory_budget {
+            options = options.memory_budget(bytes);
+        }
+        if let Some(bytes) = self.memtable_bytes {
+            options = options.memtable_bytes(bytes);
+        }
+        if let Some(bytes) = self.unsorted_bytes {
+            options = options.unsorted_bytes(bytes);
+        }
+        if let Some(bytes) = self.inline_value_bytes {
+            options = options.inline_value_bytes(bytes);
+        }
+        if let Some(clustering) = self.clustering {
+            options = options.clustering(match clustering {
+                ClusteringArg::Never => Clustering::Never,
+                ClusteringArg::EveryMerge => Clustering::EveryMerge,
+            });
+        }
+        if let Some(bytes) = self.key_table_bytes {
+            options = options.key_table_bytes(bytes);
+        }
+        if let Some(bytes) = self.block_bytes {
+            options = options.block_bytes(bytes);
+        }
+        if let Some(threads) = self.background_threads {
+            options = options.background_threads(threads);
+        }
+        if let Some(durability) = self.durability {
+            options = options.durability(durability);
+        }
+        options
+    }
+
+    /// The options given, for a report; null stands for the engine's default.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "memory_budget": self.memory_budget,
+            "memtable_bytes": self.memtable_bytes,
+            "unsorted_bytes": self.unsorted_bytes,
+            "inline_value_bytes": self.inline_value_bytes,
+            "clustering": self.clustering.map(|when| format!("{when:?}")),
+            "key_table_bytes": self.key_table_bytes,
+            "block_bytes": self.block_bytes,
+            "background_threads": self.background_threads,
+            "durability": self.durability.map(|mode| format!("{mode:?}")),
+        })
+    }
+}
+
+/// The directory of the database.
+#[derive(Args, Clone, Debug)]
+pub struct DirArg {
+    /// The directory of the database
+    pub dir: PathBuf,
+}
+
+impl DirArg {
+    /// Opens the database that is there; never creates one.
+    pub fn open_existing(&self) -> Result<unikv::Db, Failure> {
+        Ok(unikv::Db::open(
+            &self.dir,
+            Options::default().create_if_missing(false),
+        )?)
+    }
+}
+
+/// How keys and values stand on the command line and in the output.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Notation {
+    /// Keys and values are written in hexadecimal
+    #[arg(long)]
+    pub hex: bool,
+}
+
+impl Notation {
+    /// The bytes that an argument stands for.
+    pub fn bytes(self, argument: &str) -> Result<Vec<u8>, Failure> {
+        if self.hex {
+            text::from_hex(argument).map_err(|what| Failure::invalid(format!("{argument}: {what}")))
+        } else {
+            Ok(argument.as_bytes().to_vec())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_binary_and_counts_decimal() {
+        assert_eq!(size("16MiB"), Ok(16 << 20));
+        assert_eq!(size("1g"), Ok(1 << 30));
+        assert_eq!(size("4096"), Ok(4096));
+        assert_eq!(count("6m"), Ok(6_000_000));
+        assert_eq!(count("6_000_000"), Ok(6_000_000));
+        assert!(size("many").is_err());
+        assert!(small_size("4GiB").is_err());
+    }
+
+    #[test]
+    fn durability_names() {
+        assert_eq!(durability("sync"), Ok(Durability::Sync));
+        let periodic = Durability::Periodic(Duration::from_millis(100));
+        assert_eq!(durability("periodic:100ms"), Ok(periodic));
+        assert!(durability("periodic").is_err());
+        assert!(durability("sometimes").is_err());
+    }
+}

@@ -1,0 +1,33 @@
+//! The commands that read, write and inspect a database, one module each.
+
+pub mod check;
+pub mod dump;
+pub mod load;
+pub mod point;
+pub mod scan;
+pub mod stats;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A bar over a known length of bytes, or a spinner. It shows on a terminal only.
+pub(crate) fn byte_progress(length: Option<u64>) -> ProgressBar {
+    let (bar, template) = match length {
+        Some(length) => (
+            ProgressBar::new(length),
+            "{wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta} {msg}",
+        ),
+        None => (
+            ProgressBar::new_spinner(),
+            "{spinner} {bytes} {bytes_per_sec} {msg}",
+        ),
+    };
+    styled(bar, template)
+}
+
+/// Sets a template; one that does not parse leaves the default style.
+pub(crate) fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
+}

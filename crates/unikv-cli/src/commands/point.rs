@@ -1,0 +1,103 @@
+//! `put`, `get` and `del`: one record at a time.
+
+use crate::args::{DirArg, Notation};
+use crate::exit::{Code, Outcome};
+use crate::text::{self, Form};
+use clap::Args;
+use std::io::{self, Read, Write};
+use unikv::{Db, Durability, Options};
+
+/// `put DIR KEY VALUE`
+#[derive(Args)]
+pub struct Put {
+    #[command(flatten)]
+    dir: DirArg,
+    /// The key
+    key: String,
+    /// The value, or - to read it from standard input as it is
+    value: String,
+    #[command(flatten)]
+    notation: Notation,
+}
+
+impl Put {
+    pub fn run(self) -> Outcome {
+        let key = self.notation.bytes(&self.key)?;
+        let value = if self.value == "-" {
+            let mut value = Vec::new();
+            io::stdin().lock().read_to_end(&mut value)?;
+            value
+        } else {
+            self.notation.bytes(&self.value)?
+        };
+        // Whoever runs one command wants its effect to last.
+        let db = Db::open(
+            &self.dir.dir,
+            Options::default().durability(Durability::Sync),
+        )?;
+        db.put(&key, &value)?;
+        db.close()?;
+        Ok(Code::Success)
+    }
+}
+
+/// `get DIR KEY`
+#[derive(Args)]
+pub struct Get {
+    #[command(flatten)]
+    dir: DirArg,
+    /// The key
+    key: String,
+    /// Print the record as a JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    notation: Notation,
+}
+
+impl Get {
+    pub fn run(self) -> Outcome {
+        let key = self.notation.bytes(&self.key)?;
+        let db = self.dir.open_existing()?;
+        let Some(value) = db.get(&key)? else {
+            return Ok(Code::KeyNotFound);
+        };
+        let mut out = io::stdout().lock();
+        if self.json {
+            text::write_record(&mut out, Form::Jsonl, &key, Some(&value))?;
+        } else if self.notation.hex {
+            writeln!(out, "{}", text::to_hex(&value))?;
+        } else {
+            out.write_all(&value)?;
+            out.write_all(b"\n")?;
+        }
+        out.flush()?;
+        drop(out);
+        db.close()?;
+        Ok(Code::Success)
+    }
+}
+
+/// `del DIR KEY`
+#[derive(Args)]
+pub struct Del {
+    #[command(flatten)]
+    dir: DirArg,
+    /// The key
+    key: String,
+    #[command(flatten)]
+    notation: Notation,
+}
+
+impl Del {
+    pub fn run(self) -> Outcome {
+        let key = self.notation.bytes(&self.key)?;
+        let options = Options::default()
+            .create_if_missing(false)
+            .durability(Durability::Sync);
+        let db = Db::open(&self.dir.dir, options)?;
+        db.delete(&key)?;
+        db.close()?;
+        Ok(Code::Success)
+    }
+}

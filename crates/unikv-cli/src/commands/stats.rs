@@ -1,0 +1,187 @@
+//! `stats`: sizes and counters of a database, and what opening it recovered.
+
+use crate::args::DirArg;
+use crate::exit::{Code, Outcome};
+use clap::Args;
+use indicatif::{HumanBytes, HumanCount};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use unikv::RecoveryReport;
+
+/// `stats DIR`
+#[derive(Args)]
+pub struct Stats {
+    #[command(flatten)]
+    dir: DirArg,
+    /// Print everything as a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Stats {
+    pub fn run(self) -> Outcome {
+        let db = self.dir.open_existing()?;
+        let (stats, recovery) = (db.stats(), db.recovery().clone());
+        db.close()?;
+        let mut out = io::stdout().lock();
+        if self.json {
+            let report = json!({
+                "stats": stats_to_json(&stats),
+                "recovery": recovery_to_json(&recovery),
+            });
+            writeln!(out, "{report}")?;
+        } else {
+            print_stats(&stats, &mut out)?;
+            writeln!(out, "{}", recovery_in_words(&recovery))?;
+        }
+        Ok(Code::Success)
+    }
+}
+
+fn print_stats(stats: &unikv::Stats, out: &mut impl Write) -> io::Result<()> {
+    let mut line = |what: &str, text: String| writeln!(out, "{what:<14}{text}");
+    line("disk", HumanBytes(stats.disk_bytes).to_string())?;
+    line(
+        "record files",
+        format!(
+            "{}, {} of which {} live",
+            stats.record_files,
+            HumanBytes(stats.record_file_bytes),
+            HumanBytes(stats.record_live_bytes)
+        ),
+    )?;
+    line(
+        "key tables",
+        format!(
+            "{}, {}",
+            stats.key_tables,
+            HumanBytes(stats.key_table_bytes)
+        ),
+    )?;
+    line(
+        "UnsortedStore",
+        format!(
+            "{}, {} records",
+            HumanBytes(stats.unsorted_bytes),
+            HumanCount(stats.unsorted_records)
+        ),
+    )?;
+    line(
+        "hash index",
+        format!(
+            "{} entries in {}, {:.0} % used",
+            HumanCount(stats.index_entries),
+            HumanBytes(stats.index_bytes),
+            stats.index_utilisation * 100.0
+        ),
+    )?;
+    line("partitions", stats.partitions.len().to_string())?;
+    line("memtables", HumanBytes(stats.memtable_bytes).to_string())?;
+    line(
+        "block cache",
+        format!(
+            "{} of {}",
+            HumanBytes(stats.cache_bytes),
+            HumanBytes(stats.cache_capacity)
+        ),
+    )
+}
+
+/// All counters, named as in the API.
+pub fn stats_to_json(stats: &unikv::Stats) -> Value {
+    json!({
+        "puts": stats.puts,
+        "deletes": stats.deletes,
+        "gets": stats.gets,
+        "hits": stats.hits,
+        "user_bytes_written": stats.user_bytes_written,
+        "wal_bytes": stats.wal_bytes,
+        "flush_bytes": stats.flush_bytes,
+        "merge_bytes": stats.merge_bytes,
+        "manifest_bytes": stats.manifest_bytes,
+        "read_bytes": stats.read_bytes,
+        "reads": stats.reads,
+        "flushes": stats.flushes,
+        "merges": stats.merges,
+        "merge_copied_bytes": stats.merge_copied_bytes,
+        "memtable_bytes": stats.memtable_bytes,
+        "sealed_memtables": stats.sealed_memtables,
+        "unsorted_bytes": stats.unsorted_bytes,
+        "unsorted_records": stats.unsorted_records,
+        "index_entries": stats.index_entries,
+        "index_bytes": stats.index_bytes,
+        "index_utilisation": stats.index_utilisation,
+        "index_lookups": stats.index_lookups,
+        "index_failed_comparisons": stats.index_failed_comparisons,
+        "cache_bytes": stats.cache_bytes,
+        "cache_capacity": stats.cache_capacity,
+        "cache_hits": stats.cache_hits,
+        "cache_misses": stats.cache_misses,
+        "record_files": stats.record_files,
+        "record_file_bytes": stats.record_file_bytes,
+        "record_live_bytes": stats.record_live_bytes,
+        "key_tables": stats.key_tables,
+        "key_table_bytes": stats.key_table_bytes,
+        "partitions": stats.partitions.len(),
+        "disk_bytes": stats.disk_bytes,
+        "stalls": stats.stalls,
+        "stall_us": micros(stats.stall_time),
+        "longest_stall_us": micros(stats.longest_stall),
+        "write_amplification": stats.write_amplification(),
+    })
+}
+
+/// What opening recovered, named as in the API.
+pub fn recovery_to_json(recovery: &RecoveryReport) -> Value {
+    let cut = |cut: &Option<unikv::TailCut>| {
+        cut.as_ref().map(|cut| {
+            json!({
+                "file": cut.path.to_string_lossy(),
+                "offset": cut.offset,
+                "bytes": cut.bytes,
+                "reason": cut.reason,
+            })
+        })
+    };
+    json!({
+        "manifest_edits": recovery.manifest_edits,
+        "wal_segments": recovery.wal_segments,
+        "wal_records": recovery.wal_records,
+        "wal_operations": recovery.wal_ops,
+        "wal_bytes": recovery.wal_bytes,
+        "wal_cut": cut(&recovery.wal_cut),
+        "manifest_cut": cut(&recovery.manifest_cut),
+        "index_records": recovery.index_records,
+        "swept": recovery.swept,
+        "elapsed_us": micros(recovery.elapsed),
+    })
+}
+
+/// One line for a person.
+pub fn recovery_in_words(recovery: &RecoveryReport) -> String {
+    let mut words = format!(
+        "opened in {:.1} ms: {} manifest edits, {} operations ({}) from {} WAL segments, \
+         {} records indexed, {} files swept",
+        recovery.elapsed.as_secs_f64() * 1e3,
+        recovery.manifest_edits,
+        HumanCount(recovery.wal_ops),
+        HumanBytes(recovery.wal_bytes),
+        recovery.wal_segments,
+        HumanCount(recovery.index_records),
+        recovery.swept.len(),
+    );
+    for cut in recovery.wal_cut.iter().chain(&recovery.manifest_cut) {
+        words.push_str(&format!(
+            "; cut {} of {} at offset {}: {}",
+            HumanBytes(cut.bytes),
+            cut.path.display(),
+            cut.offset,
+            cut.reason
+        ));
+    }
+    words
+}
+
+fn micros(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,127 @@
+//! Exit statuses: what a script can tell apart without reading messages.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use unikv::ErrorKind;
+
+/// The end of `unikv --help`. Must list every [`Code`].
+pub const HELP: &str = "\
+Exit status:
+   0  success
+   1  get: the key is not there
+   2  wrong usage of the command line
+   3  invalid argument or input
+   4  corruption, or check found problems
+   5  input or output failed
+   6  the disk is full
+   7  the database is open elsewhere
+   8  no database there, or an incompatible one
+   9  writing is suspended after a failed sync
+  10  verification failed (ycsb, crash-verify)
+  11  the database has been closed";
+
+/// The exit status of the process. Clap itself uses 2 for wrong usage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    Success = 0,
+    KeyNotFound = 1,
+    InvalidArgument = 3,
+    Corruption = 4,
+    Io = 5,
+    DiskFull = 6,
+    Locked = 7,
+    NoDatabase = 8,
+    WritesSuspended = 9,
+    VerificationFailed = 10,
+    Closed = 11,
+}
+
+/// Why a command ended early.
+#[derive(Debug)]
+pub enum Failure {
+    /// Whoever reads our standard output has seen enough: a clean end.
+    BrokenPipe,
+    /// Something to tell the user.
+    Failed { code: Code, message: String },
+}
+
+/// How a command ends.
+pub type Outcome = Result<Code, Failure>;
+
+impl Failure {
+    /// The input or the arguments are wrong in a way that clap cannot see.
+    pub fn invalid(message: impl Into<String>) -> Failure {
+        Failure::Failed {
+            code: Code::InvalidArgument,
+            message: message.into(),
+        }
+    }
+
+    /// A record read is not the record written.
+    pub fn verification(message: impl Into<String>) -> Failure {
+        Failure::Failed {
+            code: Code::VerificationFailed,
+            message: message.into(),
+        }
+    }
+
+    /// An operation on the file `name`, which is not a file of the engine, failed.
+    pub fn file(name: impl std::fmt::Display, error: &io::Error) -> Failure {
+        Failure::Failed {
+            code: code_of_io(error),
+            message: format!("{name}: {error}"),
+        }
+    }
+}
+
+impl From<unikv::Error> for Failure {
+    fn from(error: unikv::Error) -> Failure {
+        let code = match error.kind() {
+            ErrorKind::InvalidArgument => Code::InvalidArgument,
+            ErrorKind::Corruption => Code::Corruption,
+            ErrorKind::DiskFull => Code::DiskFull,
+            ErrorKind::Locked => Code::Locked,
+            ErrorKind::NotFound | ErrorKind::Incompatible => Code::NoDatabase,
+            ErrorKind::WritesSuspended => Code::WritesSuspended,
+            ErrorKind::Closed => Code::Closed,
+            _ => Code::Io,
+        };
+        Failure::Failed {
+            code,
+            message: error.to_string(),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
+            _ => Failure::Failed {
+                code: code_of_io(&error),
+                message: error.to_string(),
+            },
+        }
+    }
+}
+
+fn code_of_io(error: &io::Error) -> Code {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Code::DiskFull,
+        _ => Code::Io,
+    }
+}
+
+/// Prints the message of a failure and gives the status of the process.
+pub fn status(outcome: Outcome) -> ExitCode {
+    let code = match outcome {
+        Ok(code) => code,
+        Err(Failure::BrokenPipe) => Code::Success,
+        Err(Failure::Failed { code, message }) => {
+            // Nobody is left to tell when standard error is gone too.
+            let _ = writeln!(io::stderr(), "unikv: {message}");
+            code
+        }
+    };
+    ExitCode::from(code as u8)
+}

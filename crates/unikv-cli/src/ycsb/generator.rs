@@ -1,0 +1,208 @@
+//! Which record an operation touches.
+//!
+//! *Zipfian*: ranks by the rejection-free method of Gray et al. ("Quickly generating
+//! billion-record synthetic databases", SIGMOD 1994) with θ = 0.99 over the number of records,
+//! scattered over the records by an FNV-1a hash of the rank. YCSB's own scrambled generator draws
+//! from 10^10 items and folds them onto the records, which flattens the head (its hottest record
+//! takes 3.8 % whatever the size); drawing over the records themselves keeps the skew that θ
+//! names, and so does most of the literature.
+//!
+//! *Latest*: the same ranks counted back from the newest record, unscattered.
+
+use clap::ValueEnum;
+use rand::Rng;
+
+const THETA: f64 = 0.99;
+
+/// A distribution over the records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Distribution {
+    /// Zipf with constant 0.99, the hot records scattered
+    Zipfian,
+    /// Every record alike
+    Uniform,
+    /// Zipf with constant 0.99, newest records hottest
+    Latest,
+}
+
+impl Distribution {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Distribution::Zipfian => "zipfian",
+            Distribution::Uniform => "uniform",
+            Distribution::Latest => "latest",
+        }
+    }
+}
+
+/// Draws ranks from 0 with probability proportional to 1 / (rank + 1)^θ.
+#[derive(Clone, Copy, Debug)]
+pub struct Zipfian {
+    items: u64,
+    zeta: f64,
+    alpha: f64,
+    eta: f64,
+    second: f64,
+}
+
+impl Zipfian {
+    /// Over at least one item.
+    pub fn new(items: u64) -> Zipfian {
+        let items = items.max(1);
+        let (zeta, zeta_2) = (zeta(items), zeta(2));
+        let n = items as f64;
+        Zipfian {
+            items,
+            zeta,
+            alpha: 1.0 / (1.0 - THETA),
+            eta: (1.0 - (2.0 / n).powf(1.0 - THETA)) / (1.0 - zeta_2 / zeta),
+            second: 1.0 + 0.5_f64.powf(THETA),
+        }
+    }
+
+    /// The next rank.
+    pub fn next(&self, rng: &mut impl Rng) -> u64 {
+        let u: f64 = rng.random();
+        let uz = u * self.zeta;
+        let rank = if uz < 1.0 {
+            0
+        } else if uz < self.second {
+            1
+        } else {
+            (self.items as f64 * (self.eta * u - self.eta + 1.0).powf(self.alpha)) as u64
+        };
+        rank.min(self.items - 1)
+    }
+}
+
+/// The sum of 1/i^θ for i from 1 to n: term by term at first, then by Euler and Maclaurin.
+fn zeta(n: u64) -> f64 {
+    const EXACT: u64 = 10_000;
+    let head: f64 = (1..=n.min(EXACT)).map(|i| (i as f64).powf(-THETA)).sum();
+    if n <= EXACT {
+        return head;
+    }
+    let (a, b) = (EXACT as f64, n as f64);
+    let integral = (b.powf(1.0 - THETA) - a.powf(1.0 - THETA)) / (1.0 - THETA);
+    let ends = (b.powf(-THETA) - a.powf(-THETA)) / 2.0;
+    let slopes = THETA * (a.powf(-THETA - 1.0) - b.powf(-THETA - 1.0)) / 12.0;
+    head + integral + ends + slopes
+}
+
+/// Draws record numbers.
+#[derive(Clone, Copy, Debug)]
+pub enum Chooser {
+    Uniform,
+    /// Over `span` records, of which the last ones may not be inserted yet.
+    Zipfian {
+        zipf: Zipfian,
+        span: u64,
+    },
+    Latest(Zipfian),
+}
+
+impl Chooser {
+    /// For a phase that begins with `records` and may insert `inserts` more.
+    pub fn new(distribution: Distribution, records: u64, inserts: u64) -> Chooser {
+        match distribution {
+            Distribution::Uniform => Chooser::Uniform,
+            Distribution::Zipfian => {
+                let span = records + inserts;
+                Chooser::Zipfian {
+                    zipf: Zipfian::new(span),
+                    span,
+                }
+            }
+            Distribution::Latest => Chooser::Latest(Zipfian::new(records)),
+        }
+    }
+
+    /// The next record number, below `present`, the number of records inserted so far.
+    pub fn next(&self, rng: &mut impl Rng, present: u64) -> u64 {
+        match self {
+            Chooser::Uniform => rng.random_range(0..present),
+            // As in YCSB: the hot records stay the same while the key space grows under them.
+            Chooser::Zipfian { zipf, span } => loop {
+                let record = fnv1a(zipf.next(rng)) % span;
+                if record < present {
+                    return record;
+                }
+            },
+            Chooser::Latest(zipf) => present - 1 - zipf.next(rng).min(present - 1),
+        }
+    }
+}
+
+fn fnv1a(number: u64) -> u64 {
+    number
+        .to_le_bytes()
+        .iter()
+        .fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+    use rand::rngs::SmallRng;
+
+    const DRAWS: u64 = 200_000;
+
+    #[test]
+    fn zeta_by_integral_equals_the_sum() {
+        let sum: f64 = (1..=300_000_u64).map(|i| (i as f64).powf(-THETA)).sum();
+        assert!((zeta(300_000) - sum).abs() < 1e-9);
+        assert_eq!(zeta(1), 1.0);
+    }
+
+    #[test]
+    fn ranks_follow_the_law() {
+        let (items, mut rng) = (100_000, SmallRng::seed_from_u64(1));
+        let zipf = Zipfian::new(items);
+        let mut counts = vec![0_u64; items as usize];
+        for _ in 0..DRAWS {
+            counts[zipf.next(&mut rng) as usize] += 1;
+        }
+        for share in [1_usize, 10, 1_000, 20_000] {
+            let drawn = counts[..share].iter().sum::<u64>() as f64 / DRAWS as f64;
+            let law = zeta(share as u64) / zeta(items);
+            assert!(
+                (drawn - law).abs() < 0.02,
+                "first {share}: {drawn} against {law}"
+            );
+        }
+    }
+
+    #[test]
+    fn records_are_always_present() {
+        let mut rng = SmallRng::seed_from_u64(2);
+        for distribution in [
+            Distribution::Uniform,
+            Distribution::Zipfian,
+            Distribution::Latest,
+        ] {
+            for records in [1, 2, 1_000] {
+                let chooser = Chooser::new(distribution, records, 500);
+                for present in [records, records + 300] {
+                    for _ in 0..2_000 {
+                        assert!(chooser.next(&mut rng, present) < present);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn latest_prefers_the_newest() {
+        let mut rng = SmallRng::seed_from_u64(3);
+        let chooser = Chooser::new(Distribution::Latest, 1_000, 0);
+        let newest = (0..DRAWS)
+            .filter(|_| chooser.next(&mut rng, 5_000) >= 4_900)
+            .count() as f64;
+        let law = zeta(100) / zeta(1_000);
+        assert!((newest / DRAWS as f64 - law).abs() < 0.02);
+    }
+}

@@ -1,0 +1,296 @@
+//! `ycsb`: the YCSB core workloads with verification of every value read.
+//!
+//! `workload` names the phases, `generator`, `keys` and `values` make the operations, `versions`
+//! knows what a read may return, `client` is one thread of them, `run` drives the phases,
+//! `measure`, `machine`, `trace` and `report` say what it cost.
+
+mod client;
+mod generator;
+mod keys;
+mod machine;
+mod measure;
+mod report;
+mod run;
+mod trace;
+mod values;
+mod verify;
+mod versions;
+mod workload;
+
+use crate::args::{self, EngineArgs};
+use crate::exit::{Code, Failure, Outcome};
+use clap::Args;
+use generator::Distribution;
+use indicatif::{HumanBytes, HumanCount};
+use keys::KeyOrder;
+use machine::Machine;
+use report::PhaseReport;
+use run::{Plan, Runner};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+use trace::Trace;
+use unikv::Db;
+use workload::Phase;
+
+// The kill test writes values of the same kind.
+pub(crate) use keys::mix as hash;
+pub(crate) use values::fill as fill_value;
+
+const LONG_HELP: &str = "\
+Phases, separated by commas, each NAME[:DISTRIBUTION][@OPERATIONS]:
+  load         insert all records
+  a            50 % read, 50 % update
+  b            95 % read, 5 % update
+  c, read      100 % read
+  d            95 % read, 5 % insert, newest records hottest
+  e            95 % scan of 1 to 100 records, 5 % insert
+  f            50 % read, 50 % read-modify-write
+  update       100 % update
+  insert       100 % insert of new records
+  scan, scanN  100 % scan of 1 to 100 records, or of N
+  reopen       close and open
+  verify       verify-scan and verify-gets together
+  verify-scan  a full scan against the full list of keys
+  verify-gets  a get of every record
+  settle       wait until nothing runs in the background
+  flush        write the memtables into tables
+  compact      merge everything into the SortedStore
+
+Example: unikv ycsb /data/db --workload load,settle,a,scan50@100k,c:uniform,reopen,verify
+
+Keys are 24 bytes. Values hold their record number and version and a fill that follows from them;
+every value read is checked against the versions acknowledged. The zipfian distribution has the
+constant 0.99 over the number of records. Latencies are service times of a closed loop.";
+
+/// `ycsb DIR`
+#[derive(Args)]
+#[command(after_help = LONG_HELP)]
+pub struct Ycsb {
+    /// The directory of the database; it is kept unless --cleanup is given
+    dir: PathBuf,
+    /// The phases to run, in order
+    #[arg(
+        long,
+        value_name = "PHASES",
+        default_value = "load,a,b,c,d,e,f,reopen,verify"
+    )]
+    workload: String,
+    /// Records to load, or already loaded if there is no load phase
+    #[arg(long, value_name = "COUNT", value_parser = args::count, default_value = "100k")]
+    records: u64,
+    /// Operations of each phase
+    #[arg(long, value_name = "COUNT", value_parser = args::count, default_value = "100k")]
+    operations: u64,
+    /// Bytes of each value, at least 16
+    #[arg(long, value_name = "SIZE", value_parser = args::small_size, default_value = "1000")]
+    value_size: u32,
+    /// Client threads
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    threads: usize,
+    /// Which records are touched; zipfian unless given, and always latest in d
+    #[arg(long, value_name = "NAME")]
+    distribution: Option<Distribution>,
+    /// The length of scans; 1 to 100 at random unless given
+    #[arg(long, value_name = "COUNT", value_parser = args::count)]
+    scan_length: Option<u64>,
+    /// The order in which keys are loaded
+    #[arg(long, value_name = "ORDER", default_value = "random")]
+    order: KeyOrder,
+    /// Verify what is read (the default)
+    #[arg(long, overrides_with = "no_verify")]
+    verify: bool,
+    /// Do not verify what reads and scans return; the verify phases always do
+    #[arg(long)]
+    no_verify: bool,
+    /// Wait after each phase until the background is quiet, and count its writes to the phase
+    #[arg(long)]
+    settle: bool,
+    /// End each phase of operations after this time, such as 60s
+    #[arg(long, value_name = "TIME", value_parser = args::duration)]
+    duration: Option<Duration>,
+    /// Seed of the random choices
+    #[arg(long, value_name = "NUMBER", default_value_t = 42)]
+    seed: u64,
+    /// Destroy the database in DIR before the run
+    #[arg(long)]
+    fresh: bool,
+    /// Destroy the database after the run
+    #[arg(long)]
+    cleanup: bool,
+    /// Write one line of figures per second to this CSV file
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Print the results as one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+impl Ycsb {
+    pub fn run(self) -> Outcome {
+        let plan = self.plan()?;
+        if self.fresh && self.dir.exists() {
+            Db::destroy(&self.dir)?;
+        }
+        let trace = self.trace.as_deref().map(Trace::create).transpose()?;
+        let mut runner = Runner::new(&plan, trace)?;
+        let machine = Machine::inspect(&self.dir);
+        if !self.json {
+            print_head(&plan, &machine)?;
+        }
+        let mut phases = Vec::new();
+        let mut failure = None;
+        for phase in &plan.phases {
+            match runner.run(phase) {
+                Ok(mut report) => {
+                    report.derive();
+                    if !self.json {
+                        report.print(&mut io::stdout().lock())?;
+                    }
+                    phases.push(report);
+                }
+                Err(error) => {
+                    failure = Some(in_phase(error, &phase.label));
+                    break;
+                }
+            }
+        }
+        if self.json {
+            let report = self.to_json(&plan, &machine, &phases, failure.as_ref());
+            writeln!(io::stdout().lock(), "{report}")?;
+        }
+        // After a failure the directory is evidence: it is kept.
+        failure.map_or(Ok(()), Err)?;
+        runner.close()?;
+        if self.cleanup {
+            Db::destroy(&self.dir)?;
+        }
+        Ok(Code::Success)
+    }
+
+    fn plan(&self) -> Result<Plan, Failure> {
+        let phases = self
+            .workload
+            .split(',')
+            .map(|label| Phase::parse(label.trim()));
+        let phases = phases
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(Failure::invalid)?;
+        let value_bytes = self.value_size as usize;
+        if value_bytes < values::HEADER_BYTES {
+            return Err(Failure::invalid(
+                "--value-size: at least 16, for a value to name itself",
+            ));
+        }
+        if !(1..=versions::MAX_THREADS).contains(&self.threads) {
+            let most = versions::MAX_THREADS;
+            return Err(Failure::invalid(format!("--threads: from 1 to {most}")));
+        }
+        if self.records == 0 {
+            return Err(Failure::invalid("--records: at least 1"));
+        }
+        if self.scan_length == Some(0) {
+            return Err(Failure::invalid("--scan-length: at least 1"));
+        }
+        Ok(Plan {
+            dir: self.dir.clone(),
+            phases,
+            records: self.records,
+            operations: self.operations,
+            value_bytes,
+            threads: self.threads,
+            distribution: self.distribution,
+            scan_length: self.scan_length,
+            order: self.order,
+            verify: self.verify || !self.no_verify,
+            settle: self.settle,
+            duration: self.duration,
+            seed: self.seed,
+            engine: self.engine.clone(),
+        })
+    }
+
+    fn to_json(
+        &self,
+        plan: &Plan,
+        machine: &Machine,
+        phases: &[PhaseReport],
+        failure: Option<&Failure>,
+    ) -> Value {
+        json!({
+            "engine": "UniKV",
+            "version": env!("CARGO_PKG_VERSION"),
+            "machine": machine,
+            "settings": {
+                "workload": self.workload,
+                "records": plan.records,
+                "operations": plan.operations,
+                "key_bytes": keys::KEY_BYTES,
+                "value_bytes": plan.value_bytes,
+                "threads": plan.threads,
+                "distribution": plan.distribution.map(Distribution::name),
+                "scan_length": plan.scan_length,
+                "order": format!("{:?}", plan.order).to_lowercase(),
+                "verify": plan.verify,
+                "settle": plan.settle,
+                "duration_seconds": plan.duration.map(|duration| duration.as_secs_f64()),
+                "seed": plan.seed,
+                "options": plan.engine.to_json(),
+            },
+            "phases": phases,
+            "failure": failure.map(|failure| match failure {
+                Failure::BrokenPipe => "broken pipe",
+                Failure::Failed { message, .. } => message,
+            }),
+        })
+    }
+}
+
+fn print_head(plan: &Plan, machine: &Machine) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(
+        out,
+        "UniKV {}: {} records of {} + {} bytes ({}), {} client threads, values {}",
+        env!("CARGO_PKG_VERSION"),
+        HumanCount(plan.records),
+        keys::KEY_BYTES,
+        plan.value_bytes,
+        HumanBytes(plan.records * (keys::KEY_BYTES + plan.value_bytes) as u64),
+        plan.threads,
+        if plan.verify {
+            "verified"
+        } else {
+            "NOT verified"
+        },
+    )?;
+    writeln!(out, "options: {}", options_in_words(&plan.engine))?;
+    writeln!(out, "machine: {}\n", report::machine_in_words(machine))
+}
+
+fn options_in_words(engine: &EngineArgs) -> String {
+    let Value::Object(options) = engine.to_json() else {
+        return String::new();
+    };
+    let given: Vec<String> = options
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(name, value)| format!("{name} {}", value.to_string().trim_matches('"')))
+        .collect();
+    match given.is_empty() {
+        true => "the engine's defaults".to_owned(),
+        false => format!("{}, else the engine's defaults", given.join(", ")),
+    }
+}
+
+fn in_phase(failure: Failure, phase: &str) -> Failure {
+    match failure {
+        Failure::Failed { code, message } => Failure::Failed {
+            code,
+            message: format!("phase {phase}: {message}"),
+        },
+        Failure::BrokenPipe => Failure::BrokenPipe,
+    }
+}

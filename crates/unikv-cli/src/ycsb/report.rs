@@ -1,0 +1,226 @@
+//! The results: in words for a person, as one JSON object for a program.
+
+use crate::ycsb::machine::Machine;
+use crate::ycsb::measure::Costs;
+use crate::ycsb::workload::Phase;
+use indicatif::{HumanBytes, HumanCount};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::time::Duration;
+
+/// The results of one phase.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PhaseReport {
+    pub phase: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distribution: Option<&'static str>,
+    pub threads: usize,
+    pub operations: u64,
+    pub scanned_records: u64,
+    /// Gets that found nothing, which is only possible without verification.
+    pub misses: u64,
+    pub seconds: f64,
+    /// Time until the background was quiet after the phase; its costs are in `costs`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settle_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub close_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_seconds: Option<f64>,
+    pub operations_per_second: f64,
+    pub latencies: Vec<LatencySummary>,
+    pub write_amplification: Option<f64>,
+    /// Of all threads of the process, with the load generator, without the time of settling.
+    pub cpu_us_per_operation: Option<f64>,
+    pub engine_read_bytes_per_operation: Option<f64>,
+    pub costs: Costs,
+    pub peak_anonymous_bytes: Option<u64>,
+    pub disk_bytes: u64,
+    /// Keys and values of the records there.
+    pub live_bytes: u64,
+    pub space_amplification: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<serde_json::Value>,
+    #[serde(skip)]
+    pub words: Option<String>,
+}
+
+pub use crate::ycsb::measure::LatencySummary;
+
+impl PhaseReport {
+    pub fn new(phase: &Phase, elapsed: Duration) -> PhaseReport {
+        let phase = phase.label.clone();
+        PhaseReport {
+            phase,
+            seconds: elapsed.as_secs_f64(),
+            ..PhaseReport::default()
+        }
+    }
+
+    /// Fills what follows from the rest.
+    pub fn derive(&mut self) {
+        let count = self.operations.max(1) as f64;
+        self.operations_per_second = self.operations as f64 / self.seconds.max(1e-9);
+        self.write_amplification = self.costs.write_amplification();
+        self.engine_read_bytes_per_operation =
+            (self.operations > 0).then(|| self.costs.engine_read_bytes as f64 / count);
+        self.space_amplification =
+            (self.live_bytes > 0).then(|| self.disk_bytes as f64 / self.live_bytes as f64);
+    }
+
+    /// A few lines for a person.
+    pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        self.print_head(out)?;
+        for latency in &self.latencies {
+            writeln!(
+                out,
+                "  {:<18}{:>11} x   mean {:>9}   p50 {:>9}   p99 {:>9}   p99.9 {:>9}   max {:>9}",
+                latency.operation,
+                HumanCount(latency.count).to_string(),
+                micros(latency.mean_us),
+                micros(latency.p50_us),
+                micros(latency.p99_us),
+                micros(latency.p999_us),
+                micros(latency.max_us),
+            )?;
+        }
+        let costs = self.cost_words();
+        if !costs.is_empty() {
+            writeln!(out, "  {costs}")?;
+        }
+        writeln!(out, "  {}", self.space_words())
+    }
+
+    fn print_head(&self, out: &mut impl Write) -> io::Result<()> {
+        if let Some(words) = &self.words {
+            return writeln!(out, "{:<16}{words}", self.phase);
+        }
+        let distribution = self
+            .distribution
+            .map(|name| format!(", {name}"))
+            .unwrap_or_default();
+        if self.operations > 0 {
+            write!(
+                out,
+                "{:<16}{:>11} operations/s   {} operations in {:.1} s{distribution}",
+                self.phase,
+                HumanCount(self.operations_per_second as u64).to_string(),
+                HumanCount(self.operations),
+                self.seconds,
+            )?;
+        } else {
+            write!(out, "{:<16}{:.2} s", self.phase, self.seconds)?;
+        }
+        if self.scanned_records > 0 {
+            write!(
+                out,
+                ", {} records scanned",
+                HumanCount(self.scanned_records)
+            )?;
+        }
+        if self.misses > 0 {
+            write!(out, ", {} NOT FOUND", HumanCount(self.misses))?;
+        }
+        if let Some(seconds) = self.settle_seconds {
+            write!(out, ", quiet after {seconds:.1} s more")?;
+        }
+        writeln!(out)
+    }
+
+    fn cost_words(&self) -> String {
+        let mut words = Vec::new();
+        let costs = &self.costs;
+        if let Some(factor) = self.write_amplification {
+            words.push(format!(
+                "wrote {factor:.2} x user bytes (WAL {}, flush {}, merge {}, manifest {})",
+                HumanBytes(costs.wal_bytes),
+                HumanBytes(costs.flush_bytes),
+                HumanBytes(costs.merge_bytes),
+                HumanBytes(costs.manifest_bytes),
+            ));
+        } else if costs.written_bytes() > 0 {
+            words.push(format!("wrote {}", HumanBytes(costs.written_bytes())));
+        }
+        if let Some(bytes) = self
+            .engine_read_bytes_per_operation
+            .filter(|&bytes| bytes > 0.0)
+        {
+            words.push(format!("read {bytes:.0} B/operation"));
+        }
+        if let (Some(bytes), true) = (costs.device_read_bytes, self.operations > 0) {
+            words.push(format!(
+                "{:.0} B/operation from the device",
+                bytes as f64 / self.operations as f64
+            ));
+        }
+        if let Some(cpu) = self.cpu_us_per_operation {
+            words.push(format!("CPU {cpu:.2} us/operation"));
+        }
+        words.join(", ")
+    }
+
+    fn space_words(&self) -> String {
+        let mut words = format!("disk {}", HumanBytes(self.disk_bytes));
+        // Writing to a string cannot fail.
+        if let Some(factor) = self.space_amplification {
+            let _ = write!(words, " ({factor:.2} x live)");
+        }
+        if let Some(bytes) = self.peak_anonymous_bytes {
+            let _ = write!(words, ", anonymous memory up to {}", HumanBytes(bytes));
+        }
+        let costs = &self.costs;
+        let _ = write!(
+            words,
+            ", {} flushes, {} merges",
+            costs.flushes, costs.merges
+        );
+        if costs.stalls > 0 {
+            let _ = write!(
+                words,
+                ", {} stalls of {:.0} ms in all, longest so far {:.1} ms",
+                costs.stalls, costs.stall_ms, costs.longest_stall_ms
+            );
+        } else {
+            words.push_str(", no stalls");
+        }
+        words
+    }
+}
+
+/// A duration given in microseconds, with the unit that suits it.
+fn micros(us: f64) -> String {
+    match us {
+        us if us < 1e3 => format!("{us:.1} us"),
+        us if us < 1e6 => format!("{:.1} ms", us / 1e3),
+        us => format!("{:.2} s", us / 1e6),
+    }
+}
+
+/// The machine in one line.
+pub fn machine_in_words(machine: &Machine) -> String {
+    let mut words = format!("{}, {} cores", machine.cpu, machine.cores);
+    // Writing to a string cannot fail.
+    if let Some(bytes) = machine.memory_bytes {
+        let _ = write!(words, ", {} memory", HumanBytes(bytes));
+    }
+    match machine.memory_limit_bytes {
+        Some(bytes) => {
+            let _ = write!(words, ", limited to {} with page cache", HumanBytes(bytes));
+        }
+        None => words.push_str(", no memory limit"),
+    }
+    let file_system = machine
+        .file_system
+        .as_deref()
+        .unwrap_or("unknown file system");
+    let _ = write!(words, ", {file_system}");
+    match machine.read_ahead_bytes {
+        Some(bytes) => {
+            let _ = write!(words, ", read-ahead {}", HumanBytes(bytes));
+        }
+        None => words.push_str(", read-ahead unknown"),
+    }
+    let _ = write!(words, ", Linux {}", machine.kernel);
+    words
+}

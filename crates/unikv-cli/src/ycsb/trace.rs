@@ -1,0 +1,152 @@
+//! What one sees while a phase runs: a progress bar on a terminal, one line per second in a file,
+//! and the peak of anonymous memory.
+
+use crate::commands::styled;
+use crate::exit::Failure;
+use crate::ycsb::client::Gauge;
+use crate::ycsb::measure::{anonymous_bytes, interval_sum};
+use hdrhistogram::Histogram;
+use indicatif::ProgressBar;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use unikv::Db;
+
+/// How often a phase is looked at.
+pub const TICK: Duration = Duration::from_millis(200);
+const TRACE_STEP: Duration = Duration::from_secs(1);
+
+/// A CSV file with one line per second of every phase.
+pub struct Trace {
+    path: PathBuf,
+    out: BufWriter<File>,
+    sum: Histogram<u64>,
+}
+
+impl Trace {
+    pub fn create(path: &Path) -> Result<Trace, Failure> {
+        let failed = |error| Failure::file(path.display(), &error);
+        let mut out = BufWriter::new(File::create(path).map_err(failed)?);
+        let header = "phase,seconds,operations,p50_us,p99_us,p999_us,max_us,stalls,stall_ms,\
+                      anonymous_bytes";
+        writeln!(out, "{header}").map_err(failed)?;
+        Ok(Trace {
+            path: path.to_owned(),
+            out,
+            sum: interval_sum(),
+        })
+    }
+
+    fn line(
+        &mut self,
+        phase: &str,
+        seconds: f64,
+        stalls: (u64, f64),
+        memory: u64,
+    ) -> std::io::Result<()> {
+        let at = |quantile| self.sum.value_at_quantile(quantile) as f64 / 1e3;
+        writeln!(
+            self.out,
+            "{phase},{seconds:.3},{},{:.1},{:.1},{:.1},{:.1},{},{:.3},{memory}",
+            self.sum.len(),
+            at(0.5),
+            at(0.99),
+            at(0.999),
+            self.sum.max() as f64 / 1e3,
+            stalls.0,
+            stalls.1,
+        )?;
+        self.out.flush()
+    }
+}
+
+/// Watches one phase.
+pub struct Watch<'a> {
+    db: &'a Db,
+    phase: &'a str,
+    gauges: &'a [Gauge],
+    trace: Option<&'a mut Trace>,
+    bar: ProgressBar,
+    started: Instant,
+    next_line: Instant,
+    stalls: (u64, Duration),
+    pub peak_anonymous_bytes: Option<u64>,
+}
+
+impl<'a> Watch<'a> {
+    /// Starts watching a phase of `operations`.
+    pub fn new(
+        db: &'a Db,
+        phase: &'a str,
+        gauges: &'a [Gauge],
+        operations: u64,
+        trace: Option<&'a mut Trace>,
+    ) -> Watch<'a> {
+        let template = "{prefix:12} {wide_bar} {human_pos}/{human_len} {per_sec} {eta}";
+        let bar = styled(ProgressBar::new(operations), template).with_prefix(phase.to_owned());
+        let stats = db.stats();
+        let started = Instant::now();
+        Watch {
+            db,
+            phase,
+            gauges,
+            trace,
+            bar,
+            started,
+            next_line: started + TRACE_STEP,
+            stalls: (stats.stalls, stats.stall_time),
+            peak_anonymous_bytes: anonymous_bytes(),
+        }
+    }
+
+    /// To be called every [`TICK`].
+    pub fn tick(&mut self) -> Result<(), Failure> {
+        let done = self
+            .gauges
+            .iter()
+            .map(|gauge| gauge.operations.load(Ordering::Relaxed))
+            .sum();
+        self.bar.set_position(done);
+        self.peak_anonymous_bytes = self.peak_anonymous_bytes.max(anonymous_bytes());
+        if Instant::now() >= self.next_line {
+            self.next_line += TRACE_STEP;
+            self.write_line()?;
+        }
+        Ok(())
+    }
+
+    fn write_line(&mut self) -> Result<(), Failure> {
+        let Some(trace) = self.trace.as_deref_mut() else {
+            return Ok(());
+        };
+        trace.sum.reset();
+        for interval in self
+            .gauges
+            .iter()
+            .filter_map(|gauge| gauge.interval.as_ref())
+        {
+            interval.drain_into(&mut trace.sum);
+        }
+        let stats = self.db.stats();
+        let stall_time = stats.stall_time.saturating_sub(self.stalls.1);
+        let stalls = (
+            stats.stalls.saturating_sub(self.stalls.0),
+            stall_time.as_secs_f64() * 1e3,
+        );
+        self.stalls = (stats.stalls, stats.stall_time);
+        let seconds = self.started.elapsed().as_secs_f64();
+        let memory = anonymous_bytes().unwrap_or(0);
+        trace
+            .line(self.phase, seconds, stalls, memory)
+            .map_err(|error| Failure::file(trace.path.display(), &error))
+    }
+
+    /// Ends the watch: takes the bar away and writes the last, shorter line of the trace.
+    pub fn finish(&mut self) -> Result<(), Failure> {
+        self.bar.finish_and_clear();
+        self.peak_anonymous_bytes = self.peak_anonymous_bytes.max(anonymous_bytes());
+        self.write_line()
+    }
+}

@@ -1,0 +1,138 @@
+//! Values that verify themselves: every byte follows from (record number, version).
+//!
+//! `record u64 | version u64 | fill`, little-endian. Word `i` of the fill is an arithmetic
+//! progression from a seed that mixes record and version, folded once; it needs no multiplication
+//! per word, so that filling or checking 1 KB is tens of nanoseconds, and it does not compress.
+
+use crate::ycsb::keys::mix;
+
+/// Bytes of record number and version; the least size of a value.
+pub const HEADER_BYTES: usize = 16;
+
+const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Why a value is not one that was ever written under its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It has another length.
+    Length { found: usize },
+    /// It is the value of another record.
+    Record { found: u64 },
+    /// A byte of the fill is wrong.
+    Fill { offset: usize },
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Fault::Length { found } => write!(f, "a value of {found} bytes"),
+            Fault::Record { found } => write!(f, "a value of record {found}"),
+            Fault::Fill { offset } => write!(f, "a wrong byte at offset {offset} of the value"),
+        }
+    }
+}
+
+fn seed(record: u64, version: u64) -> u64 {
+    mix(record ^ mix(version.wrapping_add(STEP)))
+}
+
+#[inline(always)]
+fn word(seed: u64, index: usize) -> u64 {
+    let x = seed.wrapping_add((index as u64).wrapping_mul(STEP));
+    x ^ (x >> 31)
+}
+
+/// Fills `value`, which is at least [`HEADER_BYTES`] long.
+pub fn fill(value: &mut [u8], record: u64, version: u64) {
+    let (header, body) = value.split_at_mut(HEADER_BYTES);
+    header[..8].copy_from_slice(&record.to_le_bytes());
+    header[8..].copy_from_slice(&version.to_le_bytes());
+    let seed = seed(record, version);
+    let (words, tail) = body.as_chunks_mut::<8>();
+    let tail_word = word(seed, words.len()).to_le_bytes();
+    for (index, bytes) in words.iter_mut().enumerate() {
+        *bytes = word(seed, index).to_le_bytes();
+    }
+    tail.copy_from_slice(&tail_word[..tail.len()]);
+}
+
+/// Checks that `value` is a value of `record` with `length` bytes, and gives its version.
+pub fn check(value: &[u8], length: usize, record: u64) -> Result<u64, Fault> {
+    let length_fault = Fault::Length { found: value.len() };
+    let (header, body) = value.split_at_checked(HEADER_BYTES).ok_or(length_fault)?;
+    if value.len() != length {
+        return Err(length_fault);
+    }
+    let (numbers, _) = header.as_chunks::<8>();
+    let (found, version) = (
+        u64::from_le_bytes(numbers[0]),
+        u64::from_le_bytes(numbers[1]),
+    );
+    if found != record {
+        return Err(Fault::Record { found });
+    }
+    let seed = seed(record, version);
+    let (words, tail) = body.as_chunks::<8>();
+    // No early exit: the loop stays free of branches and is done in vectors.
+    let difference = words
+        .iter()
+        .enumerate()
+        .fold(0, |difference, (index, bytes)| {
+            difference | (u64::from_le_bytes(*bytes) ^ word(seed, index))
+        });
+    let tail_word = word(seed, words.len()).to_le_bytes();
+    if difference != 0 || *tail != tail_word[..tail.len()] {
+        return Err(Fault::Fill {
+            offset: first_difference(value, record, version),
+        });
+    }
+    Ok(version)
+}
+
+#[cold]
+fn first_difference(value: &[u8], record: u64, version: u64) -> usize {
+    let mut expected = vec![0; value.len()];
+    fill(&mut expected, record, version);
+    expected
+        .iter()
+        .zip(value)
+        .take_while(|(a, b)| a == b)
+        .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flipped_bit_is_seen() {
+        for length in [16, 17, 23, 24, 25, 100] {
+            let mut value = vec![0; length];
+            fill(&mut value, 77, 3);
+            assert_eq!(check(&value, length, 77), Ok(3));
+            for bit in 0..length * 8 {
+                // A flip in the version alone shows as a wrong fill, unless there is no fill.
+                if length == HEADER_BYTES && bit / 8 >= 8 {
+                    continue;
+                }
+                value[bit / 8] ^= 1 << (bit % 8);
+                assert!(
+                    check(&value, length, 77).is_err(),
+                    "bit {bit} of {length} bytes"
+                );
+                value[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+
+    #[test]
+    fn faults_say_what_was_found() {
+        let mut value = vec![0; 64];
+        fill(&mut value, 5, 9);
+        assert_eq!(check(&value, 65, 5), Err(Fault::Length { found: 64 }));
+        assert_eq!(check(&value[..3], 3, 5), Err(Fault::Length { found: 3 }));
+        assert_eq!(check(&value, 64, 6), Err(Fault::Record { found: 5 }));
+        value[40] ^= 1;
+        assert_eq!(check(&value, 64, 5), Err(Fault::Fill { offset: 40 }));
+    }
+}

@@ -1,0 +1,263 @@
+//! The phases of a run: the YCSB core workloads, and what stands around them.
+//!
+//! `--workload load,a,scan50@100k,update:uniform,settle,verify` is a list of phases, each
+//! `NAME[:DISTRIBUTION][@OPERATIONS]`.
+
+use crate::args;
+use crate::ycsb::generator::Distribution;
+
+/// One phase of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// As given on the command line.
+    pub label: String,
+    pub kind: Kind,
+    /// Overrides `--distribution`.
+    pub distribution: Option<Distribution>,
+    /// Overrides `--operations`.
+    pub operations: Option<u64>,
+}
+
+/// What a phase does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Inserts all records.
+    Load,
+    /// Operations drawn at random.
+    Mix(Mix),
+    /// Closes and opens the database.
+    Reopen,
+    /// A full scan against the full list of keys.
+    VerifyScan,
+    /// A get of every record.
+    VerifyGets,
+    /// Both of these.
+    Verify,
+    /// Waits until nothing runs in the background.
+    Settle,
+    /// Writes the memtables into tables.
+    Flush,
+    /// Merges everything into the SortedStore.
+    Compact,
+}
+
+/// Shares of operations, in percent. They sum to 100.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mix {
+    pub read: u32,
+    pub update: u32,
+    pub insert: u32,
+    pub scan: u32,
+    pub read_modify_write: u32,
+    /// Scans have this length; without it, uniform from 1 to 100 as in YCSB.
+    pub scan_length: Option<u64>,
+    /// What the workload is about, whatever `--distribution` says.
+    pub latest: bool,
+}
+
+const SCAN: &str = "scan";
+
+/// Every name of a phase, for messages and help.
+pub const NAMES: &str = "load, a, b, c, d, e, f, read, update, insert, scan, scanN, reopen, \
+                         verify, verify-scan, verify-gets, settle, flush, compact";
+
+impl Phase {
+    /// Reads `NAME[:DISTRIBUTION][@OPERATIONS]`.
+    pub fn parse(label: &str) -> Result<Phase, String> {
+        let (rest, operations) = match label.split_once('@') {
+            Some((rest, operations)) => (rest, Some(args::count(operations)?)),
+            None => (label, None),
+        };
+        let (name, distribution) = match rest.split_once(':') {
+            Some((name, distribution)) => {
+                let parsed = <Distribution as clap::ValueEnum>::from_str(distribution, true);
+                (
+                    name,
+                    Some(parsed.map_err(|_| format!("unknown distribution {distribution:?}"))?),
+                )
+            }
+            None => (rest, None),
+        };
+        let kind = Kind::parse(name)
+            .ok_or_else(|| format!("unknown workload {name:?}; there are {NAMES}"))?;
+        Ok(Phase {
+            label: label.to_owned(),
+            kind,
+            distribution,
+            operations,
+        })
+    }
+}
+
+impl Kind {
+    fn parse(name: &str) -> Option<Kind> {
+        let mix = match name.to_ascii_lowercase().as_str() {
+            "load" => return Some(Kind::Load),
+            "reopen" => return Some(Kind::Reopen),
+            "verify" => return Some(Kind::Verify),
+            "verify-scan" => return Some(Kind::VerifyScan),
+            "verify-gets" => return Some(Kind::VerifyGets),
+            "settle" => return Some(Kind::Settle),
+            "flush" => return Some(Kind::Flush),
+            "compact" => return Some(Kind::Compact),
+            "a" => Mix {
+                read: 50,
+                update: 50,
+                ..Mix::default()
+            },
+            "b" => Mix {
+                read: 95,
+                update: 5,
+                ..Mix::default()
+            },
+            "c" | "read" => Mix {
+                read: 100,
+                ..Mix::default()
+            },
+            "d" => Mix {
+                read: 95,
+                insert: 5,
+                latest: true,
+                ..Mix::default()
+            },
+            "e" => Mix {
+                scan: 95,
+                insert: 5,
+                ..Mix::default()
+            },
+            "f" => Mix {
+                read: 50,
+                read_modify_write: 50,
+                ..Mix::default()
+            },
+            "update" => Mix {
+                update: 100,
+                ..Mix::default()
+            },
+            "insert" => Mix {
+                insert: 100,
+                ..Mix::default()
+            },
+            name => {
+                let length = match name.strip_prefix(SCAN)? {
+                    "" => None,
+                    digits => Some(digits.parse().ok().filter(|&length| length > 0)?),
+                };
+                Mix {
+                    scan: 100,
+                    scan_length: length,
+                    ..Mix::default()
+                }
+            }
+        };
+        Some(Kind::Mix(mix))
+    }
+}
+
+/// What one operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Read,
+    Update,
+    Insert,
+    Scan,
+    ReadModifyWrite,
+}
+
+impl Operation {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Operation; 5] = [
+        Operation::Read,
+        Operation::Update,
+        Operation::Insert,
+        Operation::Scan,
+        Operation::ReadModifyWrite,
+    ];
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Read => "read",
+            Operation::Update => "update",
+            Operation::Insert => "insert",
+            Operation::Scan => "scan",
+            Operation::ReadModifyWrite => "read_modify_write",
+        }
+    }
+}
+
+impl Mix {
+    /// The operation for a number drawn from 0..100.
+    pub fn operation(&self, percent: u32) -> Operation {
+        let mut end = 0;
+        for (share, operation) in [
+            (self.read, Operation::Read),
+            (self.update, Operation::Update),
+            (self.insert, Operation::Insert),
+            (self.scan, Operation::Scan),
+        ] {
+            end += share;
+            if percent < end {
+                return operation;
+            }
+        }
+        Operation::ReadModifyWrite
+    }
+
+    /// More inserts than `operations` of this mix will ever do.
+    pub fn most_inserts(&self, operations: u64) -> u64 {
+        match self.insert {
+            0 => 0,
+            100 => operations,
+            share => operations.min(operations / 100 * u64::from(share) * 11 / 10 + 10_000),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_core_workloads() {
+        for name in [
+            "a", "b", "c", "d", "e", "f", "update", "insert", "scan", "scan50",
+        ] {
+            let Ok(Phase {
+                kind: Kind::Mix(mix),
+                ..
+            }) = Phase::parse(name)
+            else {
+                panic!("{name} is not a mix");
+            };
+            let sum = mix.read + mix.update + mix.insert + mix.scan + mix.read_modify_write;
+            assert_eq!(sum, 100, "{name}");
+            let mut drawn = [0; 5];
+            for percent in 0..100 {
+                drawn[mix.operation(percent) as usize] += 1;
+            }
+            let shares = [
+                mix.read,
+                mix.update,
+                mix.insert,
+                mix.scan,
+                mix.read_modify_write,
+            ];
+            assert_eq!(drawn, shares, "{name}");
+        }
+    }
+
+    #[test]
+    fn phases_carry_their_own_settings() {
+        let phase = Phase::parse("scan50:uniform@100k").unwrap();
+        assert_eq!(phase.distribution, Some(Distribution::Uniform));
+        assert_eq!(phase.operations, Some(100_000));
+        let Kind::Mix(mix) = phase.kind else {
+            panic!("not a mix")
+        };
+        assert_eq!(mix.scan_length, Some(50));
+        for bad in ["", "g", "scan0", "scanx", "a:normal", "a@many"] {
+            assert!(Phase::parse(bad).is_err(), "{bad}");
+        }
+    }
+}
