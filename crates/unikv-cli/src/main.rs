@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 /// An embedded, ordered, persistent key-value store.
 #[derive(Parser)]
-#[command(name = "unikv", version, about, after_help = exit::HELP)]
+#[command(name = "unikv", version, after_help = exit::HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -73,7 +73,9 @@ impl Plan {
     }
 
     fn open(&self) -> Result<Db, Failure> {
-        Ok(Db::open(&self.dir, self.engine.options())?)
+        // Without a load there has to be something already.
+        let options = self.engine.options().create_if_missing(self.loads_first());
+        Ok(Db::open(&self.dir, options)?)
     }
 }
 

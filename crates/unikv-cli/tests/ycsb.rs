@@ -1,0 +1,230 @@
+//! Tiny runs of `ycsb` and of the two halves of the kill test.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use assert_cmd::Command;
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use tempfile::TempDir;
+
+const ALL: &str = "load,a,b,c,d,e,f,update,insert@200,scan,scan50,settle,flush,compact,reopen,\
+                   c:uniform,verify,verify-scan,verify-gets";
+
+fn unikv(dir: &TempDir, command: &str, arguments: &[&str]) -> Command {
+    let mut all = Command::cargo_bin("unikv").unwrap();
+    all.arg(command).arg(dir.path().join("db")).args(arguments);
+    all
+}
+
+fn report(command: &mut Command) -> Value {
+    let output = command.assert().success().get_output().stdout.clone();
+    serde_json::from_slice(&output).unwrap()
+}
+
+#[test]
+fn every_phase_runs_and_verifies() {
+    for (threads, order, memtable) in [("1", "random", "64KiB"), ("4", "sequential", "64KiB")] {
+        let dir = tempfile::tempdir().unwrap();
+        let report = report(&mut unikv(
+            &dir,
+            "ycsb",
+            &[
+                "--workload",
+                ALL,
+                "--records",
+                "2k",
+                "--operations",
+                "1k",
+                "--value-size",
+                "200",
+                "--threads",
+                threads,
+                "--order",
+                order,
+                "--memtable-bytes",
+                memtable,
+                "--json",
+                "--settle",
+            ],
+        ));
+        assert_eq!(report["failure"], Value::Null);
+        let phases = report["phases"].as_array().unwrap();
+        let names: Vec<_> = phases
+            .iter()
+            .map(|phase| phase["phase"].as_str().unwrap())
+            .collect();
+        assert_eq!(names.join(","), ALL);
+        assert_eq!(phases[0]["operations"], 2_000);
+        assert_eq!(phases[1]["operations"], 1_000);
+        assert_eq!(phases[1]["distribution"], "zipfian");
+        assert_eq!(phases[4]["distribution"], "latest");
+        assert_eq!(phases[15]["distribution"], "uniform");
+        let kinds = |phase: &Value| {
+            let latencies = phase["latencies"].as_array().unwrap();
+            let names = latencies.iter().map(|l| l["operation"].as_str().unwrap());
+            names.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(kinds(&phases[1]), "read update");
+        assert_eq!(kinds(&phases[5]), "insert scan");
+        assert_eq!(kinds(&phases[6]), "read read_modify_write");
+        assert!(phases[1]["write_amplification"].as_f64().unwrap() >= 1.0);
+        assert!(phases[14]["recovery"].is_object());
+        assert_eq!(report["settings"]["options"]["memtable_bytes"], 65_536);
+        assert!(report["machine"]["cores"].as_u64().unwrap() > 0);
+        // The full scan sees what was loaded and what d, e and insert added.
+        let scanned = phases[17]["scanned_records"].as_u64().unwrap();
+        assert!(scanned >= 2_200, "{scanned}");
+        assert_eq!(phases[18]["operations"].as_u64(), Some(scanned));
+    }
+}
+
+#[test]
+fn a_second_process_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |workload: &str| {
+        let arguments = [
+            "--workload",
+            workload,
+            "--records",
+            "500",
+            "--operations",
+            "500",
+        ];
+        unikv(&dir, "ycsb", &arguments)
+    };
+    run("load").assert().success();
+    let output = run("a,c,verify")
+        .assert()
+        .success()
+        .get_output()
+        .stdout
+        .clone();
+    let text = String::from_utf8(output).unwrap();
+    assert!(
+        text.contains("machine: ") && text.contains("operations/s"),
+        "{text}"
+    );
+    run("load").arg("--cleanup").assert().success();
+    run("c").assert().code(8);
+}
+
+#[test]
+fn foreign_and_missing_records_fail_the_verification() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |workload: &str| {
+        unikv(
+            &dir,
+            "ycsb",
+            &[
+                "--workload",
+                workload,
+                "--records",
+                "50",
+                "--order",
+                "sequential",
+            ],
+        )
+    };
+    run("load").assert().success();
+    unikv(&dir, "put", &["user00000000000000000007x", "foreign"])
+        .assert()
+        .success();
+    for workload in ["verify-scan", "verify"] {
+        let stderr = run(workload).assert().code(10).get_output().stderr.clone();
+        assert!(
+            String::from_utf8(stderr)
+                .unwrap()
+                .contains("user00000000000000000007x")
+        );
+    }
+    run("verify-gets").assert().success();
+    unikv(&dir, "del", &["user00000000000000000007x"])
+        .assert()
+        .success();
+    run("verify").assert().success();
+    unikv(&dir, "del", &["user00000000000000000049"])
+        .assert()
+        .success();
+    for workload in ["verify-scan", "verify-gets"] {
+        let stderr = run(workload).assert().code(10).get_output().stderr.clone();
+        assert!(String::from_utf8(stderr).unwrap().contains("record 49 "));
+    }
+    unikv(&dir, "put", &["user00000000000000000049", "another value"])
+        .assert()
+        .success();
+    let stderr = run("verify-gets")
+        .assert()
+        .code(10)
+        .get_output()
+        .stderr
+        .clone();
+    assert!(
+        String::from_utf8(stderr)
+            .unwrap()
+            .contains("a value of 13 bytes")
+    );
+}
+
+#[test]
+fn traces_and_deadlines() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("trace.csv");
+    let mut run = unikv(
+        &dir,
+        "ycsb",
+        &[
+            "--workload",
+            "load,c",
+            "--records",
+            "100",
+            "--operations",
+            "1g",
+            "--duration",
+            "50ms",
+        ],
+    );
+    let report = report(run.arg("--json").arg("--trace").arg(&trace));
+    assert!(report["phases"][1]["operations"].as_u64().unwrap() < 1_000_000_000);
+    let text = fs::read_to_string(trace).unwrap();
+    let operations: u64 = text
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').nth(2).unwrap().parse::<u64>().unwrap())
+        .sum();
+    let reported: u64 = [0, 1]
+        .iter()
+        .map(|&i| report["phases"][i]["operations"].as_u64().unwrap())
+        .sum();
+    assert_eq!(operations, reported);
+}
+
+#[test]
+fn the_kill_test_sees_what_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let acks = dir.path().join("acks");
+    let acks_name = acks.to_str().unwrap();
+    let write = [
+        "--ack-file",
+        acks_name,
+        "--threads",
+        "2",
+        "--operations",
+        "6000",
+    ];
+    unikv(&dir, "crash-writer", &write).assert().success();
+    let verify = || unikv(&dir, "crash-verify", &["--ack-file", acks_name]);
+    verify().assert().success();
+
+    // One operation more than acknowledged is fine, two are not: here the last of thread 1 is
+    // taken to be unacknowledged, then the one before it too.
+    let file = fs::OpenOptions::new().write(true).open(&acks).unwrap();
+    file.write_all_at(&5_999_u64.to_le_bytes(), 8).unwrap();
+    verify().assert().success();
+    file.write_all_at(&5_990_u64.to_le_bytes(), 8).unwrap();
+    verify().assert().code(10);
+    // An acknowledged write that is not there.
+    file.write_all_at(&6_010_u64.to_le_bytes(), 8).unwrap();
+    let stdout = verify().assert().code(10).get_output().stdout.clone();
+    assert!(String::from_utf8(stdout).unwrap().contains("LOSS"));
+}
