@@ -75,7 +75,7 @@ for clustering in $CLUSTERINGS; do
     "${limited[@]}" target/release/unikv ycsb "$DIR/db" \
         --workload load,settle,scan50,update,settle,c,scan50 \
         --records "$RECORDS" --operations "$OPERATIONS" \
-        --key-size 24 --value-size "$VALUE_SIZE" \
+        --value-size "$VALUE_SIZE" \
         --memtable-bytes "$MEMTABLE" --unsorted-bytes "$UNSORTED" \
         --clustering "$clustering"
 done

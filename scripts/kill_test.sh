@@ -1,77 +1,75 @@
-#!/bin/sh
-# Kills a writing process again and again and checks that nothing acknowledged is lost.
+#!/usr/bin/env bash
+# Kills a writing process again and again and verifies that nothing it acknowledged is lost.
 #
-#   scripts/kill_test.sh [ROUNDS] [DIR]
+#   scripts/kill_test.sh [ROUNDS]      30 unless given
 #
 # Each round starts `unikv crash-writer` on the same database, kills it with SIGKILL after 0.2 to
 # 1.5 s and runs `unikv crash-verify`. Memtable and UnsortedStore are small, so that kills meet
-# flushes and merges. Ends with the first loss, keeps the directory then, and exits non-zero.
+# flushes and merges. At the first loss it stops, keeps the directory and exits non-zero.
 #
-# UNIKV names the command (default: target/release/unikv, built if it is not there); KILL_THREADS
-# the number of writers (4); KILL_OPTIONS further engine options for writer and verifier.
-set -eu
+# Variables: UNIKV (the command; built when not given), KILL_THREADS (writers), KILL_OPTIONS
+# (further engine options), DIR (kept afterwards when given).
+set -euo pipefail
+cd "$(dirname "$0")/.."
 
 rounds=${1:-30}
-root=$(cd "$(dirname "$0")/.." && pwd)
-unikv=${UNIKV:-$root/target/release/unikv}
 threads=${KILL_THREADS:-4}
-options="--memtable-bytes 256KiB --unsorted-bytes 4MiB --key-table-bytes 64KiB ${KILL_OPTIONS:-}"
+read -ra options <<<"--memtable-bytes 256KiB --unsorted-bytes 4MiB --key-table-bytes 64KiB ${KILL_OPTIONS:-}"
 
-if [ ! -x "$unikv" ]; then
-    (cd "$root" && cargo build --release --quiet -p unikv-cli)
+if [[ -z ${UNIKV:-} ]]; then
+    cargo build --release --locked --quiet -p unikv-cli
 fi
+unikv=${UNIKV:-target/release/unikv}
 
-if [ $# -ge 2 ]; then
-    work=$2
-    keep=yes
-    mkdir -p "$work"
+if [[ -n ${DIR:-} ]]; then
+    dir=$DIR
+    mkdir -p "$dir"
 else
-    work=$(mktemp -d "${TMPDIR:-/tmp}/unikv-kill.XXXXXX")
-    keep=no
+    mkdir -p target
+    dir=$(mktemp -d target/kill.XXXXXX)
 fi
 
 round=0
 writer=
 finish() {
-    status=$?
-    if [ -n "$writer" ]; then
+    local status=$?
+    if [[ -n $writer ]]; then
         kill -9 "$writer" 2>/dev/null || true
     fi
-    if [ "$status" -ne 0 ]; then
-        echo "kill test FAILED in round $round; the evidence is in $work" >&2
-    elif [ "$keep" = no ]; then
-        rm -rf "$work"
+    if ((status != 0)); then
+        echo "kill test: FAILED in round $round of $rounds; the evidence is in $dir" >&2
+    elif [[ -z ${DIR:-} ]]; then
+        rm -rf "$dir"
     fi
-    exit "$status"
 }
-trap 'finish' EXIT
-trap 'exit 130' INT TERM
+trap finish EXIT
 
-while [ "$round" -lt "$rounds" ]; do
+while ((round < rounds)); do
     round=$((round + 1))
-    # shellcheck disable=SC2086 # The options are words.
-    "$unikv" crash-writer "$work/db" --threads "$threads" --ack-file "$work/acks" $options &
+    "$unikv" crash-writer "$dir/db" --threads "$threads" --ack-file "$dir/acks" "${options[@]}" &
     writer=$!
-    sleep "$(awk -v seed="$$$round" 'BEGIN { srand(seed); printf "%.2f", 0.2 + 1.3 * rand() }')"
+    after_ms=$((200 + RANDOM % 1300))
+    sleep "$((after_ms / 1000)).$(printf %03d $((after_ms % 1000)))"
     kill -9 "$writer" 2>/dev/null || true
     ended=0
+    # The shell's own notice of the kill would only alarm.
     wait "$writer" 2>/dev/null || ended=$?
     writer=
-    if [ "$ended" -ne 137 ]; then
-        echo "the writer ended by itself with status $ended" >&2
+    if ((ended != 137)); then
+        echo "kill test: the writer ended by itself with status $ended" >&2
         exit 1
     fi
-    if [ ! -s "$work/acks" ]; then
+    if [[ ! -s $dir/acks ]]; then
         continue # Killed before it began.
     fi
-    echo "round $round of $rounds"
-    # shellcheck disable=SC2086
-    if ! "$unikv" crash-verify "$work/db" --ack-file "$work/acks" $options >"$work/out" 2>&1; then
-        cat "$work/out"
+    echo "round $round of $rounds: killed after $after_ms ms"
+    if ! "$unikv" crash-verify "$dir/db" --ack-file "$dir/acks" "${options[@]}" \
+        >"$dir/verify.out" 2>&1; then
+        cat "$dir/verify.out"
         exit 1
     fi
-    sed 's/^/  /' "$work/out"
+    sed 's/^/  /' "$dir/verify.out"
 done
 
-"$unikv" check "$work/db"
-echo "kill test: $rounds rounds, $threads writers, nothing lost"
+"$unikv" check "$dir/db"
+echo "kill test: $rounds rounds, $threads writers, nothing acknowledged was lost"

@@ -39,6 +39,22 @@ pub struct Gauge {
     pub interval: Option<Interval>,
 }
 
+/// What one client thread does in a phase.
+pub enum Task {
+    /// Inserts these records.
+    Load(Range<u64>),
+    /// Gets each of these records.
+    GetAll(Range<u64>),
+    /// Operations drawn at random.
+    Mix {
+        mix: Mix,
+        chooser: Chooser,
+        operations: u64,
+    },
+    /// The full scan of `verify`.
+    FullScan,
+}
+
 /// One client thread.
 pub struct Client<'a> {
     shared: &'a Shared<'a>,

@@ -1,14 +1,15 @@
 //! `ycsb`: the YCSB core workloads with verification of every value read.
 //!
 //! `workload` names the phases, `generator`, `keys` and `values` make the operations, `versions`
-//! knows what a read may return, `client` is one thread of them, `run` drives the phases,
-//! `measure`, `machine`, `trace` and `report` say what it cost.
+//! knows what a read may return, `client` is one thread of them, `plan` shares the work out, `run`
+//! drives the phases, `measure`, `machine`, `trace` and `report` say what it cost.
 
 mod client;
 mod generator;
 mod keys;
 mod machine;
 mod measure;
+mod plan;
 mod report;
 mod run;
 mod trace;
@@ -24,8 +25,9 @@ use generator::Distribution;
 use indicatif::{HumanBytes, HumanCount};
 use keys::KeyOrder;
 use machine::Machine;
+use plan::Plan;
 use report::PhaseReport;
-use run::{Plan, Runner};
+use run::Runner;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -157,6 +159,9 @@ impl Ycsb {
                     break;
                 }
             }
+        }
+        if !self.json {
+            report::print_table(&phases, &mut io::stdout().lock())?;
         }
         if self.json {
             let report = self.to_json(&plan, &machine, &phases, failure.as_ref());

@@ -31,6 +31,9 @@ pub struct PhaseReport {
     pub operations_per_second: f64,
     pub latencies: Vec<LatencySummary>,
     pub write_amplification: Option<f64>,
+    /// Of all phases since the background was last quiet; only in `settle`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_amplification_until_quiet: Option<f64>,
     /// Of all threads of the process, with the load generator, without the time of settling.
     pub cpu_us_per_operation: Option<f64>,
     pub engine_read_bytes_per_operation: Option<f64>,
@@ -186,6 +189,43 @@ impl PhaseReport {
         }
         words
     }
+}
+
+/// The phases of operations side by side: one line each, latencies of the commonest operation.
+pub fn print_table(phases: &[PhaseReport], out: &mut impl Write) -> io::Result<()> {
+    let rows: Vec<&PhaseReport> = phases.iter().filter(|phase| phase.operations > 0).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\n{:<16}{:>11}  {:>10}{:>10}{:>10}{:>10}  {:>8}{:>10}{:>8}{:>7}",
+        "phase", "ops/s", "p50", "p99", "p99.9", "max", "written", "read B/op", "CPU us", "space"
+    )?;
+    for row in rows {
+        let commonest = row.latencies.iter().max_by_key(|latency| latency.count);
+        let latency = |of: fn(&LatencySummary) -> f64| {
+            commonest.map_or_else(String::new, |summary| micros(of(summary)))
+        };
+        let number = |value: Option<f64>, digits: usize| {
+            value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
+        };
+        writeln!(
+            out,
+            "{:<16}{:>11}  {:>10}{:>10}{:>10}{:>10}  {:>8}{:>10}{:>8}{:>7}",
+            row.phase,
+            HumanCount(row.operations_per_second as u64).to_string(),
+            latency(|summary| summary.p50_us),
+            latency(|summary| summary.p99_us),
+            latency(|summary| summary.p999_us),
+            latency(|summary| summary.max_us),
+            number(row.write_amplification, 2),
+            number(row.engine_read_bytes_per_operation, 0),
+            number(row.cpu_us_per_operation, 2),
+            number(row.space_amplification, 2),
+        )?;
+    }
+    Ok(())
 }
 
 /// A duration given in microseconds, with the unit that suits it.

@@ -1,83 +1,23 @@
 //! Runs the phases one after another over one open database.
 
-use crate::args::EngineArgs;
 use crate::commands::stats::{recovery_in_words, recovery_to_json};
 use crate::exit::Failure;
-use crate::ycsb::client::{Client, Gauge, Shared, deadline};
-use crate::ycsb::generator::{Chooser, Distribution};
-use crate::ycsb::keys::{KEY_BYTES, KeyOrder};
+use crate::ycsb::client::{Client, Gauge, Shared, Task, deadline};
+use crate::ycsb::generator::Distribution;
+use crate::ycsb::keys::KEY_BYTES;
 use crate::ycsb::measure::{Costs, Counters, Interval, Latencies};
+use crate::ycsb::plan::{PhaseWork, Plan};
 use crate::ycsb::report::PhaseReport;
 use crate::ycsb::trace::{TICK, Trace, Watch};
 use crate::ycsb::verify;
 use crate::ycsb::versions::VersionTable;
-use crate::ycsb::workload::{Kind, Mix, Phase};
+use crate::ycsb::workload::{Kind, Phase};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use unikv::Db;
-
-/// Everything that a run is given.
-pub struct Plan {
-    pub dir: PathBuf,
-    pub phases: Vec<Phase>,
-    pub records: u64,
-    pub operations: u64,
-    pub value_bytes: usize,
-    pub threads: usize,
-    pub distribution: Option<Distribution>,
-    pub scan_length: Option<u64>,
-    pub order: KeyOrder,
-    pub verify: bool,
-    pub settle: bool,
-    pub duration: Option<Duration>,
-    pub seed: u64,
-    pub engine: EngineArgs,
-}
-
-impl Plan {
-    /// Whether the run itself inserts the records before it reads any.
-    fn loads_first(&self) -> bool {
-        let mut kinds = self.phases.iter().map(|phase| phase.kind);
-        let is_data = |kind: &Kind| {
-            !matches!(
-                kind,
-                Kind::Reopen | Kind::Settle | Kind::Flush | Kind::Compact
-            )
-        };
-        kinds.find(is_data) == Some(Kind::Load)
-    }
-
-    fn operations_of(&self, phase: &Phase) -> u64 {
-        phase.operations.unwrap_or(self.operations)
-    }
-
-    fn most_records(&self) -> u64 {
-        let inserts = self.phases.iter().map(|phase| match phase.kind {
-            Kind::Mix(mix) => mix.most_inserts(self.operations_of(phase)),
-            _ => 0,
-        });
-        self.records + inserts.sum::<u64>()
-    }
-
-    fn distribution_of(&self, phase: &Phase, mix: &Mix) -> Distribution {
-        phase.distribution.unwrap_or(match self.distribution {
-            _ if mix.latest => Distribution::Latest,
-            Some(distribution) => distribution,
-            None => Distribution::Zipfian,
-        })
-    }
-
-    fn open(&self) -> Result<Db, Failure> {
-        // Without a load there has to be something already.
-        let options = self.engine.options().create_if_missing(self.loads_first());
-        Ok(Db::open(&self.dir, options)?)
-    }
-}
 
 /// A run under way.
 pub struct Runner<'a> {
@@ -87,6 +27,8 @@ pub struct Runner<'a> {
     versions: VersionTable,
     trace: Option<Trace>,
     phases_done: u64,
+    // When the background was last quiet.
+    quiet: Counters,
 }
 
 /// What the clients of a phase did together.
@@ -98,25 +40,15 @@ struct Work {
     misses: u64,
 }
 
-/// The share of one client.
-enum Task<'a> {
-    Load(Range<u64>),
-    GetAll(Range<u64>),
-    Mix {
-        mix: &'a Mix,
-        chooser: &'a Chooser,
-        operations: u64,
-    },
-    FullScan,
-}
-
 impl<'a> Runner<'a> {
     /// Opens the database.
     pub fn new(plan: &'a Plan, trace: Option<Trace>) -> Result<Runner<'a>, Failure> {
         let present = if plan.loads_first() { 0 } else { plan.records };
+        let db = plan.open()?;
         Ok(Runner {
             plan,
-            db: Some(plan.open()?),
+            quiet: Counters::now(db.stats()),
+            db: Some(db),
             versions: VersionTable::new(plan.most_records(), present),
             trace,
             phases_done: 0,
@@ -128,7 +60,7 @@ impl<'a> Runner<'a> {
         self.phases_done += 1;
         let mut report = match phase.kind {
             Kind::Reopen => self.reopen(phase)?,
-            Kind::Settle => self.background(phase, Db::quiesce)?,
+            Kind::Settle => self.settle(phase)?,
             Kind::Flush => self.background(phase, Db::flush)?,
             Kind::Compact => self.background(phase, Db::compact)?,
             Kind::Load | Kind::Mix(_) | Kind::Verify | Kind::VerifyScan | Kind::VerifyGets => {
@@ -169,7 +101,17 @@ impl<'a> Runner<'a> {
         report.open_seconds = Some((opened - closed).as_secs_f64());
         report.recovery = Some(recovery_to_json(db.recovery()));
         report.words = Some(recovery_in_words(db.recovery()));
+        self.quiet = Counters::now(db.stats());
         self.db = Some(db);
+        Ok(report)
+    }
+
+    fn settle(&mut self, phase: &Phase) -> Result<PhaseReport, Failure> {
+        let mut report = self.background(phase, Db::quiesce)?;
+        let now = Counters::now(self.db()?.stats());
+        let since = Costs::between(&self.quiet, &now);
+        report.write_amplification_until_quiet = since.write_amplification();
+        self.quiet = now;
         Ok(report)
     }
 
@@ -188,65 +130,20 @@ impl<'a> Runner<'a> {
     }
 
     fn clients(&mut self, phase: &Phase) -> Result<PhaseReport, Failure> {
-        let (plan, present) = (self.plan, self.versions.present());
-        let mut mix = Mix::default();
-        let mut chooser = Chooser::Uniform;
-        let mut distribution = None;
-        let operations = match phase.kind {
-            Kind::Load => plan.records,
-            Kind::Mix(of_phase) => {
-                if present == 0 && (of_phase.insert < 100) {
-                    return Err(Failure::invalid(
-                        "there are no records yet; begin with load",
-                    ));
-                }
-                mix = of_phase;
-                mix.scan_length = mix.scan_length.or(plan.scan_length);
-                let chosen = plan.distribution_of(phase, &mix);
-                distribution = Some(chosen);
-                let operations = plan.operations_of(phase);
-                chooser = Chooser::new(chosen, present.max(1), mix.most_inserts(operations));
-                operations
-            }
-            _ => present,
-        };
-        let shares = (0..plan.threads as u64).map(|thread| share(operations, thread, plan.threads));
-        let mut tasks: Vec<Task<'_>> = shares
-            .map(|share| match phase.kind {
-                Kind::Load => Task::Load(share),
-                Kind::Mix(_) => Task::Mix {
-                    mix: &mix,
-                    chooser: &chooser,
-                    operations: share.end - share.start,
-                },
-                _ => Task::GetAll(share),
-            })
-            .collect();
-        match phase.kind {
-            Kind::VerifyScan => tasks = vec![Task::FullScan],
-            Kind::Verify => tasks.push(Task::FullScan),
-            _ => {}
-        }
-        let full_scans = u64::from(matches!(phase.kind, Kind::Verify | Kind::VerifyScan));
-        let gets = if phase.kind == Kind::VerifyScan {
-            0
-        } else {
-            operations
-        };
-        let mut report = self.measure(phase, tasks, gets + full_scans * present)?;
-        report.distribution = distribution.map(Distribution::name);
+        let work = self.plan.work(phase, self.versions.present())?;
+        let distribution = work.distribution.map(Distribution::name);
+        let mut report = self.measure(phase, work)?;
+        report.distribution = distribution;
         if phase.kind == Kind::Load {
             self.versions.loaded(report.operations);
         }
         Ok(report)
     }
 
-    fn measure(
-        &mut self,
-        phase: &Phase,
-        tasks: Vec<Task<'_>>,
-        operations: u64,
-    ) -> Result<PhaseReport, Failure> {
+    fn measure(&mut self, phase: &Phase, work: PhaseWork) -> Result<PhaseReport, Failure> {
+        let PhaseWork {
+            tasks, operations, ..
+        } = work;
         let db = self
             .db
             .as_ref()
@@ -267,7 +164,7 @@ impl<'a> Runner<'a> {
                 .flatten(),
         };
         let tracing = self.trace.is_some();
-        let gauge = |_: &Task<'_>| Gauge {
+        let gauge = |_: &Task| Gauge {
             operations: AtomicU64::new(0),
             interval: tracing.then(Interval::new),
         };
@@ -302,17 +199,10 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// The part of `0..total` that falls to one of `threads`.
-fn share(total: u64, thread: u64, threads: usize) -> Range<u64> {
-    let threads = threads as u64;
-    let at = |thread: u64| total / threads * thread + (total % threads).min(thread);
-    at(thread)..at(thread + 1)
-}
-
 fn run_clients(
     shared: &Shared<'_>,
     gauges: &[Gauge],
-    tasks: Vec<Task<'_>>,
+    tasks: Vec<Task>,
     seed: u64,
     watch: &mut Watch<'_>,
 ) -> Result<Work, Failure> {
@@ -366,7 +256,7 @@ fn collect(
 fn run_client(
     shared: &Shared<'_>,
     gauge: &Gauge,
-    task: Task<'_>,
+    task: Task,
     rng: SmallRng,
 ) -> Result<Work, Failure> {
     let mut client = Client::new(shared, gauge, rng);
@@ -377,7 +267,7 @@ fn run_client(
             mix,
             chooser,
             operations,
-        } => client.run(mix, chooser, operations)?,
+        } => client.run(&mix, &chooser, operations)?,
         Task::FullScan => client.scanned = verify::full_scan(shared, gauge)?,
     }
     Ok(Work {
@@ -386,22 +276,4 @@ fn run_client(
         scanned: client.scanned,
         misses: client.misses,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_cover_everything_once() {
-        for (total, threads) in [(10, 3), (2, 4), (0, 1), (100, 7)] {
-            let mut next = 0;
-            for thread in 0..threads {
-                let share = share(total, thread, threads as usize);
-                assert_eq!(share.start, next);
-                next = share.end;
-            }
-            assert_eq!(next, total);
-        }
-    }
 }
