@@ -53,6 +53,7 @@ fn print_json(report: &CheckReport, out: &mut impl Write) -> io::Result<()> {
         "bytes": report.bytes,
         "records": report.records,
         "keys": report.keys,
+        "pointers": report.pointers,
         "problems": problems,
         "notes": report.notes,
     });
@@ -74,10 +75,11 @@ fn print_text(report: &CheckReport, out: &mut impl Write) -> io::Result<()> {
     };
     writeln!(
         out,
-        "{} files, {}, {} records, {} keys: {verdict}",
+        "{} files, {}, {} records, {} keys, {} pointers: {verdict}",
         report.files,
         HumanBytes(report.bytes),
         HumanCount(report.records),
         HumanCount(report.keys),
+        HumanCount(report.pointers),
     )
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 use std::io::{self, Write};
-use unikv::RecoveryReport;
+use unikv::{PartitionStats, RecoveryReport};
 
 /// `stats DIR`
 #[derive(Args)]
@@ -89,9 +89,10 @@ fn print_stats(stats: &unikv::Stats, out: &mut impl Write) -> io::Result<()> {
 
 /// All counters, named as in the API.
 pub fn stats_to_json(stats: &unikv::Stats) -> Value {
+    let partitions: Vec<_> = stats.partitions.iter().map(partition_to_json).collect();
     json!({
-        "puts": stats.puts,
-        "deletes": stats.deletes,
+        "operations": stats.operations,
+        "batches": stats.batches,
         "gets": stats.gets,
         "hits": stats.hits,
         "user_bytes_written": stats.user_bytes_written,
@@ -122,12 +123,25 @@ pub fn stats_to_json(stats: &unikv::Stats) -> Value {
         "record_live_bytes": stats.record_live_bytes,
         "key_tables": stats.key_tables,
         "key_table_bytes": stats.key_table_bytes,
-        "partitions": stats.partitions.len(),
+        "partitions": partitions,
         "disk_bytes": stats.disk_bytes,
         "stalls": stats.stalls,
         "stall_us": micros(stats.stall_time),
         "longest_stall_us": micros(stats.longest_stall),
         "write_amplification": stats.write_amplification(),
+    })
+}
+
+fn partition_to_json(partition: &PartitionStats) -> Value {
+    json!({
+        "id": partition.id,
+        "generations": partition.generations,
+        "tables": partition.tables,
+        "unsorted_bytes": partition.unsorted_bytes,
+        "unsorted_records": partition.unsorted_records,
+        "key_tables": partition.key_tables,
+        "key_table_bytes": partition.key_table_bytes,
+        "sorted_keys": partition.sorted_keys,
     })
 }
 
@@ -144,6 +158,7 @@ pub fn recovery_to_json(recovery: &RecoveryReport) -> Value {
         })
     };
     json!({
+        "created": recovery.created,
         "manifest_edits": recovery.manifest_edits,
         "wal_segments": recovery.wal_segments,
         "wal_records": recovery.wal_records,
@@ -151,7 +166,7 @@ pub fn recovery_to_json(recovery: &RecoveryReport) -> Value {
         "wal_bytes": recovery.wal_bytes,
         "wal_cut": cut(&recovery.wal_cut),
         "manifest_cut": cut(&recovery.manifest_cut),
-        "index_records": recovery.index_records,
+        "index_entries": recovery.index_entries,
         "swept": recovery.swept,
         "elapsed_us": micros(recovery.elapsed),
     })
@@ -161,13 +176,13 @@ pub fn recovery_to_json(recovery: &RecoveryReport) -> Value {
 pub fn recovery_in_words(recovery: &RecoveryReport) -> String {
     let mut words = format!(
         "opened in {:.1} ms: {} manifest edits, {} operations ({}) from {} WAL segments, \
-         {} records indexed, {} files swept",
+         {} index entries, {} files swept",
         recovery.elapsed.as_secs_f64() * 1e3,
         recovery.manifest_edits,
         HumanCount(recovery.wal_ops),
         HumanBytes(recovery.wal_bytes),
         recovery.wal_segments,
-        HumanCount(recovery.index_records),
+        HumanCount(recovery.index_entries),
         recovery.swept.len(),
     );
     for cut in recovery.wal_cut.iter().chain(&recovery.manifest_cut) {

@@ -244,6 +244,7 @@ impl Ycsb {
                 "duration_seconds": plan.duration.map(|duration| duration.as_secs_f64()),
                 "seed": plan.seed,
                 "options": plan.engine.to_json(),
+                "options_with_defaults": format!("{:?}", plan.engine.options()),
             },
             "phases": phases,
             "failure": failure.map(|failure| match failure {
