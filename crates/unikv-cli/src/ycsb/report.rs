@@ -145,6 +145,9 @@ impl PhaseReport {
         } else if costs.written_bytes() > 0 {
             words.push(format!("wrote {}", HumanBytes(costs.written_bytes())));
         }
+        if let Some(factor) = self.write_amplification_until_quiet {
+            words.push(format!("{factor:.2} x user bytes since it was last quiet"));
+        }
         if let Some(bytes) = self
             .engine_read_bytes_per_operation
             .filter(|&bytes| bytes > 0.0)
