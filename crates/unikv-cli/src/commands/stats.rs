@@ -91,7 +91,8 @@ fn print_stats(stats: &unikv::Stats, out: &mut impl Write) -> io::Result<()> {
 pub fn stats_to_json(stats: &unikv::Stats) -> Value {
     let partitions: Vec<_> = stats.partitions.iter().map(partition_to_json).collect();
     json!({
-        "operations": stats.operations,
+        "puts": stats.puts,
+        "deletes": stats.deletes,
         "batches": stats.batches,
         "gets": stats.gets,
         "hits": stats.hits,
@@ -166,7 +167,7 @@ pub fn recovery_to_json(recovery: &RecoveryReport) -> Value {
         "wal_bytes": recovery.wal_bytes,
         "wal_cut": cut(&recovery.wal_cut),
         "manifest_cut": cut(&recovery.manifest_cut),
-        "index_entries": recovery.index_entries,
+        "index_records": recovery.index_records,
         "swept": recovery.swept,
         "elapsed_us": micros(recovery.elapsed),
     })
@@ -176,13 +177,13 @@ pub fn recovery_to_json(recovery: &RecoveryReport) -> Value {
 pub fn recovery_in_words(recovery: &RecoveryReport) -> String {
     let mut words = format!(
         "opened in {:.1} ms: {} manifest edits, {} operations ({}) from {} WAL segments, \
-         {} index entries, {} files swept",
+         {} records indexed, {} files swept",
         recovery.elapsed.as_secs_f64() * 1e3,
         recovery.manifest_edits,
         HumanCount(recovery.wal_ops),
         HumanBytes(recovery.wal_bytes),
         recovery.wal_segments,
-        HumanCount(recovery.index_entries),
+        HumanCount(recovery.index_records),
         recovery.swept.len(),
     );
     for cut in recovery.wal_cut.iter().chain(&recovery.manifest_cut) {
