@@ -35,6 +35,8 @@ impl EngineCounters {
             self.batches.fetch_add(1, Ordering::Relaxed);
             self.operations
                 .fetch_add(batch.len() as u64, Ordering::Relaxed);
+            self.deletes
+                .fetch_add(batch.deletes() as u64, Ordering::Relaxed);
             self.user_bytes
                 .fetch_add(batch.user_bytes() as u64, Ordering::Relaxed);
         }
