@@ -1,7 +1,8 @@
 //! Iterating over a key section, both ways.
 //!
 //! The iterator keeps the current block and the current key; a step forward decodes the next entry
-//! in place. A step back decodes again from the restart before the current entry.
+//! in place. A step back decodes from the restart before the current entry and keeps what it passes
+//! for the steps that follow.
 
 use super::block::Block;
 use super::entry::{Decoded, KeyEntry, Malformed, RawEntry};
@@ -30,6 +31,41 @@ pub(crate) struct KeyIter {
     at: Option<Position>,
     /// The key of the current entry.
     key: Vec<u8>,
+    passed: Passed,
+}
+
+/// The entries right before the current one, back to a restart, the nearest last; empty unless the
+/// last step was back.
+#[derive(Debug, Default)]
+struct Passed {
+    entries: Vec<RawEntry>,
+    /// Their keys, one behind the other.
+    keys: Vec<u8>,
+    /// Where each key begins.
+    starts: Vec<usize>,
+}
+
+impl Passed {
+    fn clear(&mut self) {
+        self.entries.clear();
+        self.keys.clear();
+        self.starts.clear();
+    }
+
+    fn push(&mut self, entry: RawEntry, key: &[u8]) {
+        self.entries.push(entry);
+        self.starts.push(self.keys.len());
+        self.keys.extend_from_slice(key);
+    }
+
+    /// Takes the nearest entry and puts its key into `key`.
+    fn pop(&mut self, key: &mut Vec<u8>) -> Option<RawEntry> {
+        let (entry, start) = self.entries.pop().zip(self.starts.pop())?;
+        key.clear();
+        key.extend_from_slice(&self.keys[start..]);
+        self.keys.truncate(start);
+        Some(entry)
+    }
 }
 
 #[derive(Debug)]
@@ -56,14 +92,14 @@ enum Direction {
 impl KeyIter {
     /// An iterator over `section`, not yet positioned.
     pub(crate) fn new(section: Arc<KeySection>, access: Access) -> KeyIter {
-        let (fences, run, at, key) = (None, None, None, Vec::new());
         KeyIter {
             section,
             access,
-            fences,
-            run,
-            at,
-            key,
+            fences: None,
+            run: None,
+            at: None,
+            key: Vec::new(),
+            passed: Passed::default(),
         }
     }
 
@@ -106,6 +142,7 @@ impl KeyIter {
     /// Goes to the first entry at or after (`key`, `seq`) in internal order.
     pub(crate) fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
         self.at = None;
+        self.passed.clear();
         let fences = self.fences()?;
         let Some(index) = fences.find(key, seq) else {
             return Ok(());
@@ -145,6 +182,7 @@ impl KeyIter {
             self.at = None;
             return self.enter(next);
         }
+        self.passed.clear();
         match at.step(&mut self.key) {
             Ok(()) => Ok(()),
             Err(e) => Err(self.fail(e)),
@@ -164,8 +202,12 @@ impl KeyIter {
                 None => Ok(()),
             };
         }
+        if let Some(entry) = self.passed.pop(&mut self.key) {
+            at.entry = entry;
+            return Ok(());
+        }
         let end = at.entry.start;
-        match at.scan_to(end, &mut self.key) {
+        match at.scan_to(end, &mut self.key, &mut self.passed) {
             Ok(()) => Ok(()),
             Err(e) => Err(self.fail(e)),
         }
@@ -173,6 +215,7 @@ impl KeyIter {
 
     /// Goes to the first entry of block `index`, or behind the end.
     fn enter(&mut self, index: usize) -> Result<()> {
+        self.passed.clear();
         let Some(place) = self.fences()?.place(index) else {
             return Ok(());
         };
@@ -190,7 +233,7 @@ impl KeyIter {
         let block = self.load(index, place, Direction::Backward)?;
         let position = Position::first(block, place, index, &mut self.key).and_then(|mut at| {
             let end = at.block.entries_end();
-            at.scan_to(end, &mut self.key)?;
+            at.scan_to(end, &mut self.key, &mut self.passed)?;
             Ok(at)
         });
         self.at = Some(position.map_err(|e| self.section.malformed(place, e))?);
@@ -283,12 +326,15 @@ impl Position {
         Ok(())
     }
 
-    /// Goes to the entry that ends at `end`, which is behind the block's first entry.
-    fn scan_to(&mut self, end: usize, key: &mut Vec<u8>) -> Decoded<()> {
+    /// Goes to the entry that ends at `end`, which is behind the block's first entry, and keeps the
+    /// entries from the restart before it.
+    fn scan_to(&mut self, end: usize, key: &mut Vec<u8>, passed: &mut Passed) -> Decoded<()> {
         self.entry = self.block.entry_at(self.block.restart_before(end)?)?;
         key.clear();
+        passed.clear();
         extend_key(key, &self.entry, &self.block)?;
         while self.entry.next < end {
+            passed.push(self.entry, key);
             self.step(key)?;
         }
         if self.entry.next == end {
