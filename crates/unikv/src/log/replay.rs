@@ -41,8 +41,11 @@
 //!   successor's first record may have become durable, with a link that ends the log there. After a
 //!   failure the next attempt takes a new number and links the same end; nothing is appended to the
 //!   old segment meanwhile.
-//! - The name of a segment is durable (the directory synced) before the manifest names it as the
-//!   low-water mark or a record claims anything about it.
+//! - The name of a segment is durable (the directory synced) before a record claims anything about
+//!   it, and, where the manifest names it as the low-water mark, before it has a successor.
+//!   [`wal::WalWriter::create`] sees to that for a segment without predecessor, and the sync of the
+//!   directory that precedes every edit for the others.
+//! - A mark never lies behind the linked end of its segment: what was cut is not claimed.
 //! - It claims a mark, or acknowledges as durable, in a segment begun after recovery only when the
 //!   recovered segments have been made durable too or have fallen below the low-water mark: a
 //!   killed process leaves bytes that replay reads from the page cache and a power cut still takes.

@@ -16,7 +16,7 @@ use crate::base::coding::Decoder;
 use crate::base::file_header::FileKind;
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::vfs::SyncFile;
 use crate::vfs::file_store::FileStore;
 use std::path::Path;
@@ -176,7 +176,10 @@ pub(crate) struct WalWriter {
 }
 
 impl WalWriter {
-    /// Creates segment `number`, which goes on where `prev` ended.
+    /// Creates segment `number`, which goes on where `prev` ended. The first segment of a chain is
+    /// the one that the low-water mark may name, so its name is durable when this returns.
+    ///
+    /// After an error nothing more may be appended to the predecessor: see [`super::replay`].
     pub(crate) fn create(
         store: &FileStore,
         number: FileNumber,
@@ -193,6 +196,11 @@ impl WalWriter {
         };
         log.stage(KIND_START, &[&start.encode()], durable);
         log.write_staged()?;
+        if prev.is_none() {
+            let dir = store.dir();
+            let synced = store.env().vfs.sync_dir(dir);
+            synced.map_err(|e| Error::io("sync this directory", dir, e))?;
+        }
         Ok(WalWriter { log })
     }
 

@@ -368,6 +368,18 @@ fn the_segment_of_the_low_water_mark_may_not_be_missing() {
     assert!(replay_from(&vfs, FileNumber(5)).unwrap().0.is_empty());
 }
 
+/// The manifest may name the first segment before that is created; from then on a power cut may
+/// take away the names of later ones, never its own.
+#[test]
+fn the_name_of_the_first_segment_is_durable_at_once() {
+    for seed in 0..20 {
+        let vfs = SimVfs::new();
+        let log = three_segments(&vfs);
+        let found = replay_from(&vfs.power_cut(Keep::Torn(seed)), FileNumber(2));
+        assert!(log.names.starts_with(&found.unwrap().0));
+    }
+}
+
 #[test]
 fn a_segment_that_ends_before_its_successor_says_breaks_the_chain() {
     let vfs = SimVfs::new();
