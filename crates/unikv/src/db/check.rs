@@ -119,12 +119,8 @@ impl Check {
         survey: &file_names::DirSurvey,
         version: &Version,
     ) -> Result<()> {
-        let mut segments: Vec<FileNumber> = survey
-            .names
-            .iter()
-            .filter_map(recovery::wal_number)
-            .collect();
-        segments.sort_unstable();
+        let segments = recovery::wal_segments(survey);
+        manifest.check_edits(replay::max_manifest_edits(store, &segments)?)?;
         let mut sink = |segment: FileNumber, _: SeqNo, count: u32, ops: &[u8]| {
             let path = store.dir().join(file_names::wal(segment));
             let mut found = 0;
@@ -140,7 +136,6 @@ impl Check {
         };
         let low_water = version.counters.wal_low_water;
         let outcome = replay::replay(store, &segments, low_water, &mut sink)?;
-        manifest.check_edits(outcome.max_manifest_edits)?;
         self.report.files += outcome.segments;
         self.report.bytes += outcome.bytes;
         if let Some(cut) = outcome.cut {

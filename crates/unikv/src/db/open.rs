@@ -14,7 +14,7 @@ use crate::base::keys::{DatabaseId, FileNumber, PartitionId, SeqNo};
 use crate::error::{Error, Result};
 use crate::jobs::flush::{FlushTarget, GenerationLimits};
 use crate::key_table::BlockCache;
-use crate::log::WalWriter;
+use crate::log::{ReplayOutcome, WalWriter, replay};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::options::Options;
 use crate::partition::{MemtableHandle, View};
@@ -175,6 +175,9 @@ impl<'a> Opening<'a> {
     ) -> Result<Engine> {
         let store = self.store(manifest.database);
         let cache = BlockCache::new(cache_bytes(&self.options));
+        // First, so that a manifest which lost edits is blamed, and not the files it misplaces.
+        let segments = recovery::wal_segments(&self.survey);
+        manifest.check_edits(replay::max_manifest_edits(&store, &segments)?)?;
         let edits = std::mem::take(&mut manifest.edits);
         let mut version = recovery::build_version(&store, &cache, &manifest.path, &edits)?;
         drop(edits);
@@ -185,7 +188,6 @@ impl<'a> Opening<'a> {
         let pool = self.pool();
         let bytes = self.options.memtable_bytes;
         let replayed = recovery::replay_wal(&store, &pool, &self.survey, &version, bytes)?;
-        manifest.check_edits(replayed.outcome.max_manifest_edits)?;
         self.report.manifest_cut = manifest.cut.take();
         let limits = self.limits();
         recovery::rebuild_indexes(&mut version, limits, &mut self.report)?;
@@ -251,7 +253,7 @@ impl<'a> Opening<'a> {
         let manifest = Manifest::create(&store, manifest_number, &snapshot)?;
 
         let wal_sync = WalSync::default();
-        self.keep_segments(&store, &wal_sync, low_water, &outcome.abandoned)?;
+        self.keep_segments(&store, &wal_sync, low_water, &outcome)?;
         self.sweep(
             &store,
             &version,
@@ -343,21 +345,22 @@ impl<'a> Opening<'a> {
         store: &FileStore,
         wal_sync: &WalSync,
         low_water: FileNumber,
-        abandoned: &[FileNumber],
+        outcome: &ReplayOutcome,
     ) -> Result<()> {
-        let numbers = self.survey.names.iter().filter_map(recovery::wal_number);
-        let mut kept: Vec<FileNumber> = numbers
-            .filter(|n| *n >= low_water && !abandoned.contains(n))
-            .collect();
-        kept.sort_unstable();
+        let mut kept = recovery::wal_segments(&self.survey);
+        kept.retain(|n| *n >= low_water && !outcome.abandoned.contains(n));
         for number in kept {
             let path = store.dir().join(file_names::wal(number));
             let vfs = &self.env.vfs;
             let handle = vfs
                 .open_for_sync(&path)
                 .map_err(|e| Error::io("open", &path, e))?;
-            let len = vfs.len(&path).map_err(|e| Error::io("look at", &path, e))?;
-            wal_sync.push(Segment::new(number, path, handle, len));
+            // The last one counts up to where its records end, not to the end of the junk behind.
+            let end = match outcome.last.filter(|last| last.number == number) {
+                Some(last) => last.end,
+                None => vfs.len(&path).map_err(|e| Error::io("look at", &path, e))?,
+            };
+            wal_sync.push(Segment::new(number, path, handle, end));
         }
         Ok(())
     }

@@ -214,8 +214,7 @@ pub(crate) fn replay_wal(
     version: &Version,
     memtable_bytes: u64,
 ) -> Result<Replayed> {
-    let mut segments: Vec<FileNumber> = survey.names.iter().filter_map(wal_number).collect();
-    segments.sort_unstable();
+    let segments = wal_segments(survey);
     let flushed = version.counters.flushed_seq;
     let mut memtables: Vec<MemtableHandle> = Vec::new();
     let mut sink = |segment: FileNumber, base: SeqNo, count: u32, ops: &[u8]| {
@@ -241,12 +240,15 @@ pub(crate) fn replay_wal(
     Ok(Replayed { memtables, outcome })
 }
 
-/// The segment that a file is, if it is one.
-pub(crate) fn wal_number(name: &FileName) -> Option<FileNumber> {
-    match name {
+/// The numbers of the WAL segments in a directory, ascending.
+pub(crate) fn wal_segments(survey: &DirSurvey) -> Vec<FileNumber> {
+    let wal = |name: &FileName| match name {
         FileName::Wal(number) => Some(*number),
         _ => None,
-    }
+    };
+    let mut segments: Vec<FileNumber> = survey.names.iter().filter_map(wal).collect();
+    segments.sort_unstable();
+    segments
 }
 
 fn insert_ops(

@@ -14,7 +14,7 @@ use super::engine::Engine;
 use super::wal_sync::Segment;
 use crate::base::keys::{FileNumber, SeqNo};
 use crate::error::{Error, Result};
-use crate::log::{SegmentEnd, WalWriter};
+use crate::log::{DurableMark, SegmentEnd, WalWriter};
 use crate::memtable::{Batch, Memtable, OpsIter};
 use crate::options::Durability;
 use crate::partition::MemtableHandle;
@@ -144,14 +144,9 @@ impl Engine {
             return Err(Error::writes_suspended("the log has no segment", "retry"));
         };
         let begin = wal.end();
-        let mut seq = first;
-        for (batch, _) in group {
-            wal.stage(seq, batch.len() as u32, batch.ops_bytes(), durable);
-            seq.0 += batch.len() as u64;
-        }
         // From here on the numbers may be in the file: they are never given again.
-        commit.last_seq = SeqNo(seq.0 - 1);
-        let mut written = wal.write_staged();
+        commit.last_seq = SeqNo(first.0 + ops - 1);
+        let mut written = append_batches(wal, group, first, durable);
         if written.is_ok() {
             let end = wal.end();
             segment.written(end);
@@ -204,8 +199,10 @@ impl Engine {
     pub(crate) fn seal(&self, commit: &mut Commit) -> Result<()> {
         let number = FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed));
         let prev = commit.wal.as_ref().map(|(wal, _)| wal.segment_end());
-        let wal = self.new_segment(number, prev)?;
-        commit.wal = Some(wal);
+        // A segment that was begun and failed may be on disk and link the end of this one, so that
+        // nothing written here later would be replayed: this one is given up, too.
+        let wal = self.new_segment(number, prev);
+        commit.wal = Some(wal.inspect_err(|error| self.health.poison(error))?);
         self.seal_memtable(commit, number);
         Ok(())
     }
@@ -306,6 +303,25 @@ impl Engine {
             .fetch_add(wal.end() - begin, Ordering::Relaxed);
         Ok(())
     }
+}
+
+/// Appends each batch as one record, all small ones in one write.
+fn append_batches(
+    wal: &mut WalWriter,
+    group: &[(&Batch, bool)],
+    mut seq: SeqNo,
+    durable: Option<DurableMark>,
+) -> Result<()> {
+    for (batch, _) in group {
+        let (count, ops) = (batch.len() as u32, batch.ops_bytes());
+        if WalWriter::is_large(ops) {
+            wal.write_large(seq, count, ops, durable)?;
+        } else {
+            wal.stage(seq, count, ops, durable);
+        }
+        seq.0 += batch.len() as u64;
+    }
+    wal.write_staged()
 }
 
 /// Inserts encoded operations, the first with `seq`; returns the number after the last.
