@@ -49,6 +49,19 @@ struct Inner {
     source: Option<io::Error>,
 }
 
+impl Inner {
+    fn new(kind: ErrorKind, what: impl Into<String>, remedy: impl Into<String>) -> Inner {
+        Inner {
+            kind,
+            what: what.into(),
+            file: None,
+            offset: None,
+            remedy: remedy.into(),
+            source: None,
+        }
+    }
+}
+
 impl Error {
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
@@ -70,22 +83,11 @@ impl Error {
         &self.0.remedy
     }
 
-    fn new(kind: ErrorKind, what: impl Into<String>, remedy: impl Into<String>) -> Inner {
-        Inner {
-            kind,
-            what: what.into(),
-            file: None,
-            offset: None,
-            remedy: remedy.into(),
-            source: None,
-        }
-    }
-
     /// Bytes of `file` at `offset` are damaged.
     pub(crate) fn corruption(file: &Path, offset: u64, what: impl Into<String>) -> Error {
         let remedy = "restore this file from a backup or checkpoint; run `unikv check` to see \
                       everything that is affected";
-        let mut inner = Error::new(ErrorKind::Corruption, what, remedy);
+        let mut inner = Inner::new(ErrorKind::Corruption, what, remedy);
         inner.file = Some(file.to_owned());
         inner.offset = Some(offset);
         Error(Arc::new(inner))
@@ -105,7 +107,7 @@ impl Error {
         } else {
             (ErrorKind::Io, "fix the cause the system names, then retry")
         };
-        let mut inner = Error::new(kind, format!("cannot {op}: {source}"), remedy);
+        let mut inner = Inner::new(kind, format!("cannot {op}: {source}"), remedy);
         inner.file = Some(file.to_owned());
         inner.source = Some(source);
         Error(Arc::new(inner))
@@ -113,7 +115,7 @@ impl Error {
 
     /// The call is wrong; nothing was changed.
     pub(crate) fn invalid(what: impl Into<String>, remedy: impl Into<String>) -> Error {
-        Error(Arc::new(Error::new(
+        Error(Arc::new(Inner::new(
             ErrorKind::InvalidArgument,
             what,
             remedy,
@@ -122,7 +124,7 @@ impl Error {
 
     /// `file` is of a kind or format that this version does not read.
     pub(crate) fn incompatible(file: &Path, what: impl Into<String>, remedy: &str) -> Error {
-        let mut inner = Error::new(ErrorKind::Incompatible, what, remedy);
+        let mut inner = Inner::new(ErrorKind::Incompatible, what, remedy);
         inner.file = Some(file.to_owned());
         Error(Arc::new(inner))
     }
@@ -131,7 +133,7 @@ impl Error {
     pub(crate) fn locked(dir: &Path, holder: Option<u32>) -> Error {
         let who = holder.map_or("another process".to_owned(), |pid| format!("process {pid}"));
         let what = format!("the database is open in {who}");
-        let mut inner = Error::new(ErrorKind::Locked, what, "close it there, or wait and retry");
+        let mut inner = Inner::new(ErrorKind::Locked, what, "close it there, or wait and retry");
         inner.file = Some(dir.to_owned());
         Error(Arc::new(inner))
     }
@@ -140,7 +142,7 @@ impl Error {
     pub(crate) fn not_found(dir: &Path) -> Error {
         let what = "there is no UniKV database here";
         let remedy = "check the path, or allow creation with `create_if_missing`";
-        let mut inner = Error::new(ErrorKind::NotFound, what, remedy);
+        let mut inner = Inner::new(ErrorKind::NotFound, what, remedy);
         inner.file = Some(dir.to_owned());
         Error(Arc::new(inner))
     }
@@ -148,7 +150,7 @@ impl Error {
     /// Writing is suspended because of `cause`.
     pub(crate) fn writes_suspended(cause: impl fmt::Display, remedy: &str) -> Error {
         let what = format!("writing is suspended: {cause}");
-        Error(Arc::new(Error::new(
+        Error(Arc::new(Inner::new(
             ErrorKind::WritesSuspended,
             what,
             remedy,
@@ -157,7 +159,7 @@ impl Error {
 
     /// The database has been closed.
     pub(crate) fn closed() -> Error {
-        Error(Arc::new(Error::new(
+        Error(Arc::new(Inner::new(
             ErrorKind::Closed,
             "the database has been closed",
             "open it again",

@@ -2,8 +2,7 @@
 //!
 //! Every checksum in a file is the CRC-32C of its bytes, folded with the file's random uid and the
 //! offset at which the bytes stand. Bytes that were recycled, swapped between files or written at
-//! the wrong place therefore never pass, and moving a record to another place needs no new pass
-//! over its bytes: [`rebind`] exchanges the fold.
+//! the wrong place therefore never pass.
 
 use super::keys::FileUid;
 
@@ -37,11 +36,6 @@ pub(crate) fn bound(uid: FileUid, offset: u64, bytes: &[u8]) -> u32 {
     Crc::default().update(bytes).bind(uid, offset)
 }
 
-/// Re-binds a checksum of unchanged bytes that move from one place to another.
-pub(crate) fn rebind(crc: u32, from: (FileUid, u64), to: (FileUid, u64)) -> u32 {
-    crc ^ fold(from.0, from.1) ^ fold(to.0, to.1)
-}
-
 /// 32 well-mixed bits of (uid, offset).
 fn fold(uid: FileUid, offset: u64) -> u32 {
     let mut x = uid.0 ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -60,8 +54,6 @@ mod tests {
         assert_ne!(crc, bound(FileUid(7), 101, b"bytes"));
         assert_ne!(crc, bound(FileUid(8), 100, b"bytes"));
         assert_ne!(crc, bound(FileUid(7), 100, b"bytez"));
-        let moved = rebind(crc, (FileUid(7), 100), (FileUid(8), 5));
-        assert_eq!(moved, bound(FileUid(8), 5, b"bytes"));
     }
 
     #[test]

@@ -161,7 +161,9 @@ impl Check {
             self.report.records += 1;
             found.add(record.key(), record.seq(), file.path(), record.offset())?;
         }
+        let facts = file.facts()?;
         found.compare_record_file(meta, file.path())?;
+        disagree(meta.agrees_with(&facts), file.path())?;
         if !meta.key_section {
             return Ok(());
         }
@@ -169,7 +171,7 @@ impl Check {
         let mut pointers = Pointers::default();
         let mut entries = file.keys(Access::Sequential)?;
         self.entries(version, &mut entries, file.path(), &mut keys, &mut pointers)?;
-        if keys.count != found.count {
+        if (keys.count, facts.properties.entries) != (found.count, found.count) {
             let what = format!("{} keys for {} records", keys.count, found.count);
             return Err(Error::corruption(file.path(), meta.records_end, what));
         }
@@ -203,6 +205,7 @@ impl Check {
             &mut pointers,
         )?;
         keys.compare_key_table(meta, table.path())?;
+        disagree(meta.agrees_with(&table.facts()?), table.path())?;
         if pointers.refs() != meta.refs {
             let what = "the manifest counts its pointers otherwise";
             return Err(Error::corruption(table.path(), 0, what));
@@ -291,7 +294,7 @@ fn disagree(same: bool, path: &Path) -> Result<()> {
     Err(Error::corruption(
         path,
         0,
-        "the manifest says otherwise of its count, range or sequence",
+        "the file and its entry in the manifest say different things of its contents",
     ))
 }
 

@@ -43,8 +43,7 @@ impl Engine {
             ));
         }
         self.counters.gets.fetch_add(1, Ordering::Relaxed);
-        let found = with_engine_key(key, |key| view.get(key, seq, &self.reads))?;
-        let value = found.and_then(|found| found.value);
+        let value = with_engine_key(key, |key| view.get(key, seq, &self.reads))?;
         if value.is_some() {
             self.counters.hits.fetch_add(1, Ordering::Relaxed);
         }

@@ -8,7 +8,7 @@ use super::report::RecoveryReport;
 use crate::base::hash::key_hash;
 use crate::base::keys::{FileNumber, GenerationId, Kind, PartitionId, SeqNo, Slot};
 use crate::error::{Error, Result};
-use crate::hash_index::HashIndex;
+use crate::hash_index::{HashIndex, HashIndexWriter};
 use crate::jobs::flush::{GenerationLimits, expected_records};
 use crate::key_table::{BlockCache, EntryValue};
 use crate::log::{ReplayOutcome, replay};
@@ -129,23 +129,25 @@ pub(crate) fn rebuild_indexes(
 /// `None` if the index would have to be larger.
 fn build_index(generation: &Generation, seed: u64, capacity: usize) -> Result<Option<HashIndex>> {
     let index = HashIndex::with_capacity(capacity);
+    let mut writer = index.writer();
     for (slot, table) in generation.tables().rev() {
-        let fits = match index_from_keys(&index, slot, table, seed) {
+        let fits = match index_from_keys(&mut writer, slot, table, seed) {
             Ok(fits) => fits,
             // A damaged key section is made up for by the records. What was entered so far is
             // entered again, which is harmless.
-            Err(_) => index_from_records(&index, slot, table, seed)?,
+            Err(_) => index_from_records(&mut writer, slot, table, seed)?,
         };
         if !fits {
             return Ok(None);
         }
     }
+    drop(writer);
     Ok(Some(index))
 }
 
 /// Enters the newest version of each key. False: the index is full.
 fn index_from_keys(
-    index: &HashIndex,
+    index: &mut HashIndexWriter<'_>,
     slot: Slot,
     table: &Arc<RecordFile>,
     seed: u64,
@@ -179,7 +181,7 @@ fn index_from_keys(
 }
 
 fn index_from_records(
-    index: &HashIndex,
+    index: &mut HashIndexWriter<'_>,
     slot: Slot,
     table: &Arc<RecordFile>,
     seed: u64,

@@ -119,7 +119,7 @@ pub struct Stats {
     pub index_entries: u64,
     /// Bytes of the hash indexes.
     pub index_bytes: u64,
-    /// Used share of the hash indexes' entries.
+    /// The share of the hash indexes' places that hold entries, from 0 to 1, weighted by their bytes.
     pub index_utilisation: f64,
     /// Lookups that went to a hash index.
     pub index_lookups: u64,
@@ -172,16 +172,16 @@ impl Stats {
             .iter()
             .map(|p| partition_stats(p))
             .collect();
-        let mut capacity = 0;
+        let mut used_bytes = 0.0;
         for generation in version.partitions().iter().flat_map(|p| &p.generations) {
             self.unsorted_bytes += generation.bytes();
             self.unsorted_records += generation.records();
             self.index_entries += generation.index.len() as u64;
             self.index_bytes += generation.index.memory_bytes() as u64;
-            capacity += generation.index.capacity();
+            used_bytes += generation.index.utilisation() * generation.index.memory_bytes() as f64;
         }
-        if capacity > 0 {
-            self.index_utilisation = self.index_entries as f64 / capacity as f64;
+        if self.index_bytes > 0 {
+            self.index_utilisation = used_bytes / self.index_bytes as f64;
         }
         self.record_files = version.record_files().len();
         self.record_file_bytes = version.record_files().iter().map(|f| f.meta().len).sum();

@@ -66,16 +66,6 @@ impl Candidates {
         }
     }
 
-    /// Number of candidates.
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether the key is surely not in the index.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// The candidates, newest first.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = Candidate> {
         self.entries().iter().map(|entry| entry.candidate())

@@ -23,7 +23,6 @@ mod entry;
 mod tests;
 
 pub(crate) use candidates::Candidates;
-pub(crate) use entry::Candidate;
 
 use crate::base::keys::Slot;
 use buckets::{BUCKET_PLACES, Bucket, Overflow, new_buckets};
@@ -47,7 +46,6 @@ pub(crate) struct IndexFull;
 pub(crate) struct HashIndex {
     main: Box<[Bucket]>,
     overflow: Overflow,
-    capacity: usize,
     len: AtomicUsize,
     writer: Mutex<()>,
 }
@@ -65,24 +63,12 @@ impl HashIndex {
         HashIndex {
             main: new_buckets(main_buckets),
             overflow: Overflow::new(main_buckets, overflow_buckets),
-            capacity: records,
             len: AtomicUsize::new(0),
             writer: Mutex::new(()),
         }
     }
 
-    /// Adds an entry for a record of `frame_len` bytes at `offset` of the table at `slot`.
-    pub(crate) fn insert(
-        &self,
-        hash: u64,
-        slot: Slot,
-        offset: u64,
-        frame_len: u64,
-    ) -> Result<(), IndexFull> {
-        self.writer().insert(hash, slot, offset, frame_len)
-    }
-
-    /// Takes the writer's lock, for adding many entries.
+    /// Takes the writer's lock, for adding entries.
     pub(crate) fn writer(&self) -> HashIndexWriter<'_> {
         HashIndexWriter {
             index: self,
@@ -135,16 +121,6 @@ impl HashIndex {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Whether there is no entry.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The number of records that it was made for.
-    pub(crate) fn capacity(&self) -> usize {
-        self.capacity
-    }
-
     /// Memory allocated.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<HashIndex>() + size_of_val(&*self.main) + self.overflow.memory_bytes()
@@ -164,7 +140,7 @@ pub(crate) struct HashIndexWriter<'a> {
 }
 
 impl HashIndexWriter<'_> {
-    /// See [`HashIndex::insert`].
+    /// Adds an entry for a record of `frame_len` bytes at `offset` of the table at `slot`.
     pub(crate) fn insert(
         &mut self,
         hash: u64,

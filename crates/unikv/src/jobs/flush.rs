@@ -255,11 +255,13 @@ impl FlushTarget {
         }
         let slot = Slot(self.next_slot);
         self.next_slot += 1;
+        let mut index = self.index.writer();
         for entry in &table.entries {
-            self.index
+            index
                 .insert(entry.hash, slot, entry.offset, entry.len)
                 .ok()?;
         }
+        drop(index);
         self.bytes += table.meta.len;
         let (partition, file) = (table.partition, table.meta.number);
         Some(TablePlace {

@@ -126,13 +126,8 @@ impl<'a> MergeOutput<'a> {
             }
         };
         writer.append(&RecordRef {
-            key: record.key(),
-            seq: record.seq(),
-            kind: record.kind(),
-            value: record.value_slice(),
-            expiry_ms: record.expiry_ms(),
-            host_type: 0,
             older_follows: false,
+            ..record.as_ref()
         })
     }
 

@@ -8,7 +8,6 @@ mod retention;
 
 use crate::base::keys::{FileNumber, SeqNo};
 use crate::error::{Error, Result};
-use crate::key_table::BlockCache;
 use crate::vfs::file_store::FileStore;
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -18,7 +17,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// What a job needs from the engine.
 pub(crate) struct JobContext<'a> {
     pub(crate) store: &'a Arc<FileStore>,
-    pub(crate) cache: &'a Arc<BlockCache>,
     pub(crate) next_file: &'a AtomicU64,
     pub(crate) closing: &'a AtomicBool,
     /// Live snapshots, ascending, read before the job chose its inputs.

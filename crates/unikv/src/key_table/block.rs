@@ -18,8 +18,6 @@ use std::cmp::Ordering;
 const RESTART_INTERVAL: usize = 16;
 /// The restart count and the checksum.
 const TRAILER_LEN: usize = 8;
-/// At least so many bytes stand behind the entries: one restart, and those two.
-pub(super) const LEAST_TRAILER_LEN: usize = 4 + TRAILER_LEN;
 
 /// Builds the blocks of a section one after the other in one buffer.
 #[derive(Debug, Default)]

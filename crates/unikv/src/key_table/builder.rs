@@ -87,11 +87,6 @@ impl KeySectionBuilder {
         self.blocks.len().max(open) + self.index.len() + FIXED_BYTES
     }
 
-    /// How many entries it has.
-    pub(crate) fn count(&self) -> u64 {
-        self.properties.entries
-    }
-
     /// Whether it has no entry.
     pub(crate) fn is_empty(&self) -> bool {
         self.properties.entries == 0

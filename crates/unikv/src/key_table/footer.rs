@@ -16,6 +16,7 @@ use crate::base::coding::Decoder;
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::FileUid;
 use crate::error::{Error, Result};
+use crate::vfs::file_store::DataFile;
 use std::path::Path;
 
 /// Length of the footer in bytes.
@@ -47,8 +48,16 @@ impl Footer {
         out
     }
 
+    /// Reads the footer of a file of `file_len` bytes.
+    pub(crate) fn read(file: &DataFile, file_len: u64) -> Result<Footer> {
+        let offset = Footer::offset(file_len, file.path())?;
+        let mut bytes = [0; FOOTER_LEN];
+        file.read_exact_at(&mut bytes, offset)?;
+        Footer::decode(&bytes, file.uid(), offset, file.path())
+    }
+
     /// Where the footer of a file of `file_len` bytes stands.
-    pub(crate) fn offset(file_len: u64, path: &Path) -> Result<u64> {
+    fn offset(file_len: u64, path: &Path) -> Result<u64> {
         let least = HEADER_LEN as u64;
         let offset = file_len
             .checked_sub(FOOTER_LEN as u64)

@@ -1,5 +1,7 @@
 //! What the manifest knows of a key table.
 
+use super::properties::FileFacts;
+use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
 
 /// A listed key table.
@@ -26,6 +28,20 @@ pub(crate) struct KeyTableMeta {
     pub(crate) has_range_deletes: bool,
     /// The range of keys it still serves, first included, last excluded; `None`: all of them.
     pub(crate) clip: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl KeyTableMeta {
+    /// Whether the file says the same of itself.
+    pub(crate) fn agrees_with(&self, facts: &FileFacts) -> bool {
+        let found = &facts.properties;
+        facts.has_key_section
+            && facts.records_end == HEADER_LEN as u64
+            && (found.records, found.entries) == (0, self.count)
+            && (&found.min_key, &found.max_key) == (&self.min_key, &self.max_key)
+            && (found.min_seq(), found.max_seq()) == (self.min_seq, self.max_seq)
+            && (&found.refs, found.inline_bytes) == (&self.refs, self.inline_bytes)
+            && (found.expiry, found.has_range_deletes) == (self.expiry, self.has_range_deletes)
+    }
 }
 
 /// What the pointers of a key table keep alive in one record file.

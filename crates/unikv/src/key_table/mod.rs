@@ -31,12 +31,12 @@ mod tests;
 
 pub(crate) use builder::{KeySectionBuilder, write_key_table, write_tail};
 pub(crate) use cache::BlockCache;
-pub(crate) use entry::{EntryValue, KeyEntry, OwnedEntry, OwnedValue};
+pub(crate) use entry::{EntryValue, KeyEntry, OwnedValue};
 pub(crate) use iter::KeyIter;
 pub(crate) use meta::{KeyTableMeta, RecordFileRefs};
 pub(crate) use output::OutputFile;
 pub(crate) use pointer::RecordPointer;
-pub(crate) use properties::Properties;
+pub(crate) use properties::{FileFacts, Properties};
 pub(crate) use section::{KeySection, verify_file};
 pub(crate) use table::KeyTable;
 

@@ -3,10 +3,13 @@
 //! A sequence of fields ⟨tag, length, bytes⟩ and a checksum; a reader skips tags it does not know.
 //! See `docs/format.md`, "Properties".
 
+use super::footer::Footer;
 use super::meta::RecordFileRefs;
 use crate::base::checksum::bound;
 use crate::base::coding::{Decoder, put_prefixed, put_varint};
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
+use crate::error::{Error, Result};
+use crate::vfs::file_store::DataFile;
 
 const RECORD_COUNT: u64 = 1;
 const ENTRY_COUNT: u64 = 2;
@@ -108,11 +111,11 @@ impl Properties {
     }
 
     /// Decodes and checks the properties that stand at `offset` of the file `uid`.
-    pub(crate) fn decode(
+    fn decode(
         bytes: &[u8],
         uid: FileUid,
         offset: u64,
-    ) -> Result<Properties, &'static str> {
+    ) -> std::result::Result<Properties, &'static str> {
         let (body, crc) = bytes
             .split_last_chunk::<4>()
             .ok_or("the properties are too short")?;
@@ -148,6 +151,34 @@ impl Properties {
             }
         }
         Some(properties)
+    }
+}
+
+/// What a file says of itself, behind its records and keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileFacts {
+    /// Where the records end.
+    pub(crate) records_end: u64,
+    /// Whether there is a key section, be it an empty one.
+    pub(crate) has_key_section: bool,
+    pub(crate) properties: Properties,
+}
+
+impl FileFacts {
+    /// Reads the facts of a file of `file_len` bytes.
+    pub(crate) fn read(file: &DataFile, file_len: u64) -> Result<FileFacts> {
+        let footer = Footer::read(file, file_len)?;
+        let offset = footer.index_offset() + footer.index_len;
+        // The footer's parts fill the file exactly, so this allocates no more than the file has.
+        let mut bytes = vec![0; footer.properties_len as usize];
+        file.read_exact_at(&mut bytes, offset)?;
+        let properties = Properties::decode(&bytes, file.uid(), offset)
+            .map_err(|what| Error::corruption(file.path(), offset, what))?;
+        Ok(FileFacts {
+            records_end: footer.records_end,
+            has_key_section: footer.has_key_section(),
+            properties,
+        })
     }
 }
 

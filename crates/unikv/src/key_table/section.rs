@@ -4,9 +4,8 @@ use super::block::Block;
 use super::cache::BlockCache;
 use super::entry::{EntryValue, Malformed, OwnedEntry, OwnedValue, RawEntry};
 use super::fences::{BlockPlace, Fences};
-use super::footer::{FOOTER_LEN, Footer};
+use super::footer::Footer;
 use super::iter::KeyIter;
-use super::properties::Properties;
 use crate::base::checksum::{Crc, bound};
 use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN};
 use crate::base::keys::{DatabaseId, SeqNo};
@@ -69,15 +68,6 @@ impl KeySection {
     /// for jobs; `Random` reads single blocks through it.
     pub(crate) fn iter(self: &Arc<Self>, access: Access) -> KeyIter {
         KeyIter::new(Arc::clone(self), access)
-    }
-
-    /// The properties in the file.
-    pub(crate) fn properties(&self) -> Result<Properties> {
-        let footer = self.footer()?;
-        let offset = footer.index_offset() + footer.index_len;
-        let bytes = self.read(offset, footer.properties_len as usize)?;
-        Properties::decode(&bytes, self.file.uid(), offset)
-            .map_err(|what| Error::corruption(self.path(), offset, what))
     }
 
     /// The path of the file.
@@ -150,7 +140,7 @@ impl KeySection {
                 "this is another file of the database",
             ));
         }
-        let footer = self.footer()?;
+        let footer = Footer::read(&self.file, self.file_len)?;
         let offset = footer.index_offset();
         let bad = |what| Error::corruption(path, offset, what);
         let index = self.read(offset, footer.index_len as usize)?;
@@ -162,13 +152,6 @@ impl KeySection {
         }
         Fences::decode(index, footer.records_end, footer.blocks_len)
             .map_err(|Malformed| bad("the index is malformed"))
-    }
-
-    fn footer(&self) -> Result<Footer> {
-        let offset = Footer::offset(self.file_len, self.path())?;
-        let mut bytes = [0; FOOTER_LEN];
-        self.file.read_exact_at(&mut bytes, offset)?;
-        Footer::decode(&bytes, self.file.uid(), offset, self.path())
     }
 }
 

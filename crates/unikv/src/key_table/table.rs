@@ -4,6 +4,7 @@ use super::cache::BlockCache;
 use super::entry::OwnedEntry;
 use super::iter::KeyIter;
 use super::meta::KeyTableMeta;
+use super::properties::FileFacts;
 use super::section::{KeySection, verify_file};
 use crate::base::file_header::FileKind;
 use crate::base::keys::SeqNo;
@@ -54,9 +55,9 @@ impl KeyTable {
         self.section.iter(access)
     }
 
-    /// The section that the table consists of.
-    pub(crate) fn section(&self) -> &Arc<KeySection> {
-        &self.section
+    /// The facts about the file that stand in its footer and properties.
+    pub(crate) fn facts(&self) -> Result<FileFacts> {
+        FileFacts::read(&self.file, self.meta.len)
     }
 
     /// Reads the whole file and compares it with the checksum in the manifest.

@@ -80,8 +80,6 @@ pub(crate) struct ReplayOutcome {
     pub(crate) cut: Option<TailCut>,
     /// Segments that are not part of the chain, now or since an earlier recovery.
     pub(crate) abandoned: Vec<FileNumber>,
-    /// The greatest number of manifest edits that a segment says were durable when it began.
-    pub(crate) max_manifest_edits: u64,
     pub(crate) last_seq: SeqNo,
     /// The host's bytes in the newest write that had some.
     pub(crate) host_mark: Option<Vec<u8>>,
@@ -99,10 +97,7 @@ pub(crate) fn replay(
 ) -> Result<ReplayOutcome> {
     let present = segments::survey(store, segments, low_water)?;
     let (chain, mut breaks) = segments::link(store, &present, low_water)?;
-    let mut outcome = ReplayOutcome {
-        max_manifest_edits: segments::max_manifest_edits(&present),
-        ..ReplayOutcome::default()
-    };
+    let mut outcome = ReplayOutcome::default();
     let mut used = Vec::with_capacity(chain.len());
     for link in &chain {
         used.push(link.segment.number);

@@ -248,11 +248,6 @@ impl WalWriter {
         self.log.end()
     }
 
-    /// The segment's number.
-    pub(crate) fn number(&self) -> FileNumber {
-        self.log.number()
-    }
-
     /// The end that the next segment links to.
     pub(crate) fn segment_end(&self) -> SegmentEnd {
         SegmentEnd {

@@ -46,6 +46,7 @@ impl ArenaPool {
     }
 
     /// Memory held for the next memtables.
+    #[cfg(test)]
     pub(crate) fn idle_bytes(&self) -> usize {
         self.idle.lock().len() * CHUNK_LEN
     }

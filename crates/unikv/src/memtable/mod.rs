@@ -23,7 +23,7 @@ mod tests;
 
 pub(crate) use arena::ArenaPool;
 pub use batch::Batch;
-pub(crate) use batch::{BadOp, BatchOp, OpsIter};
+pub(crate) use batch::OpsIter;
 
 use crate::base::keys::{Kind, SeqNo};
 use skiplist::{Cursor, SkipList};
@@ -99,14 +99,9 @@ impl Memtable {
         self.len() == 0
     }
 
-    /// The lowest sequence number, if there is an entry.
-    pub(crate) fn min_seq(&self) -> Option<SeqNo> {
-        self.list.seq_range().map(|(min, _)| min)
-    }
-
     /// The highest sequence number, if there is an entry.
     pub(crate) fn max_seq(&self) -> Option<SeqNo> {
-        self.list.seq_range().map(|(_, max)| max)
+        self.list.max_seq()
     }
 }
 

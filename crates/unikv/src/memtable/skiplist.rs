@@ -50,7 +50,6 @@ pub(super) struct SkipList {
     height: AtomicUsize,
     len: AtomicUsize,
     bytes: AtomicUsize,
-    min_seq: AtomicU64,
     max_seq: AtomicU64,
     /// Owns the memory of all nodes.
     writer: Mutex<Writer>,
@@ -78,7 +77,6 @@ impl SkipList {
             height: AtomicUsize::new(1),
             len: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
-            min_seq: AtomicU64::new(u64::MAX),
             max_seq: AtomicU64::new(0),
             writer: Mutex::new(writer),
         }
@@ -92,12 +90,9 @@ impl SkipList {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// The lowest and the highest sequence number, once there is an entry.
-    pub(super) fn seq_range(&self) -> Option<(SeqNo, SeqNo)> {
-        (self.len() > 0).then(|| {
-            let min = self.min_seq.load(Ordering::Relaxed);
-            (SeqNo(min), SeqNo(self.max_seq.load(Ordering::Relaxed)))
-        })
+    /// The highest sequence number, once there is an entry.
+    pub(super) fn max_seq(&self) -> Option<SeqNo> {
+        (self.len() > 0).then(|| SeqNo(self.max_seq.load(Ordering::Relaxed)))
     }
 
     /// Adds an entry. Of two entries with the same key and sequence number the later one stands
@@ -147,9 +142,6 @@ impl SkipList {
     /// Updates the counters; the caller holds the writer's lock, so plain stores do.
     fn count(&self, seq: SeqNo, used_bytes: usize) {
         self.bytes.store(used_bytes, Ordering::Relaxed);
-        if seq.0 < self.min_seq.load(Ordering::Relaxed) {
-            self.min_seq.store(seq.0, Ordering::Relaxed);
-        }
         if seq.0 > self.max_seq.load(Ordering::Relaxed) {
             self.max_seq.store(seq.0, Ordering::Relaxed);
         }

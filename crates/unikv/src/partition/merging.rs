@@ -30,10 +30,6 @@ impl MergingCursor {
         self.move_all(true, Cursor::seek_to_first)
     }
 
-    pub(crate) fn seek_to_last(&mut self) -> Result<()> {
-        self.move_all(false, Cursor::seek_to_last)
-    }
-
     /// Moves to the first entry at or behind (key, seq); then go on with [`Self::next`].
     pub(crate) fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
         self.move_all(true, |source| source.seek(key, seq))

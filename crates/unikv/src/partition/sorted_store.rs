@@ -4,21 +4,21 @@
 //! pointer leads to is compared with the key and the sequence number that pointed there, so that a
 //! wrong pointer is an error and never foreign bytes.
 
-use super::view::Found;
 use crate::base::keys::{Kind, SeqNo};
 use crate::error::{Error, Result};
 use crate::key_table::{OwnedValue, RecordPointer};
 use crate::record::Record;
 use crate::version::{Partition, Version};
+use bytes::Bytes;
 use std::path::Path;
 
-/// The newest version of `key` at or below `snapshot`.
+/// The value of the newest version of `key` at or below `snapshot`; `None` if that is a tombstone.
 pub(crate) fn get(
     version: &Version,
     partition: &Partition,
     key: &[u8],
     snapshot: SeqNo,
-) -> Result<Option<Found>> {
+) -> Result<Option<Bytes>> {
     let Some(table) = partition.key_table_for(key) else {
         return Ok(None);
     };
@@ -37,10 +37,7 @@ pub(crate) fn get(
         }
     };
     debug_assert!(value.is_some() || entry.kind == Kind::Delete);
-    Ok(Some(Found {
-        seq: entry.seq,
-        value,
-    }))
+    Ok(value)
 }
 
 /// A pointer to a file that the version does not list.

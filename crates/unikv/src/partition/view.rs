@@ -37,29 +37,18 @@ pub(crate) struct ReadCounters {
     pub(crate) index_failed_comparisons: AtomicU64,
 }
 
-/// The version of a key that a lookup found.
-pub(crate) struct Found {
-    pub(crate) seq: SeqNo,
-    /// `None`: a tombstone.
-    pub(crate) value: Option<Bytes>,
-}
-
 impl View {
-    /// The newest version of `key` at or below `snapshot`.
+    /// The value of `key` as of `snapshot`. A tombstone says `None` as absence does.
     pub(crate) fn get(
         &self,
         key: &[u8],
         snapshot: SeqNo,
         counters: &ReadCounters,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<Bytes>> {
         for handle in std::iter::once(&self.memtable).chain(&self.sealed) {
             if let Some(entry) = handle.table.get(key, snapshot) {
                 let live = entry.kind != Kind::Delete;
-                let value = live.then(|| Bytes::copy_from_slice(entry.value));
-                return Ok(Some(Found {
-                    seq: entry.seq,
-                    value,
-                }));
+                return Ok(live.then(|| Bytes::copy_from_slice(entry.value)));
             }
         }
         let Some(partition) = self.version.partition_for(key) else {
@@ -70,11 +59,7 @@ impl View {
             let hash = key_hash(self.version.counters.hash_seed, key);
             let found = unsorted_store::get(partition, key, hash, snapshot, counters)?;
             if let Some(record) = found {
-                let value = (record.kind() != Kind::Delete).then(|| record.value());
-                return Ok(Some(Found {
-                    seq: record.seq(),
-                    value,
-                }));
+                return Ok((record.kind() != Kind::Delete).then(|| record.value()));
             }
         }
         sorted_store::get(&self.version, partition, key, snapshot)

@@ -45,13 +45,6 @@ impl ViewCursor {
         self.skip_backward()
     }
 
-    /// Moves behind the last entry of the store and then to it.
-    pub(crate) fn seek_to_last(&mut self) -> Result<()> {
-        let at = self.view.version.partitions().len().saturating_sub(1);
-        self.enter(at, MergingCursor::seek_to_last)?;
-        self.skip_backward()
-    }
-
     pub(crate) fn next(&mut self) -> Result<()> {
         if let Some(merge) = &mut self.merge {
             merge.next()?;

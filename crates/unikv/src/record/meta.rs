@@ -1,6 +1,7 @@
 //! What the manifest knows of a record file.
 
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
+use crate::key_table::FileFacts;
 
 /// A listed record file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,4 +25,17 @@ pub(crate) struct RecordFileMeta {
     pub(crate) has_range_deletes: bool,
     /// Whether a key section stands behind the frames.
     pub(crate) key_section: bool,
+}
+
+impl RecordFileMeta {
+    /// Whether the file says the same of itself.
+    pub(crate) fn agrees_with(&self, facts: &FileFacts) -> bool {
+        let found = &facts.properties;
+        facts.has_key_section == self.key_section
+            && facts.records_end == self.records_end
+            && found.records == self.count
+            && (&found.min_key, &found.max_key) == (&self.min_key, &self.max_key)
+            && (found.min_seq(), found.max_seq()) == (self.min_seq, self.max_seq)
+            && (found.expiry, found.has_range_deletes) == (self.expiry, self.has_range_deletes)
+    }
 }

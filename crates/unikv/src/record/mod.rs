@@ -20,7 +20,7 @@ mod tests;
 mod writer;
 
 pub(crate) use crate::key_table::RecordPointer;
-pub(crate) use frame::{MIN_FRAME_LEN, Record, RecordRef, frame_len};
+pub(crate) use frame::{Record, RecordRef, frame_len};
 pub(crate) use meta::RecordFileMeta;
 pub(crate) use reader::RecordFile;
 pub(crate) use stream::RecordStream;

@@ -5,7 +5,7 @@ use super::meta::RecordFileMeta;
 use super::stream::RecordStream;
 use crate::base::file_header::{FileKind, HEADER_LEN};
 use crate::error::{Error, Result};
-use crate::key_table::{BlockCache, KeyIter, KeySection, RecordPointer, verify_file};
+use crate::key_table::{BlockCache, FileFacts, KeyIter, KeySection, RecordPointer, verify_file};
 use crate::vfs::Access;
 use crate::vfs::file_store::{DataFile, FileStore};
 use bytes::Bytes;
@@ -110,11 +110,6 @@ impl RecordFile {
         RecordStream::new(Arc::clone(self))
     }
 
-    /// The key section behind the records.
-    pub(crate) fn section(&self) -> Option<&Arc<KeySection>> {
-        self.section.as_ref()
-    }
-
     /// An iterator over the key section. A file that is listed as a table and has none is damaged.
     pub(crate) fn keys(&self, access: Access) -> Result<KeyIter> {
         let missing = || {
@@ -122,6 +117,11 @@ impl RecordFile {
             Error::corruption(self.path(), self.meta.records_end, what)
         };
         Ok(self.section.as_ref().ok_or_else(missing)?.iter(access))
+    }
+
+    /// The facts about the file that stand in its footer and properties.
+    pub(crate) fn facts(&self) -> Result<FileFacts> {
+        FileFacts::read(&self.file, self.meta.len)
     }
 
     /// Reads the whole file and compares it with the checksum in the manifest.

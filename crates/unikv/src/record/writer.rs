@@ -3,7 +3,7 @@
 use super::frame::RecordRef;
 use super::meta::RecordFileMeta;
 use crate::base::file_header::{FileHeader, FileKind};
-use crate::base::keys::{FileNumber, FileUid, Kind};
+use crate::base::keys::{FileNumber, Kind};
 use crate::error::{Error, Result};
 use crate::key_table::{KeySectionBuilder, OutputFile, Properties, RecordPointer, write_tail};
 use crate::vfs::file_store::FileStore;
@@ -68,21 +68,6 @@ impl RecordWriter {
     /// The bytes written so far.
     pub(crate) fn len(&self) -> u64 {
         self.output.len()
-    }
-
-    /// The file's random id.
-    pub(crate) fn uid(&self) -> FileUid {
-        self.output.uid()
-    }
-
-    /// The number in the file's name.
-    pub(crate) fn number(&self) -> FileNumber {
-        self.output.number()
-    }
-
-    /// How many records have been appended.
-    pub(crate) fn count(&self) -> u64 {
-        self.properties.records
     }
 
     /// Writes the key section, if there is one, and the footer, and makes the file's bytes durable.

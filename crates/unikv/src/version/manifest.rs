@@ -52,7 +52,6 @@ pub(crate) struct Manifest {
 #[derive(Debug)]
 pub(crate) struct RecoveredManifest {
     pub(crate) database: DatabaseId,
-    pub(crate) number: FileNumber,
     pub(crate) path: PathBuf,
     pub(crate) edits: Vec<VersionEdit>,
     pub(crate) cut: Option<TailCut>,
@@ -228,7 +227,6 @@ fn read_edits(log: &mut LogReader, path: PathBuf) -> Result<RecoveredManifest> {
     let edit_count = snapshot.edits_before.unwrap_or(0) + edits.len() as u64;
     Ok(RecoveredManifest {
         database: log.database(),
-        number: log.number(),
         path,
         edits,
         cut,

@@ -61,7 +61,7 @@ fn committed_edits_survive_any_power_cut() {
             let recovered = recover(&cut).unwrap();
             assert_eq!(committed(&recovered), (10..=n).collect::<Vec<_>>());
             assert_eq!(recovered.edit_count, manifest.edits());
-            assert_eq!(recovered.number, FileNumber(1));
+            assert_eq!(recovered.path, manifest_path(1));
             assert_eq!(recovered.database, DATABASE);
         }
     }
@@ -96,7 +96,7 @@ fn a_new_manifest_replaces_the_old_one_at_once() {
             );
             let created = Manifest::create(&store, FileNumber(2), &edit(20));
             let found = recover(&vfs.power_cut(Keep::Torn(seed))).unwrap();
-            let new = found.number == FileNumber(2);
+            let new = found.path == manifest_path(2);
             assert_eq!(committed(&found), [if new { 20 } else { 10 }]);
             assert!(new || created.is_err(), "a finished creation was undone");
             outcomes[usize::from(new)] = true;
@@ -231,7 +231,7 @@ fn edits_are_counted_across_manifests() {
     manifest.append(&edit(13)).unwrap();
     let found = recover(&vfs).unwrap();
     assert_eq!((found.edit_count, manifest.edits()), (4, 4));
-    assert_eq!(found.number, FileNumber(2));
+    assert_eq!(found.path, manifest_path(2));
 }
 
 #[test]
