@@ -1,1 +1,31 @@
-//! Oracle, history generator and crash explorer.
+#![doc = "Oracle, history generator and explorers for UniKV, on the engine's public API alone."]
+//!
+//! - [`oracle`]: what the database must contain after any prefix of the writes, and which prefix
+//!   it may not fall short of after a kill or a power cut.
+//! - [`history`]: operations drawn from a seed, as data, so that a failing one can be replayed and
+//!   cut down. [`config`] draws the options they run under.
+//! - [`runner`]: plays a history against an engine on a simulated disk and checks every answer.
+//! - [`crash`], [`fault`], [`bit_flip`]: the same history again and again, with the power cut, one
+//!   error, or one flipped bit at each place.
+//! - [`story`]: names the seed and the place when something fails.
+//!
+//! One failing check is a panic: this is a test tool, and the test harness is its caller.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test tool reports by panicking"
+)]
+
+pub mod bit_flip;
+pub mod budget;
+pub mod config;
+pub mod crash;
+pub mod fault;
+pub mod history;
+pub mod oracle;
+pub mod runner;
+pub mod story;
+pub mod value;
+pub mod verify;

@@ -1,0 +1,56 @@
+//! How much to explore: little by default, more when the environment asks for it.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `UNIKV_SEEDS` | seeds per explorer |
+//! | `UNIKV_STEPS` | operations per history |
+//! | `UNIKV_SEED` | replay this seed alone |
+//! | `UNIKV_CRASH_AT` | replay this crash or fault point alone |
+
+use std::env;
+
+fn number(name: &str) -> Option<u64> {
+    let text = env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
+}
+
+/// The seeds to run: `default` many from `first` on, unless the environment says otherwise.
+pub fn seeds(first: u64, default: u64) -> impl Iterator<Item = u64> {
+    match number("UNIKV_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => first..first + number("UNIKV_SEEDS").unwrap_or(default),
+    }
+}
+
+/// The operations of a history.
+pub fn steps(default: usize) -> usize {
+    number("UNIKV_STEPS").map_or(default, |n| n as usize)
+}
+
+/// The places to visit among calls `1..=count`: all of them if at most `sample`, else one drawn
+/// from each of `sample` equal stretches, so that every run of the same seed visits the same.
+pub fn points(count: u64, sample: u64, seed: u64) -> Vec<u64> {
+    if let Some(at) = number("UNIKV_CRASH_AT") {
+        return vec![at];
+    }
+    if count <= sample {
+        return (1..=count).collect();
+    }
+    let stretch = |i: u64| 1 + i * count / sample;
+    let draw = |i: u64| seed.wrapping_add(i).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+    (0..sample).map(|i| stretch(i) + draw(i) % (stretch(i + 1) - stretch(i))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_cover_the_whole_run_without_repeats() {
+        assert_eq!(points(5, 10, 1), [1, 2, 3, 4, 5]);
+        let drawn = points(1000, 30, 1);
+        assert_eq!(drawn.len(), 30);
+        assert!(drawn.windows(2).all(|w| w[0] < w[1]));
+        assert!(drawn[0] >= 1 && drawn[29] > 900 && drawn[29] <= 1000);
+    }
+}

@@ -1,0 +1,84 @@
+//! The options a history runs under, drawn from its seed.
+//!
+//! They are tiny on purpose: a history of some hundred writes must flush and merge again and
+//! again, spread over many files, and meet every size class and threshold.
+
+use rand::Rng;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use std::time::Duration;
+use unikv::{Clustering, Durability, Options};
+
+/// One choice of options.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// When writes are synced.
+    pub durability: Durability,
+    /// Whether merges copy values.
+    pub clustering: Clustering,
+    /// Bytes of a memtable.
+    pub memtable_bytes: u64,
+    /// Bytes of the UnsortedStore before a merge.
+    pub unsorted_bytes: u64,
+    /// Values below this stand in the key tables.
+    pub inline_value_bytes: u32,
+    /// Bytes of a key table.
+    pub key_table_bytes: u64,
+    /// Bytes of a block of a key table.
+    pub block_bytes: u32,
+    /// Bytes of memory in all.
+    pub memory_budget: u64,
+    /// Background workers.
+    pub background_threads: usize,
+}
+
+fn pick<T: Copy>(rng: &mut SmallRng, from: &[T]) -> T {
+    *from.choose(rng).expect("a choice")
+}
+
+impl Config {
+    /// Draws all of it.
+    pub fn draw(rng: &mut SmallRng) -> Config {
+        let memtable_bytes = pick(rng, &[4 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10]);
+        Config {
+            durability: match rng.random_range(0..6) {
+                0 => Durability::Sync,
+                1 => Durability::Periodic(Duration::from_millis(pick(rng, &[1, 100]))),
+                _ => Durability::Buffered,
+            },
+            clustering: pick(rng, &[Clustering::Never, Clustering::EveryMerge]),
+            memtable_bytes,
+            unsorted_bytes: memtable_bytes * pick(rng, &[1, 2, 2, 4, 16]),
+            inline_value_bytes: pick(rng, &[0, 16, 128, 128, 1000]),
+            key_table_bytes: pick(rng, &[1 << 10, 4 << 10, 64 << 10, 2 << 20]),
+            block_bytes: pick(rng, &[256, 512, 4096]),
+            memory_budget: pick(rng, &[1 << 20, 4 << 20, 64 << 20]),
+            background_threads: pick(rng, &[1, 2, 2, 4]),
+        }
+    }
+
+    /// Draws anew what may differ from one opening to the next.
+    pub fn redraw(&mut self, rng: &mut SmallRng) {
+        *self = Config::draw(rng);
+    }
+
+    /// Whether a plain write is synced when it returns.
+    pub fn syncs_every_write(&self) -> bool {
+        matches!(self.durability, Durability::Sync)
+    }
+
+    /// The engine's options.
+    pub fn options(&self) -> Options {
+        Options::default()
+            .create_if_missing(true)
+            .durability(self.durability)
+            .clustering(self.clustering)
+            .memtable_bytes(self.memtable_bytes)
+            .unsorted_bytes(self.unsorted_bytes)
+            .inline_value_bytes(self.inline_value_bytes)
+            .key_table_bytes(self.key_table_bytes)
+            .block_bytes(self.block_bytes)
+            .memory_budget(self.memory_budget)
+            .background_threads(self.background_threads)
+    }
+}

@@ -1,0 +1,361 @@
+//! Histories: lists of operations drawn from a seed.
+//!
+//! An operation holds everything it needs, so a history with operations left out is a history
+//! still; that is how a failing one is cut down. Operations on a snapshot or iterator that an
+//! earlier, left-out operation would have made do nothing.
+
+use crate::config::Config;
+use crate::value::Value;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use std::ops::Bound;
+
+/// A key.
+pub type Key = Vec<u8>;
+/// The bounds of a scan.
+pub type Bounds = (Bound<Key>, Bound<Key>);
+
+/// How many snapshots, and how many iterators, a history holds at most at once.
+pub const SLOTS: usize = 3;
+
+/// What a scan reads.
+#[derive(Clone, Debug)]
+pub enum Range {
+    /// Everything.
+    All,
+    /// The keys within bounds.
+    Within(Bounds),
+    /// The keys with a prefix.
+    Prefix(Key),
+}
+
+/// How a database goes away before it is opened again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// `close`.
+    Close,
+    /// The handle is dropped.
+    Drop,
+    /// The process is killed.
+    Kill,
+    /// The power goes; the number draws what is kept.
+    PowerCut(u64),
+}
+
+/// One operation.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// `put` or `delete` with the options' durability.
+    Set(Key, Option<Value>),
+    /// A batch; `Some(sync)` names the durability.
+    Write(Vec<(Key, Option<Value>)>, Option<bool>),
+    /// `get` and `contains_key`.
+    Get(Key),
+    /// `multi_get`.
+    MultiGet(Vec<Key>),
+    /// A scan to its end: forward, backward, or from both ends in turn by the seed.
+    Scan(Range, Walk),
+    /// Makes a snapshot.
+    Snapshot(usize),
+    /// Reads a snapshot: keys and a scan.
+    ReadSnapshot(usize, Vec<Key>, Range, Walk),
+    /// Drops a snapshot.
+    DropSnapshot(usize),
+    /// Makes an iterator, and perhaps seeks it.
+    Iterate(usize, Range, Option<Key>),
+    /// Moves an iterator this often, by this walk.
+    Advance(usize, usize, Walk),
+    /// Drops an iterator.
+    DropIterator(usize),
+    /// `sync`.
+    Sync,
+    /// `flush`.
+    Flush,
+    /// `compact`.
+    Compact,
+    /// `quiesce`.
+    Quiesce,
+    /// Lets background workers take this many steps.
+    Step(usize),
+    /// Ends the database and opens it again, with new options if so.
+    Reopen(Exit, Option<Box<Config>>),
+}
+
+/// The direction of a scan.
+#[derive(Clone, Copy, Debug)]
+pub enum Walk {
+    /// From the first key.
+    Forward,
+    /// From the last key.
+    Backward,
+    /// Each step from one of both ends, as the bits say.
+    Both(u64),
+}
+
+impl Walk {
+    /// Whether step `n` is taken from the back.
+    pub fn is_back(self, n: usize) -> bool {
+        match self {
+            Walk::Forward => false,
+            Walk::Backward => true,
+            Walk::Both(bits) => bits >> (n % 64) & 1 == 1,
+        }
+    }
+}
+
+/// What a history may contain.
+#[derive(Clone, Copy, Debug)]
+pub struct Mix {
+    /// Operations.
+    pub steps: usize,
+    /// Reads, snapshots and iterators among the writes.
+    pub reads: bool,
+    /// Exits other than `Close`, which move the database to another disk.
+    pub crashes: bool,
+    /// Reopening at all.
+    pub reopens: bool,
+}
+
+/// A history and the options it starts with.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// What it was drawn from.
+    pub seed: u64,
+    /// The first options.
+    pub config: Config,
+    /// The operations.
+    pub ops: Vec<Op>,
+}
+
+impl History {
+    /// Draws a history.
+    pub fn draw(seed: u64, mix: Mix) -> History {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let config = Config::draw(&mut rng);
+        let keys = draw_keys(&mut rng);
+        let deletes = *[5, 20, 45].choose(&mut rng).expect("a choice");
+        let mut author = Author { rng, keys, stamp: 0, deletes, mix, config: config.clone() };
+        let ops = (0..mix.steps).map(|_| author.op()).collect();
+        History { seed, config, ops }
+    }
+}
+
+/// Keys that meet the edges: empty, NUL, 0xff, prefixes of each other, long.
+fn draw_keys(rng: &mut SmallRng) -> Vec<Key> {
+    let mut keys: Vec<Key> = [
+        &b""[..], b"\0", b"\0\0", b"a", b"a\0", b"a\0b", b"aa", b"b", b"\xff", b"\xff\xff",
+        b"\xff\xff\xff\xff\xff", b"a key of more than 24 bytes", b"a key of more than 24 bytes!",
+    ]
+    .iter()
+    .map(|key| key.to_vec())
+    .collect();
+    for _ in 0..rng.random_range(1..40) {
+        keys.push(format!("user:{:06}", rng.random_range(0..200)).into_bytes());
+    }
+    for _ in 0..rng.random_range(0..20) {
+        let len = rng.random_range(1..12);
+        keys.push((0..len).map(|_| rng.random_range(b'a'..=b'd')).collect());
+    }
+    for _ in 0..rng.random_range(0..4) {
+        let mut key = vec![b'k'; *[200, 700, 3000].choose(rng).expect("a choice")];
+        key.push(rng.random());
+        keys.push(key);
+    }
+    keys
+}
+
+/// Draws one operation after the other.
+struct Author {
+    rng: SmallRng,
+    keys: Vec<Key>,
+    stamp: u32,
+    /// Of a hundred writes, how many delete.
+    deletes: u32,
+    mix: Mix,
+    config: Config,
+}
+
+impl Author {
+    fn op(&mut self) -> Op {
+        let reads = if self.mix.reads { 45 } else { 6 };
+        match self.rng.random_range(0..55 + reads) {
+            0..30 => Op::Set(self.key(), self.maybe_value()),
+            30..38 => self.batch(),
+            38..40 => Op::Sync,
+            40..43 => Op::Flush,
+            43 => Op::Compact,
+            44 => Op::Quiesce,
+            45..54 => Op::Step(self.rng.random_range(1..6)),
+            54 if self.mix.reopens => self.reopen(),
+            54 => Op::Flush,
+            55..58 => Op::Get(self.key()),
+            58..60 => Op::Scan(self.range(), self.walk()),
+            60..70 => Op::Get(self.key()),
+            70..74 => Op::MultiGet(self.some_keys(8)),
+            74..80 => Op::Scan(self.range(), self.walk()),
+            80..83 => Op::Snapshot(self.slot()),
+            83..87 => {
+                let keys = self.some_keys(4);
+                Op::ReadSnapshot(self.slot(), keys, self.range(), self.walk())
+            }
+            87 => Op::DropSnapshot(self.slot()),
+            88..92 => {
+                let seek = if self.rng.random_bool(0.3) { Some(self.key()) } else { None };
+                Op::Iterate(self.slot(), self.range(), seek)
+            }
+            92..99 => Op::Advance(self.slot(), self.rng.random_range(1..12), self.walk()),
+            _ => Op::DropIterator(self.slot()),
+        }
+    }
+
+    fn slot(&mut self) -> usize {
+        self.rng.random_range(0..SLOTS)
+    }
+
+    fn key(&mut self) -> Key {
+        self.keys.choose(&mut self.rng).expect("keys").clone()
+    }
+
+    fn some_keys(&mut self, most: usize) -> Vec<Key> {
+        (0..self.rng.random_range(1..=most)).map(|_| self.key()).collect()
+    }
+
+    fn maybe_value(&mut self) -> Option<Value> {
+        if self.rng.random_range(0..100) < self.deletes {
+            return None;
+        }
+        self.stamp += 1;
+        let inline = self.config.inline_value_bytes as usize;
+        let memtable = self.config.memtable_bytes as usize;
+        let len = match self.rng.random_range(0..100) {
+            0..4 => 0,
+            4..8 => inline.saturating_sub(1),
+            8..12 => inline,
+            12..15 => inline + 1,
+            15..60 => self.rng.random_range(1..100),
+            60..90 => self.rng.random_range(100..700),
+            90..98 => self.rng.random_range(700..4000),
+            _ => self.rng.random_range(memtable / 2..memtable * 2).min(40 << 10),
+        };
+        Some(Value { stamp: self.stamp, len })
+    }
+
+    fn batch(&mut self) -> Op {
+        let count = match self.rng.random_range(0..10) {
+            0 => 1,
+            9 => self.rng.random_range(10..25),
+            _ => self.rng.random_range(2..6),
+        };
+        let changes = (0..count).map(|_| (self.key(), self.maybe_value())).collect();
+        let sync = match self.rng.random_range(0..4) {
+            0 => Some(true),
+            1 => Some(false),
+            _ => None,
+        };
+        Op::Write(changes, sync)
+    }
+
+    fn range(&mut self) -> Range {
+        match self.rng.random_range(0..6) {
+            0 | 1 => Range::All,
+            2 => {
+                let mut prefix = self.key();
+                prefix.truncate(self.rng.random_range(0..6));
+                Range::Prefix(prefix)
+            }
+            _ => {
+                let (mut low, mut high) = (self.key(), self.key());
+                // Now and then the wrong way round: an empty range.
+                if low > high && self.rng.random_bool(0.9) {
+                    std::mem::swap(&mut low, &mut high);
+                }
+                Range::Within((self.bound(low), self.bound(high)))
+            }
+        }
+    }
+
+    fn bound(&mut self, mut key: Key) -> Bound<Key> {
+        // Often a key that is not there.
+        if self.rng.random_bool(0.3) {
+            key.push(b'x');
+        }
+        match self.rng.random_range(0..5) {
+            0 => Bound::Unbounded,
+            1 | 2 => Bound::Excluded(key),
+            _ => Bound::Included(key),
+        }
+    }
+
+    fn walk(&mut self) -> Walk {
+        match self.rng.random_range(0..5) {
+            0 | 1 => Walk::Forward,
+            2 | 3 => Walk::Backward,
+            _ => Walk::Both(self.rng.random()),
+        }
+    }
+
+    fn reopen(&mut self) -> Op {
+        let exit = match self.rng.random_range(0..if self.mix.crashes { 6 } else { 2 }) {
+            0 => Exit::Close,
+            1 => Exit::Drop,
+            2 | 3 => Exit::Kill,
+            _ => Exit::PowerCut(self.rng.random()),
+        };
+        let config = self.rng.random_bool(0.4).then(|| {
+            self.config.redraw(&mut self.rng);
+            Box::new(self.config.clone())
+        });
+        Op::Reopen(exit, config)
+    }
+}
+
+impl Range {
+    /// The range as bounds.
+    pub fn bounds(&self) -> Bounds {
+        match self {
+            Range::All => (Bound::Unbounded, Bound::Unbounded),
+            Range::Within(bounds) => bounds.clone(),
+            Range::Prefix(prefix) => {
+                let mut end = prefix.clone();
+                while end.last() == Some(&0xff) {
+                    end.pop();
+                }
+                let above = match end.last_mut() {
+                    Some(last) => {
+                        *last += 1;
+                        Bound::Excluded(end)
+                    }
+                    None => Bound::Unbounded,
+                };
+                (Bound::Included(prefix.clone()), above)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ops::RangeBounds;
+
+    #[test]
+    fn a_seed_draws_the_same_history_again() {
+        let mix = Mix { steps: 300, reads: true, crashes: true, reopens: true };
+        let (a, b) = (History::draw(5, mix), History::draw(5, mix));
+        assert_eq!(format!("{a:?}"), format!("{b:?}"));
+        assert_ne!(format!("{a:?}"), format!("{:?}", History::draw(6, mix)));
+        let has = |f: fn(&Op) -> bool| a.ops.iter().any(f);
+        assert!(has(|op| matches!(op, Op::Advance(..))));
+        assert!(has(|op| matches!(op, Op::Set(_, None))));
+        assert!(has(|op| matches!(op, Op::Reopen(..))));
+    }
+
+    #[test]
+    fn a_prefix_of_ff_bytes_has_no_upper_bound() {
+        let ff = Range::Prefix(b"\xff\xff".to_vec()).bounds();
+        assert!(ff.contains(&b"\xff\xff\xff".to_vec()) && !ff.contains(&b"\xff".to_vec()));
+        let a = Range::Prefix(b"a\xff".to_vec()).bounds();
+        assert!(a.contains(&b"a\xff\xff".to_vec()) && !a.contains(&b"b".to_vec()));
+    }
+}

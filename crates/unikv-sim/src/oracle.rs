@@ -1,0 +1,310 @@
+//! What the database must contain, and how much of it each kind of crash may take.
+//!
+//! The oracle holds the writes in their order. A write that was acknowledged is in force. A write
+//! that failed, or was under way when the machine stopped, has an *unknown* outcome: it is there
+//! whole or not at all, at its own place in the order.
+//!
+//! - After a **kill** or a clean reopen every acknowledged write is there (I2).
+//! - After a **power cut** the content is that of some prefix of the order (I3, I4) which holds at
+//!   least everything up to the last synced point (I1).
+//!
+//! Writes below `base` are behind every synced point and will not be looked at again.
+
+use crate::value::{Bytes, show, show_option};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The content of a database.
+pub type State = BTreeMap<Vec<u8>, Bytes>;
+
+/// One key of a write; `None` deletes it.
+pub type Change = (Vec<u8>, Option<Bytes>);
+
+/// The most writes with unknown outcome that may stand at once: the states double with each.
+pub const MAX_UNKNOWN: usize = 10;
+
+/// What became of the machine before the database was opened again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It was closed, or its process was killed: what reached the kernel is still there.
+    Kill,
+    /// The power went: only what was synced is sure, and what is there now is on the disk.
+    PowerCut,
+}
+
+#[derive(Clone, Debug)]
+struct Write {
+    changes: Vec<Change>,
+    unknown: bool,
+    serial: u64,
+}
+
+/// The model of one database.
+#[derive(Clone, Debug, Default)]
+pub struct Oracle {
+    base: State,
+    writes: Vec<Write>,
+    /// How many of `writes` are synced.
+    synced: usize,
+    /// `base` with the acknowledged ones of `writes`.
+    state: State,
+    serial: u64,
+    ever: BTreeSet<Vec<u8>>,
+}
+
+fn apply(state: &mut State, changes: &[Change]) {
+    for (key, value) in changes {
+        match value {
+            Some(value) => drop(state.insert(key.clone(), value.clone())),
+            None => drop(state.remove(key)),
+        }
+    }
+}
+
+impl Oracle {
+    /// An empty database.
+    pub fn new() -> Oracle {
+        Oracle::default()
+    }
+
+    /// A write that was acknowledged.
+    pub fn acknowledged(&mut self, changes: Vec<Change>) {
+        apply(&mut self.state, &changes);
+        self.push(changes, false);
+    }
+
+    /// A write that failed or never returned.
+    pub fn unknown(&mut self, changes: Vec<Change>) {
+        self.push(changes, true);
+        assert!(self.unknowns() <= MAX_UNKNOWN, "the history lets too many writes fail");
+    }
+
+    fn push(&mut self, changes: Vec<Change>, unknown: bool) {
+        self.ever.extend(changes.iter().map(|(key, _)| key.clone()));
+        self.serial += 1;
+        self.writes.push(Write { changes, unknown, serial: self.serial });
+    }
+
+    /// Everything acknowledged so far is synced.
+    pub fn synced(&mut self) {
+        self.synced = self.writes.iter().rposition(|w| !w.unknown).map_or(0, |last| last + 1);
+        if self.unknowns() == 0 {
+            for write in self.writes.drain(..self.synced) {
+                apply(&mut self.base, &write.changes);
+            }
+            self.synced = 0;
+        }
+    }
+
+    /// The content when no write is unknown; else that without the unknown ones.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Every key ever written.
+    pub fn keys(&self) -> &BTreeSet<Vec<u8>> {
+        &self.ever
+    }
+
+    /// How many writes have an unknown outcome.
+    pub fn unknowns(&self) -> usize {
+        self.writes.iter().filter(|w| w.unknown).count()
+    }
+
+    /// Whether a read of `key` may answer `got` now.
+    pub fn allows(&self, key: &[u8], got: Option<&[u8]>) -> bool {
+        for write in self.writes.iter().rev() {
+            let last = write.changes.iter().rev().find(|(k, _)| k == key);
+            if let Some((_, value)) = last {
+                if value.as_deref() == got {
+                    return true;
+                }
+                if !write.unknown {
+                    return false;
+                }
+            }
+        }
+        self.base.get(key).map(|v| &v[..]) == got
+    }
+
+    /// The database was opened again after `ending` and holds `found`: checks that it may, and
+    /// goes on from there.
+    ///
+    /// # Errors
+    /// Says which keys are wrong and which write each value came from.
+    pub fn settle(&mut self, found: &State, ending: Ending) -> Result<(), String> {
+        let floor = match ending {
+            Ending::Kill => self.writes.len(),
+            Ending::PowerCut => self.synced,
+        };
+        // Each candidate is a state after the prefix and the unknown writes taken to be in it.
+        let mut candidates = vec![(self.base.clone(), Vec::new())];
+        for prefix in 0..=self.writes.len() {
+            if prefix >= floor {
+                let matching: Vec<_> = candidates.iter().filter(|(s, _)| s == found).collect();
+                if let Some((_, taken)) = matching.first() {
+                    let taken = (matching.len() == 1).then(|| taken.clone());
+                    self.go_on(found, prefix, taken, ending);
+                    return Ok(());
+                }
+            }
+            let Some(write) = self.writes.get(prefix) else { break };
+            if write.unknown {
+                let without = candidates.clone();
+                candidates.iter_mut().for_each(|(_, taken)| taken.push(prefix));
+                candidates.iter_mut().for_each(|(state, _)| apply(state, &write.changes));
+                candidates.extend(without);
+            } else {
+                candidates.iter_mut().for_each(|(state, _)| apply(state, &write.changes));
+            }
+        }
+        Err(self.explain(found, floor))
+    }
+
+    /// Takes `found` for the content after `prefix`. `taken` says which unknown writes are in it,
+    /// where only one choice explains it.
+    fn go_on(&mut self, found: &State, prefix: usize, taken: Option<Vec<usize>>, ending: Ending) {
+        self.state = found.clone();
+        match (ending, taken) {
+            (Ending::PowerCut, _) => {
+                self.base = found.clone();
+                self.writes.clear();
+                self.synced = 0;
+            }
+            (Ending::Kill, Some(taken)) => {
+                let mut index = 0;
+                let synced = self.synced;
+                self.synced = 0;
+                self.writes.retain_mut(|write| {
+                    let keep = !write.unknown || taken.contains(&index);
+                    write.unknown = false;
+                    self.synced += usize::from(keep && index < synced);
+                    index += 1;
+                    keep
+                });
+                debug_assert_eq!(index, prefix);
+            }
+            (Ending::Kill, None) => {}
+        }
+    }
+
+    fn explain(&self, found: &State, floor: usize) -> String {
+        let mut at_floor = self.base.clone();
+        for write in &self.writes[..floor] {
+            if !write.unknown {
+                apply(&mut at_floor, &write.changes);
+            }
+        }
+        let (first, last) = (self.serial - self.writes.len() as u64, self.serial);
+        let mut out = format!(
+            "no prefix of the writes explains the content: {} keys found; writes {}..={last} are \
+             at stake, of which the first {floor} must be there, {} have an unknown outcome",
+            found.len(),
+            first + 1,
+            self.unknowns()
+        );
+        let keys: BTreeSet<_> = found.keys().chain(at_floor.keys()).collect();
+        for key in keys {
+            let (got, sure) = (found.get(key), at_floor.get(key));
+            if got != sure {
+                let from = self.origin(key, got.map(|v| &v[..]));
+                let touched: Vec<u64> = self.writes_of(key).map(|w| w.serial).collect();
+                out += &format!(
+                    "\n  {}: found {} {from}; the sure prefix has {}; writes {touched:?} touch it",
+                    show(key),
+                    show_option(got.map(|v| &v[..])),
+                    show_option(sure.map(|v| &v[..])),
+                );
+            }
+        }
+        out
+    }
+
+    fn writes_of<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = &'a Write> {
+        self.writes.iter().filter(move |w| w.changes.iter().any(|(k, _)| k == key))
+    }
+
+    fn origin(&self, key: &[u8], got: Option<&[u8]>) -> String {
+        let from: Vec<u64> = self
+            .writes_of(key)
+            .filter(|w| w.changes.iter().any(|(k, v)| k == key && v.as_deref() == got))
+            .map(|w| w.serial)
+            .collect();
+        if !from.is_empty() {
+            format!("(of write {from:?})")
+        } else if self.base.get(key).map(|v| &v[..]) == got {
+            "(from before)".to_owned()
+        } else {
+            "(of NO write)".to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::Value;
+
+    fn put(key: &str, stamp: u32) -> Change {
+        (key.into(), Some(Value { stamp, len: 10 }.bytes()))
+    }
+
+    fn state(changes: &[Change]) -> State {
+        let mut out = State::new();
+        apply(&mut out, changes);
+        out
+    }
+
+    #[test]
+    fn a_power_cut_may_take_a_suffix_but_not_what_was_synced() {
+        let mut oracle = Oracle::new();
+        oracle.acknowledged(vec![put("a", 1)]);
+        oracle.synced();
+        oracle.acknowledged(vec![put("b", 2)]);
+        oracle.acknowledged(vec![put("c", 3)]);
+        for kept in [&[put("a", 1)][..], &[put("a", 1), put("b", 2)]] {
+            assert_eq!(oracle.clone().settle(&state(kept), Ending::PowerCut), Ok(()));
+        }
+        // A hole, a loss of what was synced, a foreign value.
+        for bad in [&[put("a", 1), put("c", 3)][..], &[], &[put("a", 9)]] {
+            assert!(oracle.clone().settle(&state(bad), Ending::PowerCut).is_err());
+        }
+        assert!(oracle.settle(&state(&[put("a", 1)]), Ending::Kill).is_err());
+    }
+
+    #[test]
+    fn what_was_on_the_disk_after_one_power_cut_stays_through_the_next() {
+        let mut oracle = Oracle::new();
+        oracle.acknowledged(vec![put("a", 1)]);
+        oracle.acknowledged(vec![put("b", 2)]);
+        oracle.settle(&state(&[put("a", 1)]), Ending::PowerCut).unwrap();
+        oracle.acknowledged(vec![put("c", 3)]);
+        assert!(oracle.clone().settle(&State::new(), Ending::PowerCut).is_err());
+        assert!(oracle.settle(&state(&[put("a", 1)]), Ending::PowerCut).is_ok());
+    }
+
+    #[test]
+    fn an_unknown_batch_is_there_whole_or_not_at_all() {
+        let mut oracle = Oracle::new();
+        oracle.acknowledged(vec![put("a", 1), put("b", 1)]);
+        oracle.unknown(vec![put("a", 2), put("b", 2)]);
+        oracle.acknowledged(vec![put("c", 3)]);
+        assert!(oracle.allows(b"a", Some(&put("a", 2).1.unwrap())));
+        assert!(!oracle.allows(b"a", None));
+        let in_it = state(&[put("a", 2), put("b", 2), put("c", 3)]);
+        let out_of_it = state(&[put("a", 1), put("b", 1), put("c", 3)]);
+        let half = state(&[put("a", 2), put("b", 1), put("c", 3)]);
+        assert!(oracle.clone().settle(&in_it, Ending::Kill).is_ok());
+        assert!(oracle.clone().settle(&half, Ending::Kill).is_err());
+        oracle.settle(&out_of_it, Ending::Kill).unwrap();
+        // Once known to be out it never comes back.
+        assert!(oracle.settle(&in_it, Ending::Kill).is_err());
+    }
+
+    #[test]
+    fn a_kill_does_not_make_anything_durable() {
+        let mut oracle = Oracle::new();
+        oracle.acknowledged(vec![put("a", 1)]);
+        oracle.settle(&state(&[put("a", 1)]), Ending::Kill).unwrap();
+        oracle.settle(&State::new(), Ending::PowerCut).unwrap();
+    }
+}

@@ -1,0 +1,108 @@
+//! Names the seed and the place when a check fails.
+//!
+//! Each explorer says where it is with [`scope`]; the runner leaves a trail of the operations it
+//! played. A panic hook prints both before anything unwinds, so that the story is told even when
+//! the engine panics, and the innermost facts as the environment variables that replay them.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt::Display;
+use std::sync::Once;
+
+const TRAIL_LEN: usize = 40;
+
+thread_local! {
+    static FACTS: RefCell<Vec<(&'static str, String)>> = const { RefCell::new(Vec::new()) };
+    static TRAIL: RefCell<VecDeque<String>> = const { RefCell::new(VecDeque::new()) };
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A fact that holds until this is dropped.
+#[must_use = "the fact is forgotten when the scope is dropped"]
+pub struct Scope(());
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        FACTS.with_borrow_mut(|facts| drop(facts.pop()));
+    }
+}
+
+/// States a fact: the name of an environment variable that replays it, and its value.
+pub fn scope(name: &'static str, value: impl Display) -> Scope {
+    install();
+    FACTS.with_borrow_mut(|facts| facts.push((name, value.to_string())));
+    Scope(())
+}
+
+/// Forgets the trail: a new run begins.
+pub fn begin() {
+    TRAIL.with_borrow_mut(VecDeque::clear);
+}
+
+/// Remembers one step of the run.
+pub fn step(what: String) {
+    TRAIL.with_borrow_mut(|trail| {
+        if trail.len() == TRAIL_LEN {
+            trail.pop_front();
+        }
+        trail.push_back(what);
+    });
+}
+
+/// Runs `f` without printing when it panics; `true` if it did.
+pub fn panics(f: impl FnOnce()) -> bool {
+    install();
+    let facts = FACTS.with_borrow(Vec::len);
+    let before = QUIET.replace(true);
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
+    QUIET.set(before);
+    debug_assert_eq!(facts, FACTS.with_borrow(Vec::len));
+    result.is_err()
+}
+
+/// The story so far, as it would be printed now.
+pub fn tell() -> String {
+    let facts = FACTS.with_borrow(|facts| {
+        facts.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+    });
+    let trail = TRAIL.with_borrow(|trail| {
+        trail.iter().map(|line| format!("  {line}\n")).collect::<String>()
+    });
+    format!("replay with: {facts}\nlast steps:\n{trail}")
+}
+
+fn install() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let default = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if QUIET.get() {
+                return;
+            }
+            default(info);
+            if FACTS.with_borrow(|facts| !facts.is_empty()) {
+                eprintln!("{}", tell());
+            }
+        }));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_story_names_the_open_scopes_and_the_last_steps() {
+        begin();
+        let _seed = scope("UNIKV_SEED", 7);
+        {
+            let _at = scope("UNIKV_CRASH_AT", 3);
+        }
+        step("put".to_owned());
+        let told = tell();
+        assert!(told.contains("UNIKV_SEED=7\n"), "{told}");
+        assert!(told.contains("  put\n"), "{told}");
+        assert!(panics(|| panic!("seen")));
+        assert!(!panics(|| ()));
+    }
+}

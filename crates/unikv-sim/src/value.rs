@@ -1,0 +1,72 @@
+//! Values that can be told apart: every write carries a stamp, and its bytes follow from it.
+//!
+//! The bytes hold runs of NUL and begin with the stamp, so that a value of another write, a cut
+//! value and a value with foreign bytes all compare unequal.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The bytes of a value, cheap to clone into the states of the oracle.
+pub type Bytes = Arc<[u8]>;
+
+/// A value as an operation carries it: what it was drawn from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Value {
+    /// Unique in its history.
+    pub stamp: u32,
+    /// Length in bytes.
+    pub len: usize,
+}
+
+impl Value {
+    /// The bytes that go to the database.
+    pub fn bytes(self) -> Bytes {
+        let mut out = Vec::with_capacity(self.len + 8);
+        out.extend_from_slice(&self.stamp.to_be_bytes()[1..]);
+        out.push(0);
+        let mut x = u64::from(self.stamp).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        while out.len() < self.len {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            let word = if x & 3 == 0 { 0 } else { x };
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out.truncate(self.len);
+        out.into()
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}x{}", self.stamp, self.len)
+    }
+}
+
+/// A key or value for a person: short, with its length.
+pub fn show(bytes: &[u8]) -> String {
+    let head = &bytes[..bytes.len().min(24)];
+    let more = if bytes.len() > head.len() { ".." } else { "" };
+    format!("\"{}\"{more}({})", head.escape_ascii(), bytes.len())
+}
+
+/// [`show`] of a value that may be missing.
+pub fn show_option(bytes: Option<&[u8]>) -> String {
+    bytes.map_or("nothing".to_owned(), show)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_differ_by_stamp_and_hold_nul_bytes() {
+        let a = Value { stamp: 1, len: 300 }.bytes();
+        let b = Value { stamp: 2, len: 300 }.bytes();
+        assert_eq!(a.len(), 300);
+        assert_ne!(a, b);
+        assert!(a.windows(8).any(|w| w == [0; 8]));
+        assert_ne!(Value { stamp: 1, len: 5 }.bytes(), Value { stamp: 2, len: 5 }.bytes());
+        assert!(Value { stamp: 9, len: 0 }.bytes().is_empty());
+    }
+}

@@ -1,0 +1,122 @@
+//! Checks of a database as a whole.
+
+use crate::config::Config;
+use crate::oracle::{Change, Ending, Oracle, State};
+use crate::runner::{DIR, env};
+use crate::value::{Value, show, show_option};
+use std::path::Path;
+use unikv::vfs::sim::{SimRuntime, SimVfs};
+use unikv::{Db, Iter};
+
+/// A pair for a person.
+pub fn show_pair(pair: Option<(&[u8], &[u8])>) -> String {
+    pair.map_or("the end".to_owned(), |(key, value)| format!("{} = {}", show(key), show(value)))
+}
+
+/// All pairs from front to back; asserts that they ascend.
+///
+/// # Errors
+/// The first error of the iterator.
+pub fn scan(iter: Iter) -> unikv::Result<State> {
+    let mut out = State::new();
+    for pair in iter {
+        let (key, value) = pair?;
+        let above = out.last_key_value().is_none_or(|(last, _)| last[..] < key[..]);
+        assert!(above, "a scan yields {} out of order", show(&key));
+        out.insert(key.to_vec(), value[..].into());
+    }
+    Ok(out)
+}
+
+/// All pairs from back to front; asserts that they descend.
+///
+/// # Errors
+/// The first error of the iterator.
+pub fn scan_back(iter: Iter) -> unikv::Result<State> {
+    let mut out = State::new();
+    for pair in iter.rev() {
+        let (key, value) = pair?;
+        let below = out.first_key_value().is_none_or(|(first, _)| key[..] < first[..]);
+        assert!(below, "a backward scan yields {} out of order", show(&key));
+        out.insert(key.to_vec(), value[..].into());
+    }
+    Ok(out)
+}
+
+/// Asserts that two contents are the same, naming the first difference.
+pub fn same_pairs(what: &str, got: &State, want: &State) {
+    for key in want.keys().chain(got.keys()) {
+        let (g, w) = (got.get(key).map(|v| &v[..]), want.get(key).map(|v| &v[..]));
+        let (key, g_text, w_text) = (show(key), show_option(g), show_option(w));
+        assert!(g == w, "{what}: {key} is {g_text}, not {w_text}");
+    }
+}
+
+/// Asserts that the offline check finds nothing wrong.
+pub fn check_clean(vfs: &SimVfs) {
+    let runtime = SimRuntime::new(1);
+    match Db::check_in(&env(vfs, &runtime), DIR) {
+        Ok(report) => assert!(report.is_clean(), "the check finds {:#?}", report.problems),
+        Err(err) => panic!("the check failed: {err:?}"),
+    }
+}
+
+/// Opens a database that must open.
+pub fn open(vfs: &SimVfs, config: &Config, seed: u64) -> (Db, std::sync::Arc<SimRuntime>) {
+    let runtime = SimRuntime::new(seed);
+    match Db::open_in(env(vfs, &runtime), Path::new(DIR), config.options()) {
+        Ok(db) => (db, runtime),
+        Err(err) => panic!("recovery failed: {err:?}"),
+    }
+}
+
+/// Recovers the database on `vfs` after `ending` and checks its content by the oracle: a scan
+/// both ways, a `get` of every key ever written.
+pub fn recovered(
+    vfs: &SimVfs,
+    config: &Config,
+    oracle: &mut Oracle,
+    ending: Ending,
+) -> (Db, std::sync::Arc<SimRuntime>) {
+    let (db, runtime) = open(vfs, config, 11);
+    content(&db, oracle, ending);
+    (db, runtime)
+}
+
+/// Checks the content of a recovered database.
+pub fn content(db: &Db, oracle: &mut Oracle, ending: Ending) {
+    let found = scan(db.iter()).unwrap_or_else(|err| panic!("a scan failed: {err:?}"));
+    if let Err(why) = oracle.settle(&found, ending) {
+        panic!("after {ending:?}: {why}");
+    }
+    let backward = scan_back(db.iter()).unwrap_or_else(|err| panic!("a scan failed: {err:?}"));
+    same_pairs("backward scan", &backward, &found);
+    for key in oracle.keys() {
+        let got = db.get(key).unwrap_or_else(|err| panic!("get of {} failed: {err:?}", show(key)));
+        let want = found.get(key).map(|v| &v[..]);
+        let (key, g_text, w_text) = (show(key), show_option(got.as_deref()), show_option(want));
+        assert!(got.as_deref() == want, "get of {key}: {g_text}, but the scan has {w_text}");
+    }
+}
+
+/// A recovered database lives on: it takes writes, flushes and merges, closes clean and opens
+/// again with everything.
+pub fn lives_on(vfs: &SimVfs, config: &Config, db: Db, oracle: &mut Oracle) {
+    let must = |what: &str, result: unikv::Result<()>| {
+        result.unwrap_or_else(|err| panic!("{what} after recovery failed: {err:?}"));
+    };
+    let known: Vec<Vec<u8>> = oracle.keys().iter().take(3).cloned().collect();
+    for (n, key) in known.into_iter().chain([b"after recovery".to_vec()]).enumerate() {
+        let change: Change = (key, Some(Value { stamp: 0xee_0000 + n as u32, len: 50 }.bytes()));
+        must("a put", db.put(&change.0, change.1.as_deref().unwrap_or(b"")));
+        oracle.acknowledged(vec![change]);
+    }
+    must("a flush", db.flush());
+    oracle.synced();
+    must("a compaction", db.compact());
+    same_pairs("after recovery", &scan(db.iter()).expect("a scan"), oracle.state());
+    must("a close", db.close());
+    check_clean(vfs);
+    let (db, _runtime) = recovered(vfs, config, oracle, Ending::Kill);
+    must("a close", db.close());
+}

@@ -1,0 +1,22 @@
+//! One error of the disk at each call of a history. See `unikv_sim::fault`.
+
+use unikv_sim::budget;
+use unikv_sim::fault::{self, Tally};
+
+#[test]
+fn an_error_of_the_disk_loses_nothing_acknowledged() {
+    let mut tally = Tally::default();
+    for seed in budget::seeds(1, 60) {
+        fault::explore(seed, budget::steps(60), 25, &mut tally);
+    }
+    assert!(tally.faults > 0);
+}
+
+#[test]
+fn every_call_of_a_short_history_may_fail() {
+    let mut tally = Tally::default();
+    for seed in budget::seeds(500, 3) {
+        fault::explore(seed, budget::steps(40), u64::MAX, &mut tally);
+    }
+    assert!(tally.faults > 0);
+}
