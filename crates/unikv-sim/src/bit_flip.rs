@@ -149,7 +149,7 @@ impl Specimen {
             for len in [0, 1, 95, 96, bytes.len() / 2, bytes.len() - 1] {
                 let _cut = story::scope("UNIKV_TRUNCATE", format!("{}:{len}", path.display()));
                 let disk = self.disk.process_kill();
-                disk.write_file(path, bytes[..len.min(bytes.len() - 1)].to_vec());
+                disk.write_file(path, &bytes[..len.min(bytes.len() - 1)]);
                 self.examine(&disk, path, true, tally);
             }
             let kin = |other: &&PathBuf| *other != path && other.extension() == path.extension();
@@ -159,7 +159,7 @@ impl Specimen {
                     format!("{}:{}", path.display(), other.display()),
                 );
                 let disk = self.disk.process_kill();
-                disk.write_file(path, self.disk.read_file(other).expect("a listed file"));
+                disk.write_file(path, &self.disk.read_file(other).expect("a listed file"));
                 self.examine(&disk, path, true, tally);
             }
         }

@@ -160,7 +160,7 @@ fn recover(disk: &SimVfs, config: &Config, mut oracle: Oracle, ending: Ending, d
 
 /// Whether a database had been created by the time of the crash.
 fn has_database(disk: &SimVfs) -> bool {
-    disk.read_file(Path::new(DIR).join("CURRENT")).is_some()
+    disk.read_file(&Path::new(DIR).join("CURRENT")).is_some()
 }
 
 /// Cuts the power inside recovery at each of its calls, then inside the recovery of that.

@@ -5,14 +5,36 @@
 //! earlier, left-out operation would have made do nothing.
 
 use crate::config::Config;
-use crate::value::Value;
+use crate::value::{Value, show};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
-use std::ops::Bound;
+use std::fmt;
+use std::ops::{Bound, Deref};
 
-/// A key.
-pub type Key = Vec<u8>;
+/// A key. Its `Debug` is for a person.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key(pub Vec<u8>);
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&show(&self.0))
+    }
+}
+
+impl Deref for Key {
+    type Target = Vec<u8>;
+
+    fn deref(&self) -> &Vec<u8> {
+        &self.0
+    }
+}
+
+impl AsRef<[u8]> for Key {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
 /// The bounds of a scan.
 pub type Bounds = (Bound<Key>, Bound<Key>);
 
@@ -148,19 +170,19 @@ fn draw_keys(rng: &mut SmallRng) -> Vec<Key> {
         b"\xff\xff\xff\xff\xff", b"a key of more than 24 bytes", b"a key of more than 24 bytes!",
     ]
     .iter()
-    .map(|key| key.to_vec())
+    .map(|key| Key(key.to_vec()))
     .collect();
     for _ in 0..rng.random_range(1..40) {
-        keys.push(format!("user:{:06}", rng.random_range(0..200)).into_bytes());
+        keys.push(Key(format!("user:{:06}", rng.random_range(0..200)).into_bytes()));
     }
     for _ in 0..rng.random_range(0..20) {
         let len = rng.random_range(1..12);
-        keys.push((0..len).map(|_| rng.random_range(b'a'..=b'd')).collect());
+        keys.push(Key((0..len).map(|_| rng.random_range(b'a'..=b'd')).collect()));
     }
     for _ in 0..rng.random_range(0..4) {
         let mut key = vec![b'k'; *[200, 700, 3000].choose(rng).expect("a choice")];
         key.push(rng.random());
-        keys.push(key);
+        keys.push(Key(key));
     }
     keys
 }
@@ -261,7 +283,7 @@ impl Author {
             0 | 1 => Range::All,
             2 => {
                 let mut prefix = self.key();
-                prefix.truncate(self.rng.random_range(0..6));
+                prefix.0.truncate(self.rng.random_range(0..6));
                 Range::Prefix(prefix)
             }
             _ => {
@@ -278,7 +300,7 @@ impl Author {
     fn bound(&mut self, mut key: Key) -> Bound<Key> {
         // Often a key that is not there.
         if self.rng.random_bool(0.3) {
-            key.push(b'x');
+            key.0.push(b'x');
         }
         match self.rng.random_range(0..5) {
             0 => Bound::Unbounded,
@@ -319,9 +341,9 @@ impl Range {
             Range::Prefix(prefix) => {
                 let mut end = prefix.clone();
                 while end.last() == Some(&0xff) {
-                    end.pop();
+                    end.0.pop();
                 }
-                let above = match end.last_mut() {
+                let above = match end.0.last_mut() {
                     Some(last) => {
                         *last += 1;
                         Bound::Excluded(end)
@@ -353,9 +375,9 @@ mod tests {
 
     #[test]
     fn a_prefix_of_ff_bytes_has_no_upper_bound() {
-        let ff = Range::Prefix(b"\xff\xff".to_vec()).bounds();
-        assert!(ff.contains(&b"\xff\xff\xff".to_vec()) && !ff.contains(&b"\xff".to_vec()));
-        let a = Range::Prefix(b"a\xff".to_vec()).bounds();
-        assert!(a.contains(&b"a\xff\xff".to_vec()) && !a.contains(&b"b".to_vec()));
+        let ff = Range::Prefix(Key(b"\xff\xff".to_vec())).bounds();
+        assert!(ff.contains(&Key(b"\xff\xff\xff".to_vec())) && !ff.contains(&Key(b"\xff".to_vec())));
+        let a = Range::Prefix(Key(b"a\xff".to_vec())).bounds();
+        assert!(a.contains(&Key(b"a\xff\xff".to_vec())) && !a.contains(&Key(b"b".to_vec())));
     }
 }

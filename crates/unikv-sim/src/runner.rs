@@ -4,14 +4,13 @@
 //! from the seed, so the n-th call to the disk is the same call in every run of a history.
 
 use crate::config::Config;
-use crate::history::{Bounds, Exit, History, Op, Range, SLOTS, Walk};
+use crate::history::{Bounds, Exit, History, Key, Op, Range, SLOTS, Walk};
 use crate::oracle::{Change, Ending, Oracle, State};
 use crate::story;
 use crate::value::{Bytes, Value, show, show_option};
 use crate::verify;
 use std::collections::VecDeque;
 use std::ops::RangeBounds;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use unikv::vfs::Env;
@@ -66,7 +65,8 @@ pub fn env(vfs: &SimVfs, runtime: &Arc<SimRuntime>) -> Env {
 
 /// The pairs of `state` within `bounds`.
 pub fn within(state: &State, bounds: &Bounds) -> VecDeque<(Vec<u8>, Bytes)> {
-    let inside = state.iter().filter(|(key, _)| bounds.contains(*key));
+    let (low, high) = (bounds.0.as_ref().map(|k| &k[..]), bounds.1.as_ref().map(|k| &k[..]));
+    let inside = state.iter().filter(|(key, _)| RangeBounds::<[u8]>::contains(&(low, high), &key[..]));
     inside.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
@@ -185,7 +185,7 @@ impl Runner {
                 self.snapshots[*slot] = None;
                 Ok(())
             }
-            Op::Iterate(slot, range, seek) => self.iterate(*slot, range, seek.as_deref()),
+            Op::Iterate(slot, range, seek) => self.iterate(*slot, range, seek.as_ref().map(AsRef::as_ref)),
             Op::Advance(slot, steps, walk) => self.advance(*slot, *steps, *walk),
             Op::DropIterator(slot) => {
                 self.iterators[*slot] = None;
@@ -208,12 +208,12 @@ impl Runner {
     /// A write of `changes`; a `single` one goes through `put` and `delete`.
     fn write(
         &mut self,
-        changes: &[(Vec<u8>, Option<Value>)],
+        changes: &[(Key, Option<Value>)],
         sync: Option<bool>,
         single: bool,
     ) -> Result<(), MachineGone> {
         let changes: Vec<Change> =
-            changes.iter().map(|(key, value)| (key.clone(), value.map(Value::bytes))).collect();
+            changes.iter().map(|(key, value)| (key.0.clone(), value.map(Value::bytes))).collect();
         let result = match &changes[..] {
             [(key, Some(value))] if single => self.db().put(key, value),
             [(key, None)] if single => self.db().delete(key),
@@ -308,7 +308,7 @@ impl Runner {
         Ok(())
     }
 
-    fn multi_get(&self, keys: &[Vec<u8>]) -> Result<(), MachineGone> {
+    fn multi_get(&self, keys: &[Key]) -> Result<(), MachineGone> {
         let got = self.must("multi_get", self.db().multi_get(keys))?;
         assert_eq!(got.len(), keys.len());
         for (key, got) in keys.iter().zip(&got) {
@@ -368,14 +368,14 @@ impl Runner {
     fn read_snapshot(
         &self,
         slot: usize,
-        keys: &[Vec<u8>],
+        keys: &[Key],
         range: &Range,
         walk: Walk,
     ) -> Result<(), MachineGone> {
         let Some((snapshot, state)) = &self.snapshots[slot] else { return Ok(()) };
         for key in keys {
             let got = self.must("get of a snapshot", snapshot.get(key))?;
-            let want = state.get(key).map(|v| &v[..]);
+            let want = state.get(&key.0).map(|v| &v[..]);
             assert!(
                 got.as_deref() == want,
                 "get of {} in a snapshot answers {}, but its moment has {}",
@@ -388,7 +388,7 @@ impl Runner {
         }
         let many = self.must("multi_get of a snapshot", snapshot.multi_get(keys))?;
         for (key, got) in keys.iter().zip(&many) {
-            let want = state.get(key).map(|v| &v[..]);
+            let want = state.get(&key.0).map(|v| &v[..]);
             assert!(got.as_deref() == want, "multi_get of {} in a snapshot", show(key));
         }
         let mut rest = within(state, &range.bounds());
