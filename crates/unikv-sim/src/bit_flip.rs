@@ -68,7 +68,13 @@ impl Specimen {
             stamp += 1;
             let key = format!("key{:02}", n % 32).into_bytes();
             let deletes = stamp % 7 == 0;
-            let value = (!deletes).then(|| Value { stamp, len: (n * 13 % 60) as usize }.bytes());
+            let value = (!deletes).then(|| {
+                Value {
+                    stamp,
+                    len: (n * 13 % 60) as usize,
+                }
+                .bytes()
+            });
             let done = match &value {
                 Some(value) => db.put(&key, value),
                 None => db.delete(&key),
@@ -94,7 +100,14 @@ impl Specimen {
                 let len = vfs.read_file(&path).map_or(0, |bytes| bytes.len() as u64);
                 let is_manifest = name_of(&path).starts_with("MANIFEST");
                 if is_log == logs {
-                    sure.insert(path, if is_manifest { len - LAST_MARK_LEN } else { len });
+                    sure.insert(
+                        path,
+                        if is_manifest {
+                            len - LAST_MARK_LEN
+                        } else {
+                            len
+                        },
+                    );
                 }
             }
         };
@@ -103,14 +116,26 @@ impl Specimen {
         (0..3).for_each(|n| write(&mut oracle, n * 7));
         measure(false);
         let disk = vfs.process_kill();
-        Specimen { disk, config, oracle, sure }
+        Specimen {
+            disk,
+            config,
+            oracle,
+            sure,
+        }
     }
 
     /// Whether there are files of the kinds that the explorer is meant for.
     pub fn assert_complete(&self) {
         for kind in ["rec", "key", "wal"] {
-            let count = self.sure.keys().filter(|p| p.extension().is_some_and(|e| e == kind));
-            assert!(count.count() > 0, "no .{kind} file among {:?}", self.sure.keys());
+            let count = self
+                .sure
+                .keys()
+                .filter(|p| p.extension().is_some_and(|e| e == kind));
+            assert!(
+                count.count() > 0,
+                "no .{kind} file among {:?}",
+                self.sure.keys()
+            );
         }
         let recovered = verify::recovered(
             &self.disk.process_kill(),
@@ -125,7 +150,10 @@ impl Specimen {
     /// Flips one bit in every `stride`-th byte of every file.
     pub fn flip_all(&self, seed: u64, stride: usize, tally: &mut Tally) {
         for path in files(&self.disk) {
-            let len = self.disk.read_file(&path).map_or(0, |bytes| bytes.len() as u64);
+            let len = self
+                .disk
+                .read_file(&path)
+                .map_or(0, |bytes| bytes.len() as u64);
             for offset in (seed % stride as u64..len).step_by(stride) {
                 let bit = offset * 8 + (seed ^ offset.wrapping_mul(0x9e37_79b9)) % 8;
                 let _bit = story::scope("UNIKV_FLIP", format!("{}:{bit}", path.display()));
@@ -169,21 +197,30 @@ impl Specimen {
     fn examine(&self, disk: &SimVfs, path: &Path, sure: bool, tally: &mut Tally) {
         let runtime = SimRuntime::new(3);
         let named = match Db::check_in(&env(disk, &runtime), DIR) {
-            Ok(report) => report.problems.iter().any(|problem| same_file(&problem.file, path)),
+            Ok(report) => report
+                .problems
+                .iter()
+                .any(|problem| same_file(&problem.file, path)),
             Err(err) => names(&err, path),
         };
         assert!(named || !sure, "the check does not name {}", path.display());
         let db = match Db::open_in(env(disk, &runtime), DIR, self.config.options()) {
             Ok(db) => db,
             Err(err) => {
-                assert!(names(&err, path), "opening fails without naming the file: {err:?}");
+                assert!(
+                    names(&err, path),
+                    "opening fails without naming the file: {err:?}"
+                );
                 tally.refused += 1;
                 return;
             }
         };
         let mut oracle = self.oracle.clone();
         if sure {
-            assert!(!is_log(path), "a damaged log below what was synced is opened");
+            assert!(
+                !is_log(path),
+                "a damaged log below what was synced is opened"
+            );
         } else {
             // The tail may be cut, so the content is that of a prefix; all of it can be read.
             verify::content(&db, &mut oracle, Ending::PowerCut);
@@ -202,10 +239,16 @@ impl Specimen {
                     let want = oracle.state().get(key).map(|v| &v[..]);
                     let (key, got_text) = (show(key), show_option(got.as_deref()));
                     let want_text = show_option(want);
-                    assert!(got.as_deref() == want, "get of {key}: {got_text}, not {want_text}");
+                    assert!(
+                        got.as_deref() == want,
+                        "get of {key}: {got_text}, not {want_text}"
+                    );
                 }
                 Err(err) => {
-                    assert!(names(&err, path), "get fails without naming the file: {err:?}");
+                    assert!(
+                        names(&err, path),
+                        "get fails without naming the file: {err:?}"
+                    );
                     failed += 1;
                 }
             }
@@ -232,7 +275,10 @@ fn read_scan(mut iter: Iter, state: &State, path: &Path, back: bool) -> u64 {
                 }
             }
             Err(err) => {
-                assert!(names(&err, path), "a scan fails without naming the file: {err:?}");
+                assert!(
+                    names(&err, path),
+                    "a scan fails without naming the file: {err:?}"
+                );
                 return 1;
             }
         }
@@ -248,11 +294,13 @@ fn files(vfs: &SimVfs) -> Vec<PathBuf> {
 }
 
 fn name_of(path: &Path) -> String {
-    path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned())
+    path.file_name()
+        .map_or(String::new(), |name| name.to_string_lossy().into_owned())
 }
 
 fn is_data(path: &Path) -> bool {
-    path.extension().is_some_and(|ext| ext == "rec" || ext == "key")
+    path.extension()
+        .is_some_and(|ext| ext == "rec" || ext == "key")
 }
 
 fn is_log(path: &Path) -> bool {

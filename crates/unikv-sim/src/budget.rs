@@ -11,7 +11,10 @@ use std::env;
 
 fn number(name: &str) -> Option<u64> {
     let text = env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is not a number")),
+    )
 }
 
 /// The seeds to run: `default` many from `first` on, unless the environment says otherwise.
@@ -38,7 +41,9 @@ pub fn points(count: u64, sample: u64, seed: u64) -> Vec<u64> {
     }
     let stretch = |i: u64| 1 + i * count / sample;
     let draw = |i: u64| seed.wrapping_add(i).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
-    (0..sample).map(|i| stretch(i) + draw(i) % (stretch(i + 1) - stretch(i))).collect()
+    (0..sample)
+        .map(|i| stretch(i) + draw(i) % (stretch(i + 1) - stretch(i)))
+        .collect()
 }
 
 #[cfg(test)]

@@ -97,12 +97,20 @@ pub fn cut_at(vfs: &SimVfs, at: u64) -> Arc<AtomicBool> {
 pub fn explore(seed: u64, steps: usize, depth: Depth, tally: &mut Tally) {
     let _seed = story::scope("UNIKV_SEED", seed);
     let _steps = story::scope("UNIKV_STEPS", steps);
-    let mix = Mix { steps, reads: false, crashes: false, reopens: true };
+    let mix = Mix {
+        steps,
+        reads: false,
+        crashes: false,
+        reopens: true,
+    };
     let history = History::draw(seed, mix);
     let calls = count_calls(&history);
     assert_eq!(calls, count_calls(&history), "two runs of one seed differ");
     tally.calls += calls;
-    for (n, at) in budget::points(calls, depth.points, seed).into_iter().enumerate() {
+    for (n, at) in budget::points(calls, depth.points, seed)
+        .into_iter()
+        .enumerate()
+    {
         let _at = story::scope("UNIKV_CRASH_AT", at);
         tally.points += 1;
         let (vfs, oracle) = run_until_cut(&history, at);
@@ -114,7 +122,15 @@ pub fn explore(seed: u64, steps: usize, depth: Depth, tally: &mut Tally) {
             recover(&disk, &history.config, oracle.clone(), back.ending(), deep);
             tally.recoveries += 1;
             if nested {
-                cut_recovery(&disk, &history.config, &oracle, back.ending(), depth, seed, tally);
+                cut_recovery(
+                    &disk,
+                    &history.config,
+                    &oracle,
+                    back.ending(),
+                    depth,
+                    seed,
+                    tally,
+                );
             }
         }
     }
@@ -132,7 +148,10 @@ fn run_until_cut(history: &History, at: u64) -> (SimVfs, Oracle) {
     let cut = cut_at(&vfs, at);
     let mut runner = Runner::new(history, vfs.clone(), Tolerance::UntilCut(cut));
     let ended = runner.play(&history.ops);
-    assert!(matches!(ended, Err(MachineGone)), "the run has fewer calls than the first one");
+    assert!(
+        matches!(ended, Err(MachineGone)),
+        "the run has fewer calls than the first one"
+    );
     story::step("the power is cut".to_owned());
     (vfs, std::mem::take(&mut runner.oracle))
 }
@@ -180,7 +199,12 @@ fn cut_recovery(
     let mut oracle = oracle.clone();
     if ending == Ending::PowerCut {
         // What the first recovery found is on the disk: no later one may find less.
-        drop(verify::recovered(&fork(disk, ending), config, &mut oracle, ending));
+        drop(verify::recovered(
+            &fork(disk, ending),
+            config,
+            &mut oracle,
+            ending,
+        ));
     }
     for at in spread(calls, depth.nested_points) {
         let _nested = story::scope("UNIKV_NESTED_AT", at);
@@ -188,7 +212,12 @@ fn cut_recovery(
         let mut ending = ending;
         for round in 0..2u64 {
             open_until_cut(&disk, config, at + round);
-            let keep = [Keep::Nothing, Keep::All, Keep::Prefix(seed ^ at), Keep::Torn(seed ^ at)];
+            let keep = [
+                Keep::Nothing,
+                Keep::All,
+                Keep::Prefix(seed ^ at),
+                Keep::Torn(seed ^ at),
+            ];
             let keep = keep[(at + round) as usize % 4];
             disk = disk.power_cut(keep);
             // After a kill, what had reached the kernel was there for recovery to see, but only

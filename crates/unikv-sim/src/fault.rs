@@ -13,7 +13,7 @@ use crate::story;
 use crate::verify;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use unikv::vfs::sim::{Fault, Keep, SimVfs};
 
 /// The errors that are injected.
@@ -51,7 +51,12 @@ pub struct Tally {
 pub fn explore(seed: u64, steps: usize, points: u64, tally: &mut Tally) {
     let _seed = story::scope("UNIKV_SEED", seed);
     let _steps = story::scope("UNIKV_STEPS", steps);
-    let mix = Mix { steps, reads: true, crashes: false, reopens: true };
+    let mix = Mix {
+        steps,
+        reads: true,
+        crashes: false,
+        reopens: true,
+    };
     let history = History::draw(seed, mix);
     let calls = {
         let vfs = SimVfs::new();
@@ -80,7 +85,11 @@ fn inject(history: &History, at: u64, kind: Kind, n: usize) {
             return Fault::None;
         }
         flag.store(true, Ordering::SeqCst);
-        story::step(format!("   the fault: {:?} of {}", call.op, call.path.display()));
+        story::step(format!(
+            "   the fault: {:?} of {}",
+            call.op,
+            call.path.display()
+        ));
         kind.fault(call.bytes)
     }));
     let mut runner = Runner::new(history, vfs.clone(), Tolerance::AfterFault(hit));
@@ -90,9 +99,72 @@ fn inject(history: &History, at: u64, kind: Kind, n: usize) {
     let killed = vfs.process_kill();
     let mut oracle = runner.oracle.clone();
     verify::recovered(&killed, &history.config, &mut oracle, Ending::Kill);
-    let cut = vfs.power_cut(if n % 2 == 0 { Keep::Nothing } else { Keep::Torn(at) });
+    let cut = vfs.power_cut(if n % 2 == 0 {
+        Keep::Nothing
+    } else {
+        Keep::Torn(at)
+    });
     let mut oracle = runner.oracle.clone();
     verify::recovered(&cut, &history.config, &mut oracle, Ending::PowerCut);
-    runner.reopen(Exit::Close, None).expect("the machine is there");
+    runner
+        .reopen(Exit::Close, None)
+        .expect("the machine is there");
     runner.finish();
+}
+
+/// Runs the history drawn from `seed` on a disk that becomes full, and has room again once the
+/// engine has said so. Returns whether it ever became full.
+pub fn fill_the_disk(seed: u64, steps: usize) -> bool {
+    let _seed = story::scope("UNIKV_SEED", seed);
+    let _steps = story::scope("UNIKV_STEPS", steps);
+    let mix = Mix {
+        steps,
+        reads: true,
+        crashes: false,
+        reopens: true,
+    };
+    let history = History::draw(seed, mix);
+    let vfs = SimVfs::new();
+    let full = Arc::new(AtomicBool::new(true));
+    let mut runner = Runner::new(&history, vfs.clone(), Tolerance::AfterFault(full));
+    // From a few kilobytes, which creation may exceed, to more than most histories use.
+    vfs.set_free_space(Some(
+        2_000 + seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 100_000,
+    ));
+    runner.play(&history.ops).expect("the machine is there");
+    let faults = runner.faults_seen();
+    vfs.set_free_space(None);
+    runner.finish();
+    faults > 0
+}
+
+/// Runs the history drawn from `seed`, then lets reads of the disk fail. Every answer is right or
+/// a typed error, and everything is right again afterwards. Returns how many reads failed.
+pub fn fail_reads(seed: u64, steps: usize) -> u64 {
+    let _seed = story::scope("UNIKV_SEED", seed);
+    let _steps = story::scope("UNIKV_STEPS", steps);
+    let mix = Mix {
+        steps,
+        reads: false,
+        crashes: false,
+        reopens: false,
+    };
+    let history = History::draw(seed, mix);
+    let vfs = SimVfs::new();
+    let mut runner = Runner::new(&history, vfs.clone(), Tolerance::None);
+    runner.play(&history.ops).expect("the machine is there");
+    let failed = Arc::new(AtomicU64::new(0));
+    let (count, mut n) = (failed.clone(), seed);
+    vfs.set_read_fault(Box::new(move |_| {
+        n += 1;
+        (n % 3 == 0).then(|| {
+            count.fetch_add(1, Ordering::SeqCst);
+            io::ErrorKind::Other
+        })
+    }));
+    runner.check_right_or_failed();
+    vfs.clear_faults();
+    runner.check_all().expect("the machine is there");
+    runner.finish();
+    failed.load(Ordering::SeqCst)
 }

@@ -157,7 +157,14 @@ impl History {
         let config = Config::draw(&mut rng);
         let keys = draw_keys(&mut rng);
         let deletes = *[5, 20, 45].choose(&mut rng).expect("a choice");
-        let mut author = Author { rng, keys, stamp: 0, deletes, mix, config: config.clone() };
+        let mut author = Author {
+            rng,
+            keys,
+            stamp: 0,
+            deletes,
+            mix,
+            config: config.clone(),
+        };
         let ops = (0..mix.steps).map(|_| author.op()).collect();
         History { seed, config, ops }
     }
@@ -166,18 +173,33 @@ impl History {
 /// Keys that meet the edges: empty, NUL, 0xff, prefixes of each other, long.
 fn draw_keys(rng: &mut SmallRng) -> Vec<Key> {
     let mut keys: Vec<Key> = [
-        &b""[..], b"\0", b"\0\0", b"a", b"a\0", b"a\0b", b"aa", b"b", b"\xff", b"\xff\xff",
-        b"\xff\xff\xff\xff\xff", b"a key of more than 24 bytes", b"a key of more than 24 bytes!",
+        &b""[..],
+        b"\0",
+        b"\0\0",
+        b"a",
+        b"a\0",
+        b"a\0b",
+        b"aa",
+        b"b",
+        b"\xff",
+        b"\xff\xff",
+        b"\xff\xff\xff\xff\xff",
+        b"a key of more than 24 bytes",
+        b"a key of more than 24 bytes!",
     ]
     .iter()
     .map(|key| Key(key.to_vec()))
     .collect();
     for _ in 0..rng.random_range(1..40) {
-        keys.push(Key(format!("user:{:06}", rng.random_range(0..200)).into_bytes()));
+        keys.push(Key(
+            format!("user:{:06}", rng.random_range(0..200)).into_bytes()
+        ));
     }
     for _ in 0..rng.random_range(0..20) {
         let len = rng.random_range(1..12);
-        keys.push(Key((0..len).map(|_| rng.random_range(b'a'..=b'd')).collect()));
+        keys.push(Key((0..len)
+            .map(|_| rng.random_range(b'a'..=b'd'))
+            .collect()));
     }
     for _ in 0..rng.random_range(0..4) {
         let mut key = vec![b'k'; *[200, 700, 3000].choose(rng).expect("a choice")];
@@ -223,7 +245,11 @@ impl Author {
             }
             87 => Op::DropSnapshot(self.slot()),
             88..92 => {
-                let seek = if self.rng.random_bool(0.3) { Some(self.key()) } else { None };
+                let seek = if self.rng.random_bool(0.3) {
+                    Some(self.key())
+                } else {
+                    None
+                };
                 Op::Iterate(self.slot(), self.range(), seek)
             }
             92..99 => Op::Advance(self.slot(), self.rng.random_range(1..12), self.walk()),
@@ -240,7 +266,9 @@ impl Author {
     }
 
     fn some_keys(&mut self, most: usize) -> Vec<Key> {
-        (0..self.rng.random_range(1..=most)).map(|_| self.key()).collect()
+        (0..self.rng.random_range(1..=most))
+            .map(|_| self.key())
+            .collect()
     }
 
     fn maybe_value(&mut self) -> Option<Value> {
@@ -258,9 +286,15 @@ impl Author {
             15..60 => self.rng.random_range(1..100),
             60..90 => self.rng.random_range(100..700),
             90..98 => self.rng.random_range(700..4000),
-            _ => self.rng.random_range(memtable / 2..memtable * 2).min(40 << 10),
+            _ => self
+                .rng
+                .random_range(memtable / 2..memtable * 2)
+                .min(40 << 10),
         };
-        Some(Value { stamp: self.stamp, len })
+        Some(Value {
+            stamp: self.stamp,
+            len,
+        })
     }
 
     fn batch(&mut self) -> Op {
@@ -269,7 +303,9 @@ impl Author {
             9 => self.rng.random_range(10..25),
             _ => self.rng.random_range(2..6),
         };
-        let changes = (0..count).map(|_| (self.key(), self.maybe_value())).collect();
+        let changes = (0..count)
+            .map(|_| (self.key(), self.maybe_value()))
+            .collect();
         let sync = match self.rng.random_range(0..4) {
             0 => Some(true),
             1 => Some(false),
@@ -318,7 +354,10 @@ impl Author {
     }
 
     fn reopen(&mut self) -> Op {
-        let exit = match self.rng.random_range(0..if self.mix.crashes { 6 } else { 2 }) {
+        let exit = match self
+            .rng
+            .random_range(0..if self.mix.crashes { 6 } else { 2 })
+        {
             0 => Exit::Close,
             1 => Exit::Drop,
             2 | 3 => Exit::Kill,
@@ -363,7 +402,12 @@ mod tests {
 
     #[test]
     fn a_seed_draws_the_same_history_again() {
-        let mix = Mix { steps: 300, reads: true, crashes: true, reopens: true };
+        let mix = Mix {
+            steps: 300,
+            reads: true,
+            crashes: true,
+            reopens: true,
+        };
         let (a, b) = (History::draw(5, mix), History::draw(5, mix));
         assert_eq!(format!("{a:?}"), format!("{b:?}"));
         assert_ne!(format!("{a:?}"), format!("{:?}", History::draw(6, mix)));
@@ -376,7 +420,9 @@ mod tests {
     #[test]
     fn a_prefix_of_ff_bytes_has_no_upper_bound() {
         let ff = Range::Prefix(Key(b"\xff\xff".to_vec())).bounds();
-        assert!(ff.contains(&Key(b"\xff\xff\xff".to_vec())) && !ff.contains(&Key(b"\xff".to_vec())));
+        assert!(
+            ff.contains(&Key(b"\xff\xff\xff".to_vec())) && !ff.contains(&Key(b"\xff".to_vec()))
+        );
         let a = Range::Prefix(Key(b"a\xff".to_vec())).bounds();
         assert!(a.contains(&Key(b"a\xff\xff".to_vec())) && !a.contains(&Key(b"b".to_vec())));
     }

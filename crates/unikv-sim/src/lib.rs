@@ -7,7 +7,7 @@
 //! - [`runner`]: plays a history against an engine on a simulated disk and checks every answer.
 //! - [`crash`], [`fault`], [`bit_flip`]: the same history again and again, with the power cut, one
 //!   error, or one flipped bit at each place.
-//! - [`story`]: names the seed and the place when something fails.
+//! - [`story`]: names the seed and the place when something fails; [`shrink`] cuts a history down.
 //!
 //! One failing check is a panic: this is a test tool, and the test harness is its caller.
 #![allow(
@@ -26,6 +26,7 @@ pub mod fault;
 pub mod history;
 pub mod oracle;
 pub mod runner;
+pub mod shrink;
 pub mod story;
 pub mod value;
 pub mod verify;

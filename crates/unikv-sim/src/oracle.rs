@@ -75,18 +75,29 @@ impl Oracle {
     /// A write that failed or never returned.
     pub fn unknown(&mut self, changes: Vec<Change>) {
         self.push(changes, true);
-        assert!(self.unknowns() <= MAX_UNKNOWN, "the history lets too many writes fail");
+        assert!(
+            self.unknowns() <= MAX_UNKNOWN,
+            "the history lets too many writes fail"
+        );
     }
 
     fn push(&mut self, changes: Vec<Change>, unknown: bool) {
         self.ever.extend(changes.iter().map(|(key, _)| key.clone()));
         self.serial += 1;
-        self.writes.push(Write { changes, unknown, serial: self.serial });
+        self.writes.push(Write {
+            changes,
+            unknown,
+            serial: self.serial,
+        });
     }
 
     /// Everything acknowledged so far is synced.
     pub fn synced(&mut self) {
-        self.synced = self.writes.iter().rposition(|w| !w.unknown).map_or(0, |last| last + 1);
+        self.synced = self
+            .writes
+            .iter()
+            .rposition(|w| !w.unknown)
+            .map_or(0, |last| last + 1);
         if self.unknowns() == 0 {
             for write in self.writes.drain(..self.synced) {
                 apply(&mut self.base, &write.changes);
@@ -147,14 +158,22 @@ impl Oracle {
                     return Ok(());
                 }
             }
-            let Some(write) = self.writes.get(prefix) else { break };
+            let Some(write) = self.writes.get(prefix) else {
+                break;
+            };
             if write.unknown {
                 let without = candidates.clone();
-                candidates.iter_mut().for_each(|(_, taken)| taken.push(prefix));
-                candidates.iter_mut().for_each(|(state, _)| apply(state, &write.changes));
+                candidates
+                    .iter_mut()
+                    .for_each(|(_, taken)| taken.push(prefix));
+                candidates
+                    .iter_mut()
+                    .for_each(|(state, _)| apply(state, &write.changes));
                 candidates.extend(without);
             } else {
-                candidates.iter_mut().for_each(|(state, _)| apply(state, &write.changes));
+                candidates
+                    .iter_mut()
+                    .for_each(|(state, _)| apply(state, &write.changes));
             }
         }
         Err(self.explain(found, floor))
@@ -220,13 +239,19 @@ impl Oracle {
     }
 
     fn writes_of<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = &'a Write> {
-        self.writes.iter().filter(move |w| w.changes.iter().any(|(k, _)| k == key))
+        self.writes
+            .iter()
+            .filter(move |w| w.changes.iter().any(|(k, _)| k == key))
     }
 
     fn origin(&self, key: &[u8], got: Option<&[u8]>) -> String {
         let from: Vec<u64> = self
             .writes_of(key)
-            .filter(|w| w.changes.iter().any(|(k, v)| k == key && v.as_deref() == got))
+            .filter(|w| {
+                w.changes
+                    .iter()
+                    .any(|(k, v)| k == key && v.as_deref() == got)
+            })
             .map(|w| w.serial)
             .collect();
         if !from.is_empty() {
@@ -262,11 +287,19 @@ mod tests {
         oracle.acknowledged(vec![put("b", 2)]);
         oracle.acknowledged(vec![put("c", 3)]);
         for kept in [&[put("a", 1)][..], &[put("a", 1), put("b", 2)]] {
-            assert_eq!(oracle.clone().settle(&state(kept), Ending::PowerCut), Ok(()));
+            assert_eq!(
+                oracle.clone().settle(&state(kept), Ending::PowerCut),
+                Ok(())
+            );
         }
         // A hole, a loss of what was synced, a foreign value.
         for bad in [&[put("a", 1), put("c", 3)][..], &[], &[put("a", 9)]] {
-            assert!(oracle.clone().settle(&state(bad), Ending::PowerCut).is_err());
+            assert!(
+                oracle
+                    .clone()
+                    .settle(&state(bad), Ending::PowerCut)
+                    .is_err()
+            );
         }
         assert!(oracle.settle(&state(&[put("a", 1)]), Ending::Kill).is_err());
     }
@@ -276,10 +309,21 @@ mod tests {
         let mut oracle = Oracle::new();
         oracle.acknowledged(vec![put("a", 1)]);
         oracle.acknowledged(vec![put("b", 2)]);
-        oracle.settle(&state(&[put("a", 1)]), Ending::PowerCut).unwrap();
+        oracle
+            .settle(&state(&[put("a", 1)]), Ending::PowerCut)
+            .unwrap();
         oracle.acknowledged(vec![put("c", 3)]);
-        assert!(oracle.clone().settle(&State::new(), Ending::PowerCut).is_err());
-        assert!(oracle.settle(&state(&[put("a", 1)]), Ending::PowerCut).is_ok());
+        assert!(
+            oracle
+                .clone()
+                .settle(&State::new(), Ending::PowerCut)
+                .is_err()
+        );
+        assert!(
+            oracle
+                .settle(&state(&[put("a", 1)]), Ending::PowerCut)
+                .is_ok()
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::oracle::{Change, Ending, Oracle, State};
 use crate::story;
 use crate::value::{Bytes, Value, show, show_option};
 use crate::verify;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ops::RangeBounds;
 use std::sync::Arc;
@@ -56,24 +57,56 @@ pub struct Runner {
     iterators: [Option<Held>; SLOTS],
     seed: u64,
     incarnation: u64,
+    faults_seen: Cell<u64>,
+    coverage: Coverage,
+}
+
+/// What the engine did during a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Coverage {
+    /// Memtables that became tables.
+    pub flushes: u64,
+    /// Merges into the SortedStore.
+    pub merges: u64,
+}
+
+impl Coverage {
+    /// Adds what another run did.
+    pub fn add(&mut self, other: Coverage) {
+        self.flushes += other.flushes;
+        self.merges += other.merges;
+    }
 }
 
 /// An environment of a simulated disk and scheduler.
 pub fn env(vfs: &SimVfs, runtime: &Arc<SimRuntime>) -> Env {
-    Env { vfs: Arc::new(vfs.clone()), runtime: runtime.clone() }
+    Env {
+        vfs: Arc::new(vfs.clone()),
+        runtime: runtime.clone(),
+    }
 }
 
 /// The pairs of `state` within `bounds`.
 pub fn within(state: &State, bounds: &Bounds) -> VecDeque<(Vec<u8>, Bytes)> {
-    let (low, high) = (bounds.0.as_ref().map(|k| &k[..]), bounds.1.as_ref().map(|k| &k[..]));
-    let inside = state.iter().filter(|(key, _)| RangeBounds::<[u8]>::contains(&(low, high), &key[..]));
-    inside.map(|(key, value)| (key.clone(), value.clone())).collect()
+    let (low, high) = (
+        bounds.0.as_ref().map(|k| &k[..]),
+        bounds.1.as_ref().map(|k| &k[..]),
+    );
+    let inside = state
+        .iter()
+        .filter(|(key, _)| RangeBounds::<[u8]>::contains(&(low, high), &key[..]));
+    inside
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 fn short(op: &Op) -> String {
     let mut text = format!("{op:?}");
     if text.len() > 240 {
-        let cut = (0..=240).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
+        let cut = (0..=240)
+            .rev()
+            .find(|&i| text.is_char_boundary(i))
+            .unwrap_or(0);
         text.truncate(cut);
         text += " ..";
     }
@@ -95,6 +128,8 @@ impl Runner {
             iterators: Default::default(),
             seed: history.seed,
             incarnation: 0,
+            faults_seen: Cell::new(0),
+            coverage: Coverage::default(),
         }
     }
 
@@ -142,8 +177,12 @@ impl Runner {
     fn may<T>(&self, what: &str, result: unikv::Result<T>) -> Result<Option<T>, MachineGone> {
         match result {
             Err(err) if self.faulted() => {
-                assert!(is_typed(&err), "{what} failed in a way that a fault does not explain: {err:?}");
+                assert!(
+                    is_typed(&err),
+                    "{what} failed in a way that a fault does not explain: {err:?}"
+                );
                 story::step(format!("   {what} fails: {err}"));
+                self.faults_seen.set(self.faults_seen.get() + 1);
                 Ok(None)
             }
             other => self.must(what, other).map(Some),
@@ -151,15 +190,24 @@ impl Runner {
     }
 
     fn open(&mut self) -> Result<(), MachineGone> {
-        let mut tries = if matches!(self.tolerance, Tolerance::AfterFault(_)) { 2 } else { 1 };
+        let mut tries = if matches!(self.tolerance, Tolerance::AfterFault(_)) {
+            2
+        } else {
+            1
+        };
         loop {
             tries -= 1;
             let opened = Db::open_in(env(&self.vfs, &self.runtime), DIR, self.config.options());
-            let db = if tries > 0 { self.may("open", opened)? } else { Some(self.must("open", opened)?) };
+            let db = if tries > 0 {
+                self.may("open", opened)?
+            } else {
+                Some(self.must("open", opened)?)
+            };
             if let Some(db) = db {
                 self.db = Some(db);
                 return Ok(());
             }
+            self.vfs.set_free_space(None);
             self.runtime = SimRuntime::new(self.seed ^ self.incarnation << 32 ^ 0xf);
         }
     }
@@ -185,7 +233,9 @@ impl Runner {
                 self.snapshots[*slot] = None;
                 Ok(())
             }
-            Op::Iterate(slot, range, seek) => self.iterate(*slot, range, seek.as_ref().map(AsRef::as_ref)),
+            Op::Iterate(slot, range, seek) => {
+                self.iterate(*slot, range, seek.as_ref().map(AsRef::as_ref))
+            }
             Op::Advance(slot, steps, walk) => self.advance(*slot, *steps, *walk),
             Op::DropIterator(slot) => {
                 self.iterators[*slot] = None;
@@ -212,8 +262,10 @@ impl Runner {
         sync: Option<bool>,
         single: bool,
     ) -> Result<(), MachineGone> {
-        let changes: Vec<Change> =
-            changes.iter().map(|(key, value)| (key.0.clone(), value.map(Value::bytes))).collect();
+        let changes: Vec<Change> = changes
+            .iter()
+            .map(|(key, value)| (key.0.clone(), value.map(Value::bytes)))
+            .collect();
         let result = match &changes[..] {
             [(key, Some(value))] if single => self.db().put(key, value),
             [(key, None)] if single => self.db().delete(key),
@@ -267,6 +319,8 @@ impl Runner {
     /// After a failed write: reads go on; writing comes back after a flush, or else a reopening.
     fn recover_from_fault(&mut self) -> Result<(), MachineGone> {
         self.check_all()?;
+        // A full disk has room again from here on.
+        self.vfs.set_free_space(None);
         self.runtime.run_until_idle();
         let flushed = self.db().flush();
         if self.may("flush after the fault", flushed)?.is_some() {
@@ -277,13 +331,20 @@ impl Runner {
         }
         story::step("   writing does not resume; reopening".to_owned());
         self.reopen(Exit::Close, None)?;
-        assert!(self.probe()?, "writing does not resume even after reopening");
+        assert!(
+            self.probe()?,
+            "writing does not resume even after reopening"
+        );
         Ok(())
     }
 
     /// Whether a write goes through.
     fn probe(&mut self) -> Result<bool, MachineGone> {
-        let value = Value { stamp: 0xff_0000 + self.incarnation as u32, len: 20 }.bytes();
+        let value = Value {
+            stamp: 0xff_0000 + self.incarnation as u32,
+            len: 20,
+        }
+        .bytes();
         let change = (b"probe".to_vec(), Some(value.clone()));
         let result = self.db().put(b"probe", &value);
         let done = self.may("a write after the fault", result)?.is_some();
@@ -372,7 +433,9 @@ impl Runner {
         range: &Range,
         walk: Walk,
     ) -> Result<(), MachineGone> {
-        let Some((snapshot, state)) = &self.snapshots[slot] else { return Ok(()) };
+        let Some((snapshot, state)) = &self.snapshots[slot] else {
+            return Ok(());
+        };
         for key in keys {
             let got = self.must("get of a snapshot", snapshot.get(key))?;
             let want = state.get(&key.0).map(|v| &v[..]);
@@ -384,12 +447,21 @@ impl Runner {
                 show_option(want)
             );
             let there = self.must("contains_key of a snapshot", snapshot.contains_key(key))?;
-            assert_eq!(there, want.is_some(), "contains_key of {} in a snapshot", show(key));
+            assert_eq!(
+                there,
+                want.is_some(),
+                "contains_key of {} in a snapshot",
+                show(key)
+            );
         }
         let many = self.must("multi_get of a snapshot", snapshot.multi_get(keys))?;
         for (key, got) in keys.iter().zip(&many) {
             let want = state.get(&key.0).map(|v| &v[..]);
-            assert!(got.as_deref() == want, "multi_get of {} in a snapshot", show(key));
+            assert!(
+                got.as_deref() == want,
+                "multi_get of {} in a snapshot",
+                show(key)
+            );
         }
         let mut rest = within(state, &range.bounds());
         let most = rest.len() + 1;
@@ -424,7 +496,9 @@ impl Runner {
     }
 
     fn advance(&mut self, slot: usize, steps: usize, walk: Walk) -> Result<(), MachineGone> {
-        let Some(mut held) = self.iterators[slot].take() else { return Ok(()) };
+        let Some(mut held) = self.iterators[slot].take() else {
+            return Ok(());
+        };
         self.follow(&mut held.iter, &mut held.rest, steps, walk)?;
         self.iterators[slot] = Some(held);
         Ok(())
@@ -441,9 +515,77 @@ impl Runner {
         for key in self.oracle.keys() {
             self.check_key("a scan", key, forward.get(key).map(|v| &v[..]));
         }
-        let foreign = forward.keys().find(|key| !self.oracle.keys().contains(*key));
-        assert!(foreign.is_none(), "a scan yields {}, never written", show(foreign.unwrap()));
+        let foreign = forward
+            .keys()
+            .find(|key| !self.oracle.keys().contains(*key));
+        assert!(
+            foreign.is_none(),
+            "a scan yields {}, never written",
+            show(foreign.unwrap())
+        );
         Ok(())
+    }
+
+    /// How many calls have failed because of a fault.
+    pub fn faults_seen(&self) -> u64 {
+        self.faults_seen.get()
+    }
+
+    /// Reads while reads of the disk may fail: each answer is right or a typed error. So are the
+    /// results of background jobs: they fail, and lose nothing.
+    pub fn check_right_or_failed(&self) {
+        let typed = |what: &str, err: &Error| {
+            assert_eq!(
+                err.kind(),
+                ErrorKind::Io,
+                "{what} fails with another kind: {err:?}"
+            );
+        };
+        for round in 0..3 {
+            for key in self.oracle.keys() {
+                match self.db().get(key) {
+                    Ok(got) => self.check_key("get", key, got.as_deref()),
+                    Err(err) => typed("get", &err),
+                }
+                match self.db().multi_get([key]) {
+                    Ok(got) => self.check_key("multi_get", key, got[0].as_deref()),
+                    Err(err) => typed("multi_get", &err),
+                }
+            }
+            for back in [false, true] {
+                let mut iter = self.db().iter();
+                let mut want = self.oracle.state().iter();
+                loop {
+                    let got = if back { iter.next_back() } else { iter.next() };
+                    let want = if back { want.next_back() } else { want.next() };
+                    match got {
+                        Some(Err(err)) => {
+                            typed("a scan", &err);
+                            break;
+                        }
+                        Some(Ok((key, value))) => {
+                            let (wanted_key, wanted) = want.expect("a scan goes beyond the end");
+                            assert!(
+                                key == wanted_key[..] && value == wanted[..],
+                                "a scan is wrong"
+                            );
+                        }
+                        None => {
+                            assert!(want.is_none(), "a scan stops early without an error");
+                            break;
+                        }
+                    }
+                }
+            }
+            let job = if round == 0 {
+                self.db().flush()
+            } else {
+                self.db().compact()
+            };
+            if let Err(err) = job {
+                assert!(is_typed(&err), "a job fails with another kind: {err:?}");
+            }
+        }
     }
 
     /// Ends the database and opens it again.
@@ -452,6 +594,7 @@ impl Runner {
         self.iterators = Default::default();
         self.incarnation += 1;
         let db = self.db.take().expect("the database is open");
+        self.cover(&db);
         let mut ending = Ending::Kill;
         match exit {
             Exit::Close => {
@@ -483,15 +626,24 @@ impl Runner {
     }
 
     /// Closes the database, checks it offline, opens it and checks everything.
-    pub fn finish(mut self) -> Oracle {
+    pub fn finish(mut self) -> Coverage {
         self.check_all().expect("the machine is there");
-        self.reopen(Exit::Close, None).expect("the machine is there");
+        self.reopen(Exit::Close, None)
+            .expect("the machine is there");
         let db = self.db.take().expect("the database is open");
         if let Err(err) = db.close() {
             panic!("close failed: {err:?}");
         }
         verify::check_clean(&self.vfs);
-        self.oracle
+        self.coverage
+    }
+
+    fn cover(&mut self, db: &Db) {
+        let stats = db.stats();
+        self.coverage.add(Coverage {
+            flushes: stats.flushes,
+            merges: stats.merges,
+        });
     }
 }
 
@@ -515,11 +667,14 @@ fn open_iter(db: &Db, range: &Range) -> unikv::Result<Iter> {
 
 /// Whether an error is of a kind that a failing disk explains.
 fn is_typed(err: &Error) -> bool {
-    matches!(err.kind(), ErrorKind::Io | ErrorKind::DiskFull | ErrorKind::WritesSuspended)
+    matches!(
+        err.kind(),
+        ErrorKind::Io | ErrorKind::DiskFull | ErrorKind::WritesSuspended
+    )
 }
 
 /// Plays a history to its end.
-pub fn run(history: &History) -> Oracle {
+pub fn run(history: &History) -> Coverage {
     let mut runner = Runner::new(history, SimVfs::new(), Tolerance::None);
     runner.play(&history.ops).expect("the machine is there");
     runner.finish()

@@ -63,10 +63,17 @@ pub fn panics(f: impl FnOnce()) -> bool {
 /// The story so far, as it would be printed now.
 pub fn tell() -> String {
     let facts = FACTS.with_borrow(|facts| {
-        facts.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+        facts
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect::<Vec<_>>()
+            .join(" ")
     });
     let trail = TRAIL.with_borrow(|trail| {
-        trail.iter().map(|line| format!("  {line}\n")).collect::<String>()
+        trail
+            .iter()
+            .map(|line| format!("  {line}\n"))
+            .collect::<String>()
     });
     format!("replay with: {facts}\nlast steps:\n{trail}")
 }

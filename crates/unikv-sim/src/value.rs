@@ -66,7 +66,10 @@ mod tests {
         assert_eq!(a.len(), 300);
         assert_ne!(a, b);
         assert!(a.windows(8).any(|w| w == [0; 8]));
-        assert_ne!(Value { stamp: 1, len: 5 }.bytes(), Value { stamp: 2, len: 5 }.bytes());
+        assert_ne!(
+            Value { stamp: 1, len: 5 }.bytes(),
+            Value { stamp: 2, len: 5 }.bytes()
+        );
         assert!(Value { stamp: 9, len: 0 }.bytes().is_empty());
     }
 }

@@ -10,7 +10,9 @@ use unikv::{Db, Iter};
 
 /// A pair for a person.
 pub fn show_pair(pair: Option<(&[u8], &[u8])>) -> String {
-    pair.map_or("the end".to_owned(), |(key, value)| format!("{} = {}", show(key), show(value)))
+    pair.map_or("the end".to_owned(), |(key, value)| {
+        format!("{} = {}", show(key), show(value))
+    })
 }
 
 /// All pairs from front to back; asserts that they ascend.
@@ -21,7 +23,9 @@ pub fn scan(iter: Iter) -> unikv::Result<State> {
     let mut out = State::new();
     for pair in iter {
         let (key, value) = pair?;
-        let above = out.last_key_value().is_none_or(|(last, _)| last[..] < key[..]);
+        let above = out
+            .last_key_value()
+            .is_none_or(|(last, _)| last[..] < key[..]);
         assert!(above, "a scan yields {} out of order", show(&key));
         out.insert(key.to_vec(), value[..].into());
     }
@@ -36,7 +40,9 @@ pub fn scan_back(iter: Iter) -> unikv::Result<State> {
     let mut out = State::new();
     for pair in iter.rev() {
         let (key, value) = pair?;
-        let below = out.first_key_value().is_none_or(|(first, _)| key[..] < first[..]);
+        let below = out
+            .first_key_value()
+            .is_none_or(|(first, _)| key[..] < first[..]);
         assert!(below, "a backward scan yields {} out of order", show(&key));
         out.insert(key.to_vec(), value[..].into());
     }
@@ -92,10 +98,15 @@ pub fn content(db: &Db, oracle: &mut Oracle, ending: Ending) {
     let backward = scan_back(db.iter()).unwrap_or_else(|err| panic!("a scan failed: {err:?}"));
     same_pairs("backward scan", &backward, &found);
     for key in oracle.keys() {
-        let got = db.get(key).unwrap_or_else(|err| panic!("get of {} failed: {err:?}", show(key)));
+        let got = db
+            .get(key)
+            .unwrap_or_else(|err| panic!("get of {} failed: {err:?}", show(key)));
         let want = found.get(key).map(|v| &v[..]);
         let (key, g_text, w_text) = (show(key), show_option(got.as_deref()), show_option(want));
-        assert!(got.as_deref() == want, "get of {key}: {g_text}, but the scan has {w_text}");
+        assert!(
+            got.as_deref() == want,
+            "get of {key}: {g_text}, but the scan has {w_text}"
+        );
     }
 }
 
@@ -106,15 +117,35 @@ pub fn lives_on(vfs: &SimVfs, config: &Config, db: Db, oracle: &mut Oracle) {
         result.unwrap_or_else(|err| panic!("{what} after recovery failed: {err:?}"));
     };
     let known: Vec<Vec<u8>> = oracle.keys().iter().take(3).cloned().collect();
-    for (n, key) in known.into_iter().chain([b"after recovery".to_vec()]).enumerate() {
-        let change: Change = (key, Some(Value { stamp: 0xee_0000 + n as u32, len: 50 }.bytes()));
-        must("a put", db.put(&change.0, change.1.as_deref().unwrap_or(b"")));
+    for (n, key) in known
+        .into_iter()
+        .chain([b"after recovery".to_vec()])
+        .enumerate()
+    {
+        let change: Change = (
+            key,
+            Some(
+                Value {
+                    stamp: 0xee_0000 + n as u32,
+                    len: 50,
+                }
+                .bytes(),
+            ),
+        );
+        must(
+            "a put",
+            db.put(&change.0, change.1.as_deref().unwrap_or(b"")),
+        );
         oracle.acknowledged(vec![change]);
     }
     must("a flush", db.flush());
     oracle.synced();
     must("a compaction", db.compact());
-    same_pairs("after recovery", &scan(db.iter()).expect("a scan"), oracle.state());
+    same_pairs(
+        "after recovery",
+        &scan(db.iter()).expect("a scan"),
+        oracle.state(),
+    );
     must("a close", db.close());
     check_clean(vfs);
     let (db, _runtime) = recovered(vfs, config, oracle, Ending::Kill);

@@ -14,14 +14,22 @@ fn explore(first: u64, seeds: u64, steps: usize, depth: Depth) -> Tally {
 
 #[test]
 fn every_call_of_a_short_history_may_be_the_last() {
-    let depth = Depth { points: u64::MAX, nested_every: 40, nested_points: u64::MAX };
+    let depth = Depth {
+        points: u64::MAX,
+        nested_every: 40,
+        nested_points: u64::MAX,
+    };
     let tally = explore(1, 4, 40, depth);
     assert_eq!(tally.points, tally.calls);
 }
 
 #[test]
 fn many_histories_survive_a_sample_of_crashes() {
-    let depth = Depth { points: 25, nested_every: 12, nested_points: 6 };
+    let depth = Depth {
+        points: 25,
+        nested_every: 12,
+        nested_points: 6,
+    };
     let tally = explore(100, 60, 80, depth);
     assert!(tally.recoveries >= 7 * tally.points);
 }

@@ -20,3 +20,19 @@ fn every_call_of_a_short_history_may_fail() {
     }
     assert!(tally.faults > 0);
 }
+
+#[test]
+fn a_full_disk_stops_writes_until_it_has_room() {
+    let filled = budget::seeds(900, 80)
+        .filter(|&seed| fault::fill_the_disk(seed, 200))
+        .count();
+    assert!(filled > 10, "only {filled} disks became full");
+}
+
+#[test]
+fn reads_that_fail_give_right_answers_or_errors() {
+    let failed: u64 = budget::seeds(950, 20)
+        .map(|seed| fault::fail_reads(seed, 150))
+        .sum();
+    assert!(failed > 100, "only {failed} reads failed");
+}

@@ -1,28 +1,58 @@
 //! Long histories against the oracle, with reads, snapshots, iterators, kills and power cuts.
 
 use unikv_sim::history::{History, Mix};
-use unikv_sim::{budget, runner, story};
+use unikv_sim::runner::{self, Coverage};
+use unikv_sim::{budget, shrink, story};
 
 fn run_seeds(first: u64, count: u64, steps: usize, mix: fn(usize) -> Mix) {
+    thread_local! {
+        static COVERAGE: std::cell::Cell<Coverage> = const { std::cell::Cell::new(Coverage { flushes: 0, merges: 0 }) };
+    }
+    let mut runs = 0;
     for seed in budget::seeds(first, count) {
         let steps = budget::steps(steps);
         let _seed = story::scope("UNIKV_SEED", seed);
         let _steps = story::scope("UNIKV_STEPS", steps);
-        runner::run(&History::draw(seed, mix(steps)));
+        shrink::checked(&History::draw(seed, mix(steps)), |history| {
+            let mut sum = COVERAGE.get();
+            sum.add(runner::run(history));
+            COVERAGE.set(sum);
+        });
+        runs += 1;
     }
+    let sum = COVERAGE.get();
+    assert!(
+        sum.flushes > 5 * runs && sum.merges > runs,
+        "{sum:?} in {runs} runs"
+    );
 }
 
 #[test]
 fn histories_agree_with_the_oracle() {
-    run_seeds(1, 150, 400, |steps| Mix { steps, reads: true, crashes: false, reopens: true });
+    run_seeds(1, 150, 400, |steps| Mix {
+        steps,
+        reads: true,
+        crashes: false,
+        reopens: true,
+    });
 }
 
 #[test]
 fn histories_with_kills_and_power_cuts_agree_with_the_oracle() {
-    run_seeds(1000, 150, 400, |steps| Mix { steps, reads: true, crashes: true, reopens: true });
+    run_seeds(1000, 150, 400, |steps| Mix {
+        steps,
+        reads: true,
+        crashes: true,
+        reopens: true,
+    });
 }
 
 #[test]
-fn one_long_history_without_reopening_agrees_with_the_oracle() {
-    run_seeds(2000, 4, 5000, |steps| Mix { steps, reads: true, crashes: false, reopens: false });
+fn long_histories_without_reopening_agree_with_the_oracle() {
+    run_seeds(2000, 4, 5000, |steps| Mix {
+        steps,
+        reads: true,
+        crashes: false,
+        reopens: false,
+    });
 }

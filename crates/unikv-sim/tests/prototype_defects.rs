@@ -41,7 +41,12 @@ fn value(n: u32, version: u32) -> Vec<u8> {
 /// Everything by get and by a scan both ways.
 fn assert_content(db: &Db, want: &BTreeMap<Vec<u8>, Vec<u8>>) {
     for (key, value) in want {
-        assert_eq!(db.get(key).unwrap().as_deref(), Some(&value[..]), "{}", key.escape_ascii());
+        assert_eq!(
+            db.get(key).unwrap().as_deref(),
+            Some(&value[..]),
+            "{}",
+            key.escape_ascii()
+        );
     }
     let pairs = |iter: &mut dyn Iterator<Item = unikv::Result<_>>| -> Vec<(Vec<u8>, Vec<u8>)> {
         iter.map(|pair| pair.map(|(k, v): (bytes::Bytes, bytes::Bytes)| (k.to_vec(), v.to_vec())))
@@ -49,9 +54,15 @@ fn assert_content(db: &Db, want: &BTreeMap<Vec<u8>, Vec<u8>>) {
             .unwrap()
     };
     let forward = pairs(&mut db.iter());
-    assert!(forward.iter().map(|(k, v)| (k, v)).eq(want), "a forward scan differs");
+    assert!(
+        forward.iter().map(|(k, v)| (k, v)).eq(want),
+        "a forward scan differs"
+    );
     let backward = pairs(&mut db.iter().rev());
-    assert!(backward.iter().map(|(k, v)| (k, v)).eq(want.iter().rev()), "a backward scan differs");
+    assert!(
+        backward.iter().map(|(k, v)| (k, v)).eq(want.iter().rev()),
+        "a backward scan differs"
+    );
 }
 
 #[test]
@@ -72,7 +83,11 @@ fn updates_are_never_answered_with_an_older_value() {
                 assert_eq!(got.as_deref(), want.get(&key(probe)).map(|v| &v[..]));
             }
         }
-        assert!(db.stats().merges > 3, "the test needs merges: {}", db.stats().merges);
+        assert!(
+            db.stats().merges > 3,
+            "the test needs merges: {}",
+            db.stats().merges
+        );
         assert_content(&db, &want);
     }
 }
@@ -168,10 +183,19 @@ fn a_scan_starts_between_keys_and_goes_on_to_the_end() {
             let (key, value) = pair.unwrap();
             got.push((key.to_vec(), value.to_vec()));
         }
-        assert!(got == want, "from {start}: {} pairs, not {}", got.len(), want.len());
+        assert!(
+            got == want,
+            "from {start}: {} pairs, not {}",
+            got.len(),
+            want.len()
+        );
         let mut seeking = db.iter();
         seeking.seek(key(start));
-        let first = seeking.next().transpose().unwrap().map(|(key, _)| key.to_vec());
+        let first = seeking
+            .next()
+            .transpose()
+            .unwrap()
+            .map(|(key, _)| key.to_vec());
         assert_eq!(first, want.first().map(|(key, _)| key.clone()));
 
         let up_to = |n: u32| (n * 2 < start).then(|| key(n * 2));
@@ -181,7 +205,12 @@ fn a_scan_starts_between_keys_and_goes_on_to_the_end() {
             .rev()
             .map(|pair| pair.unwrap().0.to_vec())
             .collect();
-        assert!(got == below, "down from {start}: {} keys, not {}", got.len(), below.len());
+        assert!(
+            got == below,
+            "down from {start}: {} keys, not {}",
+            got.len(),
+            below.len()
+        );
     }
 }
 
@@ -202,7 +231,10 @@ fn a_batch_holds_more_than_one_operation_and_is_atomic() {
             }
         }
         // The same key again: the last operation holds.
-        batch.put(key(7), b"first").delete(key(8)).put(key(7), b"last");
+        batch
+            .put(key(7), b"first")
+            .delete(key(8))
+            .put(key(7), b"last");
         want.insert(key(7), b"last".to_vec());
         want.remove(&key(8));
         let before = db.snapshot();
@@ -248,7 +280,11 @@ fn there_may_be_more_than_200_record_files() {
         want.insert(key(n), value(n, 0));
     }
     db.flush().unwrap();
-    assert!(db.stats().record_files > 200, "only {} record files", db.stats().record_files);
+    assert!(
+        db.stats().record_files > 200,
+        "only {} record files",
+        db.stats().record_files
+    );
     assert_content(&db, &want);
     db.close().unwrap();
     assert_content(&open(&vfs, options()), &want);
@@ -331,7 +367,10 @@ fn four_threads_read_what_was_acknowledged_or_newer() {
         assert!(!failed, "a writer failed");
     });
     read_all(&db, &acknowledged);
-    assert!(db.stats().flushes > 10 && db.stats().merges > 1, "the test needs background jobs");
+    assert!(
+        db.stats().flushes > 10 && db.stats().merges > 1,
+        "the test needs background jobs"
+    );
 }
 
 fn versioned(n: usize, version: u64) -> Vec<u8> {
@@ -347,8 +386,14 @@ fn assert_version(n: usize, got: Option<&[u8]>, sure: u64) {
         return;
     };
     let version = got.split(|&b| b == b'@').nth(1);
-    let version: u64 = std::str::from_utf8(version.unwrap()).unwrap().parse().unwrap();
-    assert!(version >= sure, "key {n} has version {version}, but {sure} was acknowledged");
+    let version: u64 = std::str::from_utf8(version.unwrap())
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(
+        version >= sure,
+        "key {n} has version {version}, but {sure} was acknowledged"
+    );
     assert_eq!(got, versioned(n, version), "key {n} has foreign bytes");
 }
 
