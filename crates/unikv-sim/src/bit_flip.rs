@@ -47,7 +47,7 @@ fn config(clustering: Clustering, seed: u64) -> Config {
         clustering,
         memtable_bytes: 1 << 20,
         unsorted_bytes: 1 << 20,
-        inline_value_bytes: if seed % 2 == 0 { 16 } else { 0 },
+        inline_value_bytes: if seed.is_multiple_of(2) { 16 } else { 0 },
         key_table_bytes: 1 << 10,
         block_bytes: 256,
         memory_budget: 4 << 20,
@@ -67,7 +67,7 @@ impl Specimen {
         let mut write = |oracle: &mut Oracle, n: u32| {
             stamp += 1;
             let key = format!("key{:02}", n % 32).into_bytes();
-            let deletes = stamp % 7 == 0;
+            let deletes = stamp.is_multiple_of(7);
             let value = (!deletes).then(|| {
                 Value {
                     stamp,

@@ -114,7 +114,7 @@ pub fn explore(seed: u64, steps: usize, depth: Depth, tally: &mut Tally) {
         let _at = story::scope("UNIKV_CRASH_AT", at);
         tally.points += 1;
         let (vfs, oracle) = run_until_cut(&history, at);
-        let nested = (n as u64 + seed) % depth.nested_every == 0;
+        let nested = (n as u64 + seed).is_multiple_of(depth.nested_every);
         for (way, back) in Back::all(seed ^ at << 8).into_iter().enumerate() {
             let _back = story::scope("UNIKV_KEEP", format!("{back:?}"));
             let disk = back.disk(&vfs);

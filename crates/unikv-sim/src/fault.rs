@@ -99,7 +99,7 @@ fn inject(history: &History, at: u64, kind: Kind, n: usize) {
     let killed = vfs.process_kill();
     let mut oracle = runner.oracle.clone();
     verify::recovered(&killed, &history.config, &mut oracle, Ending::Kill);
-    let cut = vfs.power_cut(if n % 2 == 0 {
+    let cut = vfs.power_cut(if n.is_multiple_of(2) {
         Keep::Nothing
     } else {
         Keep::Torn(at)

@@ -3,6 +3,10 @@
 //! Not here: stalls of several seconds (a measurement, see the benchmarks), garbage collection
 //! outside a split and limits of partitions (parts that are still to come), 16-byte index entries
 //! (the hash index tests its own size).
+#![allow(
+    clippy::unwrap_used,
+    reason = "the helpers of a test fail as the test does"
+)]
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -3,15 +3,17 @@
 //! The engine, its background workers and this runner share one thread; who runs when follows
 //! from the seed, so the n-th call to the disk is the same call in every run of a history.
 
+mod failing;
+mod reads;
+
 use crate::config::Config;
-use crate::history::{Bounds, Exit, History, Key, Op, Range, SLOTS, Walk};
+use crate::history::{Exit, History, Key, Op, SLOTS};
 use crate::oracle::{Change, Ending, Oracle, State};
 use crate::story;
-use crate::value::{Bytes, Value, show, show_option};
+use crate::value::{Bytes, Value};
 use crate::verify;
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use unikv::vfs::Env;
@@ -84,20 +86,6 @@ pub fn env(vfs: &SimVfs, runtime: &Arc<SimRuntime>) -> Env {
         vfs: Arc::new(vfs.clone()),
         runtime: runtime.clone(),
     }
-}
-
-/// The pairs of `state` within `bounds`.
-pub fn within(state: &State, bounds: &Bounds) -> VecDeque<(Vec<u8>, Bytes)> {
-    let (low, high) = (
-        bounds.0.as_ref().map(|k| &k[..]),
-        bounds.1.as_ref().map(|k| &k[..]),
-    );
-    let inside = state
-        .iter()
-        .filter(|(key, _)| RangeBounds::<[u8]>::contains(&(low, high), &key[..]));
-    inside
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect()
 }
 
 fn short(op: &Op) -> String {
@@ -316,278 +304,6 @@ impl Runner {
         Ok(())
     }
 
-    /// After a failed write: reads go on; writing comes back after a flush, or else a reopening.
-    fn recover_from_fault(&mut self) -> Result<(), MachineGone> {
-        self.check_all()?;
-        // A full disk has room again from here on.
-        self.vfs.set_free_space(None);
-        self.runtime.run_until_idle();
-        let flushed = self.db().flush();
-        if self.may("flush after the fault", flushed)?.is_some() {
-            self.oracle.synced();
-        }
-        if self.probe()? {
-            return Ok(());
-        }
-        story::step("   writing does not resume; reopening".to_owned());
-        self.reopen(Exit::Close, None)?;
-        assert!(
-            self.probe()?,
-            "writing does not resume even after reopening"
-        );
-        Ok(())
-    }
-
-    /// Whether a write goes through.
-    fn probe(&mut self) -> Result<bool, MachineGone> {
-        let value = Value {
-            stamp: 0xff_0000 + self.incarnation as u32,
-            len: 20,
-        }
-        .bytes();
-        let change = (b"probe".to_vec(), Some(value.clone()));
-        let result = self.db().put(b"probe", &value);
-        let done = self.may("a write after the fault", result)?.is_some();
-        match done {
-            true => self.oracle.acknowledged(vec![change]),
-            false => self.oracle.unknown(vec![change]),
-        }
-        if done && self.config.syncs_every_write() {
-            self.oracle.synced();
-        }
-        self.check_all()?;
-        Ok(done)
-    }
-
-    fn get(&self, key: &[u8]) -> Result<(), MachineGone> {
-        let got = self.must("get", self.db().get(key))?;
-        self.check_key("get", key, got.as_deref());
-        let there = self.must("contains_key", self.db().contains_key(key))?;
-        if self.oracle.unknowns() == 0 {
-            assert_eq!(there, got.is_some(), "contains_key of {}", show(key));
-        }
-        Ok(())
-    }
-
-    fn multi_get(&self, keys: &[Key]) -> Result<(), MachineGone> {
-        let got = self.must("multi_get", self.db().multi_get(keys))?;
-        assert_eq!(got.len(), keys.len());
-        for (key, got) in keys.iter().zip(&got) {
-            self.check_key("multi_get", key, got.as_deref());
-        }
-        Ok(())
-    }
-
-    fn check_key(&self, what: &str, key: &[u8], got: Option<&[u8]>) {
-        assert!(
-            self.oracle.allows(key, got),
-            "{what} of {} answers {}, but {} was written last",
-            show(key),
-            show_option(got),
-            show_option(self.oracle.state().get(key).map(|v| &v[..])),
-        );
-    }
-
-    fn scan(&self, range: &Range, walk: Walk) -> Result<(), MachineGone> {
-        if self.oracle.unknowns() > 0 {
-            return self.check_all();
-        }
-        let mut rest = within(self.oracle.state(), &range.bounds());
-        let mut iter = self.must("a scan", open_iter(self.db(), range))?;
-        let most = rest.len() + 1;
-        self.follow(&mut iter, &mut rest, most, walk)
-    }
-
-    /// Takes `steps` steps of `iter` and compares each with `rest`.
-    fn follow(
-        &self,
-        iter: &mut Iter,
-        rest: &mut VecDeque<(Vec<u8>, Bytes)>,
-        steps: usize,
-        walk: Walk,
-    ) -> Result<(), MachineGone> {
-        for n in 0..steps {
-            let back = walk.is_back(n);
-            let (got, want) = match back {
-                true => (iter.next_back(), rest.pop_back()),
-                false => (iter.next(), rest.pop_front()),
-            };
-            let got = self.must("a step of an iterator", got.transpose())?;
-            let got = got.as_ref().map(|(key, value)| (&key[..], &value[..]));
-            let want = want.as_ref().map(|(key, value)| (&key[..], &value[..]));
-            assert!(
-                got == want,
-                "step {n} ({}) of a scan: got {}, want {}",
-                if back { "back" } else { "forward" },
-                verify::show_pair(got),
-                verify::show_pair(want)
-            );
-        }
-        Ok(())
-    }
-
-    fn read_snapshot(
-        &self,
-        slot: usize,
-        keys: &[Key],
-        range: &Range,
-        walk: Walk,
-    ) -> Result<(), MachineGone> {
-        let Some((snapshot, state)) = &self.snapshots[slot] else {
-            return Ok(());
-        };
-        for key in keys {
-            let got = self.must("get of a snapshot", snapshot.get(key))?;
-            let want = state.get(&key.0).map(|v| &v[..]);
-            assert!(
-                got.as_deref() == want,
-                "get of {} in a snapshot answers {}, but its moment has {}",
-                show(key),
-                show_option(got.as_deref()),
-                show_option(want)
-            );
-            let there = self.must("contains_key of a snapshot", snapshot.contains_key(key))?;
-            assert_eq!(
-                there,
-                want.is_some(),
-                "contains_key of {} in a snapshot",
-                show(key)
-            );
-        }
-        let many = self.must("multi_get of a snapshot", snapshot.multi_get(keys))?;
-        for (key, got) in keys.iter().zip(&many) {
-            let want = state.get(&key.0).map(|v| &v[..]);
-            assert!(
-                got.as_deref() == want,
-                "multi_get of {} in a snapshot",
-                show(key)
-            );
-        }
-        let mut rest = within(state, &range.bounds());
-        let most = rest.len() + 1;
-        let opened = match range {
-            Range::All => snapshot.iter(),
-            Range::Within(bounds) => snapshot.range(bounds.clone()),
-            Range::Prefix(prefix) => snapshot.prefix(prefix),
-        };
-        let mut iter = self.must("a scan of a snapshot", Ok(opened))?;
-        self.follow(&mut iter, &mut rest, most, walk)
-    }
-
-    fn iterate(
-        &mut self,
-        slot: usize,
-        range: &Range,
-        seek: Option<&[u8]>,
-    ) -> Result<(), MachineGone> {
-        if self.oracle.unknowns() > 0 {
-            return Ok(());
-        }
-        let mut iter = self.must("an iterator", open_iter(self.db(), range))?;
-        let mut rest = within(self.oracle.state(), &range.bounds());
-        if let Some(key) = seek {
-            iter.seek(key);
-            while rest.front().is_some_and(|(first, _)| &first[..] < key) {
-                rest.pop_front();
-            }
-        }
-        self.iterators[slot] = Some(Held { iter, rest });
-        Ok(())
-    }
-
-    fn advance(&mut self, slot: usize, steps: usize, walk: Walk) -> Result<(), MachineGone> {
-        let Some(mut held) = self.iterators[slot].take() else {
-            return Ok(());
-        };
-        self.follow(&mut held.iter, &mut held.rest, steps, walk)?;
-        self.iterators[slot] = Some(held);
-        Ok(())
-    }
-
-    /// Every key by `get` and by a scan both ways, whatever is unknown.
-    pub fn check_all(&self) -> Result<(), MachineGone> {
-        for key in self.oracle.keys() {
-            self.get(key)?;
-        }
-        let forward = self.must("a scan", verify::scan(self.db().iter()))?;
-        let backward = self.must("a scan", verify::scan_back(self.db().iter()))?;
-        verify::same_pairs("backward scan", &backward, &forward);
-        for key in self.oracle.keys() {
-            self.check_key("a scan", key, forward.get(key).map(|v| &v[..]));
-        }
-        let foreign = forward
-            .keys()
-            .find(|key| !self.oracle.keys().contains(*key));
-        assert!(
-            foreign.is_none(),
-            "a scan yields {}, never written",
-            show(foreign.unwrap())
-        );
-        Ok(())
-    }
-
-    /// How many calls have failed because of a fault.
-    pub fn faults_seen(&self) -> u64 {
-        self.faults_seen.get()
-    }
-
-    /// Reads while reads of the disk may fail: each answer is right or a typed error. So are the
-    /// results of background jobs: they fail, and lose nothing.
-    pub fn check_right_or_failed(&self) {
-        let typed = |what: &str, err: &Error| {
-            assert_eq!(
-                err.kind(),
-                ErrorKind::Io,
-                "{what} fails with another kind: {err:?}"
-            );
-        };
-        for round in 0..3 {
-            for key in self.oracle.keys() {
-                match self.db().get(key) {
-                    Ok(got) => self.check_key("get", key, got.as_deref()),
-                    Err(err) => typed("get", &err),
-                }
-                match self.db().multi_get([key]) {
-                    Ok(got) => self.check_key("multi_get", key, got[0].as_deref()),
-                    Err(err) => typed("multi_get", &err),
-                }
-            }
-            for back in [false, true] {
-                let mut iter = self.db().iter();
-                let mut want = self.oracle.state().iter();
-                loop {
-                    let got = if back { iter.next_back() } else { iter.next() };
-                    let want = if back { want.next_back() } else { want.next() };
-                    match got {
-                        Some(Err(err)) => {
-                            typed("a scan", &err);
-                            break;
-                        }
-                        Some(Ok((key, value))) => {
-                            let (wanted_key, wanted) = want.expect("a scan goes beyond the end");
-                            assert!(
-                                key == wanted_key[..] && value == wanted[..],
-                                "a scan is wrong"
-                            );
-                        }
-                        None => {
-                            assert!(want.is_none(), "a scan stops early without an error");
-                            break;
-                        }
-                    }
-                }
-            }
-            let job = if round == 0 {
-                self.db().flush()
-            } else {
-                self.db().compact()
-            };
-            if let Err(err) = job {
-                assert!(is_typed(&err), "a job fails with another kind: {err:?}");
-            }
-        }
-    }
-
     /// Ends the database and opens it again.
     pub fn reopen(&mut self, exit: Exit, config: Option<&Config>) -> Result<(), MachineGone> {
         self.snapshots = Default::default();
@@ -655,14 +371,6 @@ pub fn keep(draw: u64) -> Keep {
         2 => Keep::Prefix(draw >> 2),
         _ => Keep::Torn(draw >> 2),
     }
-}
-
-fn open_iter(db: &Db, range: &Range) -> unikv::Result<Iter> {
-    Ok(match range {
-        Range::All => db.iter(),
-        Range::Within(bounds) => db.range(bounds.clone()),
-        Range::Prefix(prefix) => db.prefix(prefix),
-    })
 }
 
 /// Whether an error is of a kind that a failing disk explains.

@@ -1,0 +1,114 @@
+//! How a run goes on when the disk fails.
+
+use super::{MachineGone, Runner, is_typed};
+use crate::history::Exit;
+use crate::story;
+use crate::value::Value;
+use unikv::{Error, ErrorKind};
+
+impl Runner {
+    /// After a failed write: reads go on; writing comes back after a flush, or else a reopening.
+    pub(super) fn recover_from_fault(&mut self) -> Result<(), MachineGone> {
+        self.check_all()?;
+        // A full disk has room again from here on.
+        self.vfs.set_free_space(None);
+        self.runtime.run_until_idle();
+        let flushed = self.db().flush();
+        if self.may("flush after the fault", flushed)?.is_some() {
+            self.oracle.synced();
+        }
+        if self.probe()? {
+            return Ok(());
+        }
+        story::step("   writing does not resume; reopening".to_owned());
+        self.reopen(Exit::Close, None)?;
+        assert!(
+            self.probe()?,
+            "writing does not resume even after reopening"
+        );
+        Ok(())
+    }
+
+    /// Whether a write goes through.
+    pub(super) fn probe(&mut self) -> Result<bool, MachineGone> {
+        let value = Value {
+            stamp: 0xff_0000 + self.incarnation as u32,
+            len: 20,
+        }
+        .bytes();
+        let change = (b"probe".to_vec(), Some(value.clone()));
+        let result = self.db().put(b"probe", &value);
+        let done = self.may("a write after the fault", result)?.is_some();
+        match done {
+            true => self.oracle.acknowledged(vec![change]),
+            false => self.oracle.unknown(vec![change]),
+        }
+        if done && self.config.syncs_every_write() {
+            self.oracle.synced();
+        }
+        self.check_all()?;
+        Ok(done)
+    }
+
+    /// How many calls have failed because of a fault.
+    pub fn faults_seen(&self) -> u64 {
+        self.faults_seen.get()
+    }
+
+    /// Reads while reads of the disk may fail: each answer is right or a typed error. So are the
+    /// results of background jobs: they fail, and lose nothing.
+    pub fn check_right_or_failed(&self) {
+        let typed = |what: &str, err: &Error| {
+            assert_eq!(
+                err.kind(),
+                ErrorKind::Io,
+                "{what} fails with another kind: {err:?}"
+            );
+        };
+        for round in 0..3 {
+            for key in self.oracle.keys() {
+                match self.db().get(key) {
+                    Ok(got) => self.check_key("get", key, got.as_deref()),
+                    Err(err) => typed("get", &err),
+                }
+                match self.db().multi_get([key]) {
+                    Ok(got) => self.check_key("multi_get", key, got[0].as_deref()),
+                    Err(err) => typed("multi_get", &err),
+                }
+            }
+            for back in [false, true] {
+                let mut iter = self.db().iter();
+                let mut want = self.oracle.state().iter();
+                loop {
+                    let got = if back { iter.next_back() } else { iter.next() };
+                    let want = if back { want.next_back() } else { want.next() };
+                    match got {
+                        Some(Err(err)) => {
+                            typed("a scan", &err);
+                            break;
+                        }
+                        Some(Ok((key, value))) => {
+                            let (wanted_key, wanted) = want.expect("a scan goes beyond the end");
+                            assert!(
+                                key == wanted_key[..] && value == wanted[..],
+                                "a scan is wrong"
+                            );
+                        }
+                        None => {
+                            assert!(want.is_none(), "a scan stops early without an error");
+                            break;
+                        }
+                    }
+                }
+            }
+            let job = if round == 0 {
+                self.db().flush()
+            } else {
+                self.db().compact()
+            };
+            if let Err(err) = job {
+                assert!(is_typed(&err), "a job fails with another kind: {err:?}");
+            }
+        }
+    }
+}
