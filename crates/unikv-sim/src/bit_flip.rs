@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use unikv::vfs::sim::{SimRuntime, SimVfs};
-use unikv::{Clustering, Db, Durability, Error, ErrorKind, Iter};
+use unikv::{Batch, Clustering, Db, Durability, Error, ErrorKind, Iter};
 
 /// Bytes of the manifest's last record, a mark that says that everything before it is synced.
 /// Nothing vouches for the mark itself.
@@ -48,10 +48,10 @@ fn config(clustering: Clustering, seed: u64) -> Config {
         memtable_bytes: 1 << 20,
         unsorted_bytes: 1 << 20,
         inline_value_bytes: if seed.is_multiple_of(2) { 16 } else { 0 },
-        key_table_bytes: 1 << 10,
+        key_table_bytes: 4 << 10,
         block_bytes: 256,
         memory_budget: 4 << 20,
-        background_threads: 1,
+        background_threads: 2,
     }
 }
 
@@ -64,8 +64,9 @@ impl Specimen {
         let (db, runtime) = verify::open(&vfs, &config, seed);
         let mut oracle = Oracle::new();
         let mut stamp = seed as u32 * 1000;
-        let mut write = |oracle: &mut Oracle, n: u32| {
-            stamp += 1;
+        let write = |oracle: &mut Oracle, stamp: &mut u32, n: u32| {
+            *stamp += 1;
+            let stamp = *stamp;
             let key = format!("key{:02}", n % 32).into_bytes();
             let deletes = stamp.is_multiple_of(7);
             let value = (!deletes).then(|| {
@@ -82,16 +83,20 @@ impl Specimen {
             done.expect("a write");
             oracle.acknowledged(vec![(key, value)] as Vec<Change>);
         };
-        (0..40).for_each(|n| write(&mut oracle, n));
+        (0..40).for_each(|n| write(&mut oracle, &mut stamp, n));
         db.compact().expect("a compaction");
         for round in 0..2 {
-            (0..10).for_each(|n| write(&mut oracle, n * (3 + round)));
+            (0..10).for_each(|n| write(&mut oracle, &mut stamp, n * (3 + round)));
             db.flush().expect("a flush");
         }
         db.quiesce().expect("quiet");
         runtime.run_until_idle();
-        (0..4).for_each(|n| write(&mut oracle, n * 11));
-        db.sync().expect("a sync");
+        (0..4).for_each(|n| write(&mut oracle, &mut stamp, n * 11));
+        let mut synced = Batch::new();
+        let value = Value { stamp, len: 30 }.bytes();
+        synced.put(b"synced", &value);
+        db.write_with(&synced, Durability::Sync).expect("a write");
+        oracle.acknowledged(vec![(b"synced".to_vec(), Some(value))]);
         oracle.synced();
         let mut sure = BTreeMap::new();
         let mut measure = |logs: bool| {
@@ -113,7 +118,7 @@ impl Specimen {
         };
         measure(true);
         // The records that vouch for what was synced, and some that nothing vouches for.
-        (0..3).for_each(|n| write(&mut oracle, n * 7));
+        (0..3).for_each(|n| write(&mut oracle, &mut stamp, n * 7));
         measure(false);
         let disk = vfs.process_kill();
         Specimen {

@@ -6,6 +6,7 @@
 //! | `UNIKV_STEPS` | operations per history |
 //! | `UNIKV_SEED` | replay this seed alone |
 //! | `UNIKV_CRASH_AT` | replay this crash or fault point alone |
+//! | `UNIKV_KEEP_GOING` | tell every failure instead of stopping at the first |
 
 use std::env;
 

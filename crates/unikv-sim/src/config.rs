@@ -50,10 +50,10 @@ impl Config {
             memtable_bytes,
             unsorted_bytes: memtable_bytes * pick(rng, &[1, 2, 2, 4, 16]),
             inline_value_bytes: pick(rng, &[0, 16, 128, 128, 1000]),
-            key_table_bytes: pick(rng, &[1 << 10, 4 << 10, 64 << 10, 2 << 20]),
+            key_table_bytes: pick(rng, &[4 << 10, 4 << 10, 8 << 10, 2 << 20]),
             block_bytes: pick(rng, &[256, 512, 4096]),
-            memory_budget: pick(rng, &[1 << 20, 4 << 20, 64 << 20]),
-            background_threads: pick(rng, &[1, 2, 2, 4]),
+            memory_budget: pick(rng, &[64 << 10, 1 << 20, 64 << 20]),
+            background_threads: pick(rng, &[2, 2, 3, 5]),
         }
     }
 

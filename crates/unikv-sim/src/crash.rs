@@ -119,7 +119,10 @@ pub fn explore(seed: u64, steps: usize, depth: Depth, tally: &mut Tally) {
             let _back = story::scope("UNIKV_KEEP", format!("{back:?}"));
             let disk = back.disk(&vfs);
             let deep = (n + way) % 3 == 0;
-            recover(&disk, &history.config, oracle.clone(), back.ending(), deep);
+            story::place(|| {
+                let oracle = oracle.clone();
+                recover(&disk, &history.config, oracle, back.ending(), deep);
+            });
             tally.recoveries += 1;
             if nested {
                 cut_recovery(

@@ -68,7 +68,7 @@ pub fn explore(seed: u64, steps: usize, points: u64, tally: &mut Tally) {
         let _at = story::scope("UNIKV_CRASH_AT", at);
         for (k, kind) in Kind::ALL.into_iter().enumerate() {
             let _kind = story::scope("UNIKV_FAULT", format!("{kind:?}"));
-            inject(&history, at, kind, n + k);
+            story::place(|| inject(&history, at, kind, n + k));
             tally.faults += 1;
         }
     }
@@ -92,7 +92,9 @@ fn inject(history: &History, at: u64, kind: Kind, n: usize) {
         ));
         kind.fault(call.bytes)
     }));
-    let mut runner = Runner::new(history, vfs.clone(), Tolerance::AfterFault(hit));
+    let reopens = n % 3 == 1;
+    let tolerance = Tolerance::AfterFault { hit, reopens };
+    let mut runner = Runner::new(history, vfs.clone(), tolerance);
     runner.play(&history.ops).expect("the machine is there");
     runner.check_all().expect("the machine is there");
 
@@ -126,7 +128,9 @@ pub fn fill_the_disk(seed: u64, steps: usize) -> bool {
     let history = History::draw(seed, mix);
     let vfs = SimVfs::new();
     let full = Arc::new(AtomicBool::new(true));
-    let mut runner = Runner::new(&history, vfs.clone(), Tolerance::AfterFault(full));
+    let (hit, reopens) = (full, seed.is_multiple_of(3));
+    let tolerance = Tolerance::AfterFault { hit, reopens };
+    let mut runner = Runner::new(&history, vfs.clone(), tolerance);
     // From a few kilobytes, which creation may exceed, to more than most histories use.
     vfs.set_free_space(Some(
         2_000 + seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 100_000,
@@ -164,6 +168,8 @@ pub fn fail_reads(seed: u64, steps: usize) -> u64 {
     }));
     runner.check_right_or_failed();
     vfs.clear_faults();
+    // Failed jobs are tried again after a while.
+    runner.let_time_pass();
     runner.check_all().expect("the machine is there");
     runner.finish();
     failed.load(Ordering::SeqCst)

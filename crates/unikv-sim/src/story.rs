@@ -15,6 +15,7 @@ thread_local! {
     static FACTS: RefCell<Vec<(&'static str, String)>> = const { RefCell::new(Vec::new()) };
     static TRAIL: RefCell<VecDeque<String>> = const { RefCell::new(VecDeque::new()) };
     static QUIET: Cell<bool> = const { Cell::new(false) };
+    static FAILED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// A fact that holds until this is dropped.
@@ -58,6 +59,24 @@ pub fn panics(f: impl FnOnce()) -> bool {
     QUIET.set(before);
     debug_assert_eq!(facts, FACTS.with_borrow(Vec::len));
     result.is_err()
+}
+
+/// Runs one place of an exploration. With `UNIKV_KEEP_GOING` set, a failure there is printed and
+/// remembered for [`assert_none_failed`], and the exploration goes on.
+pub fn place(f: impl FnOnce()) {
+    if std::env::var_os("UNIKV_KEEP_GOING").is_none() {
+        return f();
+    }
+    install();
+    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err() {
+        FAILED.set(FAILED.get() + 1);
+    }
+}
+
+/// Fails if a [`place`] of this thread failed.
+pub fn assert_none_failed() {
+    let failed = FAILED.replace(0);
+    assert_eq!(failed, 0, "places failed");
 }
 
 /// The story so far, as it would be printed now.

@@ -1,7 +1,7 @@
 //! One error of the disk at each call of a history. See `unikv_sim::fault`.
 
-use unikv_sim::budget;
 use unikv_sim::fault::{self, Tally};
+use unikv_sim::{budget, story};
 
 #[test]
 fn an_error_of_the_disk_loses_nothing_acknowledged() {
@@ -9,6 +9,7 @@ fn an_error_of_the_disk_loses_nothing_acknowledged() {
     for seed in budget::seeds(1, 60) {
         fault::explore(seed, budget::steps(60), 25, &mut tally);
     }
+    story::assert_none_failed();
     assert!(tally.faults > 0);
 }
 
@@ -18,6 +19,7 @@ fn every_call_of_a_short_history_may_fail() {
     for seed in budget::seeds(500, 3) {
         fault::explore(seed, budget::steps(40), u64::MAX, &mut tally);
     }
+    story::assert_none_failed();
     assert!(tally.faults > 0);
 }
 

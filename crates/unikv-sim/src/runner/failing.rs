@@ -1,9 +1,11 @@
 //! How a run goes on when the disk fails.
 
-use super::{MachineGone, Runner, is_typed};
+use super::{MachineGone, Runner, Tolerance, is_typed};
 use crate::history::Exit;
 use crate::story;
 use crate::value::Value;
+use std::time::Duration;
+use unikv::vfs::Runtime;
 use unikv::{Error, ErrorKind};
 
 impl Runner {
@@ -12,12 +14,21 @@ impl Runner {
         self.check_all()?;
         // A full disk has room again from here on.
         self.vfs.set_free_space(None);
-        self.runtime.run_until_idle();
-        let flushed = self.db().flush();
-        if self.may("flush after the fault", flushed)?.is_some() {
-            self.oracle.synced();
+        let mut flushed = false;
+        let patience = match self.tolerance {
+            Tolerance::AfterFault { reopens: true, .. } => 0,
+            _ => 3,
+        };
+        for _ in 0..patience {
+            let result = self.db().flush();
+            flushed = self.may("flush after the fault", result)?.is_some();
+            if flushed {
+                self.oracle.synced();
+                break;
+            }
+            self.let_time_pass();
         }
-        if self.probe()? {
+        if flushed && self.probe()? {
             return Ok(());
         }
         story::step("   writing does not resume; reopening".to_owned());
@@ -27,6 +38,12 @@ impl Runner {
             "writing does not resume even after reopening"
         );
         Ok(())
+    }
+
+    /// Lets the background retry what failed.
+    pub fn let_time_pass(&self) {
+        self.runtime.delay(Duration::from_secs(10));
+        self.runtime.run_until_idle();
     }
 
     /// Whether a write goes through.

@@ -30,8 +30,14 @@ pub enum Tolerance {
     None,
     /// Once the flag is up the machine is gone: any error ends the run.
     UntilCut(Arc<AtomicBool>),
-    /// Once the flag is up, writes may fail once and must then come back.
-    AfterFault(Arc<AtomicBool>),
+    /// Once the flag is up, writes may fail once and must then come back: after a flush, or, if
+    /// `reopens`, because the database is opened again at once.
+    AfterFault {
+        /// Whether something has failed.
+        hit: Arc<AtomicBool>,
+        /// Whether to open again instead of waiting for the engine.
+        reopens: bool,
+    },
 }
 
 /// The run ended because the machine went away.
@@ -143,7 +149,7 @@ impl Runner {
     }
 
     fn faulted(&self) -> bool {
-        matches!(&self.tolerance, Tolerance::AfterFault(hit) if hit.load(Ordering::SeqCst))
+        matches!(&self.tolerance, Tolerance::AfterFault { hit, .. } if hit.load(Ordering::SeqCst))
     }
 
     fn db(&self) -> &Db {
@@ -178,7 +184,7 @@ impl Runner {
     }
 
     fn open(&mut self) -> Result<(), MachineGone> {
-        let mut tries = if matches!(self.tolerance, Tolerance::AfterFault(_)) {
+        let mut tries = if matches!(self.tolerance, Tolerance::AfterFault { .. }) {
             2
         } else {
             1
@@ -231,7 +237,7 @@ impl Runner {
             }
             Op::Sync => self.maintain("sync", Db::sync, true),
             Op::Flush => self.maintain("flush", Db::flush, true),
-            Op::Compact => self.maintain("compact", Db::compact, false),
+            Op::Compact => self.maintain("compact", Db::compact, true),
             Op::Quiesce => self.maintain("quiesce", Db::quiesce, false),
             Op::Step(steps) => {
                 for _ in 0..*steps {
@@ -315,7 +321,9 @@ impl Runner {
         match exit {
             Exit::Close => {
                 let closed = db.close();
-                self.may("close", closed)?;
+                if self.may("close", closed)?.is_some() {
+                    self.oracle.synced();
+                }
             }
             Exit::Drop => drop(db),
             Exit::Kill => self.vfs = self.vfs.process_kill(),
