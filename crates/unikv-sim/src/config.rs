@@ -37,9 +37,13 @@ fn pick<T: Copy>(rng: &mut SmallRng, from: &[T]) -> T {
 }
 
 impl Config {
-    /// Draws all of it.
-    pub fn draw(rng: &mut SmallRng) -> Config {
-        let memtable_bytes = pick(rng, &[4 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10]);
+    /// Draws all of it. A `busy` one flushes and merges after every few writes.
+    pub fn draw(rng: &mut SmallRng, busy: bool) -> Config {
+        let memtable_bytes = match busy {
+            true => 4 << 10,
+            false => pick(rng, &[4 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10]),
+        };
+        let tables = if busy { &[1, 2] } else { &[1, 2, 2, 4, 16][..] };
         Config {
             durability: match rng.random_range(0..6) {
                 0 => Durability::Sync,
@@ -48,18 +52,13 @@ impl Config {
             },
             clustering: pick(rng, &[Clustering::Never, Clustering::EveryMerge]),
             memtable_bytes,
-            unsorted_bytes: memtable_bytes * pick(rng, &[1, 2, 2, 4, 16]),
+            unsorted_bytes: memtable_bytes * pick(rng, tables),
             inline_value_bytes: pick(rng, &[0, 16, 128, 128, 1000]),
             key_table_bytes: pick(rng, &[4 << 10, 4 << 10, 8 << 10, 2 << 20]),
             block_bytes: pick(rng, &[256, 512, 4096]),
             memory_budget: pick(rng, &[64 << 10, 1 << 20, 64 << 20]),
             background_threads: pick(rng, &[2, 2, 3, 5]),
         }
-    }
-
-    /// Draws anew what may differ from one opening to the next.
-    pub fn redraw(&mut self, rng: &mut SmallRng) {
-        *self = Config::draw(rng);
     }
 
     /// Whether a plain write is synced when it returns.

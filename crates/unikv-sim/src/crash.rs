@@ -10,7 +10,7 @@ use crate::budget;
 use crate::config::Config;
 use crate::history::{History, Mix};
 use crate::oracle::{Ending, Oracle};
-use crate::runner::{DIR, MachineGone, Runner, Tolerance, env};
+use crate::runner::{Coverage, DIR, MachineGone, Runner, Tolerance, env};
 use crate::story;
 use crate::verify;
 use std::path::Path;
@@ -33,12 +33,16 @@ pub struct Depth {
 /// What was looked at.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
+    /// Histories explored.
+    pub histories: u64,
     /// Calls of all histories that change the disk.
     pub calls: u64,
     /// Places the power was cut at.
     pub points: u64,
     /// Recoveries that were checked.
     pub recoveries: u64,
+    /// What the engines did in the first runs.
+    pub coverage: Coverage,
 }
 
 /// The ways a machine comes back.
@@ -102,10 +106,17 @@ pub fn explore(seed: u64, steps: usize, depth: Depth, tally: &mut Tally) {
         reads: false,
         crashes: false,
         reopens: true,
+        busy: true,
     };
     let history = History::draw(seed, mix);
-    let calls = count_calls(&history);
-    assert_eq!(calls, count_calls(&history), "two runs of one seed differ");
+    let (calls, coverage) = run_through(&history);
+    assert_eq!(
+        calls,
+        run_through(&history).0,
+        "two runs of one seed differ"
+    );
+    tally.coverage.add(coverage);
+    tally.histories += 1;
     tally.calls += calls;
     for (n, at) in budget::points(calls, depth.points, seed)
         .into_iter()
@@ -139,11 +150,12 @@ pub fn explore(seed: u64, steps: usize, depth: Depth, tally: &mut Tally) {
     }
 }
 
-fn count_calls(history: &History) -> u64 {
+/// Plays the history undisturbed: how many calls it makes, and what it leads to.
+fn run_through(history: &History) -> (u64, Coverage) {
     let vfs = SimVfs::new();
     let mut runner = Runner::new(history, vfs.clone(), Tolerance::None);
     runner.play(&history.ops).expect("the machine is there");
-    vfs.calls()
+    (vfs.calls(), runner.finish())
 }
 
 fn run_until_cut(history: &History, at: u64) -> (SimVfs, Oracle) {

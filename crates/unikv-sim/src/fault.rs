@@ -56,6 +56,7 @@ pub fn explore(seed: u64, steps: usize, points: u64, tally: &mut Tally) {
         reads: true,
         crashes: false,
         reopens: true,
+        busy: true,
     };
     let history = History::draw(seed, mix);
     let calls = {
@@ -124,6 +125,7 @@ pub fn fill_the_disk(seed: u64, steps: usize) -> bool {
         reads: true,
         crashes: false,
         reopens: true,
+        busy: true,
     };
     let history = History::draw(seed, mix);
     let vfs = SimVfs::new();
@@ -152,6 +154,7 @@ pub fn fail_reads(seed: u64, steps: usize) -> u64 {
         reads: false,
         crashes: false,
         reopens: false,
+        busy: true,
     };
     let history = History::draw(seed, mix);
     let vfs = SimVfs::new();

@@ -137,6 +137,8 @@ pub struct Mix {
     pub crashes: bool,
     /// Reopening at all.
     pub reopens: bool,
+    /// Options under which a few writes lead to a flush, and a few flushes to a merge.
+    pub busy: bool,
 }
 
 /// A history and the options it starts with.
@@ -154,7 +156,7 @@ impl History {
     /// Draws a history.
     pub fn draw(seed: u64, mix: Mix) -> History {
         let mut rng = SmallRng::seed_from_u64(seed);
-        let config = Config::draw(&mut rng);
+        let config = Config::draw(&mut rng, mix.busy);
         let keys = draw_keys(&mut rng);
         let deletes = *[5, 20, 45].choose(&mut rng).expect("a choice");
         let mut author = Author {
@@ -364,7 +366,7 @@ impl Author {
             _ => Exit::PowerCut(self.rng.random()),
         };
         let config = self.rng.random_bool(0.4).then(|| {
-            self.config.redraw(&mut self.rng);
+            self.config = Config::draw(&mut self.rng, self.mix.busy);
             Box::new(self.config.clone())
         });
         Op::Reopen(exit, config)
@@ -407,6 +409,7 @@ mod tests {
             reads: true,
             crashes: true,
             reopens: true,
+            busy: false,
         };
         let (a, b) = (History::draw(5, mix), History::draw(5, mix));
         assert_eq!(format!("{a:?}"), format!("{b:?}"));

@@ -66,6 +66,7 @@ mod tests {
             reads: false,
             crashes: false,
             reopens: false,
+            busy: false,
         };
         let history = History::draw(3, mix);
         // "Fails" when a compaction comes somewhere after a flush.

@@ -1,6 +1,7 @@
 //! The power cut at each call of short histories. See `unikv_sim::crash`.
 
 use unikv_sim::crash::{self, Depth, Tally};
+use unikv_sim::runner::Coverage;
 use unikv_sim::{budget, story};
 
 fn explore(first: u64, seeds: u64, steps: usize, depth: Depth) -> Tally {
@@ -9,6 +10,12 @@ fn explore(first: u64, seeds: u64, steps: usize, depth: Depth) -> Tally {
         crash::explore(seed, budget::steps(steps), depth, &mut tally);
     }
     story::assert_none_failed();
+    let Coverage { flushes, merges } = tally.coverage;
+    let histories = tally.histories;
+    assert!(
+        flushes > 4 * histories && merges > 2 * histories,
+        "{flushes} flushes and {merges} merges in {histories} histories"
+    );
     tally
 }
 
@@ -19,7 +26,7 @@ fn every_call_of_a_short_history_may_be_the_last() {
         nested_every: 40,
         nested_points: u64::MAX,
     };
-    let tally = explore(1, 4, 40, depth);
+    let tally = explore(1, 3, 60, depth);
     assert_eq!(tally.points, tally.calls);
 }
 

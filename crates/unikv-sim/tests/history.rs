@@ -34,6 +34,7 @@ fn histories_agree_with_the_oracle() {
         reads: true,
         crashes: false,
         reopens: true,
+        busy: false,
     });
 }
 
@@ -44,6 +45,7 @@ fn histories_with_kills_and_power_cuts_agree_with_the_oracle() {
         reads: true,
         crashes: true,
         reopens: true,
+        busy: false,
     });
 }
 
@@ -54,5 +56,6 @@ fn long_histories_without_reopening_agree_with_the_oracle() {
         reads: true,
         crashes: false,
         reopens: false,
+        busy: false,
     });
 }
