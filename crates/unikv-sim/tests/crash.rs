@@ -37,6 +37,6 @@ fn many_histories_survive_a_sample_of_crashes() {
         nested_every: 12,
         nested_points: 6,
     };
-    let tally = explore(100, 60, 80, depth);
+    let tally = explore(100, 150, 80, depth);
     assert!(tally.recoveries >= 7 * tally.points);
 }

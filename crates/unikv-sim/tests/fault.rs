@@ -6,7 +6,7 @@ use unikv_sim::{budget, story};
 #[test]
 fn an_error_of_the_disk_loses_nothing_acknowledged() {
     let mut tally = Tally::default();
-    for seed in budget::seeds(1, 60) {
+    for seed in budget::seeds(1, 150) {
         fault::explore(seed, budget::steps(60), 25, &mut tally);
     }
     story::assert_none_failed();
@@ -25,7 +25,7 @@ fn every_call_of_a_short_history_may_fail() {
 
 #[test]
 fn a_full_disk_stops_writes_until_it_has_room() {
-    let filled = budget::seeds(900, 80)
+    let filled = budget::seeds(900, 200)
         .filter(|&seed| fault::fill_the_disk(seed, 200))
         .count();
     assert!(filled > 10, "only {filled} disks became full");
@@ -33,7 +33,7 @@ fn a_full_disk_stops_writes_until_it_has_room() {
 
 #[test]
 fn reads_that_fail_give_right_answers_or_errors() {
-    let failed: u64 = budget::seeds(950, 20)
+    let failed: u64 = budget::seeds(950, 60)
         .map(|seed| fault::fail_reads(seed, 150))
         .sum();
     assert!(failed > 100, "only {failed} reads failed");

@@ -29,7 +29,7 @@ fn run_seeds(first: u64, count: u64, steps: usize, mix: fn(usize) -> Mix) {
 
 #[test]
 fn histories_agree_with_the_oracle() {
-    run_seeds(1, 150, 400, |steps| Mix {
+    run_seeds(1, 500, 400, |steps| Mix {
         steps,
         reads: true,
         crashes: false,
@@ -40,7 +40,7 @@ fn histories_agree_with_the_oracle() {
 
 #[test]
 fn histories_with_kills_and_power_cuts_agree_with_the_oracle() {
-    run_seeds(1000, 150, 400, |steps| Mix {
+    run_seeds(1000, 500, 400, |steps| Mix {
         steps,
         reads: true,
         crashes: true,
@@ -51,7 +51,7 @@ fn histories_with_kills_and_power_cuts_agree_with_the_oracle() {
 
 #[test]
 fn long_histories_without_reopening_agree_with_the_oracle() {
-    run_seeds(2000, 4, 5000, |steps| Mix {
+    run_seeds(2000, 12, 5000, |steps| Mix {
         steps,
         reads: true,
         crashes: false,
