@@ -87,7 +87,9 @@ impl Check {
                 "{}: torn in a power cut, or damaged; opening cuts it",
                 cut.reason
             );
-            self.problem(&cut.path, &Error::corruption(&cut.path, cut.offset, what));
+            self.report
+                .notes
+                .push(format!("{}: {what}", cut.path.display()));
         }
         let cache = BlockCache::new(CACHE_BYTES);
         let version = recovery::build_version(store, &cache, &manifest.path, &manifest.edits)?;

@@ -360,7 +360,7 @@ impl<'a> Opening<'a> {
                 Some(last) => last.end,
                 None => vfs.len(&path).map_err(|e| Error::io("look at", &path, e))?,
             };
-            wal_sync.push(Segment::new(number, path, handle, end));
+            wal_sync.push(Segment::recovered(number, path, handle, end));
         }
         Ok(())
     }

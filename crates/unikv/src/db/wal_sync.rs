@@ -29,6 +29,9 @@ pub(crate) struct Segment {
     durable: AtomicU64,
     /// Whether the segment's name is durable.
     named: AtomicBool,
+    /// Whether an earlier process wrote it. A sync of it may have failed then, and a later one
+    /// would report a success that means nothing: what it holds is made durable by a flush.
+    recovered: bool,
 }
 
 impl Segment {
@@ -46,6 +49,25 @@ impl Segment {
             end,
             durable,
             named: AtomicBool::new(false),
+            recovered: false,
+        })
+    }
+
+    /// A segment of an earlier process, which is never synced.
+    pub(crate) fn recovered(
+        number: FileNumber,
+        path: PathBuf,
+        handle: Arc<dyn SyncFile>,
+        end: u64,
+    ) -> Arc<Segment> {
+        Arc::new(Segment {
+            number,
+            path,
+            handle,
+            end: AtomicU64::new(end),
+            durable: AtomicU64::new(0),
+            named: AtomicBool::new(false),
+            recovered: true,
         })
     }
 
@@ -113,6 +135,15 @@ impl WalSync {
             });
         }
         Ok(())
+    }
+
+    /// Whether segments of an earlier process are still needed.
+    pub(crate) fn has_recovered(&self) -> bool {
+        self.segments
+            .lock()
+            .list
+            .front()
+            .is_some_and(|s| s.recovered)
     }
 
     /// Everything before this mark is durable.

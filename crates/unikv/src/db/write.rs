@@ -154,7 +154,9 @@ impl Engine {
                 .wal_bytes
                 .fetch_add(end - begin, Ordering::Relaxed);
             if group.iter().any(|(_, sync)| *sync) {
-                written = self.wal_sync.sync(&self.store);
+                written = self
+                    .flush_recovered()
+                    .and_then(|()| self.wal_sync.sync(&self.store));
             }
         }
         written.inspect_err(|error| self.health.poison(error))?;
@@ -274,8 +276,27 @@ impl Engine {
 
     /// Makes every acknowledged write durable.
     pub(crate) fn sync_wal(&self) -> Result<()> {
+        self.flush_recovered()?;
         let synced = self.wal_sync.sync(&self.store);
         synced.inspect_err(|error| self.health.poison(error))
+    }
+
+    /// Waits until what recovery read from the log of an earlier process is in tables.
+    fn flush_recovered(&self) -> Result<()> {
+        if !self.wal_sync.has_recovered() {
+            return Ok(());
+        }
+        self.work.notify();
+        let mut failed = None;
+        wait_until(&*self.progress, || {
+            failed = self
+                .health
+                .check_jobs()
+                .and_then(|()| self.check_open())
+                .err();
+            failed.is_some() || !self.wal_sync.has_recovered()
+        });
+        failed.map_or(Ok(()), Err)
     }
 
     /// As [`Engine::sync_wal`], and notes in the log how far it is durable, so that damage below

@@ -45,6 +45,8 @@ const CURRENT_LEN: usize = HEADER_LEN + 8 + 8 + 4;
 pub(crate) struct Manifest {
     log: LogWriter,
     edits: u64,
+    /// The end of the newest synced edit. The mark behind it is not synced.
+    synced_end: u64,
     poisoned: Option<Error>,
 }
 
@@ -82,6 +84,7 @@ impl Manifest {
         let mut manifest = Manifest {
             log,
             edits: snapshot.edits_before.unwrap_or(0) + 1,
+            synced_end: 0,
             poisoned: None,
         };
         manifest.claim_durable();
@@ -135,6 +138,7 @@ impl Manifest {
     /// Notes behind a synced edit that it is durable. The note itself needs no sync; when it
     /// cannot be written the edit stands, and the next append will fail.
     fn claim_durable(&mut self) {
+        self.synced_end = self.log.end();
         let durable = self.end_mark();
         self.log.stage(KIND_MARK, &[], Some(durable));
         self.poisoned = self.log.write_staged().err();
@@ -143,7 +147,7 @@ impl Manifest {
     fn end_mark(&self) -> DurableMark {
         DurableMark {
             file: self.log.number(),
-            offset: self.log.end(),
+            offset: self.synced_end,
         }
     }
 
