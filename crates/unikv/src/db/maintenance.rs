@@ -9,13 +9,15 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 impl Engine {
-    /// Seals the memtable and waits until all memtables sealed so far are in tables.
+    /// Seals the memtable and waits until all memtables sealed so far are in tables. A poisoned log
+    /// is then begun anew.
     pub(crate) fn flush_memtables(&self) -> Result<()> {
         let newest = {
             let mut commit = self.commit.lock();
             self.check_open()?;
             if self.health.is_suspended() {
-                self.resume(&mut commit)?;
+                self.health.check_fatal()?;
+                self.seal_without_wal(&mut commit);
             } else if !commit.memtable.table.is_empty() {
                 self.seal(&mut commit)?;
             }
@@ -27,7 +29,11 @@ impl Engine {
                 .sealed
                 .iter()
                 .all(|sealed| sealed.wal >= newest)
-        })
+        })?;
+        if self.health.is_suspended() {
+            return self.resume(&mut self.commit.lock());
+        }
+        Ok(())
     }
 
     /// Flushes, freezes every generation and waits until all are merged.

@@ -352,15 +352,12 @@ impl<'a> Opening<'a> {
         for number in kept {
             let path = store.dir().join(file_names::wal(number));
             let vfs = &self.env.vfs;
-            let handle = vfs
-                .open_for_sync(&path)
-                .map_err(|e| Error::io("open", &path, e))?;
             // The last one counts up to where its records end, not to the end of the junk behind.
             let end = match outcome.last.filter(|last| last.number == number) {
                 Some(last) => last.end,
                 None => vfs.len(&path).map_err(|e| Error::io("look at", &path, e))?,
             };
-            wal_sync.push(Segment::recovered(number, path, handle, end));
+            wal_sync.push(Segment::recovered(number, path, end));
         }
         Ok(())
     }

@@ -22,52 +22,48 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) struct Segment {
     pub(crate) number: FileNumber,
     path: PathBuf,
-    handle: Arc<dyn SyncFile>,
+    /// `None` for a segment of an earlier process. A sync of it may have failed then, and a later one
+    /// would report a success that means nothing: what it holds is made durable by a flush.
+    handle: Option<Arc<dyn SyncFile>>,
     /// Bytes that have reached the kernel.
     end: AtomicU64,
     /// Bytes known durable.
     durable: AtomicU64,
     /// Whether the segment's name is durable.
     named: AtomicBool,
-    /// Whether an earlier process wrote it. A sync of it may have failed then, and a later one
-    /// would report a success that means nothing: what it holds is made durable by a flush.
-    recovered: bool,
 }
 
 impl Segment {
+    /// A segment that this process writes.
     pub(crate) fn new(
         number: FileNumber,
         path: PathBuf,
         handle: Arc<dyn SyncFile>,
         end: u64,
     ) -> Arc<Segment> {
+        Segment::with(number, path, Some(handle), end)
+    }
+
+    /// A segment of an earlier process.
+    pub(crate) fn recovered(number: FileNumber, path: PathBuf, end: u64) -> Arc<Segment> {
+        Segment::with(number, path, None, end)
+    }
+
+    fn with(
+        number: FileNumber,
+        path: PathBuf,
+        handle: Option<Arc<dyn SyncFile>>,
+        end: u64,
+    ) -> Arc<Segment> {
         let (end, durable) = (AtomicU64::new(end), AtomicU64::new(0));
+        let named = AtomicBool::new(false);
         Arc::new(Segment {
             number,
             path,
             handle,
             end,
             durable,
-            named: AtomicBool::new(false),
-            recovered: false,
-        })
-    }
-
-    /// A segment of an earlier process, which is never synced.
-    pub(crate) fn recovered(
-        number: FileNumber,
-        path: PathBuf,
-        handle: Arc<dyn SyncFile>,
-        end: u64,
-    ) -> Arc<Segment> {
-        Arc::new(Segment {
-            number,
-            path,
-            handle,
-            end: AtomicU64::new(end),
-            durable: AtomicU64::new(0),
-            named: AtomicBool::new(false),
-            recovered: true,
+            named,
         })
     }
 
@@ -77,6 +73,13 @@ impl Segment {
     }
 
     fn sync(&self, store: &FileStore) -> Result<()> {
+        let Some(handle) = &self.handle else {
+            let cause = "recovered writes are not in tables yet";
+            return Err(Error::writes_suspended(
+                cause,
+                "retry once they have been flushed",
+            ));
+        };
         if !self.named.load(Ordering::Relaxed) {
             let synced = store.env().vfs.sync_dir(store.dir());
             synced.map_err(|e| Error::io("sync the directory", store.dir(), e))?;
@@ -84,7 +87,7 @@ impl Segment {
         }
         let end = self.end.load(Ordering::Acquire);
         if self.durable.load(Ordering::Relaxed) < end {
-            self.handle
+            handle
                 .sync()
                 .map_err(|e| Error::io("sync", &self.path, e))?;
             self.durable.store(end, Ordering::Relaxed);
@@ -143,7 +146,7 @@ impl WalSync {
             .lock()
             .list
             .front()
-            .is_some_and(|s| s.recovered)
+            .is_some_and(|s| s.handle.is_none())
     }
 
     /// Everything before this mark is durable.

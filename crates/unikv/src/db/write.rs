@@ -245,17 +245,10 @@ impl Engine {
         let Some(cause) = self.health.poisoned() else {
             return Ok(());
         };
-        let suspended = || {
-            let remedy = "retry: writing resumes once the memtables have been flushed";
-            Error::writes_suspended(&cause, remedy)
-        };
-        commit.wal = None;
-        if !commit.memtable.table.is_empty() {
-            let number = FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed));
-            self.seal_memtable(commit, number);
-        }
+        self.seal_without_wal(commit);
         if !self.view.load().sealed.is_empty() {
-            return Err(suspended());
+            let remedy = "retry: writing resumes once the memtables have been flushed";
+            return Err(Error::writes_suspended(&cause, remedy));
         }
         let number = FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed));
         let mut catalog = self.catalog.lock();
@@ -272,6 +265,15 @@ impl Engine {
         commit.wal = Some(self.new_segment(number, None)?);
         self.health.unpoison();
         Ok(())
+    }
+
+    /// Gives up a poisoned segment and seals what it was to protect.
+    pub(crate) fn seal_without_wal(&self, commit: &mut Commit) {
+        commit.wal = None;
+        if !commit.memtable.table.is_empty() {
+            let number = FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed));
+            self.seal_memtable(commit, number);
+        }
     }
 
     /// Makes every acknowledged write durable.
@@ -303,8 +305,8 @@ impl Engine {
     /// that point is told from a torn tail.
     pub(crate) fn sync_and_mark(&self) -> Result<()> {
         if self.health.is_suspended() {
-            let mut commit = self.commit.lock();
-            self.resume(&mut commit)?;
+            // What is acknowledged becomes durable in tables; then the log begins anew.
+            self.flush_memtables()?;
         }
         self.sync_wal()?;
         let mut commit = self.commit.lock();

@@ -61,8 +61,6 @@ pub trait Vfs: Send + Sync + fmt::Debug {
         mode: WriteMode,
         size_hint: u64,
     ) -> io::Result<Box<dyn WriteFile>>;
-    /// A handle that makes the bytes of an existing file durable.
-    fn open_for_sync(&self, path: &Path) -> io::Result<Arc<dyn SyncFile>>;
     /// Renames a file, replacing the target.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.

@@ -94,11 +94,6 @@ impl Vfs for OsVfs {
         })
     }
 
-    fn open_for_sync(&self, path: &Path) -> io::Result<Arc<dyn SyncFile>> {
-        let file = Arc::new(File::open(path)?);
-        Ok(Arc::new(OsSyncFile { file }))
-    }
-
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
     }

@@ -187,16 +187,8 @@ impl WriteFile for SimWriteFile {
 }
 
 #[derive(Debug)]
-pub(super) struct SimSyncFile {
+struct SimSyncFile {
     file: Opened,
-}
-
-impl SimSyncFile {
-    pub(super) fn new(machine: &Arc<Machine>, inode: Arc<Inode>, path: &Path) -> SimSyncFile {
-        SimSyncFile {
-            file: Opened::new(machine, inode, path),
-        }
-    }
 }
 
 impl SyncFile for SimSyncFile {

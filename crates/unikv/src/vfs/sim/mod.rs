@@ -46,10 +46,10 @@ pub use cut::Keep;
 pub use faults::{Call, Fault, FaultRule, Op, ReadCall, ReadFaultRule};
 pub use runtime::SimRuntime;
 
-use super::{Access, LockError, LockGuard, ReadFile, SyncFile, Vfs, WriteFile, WriteMode};
+use super::{Access, LockError, LockGuard, ReadFile, Vfs, WriteFile, WriteMode};
 use disk::{Disk, Inode};
 use faults::{Effect, Faults};
-use files::{SimLockGuard, SimReadFile, SimSyncFile, SimWriteFile};
+use files::{SimLockGuard, SimReadFile, SimWriteFile};
 use parking_lot::Mutex;
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -220,12 +220,6 @@ impl Vfs for SimVfs {
             path,
             mode,
         )))
-    }
-
-    fn open_for_sync(&self, path: &Path) -> io::Result<Arc<dyn SyncFile>> {
-        self.machine.check_power()?;
-        let inode = self.machine.disk.lock().find(path)?;
-        Ok(Arc::new(SimSyncFile::new(&self.machine, inode, path)))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
