@@ -1,12 +1,49 @@
 //! UniKV: an embedded, ordered, persistent key-value store.
 //!
-//! The system of the UniKV paper (Zhang et al., ICDE 2020) as a library: freshly written records
-//! sit in an *UnsortedStore* found through a light in-memory hash index, older ones in a fully
-//! sorted *SortedStore* whose keys point into value logs. One directory holds one database.
+//! One directory holds one database; keys and values are bytes, and keys are ordered bytewise. The
+//! design is that of the UniKV paper (Zhang et al., ICDE 2020): recent records lie in an
+//! *UnsortedStore* and are found through a light in-memory hash index (§III-B), older ones in a
+//! fully sorted *SortedStore* whose keys point into record files (§III-C).
 //!
-//! The folders are the layers; each may import only what stands above it in this list.
+//! ```
+//! use unikv::{Batch, Db, Durability, Options};
+//!
+//! # fn main() -> unikv::Result<()> {
+//! # let dir = std::env::temp_dir().join(format!("unikv-doc-{}", std::process::id()));
+//! let db = Db::open(&dir, Options::default())?;
+//! db.put("apple", "red")?;
+//!
+//! let mut batch = Batch::new();
+//! batch.put("banana", "yellow").delete("apple");
+//! db.write_with(&batch, Durability::Sync)?;
+//!
+//! assert_eq!(db.get("banana")?.as_deref(), Some(&b"yellow"[..]));
+//! assert_eq!(db.get("apple")?, None);
+//! for entry in db.iter() {
+//!     let (key, value) = entry?;
+//!     assert_eq!((&key[..], &value[..]), (&b"banana"[..], &b"yellow"[..]));
+//! }
+//! db.close()?;
+//! # Db::destroy(&dir)
+//! # }
+//! ```
+//!
+//! - [`Db`] is the handle: cheap to clone, usable from any thread. [`Snapshot`] is the database at
+//!   one moment, [`Iter`] walks it in key order both ways, [`Batch`] is a set of writes that are
+//!   there all or not at all.
+//! - [`Options`] configure a database when it is opened; sizes are in bytes. [`Durability`] says
+//!   what an acknowledged write survives.
+//! - Calls fail with an [`Error`], whose [`ErrorKind`] says what the caller can do. Damage on disk
+//!   is always an error that names file and offset: it never reads as another value, or as none.
+//! - [`Db::check`] verifies every byte of a database at rest, [`Db::stats`] shows the figures of an
+//!   open one.
+//!
+//! The engine's own threads do the flushing and merging. Files, threads and clocks are reached
+//! through [`vfs`] only, where a simulated machine can stand in.
 
-pub mod error;
+// The folders are the layers; each may import only what stands above it in this list.
+
+pub(crate) mod error;
 
 pub(crate) mod base;
 
@@ -30,6 +67,12 @@ pub(crate) mod options;
 #[cfg(test)]
 mod testing;
 
+/// The example of the README, compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+/// A value or key handed out: a slice of the buffer it was read into, cheap to clone.
 pub use bytes::Bytes;
 pub use db::Db;
 pub use db::iter::Iter;

@@ -30,7 +30,15 @@ pub enum Clustering {
     EveryMerge,
 }
 
-/// How a database is opened. Build with the methods: `Options::default().memtable_bytes(32 << 20)`.
+/// How a database is opened: defaults that serve, and methods that change one each. Sizes are in
+/// bytes. No option is stored in the database: each opening may choose its own.
+///
+/// ```
+/// # use unikv::{Durability, Options};
+/// let options = Options::default()
+///     .durability(Durability::Sync)
+///     .memtable_bytes(32 << 20);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     pub(crate) create_if_missing: bool,

@@ -56,6 +56,13 @@ pub(crate) struct FileHeader {
 }
 
 impl FileHeader {
+    /// Whether a file that begins with `bytes` was never one of ours. A file of ours whose first
+    /// bytes are damaged, lost or zeroed is not foreign: that is for its checksum to find.
+    pub(crate) fn looks_foreign(bytes: &[u8]) -> bool {
+        let alike = bytes.iter().zip(&MAGIC).filter(|(a, b)| a == b).count();
+        bytes.iter().any(|&byte| byte != 0) && alike < MAGIC.len() / 2
+    }
+
     /// The bytes of the header.
     pub(crate) fn encode(&self) -> [u8; HEADER_LEN] {
         let mut out = [0; HEADER_LEN];

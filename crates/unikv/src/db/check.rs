@@ -36,6 +36,7 @@ pub(crate) fn check(env: &Env, dir: &Path) -> Result<CheckReport> {
     if !survey.has_current && !survey.has_data() {
         return Err(Error::not_found(dir));
     }
+    file_names::refuse_foreign(&*env.vfs, dir)?;
     let _lock = take_lock(env, dir)?;
     let mut check = Check {
         report: CheckReport::default(),

@@ -106,9 +106,12 @@ impl Engine {
 /// with it everything is still there.
 pub(crate) fn destroy(env: &Env, dir: &Path) -> Result<()> {
     let survey = file_names::survey(&*env.vfs, dir)?;
-    if survey.names.is_empty() {
+    // A lock file beside foreign files may be theirs.
+    let only_lock = survey.names.iter().all(|name| *name == FileName::Lock);
+    if survey.names.is_empty() || (only_lock && !survey.foreign.is_empty()) {
         return Ok(());
     }
+    file_names::refuse_foreign(&*env.vfs, dir)?;
     let lock = take_lock(env, dir)?;
     let remove = |name: &FileName| {
         let path = dir.join(name.to_string());

@@ -64,7 +64,7 @@ impl Db {
         Db::open_in(Env::os(), dir, options)
     }
 
-    /// As [`Db::open`], on the given file system and runtime.
+    /// As [`Db::open`], on the given file system and runtime. Errors as [`Db::open`].
     pub fn open_in(env: Env, dir: impl AsRef<Path>, options: Options) -> Result<Db> {
         let (engine, recovery) = open::open(env, dir.as_ref(), options)?;
         let handle = Handle {
@@ -100,7 +100,8 @@ impl Db {
         self.write_with(batch, self.0.engine.options.durability)
     }
 
-    /// As [`Db::write`], with the given durability.
+    /// As [`Db::write`], with the given durability. [`Durability::Periodic`] is only an option of a
+    /// whole database; for one batch it means what [`Durability::Buffered`] means.
     pub fn write_with(&self, batch: &Batch, durability: Durability) -> Result<()> {
         self.0.engine.write(batch, durability)
     }
@@ -127,7 +128,7 @@ impl Db {
         Ok(self.get(key)?.is_some())
     }
 
-    /// All entries in key order, as of now.
+    /// All entries in key order, as of now. Errors come as items, of the kinds of [`Db::get`].
     pub fn iter(&self) -> Iter {
         self.range::<&[u8]>(..)
     }
@@ -154,27 +155,35 @@ impl Db {
     }
 
     /// Makes every acknowledged write survive a power cut.
+    ///
+    /// # Errors
+    /// `WritesSuspended`, `DiskFull`, `Io`: whether they would survive is unknown. `Closed`.
     pub fn sync(&self) -> Result<()> {
         self.0.engine.check_open()?;
         self.0.engine.sync_and_mark()
     }
 
-    /// Writes the memtables to tables and waits for that.
+    /// Writes the memtables to tables of the UnsortedStore and waits for that.
+    ///
+    /// # Errors
+    /// Those of the flush, which is retried in the background; `WritesSuspended`, `Closed`.
     pub fn flush(&self) -> Result<()> {
         self.0.engine.flush_memtables()
     }
 
-    /// Merges everything into the SortedStore and waits for that.
+    /// Merges everything into the SortedStore and waits for that. What is written meanwhile may stay
+    /// in the UnsortedStore. Errors as [`Db::flush`].
     pub fn compact(&self) -> Result<()> {
         self.0.engine.compact()
     }
 
-    /// Waits until the background has nothing to do.
+    /// Waits until the background has nothing to do: no memtable to flush, nothing to merge. Errors
+    /// as [`Db::flush`].
     pub fn quiesce(&self) -> Result<()> {
         self.0.engine.quiesce()
     }
 
-    /// Figures of the database.
+    /// Figures of the database: counters since it was opened, sizes as of now.
     pub fn stats(&self) -> Stats {
         self.0.engine.stats()
     }
@@ -216,6 +225,10 @@ impl Db {
 
     /// Removes the database in `dir`, which nobody may have open, and the directory if nothing else
     /// is in it. A directory without a database is left alone.
+    ///
+    /// # Errors
+    /// `Locked`; `Incompatible` if the database is another program's; `Io`. After `Io` a part may be
+    /// removed already, and a second call removes the rest.
     pub fn destroy(dir: impl AsRef<Path>) -> Result<()> {
         Db::destroy_in(&Env::os(), dir)
     }

@@ -43,6 +43,7 @@ pub(crate) fn open(
     let begin = env.runtime.now();
     let survey = file_names::survey(&*env.vfs, dir)?;
     check_directory(dir, &survey, &options)?;
+    file_names::refuse_foreign(&*env.vfs, dir)?;
     if !survey.has_current {
         let created = env.vfs.create_dir_all(dir);
         created.map_err(|e| Error::io("create the directory", dir, e))?;

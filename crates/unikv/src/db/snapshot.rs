@@ -41,7 +41,7 @@ impl Snapshot {
         self.0.engine.get_at(&view, self.0.seq, key.as_ref())
     }
 
-    /// The values that `keys` had, in the order of the keys.
+    /// The values that `keys` had, in the order of the keys. Errors as [`Db::get`](crate::Db::get).
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
         keys: impl IntoIterator<Item = K>,
@@ -49,7 +49,7 @@ impl Snapshot {
         self.0.engine.multi_get(Some(self.0.seq), keys)
     }
 
-    /// Whether `key` had a value.
+    /// Whether `key` had a value. Errors as [`Db::get`](crate::Db::get).
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.get(key)?.is_some())
     }

@@ -20,14 +20,15 @@ const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
 
 /// Several writes that are applied together: after a crash either all of them are there or none.
 ///
-/// Later operations on a key win over earlier ones. A key or value beyond the limits (64 KiB and
-/// 1 GiB) leaves that operation out and is reported when the batch is written, which then changes
-/// nothing.
+/// Later operations on a key win over earlier ones. An operation beyond the limits (64 KiB for a
+/// key, 1 GiB for a value, 3 GiB for all together) is left out and reported when the batch is
+/// written, which then changes nothing.
 ///
-/// ```text
+/// ```
+/// # use unikv::Batch;
 /// let mut batch = Batch::new();
 /// batch.put("from", "90").put("to", "110").delete("pending");
-/// db.write(&batch)?;
+/// assert_eq!(batch.len(), 3);
 /// ```
 #[derive(Clone, Default)]
 pub struct Batch {

@@ -3,8 +3,9 @@
 
 pub(crate) use crate::base::file_names::*;
 
+use crate::base::file_header::FileHeader;
 use crate::error::{Error, Result};
-use crate::vfs::Vfs;
+use crate::vfs::{Access, Vfs};
 use std::path::Path;
 
 /// What a directory holds.
@@ -33,6 +34,22 @@ impl DirSurvey {
             )
         })
     }
+}
+
+/// Refuses a directory whose `CURRENT` is of another program: LevelDB and its kin have files of that
+/// name, and of some others of ours. To be called before anything is written to the directory.
+pub(crate) fn refuse_foreign(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    let path = dir.join(CURRENT);
+    let mut begin = [0; 8];
+    let read = vfs
+        .open(&path, Access::Sequential)
+        .and_then(|file| file.read_at(&mut begin, 0));
+    // What cannot be read now is named when its turn comes.
+    if read.is_ok_and(|len| FileHeader::looks_foreign(&begin[..len])) {
+        let what = "this is not a UniKV file: the directory belongs to another program";
+        return Err(Error::incompatible(&path, what, "choose another directory"));
+    }
+    Ok(())
 }
 
 /// Lists `dir` and tells our files from others. A directory that does not exist is empty.

@@ -1,5 +1,9 @@
 //! The seam to the outside: files ([`Vfs`]) and threads, waits, time and randomness ([`Runtime`]).
 //!
+//! An [`Env`] is a file system and a runtime; [`Db::open`](crate::Db::open) uses the real ones, and
+//! [`Db::open_in`](crate::Db::open_in) any. For tests and for hosts with a file layer of their own;
+//! most programs need nothing from here.
+//!
 //! Nothing in the engine goes around it, so a whole engine with its background jobs can run in one
 //! thread from one seed ([`sim`]) and a file system can be cut at any call. [`os`] is the real one.
 //!
