@@ -60,7 +60,7 @@ impl FileHeader {
     /// bytes are damaged, lost or zeroed is not foreign: that is for its checksum to find.
     pub(crate) fn looks_foreign(bytes: &[u8]) -> bool {
         let alike = bytes.iter().zip(&MAGIC).filter(|(a, b)| a == b).count();
-        bytes.iter().any(|&byte| byte != 0) && alike < MAGIC.len() / 2
+        bytes.iter().any(|&byte| byte != 0) && 2 * alike < bytes.len().min(MAGIC.len())
     }
 
     /// The bytes of the header.
@@ -201,5 +201,15 @@ mod tests {
         let other = Some(DatabaseId([8; 16]));
         let err = FileHeader::decode(&good, FileKind::Record, other, path).unwrap_err();
         assert_eq!(err.kind(), ErrorKind::Incompatible);
+    }
+
+    #[test]
+    fn a_damaged_header_of_ours_is_not_foreign() {
+        for ours in [&b""[..], b"Uni\0V\r\0\0", b"Un", &[0; 8]] {
+            assert!(!FileHeader::looks_foreign(ours), "{ours:?}");
+        }
+        for foreign in [&b"MANIFEST"[..], b"{}", &[0xff; 8]] {
+            assert!(FileHeader::looks_foreign(foreign), "{foreign:?}");
+        }
     }
 }

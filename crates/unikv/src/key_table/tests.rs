@@ -410,11 +410,33 @@ fn a_table_written_by_an_older_release_is_read() {
     let table = Arc::new(KeyTable::open(&store, meta, &BlockCache::new(1 << 20)));
     let found = all(table.iter(Access::Sequential)).unwrap();
     assert_eq!(found, small_model().into_iter().collect::<Vec<_>>());
-    let facts = table.facts().unwrap();
-    assert!(facts.has_key_section);
-    let properties = facts.properties;
-    assert_eq!(properties.entries, table.meta().count);
-    assert_eq!(properties.refs, table.meta().refs);
+    assert!(table.meta().agrees_with(&table.facts().unwrap()));
+}
+
+#[test]
+fn a_table_knows_when_the_manifest_says_something_else() {
+    let vfs = SimVfs::new();
+    let store = store_on(&vfs);
+    let good = write_small(&store);
+    let facts = KeyTable::open(&store, good.clone(), &BlockCache::new(1 << 20))
+        .facts()
+        .unwrap();
+    assert!(good.agrees_with(&facts));
+    let wrong: [fn(&mut KeyTableMeta); 8] = [
+        |meta| meta.count += 1,
+        |meta| meta.min_key.push(0),
+        |meta| meta.max_key.truncate(2),
+        |meta| meta.max_seq.0 += 1,
+        |meta| meta.refs[0].bytes += 1,
+        |meta| meta.inline_bytes += 1,
+        |meta| meta.expiry = None,
+        |meta| meta.has_range_deletes ^= true,
+    ];
+    for (i, change) in wrong.into_iter().enumerate() {
+        let mut meta = good.clone();
+        change(&mut meta);
+        assert!(!meta.agrees_with(&facts), "change {i}");
+    }
 }
 
 #[test]

@@ -299,6 +299,30 @@ fn no_flipped_bit_yields_wrong_data() {
     }
 }
 
+#[test]
+fn a_file_knows_when_the_manifest_says_something_else() {
+    let wrong: [fn(&mut RecordFileMeta); 7] = [
+        |meta| meta.count += 1,
+        |meta| meta.records_end -= 1,
+        |meta| meta.min_key.push(0),
+        |meta| meta.max_key.truncate(2),
+        |meta| meta.min_seq.0 += 1,
+        |meta| meta.expiry = None,
+        |meta| meta.key_section ^= true,
+    ];
+    for with_section in [false, true] {
+        let vfs = SimVfs::new();
+        let (good, _) = write(&store_on(&vfs), &small_records(), with_section);
+        let facts = open(&vfs, &good).facts().unwrap();
+        assert!(good.agrees_with(&facts));
+        for (i, change) in wrong.into_iter().enumerate() {
+            let mut meta = good.clone();
+            change(&mut meta);
+            assert!(!meta.agrees_with(&facts), "change {i}");
+        }
+    }
+}
+
 /// Whatever the key section yields is right; an end that comes early is an error.
 fn read_keys(file: &Arc<RecordFile>, records: &[Owned], pointers: &[RecordPointer]) {
     let mut iter = file.keys(Access::Sequential).unwrap();
