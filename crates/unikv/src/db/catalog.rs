@@ -37,6 +37,9 @@ pub(crate) struct Catalog {
     pub(crate) targets: HashMap<PartitionId, FlushTarget>,
     /// Partitions in which a merge is running.
     pub(crate) merging: HashSet<PartitionId>,
+    /// The highest number given to a generation so far. None is given twice: whoever waits
+    /// for a generation to be merged must not meet a later one of its name.
+    pub(crate) last_generation: GenerationId,
 }
 
 impl Catalog {
@@ -69,14 +72,13 @@ impl Catalog {
         let mut indexes = HashMap::new();
         for table in tables {
             let id = table.partition;
-            let mut newest = self.newest_generation(id);
             let place = loop {
                 let open = self.targets.get_mut(&id).filter(|t| !t.is_full(limits));
                 let target = match open {
                     Some(target) => target,
                     None => {
-                        newest += 1;
-                        let target = FlushTarget::begin(GenerationId(newest), table, limits);
+                        let generation = self.new_generation();
+                        let target = FlushTarget::begin(generation, table, limits);
                         self.targets.entry(id).insert_entry(target).into_mut()
                     }
                 };
@@ -91,14 +93,9 @@ impl Catalog {
         (places, indexes)
     }
 
-    /// The highest number of a generation given so far in a partition.
-    fn newest_generation(&self, id: PartitionId) -> u64 {
-        let listed = self
-            .version
-            .partition(id)
-            .and_then(|p| p.generations.first());
-        let target = self.targets.get(&id).map_or(0, |t| t.generation.0);
-        listed.map_or(0, |g| g.id.0).max(target)
+    fn new_generation(&mut self) -> GenerationId {
+        self.last_generation.0 += 1;
+        self.last_generation
     }
 }
 

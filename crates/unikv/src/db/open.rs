@@ -10,7 +10,7 @@ use super::recovery::{self, Replayed};
 use super::report::RecoveryReport;
 use super::wal_sync::{Segment, WalSync};
 use super::write::Commit;
-use crate::base::keys::{DatabaseId, FileNumber, PartitionId, SeqNo};
+use crate::base::keys::{DatabaseId, FileNumber, GenerationId, PartitionId, SeqNo};
 use crate::error::{Error, Result};
 use crate::jobs::flush::{FlushTarget, GenerationLimits};
 use crate::key_table::BlockCache;
@@ -298,12 +298,15 @@ impl<'a> Opening<'a> {
         };
         let manifest_snapshot_len = manifest.len();
         let merging = HashSet::new();
+        let generations = version.partitions().iter().flat_map(|p| &p.generations);
+        let last_generation = generations.map(|g| g.id).max().unwrap_or_default();
         let catalog = Catalog {
             version,
             manifest,
             manifest_snapshot_len,
             targets,
             merging,
+            last_generation,
         };
         let (options, next_file) = (self.options.clone(), self.next_file);
         Ok(Engine::new(EngineParts {

@@ -274,3 +274,23 @@ fn a_second_opener_a_foreign_directory_and_a_missing_database_are_told_apart() {
         ErrorKind::NotFound
     );
 }
+
+#[test]
+fn a_generation_never_takes_the_number_of_one_that_was_merged() {
+    let machine = Machine::new(8);
+    let (db, _) = machine.open(small());
+    let newest = || {
+        let catalog = db.0.engine.catalog.lock();
+        let generations = &catalog.version.partitions()[0].generations;
+        generations.first().map(|generation| generation.id)
+    };
+    let mut last = None;
+    for _ in 0..3 {
+        db.put("key", "value").unwrap();
+        db.flush().unwrap();
+        assert!(newest() > last, "{:?} after {last:?}", newest());
+        last = newest();
+        db.compact().unwrap();
+        assert_eq!(newest(), None);
+    }
+}
