@@ -148,13 +148,12 @@ impl Engine {
     }
 
     /// Merges the oldest frozen generation of some partition, if there is one.
-    fn merge_one(&self) -> Result<bool> {
+    pub(crate) fn merge_one(&self) -> Result<bool> {
         self.health.check_fatal()?;
-        let context = self.job_context();
         let Some((partition, generation)) = self.lease_for_merge() else {
             return Ok(false);
         };
-        let merged = self.merge_leased(&context, &partition, generation);
+        let merged = self.merge_leased(&self.job_context(), &partition, generation);
         self.catalog.lock().merging.remove(&partition.id);
         merged.map(|()| true)
     }

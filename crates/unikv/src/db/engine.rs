@@ -140,7 +140,8 @@ impl Engine {
         GenerationLimits::of(self.options.unsorted_bytes, self.options.memory_budget)
     }
 
-    /// What a job needs. Lists the snapshots, so take it before choosing the job's inputs.
+    /// What a job needs. Lists the snapshots, so take it after choosing the job's inputs: a snapshot
+    /// that is not listed then sees the newest version of everything in them.
     pub(crate) fn job_context(&self) -> JobContext<'_> {
         JobContext {
             store: &self.store,

@@ -1,8 +1,8 @@
 //! The live snapshots.
 //!
-//! A snapshot is a sequence number, registered under the lock where jobs read the list. A job that
-//! read the list before a snapshot was taken is right about it all the same: the snapshot sees the
-//! newest version of everything the job reads, and that one is always kept.
+//! A snapshot is a sequence number, registered under the lock where jobs read the list. A job
+//! chooses its inputs and then reads the list, so it is right about a snapshot taken later, too: that
+//! one sees the newest version of everything in the inputs, which is always kept.
 
 use crate::base::keys::SeqNo;
 use parking_lot::Mutex;

@@ -1,5 +1,8 @@
 //! The engine as a whole, through its public handle, on the simulated machine.
 
+use crate::jobs::flush::flush;
+use crate::partition::View;
+use crate::version::edit::VersionEdit;
 use crate::vfs::Env;
 use crate::vfs::sim::{SimRuntime, SimVfs};
 use crate::{Batch, Clustering, Db, Durability, ErrorKind, Options};
@@ -293,4 +296,40 @@ fn a_generation_never_takes_the_number_of_one_that_was_merged() {
         db.compact().unwrap();
         assert_eq!(newest(), None);
     }
+}
+
+#[test]
+fn a_snapshot_taken_while_a_merge_begins_keeps_its_versions() {
+    let machine = Machine::new(10);
+    let (db, _) = machine.open(small());
+    db.put("key", "old").unwrap();
+    db.flush().unwrap();
+    let engine = &db.0.engine;
+    // The merge stands at the door; meanwhile a snapshot is taken and a newer version flushed.
+    let mut catalog = engine.catalog.lock();
+    let snapshot = std::thread::scope(|scope| {
+        let merge = scope.spawn(|| engine.merge_one());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let snapshot = db.snapshot();
+        db.put("key", "new").unwrap();
+        engine.seal(&mut engine.commit.lock()).unwrap();
+        let sealed = engine.view.load().sealed[0].clone();
+        let tables = flush(&engine.job_context(), &sealed.table, &catalog.version).unwrap();
+        let (places, indexes) = catalog.place(&tables, engine.generation_limits());
+        let edit = VersionEdit {
+            record_files: tables.into_iter().map(|t| t.meta).collect(),
+            tables: places,
+            ..VersionEdit::default()
+        };
+        let publish = |view: &mut View| drop(view.sealed.pop());
+        engine
+            .commit_edit(&mut catalog, edit, &indexes, publish)
+            .unwrap();
+        catalog.targets.clear();
+        drop(catalog);
+        assert!(merge.join().unwrap().unwrap(), "merged");
+        snapshot
+    });
+    assert_eq!(snapshot.get("key").unwrap().as_deref(), Some(&b"old"[..]));
+    assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"new"[..]));
 }

@@ -19,7 +19,7 @@ pub(crate) struct JobContext<'a> {
     pub(crate) store: &'a Arc<FileStore>,
     pub(crate) next_file: &'a AtomicU64,
     pub(crate) closing: &'a AtomicBool,
-    /// Live snapshots, ascending, read before the job chose its inputs.
+    /// Live snapshots, ascending, read after the job's inputs were chosen.
     pub(crate) snapshots: Vec<SeqNo>,
     pub(crate) hash_seed: u64,
     pub(crate) block_bytes: usize,
