@@ -48,6 +48,7 @@ pub struct Options {
     pub(crate) memtable_bytes: u64,
     pub(crate) unsorted_bytes: u64,
     pub(crate) inline_value_bytes: u32,
+    pub(crate) max_space_amp: f64,
     pub(crate) clustering: Clustering,
     pub(crate) key_table_bytes: u64,
     pub(crate) block_bytes: u32,
@@ -64,6 +65,7 @@ impl Default for Options {
             memtable_bytes: 16 << 20,
             unsorted_bytes: 512 << 20,
             inline_value_bytes: 128,
+            max_space_amp: 1.5,
             clustering: Clustering::Never,
             key_table_bytes: 2 << 20,
             block_bytes: 4096,
@@ -127,6 +129,14 @@ impl Options {
         self
     }
 
+    /// Bytes of value logs and key tables over their live bytes, at most. Default: 1.5. Less space
+    /// costs more writing: garbage collection copies what is live between the dead.
+    #[must_use]
+    pub fn max_space_amp(mut self, factor: f64) -> Options {
+        self.max_space_amp = factor;
+        self
+    }
+
     /// Whether merges copy values into key order. Default: [`Clustering::Never`].
     #[must_use]
     pub fn clustering(mut self, clustering: Clustering) -> Options {
@@ -174,6 +184,14 @@ impl Options {
         at_least("key_table_bytes", self.key_table_bytes, 4 << 10)?;
         at_least("block_bytes", u64::from(self.block_bytes), 256)?;
         at_least("background_threads", self.background_threads as u64, 2)?;
+        // NaN is out of range, too.
+        if !(1.1..=100.0).contains(&self.max_space_amp) {
+            let what = format!("option `max_space_amp` is {}", self.max_space_amp);
+            return Err(Error::invalid(
+                what,
+                "set `max_space_amp` between 1.1 and 100",
+            ));
+        }
         if self.block_bytes > 1 << 20 {
             let what = "option `block_bytes` is above its greatest value 1 MiB";
             return Err(Error::invalid(what, "set `block_bytes` to 1 MiB or less"));

@@ -6,13 +6,10 @@
 
 use super::engine::Engine;
 use super::health::Job;
-use crate::base::keys::{FileNumber, GenerationId, PartitionId};
 use crate::error::{Error, ErrorKind, Result};
-use crate::jobs::{JobContext, flush, merge};
-use crate::version::Partition;
+use crate::jobs::{JobContext, flush};
 use crate::version::edit::VersionEdit;
 use crate::vfs::{Event, JoinHandle, Step, Worker};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -147,76 +144,8 @@ impl Engine {
         Ok(true)
     }
 
-    /// Merges the oldest frozen generation of some partition, if there is one.
-    pub(crate) fn merge_one(&self) -> Result<bool> {
-        self.health.check_fatal()?;
-        let Some((partition, generation)) = self.lease_for_merge() else {
-            return Ok(false);
-        };
-        let merged = self.merge_leased(&self.job_context(), &partition, generation);
-        self.catalog.lock().merging.remove(&partition.id);
-        merged.map(|()| true)
-    }
-
-    /// Takes the lease of the partition with the largest UnsortedStore that has a frozen generation.
-    fn lease_for_merge(&self) -> Option<(Arc<Partition>, GenerationId)> {
-        let mut catalog = self.catalog.lock();
-        let version = Arc::clone(&catalog.version);
-        let free = version
-            .partitions()
-            .iter()
-            .filter(|p| !catalog.merging.contains(&p.id));
-        let ready = free.filter_map(|p| Some((p, catalog.frozen(p.id)?)));
-        let (partition, generation) = ready.max_by_key(|(p, _)| p.unsorted_bytes())?;
-        catalog.merging.insert(partition.id);
-        Some((Arc::clone(partition), generation))
-    }
-
-    fn merge_leased(
-        &self,
-        context: &JobContext<'_>,
-        partition: &Partition,
-        id: GenerationId,
-    ) -> Result<()> {
-        let Some(generation) = partition.generations.iter().find(|g| g.id == id) else {
-            return Ok(());
-        };
-        let merged = merge::merge(context, partition, generation);
-        let merged = self.or_clean_up(context, merged)?;
-        let copied: u64 = merged.record_files.iter().map(|f| f.len).sum();
-        let keys: u64 = merged.key_tables.iter().map(|t| t.len).sum();
-        let of = |id: PartitionId| move |number: FileNumber| (id, number);
-        let mut edit = VersionEdit {
-            record_files: merged.record_files,
-            key_tables: merged
-                .key_tables
-                .into_iter()
-                .map(|t| (partition.id, t))
-                .collect(),
-            dropped_key_tables: merged
-                .dropped_key_tables
-                .into_iter()
-                .map(of(partition.id))
-                .collect(),
-            dropped_generations: vec![(partition.id, id)],
-            ..VersionEdit::default()
-        };
-        let mut catalog = self.catalog.lock();
-        edit.dropped_record_files = self.dead_after(&catalog.version, &edit)?;
-        self.commit_edit(&mut catalog, edit, &HashMap::new(), |_| ())?;
-        drop(catalog);
-        self.counters.merges.fetch_add(1, Ordering::Relaxed);
-        self.counters
-            .merge_bytes
-            .fetch_add(keys + copied, Ordering::Relaxed);
-        self.counters
-            .merge_copied_bytes
-            .fetch_add(copied, Ordering::Relaxed);
-        Ok(())
-    }
-
     /// Passes a job's result on; removes the files it began if it failed.
-    fn or_clean_up<T>(&self, context: &JobContext<'_>, result: Result<T>) -> Result<T> {
+    pub(super) fn or_clean_up<T>(&self, context: &JobContext<'_>, result: Result<T>) -> Result<T> {
         result.inspect_err(|_| self.remove_files(context.begun.take()))
     }
 }

@@ -14,6 +14,7 @@ use crate::base::keys::SeqNo;
 use crate::error::{Error, Result};
 use crate::jobs::JobContext;
 use crate::jobs::flush::GenerationLimits;
+use crate::jobs::gc::SpaceLimit;
 use crate::key_table::BlockCache;
 use crate::memtable::ArenaPool;
 use crate::options::{Clustering, Options};
@@ -133,6 +134,12 @@ impl Engine {
             Err(Error::closed())
         } else {
             Ok(())
+        }
+    }
+
+    pub(crate) fn space_limit(&self) -> SpaceLimit {
+        SpaceLimit {
+            max_space_amp: self.options.max_space_amp,
         }
     }
 

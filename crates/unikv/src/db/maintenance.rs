@@ -58,14 +58,13 @@ impl Engine {
         })
     }
 
-    /// Waits until no memtable is sealed and no generation is frozen.
+    /// Waits until no memtable is sealed, no generation is frozen and there is little enough garbage.
     pub(crate) fn quiesce(&self) -> Result<()> {
         self.check_open()?;
         self.wait_for(|| {
             let catalog = self.catalog.lock();
-            let partitions = catalog.version.partitions();
-            let merged = partitions.iter().all(|p| catalog.frozen(p.id).is_none());
-            merged && catalog.merging.is_empty() && self.view.load().sealed.is_empty()
+            let idle = catalog.merging.is_empty() && self.plan_merge(&catalog).is_none();
+            idle && self.view.load().sealed.is_empty()
         })
     }
 

@@ -10,6 +10,7 @@ pub(crate) mod engine;
 mod health;
 pub(crate) mod iter;
 pub(crate) mod maintenance;
+mod merging;
 pub(crate) mod open;
 mod read;
 pub(crate) mod recovery;

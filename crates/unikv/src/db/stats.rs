@@ -19,10 +19,13 @@ pub(crate) struct EngineCounters {
     pub(crate) flush_bytes: AtomicU64,
     pub(crate) merge_bytes: AtomicU64,
     pub(crate) merge_copied_bytes: AtomicU64,
+    pub(crate) gc_bytes: AtomicU64,
+    pub(crate) gc_copied_bytes: AtomicU64,
     /// Bytes of manifests that have been replaced.
     pub(crate) retired_manifest_bytes: AtomicU64,
     pub(crate) flushes: AtomicU64,
     pub(crate) merges: AtomicU64,
+    pub(crate) gcs: AtomicU64,
     pub(crate) stalls: AtomicU64,
     pub(crate) stall_ns: AtomicU64,
     pub(crate) longest_stall_ns: AtomicU64,
@@ -95,8 +98,12 @@ pub struct Stats {
     pub flush_bytes: u64,
     /// Bytes written by merges, copied values included.
     pub merge_bytes: u64,
-    /// Bytes of values copied by merges to cluster them.
+    /// Bytes of values copied by merges, to cluster them or to reclaim what lay between them.
     pub merge_copied_bytes: u64,
+    /// Bytes written by garbage collection that ran alone, copied values included.
+    pub gc_bytes: u64,
+    /// Bytes of values copied by garbage collection that ran alone.
+    pub gc_copied_bytes: u64,
     /// Bytes written to manifests.
     pub manifest_bytes: u64,
     /// Bytes read from data files, by reads and jobs.
@@ -107,6 +114,8 @@ pub struct Stats {
     pub flushes: u64,
     /// Merges done.
     pub merges: u64,
+    /// Garbage collections that ran alone.
+    pub gcs: u64,
     /// Bytes in the memtable.
     pub memtable_bytes: u64,
     /// Memtables waiting for their flush.
@@ -159,7 +168,11 @@ impl Stats {
     /// Bytes written to files per byte that the user wrote, the WAL included. Zero before the first
     /// write.
     pub fn write_amplification(&self) -> f64 {
-        let written = self.wal_bytes + self.flush_bytes + self.merge_bytes + self.manifest_bytes;
+        let written = self.wal_bytes
+            + self.flush_bytes
+            + self.merge_bytes
+            + self.gc_bytes
+            + self.manifest_bytes;
         match self.user_bytes_written {
             0 => 0.0,
             user => written as f64 / user as f64,
@@ -223,11 +236,14 @@ impl Engine {
             flush_bytes: of(&counters.flush_bytes),
             merge_bytes: of(&counters.merge_bytes),
             merge_copied_bytes: of(&counters.merge_copied_bytes),
+            gc_bytes: of(&counters.gc_bytes),
+            gc_copied_bytes: of(&counters.gc_copied_bytes),
             manifest_bytes: of(&counters.retired_manifest_bytes) + manifest_len,
             read_bytes: self.store.read_bytes(),
             reads: self.store.reads(),
             flushes: of(&counters.flushes),
             merges: of(&counters.merges),
+            gcs: of(&counters.gcs),
             memtable_bytes: view.memtable.table.bytes() as u64,
             sealed_memtables: view.sealed.len(),
             index_lookups: of(&self.reads.index_lookups),

@@ -333,3 +333,45 @@ fn a_snapshot_taken_while_a_merge_begins_keeps_its_versions() {
     assert_eq!(snapshot.get("key").unwrap().as_deref(), Some(&b"old"[..]));
     assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"new"[..]));
 }
+
+#[test]
+fn garbage_is_collected_while_keys_are_overwritten_and_nothing_is_lost() {
+    for clustering in [Clustering::Never, Clustering::EveryMerge] {
+        let machine = Machine::new(8);
+        let options = small().max_space_amp(1.3).clustering(clustering);
+        let (db, runtime) = machine.open(options.clone());
+        let mut rng = SmallRng::seed_from_u64(8);
+        let mut model = Model::new();
+        churn(&db, &mut model, &mut rng, 500);
+        let (snapshot, then) = (db.snapshot(), model.clone());
+        for _ in 0..30 {
+            churn(&db, &mut model, &mut rng, 400);
+            runtime.run_one();
+            if rng.random_range(0..3) == 0 {
+                same(&db, &model);
+            }
+        }
+        for (key, value) in &then {
+            assert_eq!(
+                snapshot.get(key).unwrap().as_deref(),
+                Some(value.as_slice())
+            );
+        }
+        drop(snapshot);
+        db.compact().unwrap();
+        db.quiesce().unwrap();
+        same(&db, &model);
+        let stats = db.stats();
+        assert!(
+            stats.gcs > 0 || clustering == Clustering::EveryMerge,
+            "{stats:#?}"
+        );
+        let user: usize = model.iter().map(|(k, v)| k.len() + v.len()).sum();
+        let live = (stats.record_live_bytes + stats.key_table_bytes) as f64;
+        assert!(live < 2.0 * user as f64, "{live} live bytes for {user}");
+        db.close().unwrap();
+        machine.check();
+        let (db, _) = machine.open(options);
+        same(&db, &model);
+    }
+}

@@ -9,6 +9,10 @@
 //! a key's versions from both are all there is: a tombstone with nothing kept below it is dropped.
 //! Because flushes go to a newer generation, the generation cannot change under the merge, and the
 //! edit drops it whole.
+//!
+//! Garbage collection is the same pass with *victims*: value logs whose live records move to a new
+//! file ([`super::gc`] chooses them). It may run without a generation; then key tables that point to
+//! no victim are kept by name.
 
 use super::JobContext;
 use super::merge_output::MergeOutput;
@@ -18,7 +22,7 @@ use crate::error::Result;
 use crate::key_table::{EntryValue, KeyEntry, KeyTable, KeyTableMeta, RecordPointer};
 use crate::partition::cursor::Cursor;
 use crate::partition::merging::MergingCursor;
-use crate::record::RecordFileMeta;
+use crate::record::{RecordFile, RecordFileMeta};
 use crate::version::{Generation, Partition};
 use crate::vfs::Access;
 use std::sync::Arc;
@@ -32,21 +36,24 @@ pub(crate) struct Merged {
     pub(crate) record_files: Vec<RecordFileMeta>,
 }
 
-/// Merges `generation`, the oldest of `partition`, into its SortedStore.
+/// Merges `generation`, the oldest of `partition`, into its SortedStore and moves the live records
+/// that the partition has in `victims`.
 pub(crate) fn merge(
     context: &JobContext<'_>,
     partition: &Partition,
-    generation: &Generation,
+    generation: Option<&Generation>,
+    victims: &[Arc<RecordFile>],
 ) -> Result<Merged> {
     let sources = generation
-        .tables()
+        .into_iter()
+        .flat_map(Generation::tables)
         .map(|(_, t)| t.keys(Access::Sequential).map(Cursor::Keys));
     let mut unsorted = MergingCursor::new(sources.collect::<Result<_>>()?);
     unsorted.seek_to_first()?;
     let mut merger = Merger {
         unsorted,
         group: Group::new(&context.snapshots),
-        output: MergeOutput::new(context, generation),
+        output: MergeOutput::new(context, generation, victims),
         dropped: Vec::new(),
         context,
         keys: 0,
@@ -81,6 +88,7 @@ impl Merger<'_> {
             .unsorted
             .entry()
             .is_some_and(|e| e.key <= meta.max_key.as_slice());
+        let touched = touched || self.output.points_to_a_victim(meta);
         if !touched && !self.output.would_leave_a_splinter() {
             return self.output.cut_table();
         }

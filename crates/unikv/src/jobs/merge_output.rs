@@ -15,31 +15,67 @@ use crate::version::file_names;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A record file of clustered values is ended at this size, so that dead ones can be dropped.
-const CLUSTERED_FILE_BYTES: u64 = 64 << 20;
+/// A record file of copied values is ended at this size: small enough to be reclaimed piece by piece.
+const COPIED_FILE_BYTES: u64 = 64 << 20;
 
 /// Collects merged keys into key tables of the target size.
 pub(super) struct MergeOutput<'a> {
     context: &'a JobContext<'a>,
-    /// The generation's record files, each read front to back: its pointers ascend.
-    tables: HashMap<FileNumber, (Arc<RecordFile>, Option<RecordStream>)>,
+    /// The record files to be read, each front to back: within one, pointers ascend in key order.
+    /// They are the generation's tables and the victims of garbage collection.
+    inputs: HashMap<FileNumber, Input>,
     builder: KeySectionBuilder,
+    /// Values that leave the UnsortedStore, next to their neighbours in key order.
     clustered: Option<RecordWriter>,
+    /// Survivors of garbage collection: what has outlived its file is likely to live on, and is kept
+    /// apart from fresh values (HashKV §3.4).
+    cold: Option<RecordWriter>,
     key_tables: Vec<KeyTableMeta>,
     record_files: Vec<RecordFileMeta>,
 }
 
+/// A record file that a merge reads values from.
+struct Input {
+    file: Arc<RecordFile>,
+    stream: Option<RecordStream>,
+    /// Whether all its live records are to move.
+    victim: bool,
+}
+
+/// Where a copied value goes.
+#[derive(Clone, Copy)]
+enum Destination {
+    Clustered,
+    Cold,
+}
+
 impl<'a> MergeOutput<'a> {
-    pub(super) fn new(context: &'a JobContext<'a>, generation: &Generation) -> MergeOutput<'a> {
-        let tables = generation.tables();
-        let tables = tables
-            .map(|(_, t)| (t.meta().number, (Arc::clone(t), None)))
-            .collect();
+    pub(super) fn new(
+        context: &'a JobContext<'a>,
+        generation: Option<&Generation>,
+        victims: &[Arc<RecordFile>],
+    ) -> MergeOutput<'a> {
+        let input = |file: &Arc<RecordFile>, victim: bool| {
+            let file = Arc::clone(file);
+            (
+                file.meta().number,
+                Input {
+                    file,
+                    stream: None,
+                    victim,
+                },
+            )
+        };
+        let tables = generation.into_iter().flat_map(Generation::tables);
+        let tables = tables.map(|(_, table)| input(table, false));
         MergeOutput {
             context,
-            tables,
+            inputs: tables
+                .chain(victims.iter().map(|file| input(file, true)))
+                .collect(),
             builder: KeySectionBuilder::new(context.block_bytes),
             clustered: None,
+            cold: None,
             key_tables: Vec::new(),
             record_files: Vec::new(),
         }
@@ -72,12 +108,13 @@ impl<'a> MergeOutput<'a> {
             KeptValue::Pointer(pointer) => {
                 let without_value = frame_len(key.len(), 0, version.expiry_ms.is_some());
                 let value_len = u64::from(pointer.len).saturating_sub(without_value);
+                let destination = self.destination(version, *pointer);
                 if version.unsorted && value_len < self.context.inline_value_bytes as u64 {
                     record = self.read(key, version, *pointer)?;
                     EntryValue::Inline(record.value_slice())
-                } else if version.unsorted && self.context.cluster {
+                } else if let Some(destination) = destination {
                     let record = self.read(key, version, *pointer)?;
-                    EntryValue::Pointer(self.copy(&record)?)
+                    EntryValue::Pointer(self.copy(&record, destination)?)
                 } else {
                     EntryValue::Pointer(*pointer)
                 }
@@ -94,9 +131,27 @@ impl<'a> MergeOutput<'a> {
         Ok(())
     }
 
-    /// Reads the record of an entry of the UnsortedStore and makes sure that it is the one.
+    /// Where the value is to move, if it is to move.
+    fn destination(&self, version: &Kept, pointer: RecordPointer) -> Option<Destination> {
+        if version.unsorted {
+            return self.context.cluster.then_some(Destination::Clustered);
+        }
+        let victim = self
+            .inputs
+            .get(&pointer.file)
+            .is_some_and(|input| input.victim);
+        victim.then_some(Destination::Cold)
+    }
+
+    /// Whether a key table points to a victim.
+    pub(super) fn points_to_a_victim(&self, table: &KeyTableMeta) -> bool {
+        let is_victim = |file| self.inputs.get(&file).is_some_and(|input| input.victim);
+        table.refs.iter().any(|refs| is_victim(refs.file))
+    }
+
+    /// Reads the record of a key entry and makes sure that it is the one.
     fn read(&mut self, key: &[u8], version: &Kept, pointer: RecordPointer) -> Result<Record> {
-        let Some((file, stream)) = self.tables.get_mut(&pointer.file) else {
+        let Some(Input { file, stream, .. }) = self.inputs.get_mut(&pointer.file) else {
             let what = format!("a key points to file {}, not its own table", pointer.file.0);
             return Err(Error::corruption(self.context.store.dir(), 0, what));
         };
@@ -108,21 +163,20 @@ impl<'a> MergeOutput<'a> {
         Ok(record)
     }
 
-    /// Writes a value once more, behind its neighbour in key order.
-    fn copy(&mut self, record: &Record) -> Result<RecordPointer> {
-        if self
-            .clustered
-            .as_ref()
-            .is_some_and(|w| w.len() >= CLUSTERED_FILE_BYTES)
-        {
-            self.end_clustered()?;
+    /// Writes a value once more, behind the one before it in key order.
+    fn copy(&mut self, record: &Record, destination: Destination) -> Result<RecordPointer> {
+        let slot = match destination {
+            Destination::Clustered => &mut self.clustered,
+            Destination::Cold => &mut self.cold,
+        };
+        if let Some(full) = slot.take_if(|writer| writer.len() >= COPIED_FILE_BYTES) {
+            self.record_files.push(full.finish(None)?);
         }
-        let writer = match &mut self.clustered {
+        let writer = match slot {
             Some(writer) => writer,
             None => {
                 let number = self.context.begin_file(file_names::record);
-                let writer = RecordWriter::create(self.context.store, number, 0)?;
-                self.clustered.insert(writer)
+                slot.insert(RecordWriter::create(self.context.store, number, 0)?)
             }
         };
         writer.append(&RecordRef {
@@ -144,17 +198,15 @@ impl<'a> MergeOutput<'a> {
         Ok(())
     }
 
-    fn end_clustered(&mut self) -> Result<()> {
-        if let Some(writer) = self.clustered.take() {
-            self.record_files.push(writer.finish(None)?);
-        }
-        Ok(())
-    }
-
     /// Ends all files.
     pub(super) fn finish(mut self) -> Result<(Vec<KeyTableMeta>, Vec<RecordFileMeta>)> {
         self.cut_table()?;
-        self.end_clustered()?;
+        for writer in [self.clustered.take(), self.cold.take()]
+            .into_iter()
+            .flatten()
+        {
+            self.record_files.push(writer.finish(None)?);
+        }
         Ok((self.key_tables, self.record_files))
     }
 }

@@ -2,6 +2,7 @@
 //! out. Nothing here commits; until `db` does, the new files are rubbish that nobody lists.
 
 pub(crate) mod flush;
+pub(crate) mod gc;
 pub(crate) mod merge;
 mod merge_output;
 mod retention;

@@ -55,6 +55,12 @@ impl Version {
         edit: &VersionEdit,
         context: &mut ApplyContext<'_>,
     ) -> Result<Dropped, String> {
+        let same_key_tables = edit.key_tables.is_empty()
+            && edit.dropped_key_tables.is_empty()
+            && edit.dropped_partitions.is_empty();
+        if !same_key_tables {
+            self.live = Arc::default();
+        }
         let mut dropped = Dropped::default();
         self.counters.apply(edit);
         self.keyspaces.extend(edit.keyspaces.iter().cloned());

@@ -14,7 +14,7 @@ use crate::hash_index::HashIndex;
 use crate::key_table::KeyTable;
 use crate::record::RecordFile;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Tables flushed one after the other, found through one hash index.
 #[derive(Clone)]
@@ -99,6 +99,8 @@ pub(crate) struct Version {
     pub(super) record_files: Vec<Arc<RecordFile>>,
     pub(crate) keyspaces: Vec<KeyspaceMeta>,
     pub(crate) counters: Counters,
+    /// The sums of [`Version::live`], shared by versions with the same key tables.
+    pub(super) live: Arc<OnceLock<HashMap<FileNumber, Live>>>,
 }
 
 /// What the manifest remembers beside files.
@@ -160,19 +162,21 @@ impl Version {
     }
 
     /// Per record file what the key tables point to. Nobody decrements: it is a sum (design: GC).
-    pub(crate) fn live(&self) -> HashMap<FileNumber, Live> {
-        let mut live: HashMap<FileNumber, Live> = HashMap::new();
-        for refs in self.key_tables().flat_map(|t| &t.meta().refs) {
-            let entry = live.entry(refs.file).or_default();
-            entry.count += refs.count;
-            entry.bytes += refs.bytes;
-        }
-        live
+    pub(crate) fn live(&self) -> &HashMap<FileNumber, Live> {
+        self.live.get_or_init(|| {
+            let mut live: HashMap<FileNumber, Live> = HashMap::new();
+            for refs in self.key_tables().flat_map(|t| &t.meta().refs) {
+                let entry = live.entry(refs.file).or_default();
+                entry.count += refs.count;
+                entry.bytes += refs.bytes;
+            }
+            live
+        })
     }
 
     /// Record files that are neither a table of a generation nor pointed to.
     pub(crate) fn dead_record_files(&self) -> Vec<FileNumber> {
-        let mut used: Vec<FileNumber> = self.live().into_keys().collect();
+        let mut used: Vec<FileNumber> = self.live().keys().copied().collect();
         let generations = self.partitions.iter().flat_map(|p| &p.generations);
         used.extend(
             generations

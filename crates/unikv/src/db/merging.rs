@@ -1,0 +1,130 @@
+//! Running merges and garbage collection: choose, run without locks, commit.
+//!
+//! One job at a time changes a partition's SortedStore: it holds the partition's lease
+//! (`Catalog::merging`). Only flushes run beside it, and they touch newer generations only.
+
+use super::catalog::Catalog;
+use super::engine::Engine;
+use crate::base::keys::{FileNumber, GenerationId};
+use crate::error::Result;
+use crate::jobs::gc::{self, Pressure};
+use crate::jobs::merge::{self, Merged};
+use crate::record::RecordFile;
+use crate::version::Partition;
+use crate::version::edit::VersionEdit;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What a lease was taken for.
+pub(super) struct MergePlan {
+    partition: Arc<Partition>,
+    /// The oldest generation of the partition; `None`: garbage collection alone.
+    generation: Option<GenerationId>,
+    victims: Vec<Arc<RecordFile>>,
+}
+
+impl Engine {
+    /// Merges the oldest frozen generation of some partition, or reclaims space, if there is
+    /// something to do.
+    pub(crate) fn merge_one(&self) -> Result<bool> {
+        self.health.check_fatal()?;
+        let Some(plan) = self.lease_for_merge() else {
+            return Ok(false);
+        };
+        let merged = self.run_plan(&plan);
+        self.catalog.lock().merging.remove(&plan.partition.id);
+        merged.map(|()| true)
+    }
+
+    fn lease_for_merge(&self) -> Option<MergePlan> {
+        let mut catalog = self.catalog.lock();
+        let plan = self.plan_merge(&catalog)?;
+        catalog.merging.insert(plan.partition.id);
+        Some(plan)
+    }
+
+    /// What to do next: merge the frozen generation of the partition with the largest UnsortedStore,
+    /// or else, if space presses, reclaim in the partition that holds most of what is to be moved.
+    /// Only partitions whose lease is free come into question.
+    pub(super) fn plan_merge(&self, catalog: &Catalog) -> Option<MergePlan> {
+        let version = &catalog.version;
+        let is_free = |id| !catalog.merging.contains(&id);
+        let limit = self.space_limit();
+        let free = version.partitions().iter().filter(|p| is_free(p.id));
+        let ready = free.filter_map(|p| Some((p, catalog.frozen(p.id)?)));
+        if let Some((partition, generation)) = ready.max_by_key(|(p, _)| p.unsorted_bytes()) {
+            return Some(MergePlan {
+                partition: Arc::clone(partition),
+                generation: Some(generation),
+                victims: gc::victims(version, limit, Pressure::Riding),
+            });
+        }
+        let victims = gc::victims(version, limit, Pressure::Alone);
+        let partition = Arc::clone(gc::partition_of(version, &victims, is_free)?);
+        Some(MergePlan {
+            partition,
+            generation: None,
+            victims,
+        })
+    }
+
+    fn run_plan(&self, plan: &MergePlan) -> Result<()> {
+        // The inputs are chosen; only now the snapshots are listed.
+        let context = self.job_context();
+        let MergePlan {
+            partition,
+            generation,
+            victims,
+        } = plan;
+        let input = partition
+            .generations
+            .iter()
+            .find(|g| Some(g.id) == *generation);
+        let merged = merge::merge(&context, partition, input, victims);
+        let merged = self.or_clean_up(&context, merged)?;
+        let copied: u64 = merged.record_files.iter().map(|f| f.len).sum();
+        let keys: u64 = merged.key_tables.iter().map(|t| t.len).sum();
+        let mut edit = merge_edit(partition, *generation, merged);
+        let mut catalog = self.catalog.lock();
+        edit.dropped_record_files = self.dead_after(&catalog.version, &edit)?;
+        self.commit_edit(&mut catalog, edit, &HashMap::new(), |_| ())?;
+        drop(catalog);
+        let counters = &self.counters;
+        let (jobs, bytes, copied_bytes) = match generation {
+            Some(_) => (
+                &counters.merges,
+                &counters.merge_bytes,
+                &counters.merge_copied_bytes,
+            ),
+            None => (&counters.gcs, &counters.gc_bytes, &counters.gc_copied_bytes),
+        };
+        jobs.fetch_add(1, Ordering::Relaxed);
+        bytes.fetch_add(keys + copied, Ordering::Relaxed);
+        copied_bytes.fetch_add(copied, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn merge_edit(
+    partition: &Partition,
+    generation: Option<GenerationId>,
+    merged: Merged,
+) -> VersionEdit {
+    let id = partition.id;
+    let dropped = |number: FileNumber| (id, number);
+    VersionEdit {
+        record_files: merged.record_files,
+        key_tables: merged
+            .key_tables
+            .into_iter()
+            .map(|table| (id, table))
+            .collect(),
+        dropped_key_tables: merged.dropped_key_tables.into_iter().map(dropped).collect(),
+        dropped_generations: generation
+            .map(|generation| (id, generation))
+            .into_iter()
+            .collect(),
+        ..VersionEdit::default()
+    }
+}
