@@ -71,6 +71,9 @@ pub struct EngineArgs {
     /// When values are copied into the order of their keys for scans
     #[arg(long, value_name = "WHEN")]
     pub clustering: Option<ClusteringArg>,
+    /// Bytes of value logs and key tables over their live bytes, at most
+    #[arg(long, value_name = "FACTOR")]
+    pub max_space_amp: Option<f64>,
     /// Bytes of one key table
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub key_table_bytes: Option<u64>,
@@ -107,6 +110,9 @@ impl EngineArgs {
                 ClusteringArg::EveryMerge => Clustering::EveryMerge,
             });
         }
+        if let Some(factor) = self.max_space_amp {
+            options = options.max_space_amp(factor);
+        }
         if let Some(bytes) = self.key_table_bytes {
             options = options.key_table_bytes(bytes);
         }
@@ -130,6 +136,7 @@ impl EngineArgs {
             "unsorted_bytes": self.unsorted_bytes,
             "inline_value_bytes": self.inline_value_bytes,
             "clustering": self.clustering.map(|when| format!("{when:?}")),
+            "max_space_amp": self.max_space_amp,
             "key_table_bytes": self.key_table_bytes,
             "block_bytes": self.block_bytes,
             "background_threads": self.background_threads,

@@ -48,6 +48,7 @@ fn config(clustering: Clustering, seed: u64) -> Config {
         memtable_bytes: 1 << 20,
         unsorted_bytes: 1 << 20,
         inline_value_bytes: if seed.is_multiple_of(2) { 16 } else { 0 },
+        max_space_amp: 1.5,
         key_table_bytes: 4 << 10,
         block_bytes: 256,
         memory_budget: 4 << 20,

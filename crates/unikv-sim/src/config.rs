@@ -22,6 +22,8 @@ pub struct Config {
     pub unsorted_bytes: u64,
     /// Values below this stand in the key tables.
     pub inline_value_bytes: u32,
+    /// Bytes on disk over live bytes.
+    pub max_space_amp: f64,
     /// Bytes of a key table.
     pub key_table_bytes: u64,
     /// Bytes of a block of a key table.
@@ -54,6 +56,8 @@ impl Config {
             memtable_bytes,
             unsorted_bytes: memtable_bytes * pick(rng, tables),
             inline_value_bytes: pick(rng, &[0, 16, 128, 128, 1000]),
+            // From a copy of the generator, so that recorded seeds tell the same stories as before.
+            max_space_amp: pick(&mut rng.clone(), &[1.1, 1.1, 1.5, 3.0]),
             key_table_bytes: pick(rng, &[4 << 10, 4 << 10, 8 << 10, 2 << 20]),
             block_bytes: pick(rng, &[256, 512, 4096]),
             memory_budget: pick(rng, &[64 << 10, 1 << 20, 64 << 20]),
@@ -75,6 +79,7 @@ impl Config {
             .memtable_bytes(self.memtable_bytes)
             .unsorted_bytes(self.unsorted_bytes)
             .inline_value_bytes(self.inline_value_bytes)
+            .max_space_amp(self.max_space_amp)
             .key_table_bytes(self.key_table_bytes)
             .block_bytes(self.block_bytes)
             .memory_budget(self.memory_budget)

@@ -153,6 +153,8 @@ pub struct Costs {
     pub wal_bytes: u64,
     pub flush_bytes: u64,
     pub merge_bytes: u64,
+    /// Bytes written by garbage collection that ran alone.
+    pub gc_bytes: u64,
     pub manifest_bytes: u64,
     pub engine_reads: u64,
     pub engine_read_bytes: u64,
@@ -178,6 +180,7 @@ impl Costs {
             wal_bytes: new.wal_bytes.saturating_sub(old.wal_bytes),
             flush_bytes: new.flush_bytes.saturating_sub(old.flush_bytes),
             merge_bytes: new.merge_bytes.saturating_sub(old.merge_bytes),
+            gc_bytes: new.gc_bytes.saturating_sub(old.gc_bytes),
             manifest_bytes: new.manifest_bytes.saturating_sub(old.manifest_bytes),
             engine_reads: new.reads.saturating_sub(old.reads),
             engine_read_bytes: new.read_bytes.saturating_sub(old.read_bytes),
@@ -194,7 +197,7 @@ impl Costs {
 
     /// Bytes that the engine wrote.
     pub fn written_bytes(&self) -> u64 {
-        self.wal_bytes + self.flush_bytes + self.merge_bytes + self.manifest_bytes
+        self.wal_bytes + self.flush_bytes + self.merge_bytes + self.gc_bytes + self.manifest_bytes
     }
 
     /// Bytes written for each byte of keys and values; `None` when none was written.
@@ -235,6 +238,7 @@ mod tests {
             wal_bytes: 110,
             flush_bytes: 105,
             merge_bytes: 10,
+            gc_bytes: 0,
             manifest_bytes: 5,
             ..Costs::default()
         };

@@ -136,10 +136,11 @@ impl PhaseReport {
         let costs = &self.costs;
         if let Some(factor) = self.write_amplification {
             words.push(format!(
-                "wrote {factor:.2} x user bytes (WAL {}, flush {}, merge {}, manifest {})",
+                "wrote {factor:.2} x user bytes (WAL {}, flush {}, merge {}, gc {}, manifest {})",
                 HumanBytes(costs.wal_bytes),
                 HumanBytes(costs.flush_bytes),
                 HumanBytes(costs.merge_bytes),
+                HumanBytes(costs.gc_bytes),
                 HumanBytes(costs.manifest_bytes),
             ));
         } else if costs.written_bytes() > 0 {
