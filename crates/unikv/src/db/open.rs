@@ -10,7 +10,7 @@ use super::recovery::{self, Replayed};
 use super::report::RecoveryReport;
 use super::wal_sync::{Segment, WalSync};
 use super::write::Commit;
-use crate::base::keys::{DatabaseId, FileNumber, GenerationId, PartitionId, SeqNo};
+use crate::base::keys::{DatabaseId, FileNumber, PartitionId, SeqNo};
 use crate::error::{Error, Result};
 use crate::jobs::flush::{FlushTarget, GenerationLimits};
 use crate::key_table::BlockCache;
