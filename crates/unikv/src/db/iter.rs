@@ -126,7 +126,12 @@ impl Iter {
     /// Moves the front to the first entry of the range at or behind `key`, forward or back. Entries
     /// that the back has handed out stay gone.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
-        self.lower = engine_key(DEFAULT_KEYSPACE, key.as_ref()).max(self.begin.clone());
+        let lower = engine_key(DEFAULT_KEYSPACE, key.as_ref()).max(self.begin.clone());
+        if lower < self.lower {
+            // The back may have dropped entries because the front had handed them out.
+            self.back = None;
+        }
+        self.lower = lower;
         self.front = None;
     }
 

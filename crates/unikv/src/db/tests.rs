@@ -4,7 +4,7 @@ use crate::jobs::flush::flush;
 use crate::partition::View;
 use crate::version::edit::VersionEdit;
 use crate::vfs::Env;
-use crate::vfs::sim::{SimRuntime, SimVfs};
+use crate::vfs::sim::{Fault, Op, SimRuntime, SimVfs};
 use crate::{Batch, Clustering, Db, Durability, ErrorKind, Options};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -374,4 +374,86 @@ fn garbage_is_collected_while_keys_are_overwritten_and_nothing_is_lost() {
         let (db, _) = machine.open(options);
         same(&db, &model);
     }
+}
+
+#[test]
+fn seeking_back_brings_back_what_the_front_had_passed_for_both_ends() {
+    let machine = Machine::new(11);
+    let (db, _) = machine.open(small());
+    for i in 0..6 {
+        db.put(format!("key{i}"), "value").unwrap();
+    }
+    let key = |entry: Option<crate::Result<(crate::Bytes, crate::Bytes)>>| {
+        entry.map(|e| String::from_utf8(e.unwrap().0.to_vec()).unwrap())
+    };
+    let mut iter = db.iter();
+    assert_eq!(key(iter.next_back()).as_deref(), Some("key5"));
+    while iter.next().is_some() {}
+    assert_eq!(key(iter.next_back()), None);
+    iter.seek("key2");
+    assert_eq!(key(iter.next_back()).as_deref(), Some("key4"));
+    // The front passes key3 while the back has it at hand.
+    for passed in ["key2", "key3"] {
+        assert_eq!(key(iter.next()).as_deref(), Some(passed));
+    }
+    assert_eq!(key(iter.next_back()), None);
+    iter.seek("key1");
+    for left in ["key3", "key2", "key1"] {
+        assert_eq!(key(iter.next_back()).as_deref(), Some(left));
+    }
+    assert_eq!(key(iter.next_back()), None);
+}
+
+#[test]
+fn empty_and_inverted_ranges_and_bounds_at_the_edge_are_no_accident() {
+    let machine = Machine::new(12);
+    let (db, _) = machine.open(small());
+    let edge = [0xff_u8; 3];
+    db.put(edge, "edge").unwrap();
+    db.put("", "empty").unwrap();
+    db.flush().unwrap();
+    assert_eq!(db.range("b".."a").count(), 0);
+    assert_eq!(db.range("a".."a").rev().count(), 0);
+    assert_eq!(db.range::<&[u8]>(&edge[..]..).count(), 1);
+    assert_eq!(db.prefix([0xff, 0xff]).rev().count(), 1);
+    assert_eq!(db.prefix("").count(), 2);
+    let excluded = (
+        std::ops::Bound::Excluded(&b""[..]),
+        std::ops::Bound::Unbounded,
+    );
+    assert_eq!(db.range::<&[u8]>(excluded).count(), 1);
+    let mut inverted = db.range("b".."a");
+    inverted.seek("");
+    assert!(inverted.next().is_none() && inverted.next_back().is_none());
+}
+
+#[test]
+fn a_sync_that_cannot_flush_what_was_recovered_writes_nothing() {
+    let machine = Machine::new(13);
+    let (db, _) = machine.open(small());
+    db.put("recovered", "1").unwrap();
+    let killed = Machine {
+        disk: machine.disk.process_kill(),
+        seed: 13,
+    };
+    killed.disk.set_fault(Box::new(|call| match call.op {
+        Op::Create if call.path.extension().is_some_and(|e| e == "rec") => {
+            Fault::Fail(std::io::ErrorKind::StorageFull)
+        }
+        _ => Fault::None,
+    }));
+    let (db, _) = killed.open(small());
+    let mut batch = Batch::new();
+    batch.put("key", "2");
+    let error = db.write_with(&batch, Durability::Sync).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DiskFull);
+    // The log is as good as before: writes that need no sync go on.
+    db.put("other", "3").unwrap();
+    let (db, _) = Machine {
+        disk: killed.disk.process_kill(),
+        seed: 13,
+    }
+    .open(small());
+    assert_eq!(db.get("key").unwrap(), None);
+    assert_eq!(db.get("other").unwrap().as_deref(), Some(&b"3"[..]));
 }

@@ -118,6 +118,10 @@ impl Engine {
         self.check_open()?;
         let bytes: usize = group.iter().map(|(batch, _)| batch.byte_len()).sum();
         self.make_room(commit, bytes)?;
+        if group.iter().any(|(_, sync)| *sync) {
+            // Before anything is written: should it fail, the log is as good as it was.
+            self.flush_recovered()?;
+        }
         let first = self.append_to_wal(commit, group)?;
         let mut seq = first;
         for (batch, _) in group {
@@ -154,9 +158,7 @@ impl Engine {
                 .wal_bytes
                 .fetch_add(end - begin, Ordering::Relaxed);
             if group.iter().any(|(_, sync)| *sync) {
-                written = self
-                    .flush_recovered()
-                    .and_then(|()| self.wal_sync.sync(&self.store));
+                written = self.wal_sync.sync(&self.store);
             }
         }
         written.inspect_err(|error| self.health.poison(error))?;
