@@ -23,6 +23,7 @@ pub(crate) fn spawn(engine: &Arc<Engine>, handles: &mut Vec<Box<dyn JoinHandle>>
         let worker = Box::new(BackgroundWorker {
             engine: Arc::clone(engine),
             task,
+            stepping: false,
         });
         let runtime = &engine.store.env().runtime;
         let spawned = runtime.spawn(name, wake, worker);
@@ -54,10 +55,30 @@ enum Task {
 struct BackgroundWorker {
     engine: Arc<Engine>,
     task: Task,
+    /// Whether a step has begun and not ended: a worker dropped then has panicked.
+    stepping: bool,
+}
+
+impl Drop for BackgroundWorker {
+    fn drop(&mut self) {
+        if self.stepping {
+            // Nobody does its work any more: whoever waits for that must not wait for ever.
+            self.engine.suspend_after_panic();
+        }
+    }
 }
 
 impl Worker for BackgroundWorker {
     fn step(&mut self) -> Step {
+        self.stepping = true;
+        let step = self.work();
+        self.stepping = false;
+        step
+    }
+}
+
+impl BackgroundWorker {
+    fn work(&self) -> Step {
         let engine = &self.engine;
         if engine.closing.load(Ordering::Acquire) {
             return Step::Done;

@@ -143,6 +143,14 @@ impl Engine {
         }
     }
 
+    /// Suspends writing and wakes whoever waits: a thread dies of a bug in the middle of its work.
+    pub(crate) fn suspend_after_panic(&self) {
+        let remedy = "report this bug with the message that the thread has printed";
+        let error = Error::writes_suspended("a thread of the engine panicked", remedy);
+        self.health.set_fatal(&error);
+        self.progress.notify();
+    }
+
     pub(crate) fn generation_limits(&self) -> GenerationLimits {
         GenerationLimits::of(self.options.unsorted_bytes, self.options.memory_budget)
     }

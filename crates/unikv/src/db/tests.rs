@@ -457,3 +457,64 @@ fn a_sync_that_cannot_flush_what_was_recovered_writes_nothing() {
     assert_eq!(db.get("key").unwrap(), None);
     assert_eq!(db.get("other").unwrap().as_deref(), Some(&b"3"[..]));
 }
+
+/// A database on the simulated disk with real threads.
+fn threaded(disk: &SimVfs) -> Db {
+    let env = Env {
+        vfs: Arc::new(disk.clone()),
+        runtime: Env::os().runtime,
+    };
+    Db::open_in(env, "/db", small()).unwrap()
+}
+
+#[test]
+fn a_worker_that_panics_makes_writers_fail_and_not_wait() {
+    let disk = SimVfs::new();
+    let db = threaded(&disk);
+    disk.set_fault(Box::new(|call| {
+        let table = call.path.extension().is_some_and(|e| e == "rec");
+        assert!(!table || call.op != Op::Create, "a bug in a worker");
+        Fault::None
+    }));
+    let failed = (0..1000).find_map(|i| db.put(format!("{i}"), [7; 300]).err());
+    let failed = failed.expect("more writes than memtables hold");
+    assert_eq!(failed.kind(), ErrorKind::WritesSuspended);
+    assert_eq!(db.get("0").unwrap().as_deref(), Some(&[7; 300][..]));
+    assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::WritesSuspended);
+    drop(db);
+    disk.clear_faults();
+    assert!(threaded(&disk).get("0").unwrap().is_some());
+}
+
+#[test]
+fn a_writer_that_panics_does_not_leave_those_who_wait_for_it() {
+    let disk = SimVfs::new();
+    let db = threaded(&disk);
+    db.put("before", "1").unwrap();
+    let waiting = db.clone();
+    disk.set_fault(Box::new(move |call| {
+        if call.op != Op::Sync {
+            return Fault::None;
+        }
+        while waiting.0.engine.queue.lock().is_empty() {
+            std::thread::yield_now();
+        }
+        panic!("a bug in a writer");
+    }));
+    let mut batch = Batch::new();
+    batch.put("key", "2");
+    std::thread::scope(|scope| {
+        let dies = scope.spawn(|| db.write_with(&batch, Durability::Sync));
+        while !db.0.engine.commit.is_locked() {
+            std::thread::yield_now();
+        }
+        let waits = scope.spawn(|| db.put("waiting", "3"));
+        assert!(dies.join().is_err());
+        assert_eq!(
+            waits.join().unwrap().unwrap_err().kind(),
+            ErrorKind::WritesSuspended
+        );
+    });
+    assert_eq!(db.get("key").unwrap(), None);
+    assert_eq!(db.get("before").unwrap().as_deref(), Some(&b"1"[..]));
+}

@@ -45,6 +45,31 @@ pub(crate) struct Request {
     result: Mutex<Option<Result<()>>>,
 }
 
+/// Gives waiting requests their result when dropped, also if the thread that commits for them dies.
+struct Answers<'a> {
+    engine: &'a Engine,
+    waiting: &'a [Arc<Request>],
+    /// `None` until the group has been dealt with.
+    result: Option<Result<()>>,
+}
+
+impl Drop for Answers<'_> {
+    fn drop(&mut self) {
+        let died = || {
+            let remedy = "close and reopen the database to see whether it is there";
+            Error::writes_suspended("the thread that wrote this batch panicked", remedy)
+        };
+        for request in self.waiting {
+            let result = self.result.clone().unwrap_or_else(|| Err(died()));
+            *request.result.lock() = Some(result);
+        }
+        if self.result.is_none() {
+            // A part of the group may be in the memtable: nothing may be published behind it.
+            self.engine.suspend_after_panic();
+        }
+    }
+}
+
 impl Engine {
     /// Commits a batch. Returns once it is in the WAL as `durability` asks, and visible.
     pub(crate) fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
@@ -104,10 +129,13 @@ impl Engine {
     ) -> Result<()> {
         let requests = waiting.iter().map(|r| (&r.batch, r.sync));
         let group: Vec<(&Batch, bool)> = requests.chain(own).collect();
+        let mut answers = Answers {
+            engine: self,
+            waiting,
+            result: None,
+        };
         let result = self.commit_batches(commit, &group);
-        for request in waiting {
-            *request.result.lock() = Some(result.clone());
-        }
+        answers.result = Some(result.clone());
         result
     }
 
