@@ -6,6 +6,7 @@
 
 use super::catalog::Catalog;
 use super::health::Health;
+use super::pressure::Pressure;
 use super::snapshots::Snapshots;
 use super::stats::EngineCounters;
 use super::wal_sync::WalSync;
@@ -58,6 +59,7 @@ pub(crate) struct Engine {
     /// Notified when the periodic sync is to end.
     pub(crate) sync_wake: Arc<dyn Event>,
     pub(crate) health: Health,
+    pub(crate) pressure: Pressure,
     pub(crate) closing: AtomicBool,
 
     pub(crate) counters: EngineCounters,
@@ -104,6 +106,7 @@ impl Engine {
             progress,
             sync_wake,
             health: Health::default(),
+            pressure: Pressure::default(),
             closing: AtomicBool::new(false),
             counters: EngineCounters::default(),
             reads: ReadCounters::default(),
@@ -117,6 +120,7 @@ impl Engine {
         let _guard = self.view_lock.lock();
         let mut next = View::clone(&self.view.load());
         change(&mut next);
+        self.update_pressure(&next);
         self.view.store(Arc::new(next));
     }
 

@@ -12,6 +12,7 @@ pub(crate) mod iter;
 pub(crate) mod maintenance;
 mod merging;
 pub(crate) mod open;
+mod pressure;
 mod read;
 pub(crate) mod recovery;
 pub(crate) mod report;

@@ -29,6 +29,8 @@ pub(crate) struct EngineCounters {
     pub(crate) stalls: AtomicU64,
     pub(crate) stall_ns: AtomicU64,
     pub(crate) longest_stall_ns: AtomicU64,
+    pub(crate) pauses: AtomicU64,
+    pub(crate) pause_ns: AtomicU64,
 }
 
 impl EngineCounters {
@@ -43,6 +45,12 @@ impl EngineCounters {
             self.user_bytes
                 .fetch_add(batch.user_bytes() as u64, Ordering::Relaxed);
         }
+    }
+
+    /// Counts a pause that back-pressure made a writer take.
+    pub(crate) fn count_pause(&self, ns: u64) {
+        self.pauses.fetch_add(1, Ordering::Relaxed);
+        self.pause_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
     /// Counts a wait of a writer for the background.
@@ -156,7 +164,11 @@ pub struct Stats {
     pub partitions: Vec<PartitionStats>,
     /// Bytes of all live files.
     pub disk_bytes: u64,
-    /// How often a writer waited for the background.
+    /// Pauses that slowed writers down while the background was behind.
+    pub pauses: u64,
+    /// How long they were in all.
+    pub pause_time: Duration,
+    /// How often a writer waited because every memtable was sealed.
     pub stalls: u64,
     /// How long they waited in all.
     pub stall_time: Duration,
@@ -252,6 +264,8 @@ impl Engine {
             cache_capacity: self.cache.capacity(),
             cache_hits: self.cache.hits(),
             cache_misses: self.cache.misses(),
+            pauses: of(&counters.pauses),
+            pause_time: Duration::from_nanos(of(&counters.pause_ns)),
             stalls: of(&counters.stalls),
             stall_time: Duration::from_nanos(of(&counters.stall_ns)),
             longest_stall: Duration::from_nanos(of(&counters.longest_stall_ns)),

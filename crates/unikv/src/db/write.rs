@@ -25,8 +25,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Sealed memtables beyond which writers wait for a flush.
-const MAX_SEALED: usize = 4;
 /// Bytes that one group takes from the queue: bounds the wait of its first writer.
 const MAX_GROUP_BYTES: usize = 4 << 20;
 
@@ -36,6 +34,8 @@ pub(crate) struct Commit {
     pub(crate) wal: Option<(WalWriter, Arc<Segment>)>,
     pub(crate) last_seq: SeqNo,
     pub(crate) memtable: MemtableHandle,
+    /// What writers owe to back-pressure.
+    pub(crate) pause_debt_ns: u64,
 }
 
 /// A batch that waits for the holder of the commit lock.
@@ -159,6 +159,7 @@ impl Engine {
         self.visible_seq.store(commit.last_seq.0, Ordering::Release);
         self.counters
             .count_writes(group.iter().map(|(batch, _)| *batch));
+        self.pace(commit, bytes);
         Ok(())
     }
 
@@ -207,24 +208,6 @@ impl Engine {
             self.seal(commit)?;
         }
         Ok(())
-    }
-
-    /// Waits while too many memtables are sealed.
-    fn wait_for_flushes(&self) -> Result<()> {
-        if self.view.load().sealed.len() < MAX_SEALED {
-            return Ok(());
-        }
-        let runtime = &self.store.env().runtime;
-        let begin = runtime.now();
-        let mut failed = None;
-        wait_until(&*self.progress, || {
-            failed = self.health.check_jobs().err();
-            let closing = self.closing.load(Ordering::Acquire);
-            failed.is_some() || closing || self.view.load().sealed.len() < MAX_SEALED
-        });
-        self.counters
-            .count_stall(runtime.now().saturating_sub(begin));
-        failed.map_or(Ok(()), Err).and_then(|()| self.check_open())
     }
 
     /// Seals the memtable together with its WAL segment and begins new ones.

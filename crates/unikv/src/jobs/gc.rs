@@ -78,10 +78,15 @@ impl Space {
         self.log_bytes.saturating_sub(self.live_bytes)
     }
 
+    /// Bytes of garbage within the limit.
+    pub(crate) fn allowed_garbage(&self, limit: SpaceLimit) -> u64 {
+        let live = self.live_bytes + self.key_table_bytes;
+        (live as f64 * (limit.max_space_amp - 1.0)) as u64
+    }
+
     /// Bytes to reclaim under `pressure`; zero while there is little enough garbage.
     fn excess(&self, limit: SpaceLimit, pressure: Pressure) -> u64 {
-        let live = self.live_bytes + self.key_table_bytes;
-        let allowed = (live as f64 * (limit.max_space_amp - 1.0) * pressure.share()) as u64;
+        let allowed = (self.allowed_garbage(limit) as f64 * pressure.share()) as u64;
         let dead = self.dead_bytes();
         if dead <= allowed {
             0

@@ -1,0 +1,122 @@
+//! Back-pressure: writers are slowed smoothly when the background falls behind.
+//!
+//! Three fills are watched: sealed memtables, the UnsortedStore, and garbage. Up to 70 % of a fill
+//! writers run free. From there each byte costs time, growing with the square of what is used of
+//! the rest, so that the background catches up before anything is full. Only when every memtable
+//! is sealed do writers wait for a flush.
+//!
+//! The time is gathered as a debt and paid in pauses of a millisecond, because shorter ones cannot
+//! be kept; a pause is held under the commit lock, for the rate is one for all writers.
+
+use super::catalog::MAX_GENERATIONS;
+use super::engine::Engine;
+use super::write::Commit;
+use crate::error::Result;
+use crate::jobs::gc::Space;
+use crate::partition::View;
+use crate::vfs::wait_until;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Sealed memtables beyond which writers wait for a flush.
+pub(crate) const MAX_SEALED: usize = 4;
+
+/// The fill at which slowing begins.
+const BEGIN: f64 = 0.7;
+/// Garbage that is not worth slowing anybody for.
+const GARBAGE_FLOOR_BYTES: u64 = 64 << 20;
+/// Nanoseconds that a written KiB costs when memtables, UnsortedStore or garbage are at their limit:
+/// 100, 50 and 20 MiB/s.
+const MEMTABLES_NS_PER_KIB: f64 = 10_000.0;
+const UNSORTED_NS_PER_KIB: f64 = 20_000.0;
+const GARBAGE_NS_PER_KIB: f64 = 50_000.0;
+/// The shortest pause, and the longest.
+const LEAST_PAUSE_NS: u64 = 1_000_000;
+const LONGEST_PAUSE_NS: u64 = 10_000_000;
+
+/// What a written KiB costs at present, in nanoseconds.
+#[derive(Debug, Default)]
+pub(crate) struct Pressure(AtomicU64);
+
+/// The cost of a KiB at `fill` of something that costs `at_limit` when it is full.
+fn cost(fill: f64, at_limit: f64) -> f64 {
+    let over = ((fill - BEGIN) / (1.0 - BEGIN)).clamp(0.0, 1.0);
+    at_limit * over * over
+}
+
+impl Engine {
+    /// Judges anew how far the background is behind, after `view` was published.
+    pub(crate) fn update_pressure(&self, view: &View) {
+        let sealed = view.sealed.len() as f64 / MAX_SEALED as f64;
+        let partitions = view.version.partitions().iter();
+        let unsorted = partitions.map(|p| p.unsorted_bytes()).max().unwrap_or(0);
+        let unsorted_limit = self
+            .options
+            .unsorted_bytes
+            .saturating_mul(MAX_GENERATIONS as u64);
+        let space = Space::of(&view.version);
+        let allowed = space.allowed_garbage(self.space_limit()) + GARBAGE_FLOOR_BYTES;
+        // Garbage at its bound counts as the fill at which slowing begins.
+        let garbage = BEGIN * space.dead_bytes() as f64 / allowed as f64;
+        let total = cost(sealed, MEMTABLES_NS_PER_KIB)
+            + cost(unsorted as f64 / unsorted_limit as f64, UNSORTED_NS_PER_KIB)
+            + cost(garbage, GARBAGE_NS_PER_KIB);
+        self.pressure.0.store(total as u64, Ordering::Relaxed);
+    }
+
+    /// Takes from the writer the time that `bytes` cost at present.
+    pub(crate) fn pace(&self, commit: &mut Commit, bytes: usize) {
+        let ns_per_kib = self.pressure.0.load(Ordering::Relaxed);
+        if ns_per_kib == 0 {
+            commit.pause_debt_ns = 0;
+            return;
+        }
+        commit.pause_debt_ns += (bytes as u64).saturating_mul(ns_per_kib) >> 10;
+        if commit.pause_debt_ns >= LEAST_PAUSE_NS {
+            let pause = commit.pause_debt_ns.min(LONGEST_PAUSE_NS);
+            commit.pause_debt_ns = 0;
+            self.store.env().runtime.delay(Duration::from_nanos(pause));
+            self.counters.count_pause(pause);
+        }
+    }
+
+    /// Waits while every memtable is sealed.
+    pub(crate) fn wait_for_flushes(&self) -> Result<()> {
+        if self.view.load().sealed.len() < MAX_SEALED {
+            return Ok(());
+        }
+        let runtime = &self.store.env().runtime;
+        let begin = runtime.now();
+        let mut failed = None;
+        wait_until(&*self.progress, || {
+            failed = self.health.check_jobs().err();
+            let closing = self.closing.load(Ordering::Acquire);
+            failed.is_some() || closing || self.view.load().sealed.len() < MAX_SEALED
+        });
+        self.counters
+            .count_stall(runtime.now().saturating_sub(begin));
+        failed.map_or(Ok(()), Err).and_then(|()| self.check_open())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slowing_begins_at_its_mark_and_grows_without_a_jump() {
+        assert_eq!(cost(0.0, 1000.0), 0.0);
+        assert_eq!(cost(BEGIN, 1000.0), 0.0);
+        let mut last = 0.0;
+        for percent in 71..=100 {
+            let now = cost(f64::from(percent) / 100.0, 1000.0);
+            assert!(
+                now > last && now - last < 100.0,
+                "{percent} %: {last} to {now}"
+            );
+            last = now;
+        }
+        assert!((last - 1000.0).abs() < 1e-6);
+        assert_eq!(cost(7.0, 1000.0), 1000.0);
+    }
+}
