@@ -16,6 +16,9 @@ use std::sync::Arc;
 const COALESCE_GAP_BYTES: u64 = 4 << 10;
 /// What is read together spans at most so many bytes, unless it is one frame.
 const COALESCE_RUN_BYTES: u64 = 1 << 20;
+/// Records that were read together share a buffer of at most so many bytes; out of a longer one those
+/// are copied that are a small part of it. So who keeps one of many keeps little more alive.
+const SHARED_BUFFER_BYTES: usize = 64 << 10;
 
 /// A record file, open for reading. Opening it reads nothing.
 #[derive(Debug)]
@@ -88,7 +91,7 @@ impl RecordFile {
     }
 
     /// Reads the records that `pointers` name, in any order, and appends them to `out` in that
-    /// order. Neighbours are read together and then share a buffer of up to 1 MiB. One damaged
+    /// order. Neighbours are read together and then share a buffer of up to 64 KiB. One damaged
     /// record does not harm the others.
     pub(crate) fn read_many(&self, pointers: &[RecordPointer], out: &mut Vec<Result<Record>>) {
         if pointers.is_sorted_by_key(|pointer| pointer.offset) {
@@ -199,7 +202,11 @@ impl RecordFile {
             out.extend(run.iter().map(|pointer| match &bytes {
                 Ok(bytes) => {
                     let start = (pointer.offset - first.offset) as usize;
-                    let frame = bytes.slice(start..start + pointer.len as usize);
+                    let len = pointer.len as usize;
+                    let mut frame = bytes.slice(start..start + len);
+                    if bytes.len() > SHARED_BUFFER_BYTES.max(4 * len) {
+                        frame = Bytes::copy_from_slice(&frame);
+                    }
                     self.decode_pointed(frame, *pointer)
                 }
                 // Whatever failed may concern only one of them.

@@ -608,3 +608,26 @@ fn a_failed_read_of_many_is_repeated_one_by_one() {
     }
     assert!(found[3].is_err());
 }
+
+#[test]
+fn who_keeps_one_of_many_records_keeps_no_large_buffer() {
+    let vfs = SimVfs::new();
+    let record = |i: u8, value_len| Owned {
+        key: vec![0, 0, 0, 0, i],
+        value: vec![i; value_len],
+        ..small_records().swap_remove(0)
+    };
+    let shares = |value_len: usize, count: u8| {
+        let records: Vec<Owned> = (0..count).map(|i| record(i, value_len)).collect();
+        let (meta, pointers) = write(&store_on(&vfs), &records, false);
+        let mut found = Vec::new();
+        open(&vfs, &meta).read_many(&pointers, &mut found);
+        vfs.remove(open(&vfs, &meta).path()).unwrap();
+        let values: Vec<_> = found.into_iter().map(|r| r.unwrap().value()).collect();
+        assert!(values.iter().zip(&records).all(|(v, r)| v[..] == r.value));
+        values.iter().any(|value| !value.is_unique())
+    };
+    assert!(shares(1 << 10, 50), "50 KiB in one buffer");
+    assert!(!shares(1 << 10, 100), "each its own");
+    assert!(shares(200 << 10, 3), "large parts of one buffer");
+}
