@@ -222,7 +222,9 @@ impl<'a> Opening<'a> {
     }
 
     fn pool(&self) -> Arc<ArenaPool> {
-        ArenaPool::new(self.options.memtable_bytes as usize * 2)
+        // Room for all memtables there may be: chunks given back to the allocator and taken anew by
+        // another thread leave holes that it cannot use.
+        ArenaPool::new((BUDGETED_MEMTABLES * self.options.memtable_bytes) as usize)
     }
 
     fn limits(&self) -> GenerationLimits {
