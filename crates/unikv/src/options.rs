@@ -96,7 +96,7 @@ impl Options {
         self
     }
 
-    /// Bytes for memtables, hash indexes and the block cache together. Default: 256 MiB. What the
+    /// Bytes for memtables, hash indexes and the read cache together. Default: 256 MiB. What the
     /// memtables and indexes leave goes to the cache.
     #[must_use]
     pub fn memory_budget(mut self, bytes: u64) -> Options {

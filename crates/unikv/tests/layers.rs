@@ -329,7 +329,7 @@ fn one_rank_may_not_import_sideways_except_as_listed() {
     let both = [
         (
             "record/file.rs",
-            "//! Record file.\nuse crate::key_table::BlockCache;\n",
+            "//! Record file.\nuse crate::key_table::ReadCache;\n",
         ),
         (
             "key_table/reader.rs",

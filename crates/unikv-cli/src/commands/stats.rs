@@ -78,7 +78,7 @@ fn print_stats(stats: &unikv::Stats, out: &mut impl Write) -> io::Result<()> {
     line("partitions", stats.partitions.len().to_string())?;
     line("memtables", HumanBytes(stats.memtable_bytes).to_string())?;
     line(
-        "block cache",
+        "read cache",
         format!(
             "{} of {}",
             HumanBytes(stats.cache_bytes),

@@ -10,8 +10,7 @@ use super::report::{CheckReport, Problem};
 use crate::base::keys::{FileNumber, Kind, SeqNo, internal_cmp};
 use crate::error::{Error, Result};
 use crate::key_table::{
-    BlockCache, EntryValue, KeyEntry, KeyIter, KeyTable, KeyTableMeta, RecordFileRefs,
-    RecordPointer,
+    EntryValue, KeyEntry, KeyIter, KeyTable, KeyTableMeta, ReadCache, RecordFileRefs, RecordPointer,
 };
 use crate::log::replay;
 use crate::memtable::OpsIter;
@@ -92,7 +91,7 @@ impl Check {
                 .notes
                 .push(format!("{}: {what}", cut.path.display()));
         }
-        let cache = BlockCache::new(CACHE_BYTES);
+        let cache = ReadCache::new(CACHE_BYTES);
         let version = recovery::build_version(store, &cache, &manifest.path, &manifest.edits)?;
         let wal = self.wal(store, &manifest, survey, &version);
         self.part(store.dir(), wal);

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::jobs::JobContext;
 use crate::jobs::flush::GenerationLimits;
 use crate::jobs::gc::SpaceLimit;
-use crate::key_table::BlockCache;
+use crate::key_table::ReadCache;
 use crate::memtable::ArenaPool;
 use crate::options::{Clustering, Options};
 use crate::partition::{ReadCounters, View};
@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) struct Engine {
     pub(crate) options: Options,
     pub(crate) store: Arc<FileStore>,
-    pub(crate) cache: Arc<BlockCache>,
+    pub(crate) cache: Arc<ReadCache>,
     pub(crate) pool: Arc<ArenaPool>,
     pub(crate) hash_seed: u64,
 
@@ -72,7 +72,7 @@ pub(crate) struct Engine {
 pub(crate) struct EngineParts {
     pub(crate) options: Options,
     pub(crate) store: Arc<FileStore>,
-    pub(crate) cache: Arc<BlockCache>,
+    pub(crate) cache: Arc<ReadCache>,
     pub(crate) pool: Arc<ArenaPool>,
     pub(crate) view: View,
     pub(crate) last_seq: SeqNo,

@@ -13,14 +13,18 @@ use crate::key_table::{EntryValue, KeyEntry, RecordPointer};
 use crate::partition::View;
 use crate::partition::sorted_store::{dangling, verify};
 use crate::partition::view_cursor::ViewCursor;
+use crate::record::Record;
 use bytes::Bytes;
-use std::collections::VecDeque;
-use std::ops::{Bound, RangeBounds};
+use std::mem;
+use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Entries gathered at first and at most. Short scans fetch little too much, long ones many at once.
 const FIRST_BATCH: usize = 8;
 const LAST_BATCH: usize = 128;
+/// A batch ends early when its keys reach this many bytes: who keeps one keeps them all.
+const KEYS_BYTES: usize = 16 << 10;
 /// A batch ends early when its values reach this many bytes.
 const BATCH_BYTES: u64 = 4 << 20;
 
@@ -46,59 +50,29 @@ pub struct Iter {
     ended: bool,
 }
 
-/// One end of an iteration.
+/// One end of an iteration and the batch that it hands out.
 struct End {
     cursor: ViewCursor,
-    pending: VecDeque<Entry>,
-    batch: usize,
+    /// The visible entries of the batch; those before `next` have been handed out.
+    entries: Vec<Entry>,
+    next: usize,
+    /// Their engine keys, one behind the other: one buffer, which the keys handed out share.
+    keys: Bytes,
+    /// How many entries the next batch may have.
+    batch_len: usize,
     /// The key that the cursor has dealt with last.
     last: Option<Vec<u8>>,
 }
 
-/// A visible entry: its engine key and its value.
+/// A visible entry: where its engine key stands in the keys of its batch, and its value.
 struct Entry {
-    key: Vec<u8>,
+    key: Range<usize>,
     value: Value,
 }
 
 enum Value {
     Ready(Bytes),
     Stored(RecordPointer, SeqNo),
-}
-
-/// What a range of user keys is in engine keys: from the first key to the first key behind.
-pub(crate) fn engine_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> (Vec<u8>, Vec<u8>) {
-    let after = |key: &K| {
-        let mut key = engine_key(DEFAULT_KEYSPACE, key.as_ref());
-        key.push(0);
-        key
-    };
-    let at = |key: &K| engine_key(DEFAULT_KEYSPACE, key.as_ref());
-    let lower = match range.start_bound() {
-        Bound::Included(key) => at(key),
-        Bound::Excluded(key) => after(key),
-        Bound::Unbounded => engine_key(DEFAULT_KEYSPACE, b""),
-    };
-    let upper = match range.end_bound() {
-        Bound::Included(key) => after(key),
-        Bound::Excluded(key) => at(key),
-        Bound::Unbounded => (DEFAULT_KEYSPACE.0 + 1).to_be_bytes().to_vec(),
-    };
-    (lower, upper)
-}
-
-/// The engine keys that begin with a user prefix.
-pub(crate) fn prefix_bounds(prefix: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    let lower = engine_key(DEFAULT_KEYSPACE, prefix);
-    let mut upper = lower.clone();
-    // The next string after all that begin with the prefix; the keyspace id leaves room to count up.
-    while upper.last() == Some(&u8::MAX) {
-        upper.pop();
-    }
-    if let Some(last) = upper.last_mut() {
-        *last += 1;
-    }
-    (lower, upper)
 }
 
 impl Iter {
@@ -136,50 +110,46 @@ impl Iter {
     }
 
     fn next_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
-        let mut front = match self.front.take() {
+        let front = match &mut self.front {
             Some(front) => front,
             None => {
                 let mut cursor = ViewCursor::new(Arc::clone(&self.view));
                 cursor.seek(&self.lower, SeqNo::MAX)?;
-                End::new(cursor)
+                self.front.insert(End::new(cursor))
             }
         };
-        if front.pending.is_empty() {
+        if front.is_handed_out() {
             front.gather_forward(self.seq, &self.upper)?;
             front.fetch(&self.view)?;
         }
-        let entry = front
-            .pending
-            .pop_front()
-            .filter(|entry| entry.key < self.upper);
-        self.front = Some(front);
-        let Some(entry) = entry else { return Ok(None) };
-        self.lower.clone_from(&entry.key);
+        let Some(key) = front.key().filter(|key| *key < &self.upper[..]) else {
+            return Ok(None);
+        };
+        self.lower.clear();
+        self.lower.extend_from_slice(key);
         self.lower.push(0);
-        Ok(Some(entry.into_pair()))
+        Ok(front.hand_out())
     }
 
     fn next_back_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
-        let mut back = match self.back.take() {
+        let back = match &mut self.back {
             Some(back) => back,
             None => {
                 let mut cursor = ViewCursor::new(Arc::clone(&self.view));
                 cursor.seek_before(&self.upper, SeqNo::MAX)?;
-                End::new(cursor)
+                self.back.insert(End::new(cursor))
             }
         };
-        if back.pending.is_empty() {
+        if back.is_handed_out() {
             back.gather_backward(self.seq, &self.lower)?;
             back.fetch(&self.view)?;
         }
-        let entry = back
-            .pending
-            .pop_front()
-            .filter(|entry| entry.key >= self.lower);
-        self.back = Some(back);
-        let Some(entry) = entry else { return Ok(None) };
-        self.upper.clone_from(&entry.key);
-        Ok(Some(entry.into_pair()))
+        let Some(key) = back.key().filter(|key| *key >= &self.lower[..]) else {
+            return Ok(None);
+        };
+        self.upper.clear();
+        self.upper.extend_from_slice(key);
+        Ok(back.hand_out())
     }
 
     fn or_end(
@@ -221,32 +191,47 @@ impl std::fmt::Debug for Iter {
     }
 }
 
-impl Entry {
-    fn into_pair(self) -> (Bytes, Bytes) {
-        let value = match self.value {
-            Value::Ready(value) => value,
-            // Fetched before any entry is handed out.
-            Value::Stored(..) => Bytes::new(),
-        };
-        (Bytes::from(self.key).slice(KEYSPACE_PREFIX_LEN..), value)
-    }
-}
-
 impl End {
     fn new(cursor: ViewCursor) -> End {
         End {
             cursor,
-            pending: VecDeque::new(),
-            batch: FIRST_BATCH,
+            entries: Vec::new(),
+            next: 0,
+            keys: Bytes::new(),
+            batch_len: FIRST_BATCH,
             last: None,
         }
     }
 
+    /// Whether nothing of the batch is left.
+    fn is_handed_out(&self) -> bool {
+        self.next == self.entries.len()
+    }
+
+    /// The engine key to be handed out next.
+    fn key(&self) -> Option<&[u8]> {
+        let entry = self.entries.get(self.next)?;
+        Some(entry.key_in(&self.keys))
+    }
+
+    /// Hands out the user's key and the value.
+    fn hand_out(&mut self) -> Option<(Bytes, Bytes)> {
+        let entry = self.entries.get_mut(self.next)?;
+        self.next += 1;
+        let value = match &mut entry.value {
+            Value::Ready(value) => mem::take(value),
+            // Fetched before any entry is handed out.
+            Value::Stored(..) => Bytes::new(),
+        };
+        let key = entry.key.start + KEYSPACE_PREFIX_LEN..entry.key.end;
+        Some((self.keys.slice(key), value))
+    }
+
     /// Gathers the next visible entries before `upper`.
     fn gather_forward(&mut self, seq: SeqNo, upper: &[u8]) -> Result<()> {
-        let mut bytes = 0;
+        let mut batch = self.begin_batch();
         while let Some(entry) = self.cursor.entry() {
-            if entry.key >= upper || self.batch_is_full(bytes) {
+            if entry.key >= upper || batch.is_full() {
                 break;
             }
             // The first version at or below the snapshot decides; older ones are passed over.
@@ -254,47 +239,64 @@ impl End {
                 let last = self.last.get_or_insert_default();
                 last.clear();
                 last.extend_from_slice(entry.key);
-                bytes += push_live(&mut self.pending, &entry);
+                if let Some(value) = Value::of(&entry) {
+                    batch.push(entry.key, value);
+                }
             }
             self.cursor.next()?;
         }
-        self.batch = (self.batch * 2).min(LAST_BATCH);
+        self.end_batch(batch);
         Ok(())
     }
 
     /// Gathers the next visible entries at or behind `lower`, going back. Versions of a key come
     /// oldest first, so the last one at or below the snapshot decides.
     fn gather_backward(&mut self, seq: SeqNo, lower: &[u8]) -> Result<()> {
-        let mut bytes = 0;
+        let mut batch = self.begin_batch();
         let mut key = Vec::new();
         while let Some(entry) = self.cursor.entry() {
-            if entry.key < lower || self.batch_is_full(bytes) {
+            if entry.key < lower || batch.is_full() {
                 break;
             }
             key.clear();
             key.extend_from_slice(entry.key);
-            let mut newest = VecDeque::new();
+            let mut newest = None;
             while let Some(entry) = self.cursor.entry().filter(|e| e.key == key) {
                 if entry.seq <= seq {
-                    newest.clear();
-                    push_live(&mut newest, &entry);
+                    newest = Value::of(&entry);
                 }
                 self.cursor.prev()?;
             }
-            bytes += newest.iter().map(Entry::value_bytes).sum::<u64>();
-            self.pending.append(&mut newest);
+            if let Some(value) = newest {
+                batch.push(&key, value);
+            }
         }
-        self.batch = (self.batch * 2).min(LAST_BATCH);
+        self.end_batch(batch);
         Ok(())
     }
 
-    fn batch_is_full(&self, bytes: u64) -> bool {
-        self.pending.len() >= self.batch || bytes >= BATCH_BYTES
+    fn begin_batch(&mut self) -> Batch {
+        let mut entries = mem::take(&mut self.entries);
+        entries.clear();
+        Batch {
+            entries,
+            keys: Vec::new(),
+            value_bytes: 0,
+            len: self.batch_len,
+        }
     }
 
-    /// Fetches the values of the gathered entries, file by file.
+    fn end_batch(&mut self, batch: Batch) {
+        self.entries = batch.entries;
+        self.next = 0;
+        self.keys = Bytes::from(batch.keys);
+        self.batch_len = (self.batch_len * 2).min(LAST_BATCH);
+    }
+
+    /// Fetches the values of the batch, file by file. They pass by the cache: to look for each costs
+    /// more than it finds, and to keep them drives out what gets want.
     fn fetch(&mut self, view: &View) -> Result<()> {
-        let stored = self.pending.iter().enumerate();
+        let stored = self.entries.iter().enumerate();
         let mut wanted: Vec<(RecordPointer, usize)> = stored
             .filter_map(|(i, entry)| match entry.value {
                 Value::Stored(pointer, _) => Some((pointer, i)),
@@ -302,24 +304,19 @@ impl End {
             })
             .collect();
         wanted.sort_unstable_by_key(|(pointer, _)| (pointer.file, pointer.offset));
-        let mut records = Vec::new();
+        let (mut pointers, mut records) = (Vec::new(), Vec::new());
         for run in wanted.chunk_by(|a, b| a.0.file == b.0.file) {
-            let Some(&(first, _)) = run.first() else {
+            pointers.clear();
+            pointers.extend(run.iter().map(|(pointer, _)| *pointer));
+            let Some(&first) = pointers.first() else {
                 continue;
             };
             let file = view.version.record_file(first.file);
-            let file = file.ok_or_else(|| dangling(std::path::Path::new("MANIFEST"), first))?;
-            let pointers: Vec<RecordPointer> = run.iter().map(|(pointer, _)| *pointer).collect();
-            records.clear();
+            let file = file.ok_or_else(|| dangling(Path::new("MANIFEST"), first))?;
             file.read_many(&pointers, &mut records);
-            for (&(pointer, i), record) in run.iter().zip(records.drain(..)) {
-                let record = record?;
-                let Some(entry) = self.pending.get_mut(i) else {
-                    continue;
-                };
-                if let Value::Stored(_, seq) = entry.value {
-                    verify(&record, &entry.key, seq, file.path(), pointer)?;
-                    entry.value = Value::Ready(record.value());
+            for (&(_, i), record) in run.iter().zip(records.drain(..)) {
+                if let Some(entry) = self.entries.get_mut(i) {
+                    entry.take_value(&self.keys, record?, file.path())?;
                 }
             }
         }
@@ -327,30 +324,59 @@ impl End {
     }
 }
 
-impl Entry {
-    fn value_bytes(&self) -> u64 {
-        match &self.value {
+/// A batch that is being gathered.
+struct Batch {
+    entries: Vec<Entry>,
+    keys: Vec<u8>,
+    value_bytes: u64,
+    /// How many entries it may have.
+    len: usize,
+}
+
+impl Batch {
+    fn is_full(&self) -> bool {
+        self.entries.len() >= self.len
+            || self.keys.len() >= KEYS_BYTES
+            || self.value_bytes >= BATCH_BYTES
+    }
+
+    fn push(&mut self, key: &[u8], value: Value) {
+        self.value_bytes += match &value {
             Value::Ready(value) => value.len() as u64,
             Value::Stored(pointer, _) => u64::from(pointer.len),
-        }
+        };
+        let start = self.keys.len();
+        self.keys.extend_from_slice(key);
+        let key = start..self.keys.len();
+        self.entries.push(Entry { key, value });
     }
 }
 
-/// Adds an entry unless it is a tombstone. Returns the bytes of its value.
-fn push_live(pending: &mut VecDeque<Entry>, entry: &KeyEntry<'_>) -> u64 {
-    if entry.kind == Kind::Delete {
-        return 0;
+impl Entry {
+    fn key_in<'a>(&self, keys: &'a Bytes) -> &'a [u8] {
+        keys.get(self.key.clone()).unwrap_or_default()
     }
-    let value = match entry.value {
-        EntryValue::None => return 0,
-        EntryValue::Inline(value) => Value::Ready(Bytes::copy_from_slice(value)),
-        EntryValue::Pointer(pointer) => Value::Stored(pointer, entry.seq),
-    };
-    let entry = Entry {
-        key: entry.key.to_vec(),
-        value,
-    };
-    let bytes = entry.value_bytes();
-    pending.push_back(entry);
-    bytes
+
+    /// Takes the value of the record that its pointer led to.
+    fn take_value(&mut self, keys: &Bytes, record: Record, path: &Path) -> Result<()> {
+        if let Value::Stored(pointer, seq) = self.value {
+            verify(&record, self.key_in(keys), seq, path, pointer)?;
+            self.value = Value::Ready(record.into_value());
+        }
+        Ok(())
+    }
+}
+
+impl Value {
+    /// The value of an entry; `None` for a tombstone.
+    fn of(entry: &KeyEntry<'_>) -> Option<Value> {
+        if entry.kind == Kind::Delete {
+            return None;
+        }
+        match entry.value {
+            EntryValue::None => None,
+            EntryValue::Inline(value) => Some(Value::Ready(Bytes::copy_from_slice(value))),
+            EntryValue::Pointer(pointer) => Some(Value::Stored(pointer, entry.seq)),
+        }
+    }
 }

@@ -13,7 +13,7 @@ use super::write::Commit;
 use crate::base::keys::{DatabaseId, FileNumber, PartitionId, SeqNo};
 use crate::error::{Error, Result};
 use crate::jobs::flush::{FlushTarget, GenerationLimits};
-use crate::key_table::BlockCache;
+use crate::key_table::ReadCache;
 use crate::log::{ReplayOutcome, WalWriter, replay};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::options::Options;
@@ -107,7 +107,7 @@ pub(crate) fn take_lock(env: &Env, dir: &Path) -> Result<Box<dyn LockGuard>> {
     })
 }
 
-/// The block cache gets what the memory budget leaves after memtables and indexes.
+/// The read cache gets what the memory budget leaves after memtables and indexes.
 pub(crate) fn cache_bytes(options: &Options) -> u64 {
     let memtables = BUDGETED_MEMTABLES * options.memtable_bytes;
     let rest = options
@@ -163,7 +163,7 @@ impl<'a> Opening<'a> {
             ..VersionEdit::default()
         };
         let store = self.store(DatabaseId(id));
-        let cache = BlockCache::new(cache_bytes(&self.options));
+        let cache = ReadCache::new(cache_bytes(&self.options));
         let version = recovery::build_version(&store, &cache, self.dir, &[first])?;
         self.start(store, cache, version, None, 0, lock)
     }
@@ -175,7 +175,7 @@ impl<'a> Opening<'a> {
         lock: Box<dyn LockGuard>,
     ) -> Result<Engine> {
         let store = self.store(manifest.database);
-        let cache = BlockCache::new(cache_bytes(&self.options));
+        let cache = ReadCache::new(cache_bytes(&self.options));
         // First, so that a manifest which lost edits is blamed, and not the files it misplaces.
         let segments = recovery::wal_segments(&self.survey);
         manifest.check_edits(replay::max_manifest_edits(&store, &segments)?)?;
@@ -235,7 +235,7 @@ impl<'a> Opening<'a> {
     fn start(
         &mut self,
         store: Arc<FileStore>,
-        cache: Arc<BlockCache>,
+        cache: Arc<ReadCache>,
         mut version: Version,
         replayed: Option<Replayed>,
         edits_before: u64,

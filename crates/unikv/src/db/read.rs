@@ -1,10 +1,11 @@
-//! Point reads at a moment: the newest state, or a snapshot's.
+//! Engine keys, and point reads at a moment: the newest state, or a snapshot's.
 
 use super::engine::Engine;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId, MAX_USER_KEY_LEN, SeqNo};
 use crate::error::{Error, Result};
 use crate::partition::View;
 use bytes::Bytes;
+use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::Ordering;
 
 /// The keyspace of the calls that name none.
@@ -16,6 +17,41 @@ pub(crate) fn engine_key(keyspace: KeyspaceId, key: &[u8]) -> Vec<u8> {
     out.extend_from_slice(&keyspace.0.to_be_bytes());
     out.extend_from_slice(key);
     out
+}
+
+/// What a range of user keys is in engine keys: from the first key to the first key behind.
+pub(crate) fn engine_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> (Vec<u8>, Vec<u8>) {
+    let after = |key: &K| {
+        let mut key = engine_key(DEFAULT_KEYSPACE, key.as_ref());
+        key.push(0);
+        key
+    };
+    let at = |key: &K| engine_key(DEFAULT_KEYSPACE, key.as_ref());
+    let lower = match range.start_bound() {
+        Bound::Included(key) => at(key),
+        Bound::Excluded(key) => after(key),
+        Bound::Unbounded => engine_key(DEFAULT_KEYSPACE, b""),
+    };
+    let upper = match range.end_bound() {
+        Bound::Included(key) => after(key),
+        Bound::Excluded(key) => at(key),
+        Bound::Unbounded => (DEFAULT_KEYSPACE.0 + 1).to_be_bytes().to_vec(),
+    };
+    (lower, upper)
+}
+
+/// The engine keys that begin with a user prefix.
+pub(crate) fn prefix_bounds(prefix: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let lower = engine_key(DEFAULT_KEYSPACE, prefix);
+    let mut upper = lower.clone();
+    // The next string after all that begin with the prefix; the keyspace id leaves room to count up.
+    while upper.last() == Some(&u8::MAX) {
+        upper.pop();
+    }
+    if let Some(last) = upper.last_mut() {
+        *last += 1;
+    }
+    (lower, upper)
 }
 
 /// Calls `with` with the engine key; short keys are put together without an allocation.

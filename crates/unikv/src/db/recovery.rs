@@ -10,7 +10,7 @@ use crate::base::keys::{FileNumber, GenerationId, Kind, PartitionId, SeqNo, Slot
 use crate::error::{Error, Result};
 use crate::hash_index::{HashIndex, HashIndexWriter};
 use crate::jobs::flush::{GenerationLimits, expected_records};
-use crate::key_table::{BlockCache, EntryValue};
+use crate::key_table::{EntryValue, ReadCache};
 use crate::log::{ReplayOutcome, replay};
 use crate::memtable::{ArenaPool, Memtable, OpsIter};
 use crate::partition::MemtableHandle;
@@ -28,7 +28,7 @@ const NEWER: &str = "open it with the newer release that wrote it";
 /// Builds the version that the edits of a manifest describe. Its hash indexes are empty.
 pub(crate) fn build_version(
     store: &Arc<FileStore>,
-    cache: &Arc<BlockCache>,
+    cache: &Arc<ReadCache>,
     manifest: &Path,
     edits: &[VersionEdit],
 ) -> Result<Version> {

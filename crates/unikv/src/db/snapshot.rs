@@ -1,7 +1,8 @@
 //! Snapshots: the database as it was at one moment, for as long as the handle lives.
 
 use super::engine::Engine;
-use super::iter::{Iter, engine_bounds, prefix_bounds};
+use super::iter::Iter;
+use super::read::{engine_bounds, prefix_bounds};
 use crate::base::keys::SeqNo;
 use crate::error::Result;
 use bytes::Bytes;

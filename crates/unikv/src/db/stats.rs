@@ -142,13 +142,13 @@ pub struct Stats {
     pub index_lookups: u64,
     /// Records read for such a lookup that were another key's.
     pub index_failed_comparisons: u64,
-    /// Bytes in the block cache.
+    /// Bytes in the read cache.
     pub cache_bytes: u64,
-    /// Bytes the block cache may hold.
+    /// Bytes the read cache may hold.
     pub cache_capacity: u64,
-    /// Blocks and fences found in the cache.
+    /// Blocks, fences and records found in the cache.
     pub cache_hits: u64,
-    /// Blocks and fences read because they were not there.
+    /// Blocks, fences and records read because they were not there.
     pub cache_misses: u64,
     /// Record files: UnsortedStore tables and value logs.
     pub record_files: usize,

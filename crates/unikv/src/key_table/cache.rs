@@ -1,32 +1,40 @@
-//! The cache of verified blocks and decoded fences, of one size in bytes for a whole database.
+//! The cache of verified blocks, decoded fences and verified records, of one size in bytes for a
+//! whole database.
 //!
-//! Keyed ⟨file number, offset⟩; file numbers are never reused, so what belongs to a dropped file
-//! is never found again and ages out. Its shards have their own locks; none is held while a file
-//! is read, so two readers that miss together may both read.
+//! Keyed ⟨file number, offset⟩, never by a user's key; file numbers are never reused, so what
+//! belongs to a dropped file is never found again and ages out. Its shards have their own locks;
+//! none is held while a file is read, so two readers that miss together may both read.
 
 use super::block::Block;
 use super::fences::Fences;
 use crate::base::keys::FileNumber;
+use bytes::Bytes;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
-/// What the cache itself keeps per item, roughly.
-const ITEM_OVERHEAD_BYTES: usize = 128;
+/// What the cache itself and the allocator keep per item, roughly.
+const ITEM_OVERHEAD_BYTES: usize = 160;
 /// What an average item is expected to take.
 const AVERAGE_ITEM_BYTES: u64 = 4 << 10;
 /// The fences of one table must fit into a shard.
 const SHARD_BYTES: u64 = 8 << 20;
 const MAX_SHARDS: u64 = 32;
+/// A record that takes more than this share of the cache would drive out too much else.
+const RECORD_SHARE: u64 = 1 << 10;
+/// The last offer of so many bytes' worth of records is remembered.
+const RECORD_BYTES_PER_OFFER: u64 = 1 << 10;
 /// Where fences are cached: an offset at which no block stands.
 const FENCES: u64 = u64::MAX;
 
 /// A cache shared by all tables of a database.
-pub(crate) struct BlockCache {
+pub(crate) struct ReadCache {
     items: Cache<Place, Item, ItemWeight, PlaceHash>,
+    /// The places of records that were offered lately, each a tag in the slot of its hash.
+    offered: Box<[AtomicU16]>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -35,13 +43,14 @@ type Place = (u64, u64);
 
 #[derive(Clone)]
 enum Item {
-    Block(Block),
+    Block(Arc<Block>),
     Fences(Arc<Fences>),
+    Record(Bytes),
 }
 
-impl BlockCache {
+impl ReadCache {
     /// A cache of about `capacity_bytes`.
-    pub(crate) fn new(capacity_bytes: u64) -> Arc<BlockCache> {
+    pub(crate) fn new(capacity_bytes: u64) -> Arc<ReadCache> {
         let items = capacity_bytes / AVERAGE_ITEM_BYTES + 1;
         let items = usize::try_from(items).unwrap_or(usize::MAX);
         let shards = (capacity_bytes / SHARD_BYTES).clamp(1, MAX_SHARDS);
@@ -55,8 +64,10 @@ impl BlockCache {
             Ok(options) => Cache::with_options(options, ItemWeight, PlaceHash, lifecycle),
             Err(_) => Cache::with(items, capacity_bytes, ItemWeight, PlaceHash, lifecycle),
         };
-        Arc::new(BlockCache {
+        let offered = capacity_bytes / RECORD_BYTES_PER_OFFER + 1;
+        Arc::new(ReadCache {
             items,
+            offered: (0..offered).map(|_| AtomicU16::new(0)).collect(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         })
@@ -82,26 +93,54 @@ impl BlockCache {
         self.misses.load(Ordering::Relaxed)
     }
 
-    pub(super) fn block(&self, file: FileNumber, offset: u64) -> Option<Block> {
+    pub(super) fn block(&self, file: FileNumber, offset: u64) -> Option<Arc<Block>> {
         match self.find((file.0, offset))? {
             Item::Block(block) => Some(block),
-            Item::Fences(_) => None,
+            Item::Fences(_) | Item::Record(_) => None,
         }
     }
 
-    pub(super) fn insert_block(&self, file: FileNumber, offset: u64, block: Block) {
+    pub(super) fn insert_block(&self, file: FileNumber, offset: u64, block: Arc<Block>) {
         self.items.insert((file.0, offset), Item::Block(block));
     }
 
     pub(super) fn fences(&self, file: FileNumber) -> Option<Arc<Fences>> {
         match self.find((file.0, FENCES))? {
             Item::Fences(fences) => Some(fences),
-            Item::Block(_) => None,
+            Item::Block(_) | Item::Record(_) => None,
         }
     }
 
     pub(super) fn insert_fences(&self, file: FileNumber, fences: Arc<Fences>) {
         self.items.insert((file.0, FENCES), Item::Fences(fences));
+    }
+
+    /// The verified frame of the record at `offset`.
+    pub(crate) fn record(&self, file: FileNumber, offset: u64) -> Option<Bytes> {
+        match self.find((file.0, offset))? {
+            Item::Record(frame) => Some(frame),
+            Item::Block(_) | Item::Fences(_) => None,
+        }
+    }
+
+    /// Keeps the verified `frame` of the record at `offset` if it is not too large and was offered
+    /// lately: what is read once is not worth driving out another. It must be a whole allocation:
+    /// of a part, the rest would stay in memory uncounted.
+    pub(crate) fn offer_record(&self, file: FileNumber, offset: u64, frame: Bytes) {
+        let place = (file.0, offset);
+        if frame.len() as u64 <= self.capacity() / RECORD_SHARE && self.was_offered(place) {
+            self.items.insert(place, Item::Record(frame));
+        }
+    }
+
+    /// Notes an offer; whether it is the second in a row to its slot.
+    fn was_offered(&self, place: Place) -> bool {
+        let hash = PlaceHash.hash_one(place);
+        let tag = (hash >> 48) as u16 | 1;
+        let slot = self
+            .offered
+            .get((hash % self.offered.len() as u64) as usize);
+        slot.is_some_and(|slot| slot.swap(tag, Ordering::Relaxed) == tag)
     }
 
     fn find(&self, place: Place) -> Option<Item> {
@@ -116,9 +155,9 @@ impl BlockCache {
     }
 }
 
-impl fmt::Debug for BlockCache {
+impl fmt::Debug for ReadCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct("BlockCache");
+        let mut out = f.debug_struct("ReadCache");
         out.field("used_bytes", &self.used_bytes());
         out.field("capacity", &self.capacity())
             .finish_non_exhaustive()
@@ -131,8 +170,9 @@ struct ItemWeight;
 impl Weighter<Place, Item> for ItemWeight {
     fn weight(&self, _place: &Place, item: &Item) -> u64 {
         let bytes = match item {
-            Item::Block(block) => block.bytes().len(),
+            Item::Block(block) => block.memory_bytes(),
             Item::Fences(fences) => fences.memory_bytes(),
+            Item::Record(frame) => frame.len(),
         };
         (bytes + ITEM_OVERHEAD_BYTES) as u64
     }

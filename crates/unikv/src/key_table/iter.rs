@@ -70,7 +70,7 @@ impl Passed {
 
 #[derive(Debug)]
 struct Position {
-    block: Block,
+    block: Arc<Block>,
     place: BlockPlace,
     block_index: usize,
     entry: RawEntry,
@@ -122,6 +122,12 @@ impl KeyIter {
             expiry_ms,
             value,
         })
+    }
+
+    /// Whether there is a current entry.
+    #[inline]
+    pub(crate) fn is_on_entry(&self) -> bool {
+        self.at.is_some()
     }
 
     /// Goes to the first entry.
@@ -257,7 +263,7 @@ impl KeyIter {
         Ok(fences)
     }
 
-    fn load(&mut self, index: usize, place: BlockPlace, going: Direction) -> Result<Block> {
+    fn load(&mut self, index: usize, place: BlockPlace, going: Direction) -> Result<Arc<Block>> {
         if self.access == Access::Random {
             return self.section.cached_block(place);
         }
@@ -301,7 +307,7 @@ impl KeyIter {
 
 impl Position {
     fn first(
-        block: Block,
+        block: Arc<Block>,
         place: BlockPlace,
         block_index: usize,
         key: &mut Vec<u8>,
@@ -329,7 +335,7 @@ impl Position {
     /// Goes to the entry that ends at `end`, which is behind the block's first entry, and keeps the
     /// entries from the restart before it.
     fn scan_to(&mut self, end: usize, key: &mut Vec<u8>, passed: &mut Passed) -> Decoded<()> {
-        self.entry = self.block.entry_at(self.block.restart_before(end)?)?;
+        self.entry = self.block.entry_at(self.block.restart_before(end))?;
         key.clear();
         passed.clear();
         extend_key(key, &self.entry, &self.block)?;

@@ -11,7 +11,7 @@
 //! - A block's checksum is verified when it is read from the file and not again while it is cached.
 //!   What is decoded afterwards is still bounds-checked: no bytes can cause a panic.
 //!
-//! The only locks are those inside the [`BlockCache`]; none is held during a read of a file.
+//! The only locks are those inside the [`ReadCache`]; none is held during a read of a file.
 
 mod block;
 mod builder;
@@ -30,7 +30,7 @@ mod table;
 mod tests;
 
 pub(crate) use builder::{KeySectionBuilder, write_key_table, write_tail};
-pub(crate) use cache::BlockCache;
+pub(crate) use cache::ReadCache;
 pub(crate) use entry::{EntryValue, KeyEntry, OwnedValue};
 pub(crate) use iter::KeyIter;
 pub(crate) use meta::{KeyTableMeta, RecordFileRefs};

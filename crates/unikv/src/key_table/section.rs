@@ -1,7 +1,7 @@
 //! Reading the key section of a listed file: its fences, its blocks, and one key.
 
 use super::block::Block;
-use super::cache::BlockCache;
+use super::cache::ReadCache;
 use super::entry::{EntryValue, Malformed, OwnedEntry, OwnedValue, RawEntry};
 use super::fences::{BlockPlace, Fences};
 use super::footer::Footer;
@@ -27,7 +27,7 @@ pub(crate) struct KeySection {
     kind: FileKind,
     database: DatabaseId,
     file_len: u64,
-    cache: Arc<BlockCache>,
+    cache: Arc<ReadCache>,
 }
 
 impl KeySection {
@@ -37,7 +37,7 @@ impl KeySection {
         file: Arc<DataFile>,
         kind: FileKind,
         file_len: u64,
-        cache: &Arc<BlockCache>,
+        cache: &Arc<ReadCache>,
     ) -> KeySection {
         let (database, cache) = (store.database(), Arc::clone(cache));
         KeySection {
@@ -87,19 +87,20 @@ impl KeySection {
     }
 
     /// A block, from the cache or the file.
-    pub(super) fn cached_block(&self, place: BlockPlace) -> Result<Block> {
+    pub(super) fn cached_block(&self, place: BlockPlace) -> Result<Arc<Block>> {
         if let Some(block) = self.cache.block(self.file.number(), place.offset) {
             return Ok(block);
         }
         let block = self.verify(Bytes::from(self.read(place.offset, place.len)?), place)?;
         self.cache
-            .insert_block(self.file.number(), place.offset, block.clone());
+            .insert_block(self.file.number(), place.offset, Arc::clone(&block));
         Ok(block)
     }
 
     /// Verifies the bytes of the block at `place`.
-    pub(super) fn verify(&self, bytes: Bytes, place: BlockPlace) -> Result<Block> {
+    pub(super) fn verify(&self, bytes: Bytes, place: BlockPlace) -> Result<Arc<Block>> {
         Block::verify(bytes, self.file.uid(), place.offset)
+            .map(Arc::new)
             .map_err(|what| Error::corruption(self.path(), place.offset, what))
     }
 

@@ -1,6 +1,6 @@
 //! A listed key table, open for reading.
 
-use super::cache::BlockCache;
+use super::cache::ReadCache;
 use super::entry::OwnedEntry;
 use super::iter::KeyIter;
 use super::meta::KeyTableMeta;
@@ -27,7 +27,7 @@ impl KeyTable {
     pub(crate) fn open(
         store: &Arc<FileStore>,
         meta: KeyTableMeta,
-        cache: &Arc<BlockCache>,
+        cache: &Arc<ReadCache>,
     ) -> KeyTable {
         let path = store.dir().join(super::file_name(meta.number));
         let file = Arc::new(store.data_file(path, meta.number, meta.uid, Access::Random));

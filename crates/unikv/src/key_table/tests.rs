@@ -223,7 +223,7 @@ fn a_table_answers_like_a_sorted_map() {
         let block_bytes = [1, 64, 512, 4096][rng.random_range(0..4)];
         let meta = write_key_table(&store, NUMBER, build(&model, block_bytes)).unwrap();
         assert_meta(&meta, &model);
-        let cache = BlockCache::new([0, 20_000, 1 << 24][rng.random_range(0..3)]);
+        let cache = ReadCache::new([0, 20_000, 1 << 24][rng.random_range(0..3)]);
         let table = Arc::new(KeyTable::open(&store, meta, &cache));
         table.verify().unwrap();
         for _ in 0..200 {
@@ -407,7 +407,7 @@ fn a_table_written_by_an_older_release_is_read() {
     let store = store_on(&vfs);
     let meta = write_small(&store);
     vfs.write_file(Path::new("db/000007.key"), &golden::load("key_table"));
-    let table = Arc::new(KeyTable::open(&store, meta, &BlockCache::new(1 << 20)));
+    let table = Arc::new(KeyTable::open(&store, meta, &ReadCache::new(1 << 20)));
     let found = all(table.iter(Access::Sequential)).unwrap();
     assert_eq!(found, small_model().into_iter().collect::<Vec<_>>());
     assert!(table.meta().agrees_with(&table.facts().unwrap()));
@@ -418,7 +418,7 @@ fn a_table_knows_when_the_manifest_says_something_else() {
     let vfs = SimVfs::new();
     let store = store_on(&vfs);
     let good = write_small(&store);
-    let facts = KeyTable::open(&store, good.clone(), &BlockCache::new(1 << 20))
+    let facts = KeyTable::open(&store, good.clone(), &ReadCache::new(1 << 20))
         .facts()
         .unwrap();
     assert!(good.agrees_with(&facts));
@@ -450,7 +450,7 @@ fn no_flipped_bit_yields_wrong_data() {
         let table = Arc::new(KeyTable::open(
             &store,
             meta.clone(),
-            &BlockCache::new(1 << 20),
+            &ReadCache::new(1 << 20),
         ));
         let error = table.verify().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption, "bit {bit}");
@@ -481,7 +481,7 @@ fn a_file_of_another_length_is_refused() {
         let table = Arc::new(KeyTable::open(
             &store_on(&vfs),
             meta.clone(),
-            &BlockCache::new(0),
+            &ReadCache::new(0),
         ));
         assert_eq!(table.verify().unwrap_err().kind(), ErrorKind::Corruption);
         assert_eq!(
@@ -493,7 +493,7 @@ fn a_file_of_another_length_is_refused() {
         );
     }
     vfs.write_file(path, &[&bytes[..], b"x"].concat());
-    let table = KeyTable::open(&store_on(&vfs), meta, &BlockCache::new(0));
+    let table = KeyTable::open(&store_on(&vfs), meta, &ReadCache::new(0));
     assert_eq!(
         table.verify().unwrap_err().offset(),
         Some(bytes.len() as u64)
@@ -511,14 +511,14 @@ fn an_exact_neighbour_under_another_name_is_refused() {
     let other = write_with_header(&store, other, build(&small_model(), 128)).unwrap();
     vfs.rename(Path::new("db/000008.key"), Path::new("db/000007.key"))
         .unwrap();
-    let table = KeyTable::open(&store, meta.clone(), &BlockCache::new(0));
+    let table = KeyTable::open(&store, meta.clone(), &ReadCache::new(0));
     assert!(table.get(b"\0\0\0\x01apple", SeqNo::MAX).is_err());
     // Even where the manifest is wrong, too, the header tells.
     let confused = KeyTableMeta {
         number: NUMBER,
         ..other
     };
-    let table = KeyTable::open(&store, confused, &BlockCache::new(0));
+    let table = KeyTable::open(&store, confused, &ReadCache::new(0));
     assert!(table.get(b"\0\0\0\x01apple", SeqNo::MAX).is_err());
 }
 
@@ -545,7 +545,7 @@ fn one_block_read_finds_or_refutes_a_key() {
     let store = store_on(&SimVfs::new());
     let meta = write_key_table(&store, NUMBER, build(&model, 256)).unwrap();
     let len = meta.len;
-    let cache = BlockCache::new(1 << 20);
+    let cache = ReadCache::new(1 << 20);
     let table = Arc::new(KeyTable::open(&store, meta, &cache));
     table.get(b"", SeqNo::MAX).unwrap();
     assert!(len / 256 > 100, "enough blocks, of 256 bytes each");
@@ -587,7 +587,7 @@ fn a_sequential_pass_reads_long_runs() {
     let store = store_on(&SimVfs::new());
     let meta = write_key_table(&store, NUMBER, build(&model, 4096)).unwrap();
     let len = meta.len;
-    let table = Arc::new(KeyTable::open(&store, meta, &BlockCache::new(1 << 24)));
+    let table = Arc::new(KeyTable::open(&store, meta, &ReadCache::new(1 << 24)));
     let before = store.reads();
     assert_eq!(
         all(table.iter(Access::Sequential)).unwrap().len(),

@@ -1,4 +1,4 @@
-//! One ordered source of entries: a memtable, the keys of a table, or a run of disjoint key tables.
+//! One ordered source of entries: a memtable, the keys of a table, or the run of a SortedStore.
 //!
 //! All present entries as [`KeyEntry`], in internal order.
 
@@ -6,6 +6,7 @@ use crate::base::keys::{Kind, SeqNo};
 use crate::error::Result;
 use crate::key_table::{EntryValue, KeyEntry, KeyIter, KeyTable};
 use crate::memtable::MemtableIter;
+use crate::version::Partition;
 use crate::vfs::Access;
 use std::sync::Arc;
 
@@ -92,9 +93,9 @@ impl Cursor {
     }
 }
 
-/// Key tables that do not overlap, one behind the other: opens one at a time.
+/// The key tables of a partition, one behind the other: reads one at a time.
 pub(crate) struct RunCursor {
-    tables: Vec<Arc<KeyTable>>,
+    partition: Arc<Partition>,
     access: Access,
     /// The table that `current` reads.
     at: usize,
@@ -102,9 +103,9 @@ pub(crate) struct RunCursor {
 }
 
 impl RunCursor {
-    pub(crate) fn new(tables: Vec<Arc<KeyTable>>, access: Access) -> RunCursor {
+    pub(crate) fn new(partition: Arc<Partition>, access: Access) -> RunCursor {
         RunCursor {
-            tables,
+            partition,
             access,
             at: 0,
             current: None,
@@ -116,7 +117,7 @@ impl RunCursor {
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        match self.tables.len().checked_sub(1) {
+        match self.tables().len().checked_sub(1) {
             Some(last) => self.enter(last, |it| it.seek_to_last()),
             None => Ok(()),
         }
@@ -124,13 +125,14 @@ impl RunCursor {
 
     fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
         let at = self
-            .tables
+            .tables()
             .partition_point(|t| t.meta().max_key.as_slice() < key);
         self.enter(at, |it| it.seek(key, seq))?;
         // All versions of the key may be newer than `seq` and end this table.
         self.skip_forward()
     }
 
+    #[inline]
     fn next(&mut self) -> Result<()> {
         if let Some(it) = &mut self.current {
             it.next()?;
@@ -143,7 +145,7 @@ impl RunCursor {
             return Ok(());
         };
         it.prev()?;
-        while self.current.as_ref().is_some_and(|it| it.entry().is_none()) {
+        while self.current.as_ref().is_some_and(|it| !it.is_on_entry()) {
             match self.at.checked_sub(1) {
                 Some(before) => self.enter(before, |it| it.seek_to_last())?,
                 None => self.current = None,
@@ -152,12 +154,18 @@ impl RunCursor {
         Ok(())
     }
 
+    #[inline]
     fn entry(&self) -> Option<KeyEntry<'_>> {
         self.current.as_ref()?.entry()
     }
 
+    fn tables(&self) -> &[Arc<KeyTable>] {
+        &self.partition.key_tables
+    }
+
+    #[inline]
     fn skip_forward(&mut self) -> Result<()> {
-        while self.current.as_ref().is_some_and(|it| it.entry().is_none()) {
+        while self.current.as_ref().is_some_and(|it| !it.is_on_entry()) {
             self.enter(self.at + 1, |it| it.seek_to_first())?;
         }
         Ok(())
@@ -165,7 +173,7 @@ impl RunCursor {
 
     fn enter(&mut self, at: usize, go: impl FnOnce(&mut KeyIter) -> Result<()>) -> Result<()> {
         if self.at != at || self.current.is_none() {
-            self.current = self.tables.get(at).map(|table| table.iter(self.access));
+            self.current = self.tables().get(at).map(|table| table.iter(self.access));
         }
         self.at = at;
         self.current.as_mut().map_or(Ok(()), go)

@@ -31,9 +31,9 @@ pub(crate) fn get(
         OwnedValue::Pointer(pointer) => {
             let file = version.record_file(pointer.file);
             let file = file.ok_or_else(|| dangling(table.path(), pointer))?;
-            let record = file.read(pointer)?;
+            let record = file.get(pointer)?;
             verify(&record, key, entry.seq, file.path(), pointer)?;
-            Some(record.value())
+            Some(record.into_value())
         }
     };
     debug_assert!(value.is_some() || entry.kind == Kind::Delete);

@@ -32,7 +32,7 @@ pub(crate) fn get(
             if table.meta().min_seq > snapshot {
                 continue;
             }
-            let record = table.read_hinted(candidate.offset, candidate.read_len)?;
+            let record = table.get_hinted(candidate.offset, candidate.read_len)?;
             if record.key() != key {
                 counters
                     .index_failed_comparisons
@@ -59,7 +59,7 @@ fn newest_visible(
         if !record.older_follows() {
             return Ok(None);
         }
-        record = table.read_hinted(record.end_offset(), read_len)?;
+        record = table.get_hinted(record.end_offset(), read_len)?;
     }
     Ok(Some(record))
 }

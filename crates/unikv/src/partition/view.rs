@@ -59,7 +59,7 @@ impl View {
             let hash = key_hash(self.version.counters.hash_seed, key);
             let found = unsorted_store::get(partition, key, hash, snapshot, counters)?;
             if let Some(record) = found {
-                return Ok((record.kind() != Kind::Delete).then(|| record.value()));
+                return Ok((record.kind() != Kind::Delete).then(|| record.into_value()));
             }
         }
         sorted_store::get(&self.version, partition, key, snapshot)

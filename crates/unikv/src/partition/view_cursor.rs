@@ -70,13 +70,13 @@ impl ViewCursor {
 
     fn skip_forward(&mut self) -> Result<()> {
         while let (Some(merge), Some(partition)) = (&self.merge, self.partition()) {
-            let inside = match (merge.entry(), &partition.end) {
-                (Some(entry), Some(end)) => entry.key < end.as_slice(),
-                (entry, _) => entry.is_some(),
-            };
             let next = self.at + 1;
             let Some(after) = self.view.version.partitions().get(next) else {
                 return Ok(());
+            };
+            let inside = match (merge.entry(), &partition.end) {
+                (Some(entry), Some(end)) => entry.key < end.as_slice(),
+                (entry, _) => entry.is_some(),
             };
             if inside {
                 return Ok(());
@@ -121,7 +121,7 @@ impl ViewCursor {
 }
 
 /// The sources of a partition, newest first.
-fn sources(view: &View, partition: &Partition) -> Result<Vec<Cursor>> {
+fn sources(view: &View, partition: &Arc<Partition>) -> Result<Vec<Cursor>> {
     let memtables = std::iter::once(&view.memtable).chain(&view.sealed);
     let mut sources: Vec<Cursor> = memtables
         .filter(|handle| !handle.table.is_empty())
@@ -133,7 +133,7 @@ fn sources(view: &View, partition: &Partition) -> Result<Vec<Cursor>> {
         }
     }
     if !partition.key_tables.is_empty() {
-        let run = RunCursor::new(partition.key_tables.clone(), Access::Random);
+        let run = RunCursor::new(Arc::clone(partition), Access::Random);
         sources.push(Cursor::Run(run));
     }
     Ok(sources)

@@ -22,7 +22,7 @@ use crate::base::keys::{
     unpack_seq_kind,
 };
 use crate::error::{Error, Result};
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use std::path::Path;
 
 /// Length of a frame's header in bytes.
@@ -155,6 +155,12 @@ impl FrameHeader {
         if crc != bound(place.uid, place.offset, body).to_le_bytes() {
             return Err(place.corruption("the record header's checksum does not match"));
         }
+        FrameHeader::parse(body, place)
+    }
+
+    /// Decodes `body`, what stands behind a header's checksum, which has been verified.
+    fn parse(body: &[u8], place: &FramePlace<'_>) -> Result<FrameHeader> {
+        let cut = || place.corruption("the record's header is cut short");
         let mut d = Decoder::new(body);
         let seq_kind = d.u64().ok_or_else(cut)?;
         let key_len = d.u32().ok_or_else(cut)? as usize;
@@ -244,15 +250,33 @@ impl Record {
         })
     }
 
+    /// The record whose verified `frame` was kept in the cache; `None` if it is none.
+    pub(super) fn from_cache(frame: Bytes, place: &FramePlace<'_>) -> Option<Record> {
+        let header = FrameHeader::parse(frame.get(CRC_LEN..FRAME_HEADER_LEN)?, place).ok()?;
+        (header.frame_len() == frame.len()).then_some(Record {
+            frame,
+            header,
+            offset: place.offset,
+        })
+    }
+
+    /// Exactly the frame, sharing the record's buffer.
+    pub(super) fn frame(&self) -> Bytes {
+        self.frame.slice(..self.header.frame_len())
+    }
+
     /// The keyspace id and the user's key.
     pub(crate) fn key(&self) -> &[u8] {
         &self.frame[self.header.key_start()..self.header.value_start()]
     }
 
-    /// The value, sharing the record's buffer.
-    pub(crate) fn value(&self) -> Bytes {
-        self.frame
-            .slice(self.header.value_start()..self.header.value_end())
+    /// The value, in the record's buffer.
+    pub(crate) fn into_value(self) -> Bytes {
+        let (start, end) = (self.header.value_start(), self.header.value_end());
+        let mut value = self.frame;
+        value.truncate(end);
+        value.advance(start);
+        value
     }
 
     /// The value.

@@ -9,7 +9,10 @@
 //!   and the frame's offset. A pointer's length equals its frame's.
 //! - Nothing at or behind `records_end` is taken for a frame.
 //!
-//! There are no locks: a [`RecordFile`] is immutable, a writer and a stream have one owner.
+//! - What the cache keeps of a record file are frames that were verified so.
+//!
+//! There are no locks but the cache's: a [`RecordFile`] is immutable, a writer and a stream have
+//! one owner.
 
 mod frame;
 pub(crate) mod meta;

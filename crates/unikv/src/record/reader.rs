@@ -1,11 +1,11 @@
-//! Reading records of a listed file at random.
+//! Reading records of a listed file at random, through the cache or around it.
 
 use super::frame::{FRAME_HEADER_LEN, FrameHeader, FramePlace, MIN_FRAME_LEN, Record};
 use super::meta::RecordFileMeta;
 use super::stream::RecordStream;
 use crate::base::file_header::{FileKind, HEADER_LEN};
 use crate::error::{Error, Result};
-use crate::key_table::{BlockCache, FileFacts, KeyIter, KeySection, RecordPointer, verify_file};
+use crate::key_table::{FileFacts, KeyIter, KeySection, ReadCache, RecordPointer, verify_file};
 use crate::vfs::Access;
 use crate::vfs::file_store::{DataFile, FileStore};
 use bytes::Bytes;
@@ -26,6 +26,7 @@ pub(crate) struct RecordFile {
     meta: RecordFileMeta,
     file: Arc<DataFile>,
     section: Option<Arc<KeySection>>,
+    cache: Arc<ReadCache>,
 }
 
 impl RecordFile {
@@ -33,7 +34,7 @@ impl RecordFile {
     pub(crate) fn open(
         store: &Arc<FileStore>,
         meta: RecordFileMeta,
-        cache: &Arc<BlockCache>,
+        cache: &Arc<ReadCache>,
     ) -> RecordFile {
         let path = store.dir().join(super::file_name(meta.number));
         let file = Arc::new(store.data_file(path, meta.number, meta.uid, Access::Random));
@@ -51,6 +52,7 @@ impl RecordFile {
             meta,
             file,
             section,
+            cache: Arc::clone(cache),
         }
     }
 
@@ -59,17 +61,25 @@ impl RecordFile {
         &self.meta
     }
 
-    /// Reads the record that `pointer` names, with one read.
-    pub(crate) fn read(&self, pointer: RecordPointer) -> Result<Record> {
-        self.check(pointer)?;
-        let mut frame = vec![0; pointer.len as usize];
-        self.file.read_exact_at(&mut frame, pointer.offset)?;
-        self.decode_pointed(Bytes::from(frame), pointer)
+    /// The record that `pointer` names: from the cache, or with one read.
+    pub(crate) fn get(&self, pointer: RecordPointer) -> Result<Record> {
+        if let Some(record) = self.cached(pointer.offset)
+            && pointer.file == self.meta.number
+            && record.frame_len() == pointer.len as usize
+        {
+            return Ok(record);
+        }
+        let record = self.read(pointer)?;
+        self.keep(&record);
+        Ok(record)
     }
 
-    /// Reads the record at `offset`, which `read_len` bytes hold if the caller's guess is good;
-    /// else a second read fetches the rest.
-    pub(crate) fn read_hinted(&self, offset: u64, read_len: usize) -> Result<Record> {
+    /// The record at `offset`: from the cache, or with a read of `read_len` bytes if the caller's
+    /// guess is good; else a second read fetches the rest.
+    pub(crate) fn get_hinted(&self, offset: u64, read_len: usize) -> Result<Record> {
+        if let Some(record) = self.cached(offset) {
+            return Ok(record);
+        }
         let place = self.place(offset);
         let left = self.meta.records_end.saturating_sub(offset);
         if offset < HEADER_LEN as u64 || left < MIN_FRAME_LEN as u64 {
@@ -87,12 +97,16 @@ impl RecordFile {
             self.file.read_exact_at(rest, offset + first_len as u64)?;
             frame = whole;
         }
-        Record::verify(Bytes::from(frame), header, &place)
+        frame.truncate(header.frame_len());
+        frame.shrink_to_fit();
+        let record = Record::verify(Bytes::from(frame), header, &place)?;
+        self.keep(&record);
+        Ok(record)
     }
 
     /// Reads the records that `pointers` name, in any order, and appends them to `out` in that
-    /// order. Neighbours are read together and then share a buffer of up to 64 KiB. One damaged
-    /// record does not harm the others.
+    /// order. It passes by the cache. Neighbours are read together and then share a buffer of up to
+    /// 64 KiB. One damaged record does not harm the others.
     pub(crate) fn read_many(&self, pointers: &[RecordPointer], out: &mut Vec<Result<Record>>) {
         if pointers.is_sorted_by_key(|pointer| pointer.offset) {
             self.read_sorted(pointers, out);
@@ -182,6 +196,24 @@ impl RecordFile {
         let mut bytes = vec![0; len];
         self.file.read_exact_at(&mut bytes, offset)?;
         Ok(Bytes::from(bytes))
+    }
+
+    /// Reads one record into a buffer of its own.
+    fn read(&self, pointer: RecordPointer) -> Result<Record> {
+        self.check(pointer)?;
+        let frame = self.read_bytes(pointer.offset, pointer.len as usize)?;
+        self.decode_pointed(frame, pointer)
+    }
+
+    fn cached(&self, offset: u64) -> Option<Record> {
+        let frame = self.cache.record(self.meta.number, offset)?;
+        Record::from_cache(frame, &self.place(offset))
+    }
+
+    /// Offers the cache a record whose buffer is its own.
+    fn keep(&self, record: &Record) {
+        self.cache
+            .offer_record(self.meta.number, record.offset(), record.frame());
     }
 
     fn read_sorted(&self, mut pointers: &[RecordPointer], out: &mut Vec<Result<Record>>) {

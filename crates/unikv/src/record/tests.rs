@@ -4,7 +4,7 @@ use super::*;
 use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::keys::{DatabaseId, FileUid, Kind, SeqNo};
 use crate::error::{Error, ErrorKind};
-use crate::key_table::{BlockCache, EntryValue, KeyEntry, KeySectionBuilder};
+use crate::key_table::{EntryValue, KeyEntry, KeySectionBuilder, ReadCache};
 use crate::testing::golden;
 use crate::vfs::file_store::FileStore;
 use crate::vfs::sim::{SimRuntime, SimVfs};
@@ -121,7 +121,7 @@ fn open(vfs: &SimVfs, meta: &RecordFileMeta) -> Arc<RecordFile> {
     Arc::new(RecordFile::open(
         &store_on(vfs),
         meta.clone(),
-        &BlockCache::new(1 << 20),
+        &ReadCache::new(1 << 20),
     ))
 }
 
@@ -167,12 +167,12 @@ fn every_way_of_reading_yields_what_was_written() {
         file.verify().unwrap();
         assert!(file.keys(Access::Random).is_err());
         for (record, pointer) in records.iter().zip(&pointers) {
-            let found = file.read(*pointer).unwrap();
+            let found = file.get(*pointer).unwrap();
             assert_eq!(found.as_ref(), record.as_ref());
-            assert_eq!(found.value(), record.value);
+            assert_eq!(found.value_slice(), record.value);
             assert_eq!(Some(found.end_offset()), pointer.end());
             let hint = rng.random_range(0..5000);
-            let hinted = file.read_hinted(pointer.offset, hint).unwrap();
+            let hinted = file.get_hinted(pointer.offset, hint).unwrap();
             assert_eq!(hinted.as_ref(), record.as_ref());
         }
         let mut stream = file.stream();
@@ -274,8 +274,8 @@ fn no_flipped_bit_yields_wrong_data() {
         let mut many = Vec::new();
         file.read_many(&pointers, &mut many);
         for ((record, pointer), of_many) in records.iter().zip(&pointers).zip(many) {
-            let hinted = file.read_hinted(pointer.offset, 100);
-            for found in [file.read(*pointer), hinted, of_many] {
+            let hinted = file.get_hinted(pointer.offset, 100);
+            for found in [file.get(*pointer), hinted, of_many] {
                 match found {
                     Ok(found) => assert_eq!(found.as_ref(), record.as_ref(), "bit {bit}"),
                     Err(_) => refused += 1,
@@ -402,7 +402,7 @@ fn a_wrong_pointer_is_refused() {
         let mut many = Vec::new();
         file.read_many(&[pointers[0], bad, pointers[2]], &mut many);
         assert!(many[0].is_ok() && many[2].is_ok(), "neighbours of {bad:?}");
-        for found in [file.read(bad), file.stream().read(bad), many.swap_remove(1)] {
+        for found in [file.get(bad), file.stream().read(bad), many.swap_remove(1)] {
             let error: Error = found.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corruption, "{bad:?}");
             assert_eq!(error.offset(), Some(offset), "{bad:?}");
@@ -417,8 +417,8 @@ fn a_wrong_pointer_is_refused() {
         meta.len,
         u64::MAX,
     ] {
-        assert!(file.read_hinted(offset, 1000).is_err(), "{offset}");
-        assert!(file.read_hinted(offset, usize::MAX).is_err(), "{offset}");
+        assert!(file.get_hinted(offset, 1000).is_err(), "{offset}");
+        assert!(file.get_hinted(offset, usize::MAX).is_err(), "{offset}");
     }
 }
 
@@ -439,10 +439,7 @@ fn bytes_of_another_file_or_place_are_refused() {
     assert_eq!(writer.finish(None).unwrap().len, meta.len);
     let file = open(&vfs, &meta);
     for pointer in pointers {
-        assert_eq!(
-            file.read(pointer).unwrap_err().kind(),
-            ErrorKind::Corruption
-        );
+        assert_eq!(file.get(pointer).unwrap_err().kind(), ErrorKind::Corruption);
     }
 }
 
@@ -464,7 +461,7 @@ fn a_frame_of_a_newer_release_is_told_apart_from_damage() {
         let crc = crate::base::checksum::bound(meta.uid, start as u64, &header);
         newer[start..start + 4].copy_from_slice(&crc.to_le_bytes());
         vfs.write_file(Path::new(FILE), &newer);
-        let error = open(&vfs, &meta).read(pointers[1]).unwrap_err();
+        let error = open(&vfs, &meta).get(pointers[1]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Incompatible, "{named}");
         assert!(error.to_string().contains(named), "{error}");
     }
@@ -485,7 +482,7 @@ fn a_length_beyond_the_file_is_refused_before_it_is_allocated() {
         bad[start..start + 4].copy_from_slice(&crc.to_le_bytes());
         vfs.write_file(Path::new(FILE), &bad);
         let file = open(&vfs, &meta);
-        let error = file.read_hinted(start as u64, 64).unwrap_err();
+        let error = file.get_hinted(start as u64, 64).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption);
         let mut stream = file.stream();
         stream.next().unwrap();
@@ -536,28 +533,28 @@ fn reads_take_as_few_calls_as_promised() {
     records.push(record(600, 5 << 10));
     records.extend((601..2101).map(|i| record(i, 1024 - 40)));
     let (meta, pointers) = write(&store, &records, false);
-    let file = Arc::new(RecordFile::open(&store, meta.clone(), &BlockCache::new(0)));
+    let file = Arc::new(RecordFile::open(&store, meta.clone(), &ReadCache::new(0)));
     let reads = |work: &dyn Fn()| {
         let before = store.reads();
         work();
         store.reads() - before
     };
     let exact = pointers[3].len as usize;
-    assert_eq!(reads(&|| drop(file.read(pointers[3]).unwrap())), 1);
+    assert_eq!(reads(&|| drop(file.get(pointers[3]).unwrap())), 1);
     assert_eq!(
-        reads(&|| drop(file.read_hinted(pointers[3].offset, exact).unwrap())),
+        reads(&|| drop(file.get_hinted(pointers[3].offset, exact).unwrap())),
         1
     );
     assert_eq!(
-        reads(&|| drop(file.read_hinted(pointers[3].offset, 5000).unwrap())),
+        reads(&|| drop(file.get_hinted(pointers[3].offset, 5000).unwrap())),
         1
     );
     assert_eq!(
-        reads(&|| drop(file.read_hinted(pointers[3].offset, exact - 1).unwrap())),
+        reads(&|| drop(file.get_hinted(pointers[3].offset, exact - 1).unwrap())),
         2
     );
     assert_eq!(
-        reads(&|| drop(file.read_hinted(pointers[2100].offset, 5000).unwrap())),
+        reads(&|| drop(file.get_hinted(pointers[2100].offset, 5000).unwrap())),
         1
     );
 
@@ -623,11 +620,67 @@ fn who_keeps_one_of_many_records_keeps_no_large_buffer() {
         let mut found = Vec::new();
         open(&vfs, &meta).read_many(&pointers, &mut found);
         vfs.remove(open(&vfs, &meta).path()).unwrap();
-        let values: Vec<_> = found.into_iter().map(|r| r.unwrap().value()).collect();
+        let values: Vec<_> = found.into_iter().map(|r| r.unwrap().into_value()).collect();
         assert!(values.iter().zip(&records).all(|(v, r)| v[..] == r.value));
         values.iter().any(|value| !value.is_unique())
     };
     assert!(shares(1 << 10, 50), "50 KiB in one buffer");
     assert!(!shares(1 << 10, 100), "each its own");
     assert!(shares(200 << 10, 3), "large parts of one buffer");
+}
+
+#[test]
+fn a_record_that_is_read_again_stays_in_the_cache() {
+    let vfs = SimVfs::new();
+    let store = store_on(&vfs);
+    let (meta, pointers) = write(&store, &small_records(), false);
+    let cache = ReadCache::new(1 << 20);
+    let file = RecordFile::open(&store, meta, &cache);
+    let reads = |work: &dyn Fn()| {
+        let before = store.reads();
+        work();
+        store.reads() - before
+    };
+    let pointer = pointers[2];
+    let get = || {
+        let found = file.get(pointer).unwrap();
+        assert_eq!(found.as_ref(), small_records()[2].as_ref());
+    };
+    assert_eq!([reads(&get), reads(&get), reads(&get)], [1, 1, 0]);
+    let hinted = || {
+        let found = file.get_hinted(pointer.offset, 5000).unwrap();
+        assert_eq!(found.as_ref(), small_records()[2].as_ref());
+    };
+    assert_eq!(reads(&hinted), 0);
+    assert!(cache.used_bytes() > u64::from(pointer.len));
+
+    // The cache does not make a wrong pointer right.
+    let len = pointer.len - 1;
+    assert!(file.get(RecordPointer { len, ..pointer }).is_err());
+    let other = FileNumber(pointer.file.0 + 1);
+    let foreign = RecordPointer {
+        file: other,
+        ..pointer
+    };
+    assert!(file.get(foreign).is_err());
+    // Reading many, as scans and the check do, passes by the cache.
+    let many = || file.read_many(&[pointer], &mut Vec::new());
+    assert_eq!(reads(&many), 1);
+}
+
+#[test]
+fn a_record_too_large_for_the_cache_is_not_kept() {
+    let vfs = SimVfs::new();
+    let store = store_on(&vfs);
+    let large = Owned {
+        value: vec![7; 2 << 10],
+        ..small_records().swap_remove(0)
+    };
+    let (meta, pointers) = write(&store, &[large], false);
+    let cache = ReadCache::new(1 << 20);
+    let file = RecordFile::open(&store, meta, &cache);
+    for _ in 0..3 {
+        file.get(pointers[0]).unwrap();
+    }
+    assert_eq!((store.reads(), cache.used_bytes()), (3, 0));
 }

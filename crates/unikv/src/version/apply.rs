@@ -8,7 +8,7 @@ use super::edit::{PartitionMeta, TablePlace, VersionEdit};
 use super::state::{Counters, Generation, Partition, Version};
 use crate::base::keys::{GenerationId, PartitionId};
 use crate::hash_index::HashIndex;
-use crate::key_table::{BlockCache, KeyTable};
+use crate::key_table::{KeyTable, ReadCache};
 use crate::record::RecordFile;
 use crate::vfs::file_store::FileStore;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// What applying an edit needs from outside.
 pub(crate) struct ApplyContext<'a> {
     pub(crate) store: &'a Arc<FileStore>,
-    pub(crate) cache: &'a Arc<BlockCache>,
+    pub(crate) cache: &'a Arc<ReadCache>,
     /// The hash index of a generation that the edit begins.
     pub(crate) new_index: &'a mut dyn FnMut(PartitionId, GenerationId) -> Arc<HashIndex>,
 }
