@@ -248,23 +248,48 @@ impl DataFile {
 
     /// Fills `buf` from `offset`. Returns the bytes read, fewer than asked only at the file's end.
     pub(crate) fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let result = self.with_file(|file| file.read_at(buf, offset))?;
+        let len = result.map_err(|e| Error::io("read the file", self.path(), e))?;
+        self.count_read(len);
+        Ok(len)
+    }
+
+    /// Fills `buf` from `offset` if the bytes are in memory. False: they are not, or the file ends.
+    pub(crate) fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> Result<bool> {
+        let want = buf.len();
+        let result = self.with_file(|file| file.read_cached_at(buf, offset))?;
+        let len = result.map_err(|e| Error::io("read the file", self.path(), e))?;
+        let whole = len == Some(want);
+        if whole {
+            self.count_read(want);
+        }
+        Ok(whole)
+    }
+
+    /// Begins to bring bytes into memory.
+    pub(crate) fn will_need(&self, offset: u64, len: u64) -> Result<()> {
+        self.with_file(|file| file.will_need(offset, len))
+    }
+
+    fn count_read(&self, len: usize) {
+        self.store.reads.fetch_add(1, Ordering::Relaxed);
+        self.store
+            .read_bytes
+            .fetch_add(len as u64, Ordering::Relaxed);
+    }
+
+    fn with_file<T>(&self, read: impl FnOnce(&dyn ReadFile) -> T) -> Result<T> {
         let handle = self.slot.handle.load();
-        let result = match &*handle {
+        match &*handle {
             Some(handle) => {
                 // Loaded first so that readers of a hot file do not fight for the cache line.
                 if !self.slot.referenced.load(Ordering::Relaxed) {
                     self.slot.referenced.store(true, Ordering::Relaxed);
                 }
-                handle.file.read_at(buf, offset)
+                Ok(read(&*handle.file))
             }
-            None => self.store.open(&self.slot)?.file.read_at(buf, offset),
-        };
-        let len = result.map_err(|e| Error::io("read the file", self.path(), e))?;
-        self.store.reads.fetch_add(1, Ordering::Relaxed);
-        self.store
-            .read_bytes
-            .fetch_add(len as u64, Ordering::Relaxed);
-        Ok(len)
+            None => Ok(read(&*self.store.open(&self.slot)?.file)),
+        }
     }
 
     /// Says that no version lists the file any more: once dropped, its path goes to

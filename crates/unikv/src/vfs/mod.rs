@@ -94,6 +94,15 @@ pub trait LockGuard: Send + Sync + fmt::Debug {}
 pub trait ReadFile: Send + Sync + fmt::Debug {
     /// Fills `buf` from `offset`. Returns the bytes read, fewer than asked only at the file's end.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// As [`ReadFile::read_at`] if the bytes are in memory; `None` if the device would have to be
+    /// waited for. Where that cannot be told, it reads.
+    fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        self.read_at(buf, offset).map(Some)
+    }
+    /// Begins to bring bytes into memory, so that several reads go to the device at once. A hint.
+    fn will_need(&self, offset: u64, len: u64) {
+        let _ = (offset, len);
+    }
     /// The length of the file in bytes.
     fn len(&self) -> io::Result<u64>;
     /// Whether the file has no bytes.

@@ -16,9 +16,10 @@ use super::{Access, LockError, LockGuard, ReadFile, SyncFile, Vfs, WriteFile, Wr
 use bulk_file::{BufferPool, BulkFile};
 use log_file::LogFile;
 use rustix::fs::{Advice, FallocateFlags, FlockOperation};
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -203,6 +204,27 @@ struct OsReadFile {
 impl ReadFile for OsReadFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         read_full(&self.file, buf, offset)
+    }
+
+    fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        let want = buf.len();
+        let mut parts = [io::IoSliceMut::new(buf)];
+        let flags = ReadWriteFlags::NOWAIT;
+        let read = rustix::io::retry_on_intr(|| {
+            rustix::io::preadv2(&self.file, &mut parts, offset, flags)
+        });
+        match read {
+            Ok(len) if len == want => Ok(Some(len)),
+            // Part of it, the file's end, or none of it: the ordinary read tells.
+            Ok(_) | Err(Errno::AGAIN) => Ok(None),
+            Err(Errno::OPNOTSUPP) => self.read_at(buf, offset).map(Some),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        // Advice only, as above.
+        let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(len), Advice::WillNeed);
     }
 
     fn len(&self) -> io::Result<u64> {
