@@ -72,12 +72,10 @@ impl Manifest {
         snapshot: &VersionEdit,
     ) -> Result<Manifest> {
         let path = store.dir().join(file_names::manifest(number));
-        let mut log = LogWriter::create(store, path, FileKind::Manifest, number, 0)?;
-        log.stage(KIND_EDIT, &[&snapshot.encode()], None);
-        log.write_staged()?;
-        log.sync_handle()
-            .sync()
-            .map_err(|e| Error::io("sync this manifest", log.path(), e))?;
+        let log = write_snapshot(store, &path, number, snapshot).inspect_err(|_| {
+            // Nothing names it yet; what cannot be removed now is swept at the next opening.
+            let _swept_later = store.env().vfs.remove(&path);
+        })?;
         // Its name first: CURRENT must never name a file that a power cut can take away.
         sync_dir(store)?;
         write_current(store, number, log.uid())?;
@@ -312,6 +310,21 @@ fn sync_dir(store: &FileStore) -> Result<()> {
         .vfs
         .sync_dir(dir)
         .map_err(|e| Error::io("sync this directory", dir, e))
+}
+
+/// Writes a manifest that holds `snapshot` and makes its bytes durable.
+fn write_snapshot(
+    store: &FileStore,
+    path: &Path,
+    number: FileNumber,
+    snapshot: &VersionEdit,
+) -> Result<LogWriter> {
+    let mut log = LogWriter::create(store, path.to_owned(), FileKind::Manifest, number, 0)?;
+    log.stage(KIND_EDIT, &[&snapshot.encode()], None);
+    log.write_staged()?;
+    let synced = log.sync_handle().sync();
+    synced.map_err(|e| Error::io("sync this manifest", path, e))?;
+    Ok(log)
 }
 
 /// Replaces `CURRENT`: a new file, its bytes durable, renamed, the name durable.

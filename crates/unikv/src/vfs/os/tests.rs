@@ -221,3 +221,26 @@ fn the_lock_of_a_killed_process_is_free() {
     child.wait().unwrap();
     OsVfs::default().lock(&path).unwrap();
 }
+
+#[test]
+fn a_read_from_memory_gives_what_the_file_holds_or_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    let bytes = random_bytes(3, 100_000);
+    fs::write(&path, &bytes).unwrap();
+    let file = OsVfs::default().open(&path, Access::Random).unwrap();
+    let mut buf = vec![0; 5000];
+    file.will_need(40_000, 5000);
+    // What was just written is in memory; a system that does not say so may still answer `None`.
+    if let Some(len) = file.read_cached_at(&mut buf, 40_000).unwrap() {
+        assert_eq!(len, 5000);
+        assert!(buf == bytes[40_000..45_000]);
+    }
+    // Over the end the ordinary read decides.
+    assert!(
+        file.read_cached_at(&mut buf, 99_000)
+            .unwrap()
+            .is_none_or(|len| len == 1000)
+    );
+    assert_eq!(file.read_at(&mut buf, 99_000).unwrap(), 1000);
+}
