@@ -9,12 +9,11 @@ use super::block::Block;
 use super::fences::Fences;
 use crate::base::keys::FileNumber;
 use bytes::Bytes;
-use quick_cache::sync::{Cache, DefaultLifecycle};
-use quick_cache::{OptionsBuilder, Weighter};
+use quick_cache::{Lifecycle, OptionsBuilder, Weighter, sync::Cache};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 
 /// What the cache itself and the allocator keep per item, roughly.
 const ITEM_OVERHEAD_BYTES: usize = 160;
@@ -32,7 +31,9 @@ const FENCES: u64 = u64::MAX;
 
 /// A cache shared by all tables of a database.
 pub(crate) struct ReadCache {
-    items: Cache<Place, Item, ItemWeight, PlaceHash>,
+    items: Cache<Place, Item, ItemWeight, PlaceHash, Evictions>,
+    /// Set once an item had to go.
+    is_full: Arc<AtomicBool>,
     /// The places of records that were offered lately, each a tag in the slot of its hash.
     offered: Box<[AtomicU16]>,
     hits: AtomicU64,
@@ -59,7 +60,8 @@ impl ReadCache {
             .estimated_items_capacity(items)
             .weight_capacity(capacity_bytes)
             .build();
-        let lifecycle = DefaultLifecycle::default();
+        let is_full = Arc::<AtomicBool>::default();
+        let lifecycle = Evictions(Arc::clone(&is_full));
         let items = match options {
             Ok(options) => Cache::with_options(options, ItemWeight, PlaceHash, lifecycle),
             Err(_) => Cache::with(items, capacity_bytes, ItemWeight, PlaceHash, lifecycle),
@@ -67,6 +69,7 @@ impl ReadCache {
         let offered = capacity_bytes / RECORD_BYTES_PER_OFFER + 1;
         Arc::new(ReadCache {
             items,
+            is_full,
             offered: (0..offered).map(|_| AtomicU16::new(0)).collect(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -123,12 +126,15 @@ impl ReadCache {
         }
     }
 
-    /// Keeps the verified `frame` of the record at `offset` if it is not too large and was offered
-    /// lately: what is read once is not worth driving out another. It must be a whole allocation:
-    /// of a part, the rest would stay in memory uncounted.
+    /// Keeps the verified `frame` of the record at `offset` if it is not too large. Once the cache
+    /// is full it must have been offered lately: what is read once is not worth driving out another.
+    /// It must be a whole allocation: of a part, the rest would stay in memory uncounted.
     pub(crate) fn offer_record(&self, file: FileNumber, offset: u64, frame: Bytes) {
         let place = (file.0, offset);
-        if frame.len() as u64 <= self.capacity() / RECORD_SHARE && self.was_offered(place) {
+        if frame.len() as u64 > self.capacity() / RECORD_SHARE {
+            return;
+        }
+        if self.was_offered(place) || !self.is_full.load(Ordering::Relaxed) {
             self.items.insert(place, Item::Record(frame));
         }
     }
@@ -161,6 +167,26 @@ impl fmt::Debug for ReadCache {
         out.field("used_bytes", &self.used_bytes());
         out.field("capacity", &self.capacity())
             .finish_non_exhaustive()
+    }
+}
+
+/// Notes that there are evictions, and drops what was evicted outside the lock.
+#[derive(Clone)]
+struct Evictions(Arc<AtomicBool>);
+
+impl Lifecycle<Place, Item> for Evictions {
+    type RequestState = [Option<Item>; 2];
+
+    fn begin_request(&self) -> Self::RequestState {
+        [None, None]
+    }
+
+    fn on_evict(&self, evicted: &mut Self::RequestState, _place: Place, item: Item) {
+        self.0.store(true, Ordering::Relaxed);
+        // A third, which is rare, is dropped here.
+        if let Some(free) = evicted.iter_mut().find(|slot| slot.is_none()) {
+            *free = Some(item);
+        }
     }
 }
 
