@@ -5,28 +5,17 @@
 //! batches that grow as it goes on, and fetches the values of a batch file by file, in the order of
 //! their offsets, neighbours in one read.
 
+mod end;
+
 use super::engine::Engine;
 use super::read::{DEFAULT_KEYSPACE, engine_key};
-use crate::base::keys::{KEYSPACE_PREFIX_LEN, Kind, SeqNo};
+use crate::base::keys::SeqNo;
 use crate::error::{Error, Result};
-use crate::key_table::{EntryValue, KeyEntry, RecordPointer};
 use crate::partition::View;
-use crate::partition::sorted_store::{dangling, verify};
 use crate::partition::view_cursor::ViewCursor;
-use crate::record::Record;
 use bytes::Bytes;
-use std::mem;
-use std::ops::Range;
-use std::path::Path;
+use end::End;
 use std::sync::Arc;
-
-/// Entries gathered at first and at most. Short scans fetch little too much, long ones many at once.
-const FIRST_BATCH: usize = 8;
-const LAST_BATCH: usize = 128;
-/// A batch ends early when its keys reach this many bytes: who keeps one keeps them all.
-const KEYS_BYTES: usize = 16 << 10;
-/// A batch ends early when its values reach this many bytes.
-const BATCH_BYTES: u64 = 4 << 20;
 
 /// An iterator over the entries of a range in key order; from the back with
 /// [`Iterator::rev`] or [`DoubleEndedIterator::next_back`].
@@ -48,31 +37,6 @@ pub struct Iter {
     /// An error to be handed out next.
     error: Option<Error>,
     ended: bool,
-}
-
-/// One end of an iteration and the batch that it hands out.
-struct End {
-    cursor: ViewCursor,
-    /// The visible entries of the batch; those before `next` have been handed out.
-    entries: Vec<Entry>,
-    next: usize,
-    /// Their engine keys, one behind the other: one buffer, which the keys handed out share.
-    keys: Bytes,
-    /// How many entries the next batch may have.
-    batch_len: usize,
-    /// The key that the cursor has dealt with last.
-    last: Option<Vec<u8>>,
-}
-
-/// A visible entry: where its engine key stands in the keys of its batch, and its value.
-struct Entry {
-    key: Range<usize>,
-    value: Value,
-}
-
-enum Value {
-    Ready(Bytes),
-    Stored(RecordPointer, SeqNo),
 }
 
 impl Iter {
@@ -188,195 +152,5 @@ impl std::fmt::Debug for Iter {
         f.debug_struct("Iter")
             .field("seq", &self.seq.0)
             .finish_non_exhaustive()
-    }
-}
-
-impl End {
-    fn new(cursor: ViewCursor) -> End {
-        End {
-            cursor,
-            entries: Vec::new(),
-            next: 0,
-            keys: Bytes::new(),
-            batch_len: FIRST_BATCH,
-            last: None,
-        }
-    }
-
-    /// Whether nothing of the batch is left.
-    fn is_handed_out(&self) -> bool {
-        self.next == self.entries.len()
-    }
-
-    /// The engine key to be handed out next.
-    fn key(&self) -> Option<&[u8]> {
-        let entry = self.entries.get(self.next)?;
-        Some(entry.key_in(&self.keys))
-    }
-
-    /// Hands out the user's key and the value.
-    fn hand_out(&mut self) -> Option<(Bytes, Bytes)> {
-        let entry = self.entries.get_mut(self.next)?;
-        self.next += 1;
-        let value = match &mut entry.value {
-            Value::Ready(value) => mem::take(value),
-            // Fetched before any entry is handed out.
-            Value::Stored(..) => Bytes::new(),
-        };
-        let key = entry.key.start + KEYSPACE_PREFIX_LEN..entry.key.end;
-        Some((self.keys.slice(key), value))
-    }
-
-    /// Gathers the next visible entries before `upper`.
-    fn gather_forward(&mut self, seq: SeqNo, upper: &[u8]) -> Result<()> {
-        let mut batch = self.begin_batch();
-        while let Some(entry) = self.cursor.entry() {
-            if entry.key >= upper || batch.is_full() {
-                break;
-            }
-            // The first version at or below the snapshot decides; older ones are passed over.
-            if entry.seq <= seq && self.last.as_deref() != Some(entry.key) {
-                let last = self.last.get_or_insert_default();
-                last.clear();
-                last.extend_from_slice(entry.key);
-                if let Some(value) = Value::of(&entry) {
-                    batch.push(entry.key, value);
-                }
-            }
-            self.cursor.next()?;
-        }
-        self.end_batch(batch);
-        Ok(())
-    }
-
-    /// Gathers the next visible entries at or behind `lower`, going back. Versions of a key come
-    /// oldest first, so the last one at or below the snapshot decides.
-    fn gather_backward(&mut self, seq: SeqNo, lower: &[u8]) -> Result<()> {
-        let mut batch = self.begin_batch();
-        let mut key = Vec::new();
-        while let Some(entry) = self.cursor.entry() {
-            if entry.key < lower || batch.is_full() {
-                break;
-            }
-            key.clear();
-            key.extend_from_slice(entry.key);
-            let mut newest = None;
-            while let Some(entry) = self.cursor.entry().filter(|e| e.key == key) {
-                if entry.seq <= seq {
-                    newest = Value::of(&entry);
-                }
-                self.cursor.prev()?;
-            }
-            if let Some(value) = newest {
-                batch.push(&key, value);
-            }
-        }
-        self.end_batch(batch);
-        Ok(())
-    }
-
-    fn begin_batch(&mut self) -> Batch {
-        let mut entries = mem::take(&mut self.entries);
-        entries.clear();
-        Batch {
-            entries,
-            keys: Vec::new(),
-            value_bytes: 0,
-            len: self.batch_len,
-        }
-    }
-
-    fn end_batch(&mut self, batch: Batch) {
-        self.entries = batch.entries;
-        self.next = 0;
-        self.keys = Bytes::from(batch.keys);
-        self.batch_len = (self.batch_len * 2).min(LAST_BATCH);
-    }
-
-    /// Fetches the values of the batch, file by file. They pass by the cache: to look for each costs
-    /// more than it finds, and to keep them drives out what gets want.
-    fn fetch(&mut self, view: &View) -> Result<()> {
-        let stored = self.entries.iter().enumerate();
-        let mut wanted: Vec<(RecordPointer, usize)> = stored
-            .filter_map(|(i, entry)| match entry.value {
-                Value::Stored(pointer, _) => Some((pointer, i)),
-                Value::Ready(_) => None,
-            })
-            .collect();
-        wanted.sort_unstable_by_key(|(pointer, _)| (pointer.file, pointer.offset));
-        let (mut pointers, mut records) = (Vec::new(), Vec::new());
-        for run in wanted.chunk_by(|a, b| a.0.file == b.0.file) {
-            pointers.clear();
-            pointers.extend(run.iter().map(|(pointer, _)| *pointer));
-            let Some(&first) = pointers.first() else {
-                continue;
-            };
-            let file = view.version.record_file(first.file);
-            let file = file.ok_or_else(|| dangling(Path::new("MANIFEST"), first))?;
-            file.read_many(&pointers, &mut records);
-            for (&(_, i), record) in run.iter().zip(records.drain(..)) {
-                if let Some(entry) = self.entries.get_mut(i) {
-                    entry.take_value(&self.keys, record?, file.path())?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A batch that is being gathered.
-struct Batch {
-    entries: Vec<Entry>,
-    keys: Vec<u8>,
-    value_bytes: u64,
-    /// How many entries it may have.
-    len: usize,
-}
-
-impl Batch {
-    fn is_full(&self) -> bool {
-        self.entries.len() >= self.len
-            || self.keys.len() >= KEYS_BYTES
-            || self.value_bytes >= BATCH_BYTES
-    }
-
-    fn push(&mut self, key: &[u8], value: Value) {
-        self.value_bytes += match &value {
-            Value::Ready(value) => value.len() as u64,
-            Value::Stored(pointer, _) => u64::from(pointer.len),
-        };
-        let start = self.keys.len();
-        self.keys.extend_from_slice(key);
-        let key = start..self.keys.len();
-        self.entries.push(Entry { key, value });
-    }
-}
-
-impl Entry {
-    fn key_in<'a>(&self, keys: &'a Bytes) -> &'a [u8] {
-        keys.get(self.key.clone()).unwrap_or_default()
-    }
-
-    /// Takes the value of the record that its pointer led to.
-    fn take_value(&mut self, keys: &Bytes, record: Record, path: &Path) -> Result<()> {
-        if let Value::Stored(pointer, seq) = self.value {
-            verify(&record, self.key_in(keys), seq, path, pointer)?;
-            self.value = Value::Ready(record.into_value());
-        }
-        Ok(())
-    }
-}
-
-impl Value {
-    /// The value of an entry; `None` for a tombstone.
-    fn of(entry: &KeyEntry<'_>) -> Option<Value> {
-        if entry.kind == Kind::Delete {
-            return None;
-        }
-        match entry.value {
-            EntryValue::None => None,
-            EntryValue::Inline(value) => Some(Value::Ready(Bytes::copy_from_slice(value))),
-            EntryValue::Pointer(pointer) => Some(Value::Stored(pointer, entry.seq)),
-        }
     }
 }

@@ -122,6 +122,17 @@ impl RecordFile {
         out.extend(placed.into_iter().map(|(_, result)| result));
     }
 
+    /// As [`RecordFile::read_many`] for what is in memory, `pointers` being sorted. For the others
+    /// there is `None`, and they have been announced: when many files are asked so before any is
+    /// waited for, the device reads for all of them at once (paper §III-F).
+    pub(crate) fn read_present(
+        &self,
+        pointers: &[RecordPointer],
+        out: &mut Vec<Option<Result<Record>>>,
+    ) {
+        self.read_runs(pointers, out, RecordFile::read_bytes_present);
+    }
+
     /// Reads the file from front to back.
     pub(crate) fn stream(self: &Arc<Self>) -> RecordStream {
         RecordStream::new(Arc::clone(self))
@@ -198,6 +209,16 @@ impl RecordFile {
         Ok(Bytes::from(bytes))
     }
 
+    /// As [`RecordFile::read_bytes`] if the bytes are in memory; else announces that they are needed.
+    fn read_bytes_present(&self, offset: u64, len: usize) -> Result<Option<Bytes>> {
+        let mut bytes = vec![0; len];
+        if self.file.read_cached_at(&mut bytes, offset)? {
+            return Ok(Some(Bytes::from(bytes)));
+        }
+        self.file.will_need(offset, len as u64)?;
+        Ok(None)
+    }
+
     /// Reads one record into a buffer of its own.
     fn read(&self, pointer: RecordPointer) -> Result<Record> {
         self.check(pointer)?;
@@ -216,35 +237,50 @@ impl RecordFile {
             .offer_record(self.meta.number, record.offset(), record.frame());
     }
 
-    fn read_sorted(&self, mut pointers: &[RecordPointer], out: &mut Vec<Result<Record>>) {
+    fn read_sorted(&self, pointers: &[RecordPointer], out: &mut Vec<Result<Record>>) {
+        let mut read = Vec::with_capacity(pointers.len());
+        self.read_runs(pointers, &mut read, |file, offset, len| {
+            file.read_bytes(offset, len).map(Some)
+        });
+        // Every record has been waited for.
+        out.extend(read.into_iter().flatten());
+    }
+
+    /// Reads sorted pointers, neighbours together, with `read_bytes`; `None` where that gives none.
+    fn read_runs(
+        &self,
+        mut pointers: &[RecordPointer],
+        out: &mut Vec<Option<Result<Record>>>,
+        read_bytes: impl Fn(&RecordFile, u64, usize) -> Result<Option<Bytes>>,
+    ) {
         while let [first, ..] = pointers {
-            let run_len = self.run_len(pointers);
-            let (run, rest) = pointers.split_at(run_len);
+            let (run, rest) = pointers.split_at(self.run_len(pointers));
             pointers = rest;
-            if let [single] = run {
-                out.push(self.read(*single));
+            if let Err(error) = self.check(*first) {
+                out.push(Some(Err(error)));
                 continue;
             }
-            let end = run
-                .iter()
-                .filter_map(RecordPointer::end)
-                .max()
-                .unwrap_or(first.offset);
-            let bytes = self.read_bytes(first.offset, (end - first.offset) as usize);
+            let ends = run.iter().filter_map(RecordPointer::end);
+            let end = ends.max().unwrap_or(first.offset);
+            let bytes = read_bytes(self, first.offset, (end - first.offset) as usize);
             out.extend(run.iter().map(|pointer| match &bytes {
-                Ok(bytes) => {
-                    let start = (pointer.offset - first.offset) as usize;
-                    let len = pointer.len as usize;
-                    let mut frame = bytes.slice(start..start + len);
-                    if bytes.len() > SHARED_BUFFER_BYTES.max(4 * len) {
-                        frame = Bytes::copy_from_slice(&frame);
-                    }
-                    self.decode_pointed(frame, *pointer)
-                }
+                Ok(Some(bytes)) => Some(self.take_from_run(bytes, first.offset, *pointer)),
+                Ok(None) => None,
                 // Whatever failed may concern only one of them.
-                Err(_) => self.read(*pointer),
+                Err(_) => Some(self.read(*pointer)),
             }));
         }
+    }
+
+    /// A record out of the bytes of a run that begins at `start`.
+    fn take_from_run(&self, bytes: &Bytes, start: u64, pointer: RecordPointer) -> Result<Record> {
+        let at = (pointer.offset - start) as usize;
+        let len = pointer.len as usize;
+        let mut frame = bytes.slice(at..at + len);
+        if bytes.len() > SHARED_BUFFER_BYTES.max(4 * len) {
+            frame = Bytes::copy_from_slice(&frame);
+        }
+        self.decode_pointed(frame, pointer)
     }
 
     /// How many of the sorted `pointers`, at least one, are read together.
