@@ -7,6 +7,7 @@
 
 use super::block::Block;
 use super::fences::Fences;
+use super::pin::PinBudget;
 use crate::base::keys::FileNumber;
 use bytes::Bytes;
 use quick_cache::{Lifecycle, OptionsBuilder, Weighter, sync::Cache};
@@ -22,6 +23,8 @@ const AVERAGE_ITEM_BYTES: u64 = 4 << 10;
 /// The fences of one table must fit into a shard.
 const SHARD_BYTES: u64 = 8 << 20;
 const MAX_SHARDS: u64 = 32;
+/// The share of the bytes that is set aside for pinned fences.
+const PINNED_SHARE: u64 = 8;
 /// A record that takes more than this share of the cache would drive out too much else.
 const RECORD_SHARE: u64 = 1 << 10;
 /// The last offer of so many bytes' worth of records is remembered.
@@ -38,6 +41,7 @@ pub(crate) struct ReadCache {
     offered: Box<[AtomicU16]>,
     hits: AtomicU64,
     misses: AtomicU64,
+    pins: PinBudget,
 }
 
 type Place = (u64, u64);
@@ -52,6 +56,8 @@ enum Item {
 impl ReadCache {
     /// A cache of about `capacity_bytes`.
     pub(crate) fn new(capacity_bytes: u64) -> Arc<ReadCache> {
+        let pins = PinBudget::new(capacity_bytes / PINNED_SHARE);
+        let capacity_bytes = capacity_bytes - pins.limit();
         let items = capacity_bytes / AVERAGE_ITEM_BYTES + 1;
         let items = usize::try_from(items).unwrap_or(usize::MAX);
         let shards = (capacity_bytes / SHARD_BYTES).clamp(1, MAX_SHARDS);
@@ -73,17 +79,23 @@ impl ReadCache {
             offered: (0..offered).map(|_| AtomicU16::new(0)).collect(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
+            pins,
         })
     }
 
     /// Bytes held now.
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.items.weight()
+        self.items.weight() + self.pins.used()
     }
 
     /// Bytes that may be held.
     pub(crate) fn capacity(&self) -> u64 {
-        self.items.capacity()
+        self.items.capacity() + self.pins.limit()
+    }
+
+    /// What is set aside for fences that stay with their tables.
+    pub(super) fn pins(&self) -> &PinBudget {
+        &self.pins
     }
 
     /// Look-ups that found what they looked for.

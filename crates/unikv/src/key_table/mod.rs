@@ -22,6 +22,7 @@ mod footer;
 mod iter;
 pub(crate) mod meta;
 mod output;
+mod pin;
 mod pointer;
 mod properties;
 mod section;

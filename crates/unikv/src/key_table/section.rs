@@ -6,6 +6,7 @@ use super::entry::{EntryValue, Malformed, OwnedEntry, OwnedValue, RawEntry};
 use super::fences::{BlockPlace, Fences};
 use super::footer::Footer;
 use super::iter::KeyIter;
+use super::pin::PinnedFences;
 use crate::base::checksum::{Crc, bound};
 use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN};
 use crate::base::keys::{DatabaseId, SeqNo};
@@ -14,7 +15,7 @@ use crate::vfs::Access;
 use crate::vfs::file_store::{DataFile, FileStore};
 use bytes::Bytes;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// How much is read at a time when a whole file is verified.
 const VERIFY_BYTES: usize = 1 << 20;
@@ -28,6 +29,7 @@ pub(crate) struct KeySection {
     database: DatabaseId,
     file_len: u64,
     cache: Arc<ReadCache>,
+    pinned: OnceLock<PinnedFences>,
 }
 
 impl KeySection {
@@ -46,6 +48,7 @@ impl KeySection {
             database,
             file_len,
             cache,
+            pinned: OnceLock::new(),
         }
     }
 
@@ -75,14 +78,23 @@ impl KeySection {
         self.file.path()
     }
 
-    /// The fences, from the cache or the file.
+    /// The fences: kept here, from the cache, or from the file.
     pub(super) fn fences(&self) -> Result<Arc<Fences>> {
+        if let Some(pinned) = self.pinned.get() {
+            return Ok(Arc::clone(pinned.get()));
+        }
         if let Some(fences) = self.cache.fences(self.file.number()) {
             return Ok(fences);
         }
         let fences = Arc::new(self.read_fences()?);
-        self.cache
-            .insert_fences(self.file.number(), Arc::clone(&fences));
+        match PinnedFences::new(&fences, &self.cache) {
+            // Whoever pinned them first has the same fences.
+            Some(pinned) => drop(self.pinned.set(pinned)),
+            None => {
+                let cached = Arc::clone(&fences);
+                self.cache.insert_fences(self.file.number(), cached);
+            }
+        }
         Ok(fences)
     }
 
