@@ -47,6 +47,7 @@ pub struct Options {
     pub(crate) memory_budget: u64,
     pub(crate) memtable_bytes: u64,
     pub(crate) unsorted_bytes: u64,
+    pub(crate) partition_bytes: u64,
     pub(crate) inline_value_bytes: u32,
     pub(crate) max_space_amp: f64,
     pub(crate) clustering: Clustering,
@@ -64,6 +65,7 @@ impl Default for Options {
             memory_budget: 256 << 20,
             memtable_bytes: 16 << 20,
             unsorted_bytes: 512 << 20,
+            partition_bytes: 8 << 30,
             inline_value_bytes: 128,
             max_space_amp: 1.5,
             clustering: Clustering::Never,
@@ -118,6 +120,15 @@ impl Options {
     #[must_use]
     pub fn unsorted_bytes(mut self, bytes: u64) -> Options {
         self.unsorted_bytes = bytes;
+        self
+    }
+
+    /// Bytes of data at which a partition, a range of keys with its own UnsortedStore and
+    /// SortedStore, becomes two (the paper's `partitionSizeLimit`). Default: 8 GiB. A split moves no
+    /// data. Smaller means smaller merges, of which several run at a time, and more of them.
+    #[must_use]
+    pub fn partition_bytes(mut self, bytes: u64) -> Options {
+        self.partition_bytes = bytes;
         self
     }
 
@@ -181,7 +192,8 @@ impl Options {
         at_least("memory_budget", self.memory_budget, 64 << 10)?;
         at_least("memtable_bytes", self.memtable_bytes, 4 << 10)?;
         at_least("unsorted_bytes", self.unsorted_bytes, 4 << 10)?;
-        at_least("key_table_bytes", self.key_table_bytes, 4 << 10)?;
+        at_least("partition_bytes", self.partition_bytes, 4 << 10)?;
+        at_least("key_table_bytes", self.key_table_bytes, 1 << 10)?;
         at_least("block_bytes", u64::from(self.block_bytes), 256)?;
         at_least("background_threads", self.background_threads as u64, 2)?;
         // NaN is out of range, too.

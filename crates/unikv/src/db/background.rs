@@ -1,15 +1,19 @@
-//! The background: one worker flushes, the others merge, one syncs periodically where asked to.
+//! The background: one worker flushes, the others split and merge, one syncs periodically where asked to.
 //!
 //! A worker's step is one job: choose inputs under the catalog lock, run without locks, commit
 //! under the catalog lock. A job that fails removes what it began (unless the commit was tried:
 //! then its outcome is unknown), leaves its error in `health` and is retried after a pause.
 
+use super::catalog::{Catalog, Indexes};
 use super::engine::Engine;
 use super::health::Job;
 use crate::error::{Error, ErrorKind, Result};
-use crate::jobs::{JobContext, flush};
+use crate::jobs::flush::FlushedTable;
+use crate::jobs::placing::{Placed, PlacingContext};
+use crate::jobs::{JobContext, flush, placing};
 use crate::version::edit::VersionEdit;
 use crate::vfs::{Event, JoinHandle, Step, Worker};
+use parking_lot::MutexGuard;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -88,7 +92,7 @@ impl BackgroundWorker {
                 engine.remove_files(engine.store.take_obsolete());
                 engine.run_job(Job::Flush, Engine::flush_oldest)
             }
-            Task::Merge => engine.run_job(Job::Merge, Engine::merge_one),
+            Task::Merge => engine.run_job(Job::Merge, Engine::split_or_merge_one),
             Task::Sync(every) => {
                 if engine.wal_sync.is_dirty() && !engine.health.is_suspended() {
                     let _poisons_on_failure = engine.sync_wal();
@@ -130,32 +134,30 @@ impl Engine {
         };
         self.health.check_fatal()?;
         let limits = self.generation_limits();
-        let version = {
-            let catalog = self.catalog.lock();
-            if catalog.flush_is_blocked(limits) {
-                return Ok(false);
-            }
-            Arc::clone(&catalog.version)
-        };
+        if self.catalog.lock().flush_is_blocked(limits) {
+            return Ok(false);
+        }
         let context = self.job_context();
-        let flushed = flush::flush(&context, &oldest.table, &version);
+        let flushed = flush::flush(&context, &oldest.table);
         let tables = self.or_clean_up(&context, flushed)?;
-
-        let mut catalog = self.catalog.lock();
-        let (places, indexes) = catalog.place(&tables, limits);
+        let placed = self.place_tables(&tables);
+        let (mut catalog, placed) = self.or_clean_up(&context, placed)?;
+        let indexes = indexes_of(&placed);
         // Segments are needed from the one where the next newer memtable begins.
         let newer = view.sealed.iter().rev().nth(1).unwrap_or(&view.memtable);
         let bytes: u64 = tables.iter().map(|t| t.meta.len).sum();
         let edit = VersionEdit {
             record_files: tables.into_iter().map(|t| t.meta).collect(),
-            tables: places,
+            tables: placed.iter().flat_map(|p| p.places.clone()).collect(),
             last_seq: oldest.table.max_seq(),
             wal_low_water: Some(newer.wal),
             ..VersionEdit::default()
         };
         self.commit_edit(&mut catalog, edit, &indexes, |view| drop(view.sealed.pop()))?;
+        let targets = placed.into_iter().map(|p| (p.partition, p.target));
+        catalog.targets.extend(targets);
         // A full generation is frozen at once, so that its merge need not wait for the next flush.
-        catalog.targets.retain(|_, target| !target.is_full(limits));
+        catalog.freeze_full(limits);
         drop(catalog);
         self.counters.flushes.fetch_add(1, Ordering::Relaxed);
         self.counters
@@ -165,8 +167,47 @@ impl Engine {
         Ok(true)
     }
 
+    /// Gives tables their places in the partitions. This may read key sections, so it is done
+    /// without the lock; what was split or frozen meanwhile is gone over with it, and that reads
+    /// nothing, because new generations begin there.
+    pub(crate) fn place_tables(
+        &self,
+        tables: &[FlushedTable],
+    ) -> Result<(MutexGuard<'_, Catalog>, Vec<Placed>)> {
+        let mut catalog = self.catalog.lock();
+        let (version, targets) = catalog.reserve(tables);
+        let last_generation = Arc::clone(&catalog.last_generation);
+        drop(catalog);
+        let context = PlacingContext {
+            limits: self.generation_limits(),
+            hash_seed: self.hash_seed,
+            last_generation: &last_generation,
+        };
+        let placed = placing::place(&context, tables, &version, &targets, Vec::new())?;
+        let catalog = self.catalog.lock();
+        let (version, targets) = (&catalog.version, &catalog.targets);
+        let placed = placing::place(&context, tables, version, targets, placed)?;
+        Ok((catalog, placed))
+    }
+
+    /// Splits a partition that has outgrown its size, or merges.
+    fn split_or_merge_one(&self) -> Result<bool> {
+        Ok(self.split_one()? || self.merge_one()?)
+    }
+
     /// Passes a job's result on; removes the files it began if it failed.
     pub(super) fn or_clean_up<T>(&self, context: &JobContext<'_>, result: Result<T>) -> Result<T> {
         result.inspect_err(|_| self.remove_files(context.begun.take()))
     }
+}
+
+/// The hash indexes that are published with placed tables.
+pub(super) fn indexes_of(placed: &[Placed]) -> Indexes {
+    let each = placed.iter().flat_map(|p| {
+        let of = p.partition;
+        p.indexes
+            .iter()
+            .map(move |(g, index)| ((of, *g), Arc::clone(index)))
+    });
+    each.collect()
 }

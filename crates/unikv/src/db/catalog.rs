@@ -10,14 +10,15 @@ use super::engine::Engine;
 use crate::base::keys::{FileNumber, GenerationId, PartitionId};
 use crate::error::{Error, Result};
 use crate::hash_index::HashIndex;
-use crate::jobs::flush::{FlushTarget, FlushedTable, GenerationLimits};
+use crate::jobs::flush::FlushedTable;
+use crate::jobs::placing::{self, FlushTarget, GenerationLimits};
 use crate::partition::View;
-use crate::version::edit::{TablePlace, VersionEdit};
+use crate::version::edit::VersionEdit;
 use crate::version::manifest::Manifest;
-use crate::version::{ApplyContext, Version};
+use crate::version::{ApplyContext, Partition, Version};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Generations that a partition may have; the oldest is merged while newer ones fill.
 pub(crate) const MAX_GENERATIONS: usize = 4;
@@ -25,8 +26,8 @@ pub(crate) const MAX_GENERATIONS: usize = 4;
 const MANIFEST_GROWTH: u64 = 8;
 const MANIFEST_LEAST_BYTES: u64 = 4 << 20;
 
-/// A generation of a partition.
-pub(crate) type GenerationKey = (PartitionId, GenerationId);
+/// The hash indexes of generations of partitions.
+pub(crate) type Indexes = HashMap<(PartitionId, GenerationId), Arc<HashIndex>>;
 
 pub(crate) struct Catalog {
     pub(crate) version: Arc<Version>,
@@ -35,67 +36,103 @@ pub(crate) struct Catalog {
     pub(crate) manifest_snapshot_len: u64,
     /// Per partition the generation that takes tables. A generation that is no target is frozen.
     pub(crate) targets: HashMap<PartitionId, FlushTarget>,
-    /// Partitions in which a merge is running.
+    /// Partitions in which a merge or a split is running: the lease.
     pub(crate) merging: HashSet<PartitionId>,
     /// The highest number given to a generation so far. None is given twice: whoever waits
     /// for a generation to be merged must not meet a later one of its name.
-    pub(crate) last_generation: GenerationId,
+    pub(crate) last_generation: Arc<AtomicU64>,
 }
+
+/// How much the UnsortedStores of all partitions hold together, in multiples of the limit of one:
+/// above the first figure the largest is merged although it is not full, above the second nothing is
+/// flushed until one is merged.
+const SHARED_LIMIT: u64 = 4;
+pub(crate) const SHARED_LIMIT_HARD: u64 = 8;
 
 impl Catalog {
     /// Whether a flush must wait for a merge before it can begin another generation.
     pub(crate) fn flush_is_blocked(&self, limits: GenerationLimits) -> bool {
-        self.version.partitions().iter().any(|p| {
-            let open = self.targets.get(&p.id).is_some_and(|t| !t.is_full(limits));
-            !open && p.generations.len() >= MAX_GENERATIONS
-        })
+        let (mut bytes, mut any_frozen) = (0u64, false);
+        for partition in self.version.partitions() {
+            let target = self.targets.get(&partition.id);
+            let open = target.is_some_and(|t| !t.is_full(limits));
+            if !open && partition.generations.len() >= MAX_GENERATIONS {
+                return true;
+            }
+            bytes = bytes.saturating_add(partition.unsorted_bytes());
+            any_frozen |= self.frozen(partition).is_some();
+        }
+        any_frozen && bytes > limits.unsorted_bytes.saturating_mul(SHARED_LIMIT_HARD)
     }
 
     /// The oldest generation of a partition, if it is frozen.
-    pub(crate) fn frozen(&self, id: PartitionId) -> Option<GenerationId> {
-        let oldest = self.version.partition(id)?.generations.last()?.id;
+    pub(crate) fn frozen(&self, partition: &Partition) -> Option<GenerationId> {
+        let oldest = partition.generations.last()?.id;
         let open = self
             .targets
-            .get(&id)
+            .get(&partition.id)
             .is_some_and(|t| t.generation == oldest);
         (!open).then_some(oldest)
     }
 
-    /// Gives tables their slots, beginning generations as needed. Returns the index of each
-    /// generation that takes part.
-    pub(crate) fn place(
-        &mut self,
-        tables: &[FlushedTable],
-        limits: GenerationLimits,
-    ) -> (Vec<TablePlace>, HashMap<GenerationKey, Arc<HashIndex>>) {
-        let mut places = Vec::new();
-        let mut indexes = HashMap::new();
-        for table in tables {
-            let id = table.partition;
-            let place = loop {
-                let open = self.targets.get_mut(&id).filter(|t| !t.is_full(limits));
-                let target = match open {
-                    Some(target) => target,
-                    None => {
-                        let generation = self.new_generation();
-                        let target = FlushTarget::begin(generation, table, limits);
-                        self.targets.entry(id).insert_entry(target).into_mut()
-                    }
-                };
-                indexes.insert((id, target.generation), Arc::clone(&target.index));
-                match target.place(table) {
-                    Some(place) => break place,
-                    None => drop(self.targets.remove(&id)),
-                }
-            };
-            places.push(place);
-        }
-        (places, indexes)
+    /// Whether a partition has outgrown `partition_bytes` and can be split. At the limit of
+    /// generations a merge goes first, so that both sides can begin another one at once.
+    pub(crate) fn is_to_be_split(partition: &Partition, partition_bytes: u64) -> bool {
+        partition.data_bytes() > partition_bytes
+            && partition.key_tables.len() >= 2
+            && partition.generations.len() < MAX_GENERATIONS
     }
 
-    fn new_generation(&mut self) -> GenerationId {
-        self.last_generation.0 += 1;
-        self.last_generation
+    /// Reserves slots for `tables` in every open generation that will take some of them, and
+    /// returns these generations as they are before that.
+    pub(crate) fn reserve(
+        &mut self,
+        tables: &[FlushedTable],
+    ) -> (Arc<Version>, HashMap<PartitionId, FlushTarget>) {
+        let mut before = HashMap::new();
+        for partition in placing::owners(tables, &self.version) {
+            if let Some(target) = self.targets.get_mut(&partition.id) {
+                before.insert(partition.id, target.clone());
+                target.reserve(tables.len());
+            }
+        }
+        (Arc::clone(&self.version), before)
+    }
+
+    /// Freezes a partition's open generation, unless that would make it one too many.
+    pub(crate) fn freeze(&mut self, partition: &Partition) -> bool {
+        partition.generations.len() < MAX_GENERATIONS
+            && self.targets.remove(&partition.id).is_some()
+    }
+
+    /// Freezes what is full; and while the open generations of all partitions together hold more
+    /// than their share of bytes or index memory, the largest: one budget for all.
+    pub(crate) fn freeze_full(&mut self, limits: GenerationLimits) {
+        self.targets.retain(|_, target| !target.is_full(limits));
+        let version = Arc::clone(&self.version);
+        let open = |p: &Arc<Partition>| {
+            let target = self.targets.get(&p.id)?;
+            let bytes = target.bytes();
+            let index_bytes = target.index.memory_bytes() as u64;
+            Some((bytes, index_bytes, Arc::clone(p)))
+        };
+        let mut open: Vec<_> = version.partitions().iter().filter_map(open).collect();
+        let mut bytes: u64 = open.iter().map(|(bytes, ..)| bytes).sum();
+        let mut index_bytes: u64 = open.iter().map(|(_, index, _)| index).sum();
+        let most_bytes = limits.unsorted_bytes.saturating_mul(SHARED_LIMIT);
+        if open.len() < 2 || (bytes <= most_bytes && index_bytes <= limits.index_bytes) {
+            return;
+        }
+        open.sort_unstable_by_key(|(bytes, ..)| std::cmp::Reverse(*bytes));
+        for (its_bytes, its_index, partition) in open {
+            if bytes <= most_bytes && index_bytes <= limits.index_bytes {
+                return;
+            }
+            if self.freeze(&partition) {
+                bytes -= its_bytes;
+                index_bytes -= its_index;
+            }
+        }
     }
 }
 
@@ -106,19 +143,16 @@ impl Engine {
         &self,
         catalog: &mut Catalog,
         mut edit: VersionEdit,
-        indexes: &HashMap<GenerationKey, Arc<HashIndex>>,
+        indexes: &Indexes,
         publish: impl FnOnce(&mut View),
     ) -> Result<()> {
         self.health.check_fatal()?;
         edit.next_file = Some(self.next_file.load(Ordering::Relaxed));
-        let mut new_index = |partition, generation| {
-            let known = indexes.get(&(partition, generation)).cloned();
-            known.unwrap_or_else(|| Arc::new(HashIndex::with_capacity(0)))
-        };
+        let mut index = |partition, generation| indexes.get(&(partition, generation)).cloned();
         let mut context = ApplyContext {
             store: &self.store,
             cache: &self.cache,
-            new_index: &mut new_index,
+            index: &mut index,
         };
         let applied = catalog.version.apply(&edit, &mut context);
         let (next, dropped) = applied.map_err(|what| self.inconsistent(what))?;
@@ -148,11 +182,10 @@ impl Engine {
         version: &Version,
         edit: &VersionEdit,
     ) -> Result<Vec<FileNumber>> {
-        let mut new_index = |_, _| Arc::new(HashIndex::with_capacity(0));
         let mut context = ApplyContext {
             store: &self.store,
             cache: &self.cache,
-            new_index: &mut new_index,
+            index: &mut |_, _| None,
         };
         let applied = version.apply(edit, &mut context);
         let (next, _) = applied.map_err(|what| self.inconsistent(what))?;

@@ -17,7 +17,7 @@ use crate::memtable::OpsIter;
 use crate::record::{RecordFile, RecordFileMeta};
 use crate::version::file_names;
 use crate::version::manifest::{Manifest, RecoveredManifest};
-use crate::version::{Partition, Version};
+use crate::version::{Partition, Table, Version};
 use crate::vfs::file_store::FileStore;
 use crate::vfs::{Access, Env};
 use std::collections::BTreeMap;
@@ -100,6 +100,10 @@ impl Check {
             self.part(file.path(), checked);
         }
         for partition in version.partitions() {
+            for (_, table) in partition.generations.iter().flat_map(|g| g.shares()) {
+                let checked = owned_keys(partition, table);
+                self.part(table.file.path(), checked);
+            }
             for table in &partition.key_tables {
                 let checked = self.key_table(&version, partition, table);
                 self.part(table.path(), checked);
@@ -237,6 +241,18 @@ impl Check {
         self.report.pointers += pointers.follow(version, path)?;
         Ok(())
     }
+}
+
+/// A partition lists a table only for keys of its range.
+fn owned_keys(partition: &Partition, table: &Table) -> Result<()> {
+    let range = partition.range();
+    let mut keys = table.file.keys(Access::Random)?;
+    keys.seek(range.start, SeqNo::MAX)?;
+    if keys.entry().is_some_and(|e| range.is_before_end(e.key)) {
+        return Ok(());
+    }
+    let what = "the table has no key of a partition that lists it";
+    Err(Error::corruption(table.file.path(), 0, what))
 }
 
 /// What a walk over ordered entries found.

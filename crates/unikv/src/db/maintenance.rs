@@ -1,11 +1,15 @@
 //! What a caller can ask for beside reading and writing: flush, compact, wait, stop, destroy.
 
+use super::catalog::Catalog;
 use super::engine::Engine;
 use super::open::take_lock;
+use crate::base::keys::FileNumber;
 use crate::error::{Error, Result};
+use crate::version::Generation;
 use crate::version::file_names::{self, FileName};
 use crate::vfs::{Env, wait_until};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Engine {
@@ -39,32 +43,43 @@ impl Engine {
     /// Flushes, freezes every generation and waits until all are merged.
     pub(crate) fn compact(&self) -> Result<()> {
         self.flush_memtables()?;
-        let frozen = {
-            let mut catalog = self.catalog.lock();
-            catalog.targets.clear();
-            let partitions = catalog.version.partitions();
-            let newest = partitions
-                .iter()
-                .filter_map(|p| Some((p.id, p.generations.first()?.id)));
-            newest.collect::<Vec<_>>()
-        };
-        self.work.notify();
-        self.wait_for(|| {
-            let version = &self.view.load().version;
-            frozen.iter().all(|(id, newest)| {
-                let partition = version.partition(*id);
-                partition.is_none_or(|p| p.generations.iter().all(|g| g.id > *newest))
-            })
-        })
+        // Tables flushed until now have smaller numbers. Partitions may be split meanwhile.
+        let next_file = FileNumber(self.next_file.load(Ordering::Relaxed));
+        self.wait_for(|| self.freeze_tables_before(next_file))
     }
 
-    /// Waits until no memtable is sealed, no generation is frozen and there is little enough garbage.
+    /// Freezes every generation that has a table with a number below `file`. True: there is none.
+    fn freeze_tables_before(&self, file: FileNumber) -> bool {
+        let mut catalog = self.catalog.lock();
+        let version = Arc::clone(&catalog.version);
+        let has_old = |g: &Generation| g.tables().any(|(_, t)| t.meta().number < file);
+        let mut frozen = false;
+        let mut done = true;
+        for partition in version.partitions() {
+            if partition.generations.iter().any(has_old) {
+                done = false;
+                let newest_is_old = partition.generations.first().is_some_and(has_old);
+                frozen |= newest_is_old && catalog.freeze(partition);
+            }
+        }
+        drop(catalog);
+        if frozen {
+            self.work.notify();
+        }
+        done
+    }
+
+    /// Waits until no memtable is sealed, no generation is frozen, no partition is too large and
+    /// there is little enough garbage.
     pub(crate) fn quiesce(&self) -> Result<()> {
         self.check_open()?;
         self.wait_for(|| {
             let catalog = self.catalog.lock();
+            let limit = self.options.partition_bytes;
+            let mut partitions = catalog.version.partitions().iter();
             let idle = catalog.merging.is_empty() && self.plan_merge(&catalog).is_none();
-            idle && self.view.load().sealed.is_empty()
+            idle && !partitions.any(|p| Catalog::is_to_be_split(p, limit))
+                && self.view.load().sealed.is_empty()
         })
     }
 

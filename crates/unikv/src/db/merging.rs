@@ -3,7 +3,7 @@
 //! One job at a time changes a partition's SortedStore: it holds the partition's lease
 //! (`Catalog::merging`). Only flushes run beside it, and they touch newer generations only.
 
-use super::catalog::Catalog;
+use super::catalog::{Catalog, Indexes};
 use super::engine::Engine;
 use crate::base::keys::{FileNumber, GenerationId};
 use crate::error::Result;
@@ -12,7 +12,6 @@ use crate::jobs::merge::{self, Merged};
 use crate::record::RecordFile;
 use crate::version::Partition;
 use crate::version::edit::VersionEdit;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -52,7 +51,7 @@ impl Engine {
         let is_free = |id| !catalog.merging.contains(&id);
         let limit = self.space_limit();
         let free = version.partitions().iter().filter(|p| is_free(p.id));
-        let ready = free.filter_map(|p| Some((p, catalog.frozen(p.id)?)));
+        let ready = free.filter_map(|p| Some((p, catalog.frozen(p)?)));
         if let Some((partition, generation)) = ready.max_by_key(|(p, _)| p.unsorted_bytes()) {
             return Some(MergePlan {
                 partition: Arc::clone(partition),
@@ -88,7 +87,7 @@ impl Engine {
         let mut edit = merge_edit(partition, *generation, merged);
         let mut catalog = self.catalog.lock();
         edit.dropped_record_files = self.dead_after(&catalog.version, &edit)?;
-        self.commit_edit(&mut catalog, edit, &HashMap::new(), |_| ())?;
+        self.commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())?;
         drop(catalog);
         let counters = &self.counters;
         let (jobs, bytes, copied_bytes) = match generation {

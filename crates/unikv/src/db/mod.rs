@@ -16,8 +16,10 @@ mod pressure;
 mod read;
 pub(crate) mod recovery;
 pub(crate) mod report;
+mod sizes;
 pub(crate) mod snapshot;
 mod snapshots;
+mod split;
 pub(crate) mod stats;
 #[cfg(test)]
 mod tests;
@@ -189,6 +191,22 @@ impl Db {
     /// Figures of the database: counters since it was opened, sizes as of now.
     pub fn stats(&self) -> Stats {
         self.0.engine.stats()
+    }
+
+    /// About how many bytes on disk serve the keys in `range`, estimated without reading a value:
+    /// records that are overwritten but not yet merged count, what is only in memory does not.
+    ///
+    /// # Errors
+    /// `Corruption` or `Io` if the fences or a key block of a table cannot be read; `Closed`.
+    pub fn approximate_size<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
+        self.0.engine.approximate_size(&engine_bounds(&range))
+    }
+
+    /// A key that cuts the data in `range` into two parts of about the same size; it need not be
+    /// stored. `None` if there is too little to cut. Errors as [`Db::approximate_size`].
+    pub fn middle_key<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Option<Bytes>> {
+        let middle = self.0.engine.middle_key(&engine_bounds(&range))?;
+        Ok(middle.map(Bytes::from))
     }
 
     /// What opening recovered, cut and swept.

@@ -12,7 +12,7 @@ use super::wal_sync::{Segment, WalSync};
 use super::write::Commit;
 use crate::base::keys::{DatabaseId, FileNumber, PartitionId, SeqNo};
 use crate::error::{Error, Result};
-use crate::jobs::flush::{FlushTarget, GenerationLimits};
+use crate::jobs::placing::{FlushTarget, GenerationLimits};
 use crate::key_table::ReadCache;
 use crate::log::{ReplayOutcome, WalWriter, replay};
 use crate::memtable::{ArenaPool, Memtable};
@@ -27,6 +27,7 @@ use crate::vfs::{Env, LockError, LockGuard};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// Data files kept open at a time; the rest are opened again when read.
 const MAX_OPEN_FILES: usize = 512;
@@ -302,14 +303,14 @@ impl<'a> Opening<'a> {
         let manifest_snapshot_len = manifest.len();
         let merging = HashSet::new();
         let generations = version.partitions().iter().flat_map(|p| &p.generations);
-        let last_generation = generations.map(|g| g.id).max().unwrap_or_default();
+        let last_generation = generations.map(|g| g.id.0).max().unwrap_or_default();
         let catalog = Catalog {
             version,
             manifest,
             manifest_snapshot_len,
             targets,
             merging,
-            last_generation,
+            last_generation: Arc::new(AtomicU64::new(last_generation)),
         };
         let (options, next_file) = (self.options.clone(), self.next_file);
         Ok(Engine::new(EngineParts {
@@ -334,13 +335,7 @@ impl<'a> Opening<'a> {
             .partitions()
             .iter()
             .filter_map(|p| Some((p.id, p.generations.first()?)));
-        let targets = newest.map(|(id, newest)| {
-            let index = Arc::clone(&newest.index);
-            (
-                id,
-                FlushTarget::resume(newest.id, index, newest.high_water(), newest.bytes()),
-            )
-        });
+        let targets = newest.map(|(id, newest)| (id, FlushTarget::resume(newest)));
         targets
             .filter(|(_, target)| !target.is_full(limits))
             .collect()

@@ -8,7 +8,7 @@
 //! The time is gathered as a debt and paid in pauses of a millisecond, because shorter ones cannot
 //! be kept; a pause is held under the commit lock, for the rate is one for all writers.
 
-use super::catalog::MAX_GENERATIONS;
+use super::catalog::{MAX_GENERATIONS, SHARED_LIMIT_HARD};
 use super::engine::Engine;
 use super::write::Commit;
 use crate::error::Result;
@@ -48,18 +48,19 @@ impl Engine {
     /// Judges anew how far the background is behind, after `view` was published.
     pub(crate) fn update_pressure(&self, view: &View) {
         let sealed = view.sealed.len() as f64 / MAX_SEALED as f64;
+        let limit = self.options.unsorted_bytes as f64;
         let partitions = view.version.partitions().iter();
-        let unsorted = partitions.map(|p| p.unsorted_bytes()).max().unwrap_or(0);
-        let unsorted_limit = self
-            .options
-            .unsorted_bytes
-            .saturating_mul(MAX_GENERATIONS as u64);
+        let (largest, sum) = partitions
+            .map(|p| p.unsorted_bytes())
+            .fold((0, 0), |(most, sum), bytes| (bytes.max(most), sum + bytes));
+        let unsorted = (largest as f64 / (limit * MAX_GENERATIONS as f64))
+            .max(sum as f64 / (limit * SHARED_LIMIT_HARD as f64));
         let space = Space::of(&view.version);
         let allowed = space.allowed_garbage(self.space_limit()) + GARBAGE_FLOOR_BYTES;
         // Garbage at its bound counts as the fill at which slowing begins.
         let garbage = BEGIN * space.dead_bytes() as f64 / allowed as f64;
         let total = cost(sealed, MEMTABLES_NS_PER_KIB)
-            + cost(unsorted as f64 / unsorted_limit as f64, UNSORTED_NS_PER_KIB)
+            + cost(unsorted, UNSORTED_NS_PER_KIB)
             + cost(garbage, GARBAGE_NS_PER_KIB);
         self.pressure.0.store(total as u64, Ordering::Relaxed);
     }

@@ -5,20 +5,17 @@
 //! cut changes nothing.
 
 use super::report::RecoveryReport;
-use crate::base::hash::key_hash;
-use crate::base::keys::{FileNumber, GenerationId, Kind, PartitionId, SeqNo, Slot};
+use crate::base::keys::{FileNumber, Kind, SeqNo};
 use crate::error::{Error, Result};
-use crate::hash_index::{HashIndex, HashIndexWriter};
-use crate::jobs::flush::{GenerationLimits, expected_records};
-use crate::key_table::{EntryValue, ReadCache};
+use crate::jobs::index_build::build_index;
+use crate::jobs::placing::GenerationLimits;
+use crate::key_table::ReadCache;
 use crate::log::{ReplayOutcome, replay};
 use crate::memtable::{ArenaPool, Memtable, OpsIter};
 use crate::partition::MemtableHandle;
-use crate::record::RecordFile;
 use crate::version::edit::VersionEdit;
 use crate::version::file_names::{self, DirSurvey, FileName};
-use crate::version::{ApplyContext, Generation, Version};
-use crate::vfs::Access;
+use crate::version::{ApplyContext, Version};
 use crate::vfs::file_store::FileStore;
 use std::path::Path;
 use std::sync::Arc;
@@ -32,12 +29,10 @@ pub(crate) fn build_version(
     manifest: &Path,
     edits: &[VersionEdit],
 ) -> Result<Version> {
-    let empty = Arc::new(HashIndex::with_capacity(0));
-    let mut new_index = |_: PartitionId, _: GenerationId| Arc::clone(&empty);
     let mut context = ApplyContext {
         store,
         cache,
-        new_index: &mut new_index,
+        index: &mut |_, _| None,
     };
     let mut version = Version::default();
     for edit in edits {
@@ -110,95 +105,25 @@ pub(crate) fn rebuild_indexes(
     report: &mut RecoveryReport,
 ) -> Result<()> {
     let seed = version.counters.hash_seed;
-    version.replace_indexes(|_, generation| {
+    version.replace_indexes(|partition, generation| {
         let records = generation.records() as usize;
-        let expected = expected_records(records, generation.bytes(), limits);
-        // The index cannot be full at the first try unless keys share their buckets; then more room
-        // helps, for the records are known to have fitted before.
-        let mut capacity = expected.max(records);
+        let newest = partition.generations.first();
+        // The newest generation goes on growing.
+        let mut capacity = if newest.is_some_and(|newest| newest.id == generation.id) {
+            limits.capacity_for(records, generation.bytes(), 0)
+        } else {
+            records + records / 8
+        };
+        // Full at the first try if keys share their buckets, or if shares are estimated too low;
+        // then more room helps, for the records are known to have fitted before.
         loop {
-            if let Some(index) = build_index(generation, seed, capacity)? {
+            if let Some(index) = build_index(generation, partition.range(), seed, capacity)? {
                 report.index_records += index.len() as u64;
                 return Ok(Arc::new(index));
             }
-            capacity *= 2;
+            capacity = 2 * capacity.max(64);
         }
     })
-}
-
-/// `None` if the index would have to be larger.
-fn build_index(generation: &Generation, seed: u64, capacity: usize) -> Result<Option<HashIndex>> {
-    let index = HashIndex::with_capacity(capacity);
-    let mut writer = index.writer();
-    for (slot, table) in generation.tables().rev() {
-        let fits = match index_from_keys(&mut writer, slot, table, seed) {
-            Ok(fits) => fits,
-            // A damaged key section is made up for by the records. What was entered so far is
-            // entered again, which is harmless.
-            Err(_) => index_from_records(&mut writer, slot, table, seed)?,
-        };
-        if !fits {
-            return Ok(None);
-        }
-    }
-    drop(writer);
-    Ok(Some(index))
-}
-
-/// Enters the newest version of each key. False: the index is full.
-fn index_from_keys(
-    index: &mut HashIndexWriter<'_>,
-    slot: Slot,
-    table: &Arc<RecordFile>,
-    seed: u64,
-) -> Result<bool> {
-    let mut keys = table.keys(Access::Sequential)?;
-    let mut previous: Option<Vec<u8>> = None;
-    keys.seek_to_first()?;
-    while let Some(entry) = keys.entry() {
-        if previous.as_deref() != Some(entry.key) {
-            let EntryValue::Pointer(pointer) = entry.value else {
-                return Err(Error::corruption(
-                    table.path(),
-                    0,
-                    "a table's key has no pointer",
-                ));
-            };
-            let hash = key_hash(seed, entry.key);
-            if index
-                .insert(hash, slot, pointer.offset, u64::from(pointer.len))
-                .is_err()
-            {
-                return Ok(false);
-            }
-            let previous = previous.get_or_insert_default();
-            previous.clear();
-            previous.extend_from_slice(entry.key);
-        }
-        keys.next()?;
-    }
-    Ok(true)
-}
-
-fn index_from_records(
-    index: &mut HashIndexWriter<'_>,
-    slot: Slot,
-    table: &Arc<RecordFile>,
-    seed: u64,
-) -> Result<bool> {
-    let mut records = table.stream();
-    let mut older = false;
-    while let Some(record) = records.next()? {
-        if !older {
-            let hash = key_hash(seed, record.key());
-            let len = record.frame_len() as u64;
-            if index.insert(hash, slot, record.offset(), len).is_err() {
-                return Ok(false);
-            }
-        }
-        older = record.older_follows();
-    }
-    Ok(true)
 }
 
 /// Writes of the WAL that no table holds yet, in memtables of the usual size.

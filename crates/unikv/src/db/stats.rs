@@ -1,8 +1,11 @@
 //! What the engine counts, and the figures it shows.
 
 use super::engine::Engine;
+use crate::base::keys::KEYSPACE_PREFIX_LEN;
 use crate::memtable::Batch;
 use crate::version::{Partition, Version};
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -26,6 +29,7 @@ pub(crate) struct EngineCounters {
     pub(crate) flushes: AtomicU64,
     pub(crate) merges: AtomicU64,
     pub(crate) gcs: AtomicU64,
+    pub(crate) splits: AtomicU64,
     pub(crate) stalls: AtomicU64,
     pub(crate) stall_ns: AtomicU64,
     pub(crate) longest_stall_ns: AtomicU64,
@@ -68,13 +72,20 @@ impl EngineCounters {
 pub struct PartitionStats {
     /// The partition's id.
     pub id: u64,
+    /// The first key of its range.
+    pub start: Vec<u8>,
+    /// The first key behind its range; `None`: it has no end.
+    pub end: Option<Vec<u8>>,
+    /// Bytes that count towards its splitting: key tables, the records that they point to, and its
+    /// share of the UnsortedStore's tables.
+    pub data_bytes: u64,
     /// Generations of its UnsortedStore.
     pub generations: usize,
     /// Tables of its UnsortedStore.
     pub tables: usize,
-    /// Bytes of those tables.
+    /// Bytes of those tables in the range; after a split an estimate.
     pub unsorted_bytes: u64,
-    /// Records in them, superseded ones included.
+    /// Records of those tables in the range, superseded ones included; after a split an estimate.
     pub unsorted_records: u64,
     /// Key tables of its SortedStore.
     pub key_tables: usize,
@@ -124,6 +135,8 @@ pub struct Stats {
     pub merges: u64,
     /// Garbage collections that ran alone.
     pub gcs: u64,
+    /// Partitions split.
+    pub splits: u64,
     /// Bytes in the memtable.
     pub memtable_bytes: u64,
     /// Memtables waiting for their flush.
@@ -198,9 +211,14 @@ impl Stats {
             .map(|p| partition_stats(p))
             .collect();
         let mut used_bytes = 0.0;
+        let mut seen = HashSet::new();
         for generation in version.partitions().iter().flat_map(|p| &p.generations) {
             self.unsorted_bytes += generation.bytes();
             self.unsorted_records += generation.records();
+            // After a split, both sides share one index.
+            if !seen.insert(Arc::as_ptr(&generation.index)) {
+                continue;
+            }
             self.index_entries += generation.index.len() as u64;
             self.index_bytes += generation.index.memory_bytes() as u64;
             used_bytes += generation.index.utilisation() * generation.index.memory_bytes() as f64;
@@ -216,10 +234,19 @@ impl Stats {
     }
 }
 
+/// The key as the user knows it.
+fn user_key(engine_key: &[u8]) -> Vec<u8> {
+    let key = engine_key.get(KEYSPACE_PREFIX_LEN..);
+    key.unwrap_or_default().to_vec()
+}
+
 fn partition_stats(partition: &Partition) -> PartitionStats {
     let generations = &partition.generations;
     PartitionStats {
         id: partition.id.0,
+        start: user_key(&partition.start),
+        end: partition.end.as_deref().map(user_key),
+        data_bytes: partition.data_bytes(),
         generations: generations.len(),
         tables: generations.iter().map(|g| g.tables().count()).sum(),
         unsorted_bytes: partition.unsorted_bytes(),
@@ -256,6 +283,7 @@ impl Engine {
             flushes: of(&counters.flushes),
             merges: of(&counters.merges),
             gcs: of(&counters.gcs),
+            splits: of(&counters.splits),
             memtable_bytes: view.memtable.table.bytes() as u64,
             sealed_memtables: view.sealed.len(),
             index_lookups: of(&self.reads.index_lookups),

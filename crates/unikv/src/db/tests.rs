@@ -1,6 +1,8 @@
 //! The engine as a whole, through its public handle, on the simulated machine.
 
+use super::background::indexes_of;
 use crate::jobs::flush::flush;
+use crate::jobs::placing::{PlacingContext, place};
 use crate::partition::View;
 use crate::version::edit::VersionEdit;
 use crate::vfs::Env;
@@ -11,7 +13,7 @@ use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-fn small() -> Options {
+pub(super) fn small() -> Options {
     Options::default()
         .memtable_bytes(4 << 10)
         .unsorted_bytes(16 << 10)
@@ -20,20 +22,20 @@ fn small() -> Options {
         .memory_budget(1 << 20)
 }
 
-struct Machine {
-    disk: SimVfs,
-    seed: u64,
+pub(super) struct Machine {
+    pub(super) disk: SimVfs,
+    pub(super) seed: u64,
 }
 
 impl Machine {
-    fn new(seed: u64) -> Machine {
+    pub(super) fn new(seed: u64) -> Machine {
         Machine {
             disk: SimVfs::new(),
             seed,
         }
     }
 
-    fn open(&self, options: Options) -> (Db, Arc<SimRuntime>) {
+    pub(super) fn open(&self, options: Options) -> (Db, Arc<SimRuntime>) {
         let runtime = SimRuntime::new(self.seed);
         let env = Env {
             vfs: Arc::new(self.disk.clone()),
@@ -42,7 +44,7 @@ impl Machine {
         (Db::open_in(env, "/db", options).unwrap(), runtime)
     }
 
-    fn check(&self) {
+    pub(super) fn check(&self) {
         let runtime = SimRuntime::new(self.seed);
         let env = Env {
             vfs: Arc::new(self.disk.clone()),
@@ -53,9 +55,9 @@ impl Machine {
     }
 }
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(super) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn same(db: &Db, model: &Model) {
+pub(super) fn same(db: &Db, model: &Model) {
     let pairs = |iter: &mut dyn Iterator<Item = crate::Result<(crate::Bytes, crate::Bytes)>>| {
         iter.map(|e| e.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap())
             .collect::<Vec<_>>()
@@ -70,7 +72,7 @@ fn same(db: &Db, model: &Model) {
     }
 }
 
-fn churn(db: &Db, model: &mut Model, rng: &mut SmallRng, ops: usize) {
+pub(super) fn churn(db: &Db, model: &mut Model, rng: &mut SmallRng, ops: usize) {
     for _ in 0..ops {
         let key = format!("key{:04}", rng.random_range(0..300)).into_bytes();
         if rng.random_range(0..5) == 0 {
@@ -314,11 +316,18 @@ fn a_snapshot_taken_while_a_merge_begins_keeps_its_versions() {
         db.put("key", "new").unwrap();
         engine.seal(&mut engine.commit.lock()).unwrap();
         let sealed = engine.view.load().sealed[0].clone();
-        let tables = flush(&engine.job_context(), &sealed.table, &catalog.version).unwrap();
-        let (places, indexes) = catalog.place(&tables, engine.generation_limits());
+        let tables = flush(&engine.job_context(), &sealed.table).unwrap();
+        let (version, targets) = catalog.reserve(&tables);
+        let context = PlacingContext {
+            limits: engine.generation_limits(),
+            hash_seed: engine.hash_seed,
+            last_generation: &Arc::clone(&catalog.last_generation),
+        };
+        let placed = place(&context, &tables, &version, &targets, Vec::new()).unwrap();
+        let indexes = indexes_of(&placed);
         let edit = VersionEdit {
             record_files: tables.into_iter().map(|t| t.meta).collect(),
-            tables: places,
+            tables: placed.iter().flat_map(|p| p.places.clone()).collect(),
             ..VersionEdit::default()
         };
         let publish = |view: &mut View| drop(view.sealed.pop());

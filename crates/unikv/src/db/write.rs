@@ -10,6 +10,7 @@
 //! that hold its writes are sealed together, under the commit lock, so every write of a sealed
 //! memtable is published.
 
+use super::catalog::Indexes;
 use super::engine::Engine;
 use super::wal_sync::Segment;
 use crate::base::keys::{FileNumber, SeqNo};
@@ -21,7 +22,6 @@ use crate::partition::MemtableHandle;
 use crate::version::edit::VersionEdit;
 use crate::vfs::wait_until;
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -269,7 +269,7 @@ impl Engine {
             wal_low_water: Some(number),
             ..VersionEdit::default()
         };
-        self.commit_edit(&mut catalog, edit, &HashMap::new(), |view| {
+        self.commit_edit(&mut catalog, edit, &Indexes::new(), |view| {
             view.memtable.wal = number
         })?;
         drop(catalog);

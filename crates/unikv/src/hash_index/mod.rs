@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Records per hundred main places at capacity. Fuller, and overflow grows quickly.
 const FILL_PERCENT: usize = 88;
 /// What the index may take for each record of its capacity.
-const MAX_BYTES_PER_RECORD: usize = 11;
+pub(crate) const MAX_BYTES_PER_RECORD: usize = 11;
 /// An index of a few records gets this much overflow nevertheless.
 const MIN_OVERFLOW_BUCKETS: usize = 8;
 
@@ -46,6 +46,7 @@ pub(crate) struct IndexFull;
 pub(crate) struct HashIndex {
     main: Box<[Bucket]>,
     overflow: Overflow,
+    capacity: usize,
     len: AtomicUsize,
     writer: Mutex<()>,
 }
@@ -63,6 +64,7 @@ impl HashIndex {
         HashIndex {
             main: new_buckets(main_buckets),
             overflow: Overflow::new(main_buckets, overflow_buckets),
+            capacity: records,
             len: AtomicUsize::new(0),
             writer: Mutex::new(()),
         }
@@ -114,6 +116,11 @@ impl HashIndex {
         } else {
             [first, if first + 1 == count { 0 } else { first + 1 }]
         }
+    }
+
+    /// The records that it was made for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
     }
 
     /// Number of entries.

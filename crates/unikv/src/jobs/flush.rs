@@ -1,59 +1,124 @@
 //! Flush: a sealed memtable becomes tables of the UnsortedStore (paper §III-B, "Data management").
 //!
-//! Each table is a record file sorted by key, cut at partition boundaries, with its keys in a
-//! section behind the records. Then [`FlushTarget::place`] gives each table a slot of the
-//! partition's newest generation and enters its keys into the generation's hash index. Entries go
-//! in before the version that lists the slot is published; readers ignore slots above the high
-//! water of their version. If the flush is aborted after that, its slots stay burned.
+//! A table is a record file sorted by key, with its keys in a section behind the records. It is not
+//! cut at the borders of partitions: those that stand when the flush commits share it, each for its
+//! own keys (see [`super::placing`]). So a thousand partitions do not make a thousand small files,
+//! and a split beside the flush does no harm. The keys are kept in memory until then.
 
 use super::JobContext;
 use super::retention::Retention;
 use crate::base::hash::key_hash;
-use crate::base::keys::{GenerationId, PartitionId, Slot};
 use crate::error::Result;
-use crate::hash_index::HashIndex;
 use crate::key_table::{EntryValue, KeyEntry, KeySectionBuilder};
 use crate::memtable::{MemEntry, Memtable, MemtableIter};
 use crate::record::{RecordFileMeta, RecordPointer, RecordRef, RecordWriter};
-use crate::version::Version;
-use crate::version::edit::TablePlace;
+use crate::version::KeyRange;
+use crate::version::edit::TableShare;
 use crate::version::file_names;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A table is ended when its records reach this many bytes: index entries hold 30-bit offsets.
 const MAX_TABLE_BYTES: u64 = 512 << 20;
-/// Slots of one generation; index entries hold ten bits.
-const MAX_SLOTS: u16 = 1 << 10;
-
 /// A key's place in a new table.
 pub(crate) struct IndexEntry {
-    hash: u64,
-    offset: u64,
-    len: u64,
+    pub(crate) hash: u64,
+    pub(crate) offset: u64,
+    /// Of the newest version's frame.
+    pub(crate) len: u32,
+    /// Where the key ends in [`TableKeys::bytes`].
+    key_end: u32,
+    /// Records in front of it.
+    records_before: u32,
+}
+
+/// The keys of a new table in their order, one entry each, at the newest version.
+#[derive(Default)]
+pub(crate) struct TableKeys {
+    /// The keys, one behind the other.
+    bytes: Vec<u8>,
+    entries: Vec<IndexEntry>,
+}
+
+impl TableKeys {
+    fn key(&self, i: usize) -> &[u8] {
+        let end = |i: usize| self.entries.get(i).map_or(0, |e| e.key_end as usize);
+        let start = i.checked_sub(1).map_or(0, end);
+        self.bytes.get(start..end(i)).unwrap_or_default()
+    }
+
+    /// The entries whose keys lie in `range`.
+    pub(crate) fn within(&self, range: KeyRange<'_>) -> Range<usize> {
+        let first_not = |before: &dyn Fn(&[u8]) -> bool| {
+            let (mut low, mut high) = (0, self.entries.len());
+            while low < high {
+                let middle = low + (high - low) / 2;
+                if before(self.key(middle)) {
+                    low = middle + 1;
+                } else {
+                    high = middle;
+                }
+            }
+            low
+        };
+        let start = first_not(&|key| key < range.start);
+        start..first_not(&|key| range.is_before_end(key)).max(start)
+    }
+
+    /// Some of the entries.
+    pub(crate) fn entries(&self, range: Range<usize>) -> &[IndexEntry] {
+        self.entries.get(range).unwrap_or_default()
+    }
 }
 
 /// A table that a flush has written.
 pub(crate) struct FlushedTable {
-    pub(crate) partition: PartitionId,
     pub(crate) meta: RecordFileMeta,
-    /// One entry a key, at its newest version.
-    pub(crate) entries: Vec<IndexEntry>,
+    pub(crate) keys: TableKeys,
 }
 
-/// Writes a memtable out as tables, cut at the partition boundaries of `version`.
+impl FlushedTable {
+    /// All of the table.
+    pub(crate) fn whole(&self) -> TableShare {
+        TableShare {
+            records: self.meta.count,
+            bytes: self.meta.len,
+        }
+    }
+
+    /// What the entries of `range` make of the table: their records, and in proportion to these
+    /// what stands behind the records.
+    pub(crate) fn share(&self, range: Range<usize>) -> TableShare {
+        let entries = &self.keys.entries;
+        if range.len() == entries.len() {
+            return self.whole();
+        }
+        let (count, records_end) = (self.meta.count, self.meta.records_end);
+        let at = |i: usize| {
+            let entry = entries.get(i);
+            entry.map_or((count, records_end), |e| {
+                (u64::from(e.records_before), e.offset)
+            })
+        };
+        let ((before, start), (behind, end)) = (at(range.start), at(range.end));
+        let records = behind - before;
+        let tail = u128::from(self.meta.len - records_end) * u128::from(records);
+        TableShare {
+            records,
+            bytes: end - start + (tail / u128::from(count.max(1))) as u64,
+        }
+    }
+}
+
+/// Writes a memtable out as a table, or as several if it is very large.
 pub(crate) fn flush(
     context: &JobContext<'_>,
     memtable: &Arc<Memtable>,
-    version: &Version,
 ) -> Result<Vec<FlushedTable>> {
     let mut entries = Entries::new(memtable);
     let mut tables = Vec::new();
-    while let Some(first) = entries.at.entry() {
-        let Some(partition) = version.partition_for(first.key) else {
-            break;
-        };
-        let end = partition.end.as_deref();
-        tables.push(write_table(context, &mut entries, partition.id, end)?);
+    while entries.at.entry().is_some() {
+        tables.push(write_table(context, &mut entries)?);
     }
     Ok(tables)
 }
@@ -98,26 +163,21 @@ impl Entries {
     }
 }
 
-/// Writes entries up to the partition's end, or until the table is full.
-fn write_table(
-    context: &JobContext<'_>,
-    entries: &mut Entries,
-    partition: PartitionId,
-    end: Option<&[u8]>,
-) -> Result<FlushedTable> {
+/// Writes entries until there are no more, or the table is full.
+fn write_table(context: &JobContext<'_>, entries: &mut Entries) -> Result<FlushedTable> {
     let number = context.begin_file(file_names::record);
     let mut table = TableWriter {
         writer: RecordWriter::create(context.store, number, 0)?,
         section: KeySectionBuilder::new(context.block_bytes),
-        entries: Vec::new(),
+        keys: TableKeys::default(),
+        records: 0,
         hash_seed: context.hash_seed,
     };
     let mut retention = Retention::new(&context.snapshots);
     let mut newest = true;
     while let Some(entry) = entries.at.entry() {
         if newest {
-            let full = table.writer.len() >= MAX_TABLE_BYTES;
-            if full || end.is_some_and(|end| entry.key >= end) {
+            if table.writer.len() >= MAX_TABLE_BYTES {
                 break;
             }
             retention.next_key();
@@ -133,13 +193,12 @@ fn write_table(
     let TableWriter {
         writer,
         section,
-        entries,
+        keys,
         ..
     } = table;
     Ok(FlushedTable {
-        partition,
         meta: writer.finish(Some(section))?,
-        entries,
+        keys,
     })
 }
 
@@ -147,7 +206,8 @@ fn write_table(
 struct TableWriter {
     writer: RecordWriter,
     section: KeySectionBuilder,
-    entries: Vec<IndexEntry>,
+    keys: TableKeys,
+    records: u32,
     hash_seed: u64,
 }
 
@@ -173,125 +233,17 @@ impl TableWriter {
         if newest {
             let hash = key_hash(self.hash_seed, entry.key);
             let RecordPointer { offset, len, .. } = pointer;
-            self.entries.push(IndexEntry {
+            self.keys.bytes.extend_from_slice(entry.key);
+            self.keys.entries.push(IndexEntry {
                 hash,
                 offset,
-                len: u64::from(len),
+                len,
+                // A table's records, and so its keys and their number, stay below 2 GiB.
+                key_end: self.keys.bytes.len() as u32,
+                records_before: self.records,
             });
         }
+        self.records += 1;
         Ok(())
     }
-}
-
-/// Where a partition's next table goes: its newest generation.
-pub(crate) struct FlushTarget {
-    pub(crate) generation: GenerationId,
-    pub(crate) index: Arc<HashIndex>,
-    next_slot: u16,
-    bytes: u64,
-}
-
-/// How large generations may grow.
-#[derive(Clone, Copy)]
-pub(crate) struct GenerationLimits {
-    /// Bytes of its tables (the paper's `UnsortedLimit`).
-    pub(crate) unsorted_bytes: u64,
-    /// Bytes of its hash index.
-    pub(crate) index_bytes: u64,
-}
-
-impl GenerationLimits {
-    /// A generation's index may take an eighth of the memory budget.
-    pub(crate) fn of(unsorted_bytes: u64, memory_budget: u64) -> GenerationLimits {
-        GenerationLimits {
-            unsorted_bytes,
-            index_bytes: memory_budget / 8,
-        }
-    }
-}
-
-impl FlushTarget {
-    /// A new generation whose index is sized by its first table.
-    pub(crate) fn begin(
-        generation: GenerationId,
-        first: &FlushedTable,
-        limits: GenerationLimits,
-    ) -> FlushTarget {
-        let records = expected_records(first.entries.len(), first.meta.len, limits);
-        let index = Arc::new(HashIndex::with_capacity(records));
-        FlushTarget {
-            generation,
-            index,
-            next_slot: 0,
-            bytes: 0,
-        }
-    }
-
-    /// A generation of a recovered version, to be continued.
-    pub(crate) fn resume(
-        generation: GenerationId,
-        index: Arc<HashIndex>,
-        high_water: Slot,
-        bytes: u64,
-    ) -> FlushTarget {
-        FlushTarget {
-            generation,
-            index,
-            next_slot: high_water.0 + 1,
-            bytes,
-        }
-    }
-
-    /// Whether the generation is to be merged before it takes more.
-    pub(crate) fn is_full(&self, limits: GenerationLimits) -> bool {
-        self.bytes >= limits.unsorted_bytes || self.next_slot >= MAX_SLOTS
-    }
-
-    /// Gives `table` the next slot and enters its keys into the index. `None`: the index is full,
-    /// the slot is burned, and the table needs another generation.
-    pub(crate) fn place(&mut self, table: &FlushedTable) -> Option<TablePlace> {
-        if self.next_slot >= MAX_SLOTS {
-            return None;
-        }
-        let slot = Slot(self.next_slot);
-        self.next_slot += 1;
-        let mut index = self.index.writer();
-        for entry in &table.entries {
-            index
-                .insert(entry.hash, slot, entry.offset, entry.len)
-                .ok()?;
-        }
-        drop(index);
-        self.bytes += table.meta.len;
-        let (partition, file) = (table.partition, table.meta.number);
-        Some(TablePlace {
-            partition,
-            generation: self.generation,
-            slot,
-            file,
-        })
-    }
-}
-
-/// How many entries a full generation will have, judged by the table that begins it.
-pub(crate) fn expected_records(entries: usize, bytes: u64, limits: GenerationLimits) -> usize {
-    // A table of few records says little about those to come.
-    const TELLING: usize = 1000;
-    const TYPICAL_RECORD_BYTES: u64 = 512;
-    // Bytes of index that an entry needs at the least.
-    const ENTRY_BYTES: u64 = 10;
-    let entries_u64 = entries as u64;
-    let record_bytes = bytes / entries_u64.max(1);
-    let record_bytes = if entries < TELLING {
-        record_bytes.max(TYPICAL_RECORD_BYTES)
-    } else {
-        record_bytes
-    };
-    // The table that makes a generation full may overshoot the limit by its own size.
-    let expected = (limits.unsorted_bytes + bytes) / record_bytes.max(1);
-    let affordable = limits.index_bytes / ENTRY_BYTES;
-    expected
-        .min(affordable)
-        .max(entries_u64 + entries_u64 / 8)
-        .max(1024) as usize
 }

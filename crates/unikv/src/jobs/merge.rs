@@ -46,10 +46,11 @@ pub(crate) fn merge(
 ) -> Result<Merged> {
     let sources = generation
         .into_iter()
-        .flat_map(Generation::tables)
-        .map(|(_, t)| t.keys(Access::Sequential).map(Cursor::Keys));
+        .flat_map(Generation::shares)
+        .map(|(_, table)| table.job_keys().map(Cursor::Keys));
     let mut unsorted = MergingCursor::new(sources.collect::<Result<_>>()?);
-    unsorted.seek_to_first()?;
+    // Tables may hold keys of other partitions on both sides of this one's range.
+    unsorted.seek(&partition.start, SeqNo::MAX)?;
     let mut merger = Merger {
         unsorted,
         group: Group::new(&context.snapshots),
@@ -61,7 +62,7 @@ pub(crate) fn merge(
     for table in &partition.key_tables {
         merger.pass_table(table)?;
     }
-    merger.drain_unsorted_before(None)?;
+    merger.drain_unsorted_before(partition.end.as_deref())?;
     let (key_tables, record_files) = merger.output.finish()?;
     Ok(Merged {
         key_tables,

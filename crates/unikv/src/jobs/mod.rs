@@ -3,9 +3,12 @@
 
 pub(crate) mod flush;
 pub(crate) mod gc;
+pub(crate) mod index_build;
 pub(crate) mod merge;
 mod merge_output;
+pub(crate) mod placing;
 mod retention;
+pub(crate) mod split;
 
 use crate::base::keys::{FileNumber, SeqNo};
 use crate::error::{Error, Result};

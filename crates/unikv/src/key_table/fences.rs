@@ -132,6 +132,15 @@ impl Fences {
         })
     }
 
+    /// The fence of block `i`, without its sequence number; empty where there is none.
+    pub(super) fn key(&self, i: usize) -> &[u8] {
+        if i < self.blocks.len() {
+            self.fence(i).0
+        } else {
+            &[]
+        }
+    }
+
     /// The one block that can hold the newest version of `key` at `seq`; `None` without blocks.
     pub(super) fn find(&self, key: &[u8], seq: SeqNo) -> Option<usize> {
         let (mut low, mut high) = (0, self.blocks.len());

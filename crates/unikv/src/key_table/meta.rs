@@ -31,6 +31,12 @@ pub(crate) struct KeyTableMeta {
 }
 
 impl KeyTableMeta {
+    /// Bytes of the table and of the records it points to.
+    pub(crate) fn reach_bytes(&self) -> u64 {
+        let refs = self.refs.iter().map(|refs| refs.bytes);
+        refs.fold(self.len, u64::saturating_add)
+    }
+
     /// Whether the file says the same of itself.
     pub(crate) fn agrees_with(&self, facts: &FileFacts) -> bool {
         let found = &facts.properties;

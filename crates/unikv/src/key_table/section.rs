@@ -67,6 +67,29 @@ impl KeySection {
             .map(|entry| own(&entry, &block)))
     }
 
+    /// About which part of the entries lies before `key`, from 0 to 1. Reads at most one block.
+    pub(crate) fn part_before(&self, key: &[u8]) -> Result<f64> {
+        let fences = self.fences()?;
+        let Some((i, place)) = fences
+            .find(key, SeqNo::MAX)
+            .and_then(|i| Some((i, fences.place(i)?)))
+        else {
+            return Ok(0.0);
+        };
+        let block = self.cached_block(place)?;
+        let entry = block.seek(key, SeqNo::MAX);
+        let entry = entry.map_err(|e| self.malformed(place, e))?;
+        let in_block = entry.map_or(1.0, |e| e.start as f64 / block.entries_end() as f64);
+        Ok((i as f64 + in_block) / fences.len() as f64)
+    }
+
+    /// A key that lies behind about this part of the entries: a fence, which need not be stored.
+    pub(crate) fn key_behind(&self, part: f64) -> Result<Vec<u8>> {
+        let fences = self.fences()?;
+        let i = (part * fences.len() as f64) as usize;
+        Ok(fences.key(i.min(fences.len().saturating_sub(1))).to_vec())
+    }
+
     /// An iterator, not yet positioned. `Sequential` reads long runs of blocks around the cache,
     /// for jobs; `Random` reads single blocks through it.
     pub(crate) fn iter(self: &Arc<Self>, access: Access) -> KeyIter {

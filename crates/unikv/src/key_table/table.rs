@@ -55,6 +55,16 @@ impl KeyTable {
         self.section.iter(access)
     }
 
+    /// See [`KeySection::part_before`].
+    pub(crate) fn part_before(&self, key: &[u8]) -> Result<f64> {
+        self.section.part_before(key)
+    }
+
+    /// See [`KeySection::key_behind`].
+    pub(crate) fn key_behind(&self, part: f64) -> Result<Vec<u8>> {
+        self.section.key_behind(part)
+    }
+
     /// The facts about the file that stand in its footer and properties.
     pub(crate) fn facts(&self) -> Result<FileFacts> {
         FileFacts::read(&self.file, self.meta.len)

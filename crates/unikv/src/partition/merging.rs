@@ -26,10 +26,6 @@ impl MergingCursor {
         }
     }
 
-    pub(crate) fn seek_to_first(&mut self) -> Result<()> {
-        self.move_all(true, Cursor::seek_to_first)
-    }
-
     /// Moves to the first entry at or behind (key, seq); then go on with [`Self::next`].
     pub(crate) fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
         self.move_all(true, |source| source.seek(key, seq))

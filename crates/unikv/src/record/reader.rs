@@ -140,11 +140,16 @@ impl RecordFile {
 
     /// An iterator over the key section. A file that is listed as a table and has none is damaged.
     pub(crate) fn keys(&self, access: Access) -> Result<KeyIter> {
+        Ok(self.section()?.iter(access))
+    }
+
+    /// The key section of a file that is listed as a table.
+    pub(crate) fn section(&self) -> Result<&Arc<KeySection>> {
         let missing = || {
             let what = "the file is listed as a table and has no key section";
             Error::corruption(self.path(), self.meta.records_end, what)
         };
-        Ok(self.section.as_ref().ok_or_else(missing)?.iter(access))
+        self.section.as_ref().ok_or_else(missing)
     }
 
     /// The facts about the file that stand in its footer and properties.

@@ -4,21 +4,26 @@
 //! marks them obsolete once the manifest holds the edit. An edit that does not fit the version is
 //! refused with the reason: a bug, or a manifest that contradicts itself.
 
-use super::edit::{PartitionMeta, TablePlace, VersionEdit};
-use super::state::{Counters, Generation, Partition, Version};
-use crate::base::keys::{GenerationId, PartitionId};
+use super::edit::{PartitionMeta, TablePlace, TableShare, VersionEdit};
+use super::state::{Counters, Generation, Partition, Table, Version};
+use crate::base::keys::{FileNumber, GenerationId, PartitionId};
 use crate::hash_index::HashIndex;
 use crate::key_table::{KeyTable, ReadCache};
 use crate::record::RecordFile;
 use crate::vfs::file_store::FileStore;
+use std::collections::HashMap;
 use std::sync::Arc;
+
+/// Handles of key tables that an edit has taken out of a partition.
+type Released = HashMap<FileNumber, Arc<KeyTable>>;
 
 /// What applying an edit needs from outside.
 pub(crate) struct ApplyContext<'a> {
     pub(crate) store: &'a Arc<FileStore>,
     pub(crate) cache: &'a Arc<ReadCache>,
-    /// The hash index of a generation that the edit begins.
-    pub(crate) new_index: &'a mut dyn FnMut(PartitionId, GenerationId) -> Arc<HashIndex>,
+    /// The hash index of a generation to which the edit adds tables. `None`: the one it has, or
+    /// for a new generation an empty one.
+    pub(crate) index: &'a mut dyn FnMut(PartitionId, GenerationId) -> Option<Arc<HashIndex>>,
 }
 
 /// Handles that an edit dropped from the version.
@@ -74,9 +79,13 @@ impl Version {
                 Err(at) => self.record_files.insert(at, file),
             }
         }
-        self.apply_partitions(edit)?;
+        // Handles of key tables that the edit takes out of a partition. What it lists again, in
+        // another partition, keeps its handle; the rest is dropped.
+        let mut released = HashMap::new();
+        self.apply_partitions(edit, &mut released)?;
         self.apply_generations(edit, context)?;
-        self.apply_key_tables(edit, context, &mut dropped)?;
+        self.apply_key_tables(edit, context, &mut released)?;
+        dropped.key_tables.extend(released.into_values());
         for number in &edit.dropped_record_files {
             let found = self
                 .record_files
@@ -87,30 +96,67 @@ impl Version {
         Ok(dropped)
     }
 
-    fn apply_partitions(&mut self, edit: &VersionEdit) -> Result<(), String> {
+    fn apply_partitions(
+        &mut self,
+        edit: &VersionEdit,
+        released: &mut Released,
+    ) -> Result<(), String> {
         for id in &edit.dropped_partitions {
             let at = self.partitions.iter().position(|p| p.id == *id);
-            self.partitions
-                .remove(at.ok_or_else(|| format!("partition {} is unknown", id.0))?);
+            let at = at.ok_or_else(|| format!("partition {} is unknown", id.0))?;
+            let partition = self.partitions.remove(at);
+            let tables = partition.key_tables.iter().cloned();
+            released.extend(tables.map(|t| (t.meta().number, t)));
         }
         for meta in &edit.partitions {
             let PartitionMeta { id, start, end } = meta.clone();
+            if self.partitions.iter().any(|p| p.id == id) {
+                return Err(format!("partition {} is added twice", id.0));
+            }
             let at = self.partitions.partition_point(|p| p.start < start);
-            let (generations, key_tables) = (Vec::new(), Vec::new());
             let partition = Partition {
                 id,
                 start,
                 end,
-                generations,
-                key_tables,
+                generations: Vec::new(),
+                key_tables: Vec::new(),
+                sorted_bytes: 0,
             };
             self.partitions.insert(at, Arc::new(partition));
         }
-        Ok(())
+        if edit.partitions.is_empty() && edit.dropped_partitions.is_empty() {
+            return Ok(());
+        }
+        self.check_ranges()
     }
 
-    fn partition_mut(&mut self, id: PartitionId) -> Result<&mut Partition, String> {
-        let found = self.partitions.iter_mut().find(|p| p.id == id);
+    /// Partitions cover the key space without a gap and without an overlap.
+    fn check_ranges(&self) -> Result<(), String> {
+        let starts = self.partitions.iter().map(|p| Some(p.start.as_slice()));
+        let ends = self.partitions.iter().map(|p| p.end.as_deref());
+        let begin = std::iter::once(Some(&[][..]));
+        let borders_meet = begin.chain(ends).eq(starts.chain(std::iter::once(None)));
+        if borders_meet {
+            Ok(())
+        } else {
+            Err("the partitions do not cover the key space, each key once".to_owned())
+        }
+    }
+
+    /// Where each partition stands, for the lists of an edit.
+    fn positions(&self) -> HashMap<PartitionId, usize> {
+        let ids = self.partitions.iter().map(|p| p.id);
+        ids.enumerate().map(|(at, id)| (id, at)).collect()
+    }
+
+    fn partition_mut(
+        &mut self,
+        positions: &HashMap<PartitionId, usize>,
+        id: PartitionId,
+    ) -> Result<&mut Partition, String> {
+        let found = positions
+            .get(&id)
+            .and_then(|at| self.partitions.get_mut(*at));
         found
             .map(Arc::make_mut)
             .ok_or_else(|| format!("partition {} is unknown", id.0))
@@ -121,42 +167,21 @@ impl Version {
         edit: &VersionEdit,
         context: &mut ApplyContext<'_>,
     ) -> Result<(), String> {
+        if edit.dropped_generations.is_empty() && edit.tables.is_empty() {
+            return Ok(());
+        }
+        let positions = self.positions();
         for (partition, id) in &edit.dropped_generations {
-            let generations = &mut self.partition_mut(*partition)?.generations;
+            let generations = &mut self.partition_mut(&positions, *partition)?.generations;
             let at = generations.iter().position(|g| g.id == *id);
             generations.remove(at.ok_or_else(|| format!("generation {} is unknown", id.0))?);
         }
         for place in &edit.tables {
-            let TablePlace {
-                partition,
-                generation,
-                slot,
-                file,
-            } = *place;
-            let table = self.record_file(file).cloned();
-            let table = table.ok_or_else(|| format!("record file {} is unknown", file.0))?;
-            let generations = &mut self.partition_mut(partition)?.generations;
-            if generations
-                .first()
-                .is_none_or(|newest| newest.id < generation)
-            {
-                let index = (context.new_index)(partition, generation);
-                generations.insert(
-                    0,
-                    Generation {
-                        id: generation,
-                        tables: Vec::new(),
-                        index,
-                    },
-                );
-            }
-            let found = generations.iter_mut().find(|g| g.id == generation);
-            let found = found.ok_or_else(|| format!("generation {} is gone", generation.0))?;
-            if found.tables.len() > usize::from(slot.0) {
-                return Err(format!("slot {} is used twice", slot.0));
-            }
-            found.tables.resize(usize::from(slot.0), None);
-            found.tables.push(Some(table));
+            let file = self.record_file(place.file).cloned();
+            let file = file.ok_or_else(|| format!("record file {} is unknown", place.file.0))?;
+            let index = (context.index)(place.partition, place.generation);
+            let partition = self.partition_mut(&positions, place.partition)?;
+            partition.add_table(place, file, index)?;
         }
         Ok(())
     }
@@ -165,29 +190,103 @@ impl Version {
         &mut self,
         edit: &VersionEdit,
         context: &mut ApplyContext<'_>,
-        dropped: &mut Dropped,
+        released: &mut Released,
     ) -> Result<(), String> {
+        if edit.dropped_key_tables.is_empty() && edit.key_tables.is_empty() {
+            return Ok(());
+        }
+        let positions = self.positions();
         for (partition, number) in &edit.dropped_key_tables {
-            let tables = &mut self.partition_mut(*partition)?.key_tables;
-            let at = tables.iter().position(|t| t.meta().number == *number);
-            let at = at.ok_or_else(|| format!("key table {} is unknown", number.0))?;
-            dropped.key_tables.push(tables.remove(at));
+            let table = self
+                .partition_mut(&positions, *partition)?
+                .remove_key_table(*number)?;
+            released.insert(*number, table);
         }
         for (partition, meta) in &edit.key_tables {
-            let table = Arc::new(KeyTable::open(context.store, meta.clone(), context.cache));
-            let tables = &mut self.partition_mut(*partition)?.key_tables;
-            let at = tables.partition_point(|t| t.meta().min_key < meta.min_key);
-            let before = at.checked_sub(1).and_then(|i| tables.get(i));
-            let overlaps = before.is_some_and(|t| t.meta().max_key >= meta.min_key)
-                || tables
-                    .get(at)
-                    .is_some_and(|t| t.meta().min_key <= meta.max_key);
-            if overlaps {
-                return Err(format!("key table {} overlaps another", meta.number.0));
-            }
-            tables.insert(at, table);
+            let table = match released.remove(&meta.number) {
+                Some(table) if table.meta() == meta => table,
+                Some(_) => return Err(format!("key table {} has changed", meta.number.0)),
+                None => Arc::new(KeyTable::open(context.store, meta.clone(), context.cache)),
+            };
+            self.partition_mut(&positions, *partition)?
+                .add_key_table(table)?;
         }
         Ok(())
+    }
+}
+
+impl Partition {
+    /// Adds a table to a generation, which begins with it if it is new. `index`: the generation's
+    /// index from now on, where it is another one.
+    fn add_table(
+        &mut self,
+        place: &TablePlace,
+        file: Arc<RecordFile>,
+        index: Option<Arc<HashIndex>>,
+    ) -> Result<(), String> {
+        let TablePlace {
+            generation, slot, ..
+        } = *place;
+        let generations = &mut self.generations;
+        if generations
+            .first()
+            .is_none_or(|newest| newest.id < generation)
+        {
+            let begun = Generation {
+                id: generation,
+                tables: Vec::new(),
+                sum: TableShare::default(),
+                index: Arc::new(HashIndex::with_capacity(0)),
+            };
+            generations.insert(0, begun);
+        }
+        let found = generations.iter_mut().find(|g| g.id == generation);
+        let found = found.ok_or_else(|| format!("generation {} is gone", generation.0))?;
+        if usize::from(slot.0) < found.tables.len() {
+            return Err(format!("slot {} is used twice", slot.0));
+        }
+        if let Some(index) = index {
+            found.index = index;
+        }
+        let share = place.share;
+        let table = Table { file, share };
+        let TableShare { records, bytes } = table.share();
+        found.sum.records = found.sum.records.saturating_add(records);
+        found.sum.bytes = found.sum.bytes.saturating_add(bytes);
+        found.tables.resize(usize::from(slot.0), None);
+        found.tables.push(Some(table));
+        Ok(())
+    }
+
+    fn add_key_table(&mut self, table: Arc<KeyTable>) -> Result<(), String> {
+        let meta = table.meta();
+        if meta.min_key < self.start || !self.range().is_before_end(&meta.max_key) {
+            return Err(format!("key table {} leaves its partition", meta.number.0));
+        }
+        let tables = &self.key_tables;
+        let at = tables.partition_point(|t| t.meta().min_key < meta.min_key);
+        let before = at.checked_sub(1).and_then(|i| tables.get(i));
+        let overlaps = before.is_some_and(|t| t.meta().max_key >= meta.min_key)
+            || tables
+                .get(at)
+                .is_some_and(|t| t.meta().min_key <= meta.max_key);
+        if overlaps {
+            return Err(format!("key table {} overlaps another", meta.number.0));
+        }
+        self.sorted_bytes = self.sorted_bytes.saturating_add(meta.reach_bytes());
+        self.key_tables.insert(at, table);
+        Ok(())
+    }
+
+    fn remove_key_table(&mut self, number: FileNumber) -> Result<Arc<KeyTable>, String> {
+        let at = self
+            .key_tables
+            .iter()
+            .position(|t| t.meta().number == number);
+        let at = at.ok_or_else(|| format!("key table {} is unknown", number.0))?;
+        let table = self.key_tables.remove(at);
+        self.sorted_bytes = self.sorted_bytes.saturating_sub(table.meta().reach_bytes());
+        Ok(table)
     }
 }
 

@@ -69,6 +69,15 @@ pub(crate) struct TablePlace {
     pub(crate) generation: GenerationId,
     pub(crate) slot: Slot,
     pub(crate) file: FileNumber,
+    /// What of the file lies in the partition's range; `None`: all of it.
+    pub(crate) share: Option<TableShare>,
+}
+
+/// The part of a table that lies in one partition's range. After a split it is an estimate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TableShare {
+    pub(crate) records: u64,
+    pub(crate) bytes: u64,
 }
 
 /// The tags of an edit. The numbers are in the files and never change.

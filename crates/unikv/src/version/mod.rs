@@ -9,4 +9,4 @@ mod state;
 mod tagged;
 
 pub(crate) use apply::ApplyContext;
-pub(crate) use state::{Generation, Partition, Version};
+pub(crate) use state::{Generation, KeyRange, Partition, Table, Version};

@@ -6,29 +6,79 @@
 //! Invariants: partitions are sorted, disjoint and cover the key space. A partition's generations
 //! are newest first; slots ascend within one and are never used twice. Key tables of a partition
 //! are sorted and disjoint, and no key's versions span two of them. Every pointer of a key table
-//! names a record file of the same version.
+//! names a record file of the same version. A table may lie in several partitions; each serves and
+//! counts the keys of its own range only. Key tables lie in one partition whole.
 
-use super::edit::{KeyspaceMeta, PartitionMeta, TablePlace, VersionEdit};
+use super::edit::{KeyspaceMeta, PartitionMeta, TablePlace, TableShare, VersionEdit};
 use crate::base::keys::{FileNumber, GenerationId, PartitionId, SeqNo, Slot};
+use crate::error::Result;
 use crate::hash_index::HashIndex;
-use crate::key_table::KeyTable;
+use crate::key_table::{KeyIter, KeyTable};
 use crate::record::RecordFile;
+use crate::vfs::Access;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
+
+/// A range of engine keys, from its start to the first key behind it; without an end, to the last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyRange<'a> {
+    pub(crate) start: &'a [u8],
+    pub(crate) end: Option<&'a [u8]>,
+}
+
+impl KeyRange<'_> {
+    /// Whether `key` comes before the end.
+    pub(crate) fn is_before_end(&self, key: &[u8]) -> bool {
+        self.end.is_none_or(|end| key < end)
+    }
+}
+
+/// A table of a generation: a record file, and what of it lies in the partition's range.
+#[derive(Clone)]
+pub(crate) struct Table {
+    pub(crate) file: Arc<RecordFile>,
+    /// `None`: all of it.
+    pub(crate) share: Option<TableShare>,
+}
+
+impl Table {
+    /// Records and bytes in the partition's range.
+    pub(crate) fn share(&self) -> TableShare {
+        let meta = self.file.meta();
+        self.share.unwrap_or(TableShare {
+            records: meta.count,
+            bytes: meta.len,
+        })
+    }
+
+    /// The keys, for a job that reads the share from its start to its end: a small share is read
+    /// block by block, so that a thousand partitions do not each read the whole section.
+    pub(crate) fn job_keys(&self) -> Result<KeyIter> {
+        let small = self.share().records < self.file.meta().count / 8;
+        self.file.keys(if small {
+            Access::Random
+        } else {
+            Access::Sequential
+        })
+    }
+}
 
 /// Tables flushed one after the other, found through one hash index.
 #[derive(Clone)]
 pub(crate) struct Generation {
     pub(crate) id: GenerationId,
     /// By slot; a slot whose flush was aborted stays empty for good.
-    pub(super) tables: Vec<Option<Arc<RecordFile>>>,
+    pub(super) tables: Vec<Option<Table>>,
+    /// The sum of the tables' shares.
+    pub(super) sum: TableShare,
+    /// May hold entries of other partitions, after a split: their keys are never looked up here.
     pub(crate) index: Arc<HashIndex>,
 }
 
 impl Generation {
     /// The table in `slot`.
     pub(crate) fn table(&self, slot: Slot) -> Option<&Arc<RecordFile>> {
-        self.tables.get(usize::from(slot.0))?.as_ref()
+        Some(&self.tables.get(usize::from(slot.0))?.as_ref()?.file)
     }
 
     /// The highest slot of this version; readers ignore index entries above it.
@@ -38,18 +88,23 @@ impl Generation {
 
     /// The tables, newest first.
     pub(crate) fn tables(&self) -> impl DoubleEndedIterator<Item = (Slot, &Arc<RecordFile>)> {
+        self.shares().map(|(slot, table)| (slot, &table.file))
+    }
+
+    /// The tables with their shares, newest first.
+    pub(crate) fn shares(&self) -> impl DoubleEndedIterator<Item = (Slot, &Table)> {
         let slots = self.tables.iter().enumerate().rev();
         slots.filter_map(|(slot, table)| Some((Slot(slot as u16), table.as_ref()?)))
     }
 
-    /// Bytes of the tables' files.
+    /// Bytes of the tables in the partition's range.
     pub(crate) fn bytes(&self) -> u64 {
-        self.tables().map(|(_, table)| table.meta().len).sum()
+        self.sum.bytes
     }
 
-    /// Records in the tables.
+    /// Records of the tables in the partition's range.
     pub(crate) fn records(&self) -> u64 {
-        self.tables().map(|(_, table)| table.meta().count).sum()
+        self.sum.records
     }
 }
 
@@ -65,9 +120,25 @@ pub(crate) struct Partition {
     pub(crate) generations: Vec<Generation>,
     /// The SortedStore: ascending, disjoint.
     pub(crate) key_tables: Vec<Arc<KeyTable>>,
+    /// Bytes of the key tables and of the records they point to.
+    pub(super) sorted_bytes: u64,
 }
 
 impl Partition {
+    /// The keys that belong here.
+    pub(crate) fn range(&self) -> KeyRange<'_> {
+        KeyRange {
+            start: &self.start,
+            end: self.end.as_deref(),
+        }
+    }
+
+    /// What counts towards the size at which a partition is split: key tables, the records they
+    /// point to, and the UnsortedStore.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        self.sorted_bytes + self.unsorted_bytes()
+    }
+
     /// The key table whose range may hold `key`.
     pub(crate) fn key_table_for(&self, key: &[u8]) -> Option<&Arc<KeyTable>> {
         let at = self
@@ -135,6 +206,15 @@ impl Version {
     /// The partition whose range holds `key`.
     pub(crate) fn partition_for(&self, key: &[u8]) -> Option<&Arc<Partition>> {
         self.partitions.get(self.partition_index(key))
+    }
+
+    /// The partitions whose ranges meet the keys from `first` to `last`.
+    pub(crate) fn partitions_between(&self, first: &[u8], last: &[u8]) -> &[Arc<Partition>] {
+        let from = self.partition_index(first);
+        let to = self
+            .partitions
+            .partition_point(|p| p.start.as_slice() <= last);
+        self.partitions.get(from..to).unwrap_or_default()
     }
 
     /// A partition by its id.
@@ -217,6 +297,7 @@ impl Version {
                 end,
                 generations,
                 key_tables,
+                ..
             } = &**partition;
             let (start, end) = (start.clone(), end.clone());
             edit.partitions.push(PartitionMeta {
@@ -227,11 +308,12 @@ impl Version {
             // Oldest first, so that applying them in order makes the newest the first.
             for generation in generations.iter().rev() {
                 edit.tables
-                    .extend(generation.tables().rev().map(|(slot, table)| TablePlace {
+                    .extend(generation.shares().rev().map(|(slot, table)| TablePlace {
                         partition: *id,
                         generation: generation.id,
                         slot,
-                        file: table.meta().number,
+                        file: table.file.meta().number,
+                        share: table.share,
                     }));
             }
             edit.key_tables

@@ -2,7 +2,7 @@
 //! fields of its own.
 
 use super::super::tagged::{FieldWriter, Fields, Place};
-use super::{KeyspaceMeta, PartitionMeta, TablePlace};
+use super::{KeyspaceMeta, PartitionMeta, TablePlace, TableShare};
 use crate::base::coding::Decoder;
 use crate::base::keys::{FileNumber, FileUid, GenerationId, KeyspaceId, PartitionId, SeqNo, Slot};
 use crate::error::Result;
@@ -17,7 +17,8 @@ mod part {
     pub(super) const GENERATION: u16 = 4;
     pub(super) const SLOT: u16 = 5;
     pub(super) const FILE: u16 = 6;
-    pub(super) const LAST: u16 = FILE;
+    pub(super) const SHARE: u16 = 7;
+    pub(super) const LAST: u16 = SHARE;
 }
 
 /// The tags within a record file or a key table.
@@ -124,6 +125,9 @@ pub(super) fn put_table(out: &mut FieldWriter, place: &TablePlace) {
     out.put_u64(part::GENERATION, place.generation.0);
     out.put_u64(part::SLOT, u64::from(place.slot.0));
     out.put_u64(part::FILE, place.file.0);
+    if let Some(TableShare { records, bytes }) = place.share {
+        out.put(part::SHARE, &pair_bytes((records, bytes)));
+    }
 }
 
 pub(super) fn table(bytes: &[u8], place: Place<'_>) -> Result<TablePlace> {
@@ -134,6 +138,9 @@ pub(super) fn table(bytes: &[u8], place: Place<'_>) -> Result<TablePlace> {
         generation: GenerationId(f.required_u64(part::GENERATION)?),
         slot: Slot(u16::try_from(slot).map_err(|_| f.corrupt(part::SLOT, "is out of range"))?),
         file: FileNumber(f.required_u64(part::FILE)?),
+        share: f
+            .pair(part::SHARE)?
+            .map(|(records, bytes)| TableShare { records, bytes }),
     })
 }
 

@@ -50,6 +50,10 @@ pub(in crate::version) fn full_edit() -> VersionEdit {
             generation: GenerationId(3),
             slot: Slot(4),
             file: FileNumber(90),
+            share: Some(TableShare {
+                records: 12,
+                bytes: 1600,
+            }),
         }],
         dropped_generations: vec![(PartitionId(2), GenerationId(1))],
         key_tables: vec![(
@@ -168,6 +172,10 @@ fn random_edit(rng: &mut SmallRng) -> VersionEdit {
             generation: GenerationId(rng.random()),
             slot: Slot(rng.random()),
             file: FileNumber(rng.random()),
+            share: some(rng, |rng| TableShare {
+                records: rng.random(),
+                bytes: rng.random(),
+            }),
         }),
         dropped_generations: list(rng, |rng| {
             (PartitionId(rng.random()), GenerationId(rng.random()))

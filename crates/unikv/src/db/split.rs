@@ -1,0 +1,72 @@
+//! Splitting partitions: choosing one, and committing the edit (see [`crate::jobs::split`]).
+
+use super::catalog::{Catalog, Indexes};
+use super::engine::Engine;
+use crate::base::keys::PartitionId;
+use crate::error::Result;
+use crate::jobs::split::Split;
+use crate::version::Partition;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Engine {
+    /// Splits the largest partition that has outgrown its size, if there is one.
+    pub(crate) fn split_one(&self) -> Result<bool> {
+        self.health.check_fatal()?;
+        let Some(partition) = self.lease_for_split() else {
+            return Ok(false);
+        };
+        let split = self.split_leased(&partition);
+        self.catalog.lock().merging.remove(&partition.id);
+        split
+    }
+
+    fn lease_for_split(&self) -> Option<Arc<Partition>> {
+        let limit = self.options.partition_bytes;
+        let mut catalog = self.catalog.lock();
+        let version = Arc::clone(&catalog.version);
+        let free = version
+            .partitions()
+            .iter()
+            .filter(|p| !catalog.merging.contains(&p.id));
+        let partition = free
+            .filter(|p| Catalog::is_to_be_split(p, limit))
+            .max_by_key(|p| p.data_bytes())?;
+        catalog.merging.insert(partition.id);
+        Some(Arc::clone(partition))
+    }
+
+    fn split_leased(&self, leased: &Partition) -> Result<bool> {
+        let Some(mut split) = Split::choose(leased) else {
+            return Ok(false);
+        };
+        split.divide_tables(leased);
+        loop {
+            let mut catalog = self.catalog.lock();
+            let Some(partition) = catalog.version.partition(leased.id).cloned() else {
+                return Ok(false);
+            };
+            if !split.is_complete(&partition) {
+                // A flush has added tables, which are looked at without the lock.
+                drop(catalog);
+                split.divide_tables(&partition);
+                continue;
+            }
+            let next = catalog.version.counters.next_partition;
+            let ids = [PartitionId(next), PartitionId(next + 1)];
+            let edit = split.edit(&partition, ids);
+            let generations = partition.generations.iter();
+            let indexes: Indexes = generations
+                .flat_map(|g| ids.map(|id| ((id, g.id), Arc::clone(&g.index))))
+                .collect();
+            self.commit_edit(&mut catalog, edit, &indexes, |_| ())?;
+            // The sides share their parent's indexes, so nothing more is entered there.
+            catalog.targets.remove(&partition.id);
+            self.counters.splits.fetch_add(1, Ordering::Relaxed);
+            return Ok(true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! Split: a partition that has grown too large becomes two (paper §III-D).
+//!
+//! A split moves no byte. The border is the first key of a key table, so that key tables go whole
+//! to one side; record files stay where they are and serve both sides, each its own keys. Merges
+//! and garbage collection separate them later, which is the paper's lazy split of values. Both
+//! sides keep the frozen hash indexes of their parent: entries of the other side's keys are never
+//! looked up, and whoever compares keys would pass them over.
+//!
+//! The lease of the partition keeps its SortedStore as it is. Flushes go on meanwhile and may add
+//! tables, so the edit is made for the version that stands at the commit.
+
+use crate::base::keys::{FileNumber, PartitionId, SeqNo};
+use crate::error::Result;
+use crate::version::edit::{PartitionMeta, TablePlace, TableShare, VersionEdit};
+use crate::version::{KeyRange, Partition, Table};
+use std::collections::HashMap;
+
+/// What each side gets of a table; `None`: nothing.
+type Sides = [Option<TableShare>; 2];
+
+/// A split in the making.
+pub(crate) struct Split {
+    /// The first key of the right side.
+    border: Vec<u8>,
+    tables: HashMap<FileNumber, Sides>,
+}
+
+impl Split {
+    /// Chooses the border nearest to the middle of the data; `None` if there is none.
+    pub(crate) fn choose(partition: &Partition) -> Option<Split> {
+        let bytes = |i: usize| partition.key_tables.get(i).map(|t| t.meta().reach_bytes());
+        let total: u64 = (0..).map_while(bytes).sum();
+        let mut before = 0;
+        let borders = (1..partition.key_tables.len()).map(|i| {
+            before += bytes(i - 1).unwrap_or(0);
+            (before.abs_diff(total - before), i)
+        });
+        let (_, middle) = borders.min()?;
+        let border = partition.key_tables.get(middle)?.meta().min_key.clone();
+        let tables = HashMap::new();
+        Some(Split { border, tables })
+    }
+
+    /// Finds out what each side gets of the tables that were not yet looked at.
+    pub(crate) fn divide_tables(&mut self, partition: &Partition) {
+        for table in tables(partition) {
+            let number = table.file.meta().number;
+            if !self.tables.contains_key(&number) {
+                let sides = divide(table, partition.range(), &self.border);
+                // A table that cannot be read now is listed on both sides, which is right always.
+                let half = half(table.share(), 0.5);
+                let both = [Some(half), Some(half)];
+                self.tables.insert(number, sides.unwrap_or(both));
+            }
+        }
+    }
+
+    /// Whether all tables of the partition have been looked at.
+    pub(crate) fn is_complete(&self, partition: &Partition) -> bool {
+        tables(partition).all(|t| self.tables.contains_key(&t.file.meta().number))
+    }
+
+    /// The edit that puts `ids` in the place of `partition`.
+    pub(crate) fn edit(&self, partition: &Partition, ids: [PartitionId; 2]) -> VersionEdit {
+        let [left, right] = ids;
+        let mut edit = VersionEdit {
+            next_partition: Some(right.0 + 1),
+            dropped_partitions: vec![partition.id],
+            partitions: vec![
+                PartitionMeta {
+                    id: left,
+                    start: partition.start.clone(),
+                    end: Some(self.border.clone()),
+                },
+                PartitionMeta {
+                    id: right,
+                    start: self.border.clone(),
+                    end: partition.end.clone(),
+                },
+            ],
+            ..VersionEdit::default()
+        };
+        for table in &partition.key_tables {
+            let meta = table.meta();
+            let side = if meta.min_key < self.border {
+                left
+            } else {
+                right
+            };
+            edit.key_tables.push((side, meta.clone()));
+        }
+        // Oldest first, so that applying them in order makes the newest the first.
+        for generation in partition.generations.iter().rev() {
+            for (slot, table) in generation.shares().rev() {
+                let file = table.file.meta().number;
+                let sides = self.tables.get(&file).copied().unwrap_or_default();
+                for (partition, share) in ids.into_iter().zip(sides) {
+                    if share.is_some() {
+                        edit.tables.push(TablePlace {
+                            partition,
+                            generation: generation.id,
+                            slot,
+                            file,
+                            share,
+                        });
+                    }
+                }
+            }
+        }
+        edit
+    }
+}
+
+fn tables(partition: &Partition) -> impl Iterator<Item = &Table> {
+    let generations = partition.generations.iter();
+    generations.flat_map(|g| g.shares().map(|(_, table)| table))
+}
+
+/// Whether each side has keys in `table` is found out for certain; how many is estimated.
+fn divide(table: &Table, range: KeyRange<'_>, border: &[u8]) -> Result<Sides> {
+    let meta = table.file.meta();
+    let section = table.file.section()?;
+    let (mut has_left, mut has_right) = (meta.min_key.as_slice() < border, false);
+    if has_left && meta.max_key.as_slice() >= border {
+        let mut keys = section.iter(crate::vfs::Access::Random);
+        keys.seek(range.start, SeqNo::MAX)?;
+        has_left = keys.entry().is_some_and(|e| e.key < border);
+        keys.seek(border, SeqNo::MAX)?;
+        has_right = keys.entry().is_some_and(|e| range.is_before_end(e.key));
+    } else if !has_left {
+        has_right = true;
+    }
+    let whole = table.share();
+    if !(has_left && has_right) {
+        return Ok([has_left.then_some(whole), has_right.then_some(whole)]);
+    }
+    let begin = section.part_before(range.start)?;
+    let middle = section.part_before(border)?;
+    let end = range.end.map_or(Ok(1.0), |end| section.part_before(end))?;
+    let left = half(
+        whole,
+        (middle - begin) / (end - begin).max(f64::MIN_POSITIVE),
+    );
+    let right = TableShare {
+        records: whole.records.saturating_sub(left.records).max(1),
+        bytes: whole.bytes.saturating_sub(left.bytes),
+    };
+    Ok([Some(left), Some(right)])
+}
+
+/// This part of a share, with a record at least.
+fn half(whole: TableShare, part: f64) -> TableShare {
+    let part = part.clamp(0.0, 1.0);
+    TableShare {
+        records: ((whole.records as f64 * part) as u64).max(1),
+        bytes: (whole.bytes as f64 * part) as u64,
+    }
+}
