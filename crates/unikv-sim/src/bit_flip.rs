@@ -47,9 +47,14 @@ fn config(clustering: Clustering, seed: u64) -> Config {
         clustering,
         memtable_bytes: 1 << 20,
         unsorted_bytes: 1 << 20,
+        partition_bytes: if seed.is_multiple_of(3) {
+            1 << 40
+        } else {
+            4 << 10
+        },
         inline_value_bytes: if seed.is_multiple_of(2) { 16 } else { 0 },
         max_space_amp: 1.5,
-        key_table_bytes: 4 << 10,
+        key_table_bytes: 1 << 10,
         block_bytes: 256,
         memory_budget: 4 << 20,
         background_threads: 2,
@@ -68,7 +73,7 @@ impl Specimen {
         let write = |oracle: &mut Oracle, stamp: &mut u32, n: u32| {
             *stamp += 1;
             let stamp = *stamp;
-            let key = format!("key{:02}", n % 32).into_bytes();
+            let key = format!("key{:02}", n % 130).into_bytes();
             let deletes = stamp.is_multiple_of(7);
             let value = (!deletes).then(|| {
                 Value {
@@ -84,13 +89,15 @@ impl Specimen {
             done.expect("a write");
             oracle.acknowledged(vec![(key, value)] as Vec<Change>);
         };
-        (0..40).for_each(|n| write(&mut oracle, &mut stamp, n));
+        (0..140).for_each(|n| write(&mut oracle, &mut stamp, n));
         db.compact().expect("a compaction");
         for round in 0..2 {
             (0..10).for_each(|n| write(&mut oracle, &mut stamp, n * (3 + round)));
             db.flush().expect("a flush");
         }
         db.quiesce().expect("quiet");
+        let may_split = config.partition_bytes < 1 << 40;
+        assert_eq!(db.stats().partitions.len() > 1, may_split, "partitions");
         runtime.run_until_idle();
         (0..4).for_each(|n| write(&mut oracle, &mut stamp, n * 11));
         let mut synced = Batch::new();

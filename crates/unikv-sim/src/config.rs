@@ -3,9 +3,9 @@
 //! They are tiny on purpose: a history of some hundred writes must flush and merge again and
 //! again, spread over many files, and meet every size class and threshold.
 
-use rand::Rng;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
 use std::time::Duration;
 use unikv::{Clustering, Durability, Options};
 
@@ -20,6 +20,8 @@ pub struct Config {
     pub memtable_bytes: u64,
     /// Bytes of the UnsortedStore before a merge.
     pub unsorted_bytes: u64,
+    /// Bytes of a partition before it is split.
+    pub partition_bytes: u64,
     /// Values below this stand in the key tables.
     pub inline_value_bytes: u32,
     /// Bytes on disk over live bytes.
@@ -45,6 +47,8 @@ impl Config {
             true => 4 << 10,
             false => pick(rng, &[4 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10]),
         };
+        // From generators beside the first, so that recorded seeds tell the same stories as before.
+        let mut aside = SmallRng::seed_from_u64(rng.clone().random::<u64>() ^ 0x5b11);
         let tables = if busy { &[1, 2] } else { &[1, 2, 2, 4, 16][..] };
         Config {
             durability: match rng.random_range(0..6) {
@@ -55,10 +59,12 @@ impl Config {
             clustering: pick(rng, &[Clustering::Never, Clustering::EveryMerge]),
             memtable_bytes,
             unsorted_bytes: memtable_bytes * pick(rng, tables),
+            // The least splits whatever has two key tables; the greatest never splits.
+            partition_bytes: pick(&mut aside, &[4 << 10, 4 << 10, 16 << 10, 64 << 10, 1 << 40]),
             inline_value_bytes: pick(rng, &[0, 16, 128, 128, 1000]),
             // From a copy of the generator, so that recorded seeds tell the same stories as before.
             max_space_amp: pick(&mut rng.clone(), &[1.1, 1.1, 1.5, 3.0]),
-            key_table_bytes: pick(rng, &[4 << 10, 4 << 10, 8 << 10, 2 << 20]),
+            key_table_bytes: pick(rng, &[1 << 10, 1 << 10, 4 << 10, 2 << 20]),
             block_bytes: pick(rng, &[256, 512, 4096]),
             memory_budget: pick(rng, &[64 << 10, 1 << 20, 64 << 20]),
             background_threads: pick(rng, &[2, 2, 3, 5]),
@@ -78,6 +84,7 @@ impl Config {
             .clustering(self.clustering)
             .memtable_bytes(self.memtable_bytes)
             .unsorted_bytes(self.unsorted_bytes)
+            .partition_bytes(self.partition_bytes)
             .inline_value_bytes(self.inline_value_bytes)
             .max_space_amp(self.max_space_amp)
             .key_table_bytes(self.key_table_bytes)

@@ -10,11 +10,19 @@ fn explore(first: u64, seeds: u64, steps: usize, depth: Depth) -> Tally {
         crash::explore(seed, budget::steps(steps), depth, &mut tally);
     }
     story::assert_none_failed();
-    let Coverage { flushes, merges } = tally.coverage;
+    let Coverage {
+        flushes,
+        merges,
+        splits,
+    } = tally.coverage;
     let histories = tally.histories;
     assert!(
         flushes > 4 * histories && merges > 2 * histories,
-        "{flushes} flushes and {merges} merges in {histories} histories"
+        "{flushes} flushes, {merges} merges and {splits} splits in {histories} histories"
+    );
+    assert!(
+        histories < 100 || 4 * splits > histories,
+        "{splits} splits in {histories} histories"
     );
     tally
 }

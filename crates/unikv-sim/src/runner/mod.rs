@@ -76,6 +76,8 @@ pub struct Coverage {
     pub flushes: u64,
     /// Merges into the SortedStore.
     pub merges: u64,
+    /// Splits.
+    pub splits: u64,
 }
 
 impl Coverage {
@@ -83,6 +85,7 @@ impl Coverage {
     pub fn add(&mut self, other: Coverage) {
         self.flushes += other.flushes;
         self.merges += other.merges;
+        self.splits += other.splits;
     }
 }
 
@@ -367,6 +370,7 @@ impl Runner {
         self.coverage.add(Coverage {
             flushes: stats.flushes,
             merges: stats.merges,
+            splits: stats.splits,
         });
     }
 }
