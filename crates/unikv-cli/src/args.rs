@@ -65,6 +65,9 @@ pub struct EngineArgs {
     /// Bytes of the UnsortedStore of a partition before it is merged
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub unsorted_bytes: Option<u64>,
+    /// Bytes of a partition before it is split in two
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub partition_bytes: Option<u64>,
     /// Values below this size are kept beside their keys in the SortedStore
     #[arg(long, value_name = "SIZE", value_parser = small_size)]
     pub inline_value_bytes: Option<u32>,
@@ -101,6 +104,9 @@ impl EngineArgs {
         if let Some(bytes) = self.unsorted_bytes {
             options = options.unsorted_bytes(bytes);
         }
+        if let Some(bytes) = self.partition_bytes {
+            options = options.partition_bytes(bytes);
+        }
         if let Some(bytes) = self.inline_value_bytes {
             options = options.inline_value_bytes(bytes);
         }
@@ -134,6 +140,7 @@ impl EngineArgs {
             "memory_budget": self.memory_budget,
             "memtable_bytes": self.memtable_bytes,
             "unsorted_bytes": self.unsorted_bytes,
+            "partition_bytes": self.partition_bytes,
             "inline_value_bytes": self.inline_value_bytes,
             "clustering": self.clustering.map(|when| format!("{when:?}")),
             "max_space_amp": self.max_space_amp,

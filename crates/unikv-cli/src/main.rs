@@ -3,6 +3,9 @@
 //! It stands on the public API of the engine alone. Each subcommand is one module; all of them
 //! return an [`exit::Code`] or an [`exit::Failure`], and only `main` turns these into a status.
 
+// The figures of a database are one JSON object of many fields.
+#![recursion_limit = "256"]
+
 mod args;
 mod commands;
 mod crash;

@@ -265,3 +265,29 @@ fn check_finds_a_flipped_byte() {
         "{file}"
     );
 }
+
+#[test]
+fn stats_show_the_partitions_with_their_ranges() {
+    let place = Place::new();
+    let lines: String = (0..3000)
+        .map(|i| format!("key{i:05}\t{}\n", "v".repeat(40)))
+        .collect();
+    let (db, input) = (place.path("db"), place.file("in", lines.as_bytes()));
+    stdout(&["load", &db, &input, "--partition-bytes", "32KiB"]);
+    // Quiet, so that what was due has been split.
+    let options = unikv::Options::default()
+        .partition_bytes(32 << 10)
+        .key_table_bytes(4 << 10);
+    let open = unikv::Db::open(&db, options).unwrap();
+    open.compact().unwrap();
+    open.quiesce().unwrap();
+    open.close().unwrap();
+    let report = json(&["stats", &db, "--json"]);
+    let partitions = report["stats"]["partitions"].as_array().unwrap().clone();
+    assert!(partitions.len() > 1, "{report}");
+    for pair in partitions.windows(2) {
+        assert_eq!(pair[0]["end"], pair[1]["start"]);
+    }
+    let text = String::from_utf8(stdout(&["stats", &db])).unwrap();
+    assert!(text.contains("from the first key to before key"), "{text}");
+}

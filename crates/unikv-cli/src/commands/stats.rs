@@ -2,6 +2,7 @@
 
 use crate::args::DirArg;
 use crate::exit::{Code, Outcome};
+use crate::text::to_hex;
 use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
@@ -75,7 +76,10 @@ fn print_stats(stats: &unikv::Stats, out: &mut impl Write) -> io::Result<()> {
             stats.index_utilisation * 100.0
         ),
     )?;
-    line("partitions", stats.partitions.len().to_string())?;
+    line(
+        "partitions",
+        format!("{}, {} splits", stats.partitions.len(), stats.splits),
+    )?;
     line("memtables", HumanBytes(stats.memtable_bytes).to_string())?;
     line(
         "read cache",
@@ -84,7 +88,39 @@ fn print_stats(stats: &unikv::Stats, out: &mut impl Write) -> io::Result<()> {
             HumanBytes(stats.cache_bytes),
             HumanBytes(stats.cache_capacity)
         ),
-    )
+    )?;
+    if stats.partitions.len() < 2 {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\n{:>9}  {:>10}  {:>10}  range",
+        "partition", "data", "unsorted"
+    )?;
+    for partition in &stats.partitions {
+        writeln!(
+            out,
+            "{:>9}  {:>10}  {:>10}  {}",
+            partition.id,
+            HumanBytes(partition.data_bytes).to_string(),
+            HumanBytes(partition.unsorted_bytes).to_string(),
+            range_in_words(partition)
+        )?;
+    }
+    Ok(())
+}
+
+/// From the first key to the first key behind.
+fn range_in_words(partition: &PartitionStats) -> String {
+    let key = |key: &[u8]| key.escape_ascii().to_string();
+    let start = match partition.start.as_slice() {
+        [] => "from the first key".to_owned(),
+        start => format!("from {}", key(start)),
+    };
+    match &partition.end {
+        Some(end) => format!("{start} to before {}", key(end)),
+        None => format!("{start} to the last"),
+    }
 }
 
 /// All counters, named as in the API.
@@ -107,6 +143,7 @@ pub fn stats_to_json(stats: &unikv::Stats) -> Value {
         "flushes": stats.flushes,
         "merges": stats.merges,
         "gcs": stats.gcs,
+        "splits": stats.splits,
         "merge_copied_bytes": stats.merge_copied_bytes,
         "memtable_bytes": stats.memtable_bytes,
         "sealed_memtables": stats.sealed_memtables,
@@ -138,6 +175,9 @@ pub fn stats_to_json(stats: &unikv::Stats) -> Value {
 fn partition_to_json(partition: &PartitionStats) -> Value {
     json!({
         "id": partition.id,
+        "start": to_hex(&partition.start),
+        "end": partition.end.as_deref().map(to_hex),
+        "data_bytes": partition.data_bytes,
         "generations": partition.generations,
         "tables": partition.tables,
         "unsorted_bytes": partition.unsorted_bytes,
