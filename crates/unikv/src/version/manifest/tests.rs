@@ -311,3 +311,14 @@ fn the_manifest_and_current_are_pinned_byte_for_byte() {
     assert_eq!(found.edits, [full_edit(), edit(101)]);
     assert_eq!((found.edit_count, found.cut), (19, None));
 }
+
+/// Before there were partitions to share them, a table had no share: all of it counts.
+#[test]
+fn a_manifest_without_shares_of_tables_is_read() {
+    let old = SimVfs::new();
+    old.write_file(&manifest_path(3), &golden::load("manifest_0_1"));
+    old.write_file(&current_path(), &golden::load("current"));
+    let mut expected = full_edit();
+    expected.tables.iter_mut().for_each(|t| t.share = None);
+    assert_eq!(recover(&old).unwrap().edits, [expected, edit(101)]);
+}
