@@ -61,6 +61,8 @@ pub struct Client<'a> {
     gauge: &'a Gauge,
     rng: SmallRng,
     value: Vec<u8>,
+    /// The record numbers and versions that a scan has found.
+    seen: Vec<(u64, u64)>,
     pub latencies: Latencies,
     pub operations: u64,
     /// Records returned by scans.
@@ -76,6 +78,7 @@ impl<'a> Client<'a> {
             gauge,
             rng,
             value: vec![0; shared.value_bytes],
+            seen: Vec::new(),
             latencies: Latencies::default(),
             operations: 0,
             scanned: 0,
@@ -210,7 +213,9 @@ impl<'a> Client<'a> {
         let shared = self.shared;
         let first_key = shared.order.key(first);
         // Values are verified within the measured time, as they come: keeping them for later
-        // would cost more than the check.
+        // would cost more than the check. Only their versions are compared together at the end,
+        // which lets the look-ups of where they should be overlap.
+        self.seen.clear();
         let start = Instant::now();
         let mut found = 0;
         let mut last = [0_u8; KEY_BYTES];
@@ -231,9 +236,13 @@ impl<'a> Client<'a> {
                     return Err(shared.mismatch("scan", first, "ascending keys", found));
                 }
                 last.copy_from_slice(&key);
-                shared.verify_value("scan", record, &value, None)?;
+                self.seen
+                    .push((record, shared.verify_bytes("scan", record, &value)?));
             }
             found += 1;
+        }
+        for &(record, version) in &self.seen {
+            shared.verify_version("scan", record, version, None)?;
         }
         let end = Instant::now();
         if shared.verify && found == 0 {
@@ -253,10 +262,26 @@ impl Shared<'_> {
         value: &[u8],
         before: Option<State>,
     ) -> Result<(), Failure> {
-        let version = values::check(value, self.value_bytes, record).map_err(|fault| {
+        let version = self.verify_bytes(what, record, value)?;
+        self.verify_version(what, record, version, before)
+    }
+
+    /// Checks that a value read is one of `record`, and gives its version.
+    fn verify_bytes(&self, what: &str, record: u64, value: &[u8]) -> Result<u64, Failure> {
+        values::check(value, self.value_bytes, record).map_err(|fault| {
             let expected = format!("a value of {} bytes of this record", self.value_bytes);
             self.mismatch(what, record, expected, fault)
-        })?;
+        })
+    }
+
+    /// Checks that `version` is one that a read of `record` may find.
+    fn verify_version(
+        &self,
+        what: &str,
+        record: u64,
+        version: u64,
+        before: Option<State>,
+    ) -> Result<(), Failure> {
         let alone = self.threads == 1 && record < self.versions.present();
         let before = before.or_else(|| alone.then(|| self.versions.state(record)));
         let Some(before) = before else { return Ok(()) };
