@@ -4,7 +4,7 @@
 # in random order, waits for the background, updates half as many records (zipf 0.99), waits again,
 # reads (zipf 0.99) and scans 50 records at a time. Every value read is verified.
 #
-# Variables (defaults below): RECORDS, OPERATIONS, VALUE_SIZE, MEMTABLE, UNSORTED, DIR,
+# Variables (defaults below): RECORDS, OPERATIONS (updates), READS, SCANS, VALUE_SIZE, MEMTABLE, UNSORTED, DIR,
 # CLUSTERINGS, MEMORY (limit of the cgroup that the process and its page cache share; "none" for
 # no limit), READ_AHEAD_KB (of the device under DIR; "keep" to leave it alone).
 set -euo pipefail
@@ -12,6 +12,8 @@ cd "$(dirname "$0")/.."
 
 RECORDS=${RECORDS:-6000000}
 OPERATIONS=${OPERATIONS:-$((RECORDS / 2))}
+READS=${READS:-$((RECORDS / 20))}
+SCANS=${SCANS:-$((RECORDS / 300))}
 VALUE_SIZE=${VALUE_SIZE:-1000}
 MEMTABLE=${MEMTABLE:-16MiB}
 UNSORTED=${UNSORTED:-512MiB}
@@ -73,7 +75,7 @@ for clustering in $CLUSTERINGS; do
     echo "== clustering $clustering: $RECORDS records, $OPERATIONS operations per workload"
     rm -rf "$DIR/db"
     "${limited[@]}" target/release/unikv ycsb "$DIR/db" \
-        --workload load,settle,scan50,update,settle,c,scan50 \
+        --workload "load,settle,scan50@$SCANS,update,settle,c@$READS,scan50@$SCANS" \
         --records "$RECORDS" --operations "$OPERATIONS" \
         --value-size "$VALUE_SIZE" \
         --memtable-bytes "$MEMTABLE" --unsorted-bytes "$UNSORTED" \

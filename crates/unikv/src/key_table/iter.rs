@@ -265,7 +265,7 @@ impl KeyIter {
 
     fn load(&mut self, index: usize, place: BlockPlace, going: Direction) -> Result<Arc<Block>> {
         if self.access == Access::Random {
-            return self.section.cached_block(place);
+            return self.section.cached_block(index, place);
         }
         let in_run = self.run.as_ref().and_then(|run| run.slice(place));
         let bytes = match in_run {

@@ -3,11 +3,20 @@
 //! Every lookup and every seek reads a table's fences, so a look for them in the cache is worth
 //! saving. A share of the cache's bytes is set aside for fences that are kept by their tables for as
 //! long as these live; those beyond it take their chances in the cache.
+//!
+//! Pinned fences also know where the table's blocks are while the cache keeps them. They do not own
+//! them: what the cache drops is gone. Now and then a block is looked for in the cache all the same,
+//! so that the cache sees which ones are wanted.
 
+use super::block::Block;
 use super::cache::ReadCache;
 use super::fences::Fences;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use arc_swap::ArcSwapWeak;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// One access in so many to a table's blocks goes through the cache.
+const ACCESSES_PER_TOUCH: u32 = 16;
 
 /// The bytes set aside for pinned fences.
 #[derive(Debug)]
@@ -46,6 +55,9 @@ impl PinBudget {
 #[derive(Debug)]
 pub(super) struct PinnedFences {
     fences: Arc<Fences>,
+    /// One for each block.
+    blocks: Box<[ArcSwapWeak<Block>]>,
+    accesses: AtomicU32,
     cache: Arc<ReadCache>,
     bytes: u64,
 }
@@ -53,12 +65,37 @@ pub(super) struct PinnedFences {
 impl PinnedFences {
     /// Pins `fences`, if there is room.
     pub(super) fn new(fences: &Arc<Fences>, cache: &Arc<ReadCache>) -> Option<PinnedFences> {
-        let bytes = fences.memory_bytes() as u64;
+        let blocks = fences.len();
+        let bytes = fences.memory_bytes() + blocks * size_of::<ArcSwapWeak<Block>>();
+        let bytes = bytes as u64;
         cache.pins().take(bytes).then(|| PinnedFences {
             fences: Arc::clone(fences),
+            blocks: (0..blocks).map(|_| ArcSwapWeak::new(Weak::new())).collect(),
+            accesses: AtomicU32::new(0),
             cache: Arc::clone(cache),
             bytes,
         })
+    }
+
+    /// The `i`th block, if the cache still keeps it.
+    pub(super) fn block(&self, i: usize) -> Option<Arc<Block>> {
+        // Counting need not be exact: threads that race touch a little more or less often.
+        let accesses = self.accesses.load(Ordering::Relaxed).wrapping_add(1);
+        self.accesses.store(accesses, Ordering::Relaxed);
+        if accesses.is_multiple_of(ACCESSES_PER_TOUCH) {
+            return None;
+        }
+        self.blocks.get(i)?.load().upgrade()
+    }
+
+    /// Notes where the `i`th block is.
+    pub(super) fn remember(&self, i: usize, block: &Arc<Block>) {
+        let Some(slot) = self.blocks.get(i) else {
+            return;
+        };
+        if !std::ptr::eq(slot.load().as_ptr(), Arc::as_ptr(block)) {
+            slot.store(Arc::downgrade(block));
+        }
     }
 
     pub(super) fn get(&self) -> &Arc<Fences> {

@@ -55,10 +55,11 @@ impl KeySection {
     /// The newest version of `key` that is not newer than `snapshot`. Reads at most one block.
     pub(crate) fn get(&self, key: &[u8], snapshot: SeqNo) -> Result<Option<OwnedEntry>> {
         let fences = self.fences()?;
-        let Some(place) = fences.find(key, snapshot).and_then(|i| fences.place(i)) else {
+        let found = fences.find(key, snapshot);
+        let Some((i, place)) = found.and_then(|i| Some((i, fences.place(i)?))) else {
             return Ok(None);
         };
-        let block = self.cached_block(place)?;
+        let block = self.cached_block(i, place)?;
         let entry = block
             .seek(key, snapshot)
             .map_err(|e| self.malformed(place, e))?;
@@ -76,7 +77,7 @@ impl KeySection {
         else {
             return Ok(0.0);
         };
-        let block = self.cached_block(place)?;
+        let block = self.cached_block(i, place)?;
         let entry = block.seek(key, SeqNo::MAX);
         let entry = entry.map_err(|e| self.malformed(place, e))?;
         let in_block = entry.map_or(1.0, |e| e.start as f64 / block.entries_end() as f64);
@@ -121,14 +122,26 @@ impl KeySection {
         Ok(fences)
     }
 
-    /// A block, from the cache or the file.
-    pub(super) fn cached_block(&self, place: BlockPlace) -> Result<Arc<Block>> {
-        if let Some(block) = self.cache.block(self.file.number(), place.offset) {
+    /// The `i`th block: known here, from the cache, or from the file.
+    pub(super) fn cached_block(&self, i: usize, place: BlockPlace) -> Result<Arc<Block>> {
+        let pinned = self.pinned.get();
+        if let Some(block) = pinned.and_then(|pinned| pinned.block(i)) {
             return Ok(block);
         }
-        let block = self.verify(Bytes::from(self.read(place.offset, place.len)?), place)?;
-        self.cache
-            .insert_block(self.file.number(), place.offset, Arc::clone(&block));
+        let block = match self.cache.block(self.file.number(), place.offset) {
+            Some(block) => block,
+            None => {
+                let bytes = Bytes::from(self.read(place.offset, place.len)?);
+                let block = self.verify(bytes, place)?;
+                let cached = Arc::clone(&block);
+                self.cache
+                    .insert_block(self.file.number(), place.offset, cached);
+                block
+            }
+        };
+        if let Some(pinned) = pinned {
+            pinned.remember(i, &block);
+        }
         Ok(block)
     }
 

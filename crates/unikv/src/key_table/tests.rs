@@ -551,13 +551,12 @@ fn one_block_read_finds_or_refutes_a_key() {
     assert!(len / 256 > 100, "enough blocks, of 256 bytes each");
     for i in 0..5001u32 {
         for seq in [0, 5, 31, 60, 1000] {
-            let lookups = cache.hits() + cache.misses();
+            let (lookups, reads) = (cache.hits() + cache.misses(), store.reads());
             let found = table.get(&i.to_be_bytes(), SeqNo(seq)).unwrap();
             assert_eq!(found.is_some(), i < 5000);
-            assert_eq!(
-                cache.hits() + cache.misses() - lookups,
-                1,
-                "one block; the fences stay with the table"
+            assert!(
+                cache.hits() + cache.misses() - lookups <= 1 && store.reads() - reads <= 1,
+                "one block at most; the fences stay with the table"
             );
         }
     }
