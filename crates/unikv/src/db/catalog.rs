@@ -15,7 +15,7 @@ use crate::jobs::placing::{self, FlushTarget, GenerationLimits};
 use crate::partition::View;
 use crate::version::edit::VersionEdit;
 use crate::version::manifest::Manifest;
-use crate::version::{ApplyContext, Partition, Version};
+use crate::version::{ApplyContext, Generation, Partition, Version};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,19 +60,18 @@ impl Catalog {
                 return true;
             }
             bytes = bytes.saturating_add(partition.unsorted_bytes());
-            any_frozen |= self.frozen(partition).is_some();
+            any_frozen |= !self.frozen(partition).is_empty();
         }
         any_frozen && bytes > limits.unsorted_bytes.saturating_mul(SHARED_LIMIT_HARD)
     }
 
-    /// The oldest generation of a partition, if it is frozen.
-    pub(crate) fn frozen(&self, partition: &Partition) -> Option<GenerationId> {
-        let oldest = partition.generations.last()?.id;
-        let open = self
-            .targets
-            .get(&partition.id)
-            .is_some_and(|t| t.generation == oldest);
-        (!open).then_some(oldest)
+    /// The frozen generations of a partition, newest first: all but the one that takes tables.
+    pub(crate) fn frozen<'a>(&self, partition: &'a Partition) -> &'a [Generation] {
+        let target = self.targets.get(&partition.id);
+        match partition.generations.split_first() {
+            Some((newest, older)) if target.is_some_and(|t| t.generation == newest.id) => older,
+            _ => &partition.generations,
+        }
     }
 
     /// Whether a partition has outgrown `partition_bytes` and can be split. At the limit of

@@ -5,26 +5,30 @@
 
 use super::catalog::{Catalog, Indexes};
 use super::engine::Engine;
-use crate::base::keys::{FileNumber, GenerationId};
+use crate::base::keys::FileNumber;
 use crate::error::Result;
 use crate::jobs::gc::{self, Pressure};
 use crate::jobs::merge::{self, Merged};
 use crate::record::RecordFile;
-use crate::version::Partition;
 use crate::version::edit::VersionEdit;
+use crate::version::{Generation, Partition};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// Generations that one merge takes along when it has fallen behind: a pass over the key tables then
+/// serves several. More would need more space beside them.
+const MAX_MERGED: usize = 2;
 
 /// What a lease was taken for.
 pub(super) struct MergePlan {
     partition: Arc<Partition>,
-    /// The oldest generation of the partition; `None`: garbage collection alone.
-    generation: Option<GenerationId>,
+    /// The oldest generations of the partition, newest first; none: garbage collection alone.
+    generations: Vec<Generation>,
     victims: Vec<Arc<RecordFile>>,
 }
 
 impl Engine {
-    /// Merges the oldest frozen generation of some partition, or reclaims space, if there is
+    /// Merges the oldest frozen generations of some partition, or reclaims space, if there is
     /// something to do.
     pub(crate) fn merge_one(&self) -> Result<bool> {
         self.health.check_fatal()?;
@@ -43,19 +47,21 @@ impl Engine {
         Some(plan)
     }
 
-    /// What to do next: merge the frozen generation of the partition with the largest UnsortedStore,
-    /// or else, if space presses, reclaim in the partition that holds most of what is to be moved.
+    /// What to do next: merge frozen generations of the partition with the largest UnsortedStore, or
+    /// else, if space presses, reclaim in the partition that holds most of what is to be moved.
     /// Only partitions whose lease is free come into question.
     pub(super) fn plan_merge(&self, catalog: &Catalog) -> Option<MergePlan> {
         let version = &catalog.version;
         let is_free = |id| !catalog.merging.contains(&id);
         let limit = self.space_limit();
         let free = version.partitions().iter().filter(|p| is_free(p.id));
-        let ready = free.filter_map(|p| Some((p, catalog.frozen(p)?)));
-        if let Some((partition, generation)) = ready.max_by_key(|(p, _)| p.unsorted_bytes()) {
+        let ready = free.filter(|p| !catalog.frozen(p).is_empty());
+        if let Some(partition) = ready.max_by_key(|p| p.unsorted_bytes()) {
+            let frozen = catalog.frozen(partition);
+            let oldest = frozen.len().saturating_sub(MAX_MERGED);
             return Some(MergePlan {
                 partition: Arc::clone(partition),
-                generation: Some(generation),
+                generations: frozen.iter().skip(oldest).cloned().collect(),
                 victims: gc::victims(version, limit, Pressure::Riding),
             });
         }
@@ -63,7 +69,7 @@ impl Engine {
         let partition = Arc::clone(gc::partition_of(version, &victims, is_free)?);
         Some(MergePlan {
             partition,
-            generation: None,
+            generations: Vec::new(),
             victims,
         })
     }
@@ -73,30 +79,26 @@ impl Engine {
         let context = self.job_context();
         let MergePlan {
             partition,
-            generation,
+            generations,
             victims,
         } = plan;
-        let input = partition
-            .generations
-            .iter()
-            .find(|g| Some(g.id) == *generation);
-        let merged = merge::merge(&context, partition, input, victims);
+        let merged = merge::merge(&context, partition, generations, victims);
         let merged = self.or_clean_up(&context, merged)?;
         let copied: u64 = merged.record_files.iter().map(|f| f.len).sum();
         let keys: u64 = merged.key_tables.iter().map(|t| t.len).sum();
-        let mut edit = merge_edit(partition, *generation, merged);
+        let mut edit = merge_edit(partition, generations, merged);
         let mut catalog = self.catalog.lock();
         edit.dropped_record_files = self.dead_after(&catalog.version, &edit)?;
         self.commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())?;
         drop(catalog);
         let counters = &self.counters;
-        let (jobs, bytes, copied_bytes) = match generation {
-            Some(_) => (
+        let (jobs, bytes, copied_bytes) = match generations.is_empty() {
+            false => (
                 &counters.merges,
                 &counters.merge_bytes,
                 &counters.merge_copied_bytes,
             ),
-            None => (&counters.gcs, &counters.gc_bytes, &counters.gc_copied_bytes),
+            true => (&counters.gcs, &counters.gc_bytes, &counters.gc_copied_bytes),
         };
         jobs.fetch_add(1, Ordering::Relaxed);
         bytes.fetch_add(keys + copied, Ordering::Relaxed);
@@ -105,11 +107,7 @@ impl Engine {
     }
 }
 
-fn merge_edit(
-    partition: &Partition,
-    generation: Option<GenerationId>,
-    merged: Merged,
-) -> VersionEdit {
+fn merge_edit(partition: &Partition, generations: &[Generation], merged: Merged) -> VersionEdit {
     let id = partition.id;
     let dropped = |number: FileNumber| (id, number);
     VersionEdit {
@@ -120,10 +118,7 @@ fn merge_edit(
             .map(|table| (id, table))
             .collect(),
         dropped_key_tables: merged.dropped_key_tables.into_iter().map(dropped).collect(),
-        dropped_generations: generation
-            .map(|generation| (id, generation))
-            .into_iter()
-            .collect(),
+        dropped_generations: generations.iter().map(|g| (id, g.id)).collect(),
         ..VersionEdit::default()
     }
 }

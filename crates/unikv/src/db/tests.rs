@@ -527,3 +527,30 @@ fn a_writer_that_panics_does_not_leave_those_who_wait_for_it() {
     assert_eq!(db.get("key").unwrap(), None);
     assert_eq!(db.get("before").unwrap().as_deref(), Some(&b"1"[..]));
 }
+
+#[test]
+fn a_merge_that_fell_behind_takes_two_generations_along() {
+    let machine = Machine::new(11);
+    let (db, _) = machine.open(small());
+    let engine = &db.0.engine;
+    let mut model = Model::new();
+    let mut rng = SmallRng::seed_from_u64(11);
+    // No merge runs while the partition seems leased.
+    let partition = engine.view.load().version.partitions()[0].id;
+    engine.catalog.lock().merging.insert(partition);
+    for _ in 0..3 {
+        churn(&db, &mut model, &mut rng, 20);
+        db.flush().unwrap();
+        engine.catalog.lock().targets.clear();
+    }
+    let generations = || engine.view.load().version.partitions()[0].generations.len();
+    assert_eq!(generations(), 3);
+    engine.catalog.lock().merging.clear();
+    assert!(engine.merge_one().unwrap());
+    assert_eq!(
+        generations(),
+        1,
+        "the two oldest are merged, the newest is left"
+    );
+    same(&db, &model);
+}

@@ -1,14 +1,14 @@
-//! Merge: a frozen generation of the UnsortedStore joins the SortedStore (paper §III-C).
+//! Merge: frozen generations of the UnsortedStore join the SortedStore (paper §III-C).
 //!
-//! A k-way merge of the generation's key sections with the key tables that they overlap. Key
-//! tables without a key of the generation in their range are kept by name only, so a sequential
+//! A k-way merge of the generations' key sections with the key tables that they overlap. Key
+//! tables without a key of the generations in their range are kept by name only, so a sequential
 //! load rewrites nothing. Pointers are carried over; values move only when they are small enough
 //! to be kept beside the key, or when the range is to be clustered.
 //!
-//! The generation is the oldest of its partition and everything older lies in the SortedStore, so
+//! The generations are the oldest of their partition and everything older lies in the SortedStore, so
 //! a key's versions from both are all there is: a tombstone with nothing kept below it is dropped.
-//! Because flushes go to a newer generation, the generation cannot change under the merge, and the
-//! edit drops it whole.
+//! Because flushes go to a newer generation, these cannot change under the merge, and the edit drops
+//! them whole.
 //!
 //! Garbage collection is the same pass with *victims*: value logs whose live records move to a new
 //! file ([`super::gc`] chooses them). It may run without a generation; then key tables that point to
@@ -36,16 +36,16 @@ pub(crate) struct Merged {
     pub(crate) record_files: Vec<RecordFileMeta>,
 }
 
-/// Merges `generation`, the oldest of `partition`, into its SortedStore and moves the live records
+/// Merges `generations`, the oldest of `partition`, newest first, into its SortedStore and moves the live records
 /// that the partition has in `victims`.
 pub(crate) fn merge(
     context: &JobContext<'_>,
     partition: &Partition,
-    generation: Option<&Generation>,
+    generations: &[Generation],
     victims: &[Arc<RecordFile>],
 ) -> Result<Merged> {
-    let sources = generation
-        .into_iter()
+    let sources = generations
+        .iter()
         .flat_map(Generation::shares)
         .map(|(_, table)| table.job_keys().map(Cursor::Keys));
     let mut unsorted = MergingCursor::new(sources.collect::<Result<_>>()?);
@@ -54,7 +54,7 @@ pub(crate) fn merge(
     let mut merger = Merger {
         unsorted,
         group: Group::new(&context.snapshots),
-        output: MergeOutput::new(context, generation, victims),
+        output: MergeOutput::new(context, generations, victims),
         dropped: Vec::new(),
         context,
         keys: 0,

@@ -22,7 +22,7 @@ const COPIED_FILE_BYTES: u64 = 64 << 20;
 pub(super) struct MergeOutput<'a> {
     context: &'a JobContext<'a>,
     /// The record files to be read, each front to back: within one, pointers ascend in key order.
-    /// They are the generation's tables and the victims of garbage collection.
+    /// They are the generations' tables and the victims of garbage collection.
     inputs: HashMap<FileNumber, Input>,
     builder: KeySectionBuilder,
     /// Values that leave the UnsortedStore, next to their neighbours in key order.
@@ -52,7 +52,7 @@ enum Destination {
 impl<'a> MergeOutput<'a> {
     pub(super) fn new(
         context: &'a JobContext<'a>,
-        generation: Option<&Generation>,
+        generations: &[Generation],
         victims: &[Arc<RecordFile>],
     ) -> MergeOutput<'a> {
         let input = |file: &Arc<RecordFile>, victim: bool| {
@@ -66,7 +66,7 @@ impl<'a> MergeOutput<'a> {
                 },
             )
         };
-        let tables = generation.into_iter().flat_map(Generation::tables);
+        let tables = generations.iter().flat_map(Generation::tables);
         let tables = tables.map(|(_, table)| input(table, false));
         MergeOutput {
             context,
