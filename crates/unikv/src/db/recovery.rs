@@ -115,14 +115,23 @@ pub(crate) fn rebuild_indexes(
             records + records / 8
         };
         // Full at the first try if keys share their buckets, or if shares are estimated too low;
-        // then more room helps, for the records are known to have fitted before.
-        loop {
+        // then more room helps, for the records are known to have fitted before. Where it does not,
+        // a table has a slot or a record has an offset that no index can hold.
+        let most = 64 * (records + 1024).max(capacity);
+        while capacity <= most {
             if let Some(index) = build_index(generation, partition.range(), seed, capacity)? {
                 report.index_records += index.len() as u64;
                 return Ok(Arc::new(index));
             }
             capacity = 2 * capacity.max(64);
         }
+        let first = generation.tables().next().map(|(_, table)| table.path());
+        let what = "the tables listed beside this one cannot be indexed";
+        Err(Error::corruption(
+            first.unwrap_or(Path::new("MANIFEST")),
+            0,
+            what,
+        ))
     })
 }
 
