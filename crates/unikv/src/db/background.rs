@@ -1,4 +1,5 @@
-//! The background: one worker flushes, the others split and merge, one syncs periodically where asked to.
+//! The background: one worker flushes, the others split and merge, one syncs periodically where
+//! asked to.
 //!
 //! A worker's step is one job: choose inputs under the catalog lock, run without locks, commit
 //! under the catalog lock. A job that fails removes what it began (unless the commit was tried:

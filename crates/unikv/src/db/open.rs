@@ -124,18 +124,24 @@ struct Opening<'a> {
     options: Options,
     survey: DirSurvey,
     next_file: u64,
+    /// For the recovered memtables and all later ones.
+    pool: Arc<ArenaPool>,
     report: RecoveryReport,
 }
 
 impl<'a> Opening<'a> {
     fn new(env: Env, dir: &'a Path, options: Options, survey: DirSurvey) -> Opening<'a> {
         let next_file = survey.max_number() + 1;
+        // Room for all memtables there may be: chunks given back to the allocator and taken anew by
+        // another thread leave holes that it cannot use.
+        let pool = ArenaPool::new((BUDGETED_MEMTABLES * options.memtable_bytes) as usize);
         Opening {
             env,
             dir,
             options,
             survey,
             next_file,
+            pool,
             report: RecoveryReport::default(),
         }
     }
@@ -187,9 +193,8 @@ impl<'a> Opening<'a> {
         self.report.manifest_edits = manifest.edit_count;
         recovery::check_files(&store, &version)?;
 
-        let pool = self.pool();
         let bytes = self.options.memtable_bytes;
-        let replayed = recovery::replay_wal(&store, &pool, &self.survey, &version, bytes)?;
+        let replayed = recovery::replay_wal(&store, &self.pool, &self.survey, &version, bytes)?;
         self.report.manifest_cut = manifest.cut.take();
         let limits = self.limits();
         recovery::rebuild_indexes(&mut version, limits, &mut self.report)?;
@@ -220,12 +225,6 @@ impl<'a> Opening<'a> {
             database,
             MAX_OPEN_FILES,
         )
-    }
-
-    fn pool(&self) -> Arc<ArenaPool> {
-        // Room for all memtables there may be: chunks given back to the allocator and taken anew by
-        // another thread leave holes that it cannot use.
-        ArenaPool::new((BUDGETED_MEMTABLES * self.options.memtable_bytes) as usize)
     }
 
     fn limits(&self) -> GenerationLimits {
@@ -281,7 +280,7 @@ impl<'a> Opening<'a> {
         wal_sync.push(Arc::clone(&segment));
 
         let last_seq = SeqNo(version.counters.flushed_seq.0.max(outcome.last_seq.0));
-        let pool = self.pool();
+        let pool = Arc::clone(&self.pool);
         let memtable = MemtableHandle {
             table: Arc::new(Memtable::new(&pool)),
             wal: wal_number,

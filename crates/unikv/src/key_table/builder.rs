@@ -9,6 +9,7 @@ use super::output::OutputFile;
 use super::properties::Properties;
 use crate::base::checksum::{Crc, bound};
 use crate::base::file_header::{FileHeader, FileKind};
+use crate::base::file_names;
 use crate::base::keys::{FileNumber, Kind, SeqNo, internal_cmp};
 use crate::error::Result;
 use crate::vfs::file_store::FileStore;
@@ -200,7 +201,7 @@ pub(super) fn write_with_header(
     header: FileHeader,
     section: KeySectionBuilder,
 ) -> Result<KeyTableMeta> {
-    let name = super::file_name(header.number);
+    let name = file_names::key_table(header.number);
     let size_hint = section.estimated_len() as u64;
     let mut output = OutputFile::create(store, &name, header, size_hint)?;
     let properties = write_tail(&mut output, Some(section), Properties::default())?;

@@ -40,10 +40,3 @@ pub(crate) use pointer::RecordPointer;
 pub(crate) use properties::{FileFacts, Properties};
 pub(crate) use section::{KeySection, verify_file};
 pub(crate) use table::KeyTable;
-
-use crate::base::keys::FileNumber;
-
-/// The name of a key table file.
-pub(crate) fn file_name(number: FileNumber) -> String {
-    format!("{:06}.key", number.0)
-}

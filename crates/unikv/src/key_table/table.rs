@@ -7,6 +7,7 @@ use super::meta::KeyTableMeta;
 use super::properties::FileFacts;
 use super::section::{KeySection, verify_file};
 use crate::base::file_header::FileKind;
+use crate::base::file_names;
 use crate::base::keys::SeqNo;
 use crate::error::Result;
 use crate::vfs::Access;
@@ -29,7 +30,7 @@ impl KeyTable {
         meta: KeyTableMeta,
         cache: &Arc<ReadCache>,
     ) -> KeyTable {
-        let path = store.dir().join(super::file_name(meta.number));
+        let path = store.dir().join(file_names::key_table(meta.number));
         let file = Arc::new(store.data_file(path, meta.number, meta.uid, Access::Random));
         let kind = FileKind::KeyTable;
         let section = KeySection::new(store, Arc::clone(&file), kind, meta.len, cache);

@@ -5,7 +5,7 @@ use super::builder::write_with_header;
 use super::fences::Fences;
 use super::*;
 use crate::base::file_header::{FileHeader, FileKind};
-use crate::base::keys::{DatabaseId, FileUid, Kind, SeqNo};
+use crate::base::keys::{DatabaseId, FileNumber, FileUid, Kind, SeqNo};
 use crate::error::{ErrorKind, Result};
 use crate::testing::golden;
 use crate::vfs::file_store::FileStore;

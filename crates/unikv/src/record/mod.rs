@@ -28,10 +28,3 @@ pub(crate) use meta::RecordFileMeta;
 pub(crate) use reader::RecordFile;
 pub(crate) use stream::RecordStream;
 pub(crate) use writer::RecordWriter;
-
-use crate::base::keys::FileNumber;
-
-/// The name of a record file.
-pub(crate) fn file_name(number: FileNumber) -> String {
-    format!("{:06}.rec", number.0)
-}

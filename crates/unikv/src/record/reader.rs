@@ -4,6 +4,7 @@ use super::frame::{FRAME_HEADER_LEN, FrameHeader, FramePlace, MIN_FRAME_LEN, Rec
 use super::meta::RecordFileMeta;
 use super::stream::RecordStream;
 use crate::base::file_header::{FileKind, HEADER_LEN};
+use crate::base::file_names;
 use crate::error::{Error, Result};
 use crate::key_table::{FileFacts, KeyIter, KeySection, ReadCache, RecordPointer, verify_file};
 use crate::vfs::Access;
@@ -36,7 +37,7 @@ impl RecordFile {
         meta: RecordFileMeta,
         cache: &Arc<ReadCache>,
     ) -> RecordFile {
-        let path = store.dir().join(super::file_name(meta.number));
+        let path = store.dir().join(file_names::record(meta.number));
         let file = Arc::new(store.data_file(path, meta.number, meta.uid, Access::Random));
         let kind = FileKind::Record;
         let section = meta.key_section.then(|| {

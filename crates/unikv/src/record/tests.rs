@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::base::file_header::{FileHeader, FileKind};
-use crate::base::keys::{DatabaseId, FileUid, Kind, SeqNo};
+use crate::base::keys::{DatabaseId, FileNumber, FileUid, Kind, SeqNo};
 use crate::error::{Error, ErrorKind};
 use crate::key_table::{EntryValue, KeyEntry, KeySectionBuilder, ReadCache};
 use crate::testing::golden;

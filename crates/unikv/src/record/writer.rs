@@ -3,6 +3,7 @@
 use super::frame::RecordRef;
 use super::meta::RecordFileMeta;
 use crate::base::file_header::{FileHeader, FileKind};
+use crate::base::file_names;
 use crate::base::keys::{FileNumber, Kind};
 use crate::error::{Error, Result};
 use crate::key_table::{KeySectionBuilder, OutputFile, Properties, RecordPointer, write_tail};
@@ -34,7 +35,7 @@ impl RecordWriter {
         header: FileHeader,
         size_hint: u64,
     ) -> Result<RecordWriter> {
-        let name = super::file_name(header.number);
+        let name = file_names::record(header.number);
         let output = OutputFile::create(store, &name, header, size_hint)?;
         Ok(RecordWriter {
             output,
