@@ -137,7 +137,8 @@ impl Catalog {
 
 impl Engine {
     /// Commits an edit: the one append to the manifest before which nothing happened and after
-    /// which everything did. `publish` changes the rest of the view together with the version.
+    /// which everything did. `publish` changes the rest of the view together with the version. An edit
+    /// that drops key tables or generations takes along the record files that only they used.
     pub(crate) fn commit_edit(
         &self,
         catalog: &mut Catalog,
@@ -154,7 +155,14 @@ impl Engine {
             index: &mut index,
         };
         let applied = catalog.version.apply(&edit, &mut context);
-        let (next, dropped) = applied.map_err(|what| self.inconsistent(what))?;
+        let (mut next, mut dropped) = applied.map_err(|what| self.inconsistent(what))?;
+        if !edit.dropped_key_tables.is_empty() || !edit.dropped_generations.is_empty() {
+            // What nothing points to from now on goes with the same edit.
+            let dead = next.remove_dead_record_files();
+            let numbers = dead.iter().map(|file| file.meta().number);
+            edit.dropped_record_files.extend(numbers);
+            dropped.record_files.extend(dead);
+        }
         let durable = self
             .sync_directory()
             .and_then(|()| catalog.manifest.append(&edit));
@@ -173,22 +181,6 @@ impl Engine {
         });
         dropped.mark_obsolete();
         self.renew_manifest_if_long(catalog)
-    }
-
-    /// Record files that no longer serve anything once `edit` is applied.
-    pub(crate) fn dead_after(
-        &self,
-        version: &Version,
-        edit: &VersionEdit,
-    ) -> Result<Vec<FileNumber>> {
-        let mut context = ApplyContext {
-            store: &self.store,
-            cache: &self.cache,
-            index: &mut |_, _| None,
-        };
-        let applied = version.apply(edit, &mut context);
-        let (next, _) = applied.map_err(|what| self.inconsistent(what))?;
-        Ok(next.dead_record_files())
     }
 
     /// Makes the names of new files durable.

@@ -86,9 +86,8 @@ impl Engine {
         let merged = self.or_clean_up(&context, merged)?;
         let copied: u64 = merged.record_files.iter().map(|f| f.len).sum();
         let keys: u64 = merged.key_tables.iter().map(|t| t.len).sum();
-        let mut edit = merge_edit(partition, generations, merged);
+        let edit = merge_edit(partition, generations, merged);
         let mut catalog = self.catalog.lock();
-        edit.dropped_record_files = self.dead_after(&catalog.version, &edit)?;
         self.commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())?;
         drop(catalog);
         let counters = &self.counters;

@@ -254,7 +254,7 @@ impl Version {
         })
     }
 
-    /// Record files that are neither a table of a generation nor pointed to.
+    /// Record files that are neither a table of a generation nor pointed to, by ascending number.
     pub(crate) fn dead_record_files(&self) -> Vec<FileNumber> {
         let mut used: Vec<FileNumber> = self.live().keys().copied().collect();
         let generations = self.partitions.iter().flat_map(|p| &p.generations);
@@ -266,6 +266,17 @@ impl Version {
         used.sort_unstable();
         let numbers = self.record_files.iter().map(|f| f.meta().number);
         numbers.filter(|n| used.binary_search(n).is_err()).collect()
+    }
+
+    /// Takes the files of [`Version::dead_record_files`] out of the version.
+    pub(crate) fn remove_dead_record_files(&mut self) -> Vec<Arc<RecordFile>> {
+        let dead = self.dead_record_files();
+        let is_dead = |file: &Arc<RecordFile>| dead.binary_search(&file.meta().number).is_ok();
+        let (removed, kept) = std::mem::take(&mut self.record_files)
+            .into_iter()
+            .partition(is_dead);
+        self.record_files = kept;
+        removed
     }
 
     /// Puts freshly built hash indexes in the place of the empty ones of a recovered version.

@@ -121,7 +121,10 @@ impl Vfs for OsVfs {
             Err(e) => return Err(LockError::Io(e.into())),
         }
         write_pid(&file).map_err(LockError::Io)?;
-        Ok(Box::new(OsLockGuard { _file: file }))
+        Ok(Box::new(OsLockGuard {
+            file,
+            taken_by: std::process::id(),
+        }))
     }
 
     fn free_space(&self, dir: &Path) -> io::Result<u64> {
@@ -187,14 +190,24 @@ fn read_full(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     Ok(done)
 }
 
-/// Held until the file is closed. There is no explicit unlock: in a forked child that would free
-/// the parent's lock, while closing leaves it alone.
+/// Held until it is dropped by the process that took it. Closing the file would not be enough there: a
+/// child that another thread has forked shares the open file, and with it the lock, until it
+/// executes its program. In such a child closing must be all, or it would free its parent's lock.
 #[derive(Debug)]
 struct OsLockGuard {
-    _file: File,
+    file: File,
+    taken_by: u32,
 }
 
 impl LockGuard for OsLockGuard {}
+
+impl Drop for OsLockGuard {
+    fn drop(&mut self) {
+        if std::process::id() == self.taken_by {
+            let _released_when_closed = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+        }
+    }
+}
 
 #[derive(Debug)]
 struct OsReadFile {

@@ -184,6 +184,27 @@ fn a_lock_is_held_once_even_in_one_process() {
 
 const LOCK_PATH_VARIABLE: &str = "UNIKV_TEST_LOCK_PATH";
 
+#[test]
+fn a_released_lock_is_free_although_a_forked_child_shares_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("LOCK");
+    let file = File::options()
+        .write(true)
+        .create_new(true)
+        .open(&path)
+        .unwrap();
+    let in_the_child = file.try_clone().unwrap();
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let guard = |file, taken_by| OsLockGuard { file, taken_by };
+    let child_guard = guard(in_the_child.try_clone().unwrap(), std::process::id() + 1);
+    drop(child_guard);
+    let vfs = OsVfs::default();
+    assert!(vfs.lock(&path).is_err(), "a child has freed the lock");
+    drop(guard(file, std::process::id()));
+    assert!(vfs.lock(&path).is_ok(), "the child's file holds the lock");
+    drop(in_the_child);
+}
+
 /// The child of the next test: takes the lock, says so, and keeps it until it is killed.
 #[test]
 fn child_that_holds_a_lock() {
