@@ -10,6 +10,7 @@ mod args;
 mod commands;
 mod crash;
 mod exit;
+mod space;
 mod text;
 mod ycsb;
 

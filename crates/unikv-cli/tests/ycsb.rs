@@ -80,6 +80,60 @@ fn every_phase_runs_and_verifies() {
 }
 
 #[test]
+fn deleted_records_stay_away_until_they_are_put_again() {
+    for threads in ["1", "4"] {
+        let dir = tempfile::tempdir().unwrap();
+        let workload = "p0,p1,delete@700,c:uniform,scan20:uniform,verify,settle,a,b,d,e@200,f,reopen,\
+                        verify,delete@2000,verify";
+        let arguments = [
+            "--workload",
+            workload,
+            "--records",
+            "2k",
+            "--operations",
+            "1k",
+            "--value-size",
+            "200",
+            "--threads",
+            threads,
+            "--memtable-bytes",
+            "64KiB",
+            "--unsorted-bytes",
+            "256KiB",
+            "--partition-bytes",
+            "128KiB",
+            "--key-table-bytes",
+            "8KiB",
+            "--check-space",
+            "--json",
+        ];
+        let report = report(&mut unikv(&dir, "ycsb", &arguments));
+        let phases = report["phases"].as_array().unwrap();
+        assert_eq!(phases[1]["operations"], 2_000);
+        assert_eq!(phases[2]["operations"], 700);
+        assert!(phases[3]["misses"].as_u64().unwrap() > 200, "{report}");
+        assert_eq!(phases[5]["scanned_records"], 1_300);
+        assert_eq!(phases[5]["misses"], 700);
+        let live = phases[13]["live_bytes"].as_u64().unwrap();
+        let scanned = phases[13]["scanned_records"].as_u64().unwrap();
+        assert_eq!(live, scanned * 224);
+        assert!(scanned > 1_300, "{scanned}");
+        assert!(phases[15]["scanned_records"].as_u64().unwrap() <= scanned - 1_000);
+        let summary = &report["summary"];
+        assert!(summary["splits"].as_u64().unwrap() > 0, "{report}");
+        assert!(summary["space"]["samples"].is_u64(), "{report}");
+        assert_eq!(summary["space"]["breaches"], 0, "{report}");
+    }
+}
+
+#[test]
+fn more_deletes_than_records_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = ["--workload", "load,delete@501", "--records", "500"];
+    unikv(&dir, "ycsb", &arguments).assert().code(3);
+}
+
+#[test]
 fn a_second_process_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let run = |workload: &str| {

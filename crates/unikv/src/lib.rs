@@ -82,4 +82,4 @@ pub use db::stats::{PartitionStats, Stats};
 pub use error::{Error, ErrorKind, Result};
 pub use log::TailCut;
 pub use memtable::Batch;
-pub use options::{Clustering, Durability, Options};
+pub use options::{Clustering, Durability, EffectiveOptions, Options};

@@ -30,6 +30,34 @@ pub enum Clustering {
     EveryMerge,
 }
 
+/// The options in effect in an open database; see [`Options`] for what each does.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct EffectiveOptions {
+    /// See [`Options::durability`].
+    pub durability: Durability,
+    /// See [`Options::memory_budget`].
+    pub memory_budget: u64,
+    /// See [`Options::memtable_bytes`].
+    pub memtable_bytes: u64,
+    /// See [`Options::unsorted_bytes`].
+    pub unsorted_bytes: u64,
+    /// See [`Options::partition_bytes`].
+    pub partition_bytes: u64,
+    /// See [`Options::inline_value_bytes`].
+    pub inline_value_bytes: u32,
+    /// See [`Options::max_space_amp`].
+    pub max_space_amp: f64,
+    /// See [`Options::clustering`].
+    pub clustering: Clustering,
+    /// See [`Options::key_table_bytes`].
+    pub key_table_bytes: u64,
+    /// See [`Options::block_bytes`].
+    pub block_bytes: u32,
+    /// See [`Options::background_threads`].
+    pub background_threads: usize,
+}
+
 /// How a database is opened: defaults that serve, and methods that change one each. Sizes are in
 /// bytes. No option is stored in the database: each opening may choose its own.
 ///
@@ -175,6 +203,23 @@ impl Options {
     pub fn background_threads(mut self, threads: usize) -> Options {
         self.background_threads = threads;
         self
+    }
+
+    /// What is in effect with these options.
+    pub(crate) fn effective(&self) -> EffectiveOptions {
+        EffectiveOptions {
+            durability: self.durability,
+            memory_budget: self.memory_budget,
+            memtable_bytes: self.memtable_bytes,
+            unsorted_bytes: self.unsorted_bytes,
+            partition_bytes: self.partition_bytes,
+            inline_value_bytes: self.inline_value_bytes,
+            max_space_amp: self.max_space_amp,
+            clustering: self.clustering,
+            key_table_bytes: self.key_table_bytes,
+            block_bytes: self.block_bytes,
+            background_threads: self.background_threads,
+        }
     }
 
     /// Refuses values out of range, naming the option.

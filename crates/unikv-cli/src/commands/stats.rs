@@ -185,6 +185,7 @@ fn partition_to_json(partition: &PartitionStats) -> Value {
         "key_tables": partition.key_tables,
         "key_table_bytes": partition.key_table_bytes,
         "sorted_keys": partition.sorted_keys,
+        "merges": partition.merges,
     })
 }
 

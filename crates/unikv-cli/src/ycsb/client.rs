@@ -9,7 +9,7 @@ use crate::ycsb::generator::Chooser;
 use crate::ycsb::keys::{KEY_BYTES, KeyOrder};
 use crate::ycsb::measure::{Interval, Latencies};
 use crate::ycsb::values;
-use crate::ycsb::versions::{State, VersionTable, allowed, allowed_in_words};
+use crate::ycsb::versions::{State, VersionTable, absence_allowed, allowed, allowed_in_words};
 use crate::ycsb::workload::{Mix, Operation};
 use rand::Rng;
 use rand::rngs::SmallRng;
@@ -45,6 +45,8 @@ pub enum Task {
     Load(Range<u64>),
     /// Gets each of these records.
     GetAll(Range<u64>),
+    /// Deletes `count` of these records.
+    Delete { records: Range<u64>, count: u64 },
     /// Operations drawn at random.
     Mix {
         mix: Mix,
@@ -67,8 +69,10 @@ pub struct Client<'a> {
     pub operations: u64,
     /// Records returned by scans.
     pub scanned: u64,
-    /// Gets that found nothing; a failure when verifying.
+    /// Gets that found nothing; when verifying, a failure if the record should be there.
     pub misses: u64,
+    /// The longest put or delete.
+    pub longest_write: Duration,
 }
 
 impl<'a> Client<'a> {
@@ -83,6 +87,7 @@ impl<'a> Client<'a> {
             operations: 0,
             scanned: 0,
             misses: 0,
+            longest_write: Duration::ZERO,
         }
     }
 
@@ -123,6 +128,10 @@ impl<'a> Client<'a> {
                     let record = self.choose(chooser);
                     self.write(record)?
                 }
+                Operation::Delete => {
+                    let record = self.choose(chooser);
+                    self.delete(record)?
+                }
                 Operation::ReadModifyWrite => {
                     let record = self.choose(chooser);
                     let (start, _) = self.read(record)?;
@@ -138,6 +147,22 @@ impl<'a> Client<'a> {
                 }
             };
             if self.done(operation, start, end) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes `count` of `records`, each choice of so many alike.
+    pub fn delete_some(&mut self, records: Range<u64>, mut count: u64) -> Result<(), Failure> {
+        let behind = records.end;
+        for record in records {
+            if self.rng.random_range(0..behind - record) >= count {
+                continue;
+            }
+            count -= 1;
+            let (start, end) = self.delete(record)?;
+            if self.done(Operation::Delete, start, end) {
                 break;
             }
         }
@@ -184,6 +209,19 @@ impl<'a> Client<'a> {
         let end = Instant::now();
         put?;
         self.shared.versions.acknowledge(record, &write);
+        self.longest_write = self.longest_write.max(end - start);
+        Ok((start, end))
+    }
+
+    fn delete(&mut self, record: u64) -> Result<(Instant, Instant), Failure> {
+        let key = self.shared.order.key(record);
+        let write = self.shared.versions.begin_delete(record);
+        let start = Instant::now();
+        let deleted = self.shared.db.delete(key);
+        let end = Instant::now();
+        deleted?;
+        self.shared.versions.acknowledge(record, &write);
+        self.longest_write = self.longest_write.max(end - start);
         Ok((start, end))
     }
 
@@ -199,12 +237,14 @@ impl<'a> Client<'a> {
                     .verify_value("get", record, &value, Some(before))?;
             }
             Some(_) => {}
-            None if self.shared.verify => {
+            None => {
+                self.misses += 1;
                 let after = self.shared.versions.state(record);
-                let expected = allowed_in_words(before, after);
-                return Err(self.shared.mismatch("get", record, expected, "nothing"));
+                if self.shared.verify && !absence_allowed(before, after) {
+                    let expected = allowed_in_words(before, after);
+                    return Err(self.shared.mismatch("get", record, expected, "nothing"));
+                }
             }
-            None => self.misses += 1,
         }
         Ok((start, end))
     }
@@ -216,6 +256,7 @@ impl<'a> Client<'a> {
         // would cost more than the check. Only their versions are compared together at the end,
         // which lets the look-ups of where they should be overlap.
         self.seen.clear();
+        let before = shared.versions.state(first);
         let start = Instant::now();
         let mut found = 0;
         let mut last = [0_u8; KEY_BYTES];
@@ -228,8 +269,11 @@ impl<'a> Client<'a> {
                     shared.mismatch("scan", first, "keys of records", found)
                 })?;
                 if found == 0 && record != first {
-                    let found = format!("record {record}");
-                    return Err(shared.mismatch("scan", first, "its start", found));
+                    let absent = absence_allowed(before, shared.versions.state(first));
+                    if !absent || key[..] < first_key[..] {
+                        let found = format!("record {record}");
+                        return Err(shared.mismatch("scan", first, "its start", found));
+                    }
                 }
                 if found > 0 && key[..] <= last[..] {
                     let found = format!("the key of record {record}");
@@ -245,7 +289,8 @@ impl<'a> Client<'a> {
             shared.verify_version("scan", record, version, None)?;
         }
         let end = Instant::now();
-        if shared.verify && found == 0 {
+        let absent = || absence_allowed(before, shared.versions.state(first));
+        if shared.verify && found == 0 && !absent() {
             return Err(shared.mismatch("scan", first, "its start", "nothing"));
         }
         self.scanned += found;

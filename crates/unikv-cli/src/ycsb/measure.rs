@@ -163,6 +163,9 @@ pub struct Costs {
     pub cpu_us: f64,
     pub flushes: u64,
     pub merges: u64,
+    /// Garbage collections that ran alone.
+    pub gcs: u64,
+    pub splits: u64,
     pub stalls: u64,
     pub stall_ms: f64,
     pub longest_stall_ms: f64,
@@ -189,6 +192,8 @@ impl Costs {
             cpu_us: after.cpu.saturating_sub(before.cpu).as_secs_f64() * 1e6,
             flushes: new.flushes.saturating_sub(old.flushes),
             merges: new.merges.saturating_sub(old.merges),
+            gcs: new.gcs.saturating_sub(old.gcs),
+            splits: new.splits.saturating_sub(old.splits),
             stalls: new.stalls.saturating_sub(old.stalls),
             stall_ms: new.stall_time.saturating_sub(old.stall_time).as_secs_f64() * 1e3,
             longest_stall_ms: new.longest_stall.as_secs_f64() * 1e3,

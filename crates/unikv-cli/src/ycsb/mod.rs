@@ -12,6 +12,7 @@ mod measure;
 mod plan;
 mod report;
 mod run;
+mod summary;
 mod trace;
 mod values;
 mod verify;
@@ -32,6 +33,7 @@ use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
+use summary::Summary;
 use trace::Trace;
 use unikv::Db;
 use workload::Phase;
@@ -42,7 +44,7 @@ pub(crate) use values::fill as fill_value;
 
 const LONG_HELP: &str = "\
 Phases, separated by commas, each NAME[:DISTRIBUTION][@OPERATIONS]:
-  load         insert all records
+  load, p0     insert all records
   a            50 % read, 50 % update
   b            95 % read, 5 % update
   c, read      100 % read
@@ -50,7 +52,9 @@ Phases, separated by commas, each NAME[:DISTRIBUTION][@OPERATIONS]:
   e            95 % scan of 1 to 100 records, 5 % insert
   f            50 % read, 50 % read-modify-write
   update       100 % update
+  p1, p2, p3   100 % update, as many as records were loaded (HashKV's phases)
   insert       100 % insert of new records
+  delete       delete so many different records, whatever the distribution
   scan, scanN  100 % scan of 1 to 100 records, or of N
   reopen       close and open
   verify       verify-scan and verify-gets together
@@ -61,6 +65,10 @@ Phases, separated by commas, each NAME[:DISTRIBUTION][@OPERATIONS]:
   compact      merge everything into the SortedStore
 
 Example: unikv ycsb /data/db --workload load,settle,a,scan50@100k,c:uniform,reopen,verify
+
+With --check-space the directory is listed every 100 ms through all phases; files other than the
+write-ahead log may take max_space_amp times the keys and values of the records there, and 2 times
+unsorted_bytes for each background thread, and --space-floor. A breach fails the run at its end.
 
 Keys are 24 bytes. Values hold their record number and version and a fill that follows from them;
 every value read is checked against the versions acknowledged. The zipfian distribution has the
@@ -124,6 +132,12 @@ pub struct Ycsb {
     /// Write one line of figures per second to this CSV file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Check the space promise every 100 ms
+    #[arg(long)]
+    check_space: bool,
+    /// What files may take with no data in them, for --check-space
+    #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "64MiB")]
+    space_floor: u64,
     /// Print the results as one JSON object
     #[arg(long)]
     json: bool,
@@ -160,12 +174,18 @@ impl Ycsb {
                 }
             }
         }
-        if !self.json {
-            report::print_table(&phases, &mut io::stdout().lock())?;
+        let summary = Summary::new(&phases, &runner.merges);
+        if let Some(space) = summary.space.filter(|space| space.breaches > 0) {
+            let words = summary::space_in_words(&space);
+            let breach = || Failure::verification(format!("the space promise: {words}"));
+            failure.get_or_insert_with(breach);
         }
         if self.json {
-            let report = self.to_json(&plan, &machine, &phases, failure.as_ref());
+            let report = self.to_json(&plan, &machine, (&phases, &summary), failure.as_ref());
             writeln!(io::stdout().lock(), "{report}")?;
+        } else {
+            report::print_table(&phases, &mut io::stdout().lock())?;
+            summary.print(&mut io::stdout().lock())?;
         }
         // After a failure the directory is evidence: it is kept.
         failure.map_or(Ok(()), Err)?;
@@ -214,6 +234,7 @@ impl Ycsb {
             settle: self.settle,
             duration: self.duration,
             seed: self.seed,
+            space_floor: self.check_space.then_some(self.space_floor),
             engine: self.engine.clone(),
         })
     }
@@ -222,7 +243,7 @@ impl Ycsb {
         &self,
         plan: &Plan,
         machine: &Machine,
-        phases: &[PhaseReport],
+        (phases, summary): (&[PhaseReport], &Summary),
         failure: Option<&Failure>,
     ) -> Value {
         json!({
@@ -247,6 +268,7 @@ impl Ycsb {
                 "options_with_defaults": format!("{:?}", plan.engine.options()),
             },
             "phases": phases,
+            "summary": summary,
             "failure": failure.map(|failure| match failure {
                 Failure::BrokenPipe => "broken pipe",
                 Failure::Failed { message, .. } => message,

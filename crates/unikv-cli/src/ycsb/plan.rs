@@ -4,7 +4,7 @@ use crate::args::EngineArgs;
 use crate::exit::Failure;
 use crate::ycsb::client::Task;
 use crate::ycsb::generator::{Chooser, Distribution};
-use crate::ycsb::keys::KeyOrder;
+use crate::ycsb::keys::{KEY_BYTES, KeyOrder};
 use crate::ycsb::workload::{Kind, Mix, Phase};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -26,6 +26,8 @@ pub struct Plan {
     pub settle: bool,
     pub duration: Option<Duration>,
     pub seed: u64,
+    /// What the space promise allows beside data, if it is to be checked.
+    pub space_floor: Option<u64>,
     pub engine: EngineArgs,
 }
 
@@ -42,8 +44,16 @@ impl Plan {
         kinds.find(is_data) == Some(Kind::Load)
     }
 
+    /// Bytes of key and value.
+    pub fn record_bytes(&self) -> u64 {
+        (KEY_BYTES + self.value_bytes) as u64
+    }
+
     pub fn operations_of(&self, phase: &Phase) -> u64 {
-        phase.operations.unwrap_or(self.operations)
+        phase.operations.unwrap_or(match phase.kind {
+            Kind::Mix(mix) if mix.one_per_record => self.records,
+            _ => self.operations,
+        })
     }
 
     pub fn most_records(&self) -> u64 {
@@ -80,6 +90,7 @@ impl Plan {
         let mut work = match phase.kind {
             Kind::Load => whole(Task::Load, self.records),
             Kind::Mix(mix) => self.mix_work(phase, mix, present)?,
+            Kind::Delete => self.delete_work(phase, present)?,
             Kind::Verify | Kind::VerifyGets => whole(Task::GetAll, present),
             _ => PhaseWork {
                 tasks: Vec::new(),
@@ -92,6 +103,28 @@ impl Plan {
             work.operations += present;
         }
         Ok(work)
+    }
+
+    fn delete_work(&self, phase: &Phase, present: u64) -> Result<PhaseWork, Failure> {
+        let operations = self.operations_of(phase);
+        if operations > present {
+            return Err(Failure::invalid(format!(
+                "{}: there are only {present} records",
+                phase.label
+            )));
+        }
+        let task = |thread| {
+            let count = share(operations, thread, self.threads);
+            Task::Delete {
+                records: share(present, thread, self.threads),
+                count: count.end - count.start,
+            }
+        };
+        Ok(PhaseWork {
+            tasks: (0..self.threads).map(task).collect(),
+            operations,
+            distribution: None,
+        })
     }
 
     fn mix_work(&self, phase: &Phase, mut mix: Mix, present: u64) -> Result<PhaseWork, Failure> {

@@ -1,7 +1,9 @@
 //! The results: in words for a person, as one JSON object for a program.
 
+use crate::space::SpaceReport;
 use crate::ycsb::machine::Machine;
 use crate::ycsb::measure::Costs;
+use crate::ycsb::summary::space_in_words;
 use crate::ycsb::workload::Phase;
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
@@ -18,7 +20,7 @@ pub struct PhaseReport {
     pub threads: usize,
     pub operations: u64,
     pub scanned_records: u64,
-    /// Gets that found nothing, which is only possible without verification.
+    /// Gets that found nothing: without verification, or because the record had been deleted.
     pub misses: u64,
     pub seconds: f64,
     /// Time until the background was quiet after the phase; its costs are in `costs`.
@@ -43,6 +45,14 @@ pub struct PhaseReport {
     /// Keys and values of the records there.
     pub live_bytes: u64,
     pub space_amplification: Option<f64>,
+    pub partitions: usize,
+    /// The longest put or delete.
+    pub longest_write_ms: Option<f64>,
+    /// The fewest operations in one second.
+    pub lowest_second: Option<f64>,
+    /// How the space promise was kept, with `--check-space`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub space: Option<SpaceReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<serde_json::Value>,
     #[serde(skip)]
@@ -92,7 +102,11 @@ impl PhaseReport {
         if !costs.is_empty() {
             writeln!(out, "  {costs}")?;
         }
-        writeln!(out, "  {}", self.space_words())
+        writeln!(out, "  {}", self.space_words())?;
+        if let Some(space) = self.space.as_ref().filter(|space| space.samples > 0) {
+            writeln!(out, "  space promise: {}", space_in_words(space))?;
+        }
+        Ok(())
     }
 
     fn print_head(&self, out: &mut impl Write) -> io::Result<()> {
@@ -123,7 +137,7 @@ impl PhaseReport {
             )?;
         }
         if self.misses > 0 {
-            write!(out, ", {} NOT FOUND", HumanCount(self.misses))?;
+            write!(out, ", {} found nothing", HumanCount(self.misses))?;
         }
         if let Some(seconds) = self.settle_seconds {
             write!(out, ", quiet after {seconds:.1} s more")?;
@@ -179,8 +193,8 @@ impl PhaseReport {
         let costs = &self.costs;
         let _ = write!(
             words,
-            ", {} flushes, {} merges",
-            costs.flushes, costs.merges
+            ", {} partitions, {} flushes, {} merges, {} GCs, {} splits",
+            self.partitions, costs.flushes, costs.merges, costs.gcs, costs.splits
         );
         if costs.stalls > 0 {
             let _ = write!(
@@ -203,8 +217,19 @@ pub fn print_table(phases: &[PhaseReport], out: &mut impl Write) -> io::Result<(
     }
     writeln!(
         out,
-        "\n{:<16}{:>11}  {:>10}{:>10}{:>10}{:>10}  {:>8}{:>10}{:>8}{:>7}",
-        "phase", "ops/s", "p50", "p99", "p99.9", "max", "written", "read B/op", "CPU us", "space"
+        "\n{:<16}{:>11}{:>11}  {:>10}{:>10}{:>10}{:>10}{:>10}  {:>8}{:>10}{:>8}{:>7}",
+        "phase",
+        "ops/s",
+        "low second",
+        "p50",
+        "p99",
+        "p99.9",
+        "max",
+        "max put",
+        "written",
+        "read B/op",
+        "CPU us",
+        "space"
     )?;
     for row in rows {
         let commonest = row.latencies.iter().max_by_key(|latency| latency.count);
@@ -216,13 +241,19 @@ pub fn print_table(phases: &[PhaseReport], out: &mut impl Write) -> io::Result<(
         };
         writeln!(
             out,
-            "{:<16}{:>11}  {:>10}{:>10}{:>10}{:>10}  {:>8}{:>10}{:>8}{:>7}",
+            "{:<16}{:>11}{:>11}  {:>10}{:>10}{:>10}{:>10}{:>10}  {:>8}{:>10}{:>8}{:>7}",
             row.phase,
             HumanCount(row.operations_per_second as u64).to_string(),
+            row.lowest_second.map_or_else(
+                || "-".to_owned(),
+                |rate| HumanCount(rate as u64).to_string()
+            ),
             latency(|summary| summary.p50_us),
             latency(|summary| summary.p99_us),
             latency(|summary| summary.p999_us),
             latency(|summary| summary.max_us),
+            row.longest_write_ms
+                .map_or_else(|| "-".to_owned(), |ms| micros(ms * 1e3)),
             number(row.write_amplification, 2),
             number(row.engine_read_bytes_per_operation, 0),
             number(row.cpu_us_per_operation, 2),

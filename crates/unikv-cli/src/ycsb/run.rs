@@ -2,21 +2,23 @@
 
 use crate::commands::stats::{recovery_in_words, recovery_to_json};
 use crate::exit::Failure;
+use crate::space::{SpaceLimits, SpaceUse, SpaceWatch};
 use crate::ycsb::client::{Client, Gauge, Shared, Task, deadline};
 use crate::ycsb::generator::Distribution;
-use crate::ycsb::keys::KEY_BYTES;
 use crate::ycsb::measure::{Costs, Counters, Interval, Latencies};
 use crate::ycsb::plan::{PhaseWork, Plan};
 use crate::ycsb::report::PhaseReport;
+use crate::ycsb::summary::MergeTally;
 use crate::ycsb::trace::{TICK, Trace, Watch};
 use crate::ycsb::verify;
 use crate::ycsb::versions::VersionTable;
 use crate::ycsb::workload::{Kind, Phase};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use unikv::Db;
 
 /// A run under way.
@@ -24,7 +26,9 @@ pub struct Runner<'a> {
     plan: &'a Plan,
     // Taken only while the database is closed and opened again.
     db: Option<Db>,
-    versions: VersionTable,
+    versions: Arc<VersionTable>,
+    space: Option<SpaceWatch>,
+    pub merges: MergeTally,
     trace: Option<Trace>,
     phases_done: u64,
     // When the background was last quiet.
@@ -38,6 +42,7 @@ struct Work {
     operations: u64,
     scanned: u64,
     misses: u64,
+    longest_write: Duration,
 }
 
 impl<'a> Runner<'a> {
@@ -45,11 +50,22 @@ impl<'a> Runner<'a> {
     pub fn new(plan: &'a Plan, trace: Option<Trace>) -> Result<Runner<'a>, Failure> {
         let present = if plan.loads_first() { 0 } else { plan.records };
         let db = plan.open()?;
+        let versions = Arc::new(VersionTable::new(plan.most_records(), present));
+        let space = plan.space_floor.map(|floor_bytes| {
+            let limits = SpaceLimits::new(&db.options(), floor_bytes);
+            let (versions, record_bytes) = (Arc::clone(&versions), plan.record_bytes());
+            SpaceWatch::start(plan.dir.clone(), limits, move || SpaceUse {
+                live_bytes: versions.live() * record_bytes,
+                pinned_bytes: 0,
+            })
+        });
         Ok(Runner {
             plan,
             quiet: Counters::now(db.stats()),
             db: Some(db),
-            versions: VersionTable::new(plan.most_records(), present),
+            versions,
+            space,
+            merges: MergeTally::default(),
             trace,
             phases_done: 0,
         })
@@ -63,14 +79,19 @@ impl<'a> Runner<'a> {
             Kind::Settle => self.settle(phase)?,
             Kind::Flush => self.background(phase, Db::flush)?,
             Kind::Compact => self.background(phase, Db::compact)?,
-            Kind::Load | Kind::Mix(_) | Kind::Verify | Kind::VerifyScan | Kind::VerifyGets => {
-                self.clients(phase)?
-            }
+            Kind::Load
+            | Kind::Mix(_)
+            | Kind::Delete
+            | Kind::Verify
+            | Kind::VerifyScan
+            | Kind::VerifyGets => self.clients(phase)?,
         };
         let stats = self.db()?.stats();
-        let record_bytes = (KEY_BYTES + self.plan.value_bytes) as u64;
         report.disk_bytes = stats.disk_bytes;
-        report.live_bytes = self.versions.present() * record_bytes;
+        report.live_bytes = self.versions.live() * self.plan.record_bytes();
+        report.space = self.space.as_ref().map(SpaceWatch::take).transpose()?;
+        self.merges.note(&stats);
+        report.partitions = stats.partitions.len();
         Ok(report)
     }
 
@@ -90,6 +111,7 @@ impl<'a> Runner<'a> {
 
     fn reopen(&mut self, phase: &Phase) -> Result<PhaseReport, Failure> {
         let start = Instant::now();
+        self.merges.close();
         if let Some(db) = self.db.take() {
             db.close()?;
         }
@@ -149,7 +171,7 @@ impl<'a> Runner<'a> {
             .as_ref()
             .ok_or_else(|| Failure::invalid("the database is not open"))?;
         let stop = AtomicBool::new(false);
-        let is_verify = !matches!(phase.kind, Kind::Load | Kind::Mix(_));
+        let is_verify = !matches!(phase.kind, Kind::Load | Kind::Mix(_) | Kind::Delete);
         let shared = Shared {
             db,
             order: self.plan.order,
@@ -177,6 +199,7 @@ impl<'a> Runner<'a> {
         let work = run_clients(&shared, &gauges, tasks, seed, &mut watch);
         let elapsed = start.elapsed();
         let peak_anonymous_bytes = watch.peak_anonymous_bytes;
+        let lowest_second = watch.lowest_second;
         let work = work?;
         let after = Counters::now(db.stats());
         let mut report = PhaseReport::new(phase, elapsed);
@@ -186,6 +209,9 @@ impl<'a> Runner<'a> {
         report.misses = work.misses;
         report.latencies = work.latencies.summaries();
         report.peak_anonymous_bytes = peak_anonymous_bytes;
+        report.lowest_second = lowest_second;
+        let longest_write_ms = work.longest_write.as_secs_f64() * 1e3;
+        report.longest_write_ms = (longest_write_ms > 0.0).then_some(longest_write_ms);
         report.cpu_us_per_operation =
             Some(Costs::between(&before, &after).cpu_us / work.operations.max(1) as f64);
         report.costs = Costs::between(&before, &after);
@@ -244,6 +270,7 @@ fn collect(
                 sum.operations += work.operations;
                 sum.scanned += work.scanned;
                 sum.misses += work.misses;
+                sum.longest_write = sum.longest_write.max(work.longest_write);
             }
             Ok(Err(error)) => failure = failure.or(Some(error)),
             Err(RecvTimeoutError::Timeout) => watch.tick()?,
@@ -263,6 +290,7 @@ fn run_client(
     match task {
         Task::Load(records) => client.load(records)?,
         Task::GetAll(records) => client.get_all(records)?,
+        Task::Delete { records, count } => client.delete_some(records, count)?,
         Task::Mix {
             mix,
             chooser,
@@ -275,5 +303,6 @@ fn run_client(
         operations: client.operations,
         scanned: client.scanned,
         misses: client.misses,
+        longest_write: client.longest_write,
     })
 }

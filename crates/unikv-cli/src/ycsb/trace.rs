@@ -73,6 +73,10 @@ pub struct Watch<'a> {
     next_line: Instant,
     stalls: (u64, Duration),
     pub peak_anonymous_bytes: Option<u64>,
+    /// When the present second began, and how many operations had been done by then.
+    second: (Instant, u64),
+    /// The fewest operations in one second, if the phase has lasted one.
+    pub lowest_second: Option<f64>,
 }
 
 impl<'a> Watch<'a> {
@@ -98,6 +102,8 @@ impl<'a> Watch<'a> {
             next_line: started + TRACE_STEP,
             stalls: (stats.stalls, stats.stall_time),
             peak_anonymous_bytes: anonymous_bytes(),
+            second: (started, 0),
+            lowest_second: None,
         }
     }
 
@@ -109,6 +115,12 @@ impl<'a> Watch<'a> {
             .map(|gauge| gauge.operations.load(Ordering::Relaxed))
             .sum();
         self.bar.set_position(done);
+        let seconds = self.second.0.elapsed().as_secs_f64();
+        if seconds >= 1.0 {
+            let rate = done.saturating_sub(self.second.1) as f64 / seconds;
+            self.lowest_second = Some(self.lowest_second.map_or(rate, |low| low.min(rate)));
+            self.second = (Instant::now(), done);
+        }
         self.peak_anonymous_bytes = self.peak_anonymous_bytes.max(anonymous_bytes());
         if Instant::now() >= self.next_line {
             self.next_line += TRACE_STEP;

@@ -2,26 +2,32 @@
 //!
 //! One atomic word of 32 bits per record, so that millions of records cost little memory beside
 //! the engine under test:
-//! - *issued*, 20 bits: number of the newest version handed to a writer, modulo 2^20;
-//! - *lag*, 6 bits: how many versions older than that may still be read; 63 means any;
-//! - *writing*, 6 bits: writes of this record under way (hence at most 63 client threads).
+//! - *issued*, 18 bits: number of the newest version handed to a writer, modulo 2^18;
+//! - *lag*, 5 bits: how many versions older than that may still be read; 31 means any;
+//! - *writing*, 5 bits: writes of this record under way (hence at most 31 client threads);
+//! - *absent*, 4 bits: which of the newest versions are deletes, the newest in the lowest bit. The
+//!   highest bit stays set once a delete has reached it: "some version that old".
 //!
 //! The lag shrinks when a write is acknowledged *that began while no other write of its record was
 //! under way*: all older versions are then overwritten for good. Writes that overlap leave it as
 //! it is, since the engine may order them either way. With one thread the check is therefore
 //! exact, with several it never raises a false alarm.
 //!
-//! Records are numbered from 0; those below [`VersionTable::present`] are all there. Inserts take
-//! numbers in order and may end out of order: `present` passes a record when it and all before it
-//! are acknowledged.
+//! Records are numbered from 0; those below [`VersionTable::present`] have all been inserted, and
+//! are there unless they were deleted. Inserts take numbers in order and may end out of order:
+//! `present` passes a record when it and all before it are acknowledged. [`VersionTable::live`]
+//! counts the records that are there; where a delete and a put of one record overlap, it takes the
+//! one that began last to be the one that counts.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-const ISSUED_BITS: u32 = 20;
+const ISSUED_BITS: u32 = 18;
 const ISSUED_MASK: u32 = (1 << ISSUED_BITS) - 1;
-const FIELD: u32 = 63;
+const FIELD: u32 = 31;
 const LAG_SHIFT: u32 = ISSUED_BITS;
-const WRITING_SHIFT: u32 = ISSUED_BITS + 6;
+const WRITING_SHIFT: u32 = LAG_SHIFT + 5;
+const ABSENT_SHIFT: u32 = WRITING_SHIFT + 5;
+const ABSENT_BITS: u32 = 4;
 /// Any version may be read.
 const LAG_UNKNOWN: u32 = FIELD;
 
@@ -33,11 +39,12 @@ pub const MAX_THREADS: usize = FIELD as usize;
 pub struct State(u32);
 
 impl State {
-    fn new(issued: u32, lag: u32, writing: u32) -> State {
+    fn new(issued: u32, lag: u32, writing: u32, absent: u32) -> State {
         State(
             (issued & ISSUED_MASK)
                 | (lag.min(LAG_UNKNOWN) << LAG_SHIFT)
-                | (writing << WRITING_SHIFT),
+                | (writing << WRITING_SHIFT)
+                | (absent << ABSENT_SHIFT),
         )
     }
 
@@ -50,8 +57,35 @@ impl State {
     }
 
     fn writing(self) -> u32 {
-        self.0 >> WRITING_SHIFT
+        (self.0 >> WRITING_SHIFT) & FIELD
     }
+
+    fn absent(self) -> u32 {
+        self.0 >> ABSENT_SHIFT
+    }
+
+    /// Whether the newest version issued is a delete, or the record was never written.
+    fn is_absent(self) -> bool {
+        self.absent() & 1 == 1
+    }
+
+    /// Whether a record in this state, which nobody writes, may have no value.
+    pub fn may_be_absent(self) -> bool {
+        absence_allowed(self, self)
+    }
+
+    /// Whether a record in this state, which nobody writes, may have a value.
+    pub fn may_be_there(self) -> bool {
+        // The highest bit does not tell that everything so old is a delete.
+        let behind = self.lag();
+        let window = window_bits(behind);
+        behind >= ABSENT_BITS - 1 || self.absent() & window != window
+    }
+}
+
+/// Which of the bits of [`State::absent`] speak of the newest `behind + 1` versions.
+fn window_bits(behind: u32) -> u32 {
+    (1 << (behind.saturating_add(1)).min(ABSENT_BITS)) - 1
 }
 
 /// A write under way.
@@ -67,23 +101,37 @@ pub struct VersionTable {
     states: Vec<AtomicU32>,
     next: AtomicU64,
     present: AtomicU64,
+    live: AtomicU64,
 }
 
 impl VersionTable {
     /// Room for `capacity` records, of which `present` are there with unknown versions.
     pub fn new(capacity: u64, present: u64) -> VersionTable {
-        let unknown = State::new(0, LAG_UNKNOWN, 0).0;
-        let initial = |record| AtomicU32::new(if record < present { unknown } else { 0 });
+        let unknown = State::new(0, LAG_UNKNOWN, 0, 0).0;
+        let never_written = State::new(0, 0, 0, 1).0;
+        let initial = |record| {
+            AtomicU32::new(if record < present {
+                unknown
+            } else {
+                never_written
+            })
+        };
         VersionTable {
             states: (0..capacity.max(present)).map(initial).collect(),
             next: AtomicU64::new(present),
             present: AtomicU64::new(present),
+            live: AtomicU64::new(present),
         }
     }
 
-    /// How many records are there: all below this number.
+    /// All records below this number have been inserted.
     pub fn present(&self) -> u64 {
         self.present.load(Ordering::SeqCst)
+    }
+
+    /// How many records there are.
+    pub fn live(&self) -> u64 {
+        self.live.load(Ordering::SeqCst)
     }
 
     /// Takes the number of a record to insert; `None` when the table is full.
@@ -97,16 +145,32 @@ impl VersionTable {
         State(self.states[record as usize].load(Ordering::SeqCst))
     }
 
-    /// Issues the next version of a record.
+    /// Issues the next version of a record: a value.
     pub fn begin(&self, record: u64) -> Write {
+        self.begin_version(record, 0)
+    }
+
+    /// Issues the next version of a record: its absence.
+    pub fn begin_delete(&self, record: u64) -> Write {
+        self.begin_version(record, 1)
+    }
+
+    fn begin_version(&self, record: u64, is_delete: u32) -> Write {
         let old = self.update(record, |state| {
             let lag = if state.lag() == LAG_UNKNOWN {
                 LAG_UNKNOWN
             } else {
                 state.lag() + 1
             };
-            State::new(state.issued() + 1, lag, state.writing() + 1)
+            let oldest = state.absent() & (1 << (ABSENT_BITS - 1));
+            let absent = (state.absent() << 1 | is_delete | oldest) & ((1 << ABSENT_BITS) - 1);
+            State::new(state.issued() + 1, lag, state.writing() + 1, absent)
         });
+        match (old.is_absent(), is_delete) {
+            (true, 0) => self.live.fetch_add(1, Ordering::SeqCst),
+            (false, 1) => self.live.fetch_sub(1, Ordering::SeqCst),
+            _ => 0,
+        };
         let version = u64::from((old.issued() + 1) & ISSUED_MASK);
         Write {
             version,
@@ -123,7 +187,7 @@ impl VersionTable {
             } else {
                 state.lag()
             };
-            State::new(state.issued(), lag, state.writing() - 1)
+            State::new(state.issued(), lag, state.writing() - 1, state.absent())
         });
     }
 
@@ -178,10 +242,22 @@ pub fn allowed(version: u64, before: State, after: State) -> bool {
     version <= mask && behind <= u64::from(before.lag()) + issued_since
 }
 
+/// Whether a read that began at `before` and ended at `after` may find nothing.
+pub fn absence_allowed(before: State, after: State) -> bool {
+    let issued_since = after.issued().wrapping_sub(before.issued()) & ISSUED_MASK;
+    let behind = before.lag().saturating_add(issued_since);
+    after.absent() & window_bits(behind) != 0
+}
+
 /// The versions that [`allowed`] accepts, for a message.
 pub fn allowed_in_words(before: State, after: State) -> String {
     let (newest, lag) = (after.issued(), before.lag());
-    match lag {
+    let or_none = if absence_allowed(before, after) {
+        ", or nothing"
+    } else {
+        ""
+    };
+    let versions = match lag {
         LAG_UNKNOWN => "any version".to_owned(),
         lag => {
             let oldest = before.issued().wrapping_sub(lag) & ISSUED_MASK;
@@ -191,7 +267,8 @@ pub fn allowed_in_words(before: State, after: State) -> String {
                 format!("a version from {oldest} to {newest}")
             }
         }
-    }
+    };
+    format!("{versions}{or_none}")
 }
 
 #[cfg(test)]
@@ -247,7 +324,7 @@ mod tests {
     #[test]
     fn versions_wrap_around() {
         let table = VersionTable::new(1, 0);
-        table.states[0].store(State::new(ISSUED_MASK, 0, 0).0, Ordering::SeqCst);
+        table.states[0].store(State::new(ISSUED_MASK, 0, 0, 0).0, Ordering::SeqCst);
         let write = table.begin(0);
         assert_eq!(write.version, 0);
         table.acknowledge(0, &write);
@@ -266,6 +343,33 @@ mod tests {
         let write = table.begin(0);
         table.acknowledge(0, &write);
         assert_eq!(readable(&table, 0), [write.version]);
+    }
+
+    #[test]
+    fn one_thread_sees_a_delete_until_the_next_put() {
+        let table = VersionTable::new(1, 0);
+        let absent = || {
+            let state = table.state(0);
+            (state.may_be_absent(), state.may_be_there(), table.live())
+        };
+        assert_eq!(absent(), (true, false, 0));
+        for _ in 0..10 {
+            let put = table.begin(0);
+            assert_eq!(absent(), (true, true, 1));
+            table.acknowledge(0, &put);
+            assert_eq!(absent(), (false, true, 1));
+            let again = table.begin(0);
+            table.acknowledge(0, &again);
+            assert_eq!(absent(), (false, true, 1));
+            let before = table.state(0);
+            let delete = table.begin_delete(0);
+            assert_eq!(absent(), (true, true, 0));
+            table.acknowledge(0, &delete);
+            assert_eq!(absent(), (true, false, 0));
+            // A read that began before the delete may find either.
+            assert!(absence_allowed(before, table.state(0)));
+            assert!(allowed(again.version, before, table.state(0)));
+        }
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub enum Kind {
     Load,
     /// Operations drawn at random.
     Mix(Mix),
+    /// Deletes so many different records, chosen uniformly.
+    Delete,
     /// Closes and opens the database.
     Reopen,
     /// A full scan against the full list of keys.
@@ -53,13 +55,15 @@ pub struct Mix {
     pub scan_length: Option<u64>,
     /// What the workload is about, whatever `--distribution` says.
     pub latest: bool,
+    /// As many operations as records are loaded, whatever `--operations` says.
+    pub one_per_record: bool,
 }
 
 const SCAN: &str = "scan";
 
 /// Every name of a phase, for messages and help.
-pub const NAMES: &str = "load, a, b, c, d, e, f, read, update, insert, scan, scanN, reopen, \
-                         verify, verify-scan, verify-gets, settle, flush, compact";
+pub const NAMES: &str = "load, a, b, c, d, e, f, p0, p1, p2, p3, read, update, insert, delete, scan, \
+                         scanN, reopen, verify, verify-scan, verify-gets, settle, flush, compact";
 
 impl Phase {
     /// Reads `NAME[:DISTRIBUTION][@OPERATIONS]`.
@@ -92,7 +96,8 @@ impl Phase {
 impl Kind {
     fn parse(name: &str) -> Option<Kind> {
         let mix = match name.to_ascii_lowercase().as_str() {
-            "load" => return Some(Kind::Load),
+            "load" | "p0" => return Some(Kind::Load),
+            "delete" => return Some(Kind::Delete),
             "reopen" => return Some(Kind::Reopen),
             "verify" => return Some(Kind::Verify),
             "verify-scan" => return Some(Kind::VerifyScan),
@@ -134,6 +139,11 @@ impl Kind {
                 update: 100,
                 ..Mix::default()
             },
+            "p1" | "p2" | "p3" => Mix {
+                update: 100,
+                one_per_record: true,
+                ..Mix::default()
+            },
             "insert" => Mix {
                 insert: 100,
                 ..Mix::default()
@@ -162,16 +172,18 @@ pub enum Operation {
     Insert,
     Scan,
     ReadModifyWrite,
+    Delete,
 }
 
 impl Operation {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Operation; 5] = [
+    pub const ALL: [Operation; 6] = [
         Operation::Read,
         Operation::Update,
         Operation::Insert,
         Operation::Scan,
         Operation::ReadModifyWrite,
+        Operation::Delete,
     ];
 
     /// Its name in reports.
@@ -182,6 +194,7 @@ impl Operation {
             Operation::Insert => "insert",
             Operation::Scan => "scan",
             Operation::ReadModifyWrite => "read_modify_write",
+            Operation::Delete => "delete",
         }
     }
 }
@@ -221,7 +234,7 @@ mod tests {
     #[test]
     fn the_core_workloads() {
         for name in [
-            "a", "b", "c", "d", "e", "f", "update", "insert", "scan", "scan50",
+            "a", "b", "c", "d", "e", "f", "p1", "update", "insert", "scan", "scan50",
         ] {
             let Ok(Phase {
                 kind: Kind::Mix(mix),

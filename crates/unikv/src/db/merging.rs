@@ -91,15 +91,13 @@ impl Engine {
         self.commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())?;
         drop(catalog);
         let counters = &self.counters;
-        let (jobs, bytes, copied_bytes) = match generations.is_empty() {
-            false => (
-                &counters.merges,
-                &counters.merge_bytes,
-                &counters.merge_copied_bytes,
-            ),
-            true => (&counters.gcs, &counters.gc_bytes, &counters.gc_copied_bytes),
+        let (bytes, copied_bytes) = if generations.is_empty() {
+            counters.gcs.fetch_add(1, Ordering::Relaxed);
+            (&counters.gc_bytes, &counters.gc_copied_bytes)
+        } else {
+            counters.count_merge(partition.id);
+            (&counters.merge_bytes, &counters.merge_copied_bytes)
         };
-        jobs.fetch_add(1, Ordering::Relaxed);
         bytes.fetch_add(keys + copied, Ordering::Relaxed);
         copied_bytes.fetch_add(copied, Ordering::Relaxed);
         Ok(())

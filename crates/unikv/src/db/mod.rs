@@ -28,7 +28,7 @@ mod write;
 
 use crate::error::Result;
 use crate::memtable::Batch;
-use crate::options::{Durability, Options};
+use crate::options::{Durability, EffectiveOptions, Options};
 use crate::vfs::{Env, JoinHandle};
 use bytes::Bytes;
 use engine::Engine;
@@ -186,6 +186,11 @@ impl Db {
     /// as [`Db::flush`].
     pub fn quiesce(&self) -> Result<()> {
         self.0.engine.quiesce()
+    }
+
+    /// The options in effect.
+    pub fn options(&self) -> EffectiveOptions {
+        self.0.engine.options.effective()
     }
 
     /// Figures of the database: counters since it was opened, sizes as of now.

@@ -7,7 +7,6 @@ use crate::error::Result;
 use crate::jobs::split::Split;
 use crate::version::Partition;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 impl Engine {
     /// Splits the largest partition that has outgrown its size, if there is one.
@@ -62,7 +61,7 @@ impl Engine {
             self.commit_edit(&mut catalog, edit, &indexes, |_| ())?;
             // The sides share their parent's indexes, so nothing more is entered there.
             catalog.targets.remove(&partition.id);
-            self.counters.splits.fetch_add(1, Ordering::Relaxed);
+            self.counters.count_split(leased.id);
             return Ok(true);
         }
     }

@@ -1,10 +1,11 @@
 //! What the engine counts, and the figures it shows.
 
 use super::engine::Engine;
-use crate::base::keys::KEYSPACE_PREFIX_LEN;
+use crate::base::keys::{KEYSPACE_PREFIX_LEN, PartitionId};
 use crate::memtable::Batch;
 use crate::version::{Partition, Version};
-use std::collections::HashSet;
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub(crate) struct EngineCounters {
     pub(crate) retired_manifest_bytes: AtomicU64,
     pub(crate) flushes: AtomicU64,
     pub(crate) merges: AtomicU64,
+    /// Of each partition. Nothing else is locked under it.
+    partition_merges: Mutex<HashMap<PartitionId, u64>>,
     pub(crate) gcs: AtomicU64,
     pub(crate) splits: AtomicU64,
     pub(crate) stalls: AtomicU64,
@@ -49,6 +52,18 @@ impl EngineCounters {
             self.user_bytes
                 .fetch_add(batch.user_bytes() as u64, Ordering::Relaxed);
         }
+    }
+
+    /// Counts a merge of a partition.
+    pub(crate) fn count_merge(&self, partition: PartitionId) {
+        self.merges.fetch_add(1, Ordering::Relaxed);
+        *self.partition_merges.lock().entry(partition).or_default() += 1;
+    }
+
+    /// Counts a split. What became of the parent's keys is counted anew.
+    pub(crate) fn count_split(&self, parent: PartitionId) {
+        self.splits.fetch_add(1, Ordering::Relaxed);
+        self.partition_merges.lock().remove(&parent);
     }
 
     /// Counts a pause that back-pressure made a writer take.
@@ -93,6 +108,8 @@ pub struct PartitionStats {
     pub key_table_bytes: u64,
     /// Entries of those key tables.
     pub sorted_keys: u64,
+    /// Merges of this partition since it came to be, or since the database was opened.
+    pub merges: u64,
 }
 
 /// The figures of an open database. Counters count from the opening; bytes are bytes.
@@ -254,6 +271,7 @@ fn partition_stats(partition: &Partition) -> PartitionStats {
         key_tables: partition.key_tables.len(),
         key_table_bytes: partition.key_tables.iter().map(|t| t.meta().len).sum(),
         sorted_keys: partition.key_tables.iter().map(|t| t.meta().count).sum(),
+        merges: 0,
     }
 }
 
@@ -300,6 +318,12 @@ impl Engine {
             ..Stats::default()
         };
         stats.add_version(&view.version);
+        let merges = counters.partition_merges.lock();
+        for partition in &mut stats.partitions {
+            let id = PartitionId(partition.id);
+            partition.merges = merges.get(&id).copied().unwrap_or_default();
+        }
+        drop(merges);
         stats.disk_bytes =
             stats.record_file_bytes + stats.key_table_bytes + manifest_len + self.wal_sync.bytes();
         stats
