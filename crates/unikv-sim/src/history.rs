@@ -90,6 +90,8 @@ pub enum Op {
     Advance(usize, usize, Walk),
     /// Drops an iterator.
     DropIterator(usize),
+    /// Makes an iterator let go of its view, or all of them.
+    Release(Option<usize>),
     /// `sync`.
     Sync,
     /// `flush`.
@@ -167,7 +169,16 @@ impl History {
             mix,
             config: config.clone(),
         };
-        let ops = (0..mix.steps).map(|_| author.op()).collect();
+        // From a generator beside the first, so that recorded seeds tell the same stories as before.
+        let mut aside = SmallRng::seed_from_u64(seed ^ 0x4e1ea5e);
+        let mut ops = Vec::with_capacity(mix.steps);
+        for _ in 0..mix.steps {
+            ops.push(author.op());
+            if mix.reads && aside.random_range(0..12) == 0 {
+                let slot = aside.random_range(0..2 * SLOTS);
+                ops.push(Op::Release((slot < SLOTS).then_some(slot)));
+            }
+        }
         History { seed, config, ops }
     }
 }

@@ -79,6 +79,7 @@ pub use db::iter::Iter;
 pub use db::report::{CheckReport, Problem, RecoveryReport};
 pub use db::snapshot::Snapshot;
 pub use db::stats::{PartitionStats, Stats};
+pub use db::views::PinStats;
 pub use error::{Error, ErrorKind, Result};
 pub use log::TailCut;
 pub use memtable::Batch;

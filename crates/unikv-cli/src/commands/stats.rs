@@ -7,7 +7,7 @@ use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 use std::io::{self, Write};
-use unikv::{PartitionStats, RecoveryReport};
+use unikv::{PartitionStats, PinStats, RecoveryReport};
 
 /// `stats DIR`
 #[derive(Args)]
@@ -79,6 +79,16 @@ fn print_stats(stats: &unikv::Stats, out: &mut impl Write) -> io::Result<()> {
     line(
         "partitions",
         format!("{}, {} splits", stats.partitions.len(), stats.splits),
+    )?;
+    line(
+        "pinned",
+        format!(
+            "{} in {} files, by {} snapshots and {} iterators",
+            HumanBytes(stats.pins.bytes),
+            stats.pins.files,
+            stats.pins.snapshots,
+            stats.pins.iterators
+        ),
     )?;
     line("memtables", HumanBytes(stats.memtable_bytes).to_string())?;
     line(
@@ -165,10 +175,24 @@ pub fn stats_to_json(stats: &unikv::Stats) -> Value {
         "key_table_bytes": stats.key_table_bytes,
         "partitions": partitions,
         "disk_bytes": stats.disk_bytes,
+        "pins": pins_to_json(&stats.pins),
         "stalls": stats.stalls,
         "stall_us": micros(stats.stall_time),
         "longest_stall_us": micros(stats.longest_stall),
         "write_amplification": stats.write_amplification(),
+    })
+}
+
+fn pins_to_json(pins: &PinStats) -> Value {
+    json!({
+        "snapshots": pins.snapshots,
+        "iterators": pins.iterators,
+        "views": pins.views,
+        "oldest_seq": pins.oldest_seq,
+        "oldest_behind": pins.oldest_behind,
+        "oldest_age_ms": pins.oldest_age.as_millis() as u64,
+        "files": pins.files,
+        "bytes": pins.bytes,
     })
 }
 

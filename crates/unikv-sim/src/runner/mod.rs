@@ -238,6 +238,17 @@ impl Runner {
                 self.iterators[*slot] = None;
                 Ok(())
             }
+            Op::Release(slot) => {
+                match slot {
+                    None => self.db().release_views(),
+                    Some(slot) => {
+                        if let Some(held) = &mut self.iterators[*slot] {
+                            held.iter.release();
+                        }
+                    }
+                }
+                Ok(())
+            }
             Op::Sync => self.maintain("sync", Db::sync, true),
             Op::Flush => self.maintain("flush", Db::flush, true),
             Op::Compact => self.maintain("compact", Db::compact, true),

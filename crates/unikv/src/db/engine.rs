@@ -9,6 +9,7 @@ use super::health::Health;
 use super::pressure::Pressure;
 use super::snapshots::Snapshots;
 use super::stats::EngineCounters;
+use super::views::Views;
 use super::wal_sync::WalSync;
 use super::write::{Commit, Request};
 use crate::base::keys::SeqNo;
@@ -48,11 +49,12 @@ pub(crate) struct Engine {
     pub(crate) wal_sync: WalSync,
     pub(crate) catalog: Mutex<Catalog>,
     pub(crate) snapshots: Snapshots,
+    pub(crate) views: Views,
     pub(crate) next_file: AtomicU64,
     /// Edits in the manifest, counted over all manifests of the database.
     pub(crate) manifest_edits: AtomicU64,
 
-    /// Notified when there may be work for the background.
+    /// Notified when there may be work for the background; the store's own.
     pub(crate) work: Arc<dyn Event>,
     /// Notified when the background has finished something or failed.
     pub(crate) progress: Arc<dyn Event>,
@@ -86,7 +88,8 @@ pub(crate) struct EngineParts {
 impl Engine {
     pub(crate) fn new(parts: EngineParts) -> Engine {
         let runtime = &parts.store.env().runtime;
-        let (work, progress, sync_wake) = (runtime.event(), runtime.event(), runtime.event());
+        let (progress, sync_wake) = (runtime.event(), runtime.event());
+        let work = Arc::clone(parts.store.work());
         Engine {
             options: parts.options,
             cache: parts.cache,
@@ -101,6 +104,7 @@ impl Engine {
             manifest_edits: AtomicU64::new(parts.catalog.manifest.edits()),
             catalog: Mutex::new(parts.catalog),
             snapshots: Snapshots::default(),
+            views: Views::default(),
             next_file: AtomicU64::new(parts.next_file),
             work,
             progress,

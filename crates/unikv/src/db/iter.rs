@@ -1,17 +1,18 @@
 //! Iteration over a range, from both ends (paper §III-F).
 //!
-//! An [`Iter`] holds one view and one sequence number: it shows one moment, whatever happens
-//! meanwhile, and keeps the files of that moment on disk. Each end gathers visible entries in
-//! batches that grow as it goes on, and fetches the values of a batch file by file, in the order of
-//! their offsets, neighbours in one read.
+//! An [`Iter`] shows one moment, a registered sequence number, whatever happens meanwhile. It reads
+//! through one view, which keeps files on disk, from its first step until it is told to let go; then
+//! it begins anew in a later view, behind what it has handed out ([`super::views`]). Each end gathers
+//! visible entries in batches that grow as it goes on, and fetches the values of a batch file by
+//! file, in the order of their offsets, neighbours in one read. Entries gathered need no view.
 
 mod end;
 
-use super::engine::Engine;
 use super::read::{DEFAULT_KEYSPACE, engine_key};
+use super::snapshots::Registered;
+use super::views::{Position, ViewHolder};
 use crate::base::keys::SeqNo;
 use crate::error::{Error, Result};
-use crate::partition::View;
 use crate::partition::view_cursor::ViewCursor;
 use bytes::Bytes;
 use end::End;
@@ -22,41 +23,32 @@ use std::sync::Arc;
 ///
 /// It shows the database as it was when it was made. An error ends the iteration.
 pub struct Iter {
-    view: Arc<View>,
-    seq: SeqNo,
-    /// Keeps the sequence number registered while a snapshot's iterator lives.
-    _snapshot: Option<Arc<super::snapshot::Registered>>,
+    holder: ViewHolder,
     /// The first engine key of the range.
     begin: Vec<u8>,
     /// The first engine key of what is left.
     lower: Vec<u8>,
     /// The first engine key behind what is left.
     upper: Vec<u8>,
-    front: Option<End>,
-    back: Option<End>,
+    front: End,
+    back: End,
     /// An error to be handed out next.
     error: Option<Error>,
     ended: bool,
 }
 
 impl Iter {
-    pub(crate) fn new(
-        engine: &Engine,
-        view: Arc<View>,
-        seq: SeqNo,
-        snapshot: Option<Arc<super::snapshot::Registered>>,
-        (lower, upper): (Vec<u8>, Vec<u8>),
-    ) -> Iter {
+    /// The entries between the bounds as of `moment`.
+    pub(crate) fn new(moment: Arc<Registered>, (lower, upper): (Vec<u8>, Vec<u8>)) -> Iter {
+        let error = moment.engine().check_open().err();
         Iter {
-            view,
-            seq,
-            _snapshot: snapshot,
+            holder: ViewHolder::new(moment),
             begin: lower.clone(),
             lower,
             upper,
-            front: None,
-            back: None,
-            error: engine.check_open().err(),
+            front: End::new(),
+            back: End::new(),
+            error,
             ended: false,
         }
     }
@@ -65,26 +57,50 @@ impl Iter {
     /// that the back has handed out stay gone.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
         let lower = engine_key(DEFAULT_KEYSPACE, key.as_ref()).max(self.begin.clone());
-        if lower < self.lower {
-            // The back may have dropped entries because the front had handed them out.
-            self.back = None;
+        // The back may have dropped entries because the front had handed them out.
+        let back_again = lower < self.lower;
+        if back_again {
+            self.back = End::new();
         }
         self.lower = lower;
-        self.front = None;
+        self.front = End::new();
+        self.holder.forget(|position| {
+            position.front = None;
+            if back_again {
+                position.back = None;
+            }
+        });
+    }
+
+    /// Lets go of the files that this iterator keeps on disk. It goes on as before when it is next
+    /// used, in newer files; see [`Db::release_views`](crate::Db::release_views).
+    pub fn release(&mut self) {
+        self.holder.release();
     }
 
     fn next_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
-        let front = match &mut self.front {
-            Some(front) => front,
-            None => {
-                let mut cursor = ViewCursor::new(Arc::clone(&self.view));
-                cursor.seek(&self.lower, SeqNo::MAX)?;
-                self.front.insert(End::new(cursor))
-            }
-        };
+        let (front, seq) = (&mut self.front, self.holder.moment().seq());
         if front.is_handed_out() {
-            front.gather_forward(self.seq, &self.upper)?;
-            front.fetch(&self.view)?;
+            let (lower, upper) = (&self.lower, &self.upper);
+            self.holder.with_position(
+                |Position {
+                     view,
+                     front: cursor,
+                     ..
+                 }| {
+                    let cursor = match cursor {
+                        Some(cursor) => cursor,
+                        None => {
+                            let mut begun = ViewCursor::new(Arc::clone(view));
+                            begun.seek(lower, SeqNo::MAX)?;
+                            front.anchor();
+                            cursor.insert(begun)
+                        }
+                    };
+                    front.gather_forward(cursor, seq, upper)?;
+                    front.fetch(view)
+                },
+            )?;
         }
         let Some(key) = front.key().filter(|key| *key < &self.upper[..]) else {
             return Ok(None);
@@ -96,17 +112,26 @@ impl Iter {
     }
 
     fn next_back_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
-        let back = match &mut self.back {
-            Some(back) => back,
-            None => {
-                let mut cursor = ViewCursor::new(Arc::clone(&self.view));
-                cursor.seek_before(&self.upper, SeqNo::MAX)?;
-                self.back.insert(End::new(cursor))
-            }
-        };
+        let (back, seq) = (&mut self.back, self.holder.moment().seq());
         if back.is_handed_out() {
-            back.gather_backward(self.seq, &self.lower)?;
-            back.fetch(&self.view)?;
+            let (lower, upper) = (&self.lower, &self.upper);
+            self.holder.with_position(
+                |Position {
+                     view, back: cursor, ..
+                 }| {
+                    let cursor = match cursor {
+                        Some(cursor) => cursor,
+                        None => {
+                            let mut begun = ViewCursor::new(Arc::clone(view));
+                            begun.seek_before(upper, SeqNo::MAX)?;
+                            back.anchor();
+                            cursor.insert(begun)
+                        }
+                    };
+                    back.gather_backward(cursor, seq, lower)?;
+                    back.fetch(view)
+                },
+            )?;
         }
         let Some(key) = back.key().filter(|key| *key >= &self.lower[..]) else {
             return Ok(None);
@@ -150,7 +175,7 @@ impl DoubleEndedIterator for Iter {
 impl std::fmt::Debug for Iter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Iter")
-            .field("seq", &self.seq.0)
+            .field("seq", &self.holder.moment().seq().0)
             .finish_non_exhaustive()
     }
 }

@@ -111,6 +111,7 @@ impl Engine {
     /// Removes what is obsolete and lets another opener in. The workers have ended.
     pub(crate) fn release(&self) {
         self.commit.lock().wal = None;
+        self.views.release();
         self.remove_files(self.store.take_obsolete());
         drop(self.lock.lock().take());
     }

@@ -23,6 +23,7 @@ mod split;
 pub(crate) mod stats;
 #[cfg(test)]
 mod tests;
+pub(crate) mod views;
 mod wal_sync;
 mod write;
 
@@ -37,6 +38,7 @@ use parking_lot::Mutex;
 use read::{engine_bounds, prefix_bounds};
 use report::{CheckReport, RecoveryReport};
 use snapshot::Snapshot;
+use snapshots::{Holder, Registered};
 use stats::Stats;
 use std::fmt;
 use std::ops::RangeBounds;
@@ -149,14 +151,19 @@ impl Db {
     }
 
     fn iterate(&self, bounds: (Vec<u8>, Vec<u8>)) -> Iter {
-        let engine = &self.0.engine;
-        let (view, seq) = engine.read_point();
-        Iter::new(engine, Arc::clone(&view), seq, None, bounds)
+        Iter::new(Registered::take(&self.0.engine, Holder::Iterator), bounds)
     }
 
     /// The database as it is now, for as long as the snapshot lives.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::take(&self.0.engine)
+    }
+
+    /// Makes iterators let go of the files that only they keep on disk: at once, or when they have
+    /// read the entries that they are about to hand out. Each goes on as before, in newer files; only
+    /// the versions of entries that it sees are kept for it.
+    pub fn release_views(&self) {
+        self.0.engine.views.release();
     }
 
     /// Makes every acknowledged write survive a power cut.

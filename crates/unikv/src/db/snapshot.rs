@@ -3,24 +3,12 @@
 use super::engine::Engine;
 use super::iter::Iter;
 use super::read::{engine_bounds, prefix_bounds};
-use crate::base::keys::SeqNo;
+use super::snapshots::{Holder, Registered};
 use crate::error::Result;
 use bytes::Bytes;
 use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::Arc;
-
-/// A sequence number that jobs know of until this is dropped.
-pub(crate) struct Registered {
-    engine: Arc<Engine>,
-    seq: SeqNo,
-}
-
-impl Drop for Registered {
-    fn drop(&mut self) {
-        self.engine.snapshots.release(self.seq);
-    }
-}
 
 /// The database as it was at one moment. Cheap to take and to clone; while it lives, the versions
 /// it sees are kept on disk.
@@ -29,17 +17,13 @@ pub struct Snapshot(Arc<Registered>);
 
 impl Snapshot {
     pub(crate) fn take(engine: &Arc<Engine>) -> Snapshot {
-        let seq = engine.snapshots.take(&engine.visible_seq);
-        Snapshot(Arc::new(Registered {
-            engine: Arc::clone(engine),
-            seq,
-        }))
+        Snapshot(Registered::take(engine, Holder::Snapshot))
     }
 
     /// The value that `key` had. Errors as [`Db::get`](crate::Db::get).
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
-        let view = self.0.engine.view.load();
-        self.0.engine.get_at(&view, self.0.seq, key.as_ref())
+        let view = self.0.engine().view.load();
+        self.0.engine().get_at(&view, self.0.seq(), key.as_ref())
     }
 
     /// The values that `keys` had, in the order of the keys. Errors as [`Db::get`](crate::Db::get).
@@ -47,7 +31,7 @@ impl Snapshot {
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Bytes>>> {
-        self.0.engine.multi_get(Some(self.0.seq), keys)
+        self.0.engine().multi_get(Some(self.0.seq()), keys)
     }
 
     /// Whether `key` had a value. Errors as [`Db::get`](crate::Db::get).
@@ -71,16 +55,14 @@ impl Snapshot {
     }
 
     fn iterate(&self, bounds: (Vec<u8>, Vec<u8>)) -> Iter {
-        let engine = &self.0.engine;
-        let view = engine.view.load_full();
-        Iter::new(engine, view, self.0.seq, Some(Arc::clone(&self.0)), bounds)
+        Iter::new(Arc::clone(&self.0), bounds)
     }
 }
 
 impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Snapshot")
-            .field("seq", &self.0.seq.0)
+            .field("seq", &self.0.seq().0)
             .finish_non_exhaustive()
     }
 }

@@ -1,32 +1,75 @@
-//! The live snapshots.
+//! The live snapshots: sequence numbers that jobs know of.
 //!
 //! A snapshot is a sequence number, registered under the lock where jobs read the list. A job
 //! chooses its inputs and then reads the list, so it is right about a snapshot taken later, too: that
-//! one sees the newest version of everything in the inputs, which is always kept.
+//! one sees the newest version of everything in the inputs, which is always kept. Iterators register
+//! theirs in the same way.
 
+use super::engine::Engine;
 use crate::base::keys::SeqNo;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Who needs a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// A snapshot, or iterators that were made from one.
+    Snapshot,
+    /// An iterator over the newest state of its time.
+    Iterator,
+}
 
 #[derive(Debug, Default)]
-pub(crate) struct Snapshots(Mutex<BTreeMap<SeqNo, usize>>);
+struct Moment {
+    snapshots: usize,
+    iterators: usize,
+    /// When it was first registered, by the runtime's clock.
+    since: Duration,
+}
+
+impl Moment {
+    fn holders(&mut self, holder: Holder) -> &mut usize {
+        match holder {
+            Holder::Snapshot => &mut self.snapshots,
+            Holder::Iterator => &mut self.iterators,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Snapshots(Mutex<BTreeMap<SeqNo, Moment>>);
+
+/// What is registered, for a person.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SnapshotFigures {
+    /// Moments that snapshots hold, with their clones and their iterators.
+    pub(crate) snapshots: usize,
+    /// The oldest sequence number, and when it was registered.
+    pub(crate) oldest: Option<(SeqNo, Duration)>,
+}
 
 impl Snapshots {
     /// Registers a snapshot of what is visible now.
-    pub(crate) fn take(&self, visible: &AtomicU64) -> SeqNo {
+    fn take(&self, visible: &AtomicU64, holder: Holder, now: Duration) -> SeqNo {
         let mut live = self.0.lock();
         let seq = SeqNo(visible.load(Ordering::Acquire));
-        *live.entry(seq).or_default() += 1;
+        let moment = live.entry(seq).or_insert_with(|| Moment {
+            since: now,
+            ..Moment::default()
+        });
+        *moment.holders(holder) += 1;
         seq
     }
 
     /// Releases a registered snapshot.
-    pub(crate) fn release(&self, seq: SeqNo) {
+    fn release(&self, seq: SeqNo, holder: Holder) {
         let mut live = self.0.lock();
-        if let Some(count) = live.get_mut(&seq) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(moment) = live.get_mut(&seq) {
+            *moment.holders(holder) -= 1;
+            if moment.snapshots + moment.iterators == 0 {
                 live.remove(&seq);
             }
         }
@@ -35,5 +78,47 @@ impl Snapshots {
     /// The live snapshots, ascending.
     pub(crate) fn list(&self) -> Vec<SeqNo> {
         self.0.lock().keys().copied().collect()
+    }
+
+    pub(crate) fn figures(&self) -> SnapshotFigures {
+        let live = self.0.lock();
+        SnapshotFigures {
+            snapshots: live.values().map(|moment| moment.snapshots).sum(),
+            oldest: live.iter().next().map(|(seq, moment)| (*seq, moment.since)),
+        }
+    }
+}
+
+/// A sequence number that jobs know of until this is dropped.
+pub(crate) struct Registered {
+    engine: Arc<Engine>,
+    seq: SeqNo,
+    holder: Holder,
+}
+
+impl Registered {
+    /// Registers what is visible now. Views loaded from here on serve it.
+    pub(crate) fn take(engine: &Arc<Engine>, holder: Holder) -> Arc<Registered> {
+        let now = engine.store.env().runtime.now();
+        let seq = engine.snapshots.take(&engine.visible_seq, holder, now);
+        Arc::new(Registered {
+            engine: Arc::clone(engine),
+            seq,
+            holder,
+        })
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    pub(crate) fn seq(&self) -> SeqNo {
+        self.seq
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.engine.snapshots.release(self.seq, self.holder);
     }
 }

@@ -1,6 +1,7 @@
 //! What the engine counts, and the figures it shows.
 
 use super::engine::Engine;
+use super::views::PinStats;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, PartitionId};
 use crate::memtable::Batch;
 use crate::version::{Partition, Version};
@@ -194,6 +195,8 @@ pub struct Stats {
     pub partitions: Vec<PartitionStats>,
     /// Bytes of all live files.
     pub disk_bytes: u64,
+    /// What snapshots and iterators keep on disk beside those.
+    pub pins: PinStats,
     /// Pauses that slowed writers down while the background was behind.
     pub pauses: u64,
     /// How long they were in all.
@@ -315,6 +318,7 @@ impl Engine {
             stalls: of(&counters.stalls),
             stall_time: Duration::from_nanos(of(&counters.stall_ns)),
             longest_stall: Duration::from_nanos(of(&counters.longest_stall_ns)),
+            pins: self.pin_stats(),
             ..Stats::default()
         };
         stats.add_version(&view.version);

@@ -78,7 +78,7 @@ impl KeyTable {
 
     /// Lets the file be removed when nobody reads it any more.
     pub(crate) fn mark_obsolete(&self) {
-        self.file.mark_obsolete();
+        self.file.mark_obsolete(self.meta.len);
     }
 
     /// The path of the file.

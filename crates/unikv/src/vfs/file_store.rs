@@ -10,9 +10,9 @@
 //!
 //! Locks: `open_files` is held while a handle is installed or evicted, never during a system call
 //! other than the close of an evicted file; `obsolete` for a push or a take. Neither is taken under
-//! the other.
+//! the other. The `work` event is notified under neither.
 
-use super::{Access, Env, ReadFile};
+use super::{Access, Env, Event, ReadFile};
 use crate::base::keys::{DatabaseId, FileNumber, FileUid};
 use crate::error::{Error, Result};
 use arc_swap::ArcSwapOption;
@@ -31,6 +31,11 @@ pub(crate) struct FileStore {
     database: DatabaseId,
     open_files: Mutex<OpenFiles>,
     obsolete: Mutex<Vec<PathBuf>>,
+    /// Notified when there are obsolete files to unlink.
+    work: Arc<dyn Event>,
+    /// Obsolete files that somebody still holds, and their bytes.
+    pinned_files: AtomicU64,
+    pinned_bytes: AtomicU64,
     read_bytes: AtomicU64,
     reads: AtomicU64,
 }
@@ -45,6 +50,7 @@ impl FileStore {
         max_open_files: usize,
     ) -> Arc<FileStore> {
         let limit = max_open_files.max(1);
+        let work = env.runtime.event();
         Arc::new(FileStore {
             env,
             dir,
@@ -55,6 +61,9 @@ impl FileStore {
                 hand: 0,
             }),
             obsolete: Mutex::default(),
+            work,
+            pinned_files: AtomicU64::new(0),
+            pinned_bytes: AtomicU64::new(0),
             read_bytes: AtomicU64::new(0),
             reads: AtomicU64::new(0),
         })
@@ -104,13 +113,25 @@ impl FileStore {
             slot,
             number,
             uid,
-            obsolete: AtomicBool::new(false),
+            obsolete_bytes: AtomicU64::new(LISTED),
         }
     }
 
     /// The paths of obsolete files that nobody holds any more, each told once: to be unlinked.
     pub(crate) fn take_obsolete(&self) -> Vec<PathBuf> {
         mem::take(&mut self.obsolete.lock())
+    }
+
+    /// Notified when [`FileStore::take_obsolete`] has something again: a last holder, be it a reader,
+    /// must not wait for the removal itself.
+    pub(crate) fn work(&self) -> &Arc<dyn Event> {
+        &self.work
+    }
+
+    /// How many obsolete files are still held, and their bytes.
+    pub(crate) fn pinned(&self) -> (u64, u64) {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (of(&self.pinned_files), of(&self.pinned_bytes))
     }
 
     /// Bytes read through all data files so far.
@@ -215,8 +236,12 @@ pub(crate) struct DataFile {
     slot: Arc<Slot>,
     number: FileNumber,
     uid: FileUid,
-    obsolete: AtomicBool,
+    /// The length of the file once it is obsolete, [`LISTED`] until then.
+    obsolete_bytes: AtomicU64,
 }
+
+/// No file has this length.
+const LISTED: u64 = u64::MAX;
 
 impl DataFile {
     /// Where the file is.
@@ -292,18 +317,32 @@ impl DataFile {
         }
     }
 
-    /// Says that no version lists the file any more: once dropped, its path goes to
+    /// Says that no version lists the file, of `len` bytes, any more: once dropped, its path goes to
     /// [`FileStore::take_obsolete`].
-    pub(crate) fn mark_obsolete(&self) {
-        self.obsolete.store(true, Ordering::Release);
+    pub(crate) fn mark_obsolete(&self, len: u64) {
+        if self.obsolete_bytes.swap(len, Ordering::AcqRel) == LISTED {
+            self.store.pinned_files.fetch_add(1, Ordering::Relaxed);
+            self.store.pinned_bytes.fetch_add(len, Ordering::Relaxed);
+        }
     }
 }
 
 impl Drop for DataFile {
     fn drop(&mut self) {
         self.store.open_files.lock().forget(&self.slot);
-        if self.obsolete.load(Ordering::Acquire) {
-            self.store.obsolete.lock().push(self.slot.path.clone());
+        let len = self.obsolete_bytes.load(Ordering::Acquire);
+        if len == LISTED {
+            return;
+        }
+        let first = {
+            let mut obsolete = self.store.obsolete.lock();
+            obsolete.push(self.slot.path.clone());
+            obsolete.len() == 1
+        };
+        self.store.pinned_files.fetch_sub(1, Ordering::Relaxed);
+        self.store.pinned_bytes.fetch_sub(len, Ordering::Relaxed);
+        if first {
+            self.store.work.notify();
         }
     }
 }
@@ -469,11 +508,16 @@ mod tests {
         }
         let held = Arc::new(files.remove(2));
         let other = Arc::clone(&held);
-        held.mark_obsolete();
+        held.mark_obsolete(256);
+        held.mark_obsolete(256);
         drop(held);
         assert_eq!(store.take_obsolete(), Vec::<PathBuf>::new());
+        assert_eq!(store.pinned(), (1, 256));
         other.read_exact_at(&mut [0; 1], 0).unwrap();
+        let epoch = store.work().epoch();
         drop(other);
+        assert_ne!(store.work().epoch(), epoch, "the worker is woken");
+        assert_eq!(store.pinned(), (0, 0));
         assert_eq!(store.take_obsolete(), [PathBuf::from("/db/000002.rec")]);
         assert_eq!(store.take_obsolete(), Vec::<PathBuf>::new());
         drop(files.pop());

@@ -26,7 +26,6 @@ const BATCH_BYTES: u64 = 4 << 20;
 
 /// One end of an iteration and the batch that it hands out.
 pub(super) struct End {
-    cursor: ViewCursor,
     /// The visible entries of the batch; those before `next` have been handed out.
     entries: Vec<Entry>,
     next: usize,
@@ -34,7 +33,7 @@ pub(super) struct End {
     keys: Bytes,
     /// How many entries the next batch may have.
     batch_len: usize,
-    /// The key that the cursor has dealt with last.
+    /// The key that the cursor has dealt with last, going forward.
     last: Option<Vec<u8>>,
 }
 
@@ -50,9 +49,8 @@ enum Value {
 }
 
 impl End {
-    pub(super) fn new(cursor: ViewCursor) -> End {
+    pub(super) fn new() -> End {
         End {
-            cursor,
             entries: Vec::new(),
             next: 0,
             keys: Bytes::new(),
@@ -85,10 +83,20 @@ impl End {
         Some((self.keys.slice(key), value))
     }
 
+    /// The next batch is gathered with a cursor that was newly placed.
+    pub(super) fn anchor(&mut self) {
+        self.last = None;
+    }
+
     /// Gathers the next visible entries before `upper`.
-    pub(super) fn gather_forward(&mut self, seq: SeqNo, upper: &[u8]) -> Result<()> {
+    pub(super) fn gather_forward(
+        &mut self,
+        cursor: &mut ViewCursor,
+        seq: SeqNo,
+        upper: &[u8],
+    ) -> Result<()> {
         let mut batch = self.begin_batch();
-        while let Some(entry) = self.cursor.entry() {
+        while let Some(entry) = cursor.entry() {
             if entry.key >= upper || batch.is_full() {
                 break;
             }
@@ -101,7 +109,7 @@ impl End {
                     batch.push(entry.key, value);
                 }
             }
-            self.cursor.next()?;
+            cursor.next()?;
         }
         self.end_batch(batch);
         Ok(())
@@ -109,21 +117,26 @@ impl End {
 
     /// Gathers the next visible entries at or behind `lower`, going back. Versions of a key come
     /// oldest first, so the last one at or below the snapshot decides.
-    pub(super) fn gather_backward(&mut self, seq: SeqNo, lower: &[u8]) -> Result<()> {
+    pub(super) fn gather_backward(
+        &mut self,
+        cursor: &mut ViewCursor,
+        seq: SeqNo,
+        lower: &[u8],
+    ) -> Result<()> {
         let mut batch = self.begin_batch();
         let mut key = Vec::new();
-        while let Some(entry) = self.cursor.entry() {
+        while let Some(entry) = cursor.entry() {
             if entry.key < lower || batch.is_full() {
                 break;
             }
             key.clear();
             key.extend_from_slice(entry.key);
             let mut newest = None;
-            while let Some(entry) = self.cursor.entry().filter(|e| e.key == key) {
+            while let Some(entry) = cursor.entry().filter(|e| e.key == key) {
                 if entry.seq <= seq {
                     newest = Value::of(&entry);
                 }
-                self.cursor.prev()?;
+                cursor.prev()?;
             }
             if let Some(value) = newest {
                 batch.push(&key, value);
