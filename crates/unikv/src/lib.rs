@@ -76,6 +76,7 @@ struct Readme;
 pub use bytes::Bytes;
 pub use db::Db;
 pub use db::iter::Iter;
+pub use db::job_errors::JobError;
 pub use db::report::{CheckReport, Problem, RecoveryReport};
 pub use db::snapshot::Snapshot;
 pub use db::stats::{PartitionStats, Stats};

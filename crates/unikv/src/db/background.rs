@@ -3,7 +3,8 @@
 //!
 //! A worker's step is one job: choose inputs under the catalog lock, run without locks, commit
 //! under the catalog lock. A job that fails removes what it began (unless the commit was tried:
-//! then its outcome is unknown), leaves its error in `health` and is retried after a pause.
+//! then its outcome is unknown), leaves its error in `health` and is retried after a pause, while
+//! the other jobs go on.
 
 use super::catalog::{Catalog, Indexes};
 use super::engine::Engine;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long a failed job rests before it is retried.
+/// How long a worker rests after a failed step.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Starts the workers; those started before one that fails are in `handles` all the same.
@@ -91,9 +92,9 @@ impl BackgroundWorker {
         match self.task {
             Task::Flush => {
                 engine.remove_files(engine.store.take_obsolete());
-                engine.run_job(Job::Flush, Engine::flush_oldest)
+                engine.run_job(Engine::flush_and_note)
             }
-            Task::Merge => engine.run_job(Job::Merge, Engine::split_or_merge_one),
+            Task::Merge => engine.run_job(Engine::split_or_merge_one),
             Task::Sync(every) => {
                 if engine.wal_sync.is_dirty() && !engine.health.is_suspended() {
                     let _poisons_on_failure = engine.sync_wal();
@@ -105,26 +106,32 @@ impl BackgroundWorker {
 }
 
 impl Engine {
-    /// Runs a job, which says whether it found anything to do, and keeps account of its failure.
-    fn run_job(&self, job: Job, run: impl FnOnce(&Engine) -> Result<bool>) -> Step {
+    /// Runs a job, which says whether it found anything to do and keeps account of its failure.
+    fn run_job(&self, run: impl FnOnce(&Engine) -> Result<bool>) -> Step {
         match run(self) {
-            Ok(worked) => {
-                if worked {
-                    self.health.set_job(job, None);
-                    self.progress.notify();
-                    self.work.notify();
-                    Step::Again
-                } else {
-                    Step::Wait(None)
-                }
+            Ok(true) => {
+                self.progress.notify();
+                self.work.notify();
+                Step::Again
             }
+            Ok(false) => Step::Wait(self.health.rest_left(self.now())),
             Err(error) if error.kind() == ErrorKind::Closed => Step::Wait(None),
-            Err(error) => {
-                self.health.set_job(job, Some(error));
+            Err(_) => {
                 self.progress.notify();
                 Step::Wait(Some(RETRY_AFTER))
             }
         }
+    }
+
+    fn flush_and_note(&self) -> Result<bool> {
+        let flushed = self.flush_oldest();
+        match &flushed {
+            Err(error) if error.kind() == ErrorKind::Closed => {}
+            Err(error) => self.job_ended(Job::Flush, None, Some(error.clone())),
+            Ok(true) => self.job_ended(Job::Flush, None, None),
+            Ok(false) => {}
+        }
+        flushed
     }
 
     /// Flushes the oldest sealed memtable, if there is one and the UnsortedStore can take it.

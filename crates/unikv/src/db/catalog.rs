@@ -49,20 +49,35 @@ pub(crate) struct Catalog {
 const SHARED_LIMIT: u64 = 4;
 pub(crate) const SHARED_LIMIT_HARD: u64 = 8;
 
+/// Why flushes wait for merges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FlushBlock {
+    /// This partition has as many generations as it may have.
+    Partition(PartitionId),
+    /// All UnsortedStores together hold too much.
+    SharedLimit,
+}
+
 impl Catalog {
     /// Whether a flush must wait for a merge before it can begin another generation.
     pub(crate) fn flush_is_blocked(&self, limits: GenerationLimits) -> bool {
+        self.what_blocks_flushes(limits).is_some()
+    }
+
+    /// What a flush must wait for before it can begin another generation.
+    pub(crate) fn what_blocks_flushes(&self, limits: GenerationLimits) -> Option<FlushBlock> {
         let (mut bytes, mut any_frozen) = (0u64, false);
         for partition in self.version.partitions() {
             let target = self.targets.get(&partition.id);
             let open = target.is_some_and(|t| !t.is_full(limits));
             if !open && partition.generations.len() >= MAX_GENERATIONS {
-                return true;
+                return Some(FlushBlock::Partition(partition.id));
             }
             bytes = bytes.saturating_add(partition.unsorted_bytes());
             any_frozen |= !self.frozen(partition).is_empty();
         }
-        any_frozen && bytes > limits.unsorted_bytes.saturating_mul(SHARED_LIMIT_HARD)
+        let too_much = bytes > limits.unsorted_bytes.saturating_mul(SHARED_LIMIT_HARD);
+        (any_frozen && too_much).then_some(FlushBlock::SharedLimit)
     }
 
     /// The frozen generations of a partition, newest first: all but the one that takes tables.

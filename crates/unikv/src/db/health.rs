@@ -3,28 +3,75 @@
 //! - A *fatal* error (the manifest could not be appended to) suspends writing until reopen.
 //! - A *poisoned WAL* (a write or sync of it failed) suspends writing until everything acknowledged
 //!   is in tables; then it goes on in a new segment.
-//! - A *job error* (a flush or merge failed) makes writers fail instead of waiting for that job; the
-//!   job is retried, and its success clears the error.
+//! - A *job failure* belongs to a job and, but for flushes, to a partition. That job rests for a
+//!   while that doubles with each failure up to a minute, and is retried; others go on. Its success
+//!   clears it, and so does its being no longer due ([`super::job_errors`] decides that).
+//!
+//! Locks: each field has its own, a leaf, held for a look or a change.
 
+use crate::base::keys::PartitionId;
 use crate::error::{Error, Result};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
-/// Which job an error belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How long a failed job rests before it is retried: at first, and at most.
+const FIRST_REST: Duration = Duration::from_secs(1);
+const LONGEST_REST: Duration = Duration::from_secs(60);
+
+/// Which job an error belongs to. Flushes wait for merges, merges for nothing behind them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Job {
     Flush,
     Merge,
+    Gc,
+    Split,
+}
+
+impl Job {
+    /// Its name for a person.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Job::Flush => "flush",
+            Job::Merge => "merge",
+            Job::Gc => "garbage collection",
+            Job::Split => "split",
+        }
+    }
+
+    /// How long it rests after it has failed so many times in a row. Writers wait for flushes.
+    fn rest(self, failures: u32) -> Duration {
+        match self {
+            Job::Flush => FIRST_REST,
+            _ => FIRST_REST
+                .saturating_mul(1 << failures.saturating_sub(1).min(6))
+                .min(LONGEST_REST),
+        }
+    }
+}
+
+/// A job that has failed and not been made up for.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) job: Job,
+    pub(crate) partition: Option<PartitionId>,
+    pub(crate) error: Error,
+    /// How often in a row.
+    pub(crate) failures: u32,
+    /// When it is tried again, on the runtime's clock.
+    next_try: Duration,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     fatal: Mutex<Option<Error>>,
     poisoned: Mutex<Option<Error>>,
-    flush: Mutex<Option<Error>>,
-    merge: Mutex<Option<Error>>,
     /// Whether `fatal` or `poisoned` holds something: the one test on the way of every write.
     suspended: AtomicBool,
+    failures: Mutex<BTreeMap<(Job, Option<PartitionId>), Failure>>,
+    /// How many there are, to be read without the lock.
+    failure_count: AtomicUsize,
 }
 
 impl Health {
@@ -68,26 +115,121 @@ impl Health {
         self.suspended.store(fatal, Ordering::Release);
     }
 
-    /// Notes how a job ended.
-    pub(crate) fn set_job(&self, job: Job, error: Option<Error>) {
-        *self.slot(job).lock() = error;
+    /// Notes that a job has failed at `now`.
+    pub(crate) fn job_failed(
+        &self,
+        job: Job,
+        partition: Option<PartitionId>,
+        error: Error,
+        now: Duration,
+    ) {
+        self.change_failures(|failures| {
+            let before = failures.get(&(job, partition)).map_or(0, |f| f.failures);
+            let count = before.saturating_add(1);
+            let failure = Failure {
+                job,
+                partition,
+                error,
+                failures: count,
+                next_try: now.saturating_add(job.rest(count)),
+            };
+            failures.insert((job, partition), failure);
+        });
     }
 
-    /// Refuses to wait for background work that is failing.
-    pub(crate) fn check_jobs(&self) -> Result<()> {
-        self.check_fatal()?;
-        for job in [Job::Flush, Job::Merge] {
-            if let Some(error) = &*self.slot(job).lock() {
-                return Err(error.clone());
-            }
+    /// Notes that a job has succeeded.
+    pub(crate) fn job_succeeded(&self, job: Job, partition: Option<PartitionId>) {
+        if self.has_failures() {
+            self.change_failures(|failures| drop(failures.remove(&(job, partition))));
         }
-        Ok(())
     }
 
-    fn slot(&self, job: Job) -> &Mutex<Option<Error>> {
-        match job {
-            Job::Flush => &self.flush,
-            Job::Merge => &self.merge,
+    /// Forgets failures other than those to be kept. True: there were some.
+    pub(crate) fn retain_failures(&self, mut keep: impl FnMut(&Failure) -> bool) -> bool {
+        let before = self.failure_count.load(Ordering::Acquire);
+        self.change_failures(|failures| failures.retain(|_, failure| keep(failure)));
+        self.failure_count.load(Ordering::Acquire) < before
+    }
+
+    /// Whether some job has failed and not been made up for.
+    pub(crate) fn has_failures(&self) -> bool {
+        self.failure_count.load(Ordering::Acquire) > 0
+    }
+
+    /// All failures.
+    pub(crate) fn failures(&self) -> Vec<Failure> {
+        self.failures.lock().values().cloned().collect()
+    }
+
+    /// The failure of one job.
+    pub(crate) fn failure(&self, job: Job, partition: Option<PartitionId>) -> Option<Failure> {
+        let there = self.has_failures();
+        there.then(|| self.failures.lock().get(&(job, partition)).cloned())?
+    }
+
+    /// Whether a job that has failed still rests at `now`.
+    pub(crate) fn rests(&self, job: Job, partition: PartitionId, now: Duration) -> bool {
+        self.failure(job, Some(partition))
+            .is_some_and(|failure| failure.next_try > now)
+    }
+
+    /// How long from `now` until the first job that rests is tried again, flushes left aside.
+    pub(crate) fn rest_left(&self, now: Duration) -> Option<Duration> {
+        let failures = self.failures.lock();
+        let partitioned = failures.values().filter(|f| f.job != Job::Flush);
+        let first = partitioned.map(|f| f.next_try).min()?;
+        // Never at once: a job that is due and cannot be chosen would be asked for without a pause.
+        Some(first.saturating_sub(now).max(FIRST_REST / 10))
+    }
+
+    fn change_failures(
+        &self,
+        change: impl FnOnce(&mut BTreeMap<(Job, Option<PartitionId>), Failure>),
+    ) {
+        let mut failures = self.failures.lock();
+        change(&mut failures);
+        self.failure_count.store(failures.len(), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failing() -> Error {
+        Error::corruption(std::path::Path::new("000001.rec"), 7, "damaged")
+    }
+
+    #[test]
+    fn a_failing_job_rests_longer_each_time_up_to_a_minute() {
+        let (health, id) = (Health::default(), PartitionId(3));
+        let mut now = Duration::ZERO;
+        let mut rests = Vec::new();
+        for _ in 0..9 {
+            health.job_failed(Job::Merge, Some(id), failing(), now);
+            let rest = health.rest_left(now).unwrap();
+            assert!(health.rests(Job::Merge, id, now + rest / 2));
+            assert!(!health.rests(Job::Merge, id, now + rest));
+            rests.push(rest.as_secs());
+            now += rest;
         }
+        assert_eq!(rests, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        assert!(!health.rests(Job::Gc, id, Duration::ZERO));
+        assert!(!health.rests(Job::Merge, PartitionId(4), Duration::ZERO));
+        health.job_succeeded(Job::Merge, Some(id));
+        assert!(!health.has_failures());
+        health.job_failed(Job::Merge, Some(id), failing(), now);
+        assert_eq!(health.failures()[0].failures, 1);
+    }
+
+    #[test]
+    fn a_flush_is_retried_every_second() {
+        let health = Health::default();
+        for _ in 0..9 {
+            health.job_failed(Job::Flush, None, failing(), Duration::ZERO);
+        }
+        let failure = health.failure(Job::Flush, None).unwrap();
+        assert_eq!(failure.next_try, Duration::from_secs(1));
+        assert_eq!(health.rest_left(Duration::ZERO), None);
     }
 }

@@ -27,13 +27,11 @@ impl Engine {
             }
             commit.memtable.wal
         };
-        self.wait_for(|| {
-            self.view
-                .load()
-                .sealed
-                .iter()
-                .all(|sealed| sealed.wal >= newest)
-        })?;
+        let flushed = || {
+            let view = self.view.load();
+            view.sealed.iter().all(|sealed| sealed.wal >= newest)
+        };
+        self.wait_while(flushed, Engine::check_flushes)?;
         if self.health.is_suspended() {
             return self.resume(&mut self.commit.lock());
         }
@@ -45,7 +43,8 @@ impl Engine {
         self.flush_memtables()?;
         // Tables flushed until now have smaller numbers. Partitions may be split meanwhile.
         let next_file = FileNumber(self.next_file.load(Ordering::Relaxed));
-        self.wait_for(|| self.freeze_tables_before(next_file))
+        let merged = || self.freeze_tables_before(next_file);
+        self.wait_while(merged, Engine::check_merges)
     }
 
     /// Freezes every generation that has a table with a number below `file`. True: there is none.
@@ -73,25 +72,30 @@ impl Engine {
     /// there is little enough garbage.
     pub(crate) fn quiesce(&self) -> Result<()> {
         self.check_open()?;
-        self.wait_for(|| {
+        let idle = || {
             let catalog = self.catalog.lock();
             let limit = self.options.partition_bytes;
             let mut partitions = catalog.version.partitions().iter();
-            let idle = catalog.merging.is_empty() && self.plan_merge(&catalog).is_none();
+            let idle = catalog.merging.is_empty() && self.plan_merge(&catalog, None).is_none();
             idle && !partitions.any(|p| Catalog::is_to_be_split(p, limit))
                 && self.view.load().sealed.is_empty()
-        })
+        };
+        self.wait_while(idle, Engine::check_jobs)
     }
 
-    /// Waits for the background to bring `done` about; fails when it fails or the database closes.
-    fn wait_for(&self, mut done: impl FnMut() -> bool) -> Result<()> {
+    /// Waits for `done` as long as `check` finds nothing and the database is open.
+    pub(super) fn wait_while(
+        &self,
+        mut done: impl FnMut() -> bool,
+        check: fn(&Engine) -> Result<()>,
+    ) -> Result<()> {
         let mut outcome = Ok(());
         wait_until(&*self.progress, || {
             if done() {
                 outcome = Ok(());
                 return true;
             }
-            outcome = self.check_open().and_then(|()| self.health.check_jobs());
+            outcome = self.check_open().and_then(|()| check(self));
             outcome.is_err()
         });
         outcome

@@ -5,8 +5,9 @@
 
 use super::catalog::{Catalog, Indexes};
 use super::engine::Engine;
-use crate::base::keys::FileNumber;
-use crate::error::Result;
+use super::health::Job;
+use crate::base::keys::{FileNumber, PartitionId};
+use crate::error::{ErrorKind, Result};
 use crate::jobs::gc::{self, Pressure};
 use crate::jobs::merge::{self, Merged};
 use crate::record::RecordFile;
@@ -14,6 +15,7 @@ use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Generations that one merge takes along when it has fallen behind: a pass over the key tables then
 /// serves several. More would need more space beside them.
@@ -27,6 +29,16 @@ pub(super) struct MergePlan {
     victims: Vec<Arc<RecordFile>>,
 }
 
+impl MergePlan {
+    fn job(&self) -> Job {
+        if self.generations.is_empty() {
+            Job::Gc
+        } else {
+            Job::Merge
+        }
+    }
+}
+
 impl Engine {
     /// Merges the oldest frozen generations of some partition, or reclaims space, if there is
     /// something to do.
@@ -37,36 +49,57 @@ impl Engine {
         };
         let merged = self.run_plan(&plan);
         self.catalog.lock().merging.remove(&plan.partition.id);
-        merged.map(|()| true)
+        self.note(plan.job(), plan.partition.id, merged)
+    }
+
+    /// Notes how a partition's job ended. What failed rests, and other partitions go on.
+    pub(super) fn note(&self, job: Job, partition: PartitionId, ended: Result<()>) -> Result<bool> {
+        match ended {
+            Err(error) if error.kind() == ErrorKind::Closed => return Err(error),
+            ended => self.job_ended(job, Some(partition), ended.err()),
+        }
+        Ok(true)
     }
 
     fn lease_for_merge(&self) -> Option<MergePlan> {
         let mut catalog = self.catalog.lock();
-        let plan = self.plan_merge(&catalog)?;
+        self.forget_settled(&catalog);
+        let plan = self.plan_merge(&catalog, Some(self.now()))?;
         catalog.merging.insert(plan.partition.id);
         Some(plan)
     }
 
     /// What to do next: merge frozen generations of the partition with the largest UnsortedStore, or
     /// else, if space presses, reclaim in the partition that holds most of what is to be moved.
-    /// Only partitions whose lease is free come into question.
-    pub(super) fn plan_merge(&self, catalog: &Catalog) -> Option<MergePlan> {
+    /// Only partitions whose lease is free come into question and, where `now` is given, whose job
+    /// does not rest after a failure.
+    pub(super) fn plan_merge(&self, catalog: &Catalog, now: Option<Duration>) -> Option<MergePlan> {
         let version = &catalog.version;
-        let is_free = |id| !catalog.merging.contains(&id);
+        let rests = |job, id| now.is_some_and(|now| self.health.rests(job, id, now));
+        let is_free = |job, id| !catalog.merging.contains(&id) && !rests(job, id);
         let limit = self.space_limit();
-        let free = version.partitions().iter().filter(|p| is_free(p.id));
+        let partitions = version.partitions().iter();
+        let free = partitions.filter(|p| is_free(Job::Merge, p.id));
         let ready = free.filter(|p| !catalog.frozen(p).is_empty());
         if let Some(partition) = ready.max_by_key(|p| p.unsorted_bytes()) {
             let frozen = catalog.frozen(partition);
             let oldest = frozen.len().saturating_sub(MAX_MERGED);
+            // What has failed may have done so because of the victims that rode along.
+            let failed = self.health.failure(Job::Merge, Some(partition.id));
+            let victims = match failed {
+                None => gc::victims(version, limit, Pressure::Riding),
+                Some(_) => Vec::new(),
+            };
             return Some(MergePlan {
                 partition: Arc::clone(partition),
                 generations: frozen.iter().skip(oldest).cloned().collect(),
-                victims: gc::victims(version, limit, Pressure::Riding),
+                victims,
             });
         }
         let victims = gc::victims(version, limit, Pressure::Alone);
-        let partition = Arc::clone(gc::partition_of(version, &victims, is_free)?);
+        let partition = Arc::clone(gc::partition_of(version, &victims, |id| {
+            is_free(Job::Gc, id)
+        })?);
         Some(MergePlan {
             partition,
             generations: Vec::new(),

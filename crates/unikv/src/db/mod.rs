@@ -9,6 +9,7 @@ pub(crate) mod check;
 pub(crate) mod engine;
 mod health;
 pub(crate) mod iter;
+pub(crate) mod job_errors;
 pub(crate) mod maintenance;
 mod merging;
 pub(crate) mod open;
@@ -236,7 +237,7 @@ impl Db {
         let engine = &self.0.engine;
         engine.check_open()?;
         let synced = engine.sync_and_mark();
-        let jobs = engine.health.check_jobs();
+        let jobs = engine.check_jobs();
         self.0.shut_down();
         synced.and(jobs)
     }

@@ -90,7 +90,7 @@ impl Engine {
         let begin = runtime.now();
         let mut failed = None;
         wait_until(&*self.progress, || {
-            failed = self.health.check_jobs().err();
+            failed = self.check_flushes().err();
             let closing = self.closing.load(Ordering::Acquire);
             failed.is_some() || closing || self.view.load().sealed.len() < MAX_SEALED
         });

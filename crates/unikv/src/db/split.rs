@@ -2,6 +2,7 @@
 
 use super::catalog::{Catalog, Indexes};
 use super::engine::Engine;
+use super::health::Job;
 use crate::base::keys::PartitionId;
 use crate::error::Result;
 use crate::jobs::split::Split;
@@ -17,17 +18,25 @@ impl Engine {
         };
         let split = self.split_leased(&partition);
         self.catalog.lock().merging.remove(&partition.id);
-        split
+        match split {
+            Ok(false) => {
+                self.job_ended(Job::Split, Some(partition.id), None);
+                Ok(false)
+            }
+            split => self.note(Job::Split, partition.id, split.map(drop)),
+        }
     }
 
     fn lease_for_split(&self) -> Option<Arc<Partition>> {
-        let limit = self.options.partition_bytes;
+        let (limit, now) = (self.options.partition_bytes, self.now());
         let mut catalog = self.catalog.lock();
+        self.forget_settled(&catalog);
         let version = Arc::clone(&catalog.version);
+        let rests = |id| self.health.rests(Job::Split, id, now);
         let free = version
             .partitions()
             .iter()
-            .filter(|p| !catalog.merging.contains(&p.id));
+            .filter(|p| !catalog.merging.contains(&p.id) && !rests(p.id));
         let partition = free
             .filter(|p| Catalog::is_to_be_split(p, limit))
             .max_by_key(|p| p.data_bytes())?;

@@ -1,6 +1,7 @@
 //! What the engine counts, and the figures it shows.
 
 use super::engine::Engine;
+use super::job_errors::JobError;
 use super::views::PinStats;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, PartitionId};
 use crate::memtable::Batch;
@@ -207,6 +208,8 @@ pub struct Stats {
     pub stall_time: Duration,
     /// The longest such wait.
     pub longest_stall: Duration,
+    /// Background jobs that have failed, are due, and are tried again from time to time.
+    pub job_errors: Vec<JobError>,
 }
 
 impl Stats {
@@ -319,6 +322,7 @@ impl Engine {
             stall_time: Duration::from_nanos(of(&counters.stall_ns)),
             longest_stall: Duration::from_nanos(of(&counters.longest_stall_ns)),
             pins: self.pin_stats(),
+            job_errors: self.job_errors(),
             ..Stats::default()
         };
         stats.add_version(&view.version);

@@ -20,7 +20,6 @@ use crate::memtable::{Batch, Memtable, OpsIter};
 use crate::options::Durability;
 use crate::partition::MemtableHandle;
 use crate::version::edit::VersionEdit;
-use crate::vfs::wait_until;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -302,16 +301,8 @@ impl Engine {
             return Ok(());
         }
         self.work.notify();
-        let mut failed = None;
-        wait_until(&*self.progress, || {
-            failed = self
-                .health
-                .check_jobs()
-                .and_then(|()| self.check_open())
-                .err();
-            failed.is_some() || !self.wal_sync.has_recovered()
-        });
-        failed.map_or(Ok(()), Err)
+        let flushed = || !self.wal_sync.has_recovered();
+        self.wait_while(flushed, Engine::check_flushes)
     }
 
     /// As [`Engine::sync_wal`], and notes in the log how far it is durable, so that damage below
