@@ -41,6 +41,8 @@ enum Command {
     Dump(commands::dump::Dump),
     /// Prints sizes and counters of a database
     Stats(commands::stats::Stats),
+    /// Merges what is waiting to be merged, and drops what is overwritten or deleted there
+    Compact(commands::compact::Compact),
     /// Verifies every checksum, pointer, order and count of a closed database
     Check(commands::check::Check),
     /// Runs YCSB workloads against a database and verifies every value read
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Command::Load(command) => command.run(),
         Command::Dump(command) => command.run(),
         Command::Stats(command) => command.run(),
+        Command::Compact(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Ycsb(command) => command.run(),
         Command::CrashWriter(command) => command.run(),

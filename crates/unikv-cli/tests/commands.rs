@@ -291,3 +291,22 @@ fn stats_show_the_partitions_with_their_ranges() {
     let text = String::from_utf8(stdout(&["stats", &db])).unwrap();
     assert!(text.contains("from the first key to before key"), "{text}");
 }
+
+#[test]
+fn compact_merges_a_range() {
+    let place = Place::new();
+    let db = &place.path("db");
+    let records = &place.file("records.tsv", b"a\t1\nb\t2\nc\t3\n");
+    stdout(&["load", db, records]);
+    let range = ["compact", db, "--from", "b", "--to", "c"];
+    unikv(&range).assert().success().stdout("");
+    let stats = json(&["stats", db, "--json"]);
+    assert_eq!(
+        stats["stats"]["partitions"][0]["unsorted_bytes"], 0,
+        "{stats}"
+    );
+    unikv(&["compact", db]).assert().success();
+    assert_eq!(stdout(&["get", db, "b"]), b"2\n");
+    let nowhere = place.path("nowhere");
+    unikv(&["compact", &nowhere]).assert().failure();
+}

@@ -8,6 +8,8 @@
 //! - After a **power cut** the content is that of some prefix of the order (I3, I4) which holds at
 //!   least everything up to the last synced point (I1).
 //!
+//! - The caller's **mark** is that of the last write which is there and had one.
+//!
 //! Writes below `base` are behind every synced point and will not be looked at again.
 
 use crate::value::{Bytes, show, show_option};
@@ -18,6 +20,15 @@ pub type State = BTreeMap<Vec<u8>, Bytes>;
 
 /// One key of a write; `None` deletes it.
 pub type Change = (Vec<u8>, Option<Bytes>);
+
+/// A content with the mark of the last write in it that had one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Content {
+    /// Keys and values.
+    pub state: State,
+    /// The mark.
+    pub mark: Option<Bytes>,
+}
 
 /// The most writes with unknown outcome that may stand at once: the states double with each.
 pub const MAX_UNKNOWN: usize = 10;
@@ -34,6 +45,7 @@ pub enum Ending {
 #[derive(Clone, Debug)]
 struct Write {
     changes: Vec<Change>,
+    mark: Option<Bytes>,
     unknown: bool,
     serial: u64,
 }
@@ -41,14 +53,23 @@ struct Write {
 /// The model of one database.
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
-    base: State,
+    base: Content,
     writes: Vec<Write>,
     /// How many of `writes` are synced.
     synced: usize,
     /// `base` with the acknowledged ones of `writes`.
-    state: State,
+    now: Content,
     serial: u64,
     ever: BTreeSet<Vec<u8>>,
+}
+
+impl Content {
+    fn apply(&mut self, write: &Write) {
+        apply(&mut self.state, &write.changes);
+        if write.mark.is_some() {
+            self.mark.clone_from(&write.mark);
+        }
+    }
 }
 
 fn apply(state: &mut State, changes: &[Change]) {
@@ -68,24 +89,37 @@ impl Oracle {
 
     /// A write that was acknowledged.
     pub fn acknowledged(&mut self, changes: Vec<Change>) {
-        apply(&mut self.state, &changes);
-        self.push(changes, false);
+        self.acknowledged_with(changes, None);
+    }
+
+    /// A write with a mark that was acknowledged.
+    pub fn acknowledged_with(&mut self, changes: Vec<Change>, mark: Option<Bytes>) {
+        self.push(changes, mark, false);
+        if let Some(write) = self.writes.last() {
+            self.now.apply(write);
+        }
     }
 
     /// A write that failed or never returned.
     pub fn unknown(&mut self, changes: Vec<Change>) {
-        self.push(changes, true);
+        self.unknown_with(changes, None);
+    }
+
+    /// A write with a mark that failed or never returned.
+    pub fn unknown_with(&mut self, changes: Vec<Change>, mark: Option<Bytes>) {
+        self.push(changes, mark, true);
         assert!(
             self.unknowns() <= MAX_UNKNOWN,
             "the history lets too many writes fail"
         );
     }
 
-    fn push(&mut self, changes: Vec<Change>, unknown: bool) {
+    fn push(&mut self, changes: Vec<Change>, mark: Option<Bytes>, unknown: bool) {
         self.ever.extend(changes.iter().map(|(key, _)| key.clone()));
         self.serial += 1;
         self.writes.push(Write {
             changes,
+            mark,
             unknown,
             serial: self.serial,
         });
@@ -100,7 +134,7 @@ impl Oracle {
             .map_or(0, |last| last + 1);
         if self.unknowns() == 0 {
             for write in self.writes.drain(..self.synced) {
-                apply(&mut self.base, &write.changes);
+                self.base.apply(&write);
             }
             self.synced = 0;
         }
@@ -108,7 +142,25 @@ impl Oracle {
 
     /// The content when no write is unknown; else that without the unknown ones.
     pub fn state(&self) -> &State {
-        &self.state
+        &self.now.state
+    }
+
+    /// A mark for the next write.
+    pub fn next_mark(&self) -> Bytes {
+        format!("mark {}", self.serial + 1).into_bytes().into()
+    }
+
+    /// Whether the newest mark may be `got` now.
+    pub fn allows_mark(&self, got: Option<&[u8]>) -> bool {
+        for write in self.writes.iter().rev().filter(|w| w.mark.is_some()) {
+            if write.mark.as_deref() == got {
+                return true;
+            }
+            if !write.unknown {
+                return false;
+            }
+        }
+        self.base.mark.as_deref() == got
     }
 
     /// Every key ever written.
@@ -134,7 +186,7 @@ impl Oracle {
                 }
             }
         }
-        self.base.get(key).map(|v| &v[..]) == got
+        self.base.state.get(key).map(|v| &v[..]) == got
     }
 
     /// The database was opened again after `ending` and holds `found`: checks that it may, and
@@ -142,7 +194,7 @@ impl Oracle {
     ///
     /// # Errors
     /// Says which keys are wrong and which write each value came from.
-    pub fn settle(&mut self, found: &State, ending: Ending) -> Result<(), String> {
+    pub fn settle(&mut self, found: &Content, ending: Ending) -> Result<(), String> {
         let floor = match ending {
             Ending::Kill => self.writes.len(),
             Ending::PowerCut => self.synced,
@@ -168,12 +220,12 @@ impl Oracle {
                     .for_each(|(_, taken)| taken.push(prefix));
                 candidates
                     .iter_mut()
-                    .for_each(|(state, _)| apply(state, &write.changes));
+                    .for_each(|(content, _)| content.apply(write));
                 candidates.extend(without);
             } else {
                 candidates
                     .iter_mut()
-                    .for_each(|(state, _)| apply(state, &write.changes));
+                    .for_each(|(content, _)| content.apply(write));
             }
         }
         Err(self.explain(found, floor))
@@ -181,8 +233,8 @@ impl Oracle {
 
     /// Takes `found` for the content after `prefix`. `taken` says which unknown writes are in it,
     /// where only one choice explains it.
-    fn go_on(&mut self, found: &State, prefix: usize, taken: Option<Vec<usize>>, ending: Ending) {
-        self.state = found.clone();
+    fn go_on(&mut self, found: &Content, prefix: usize, taken: Option<Vec<usize>>, ending: Ending) {
+        self.now = found.clone();
         match (ending, taken) {
             (Ending::PowerCut, _) => {
                 self.base = found.clone();
@@ -206,21 +258,27 @@ impl Oracle {
         }
     }
 
-    fn explain(&self, found: &State, floor: usize) -> String {
+    fn explain(&self, found: &Content, floor: usize) -> String {
         let mut at_floor = self.base.clone();
         for write in &self.writes[..floor] {
             if !write.unknown {
-                apply(&mut at_floor, &write.changes);
+                at_floor.apply(write);
             }
         }
         let (first, last) = (self.serial - self.writes.len() as u64, self.serial);
         let mut out = format!(
             "no prefix of the writes explains the content: {} keys found; writes {}..={last} are \
              at stake, of which the first {floor} must be there, {} have an unknown outcome",
-            found.len(),
+            found.state.len(),
             first + 1,
             self.unknowns()
         );
+        if found.mark != at_floor.mark {
+            let (got, sure) = (found.mark.as_deref(), at_floor.mark.as_deref());
+            let (got, sure) = (show_option(got), show_option(sure));
+            out += &format!("\n  the mark: found {got}; the sure prefix has {sure}");
+        }
+        let (found, at_floor) = (&found.state, &at_floor.state);
         let keys: BTreeSet<_> = found.keys().chain(at_floor.keys()).collect();
         for key in keys {
             let (got, sure) = (found.get(key), at_floor.get(key));
@@ -256,7 +314,7 @@ impl Oracle {
             .collect();
         if !from.is_empty() {
             format!("(of write {from:?})")
-        } else if self.base.get(key).map(|v| &v[..]) == got {
+        } else if self.base.state.get(key).map(|v| &v[..]) == got {
             "(from before)".to_owned()
         } else {
             "(of NO write)".to_owned()
@@ -273,10 +331,40 @@ mod tests {
         (key.into(), Some(Value { stamp, len: 10 }.bytes()))
     }
 
-    fn state(changes: &[Change]) -> State {
-        let mut out = State::new();
-        apply(&mut out, changes);
+    fn state(changes: &[Change]) -> Content {
+        let mut out = Content::default();
+        apply(&mut out.state, changes);
         out
+    }
+
+    fn marked(changes: &[Change], mark: &str) -> Content {
+        Content {
+            mark: Some(mark.as_bytes().into()),
+            ..state(changes)
+        }
+    }
+
+    #[test]
+    fn a_mark_is_there_if_and_only_if_its_write_is() {
+        let mut oracle = Oracle::new();
+        oracle.acknowledged_with(vec![put("a", 1)], Some((*b"one").into()));
+        oracle.acknowledged(vec![put("b", 2)]);
+        oracle.unknown_with(vec![put("c", 3)], Some((*b"two").into()));
+        assert!(oracle.allows_mark(Some(b"one")) && oracle.allows_mark(Some(b"two")));
+        assert!(!oracle.allows_mark(None));
+        let both = [put("a", 1), put("b", 2)];
+        let all = [put("a", 1), put("b", 2), put("c", 3)];
+        for good in [
+            Content::default(),
+            marked(&[put("a", 1)], "one"),
+            marked(&both, "one"),
+            marked(&all, "two"),
+        ] {
+            assert_eq!(oracle.clone().settle(&good, Ending::PowerCut), Ok(()));
+        }
+        for bad in [state(&both), marked(&both, "two"), marked(&all, "one")] {
+            assert!(oracle.clone().settle(&bad, Ending::PowerCut).is_err());
+        }
     }
 
     #[test]
@@ -316,7 +404,7 @@ mod tests {
         assert!(
             oracle
                 .clone()
-                .settle(&State::new(), Ending::PowerCut)
+                .settle(&Content::default(), Ending::PowerCut)
                 .is_err()
         );
         assert!(
@@ -349,6 +437,8 @@ mod tests {
         let mut oracle = Oracle::new();
         oracle.acknowledged(vec![put("a", 1)]);
         oracle.settle(&state(&[put("a", 1)]), Ending::Kill).unwrap();
-        oracle.settle(&State::new(), Ending::PowerCut).unwrap();
+        oracle
+            .settle(&Content::default(), Ending::PowerCut)
+            .unwrap();
     }
 }

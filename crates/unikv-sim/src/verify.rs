@@ -1,7 +1,7 @@
 //! Checks of a database as a whole.
 
 use crate::config::Config;
-use crate::oracle::{Change, Ending, Oracle, State};
+use crate::oracle::{Change, Content, Ending, Oracle, State};
 use crate::runner::{DIR, env};
 use crate::value::{Value, show, show_option};
 use std::path::Path;
@@ -89,12 +89,21 @@ pub fn recovered(
     (db, runtime)
 }
 
+/// Tells the oracle what a recovered database holds; it must be allowed.
+pub fn settle(db: &Db, oracle: &mut Oracle, found: &State, ending: Ending) {
+    let content = Content {
+        state: found.clone(),
+        mark: db.mark().map(|mark| mark[..].into()),
+    };
+    if let Err(why) = oracle.settle(&content, ending) {
+        panic!("after {ending:?}: {why}");
+    }
+}
+
 /// Checks the content of a recovered database.
 pub fn content(db: &Db, oracle: &mut Oracle, ending: Ending) {
     let found = scan(db.iter()).unwrap_or_else(|err| panic!("a scan failed: {err:?}"));
-    if let Err(why) = oracle.settle(&found, ending) {
-        panic!("after {ending:?}: {why}");
-    }
+    settle(db, oracle, &found, ending);
     let backward = scan_back(db.iter()).unwrap_or_else(|err| panic!("a scan failed: {err:?}"));
     same_pairs("backward scan", &backward, &found);
     for key in oracle.keys() {

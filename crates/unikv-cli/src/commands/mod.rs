@@ -1,6 +1,7 @@
 //! The commands that read, write and inspect a database, one module each.
 
 pub mod check;
+pub mod compact;
 pub mod dump;
 pub mod load;
 pub mod point;

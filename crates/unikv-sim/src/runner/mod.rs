@@ -274,6 +274,8 @@ impl Runner {
             .iter()
             .map(|(key, value)| (key.0.clone(), value.map(Value::bytes)))
             .collect();
+        // Every other batch has a mark.
+        let mark = (!single && changes.len().is_multiple_of(2)).then(|| self.oracle.next_mark());
         let result = match &changes[..] {
             [(key, Some(value))] if single => self.db().put(key, value),
             [(key, None)] if single => self.db().delete(key),
@@ -285,6 +287,9 @@ impl Runner {
                         None => batch.delete(key),
                     };
                 }
+                if let Some(mark) = &mark {
+                    batch.set_mark(mark);
+                }
                 match sync {
                     None => self.db().write(&batch),
                     Some(true) => self.db().write_with(&batch, Durability::Sync),
@@ -294,14 +299,14 @@ impl Runner {
         };
         match result {
             Ok(()) => {
-                self.oracle.acknowledged(changes);
+                self.oracle.acknowledged_with(changes, mark);
                 if sync.unwrap_or(self.config.syncs_every_write()) {
                     self.oracle.synced();
                 }
                 Ok(())
             }
             Err(err) => {
-                self.oracle.unknown(changes);
+                self.oracle.unknown_with(changes, mark);
                 self.may::<()>("write", Err(err))?;
                 self.recover_from_fault()
             }
@@ -357,9 +362,8 @@ impl Runner {
     /// Compares the content with the oracle after an opening.
     fn settle(&mut self, ending: Ending) -> Result<(), MachineGone> {
         let found = self.must("a scan", verify::scan(self.db().iter()))?;
-        if let Err(why) = self.oracle.settle(&found, ending) {
-            panic!("after {ending:?}: {why}");
-        }
+        let db = self.db.as_ref().expect("the database is open");
+        verify::settle(db, &mut self.oracle, &found, ending);
         self.check_all()
     }
 

@@ -169,6 +169,10 @@ impl Runner {
         let forward = self.must("a scan", verify::scan(self.db().iter()))?;
         let backward = self.must("a scan", verify::scan_back(self.db().iter()))?;
         verify::same_pairs("backward scan", &backward, &forward);
+        let mark = self.db().mark();
+        let shown = show_option(mark.as_deref());
+        let allowed = self.oracle.allows_mark(mark.as_deref());
+        assert!(allowed, "the mark is {shown}");
         for key in self.oracle.keys() {
             self.check_key("a scan", key, forward.get(key).map(|v| &v[..]));
         }

@@ -9,6 +9,7 @@
 use super::catalog::{Catalog, Indexes};
 use super::engine::Engine;
 use super::health::Job;
+use crate::base::keys::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::flush::FlushedTable;
 use crate::jobs::placing::{Placed, PlacingContext};
@@ -158,6 +159,7 @@ impl Engine {
             record_files: tables.into_iter().map(|t| t.meta).collect(),
             tables: placed.iter().flat_map(|p| p.places.clone()).collect(),
             last_seq: oldest.table.max_seq(),
+            host_mark: oldest.table.mark(SeqNo::MAX).map(Vec::from),
             wal_low_water: Some(newer.wal),
             ..VersionEdit::default()
         };

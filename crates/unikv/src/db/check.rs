@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::key_table::{
     EntryValue, KeyEntry, KeyIter, KeyTable, KeyTableMeta, ReadCache, RecordFileRefs, RecordPointer,
 };
-use crate::log::replay;
+use crate::log::{WalWrite, replay};
 use crate::memtable::OpsIter;
 use crate::record::{RecordFile, RecordFileMeta};
 use crate::version::file_names;
@@ -127,15 +127,16 @@ impl Check {
     ) -> Result<()> {
         let segments = recovery::wal_segments(survey);
         manifest.check_edits(replay::max_manifest_edits(store, &segments)?)?;
-        let mut sink = |segment: FileNumber, _: SeqNo, count: u32, ops: &[u8]| {
+        let mut sink = |segment: FileNumber, write: &WalWrite<'_>| {
             let path = store.dir().join(file_names::wal(segment));
             let mut found = 0;
-            for op in OpsIter::new(ops) {
+            for op in OpsIter::new(write.ops) {
                 op.map_err(|bad| Error::corruption(&path, 0, bad.to_string()))?;
                 found += 1;
             }
-            if found != count {
-                let what = format!("a record holds {found} operations and says {count}");
+            if found != write.count {
+                let says = write.count;
+                let what = format!("a record holds {found} operations and says {says}");
                 return Err(Error::corruption(&path, 0, what));
             }
             Ok(())

@@ -5,8 +5,8 @@ use super::engine::Engine;
 use super::open::take_lock;
 use crate::base::keys::FileNumber;
 use crate::error::{Error, Result};
-use crate::version::Generation;
 use crate::version::file_names::{self, FileName};
+use crate::version::{Generation, Partition};
 use crate::vfs::{Env, wait_until};
 use std::path::Path;
 use std::sync::Arc;
@@ -38,23 +38,29 @@ impl Engine {
         Ok(())
     }
 
-    /// Flushes, freezes every generation and waits until all are merged.
-    pub(crate) fn compact(&self) -> Result<()> {
+    /// Flushes, freezes every generation of the partitions that meet the range between the bounds,
+    /// and waits until all are merged.
+    pub(crate) fn compact(&self, (lower, upper): &(Vec<u8>, Vec<u8>)) -> Result<()> {
         self.flush_memtables()?;
+        if lower >= upper {
+            return Ok(());
+        }
         // Tables flushed until now have smaller numbers. Partitions may be split meanwhile.
         let next_file = FileNumber(self.next_file.load(Ordering::Relaxed));
-        let merged = || self.freeze_tables_before(next_file);
+        let merged = || self.freeze_tables_before(next_file, lower, upper);
         self.wait_while(merged, Engine::check_merges)
     }
 
-    /// Freezes every generation that has a table with a number below `file`. True: there is none.
-    fn freeze_tables_before(&self, file: FileNumber) -> bool {
+    /// Freezes every generation between the bounds that has a table with a number below `file`.
+    /// True: there is none.
+    fn freeze_tables_before(&self, file: FileNumber, lower: &[u8], upper: &[u8]) -> bool {
         let mut catalog = self.catalog.lock();
         let version = Arc::clone(&catalog.version);
         let has_old = |g: &Generation| g.tables().any(|(_, t)| t.meta().number < file);
         let mut frozen = false;
         let mut done = true;
-        for partition in version.partitions() {
+        let meets = |p: &Partition| p.start.as_slice() < upper && p.range().is_before_end(lower);
+        for partition in version.partitions().iter().filter(|p| meets(p)) {
             if partition.generations.iter().any(has_old) {
                 done = false;
                 let newest_is_old = partition.generations.first().is_some_and(has_old);
@@ -162,4 +168,69 @@ pub(crate) fn destroy(env: &Env, dir: &Path) -> Result<()> {
             .map_err(|e| Error::io("remove the directory", dir, e))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::db::tests::{Machine, Model, churn, same, small};
+    use rand::SeedableRng;
+    use rand::rngs::SmallRng;
+
+    #[test]
+    fn compacting_a_range_merges_the_partitions_it_meets_and_no_others() {
+        let machine = Machine::new(1);
+        let options = small().key_table_bytes(1 << 10);
+        let (db, _runtime) = machine.open(options.clone().partition_bytes(12 << 10));
+        let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(1));
+        churn(&db, &mut model, &mut rng, 2000);
+        db.compact().unwrap();
+        db.quiesce().unwrap();
+        db.close().unwrap();
+        // Nothing is split or collected from here on.
+        let options = options.unsorted_bytes(1 << 20).max_space_amp(100.0);
+        let (db, _runtime) = machine.open(options);
+        let unsorted = || -> Vec<u64> {
+            let stats = db.stats();
+            let partitions = stats.partitions.iter();
+            partitions.map(|p| p.unsorted_bytes).collect()
+        };
+        assert!(unsorted().len() >= 3, "{:?}", unsorted());
+        for (key, value) in model.iter_mut() {
+            *value = b"new".to_vec();
+            db.put(key, b"new").unwrap();
+        }
+        db.flush().unwrap();
+        // What the flush has frozen, the least index memory being full, is merged.
+        db.quiesce().unwrap();
+        let before = unsorted();
+        let waiting = before.iter().filter(|bytes| **bytes > 0).count();
+        assert!(waiting > 3, "{before:?}");
+
+        // The wrong way round: nothing.
+        db.compact_range("key0001".."key0000").unwrap();
+        assert_eq!(unsorted(), before);
+        let middle = before.len() / 2;
+        let starts: Vec<_> = db.stats().partitions.into_iter().map(|p| p.start).collect();
+        assert!(before[middle] > 0 && before[middle - 1] > 0, "{before:?}");
+        // Up to a border, which is another partition's.
+        db.compact_range(..starts[middle].as_slice()).unwrap();
+        let left = unsorted();
+        assert!(left[..middle].iter().all(|bytes| *bytes == 0), "{left:?}");
+        assert_eq!(left[middle..], before[middle..]);
+        let border = starts[middle].as_slice();
+        db.compact_range(border..=border).unwrap();
+        let left = unsorted();
+        assert!(left[..=middle].iter().all(|bytes| *bytes == 0), "{left:?}");
+        assert_eq!(left[middle + 1..], before[middle + 1..]);
+        same(&db, &model);
+        db.compact().unwrap();
+        assert!(
+            unsorted().iter().all(|bytes| *bytes == 0),
+            "{:?}",
+            unsorted()
+        );
+        same(&db, &model);
+        db.close().unwrap();
+        machine.check();
+    }
 }

@@ -11,6 +11,7 @@ mod health;
 pub(crate) mod iter;
 pub(crate) mod job_errors;
 pub(crate) mod maintenance;
+mod marks;
 mod merging;
 pub(crate) mod open;
 mod pressure;
@@ -187,7 +188,20 @@ impl Db {
     /// Merges everything into the SortedStore and waits for that. What is written meanwhile may stay
     /// in the UnsortedStore. Errors as [`Db::flush`].
     pub fn compact(&self) -> Result<()> {
-        self.0.engine.compact()
+        self.compact_range::<&[u8]>(..)
+    }
+
+    /// As [`Db::compact`], for the keys in `range`: merges what the UnsortedStore holds of the
+    /// partitions that the range meets, whole, and drops what is overwritten or deleted there and
+    /// seen by no snapshot. Bytes of values come free with garbage collection. Errors as
+    /// [`Db::flush`].
+    pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+        self.0.engine.compact(&engine_bounds(&range))
+    }
+
+    /// The mark of the newest committed write that had one: see [`Batch::set_mark`].
+    pub fn mark(&self) -> Option<Bytes> {
+        self.0.engine.mark()
     }
 
     /// Waits until the background has nothing to do: no memtable to flush, nothing to merge. Errors

@@ -5,12 +5,12 @@
 //! cut changes nothing.
 
 use super::report::RecoveryReport;
-use crate::base::keys::{FileNumber, Kind, SeqNo};
+use crate::base::keys::{FileNumber, Kind};
 use crate::error::{Error, Result};
 use crate::jobs::index_build::build_index;
 use crate::jobs::placing::GenerationLimits;
 use crate::key_table::ReadCache;
-use crate::log::{ReplayOutcome, replay};
+use crate::log::{ReplayOutcome, WalWrite, replay};
 use crate::memtable::{ArenaPool, Memtable, OpsIter};
 use crate::partition::MemtableHandle;
 use crate::version::edit::VersionEdit;
@@ -153,12 +153,13 @@ pub(crate) fn replay_wal(
     let segments = wal_segments(survey);
     let flushed = version.counters.flushed_seq;
     let mut memtables: Vec<MemtableHandle> = Vec::new();
-    let mut sink = |segment: FileNumber, base: SeqNo, count: u32, ops: &[u8]| {
+    let mut sink = |segment: FileNumber, write: &WalWrite<'_>| {
         // Flushes commit in write order: a record is in the tables whole or not at all.
-        if base.0 + u64::from(count) <= flushed.0 + 1 {
+        if write.last_seq() <= flushed {
             return Ok(());
         }
-        let full = |m: &MemtableHandle| (m.table.bytes() + ops.len()) as u64 > memtable_bytes;
+        let more = write.ops.len();
+        let full = |m: &MemtableHandle| (m.table.bytes() + more) as u64 > memtable_bytes;
         if memtables.last().is_none_or(full) {
             let table = Arc::new(Memtable::new(pool));
             memtables.push(MemtableHandle {
@@ -169,7 +170,11 @@ pub(crate) fn replay_wal(
         let Some(memtable) = memtables.last() else {
             return Ok(());
         };
-        insert_ops(store, segment, &memtable.table, base, count, ops)
+        insert_ops(store, segment, &memtable.table, write)?;
+        if let Some(mark) = write.host_mark {
+            memtable.table.note_mark(write.last_seq(), mark);
+        }
+        Ok(())
     };
     let low_water = version.counters.wal_low_water;
     let outcome = replay::replay(store, &segments, low_water, &mut sink)?;
@@ -191,13 +196,12 @@ fn insert_ops(
     store: &FileStore,
     segment: FileNumber,
     memtable: &Memtable,
-    base: SeqNo,
-    count: u32,
-    ops: &[u8],
+    write: &WalWrite<'_>,
 ) -> Result<()> {
+    let base = write.base_seq;
     let path = || store.dir().join(file_names::wal(segment));
     let mut seq = base;
-    for op in OpsIter::new(ops) {
+    for op in OpsIter::new(write.ops) {
         let op = op.map_err(|bad| Error::corruption(&path(), 0, bad.to_string()))?;
         if !matches!(op.kind, Kind::Put | Kind::Delete) || op.expiry_ms.is_some() {
             let what = format!("the log holds an operation of kind {:?}", op.kind);
@@ -206,11 +210,9 @@ fn insert_ops(
         memtable.insert(op.key, seq, op.kind, op.expiry_ms, op.value);
         seq.0 += 1;
     }
-    if seq.0 - base.0 != u64::from(count) {
-        let what = format!(
-            "a record holds {} operations and says {count}",
-            seq.0 - base.0
-        );
+    if seq.0 - base.0 != u64::from(write.count) {
+        let (holds, says) = (seq.0 - base.0, write.count);
+        let what = format!("a record holds {holds} operations and says {says}");
         return Err(Error::corruption(&path(), 0, what));
     }
     Ok(())

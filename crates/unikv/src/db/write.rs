@@ -12,10 +12,11 @@
 
 use super::catalog::Indexes;
 use super::engine::Engine;
+use super::marks::note_mark;
 use super::wal_sync::Segment;
 use crate::base::keys::{FileNumber, SeqNo};
 use crate::error::{Error, Result};
-use crate::log::{DurableMark, SegmentEnd, WalWriter};
+use crate::log::{DurableMark, SegmentEnd, WalWrite, WalWriter};
 use crate::memtable::{Batch, Memtable, OpsIter};
 use crate::options::Durability;
 use crate::partition::MemtableHandle;
@@ -76,7 +77,7 @@ impl Engine {
         if let Some(violation) = batch.violation() {
             return Err(violation.clone());
         }
-        if batch.is_empty() {
+        if batch.seq_count() == 0 {
             return Ok(());
         }
         let sync = durability == Durability::Sync;
@@ -152,8 +153,9 @@ impl Engine {
         let first = self.append_to_wal(commit, group)?;
         let mut seq = first;
         for (batch, _) in group {
-            seq = insert(&commit.memtable.table, batch.ops_bytes(), seq)?;
+            seq = insert(&commit.memtable.table, batch, seq)?;
         }
+        note_mark(commit, group, first);
         debug_assert_eq!(SeqNo(seq.0 - 1), commit.last_seq);
         self.visible_seq.store(commit.last_seq.0, Ordering::Release);
         self.counters
@@ -166,7 +168,7 @@ impl Engine {
     /// first sequence number. A failure leaves the outcome of the group unknown.
     fn append_to_wal(&self, commit: &mut Commit, group: &[(&Batch, bool)]) -> Result<SeqNo> {
         let first = SeqNo(commit.last_seq.0 + 1);
-        let ops: u64 = group.iter().map(|(batch, _)| batch.len() as u64).sum();
+        let ops: u64 = group.iter().map(|(batch, _)| batch.seq_count()).sum();
         if first.0 + ops > SeqNo::MAX.0 {
             let what = "the database has used up its 2^56 sequence numbers";
             return Err(Error::invalid(what, "copy it into a new database"));
@@ -340,23 +342,29 @@ fn append_batches(
     durable: Option<DurableMark>,
 ) -> Result<()> {
     for (batch, _) in group {
-        let (count, ops) = (batch.len() as u32, batch.ops_bytes());
-        if WalWriter::is_large(ops) {
-            wal.write_large(seq, count, ops, durable)?;
+        let write = WalWrite {
+            base_seq: seq,
+            count: batch.len() as u32,
+            host_mark: batch.mark(),
+            ops: batch.ops_bytes(),
+        };
+        if WalWriter::is_large(write.ops) {
+            wal.write_large(&write, durable)?;
         } else {
-            wal.stage(seq, count, ops, durable);
+            wal.stage(&write, durable);
         }
-        seq.0 += batch.len() as u64;
+        seq.0 += batch.seq_count();
     }
     wal.write_staged()
 }
 
-/// Inserts encoded operations, the first with `seq`; returns the number after the last.
-pub(crate) fn insert(memtable: &Memtable, ops: &[u8], mut seq: SeqNo) -> Result<SeqNo> {
-    for op in OpsIter::new(ops) {
+/// Inserts the operations of a batch, the first with `first`; returns the number after the batch.
+fn insert(memtable: &Memtable, batch: &Batch, first: SeqNo) -> Result<SeqNo> {
+    let mut seq = first;
+    for op in OpsIter::new(batch.ops_bytes()) {
         let op = op.map_err(|bad| Error::invalid(bad.to_string(), "encode the batch again"))?;
         memtable.insert(op.key, seq, op.kind, op.expiry_ms, op.value);
         seq.0 += 1;
     }
-    Ok(seq)
+    Ok(SeqNo(first.0 + batch.seq_count()))
 }

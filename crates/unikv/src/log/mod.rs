@@ -36,7 +36,7 @@ pub(crate) mod writer;
 
 pub(crate) use reader::{LogItem, LogReader};
 pub(crate) use replay::ReplayOutcome;
-pub(crate) use wal::{SegmentEnd, WalWriter};
+pub(crate) use wal::{SegmentEnd, WalWrite, WalWriter};
 pub(crate) use writer::LogWriter;
 
 use crate::base::checksum;

@@ -63,8 +63,8 @@ use segments::{Break, Link, Segment};
 
 mod segments;
 
-/// Receives each surviving write: segment, base sequence number, count, operations.
-pub(crate) type Sink<'a> = dyn FnMut(FileNumber, SeqNo, u32, &[u8]) -> Result<()> + 'a;
+/// Receives each surviving write and the segment that holds it.
+pub(crate) type Sink<'a> = dyn FnMut(FileNumber, &WalWrite<'_>) -> Result<()> + 'a;
 
 /// What replay did.
 #[derive(Clone, Debug, Default)]
@@ -81,8 +81,6 @@ pub(crate) struct ReplayOutcome {
     /// Segments that are not part of the chain, now or since an earlier recovery.
     pub(crate) abandoned: Vec<FileNumber>,
     pub(crate) last_seq: SeqNo,
-    /// The host's bytes in the newest write that had some.
-    pub(crate) host_mark: Option<Vec<u8>>,
 }
 
 /// Replays the chain among `segments` (all that exist, ascending) from `low_water` on.
@@ -184,13 +182,10 @@ fn apply(
         wal::KIND_WRITE => {
             let write =
                 WalWrite::decode(payload).map_err(|bad| not_understood(segment, offset, bad))?;
-            sink(segment.number, write.base_seq, write.count, write.ops)?;
+            sink(segment.number, &write)?;
             outcome.records += 1;
             outcome.ops += u64::from(write.count);
             outcome.last_seq = outcome.last_seq.max(write.last_seq());
-            if let Some(mark) = write.host_mark {
-                outcome.host_mark = Some(mark.to_vec());
-            }
             Ok(())
         }
         _ => {

@@ -151,15 +151,26 @@ impl<'a> WalWrite<'a> {
         })
     }
 
-    /// The sequence number of the last operation.
+    /// The sequence number of the last operation. A write without operations, which only carries a
+    /// mark, takes one number.
     pub(crate) fn last_seq(&self) -> SeqNo {
         last_of(self.base_seq, self.count).unwrap_or(SeqNo::MAX)
     }
 
-    fn prefix(base_seq: SeqNo, count: u32) -> [u8; WRITE_PREFIX_LEN] {
-        let mut out = [0; WRITE_PREFIX_LEN];
-        out[0..8].copy_from_slice(&base_seq.0.to_le_bytes());
-        out[8..12].copy_from_slice(&count.to_le_bytes());
+    /// What stands in front of the operations.
+    fn prefix(&self) -> Vec<u8> {
+        let mark_len = self.host_mark.map_or(0, <[u8]>::len);
+        let mut out = Vec::with_capacity(WRITE_PREFIX_LEN + 4 + mark_len);
+        out.extend_from_slice(&self.base_seq.0.to_le_bytes());
+        out.extend_from_slice(&self.count.to_le_bytes());
+        match self.host_mark {
+            None => out.push(0),
+            Some(mark) => {
+                out.push(WRITE_HAS_HOST_MARK);
+                out.extend_from_slice(&(mark.len() as u32).to_le_bytes());
+                out.extend_from_slice(mark);
+            }
+        }
         out
     }
 }
@@ -204,28 +215,21 @@ impl WalWriter {
         Ok(WalWriter { log })
     }
 
-    /// Frames a write of `count` operations.
-    pub(crate) fn stage(
-        &mut self,
-        base_seq: SeqNo,
-        count: u32,
-        ops: &[u8],
-        durable: Option<DurableMark>,
-    ) {
-        let prefix = WalWrite::prefix(base_seq, count);
-        self.log.stage(KIND_WRITE, &[&prefix, ops], durable);
+    /// Frames a write.
+    pub(crate) fn stage(&mut self, write: &WalWrite<'_>, durable: Option<DurableMark>) {
+        let prefix = write.prefix();
+        self.log.stage(KIND_WRITE, &[&prefix, write.ops], durable);
     }
 
     /// Writes one write at once, behind what is staged. For large ones: `ops` is not copied.
     pub(crate) fn write_large(
         &mut self,
-        base_seq: SeqNo,
-        count: u32,
-        ops: &[u8],
+        write: &WalWrite<'_>,
         durable: Option<DurableMark>,
     ) -> Result<()> {
-        let prefix = WalWrite::prefix(base_seq, count);
-        self.log.write_large(KIND_WRITE, &[&prefix, ops], durable)
+        let prefix = write.prefix();
+        self.log
+            .write_large(KIND_WRITE, &[&prefix, write.ops], durable)
     }
 
     /// Whether `ops` should go through [`WalWriter::write_large`].

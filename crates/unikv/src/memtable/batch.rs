@@ -16,12 +16,14 @@ const FLAG_EXPIRY: u8 = 1;
 const OP_HEADER_LEN: usize = 1 + 1 + 4 + 4;
 /// All operations of a batch together; a WAL record's length is 32 bits.
 const MAX_BATCH_LEN: usize = 3 << 30;
+/// A caller's mark: it is kept in memory, and in each manifest.
+const MAX_MARK_LEN: usize = 64 << 10;
 const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
 
 /// Several writes that are applied together: after a crash either all of them are there or none.
 ///
 /// Later operations on a key win over earlier ones. An operation beyond the limits (64 KiB for a
-/// key, 1 GiB for a value, 3 GiB for all together) is left out and reported when the batch is
+/// key, 1 GiB for a value, 3 GiB for all together, 64 KiB for a mark) is left out and reported when the batch is
 /// written, which then changes nothing.
 ///
 /// ```
@@ -35,6 +37,7 @@ pub struct Batch {
     ops: Vec<u8>,
     len: usize,
     deletes: usize,
+    mark: Option<Vec<u8>>,
     violation: Option<Error>,
 }
 
@@ -54,11 +57,35 @@ impl Batch {
         self.delete_in(DEFAULT_KEYSPACE, key.as_ref())
     }
 
-    /// Removes all operations (and forgets violated limits), for use as a new batch.
+    /// Gives the batch a mark: opaque bytes, at most 64 KiB, that are committed with it. After any
+    /// crash the mark is there if and only if the batch is; [`Db::mark`](crate::Db::mark) says the
+    /// newest one. A batch with a mark is written also if it has no operation.
+    ///
+    /// ```
+    /// # use unikv::Batch;
+    /// let mut batch = Batch::new();
+    /// batch.put("balance", "90").set_mark("position 17 of the queue");
+    /// assert_eq!(batch.mark(), Some(&b"position 17 of the queue"[..]));
+    /// ```
+    pub fn set_mark(&mut self, mark: impl AsRef<[u8]>) -> &mut Batch {
+        match check_mark(mark.as_ref()) {
+            Ok(()) => self.mark = Some(mark.as_ref().to_vec()),
+            Err(violation) => drop(self.violation.get_or_insert(violation)),
+        }
+        self
+    }
+
+    /// The mark of the batch.
+    pub fn mark(&self) -> Option<&[u8]> {
+        self.mark.as_deref()
+    }
+
+    /// Removes all operations and the mark (and forgets violated limits), for use as a new batch.
     pub fn clear(&mut self) {
         self.ops.clear();
         self.len = 0;
         self.deletes = 0;
+        self.mark = None;
         self.violation = None;
     }
 
@@ -70,6 +97,11 @@ impl Batch {
     /// Whether there is no operation.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// How many sequence numbers the batch takes: one for each operation, or one for a mark alone.
+    pub(crate) fn seq_count(&self) -> u64 {
+        self.len.max(usize::from(self.mark.is_some())) as u64
     }
 
     /// Number of operations that are deletes.
@@ -131,6 +163,18 @@ impl fmt::Debug for Batch {
             .field("violation", &self.violation)
             .finish()
     }
+}
+
+/// Refuses a mark that is too long.
+pub(crate) fn check_mark(mark: &[u8]) -> Result<(), Error> {
+    if mark.len() <= MAX_MARK_LEN {
+        return Ok(());
+    }
+    let what = format!(
+        "a mark of {} bytes is longer than {MAX_MARK_LEN}",
+        mark.len()
+    );
+    Err(Error::invalid(what, "use a shorter mark"))
 }
 
 /// The encoded length of an operation, if it and the batch with it are within the limits.

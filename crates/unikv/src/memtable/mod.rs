@@ -8,7 +8,8 @@
 //! it, and never changes. Which entries a read may use is the caller's business (the visible
 //! sequence number), as the entries of an unfinished batch are already here.
 //!
-//! Locks: one mutex for inserts (see `skiplist`), one in the pool beneath it. Reads take none.
+//! Locks: one mutex for inserts (see `skiplist`), one in the pool beneath it, one for the marks of
+//! callers. Reads of entries take none.
 //!
 //! - `batch`: the public [`Batch`] and the encoding of operations, shared with the WAL
 //! - `skiplist`: the ordered list itself; `node`: its nodes
@@ -26,8 +27,14 @@ pub use batch::Batch;
 pub(crate) use batch::OpsIter;
 
 use crate::base::keys::{Kind, SeqNo};
+use bytes::Bytes;
+use parking_lot::Mutex;
 use skiplist::{Cursor, SkipList};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a write takes in the log beside its operations and its mark, about.
+const MARK_BYTES: usize = 64;
 
 /// An entry of a memtable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +50,11 @@ pub(crate) struct MemEntry<'a> {
 /// The newest writes, in order, in memory.
 pub(crate) struct Memtable {
     list: Arc<SkipList>,
+    /// The newest two marks of a caller, newest first, each at the number of its last write. The
+    /// newer one may belong to writes that are not yet visible.
+    marks: Mutex<[Option<(SeqNo, Bytes)>; 2]>,
+    /// What all marks took in the log.
+    mark_bytes: AtomicUsize,
 }
 
 impl Memtable {
@@ -50,7 +62,26 @@ impl Memtable {
     pub(crate) fn new(pool: &Arc<ArenaPool>) -> Memtable {
         Memtable {
             list: Arc::new(SkipList::new(pool)),
+            marks: Mutex::default(),
+            mark_bytes: AtomicUsize::new(0),
         }
+    }
+
+    /// Remembers the mark of the writes up to `seq`. Of writes that become visible together only the
+    /// newest mark is noted.
+    pub(crate) fn note_mark(&self, seq: SeqNo, mark: &[u8]) {
+        let mut marks = self.marks.lock();
+        self.mark_bytes
+            .fetch_add(MARK_BYTES + mark.len(), Ordering::Relaxed);
+        marks.swap(0, 1);
+        marks[0] = Some((seq, Bytes::copy_from_slice(mark)));
+    }
+
+    /// The newest mark at or below `seq`.
+    pub(crate) fn mark(&self, seq: SeqNo) -> Option<Bytes> {
+        let marks = self.marks.lock();
+        let visible = marks.iter().flatten().find(|(at, _)| *at <= seq);
+        visible.map(|(_, mark)| mark.clone())
     }
 
     /// Adds an entry. Writers take turns; readers go on meanwhile. Key and value must be within the
@@ -84,9 +115,10 @@ impl Memtable {
         }
     }
 
-    /// Memory used for entries.
+    /// Memory used for entries. Marks count with what they took in the log, so that it ends and is
+    /// flushed also when there is nothing but marks.
     pub(crate) fn bytes(&self) -> usize {
-        self.list.bytes()
+        self.list.bytes() + self.mark_bytes.load(Ordering::Relaxed)
     }
 
     /// Number of entries.
@@ -94,14 +126,15 @@ impl Memtable {
         self.list.len()
     }
 
-    /// Whether there is no entry.
+    /// Whether there is neither an entry nor a mark.
     pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len() == 0 && self.marks.lock()[0].is_none()
     }
 
-    /// The highest sequence number, if there is an entry.
+    /// The highest sequence number, if there is an entry or a mark.
     pub(crate) fn max_seq(&self) -> Option<SeqNo> {
-        self.list.max_seq()
+        let marked = self.marks.lock()[0].as_ref().map(|(seq, _)| *seq);
+        self.list.max_seq().max(marked)
     }
 }
 

@@ -38,6 +38,14 @@ pub(crate) struct ReadCounters {
 }
 
 impl View {
+    /// The newest mark of a caller among the writes up to `seq`.
+    pub(crate) fn mark(&self, seq: SeqNo) -> Option<Bytes> {
+        let memtables = std::iter::once(&self.memtable).chain(&self.sealed);
+        let in_memory = memtables.filter_map(|handle| handle.table.mark(seq)).next();
+        let flushed = || self.version.counters.host_mark.as_ref();
+        in_memory.or_else(|| flushed().map(|mark| Bytes::copy_from_slice(mark)))
+    }
+
     /// The value of `key` as of `snapshot`. A tombstone says `None` as absence does.
     pub(crate) fn get(
         &self,

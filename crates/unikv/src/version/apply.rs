@@ -304,6 +304,8 @@ impl Counters {
         set(&mut self.clock_ms, &edit.clock_ms);
         set(&mut self.hash_seed, &edit.hash_seed);
         set(&mut self.options, &edit.options);
-        set(&mut self.host_mark, &edit.host_mark);
+        if edit.host_mark.is_some() {
+            self.host_mark.clone_from(&edit.host_mark);
+        }
     }
 }

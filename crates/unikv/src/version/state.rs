@@ -186,7 +186,8 @@ pub(crate) struct Counters {
     pub(crate) clock_ms: u64,
     pub(crate) hash_seed: u64,
     pub(crate) options: Vec<u8>,
-    pub(crate) host_mark: Vec<u8>,
+    /// The newest mark of a caller among the writes in the files.
+    pub(crate) host_mark: Option<Vec<u8>>,
 }
 
 impl Version {
@@ -344,7 +345,7 @@ impl Counters {
             clock_ms: Some(self.clock_ms),
             hash_seed: Some(self.hash_seed),
             options: Some(self.options.clone()),
-            host_mark: Some(self.host_mark.clone()),
+            host_mark: self.host_mark.clone(),
             ..VersionEdit::default()
         }
     }

@@ -41,15 +41,25 @@ fn segments_on(vfs: &SimVfs) -> Vec<FileNumber> {
     numbers
 }
 
+fn write_of(seq: u64, count: u32, ops: &[u8]) -> WalWrite<'_> {
+    WalWrite {
+        base_seq: SeqNo(seq),
+        count,
+        host_mark: None,
+        ops,
+    }
+}
+
 /// Replays what is on the disk; each write's operations are its name.
 fn replay_from(vfs: &SimVfs, low_water: FileNumber) -> Result<(Vec<String>, ReplayOutcome)> {
     let mut found = Vec::new();
-    let mut sink = |_: FileNumber, seq: SeqNo, count: u32, ops: &[u8]| {
-        assert_eq!(count, 1);
-        let name = String::from_utf8(ops.to_vec()).unwrap();
+    let mut sink = |_: FileNumber, write: &WalWrite<'_>| {
+        assert_eq!(write.count, 1);
+        let name = String::from_utf8(write.ops.to_vec()).unwrap();
         assert!(
-            name.starts_with(&format!("{}:", seq.0)),
-            "{name} at {seq:?}"
+            name.starts_with(&format!("{}:", write.base_seq.0)),
+            "{name} at {:?}",
+            write.base_seq
         );
         found.push(name);
         Ok(())
@@ -106,7 +116,7 @@ impl Log {
     fn stage(&mut self, durable: Option<DurableMark>) {
         let seq = self.names.len() as u64 + 1;
         let name = format!("{seq}:{}", self.seed);
-        self.wal.stage(SeqNo(seq), 1, name.as_bytes(), durable);
+        self.wal.stage(&write_of(seq, 1, name.as_bytes()), durable);
         self.names.push(name);
     }
 
@@ -501,7 +511,7 @@ fn the_real_file_system_keeps_the_log() {
         let number = FileNumber(number);
         let mut wal = WalWriter::create(&store, number, prev, 0, None, 1 << 20).unwrap();
         for i in 0..10u8 {
-            wal.stage(SeqNo(u64::from(i)), 1, &[i; 100], None);
+            wal.stage(&write_of(u64::from(i), 1, &[i; 100]), None);
             wal.write_staged().unwrap();
             written.push(vec![i; 100]);
         }
@@ -512,8 +522,8 @@ fn the_real_file_system_keeps_the_log() {
     }
     let numbers = [1, 2, 3].map(FileNumber);
     let mut found = Vec::new();
-    let outcome = replay(&store, &numbers, NO_LOW_WATER, &mut |_, _, _, ops| {
-        found.push(ops.to_vec());
+    let outcome = replay(&store, &numbers, NO_LOW_WATER, &mut |_, write| {
+        found.push(write.ops.to_vec());
         Ok(())
     });
     let outcome = outcome.unwrap();
@@ -609,23 +619,34 @@ fn large_writes_and_errors_of_the_sink_go_through() {
     let mut wal = WalWriter::create(&store, FileNumber(1), None, 0, None, 0).unwrap();
     let ops = vec![7; 3 << 20];
     assert!(WalWriter::is_large(&ops));
-    wal.stage(SeqNo(1), 2, b"staged", None);
-    wal.write_large(SeqNo(3), 4, &ops, None).unwrap();
-    let mut found = Vec::new();
-    let outcome = replay(
-        &store,
-        &[FileNumber(1)],
-        NO_LOW_WATER,
-        &mut |_, seq, count, ops| {
-            found.push((seq.0, count, ops.len()));
-            Ok(())
+    wal.stage(&write_of(1, 2, b"staged"), None);
+    let host_mark = Some(&b"mark"[..]);
+    let large = write_of(3, 4, &ops);
+    wal.write_large(&WalWrite { host_mark, ..large }, None)
+        .unwrap();
+    // A mark alone takes a number, too.
+    let mark_alone = write_of(7, 0, b"");
+    wal.stage(
+        &WalWrite {
+            host_mark,
+            ..mark_alone
         },
+        None,
     );
+    wal.write_staged().unwrap();
+    let mut found = Vec::new();
+    let outcome = replay(&store, &[FileNumber(1)], NO_LOW_WATER, &mut |_, write| {
+        let mark = write.host_mark.map(<[u8]>::to_vec);
+        found.push((write.base_seq.0, write.count, write.ops.len(), mark));
+        Ok(())
+    });
     let outcome = outcome.unwrap();
-    assert_eq!(found, [(1, 2, 6), (3, 4, 3 << 20)]);
-    assert_eq!((outcome.ops, outcome.last_seq), (6, SeqNo(6)));
+    let mark = Some(b"mark".to_vec());
+    let (first, second) = ((1, 2, 6, None), (3, 4, 3 << 20, mark.clone()));
+    assert_eq!(found, [first, second, (7, 0, 0, mark)]);
+    assert_eq!((outcome.ops, outcome.last_seq), (6, SeqNo(7)));
 
-    let refused = replay(&store, &[FileNumber(1)], NO_LOW_WATER, &mut |_, _, _, _| {
+    let refused = replay(&store, &[FileNumber(1)], NO_LOW_WATER, &mut |_, _| {
         Err(Error::closed())
     });
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Closed);
@@ -643,8 +664,16 @@ fn a_segment_is_pinned_byte_for_byte() {
     let durable = Some(mark(9, 4000));
     let store = store(&vfs, 1);
     let mut wal = WalWriter::create(&store, FileNumber(12), Some(prev), 3, durable, 0).unwrap();
-    wal.stage(SeqNo(1), 1, b"1:one", durable);
-    wal.stage(SeqNo(2), 1, b"2:two", durable);
+    wal.stage(&write_of(1, 1, b"1:one"), durable);
+    let host_mark = Some(&b"a mark"[..]);
+    let second = write_of(2, 1, b"2:two");
+    wal.stage(
+        &WalWrite {
+            host_mark,
+            ..second
+        },
+        durable,
+    );
     wal.write_staged().unwrap();
     wal.stage_mark(mark(12, wal.end()));
     wal.write_staged().unwrap();

@@ -1,0 +1,36 @@
+//! `compact`: merges what is waiting to be merged.
+
+use crate::args::{DirArg, Notation};
+use crate::exit::{Code, Outcome};
+use clap::Args;
+use std::ops::Bound;
+
+/// `compact DIR`
+#[derive(Args)]
+pub struct Compact {
+    #[command(flatten)]
+    dir: DirArg,
+    /// The first key of the range; by default the first of all
+    #[arg(long, value_name = "KEY")]
+    from: Option<String>,
+    /// The end of the range: the first key behind it; by default there is no end
+    #[arg(long, value_name = "KEY")]
+    to: Option<String>,
+    #[command(flatten)]
+    notation: Notation,
+}
+
+impl Compact {
+    pub fn run(self) -> Outcome {
+        let bytes = |key: &Option<String>| key.as_ref().map(|key| self.notation.bytes(key));
+        let from = bytes(&self.from).transpose()?;
+        let to = bytes(&self.to).transpose()?;
+        let db = self.dir.open_existing()?;
+        db.compact_range((
+            from.map_or(Bound::Unbounded, Bound::Included),
+            to.map_or(Bound::Unbounded, Bound::Excluded),
+        ))?;
+        db.close()?;
+        Ok(Code::Success)
+    }
+}
