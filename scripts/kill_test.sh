@@ -7,14 +7,34 @@
 # 1.5 s and runs `unikv crash-verify`. Memtable and UnsortedStore are small, so that kills meet
 # flushes and merges. At the first loss it stops, keeps the directory and exits non-zero.
 #
-# Variables: UNIKV (the command; built when not given), KILL_THREADS (writers), KILL_OPTIONS
-# (further engine options), DIR (kept afterwards when given).
+# With LOAD=mixed the load is `unikv torture` (batches, deletes, scans, snapshots, values to 256 KiB)
+# with partitions so small that kills meet splits and garbage collection, too. Kills come after
+# 1 to 15 s; each following run compares the whole database by scans and gets, and reads every byte.
+#
+# Variables: UNIKV (the command; built when not given), LOAD (writer or mixed), KILL_THREADS
+# (writers), KILL_KEYS (of the mixed load), KILL_MS (least and greatest life of a process),
+# KILL_OPTIONS (further engine options), DIR (kept afterwards when given).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 rounds=${1:-30}
 threads=${KILL_THREADS:-4}
-read -ra options <<<"--memtable-bytes 256KiB --unsorted-bytes 4MiB --key-table-bytes 64KiB ${KILL_OPTIONS:-}"
+load=${LOAD:-writer}
+case $load in
+writer)
+    defaults="--memtable-bytes 256KiB --unsorted-bytes 4MiB --key-table-bytes 64KiB"
+    read -ra life_ms <<<"${KILL_MS:-200 1500}"
+    ;;
+mixed)
+    defaults="--memtable-bytes 1MiB --unsorted-bytes 8MiB --partition-bytes 32MiB --key-table-bytes 64KiB"
+    read -ra life_ms <<<"${KILL_MS:-1000 15000}"
+    ;;
+*)
+    echo "kill test: LOAD is writer or mixed" >&2
+    exit 2
+    ;;
+esac
+read -ra options <<<"$defaults ${KILL_OPTIONS:-}"
 
 if [[ -z ${UNIKV:-} ]]; then
     cargo build --release --locked --quiet -p unikv-cli
@@ -44,11 +64,23 @@ finish() {
 }
 trap finish EXIT
 
+if [[ $load == mixed ]]; then
+    mixed=("$unikv" torture "$dir/db" --threads "$threads" --keys "${KILL_KEYS:-100k}"
+        --expect "$dir/acks" "${options[@]}")
+    write() { exec "${mixed[@]}" --minutes 600 --seed "$RANDOM" >"$dir/load.out" 2>&1; }
+    verify() { "${mixed[@]}" --minutes 0; }
+else
+    write() {
+        exec "$unikv" crash-writer "$dir/db" --threads "$threads" --ack-file "$dir/acks" "${options[@]}"
+    }
+    verify() { "$unikv" crash-verify "$dir/db" --ack-file "$dir/acks" "${options[@]}"; }
+fi
+
 while ((round < rounds)); do
     round=$((round + 1))
-    "$unikv" crash-writer "$dir/db" --threads "$threads" --ack-file "$dir/acks" "${options[@]}" &
+    write &
     writer=$!
-    after_ms=$((200 + RANDOM % 1300))
+    after_ms=$((life_ms[0] + RANDOM % (life_ms[1] - life_ms[0])))
     sleep "$((after_ms / 1000)).$(printf %03d $((after_ms % 1000)))"
     kill -9 "$writer" 2>/dev/null || true
     ended=0
@@ -57,14 +89,14 @@ while ((round < rounds)); do
     writer=
     if ((ended != 137)); then
         echo "kill test: the writer ended by itself with status $ended" >&2
+        if [[ -f $dir/load.out ]]; then tail -n 3 "$dir/load.out" >&2; fi
         exit 1
     fi
     if [[ ! -s $dir/acks ]]; then
         continue # Killed before it began.
     fi
     echo "round $round of $rounds: killed after $after_ms ms"
-    if ! "$unikv" crash-verify "$dir/db" --ack-file "$dir/acks" "${options[@]}" \
-        >"$dir/verify.out" 2>&1; then
+    if ! verify >"$dir/verify.out" 2>&1; then
         cat "$dir/verify.out"
         exit 1
     fi

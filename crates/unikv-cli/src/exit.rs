@@ -17,7 +17,7 @@ Exit status:
    7  the database is open elsewhere
    8  no database there, or an incompatible one
    9  writing is suspended after a failed sync
-  10  verification failed (ycsb, crash-verify)
+  10  verification failed (ycsb, torture, crash-verify)
   11  the database has been closed";
 
 /// The exit status of the process. Clap itself uses 2 for wrong usage.

@@ -12,6 +12,7 @@ mod crash;
 mod exit;
 mod space;
 mod text;
+mod torture;
 mod ycsb;
 
 use clap::{Parser, Subcommand};
@@ -47,6 +48,8 @@ enum Command {
     Check(commands::check::Check),
     /// Runs YCSB workloads against a database and verifies every value read
     Ycsb(ycsb::Ycsb),
+    /// Runs a mixed load for minutes to hours and judges every value read
+    Torture(torture::Torture),
     /// Writes records and notes each acknowledgement until it is killed (for the kill test)
     #[command(hide = true)]
     CrashWriter(crash::Writer),
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Command::Compact(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Ycsb(command) => command.run(),
+        Command::Torture(command) => command.run(),
         Command::CrashWriter(command) => command.run(),
         Command::CrashVerify(command) => command.run(),
     };

@@ -126,6 +126,50 @@ fn deleted_records_stay_away_until_they_are_put_again() {
     }
 }
 
+const TORTURE: [&str; 12] = [
+    "--threads",
+    "3",
+    "--keys",
+    "6k",
+    "--memtable-bytes",
+    "256KiB",
+    "--unsorted-bytes",
+    "1MiB",
+    "--partition-bytes",
+    "4MiB",
+    "--key-table-bytes",
+    "64KiB",
+];
+
+#[test]
+fn the_endurance_test_runs_and_goes_on_where_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let expect = dir.path().join("expect");
+    let torture = |minutes: &str, expect: bool| {
+        let mut command = unikv(&dir, "torture", &TORTURE);
+        command.args(["--minutes", minutes, "--no-check-space"]);
+        if expect {
+            command.arg("--expect").arg(dir.path().join("expect"));
+        }
+        command
+    };
+    let output = torture("0.05", true).assert().success();
+    let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+    assert!(text.contains("0 writes without a note"), "{text}");
+    assert!(text.contains(" 0 problems"), "{text}");
+    torture("0.02", true).assert().success();
+    torture("0", true).assert().success();
+    // Without the file nothing is known of what is there.
+    torture("0.02", false).assert().code(3);
+    // A note of a write that was never made.
+    let file = fs::OpenOptions::new().read(true).write(true).open(expect);
+    let (file, mut version) = (file.unwrap(), [0; 4]);
+    file.read_exact_at(&mut version, 32).unwrap();
+    version[3] ^= 1;
+    file.write_all_at(&version, 32).unwrap();
+    torture("0", true).assert().code(10);
+}
+
 #[test]
 fn more_deletes_than_records_are_refused() {
     let dir = tempfile::tempdir().unwrap();

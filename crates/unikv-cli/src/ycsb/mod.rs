@@ -22,7 +22,6 @@ mod workload;
 use crate::args::{self, EngineArgs};
 use crate::exit::{Code, Failure, Outcome};
 use clap::Args;
-use generator::Distribution;
 use indicatif::{HumanBytes, HumanCount};
 use keys::KeyOrder;
 use machine::Machine;
@@ -38,9 +37,12 @@ use trace::Trace;
 use unikv::Db;
 use workload::Phase;
 
-// The kill test writes values of the same kind.
+// The kill test and the endurance test write values of the same kind.
+pub(crate) use generator::{Chooser, Distribution};
 pub(crate) use keys::mix as hash;
-pub(crate) use values::fill as fill_value;
+pub(crate) use measure::{Interval, anonymous_bytes, interval_sum};
+pub(crate) use summary::space_in_words;
+pub(crate) use values::{check as check_value, fill as fill_value};
 
 const LONG_HELP: &str = "\
 Phases, separated by commas, each NAME[:DISTRIBUTION][@OPERATIONS]:

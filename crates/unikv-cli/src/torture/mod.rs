@@ -1,0 +1,240 @@
+//! `torture`: a mixed load for hours, of which every value read is judged.
+//!
+//! `model` says what each version of a key is, `oracle` which version it has, `worker` is one thread
+//! of the load, `held` the snapshots and iterators that it holds, `ranges` judges scans, `verify`
+//! compares everything, `watch` reports and looks for drift.
+
+mod held;
+mod model;
+mod oracle;
+mod ranges;
+mod verify;
+mod watch;
+mod worker;
+
+use crate::args::{self, EngineArgs};
+use crate::commands::stats::recovery_in_words;
+use crate::exit::{Code, Failure, Outcome};
+use crate::space::{SpaceLimits, SpaceUse, SpaceWatch};
+use crate::ycsb::{Interval, space_in_words};
+use clap::Args;
+use model::{BLOCK, MAX_THREADS};
+use oracle::Oracle;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+use unikv::Db;
+use watch::Watch;
+use worker::{Counts, Shared, Worker};
+
+const LONG_HELP: &str = "\
+Each thread owns a share of the keys and remembers their versions. It puts, deletes and writes
+batches of eight, gets and scans its own keys, which must be exactly as it left them, reads those of
+the others, and holds snapshots and iterators for seconds to many minutes. Values have 16 bytes to
+256 KiB, 2 KB on average.
+
+Every ten seconds a line: operations and writes per second, latency of puts, anonymous memory, bytes
+of the directory, live bytes, greatest share of the space bound in use (see unikv ycsb --help; files
+that snapshots and iterators pin are allowed beside it), partitions, and jobs since the last line.
+
+At the end everything is compared by scans and gets, the database is closed and checked, and memory
+and space of the last quarter of the run are compared with those of the second.
+
+With --expect FILE acknowledged versions are also kept in FILE, which survives a kill: the next run
+first compares the whole database with it. --minutes 0 does only that.";
+
+/// `torture DIR`
+#[derive(Args)]
+#[command(after_help = LONG_HELP)]
+pub struct Torture {
+    /// The directory of the database; it is kept
+    dir: PathBuf,
+    /// How long the load lasts
+    #[arg(long, value_name = "COUNT", default_value_t = 1.0)]
+    minutes: f64,
+    /// Client threads
+    #[arg(long, value_name = "COUNT", default_value_t = 4)]
+    threads: u64,
+    /// Keys of all threads together; about 2 KB each
+    #[arg(long, value_name = "COUNT", value_parser = args::count, default_value = "1m")]
+    keys: u64,
+    /// Seed of the random choices
+    #[arg(long, value_name = "NUMBER", default_value_t = 42)]
+    seed: u64,
+    /// Where acknowledged versions are kept for the next process
+    #[arg(long, value_name = "FILE")]
+    expect: Option<PathBuf>,
+    /// Destroy the database in DIR, and FILE, before the run
+    #[arg(long)]
+    fresh: bool,
+    /// Report the space taken, but do not fail when it exceeds the bound
+    #[arg(long)]
+    no_check_space: bool,
+    /// What files may take with no data in them
+    #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "64MiB")]
+    space_floor: u64,
+    /// Do not read every byte of the closed database at the end
+    #[arg(long)]
+    no_check: bool,
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+impl Torture {
+    pub fn run(self) -> Outcome {
+        if !(1..=MAX_THREADS).contains(&self.threads) {
+            let what = format!("--threads: from 1 to {MAX_THREADS}");
+            return Err(Failure::invalid(what));
+        }
+        if !(0.0..=1e6).contains(&self.minutes) {
+            return Err(Failure::invalid("--minutes: from 0 to a million"));
+        }
+        let keys_per_thread = (self.keys / self.threads)
+            .next_multiple_of(BLOCK)
+            .max(BLOCK);
+        if keys_per_thread >= 1 << 32 {
+            return Err(Failure::invalid("--keys: fewer than 2^32 for each thread"));
+        }
+        if self.fresh {
+            self.remove()?;
+        }
+        let oracle = Oracle::open(self.threads, keys_per_thread, self.expect.as_deref())?;
+        let oracle = Arc::new(oracle);
+        let options = self.engine.options().error_if_exists(!oracle.continued);
+        let db = Db::open(&self.dir, options)?;
+        println_to_stdout(&recovery_in_words(db.recovery()))?;
+        if oracle.continued {
+            self.verify(&db, &oracle, true)?;
+        }
+        if self.minutes > 0.0 {
+            self.load(&db, &oracle)?;
+            self.verify(&db, &oracle, false)?;
+        }
+        db.close()?;
+        if !self.no_check {
+            self.check()?;
+        }
+        Ok(Code::Success)
+    }
+
+    fn remove(&self) -> Result<(), Failure> {
+        if self.dir.exists() {
+            Db::destroy(&self.dir)?;
+        }
+        match self.expect.as_ref().map(std::fs::remove_file) {
+            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn verify(&self, db: &Db, oracle: &Oracle, after_a_kill: bool) -> Result<(), Failure> {
+        let start = Instant::now();
+        let verified = verify::verify(db, oracle, after_a_kill)?;
+        println_to_stdout(&format!(
+            "verified {} keys, {} of them there, {} writes without a note, in {:.1} s",
+            verified.keys,
+            verified.present,
+            verified.ahead,
+            start.elapsed().as_secs_f64()
+        ))
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        let report = Db::check(&self.dir)?;
+        println_to_stdout(&format!(
+            "checked {} files, {} records, {} keys: {} problems",
+            report.files,
+            report.records,
+            report.keys,
+            report.problems.len()
+        ))?;
+        match report.problems.first() {
+            None => Ok(()),
+            Some(problem) => Err(Failure::verification(format!(
+                "check: {} at {}: {}",
+                problem.file.display(),
+                problem.offset,
+                problem.what
+            ))),
+        }
+    }
+
+    fn load(&self, db: &Db, oracle: &Arc<Oracle>) -> Result<(), Failure> {
+        let (stop, counts) = (AtomicBool::new(false), Arc::new(Counts::default()));
+        let started = Instant::now();
+        let limits = SpaceLimits::new(&db.options(), self.space_floor);
+        let space = SpaceWatch::start(self.dir.clone(), limits, {
+            let (oracle, counts) = (Arc::clone(oracle), Arc::clone(&counts));
+            move || SpaceUse {
+                live_bytes: oracle.live_bytes(),
+                pinned_bytes: counts.pinned_bytes.load(Ordering::Relaxed),
+            }
+        });
+        let shared = Shared {
+            db,
+            oracle,
+            stop: &stop,
+            deadline: started + Duration::from_secs_f64(self.minutes * 60.0),
+            started,
+            seed: self.seed,
+            counts: &counts,
+        };
+        let puts: Vec<Interval> = (0..self.threads).map(|_| Interval::new()).collect();
+        let mut watch = Watch::new(&shared, &puts, &space);
+        watch.print_head(&mut io::stdout().lock())?;
+        std::thread::scope(|scope| {
+            let (sender, ended) = mpsc::channel();
+            for (thread, puts) in (0..).zip(&puts) {
+                let (sender, shared) = (sender.clone(), &shared);
+                scope.spawn(move || {
+                    let outcome = Worker::new(shared, puts, thread).run();
+                    if outcome.is_err() {
+                        shared.stop.store(true, Ordering::Relaxed);
+                    }
+                    // The receiver lives until all threads have ended.
+                    let _ = sender.send(outcome);
+                });
+            }
+            drop(sender);
+            let outcome = wait(&ended, &mut watch);
+            shared.stop.store(true, Ordering::Relaxed);
+            outcome
+        })?;
+        watch.line(&mut io::stdout().lock())?;
+        watch.finish(&mut io::stdout().lock())?;
+        let report = &watch.space_report;
+        println_to_stdout(&format!("space: {}", space_in_words(report)))?;
+        match report.breaches {
+            n if n > 0 && !self.no_check_space => {
+                Err(Failure::verification("the space promise was breached"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Waits for all threads; after a failure, too, so that the first one is reported.
+fn wait(ended: &Receiver<Result<(), Failure>>, watch: &mut Watch<'_>) -> Result<(), Failure> {
+    let mut outcome = Ok(());
+    let mut next_line = Instant::now() + watch::EVERY;
+    loop {
+        let left = next_line.saturating_duration_since(Instant::now());
+        match ended.recv_timeout(left) {
+            Ok(Ok(())) => {}
+            Ok(Err(failure)) => outcome = outcome.and(Err(failure)),
+            Err(RecvTimeoutError::Timeout) => {
+                watch.line(&mut io::stdout().lock())?;
+                next_line += watch::EVERY;
+            }
+            Err(RecvTimeoutError::Disconnected) => return outcome,
+        }
+    }
+}
+
+fn println_to_stdout(line: &str) -> Result<(), Failure> {
+    use io::Write;
+    Ok(writeln!(io::stdout().lock(), "{line}")?)
+}
