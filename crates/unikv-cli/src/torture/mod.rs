@@ -167,10 +167,11 @@ impl Torture {
         let started = Instant::now();
         let limits = SpaceLimits::new(&db.options(), self.space_floor);
         let space = SpaceWatch::start(self.dir.clone(), limits, {
-            let (oracle, counts) = (Arc::clone(oracle), Arc::clone(&counts));
+            let (oracle, counts, db) = (Arc::clone(oracle), Arc::clone(&counts), db.clone());
+            // Files that are held, and at most everything that each snapshot shows.
             move || SpaceUse {
                 live_bytes: oracle.live_bytes(),
-                pinned_bytes: counts.pinned_bytes.load(Ordering::Relaxed),
+                pinned_bytes: db.stats().pins.bytes + counts.pinned_bytes.load(Ordering::Relaxed),
             }
         });
         let shared = Shared {
