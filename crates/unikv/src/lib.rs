@@ -77,6 +77,7 @@ pub use bytes::Bytes;
 pub use db::Db;
 pub use db::iter::Iter;
 pub use db::job_errors::JobError;
+pub use db::memory::MemoryStats;
 pub use db::report::{CheckReport, Problem, RecoveryReport};
 pub use db::snapshot::Snapshot;
 pub use db::stats::{PartitionStats, Stats};

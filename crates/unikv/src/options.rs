@@ -126,16 +126,24 @@ impl Options {
         self
     }
 
-    /// Bytes for memtables, hash indexes and the read cache together. Default: 256 MiB. What the
-    /// memtables and indexes leave goes to the cache.
+    /// Bytes for everything that the engine allocates: memtables, hash indexes, what is known of the
+    /// files, the buffers of jobs and iterators, and the read cache, which gets what the others
+    /// leave. Default: 256 MiB. [`Stats::memory`](crate::Stats::memory) tells it by part.
+    ///
+    /// Where the budget is small, memtables, key tables and buffers are smaller than asked for; with
+    /// at least 16 MiB it holds for a thousand partitions and hundreds of iterators. What a caller
+    /// holds (batches, keys and values handed out) does not count. A batch larger than a quarter of
+    /// the budget, and what iterators and snapshots keep of memtables and versions that have been
+    /// replaced, may exceed it.
     #[must_use]
     pub fn memory_budget(mut self, bytes: u64) -> Options {
         self.memory_budget = bytes;
         self
     }
 
-    /// Bytes at which the memtable is sealed and flushed. Default: 16 MiB. Larger memtables absorb
-    /// more overwrites and make fewer tables; recovery replays up to five of them.
+    /// Bytes at which the memtable is sealed and flushed, at most a twelfth of the memory budget.
+    /// Default: 16 MiB. Larger memtables absorb more overwrites and make fewer tables; recovery
+    /// replays up to five of them.
     #[must_use]
     pub fn memtable_bytes(mut self, bytes: u64) -> Options {
         self.memtable_bytes = bytes;
@@ -183,7 +191,8 @@ impl Options {
         self
     }
 
-    /// Target size of a key table in bytes. Default: 2 MiB. Smaller tables let a merge leave more
+    /// Target size of a key table in bytes, at most a thirty-second of the memory budget for each
+    /// thread that merges. Default: 2 MiB. Smaller tables let a merge leave more
     /// of the SortedStore untouched.
     #[must_use]
     pub fn key_table_bytes(mut self, bytes: u64) -> Options {

@@ -90,6 +90,7 @@ fn print_stats(stats: &unikv::Stats, out: &mut impl Write) -> io::Result<()> {
             stats.pins.iterators
         ),
     )?;
+    line("memory", memory_in_words(&stats.memory))?;
     line("memtables", HumanBytes(stats.memtable_bytes).to_string())?;
     line(
         "read cache",
@@ -118,6 +119,21 @@ fn print_stats(stats: &unikv::Stats, out: &mut impl Write) -> io::Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// What is charged to the memory budget, by part.
+fn memory_in_words(memory: &unikv::MemoryStats) -> String {
+    let parts = [
+        ("memtables", memory.memtables),
+        ("indexes", memory.indexes),
+        ("metadata", memory.metadata),
+        ("jobs", memory.jobs),
+        ("iterators", memory.iterators),
+        ("cache", memory.cache),
+    ];
+    let parts = parts.map(|(part, bytes)| format!("{part} {}", HumanBytes(bytes)));
+    let (total, budget) = (HumanBytes(memory.total()), HumanBytes(memory.budget));
+    format!("{total} of {budget}: {}", parts.join(", "))
 }
 
 /// From the first key to the first key behind.
@@ -155,6 +171,15 @@ pub fn stats_to_json(stats: &unikv::Stats) -> Value {
         "gcs": stats.gcs,
         "splits": stats.splits,
         "merge_copied_bytes": stats.merge_copied_bytes,
+        "memory": {
+            "budget": stats.memory.budget,
+            "memtables": stats.memory.memtables,
+            "indexes": stats.memory.indexes,
+            "metadata": stats.memory.metadata,
+            "jobs": stats.memory.jobs,
+            "iterators": stats.memory.iterators,
+            "cache": stats.memory.cache,
+        },
         "memtable_bytes": stats.memtable_bytes,
         "sealed_memtables": stats.sealed_memtables,
         "unsorted_bytes": stats.unsorted_bytes,

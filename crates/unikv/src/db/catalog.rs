@@ -48,6 +48,9 @@ pub(crate) struct Catalog {
 /// flushed until one is merged.
 const SHARED_LIMIT: u64 = 4;
 pub(crate) const SHARED_LIMIT_HARD: u64 = 8;
+/// As above for the memory of all hash indexes, in multiples of what those of open generations may
+/// take.
+const INDEX_LIMIT_HARD: u64 = 2;
 
 /// Why flushes wait for merges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +69,9 @@ impl Catalog {
 
     /// What a flush must wait for before it can begin another generation.
     pub(crate) fn what_blocks_flushes(&self, limits: GenerationLimits) -> Option<FlushBlock> {
-        let (mut bytes, mut any_frozen) = (0u64, false);
+        let (mut bytes, mut index_bytes, mut any_frozen) = (0u64, 0u64, false);
+        // After a split neighbours share their parent's indexes.
+        let mut neighbours: &[Generation] = &[];
         for partition in self.version.partitions() {
             let target = self.targets.get(&partition.id);
             let open = target.is_some_and(|t| !t.is_full(limits));
@@ -74,9 +79,17 @@ impl Catalog {
                 return Some(FlushBlock::Partition(partition.id));
             }
             bytes = bytes.saturating_add(partition.unsorted_bytes());
+            for generation in &partition.generations {
+                let is_shared = |g: &Generation| Arc::ptr_eq(&g.index, &generation.index);
+                if !neighbours.iter().any(is_shared) {
+                    index_bytes += generation.index.memory_bytes() as u64;
+                }
+            }
+            neighbours = &partition.generations;
             any_frozen |= !self.frozen(partition).is_empty();
         }
-        let too_much = bytes > limits.unsorted_bytes.saturating_mul(SHARED_LIMIT_HARD);
+        let too_much = bytes > limits.unsorted_bytes.saturating_mul(SHARED_LIMIT_HARD)
+            || index_bytes > limits.index_bytes.saturating_mul(INDEX_LIMIT_HARD);
         (any_frozen && too_much).then_some(FlushBlock::SharedLimit)
     }
 

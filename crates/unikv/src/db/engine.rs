@@ -6,6 +6,7 @@
 
 use super::catalog::Catalog;
 use super::health::Health;
+use super::memory::Arbiter;
 use super::pressure::Pressure;
 use super::snapshots::Snapshots;
 use super::stats::EngineCounters;
@@ -36,6 +37,7 @@ pub(crate) struct Engine {
     pub(crate) store: Arc<FileStore>,
     pub(crate) cache: Arc<ReadCache>,
     pub(crate) pool: Arc<ArenaPool>,
+    pub(crate) memory: Arc<Arbiter>,
     pub(crate) hash_seed: u64,
 
     pub(crate) view: ArcSwap<View>,
@@ -76,6 +78,7 @@ pub(crate) struct EngineParts {
     pub(crate) store: Arc<FileStore>,
     pub(crate) cache: Arc<ReadCache>,
     pub(crate) pool: Arc<ArenaPool>,
+    pub(crate) memory: Arc<Arbiter>,
     pub(crate) view: View,
     pub(crate) last_seq: SeqNo,
     pub(crate) commit: Commit,
@@ -94,6 +97,7 @@ impl Engine {
             options: parts.options,
             cache: parts.cache,
             pool: parts.pool,
+            memory: parts.memory,
             hash_seed: parts.catalog.version.counters.hash_seed,
             view: ArcSwap::from_pointee(parts.view),
             view_lock: Mutex::new(()),
@@ -125,6 +129,7 @@ impl Engine {
         let mut next = View::clone(&self.view.load());
         change(&mut next);
         self.update_pressure(&next);
+        self.memory.look_at(&next);
         self.view.store(Arc::new(next));
     }
 
@@ -173,7 +178,8 @@ impl Engine {
             snapshots: self.snapshots.list(),
             hash_seed: self.hash_seed,
             block_bytes: self.options.block_bytes as usize,
-            key_table_bytes: self.options.key_table_bytes as usize,
+            key_table_bytes: self.memory.plan.key_table_bytes as usize,
+            read_buffers_bytes: self.memory.plan.merge_read_bytes as usize,
             inline_value_bytes: self.options.inline_value_bytes as usize,
             cluster: self.options.clustering == Clustering::EveryMerge,
             begun: RefCell::new(Vec::new()),

@@ -8,6 +8,7 @@
 
 mod end;
 
+use super::memory::IteratorCharge;
 use super::read::{DEFAULT_KEYSPACE, engine_key};
 use super::snapshots::Registered;
 use super::views::{Position, ViewHolder};
@@ -24,6 +25,8 @@ use std::sync::Arc;
 /// It shows the database as it was when it was made. An error ends the iteration.
 pub struct Iter {
     holder: ViewHolder,
+    /// Bounds what is fetched ahead.
+    memory: IteratorCharge,
     /// The first engine key of the range.
     begin: Vec<u8>,
     /// The first engine key of what is left.
@@ -41,7 +44,9 @@ impl Iter {
     /// The entries between the bounds as of `moment`.
     pub(crate) fn new(moment: Arc<Registered>, (lower, upper): (Vec<u8>, Vec<u8>)) -> Iter {
         let error = moment.engine().check_open().err();
+        let memory = moment.engine().memory.open_iterator();
         Iter {
+            memory,
             holder: ViewHolder::new(moment),
             begin: lower.clone(),
             lower,
@@ -82,6 +87,7 @@ impl Iter {
         let (front, seq) = (&mut self.front, self.holder.moment().seq());
         if front.is_handed_out() {
             let (lower, upper) = (&self.lower, &self.upper);
+            let batch_bytes = self.memory.batch_bytes();
             self.holder.with_position(
                 |Position {
                      view,
@@ -97,7 +103,7 @@ impl Iter {
                             cursor.insert(begun)
                         }
                     };
-                    front.gather_forward(cursor, seq, upper)?;
+                    front.gather_forward(cursor, seq, upper, batch_bytes)?;
                     front.fetch(view)
                 },
             )?;
@@ -115,6 +121,7 @@ impl Iter {
         let (back, seq) = (&mut self.back, self.holder.moment().seq());
         if back.is_handed_out() {
             let (lower, upper) = (&self.lower, &self.upper);
+            let batch_bytes = self.memory.batch_bytes();
             self.holder.with_position(
                 |Position {
                      view, back: cursor, ..
@@ -128,7 +135,7 @@ impl Iter {
                             cursor.insert(begun)
                         }
                     };
-                    back.gather_backward(cursor, seq, lower)?;
+                    back.gather_backward(cursor, seq, lower, batch_bytes)?;
                     back.fetch(view)
                 },
             )?;

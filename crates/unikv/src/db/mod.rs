@@ -12,6 +12,7 @@ pub(crate) mod iter;
 pub(crate) mod job_errors;
 pub(crate) mod maintenance;
 mod marks;
+pub(crate) mod memory;
 mod merging;
 pub(crate) mod open;
 mod pressure;

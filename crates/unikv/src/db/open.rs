@@ -6,6 +6,7 @@
 
 use super::catalog::Catalog;
 use super::engine::{Engine, EngineParts};
+use super::memory::{Arbiter, MemoryPlan};
 use super::recovery::{self, Replayed};
 use super::report::RecoveryReport;
 use super::wal_sync::{Segment, WalSync};
@@ -31,8 +32,6 @@ use std::sync::atomic::AtomicU64;
 
 /// Data files kept open at a time; the rest are opened again when read.
 const MAX_OPEN_FILES: usize = 512;
-/// Sealed and open memtables that the memory budget provides for.
-const BUDGETED_MEMTABLES: u64 = 5;
 
 /// Opens the database in `dir`, creating it if the options allow.
 pub(crate) fn open(
@@ -108,15 +107,6 @@ pub(crate) fn take_lock(env: &Env, dir: &Path) -> Result<Box<dyn LockGuard>> {
     })
 }
 
-/// The read cache gets what the memory budget leaves after memtables and indexes.
-pub(crate) fn cache_bytes(options: &Options) -> u64 {
-    let memtables = BUDGETED_MEMTABLES * options.memtable_bytes;
-    let rest = options
-        .memory_budget
-        .saturating_sub(memtables + options.memory_budget / 4);
-    rest.max(options.memory_budget / 8)
-}
-
 /// What opening gathers on its way.
 struct Opening<'a> {
     env: Env,
@@ -124,6 +114,7 @@ struct Opening<'a> {
     options: Options,
     survey: DirSurvey,
     next_file: u64,
+    plan: MemoryPlan,
     /// For the recovered memtables and all later ones.
     pool: Arc<ArenaPool>,
     report: RecoveryReport,
@@ -134,13 +125,18 @@ impl<'a> Opening<'a> {
         let next_file = survey.max_number() + 1;
         // Room for all memtables there may be: chunks given back to the allocator and taken anew by
         // another thread leave holes that it cannot use.
-        let pool = ArenaPool::new((BUDGETED_MEMTABLES * options.memtable_bytes) as usize);
+        let plan = MemoryPlan::of(&options);
+        env.vfs
+            .limit_write_buffers(plan.write_buffer_bytes as usize);
+        let memtables_bytes = plan.memtables_bytes() as usize;
+        let pool = ArenaPool::new(plan.memtable_bytes as usize, memtables_bytes);
         Opening {
             env,
             dir,
             options,
             survey,
             next_file,
+            plan,
             pool,
             report: RecoveryReport::default(),
         }
@@ -170,7 +166,7 @@ impl<'a> Opening<'a> {
             ..VersionEdit::default()
         };
         let store = self.store(DatabaseId(id));
-        let cache = ReadCache::new(cache_bytes(&self.options));
+        let cache = ReadCache::new(self.plan.first_cache_bytes());
         let version = recovery::build_version(&store, &cache, self.dir, &[first])?;
         self.start(store, cache, version, None, 0, lock)
     }
@@ -182,7 +178,7 @@ impl<'a> Opening<'a> {
         lock: Box<dyn LockGuard>,
     ) -> Result<Engine> {
         let store = self.store(manifest.database);
-        let cache = ReadCache::new(cache_bytes(&self.options));
+        let cache = ReadCache::new(self.plan.first_cache_bytes());
         // First, so that a manifest which lost edits is blamed, and not the files it misplaces.
         let segments = recovery::wal_segments(&self.survey);
         manifest.check_edits(replay::max_manifest_edits(&store, &segments)?)?;
@@ -193,7 +189,7 @@ impl<'a> Opening<'a> {
         self.report.manifest_edits = manifest.edit_count;
         recovery::check_files(&store, &version)?;
 
-        let bytes = self.options.memtable_bytes;
+        let bytes = self.plan.memtable_bytes;
         let replayed = recovery::replay_wal(&store, &self.pool, &self.survey, &version, bytes)?;
         self.report.manifest_cut = manifest.cut.take();
         let limits = self.limits();
@@ -269,7 +265,7 @@ impl<'a> Opening<'a> {
         } else {
             outcome.last
         };
-        let hint = self.options.memtable_bytes + self.options.memtable_bytes / 8;
+        let hint = self.plan.memtable_bytes + self.plan.memtable_bytes / 8;
         let wal = WalWriter::create(&store, wal_number, prev, manifest.edits(), None, hint)?;
         let segment = Segment::new(
             wal_number,
@@ -311,12 +307,15 @@ impl<'a> Opening<'a> {
             merging,
             last_generation: Arc::new(AtomicU64::new(last_generation)),
         };
+        let memory = Arbiter::new(self.plan.clone(), &pool, &cache);
+        memory.look_at(&view);
         let (options, next_file) = (self.options.clone(), self.next_file);
         Ok(Engine::new(EngineParts {
             options,
             store,
             cache,
             pool,
+            memory,
             view,
             last_seq,
             commit,

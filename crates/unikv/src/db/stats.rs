@@ -2,6 +2,7 @@
 
 use super::engine::Engine;
 use super::job_errors::JobError;
+use super::memory::MemoryStats;
 use super::views::PinStats;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, PartitionId};
 use crate::memtable::Batch;
@@ -156,6 +157,8 @@ pub struct Stats {
     pub gcs: u64,
     /// Partitions split.
     pub splits: u64,
+    /// Memory by part, and its budget.
+    pub memory: MemoryStats,
     /// Bytes in the memtable.
     pub memtable_bytes: u64,
     /// Memtables waiting for their flush.
@@ -308,6 +311,7 @@ impl Engine {
             merges: of(&counters.merges),
             gcs: of(&counters.gcs),
             splits: of(&counters.splits),
+            memory: self.memory.stats(),
             memtable_bytes: view.memtable.table.bytes() as u64,
             sealed_memtables: view.sealed.len(),
             index_lookups: of(&self.reads.index_lookups),

@@ -25,9 +25,6 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes that one group takes from the queue: bounds the wait of its first writer.
-const MAX_GROUP_BYTES: usize = 4 << 20;
-
 /// What the commit lock protects.
 pub(crate) struct Commit {
     /// The WAL segment being written; `None` while the WAL is poisoned.
@@ -81,7 +78,13 @@ impl Engine {
             return Ok(());
         }
         let sync = durability == Durability::Sync;
-        if let Some(mut commit) = self.commit.try_lock() {
+        // A batch that would be a group of its own is not copied for the queue: it waits here.
+        let is_large = batch.byte_len() as u64 > self.memory.plan.group_bytes;
+        let commit = match is_large {
+            true => Some(self.commit.lock()),
+            false => self.commit.try_lock(),
+        };
+        if let Some(mut commit) = commit {
             let waiting = self.take_waiting();
             let own = self.commit_group(&mut commit, Some((batch, sync)), &waiting);
             return own;
@@ -109,7 +112,7 @@ impl Engine {
         let mut bytes = 0;
         let fits = |request: &&Arc<Request>| {
             bytes += request.batch.byte_len();
-            bytes <= MAX_GROUP_BYTES
+            bytes as u64 <= self.memory.plan.group_bytes
         };
         let count = queue
             .iter()
@@ -203,7 +206,7 @@ impl Engine {
         let filled = commit.memtable.table.bytes();
         if filled > 0
             && !commit.memtable.table.is_empty()
-            && (filled + bytes) as u64 > self.options.memtable_bytes
+            && (filled + bytes) as u64 > self.memory.memtable_bytes()
         {
             self.wait_for_flushes()?;
             self.seal(commit)?;
@@ -230,7 +233,8 @@ impl Engine {
     ) -> Result<(WalWriter, Arc<Segment>)> {
         let edits = self.manifest_edits.load(Ordering::Acquire);
         let durable = self.wal_sync.durable_mark();
-        let size_hint = self.options.memtable_bytes + self.options.memtable_bytes / 8;
+        let memtable_bytes = self.memory.plan.memtable_bytes;
+        let size_hint = memtable_bytes + memtable_bytes / 8;
         let wal = WalWriter::create(&self.store, number, prev, edits, durable, size_hint)?;
         self.counters
             .wal_bytes

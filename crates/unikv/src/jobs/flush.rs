@@ -41,6 +41,14 @@ pub(crate) struct TableKeys {
 }
 
 impl TableKeys {
+    /// Room for the keys of a memtable.
+    fn for_keys(memtable: &Memtable) -> TableKeys {
+        TableKeys {
+            bytes: Vec::with_capacity(memtable.key_bytes()),
+            entries: Vec::with_capacity(memtable.len()),
+        }
+    }
+
     fn key(&self, i: usize) -> &[u8] {
         let end = |i: usize| self.entries.get(i).map_or(0, |e| e.key_end as usize);
         let start = i.checked_sub(1).map_or(0, end);
@@ -118,7 +126,8 @@ pub(crate) fn flush(
     let mut entries = Entries::new(memtable);
     let mut tables = Vec::new();
     while entries.at.entry().is_some() {
-        tables.push(write_table(context, &mut entries)?);
+        let keys = TableKeys::for_keys(memtable);
+        tables.push(write_table(context, &mut entries, keys)?);
     }
     Ok(tables)
 }
@@ -164,12 +173,16 @@ impl Entries {
 }
 
 /// Writes entries until there are no more, or the table is full.
-fn write_table(context: &JobContext<'_>, entries: &mut Entries) -> Result<FlushedTable> {
+fn write_table(
+    context: &JobContext<'_>,
+    entries: &mut Entries,
+    keys: TableKeys,
+) -> Result<FlushedTable> {
     let number = context.begin_file(file_names::record);
     let mut table = TableWriter {
         writer: RecordWriter::create(context.store, number, 0)?,
         section: KeySectionBuilder::new(context.block_bytes),
-        keys: TableKeys::default(),
+        keys,
         records: 0,
         hash_seed: context.hash_seed,
     };

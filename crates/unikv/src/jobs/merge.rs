@@ -44,19 +44,23 @@ pub(crate) fn merge(
     generations: &[Generation],
     victims: &[Arc<RecordFile>],
 ) -> Result<Merged> {
+    // The keys and the records of each table, the records of each victim, and a key table.
+    let tables = generations.iter().flat_map(Generation::tables).count();
+    let buffer = context.read_buffer_bytes(2 * tables + victims.len() + 1);
     let sources = generations
         .iter()
         .flat_map(Generation::shares)
-        .map(|(_, table)| table.job_keys().map(Cursor::Keys));
+        .map(|(_, table)| Ok(Cursor::Keys(table.job_keys()?.reading(buffer))));
     let mut unsorted = MergingCursor::new(sources.collect::<Result<_>>()?);
     // Tables may hold keys of other partitions on both sides of this one's range.
     unsorted.seek(&partition.start, SeqNo::MAX)?;
     let mut merger = Merger {
         unsorted,
         group: Group::new(&context.snapshots),
-        output: MergeOutput::new(context, generations, victims),
+        output: MergeOutput::new(context, generations, victims, buffer),
         dropped: Vec::new(),
         context,
+        buffer,
         keys: 0,
     };
     for table in &partition.key_tables {
@@ -77,6 +81,8 @@ struct Merger<'a> {
     output: MergeOutput<'a>,
     dropped: Vec<FileNumber>,
     context: &'a JobContext<'a>,
+    /// Bytes of a read buffer.
+    buffer: usize,
     keys: u64,
 }
 
@@ -94,7 +100,7 @@ impl Merger<'_> {
             return self.output.cut_table();
         }
         self.dropped.push(meta.number);
-        let mut sorted = Cursor::Keys(table.iter(Access::Sequential));
+        let mut sorted = Cursor::Keys(table.iter(Access::Sequential).reading(self.buffer));
         sorted.seek_to_first()?;
         while let Some(entry) = sorted.entry() {
             // Of one key, the versions of the UnsortedStore are the newer ones.

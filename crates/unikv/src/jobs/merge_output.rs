@@ -24,6 +24,8 @@ pub(super) struct MergeOutput<'a> {
     /// The record files to be read, each front to back: within one, pointers ascend in key order.
     /// They are the generations' tables and the victims of garbage collection.
     inputs: HashMap<FileNumber, Input>,
+    /// Bytes of the buffer of each.
+    buffer: usize,
     builder: KeySectionBuilder,
     /// Values that leave the UnsortedStore, next to their neighbours in key order.
     clustered: Option<RecordWriter>,
@@ -54,6 +56,7 @@ impl<'a> MergeOutput<'a> {
         context: &'a JobContext<'a>,
         generations: &[Generation],
         victims: &[Arc<RecordFile>],
+        buffer: usize,
     ) -> MergeOutput<'a> {
         let input = |file: &Arc<RecordFile>, victim: bool| {
             let file = Arc::clone(file);
@@ -73,6 +76,7 @@ impl<'a> MergeOutput<'a> {
             inputs: tables
                 .chain(victims.iter().map(|file| input(file, true)))
                 .collect(),
+            buffer,
             builder: KeySectionBuilder::new(context.block_bytes),
             clustered: None,
             cold: None,
@@ -155,7 +159,8 @@ impl<'a> MergeOutput<'a> {
             let what = format!("a key points to file {}, not its own table", pointer.file.0);
             return Err(Error::corruption(self.context.store.dir(), 0, what));
         };
-        let record = stream.get_or_insert_with(|| file.stream()).read(pointer)?;
+        let stream = stream.get_or_insert_with(|| file.stream().reading(self.buffer));
+        let record = stream.read(pointer)?;
         if record.key() != key || record.seq() != version.seq || record.kind() != Kind::Put {
             let what = "the record is not the one its key entry was made for";
             return Err(Error::corruption(file.path(), pointer.offset, what));

@@ -28,6 +28,8 @@ pub(crate) struct JobContext<'a> {
     pub(crate) hash_seed: u64,
     pub(crate) block_bytes: usize,
     pub(crate) key_table_bytes: usize,
+    /// For the buffers of all files that a job reads from front to back.
+    pub(crate) read_buffers_bytes: usize,
     /// Values shorter than this are kept beside their keys.
     pub(crate) inline_value_bytes: usize,
     /// Whether values that leave the UnsortedStore are copied in key order.
@@ -44,6 +46,11 @@ impl JobContext<'_> {
             .borrow_mut()
             .push(self.store.dir().join(name(number)));
         number
+    }
+
+    /// The buffer of each of `files` that are read from front to back at a time.
+    fn read_buffer_bytes(&self, files: usize) -> usize {
+        self.read_buffers_bytes / files.max(1)
     }
 
     /// Ends the job early when the database is being closed.

@@ -27,8 +27,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Slots after which a generation is frozen: scans merge its tables, and an entry of the index
 /// holds ten bits of the slot.
 const MAX_SLOTS: u16 = 128;
-/// The records of the smallest index.
-const LEAST_CAPACITY: usize = 1024;
+/// The records of the smallest index, if the budget for indexes has room for a few thousand such.
+const LEAST_CAPACITY: std::ops::RangeInclusive<u64> = 32..=1024;
+const LEAST_INDEXES: u64 = 2048;
 /// Larger indexes that are tried for one table before it is given up.
 const MAX_TRIES: usize = 32;
 
@@ -65,19 +66,25 @@ impl GenerationLimits {
         let mean_bytes = (bytes / records.max(1) as u64).max(1);
         // The table that makes a generation full may overshoot the limit by its own size.
         let at_the_end = (self.unsorted_bytes.saturating_add(table_bytes) / mean_bytes) as usize;
-        let doubled = (2 * records).max(LEAST_CAPACITY);
+        let doubled = (2 * records).max(self.least_capacity());
         let capacity = if doubled + doubled / 2 >= at_the_end {
             at_the_end.max(records + records / 8)
         } else {
             doubled
         };
-        capacity.min(self.affordable()).max(LEAST_CAPACITY)
+        capacity.min(self.affordable()).max(self.least_capacity())
     }
 
     /// The records of the largest index that the budget allows.
     fn affordable(&self) -> usize {
         let records = self.index_bytes / MAX_BYTES_PER_RECORD as u64;
-        (records as usize).max(LEAST_CAPACITY)
+        (records as usize).max(self.least_capacity())
+    }
+
+    /// The records of the smallest index.
+    fn least_capacity(&self) -> usize {
+        let records = self.index_bytes / (LEAST_INDEXES * MAX_BYTES_PER_RECORD as u64);
+        records.clamp(*LEAST_CAPACITY.start(), *LEAST_CAPACITY.end()) as usize
     }
 }
 

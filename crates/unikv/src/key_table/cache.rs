@@ -16,8 +16,10 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 
-/// What the cache itself and the allocator keep per item, roughly.
+/// What the cache itself keeps per item, roughly: its tables grow by doubling.
 const ITEM_OVERHEAD_BYTES: usize = 160;
+/// What sharing a buffer takes.
+const SHARED_BYTES: usize = 24;
 /// What an average item is expected to take.
 const AVERAGE_ITEM_BYTES: u64 = 4 << 10;
 /// The fences of one table must fit into a shard.
@@ -29,6 +31,8 @@ const PINNED_SHARE: u64 = 8;
 const RECORD_SHARE: u64 = 1 << 10;
 /// The last offer of so many bytes' worth of records is remembered.
 const RECORD_BYTES_PER_OFFER: u64 = 1 << 10;
+/// The cache's own tables are looked at once in so many misses.
+const MISSES_PER_FIT: u64 = 1 << 10;
 /// Where fences are cached: an offset at which no block stands.
 const FENCES: u64 = u64::MAX;
 
@@ -42,6 +46,8 @@ pub(crate) struct ReadCache {
     hits: AtomicU64,
     misses: AtomicU64,
     pins: PinBudget,
+    /// Of everything.
+    capacity_bytes: AtomicU64,
 }
 
 type Place = (u64, u64);
@@ -56,8 +62,10 @@ enum Item {
 impl ReadCache {
     /// A cache of about `capacity_bytes`.
     pub(crate) fn new(capacity_bytes: u64) -> Arc<ReadCache> {
+        let whole_bytes = capacity_bytes;
         let pins = PinBudget::new(capacity_bytes / PINNED_SHARE);
         let capacity_bytes = capacity_bytes - pins.limit();
+        let offered = capacity_bytes / RECORD_BYTES_PER_OFFER + 1;
         let items = capacity_bytes / AVERAGE_ITEM_BYTES + 1;
         let items = usize::try_from(items).unwrap_or(usize::MAX);
         let shards = (capacity_bytes / SHARD_BYTES).clamp(1, MAX_SHARDS);
@@ -72,7 +80,6 @@ impl ReadCache {
             Ok(options) => Cache::with_options(options, ItemWeight, PlaceHash, lifecycle),
             Err(_) => Cache::with(items, capacity_bytes, ItemWeight, PlaceHash, lifecycle),
         };
-        let offered = capacity_bytes / RECORD_BYTES_PER_OFFER + 1;
         Arc::new(ReadCache {
             items,
             is_full,
@@ -80,12 +87,51 @@ impl ReadCache {
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             pins,
+            capacity_bytes: AtomicU64::new(whole_bytes),
         })
+    }
+
+    /// Changes what the cache may hold. When it becomes less, items go at once, except for fences
+    /// that are pinned: they stay with their tables, and the others make room for them.
+    pub(crate) fn set_capacity(&self, capacity_bytes: u64) {
+        self.capacity_bytes.store(capacity_bytes, Ordering::Relaxed);
+        self.fit();
+    }
+
+    /// Sizes what holds the items by what they leave of the capacity.
+    fn fit(&self) {
+        let capacity_bytes = self.capacity_bytes.load(Ordering::Relaxed);
+        let pinned = capacity_bytes / PINNED_SHARE;
+        self.pins.set_limit(pinned);
+        let beside = self.pins.used().max(pinned) + self.beside_weight();
+        let capacity = capacity_bytes.saturating_sub(beside).max(1);
+        let now = self.items.capacity();
+        // Not for a trifle: it visits all shards.
+        if capacity < now || capacity > now + now / 64 {
+            self.items.set_capacity(capacity);
+        }
+        if capacity > now {
+            self.is_full.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Memory that the weights of the items do not tell: the tables of the cache never shrink, so
+    /// they may be made for more items than there are.
+    fn beside_weight(&self) -> u64 {
+        let tables = self.items.memory_used();
+        let counted = self.items.len() * ITEM_OVERHEAD_BYTES;
+        let more = (tables.entries + tables.map).saturating_sub(counted);
+        (more + size_of_val(&*self.offered)) as u64
     }
 
     /// Bytes held now.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.items.weight() + self.pins.used()
+    }
+
+    /// Memory taken for that.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.used_bytes() + self.beside_weight()
     }
 
     /// Bytes that may be held.
@@ -168,7 +214,10 @@ impl ReadCache {
         } else {
             &self.misses
         };
-        counter.fetch_add(1, Ordering::Relaxed);
+        let before = counter.fetch_add(1, Ordering::Relaxed);
+        if found.is_none() && before % MISSES_PER_FIT == MISSES_PER_FIT - 1 {
+            self.fit();
+        }
         found
     }
 }
@@ -210,7 +259,7 @@ impl Weighter<Place, Item> for ItemWeight {
         let bytes = match item {
             Item::Block(block) => block.memory_bytes(),
             Item::Fences(fences) => fences.memory_bytes(),
-            Item::Record(frame) => frame.len(),
+            Item::Record(frame) => frame.len() + SHARED_BYTES,
         };
         (bytes + ITEM_OVERHEAD_BYTES) as u64
     }

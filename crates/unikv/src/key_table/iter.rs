@@ -14,7 +14,7 @@ use crate::vfs::Access;
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// A sequential iterator reads at least so much at once, where there is so much.
+/// A sequential iterator reads at least so much at once, where there is so much and memory for it.
 const RUN_BYTES: usize = 256 << 10;
 
 /// An iterator over the entries of a key section in internal order.
@@ -25,6 +25,7 @@ const RUN_BYTES: usize = 256 << 10;
 pub(crate) struct KeyIter {
     section: Arc<KeySection>,
     access: Access,
+    run_bytes: usize,
     fences: Option<Arc<Fences>>,
     /// The last blocks that were read together; only when reading sequentially.
     run: Option<Run>,
@@ -95,12 +96,19 @@ impl KeyIter {
         KeyIter {
             section,
             access,
+            run_bytes: RUN_BYTES,
             fences: None,
             run: None,
             at: None,
             key: Vec::new(),
             passed: Passed::default(),
         }
+    }
+
+    /// The same, reading about `bytes` at once when it reads sequentially, where memory is short.
+    pub(crate) fn reading(mut self, bytes: usize) -> KeyIter {
+        self.run_bytes = bytes.min(RUN_BYTES);
+        self
     }
 
     /// The current entry.
@@ -280,7 +288,7 @@ impl KeyIter {
         let fences = self.fences()?;
         let (mut start, mut end) = (place.offset, place.offset + place.len as u64);
         let mut edge = index;
-        while end - start < RUN_BYTES as u64 {
+        while end - start < self.run_bytes as u64 {
             let next = match going {
                 Direction::Forward => edge.checked_add(1),
                 Direction::Backward => edge.checked_sub(1),

@@ -18,18 +18,21 @@ use std::sync::{Arc, Weak};
 /// One access in so many to a table's blocks goes through the cache.
 const ACCESSES_PER_TOUCH: u32 = 16;
 
+/// The two counts in front of what is shared.
+const WEAK_BYTES: usize = 16;
+
 /// The bytes set aside for pinned fences.
 #[derive(Debug)]
 pub(super) struct PinBudget {
     used: AtomicU64,
-    limit: u64,
+    limit: AtomicU64,
 }
 
 impl PinBudget {
     pub(super) fn new(limit: u64) -> PinBudget {
         PinBudget {
             used: AtomicU64::new(0),
-            limit,
+            limit: AtomicU64::new(limit),
         }
     }
 
@@ -38,14 +41,20 @@ impl PinBudget {
     }
 
     pub(super) fn limit(&self) -> u64 {
-        self.limit
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// What is pinned beyond a lower limit stays.
+    pub(super) fn set_limit(&self, bytes: u64) {
+        self.limit.store(bytes, Ordering::Relaxed);
     }
 
     fn take(&self, bytes: u64) -> bool {
+        let limit = self.limit();
         let taken = self
             .used
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-                used.checked_add(bytes).filter(|used| *used <= self.limit)
+                used.checked_add(bytes).filter(|used| *used <= limit)
             });
         taken.is_ok()
     }
@@ -66,7 +75,9 @@ impl PinnedFences {
     /// Pins `fences`, if there is room.
     pub(super) fn new(fences: &Arc<Fences>, cache: &Arc<ReadCache>) -> Option<PinnedFences> {
         let blocks = fences.len();
-        let bytes = fences.memory_bytes() + blocks * size_of::<ArcSwapWeak<Block>>();
+        // Of a block that is gone the place of its head stays until another is remembered.
+        let per_block = size_of::<ArcSwapWeak<Block>>() + size_of::<Block>() + WEAK_BYTES;
+        let bytes = fences.memory_bytes() + blocks * per_block;
         let bytes = bytes as u64;
         cache.pins().take(bytes).then(|| PinnedFences {
             fences: Arc::clone(fences),

@@ -3,7 +3,7 @@
 use super::cache::ReadCache;
 use super::entry::OwnedEntry;
 use super::iter::KeyIter;
-use super::meta::KeyTableMeta;
+use super::meta::{KeyTableMeta, RecordFileRefs};
 use super::properties::FileFacts;
 use super::section::{KeySection, verify_file};
 use crate::base::file_header::FileKind;
@@ -44,6 +44,15 @@ impl KeyTable {
     /// What the manifest knows of it.
     pub(crate) fn meta(&self) -> &KeyTableMeta {
         &self.meta
+    }
+
+    /// Memory of the handle and of what is known of the table.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let meta = &self.meta;
+        let keys = meta.min_key.capacity() + meta.max_key.capacity();
+        let refs = meta.refs.capacity() * size_of::<RecordFileRefs>();
+        let section = size_of::<KeySection>();
+        size_of::<KeyTable>() + keys + refs + section + self.file.memory_bytes()
     }
 
     /// The newest version of `key` that is not newer than `snapshot`. Reads at most one block.

@@ -7,6 +7,7 @@
 //! Touching fresh memory costs several times more than touching recycled memory (the kernel zeroes
 //! each page at first touch), so dropped arenas give their chunks to an [`ArenaPool`]. The pool
 //! keeps at most `max_idle_bytes`; what goes beyond returns to the allocator. Nothing is zeroed.
+//! The pool knows all memory of its arenas, idle or in use.
 //!
 //! Lock: `ArenaPool::idle`, held for a push or a pop only. No other lock is taken under it.
 
@@ -19,49 +20,89 @@ use parking_lot::Mutex;
 use std::alloc::{self, Layout};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Length of a recyclable chunk.
-const CHUNK_LEN: usize = 1 << 20;
+/// Lengths of a recyclable chunk: an arena of a pool wastes up to two, so they follow its size.
+const CHUNK_LENS: std::ops::RangeInclusive<usize> = 4 << 10..=1 << 20;
+/// Chunks that a full arena is made of, at least where chunks are not the longest or shortest.
+const CHUNKS_PER_ARENA: usize = 16;
 /// A cache line; at least the alignment of anything stored.
 const CHUNK_ALIGN: usize = 64;
-/// Longer requests get a chunk of their own, so that at most a quarter of a chunk is ever wasted.
-const MAX_SHARED_LEN: usize = CHUNK_LEN / 4;
 /// Alignment of the memory for nodes.
 pub(super) const NODE_ALIGN: usize = 8;
 
 /// Recycles chunks between memtables.
 pub(crate) struct ArenaPool {
+    chunk_len: usize,
     max_idle_chunks: usize,
     idle: Mutex<Vec<Chunk>>,
+    /// Bytes of all chunks, idle or in use.
+    allocated_bytes: AtomicUsize,
 }
 
 impl ArenaPool {
-    /// A pool that keeps at most `max_idle_bytes` of unused memory.
-    pub(crate) fn new(max_idle_bytes: usize) -> Arc<ArenaPool> {
-        let max_idle_chunks = max_idle_bytes / CHUNK_LEN;
+    /// A pool for arenas of about `arena_bytes` that keeps at most `max_idle_bytes` of unused memory.
+    pub(crate) fn new(arena_bytes: usize, max_idle_bytes: usize) -> Arc<ArenaPool> {
+        let chunk_len = (arena_bytes / CHUNKS_PER_ARENA).next_power_of_two();
+        let chunk_len = chunk_len.clamp(*CHUNK_LENS.start(), *CHUNK_LENS.end());
         Arc::new(ArenaPool {
-            max_idle_chunks,
+            chunk_len,
+            max_idle_chunks: max_idle_bytes / chunk_len,
             idle: Mutex::new(Vec::new()),
+            allocated_bytes: AtomicUsize::new(0),
         })
     }
 
     /// Memory held for the next memtables.
-    #[cfg(test)]
     pub(crate) fn idle_bytes(&self) -> usize {
-        self.idle.lock().len() * CHUNK_LEN
+        self.idle.lock().len() * self.chunk_len
+    }
+
+    /// Gives up idle memory: about `bytes`, as far as there is so much.
+    pub(crate) fn trim(&self, bytes: usize) {
+        let mut idle = self.idle.lock();
+        let kept = idle.len().saturating_sub(bytes.div_ceil(self.chunk_len));
+        let freed = idle.split_off(kept);
+        drop(idle);
+        self.free(freed);
+    }
+
+    /// All memory, idle or in use.
+    pub(crate) fn allocated_bytes(&self) -> usize {
+        self.allocated_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Longer requests get a chunk of their own, so that at most a quarter of a chunk is ever wasted.
+    fn max_shared_len(&self) -> usize {
+        self.chunk_len / 4
     }
 
     fn take(&self) -> Chunk {
         let recycled = self.idle.lock().pop();
-        recycled.unwrap_or_else(|| Chunk::new(CHUNK_LEN))
+        recycled.unwrap_or_else(|| self.allocate(self.chunk_len))
+    }
+
+    fn allocate(&self, len: usize) -> Chunk {
+        self.allocated_bytes.fetch_add(len, Ordering::Relaxed);
+        Chunk::new(len)
     }
 
     /// Keeps what fits of `chunks`; the rest is freed after the lock has been released.
     fn give_back(&self, chunks: &mut Vec<Chunk>) {
-        chunks.retain(|chunk| chunk.layout.size() == CHUNK_LEN);
+        let is_odd = |chunk: &mut Chunk| chunk.layout.size() != self.chunk_len;
+        let mut freed: Vec<Chunk> = chunks.extract_if(.., is_odd).collect();
         let mut idle = self.idle.lock();
         let room = self.max_idle_chunks.saturating_sub(idle.len());
         idle.extend(chunks.drain(..room.min(chunks.len())));
+        drop(idle);
+        freed.append(chunks);
+        self.free(freed);
+    }
+
+    fn free(&self, chunks: Vec<Chunk>) {
+        let bytes: usize = chunks.iter().map(|chunk| chunk.layout.size()).sum();
+        drop(chunks);
+        self.allocated_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -187,8 +228,8 @@ impl Arena {
         chunks: &mut Vec<Chunk>,
         used_bytes: &mut usize,
     ) -> NonNull<u8> {
-        if len > MAX_SHARED_LEN {
-            let chunk = Chunk::new(len);
+        if len > pool.max_shared_len() {
+            let chunk = pool.allocate(len);
             let start = chunk.start;
             chunks.push(chunk);
             *used_bytes += len;
@@ -197,7 +238,7 @@ impl Arena {
         let chunk = pool.take();
         let start = chunk.start;
         *used_bytes += bump.left + len;
-        // SAFETY: a shared request is shorter than a chunk.
+        // SAFETY: a shared request is shorter than a chunk, and all of the pool's are of one length.
         let next = unsafe { start.add(len) };
         *bump = Bump {
             next,
@@ -218,9 +259,12 @@ impl Drop for Arena {
 mod tests {
     use super::*;
 
+    const CHUNK_LEN: usize = *CHUNK_LENS.end();
+    const ARENA_BYTES: usize = CHUNK_LEN * CHUNKS_PER_ARENA;
+
     #[test]
     fn what_is_handed_out_never_overlaps_and_is_aligned() {
-        let pool = ArenaPool::new(4 * CHUNK_LEN);
+        let pool = ArenaPool::new(ARENA_BYTES, 4 * CHUNK_LEN);
         let mut arena = Arena::new(&pool);
         let mut spans = Vec::new();
         let mut total = 0;
@@ -229,7 +273,7 @@ mod tests {
             assert_eq!(node % NODE_ALIGN, 0);
             spans.push((node, 33 + i % 7));
             let len = if i % 200 == 7 {
-                MAX_SHARED_LEN + i
+                pool.max_shared_len() + i
             } else {
                 i * 11
             };
@@ -253,11 +297,11 @@ mod tests {
 
     #[test]
     fn chunks_are_recycled_up_to_the_bound() {
-        let pool = ArenaPool::new(3 * CHUNK_LEN + 5);
+        let pool = ArenaPool::new(ARENA_BYTES, 3 * CHUNK_LEN + 5);
         let fill = |chunks: usize| {
             let mut arena = Arena::new(&pool);
             for _ in 0..chunks * 4 {
-                arena.alloc_value(MAX_SHARED_LEN);
+                arena.alloc_value(pool.max_shared_len());
             }
             arena.alloc_value(5 * CHUNK_LEN);
             arena
@@ -272,8 +316,26 @@ mod tests {
             2 * CHUNK_LEN,
             "an oversized chunk is not kept"
         );
+        assert_eq!(pool.allocated_bytes(), 2 * CHUNK_LEN);
         let second = fill(5);
         assert_eq!(pool.idle_bytes(), 3 * CHUNK_LEN);
+        assert_eq!(pool.allocated_bytes(), 3 * CHUNK_LEN);
+        pool.trim(CHUNK_LEN + 1);
+        assert_eq!(pool.idle_bytes(), CHUNK_LEN);
+        assert_eq!(pool.allocated_bytes(), CHUNK_LEN);
         assert!(first[..2].iter().all(|chunk| second.contains(chunk)));
+    }
+
+    #[test]
+    fn small_arenas_have_small_chunks_and_all_memory_is_counted() {
+        let pool = ArenaPool::new(64 << 10, 0);
+        let mut arena = Arena::new(&pool);
+        arena.alloc_node(100);
+        arena.alloc_value(100);
+        assert_eq!(pool.allocated_bytes(), 8 << 10);
+        arena.alloc_value(10_000);
+        assert_eq!(pool.allocated_bytes(), (8 << 10) + 10_000);
+        drop(arena);
+        assert_eq!((pool.allocated_bytes(), pool.idle_bytes()), (0, 0));
     }
 }

@@ -121,6 +121,11 @@ impl Memtable {
         self.list.bytes() + self.mark_bytes.load(Ordering::Relaxed)
     }
 
+    /// Bytes of the keys.
+    pub(crate) fn key_bytes(&self) -> usize {
+        self.list.key_bytes()
+    }
+
     /// Number of entries.
     pub(crate) fn len(&self) -> usize {
         self.list.len()

@@ -50,6 +50,7 @@ pub(super) struct SkipList {
     height: AtomicUsize,
     len: AtomicUsize,
     bytes: AtomicUsize,
+    key_bytes: AtomicUsize,
     max_seq: AtomicU64,
     /// Owns the memory of all nodes.
     writer: Mutex<Writer>,
@@ -77,6 +78,7 @@ impl SkipList {
             height: AtomicUsize::new(1),
             len: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
+            key_bytes: AtomicUsize::new(0),
             max_seq: AtomicU64::new(0),
             writer: Mutex::new(writer),
         }
@@ -88,6 +90,11 @@ impl SkipList {
 
     pub(super) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the keys, those of older versions included.
+    pub(super) fn key_bytes(&self) -> usize {
+        self.key_bytes.load(Ordering::Relaxed)
     }
 
     /// The highest sequence number, once there is an entry.
@@ -110,7 +117,7 @@ impl SkipList {
         let height = writer.random_height();
         let node = new_node(&mut writer.arena, height, entry, writer.before[0].as_ptr());
         self.link_in(node, &mut writer.before[..height]);
-        self.count(entry.seq, writer.arena.used_bytes());
+        self.count(entry, writer.arena.used_bytes());
     }
 
     /// Whether `target` belongs right behind `last`, so that all that was found out about the place
@@ -140,10 +147,12 @@ impl SkipList {
     }
 
     /// Updates the counters; the caller holds the writer's lock, so plain stores do.
-    fn count(&self, seq: SeqNo, used_bytes: usize) {
+    fn count(&self, entry: &MemEntry<'_>, used_bytes: usize) {
         self.bytes.store(used_bytes, Ordering::Relaxed);
-        if seq.0 > self.max_seq.load(Ordering::Relaxed) {
-            self.max_seq.store(seq.0, Ordering::Relaxed);
+        let key_bytes = self.key_bytes() + entry.key.len();
+        self.key_bytes.store(key_bytes, Ordering::Relaxed);
+        if entry.seq.0 > self.max_seq.load(Ordering::Relaxed) {
+            self.max_seq.store(entry.seq.0, Ordering::Relaxed);
         }
         self.len
             .store(self.len.load(Ordering::Relaxed) + 1, Ordering::Release);

@@ -14,7 +14,7 @@ type Content = (Kind, Option<u64>, Vec<u8>);
 type Model = BTreeMap<Place, Content>;
 
 fn memtable() -> Arc<Memtable> {
-    Arc::new(Memtable::new(&ArenaPool::new(32 << 20)))
+    Arc::new(Memtable::new(&ArenaPool::new(16 << 20, 32 << 20)))
 }
 
 /// Keys of many lengths which share prefixes and differ in trailing zeros.
@@ -221,7 +221,7 @@ fn bytes_grow_with_what_is_stored_and_little_more() {
 
 #[test]
 fn an_iterator_outlives_its_memtable() {
-    let pool = ArenaPool::new(32 << 20);
+    let pool = ArenaPool::new(16 << 20, 32 << 20);
     let table = Arc::new(Memtable::new(&pool));
     table.insert(b"\0\0\0\0key", SeqNo(1), Kind::Put, None, b"value");
     let mut iter = table.iter();

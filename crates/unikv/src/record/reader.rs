@@ -62,6 +62,13 @@ impl RecordFile {
         &self.meta
     }
 
+    /// Memory of the handle and of what is known of the file.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let keys = self.meta.min_key.capacity() + self.meta.max_key.capacity();
+        let section = self.section.as_ref().map_or(0, |_| size_of::<KeySection>());
+        size_of::<RecordFile>() + keys + section + self.file.memory_bytes()
+    }
+
     /// The record that `pointer` names: from the cache, or with one read.
     pub(crate) fn get(&self, pointer: RecordPointer) -> Result<Record> {
         if let Some(record) = self.cached(pointer.offset)

@@ -8,13 +8,15 @@ use crate::key_table::RecordPointer;
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// How much is read at a time; a longer frame is read whole.
+/// How much is read at a time, at least and at most; a longer frame is read whole.
+const LEAST_BUFFER_BYTES: usize = 4 << 10;
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// A front-to-back reader. Its records share its buffers.
 #[derive(Debug)]
 pub(crate) struct RecordStream {
     file: Arc<RecordFile>,
+    buffer_bytes: usize,
     buffer: Bytes,
     /// Where `buffer` stands in the file.
     buffer_offset: u64,
@@ -27,10 +29,17 @@ impl RecordStream {
         let (buffer, position) = (Bytes::new(), HEADER_LEN as u64);
         RecordStream {
             file,
+            buffer_bytes: BUFFER_BYTES,
             buffer,
             buffer_offset: position,
             position,
         }
+    }
+
+    /// The same with a buffer of about `bytes`, where memory is short.
+    pub(crate) fn reading(mut self, bytes: usize) -> RecordStream {
+        self.buffer_bytes = bytes.clamp(LEAST_BUFFER_BYTES, BUFFER_BYTES);
+        self
     }
 
     /// The next record; `None` behind the last. After an error it stays where it is: what follows
@@ -65,7 +74,9 @@ impl RecordStream {
             return Ok(bytes);
         }
         let left = self.file.meta().records_end.saturating_sub(start);
-        let read_len = (len.max(BUFFER_BYTES) as u64).min(left) as usize;
+        let read_len = (len.max(self.buffer_bytes) as u64).min(left) as usize;
+        // The old one is given back before the new one is allocated.
+        self.buffer = Bytes::new();
         self.buffer = self.file.read_bytes(start, read_len)?;
         self.buffer_offset = start;
         let what = "the record reaches beyond the file's records";

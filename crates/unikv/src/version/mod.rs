@@ -5,6 +5,7 @@ mod apply;
 pub(crate) mod edit;
 pub(crate) mod file_names;
 pub(crate) mod manifest;
+mod memory;
 mod state;
 mod tagged;
 

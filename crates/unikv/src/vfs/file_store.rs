@@ -225,6 +225,9 @@ struct Slot {
     referenced: AtomicBool,
 }
 
+/// The counts of the three parts of a data file that are shared, and the system's handle.
+const SHARING_BYTES: usize = 4 * 16 + 8;
+
 /// Makes the handle a thin pointer, which is what can be swapped atomically.
 struct Handle {
     file: Arc<dyn ReadFile>,
@@ -247,6 +250,12 @@ impl DataFile {
     /// Where the file is.
     pub(crate) fn path(&self) -> &Path {
         &self.slot.path
+    }
+
+    /// Memory of the handle, open or not.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let path = self.slot.path.as_os_str().len();
+        size_of::<DataFile>() + size_of::<Slot>() + size_of::<Handle>() + SHARING_BYTES + path
     }
 
     /// The number in its name.

@@ -65,6 +65,11 @@ pub trait Vfs: Send + Sync + fmt::Debug {
         mode: WriteMode,
         size_hint: u64,
     ) -> io::Result<Box<dyn WriteFile>>;
+    /// Bounds the memory in which a file in [`WriteMode::Bulk`] gathers appends. Where several ask,
+    /// the least bound holds.
+    fn limit_write_buffers(&self, bytes: usize) {
+        let _ = bytes;
+    }
     /// Renames a file, replacing the target.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.

@@ -21,8 +21,6 @@ const FIRST_BATCH: usize = 8;
 const LAST_BATCH: usize = 128;
 /// A batch ends early when its keys reach this many bytes: who keeps one keeps them all.
 const KEYS_BYTES: usize = 16 << 10;
-/// A batch ends early when its values reach this many bytes.
-const BATCH_BYTES: u64 = 4 << 20;
 
 /// One end of an iteration and the batch that it hands out.
 pub(super) struct End {
@@ -88,14 +86,15 @@ impl End {
         self.last = None;
     }
 
-    /// Gathers the next visible entries before `upper`.
+    /// Gathers the next visible entries before `upper`, until their values reach `batch_bytes`.
     pub(super) fn gather_forward(
         &mut self,
         cursor: &mut ViewCursor,
         seq: SeqNo,
         upper: &[u8],
+        batch_bytes: u64,
     ) -> Result<()> {
-        let mut batch = self.begin_batch();
+        let mut batch = self.begin_batch(batch_bytes);
         while let Some(entry) = cursor.entry() {
             if entry.key >= upper || batch.is_full() {
                 break;
@@ -122,8 +121,9 @@ impl End {
         cursor: &mut ViewCursor,
         seq: SeqNo,
         lower: &[u8],
+        batch_bytes: u64,
     ) -> Result<()> {
-        let mut batch = self.begin_batch();
+        let mut batch = self.begin_batch(batch_bytes);
         let mut key = Vec::new();
         while let Some(entry) = cursor.entry() {
             if entry.key < lower || batch.is_full() {
@@ -146,13 +146,14 @@ impl End {
         Ok(())
     }
 
-    fn begin_batch(&mut self) -> Batch {
+    fn begin_batch(&mut self, most_value_bytes: u64) -> Batch {
         let mut entries = mem::take(&mut self.entries);
         entries.clear();
         Batch {
             entries,
             keys: Vec::new(),
             value_bytes: 0,
+            most_value_bytes,
             len: self.batch_len,
         }
     }
@@ -222,6 +223,7 @@ struct Batch {
     entries: Vec<Entry>,
     keys: Vec<u8>,
     value_bytes: u64,
+    most_value_bytes: u64,
     /// How many entries it may have.
     len: usize,
 }
@@ -230,7 +232,7 @@ impl Batch {
     fn is_full(&self) -> bool {
         self.entries.len() >= self.len
             || self.keys.len() >= KEYS_BYTES
-            || self.value_bytes >= BATCH_BYTES
+            || self.value_bytes >= self.most_value_bytes
     }
 
     fn push(&mut self, key: &[u8], value: Value) {

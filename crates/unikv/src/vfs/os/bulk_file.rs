@@ -1,12 +1,12 @@
 //! A large file written once, in large aligned writes that go around the page cache.
 //!
-//! Appends gather in one [`BUFFER_LEN`] buffer. Each full buffer is one `O_DIRECT` write, so output
+//! Appends gather in one buffer, of [`MAX_BUFFER_LEN`] unless memory is short. Each full buffer is one `O_DIRECT` write, so output
 //! neither fills the page cache with bytes that are not read soon nor piles up dirty pages in front
 //! of which a log's `fdatasync` would have to wait. A file shorter than one buffer, and the last
 //! partial block of a longer one, are written through the page cache. Where the file system does
 //! not take `O_DIRECT`, everything is.
 //!
-//! Invariants: `written` is a multiple of [`BUFFER_LEN`] until `finish`; the file's length is
+//! Invariants: `written` is a multiple of the buffer's length until `finish`; the file's length is
 //! `written + filled`. `broken` is set by the first failure and refuses all that follows.
 
 use super::{OsSyncFile, broken_file, seal};
@@ -20,9 +20,10 @@ use std::io::{self, ErrorKind};
 use std::mem;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes per direct write. Longer writes gain nothing and would hold up a log's sync.
-const BUFFER_LEN: usize = 1 << 20;
+const MAX_BUFFER_LEN: usize = 1 << 20;
 /// The largest logical block of common devices; addresses, offsets and lengths must be multiples.
 const ALIGNMENT: usize = 4096;
 /// Idle buffers kept for the next file, because the first touch of memory costs more than the
@@ -72,7 +73,7 @@ impl BulkFile {
             room[..len].copy_from_slice(&bytes[..len]);
             self.filled += len;
             bytes = &bytes[len..];
-            if self.filled == BUFFER_LEN {
+            if self.filled == self.buffer.len() {
                 self.write_full_buffer()?;
             }
         }
@@ -86,8 +87,8 @@ impl BulkFile {
                 Err(_) => Direct::Off,
             };
         }
-        self.write_buffered_range(0, BUFFER_LEN)?;
-        self.written += BUFFER_LEN as u64;
+        self.write_buffered_range(0, self.filled)?;
+        self.written += self.filled as u64;
         self.filled = 0;
         Ok(())
     }
@@ -172,17 +173,37 @@ fn refuses_direct(error: &io::Error) -> bool {
 }
 
 /// Idle buffers, shared by the files of one [`super::OsVfs`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct BufferPool {
+    /// The length of the buffers that are taken from now on: a multiple of [`ALIGNMENT`].
+    buffer_len: AtomicUsize,
     idle: Mutex<Vec<AlignedBuffer>>,
 }
 
+impl Default for BufferPool {
+    fn default() -> BufferPool {
+        BufferPool {
+            buffer_len: AtomicUsize::new(MAX_BUFFER_LEN),
+            idle: Mutex::default(),
+        }
+    }
+}
+
 impl BufferPool {
+    /// Makes buffers no longer than `bytes`, or than the least length.
+    pub(super) fn limit(&self, bytes: usize) {
+        let len = (bytes / ALIGNMENT).max(1) * ALIGNMENT;
+        self.buffer_len.fetch_min(len, Ordering::Relaxed);
+        let mut idle = self.idle.lock();
+        idle.retain(|buffer| buffer.len <= len);
+    }
+
     /// A buffer with arbitrary content.
     pub(super) fn take(self: &Arc<Self>) -> PooledBuffer {
         let idle = self.idle.lock().pop();
+        let allocate = || AlignedBuffer::allocate(self.buffer_len.load(Ordering::Relaxed));
         PooledBuffer {
-            buffer: idle.unwrap_or_else(AlignedBuffer::allocate),
+            buffer: idle.unwrap_or_else(allocate),
             pool: Arc::clone(self),
         }
     }
@@ -196,12 +217,16 @@ pub(super) struct PooledBuffer {
 }
 
 impl PooledBuffer {
+    fn len(&self) -> usize {
+        self.buffer.len
+    }
+
     fn bytes(&self) -> &[u8] {
-        &self.buffer.memory[self.buffer.start..][..BUFFER_LEN]
+        &self.buffer.memory[self.buffer.start..][..self.buffer.len]
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.buffer.memory[self.buffer.start..][..BUFFER_LEN]
+        &mut self.buffer.memory[self.buffer.start..][..self.buffer.len]
     }
 }
 
@@ -209,24 +234,26 @@ impl Drop for PooledBuffer {
     fn drop(&mut self) {
         let buffer = mem::take(&mut self.buffer);
         let mut idle = self.pool.idle.lock();
-        if idle.len() < MAX_IDLE_BUFFERS {
+        let fits = buffer.len <= self.pool.buffer_len.load(Ordering::Relaxed);
+        if fits && idle.len() < MAX_IDLE_BUFFERS {
             idle.push(buffer);
         }
     }
 }
 
-/// Memory with an aligned stretch of [`BUFFER_LEN`] bytes at `start`. The default is empty.
+/// Memory with an aligned stretch of `len` bytes at `start`. The default is empty.
 #[derive(Default)]
 struct AlignedBuffer {
     memory: Box<[u8]>,
     start: usize,
+    len: usize,
 }
 
 impl AlignedBuffer {
-    fn allocate() -> AlignedBuffer {
-        let memory = vec![0; BUFFER_LEN + ALIGNMENT].into_boxed_slice();
+    fn allocate(len: usize) -> AlignedBuffer {
+        let memory = vec![0; len + ALIGNMENT].into_boxed_slice();
         let start = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
-        AlignedBuffer { memory, start }
+        AlignedBuffer { memory, start, len }
     }
 }
 
@@ -271,7 +298,9 @@ mod tests {
     #[test]
     fn content_is_the_same_without_direct_writes() {
         let dir = tempfile::tempdir().unwrap();
-        let bytes: Vec<u8> = (0..BUFFER_LEN * 2 + 5000).map(|i| (i / 7) as u8).collect();
+        let bytes: Vec<u8> = (0..MAX_BUFFER_LEN * 2 + 5000)
+            .map(|i| (i / 7) as u8)
+            .collect();
         for direct in [Direct::Untried, Direct::Off] {
             let path = dir.path().join(format!("{direct:?}"));
             let mut file = bulk_file(&path, &Arc::default());
@@ -289,12 +318,32 @@ mod tests {
         let taken: Vec<_> = (0..MAX_IDLE_BUFFERS + 2).map(|_| pool.take()).collect();
         for buffer in &taken {
             assert_eq!(buffer.bytes().as_ptr().addr() % ALIGNMENT, 0);
-            assert_eq!(buffer.bytes().len(), BUFFER_LEN);
+            assert_eq!(buffer.bytes().len(), MAX_BUFFER_LEN);
         }
         drop(taken);
         assert_eq!(pool.idle.lock().len(), MAX_IDLE_BUFFERS);
         let again = pool.take();
         assert_eq!(pool.idle.lock().len(), MAX_IDLE_BUFFERS - 1);
         assert_eq!(again.bytes().as_ptr().addr() % ALIGNMENT, 0);
+    }
+
+    #[test]
+    fn a_limit_shortens_the_buffers_and_drops_longer_ones() {
+        let pool = Arc::new(BufferPool::default());
+        let long = pool.take();
+        drop(pool.take());
+        pool.limit(10_000);
+        assert_eq!(pool.idle.lock().len(), 0);
+        drop(long);
+        assert_eq!(pool.idle.lock().len(), 0);
+        assert_eq!(pool.take().len(), 8192);
+
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let bytes: Vec<u8> = (0..50_001).map(|i| (i / 7) as u8).collect();
+        let mut file = bulk_file(&path, &pool);
+        file.append(&bytes).unwrap();
+        Box::new(file).finish().unwrap();
+        assert!(fs::read(&path).unwrap() == bytes);
     }
 }

@@ -95,6 +95,10 @@ impl Vfs for OsVfs {
         })
     }
 
+    fn limit_write_buffers(&self, bytes: usize) {
+        self.buffers.limit(bytes);
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
     }

@@ -1,0 +1,33 @@
+//! The memory that a version takes, for the engine's budget.
+
+use super::state::{Generation, Live, Partition, Table, Version};
+use std::mem::size_of;
+use std::sync::Arc;
+
+/// What sharing a value takes, and a place in a list.
+const HANDLE_BYTES: usize = 16 + size_of::<usize>();
+
+impl Version {
+    /// Memory of the version, its partitions and what is known of its files; without hash indexes
+    /// and fences, which have budgets of their own.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let partitions: usize = self.partitions().iter().map(|p| p.memory_bytes()).sum();
+        let of_files = self.record_files().iter().map(|f| f.memory_bytes());
+        let files: usize = of_files.map(|bytes| HANDLE_BYTES + bytes).sum();
+        let live = self.live().capacity() * (size_of::<Live>() + HANDLE_BYTES);
+        size_of::<Version>() + partitions + files + live
+    }
+}
+
+impl Partition {
+    fn memory_bytes(&self) -> usize {
+        let borders = self.start.len() + self.end.as_ref().map_or(0, Vec::len);
+        let generation = |g: &Generation| {
+            size_of::<Generation>() + g.tables.capacity() * size_of::<Option<Table>>()
+        };
+        let generations: usize = self.generations.iter().map(generation).sum();
+        let of_tables = self.key_tables.iter().map(|t| t.memory_bytes());
+        let tables: usize = of_tables.map(|bytes| HANDLE_BYTES + bytes).sum();
+        size_of::<Arc<Partition>>() + size_of::<Partition>() + borders + generations + tables
+    }
+}
