@@ -142,7 +142,7 @@ impl Engine {
             return Ok(false);
         };
         self.health.check_fatal()?;
-        let limits = self.generation_limits();
+        let limits = self.generation_limits(&view.version);
         if self.catalog.lock().flush_is_blocked(limits) {
             return Ok(false);
         }
@@ -189,7 +189,7 @@ impl Engine {
         let last_generation = Arc::clone(&catalog.last_generation);
         drop(catalog);
         let context = PlacingContext {
-            limits: self.generation_limits(),
+            limits: self.generation_limits(&version),
             hash_seed: self.hash_seed,
             last_generation: &last_generation,
         };

@@ -43,13 +43,10 @@ pub(crate) struct Catalog {
     pub(crate) last_generation: Arc<AtomicU64>,
 }
 
-/// How much the UnsortedStores of all partitions hold together, in multiples of the limit of one:
-/// above the first figure the largest is merged although it is not full, above the second nothing is
-/// flushed until one is merged.
-const SHARED_LIMIT: u64 = 4;
-pub(crate) const SHARED_LIMIT_HARD: u64 = 8;
-/// As above for the memory of all hash indexes, in multiples of what those of open generations may
-/// take.
+/// How much the UnsortedStores of all partitions may hold together, in multiples of what their open
+/// generations may: above that nothing is flushed until one is merged.
+pub(crate) const SHARED_LIMIT_HARD: u64 = 2;
+/// The same for the memory of their hash indexes.
 const INDEX_LIMIT_HARD: u64 = 2;
 
 /// Why flushes wait for merges.
@@ -88,7 +85,7 @@ impl Catalog {
             neighbours = &partition.generations;
             any_frozen |= !self.frozen(partition).is_empty();
         }
-        let too_much = bytes > limits.unsorted_bytes.saturating_mul(SHARED_LIMIT_HARD)
+        let too_much = bytes > limits.shared_bytes.saturating_mul(SHARED_LIMIT_HARD)
             || index_bytes > limits.index_bytes.saturating_mul(INDEX_LIMIT_HARD);
         (any_frozen && too_much).then_some(FlushBlock::SharedLimit)
     }
@@ -146,7 +143,7 @@ impl Catalog {
         let mut open: Vec<_> = version.partitions().iter().filter_map(open).collect();
         let mut bytes: u64 = open.iter().map(|(bytes, ..)| bytes).sum();
         let mut index_bytes: u64 = open.iter().map(|(_, index, _)| index).sum();
-        let most_bytes = limits.unsorted_bytes.saturating_mul(SHARED_LIMIT);
+        let most_bytes = limits.shared_bytes;
         if open.len() < 2 || (bytes <= most_bytes && index_bytes <= limits.index_bytes) {
             return;
         }

@@ -22,6 +22,7 @@ use crate::key_table::ReadCache;
 use crate::memtable::ArenaPool;
 use crate::options::{Clustering, Options};
 use crate::partition::{ReadCounters, View};
+use crate::version::Version;
 use crate::vfs::file_store::FileStore;
 use crate::vfs::{Event, LockGuard};
 use arc_swap::ArcSwap;
@@ -30,6 +31,9 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The part of the allowed garbage that may wait in UnsortedStores to be merged.
+const UNSORTED_SHARE: f64 = 0.25;
 
 /// Everything that handles, iterators, snapshots and workers of one open database share.
 pub(crate) struct Engine {
@@ -164,8 +168,13 @@ impl Engine {
         self.progress.notify();
     }
 
-    pub(crate) fn generation_limits(&self) -> GenerationLimits {
+    /// How large the UnsortedStores may grow. A part of the garbage that is allowed is theirs, for each
+    /// of their records may shadow an older one.
+    pub(crate) fn generation_limits(&self, version: &Version) -> GenerationLimits {
+        let data: u64 = version.partitions().iter().map(|p| p.data_bytes()).sum();
+        let spare = data as f64 * (self.options.max_space_amp - 1.0);
         GenerationLimits::of(self.options.unsorted_bytes, self.options.memory_budget)
+            .sharing((spare * UNSORTED_SHARE) as u64)
     }
 
     /// What a job needs. Lists the snapshots, so take it after choosing the job's inputs: a snapshot

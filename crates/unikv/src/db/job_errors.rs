@@ -123,7 +123,7 @@ impl Engine {
             return Err(failure.error);
         }
         let of_merge = |id| self.health.failure(Job::Merge, Some(id));
-        match catalog.what_blocks_flushes(self.generation_limits()) {
+        match catalog.what_blocks_flushes(self.generation_limits(&catalog.version)) {
             None => Ok(()),
             Some(FlushBlock::Partition(id)) => of_merge(id).map_or(Ok(()), |f| Err(f.error)),
             Some(FlushBlock::SharedLimit) => {

@@ -48,13 +48,14 @@ impl Engine {
     /// Judges anew how far the background is behind, after `view` was published.
     pub(crate) fn update_pressure(&self, view: &View) {
         let sealed = view.sealed.len() as f64 / MAX_SEALED as f64;
-        let limit = self.options.unsorted_bytes as f64;
+        let limits = self.generation_limits(&view.version);
         let partitions = view.version.partitions().iter();
         let (largest, sum) = partitions
             .map(|p| p.unsorted_bytes())
             .fold((0, 0), |(most, sum), bytes| (bytes.max(most), sum + bytes));
-        let unsorted = (largest as f64 / (limit * MAX_GENERATIONS as f64))
-            .max(sum as f64 / (limit * SHARED_LIMIT_HARD as f64));
+        let most = (limits.unsorted_bytes.saturating_mul(MAX_GENERATIONS as u64)) as f64;
+        let most_shared = limits.shared_bytes.saturating_mul(SHARED_LIMIT_HARD) as f64;
+        let unsorted = (largest as f64 / most).max(sum as f64 / most_shared);
         let space = Space::of(&view.version);
         let allowed = space.allowed_garbage(self.space_limit()) + GARBAGE_FLOOR_BYTES;
         // Garbage at its bound counts as the fill at which slowing begins.

@@ -319,7 +319,7 @@ fn a_snapshot_taken_while_a_merge_begins_keeps_its_versions() {
         let tables = flush(&engine.job_context(), &sealed.table).unwrap();
         let (version, targets) = catalog.reserve(&tables);
         let context = PlacingContext {
-            limits: engine.generation_limits(),
+            limits: engine.generation_limits(&version),
             hash_seed: engine.hash_seed,
             last_generation: &Arc::clone(&catalog.last_generation),
         };

@@ -47,9 +47,14 @@ pub(crate) struct FlushTarget {
 pub(crate) struct GenerationLimits {
     /// Bytes of its tables (the paper's `UnsortedLimit`).
     pub(crate) unsorted_bytes: u64,
-    /// Bytes of its hash index.
+    /// Bytes of its hash index, and of those of all open generations together.
     pub(crate) index_bytes: u64,
+    /// Bytes of the tables of all open generations together.
+    pub(crate) shared_bytes: u64,
 }
+
+/// Open generations may hold as much together as this many full ones, whatever the data.
+const LEAST_SHARED: u64 = 4;
 
 impl GenerationLimits {
     /// A generation's index may take an eighth of the memory budget.
@@ -57,6 +62,16 @@ impl GenerationLimits {
         GenerationLimits {
             unsorted_bytes,
             index_bytes: memory_budget / 8,
+            shared_bytes: unsorted_bytes.saturating_mul(LEAST_SHARED),
+        }
+    }
+
+    /// Lets the open generations hold `bytes` together. What a merge rewrites grows with a partition and
+    /// not with the database, but only while every partition may gather as much as before.
+    pub(crate) fn sharing(self, bytes: u64) -> GenerationLimits {
+        GenerationLimits {
+            shared_bytes: self.shared_bytes.max(bytes),
+            ..self
         }
     }
 

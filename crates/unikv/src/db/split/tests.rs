@@ -134,7 +134,7 @@ fn a_flush_goes_by_the_partitions_that_stand_when_it_commits() {
     let last_generation = Arc::clone(&catalog.last_generation);
     drop(catalog);
     let context = PlacingContext {
-        limits: engine.generation_limits(),
+        limits: engine.generation_limits(&before),
         hash_seed: engine.hash_seed,
         last_generation: &last_generation,
     };
