@@ -58,11 +58,12 @@ fn config(clustering: Clustering, seed: u64) -> Config {
         block_bytes: 256,
         memory_budget: 4 << 20,
         background_threads: 2,
+        scan_merge_limit: 1,
     }
 }
 
 impl Specimen {
-    /// A database with key tables, value logs, UnsortedStore tables, a manifest with several
+    /// A database with key tables, value logs, UnsortedStore tables, a scan run, a manifest with several
     /// edits, and a log of which a part is synced.
     pub fn build(seed: u64, clustering: Clustering) -> Specimen {
         let config = config(clustering, seed);
@@ -96,6 +97,10 @@ impl Specimen {
             db.flush().expect("a flush");
         }
         db.quiesce().expect("quiet");
+        while db.stats().scan_merges == 0 {
+            assert!(db.iter().all(|entry| entry.is_ok()), "a scan");
+            db.quiesce().expect("quiet");
+        }
         let may_split = config.partition_bytes < 1 << 40;
         assert_eq!(db.stats().partitions.len() > 1, may_split, "partitions");
         runtime.run_until_idle();

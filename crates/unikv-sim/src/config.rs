@@ -34,6 +34,8 @@ pub struct Config {
     pub memory_budget: u64,
     /// Background workers.
     pub background_threads: usize,
+    /// Tables whose keys scans merge each time anew.
+    pub scan_merge_limit: u32,
 }
 
 fn pick<T: Copy>(rng: &mut SmallRng, from: &[T]) -> T {
@@ -68,6 +70,7 @@ impl Config {
             block_bytes: pick(rng, &[256, 512, 4096]),
             memory_budget: pick(rng, &[64 << 10, 1 << 20, 64 << 20]),
             background_threads: pick(rng, &[2, 2, 3, 5]),
+            scan_merge_limit: pick(&mut aside, &[1, 1, 2, 8]),
         }
     }
 
@@ -91,5 +94,6 @@ impl Config {
             .block_bytes(self.block_bytes)
             .memory_budget(self.memory_budget)
             .background_threads(self.background_threads)
+            .scan_merge_limit(self.scan_merge_limit)
     }
 }

@@ -14,15 +14,16 @@ fn explore(first: u64, seeds: u64, steps: usize, depth: Depth) -> Tally {
         flushes,
         merges,
         splits,
+        scan_merges,
     } = tally.coverage;
     let histories = tally.histories;
     assert!(
-        flushes > 4 * histories && merges > 2 * histories,
+        flushes > 4 * histories && merges >= 2 * histories,
         "{flushes} flushes, {merges} merges and {splits} splits in {histories} histories"
     );
     assert!(
-        histories < 100 || 4 * splits > histories,
-        "{splits} splits in {histories} histories"
+        histories < 100 || 4 * splits.min(2 * scan_merges) > histories,
+        "{splits} splits and {scan_merges} scan merges in {histories} histories"
     );
     tally
 }

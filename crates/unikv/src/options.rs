@@ -56,6 +56,8 @@ pub struct EffectiveOptions {
     pub block_bytes: u32,
     /// See [`Options::background_threads`].
     pub background_threads: usize,
+    /// See [`Options::scan_merge_limit`].
+    pub scan_merge_limit: u32,
 }
 
 /// How a database is opened: defaults that serve, and methods that change one each. Sizes are in
@@ -82,6 +84,7 @@ pub struct Options {
     pub(crate) key_table_bytes: u64,
     pub(crate) block_bytes: u32,
     pub(crate) background_threads: usize,
+    pub(crate) scan_merge_limit: u32,
 }
 
 impl Default for Options {
@@ -100,6 +103,7 @@ impl Default for Options {
             key_table_bytes: 2 << 20,
             block_bytes: 4096,
             background_threads: 2,
+            scan_merge_limit: 8,
         }
     }
 }
@@ -228,7 +232,18 @@ impl Options {
             key_table_bytes: self.key_table_bytes,
             block_bytes: self.block_bytes,
             background_threads: self.background_threads,
+            scan_merge_limit: self.scan_merge_limit,
         }
+    }
+
+    /// Tables of an UnsortedStore whose keys scans merge each time anew, at most (the paper's
+    /// `scanMergeLimit`). Default: 8. When a partition has more and scans have paid as much for them as
+    /// it costs, the keys are merged in the background. Fewer make scans faster and merges more; a
+    /// workload without scans never pays.
+    #[must_use]
+    pub fn scan_merge_limit(mut self, tables: u32) -> Options {
+        self.scan_merge_limit = tables;
+        self
     }
 
     /// Refuses values out of range, naming the option.
@@ -250,6 +265,7 @@ impl Options {
         at_least("key_table_bytes", self.key_table_bytes, 1 << 10)?;
         at_least("block_bytes", u64::from(self.block_bytes), 256)?;
         at_least("background_threads", self.background_threads as u64, 2)?;
+        at_least("scan_merge_limit", u64::from(self.scan_merge_limit), 1)?;
         // NaN is out of range, too.
         if !(1.1..=100.0).contains(&self.max_space_amp) {
             let what = format!("option `max_space_amp` is {}", self.max_space_amp);

@@ -78,6 +78,8 @@ pub struct Coverage {
     pub merges: u64,
     /// Splits.
     pub splits: u64,
+    /// Merges of keys for scans.
+    pub scan_merges: u64,
 }
 
 impl Coverage {
@@ -86,6 +88,7 @@ impl Coverage {
         self.flushes += other.flushes;
         self.merges += other.merges;
         self.splits += other.splits;
+        self.scan_merges += other.scan_merges;
     }
 }
 
@@ -386,6 +389,7 @@ impl Runner {
             flushes: stats.flushes,
             merges: stats.merges,
             splits: stats.splits,
+            scan_merges: stats.scan_merges,
         });
     }
 }

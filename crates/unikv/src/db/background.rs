@@ -200,9 +200,9 @@ impl Engine {
         Ok((catalog, placed))
     }
 
-    /// Splits a partition that has outgrown its size, or merges.
+    /// Splits a partition that has outgrown its size, or merges; what only serves scans comes last.
     fn split_or_merge_one(&self) -> Result<bool> {
-        Ok(self.split_one()? || self.merge_one()?)
+        Ok(self.split_one()? || self.merge_one()? || self.scan_merge_one()?)
     }
 
     /// Passes a job's result on; removes the files it began if it failed.

@@ -4,6 +4,8 @@
 //! flipped bit in it goes unseen. Then its structure is walked: the order of keys, what the manifest
 //! says of it, and where its pointers lead. A problem ends the check of its file, not of the rest.
 
+mod scan_runs;
+
 use super::open::take_lock;
 use super::recovery;
 use super::report::{CheckReport, Problem};
@@ -108,6 +110,7 @@ impl Check {
                 let checked = self.key_table(&version, partition, table);
                 self.part(table.path(), checked);
             }
+            self.scan_runs(partition);
         }
         let dead = version.dead_record_files();
         if !dead.is_empty() {

@@ -88,7 +88,7 @@ impl Iter {
         if front.is_handed_out() {
             let (lower, upper) = (&self.lower, &self.upper);
             let batch_bytes = self.memory.batch_bytes();
-            self.holder.with_position(
+            let paid = self.holder.with_position(
                 |Position {
                      view,
                      front: cursor,
@@ -104,9 +104,11 @@ impl Iter {
                         }
                     };
                     front.gather_forward(cursor, seq, upper, batch_bytes)?;
-                    front.fetch(view)
+                    front.fetch(view)?;
+                    Ok(cursor.settle())
                 },
             )?;
+            wake_if(paid, &self.holder);
         }
         let Some(key) = front.key().filter(|key| *key < &self.upper[..]) else {
             return Ok(None);
@@ -122,7 +124,7 @@ impl Iter {
         if back.is_handed_out() {
             let (lower, upper) = (&self.lower, &self.upper);
             let batch_bytes = self.memory.batch_bytes();
-            self.holder.with_position(
+            let paid = self.holder.with_position(
                 |Position {
                      view, back: cursor, ..
                  }| {
@@ -136,9 +138,11 @@ impl Iter {
                         }
                     };
                     back.gather_backward(cursor, seq, lower, batch_bytes)?;
-                    back.fetch(view)
+                    back.fetch(view)?;
+                    Ok(cursor.settle())
                 },
             )?;
+            wake_if(paid, &self.holder);
         }
         let Some(key) = back.key().filter(|key| *key >= &self.lower[..]) else {
             return Ok(None);
@@ -162,6 +166,13 @@ impl Iter {
         let next = next(self);
         self.ended = next.is_err();
         next.transpose()
+    }
+}
+
+/// Wakes the background if scans have just paid for a merge of keys.
+fn wake_if(paid: bool, holder: &ViewHolder) {
+    if paid {
+        holder.moment().engine().work.notify();
     }
 }
 

@@ -74,8 +74,8 @@ impl Engine {
         done
     }
 
-    /// Waits until no memtable is sealed, no generation is frozen, no partition is too large and
-    /// there is little enough garbage.
+    /// Waits until no memtable is sealed, no generation is frozen, no partition is too large, there is
+    /// little enough garbage, and what scans have paid for is merged.
     pub(crate) fn quiesce(&self) -> Result<()> {
         self.check_open()?;
         let idle = || {
@@ -83,8 +83,16 @@ impl Engine {
             let limit = self.options.partition_bytes;
             let mut partitions = catalog.version.partitions().iter();
             let idle = catalog.merging.is_empty() && self.plan_merge(&catalog, None).is_none();
-            idle && !partitions.any(|p| Catalog::is_to_be_split(p, limit))
-                && self.view.load().sealed.is_empty()
+            let idle = idle
+                && !partitions.any(|p| Catalog::is_to_be_split(p, limit))
+                && self.view.load().sealed.is_empty();
+            let for_scans = self.plan_scan_merge(&catalog).is_some();
+            drop(catalog);
+            if for_scans {
+                // A scan of an old view may have paid the last of it without knowing.
+                self.work.notify();
+            }
+            idle && !for_scans
         };
         self.wait_while(idle, Engine::check_jobs)
     }

@@ -19,6 +19,7 @@ mod pressure;
 mod read;
 pub(crate) mod recovery;
 pub(crate) mod report;
+mod scan_merging;
 mod sizes;
 pub(crate) mod snapshot;
 mod snapshots;

@@ -187,6 +187,7 @@ impl<'a> Opening<'a> {
         drop(edits);
         self.next_file = self.next_file.max(version.counters.next_file);
         self.report.manifest_edits = manifest.edit_count;
+        recovery::forget_lost_runs(&store, &mut version);
         recovery::check_files(&store, &version)?;
 
         let bytes = self.plan.memtable_bytes;
@@ -371,8 +372,9 @@ impl<'a> Opening<'a> {
         low_water: FileNumber,
         abandoned: &[FileNumber],
     ) {
-        let key_tables: HashSet<FileNumber> =
-            version.key_tables().map(|t| t.meta().number).collect();
+        let of_runs = version.scan_runs().flat_map(|run| run.tables());
+        let key_tables = version.key_tables().chain(of_runs);
+        let key_tables: HashSet<FileNumber> = key_tables.map(|t| t.meta().number).collect();
         for name in &self.survey.names {
             let needed = match name {
                 FileName::Current | FileName::Lock => true,

@@ -9,7 +9,7 @@ use crate::base::keys::{FileNumber, Kind};
 use crate::error::{Error, Result};
 use crate::jobs::index_build::build_index;
 use crate::jobs::placing::GenerationLimits;
-use crate::key_table::ReadCache;
+use crate::key_table::{KeyTable, ReadCache};
 use crate::log::{ReplayOutcome, WalWrite, replay};
 use crate::memtable::{ArenaPool, Memtable, OpsIter};
 use crate::partition::MemtableHandle;
@@ -60,7 +60,8 @@ fn check_features(version: &Version) -> Result<()> {
             return refuse(file.path(), "expiring records");
         }
     }
-    for table in version.key_tables() {
+    let of_runs = version.scan_runs().flat_map(|run| run.tables());
+    for table in version.key_tables().chain(of_runs) {
         if table.meta().has_range_deletes {
             return refuse(table.path(), "range deletes");
         }
@@ -72,6 +73,15 @@ fn check_features(version: &Version) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Forgets scan runs whose files are not there, whole: the key sections hold the same.
+pub(crate) fn forget_lost_runs(store: &FileStore, version: &mut Version) {
+    let is_there = |table: &Arc<KeyTable>| {
+        let len = store.env().vfs.len(table.path());
+        len.is_ok_and(|len| len == table.meta().len)
+    };
+    version.retain_scan_runs(|run| run.tables().iter().all(is_there));
 }
 
 /// Makes sure that every listed file is there, whole.

@@ -44,7 +44,7 @@ impl Engine {
         Some(Arc::clone(partition))
     }
 
-    fn split_leased(&self, leased: &Partition) -> Result<bool> {
+    pub(super) fn split_leased(&self, leased: &Partition) -> Result<bool> {
         let Some(mut split) = Split::choose(leased) else {
             return Ok(false);
         };

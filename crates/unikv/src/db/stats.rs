@@ -36,6 +36,9 @@ pub(crate) struct EngineCounters {
     partition_merges: Mutex<HashMap<PartitionId, u64>>,
     pub(crate) gcs: AtomicU64,
     pub(crate) splits: AtomicU64,
+    pub(crate) scan_merges: AtomicU64,
+    pub(crate) failed_scan_merges: AtomicU64,
+    pub(crate) scan_merge_bytes: AtomicU64,
     pub(crate) stalls: AtomicU64,
     pub(crate) stall_ns: AtomicU64,
     pub(crate) longest_stall_ns: AtomicU64,
@@ -101,6 +104,9 @@ pub struct PartitionStats {
     pub generations: usize,
     /// Tables of its UnsortedStore.
     pub tables: usize,
+    /// Sources that a scan merges in place of those tables: the tables that no scan run covers, and
+    /// the runs.
+    pub scan_sources: usize,
     /// Bytes of those tables in the range; after a split an estimate.
     pub unsorted_bytes: u64,
     /// Records of those tables in the range, superseded ones included; after a split an estimate.
@@ -159,6 +165,14 @@ pub struct Stats {
     pub splits: u64,
     /// Memory by part, and its budget.
     pub memory: MemoryStats,
+    /// Merges of keys of an UnsortedStore for which scans have paid.
+    pub scan_merges: u64,
+    /// Those that failed; scans go on without.
+    pub failed_scan_merges: u64,
+    /// Bytes written by them.
+    pub scan_merge_bytes: u64,
+    /// Bytes of the runs that they made and that are in use.
+    pub scan_run_bytes: u64,
     /// Bytes in the memtable.
     pub memtable_bytes: u64,
     /// Memtables waiting for their flush.
@@ -223,6 +237,7 @@ impl Stats {
             + self.flush_bytes
             + self.merge_bytes
             + self.gc_bytes
+            + self.scan_merge_bytes
             + self.manifest_bytes;
         match self.user_bytes_written {
             0 => 0.0,
@@ -255,6 +270,7 @@ impl Stats {
         self.record_files = version.record_files().len();
         self.record_file_bytes = version.record_files().iter().map(|f| f.meta().len).sum();
         self.record_live_bytes = version.live().values().map(|live| live.bytes).sum();
+        self.scan_run_bytes = version.scan_runs().map(|run| run.bytes()).sum();
         self.key_tables = version.key_tables().count();
         self.key_table_bytes = version.key_tables().map(|t| t.meta().len).sum();
     }
@@ -275,6 +291,7 @@ fn partition_stats(partition: &Partition) -> PartitionStats {
         data_bytes: partition.data_bytes(),
         generations: generations.len(),
         tables: generations.iter().map(|g| g.tables().count()).sum(),
+        scan_sources: generations.iter().map(|g| g.scan_sources()).sum(),
         unsorted_bytes: partition.unsorted_bytes(),
         unsorted_records: generations.iter().map(|g| g.records()).sum(),
         key_tables: partition.key_tables.len(),
@@ -312,6 +329,9 @@ impl Engine {
             gcs: of(&counters.gcs),
             splits: of(&counters.splits),
             memory: self.memory.stats(),
+            scan_merges: of(&counters.scan_merges),
+            failed_scan_merges: of(&counters.failed_scan_merges),
+            scan_merge_bytes: of(&counters.scan_merge_bytes),
             memtable_bytes: view.memtable.table.bytes() as u64,
             sealed_memtables: view.sealed.len(),
             index_lookups: of(&self.reads.index_lookups),
@@ -336,8 +356,11 @@ impl Engine {
             partition.merges = merges.get(&id).copied().unwrap_or_default();
         }
         drop(merges);
-        stats.disk_bytes =
-            stats.record_file_bytes + stats.key_table_bytes + manifest_len + self.wal_sync.bytes();
+        stats.disk_bytes = stats.record_file_bytes
+            + stats.key_table_bytes
+            + stats.scan_run_bytes
+            + manifest_len
+            + self.wal_sync.bytes();
         stats
     }
 }

@@ -22,6 +22,7 @@ use crate::error::Result;
 use crate::key_table::{EntryValue, KeyEntry, KeyTable, KeyTableMeta, RecordPointer};
 use crate::partition::cursor::Cursor;
 use crate::partition::merging::MergingCursor;
+use crate::partition::scan_sources;
 use crate::record::{RecordFile, RecordFileMeta};
 use crate::version::{Generation, Partition};
 use crate::vfs::Access;
@@ -49,8 +50,7 @@ pub(crate) fn merge(
     let buffer = context.read_buffer_bytes(2 * tables + victims.len() + 1);
     let sources = generations
         .iter()
-        .flat_map(Generation::shares)
-        .map(|(_, table)| Ok(Cursor::Keys(table.job_keys()?.reading(buffer))));
+        .flat_map(|generation| scan_sources::for_job(generation, buffer));
     let mut unsorted = MergingCursor::new(sources.collect::<Result<_>>()?);
     // Tables may hold keys of other partitions on both sides of this one's range.
     unsorted.seek(&partition.start, SeqNo::MAX)?;

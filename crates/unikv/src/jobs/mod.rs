@@ -8,6 +8,7 @@ pub(crate) mod merge;
 mod merge_output;
 pub(crate) mod placing;
 mod retention;
+pub(crate) mod scan_merge;
 pub(crate) mod split;
 
 use crate::base::keys::{FileNumber, SeqNo};

@@ -1,12 +1,14 @@
-//! One ordered source of entries: a memtable, the keys of a table, or the run of a SortedStore.
+//! One ordered source of entries: a memtable, the keys of a table, or a run of key tables: that of a
+//! SortedStore, or a scan run.
 //!
 //! All present entries as [`KeyEntry`], in internal order.
 
 use crate::base::keys::{Kind, SeqNo};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::key_table::{EntryValue, KeyEntry, KeyIter, KeyTable};
 use crate::memtable::MemtableIter;
 use crate::version::Partition;
+use crate::version::scan_run::ScanRun;
 use crate::vfs::Access;
 use std::sync::Arc;
 
@@ -93,23 +95,57 @@ impl Cursor {
     }
 }
 
-/// The key tables of a partition, one behind the other: reads one at a time.
+/// Disjoint key tables in key order.
+enum Tables {
+    SortedStore(Arc<Partition>),
+    ScanRun(Arc<ScanRun>),
+}
+
+/// A run of key tables, one behind the other: reads one at a time.
 pub(crate) struct RunCursor {
-    partition: Arc<Partition>,
+    tables: Tables,
     access: Access,
+    /// See [`KeyIter::reading`].
+    buffer: Option<usize>,
     /// The table that `current` reads.
     at: usize,
     current: Option<KeyIter>,
 }
 
 impl RunCursor {
-    pub(crate) fn new(partition: Arc<Partition>, access: Access) -> RunCursor {
+    /// The SortedStore of `partition`.
+    pub(crate) fn sorted_store(partition: Arc<Partition>, access: Access) -> RunCursor {
+        RunCursor::new(Tables::SortedStore(partition), access)
+    }
+
+    /// A scan run. Damage that the cursor meets is remembered in it.
+    pub(crate) fn scan_run(run: Arc<ScanRun>, access: Access) -> RunCursor {
+        RunCursor::new(Tables::ScanRun(run), access)
+    }
+
+    fn new(tables: Tables, access: Access) -> RunCursor {
         RunCursor {
-            partition,
+            tables,
             access,
+            buffer: None,
             at: 0,
             current: None,
         }
+    }
+
+    /// The same, reading about `bytes` at once.
+    pub(crate) fn reading(mut self, bytes: usize) -> RunCursor {
+        self.buffer = Some(bytes);
+        self
+    }
+
+    /// Passes the outcome of a move on.
+    #[inline]
+    fn moved(&self, outcome: Result<()>) -> Result<()> {
+        outcome.inspect_err(|error| match &self.tables {
+            Tables::ScanRun(run) if error.kind() == ErrorKind::Corruption => run.mark_damaged(),
+            _ => {}
+        })
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
@@ -135,7 +171,8 @@ impl RunCursor {
     #[inline]
     fn next(&mut self) -> Result<()> {
         if let Some(it) = &mut self.current {
-            it.next()?;
+            let moved = it.next();
+            self.moved(moved)?;
         }
         self.skip_forward()
     }
@@ -144,7 +181,8 @@ impl RunCursor {
         let Some(it) = &mut self.current else {
             return Ok(());
         };
-        it.prev()?;
+        let moved = it.prev();
+        self.moved(moved)?;
         while self.current.as_ref().is_some_and(|it| !it.is_on_entry()) {
             match self.at.checked_sub(1) {
                 Some(before) => self.enter(before, |it| it.seek_to_last())?,
@@ -160,7 +198,10 @@ impl RunCursor {
     }
 
     fn tables(&self) -> &[Arc<KeyTable>] {
-        &self.partition.key_tables
+        match &self.tables {
+            Tables::SortedStore(partition) => &partition.key_tables,
+            Tables::ScanRun(run) => run.tables(),
+        }
     }
 
     #[inline]
@@ -173,9 +214,14 @@ impl RunCursor {
 
     fn enter(&mut self, at: usize, go: impl FnOnce(&mut KeyIter) -> Result<()>) -> Result<()> {
         if self.at != at || self.current.is_none() {
-            self.current = self.tables().get(at).map(|table| table.iter(self.access));
+            let table = self.tables().get(at);
+            self.current = table.map(|table| match self.buffer {
+                Some(bytes) => table.iter(self.access).reading(bytes),
+                None => table.iter(self.access),
+            });
         }
         self.at = at;
-        self.current.as_mut().map_or(Ok(()), go)
+        let went = self.current.as_mut().map_or(Ok(()), go);
+        self.moved(went)
     }
 }

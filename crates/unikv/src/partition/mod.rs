@@ -5,6 +5,7 @@
 
 pub(crate) mod cursor;
 pub(crate) mod merging;
+pub(crate) mod scan_sources;
 pub(crate) mod sorted_store;
 pub(crate) mod unsorted_store;
 pub(crate) mod view;

@@ -6,6 +6,7 @@
 
 use super::cursor::{Cursor, RunCursor};
 use super::merging::MergingCursor;
+use super::scan_sources::{self, Toll};
 use super::view::View;
 use crate::base::keys::SeqNo;
 use crate::error::Result;
@@ -20,6 +21,11 @@ pub(crate) struct ViewCursor {
     /// The partition that `merge` reads.
     at: usize,
     merge: Option<MergingCursor>,
+    /// How many scan runs `merge` reads or could read.
+    sound_runs: usize,
+    toll: Toll,
+    /// Whether scans have paid for a merge in a partition that this one has left.
+    paid: bool,
 }
 
 impl ViewCursor {
@@ -28,7 +34,19 @@ impl ViewCursor {
             view,
             at: 0,
             merge: None,
+            sound_runs: 0,
+            toll: Toll::default(),
+            paid: false,
         }
+    }
+
+    /// Accounts for what the cursor has done since. True: scans have just paid for the merge of a
+    /// generation's keys.
+    pub(crate) fn settle(&mut self) -> bool {
+        if let Some(partition) = self.view.version.partitions().get(self.at) {
+            self.paid |= self.toll.settle(partition);
+        }
+        std::mem::take(&mut self.paid)
     }
 
     /// Moves to the first entry at or behind (key, seq); then go on with [`Self::next`].
@@ -46,6 +64,7 @@ impl ViewCursor {
     }
 
     pub(crate) fn next(&mut self) -> Result<()> {
+        self.toll.step();
         if let Some(merge) = &mut self.merge {
             merge.next()?;
         }
@@ -53,6 +72,7 @@ impl ViewCursor {
     }
 
     pub(crate) fn prev(&mut self) -> Result<()> {
+        self.toll.step();
         if let Some(merge) = &mut self.merge {
             merge.prev()?;
         }
@@ -104,19 +124,33 @@ impl ViewCursor {
         Ok(())
     }
 
-    fn enter(
-        &mut self,
-        at: usize,
-        go: impl FnOnce(&mut MergingCursor) -> Result<()>,
-    ) -> Result<()> {
+    fn enter(&mut self, at: usize, go: impl Fn(&mut MergingCursor) -> Result<()>) -> Result<()> {
         if self.merge.is_none() || self.at != at {
-            let partitions = self.view.version.partitions();
-            let partition = partitions.get(at);
-            let sources = partition.map(|p| sources(&self.view, p)).transpose()?;
-            self.merge = sources.map(MergingCursor::new);
+            self.paid |= self.settle();
+            self.merge = None;
             self.at = at;
         }
-        self.merge.as_mut().map_or(Ok(()), go)
+        let Some(partition) = self.view.version.partitions().get(at) else {
+            return Ok(());
+        };
+        self.toll.seek();
+        loop {
+            let merge = match &mut self.merge {
+                Some(merge) => merge,
+                None => {
+                    self.sound_runs = scan_sources::sound_runs(partition);
+                    self.toll.set_sources(partition);
+                    let sources = sources(&self.view, partition)?;
+                    self.merge.insert(MergingCursor::new(sources))
+                }
+            };
+            let went = go(merge);
+            if went.is_ok() || scan_sources::sound_runs(partition) == self.sound_runs {
+                return went;
+            }
+            // A scan run is damaged: the key sections hold the same.
+            self.merge = None;
+        }
     }
 }
 
@@ -128,12 +162,12 @@ fn sources(view: &View, partition: &Arc<Partition>) -> Result<Vec<Cursor>> {
         .map(|handle| Cursor::Memtable(handle.table.iter()))
         .collect();
     for generation in &partition.generations {
-        for (_, table) in generation.tables() {
-            sources.push(Cursor::Keys(table.keys(Access::Random)?));
+        for source in scan_sources::for_scan(generation) {
+            sources.push(source?);
         }
     }
     if !partition.key_tables.is_empty() {
-        let run = RunCursor::new(Arc::clone(partition), Access::Random);
+        let run = RunCursor::sorted_store(Arc::clone(partition), Access::Random);
         sources.push(Cursor::Run(run));
     }
     Ok(sources)

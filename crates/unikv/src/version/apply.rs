@@ -5,6 +5,7 @@
 //! refused with the reason: a bug, or a manifest that contradicts itself.
 
 use super::edit::{PartitionMeta, TablePlace, TableShare, VersionEdit};
+use super::scan_run::ScanRun;
 use super::state::{Counters, Generation, Partition, Table, Version};
 use crate::base::keys::{FileNumber, GenerationId, PartitionId};
 use crate::hash_index::HashIndex;
@@ -34,6 +35,11 @@ pub(crate) struct Dropped {
 }
 
 impl Dropped {
+    fn add_runs<'a>(&mut self, runs: impl IntoIterator<Item = &'a Arc<ScanRun>>) {
+        let tables = runs.into_iter().flat_map(|run| run.tables());
+        self.key_tables.extend(tables.cloned());
+    }
+
     /// Lets the files be unlinked when the last reader lets go. Only after the edit is durable.
     pub(crate) fn mark_obsolete(&self) {
         self.record_files.iter().for_each(|f| f.mark_obsolete());
@@ -82,8 +88,9 @@ impl Version {
         // Handles of key tables that the edit takes out of a partition. What it lists again, in
         // another partition, keeps its handle; the rest is dropped.
         let mut released = HashMap::new();
-        self.apply_partitions(edit, &mut released)?;
-        self.apply_generations(edit, context)?;
+        self.apply_partitions(edit, &mut released, &mut dropped)?;
+        self.apply_generations(edit, context, &mut dropped)?;
+        self.apply_scan_runs(edit, context, &mut dropped)?;
         self.apply_key_tables(edit, context, &mut released)?;
         dropped.key_tables.extend(released.into_values());
         for number in &edit.dropped_record_files {
@@ -100,6 +107,7 @@ impl Version {
         &mut self,
         edit: &VersionEdit,
         released: &mut Released,
+        dropped: &mut Dropped,
     ) -> Result<(), String> {
         for id in &edit.dropped_partitions {
             let at = self.partitions.iter().position(|p| p.id == *id);
@@ -107,6 +115,9 @@ impl Version {
             let partition = self.partitions.remove(at);
             let tables = partition.key_tables.iter().cloned();
             released.extend(tables.map(|t| (t.meta().number, t)));
+            // Runs are of one partition's range: its successors merge their own.
+            let runs = partition.generations.iter().filter_map(|g| g.run.as_ref());
+            dropped.add_runs(runs);
         }
         for meta in &edit.partitions {
             let PartitionMeta { id, start, end } = meta.clone();
@@ -166,6 +177,7 @@ impl Version {
         &mut self,
         edit: &VersionEdit,
         context: &mut ApplyContext<'_>,
+        dropped: &mut Dropped,
     ) -> Result<(), String> {
         if edit.dropped_generations.is_empty() && edit.tables.is_empty() {
             return Ok(());
@@ -174,7 +186,8 @@ impl Version {
         for (partition, id) in &edit.dropped_generations {
             let generations = &mut self.partition_mut(&positions, *partition)?.generations;
             let at = generations.iter().position(|g| g.id == *id);
-            generations.remove(at.ok_or_else(|| format!("generation {} is unknown", id.0))?);
+            let at = at.ok_or_else(|| format!("generation {} is unknown", id.0))?;
+            dropped.add_runs(&generations.remove(at).run);
         }
         for place in &edit.tables {
             let file = self.record_file(place.file).cloned();
@@ -182,6 +195,30 @@ impl Version {
             let index = (context.index)(place.partition, place.generation);
             let partition = self.partition_mut(&positions, place.partition)?;
             partition.add_table(place, file, index)?;
+        }
+        Ok(())
+    }
+
+    fn apply_scan_runs(
+        &mut self,
+        edit: &VersionEdit,
+        context: &mut ApplyContext<'_>,
+        dropped: &mut Dropped,
+    ) -> Result<(), String> {
+        if edit.dropped_scan_runs.is_empty() && edit.scan_runs.is_empty() {
+            return Ok(());
+        }
+        let positions = self.positions();
+        for (partition, generation) in &edit.dropped_scan_runs {
+            let partition = self.partition_mut(&positions, *partition)?;
+            dropped.add_runs([&partition.drop_scan_run(*generation)?]);
+        }
+        for meta in &edit.scan_runs {
+            let open = |meta| Arc::new(KeyTable::open(context.store, meta, context.cache));
+            let tables = meta.tables.iter().cloned().map(open).collect();
+            let run = ScanRun::new(tables, meta.end);
+            let partition = self.partition_mut(&positions, meta.partition)?;
+            dropped.add_runs(&partition.set_scan_run(meta.generation, run)?);
         }
         Ok(())
     }
@@ -237,6 +274,8 @@ impl Partition {
                 tables: Vec::new(),
                 sum: TableShare::default(),
                 index: Arc::new(HashIndex::with_capacity(0)),
+                run: None,
+                scan_cost: Arc::default(),
             };
             generations.insert(0, begun);
         }

@@ -7,6 +7,7 @@
 //!   entry within. All fields of this version are critical.
 //! - Decoding trusts nothing: it allocates in proportion to the bytes present and never panics.
 
+use super::scan_run::ScanRunMeta;
 use super::tagged::{FieldWriter, Fields, Place};
 use crate::base::keys::{FileNumber, GenerationId, KeyspaceId, PartitionId, SeqNo, Slot};
 use crate::error::Result;
@@ -43,6 +44,9 @@ pub(crate) struct VersionEdit {
     pub(crate) dropped_generations: Vec<(PartitionId, GenerationId)>,
     pub(crate) key_tables: Vec<(PartitionId, KeyTableMeta)>,
     pub(crate) dropped_key_tables: Vec<(PartitionId, FileNumber)>,
+    /// Each takes the place of the generation's run, if it has one.
+    pub(crate) scan_runs: Vec<ScanRunMeta>,
+    pub(crate) dropped_scan_runs: Vec<(PartitionId, GenerationId)>,
 }
 
 /// A keyspace.
@@ -100,7 +104,9 @@ mod tag {
     pub(super) const DROPPED_GENERATION: u16 = 16;
     pub(super) const KEY_TABLE: u16 = 17;
     pub(super) const DROPPED_KEY_TABLE: u16 = 18;
-    pub(super) const LAST: u16 = DROPPED_KEY_TABLE;
+    pub(super) const SCAN_RUN: u16 = 19;
+    pub(super) const DROPPED_SCAN_RUN: u16 = 20;
+    pub(super) const LAST: u16 = DROPPED_SCAN_RUN;
 }
 
 impl VersionEdit {
@@ -167,6 +173,14 @@ impl VersionEdit {
                 entries::put_dropped_key_table(out, *partition, *number);
             });
         }
+        for run in &self.scan_runs {
+            out.nested(tag::SCAN_RUN, |out| entries::put_scan_run(out, run));
+        }
+        for (partition, generation) in &self.dropped_scan_runs {
+            out.nested(tag::DROPPED_SCAN_RUN, |out| {
+                entries::put_dropped_generation(out, *partition, *generation);
+            });
+        }
     }
 
     /// Decodes an edit that stood at `offset` of `path`.
@@ -206,6 +220,13 @@ impl VersionEdit {
                 tag::DROPPED_KEY_TABLE,
                 place,
                 entries::dropped_key_table,
+            )?,
+            scan_runs: list(&edit, tag::SCAN_RUN, place, entries::scan_run)?,
+            dropped_scan_runs: list(
+                &edit,
+                tag::DROPPED_SCAN_RUN,
+                place,
+                entries::dropped_generation,
             )?,
         })
     }

@@ -1,5 +1,6 @@
 //! The memory that a version takes, for the engine's budget.
 
+use super::scan_run::ScanRun;
 use super::state::{Generation, Live, Partition, Table, Version};
 use std::mem::size_of;
 use std::sync::Arc;
@@ -19,11 +20,20 @@ impl Version {
     }
 }
 
+impl ScanRun {
+    fn memory_bytes(&self) -> usize {
+        let of_tables = self.tables().iter().map(|t| t.memory_bytes());
+        let tables: usize = of_tables.map(|bytes| HANDLE_BYTES + bytes).sum();
+        HANDLE_BYTES + size_of::<ScanRun>() + tables
+    }
+}
+
 impl Partition {
     fn memory_bytes(&self) -> usize {
         let borders = self.start.len() + self.end.as_ref().map_or(0, Vec::len);
         let generation = |g: &Generation| {
-            size_of::<Generation>() + g.tables.capacity() * size_of::<Option<Table>>()
+            let run = g.run.as_ref().map_or(0, |run| run.memory_bytes());
+            size_of::<Generation>() + g.tables.capacity() * size_of::<Option<Table>>() + run
         };
         let generations: usize = self.generations.iter().map(generation).sum();
         let of_tables = self.key_tables.iter().map(|t| t.memory_bytes());

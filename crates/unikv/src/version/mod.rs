@@ -6,6 +6,7 @@ pub(crate) mod edit;
 pub(crate) mod file_names;
 pub(crate) mod manifest;
 mod memory;
+pub(crate) mod scan_run;
 mod state;
 mod tagged;
 

@@ -10,6 +10,7 @@
 //! counts the keys of its own range only. Key tables lie in one partition whole.
 
 use super::edit::{KeyspaceMeta, PartitionMeta, TablePlace, TableShare, VersionEdit};
+use super::scan_run::ScanRun;
 use crate::base::keys::{FileNumber, GenerationId, PartitionId, SeqNo, Slot};
 use crate::error::Result;
 use crate::hash_index::HashIndex;
@@ -17,6 +18,7 @@ use crate::key_table::{KeyIter, KeyTable};
 use crate::record::RecordFile;
 use crate::vfs::Access;
 use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 /// A range of engine keys, from its start to the first key behind it; without an end, to the last.
@@ -73,6 +75,10 @@ pub(crate) struct Generation {
     pub(super) sum: TableShare,
     /// May hold entries of other partitions, after a split: their keys are never looked up here.
     pub(crate) index: Arc<HashIndex>,
+    /// For scans, in place of the keys of the tables that it covers.
+    pub(super) run: Option<Arc<ScanRun>>,
+    /// What scans have paid since for merging sources that a run could have merged for them.
+    pub(crate) scan_cost: Arc<AtomicU64>,
 }
 
 impl Generation {
@@ -242,6 +248,25 @@ impl Version {
         self.partitions.iter().flat_map(|p| &p.key_tables)
     }
 
+    /// All scan runs, damaged ones too.
+    pub(crate) fn scan_runs(&self) -> impl Iterator<Item = &Arc<ScanRun>> {
+        let generations = self.partitions.iter().flat_map(|p| &p.generations);
+        generations.filter_map(|generation| generation.run.as_ref())
+    }
+
+    /// Forgets the scan runs that are not `kept`: they are derived.
+    pub(crate) fn retain_scan_runs(&mut self, kept: impl Fn(&ScanRun) -> bool) {
+        for partition in &mut self.partitions {
+            let mut lost = |g: &Generation| g.run.as_ref().is_some_and(|run| !kept(run));
+            if !partition.generations.iter().any(&mut lost) {
+                continue;
+            }
+            let generations = &mut Arc::make_mut(partition).generations;
+            let of_lost = generations.iter_mut().filter(|g| lost(g));
+            of_lost.for_each(|generation| generation.run = None);
+        }
+    }
+
     /// Per record file what the key tables point to. Nobody decrements: it is a sum (design: GC).
     pub(crate) fn live(&self) -> &HashMap<FileNumber, Live> {
         self.live.get_or_init(|| {
@@ -327,6 +352,9 @@ impl Version {
                         file: table.file.meta().number,
                         share: table.share,
                     }));
+                let run = generation.run.as_ref();
+                edit.scan_runs
+                    .extend(run.map(|run| run.meta(*id, generation.id)));
             }
             edit.key_tables
                 .extend(key_tables.iter().map(|t| (*id, t.meta().clone())));

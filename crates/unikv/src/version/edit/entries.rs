@@ -1,6 +1,7 @@
 //! The entries of an edit: keyspaces, partitions, files and places, each a sequence of tagged
 //! fields of its own.
 
+use super::super::scan_run::ScanRunMeta;
 use super::super::tagged::{FieldWriter, Fields, Place};
 use super::{KeyspaceMeta, PartitionMeta, TablePlace, TableShare};
 use crate::base::coding::Decoder;
@@ -9,7 +10,7 @@ use crate::error::Result;
 use crate::key_table::meta::{KeyTableMeta, RecordFileRefs};
 use crate::record::meta::RecordFileMeta;
 
-/// The tags within a keyspace, a partition, a table place and a drop.
+/// The tags within a keyspace, a partition, a table place, a scan run and a drop.
 mod part {
     pub(super) const ID: u16 = 1;
     pub(super) const NAME_OR_START: u16 = 2;
@@ -18,7 +19,8 @@ mod part {
     pub(super) const SLOT: u16 = 5;
     pub(super) const FILE: u16 = 6;
     pub(super) const SHARE: u16 = 7;
-    pub(super) const LAST: u16 = SHARE;
+    pub(super) const KEY_TABLE: u16 = 8;
+    pub(super) const LAST: u16 = KEY_TABLE;
 }
 
 /// The tags within a record file or a key table.
@@ -132,16 +134,47 @@ pub(super) fn put_table(out: &mut FieldWriter, place: &TablePlace) {
 
 pub(super) fn table(bytes: &[u8], place: Place<'_>) -> Result<TablePlace> {
     let f = Fields::read(bytes, "table", 1..=part::LAST, place)?;
-    let slot = f.required_u64(part::SLOT)?;
     Ok(TablePlace {
         partition: PartitionId(f.required_u64(part::ID)?),
         generation: GenerationId(f.required_u64(part::GENERATION)?),
-        slot: Slot(u16::try_from(slot).map_err(|_| f.corrupt(part::SLOT, "is out of range"))?),
+        slot: slot(&f)?,
         file: FileNumber(f.required_u64(part::FILE)?),
         share: f
             .pair(part::SHARE)?
             .map(|(records, bytes)| TableShare { records, bytes }),
     })
+}
+
+pub(super) fn put_scan_run(out: &mut FieldWriter, run: &ScanRunMeta) {
+    out.put_u64(part::ID, run.partition.0);
+    out.put_u64(part::GENERATION, run.generation.0);
+    out.put_u64(part::SLOT, u64::from(run.end.0));
+    for table in &run.tables {
+        out.nested(part::KEY_TABLE, |out| {
+            put_key_table(out, run.partition, table);
+        });
+    }
+}
+
+pub(super) fn scan_run(bytes: &[u8], place: Place<'_>) -> Result<ScanRunMeta> {
+    let f = Fields::read(bytes, "scan run", 1..=part::LAST, place)?;
+    let partition = PartitionId(f.required_u64(part::ID)?);
+    let table = |bytes| match key_table(bytes, place)? {
+        (owner, table) if owner == partition => Ok(table),
+        _ => Err(f.corrupt(part::KEY_TABLE, "belongs to another partition")),
+    };
+    Ok(ScanRunMeta {
+        partition,
+        generation: GenerationId(f.required_u64(part::GENERATION)?),
+        end: slot(&f)?,
+        tables: f.all(part::KEY_TABLE).map(table).collect::<Result<_>>()?,
+    })
+}
+
+fn slot(f: &Fields<'_>) -> Result<Slot> {
+    let slot = u16::try_from(f.required_u64(part::SLOT)?);
+    let slot = slot.map_err(|_| f.corrupt(part::SLOT, "is out of range"))?;
+    Ok(Slot(slot))
 }
 
 fn pair_bytes((a, b): (u64, u64)) -> [u8; 16] {

@@ -80,6 +80,32 @@ pub(in crate::version) fn full_edit() -> VersionEdit {
             },
         )],
         dropped_key_tables: vec![(PartitionId(2), FileNumber(60))],
+        scan_runs: vec![ScanRunMeta {
+            partition: PartitionId(2),
+            generation: GenerationId(3),
+            end: Slot(4),
+            tables: vec![KeyTableMeta {
+                number: FileNumber(92),
+                uid: FileUid(0xc3),
+                len: 700,
+                count: 9,
+                min_key: b"b".to_vec(),
+                max_key: b"k".to_vec(),
+                min_seq: SeqNo(4000),
+                max_seq: SeqNo(4700),
+                checksum: 0x090a_0b0c,
+                refs: vec![RecordFileRefs {
+                    file: FileNumber(90),
+                    count: 9,
+                    bytes: 1100,
+                }],
+                inline_bytes: 0,
+                expiry: None,
+                has_range_deletes: false,
+                clip: None,
+            }],
+        }],
+        dropped_scan_runs: vec![(PartitionId(2), GenerationId(2))],
     }
 }
 
@@ -185,6 +211,15 @@ fn random_edit(rng: &mut SmallRng) -> VersionEdit {
         }),
         dropped_key_tables: list(rng, |rng| {
             (PartitionId(rng.random()), FileNumber(rng.random()))
+        }),
+        scan_runs: list(rng, |rng| ScanRunMeta {
+            partition: PartitionId(rng.random()),
+            generation: GenerationId(rng.random()),
+            end: Slot(rng.random()),
+            tables: list(rng, random_key_table),
+        }),
+        dropped_scan_runs: list(rng, |rng| {
+            (PartitionId(rng.random()), GenerationId(rng.random()))
         }),
     }
 }

@@ -1,0 +1,119 @@
+//! The sources in which scans and merges find the keys of a generation, and what a scan pays for
+//! their number.
+//!
+//! Where a generation has a scan run, that is one source for all the tables that it covers; the newer
+//! tables come beside it, each with its key section. Damage found in a run is remembered in the run:
+//! the reader that meets it gets an error or starts anew, and later ones read the sections.
+//!
+//! **Cost.** What a run would have saved is counted in its generation, in units of one entry that a
+//! merge passes on: per positioning, [`SEEK_COST`] for each source beyond the first; per step, the
+//! matches that the larger tree of the merge costs. When the sum has reached what it costs to merge
+//! the generation's keys, the scans have paid for the merge, and by then they have lost to it no more
+//! than it costs. A workload without scans pays nothing.
+
+use super::cursor::{Cursor, RunCursor};
+use crate::error::Result;
+use crate::version::scan_run::ScanRun;
+use crate::version::{Generation, Partition};
+use crate::vfs::Access;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What positioning a source costs, in entries merged: a search among fences, and in a block.
+const SEEK_COST: u64 = 16;
+/// Steps of a scan that cost as much as one entry merged, per match that each of them plays more.
+const STEPS_PER_ENTRY: u64 = 4;
+
+/// The keys of a generation for scans, newest first.
+pub(super) fn for_scan(generation: &Generation) -> impl Iterator<Item = Result<Cursor>> {
+    let (run, uncovered) = parts(generation);
+    let tables = generation
+        .tables()
+        .filter(move |(slot, _)| slot.0 >= uncovered);
+    let tables = tables.map(|(_, table)| Ok(Cursor::Keys(table.keys(Access::Random)?)));
+    tables.chain(run.map(|run| {
+        let run = RunCursor::scan_run(Arc::clone(run), Access::Random);
+        Ok(Cursor::Run(run))
+    }))
+}
+
+/// The keys of a generation for a job that passes through all of the partition's, newest first, and
+/// reads each file in pieces of about `buffer` bytes.
+pub(crate) fn for_job(
+    generation: &Generation,
+    buffer: usize,
+) -> impl Iterator<Item = Result<Cursor>> {
+    let (run, uncovered) = parts(generation);
+    let tables = generation
+        .shares()
+        .filter(move |(slot, _)| slot.0 >= uncovered);
+    let tables = tables.map(move |(_, table)| Ok(Cursor::Keys(table.job_keys()?.reading(buffer))));
+    tables.chain(run.map(move |run| {
+        let run = RunCursor::scan_run(Arc::clone(run), Access::Sequential);
+        Ok(Cursor::Run(run.reading(buffer)))
+    }))
+}
+
+/// The run to be read, and the first slot that it does not cover.
+fn parts(generation: &Generation) -> (Option<&Arc<ScanRun>>, u16) {
+    let run = generation.sound_run();
+    (run, run.map_or(0, |run| run.end().0))
+}
+
+/// How many runs of a partition nobody has met damage in.
+pub(super) fn sound_runs(partition: &Partition) -> usize {
+    let generations = partition.generations.iter();
+    generations.filter(|g| g.sound_run().is_some()).count()
+}
+
+/// What the scans of one cursor pay in one partition for the sources of its newest generation; older
+/// ones are about to be merged anyway.
+#[derive(Default)]
+pub(super) struct Toll {
+    /// Sources beyond the first.
+    excess: u64,
+    seeks: u64,
+    steps: u64,
+}
+
+impl Toll {
+    /// Takes note of how many sources are merged in `partition`.
+    pub(super) fn set_sources(&mut self, partition: &Partition) {
+        let newest = partition.generations.first();
+        let sources = newest.map_or(0, Generation::scan_sources);
+        self.excess = sources.saturating_sub(1) as u64;
+    }
+
+    pub(super) fn seek(&mut self) {
+        self.seeks += 1;
+    }
+
+    pub(super) fn step(&mut self) {
+        self.steps += 1;
+    }
+
+    /// Adds what was paid to the account of the partition's newest generation. True if with it, a
+    /// merge has become worth its cost.
+    pub(super) fn settle(&mut self, partition: &Partition) -> bool {
+        let Some(newest) = partition.generations.first().filter(|_| self.excess > 0) else {
+            return false;
+        };
+        let matches = u64::from(u64::BITS - self.excess.leading_zeros());
+        let paid = self.seeks * self.excess * SEEK_COST + self.steps * matches / STEPS_PER_ENTRY;
+        (self.seeks, self.steps) = (0, 0);
+        let before = newest.scan_cost.fetch_add(paid, Ordering::Relaxed);
+        let cost = merge_cost(newest);
+        before < cost && before + paid >= cost
+    }
+}
+
+/// What it costs to merge the keys of a generation: its records.
+fn merge_cost(generation: &Generation) -> u64 {
+    generation.records()
+}
+
+/// Whether scans over a generation of more than `limit` sources have paid for a merge of its keys.
+pub(crate) fn scans_have_paid(generation: &Generation, limit: usize) -> bool {
+    generation.scan_sources() > limit
+        && generation.scan_cost.load(Ordering::Relaxed) >= merge_cost(generation)
+}
