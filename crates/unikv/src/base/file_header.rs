@@ -55,6 +55,49 @@ pub(crate) struct FileHeader {
     pub(crate) number: FileNumber,
 }
 
+/// The fields of a header as they stand there, for whoever looks at a file that may be damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RawHeader {
+    pub(crate) has_magic: bool,
+    pub(crate) kind: u8,
+    pub(crate) checksum_algorithm: u8,
+    pub(crate) format_version: u16,
+    pub(crate) required_features: u64,
+    pub(crate) optional_features: u64,
+    pub(crate) database: DatabaseId,
+    pub(crate) uid: FileUid,
+    pub(crate) number: FileNumber,
+    pub(crate) checksum_fits: bool,
+}
+
+impl RawHeader {
+    /// The header in front of `bytes`; `None` if they are too few for one.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<RawHeader> {
+        let bytes = bytes.get(..HEADER_LEN)?;
+        let mut d = Decoder::new(bytes);
+        let has_magic = d.array()? == MAGIC;
+        let [kind, checksum_algorithm] = d.array()?;
+        let format_version = d.u16()?;
+        let _header_len = d.u32()?;
+        let (required_features, optional_features) = (d.u64()?, d.u64()?);
+        let database = DatabaseId(d.array()?);
+        let (uid, number) = (FileUid(d.u64()?), FileNumber(d.u64()?));
+        let (body, crc) = bytes.split_last_chunk::<4>()?;
+        Some(RawHeader {
+            has_magic,
+            kind,
+            checksum_algorithm,
+            format_version,
+            required_features,
+            optional_features,
+            database,
+            uid,
+            number,
+            checksum_fits: u32::from_le_bytes(*crc) == checksum::bound(uid, 0, body),
+        })
+    }
+}
+
 impl FileHeader {
     /// Whether a file that begins with `bytes` was never one of ours. A file of ours whose first
     /// bytes are damaged, lost or zeroed is not foreign: that is for its checksum to find.

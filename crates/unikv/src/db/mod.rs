@@ -8,6 +8,7 @@ pub(crate) mod catalog;
 pub(crate) mod check;
 pub(crate) mod engine;
 mod health;
+pub mod inspect;
 pub(crate) mod iter;
 pub(crate) mod job_errors;
 pub(crate) mod maintenance;

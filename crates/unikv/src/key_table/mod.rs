@@ -29,6 +29,7 @@ mod section;
 mod table;
 #[cfg(test)]
 mod tests;
+pub(crate) mod walk;
 
 pub(crate) use builder::{KeySectionBuilder, write_key_table, write_tail};
 pub(crate) use cache::ReadCache;

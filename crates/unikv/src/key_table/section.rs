@@ -190,18 +190,25 @@ impl KeySection {
             ));
         }
         let footer = Footer::read(&self.file, self.file_len)?;
-        let offset = footer.index_offset();
-        let bad = |what| Error::corruption(path, offset, what);
-        let index = self.read(offset, footer.index_len as usize)?;
-        let (index, crc) = index
-            .split_last_chunk::<4>()
-            .ok_or_else(|| bad("there is no index"))?;
-        if u32::from_le_bytes(*crc) != bound(self.file.uid(), offset, index) {
-            return Err(bad("the index's checksum does not match"));
-        }
-        Fences::decode(index, footer.records_end, footer.blocks_len)
-            .map_err(|Malformed| bad("the index is malformed"))
+        read_index(&self.file, &footer)
     }
+}
+
+/// Reads the index that `footer` tells of. The footer's parts fill the file exactly, so this allocates
+/// no more than the file has.
+pub(super) fn read_index(file: &DataFile, footer: &Footer) -> Result<Fences> {
+    let offset = footer.index_offset();
+    let bad = |what| Error::corruption(file.path(), offset, what);
+    let mut index = vec![0; footer.index_len as usize];
+    file.read_exact_at(&mut index, offset)?;
+    let (index, crc) = index
+        .split_last_chunk::<4>()
+        .ok_or_else(|| bad("there is no index"))?;
+    if u32::from_le_bytes(*crc) != bound(file.uid(), offset, index) {
+        return Err(bad("the index's checksum does not match"));
+    }
+    Fences::decode(index, footer.records_end, footer.blocks_len)
+        .map_err(|Malformed| bad("the index is malformed"))
 }
 
 /// Whether `entry`, which [`Block::seek`] found for `key`, is of that key and not of a later one.

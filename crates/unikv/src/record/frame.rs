@@ -204,6 +204,21 @@ impl FrameHeader {
         self.value_end() + CRC_LEN
     }
 
+    /// Where the key stands in the frame.
+    pub(super) fn key_range(&self) -> std::ops::Range<usize> {
+        self.key_start()..self.value_start()
+    }
+
+    /// The sequence number and what the record says about its key.
+    pub(super) fn seq_and_kind(&self) -> (SeqNo, Kind) {
+        (self.seq, self.kind)
+    }
+
+    /// The length of the value.
+    pub(super) fn value_len(&self) -> usize {
+        self.value_len
+    }
+
     fn key_start(&self) -> usize {
         let has_expiry = self.flags & FLAG_EXPIRY != 0;
         FRAME_HEADER_LEN + if has_expiry { EXPIRY_LEN } else { 0 }

@@ -20,6 +20,7 @@ mod reader;
 mod stream;
 #[cfg(test)]
 mod tests;
+pub(crate) mod walk;
 mod writer;
 
 pub(crate) use crate::key_table::RecordPointer;

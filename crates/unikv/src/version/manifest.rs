@@ -34,8 +34,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The kinds of record in a manifest.
-const KIND_EDIT: u8 = 1;
-const KIND_MARK: u8 = 3;
+pub(crate) const KIND_EDIT: u8 = 1;
+pub(crate) const KIND_MARK: u8 = 3;
 
 /// Length of `CURRENT`: header, manifest number, manifest uid, checksum.
 const CURRENT_LEN: usize = HEADER_LEN + 8 + 8 + 4;
@@ -255,10 +255,10 @@ fn judge(log: &mut LogReader, path: &Path, offset: u64, reason: &'static str) ->
 }
 
 /// What `CURRENT` names.
-struct Current {
-    database: DatabaseId,
-    number: FileNumber,
-    uid: FileUid,
+pub(crate) struct Current {
+    pub(crate) database: DatabaseId,
+    pub(crate) number: FileNumber,
+    pub(crate) uid: FileUid,
 }
 
 fn encode_current(database: DatabaseId, number: FileNumber, uid: FileUid, own: FileUid) -> Vec<u8> {
@@ -277,7 +277,7 @@ fn encode_current(database: DatabaseId, number: FileNumber, uid: FileUid, own: F
     out
 }
 
-fn decode_current(bytes: &[u8], path: &Path) -> Result<Current> {
+pub(crate) fn decode_current(bytes: &[u8], path: &Path) -> Result<Current> {
     let header = FileHeader::decode(bytes, FileKind::Current, None, path)?;
     let offset = HEADER_LEN as u64;
     let wrong = || Error::corruption(path, offset, "CURRENT has a wrong length");

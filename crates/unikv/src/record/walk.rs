@@ -1,0 +1,144 @@
+//! Walking the frames of a record file of which nothing else is known, be it damaged or torn.
+//!
+//! Memory: one buffer of 256 KiB and one key, however long the values are. A frame's payload is
+//! checked as it streams by.
+
+use super::frame::{FRAME_HEADER_LEN, FrameHeader, FramePlace, MIN_FRAME_LEN};
+use crate::base::checksum::Crc;
+use crate::base::file_header::HEADER_LEN;
+use crate::base::keys::{Kind, SeqNo};
+use crate::error::Result;
+use crate::vfs::file_store::DataFile;
+
+const CHUNK_BYTES: usize = 256 << 10;
+const CRC_LEN: usize = 4;
+
+/// A frame whose header verified.
+#[derive(Clone, Debug)]
+pub(crate) struct WalkedFrame {
+    pub(crate) key: Vec<u8>,
+    pub(crate) seq: SeqNo,
+    pub(crate) kind: Kind,
+    pub(crate) value_len: u64,
+}
+
+/// What stands at one place of the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Walked {
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    /// `None`: no frame begins here.
+    pub(crate) frame: Option<WalkedFrame>,
+    pub(crate) fault: Option<String>,
+}
+
+/// Reads frames from front to back.
+pub(crate) struct FrameWalk<'a> {
+    file: &'a DataFile,
+    end: u64,
+    offset: u64,
+    buffer: Vec<u8>,
+    buffer_offset: u64,
+}
+
+impl<'a> FrameWalk<'a> {
+    /// Over the frames of `file`, which end at `end`.
+    pub(crate) fn new(file: &'a DataFile, end: u64) -> FrameWalk<'a> {
+        FrameWalk {
+            file,
+            end,
+            offset: HEADER_LEN as u64,
+            buffer: Vec::new(),
+            buffer_offset: 0,
+        }
+    }
+
+    /// The next frame, or the bytes up to where one begins again. Fails only when the system does.
+    pub(crate) fn next(&mut self) -> Result<Option<Walked>> {
+        let offset = self.offset;
+        if offset >= self.end {
+            return Ok(None);
+        }
+        let fault = match self.header_at(offset)? {
+            Ok(header) => return self.frame(offset, &header).map(Some),
+            Err(fault) => fault,
+        };
+        self.offset = self.next_header(offset + 1)?;
+        Ok(Some(Walked {
+            offset,
+            len: self.offset - offset,
+            frame: None,
+            fault: Some(fault),
+        }))
+    }
+
+    fn frame(&mut self, offset: u64, header: &FrameHeader) -> Result<Walked> {
+        let len = header.frame_len();
+        let key_range = header.key_range();
+        let key = self.bytes(offset + key_range.start as u64, key_range.len())?;
+        let key = key.to_vec();
+        let payload_end = len - CRC_LEN;
+        let (mut crc, mut at) = (Crc::default(), FRAME_HEADER_LEN);
+        while at < payload_end {
+            let part = (payload_end - at).min(CHUNK_BYTES);
+            crc = crc.update(self.bytes(offset + at as u64, part)?);
+            at += part;
+        }
+        let crc = crc.bind(self.file.uid(), offset).to_le_bytes();
+        let fits = *self.bytes(offset + payload_end as u64, CRC_LEN)? == crc;
+        let (seq, kind) = header.seq_and_kind();
+        self.offset = offset + len as u64;
+        Ok(Walked {
+            offset,
+            len: len as u64,
+            frame: Some(WalkedFrame {
+                key,
+                seq,
+                kind,
+                value_len: header.value_len() as u64,
+            }),
+            fault: (!fits).then(|| "the record's checksum does not match".to_owned()),
+        })
+    }
+
+    /// Where from `offset` on a header verifies, or the end.
+    fn next_header(&mut self, mut offset: u64) -> Result<u64> {
+        while offset + (MIN_FRAME_LEN as u64) <= self.end {
+            if self.header_at(offset)?.is_ok() {
+                return Ok(offset);
+            }
+            offset += 1;
+        }
+        Ok(self.end)
+    }
+
+    fn header_at(&mut self, offset: u64) -> Result<std::result::Result<FrameHeader, String>> {
+        let (uid, records_end) = (self.file.uid(), self.end);
+        if records_end - offset < MIN_FRAME_LEN as u64 {
+            return Ok(Err("too few bytes for a record".to_owned()));
+        }
+        let path = self.file.path().to_owned();
+        let place = FramePlace {
+            path: &path,
+            uid,
+            offset,
+            records_end,
+        };
+        let bytes = self.bytes(offset, FRAME_HEADER_LEN)?;
+        Ok(FrameHeader::decode(bytes, &place).map_err(|error| error.to_string()))
+    }
+
+    /// `len` bytes at `offset`, which lie before the end of the file.
+    fn bytes(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
+        let inside = offset >= self.buffer_offset
+            && offset + len as u64 <= self.buffer_offset + self.buffer.len() as u64;
+        if !inside {
+            let behind = usize::try_from(self.end - offset).unwrap_or(usize::MAX);
+            self.buffer.resize(len.max(CHUNK_BYTES.min(behind)), 0);
+            self.buffer_offset = offset;
+            self.file.read_exact_at(&mut self.buffer, offset)?;
+        }
+        let start = (offset - self.buffer_offset) as usize;
+        Ok(self.buffer.get(start..start + len).unwrap_or_default())
+    }
+}
