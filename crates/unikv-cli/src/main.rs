@@ -44,6 +44,10 @@ enum Command {
     Stats(commands::stats::Stats),
     /// Merges what is waiting to be merged, and drops what is overwritten or deleted there
     Compact(commands::compact::Compact),
+    /// Collects garbage now, or tells what would be collected and why
+    Gc(commands::gc::Gc),
+    /// Prints what stands in one file of a database
+    Inspect(commands::inspect::Inspect),
     /// Verifies every checksum, pointer, order and count of a closed database
     Check(commands::check::Check),
     /// Runs YCSB workloads against a database and verifies every value read
@@ -68,6 +72,8 @@ fn main() -> ExitCode {
         Command::Dump(command) => command.run(),
         Command::Stats(command) => command.run(),
         Command::Compact(command) => command.run(),
+        Command::Gc(command) => command.run(),
+        Command::Inspect(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Ycsb(command) => command.run(),
         Command::Torture(command) => command.run(),

@@ -293,6 +293,81 @@ fn stats_show_the_partitions_with_their_ranges() {
 }
 
 #[test]
+fn garbage_is_explained_and_collected() {
+    let place = Place::new();
+    let db = &place.path("db");
+    let records = |value: &str| -> String {
+        (0..500)
+            .map(|i| format!("key{i:05}\t{}\n", value.repeat(300)))
+            .collect()
+    };
+    for value in ["a", "b"] {
+        let input = place.file("in", records(value).as_bytes());
+        stdout(&["load", db, &input, "--max-space-amp", "50"]);
+        unikv(&["compact", db]).assert().success();
+    }
+    let text = String::from_utf8(stdout(&["gc", db, "--explain"])).unwrap();
+    for words in [
+        "max_space_amp",
+        "thresholds",
+        "value log",
+        "victim",
+        "nothing is due",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let text = String::from_utf8(stdout(&["gc", db])).unwrap();
+    assert!(text.contains("garbage "), "{text}");
+    let text = String::from_utf8(stdout(&["stats", db, "--files"])).unwrap();
+    for words in [
+        "amplification",
+        "garbage",
+        "value log",
+        "options: ",
+        "sorted keys",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn files_are_inspected() {
+    let place = Place::new();
+    let db = &place.path("db");
+    let records = &place.file("records.tsv", b"a\t1\nb\t2\nc\t3\n");
+    stdout(&["load", db, records]);
+    let names = std::fs::read_dir(db).unwrap().map(|entry| entry.unwrap());
+    let names: Vec<_> = names
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .collect();
+    for name in names.iter().filter(|name| *name != "LOCK") {
+        let text = String::from_utf8(stdout(&["inspect", &format!("{db}/{name}")])).unwrap();
+        assert!(text.contains("file header: kind "), "{text}");
+        assert!(text.contains("every checksum right"), "{text}");
+    }
+    let wal = names
+        .iter()
+        .filter(|name| name.ends_with(".wal"))
+        .max()
+        .unwrap();
+    let wal = format!("{db}/{wal}");
+    let text = String::from_utf8(stdout(&["inspect", &wal, "--limit", "1"])).unwrap();
+    assert!(text.contains(" parts more"), "{text}");
+    let manifest = names
+        .iter()
+        .find(|name| name.starts_with("MANIFEST"))
+        .unwrap();
+    let manifest = format!("{db}/{manifest}");
+    let mut bytes = std::fs::read(&manifest).unwrap();
+    bytes[150] ^= 1;
+    std::fs::write(&manifest, bytes).unwrap();
+    let damaged = unikv(&["inspect", &manifest]).assert().code(4);
+    let text = String::from_utf8(damaged.get_output().stdout.clone()).unwrap();
+    assert!(text.contains("DAMAGED: "), "{text}");
+    unikv(&["inspect", records]).assert().code(8);
+}
+
+#[test]
 fn compact_merges_a_range() {
     let place = Place::new();
     let db = &place.path("db");

@@ -75,6 +75,7 @@ struct Readme;
 /// A value or key handed out: a slice of the buffer it was read into, cheap to clone.
 pub use bytes::Bytes;
 pub use db::Db;
+pub use db::garbage::{GarbageStats, RecordFileStats};
 pub use db::inspect;
 pub use db::iter::Iter;
 pub use db::job_errors::JobError;

@@ -3,6 +3,8 @@
 pub mod check;
 pub mod compact;
 pub mod dump;
+pub mod gc;
+pub mod inspect;
 pub mod load;
 pub mod point;
 pub mod scan;

@@ -1,19 +1,23 @@
 //! `stats`: sizes and counters of a database, and what opening it recovered.
 
 use crate::args::DirArg;
+use crate::commands::gc::print_files;
 use crate::exit::{Code, Outcome};
 use crate::text::to_hex;
 use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 use std::io::{self, Write};
-use unikv::{PartitionStats, PinStats, RecoveryReport};
+use unikv::{GarbageStats, PartitionStats, PinStats, RecoveryReport};
 
 /// `stats DIR`
 #[derive(Args)]
 pub struct Stats {
     #[command(flatten)]
     dir: DirArg,
+    /// List every record file with its live and dead bytes
+    #[arg(long)]
+    files: bool,
     /// Print everything as a JSON object
     #[arg(long)]
     json: bool,
@@ -23,6 +27,7 @@ impl Stats {
     pub fn run(self) -> Outcome {
         let db = self.dir.open_existing()?;
         let (stats, recovery) = (db.stats(), db.recovery().clone());
+        let (garbage, options) = (db.garbage(), db.options());
         db.close()?;
         let mut out = io::stdout().lock();
         if self.json {
@@ -32,14 +37,23 @@ impl Stats {
             });
             writeln!(out, "{report}")?;
         } else {
-            print_stats(&stats, &mut out)?;
+            print_stats(&stats, &garbage, &mut out)?;
+            if self.files {
+                writeln!(out)?;
+                print_files(&garbage.files, &mut out)?;
+            }
+            writeln!(out, "\noptions: {options:?}")?;
             writeln!(out, "{}", recovery_in_words(&recovery))?;
         }
         Ok(Code::Success)
     }
 }
 
-fn print_stats(stats: &unikv::Stats, out: &mut impl Write) -> io::Result<()> {
+fn print_stats(
+    stats: &unikv::Stats,
+    garbage: &GarbageStats,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let mut line = |what: &str, text: String| writeln!(out, "{what:<14}{text}");
     line("disk", HumanBytes(stats.disk_bytes).to_string())?;
     line(
@@ -90,6 +104,15 @@ fn print_stats(stats: &unikv::Stats, out: &mut impl Write) -> io::Result<()> {
             stats.pins.iterators
         ),
     )?;
+    line(
+        "garbage",
+        format!(
+            "{} in value logs, of {} that max_space_amp {} allows",
+            HumanBytes(garbage.dead_bytes),
+            HumanBytes(garbage.allowed_bytes),
+            garbage.max_space_amp
+        ),
+    )?;
     line("memory", memory_in_words(&stats.memory))?;
     line("memtables", HumanBytes(stats.memtable_bytes).to_string())?;
     line(
@@ -100,21 +123,73 @@ fn print_stats(stats: &unikv::Stats, out: &mut impl Write) -> io::Result<()> {
             HumanBytes(stats.cache_capacity)
         ),
     )?;
-    if stats.partitions.len() < 2 {
-        return Ok(());
+    print_activity(stats, out)?;
+    print_partitions(&stats.partitions, out)
+}
+
+/// What jobs did, and what writers waited for, since the opening.
+fn print_activity(stats: &unikv::Stats, out: &mut impl Write) -> io::Result<()> {
+    let mut line = |what: &str, text: String| writeln!(out, "{what:<14}{text}");
+    line(
+        "jobs",
+        format!(
+            "{} flushes, {} merges, {} garbage collections alone, {} splits; {} memtables wait",
+            stats.flushes, stats.merges, stats.gcs, stats.splits, stats.sealed_memtables
+        ),
+    )?;
+    for error in &stats.job_errors {
+        line("FAILED job", format!("{error:?}"))?;
     }
+    line(
+        "writers",
+        format!(
+            "waited {} times, {:.0} ms in all, {:.1} ms at most; {} pauses of {:.0} ms in all",
+            HumanCount(stats.stalls),
+            stats.stall_time.as_secs_f64() * 1e3,
+            stats.longest_stall.as_secs_f64() * 1e3,
+            HumanCount(stats.pauses),
+            stats.pause_time.as_secs_f64() * 1e3
+        ),
+    )?;
+    let reached = stats.record_live_bytes + stats.key_table_bytes + stats.unsorted_bytes;
+    line(
+        "amplification",
+        format!(
+            "{:.2} bytes written for each of the user's since the opening; disk {:.2} x what is live or \
+             not yet merged",
+            stats.write_amplification(),
+            stats.disk_bytes as f64 / reached.max(1) as f64
+        ),
+    )
+}
+
+fn print_partitions(partitions: &[PartitionStats], out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
-        "\n{:>9}  {:>10}  {:>10}  range",
-        "partition", "data", "unsorted"
+        "\n{:>9} {:>11} {:>11} {:>5} {:>7} {:>10} {:>11} {:>12} {:>7}  range",
+        "partition",
+        "data",
+        "unsorted",
+        "gens",
+        "tables",
+        "key tables",
+        "of bytes",
+        "sorted keys",
+        "merges"
     )?;
-    for partition in &stats.partitions {
+    for partition in partitions {
         writeln!(
             out,
-            "{:>9}  {:>10}  {:>10}  {}",
+            "{:>9} {:>11} {:>11} {:>5} {:>7} {:>10} {:>11} {:>12} {:>7}  {}",
             partition.id,
             HumanBytes(partition.data_bytes).to_string(),
             HumanBytes(partition.unsorted_bytes).to_string(),
+            partition.generations,
+            partition.tables,
+            partition.key_tables,
+            HumanBytes(partition.key_table_bytes).to_string(),
+            HumanCount(partition.sorted_keys).to_string(),
+            partition.merges,
             range_in_words(partition)
         )?;
     }

@@ -286,29 +286,27 @@ mod tests {
 
     #[test]
     fn a_unit_is_there_as_a_whole() {
+        let is_value =
+            |index, version| (Record { thread: 1, index }).effect(version) != Effect::Absent;
+        // Versions that cannot be taken for one another.
+        let v = (2..)
+            .find(|v| (v - 1..=v + 1).all(|v| is_value(0, v) && is_value(1, v)))
+            .unwrap();
         let oracle = Oracle::open(2, 8, None).unwrap();
-        oracle.acknowledge(1, 0..2, 4).unwrap();
-        let left = |versions: [u32; 2]| {
-            let of = |(index, version): (u64, u32)| match (Record { thread: 1, index })
-                .effect(version)
-            {
-                Effect::Absent => Found::Nothing,
-                Effect::Value(_) => Found::Version(version),
-            };
-            [of((0, versions[0])), of((1, versions[1]))]
+        oracle.acknowledge(1, 0..2, v).unwrap();
+        let adopt = |versions: [u32; 2], ahead| {
+            let left = versions.map(Found::Version);
+            oracle.adopt(1, 0..2, &left, ahead).unwrap()
         };
-        let adopt = |versions, ahead| oracle.adopt(1, 0..2, &left(versions), ahead).unwrap();
-        assert_eq!(adopt([4, 4], false), Ok(false));
-        assert!(adopt([5, 5], false).is_err());
-        assert!(adopt([5, 4], true).is_err(), "a torn batch");
-        assert!(adopt([3, 3], true).is_err(), "a lost write");
-        assert_eq!(adopt([5, 5], true), Ok(true));
-        assert_eq!(
-            oracle.version(Record {
-                thread: 1,
-                index: 1
-            }),
-            5
-        );
+        assert_eq!(adopt([v, v], false), Ok(false));
+        assert!(adopt([v + 1, v + 1], false).is_err());
+        assert!(adopt([v + 1, v], true).is_err(), "a torn batch");
+        assert!(adopt([v - 1, v - 1], true).is_err(), "a lost write");
+        assert_eq!(adopt([v + 1, v + 1], true), Ok(true));
+        let other = Record {
+            thread: 1,
+            index: 1,
+        };
+        assert_eq!(oracle.version(other), v + 1);
     }
 }

@@ -5,6 +5,7 @@
 //! view, then the visible sequence number.
 
 use super::catalog::Catalog;
+use super::garbage::GarbageRequests;
 use super::health::Health;
 use super::memory::Arbiter;
 use super::pressure::Pressure;
@@ -68,6 +69,7 @@ pub(crate) struct Engine {
     pub(crate) sync_wake: Arc<dyn Event>,
     pub(crate) health: Health,
     pub(crate) pressure: Pressure,
+    pub(crate) garbage_requests: GarbageRequests,
     pub(crate) closing: AtomicBool,
 
     pub(crate) counters: EngineCounters,
@@ -119,6 +121,7 @@ impl Engine {
             sync_wake,
             health: Health::default(),
             pressure: Pressure::default(),
+            garbage_requests: GarbageRequests::default(),
             closing: AtomicBool::new(false),
             counters: EngineCounters::default(),
             reads: ReadCounters::default(),

@@ -96,7 +96,7 @@ impl Engine {
                 victims,
             });
         }
-        let victims = gc::victims(version, limit, Pressure::Alone);
+        let victims = gc::victims(version, limit, self.garbage_requests.pressure());
         let partition = Arc::clone(gc::partition_of(version, &victims, |id| {
             is_free(Job::Gc, id)
         })?);

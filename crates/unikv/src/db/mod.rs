@@ -7,6 +7,7 @@ pub(crate) mod background;
 pub(crate) mod catalog;
 pub(crate) mod check;
 pub(crate) mod engine;
+pub(crate) mod garbage;
 mod health;
 pub mod inspect;
 pub(crate) mod iter;
@@ -38,6 +39,7 @@ use crate::options::{Durability, EffectiveOptions, Options};
 use crate::vfs::{Env, JoinHandle};
 use bytes::Bytes;
 use engine::Engine;
+use garbage::GarbageStats;
 use iter::Iter;
 use parking_lot::Mutex;
 use read::{engine_bounds, prefix_bounds};
@@ -237,6 +239,19 @@ impl Db {
     pub fn middle_key<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Option<Bytes>> {
         let middle = self.0.engine.middle_key(&engine_bounds(&range))?;
         Ok(middle.map(Bytes::from))
+    }
+
+    /// What garbage collection sees: live and dead bytes of each record file, what the space bound
+    /// allows, and which files would be collected next.
+    pub fn garbage(&self) -> GarbageStats {
+        self.0.engine.garbage()
+    }
+
+    /// Collects garbage now, down to half of what [`Options::max_space_amp`] allows, and waits for
+    /// that. Nobody needs to call this: garbage is collected in time anyway. What is garbage in the
+    /// UnsortedStore only its merge can tell: see [`Db::compact`]. Errors as [`Db::flush`].
+    pub fn collect_garbage(&self) -> Result<()> {
+        self.0.engine.collect_garbage()
     }
 
     /// What opening recovered, cut and swept.

@@ -84,9 +84,14 @@ impl Space {
         (live as f64 * (limit.max_space_amp - 1.0)) as u64
     }
 
+    /// Garbage at which reclaiming begins under `pressure`.
+    pub(crate) fn begins_at(&self, limit: SpaceLimit, pressure: Pressure) -> u64 {
+        (self.allowed_garbage(limit) as f64 * pressure.share()) as u64
+    }
+
     /// Bytes to reclaim under `pressure`; zero while there is little enough garbage.
     fn excess(&self, limit: SpaceLimit, pressure: Pressure) -> u64 {
-        let allowed = (self.allowed_garbage(limit) as f64 * pressure.share()) as u64;
+        let allowed = self.begins_at(limit, pressure);
         let dead = self.dead_bytes();
         if dead <= allowed {
             0

@@ -1,0 +1,121 @@
+//! `gc`: what garbage collection sees and would do, or doing it now.
+
+use crate::args::DirArg;
+use crate::exit::{Code, Outcome};
+use clap::Args;
+use indicatif::{HumanBytes, HumanCount};
+use std::io::{self, Write};
+use unikv::{GarbageStats, RecordFileStats};
+
+/// `gc DIR`
+#[derive(Args)]
+pub struct Gc {
+    #[command(flatten)]
+    dir: DirArg,
+    /// Only tell what would be collected next, and why; change nothing
+    #[arg(long)]
+    explain: bool,
+}
+
+impl Gc {
+    pub fn run(self) -> Outcome {
+        let db = self.dir.open_existing()?;
+        let mut out = io::stdout().lock();
+        let before = db.garbage();
+        if self.explain {
+            explain(&before, &mut out)?;
+        } else {
+            db.collect_garbage()?;
+            let (after, stats) = (db.garbage(), db.stats());
+            writeln!(
+                out,
+                "garbage {} before, {} after; {} collections copied {}",
+                HumanBytes(before.dead_bytes),
+                HumanBytes(after.dead_bytes),
+                stats.gcs,
+                HumanBytes(stats.gc_copied_bytes)
+            )?;
+        }
+        db.close()?;
+        Ok(Code::Success)
+    }
+}
+
+fn explain(garbage: &GarbageStats, out: &mut impl Write) -> io::Result<()> {
+    let mut line = |what: &str, text: String| writeln!(out, "{what:<14}{text}");
+    line("live", in_words(garbage.live_bytes, "in value logs"))?;
+    line(
+        "key tables",
+        HumanBytes(garbage.key_table_bytes).to_string(),
+    )?;
+    line("garbage", in_words(garbage.dead_bytes, "in value logs"))?;
+    line(
+        "allowed",
+        format!(
+            "{}: max_space_amp {} of what is live",
+            HumanBytes(garbage.allowed_bytes),
+            garbage.max_space_amp
+        ),
+    )?;
+    line(
+        "thresholds",
+        format!(
+            "from {} merges take victims along, from {} collections run alone",
+            HumanBytes(garbage.riding_from_bytes),
+            HumanBytes(garbage.alone_from_bytes)
+        ),
+    )?;
+    let state = match garbage.dead_bytes {
+        dead if dead > garbage.alone_from_bytes => "a collection is due",
+        dead if dead > garbage.riding_from_bytes => "the next merge takes victims along",
+        _ => "nothing is due",
+    };
+    let next = match garbage.next_partition {
+        Some(id) => format!("{state}; most to move is in partition {id}"),
+        None => state.to_owned(),
+    };
+    line("next", next)?;
+    writeln!(
+        out,
+        "\nVictims are the value logs with most dead bytes for each byte to copy. What is dead in a table \
+         of an\nUnsortedStore its merge will tell.\n"
+    )?;
+    print_files(&garbage.files, out)
+}
+
+fn in_words(bytes: u64, place: &str) -> String {
+    format!("{} {place}", HumanBytes(bytes))
+}
+
+/// One line for each record file.
+pub fn print_files(files: &[RecordFileStats], out: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "{:>11}  {:<14}{:>12}{:>12}{:>12}{:>8}{:>14}  victim",
+        "record file", "is", "records", "live", "dead", "dead %", "live records"
+    )?;
+    for file in files {
+        let dead = file.dead_bytes();
+        let share = 100.0 * dead as f64 / file.record_bytes.max(1) as f64;
+        let (kind, live, dead, share) = match file.is_table {
+            true => ("table", "-".to_owned(), "-".to_owned(), "-".to_owned()),
+            false => (
+                "value log",
+                HumanBytes(file.live_bytes).to_string(),
+                HumanBytes(dead).to_string(),
+                format!("{share:.1}"),
+            ),
+        };
+        let victim = file
+            .victim
+            .map_or_else(String::new, |place| (place + 1).to_string());
+        writeln!(
+            out,
+            "{:>11}  {kind:<14}{:>12}{live:>12}{dead:>12}{share:>8}{:>14}  {victim}",
+            file.number,
+            HumanBytes(file.record_bytes).to_string(),
+            HumanCount(file.live_records).to_string(),
+        )?;
+    }
+    Ok(())
+}

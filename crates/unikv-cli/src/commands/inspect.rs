@@ -1,0 +1,72 @@
+//! `inspect`: what stands in one file of a database, part by part.
+
+use crate::args;
+use crate::exit::{Code, Outcome};
+use clap::Args;
+use indicatif::HumanCount;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use unikv::inspect::{Part, inspect};
+
+/// `inspect FILE`
+#[derive(Args)]
+pub struct Inspect {
+    /// CURRENT, a manifest, a segment of the log (.wal), a record file (.rec) or a key table (.key)
+    file: PathBuf,
+    /// Show so many parts, and then only what is damaged; the whole file is verified anyway
+    #[arg(long, value_name = "COUNT", value_parser = args::count)]
+    limit: Option<u64>,
+}
+
+impl Inspect {
+    pub fn run(self) -> Outcome {
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        let (mut shown, mut left_out, mut written) = (0_u64, 0_u64, Ok(()));
+        let seen = inspect(&self.file, &mut |part| {
+            let in_limit = self.limit.is_none_or(|limit| shown < limit);
+            if !in_limit && part.fault.is_none() {
+                left_out += 1;
+            } else if written.is_ok() {
+                shown += 1;
+                written = print(part, &mut out);
+            }
+        })?;
+        written?;
+        if left_out > 0 {
+            writeln!(out, "… {} parts more", HumanCount(left_out))?;
+        }
+        let verdict = match seen.faults {
+            0 => "every checksum right".to_owned(),
+            n => format!("{} DAMAGED", HumanCount(n)),
+        };
+        writeln!(
+            out,
+            "{}: {} bytes, {} parts, {verdict}",
+            seen.kind,
+            HumanCount(seen.len),
+            HumanCount(seen.parts)
+        )?;
+        out.flush()?;
+        Ok(match seen.faults {
+            0 => Code::Success,
+            _ => Code::Corruption,
+        })
+    }
+}
+
+fn print(part: &Part, out: &mut impl Write) -> io::Result<()> {
+    let indent = "  ".repeat(usize::from(part.depth));
+    write!(
+        out,
+        "{:>12} {:>9}  {indent}{}",
+        part.offset, part.len, part.what
+    )?;
+    for (index, (name, value)) in part.fields.iter().enumerate() {
+        let separator = if index == 0 { ": " } else { ", " };
+        write!(out, "{separator}{name} {value}")?;
+    }
+    if let Some(fault) = &part.fault {
+        write!(out, "  DAMAGED: {fault}")?;
+    }
+    writeln!(out)
+}

@@ -1,0 +1,209 @@
+//! What garbage collection sees, and collecting on request.
+//!
+//! What is to be collected is decided in [`crate::jobs::gc`] alone; here it is shown, and asked for
+//! before it would begin by itself.
+//!
+//! Locks: the catalog, while a plan is looked for.
+
+use super::engine::Engine;
+use crate::base::file_header::HEADER_LEN;
+use crate::base::keys::FileNumber;
+use crate::error::Result;
+use crate::jobs::gc::{self, Pressure, Space};
+use crate::record::RecordFile;
+use crate::version::Version;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many callers wait for garbage collection.
+#[derive(Debug, Default)]
+pub(crate) struct GarbageRequests(AtomicUsize);
+
+impl GarbageRequests {
+    /// The pressure under which collections that run alone choose their victims.
+    pub(crate) fn pressure(&self) -> Pressure {
+        match self.0.load(Ordering::Acquire) {
+            0 => Pressure::Alone,
+            _ => Pressure::Riding,
+        }
+    }
+}
+
+/// What a record file holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordFileStats {
+    /// The number in its name.
+    pub number: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Bytes of its records.
+    pub record_bytes: u64,
+    /// Records, dead ones included.
+    pub records: u64,
+    /// Records that key tables point to.
+    pub live_records: u64,
+    /// Bytes of those.
+    pub live_bytes: u64,
+    /// Whether it is a table of an UnsortedStore: its merge will decide what is live in it.
+    pub is_table: bool,
+    /// Its place among the victims if garbage were collected now, the first being 0.
+    pub victim: Option<usize>,
+}
+
+impl RecordFileStats {
+    /// Bytes of records that nothing needs. Unknown, and so zero, in a table of an UnsortedStore.
+    pub fn dead_bytes(&self) -> u64 {
+        match self.is_table {
+            true => 0,
+            false => self.record_bytes.saturating_sub(self.live_bytes),
+        }
+    }
+}
+
+/// What garbage collection sees. Bytes are bytes of records in value logs, if not said otherwise.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct GarbageStats {
+    /// The bound in effect: see [`Options::max_space_amp`](crate::Options::max_space_amp).
+    pub max_space_amp: f64,
+    /// Bytes that key tables point to.
+    pub live_bytes: u64,
+    /// Bytes that nothing points to.
+    pub dead_bytes: u64,
+    /// Bytes of key tables, with the small values in them.
+    pub key_table_bytes: u64,
+    /// Garbage that the bound allows.
+    pub allowed_bytes: u64,
+    /// Garbage from which merges that run anyway take victims along.
+    pub riding_from_bytes: u64,
+    /// Garbage from which collections run alone.
+    pub alone_from_bytes: u64,
+    /// The partition in which victims would be moved first; `None`: nothing would be collected.
+    pub next_partition: Option<u64>,
+    /// All record files, victims first and in their order, then by number.
+    pub files: Vec<RecordFileStats>,
+}
+
+impl Engine {
+    /// What garbage collection would do now, had a caller asked for it.
+    pub(crate) fn garbage(&self) -> GarbageStats {
+        let version = Arc::clone(&self.view.load().version);
+        let limit = self.space_limit();
+        let space = Space::of(&version);
+        let victims = gc::victims(&version, limit, Pressure::Riding);
+        let next = gc::partition_of(&version, &victims, |_| true);
+        let places = victims.iter().enumerate();
+        let places = places.map(|(place, file)| (file.meta().number, place));
+        GarbageStats {
+            max_space_amp: limit.max_space_amp,
+            live_bytes: space.live_bytes,
+            dead_bytes: space.dead_bytes(),
+            key_table_bytes: space.key_table_bytes,
+            allowed_bytes: space.allowed_garbage(limit),
+            riding_from_bytes: space.begins_at(limit, Pressure::Riding),
+            alone_from_bytes: space.begins_at(limit, Pressure::Alone),
+            next_partition: next.map(|partition| partition.id.0),
+            files: files(&version, &places.collect()),
+        }
+    }
+
+    /// Collects garbage as a merge would that passes by, and waits for that.
+    pub(crate) fn collect_garbage(&self) -> Result<()> {
+        self.check_open()?;
+        self.garbage_requests.0.fetch_add(1, Ordering::AcqRel);
+        self.work.notify();
+        let done = || {
+            let version = &self.catalog.lock().version;
+            let victims = gc::victims(version, self.space_limit(), Pressure::Riding);
+            gc::partition_of(version, &victims, |_| true).is_none()
+        };
+        let collected = self.wait_while(done, Engine::check_jobs);
+        self.garbage_requests.0.fetch_sub(1, Ordering::AcqRel);
+        collected
+    }
+}
+
+fn files(version: &Version, places: &HashMap<FileNumber, usize>) -> Vec<RecordFileStats> {
+    let logs: Vec<FileNumber> = gc::value_logs(version).map(|f| f.meta().number).collect();
+    let live = version.live();
+    let of = |file: &Arc<RecordFile>| {
+        let meta = file.meta();
+        let live = live.get(&meta.number).copied().unwrap_or_default();
+        RecordFileStats {
+            number: meta.number.0,
+            file_bytes: meta.len,
+            record_bytes: meta.records_end.saturating_sub(HEADER_LEN as u64),
+            records: meta.count,
+            live_records: live.count,
+            live_bytes: live.bytes,
+            is_table: !logs.contains(&meta.number),
+            victim: places.get(&meta.number).copied(),
+        }
+    };
+    let mut files: Vec<_> = version.record_files().iter().map(of).collect();
+    files.sort_by_key(|file| (file.victim.unwrap_or(usize::MAX), file.number));
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::db::tests::{Machine, small};
+
+    #[test]
+    fn what_is_told_is_what_is_collected() {
+        let machine = Machine::new(8);
+        let options = small().partition_bytes(1 << 40);
+        let (db, _) = machine.open(options.clone().max_space_amp(100.0));
+        let keys = || (0..400_u32).map(|i| format!("key{i:05}"));
+        for round in 0..3_u8 {
+            // Ever fewer keys are overwritten, so that files keep live records.
+            for key in keys().step_by(1 + usize::from(round)) {
+                db.put(key, [round; 200]).unwrap();
+            }
+            db.compact().unwrap();
+        }
+        // A bound of which a part is used that lies between the two thresholds.
+        let told = db.garbage();
+        let live = told.live_bytes + told.key_table_bytes;
+        let max_space_amp = 1.0 + told.dead_bytes as f64 / (0.65 * live as f64);
+        db.close().unwrap();
+        let (db, _) = machine.open(options.max_space_amp(max_space_amp));
+        let told = db.garbage();
+        let dead: u64 = told.files.iter().map(|file| file.dead_bytes()).sum();
+        assert_eq!(dead, told.dead_bytes);
+        assert!(told.riding_from_bytes < told.alone_from_bytes, "{told:?}");
+        assert!(told.alone_from_bytes < told.allowed_bytes, "{told:?}");
+        let live: u64 = told.files.iter().map(|file| file.live_bytes).sum();
+        assert_eq!(live, told.live_bytes);
+        assert!(told.dead_bytes > told.riding_from_bytes, "{told:?}");
+        assert!(told.dead_bytes < told.alone_from_bytes, "{told:?}");
+        assert_eq!(told.files[0].victim, Some(0));
+        let gcs = db.stats().gcs;
+        db.collect_garbage().unwrap();
+        let after = db.garbage();
+        assert!(db.stats().gcs > gcs);
+        assert!(after.dead_bytes <= after.riding_from_bytes, "{after:?}");
+        assert_eq!(after.next_partition, None);
+        assert!(after.files.iter().all(|file| file.victim.is_none()));
+        let victim = told.files[0].number;
+        assert!(after.files.iter().all(|file| file.number != victim));
+        for (i, key) in keys().enumerate() {
+            let newest = if i % 3 == 0 {
+                2
+            } else if i % 2 == 0 {
+                1
+            } else {
+                0
+            };
+            assert_eq!(db.get(key).unwrap().unwrap(), &[newest; 200][..]);
+        }
+        // Nothing is left to do.
+        let gcs = db.stats().gcs;
+        db.collect_garbage().unwrap();
+        assert_eq!(db.stats().gcs, gcs);
+        db.close().unwrap();
+        machine.check();
+    }
+}
