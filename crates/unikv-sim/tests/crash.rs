@@ -15,6 +15,7 @@ fn explore(first: u64, seeds: u64, steps: usize, depth: Depth) -> Tally {
         merges,
         splits,
         scan_merges,
+        large,
     } = tally.coverage;
     let histories = tally.histories;
     assert!(
@@ -24,6 +25,10 @@ fn explore(first: u64, seeds: u64, steps: usize, depth: Depth) -> Tally {
     assert!(
         histories < 100 || 4 * splits.min(2 * scan_merges) > histories,
         "{splits} splits and {scan_merges} scan merges in {histories} histories"
+    );
+    assert!(
+        large > histories,
+        "{large} large values in {histories} histories"
     );
     tally
 }

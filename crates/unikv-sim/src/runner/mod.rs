@@ -80,6 +80,8 @@ pub struct Coverage {
     pub splits: u64,
     /// Merges of keys for scans.
     pub scan_merges: u64,
+    /// Values written to record files of their own.
+    pub large: u64,
 }
 
 impl Coverage {
@@ -89,6 +91,7 @@ impl Coverage {
         self.merges += other.merges;
         self.splits += other.splits;
         self.scan_merges += other.scan_merges;
+        self.large += other.large;
     }
 }
 
@@ -390,6 +393,7 @@ impl Runner {
             merges: stats.merges,
             splits: stats.splits,
             scan_merges: stats.scan_merges,
+            large: stats.large_values,
         });
     }
 }

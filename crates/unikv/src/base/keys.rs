@@ -15,6 +15,9 @@ pub(crate) const MAX_USER_KEY_LEN: usize = 64 << 10;
 /// The longest value, in bytes.
 pub(crate) const MAX_VALUE_LEN: usize = 1 << 30;
 
+/// What an external value leaves behind: where it stands.
+pub(crate) const EXTERNAL_LEN: usize = 40;
+
 /// A 56-bit sequence number: the position of a write in the one write order of the database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SeqNo(pub(crate) u64);
@@ -36,7 +39,8 @@ pub(crate) enum Kind {
     RangeDelete = 3,
     /// An operand to combine with the older value. Reserved.
     Merge = 4,
-    /// The key has the value that a pointer names. Reserved.
+    /// The key has the value that stands elsewhere, in a record file of its own; what stands here is
+    /// [`EXTERNAL_LEN`] bytes that say where.
     External = 5,
 }
 

@@ -9,6 +9,7 @@
 use super::catalog::{Catalog, Indexes};
 use super::engine::Engine;
 use super::health::Job;
+use super::large;
 use crate::base::keys::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::flush::FlushedTable;
@@ -155,8 +156,11 @@ impl Engine {
         // Segments are needed from the one where the next newer memtable begins.
         let newer = view.sealed.iter().rev().nth(1).unwrap_or(&view.memtable);
         let bytes: u64 = tables.iter().map(|t| t.meta.len).sum();
+        let mut record_files: Vec<_> = tables.into_iter().map(|t| t.meta).collect();
+        let (large, overwritten) = large::named_by(&record_files, &oldest.large);
+        record_files.extend(large);
         let edit = VersionEdit {
-            record_files: tables.into_iter().map(|t| t.meta).collect(),
+            record_files,
             tables: placed.iter().flat_map(|p| p.places.clone()).collect(),
             last_seq: oldest.table.max_seq(),
             host_mark: oldest.table.mark(SeqNo::MAX).map(Vec::from),
@@ -164,6 +168,8 @@ impl Engine {
             ..VersionEdit::default()
         };
         self.commit_edit(&mut catalog, edit, &indexes, |view| drop(view.sealed.pop()))?;
+        // The log names them no more.
+        overwritten.iter().for_each(|file| file.mark_obsolete());
         let targets = placed.into_iter().map(|p| (p.partition, p.target));
         catalog.targets.extend(targets);
         // A full generation is frozen at once, so that its merge need not wait for the next flush.

@@ -178,8 +178,10 @@ impl Engine {
             store: &self.store,
             cache: &self.cache,
             index: &mut index,
+            unlisted: &|number| self.view.load().unlisted_file(number),
         };
         let applied = catalog.version.apply(&edit, &mut context);
+        let applied = applied.and_then(|next| next.0.check_pointers().map(|()| next));
         let (mut next, mut dropped) = applied.map_err(|what| self.inconsistent(what))?;
         if !edit.dropped_key_tables.is_empty() || !edit.dropped_generations.is_empty() {
             // What nothing points to from now on goes with the same edit.
@@ -209,7 +211,7 @@ impl Engine {
     }
 
     /// Makes the names of new files durable.
-    fn sync_directory(&self) -> Result<()> {
+    pub(super) fn sync_directory(&self) -> Result<()> {
         let dir = self.store.dir();
         let synced = self.store.env().vfs.sync_dir(dir);
         synced.map_err(|e| Error::io("sync the directory", dir, e))

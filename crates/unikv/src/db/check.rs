@@ -6,30 +6,28 @@
 
 mod scan_runs;
 
+use super::check_large;
+use super::check_pointers::Pointers;
 use super::open::take_lock;
 use super::recovery;
 use super::report::{CheckReport, Problem};
 use crate::base::keys::{FileNumber, Kind, SeqNo, internal_cmp};
 use crate::error::{Error, Result};
-use crate::key_table::{
-    EntryValue, KeyEntry, KeyIter, KeyTable, KeyTableMeta, ReadCache, RecordFileRefs, RecordPointer,
-};
+use crate::key_table::{KeyIter, KeyTable, KeyTableMeta, Properties, ReadCache};
 use crate::log::{WalWrite, replay};
 use crate::memtable::OpsIter;
-use crate::record::{RecordFile, RecordFileMeta};
+use crate::record::{RecordFile, RecordFileMeta, UNNUMBERED};
 use crate::version::file_names;
 use crate::version::manifest::{Manifest, RecoveredManifest};
 use crate::version::{Partition, Table, Version};
 use crate::vfs::file_store::FileStore;
 use crate::vfs::{Access, Env};
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
 const CACHE_BYTES: u64 = 16 << 20;
 const OPEN_FILES: usize = 256;
-/// Pointers that are followed together, in file order.
-const POINTER_BATCH: usize = 4096;
 
 /// Checks the database in `dir`.
 pub(crate) fn check(env: &Env, dir: &Path) -> Result<CheckReport> {
@@ -41,6 +39,7 @@ pub(crate) fn check(env: &Env, dir: &Path) -> Result<CheckReport> {
     let _lock = take_lock(env, dir)?;
     let mut check = Check {
         report: CheckReport::default(),
+        tables: HashSet::new(),
     };
     let manifest = match Manifest::recover(&*env.vfs, dir) {
         Ok(manifest) => manifest,
@@ -58,6 +57,8 @@ pub(crate) fn check(env: &Env, dir: &Path) -> Result<CheckReport> {
 
 struct Check {
     report: CheckReport,
+    /// The record files that are tables of UnsortedStores.
+    tables: HashSet<FileNumber>,
 }
 
 impl Check {
@@ -95,8 +96,9 @@ impl Check {
         }
         let cache = ReadCache::new(CACHE_BYTES);
         let version = recovery::build_version(store, &cache, &manifest.path, &manifest.edits)?;
-        let wal = self.wal(store, &manifest, survey, &version);
+        let wal = self.wal(store, &cache, &manifest, survey, &version);
         self.part(store.dir(), wal);
+        self.tables = version.tables();
         for file in version.record_files() {
             let checked = self.record_file(&version, file);
             self.part(file.path(), checked);
@@ -123,18 +125,25 @@ impl Check {
 
     fn wal(
         &mut self,
-        store: &FileStore,
+        store: &Arc<FileStore>,
+        cache: &Arc<ReadCache>,
         manifest: &RecoveredManifest,
         survey: &file_names::DirSurvey,
         version: &Version,
     ) -> Result<()> {
         let segments = recovery::wal_segments(survey);
         manifest.check_edits(replay::max_manifest_edits(store, &segments)?)?;
+        let flushed = version.counters.flushed_seq;
+        // Those whose records are in tables may be gone.
+        let mut large = Vec::new();
         let mut sink = |segment: FileNumber, write: &WalWrite<'_>| {
             let path = store.dir().join(file_names::wal(segment));
             let mut found = 0;
             for op in OpsIter::new(write.ops) {
-                op.map_err(|bad| Error::corruption(&path, 0, bad.to_string()))?;
+                let op = op.map_err(|bad| Error::corruption(&path, 0, bad.to_string()))?;
+                if op.kind == Kind::External && write.last_seq() > flushed {
+                    large.push((op.key.to_vec(), op.value.to_vec(), path.clone()));
+                }
                 found += 1;
             }
             if found != write.count {
@@ -146,6 +155,8 @@ impl Check {
         };
         let low_water = version.counters.wal_low_water;
         let outcome = replay::replay(store, &segments, low_water, &mut sink)?;
+        let checked = check_large::unlisted(store, cache, &large, &mut self.report);
+        self.part(store.dir(), checked);
         self.report.files += outcome.segments;
         self.report.bytes += outcome.bytes;
         if let Some(cut) = outcome.cut {
@@ -167,10 +178,22 @@ impl Check {
         file.verify()?;
         let mut found = Summary::default();
         let mut records = file.stream();
-        while let Some(record) = records.next()? {
+        let mut refs = Properties::default();
+        let is_table = self.tables.contains(&meta.number);
+        while let Some(record) = records.next_head()? {
             self.report.records += 1;
-            found.add(record.key(), record.seq(), file.path(), record.offset())?;
+            if record.kind == Kind::External {
+                let pointer = check_large::named(version, is_table, file, &record)?;
+                refs.add_ref(pointer.file, u64::from(pointer.len));
+                self.report.pointers += 1;
+            }
+            if meta.is_unnumbered() {
+                found.add_unordered(&record.key);
+            } else {
+                found.add(&record.key, record.seq, file.path(), record.offset)?;
+            }
         }
+        disagree(refs.refs == meta.refs, file.path())?;
         let facts = file.facts()?;
         found.compare_record_file(meta, file.path())?;
         disagree(meta.agrees_with(&facts), file.path())?;
@@ -237,7 +260,7 @@ impl Check {
             self.report.keys += 1;
             keys.add(entry.key, entry.seq, path, 0)?;
             pointers.add(&entry, path)?;
-            if pointers.pending.len() >= POINTER_BATCH {
+            if pointers.is_full() {
                 self.report.pointers += pointers.follow(version, path)?;
             }
             entries.next()?;
@@ -286,6 +309,19 @@ impl Summary {
         Ok(())
     }
 
+    /// A record of a file of large values, which stand as their batch had them.
+    fn add_unordered(&mut self, key: &[u8]) {
+        if self.count == 0 || key < self.first.as_slice() {
+            self.first = key.to_vec();
+        }
+        if self.count == 0 || key > self.last.as_slice() {
+            self.last = key.to_vec();
+        }
+        self.count += 1;
+        self.min_seq = Some(UNNUMBERED);
+        self.max_seq = Some(UNNUMBERED);
+    }
+
     fn compare(&self, count: u64, keys: (&[u8], &[u8]), seqs: (SeqNo, SeqNo)) -> bool {
         self.count == count
             && (self.first.as_slice(), self.last.as_slice()) == keys
@@ -318,68 +354,4 @@ fn disagree(same: bool, path: &Path) -> Result<()> {
         0,
         "the file and its entry in the manifest say different things of its contents",
     ))
-}
-
-/// Pointers that are still to be followed, and the sums over all.
-#[derive(Default)]
-struct Pointers {
-    pending: Vec<(RecordPointer, Vec<u8>, SeqNo, Kind)>,
-    sums: BTreeMap<FileNumber, (u64, u64)>,
-}
-
-impl Pointers {
-    fn add(&mut self, entry: &KeyEntry<'_>, path: &Path) -> Result<()> {
-        match entry.value {
-            EntryValue::Pointer(pointer) => {
-                let sums = self.sums.entry(pointer.file).or_default();
-                sums.0 += 1;
-                sums.1 += u64::from(pointer.len);
-                self.pending
-                    .push((pointer, entry.key.to_vec(), entry.seq, entry.kind));
-            }
-            EntryValue::None if entry.kind == Kind::Put => {
-                return Err(Error::corruption(path, 0, "a put has no value"));
-            }
-            EntryValue::None | EntryValue::Inline(_) => {}
-        }
-        Ok(())
-    }
-
-    fn refs(&self) -> Vec<RecordFileRefs> {
-        let sums = self.sums.iter();
-        sums.map(|(file, (count, bytes))| RecordFileRefs {
-            file: *file,
-            count: *count,
-            bytes: *bytes,
-        })
-        .collect()
-    }
-
-    /// Follows the pending pointers in file order and returns how many there were.
-    fn follow(&mut self, version: &Version, path: &Path) -> Result<u64> {
-        self.pending
-            .sort_unstable_by_key(|(pointer, ..)| (pointer.file, pointer.offset));
-        let mut records = Vec::new();
-        for run in self.pending.chunk_by(|a, b| a.0.file == b.0.file) {
-            let Some((first, ..)) = run.first() else {
-                continue;
-            };
-            let Some(file) = version.record_file(first.file) else {
-                return Err(crate::partition::sorted_store::dangling(path, *first));
-            };
-            let wanted: Vec<RecordPointer> = run.iter().map(|(pointer, ..)| *pointer).collect();
-            records.clear();
-            file.read_many(&wanted, &mut records);
-            for ((pointer, key, seq, kind), record) in run.iter().zip(records.drain(..)) {
-                let record = record?;
-                if (record.key(), record.seq(), record.kind()) != (key.as_slice(), *seq, *kind) {
-                    let what = format!("a pointer of {} leads to another record", path.display());
-                    return Err(Error::corruption(file.path(), pointer.offset, what));
-                }
-            }
-        }
-        let followed = self.pending.len() as u64;
-        self.pending.clear();
-        Ok(followed)
-    }
 }

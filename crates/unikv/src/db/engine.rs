@@ -22,7 +22,7 @@ use crate::jobs::placing::GenerationLimits;
 use crate::key_table::ReadCache;
 use crate::memtable::ArenaPool;
 use crate::options::{Clustering, Options};
-use crate::partition::{ReadCounters, View};
+use crate::partition::{LargeFiles, ReadCounters, View};
 use crate::version::Version;
 use crate::vfs::file_store::FileStore;
 use crate::vfs::{Event, LockGuard};
@@ -54,6 +54,8 @@ pub(crate) struct Engine {
     /// Writers waiting for the commit lock; whoever gets it commits for all of them.
     pub(crate) queue: Mutex<Vec<Arc<Request>>>,
     pub(crate) wal_sync: WalSync,
+    /// Files of large values whose batches are not committed yet.
+    pub(crate) staged_large: LargeFiles,
     pub(crate) catalog: Mutex<Catalog>,
     pub(crate) snapshots: Snapshots,
     pub(crate) views: Views,
@@ -111,6 +113,7 @@ impl Engine {
             commit: Mutex::new(parts.commit),
             queue: Mutex::new(Vec::new()),
             wal_sync: parts.wal_sync,
+            staged_large: LargeFiles::default(),
             manifest_edits: AtomicU64::new(parts.catalog.manifest.edits()),
             catalog: Mutex::new(parts.catalog),
             snapshots: Snapshots::default(),

@@ -116,7 +116,7 @@ impl Iter {
         self.lower.clear();
         self.lower.extend_from_slice(key);
         self.lower.push(0);
-        Ok(front.hand_out())
+        front.hand_out(|key| self.holder.look_up(key))
     }
 
     fn next_back_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
@@ -149,7 +149,7 @@ impl Iter {
         };
         self.upper.clear();
         self.upper.extend_from_slice(key);
-        Ok(back.hand_out())
+        back.hand_out(|key| self.holder.look_up(key))
     }
 
     fn or_end(

@@ -6,12 +6,15 @@
 pub(crate) mod background;
 pub(crate) mod catalog;
 pub(crate) mod check;
+mod check_large;
+mod check_pointers;
 pub(crate) mod engine;
 pub(crate) mod garbage;
 mod health;
 pub mod inspect;
 pub(crate) mod iter;
 pub(crate) mod job_errors;
+mod large;
 pub(crate) mod maintenance;
 mod marks;
 pub(crate) mod memory;
@@ -96,9 +99,8 @@ impl Db {
     /// `InvalidArgument` if the key is longer than 64 KiB or the value than 1 GiB; then nothing has
     /// changed. `WritesSuspended`, `DiskFull`, `Io`: the outcome is unknown until a read tells.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let mut batch = Batch::new();
-        batch.put(key, value);
-        self.write(&batch)
+        let engine = &self.0.engine;
+        engine.put(key.as_ref(), value.as_ref(), engine.options.durability)
     }
 
     /// Removes `key`; removing what is not there is no error. Errors as [`Db::put`].

@@ -191,7 +191,8 @@ impl<'a> Opening<'a> {
         recovery::check_files(&store, &version)?;
 
         let bytes = self.plan.memtable_bytes;
-        let replayed = recovery::replay_wal(&store, &self.pool, &self.survey, &version, bytes)?;
+        let replay = recovery::WalReplay::new(&store, &cache, &self.pool, bytes);
+        let replayed = replay.run(&self.survey, &version)?;
         self.report.manifest_cut = manifest.cut.take();
         let limits = self.limits();
         recovery::rebuild_indexes(&mut version, limits, &mut self.report)?;
@@ -260,6 +261,7 @@ impl<'a> Opening<'a> {
             manifest_number,
             low_water,
             &outcome.abandoned,
+            &memtables,
         );
         let prev = if memtables.is_empty() {
             None
@@ -278,10 +280,7 @@ impl<'a> Opening<'a> {
 
         let last_seq = SeqNo(version.counters.flushed_seq.0.max(outcome.last_seq.0));
         let pool = Arc::clone(&self.pool);
-        let memtable = MemtableHandle {
-            table: Arc::new(Memtable::new(&pool)),
-            wal: wal_number,
-        };
+        let memtable = MemtableHandle::new(Memtable::new(&pool), wal_number);
         let commit = Commit {
             wal: Some((wal, segment)),
             last_seq,
@@ -371,16 +370,19 @@ impl<'a> Opening<'a> {
         manifest: FileNumber,
         low_water: FileNumber,
         abandoned: &[FileNumber],
+        memtables: &[MemtableHandle],
     ) {
         let of_runs = version.scan_runs().flat_map(|run| run.tables());
         let key_tables = version.key_tables().chain(of_runs);
         let key_tables: HashSet<FileNumber> = key_tables.map(|t| t.meta().number).collect();
+        let is_large = |n| memtables.iter().any(|m| m.large.get(n).is_some());
+        let is_record = |n| version.record_file(n).is_some() || is_large(n);
         for name in &self.survey.names {
             let needed = match name {
                 FileName::Current | FileName::Lock => true,
                 FileName::Manifest(n) => *n == manifest,
                 FileName::Wal(n) => *n >= low_water && !abandoned.contains(n),
-                FileName::Record(n) => version.record_file(*n).is_some(),
+                FileName::Record(n) => is_record(*n),
                 FileName::KeyTable(n) => key_tables.contains(n),
                 FileName::Temp => false,
             };

@@ -38,6 +38,12 @@ const LONGEST_PAUSE_NS: u64 = 10_000_000;
 #[derive(Debug, Default)]
 pub(crate) struct Pressure(AtomicU64);
 
+impl Pressure {
+    pub(crate) fn ns_per_kib(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// The cost of a KiB at `fill` of something that costs `at_limit` when it is full.
 fn cost(fill: f64, at_limit: f64) -> f64 {
     let over = ((fill - BEGIN) / (1.0 - BEGIN)).clamp(0.0, 1.0);
@@ -68,7 +74,7 @@ impl Engine {
 
     /// Takes from the writer the time that `bytes` cost at present.
     pub(crate) fn pace(&self, commit: &mut Commit, bytes: usize) {
-        let ns_per_kib = self.pressure.0.load(Ordering::Relaxed);
+        let ns_per_kib = self.pressure.ns_per_kib();
         if ns_per_kib == 0 {
             commit.pause_debt_ns = 0;
             return;

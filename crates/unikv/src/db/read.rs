@@ -55,7 +55,7 @@ pub(crate) fn prefix_bounds(prefix: &[u8]) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// Calls `with` with the engine key; short keys are put together without an allocation.
-fn with_engine_key<T>(key: &[u8], with: impl FnOnce(&[u8]) -> T) -> T {
+pub(super) fn with_engine_key<T>(key: &[u8], with: impl FnOnce(&[u8]) -> T) -> T {
     const SHORT: usize = 128;
     let len = KEYSPACE_PREFIX_LEN + key.len();
     if len > SHORT {

@@ -13,11 +13,12 @@ use crate::key_table::{KeyTable, ReadCache};
 use crate::log::{ReplayOutcome, WalWrite, replay};
 use crate::memtable::{ArenaPool, Memtable, OpsIter};
 use crate::partition::MemtableHandle;
+use crate::record::External;
 use crate::version::edit::VersionEdit;
 use crate::version::file_names::{self, DirSurvey, FileName};
 use crate::version::{ApplyContext, Version};
 use crate::vfs::file_store::FileStore;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const NEWER: &str = "open it with the newer release that wrote it";
@@ -33,12 +34,15 @@ pub(crate) fn build_version(
         store,
         cache,
         index: &mut |_, _| None,
+        unlisted: &|_| None,
     };
     let mut version = Version::default();
     for edit in edits {
         let applied = version.apply_in_place(edit, &mut context);
         applied.map_err(|what| Error::corruption(manifest, 0, what))?;
     }
+    let sound = version.check_pointers();
+    sound.map_err(|what| Error::corruption(manifest, 0, what))?;
     check_features(&version)?;
     Ok(version)
 }
@@ -152,43 +156,109 @@ pub(crate) struct Replayed {
     pub(crate) outcome: ReplayOutcome,
 }
 
-/// Replays the WAL behind what the version's tables hold.
-pub(crate) fn replay_wal(
-    store: &FileStore,
-    pool: &Arc<ArenaPool>,
-    survey: &DirSurvey,
-    version: &Version,
+/// What a replay of the WAL needs.
+pub(crate) struct WalReplay<'a> {
+    store: &'a Arc<FileStore>,
+    cache: &'a Arc<ReadCache>,
+    pool: &'a Arc<ArenaPool>,
     memtable_bytes: u64,
-) -> Result<Replayed> {
-    let segments = wal_segments(survey);
-    let flushed = version.counters.flushed_seq;
-    let mut memtables: Vec<MemtableHandle> = Vec::new();
-    let mut sink = |segment: FileNumber, write: &WalWrite<'_>| {
-        // Flushes commit in write order: a record is in the tables whole or not at all.
-        if write.last_seq() <= flushed {
-            return Ok(());
+}
+
+impl<'a> WalReplay<'a> {
+    pub(crate) fn new(
+        store: &'a Arc<FileStore>,
+        cache: &'a Arc<ReadCache>,
+        pool: &'a Arc<ArenaPool>,
+        memtable_bytes: u64,
+    ) -> WalReplay<'a> {
+        WalReplay {
+            store,
+            cache,
+            pool,
+            memtable_bytes,
         }
-        let more = write.ops.len();
-        let full = |m: &MemtableHandle| (m.table.bytes() + more) as u64 > memtable_bytes;
-        if memtables.last().is_none_or(full) {
-            let table = Arc::new(Memtable::new(pool));
-            memtables.push(MemtableHandle {
-                table,
-                wal: segment,
-            });
-        }
-        let Some(memtable) = memtables.last() else {
-            return Ok(());
+    }
+
+    /// Replays the WAL behind what the version's tables hold.
+    pub(crate) fn run(&self, survey: &DirSurvey, version: &Version) -> Result<Replayed> {
+        let segments = wal_segments(survey);
+        let flushed = version.counters.flushed_seq;
+        let mut memtables: Vec<MemtableHandle> = Vec::new();
+        let mut sink = |segment: FileNumber, write: &WalWrite<'_>| {
+            // Flushes commit in write order: a record is in the tables whole or not at all.
+            if write.last_seq() <= flushed {
+                return Ok(());
+            }
+            let (more, limit) = (write.ops.len(), self.memtable_bytes);
+            let full = |m: &MemtableHandle| (m.table.bytes() + more) as u64 > limit;
+            if memtables.last().is_none_or(full) {
+                memtables.push(MemtableHandle::new(Memtable::new(self.pool), segment));
+            }
+            let Some(memtable) = memtables.last() else {
+                return Ok(());
+            };
+            self.insert_ops(segment, memtable, write)?;
+            if let Some(mark) = write.host_mark {
+                memtable.table.note_mark(write.last_seq(), mark);
+            }
+            Ok(())
         };
-        insert_ops(store, segment, &memtable.table, write)?;
-        if let Some(mark) = write.host_mark {
-            memtable.table.note_mark(write.last_seq(), mark);
+        let low_water = version.counters.wal_low_water;
+        let outcome = replay::replay(self.store, &segments, low_water, &mut sink)?;
+        Ok(Replayed { memtables, outcome })
+    }
+
+    fn insert_ops(
+        &self,
+        segment: FileNumber,
+        memtable: &MemtableHandle,
+        write: &WalWrite<'_>,
+    ) -> Result<()> {
+        let base = write.base_seq;
+        let path = || self.store.dir().join(file_names::wal(segment));
+        let mut seq = base;
+        for op in OpsIter::new(write.ops) {
+            let op = op.map_err(|bad| Error::corruption(&path(), 0, bad.to_string()))?;
+            let known = matches!(op.kind, Kind::Put | Kind::Delete | Kind::External);
+            if !known || op.expiry_ms.is_some() {
+                let what = format!("the log holds an operation of kind {:?}", op.kind);
+                return Err(Error::incompatible(&path(), what, NEWER));
+            }
+            if op.kind == Kind::External {
+                self.keep_large(op.value, memtable, &path)?;
+            }
+            let MemtableHandle { table, .. } = memtable;
+            table.insert(op.key, seq, op.kind, op.expiry_ms, op.value);
+            seq.0 += 1;
+        }
+        if seq.0 - base.0 != u64::from(write.count) {
+            let (holds, says) = (seq.0 - base.0, write.count);
+            let what = format!("a record holds {holds} operations and says {says}");
+            return Err(Error::corruption(&path(), 0, what));
         }
         Ok(())
-    };
-    let low_water = version.counters.wal_low_water;
-    let outcome = replay::replay(store, &segments, low_water, &mut sink)?;
-    Ok(Replayed { memtables, outcome })
+    }
+
+    /// Puts the file of a large value with the memtable. It was durable before the log named it.
+    fn keep_large(
+        &self,
+        external: &[u8],
+        memtable: &MemtableHandle,
+        path: &dyn Fn() -> PathBuf,
+    ) -> Result<()> {
+        let external = External::decode(external).ok_or_else(|| {
+            let what = "what stands in the place of a large value is malformed";
+            Error::corruption(&path(), 0, what)
+        })?;
+        match memtable.large.get(external.pointer.file) {
+            Some(file) => external.is_in(&file),
+            None => {
+                let file = external.open_file(self.store, self.cache)?;
+                memtable.large.insert(file);
+                Ok(())
+            }
+        }
+    }
 }
 
 /// The numbers of the WAL segments in a directory, ascending.
@@ -200,30 +270,4 @@ pub(crate) fn wal_segments(survey: &DirSurvey) -> Vec<FileNumber> {
     let mut segments: Vec<FileNumber> = survey.names.iter().filter_map(wal).collect();
     segments.sort_unstable();
     segments
-}
-
-fn insert_ops(
-    store: &FileStore,
-    segment: FileNumber,
-    memtable: &Memtable,
-    write: &WalWrite<'_>,
-) -> Result<()> {
-    let base = write.base_seq;
-    let path = || store.dir().join(file_names::wal(segment));
-    let mut seq = base;
-    for op in OpsIter::new(write.ops) {
-        let op = op.map_err(|bad| Error::corruption(&path(), 0, bad.to_string()))?;
-        if !matches!(op.kind, Kind::Put | Kind::Delete) || op.expiry_ms.is_some() {
-            let what = format!("the log holds an operation of kind {:?}", op.kind);
-            return Err(Error::incompatible(&path(), what, NEWER));
-        }
-        memtable.insert(op.key, seq, op.kind, op.expiry_ms, op.value);
-        seq.0 += 1;
-    }
-    if seq.0 - base.0 != u64::from(write.count) {
-        let (holds, says) = (seq.0 - base.0, write.count);
-        let what = format!("a record holds {holds} operations and says {says}");
-        return Err(Error::corruption(&path(), 0, what));
-    }
-    Ok(())
 }

@@ -23,6 +23,8 @@ pub(crate) struct EngineCounters {
     pub(crate) hits: AtomicU64,
     pub(crate) user_bytes: AtomicU64,
     pub(crate) wal_bytes: AtomicU64,
+    pub(crate) large_values: AtomicU64,
+    pub(crate) large_bytes: AtomicU64,
     pub(crate) flush_bytes: AtomicU64,
     pub(crate) merge_bytes: AtomicU64,
     pub(crate) merge_copied_bytes: AtomicU64,
@@ -139,6 +141,10 @@ pub struct Stats {
     pub user_bytes_written: u64,
     /// Bytes appended to the WAL.
     pub wal_bytes: u64,
+    /// Values that went to record files of their own, because of their size or that of their batch.
+    pub large_values: u64,
+    /// Bytes of those files.
+    pub large_bytes: u64,
     /// Bytes written by flushes.
     pub flush_bytes: u64,
     /// Bytes written by merges, copied values included.
@@ -234,6 +240,7 @@ impl Stats {
     /// write.
     pub fn write_amplification(&self) -> f64 {
         let written = self.wal_bytes
+            + self.large_bytes
             + self.flush_bytes
             + self.merge_bytes
             + self.gc_bytes
@@ -316,6 +323,8 @@ impl Engine {
             hits: of(&counters.hits),
             user_bytes_written: of(&counters.user_bytes),
             wal_bytes: of(&counters.wal_bytes),
+            large_values: of(&counters.large_values),
+            large_bytes: of(&counters.large_bytes),
             flush_bytes: of(&counters.flush_bytes),
             merge_bytes: of(&counters.merge_bytes),
             merge_copied_bytes: of(&counters.merge_copied_bytes),

@@ -11,9 +11,10 @@
 
 use super::engine::Engine;
 use super::snapshots::Registered;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::partition::View;
 use crate::partition::view_cursor::ViewCursor;
+use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -168,6 +169,18 @@ impl ViewHolder {
             self.hold.release();
         }
         read
+    }
+
+    /// The value of a key that the iterator has met. Its versions are kept, so any view will do.
+    pub(super) fn look_up(&self, key: &[u8]) -> Result<Bytes> {
+        let engine = self.engine();
+        engine.check_open()?;
+        let view = engine.view.load_full();
+        let value = view.get(key, self.moment.seq(), &engine.reads)?;
+        value.ok_or_else(|| {
+            let what = "a value that an iterator has met is gone";
+            Error::corruption(engine.store.dir(), 0, what)
+        })
     }
 
     /// Forgets a cursor, which is then made anew.

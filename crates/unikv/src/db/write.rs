@@ -68,12 +68,9 @@ impl Drop for Answers<'_> {
 }
 
 impl Engine {
-    /// Commits a batch. Returns once it is in the WAL as `durability` asks, and visible.
-    pub(crate) fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
-        self.check_open()?;
-        if let Some(violation) = batch.violation() {
-            return Err(violation.clone());
-        }
+    /// Commits a batch without large values (see [`super::large`]). Returns once it is in the WAL as
+    /// `durability` asks, and visible.
+    pub(super) fn commit(&self, batch: &Batch, durability: Durability) -> Result<()> {
         if batch.seq_count() == 0 {
             return Ok(());
         }
@@ -153,6 +150,7 @@ impl Engine {
             // Before anything is written: should it fail, the log is as good as it was.
             self.flush_recovered()?;
         }
+        self.adopt_large(&commit.memtable, group.iter().map(|(batch, _)| *batch))?;
         let first = self.append_to_wal(commit, group)?;
         let mut seq = first;
         for (batch, _) in group {
@@ -163,6 +161,10 @@ impl Engine {
         self.visible_seq.store(commit.last_seq.0, Ordering::Release);
         self.counters
             .count_writes(group.iter().map(|(batch, _)| *batch));
+        if bytes as u64 > self.memory.plan.memtable_bytes {
+            // More than was reckoned with.
+            self.update_view(|_| ());
+        }
         self.pace(commit, bytes);
         Ok(())
     }
@@ -204,10 +206,9 @@ impl Engine {
             self.resume(commit)?;
         }
         let filled = commit.memtable.table.bytes();
-        if filled > 0
-            && !commit.memtable.table.is_empty()
-            && (filled + bytes) as u64 > self.memory.memtable_bytes()
-        {
+        let is_full = (filled + bytes) as u64 > self.memory.memtable_bytes()
+            || self.is_full_of_large(&commit.memtable);
+        if filled > 0 && !commit.memtable.table.is_empty() && is_full {
             self.wait_for_flushes()?;
             self.seal(commit)?;
         }
@@ -246,8 +247,7 @@ impl Engine {
 
     /// Puts an empty memtable, whose writes go to segment `number`, in the place of the full one.
     fn seal_memtable(&self, commit: &mut Commit, number: FileNumber) {
-        let table = Arc::new(Memtable::new(&self.pool));
-        commit.memtable = MemtableHandle { table, wal: number };
+        commit.memtable = MemtableHandle::new(Memtable::new(&self.pool), number);
         let memtable = commit.memtable.clone();
         self.update_view(|view| {
             let full = std::mem::replace(&mut view.memtable, memtable);

@@ -86,16 +86,16 @@ pub(crate) struct FlushedTable {
 }
 
 impl FlushedTable {
-    /// All of the table.
+    /// All of the table, with its large values elsewhere: they are unsorted as it is.
     pub(crate) fn whole(&self) -> TableShare {
         TableShare {
             records: self.meta.count,
-            bytes: self.meta.len,
+            bytes: self.meta.reach_bytes(),
         }
     }
 
     /// What the entries of `range` make of the table: their records, and in proportion to these
-    /// what stands behind the records.
+    /// what stands behind the records and elsewhere.
     pub(crate) fn share(&self, range: Range<usize>) -> TableShare {
         let entries = &self.keys.entries;
         if range.len() == entries.len() {
@@ -110,7 +110,7 @@ impl FlushedTable {
         };
         let ((before, start), (behind, end)) = (at(range.start), at(range.end));
         let records = behind - before;
-        let tail = u128::from(self.meta.len - records_end) * u128::from(records);
+        let tail = u128::from(self.meta.reach_bytes() - records_end) * u128::from(records);
         TableShare {
             records,
             bytes: end - start + (tail / u128::from(count.max(1))) as u64,

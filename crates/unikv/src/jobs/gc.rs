@@ -7,7 +7,8 @@
 //! [`super::merge`]): it rides on the merge of a generation when one is due, and runs alone when
 //! space presses. It changes pointers, never sequence numbers.
 //!
-//! Tables of an UnsortedStore are no victims: their merge decides what is live in them.
+//! Tables of an UnsortedStore are no victims: their merge decides what is live in them. Nor are files
+//! of large values that such a table names: the pass would not find its pointers.
 
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::{FileNumber, PartitionId};
@@ -108,11 +109,7 @@ fn record_bytes(file: &RecordFile) -> u64 {
 
 /// The record files that are no tables of an UnsortedStore.
 pub(crate) fn value_logs(version: &Version) -> impl Iterator<Item = &Arc<RecordFile>> {
-    let generations = version.partitions().iter().flat_map(|p| &p.generations);
-    let tables: HashSet<FileNumber> = generations
-        .flat_map(|g| g.tables())
-        .map(|(_, table)| table.meta().number)
-        .collect();
+    let tables = version.tables();
     let files = version.record_files().iter();
     files.filter(move |file| !tables.contains(&file.meta().number))
 }
@@ -130,7 +127,9 @@ pub(crate) fn victims(
     let live = version.live();
     let live_bytes =
         |file: &Arc<RecordFile>| live.get(&file.meta().number).map_or(0, |live| live.bytes);
+    let unmerged = named_by_tables(version);
     let mut files: Vec<(u64, u64, &Arc<RecordFile>)> = value_logs(version)
+        .filter(|file| !unmerged.contains(&file.meta().number))
         .map(|file| {
             let live = live_bytes(file);
             (record_bytes(file).saturating_sub(live), live, file)
@@ -155,6 +154,16 @@ pub(crate) fn victims(
         chosen.push(Arc::clone(file));
     }
     chosen
+}
+
+/// The record files in which tables of UnsortedStores have large values.
+fn named_by_tables(version: &Version) -> HashSet<FileNumber> {
+    let tables = version.tables();
+    let files = version.record_files().iter();
+    let refs = files
+        .filter(|file| tables.contains(&file.meta().number))
+        .flat_map(|file| &file.meta().refs);
+    refs.map(|refs| refs.file).collect()
 }
 
 /// The partition, among those that are free, in which most of the victims' live records are.

@@ -13,6 +13,9 @@
 //! Garbage collection is the same pass with *victims*: value logs whose live records move to a new
 //! file ([`super::gc`] chooses them). It may run without a generation; then key tables that point to
 //! no victim are kept by name.
+//!
+//! A large value of the UnsortedStore is a record that says where the value stands; the key table gets
+//! the pointer to that place, and the value does not move.
 
 use super::JobContext;
 use super::merge_output::MergeOutput;

@@ -2,13 +2,14 @@
 
 use super::JobContext;
 use super::merge::{Kept, KeptValue};
-use crate::base::keys::{FileNumber, Kind};
+use crate::base::keys::{FileNumber, Kind, SeqNo};
 use crate::error::{Error, Result};
 use crate::key_table::{
     EntryValue, KeyEntry, KeySectionBuilder, KeyTableMeta, RecordPointer, write_key_table,
 };
 use crate::record::{
-    Record, RecordFile, RecordFileMeta, RecordRef, RecordStream, RecordWriter, frame_len,
+    External, Record, RecordFile, RecordFileMeta, RecordRef, RecordStream, RecordWriter,
+    STREAMED_BYTES, UNNUMBERED, ValueReader, frame_len,
 };
 use crate::version::Generation;
 use crate::version::file_names;
@@ -104,6 +105,7 @@ impl<'a> MergeOutput<'a> {
 
     fn add_version(&mut self, key: &[u8], version: &Kept, inline: &[u8]) -> Result<()> {
         let record;
+        let mut kind = version.kind;
         let value = match &version.value {
             KeptValue::None => EntryValue::None,
             KeptValue::Inline(range) => {
@@ -113,18 +115,25 @@ impl<'a> MergeOutput<'a> {
                 let without_value = frame_len(key.len(), 0, version.expiry_ms.is_some());
                 let value_len = u64::from(pointer.len).saturating_sub(without_value);
                 let destination = self.destination(version, *pointer);
-                if version.unsorted && value_len < self.context.inline_value_bytes as u64 {
+                if kind == Kind::External {
+                    kind = Kind::Put;
+                    EntryValue::Pointer(self.place_of_large(key, version, *pointer)?)
+                } else if let Some(destination) = destination
+                    && pointer.len >= STREAMED_BYTES
+                {
+                    EntryValue::Pointer(self.copy_streamed(key, version, *pointer, destination)?)
+                } else if version.unsorted && value_len < self.context.inline_value_bytes as u64 {
                     record = self.read(key, version, *pointer)?;
                     EntryValue::Inline(record.value_slice())
                 } else if let Some(destination) = destination {
                     let record = self.read(key, version, *pointer)?;
-                    EntryValue::Pointer(self.copy(&record, destination)?)
+                    EntryValue::Pointer(self.copy(&record, version, destination)?)
                 } else {
                     EntryValue::Pointer(*pointer)
                 }
             }
         };
-        let (seq, kind, expiry_ms) = (version.seq, version.kind, version.expiry_ms);
+        let (seq, expiry_ms) = (version.seq, version.expiry_ms);
         self.builder.add(&KeyEntry {
             key,
             seq,
@@ -155,21 +164,85 @@ impl<'a> MergeOutput<'a> {
 
     /// Reads the record of a key entry and makes sure that it is the one.
     fn read(&mut self, key: &[u8], version: &Kept, pointer: RecordPointer) -> Result<Record> {
-        let Some(Input { file, stream, .. }) = self.inputs.get_mut(&pointer.file) else {
-            let what = format!("a key points to file {}, not its own table", pointer.file.0);
-            return Err(Error::corruption(self.context.store.dir(), 0, what));
-        };
-        let stream = stream.get_or_insert_with(|| file.stream().reading(self.buffer));
+        let buffer = self.buffer;
+        let Input { file, stream, .. } = self.input(pointer)?;
+        let stream = stream.get_or_insert_with(|| file.stream().reading(buffer));
         let record = stream.read(pointer)?;
-        if record.key() != key || record.seq() != version.seq || record.kind() != Kind::Put {
-            let what = "the record is not the one its key entry was made for";
-            return Err(Error::corruption(file.path(), pointer.offset, what));
-        }
+        let found = (record.key(), record.seq(), record.kind());
+        check_found(found, key, version, file, pointer)?;
         Ok(record)
     }
 
+    fn input(&mut self, pointer: RecordPointer) -> Result<&mut Input> {
+        let dir = self.context.store.dir();
+        self.inputs.get_mut(&pointer.file).ok_or_else(|| {
+            let what = format!("a key points to file {}, not its own table", pointer.file.0);
+            Error::corruption(dir, 0, what)
+        })
+    }
+
+    /// Where the large value stands that the record at `pointer` names.
+    fn place_of_large(
+        &mut self,
+        key: &[u8],
+        version: &Kept,
+        pointer: RecordPointer,
+    ) -> Result<RecordPointer> {
+        let record = self.read(key, version, pointer)?;
+        let external = External::decode(record.value_slice()).ok_or_else(|| {
+            let what = "what stands in the place of a large value is malformed";
+            Error::corruption(self.context.store.dir(), pointer.offset, what)
+        })?;
+        Ok(external.pointer)
+    }
+
     /// Writes a value once more, behind the one before it in key order.
-    fn copy(&mut self, record: &Record, destination: Destination) -> Result<RecordPointer> {
+    fn copy(
+        &mut self,
+        record: &Record,
+        version: &Kept,
+        destination: Destination,
+    ) -> Result<RecordPointer> {
+        self.writer(destination)?.append(&RecordRef {
+            older_follows: false,
+            seq: version.seq,
+            ..record.as_ref()
+        })
+    }
+
+    /// As [`MergeOutput::copy`] for a large record, which is never in memory whole.
+    fn copy_streamed(
+        &mut self,
+        key: &[u8],
+        version: &Kept,
+        pointer: RecordPointer,
+        destination: Destination,
+    ) -> Result<RecordPointer> {
+        let context = self.context;
+        let file = Arc::clone(&self.input(pointer)?.file);
+        let mut source = ValueReader::open(&file, pointer)?;
+        let found = (source.key(), source.seq(), source.kind());
+        check_found(found, key, version, &file, pointer)?;
+        let record = RecordRef {
+            key,
+            seq: version.seq,
+            kind: version.kind,
+            value: &[],
+            expiry_ms: version.expiry_ms,
+            host_type: source.host_type(),
+            older_follows: false,
+        };
+        let writer = self.writer(destination)?;
+        let copied = writer.append_streamed(&record, source.value_len(), |piece| {
+            context.check_closing()?;
+            source.read(piece)
+        })?;
+        source.finish()?;
+        Ok(copied)
+    }
+
+    /// The file to write the next value to.
+    fn writer(&mut self, destination: Destination) -> Result<&mut RecordWriter> {
         let slot = match destination {
             Destination::Clustered => &mut self.clustered,
             Destination::Cold => &mut self.cold,
@@ -177,16 +250,12 @@ impl<'a> MergeOutput<'a> {
         if let Some(full) = slot.take_if(|writer| writer.len() >= COPIED_FILE_BYTES) {
             self.record_files.push(full.finish(None)?);
         }
-        let writer = match slot {
+        Ok(match slot {
             Some(writer) => writer,
             None => {
                 let number = self.context.begin_file(file_names::record);
                 slot.insert(RecordWriter::create(self.context.store, number, 0)?)
             }
-        };
-        writer.append(&RecordRef {
-            older_follows: false,
-            ..record.as_ref()
         })
     }
 
@@ -214,4 +283,21 @@ impl<'a> MergeOutput<'a> {
         }
         Ok((self.key_tables, self.record_files))
     }
+}
+
+/// Refuses a record that is not the one of its key entry. That of a large value has no sequence number
+/// of its own.
+fn check_found(
+    (found_key, seq, kind): (&[u8], SeqNo, Kind),
+    key: &[u8],
+    version: &Kept,
+    file: &RecordFile,
+    pointer: RecordPointer,
+) -> Result<()> {
+    let numbered = seq == version.seq || (seq == UNNUMBERED && kind == Kind::Put);
+    if found_key == key && numbered && kind == version.kind {
+        return Ok(());
+    }
+    let what = "the record is not the one its key entry was made for";
+    Err(Error::corruption(file.path(), pointer.offset, what))
 }

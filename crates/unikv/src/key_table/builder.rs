@@ -165,7 +165,9 @@ pub(crate) fn write_tail(
             properties = of_section;
         } else {
             properties.entries = of_section.entries;
-            properties.refs = of_section.refs;
+            for refs in of_section.refs {
+                properties.add_refs(refs);
+            }
             properties.inline_bytes = of_section.inline_bytes;
         }
     }

@@ -57,22 +57,19 @@ impl Properties {
 
     /// Counts a frame that a pointer keeps alive.
     pub(crate) fn add_ref(&mut self, file: FileNumber, bytes: u64) {
-        let i = match self.refs.binary_search_by_key(&file, |refs| refs.file) {
-            Ok(i) => i,
-            Err(i) => {
-                self.refs.insert(
-                    i,
-                    RecordFileRefs {
-                        file,
-                        count: 0,
-                        bytes: 0,
-                    },
-                );
-                i
+        let count = 1;
+        self.add_refs(RecordFileRefs { file, count, bytes });
+    }
+
+    /// Counts frames of one file that pointers keep alive.
+    pub(crate) fn add_refs(&mut self, more: RecordFileRefs) {
+        match self.refs.binary_search_by_key(&more.file, |refs| refs.file) {
+            Ok(i) => {
+                self.refs[i].count += more.count;
+                self.refs[i].bytes += more.bytes;
             }
-        };
-        self.refs[i].count += 1;
-        self.refs[i].bytes += bytes;
+            Err(i) => self.refs.insert(i, more),
+        }
     }
 
     /// The least sequence number, 0 if there is nothing.

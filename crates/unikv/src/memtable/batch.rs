@@ -6,9 +6,14 @@
 //!
 //! All little-endian; flag bit 0 says that an expiry follows. `key_len` counts the engine key, that
 //! is, with the keyspace id. [`OpsIter`] reads the same bytes back and trusts none of them.
+//!
+//! An operation of kind external has [`EXTERNAL_LEN`] bytes in the place of its value. Only the
+//! engine makes them, from the large values of a batch; see `db/large.rs`.
 
 use crate::base::coding::Decoder;
-use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId, Kind, MAX_USER_KEY_LEN, MAX_VALUE_LEN};
+use crate::base::keys::{
+    EXTERNAL_LEN, KEYSPACE_PREFIX_LEN, KeyspaceId, Kind, MAX_USER_KEY_LEN, MAX_VALUE_LEN,
+};
 use crate::error::Error;
 use std::fmt;
 
@@ -24,7 +29,9 @@ const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
 ///
 /// Later operations on a key win over earlier ones. An operation beyond the limits (64 KiB for a
 /// key, 1 GiB for a value, 3 GiB for all together, 64 KiB for a mark) is left out and reported when the batch is
-/// written, which then changes nothing.
+/// written, which then changes nothing. Large values are written to files of their own; of a batch
+/// that takes more memory than a memtable these are all values of 256 bytes and more. What is left,
+/// keys and small values, may take an eighth of [`Options::memory_budget`](crate::Options::memory_budget).
 ///
 /// ```
 /// # use unikv::Batch;
@@ -38,6 +45,11 @@ pub struct Batch {
     len: usize,
     deletes: usize,
     mark: Option<Vec<u8>>,
+    /// Bytes of the longest value.
+    longest_value: usize,
+    /// Bytes of values that stand elsewhere, and how many they are.
+    external_bytes: usize,
+    externals: usize,
     violation: Option<Error>,
 }
 
@@ -86,6 +98,9 @@ impl Batch {
         self.len = 0;
         self.deletes = 0;
         self.mark = None;
+        self.longest_value = 0;
+        self.external_bytes = 0;
+        self.externals = 0;
         self.violation = None;
     }
 
@@ -111,7 +126,18 @@ impl Batch {
 
     /// Bytes of the users' keys and values in the batch.
     pub(crate) fn user_bytes(&self) -> usize {
-        self.byte_len() - self.len() * (OP_HEADER_LEN + KEYSPACE_PREFIX_LEN)
+        let here = self.byte_len() - self.len() * (OP_HEADER_LEN + KEYSPACE_PREFIX_LEN);
+        here - self.externals * EXTERNAL_LEN + self.external_bytes
+    }
+
+    /// Bytes of the longest value.
+    pub(crate) fn longest_value(&self) -> usize {
+        self.longest_value
+    }
+
+    /// Number of operations whose values stand elsewhere.
+    pub(crate) fn externals(&self) -> usize {
+        self.externals
     }
 
     /// Bytes that the operations take in the write-ahead log.
@@ -129,6 +155,38 @@ impl Batch {
         self.push(Kind::Delete, keyspace, key, &[])
     }
 
+    /// Bytes that an operation takes in the log; `external`: when its value stands elsewhere.
+    pub(crate) fn op_len(op: &BatchOp<'_>, external: bool) -> usize {
+        let value_len = if external {
+            EXTERNAL_LEN
+        } else {
+            op.value.len()
+        };
+        OP_HEADER_LEN + op.key.len() + value_len
+    }
+
+    /// Adds an operation of another batch.
+    pub(crate) fn push_op(&mut self, op: &BatchOp<'_>) {
+        encode_op(&mut self.ops, op.kind, op.expiry_ms, op.key, op.value);
+        self.len += 1;
+        self.deletes += usize::from(op.kind == Kind::Delete);
+        self.longest_value = self.longest_value.max(op.value.len());
+    }
+
+    /// Sets `key`, an engine key, to a value of `value_len` bytes that stands where `external` says.
+    pub(crate) fn push_external(
+        &mut self,
+        key: &[u8],
+        expiry_ms: Option<u64>,
+        external: &[u8; EXTERNAL_LEN],
+        value_len: usize,
+    ) {
+        encode_op(&mut self.ops, Kind::External, expiry_ms, key, external);
+        self.len += 1;
+        self.externals += 1;
+        self.external_bytes += value_len;
+    }
+
     /// The encoded operations.
     pub(crate) fn ops_bytes(&self) -> &[u8] {
         &self.ops
@@ -143,9 +201,11 @@ impl Batch {
         match check_limits(self.ops.len(), key.len(), value.len()) {
             Ok(op_len) => {
                 self.ops.reserve(op_len);
-                encode_op(&mut self.ops, kind, None, keyspace, key, value);
+                let prefix = keyspace.0.to_be_bytes();
+                encode_op_in(&mut self.ops, kind, None, &[&prefix, key], value);
                 self.len += 1;
                 self.deletes += usize::from(kind == Kind::Delete);
+                self.longest_value = self.longest_value.max(value.len());
             }
             Err(violation) => {
                 self.violation.get_or_insert(violation);
@@ -179,14 +239,7 @@ pub(crate) fn check_mark(mark: &[u8]) -> Result<(), Error> {
 
 /// The encoded length of an operation, if it and the batch with it are within the limits.
 fn check_limits(batch_len: usize, key_len: usize, value_len: usize) -> Result<usize, Error> {
-    if key_len > MAX_USER_KEY_LEN {
-        let what = format!("a key of {key_len} bytes is longer than {MAX_USER_KEY_LEN}");
-        return Err(Error::invalid(what, "use a shorter key"));
-    }
-    if value_len > MAX_VALUE_LEN {
-        let what = format!("a value of {value_len} bytes is longer than {MAX_VALUE_LEN}");
-        return Err(Error::invalid(what, "split the value over several keys"));
-    }
+    check_put(key_len, value_len)?;
     let op_len = OP_HEADER_LEN + KEYSPACE_PREFIX_LEN + key_len + value_len;
     if batch_len + op_len > MAX_BATCH_LEN {
         let what = format!("the batch is too large: more than {MAX_BATCH_LEN} bytes");
@@ -195,31 +248,48 @@ fn check_limits(batch_len: usize, key_len: usize, value_len: usize) -> Result<us
     Ok(op_len)
 }
 
-/// Appends one operation, which is within the limits.
-fn encode_op(
+/// Refuses a key or a value that is too long.
+pub(crate) fn check_put(key_len: usize, value_len: usize) -> Result<(), Error> {
+    if key_len > MAX_USER_KEY_LEN {
+        let what = format!("a key of {key_len} bytes is longer than {MAX_USER_KEY_LEN}");
+        return Err(Error::invalid(what, "use a shorter key"));
+    }
+    if value_len > MAX_VALUE_LEN {
+        let what = format!("a value of {value_len} bytes is longer than {MAX_VALUE_LEN}");
+        return Err(Error::invalid(what, "split the value over several keys"));
+    }
+    Ok(())
+}
+
+/// Appends one operation on an engine key, which is within the limits.
+fn encode_op(out: &mut Vec<u8>, kind: Kind, expiry_ms: Option<u64>, key: &[u8], value: &[u8]) {
+    encode_op_in(out, kind, expiry_ms, &[key], value);
+}
+
+/// As [`encode_op`], with the engine key in parts.
+fn encode_op_in(
     out: &mut Vec<u8>,
     kind: Kind,
     expiry_ms: Option<u64>,
-    keyspace: KeyspaceId,
-    key: &[u8],
+    key: &[&[u8]],
     value: &[u8],
 ) {
+    let key_len: usize = key.iter().map(|part| part.len()).sum();
     out.push(kind as u8);
     out.push(if expiry_ms.is_some() { FLAG_EXPIRY } else { 0 });
-    out.extend_from_slice(&((KEYSPACE_PREFIX_LEN + key.len()) as u32).to_le_bytes());
+    out.extend_from_slice(&(key_len as u32).to_le_bytes());
     out.extend_from_slice(&(value.len() as u32).to_le_bytes());
     if let Some(expiry_ms) = expiry_ms {
         out.extend_from_slice(&expiry_ms.to_le_bytes());
     }
-    out.extend_from_slice(&keyspace.0.to_be_bytes());
-    out.extend_from_slice(key);
+    key.iter().for_each(|part| out.extend_from_slice(part));
     out.extend_from_slice(value);
 }
 
 /// A decoded operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BatchOp<'a> {
-    /// Put or Delete.
+    /// Put, Delete or External.
     pub(crate) kind: Kind,
     /// The engine key.
     pub(crate) key: &'a [u8],
@@ -281,7 +351,7 @@ impl<'a> Iterator for OpsIter<'a> {
 fn decode_op<'a>(d: &mut Decoder<'a>) -> Result<BatchOp<'a>, &'static str> {
     const CUT: &str = "an operation is cut short";
     let kind = match Kind::from_byte(d.u8().ok_or(CUT)?) {
-        Some(kind @ (Kind::Put | Kind::Delete)) => kind,
+        Some(kind @ (Kind::Put | Kind::Delete | Kind::External)) => kind,
         // The reserved kinds too: applying one as something else would lose or revive data.
         _ => return Err("an operation of unknown kind"),
     };
@@ -302,6 +372,9 @@ fn decode_op<'a>(d: &mut Decoder<'a>) -> Result<BatchOp<'a>, &'static str> {
     }
     if kind == Kind::Delete && value_len != 0 {
         return Err("a delete carries a value");
+    }
+    if kind == Kind::External && value_len != EXTERNAL_LEN {
+        return Err("an external value's place has a wrong length");
     }
     let expiry_ms = if flags & FLAG_EXPIRY != 0 {
         Some(d.u64().ok_or(CUT)?)
@@ -362,8 +435,7 @@ mod tests {
             &mut bytes,
             Kind::Put,
             Some(0x0807_0605_0403_0201),
-            KeyspaceId(7),
-            b"ky",
+            b"\0\0\0\x07ky",
             b"v",
         );
         assert_eq!(
@@ -373,6 +445,23 @@ mod tests {
         let op = OpsIter::new(&bytes).next().unwrap().unwrap();
         assert_eq!(op.expiry_ms, Some(0x0807_0605_0403_0201));
         assert_eq!((op.key, op.value), (&b"\0\0\0\x07ky"[..], &b"v"[..]));
+    }
+
+    #[test]
+    fn a_batch_counts_values_that_stand_elsewhere() {
+        let mut batch = Batch::new();
+        batch.push_external(b"\0\0\0\0key", None, &[7; EXTERNAL_LEN], 1 << 20);
+        let op = OpsIter::new(batch.ops_bytes()).next().unwrap().unwrap();
+        assert_eq!((op.kind, op.key), (Kind::External, &b"\0\0\0\0key"[..]));
+        assert_eq!(op.value, [7; EXTERNAL_LEN]);
+        assert_eq!((batch.externals(), batch.user_bytes()), (1, 3 + (1 << 20)));
+        batch.put("k", "v");
+        assert_eq!(
+            (batch.externals(), batch.len(), batch.user_bytes()),
+            (1, 2, 5 + (1 << 20))
+        );
+        batch.clear();
+        assert_eq!((batch.externals(), batch.user_bytes()), (0, 0));
     }
 
     #[test]
@@ -424,9 +513,10 @@ mod tests {
             bytes[second + at] = byte;
             refused(&bytes)
         };
-        for kind in [0, 3, 4, 5, 6, 255] {
+        for kind in [0, 3, 4, 6, 255] {
             assert!(changed(0, kind).contains("kind"));
         }
+        assert!(changed(0, Kind::External as u8).contains("external"));
         assert!(changed(0, Kind::Delete as u8).contains("delete carries"));
         assert!(changed(1, 2).contains("flags"));
         assert!(changed(1, 1).contains("cut short"));

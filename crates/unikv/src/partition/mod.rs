@@ -4,6 +4,7 @@
 //! which only grows; readers bound it with a sequence number that they read *after* the view.
 
 pub(crate) mod cursor;
+pub(crate) mod large_files;
 pub(crate) mod merging;
 pub(crate) mod scan_sources;
 pub(crate) mod sorted_store;
@@ -11,4 +12,5 @@ pub(crate) mod unsorted_store;
 pub(crate) mod view;
 pub(crate) mod view_cursor;
 
+pub(crate) use large_files::LargeFiles;
 pub(crate) use view::{MemtableHandle, ReadCounters, View};

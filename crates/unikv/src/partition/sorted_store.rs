@@ -7,7 +7,7 @@
 use crate::base::keys::{Kind, SeqNo};
 use crate::error::{Error, Result};
 use crate::key_table::{OwnedValue, RecordPointer};
-use crate::record::Record;
+use crate::record::{Record, UNNUMBERED};
 use crate::version::{Partition, Version};
 use bytes::Bytes;
 use std::path::Path;
@@ -49,7 +49,8 @@ pub(crate) fn dangling(path: &Path, pointer: RecordPointer) -> Error {
     Error::corruption(path, 0, what)
 }
 
-/// Refuses a record that is not the one its pointer was made for.
+/// Refuses a record that is not the one its pointer was made for. That of a large value has no
+/// sequence number of its own.
 pub(crate) fn verify(
     record: &Record,
     key: &[u8],
@@ -57,7 +58,8 @@ pub(crate) fn verify(
     path: &Path,
     pointer: RecordPointer,
 ) -> Result<()> {
-    if record.key() == key && record.seq() == seq && record.kind() == Kind::Put {
+    let numbered = record.seq() == seq || record.seq() == UNNUMBERED;
+    if record.key() == key && numbered && record.kind() == Kind::Put {
         return Ok(());
     }
     let what = "the record is not the one its pointer was made for";

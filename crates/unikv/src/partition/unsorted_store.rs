@@ -11,14 +11,14 @@ use crate::record::{Record, RecordFile};
 use crate::version::Partition;
 use std::sync::atomic::Ordering;
 
-/// The newest record of `key` at or below `snapshot`. A hit is one read of the record.
-pub(crate) fn get(
-    partition: &Partition,
+/// The newest record of `key` at or below `snapshot`, and its table. A hit is one read of the record.
+pub(crate) fn get<'a>(
+    partition: &'a Partition,
     key: &[u8],
     hash: u64,
     snapshot: SeqNo,
     counters: &ReadCounters,
-) -> Result<Option<Record>> {
+) -> Result<Option<(&'a RecordFile, Record)>> {
     for generation in &partition.generations {
         for candidate in generation
             .index
@@ -40,8 +40,8 @@ pub(crate) fn get(
                 continue;
             }
             let visible = newest_visible(table, record, snapshot, candidate.read_len)?;
-            if visible.is_some() {
-                return Ok(visible);
+            if let Some(record) = visible {
+                return Ok(Some((table, record)));
             }
         }
     }

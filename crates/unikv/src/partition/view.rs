@@ -4,21 +4,33 @@
 //! partition through its hash indexes, the SortedStore. The first version at or below the snapshot
 //! decides, also when it is a tombstone.
 
-use super::{sorted_store, unsorted_store};
+use super::{LargeFiles, sorted_store, unsorted_store};
 use crate::base::hash::key_hash;
 use crate::base::keys::{FileNumber, Kind, SeqNo};
 use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::version::Version;
 use bytes::Bytes;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A memtable and the first WAL segment that holds its writes.
+/// A memtable, the first WAL segment that holds its writes, and the files of its large values.
 #[derive(Clone)]
 pub(crate) struct MemtableHandle {
     pub(crate) table: Arc<Memtable>,
     pub(crate) wal: FileNumber,
+    pub(crate) large: Arc<LargeFiles>,
+}
+
+impl MemtableHandle {
+    pub(crate) fn new(table: Memtable, wal: FileNumber) -> MemtableHandle {
+        MemtableHandle {
+            table: Arc::new(table),
+            wal,
+            large: Arc::default(),
+        }
+    }
 }
 
 /// Everything a read needs, immutable but for the growing memtable.
@@ -55,8 +67,15 @@ impl View {
     ) -> Result<Option<Bytes>> {
         for handle in std::iter::once(&self.memtable).chain(&self.sealed) {
             if let Some(entry) = handle.table.get(key, snapshot) {
-                let live = entry.kind != Kind::Delete;
-                return Ok(live.then(|| Bytes::copy_from_slice(entry.value)));
+                return match entry.kind {
+                    Kind::Delete => Ok(None),
+                    Kind::External => {
+                        let path = Path::new("the write-ahead log");
+                        self.external_value(key, entry.seq, entry.value, path)
+                            .map(Some)
+                    }
+                    _ => Ok(Some(Bytes::copy_from_slice(entry.value))),
+                };
             }
         }
         let Some(partition) = self.version.partition_for(key) else {
@@ -66,8 +85,14 @@ impl View {
             counters.index_lookups.fetch_add(1, Ordering::Relaxed);
             let hash = key_hash(self.version.counters.hash_seed, key);
             let found = unsorted_store::get(partition, key, hash, snapshot, counters)?;
-            if let Some(record) = found {
-                return Ok((record.kind() != Kind::Delete).then(|| record.into_value()));
+            if let Some((table, record)) = found {
+                return match record.kind() {
+                    Kind::Delete => Ok(None),
+                    Kind::External => self
+                        .external_value(key, record.seq(), record.value_slice(), table.path())
+                        .map(Some),
+                    _ => Ok(Some(record.into_value())),
+                };
             }
         }
         sorted_store::get(&self.version, partition, key, snapshot)

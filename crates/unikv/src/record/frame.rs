@@ -30,7 +30,7 @@ pub(super) const FRAME_HEADER_LEN: usize = 32;
 /// No frame is shorter.
 pub(crate) const MIN_FRAME_LEN: usize = FRAME_HEADER_LEN + KEYSPACE_PREFIX_LEN + CRC_LEN;
 
-const CRC_LEN: usize = 4;
+pub(super) const CRC_LEN: usize = 4;
 const EXPIRY_LEN: usize = 8;
 const FLAG_EXPIRY: u8 = 0b01;
 const FLAG_OLDER_FOLLOWS: u8 = 0b10;
@@ -73,11 +73,24 @@ impl RecordRef<'_> {
         uid: FileUid,
         offset: u64,
     ) -> Option<[u8; CRC_LEN]> {
+        let payload = self.encode_head(self.value.len(), head, uid, offset)?;
+        Some(payload.update(self.value).bind(uid, offset).to_le_bytes())
+    }
+
+    /// As [`RecordRef::encode`] for a value of `value_len` bytes that is not here. Returns the
+    /// checksum of the payload up to the value.
+    pub(super) fn encode_head(
+        &self,
+        value_len: usize,
+        head: &mut Vec<u8>,
+        uid: FileUid,
+        offset: u64,
+    ) -> Option<Crc> {
         let key_in_limits = self.key.len().checked_sub(KEYSPACE_PREFIX_LEN)? <= MAX_USER_KEY_LEN;
-        if !key_in_limits || self.value.len() > MAX_VALUE_LEN || self.seq > SeqNo::MAX {
+        if !key_in_limits || value_len > MAX_VALUE_LEN || self.seq > SeqNo::MAX {
             return None;
         }
-        let value_len = (self.value.len() as u32).to_le_bytes();
+        let value_len = (value_len as u32).to_le_bytes();
         let expiry_flag = if self.expiry_ms.is_some() {
             FLAG_EXPIRY
         } else {
@@ -106,10 +119,7 @@ impl RecordRef<'_> {
             head.extend_from_slice(&ms.to_le_bytes());
         }
         head.extend_from_slice(self.key);
-        let payload = Crc::default()
-            .update(&head[FRAME_HEADER_LEN..])
-            .update(self.value);
-        Some(payload.bind(uid, offset).to_le_bytes())
+        Some(Crc::default().update(&head[FRAME_HEADER_LEN..]))
     }
 }
 
@@ -138,12 +148,12 @@ impl FramePlace<'_> {
 /// The verified header of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameHeader {
-    seq: SeqNo,
-    kind: Kind,
+    pub(super) seq: SeqNo,
+    pub(super) kind: Kind,
     key_len: usize,
-    value_len: usize,
+    pub(super) value_len: usize,
     flags: u8,
-    host_type: u8,
+    pub(super) host_type: u8,
 }
 
 impl FrameHeader {
@@ -219,12 +229,12 @@ impl FrameHeader {
         self.value_len
     }
 
-    fn key_start(&self) -> usize {
+    pub(super) fn key_start(&self) -> usize {
         let has_expiry = self.flags & FLAG_EXPIRY != 0;
         FRAME_HEADER_LEN + if has_expiry { EXPIRY_LEN } else { 0 }
     }
 
-    fn value_start(&self) -> usize {
+    pub(super) fn value_start(&self) -> usize {
         self.key_start() + self.key_len
     }
 

@@ -1,7 +1,11 @@
 //! What the manifest knows of a record file.
 
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
-use crate::key_table::FileFacts;
+use crate::key_table::{FileFacts, RecordFileRefs};
+
+/// In the place of the sequence number of a large value's frame, which is written before the number is
+/// known; the number stands where the frame is pointed to. No write is given it.
+pub(crate) const UNNUMBERED: SeqNo = SeqNo(0);
 
 /// A listed record file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,9 +29,22 @@ pub(crate) struct RecordFileMeta {
     pub(crate) has_range_deletes: bool,
     /// Whether a key section stands behind the frames.
     pub(crate) key_section: bool,
+    /// What its external values keep alive in other record files, sorted by file.
+    pub(crate) refs: Vec<RecordFileRefs>,
 }
 
 impl RecordFileMeta {
+    /// Bytes of the file and of the records that its external values name.
+    pub(crate) fn reach_bytes(&self) -> u64 {
+        let refs = self.refs.iter().map(|refs| refs.bytes);
+        refs.fold(self.len, u64::saturating_add)
+    }
+
+    /// Whether its records were written before their sequence numbers were known: large values.
+    pub(crate) fn is_unnumbered(&self) -> bool {
+        self.max_seq == UNNUMBERED
+    }
+
     /// Whether the file says the same of itself.
     pub(crate) fn agrees_with(&self, facts: &FileFacts) -> bool {
         let found = &facts.properties;
@@ -37,5 +54,10 @@ impl RecordFileMeta {
             && (&found.min_key, &found.max_key) == (&self.min_key, &self.max_key)
             && (found.min_seq(), found.max_seq()) == (self.min_seq, self.max_seq)
             && (found.expiry, found.has_range_deletes) == (self.expiry, self.has_range_deletes)
+            && found
+                .refs
+                .iter()
+                .filter(|refs| refs.file != self.number)
+                .eq(&self.refs)
     }
 }

@@ -14,18 +14,22 @@
 //! There are no locks but the cache's: a [`RecordFile`] is immutable, a writer and a stream have
 //! one owner.
 
+mod external;
 mod frame;
 pub(crate) mod meta;
 mod reader;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod value_reader;
 pub(crate) mod walk;
 mod writer;
 
 pub(crate) use crate::key_table::RecordPointer;
+pub(crate) use external::External;
 pub(crate) use frame::{Record, RecordRef, frame_len};
-pub(crate) use meta::RecordFileMeta;
+pub(crate) use meta::{RecordFileMeta, UNNUMBERED};
 pub(crate) use reader::RecordFile;
-pub(crate) use stream::RecordStream;
+pub(crate) use stream::{RecordHead, RecordStream};
+pub(crate) use value_reader::{STREAMED_BYTES, ValueReader};
 pub(crate) use writer::RecordWriter;

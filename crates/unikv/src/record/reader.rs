@@ -222,6 +222,11 @@ impl RecordFile {
         Ok(Bytes::from(bytes))
     }
 
+    /// Fills `piece` from `offset`, which the caller has checked to be within the records.
+    pub(super) fn fill(&self, piece: &mut [u8], offset: u64) -> Result<()> {
+        self.file.read_exact_at(piece, offset)
+    }
+
     /// As [`RecordFile::read_bytes`] if the bytes are in memory; else announces that they are needed.
     fn read_bytes_present(&self, offset: u64, len: usize) -> Result<Option<Bytes>> {
         let mut bytes = vec![0; len];

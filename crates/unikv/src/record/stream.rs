@@ -2,7 +2,9 @@
 
 use super::frame::{FRAME_HEADER_LEN, FrameHeader, Record};
 use super::reader::RecordFile;
+use super::value_reader::{STREAMED_BYTES, ValueReader};
 use crate::base::file_header::HEADER_LEN;
+use crate::base::keys::{Kind, SeqNo};
 use crate::error::Result;
 use crate::key_table::RecordPointer;
 use bytes::Bytes;
@@ -22,6 +24,19 @@ pub(crate) struct RecordStream {
     buffer_offset: u64,
     /// Where the next record begins.
     position: u64,
+}
+
+/// A record that was verified whole, and what is kept of it.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordHead {
+    /// The keyspace id and the user's key.
+    pub(crate) key: Bytes,
+    pub(crate) seq: SeqNo,
+    pub(crate) kind: Kind,
+    /// Where its frame begins.
+    pub(crate) offset: u64,
+    /// `None`: it is large.
+    pub(crate) value: Option<Bytes>,
 }
 
 impl RecordStream {
@@ -56,6 +71,37 @@ impl RecordStream {
         let record = Record::verify(frame, header, &self.file.place(start))?;
         self.position = record.end_offset();
         Ok(Some(record))
+    }
+
+    /// As [`RecordStream::next`] for who wants no value: that of a large record is verified piece by
+    /// piece.
+    pub(crate) fn next_head(&mut self) -> Result<Option<RecordHead>> {
+        let left = self.file.meta().records_end.saturating_sub(self.position);
+        if left >= u64::from(STREAMED_BYTES) {
+            let head = self.bytes(self.position, FRAME_HEADER_LEN)?;
+            let header = FrameHeader::decode(&head, &self.file.place(self.position))?;
+            if header.value_len >= STREAMED_BYTES as usize {
+                let record = ValueReader::open_at(&self.file, self.position)?;
+                let head = RecordHead {
+                    key: Bytes::copy_from_slice(record.key()),
+                    seq: record.seq(),
+                    kind: record.kind(),
+                    offset: record.offset(),
+                    value: None,
+                };
+                self.position = record.end_offset();
+                record.finish()?;
+                return Ok(Some(head));
+            }
+        }
+        let record = self.next()?;
+        Ok(record.map(|record| RecordHead {
+            key: Bytes::copy_from_slice(record.key()),
+            seq: record.seq(),
+            kind: record.kind(),
+            offset: record.offset(),
+            value: Some(record.into_value()),
+        }))
     }
 
     /// The record that `pointer` names; cheap when the pointers of successive calls ascend. `next`

@@ -1,14 +1,20 @@
 //! Writing a record file.
 
-use super::frame::RecordRef;
+use super::external::External;
+use super::frame::{RecordRef, frame_len};
 use super::meta::RecordFileMeta;
 use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, Kind};
 use crate::error::{Error, Result};
-use crate::key_table::{KeySectionBuilder, OutputFile, Properties, RecordPointer, write_tail};
+use crate::key_table::{
+    KeySectionBuilder, OutputFile, Properties, RecordFileRefs, RecordPointer, write_tail,
+};
 use crate::vfs::file_store::FileStore;
 use std::sync::Arc;
+
+/// A streamed value is in memory so many bytes at a time.
+const PIECE_BYTES: usize = 128 << 10;
 
 /// Streams records into a new file. Where each stands is known when it is appended.
 #[derive(Debug)]
@@ -47,23 +53,50 @@ impl RecordWriter {
     /// Appends a record and says where it stands. It is not readable before the file is finished.
     pub(crate) fn append(&mut self, record: &RecordRef<'_>) -> Result<RecordPointer> {
         let (offset, uid) = (self.output.len(), self.output.uid());
-        let limits = || {
-            let what = "a key, value or sequence number exceeds the limits of the format";
-            Error::invalid(what, "keep keys to 64 KiB and values to 1 GiB")
-        };
         let crc = record
             .encode(&mut self.head, uid, offset)
-            .ok_or_else(limits)?;
+            .ok_or_else(beyond_limits)?;
         self.output.append(&self.head)?;
         self.output.append(record.value)?;
         self.output.append(&crc)?;
-        self.note(record);
-        let len = record.frame_len() as u32;
-        Ok(RecordPointer {
+        self.note(record)?;
+        Ok(self.pointer(offset, record.frame_len() as u32))
+    }
+
+    /// As [`RecordWriter::append`] for a value of `value_len` bytes that is never in memory whole:
+    /// `fill` is asked for it piece by piece. `record.value` is not looked at.
+    pub(crate) fn append_streamed(
+        &mut self,
+        record: &RecordRef<'_>,
+        value_len: usize,
+        mut fill: impl FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<RecordPointer> {
+        let (offset, uid) = (self.output.len(), self.output.uid());
+        let head = record.encode_head(value_len, &mut self.head, uid, offset);
+        let mut payload = head.ok_or_else(beyond_limits)?;
+        self.output.append(&self.head)?;
+        let mut piece = vec![0; PIECE_BYTES.min(value_len)];
+        let mut left = value_len;
+        while left > 0 {
+            piece.truncate(left);
+            fill(&mut piece)?;
+            payload = payload.update(&piece);
+            self.output.append(&piece)?;
+            left -= piece.len();
+        }
+        self.output
+            .append(&payload.bind(uid, offset).to_le_bytes())?;
+        self.note(record)?;
+        let len = frame_len(record.key.len(), value_len, record.expiry_ms.is_some()) as u32;
+        Ok(self.pointer(offset, len))
+    }
+
+    fn pointer(&self, offset: u64, len: u32) -> RecordPointer {
+        RecordPointer {
             file: self.output.number(),
             offset,
             len,
-        })
+        }
     }
 
     /// The bytes written so far.
@@ -93,11 +126,13 @@ impl RecordWriter {
             expiry: properties.expiry,
             has_range_deletes: properties.has_range_deletes,
             key_section,
+            // Its own records are no others.
+            refs: without(properties.refs, number),
         })
     }
 
     /// Records come sorted from a flush and in any order from GC.
-    fn note(&mut self, record: &RecordRef<'_>) {
+    fn note(&mut self, record: &RecordRef<'_>) -> Result<()> {
         let properties = &mut self.properties;
         if properties.records == 0 || record.key < &properties.min_key[..] {
             properties.min_key.clear();
@@ -111,5 +146,22 @@ impl RecordWriter {
         properties.add_seq(record.seq);
         properties.add_expiry(record.expiry_ms);
         properties.has_range_deletes |= record.kind == Kind::RangeDelete;
+        if record.kind == Kind::External {
+            let external = External::decode(record.value);
+            let external = external.ok_or_else(beyond_limits)?;
+            let RecordPointer { file, len, .. } = external.pointer;
+            properties.add_ref(file, u64::from(len));
+        }
+        Ok(())
     }
+}
+
+fn without(mut refs: Vec<RecordFileRefs>, file: FileNumber) -> Vec<RecordFileRefs> {
+    refs.retain(|refs| refs.file != file);
+    refs
+}
+
+fn beyond_limits() -> Error {
+    let what = "a key, value or sequence number exceeds the limits of the format";
+    Error::invalid(what, "keep keys to 64 KiB and values to 1 GiB")
 }

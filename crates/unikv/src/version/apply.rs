@@ -25,6 +25,8 @@ pub(crate) struct ApplyContext<'a> {
     /// The hash index of a generation to which the edit adds tables. `None`: the one it has, or
     /// for a new generation an empty one.
     pub(crate) index: &'a mut dyn FnMut(PartitionId, GenerationId) -> Option<Arc<HashIndex>>,
+    /// The handle of a record file that was read before any version listed it: a large value's.
+    pub(crate) unlisted: &'a dyn Fn(FileNumber) -> Option<Arc<RecordFile>>,
 }
 
 /// Handles that an edit dropped from the version.
@@ -66,17 +68,23 @@ impl Version {
         edit: &VersionEdit,
         context: &mut ApplyContext<'_>,
     ) -> Result<Dropped, String> {
-        let same_key_tables = edit.key_tables.is_empty()
+        let same_pointers = edit.key_tables.is_empty()
             && edit.dropped_key_tables.is_empty()
-            && edit.dropped_partitions.is_empty();
-        if !same_key_tables {
+            && edit.dropped_partitions.is_empty()
+            && edit.dropped_generations.is_empty()
+            && edit.record_files.iter().all(|meta| meta.refs.is_empty());
+        if !same_pointers {
             self.live = Arc::default();
         }
         let mut dropped = Dropped::default();
         self.counters.apply(edit);
         self.keyspaces.extend(edit.keyspaces.iter().cloned());
         for meta in &edit.record_files {
-            let file = Arc::new(RecordFile::open(context.store, meta.clone(), context.cache));
+            let file = match (context.unlisted)(meta.number) {
+                Some(file) if file.meta() == meta => file,
+                Some(_) => return Err(format!("record file {} has changed", meta.number.0)),
+                None => Arc::new(RecordFile::open(context.store, meta.clone(), context.cache)),
+            };
             match self
                 .record_files
                 .binary_search_by_key(&meta.number, |f| f.meta().number)
@@ -101,6 +109,15 @@ impl Version {
             dropped.record_files.push(self.record_files.remove(at));
         }
         Ok(dropped)
+    }
+
+    /// Every pointer names a record file of this version: of key tables, and of large values in tables.
+    pub(crate) fn check_pointers(&self) -> Result<(), String> {
+        let missing = |number: &&FileNumber| self.record_file(**number).is_none();
+        match self.live().keys().find(missing) {
+            Some(number) => Err(format!("record file {} is pointed to and gone", number.0)),
+            None => Ok(()),
+        }
     }
 
     fn apply_partitions(

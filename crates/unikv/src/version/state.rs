@@ -17,7 +17,7 @@ use crate::hash_index::HashIndex;
 use crate::key_table::{KeyIter, KeyTable};
 use crate::record::RecordFile;
 use crate::vfs::Access;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
@@ -49,7 +49,7 @@ impl Table {
         let meta = self.file.meta();
         self.share.unwrap_or(TableShare {
             records: meta.count,
-            bytes: meta.len,
+            bytes: meta.reach_bytes(),
         })
     }
 
@@ -176,7 +176,7 @@ pub(crate) struct Version {
     pub(super) record_files: Vec<Arc<RecordFile>>,
     pub(crate) keyspaces: Vec<KeyspaceMeta>,
     pub(crate) counters: Counters,
-    /// The sums of [`Version::live`], shared by versions with the same key tables.
+    /// The sums of [`Version::live`], shared by versions with the same pointers.
     pub(super) live: Arc<OnceLock<HashMap<FileNumber, Live>>>,
 }
 
@@ -267,11 +267,21 @@ impl Version {
         }
     }
 
-    /// Per record file what the key tables point to. Nobody decrements: it is a sum (design: GC).
+    /// Per record file what key tables point to, and the large values of UnsortedStore tables. Nobody
+    /// decrements: it is a sum (design: GC). A large value of a table that is merged in one partition
+    /// and not yet in another may count twice until then.
     pub(crate) fn live(&self) -> &HashMap<FileNumber, Live> {
         self.live.get_or_init(|| {
             let mut live: HashMap<FileNumber, Live> = HashMap::new();
-            for refs in self.key_tables().flat_map(|t| &t.meta().refs) {
+            let has_refs = |file: &&Arc<RecordFile>| !file.meta().refs.is_empty();
+            let with_refs = self.record_files.iter().filter(has_refs);
+            let tables = match with_refs.clone().next() {
+                Some(_) => self.tables(),
+                None => HashSet::new(),
+            };
+            let with_refs = with_refs.filter(|f| tables.contains(&f.meta().number));
+            let refs = self.key_tables().flat_map(|t| &t.meta().refs);
+            for refs in refs.chain(with_refs.flat_map(|f| &f.meta().refs)) {
                 let entry = live.entry(refs.file).or_default();
                 entry.count += refs.count;
                 entry.bytes += refs.bytes;
@@ -280,18 +290,20 @@ impl Version {
         })
     }
 
+    /// The record files that are tables of UnsortedStores.
+    pub(crate) fn tables(&self) -> HashSet<FileNumber> {
+        let generations = self.partitions.iter().flat_map(|p| &p.generations);
+        let tables = generations.flat_map(Generation::tables);
+        tables.map(|(_, table)| table.meta().number).collect()
+    }
+
     /// Record files that are neither a table of a generation nor pointed to, by ascending number.
     pub(crate) fn dead_record_files(&self) -> Vec<FileNumber> {
-        let mut used: Vec<FileNumber> = self.live().keys().copied().collect();
-        let generations = self.partitions.iter().flat_map(|p| &p.generations);
-        used.extend(
-            generations
-                .flat_map(|g| g.tables())
-                .map(|(_, t)| t.meta().number),
-        );
-        used.sort_unstable();
+        let (live, tables) = (self.live(), self.tables());
         let numbers = self.record_files.iter().map(|f| f.meta().number);
-        numbers.filter(|n| used.binary_search(n).is_err()).collect()
+        numbers
+            .filter(|n| !live.contains_key(n) && !tables.contains(n))
+            .collect()
     }
 
     /// Takes the files of [`Version::dead_record_files`] out of the version.

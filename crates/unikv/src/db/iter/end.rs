@@ -2,7 +2,8 @@
 //!
 //! Batches grow as the iteration goes on. Values are fetched file by file in the order of their
 //! offsets, neighbours in one read; what is not in memory is announced first, so that the device
-//! reads it all at once.
+//! reads it all at once. Large values are looked up one by one, when they are handed out, so that an
+//! iteration never holds more of them than its caller.
 
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, Kind, SeqNo};
 use crate::error::Result;
@@ -10,7 +11,7 @@ use crate::key_table::{EntryValue, KeyEntry, RecordPointer};
 use crate::partition::View;
 use crate::partition::sorted_store::{dangling, verify};
 use crate::partition::view_cursor::ViewCursor;
-use crate::record::{Record, RecordFile};
+use crate::record::{Record, RecordFile, STREAMED_BYTES};
 use bytes::Bytes;
 use std::mem;
 use std::ops::Range;
@@ -43,7 +44,10 @@ struct Entry {
 
 enum Value {
     Ready(Bytes),
+    /// To be fetched with its batch.
     Stored(RecordPointer, SeqNo),
+    /// A large one, to be looked up when it is handed out.
+    Large,
 }
 
 impl End {
@@ -68,17 +72,23 @@ impl End {
         Some(entry.key_in(&self.keys))
     }
 
-    /// Hands out the user's key and the value.
-    pub(super) fn hand_out(&mut self) -> Option<(Bytes, Bytes)> {
-        let entry = self.entries.get_mut(self.next)?;
+    /// Hands out the user's key and the value, which `look_up` fetches if it is large.
+    pub(super) fn hand_out(
+        &mut self,
+        look_up: impl FnOnce(&[u8]) -> Result<Bytes>,
+    ) -> Result<Option<(Bytes, Bytes)>> {
+        let Some(entry) = self.entries.get_mut(self.next) else {
+            return Ok(None);
+        };
         self.next += 1;
         let value = match &mut entry.value {
             Value::Ready(value) => mem::take(value),
+            Value::Large => look_up(entry.key_in(&self.keys))?,
             // Fetched before any entry is handed out.
             Value::Stored(..) => Bytes::new(),
         };
         let key = entry.key.start + KEYSPACE_PREFIX_LEN..entry.key.end;
-        Some((self.keys.slice(key), value))
+        Ok(Some((self.keys.slice(key), value)))
     }
 
     /// The next batch is gathered with a cursor that was newly placed.
@@ -172,7 +182,7 @@ impl End {
         let mut wanted: Vec<(RecordPointer, usize)> = stored
             .filter_map(|(i, entry)| match entry.value {
                 Value::Stored(pointer, _) => Some((pointer, i)),
-                Value::Ready(_) => None,
+                Value::Ready(_) | Value::Large => None,
             })
             .collect();
         wanted.sort_unstable_by_key(|(pointer, _)| (pointer.file, pointer.offset));
@@ -239,6 +249,7 @@ impl Batch {
         self.value_bytes += match &value {
             Value::Ready(value) => value.len() as u64,
             Value::Stored(pointer, _) => u64::from(pointer.len),
+            Value::Large => 0,
         };
         let start = self.keys.len();
         self.keys.extend_from_slice(key);
@@ -255,7 +266,8 @@ impl Entry {
     /// Takes the value of the record that its pointer led to.
     fn take_value(&mut self, keys: &Bytes, record: Record, path: &Path) -> Result<()> {
         if let Value::Stored(pointer, seq) = self.value {
-            verify(&record, self.key_in(keys), seq, path, pointer)?;
+            let key = self.key_in(keys);
+            verify(&record, key, seq, path, pointer)?;
             self.value = Value::Ready(record.into_value());
         }
         Ok(())
@@ -265,13 +277,14 @@ impl Entry {
 impl Value {
     /// The value of an entry; `None` for a tombstone.
     fn of(entry: &KeyEntry<'_>) -> Option<Value> {
-        if entry.kind == Kind::Delete {
-            return None;
-        }
-        match entry.value {
-            EntryValue::None => None,
-            EntryValue::Inline(value) => Some(Value::Ready(Bytes::copy_from_slice(value))),
-            EntryValue::Pointer(pointer) => Some(Value::Stored(pointer, entry.seq)),
+        match (entry.kind, entry.value) {
+            (Kind::Delete, _) | (_, EntryValue::None) => None,
+            (Kind::External, _) => Some(Value::Large),
+            (_, EntryValue::Inline(value)) => Some(Value::Ready(Bytes::copy_from_slice(value))),
+            (_, EntryValue::Pointer(pointer)) if pointer.len >= STREAMED_BYTES => {
+                Some(Value::Large)
+            }
+            (_, EntryValue::Pointer(pointer)) => Some(Value::Stored(pointer, entry.seq)),
         }
     }
 }

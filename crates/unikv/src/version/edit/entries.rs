@@ -200,6 +200,14 @@ pub(super) fn put_record_file(out: &mut FieldWriter, meta: &RecordFileMeta) {
     if meta.key_section {
         out.put(file::KEY_SECTION, &[]);
     }
+    if !meta.refs.is_empty() {
+        out.put(file::REFS, &ref_bytes(&meta.refs));
+    }
+}
+
+fn ref_bytes(refs: &[RecordFileRefs]) -> Vec<u8> {
+    let numbers = refs.iter().flat_map(|r| [r.file.0, r.count, r.bytes]);
+    numbers.flat_map(u64::to_le_bytes).collect()
 }
 
 pub(super) fn record_file(bytes: &[u8], place: Place<'_>) -> Result<RecordFileMeta> {
@@ -219,6 +227,7 @@ pub(super) fn record_file(bytes: &[u8], place: Place<'_>) -> Result<RecordFileMe
         expiry: f.pair(file::EXPIRY)?,
         has_range_deletes: f.flag(file::HAS_RANGE_DELETES)?,
         key_section: f.flag(file::KEY_SECTION)?,
+        refs: refs(&f, f.bytes(file::REFS)?.unwrap_or_default())?,
     };
     if meta.records_end > meta.len {
         return Err(f.corrupt(file::RECORDS_END, "lies behind the end of the file"));
@@ -243,15 +252,7 @@ pub(super) fn put_key_table(out: &mut FieldWriter, partition: PartitionId, meta:
     out.put(file::MAX_KEY, &meta.max_key);
     out.put(file::SEQS, &pair_bytes((meta.min_seq.0, meta.max_seq.0)));
     out.put(file::CHECKSUM, &meta.checksum.to_le_bytes());
-    let mut refs = Vec::with_capacity(meta.refs.len() * REF_LEN);
-    for r in &meta.refs {
-        refs.extend(
-            [r.file.0, r.count, r.bytes]
-                .iter()
-                .flat_map(|n| n.to_le_bytes()),
-        );
-    }
-    out.put(file::REFS, &refs);
+    out.put(file::REFS, &ref_bytes(&meta.refs));
     out.put_u64(file::INLINE_BYTES, meta.inline_bytes);
     if let Some(expiry) = meta.expiry {
         out.put(file::EXPIRY, &pair_bytes(expiry));
@@ -283,7 +284,7 @@ pub(super) fn key_table(bytes: &[u8], place: Place<'_>) -> Result<(PartitionId, 
         min_seq,
         max_seq,
         checksum: f.required_u32(file::CHECKSUM)?,
-        refs: refs(&f)?,
+        refs: refs(&f, f.required(file::REFS)?)?,
         inline_bytes: f.required_u64(file::INLINE_BYTES)?,
         expiry: f.pair(file::EXPIRY)?,
         has_range_deletes: f.flag(file::HAS_RANGE_DELETES)?,
@@ -292,8 +293,7 @@ pub(super) fn key_table(bytes: &[u8], place: Place<'_>) -> Result<(PartitionId, 
     Ok((PartitionId(f.required_u64(file::PARTITION)?), meta))
 }
 
-fn refs(f: &Fields<'_>) -> Result<Vec<RecordFileRefs>> {
-    let bytes = f.required(file::REFS)?;
+fn refs(f: &Fields<'_>, bytes: &[u8]) -> Result<Vec<RecordFileRefs>> {
     let wrong = || f.corrupt(file::REFS, "has a wrong length");
     let mut d = Decoder::new(bytes);
     let mut refs = Vec::with_capacity(bytes.len() / REF_LEN);

@@ -43,6 +43,11 @@ pub(in crate::version) fn full_edit() -> VersionEdit {
             expiry: Some((7, 9)),
             has_range_deletes: true,
             key_section: true,
+            refs: vec![RecordFileRefs {
+                file: FileNumber(89),
+                count: 2,
+                bytes: 70_000,
+            }],
         }],
         dropped_record_files: vec![FileNumber(80)],
         tables: vec![TablePlace {
@@ -143,6 +148,15 @@ fn random_record_file(rng: &mut SmallRng) -> RecordFileMeta {
         expiry: some(rng, |rng| (rng.random(), rng.random())),
         has_range_deletes: rng.random(),
         key_section: rng.random(),
+        refs: list(rng, random_refs),
+    }
+}
+
+fn random_refs(rng: &mut SmallRng) -> RecordFileRefs {
+    RecordFileRefs {
+        file: FileNumber(rng.random()),
+        count: rng.random(),
+        bytes: rng.random(),
     }
 }
 
@@ -157,11 +171,7 @@ fn random_key_table(rng: &mut SmallRng) -> KeyTableMeta {
         min_seq: SeqNo(rng.random()),
         max_seq: SeqNo(rng.random()),
         checksum: rng.random(),
-        refs: list(rng, |rng| RecordFileRefs {
-            file: FileNumber(rng.random()),
-            count: rng.random(),
-            bytes: rng.random(),
-        }),
+        refs: list(rng, random_refs),
         inline_bytes: rng.random(),
         expiry: some(rng, |rng| (rng.random(), rng.random())),
         has_range_deletes: rng.random(),
