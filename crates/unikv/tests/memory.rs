@@ -229,3 +229,84 @@ fn large_batches_of_kilobyte_values_fit() {
     let db = Db::open(dir.path(), options).unwrap();
     meter.check("reopening", Some(&db));
 }
+
+/// A value of `len` bytes is put, read, scanned past, checked and moved by garbage collection; beside
+/// the caller's own buffers the engine stays within its budget.
+fn a_long_value_fits(len: usize, budget: usize) {
+    let _turn = TURN.lock();
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::default()
+        .memory_budget(budget as u64)
+        .memtable_bytes(1 << 20)
+        .max_space_amp(1.1);
+    let base = LIVE_BYTES.load(Ordering::Relaxed);
+    let phase = |name: &str, callers: usize| {
+        let live = LIVE_BYTES.load(Ordering::Relaxed);
+        let peak = PEAK_BYTES.swap(live, Ordering::Relaxed) - base;
+        let own = peak.saturating_sub(callers);
+        println!("{name}: peak {own} beside {callers} of the caller's, budget {budget}");
+        assert!(own <= budget, "{name}: {own} of {budget} bytes");
+    };
+    let value: Vec<u8> = (0..len).map(|i| (i ^ (i >> 8) ^ (i >> 16)) as u8).collect();
+    phase("value", len);
+    let db = Db::open(dir.path(), options).unwrap();
+    db.put(b"m", &value).unwrap();
+    write(&db, 0..2000, &[7; 1000]);
+    phase("put", len);
+    let read = db.get(b"m").unwrap().unwrap();
+    // Its frame is read with it.
+    assert_eq!(read, value);
+    phase("get", 2 * len + 4096);
+    drop(read);
+    let scan = |callers| {
+        let past = db.iter().map(|e| e.unwrap().1.len()).sum::<usize>();
+        assert_eq!(past, len + 2000 * 1000);
+        phase("scan", callers);
+    };
+    scan(2 * len + 4096);
+    db.put(b"m", &value).unwrap();
+    phase("overwrite", len);
+    db.compact().unwrap();
+    scan(2 * len + 4096);
+    // Two values in one file, of which the shorter dies.
+    let short = (len / 2).min(63 << 20);
+    let mut batch = Batch::new();
+    batch.put(b"a", &value[..short]).put(b"b", &value);
+    let with_batch = 2 * len + short + 4096;
+    phase("batch", with_batch);
+    db.write(&batch).unwrap();
+    phase("write", with_batch);
+    drop(batch);
+    db.delete(b"a").unwrap();
+    db.delete(b"m").unwrap();
+    phase("delete", with_batch);
+    for _ in 0..2 {
+        // The second merge takes the collection along.
+        db.put(b"small", b"value").unwrap();
+        db.compact().unwrap();
+    }
+    db.quiesce().unwrap();
+    phase("collect", len);
+    let stats = db.stats();
+    assert!(stats.merge_copied_bytes + stats.gc_copied_bytes >= len as u64);
+    assert!(stats.record_file_bytes < (len + (4 << 20)) as u64);
+    assert_eq!(db.get(b"b").unwrap().unwrap(), value);
+    phase("get", 2 * len + 4096);
+    db.close().unwrap();
+    let report = Db::check(dir.path()).unwrap();
+    assert!(report.is_clean(), "{:?}", report.problems);
+    // The check has a cache of its own, of 16 MiB.
+    phase("check", 2 * len + (20 << 20));
+}
+
+#[test]
+fn a_value_longer_than_the_budget_fits() {
+    a_long_value_fits(48 << 20, 16 << 20);
+}
+
+/// `cargo test --release -p unikv-db --test memory -- --ignored --nocapture`: needs 5 GB of memory.
+#[test]
+#[ignore = "takes 5 GB of memory and as much disk"]
+fn a_value_of_a_gibibyte_fits() {
+    a_long_value_fits(1 << 30, 64 << 20);
+}

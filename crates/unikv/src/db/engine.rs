@@ -27,7 +27,7 @@ use crate::version::Version;
 use crate::vfs::file_store::FileStore;
 use crate::vfs::{Event, LockGuard};
 use arc_swap::ArcSwap;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -56,6 +56,9 @@ pub(crate) struct Engine {
     pub(crate) wal_sync: WalSync,
     /// Files of large values whose batches are not committed yet.
     pub(crate) staged_large: LargeFiles,
+    /// Shared by writers of large values from before they begin a file until it is with a memtable or
+    /// removed; taken alone before the directory is released. Before all other locks.
+    pub(crate) staging: RwLock<()>,
     pub(crate) catalog: Mutex<Catalog>,
     pub(crate) snapshots: Snapshots,
     pub(crate) views: Views,
@@ -114,6 +117,7 @@ impl Engine {
             queue: Mutex::new(Vec::new()),
             wal_sync: parts.wal_sync,
             staged_large: LargeFiles::default(),
+            staging: RwLock::default(),
             manifest_edits: AtomicU64::new(parts.catalog.manifest.edits()),
             catalog: Mutex::new(parts.catalog),
             snapshots: Snapshots::default(),

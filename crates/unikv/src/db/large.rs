@@ -140,6 +140,9 @@ impl Engine {
         });
         let left = |(op, is_large)| Batch::op_len(&op, is_large);
         self.check_size(ops.clone().map(left).sum())?;
+        // Whoever opens the directory next may give the same numbers to files.
+        let _staging = self.staging.read();
+        self.check_open()?;
         let mut staged = self.stage(ops)?;
         if let Some(mark) = mark {
             staged.batch.set_mark(mark);

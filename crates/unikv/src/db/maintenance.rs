@@ -128,6 +128,8 @@ impl Engine {
 
     /// Removes what is obsolete and lets another opener in. The workers have ended.
     pub(crate) fn release(&self) {
+        // Files of large values that are being written are given up by their writers.
+        drop(self.staging.write());
         self.commit.lock().wal = None;
         self.views.release();
         self.remove_files(self.store.take_obsolete());

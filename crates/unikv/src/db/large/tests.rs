@@ -431,6 +431,19 @@ fn a_large_batch_gives_up_small_values_and_one_that_stays_too_large_is_refused()
 }
 
 #[test]
+fn a_closed_database_takes_no_large_value_and_makes_no_file() {
+    let machine = Machine::new(8);
+    let (db, _) = machine.open(small());
+    db.clone().close().unwrap();
+    let error = db.put("key", value(1, 2 * LARGE)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed);
+    let mut batch = Batch::new();
+    batch.put("key", value(1, 2 * LARGE));
+    assert_eq!(db.write(&batch).unwrap_err().kind(), ErrorKind::Closed);
+    assert!(record_files(&machine).is_empty());
+}
+
+#[test]
 fn limits_hold_for_large_values_too() {
     let machine = Machine::new(8);
     let (db, _) = machine.open(Options::default().memtable_bytes(4 << 10));
