@@ -141,6 +141,15 @@ impl RecordFile {
         self.read_runs(pointers, out, RecordFile::read_bytes_present);
     }
 
+    /// Announces that records between `offset` and `len` bytes behind it are needed soon. A hint.
+    pub(crate) fn announce(&self, offset: u64, len: u64) -> Result<()> {
+        let end = offset.saturating_add(len).min(self.meta.records_end);
+        if offset < end {
+            self.file.will_need(offset, end - offset)?;
+        }
+        Ok(())
+    }
+
     /// Reads the file from front to back.
     pub(crate) fn stream(self: &Arc<Self>) -> RecordStream {
         RecordStream::new(Arc::clone(self))

@@ -2,8 +2,10 @@
 //!
 //! Batches grow as the iteration goes on. Values are fetched file by file in the order of their
 //! offsets, neighbours in one read; what is not in memory is announced first, so that the device
-//! reads it all at once. Large values are looked up one by one, when they are handed out, so that an
-//! iteration never holds more of them than its caller.
+//! reads it all at once. A long iteration over what is not in memory also announces what stands behind
+//! the batch in each file, as flushes and merges write in key order: the device reads on meanwhile.
+//! Large values are looked up one by one, when they are handed out, so that an iteration never holds
+//! more of them than its caller.
 
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, Kind, SeqNo};
 use crate::error::Result;
@@ -19,9 +21,15 @@ use std::path::Path;
 
 /// Entries gathered at first and at most. Short scans fetch little too much, long ones many at once.
 const FIRST_BATCH: usize = 8;
-const LAST_BATCH: usize = 128;
+const LAST_BATCH: usize = 1024;
+/// Batches that read ahead after one of which something was not in memory.
+const BATCHES_AHEAD: usize = 16;
+/// What is announced ahead in one file, at most; and the bytes that a file's part of a batch may span
+/// for each byte of it, so that what stands between is worth its reading.
+const AHEAD_BYTES: u64 = 1 << 20;
+const AHEAD_SPREAD: u64 = 4;
 /// A batch ends early when its keys reach this many bytes: who keeps one keeps them all.
-const KEYS_BYTES: usize = 16 << 10;
+const KEYS_BYTES: usize = 64 << 10;
 
 /// One end of an iteration and the batch that it hands out.
 pub(super) struct End {
@@ -32,6 +40,9 @@ pub(super) struct End {
     keys: Bytes,
     /// How many entries the next batch may have.
     batch_len: usize,
+    /// How many batches still read ahead.
+    ahead: usize,
+    forward: bool,
     /// The key that the cursor has dealt with last, going forward.
     last: Option<Vec<u8>>,
 }
@@ -57,6 +68,8 @@ impl End {
             next: 0,
             keys: Bytes::new(),
             batch_len: FIRST_BATCH,
+            ahead: 0,
+            forward: true,
             last: None,
         }
     }
@@ -104,6 +117,7 @@ impl End {
         upper: &[u8],
         batch_bytes: u64,
     ) -> Result<()> {
+        self.forward = true;
         let mut batch = self.begin_batch(batch_bytes);
         while let Some(entry) = cursor.entry() {
             if entry.key >= upper || batch.is_full() {
@@ -133,6 +147,7 @@ impl End {
         lower: &[u8],
         batch_bytes: u64,
     ) -> Result<()> {
+        self.forward = false;
         let mut batch = self.begin_batch(batch_bytes);
         let mut key = Vec::new();
         while let Some(entry) = cursor.entry() {
@@ -188,8 +203,16 @@ impl End {
         wanted.sort_unstable_by_key(|(pointer, _)| (pointer.file, pointer.offset));
         if wanted.len() > 1 {
             // What is not in memory is announced, so that the device reads it all at once.
-            let missing = self.fetch_runs(view, &wanted, RecordFile::read_present)?;
-            wanted.retain(|(_, i)| missing.contains(i));
+            let all_present = self.fetch_runs(view, &wanted, RecordFile::read_present)?;
+            if !all_present {
+                self.ahead = BATCHES_AHEAD;
+            }
+            self.read_ahead(view, &wanted)?;
+            let is_missing = |i: usize| {
+                let entry = self.entries.get(i);
+                entry.is_some_and(|entry| matches!(entry.value, Value::Stored(..)))
+            };
+            wanted.retain(|(_, i)| is_missing(*i));
         }
         self.fetch_runs(view, &wanted, |file, pointers, out| {
             let mut records = Vec::with_capacity(pointers.len());
@@ -199,14 +222,32 @@ impl End {
         Ok(())
     }
 
-    /// Reads what is `wanted`, sorted, with one call a file. Returns the entries without a record.
+    /// Announces what the next batch probably wants, when this is a long iteration over what is not in
+    /// memory: in each file as much as this batch spans, behind it in the direction of travel.
+    fn read_ahead(&mut self, view: &View, wanted: &[(RecordPointer, usize)]) -> Result<()> {
+        if self.ahead == 0 || self.batch_len < LAST_BATCH {
+            return Ok(());
+        }
+        self.ahead -= 1;
+        for run in wanted.chunk_by(|a, b| a.0.file == b.0.file) {
+            let number = run.first().map(|(first, _)| first.file);
+            let file = number.and_then(|number| view.version.record_file(number));
+            if let (Some(file), Some((from, len))) = (file, ahead_of(run, self.forward)) {
+                file.announce(from, len)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what is `wanted`, sorted, with one call a file. False: some entries are without a record.
     fn fetch_runs(
         &mut self,
         view: &View,
         wanted: &[(RecordPointer, usize)],
         read: impl Fn(&RecordFile, &[RecordPointer], &mut Vec<Option<Result<Record>>>),
-    ) -> Result<Vec<usize>> {
-        let (mut pointers, mut records, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+    ) -> Result<bool> {
+        let (mut pointers, mut records) = (Vec::new(), Vec::new());
+        let mut all = true;
         for run in wanted.chunk_by(|a, b| a.0.file == b.0.file) {
             pointers.clear();
             pointers.extend(run.iter().map(|(pointer, _)| *pointer));
@@ -218,14 +259,29 @@ impl End {
             read(file, &pointers, &mut records);
             for (&(_, i), record) in run.iter().zip(records.drain(..)) {
                 let (Some(entry), Some(record)) = (self.entries.get_mut(i), record) else {
-                    missing.push(i);
+                    all = false;
                     continue;
                 };
                 entry.take_value(&self.keys, record?, file.path())?;
             }
         }
-        Ok(missing)
+        Ok(all)
     }
+}
+
+/// Where a file is read on if the next batch spans in it what this one does, and how far; `None` where
+/// too much stands between the records of `run`, which are sorted.
+fn ahead_of(run: &[(RecordPointer, usize)], forward: bool) -> Option<(u64, u64)> {
+    let begin = run.first()?.0.offset;
+    let end = run.last()?.0.end()?;
+    let span = end.saturating_sub(begin);
+    let bytes: u64 = run.iter().map(|(pointer, _)| u64::from(pointer.len)).sum();
+    let len = span.min(AHEAD_BYTES);
+    let from = match forward {
+        true => end,
+        false => begin.saturating_sub(len),
+    };
+    (span <= bytes.saturating_mul(AHEAD_SPREAD)).then_some((from, len))
 }
 
 /// A batch that is being gathered.
@@ -286,5 +342,33 @@ impl Value {
             }
             (_, EntryValue::Pointer(pointer)) => Some(Value::Stored(pointer, entry.seq)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::keys::FileNumber;
+
+    #[test]
+    fn a_file_is_read_on_as_far_as_its_part_of_the_batch_spans() {
+        let run = |offsets: &[u64], len| {
+            let pointer = |offset: &u64| RecordPointer {
+                file: FileNumber(1),
+                offset: *offset,
+                len,
+            };
+            let run = offsets.iter().map(|offset| (pointer(offset), 0));
+            run.collect::<Vec<_>>()
+        };
+        let near = run(&[5000, 6000, 8000], 1000);
+        assert_eq!(ahead_of(&near, true), Some((9000, 4000)));
+        assert_eq!(ahead_of(&near, false), Some((1000, 4000)));
+        assert_eq!(ahead_of(&run(&[100], 50), false), Some((50, 50)));
+        let scattered = run(&[5000, 60_000], 1000);
+        assert_eq!(ahead_of(&scattered, true), None);
+        let long = run(&[0, 1 << 20], 1 << 20);
+        assert_eq!(ahead_of(&long, true), Some((2 << 20, AHEAD_BYTES)));
+        assert_eq!(ahead_of(&[], true), None);
     }
 }
