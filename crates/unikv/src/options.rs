@@ -135,10 +135,9 @@ impl Options {
     /// leave. Default: 256 MiB. [`Stats::memory`](crate::Stats::memory) tells it by part.
     ///
     /// Where the budget is small, memtables, key tables and buffers are smaller than asked for; with
-    /// at least 16 MiB it holds for a thousand partitions and hundreds of iterators. What a caller
+    /// at least 24 MiB it holds for a thousand partitions and hundreds of iterators. What a caller
     /// holds (batches, keys and values handed out) does not count. A batch larger than a quarter of
-    /// the budget, and what iterators and snapshots keep of memtables and versions that have been
-    /// replaced, may exceed it.
+    /// the budget may exceed it until it is flushed.
     #[must_use]
     pub fn memory_budget(mut self, bytes: u64) -> Options {
         self.memory_budget = bytes;

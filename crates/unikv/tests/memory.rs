@@ -125,7 +125,7 @@ fn directory() -> tempfile::TempDir {
 
 #[test]
 fn a_thousand_partitions_of_small_values_fit() {
-    const BUDGET: usize = 16 << 20;
+    const BUDGET: usize = 24 << 20;
     const RECORDS: u64 = 400_000;
     let _turn = TURN.lock();
     let dir = directory();
@@ -151,8 +151,18 @@ fn a_thousand_partitions_of_small_values_fit() {
     meter.check("opening iterators", Some(&db));
     read(&db, (0..50_000).map(|i| scrambled(i) % RECORDS), &value);
     meter.check("reads", Some(&db));
-    write(&db, (0..30_000).map(|i| scrambled(i) % RECORDS), &value);
-    meter.check("updates", Some(&db));
+    // Each flush reaches all partitions, and each iterator has begun in another view.
+    for round in 0..200 {
+        let keys = (round * 300..(round + 1) * 300).map(|i| scrambled(i) % RECORDS);
+        write(&db, keys, &value);
+        assert!(
+            iterators[round as usize]
+                .by_ref()
+                .take(50)
+                .all(|item| item.is_ok())
+        );
+    }
+    meter.check("updates beside iterators", Some(&db));
     for iterator in &mut iterators {
         assert!(iterator.take(500).all(|item| item.is_ok()));
     }
@@ -195,6 +205,13 @@ fn large_batches_of_kilobyte_values_fit() {
         }
         db.write(&batch).unwrap();
     }
+    batch.clear();
+    for i in 0..8000 {
+        batch.put(key(scrambled(i) % RECORDS), value);
+    }
+    // The meter counts the batch itself, too.
+    db.write(&batch).unwrap();
+    meter.check("a batch of a quarter of the budget", Some(&db));
     drop(batch);
     meter.check("batches of a megabyte", Some(&db));
     std::thread::scope(|scope| {

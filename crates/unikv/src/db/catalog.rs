@@ -47,7 +47,7 @@ pub(crate) struct Catalog {
 /// generations may: above that nothing is flushed until one is merged.
 pub(crate) const SHARED_LIMIT_HARD: u64 = 2;
 /// The same for the memory of their hash indexes.
-const INDEX_LIMIT_HARD: u64 = 2;
+pub(crate) const INDEX_LIMIT_HARD: u64 = 2;
 
 /// Why flushes wait for merges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,7 +227,8 @@ impl Engine {
 
     /// Replaces a manifest that has grown long by one that holds a snapshot.
     fn renew_manifest_if_long(&self, catalog: &mut Catalog) -> Result<()> {
-        let long = (catalog.manifest_snapshot_len * MANIFEST_GROWTH).max(MANIFEST_LEAST_BYTES);
+        let long = catalog.manifest_snapshot_len * MANIFEST_GROWTH;
+        let long = long.max(MANIFEST_LEAST_BYTES.min(self.memory.plan.manifest_bytes));
         if catalog.manifest.len() < long {
             return Ok(());
         }

@@ -95,7 +95,8 @@ impl Check {
                 .push(format!("{}: {what}", cut.path.display()));
         }
         let cache = ReadCache::new(CACHE_BYTES);
-        let version = recovery::build_version(store, &cache, &manifest.path, &manifest.edits)?;
+        let edits = manifest.edits.iter(&manifest.path);
+        let version = recovery::build_version(store, &cache, &manifest.path, edits)?;
         let wal = self.wal(store, &cache, &manifest, survey, &version);
         self.part(store.dir(), wal);
         self.tables = version.tables();

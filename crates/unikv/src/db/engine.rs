@@ -142,9 +142,12 @@ impl Engine {
         let _guard = self.view_lock.lock();
         let mut next = View::clone(&self.view.load());
         change(&mut next);
+        let short = self.memory.look_at(&next);
         self.update_pressure(&next);
-        self.memory.look_at(&next);
         self.view.store(Arc::new(next));
+        if short {
+            self.views.release();
+        }
     }
 
     /// What a read without a snapshot sees: the view first, then the sequence number, so that the

@@ -7,8 +7,8 @@
 //!
 //! Invariants: what is charged for a part is at least what it takes until the next publication of
 //! a view, so that room has been made before the memory is needed. The cache gives way first. When
-//! little of it is left, memory kept for later memtables is given up, and memtables are sealed
-//! earlier. Indexes are bounded by freezing generations and by making flushes wait for merges.
+//! little of it is left, memory kept for later memtables is given up, iterators let go of earlier
+//! views with their memtables and indexes, and memtables are sealed earlier. Indexes are bounded by freezing generations and by making flushes wait for merges.
 //!
 //! Locks: `Arbiter::tracked`, taken under `view_lock` or alone; under it the cache's shards and the
 //! idle chunks, one at a time.
@@ -46,6 +46,10 @@ const FILES_PER_MERGE: u64 = 3;
 const IDLE_WRITE_BUFFERS: u64 = 4;
 /// What an output file gathers before it goes to the file's own buffer.
 const GATHERED_BYTES: u64 = 64 << 10;
+/// A manifest that is longer than this part of the budget may be replaced by a shorter one.
+const MANIFEST_PART: u64 = 16;
+/// A hash index is at most as large as this part of the budget.
+const INDEX_PART: u64 = 8;
 /// The longest group of writes that is copied into the log's buffer, and the shortest.
 const GROUP_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=4 << 20;
 /// Per record of a flush: its entry among the table's keys, and its entry in the key section, which
@@ -71,6 +75,10 @@ pub(crate) struct MemoryPlan {
     pub(crate) memtable_bytes: u64,
     /// Up to which writers that wait share one append to the log.
     pub(crate) group_bytes: u64,
+    /// Up to which a batch is copied for the queue of those who wait.
+    pub(crate) queued_bytes: u64,
+    /// At which a manifest may be replaced by a shorter one: opening keeps its edits in memory.
+    pub(crate) manifest_bytes: u64,
     /// Of a key table.
     pub(crate) key_table_bytes: u64,
     /// For the read buffers of one merge.
@@ -92,6 +100,8 @@ impl MemoryPlan {
             memtable_bytes,
             group_bytes: (memtable_bytes / 4).clamp(*GROUP_BYTES.start(), *GROUP_BYTES.end()),
             key_table_bytes: key_table_bytes.min(budget / KEY_TABLE_PART / merge_threads),
+            queued_bytes: (memtable_bytes / 64).max(*GROUP_BYTES.start()),
+            manifest_bytes: (budget / MANIFEST_PART).max(64 << 10),
             merge_read_bytes: budget / READ_PART / merge_threads,
             write_buffer_bytes: budget / WRITE_BUFFER_PART / merge_threads,
             block_bytes: u64::from(options.block_bytes),
@@ -104,9 +114,12 @@ impl MemoryPlan {
         MEMTABLES * self.memtable_bytes
     }
 
-    /// With which the cache begins, before anything is known of the others.
-    pub(crate) fn first_cache_bytes(&self) -> u64 {
-        self.cache_beside(2 * self.memtable_bytes + self.jobs_bytes())
+    /// A cache made for what will mostly be left to it. It may hold little before anything is known of
+    /// the others: while a database is opened, they have not made room for one another.
+    pub(crate) fn new_cache(&self) -> Arc<ReadCache> {
+        let cache = ReadCache::new(self.cache_beside(2 * self.memtable_bytes + self.jobs_bytes()));
+        cache.set_capacity(self.budget_bytes / ROOMY_CACHE_PART);
+        cache
     }
 
     /// What merges that run on all threads take, and the buffers for the files of all jobs.
@@ -139,7 +152,7 @@ pub struct MemoryStats {
     pub memtables: u64,
     /// Hash indexes, those that iterators keep included.
     pub indexes: u64,
-    /// What is known of files, partitions and generations.
+    /// What is known of files, partitions and generations, also what iterators keep of it.
     pub metadata: u64,
     /// Buffers of flushes and merges.
     pub jobs: u64,
@@ -180,7 +193,10 @@ struct Tracked {
     /// the reference is kept.
     indexes: HashMap<usize, Weak<HashIndex>>,
     index_bytes: u64,
+    largest_index_bytes: u64,
     metadata_bytes: u64,
+    /// Earlier versions that were held when last looked at, with what they alone take, roughly.
+    replaced: Vec<(Weak<Version>, u64)>,
     /// Of one iterator's cursors.
     cursor_bytes: u64,
     /// What the open memtable may take in addition.
@@ -205,8 +221,9 @@ impl Arbiter {
         })
     }
 
-    /// Looks at a view that is about to be published, and divides the budget.
-    pub(crate) fn look_at(&self, view: &View) {
+    /// Looks at a view that is about to be published, and divides the budget. Returns whether memory
+    /// is short, so that iterators should let go of earlier views.
+    pub(crate) fn look_at(&self, view: &View) -> bool {
         let mut tracked = self.tracked.lock();
         if !std::ptr::eq(tracked.version.as_ptr(), Arc::as_ptr(&view.version)) {
             tracked.look_at(&view.version, self.plan.block_bytes);
@@ -218,7 +235,7 @@ impl Arbiter {
         }
         let filled = view.memtable.table.bytes() as u64;
         tracked.growth_bytes = self.memtable_bytes().saturating_sub(filled);
-        self.divide(&tracked);
+        self.divide(&tracked)
     }
 
     /// At which the memtable is to be sealed at present.
@@ -226,8 +243,8 @@ impl Arbiter {
         self.memtable_bytes.load(Ordering::Relaxed)
     }
 
-    /// Gives cache and memtables what the others leave.
-    fn divide(&self, tracked: &Tracked) {
+    /// Gives cache and memtables what the others leave. Returns whether that is little.
+    fn divide(&self, tracked: &Tracked) -> bool {
         let (plan, charges) = (&self.plan, self.charges(tracked));
         let others = charges.without_cache();
         let roomy = plan.budget_bytes - plan.budget_bytes / ROOMY_CACHE_PART;
@@ -240,6 +257,7 @@ impl Arbiter {
         self.memtable_bytes.store(memtable_bytes, Ordering::Relaxed);
         let others = self.charges(tracked).without_cache();
         self.cache.set_capacity(plan.cache_beside(others));
+        others > roomy
     }
 
     fn charges(&self, tracked: &Tracked) -> MemoryStats {
@@ -248,12 +266,39 @@ impl Arbiter {
         MemoryStats {
             budget: self.plan.budget_bytes,
             memtables: allocated + tracked.growth_bytes.saturating_sub(idle),
-            indexes: tracked.index_bytes,
+            indexes: tracked.index_bytes + self.index_growth_bytes(tracked),
             metadata: tracked.metadata_bytes,
             jobs: self.plan.jobs_bytes() + tracked.flush_bytes,
             iterators: self.iterator_bytes(tracked),
             cache: self.cache.memory_bytes(),
         }
+    }
+
+    /// An index that becomes too small is replaced by one of about twice its size.
+    fn index_growth_bytes(&self, tracked: &Tracked) -> u64 {
+        let most = self.plan.budget_bytes / INDEX_PART;
+        (2 * tracked.largest_index_bytes).min(most)
+    }
+
+    /// Memory of all hash indexes.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        self.tracked.lock().index_bytes
+    }
+
+    /// Whether the memtables have room for a batch of `bytes`, which take up to twice as much there.
+    pub(crate) fn fits(&self, bytes: u64) -> bool {
+        let used = self
+            .pool
+            .allocated_bytes()
+            .saturating_sub(self.pool.idle_bytes()) as u64;
+        used + 2 * bytes <= self.plan.budget_bytes / MEMTABLE_PART * MEMTABLES
+    }
+
+    /// Makes room in the memtable for more than it is made for.
+    pub(crate) fn expect(&self, bytes: u64) {
+        let mut tracked = self.tracked.lock();
+        tracked.growth_bytes = tracked.growth_bytes.max(bytes + bytes / 8);
+        self.divide(&tracked);
     }
 
     fn iterator_bytes(&self, tracked: &Tracked) -> u64 {
@@ -281,6 +326,11 @@ impl Arbiter {
 
 impl Tracked {
     fn look_at(&mut self, version: &Arc<Version>, block_bytes: u64) {
+        if let Some(replaced) = self.version.upgrade() {
+            let bytes = replaced.memory_bytes_beside(version) as u64;
+            self.replaced.push((Arc::downgrade(&replaced), bytes));
+        }
+        self.replaced.retain(|(held, _)| held.strong_count() > 0);
         self.version = Arc::downgrade(version);
         let mut most_tables = 0;
         for partition in version.partitions() {
@@ -293,14 +343,18 @@ impl Tracked {
             }
             most_tables = most_tables.max(tables);
         }
-        self.index_bytes = 0;
+        let (mut sum, mut largest) = (0, 0);
         self.indexes.retain(|_, index| {
             let index = index.upgrade();
-            self.index_bytes += index.as_ref().map_or(0, |i| i.memory_bytes() as u64);
+            let bytes = index.as_ref().map_or(0, |i| i.memory_bytes() as u64);
+            sum += bytes;
+            largest = bytes.max(largest);
             index.is_some()
         });
+        (self.index_bytes, self.largest_index_bytes) = (sum, largest);
         // A change of the version, and now and then a whole manifest, is made beside it.
-        self.metadata_bytes = 2 * version.memory_bytes() as u64;
+        let replaced: u64 = self.replaced.iter().map(|(_, bytes)| bytes).sum();
+        self.metadata_bytes = 2 * version.memory_bytes() as u64 + replaced;
         self.cursor_bytes = (most_tables + 1) * (block_bytes + CURSOR_BYTES);
     }
 }
@@ -330,5 +384,74 @@ impl Drop for IteratorCharge {
         if before.is_multiple_of(ITERATORS_PER_STEP) {
             self.arbiter.divide(&self.arbiter.tracked.lock());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(budget: u64) -> MemoryPlan {
+        MemoryPlan::of(&Options::default().memory_budget(budget))
+    }
+
+    #[test]
+    fn the_plan_leaves_something_to_the_cache_and_grants_what_is_asked_if_it_can() {
+        for budget in [64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20, 4 << 30] {
+            let plan = plan(budget);
+            let bounded = plan.memtables_bytes() + plan.jobs_bytes() + budget / INDEX_PART;
+            if budget >= 16 << 20 {
+                assert!(bounded < budget, "{budget}: {plan:?}");
+            }
+            assert!(plan.cache_beside(2 * budget) > 0);
+        }
+        let options = Options::default();
+        let plan = plan(options.memory_budget);
+        assert_eq!(plan.memtable_bytes, options.memtable_bytes);
+        assert_eq!(plan.key_table_bytes, options.key_table_bytes);
+    }
+
+    #[test]
+    fn the_cache_gives_way_first_then_what_memtables_may_take() {
+        let plan = plan(64 << 20);
+        let (most, budget) = (plan.memtable_bytes, plan.budget_bytes);
+        let pool = ArenaPool::new(most as usize, plan.memtables_bytes() as usize);
+        let cache = plan.new_cache();
+        let arbiter = Arbiter::new(plan, &pool, &cache);
+        let divide = |index_bytes| {
+            let tracked = Tracked {
+                index_bytes,
+                ..Tracked::default()
+            };
+            let short = arbiter.divide(&tracked);
+            (short, cache.capacity(), arbiter.memtable_bytes())
+        };
+        let (short, roomy, memtable) = divide(0);
+        assert!(!short && roomy > budget / 2 && memtable == most);
+        let (short, smaller, memtable) = divide(4 << 20);
+        assert!(!short && memtable == most);
+        assert!((roomy - (4 << 20)).abs_diff(smaller) < 64 << 10);
+        let (_, _, memtable) = divide(budget / 2);
+        assert!(memtable < most);
+        let (short, least, memtable) = divide(budget);
+        assert!(short && least < budget / 16 && least > 0);
+        assert_eq!(memtable, budget / LEAST_MEMTABLE_PART);
+        assert_eq!(divide(0).1, roomy, "and takes it back");
+    }
+
+    #[test]
+    fn iterators_fetch_less_ahead_the_more_there_are() {
+        let plan = plan(64 << 20);
+        let pool = ArenaPool::new(1 << 20, 0);
+        let cache = plan.new_cache();
+        let arbiter = Arbiter::new(plan, &pool, &cache);
+        let one = arbiter.open_iterator();
+        let alone = one.batch_bytes();
+        let more: Vec<_> = (0..99).map(|_| arbiter.open_iterator()).collect();
+        assert_eq!(one.batch_bytes(), alone / 100);
+        let charged = arbiter.stats().iterators;
+        drop(more);
+        assert_eq!(one.batch_bytes(), alone);
+        assert!(arbiter.stats().iterators < charged);
     }
 }

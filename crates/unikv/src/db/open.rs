@@ -166,8 +166,8 @@ impl<'a> Opening<'a> {
             ..VersionEdit::default()
         };
         let store = self.store(DatabaseId(id));
-        let cache = ReadCache::new(self.plan.first_cache_bytes());
-        let version = recovery::build_version(&store, &cache, self.dir, &[first])?;
+        let cache = self.plan.new_cache();
+        let version = recovery::build_version(&store, &cache, self.dir, [Ok(first)])?;
         self.start(store, cache, version, None, 0, lock)
     }
 
@@ -178,12 +178,13 @@ impl<'a> Opening<'a> {
         lock: Box<dyn LockGuard>,
     ) -> Result<Engine> {
         let store = self.store(manifest.database);
-        let cache = ReadCache::new(self.plan.first_cache_bytes());
+        let cache = self.plan.new_cache();
         // First, so that a manifest which lost edits is blamed, and not the files it misplaces.
         let segments = recovery::wal_segments(&self.survey);
         manifest.check_edits(replay::max_manifest_edits(&store, &segments)?)?;
         let edits = std::mem::take(&mut manifest.edits);
-        let mut version = recovery::build_version(&store, &cache, &manifest.path, &edits)?;
+        let mut version =
+            recovery::build_version(&store, &cache, &manifest.path, edits.iter(&manifest.path))?;
         drop(edits);
         self.next_file = self.next_file.max(version.counters.next_file);
         self.report.manifest_edits = manifest.edit_count;

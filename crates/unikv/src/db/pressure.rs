@@ -1,6 +1,6 @@
 //! Back-pressure: writers are slowed smoothly when the background falls behind.
 //!
-//! Three fills are watched: sealed memtables, the UnsortedStore, and garbage. Up to 70 % of a fill
+//! Three fills are watched: sealed memtables, the UnsortedStore with its indexes, and garbage. Up to 70 % of a fill
 //! writers run free. From there each byte costs time, growing with the square of what is used of
 //! the rest, so that the background catches up before anything is full. Only when every memtable
 //! is sealed do writers wait for a flush.
@@ -8,11 +8,12 @@
 //! The time is gathered as a debt and paid in pauses of a millisecond, because shorter ones cannot
 //! be kept; a pause is held under the commit lock, for the rate is one for all writers.
 
-use super::catalog::{MAX_GENERATIONS, SHARED_LIMIT_HARD};
+use super::catalog::{INDEX_LIMIT_HARD, MAX_GENERATIONS, SHARED_LIMIT_HARD};
 use super::engine::Engine;
 use super::write::Commit;
 use crate::error::Result;
 use crate::jobs::gc::Space;
+use crate::jobs::placing::GenerationLimits;
 use crate::partition::View;
 use crate::vfs::wait_until;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,7 +62,9 @@ impl Engine {
             .fold((0, 0), |(most, sum), bytes| (bytes.max(most), sum + bytes));
         let most = (limits.unsorted_bytes.saturating_mul(MAX_GENERATIONS as u64)) as f64;
         let most_shared = limits.shared_bytes.saturating_mul(SHARED_LIMIT_HARD) as f64;
-        let unsorted = (largest as f64 / most).max(sum as f64 / most_shared);
+        let unsorted = (largest as f64 / most)
+            .max(sum as f64 / most_shared)
+            .max(self.index_fill(limits));
         let space = Space::of(&view.version);
         let allowed = space.allowed_garbage(self.space_limit()) + GARBAGE_FLOOR_BYTES;
         // Garbage at its bound counts as the fill at which slowing begins.
@@ -70,6 +73,12 @@ impl Engine {
             + cost(unsorted, UNSORTED_NS_PER_KIB)
             + cost(garbage, GARBAGE_NS_PER_KIB);
         self.pressure.0.store(total as u64, Ordering::Relaxed);
+    }
+
+    /// How full the memory of hash indexes is: at 1 flushes wait for merges.
+    fn index_fill(&self, limits: GenerationLimits) -> f64 {
+        let most = limits.index_bytes.saturating_mul(INDEX_LIMIT_HARD);
+        self.memory.index_bytes() as f64 / most as f64
     }
 
     /// Takes from the writer the time that `bytes` cost at present.
@@ -90,7 +99,18 @@ impl Engine {
 
     /// Waits while every memtable is sealed.
     pub(crate) fn wait_for_flushes(&self) -> Result<()> {
-        if self.view.load().sealed.len() < MAX_SEALED {
+        self.wait_for(|engine| engine.view.load().sealed.len() < MAX_SEALED)
+    }
+
+    /// Waits until flushes have given back memory for a batch of `bytes`, as far as they can.
+    pub(crate) fn wait_for_memory(&self, bytes: u64) -> Result<()> {
+        self.wait_for(|engine| engine.memory.fits(bytes) || engine.view.load().sealed.is_empty())?;
+        self.memory.expect(bytes);
+        Ok(())
+    }
+
+    fn wait_for(&self, is_ready: impl Fn(&Engine) -> bool) -> Result<()> {
+        if is_ready(self) {
             return Ok(());
         }
         let runtime = &self.store.env().runtime;
@@ -99,7 +119,7 @@ impl Engine {
         wait_until(&*self.progress, || {
             failed = self.check_flushes().err();
             let closing = self.closing.load(Ordering::Acquire);
-            failed.is_some() || closing || self.view.load().sealed.len() < MAX_SEALED
+            failed.is_some() || closing || is_ready(self)
         });
         self.counters
             .count_stall(runtime.now().saturating_sub(begin));

@@ -28,7 +28,7 @@ pub(crate) fn build_version(
     store: &Arc<FileStore>,
     cache: &Arc<ReadCache>,
     manifest: &Path,
-    edits: &[VersionEdit],
+    edits: impl IntoIterator<Item = Result<VersionEdit>>,
 ) -> Result<Version> {
     let mut context = ApplyContext {
         store,
@@ -38,7 +38,7 @@ pub(crate) fn build_version(
     };
     let mut version = Version::default();
     for edit in edits {
-        let applied = version.apply_in_place(edit, &mut context);
+        let applied = version.apply_in_place(&edit?, &mut context);
         applied.map_err(|what| Error::corruption(manifest, 0, what))?;
     }
     let sound = version.check_pointers();

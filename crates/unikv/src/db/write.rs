@@ -75,8 +75,8 @@ impl Engine {
             return Ok(());
         }
         let sync = durability == Durability::Sync;
-        // A batch that would be a group of its own is not copied for the queue: it waits here.
-        let is_large = batch.byte_len() as u64 > self.memory.plan.group_bytes;
+        // A large batch is not copied for the queue: it waits here.
+        let is_large = batch.byte_len() as u64 > self.memory.plan.queued_bytes;
         let commit = match is_large {
             true => Some(self.commit.lock()),
             false => self.commit.try_lock(),
@@ -211,6 +211,9 @@ impl Engine {
         if filled > 0 && !commit.memtable.table.is_empty() && is_full {
             self.wait_for_flushes()?;
             self.seal(commit)?;
+        }
+        if bytes as u64 > self.memory.plan.group_bytes {
+            self.wait_for_memory(bytes as u64)?;
         }
         Ok(())
     }

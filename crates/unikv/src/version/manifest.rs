@@ -20,6 +20,8 @@
 //!
 //! One owner, no locks.
 
+mod edits;
+
 use super::edit::VersionEdit;
 use super::file_names::{self, FileName};
 use crate::base::checksum;
@@ -30,6 +32,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::{DurableMark, LogItem, LogReader, LogWriter, TailCut};
 use crate::vfs::file_store::FileStore;
 use crate::vfs::{Access, Vfs, WriteMode};
+use edits::Edits;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -55,7 +58,7 @@ pub(crate) struct Manifest {
 pub(crate) struct RecoveredManifest {
     pub(crate) database: DatabaseId,
     pub(crate) path: PathBuf,
-    pub(crate) edits: Vec<VersionEdit>,
+    pub(crate) edits: Edits,
     pub(crate) cut: Option<TailCut>,
     /// How many edits the database has had; goes into the next snapshot as `edits_before`.
     pub(crate) edit_count: u64,
@@ -164,7 +167,7 @@ impl Manifest {
             let what = "this is not the manifest that CURRENT names";
             return Err(Error::corruption(&path, 0, what));
         }
-        read_edits(&mut log, path)
+        edits::read(&mut log, path)
     }
 }
 
@@ -193,65 +196,6 @@ fn missing_manifest(vfs: &dyn Vfs, path: &Path, error: Error) -> Error {
         return Error::corruption(path, 0, "the manifest that CURRENT names is missing");
     }
     error
-}
-
-fn read_edits(log: &mut LogReader, path: PathBuf) -> Result<RecoveredManifest> {
-    let mut edits: Vec<VersionEdit> = Vec::new();
-    let bad = loop {
-        match log.next()? {
-            LogItem::Record {
-                offset,
-                kind,
-                payload,
-                ..
-            } => match kind {
-                KIND_EDIT => edits.push(VersionEdit::decode(payload, &path, offset)?),
-                KIND_MARK => {}
-                _ => {
-                    let what = format!("manifest record kind {kind} is unknown");
-                    let remedy = "open it with the newer release that wrote it";
-                    return Err(Error::incompatible(&path, what, remedy));
-                }
-            },
-            LogItem::End { .. } => break None,
-            LogItem::Bad { offset, reason } => break Some((offset, reason)),
-        }
-    };
-    let end = log.offset();
-    let cut = match bad {
-        Some((offset, reason)) => Some(judge(log, &path, offset, reason)?),
-        None => None,
-    };
-    let Some(snapshot) = edits.first() else {
-        let what = "the manifest has lost its first edit, which was durable";
-        return Err(Error::corruption(&path, end, what));
-    };
-    let edit_count = snapshot.edits_before.unwrap_or(0) + edits.len() as u64;
-    Ok(RecoveredManifest {
-        database: log.database(),
-        path,
-        edits,
-        cut,
-        edit_count,
-        end,
-    })
-}
-
-/// The tail rule: a bad place below a durable mark is corruption, above it the log ends.
-fn judge(log: &mut LogReader, path: &Path, offset: u64, reason: &'static str) -> Result<TailCut> {
-    while log.resync()? {
-        while matches!(log.next()?, LogItem::Record { .. }) {}
-    }
-    let covered = |mark: DurableMark| mark.covers(log.number(), offset);
-    if log.greatest_mark().is_some_and(covered) {
-        return Err(Error::corruption(path, offset, reason));
-    }
-    Ok(TailCut {
-        path: path.to_owned(),
-        offset,
-        bytes: log.file_len().saturating_sub(offset),
-        reason: reason.to_owned(),
-    })
 }
 
 /// What `CURRENT` names.

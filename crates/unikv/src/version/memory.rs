@@ -2,6 +2,7 @@
 
 use super::scan_run::ScanRun;
 use super::state::{Generation, Live, Partition, Table, Version};
+use std::collections::HashSet;
 use std::mem::size_of;
 use std::sync::Arc;
 
@@ -18,6 +19,16 @@ impl Version {
         let live = self.live().capacity() * (size_of::<Live>() + HANDLE_BYTES);
         size_of::<Version>() + partitions + files + live
     }
+
+    /// Memory that this version, and not its successor `next`, takes.
+    pub(crate) fn memory_bytes_beside(&self, next: &Version) -> usize {
+        let shared: HashSet<_> = next.partitions().iter().map(Arc::as_ptr).collect();
+        let own = self.partitions().iter();
+        let own = own.filter(|p| !shared.contains(&Arc::as_ptr(p)));
+        let own: usize = own.map(|p| p.own_bytes()).sum();
+        let lists = self.partitions().len() + self.record_files().len();
+        size_of::<Version>() + lists * size_of::<usize>() + own
+    }
 }
 
 impl ScanRun {
@@ -30,14 +41,19 @@ impl ScanRun {
 
 impl Partition {
     fn memory_bytes(&self) -> usize {
+        let of_tables = self.key_tables.iter().map(|t| t.memory_bytes());
+        self.own_bytes() + of_tables.sum::<usize>()
+    }
+
+    /// Without the tables, which successors share.
+    fn own_bytes(&self) -> usize {
         let borders = self.start.len() + self.end.as_ref().map_or(0, Vec::len);
         let generation = |g: &Generation| {
             let run = g.run.as_ref().map_or(0, |run| run.memory_bytes());
             size_of::<Generation>() + g.tables.capacity() * size_of::<Option<Table>>() + run
         };
         let generations: usize = self.generations.iter().map(generation).sum();
-        let of_tables = self.key_tables.iter().map(|t| t.memory_bytes());
-        let tables: usize = of_tables.map(|bytes| HANDLE_BYTES + bytes).sum();
+        let tables = self.key_tables.len() * HANDLE_BYTES;
         size_of::<Arc<Partition>>() + size_of::<Partition>() + borders + generations + tables
     }
 }

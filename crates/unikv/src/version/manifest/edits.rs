@@ -1,0 +1,105 @@
+//! Reading the edits of a manifest. They are kept as they were read: decoded they take several times
+//! the memory, and they are applied one after the other.
+
+use super::{KIND_EDIT, KIND_MARK, RecoveredManifest};
+use crate::error::{Error, Result};
+use crate::log::{DurableMark, LogItem, LogReader, TailCut};
+use crate::version::edit::VersionEdit;
+use std::path::{Path, PathBuf};
+
+/// Edits in their order.
+#[derive(Debug, Default)]
+pub(crate) struct Edits {
+    bytes: Vec<u8>,
+    /// For each where its bytes end, and where it stands in the manifest.
+    ends: Vec<(usize, u64)>,
+}
+
+impl Edits {
+    /// Appends an edit that has been decoded once.
+    pub(super) fn push(&mut self, payload: &[u8], offset: u64) {
+        self.bytes.extend_from_slice(payload);
+        self.ends.push((self.bytes.len(), offset));
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Decodes them one by one.
+    pub(crate) fn iter<'a>(
+        &'a self,
+        manifest: &'a Path,
+    ) -> impl Iterator<Item = Result<VersionEdit>> + 'a {
+        let begins = std::iter::once(0).chain(self.ends.iter().map(|(end, _)| *end));
+        begins.zip(&self.ends).map(|(begin, (end, offset))| {
+            let payload = self.bytes.get(begin..*end).unwrap_or_default();
+            VersionEdit::decode(payload, manifest, *offset)
+        })
+    }
+}
+
+/// Reads all edits from `log`, a manifest from its beginning.
+pub(super) fn read(log: &mut LogReader, path: PathBuf) -> Result<RecoveredManifest> {
+    let (mut edits, mut edits_before) = (Edits::default(), None);
+    let bad = loop {
+        match log.next()? {
+            LogItem::Record {
+                offset,
+                kind,
+                payload,
+                ..
+            } => match kind {
+                KIND_EDIT => {
+                    let edit = VersionEdit::decode(payload, &path, offset)?;
+                    edits_before.get_or_insert(edit.edits_before.unwrap_or(0));
+                    edits.push(payload, offset);
+                }
+                KIND_MARK => {}
+                _ => {
+                    let what = format!("manifest record kind {kind} is unknown");
+                    let remedy = "open it with the newer release that wrote it";
+                    return Err(Error::incompatible(&path, what, remedy));
+                }
+            },
+            LogItem::End { .. } => break None,
+            LogItem::Bad { offset, reason } => break Some((offset, reason)),
+        }
+    };
+    let end = log.offset();
+    let cut = match bad {
+        Some((offset, reason)) => Some(judge(log, &path, offset, reason)?),
+        None => None,
+    };
+    let Some(edits_before) = edits_before else {
+        let what = "the manifest has lost its first edit, which was durable";
+        return Err(Error::corruption(&path, end, what));
+    };
+    let edit_count = edits_before + edits.len() as u64;
+    Ok(RecoveredManifest {
+        database: log.database(),
+        path,
+        edits,
+        cut,
+        edit_count,
+        end,
+    })
+}
+
+/// The tail rule: a bad place below a durable mark is corruption, above it the log ends.
+fn judge(log: &mut LogReader, path: &Path, offset: u64, reason: &'static str) -> Result<TailCut> {
+    while log.resync()? {
+        while matches!(log.next()?, LogItem::Record { .. }) {}
+    }
+    let covered = |mark: DurableMark| mark.covers(log.number(), offset);
+    if log.greatest_mark().is_some_and(covered) {
+        return Err(Error::corruption(path, offset, reason));
+    }
+    Ok(TailCut {
+        path: path.to_owned(),
+        offset,
+        bytes: log.file_len().saturating_sub(offset),
+        reason: reason.to_owned(),
+    })
+}
