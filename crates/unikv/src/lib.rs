@@ -82,6 +82,7 @@ pub use db::job_errors::JobError;
 pub use db::memory::MemoryStats;
 pub use db::report::{CheckReport, Problem, RecoveryReport};
 pub use db::snapshot::Snapshot;
+pub use db::stalls::{StallCause, StallStats};
 pub use db::stats::{PartitionStats, Stats};
 pub use db::views::PinStats;
 pub use error::{Error, ErrorKind, Result};

@@ -179,8 +179,17 @@ impl Options {
         self
     }
 
-    /// Bytes of value logs and key tables over their live bytes, at most. Default: 1.5. Less space
+    /// Bytes on disk over the keys and values of visible records, at most. Default: 1.5. Less space
     /// costs more writing: garbage collection copies what is live between the dead.
+    ///
+    /// Beside that product the directory holds the log, up to twice `unsorted_bytes` for each
+    /// background thread while these have work, and a floor of 8 MiB and eight times
+    /// `memtable_bytes`; what snapshots and iterators keep comes on top ([`Stats::pins`]). What deletes
+    /// and released snapshots free is reclaimed without further writes. Frames and keys take 40 to 70
+    /// bytes a record, so records of less than about 150 bytes whose values stand apart can exceed
+    /// the factor without any garbage.
+    ///
+    /// [`Stats::pins`]: crate::Stats::pins
     #[must_use]
     pub fn max_space_amp(mut self, factor: f64) -> Options {
         self.max_space_amp = factor;

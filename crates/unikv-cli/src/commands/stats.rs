@@ -8,7 +8,7 @@ use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 use std::io::{self, Write};
-use unikv::{GarbageStats, PartitionStats, PinStats, RecoveryReport};
+use unikv::{GarbageStats, PartitionStats, PinStats, RecoveryReport, StallStats};
 
 /// `stats DIR`
 #[derive(Args)]
@@ -114,6 +114,18 @@ fn print_stats(
         ),
     )?;
     line("memory", memory_in_words(&stats.memory))?;
+    for stall in &stats.stall_causes {
+        line(
+            "stalls",
+            format!(
+                "{}: {} times, {:?} in all, {:?} at most",
+                stall.cause.name(),
+                stall.count,
+                stall.time,
+                stall.longest
+            ),
+        )?;
+    }
     line("memtables", HumanBytes(stats.memtable_bytes).to_string())?;
     line(
         "read cache",
@@ -279,7 +291,17 @@ pub fn stats_to_json(stats: &unikv::Stats) -> Value {
         "stalls": stats.stalls,
         "stall_us": micros(stats.stall_time),
         "longest_stall_us": micros(stats.longest_stall),
+        "stall_causes": stats.stall_causes.iter().map(stall_to_json).collect::<Vec<_>>(),
         "write_amplification": stats.write_amplification(),
+    })
+}
+
+fn stall_to_json(stall: &StallStats) -> Value {
+    json!({
+        "cause": stall.cause.name(),
+        "count": stall.count,
+        "us": micros(stall.time),
+        "longest_us": micros(stall.longest),
     })
 }
 

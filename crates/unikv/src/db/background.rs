@@ -94,7 +94,12 @@ impl BackgroundWorker {
         match self.task {
             Task::Flush => {
                 engine.remove_files(engine.store.take_obsolete());
-                engine.run_job(Engine::flush_and_note)
+                match engine.run_job(Engine::flush_and_note) {
+                    Step::Wait(rest) => {
+                        Step::Wait(rest.into_iter().chain(engine.rest_or_settle()).min())
+                    }
+                    step => step,
+                }
             }
             Task::Merge => engine.run_job(Engine::split_or_merge_one),
             Task::Sync(every) => {
@@ -145,6 +150,7 @@ impl Engine {
         self.health.check_fatal()?;
         let limits = self.generation_limits(&view.version);
         if self.catalog.lock().flush_is_blocked(limits) {
+            self.flush_blocked.store(true, Ordering::Relaxed);
             return Ok(false);
         }
         let context = self.job_context();
@@ -174,6 +180,7 @@ impl Engine {
         catalog.targets.extend(targets);
         // A full generation is frozen at once, so that its merge need not wait for the next flush.
         catalog.freeze_full(limits);
+        self.freeze_hiding(&mut catalog);
         drop(catalog);
         self.counters.flushes.fetch_add(1, Ordering::Relaxed);
         self.counters

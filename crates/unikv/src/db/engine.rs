@@ -9,6 +9,7 @@ use super::garbage::GarbageRequests;
 use super::health::Health;
 use super::memory::Arbiter;
 use super::pressure::Pressure;
+use super::reclaim::Reclaim;
 use super::snapshots::Snapshots;
 use super::stats::EngineCounters;
 use super::views::Views;
@@ -17,8 +18,8 @@ use super::write::{Commit, Request};
 use crate::base::keys::SeqNo;
 use crate::error::{Error, Result};
 use crate::jobs::JobContext;
-use crate::jobs::gc::SpaceLimit;
 use crate::jobs::placing::GenerationLimits;
+use crate::jobs::space::SpaceLimit;
 use crate::key_table::ReadCache;
 use crate::memtable::ArenaPool;
 use crate::options::{Clustering, Options};
@@ -75,6 +76,9 @@ pub(crate) struct Engine {
     pub(crate) health: Health,
     pub(crate) pressure: Pressure,
     pub(crate) garbage_requests: GarbageRequests,
+    pub(crate) reclaim: Reclaim,
+    /// The last flush that was tried had to wait for a merge.
+    pub(crate) flush_blocked: AtomicBool,
     pub(crate) closing: AtomicBool,
 
     pub(crate) counters: EngineCounters,
@@ -129,6 +133,8 @@ impl Engine {
             health: Health::default(),
             pressure: Pressure::default(),
             garbage_requests: GarbageRequests::default(),
+            reclaim: Reclaim::default(),
+            flush_blocked: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             counters: EngineCounters::default(),
             reads: ReadCounters::default(),
@@ -170,6 +176,11 @@ impl Engine {
     pub(crate) fn space_limit(&self) -> SpaceLimit {
         SpaceLimit {
             max_space_amp: self.options.max_space_amp,
+            floor_bytes: self.options.memtable_bytes.saturating_mul(2),
+            oldest: self.snapshots.oldest(),
+            job_bytes: (2 * self.options.background_threads as u64)
+                .saturating_mul(self.options.unsorted_bytes),
+            pass_bytes: self.options.unsorted_bytes,
         }
     }
 
@@ -203,6 +214,7 @@ impl Engine {
             key_table_bytes: self.memory.plan.key_table_bytes as usize,
             read_buffers_bytes: self.memory.plan.merge_read_bytes as usize,
             inline_value_bytes: self.options.inline_value_bytes as usize,
+            copied_file_bytes: self.options.unsorted_bytes.clamp(64 << 10, 64 << 20),
             cluster: self.options.clustering == Clustering::EveryMerge,
             begun: RefCell::new(Vec::new()),
         }

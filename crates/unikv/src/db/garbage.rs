@@ -9,7 +9,8 @@ use super::engine::Engine;
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::FileNumber;
 use crate::error::Result;
-use crate::jobs::gc::{self, Pressure, Space};
+use crate::jobs::gc::{self, Pressure};
+use crate::jobs::space::Space;
 use crate::record::RecordFile;
 use crate::version::Version;
 use std::collections::HashMap;
@@ -91,9 +92,9 @@ impl Engine {
     pub(crate) fn garbage(&self) -> GarbageStats {
         let version = Arc::clone(&self.view.load().version);
         let limit = self.space_limit();
-        let space = Space::of(&version);
+        let space = Space::of(&version, limit.oldest);
         let victims = gc::victims(&version, limit, Pressure::Riding);
-        let next = gc::partition_of(&version, &victims, |_| true);
+        let next = gc::partition_of(&version, limit, &victims, |_| true);
         let places = victims.iter().enumerate();
         let places = places.map(|(place, file)| (file.meta().number, place));
         GarbageStats {
@@ -116,8 +117,9 @@ impl Engine {
         self.work.notify();
         let done = || {
             let version = &self.catalog.lock().version;
-            let victims = gc::victims(version, self.space_limit(), Pressure::Riding);
-            gc::partition_of(version, &victims, |_| true).is_none()
+            let limit = self.space_limit();
+            let victims = gc::victims(version, limit, Pressure::Riding);
+            gc::partition_of(version, limit, &victims, |_| true).is_none()
         };
         let collected = self.wait_while(done, Engine::check_jobs);
         self.garbage_requests.0.fetch_sub(1, Ordering::AcqRel);
@@ -166,8 +168,9 @@ mod tests {
         }
         // A bound of which a part is used that lies between the two thresholds.
         let told = db.garbage();
-        let live = told.live_bytes + told.key_table_bytes;
-        let max_space_amp = 1.0 + told.dead_bytes as f64 / (0.65 * live as f64);
+        let user = f64::from(400 * ("key00000".len() as u32 + 200));
+        let stored = 100.0 * user - told.allowed_bytes as f64;
+        let max_space_amp = (told.dead_bytes as f64 / 0.65 + stored) / user;
         db.close().unwrap();
         let (db, _) = machine.open(options.max_space_amp(max_space_amp));
         let told = db.garbage();

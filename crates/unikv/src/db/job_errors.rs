@@ -72,8 +72,9 @@ impl Engine {
                 Catalog::is_to_be_split(partition, self.options.partition_bytes)
             }
             (Job::Gc, Some(partition)) => {
-                let victims = gc::victims(version, self.space_limit(), Pressure::Alone);
-                gc::partition_of(version, &victims, |id| id == partition.id).is_some()
+                let limit = self.space_limit();
+                let victims = gc::victims(version, limit, Pressure::Alone);
+                gc::partition_of(version, limit, &victims, |id| id == partition.id).is_some()
             }
         }
     }

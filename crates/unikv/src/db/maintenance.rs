@@ -78,6 +78,9 @@ impl Engine {
     /// little enough garbage, and what scans have paid for is merged.
     pub(crate) fn quiesce(&self) -> Result<()> {
         self.check_open()?;
+        self.settle()?;
+        // What there is to do may depend on snapshots that have gone since the background last looked.
+        self.work.notify();
         let idle = || {
             let catalog = self.catalog.lock();
             let limit = self.options.partition_bytes;

@@ -83,7 +83,7 @@ impl Engine {
         let ready = free.filter(|p| !catalog.frozen(p).is_empty());
         if let Some(partition) = ready.max_by_key(|p| p.unsorted_bytes()) {
             let frozen = catalog.frozen(partition);
-            let oldest = frozen.len().saturating_sub(MAX_MERGED);
+            let newer = frozen.len().saturating_sub(MAX_MERGED);
             // What has failed may have done so because of the victims that rode along.
             let failed = self.health.failure(Job::Merge, Some(partition.id));
             let victims = match failed {
@@ -92,14 +92,14 @@ impl Engine {
             };
             return Some(MergePlan {
                 partition: Arc::clone(partition),
-                generations: frozen.iter().skip(oldest).cloned().collect(),
+                generations: frozen.iter().skip(newer).cloned().collect(),
                 victims,
             });
         }
         let victims = gc::victims(version, limit, self.garbage_requests.pressure());
-        let partition = Arc::clone(gc::partition_of(version, &victims, |id| {
-            is_free(Job::Gc, id)
-        })?);
+        let is_free = |id| is_free(Job::Gc, id);
+        let partition = gc::partition_of(version, limit, &victims, is_free)?;
+        let partition = Arc::clone(partition);
         Some(MergePlan {
             partition,
             generations: Vec::new(),

@@ -22,6 +22,7 @@ mod merging;
 pub(crate) mod open;
 mod pressure;
 mod read;
+mod reclaim;
 pub(crate) mod recovery;
 pub(crate) mod report;
 mod scan_merging;
@@ -29,6 +30,7 @@ mod sizes;
 pub(crate) mod snapshot;
 mod snapshots;
 mod split;
+pub(crate) mod stalls;
 pub(crate) mod stats;
 #[cfg(test)]
 mod tests;

@@ -287,6 +287,7 @@ impl<'a> Opening<'a> {
             last_seq,
             memtable: memtable.clone(),
             pause_debt_ns: 0,
+            deletes: 0,
         };
         let targets = self.targets(&version);
         let version = Arc::new(version);

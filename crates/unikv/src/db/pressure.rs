@@ -1,22 +1,24 @@
 //! Back-pressure: writers are slowed smoothly when the background falls behind.
 //!
-//! Three fills are watched: sealed memtables, the UnsortedStore with its indexes, and garbage. Up to 70 % of a fill
-//! writers run free. From there each byte costs time, growing with the square of what is used of
+//! Three fills are watched: sealed memtables, the UnsortedStore with its indexes, and the space promise.
+//! Up to 70 % of a fill writers run free. From there each byte costs time, growing with the square of what is used of
 //! the rest, so that the background catches up before anything is full. Only when every memtable
 //! is sealed do writers wait for a flush.
 //!
 //! The time is gathered as a debt and paid in pauses of a millisecond, because shorter ones cannot
-//! be kept; a pause is held under the commit lock, for the rate is one for all writers.
+//! be kept; a pause is held under the commit lock, for the rate is one for all writers. A delete
+//! costs what it frees, because all of that lies on the disk until the background has caught up.
 
 use super::catalog::{INDEX_LIMIT_HARD, MAX_GENERATIONS, SHARED_LIMIT_HARD};
 use super::engine::Engine;
+use super::stalls::StallCause;
 use super::write::Commit;
 use crate::error::Result;
-use crate::jobs::gc::Space;
 use crate::jobs::placing::GenerationLimits;
+use crate::jobs::space::Space;
 use crate::partition::View;
 use crate::vfs::wait_until;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Sealed memtables beyond which writers wait for a flush.
@@ -24,24 +26,32 @@ pub(crate) const MAX_SEALED: usize = 4;
 
 /// The fill at which slowing begins.
 const BEGIN: f64 = 0.7;
-/// Garbage that is not worth slowing anybody for.
-const GARBAGE_FLOOR_BYTES: u64 = 64 << 20;
-/// Nanoseconds that a written KiB costs when memtables, UnsortedStore or garbage are at their limit:
+/// Nanoseconds that a written KiB costs when memtables, UnsortedStore or space are at their limit:
 /// 100, 50 and 20 MiB/s.
 const MEMTABLES_NS_PER_KIB: f64 = 10_000.0;
 const UNSORTED_NS_PER_KIB: f64 = 20_000.0;
-const GARBAGE_NS_PER_KIB: f64 = 50_000.0;
+const SPACE_NS_PER_KIB: f64 = 50_000.0;
 /// The shortest pause, and the longest.
 const LEAST_PAUSE_NS: u64 = 1_000_000;
 const LONGEST_PAUSE_NS: u64 = 10_000_000;
 
-/// What a written KiB costs at present, in nanoseconds.
+/// What a written KiB costs at present.
 #[derive(Debug, Default)]
-pub(crate) struct Pressure(AtomicU64);
+pub(crate) struct Pressure {
+    ns_per_kib: AtomicU64,
+    /// The cause with the greatest part in that, by its place in [`CAUSES`].
+    cause: AtomicUsize,
+}
+
+const CAUSES: [StallCause; 3] = [
+    StallCause::Memtables,
+    StallCause::UnsortedStore,
+    StallCause::Space,
+];
 
 impl Pressure {
     pub(crate) fn ns_per_kib(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.ns_per_kib.load(Ordering::Relaxed)
     }
 }
 
@@ -65,14 +75,21 @@ impl Engine {
         let unsorted = (largest as f64 / most)
             .max(sum as f64 / most_shared)
             .max(self.index_fill(limits));
-        let space = Space::of(&view.version);
-        let allowed = space.allowed_garbage(self.space_limit()) + GARBAGE_FLOOR_BYTES;
-        // Garbage at its bound counts as the fill at which slowing begins.
-        let garbage = BEGIN * space.dead_bytes() as f64 / allowed as f64;
-        let total = cost(sealed, MEMTABLES_NS_PER_KIB)
-            + cost(unsorted, UNSORTED_NS_PER_KIB)
-            + cost(garbage, GARBAGE_NS_PER_KIB);
-        self.pressure.0.store(total as u64, Ordering::Relaxed);
+        let space = Space::of(&view.version, self.snapshots.oldest());
+        self.update_reclaim(&view.version, &space);
+        let fill = self.space_fill(view, &space);
+        let costs = [
+            cost(sealed, MEMTABLES_NS_PER_KIB),
+            cost(unsorted, UNSORTED_NS_PER_KIB),
+            cost(fill, SPACE_NS_PER_KIB),
+        ];
+        let greatest = (0..costs.len()).max_by(|a, b| costs[*a].total_cmp(&costs[*b]));
+        let total: f64 = costs.iter().sum();
+        let pressure = &self.pressure;
+        pressure
+            .cause
+            .store(greatest.unwrap_or(0), Ordering::Relaxed);
+        pressure.ns_per_kib.store(total as u64, Ordering::Relaxed);
     }
 
     /// How full the memory of hash indexes is: at 1 flushes wait for merges.
@@ -82,18 +99,20 @@ impl Engine {
     }
 
     /// Takes from the writer the time that `bytes` cost at present.
-    pub(crate) fn pace(&self, commit: &mut Commit, bytes: usize) {
+    pub(crate) fn pace(&self, commit: &mut Commit, bytes: u64) {
         let ns_per_kib = self.pressure.ns_per_kib();
         if ns_per_kib == 0 {
             commit.pause_debt_ns = 0;
             return;
         }
-        commit.pause_debt_ns += (bytes as u64).saturating_mul(ns_per_kib) >> 10;
+        commit.pause_debt_ns += bytes.saturating_mul(ns_per_kib) >> 10;
         if commit.pause_debt_ns >= LEAST_PAUSE_NS {
             let pause = commit.pause_debt_ns.min(LONGEST_PAUSE_NS);
             commit.pause_debt_ns = 0;
             self.store.env().runtime.delay(Duration::from_nanos(pause));
-            self.counters.count_pause(pause);
+            let cause = self.pressure.cause.load(Ordering::Relaxed);
+            let cause = CAUSES.get(cause).copied().unwrap_or(StallCause::Memtables);
+            self.counters.count_pause(cause, pause);
         }
     }
 
@@ -115,14 +134,21 @@ impl Engine {
         }
         let runtime = &self.store.env().runtime;
         let begin = runtime.now();
+        self.flush_blocked.store(false, Ordering::Relaxed);
+        // A flush that waits for a merge says so when it looks again.
+        self.work.notify();
         let mut failed = None;
         wait_until(&*self.progress, || {
             failed = self.check_flushes().err();
             let closing = self.closing.load(Ordering::Acquire);
             failed.is_some() || closing || is_ready(self)
         });
+        let cause = match self.flush_blocked.swap(false, Ordering::Relaxed) {
+            true => StallCause::MergeWait,
+            false => StallCause::FlushWait,
+        };
         self.counters
-            .count_stall(runtime.now().saturating_sub(begin));
+            .count_stall(cause, runtime.now().saturating_sub(begin));
         failed.map_or(Ok(()), Err).and_then(|()| self.check_open())
     }
 }

@@ -64,20 +64,28 @@ impl Snapshots {
         seq
     }
 
-    /// Releases a registered snapshot.
-    fn release(&self, seq: SeqNo, holder: Holder) {
+    /// Releases a registered snapshot. True: it was the oldest, and the last of its moment.
+    fn release(&self, seq: SeqNo, holder: Holder) -> bool {
         let mut live = self.0.lock();
+        let oldest = live.keys().next() == Some(&seq);
         if let Some(moment) = live.get_mut(&seq) {
             *moment.holders(holder) -= 1;
             if moment.snapshots + moment.iterators == 0 {
                 live.remove(&seq);
+                return oldest;
             }
         }
+        false
     }
 
     /// The live snapshots, ascending.
     pub(crate) fn list(&self) -> Vec<SeqNo> {
         self.0.lock().keys().copied().collect()
+    }
+
+    /// The oldest live snapshot.
+    pub(crate) fn oldest(&self) -> Option<SeqNo> {
+        self.0.lock().keys().next().copied()
     }
 
     pub(crate) fn figures(&self) -> SnapshotFigures {
@@ -119,6 +127,8 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        self.engine.snapshots.release(self.seq, self.holder);
+        if self.engine.snapshots.release(self.seq, self.holder) {
+            self.engine.snapshot_released();
+        }
     }
 }

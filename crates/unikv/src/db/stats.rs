@@ -3,6 +3,7 @@
 use super::engine::Engine;
 use super::job_errors::JobError;
 use super::memory::MemoryStats;
+use super::stalls::{StallCause, StallStats, Stalls};
 use super::views::PinStats;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, PartitionId};
 use crate::memtable::Batch;
@@ -46,6 +47,7 @@ pub(crate) struct EngineCounters {
     pub(crate) longest_stall_ns: AtomicU64,
     pub(crate) pauses: AtomicU64,
     pub(crate) pause_ns: AtomicU64,
+    pub(crate) causes: Stalls,
 }
 
 impl EngineCounters {
@@ -75,14 +77,16 @@ impl EngineCounters {
     }
 
     /// Counts a pause that back-pressure made a writer take.
-    pub(crate) fn count_pause(&self, ns: u64) {
+    pub(crate) fn count_pause(&self, cause: StallCause, ns: u64) {
+        self.causes.count(cause, ns);
         self.pauses.fetch_add(1, Ordering::Relaxed);
         self.pause_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
     /// Counts a wait of a writer for the background.
-    pub(crate) fn count_stall(&self, time: Duration) {
+    pub(crate) fn count_stall(&self, cause: StallCause, time: Duration) {
         let ns = time.as_nanos() as u64;
+        self.causes.count(cause, ns);
         self.stalls.fetch_add(1, Ordering::Relaxed);
         self.stall_ns.fetch_add(ns, Ordering::Relaxed);
         self.longest_stall_ns.fetch_max(ns, Ordering::Relaxed);
@@ -233,6 +237,8 @@ pub struct Stats {
     pub longest_stall: Duration,
     /// Background jobs that have failed, are due, and are tried again from time to time.
     pub job_errors: Vec<JobError>,
+    /// Pauses and waits by what caused them; causes that never held a writer up are left out.
+    pub stall_causes: Vec<StallStats>,
 }
 
 impl Stats {
@@ -356,6 +362,7 @@ impl Engine {
             longest_stall: Duration::from_nanos(of(&counters.longest_stall_ns)),
             pins: self.pin_stats(),
             job_errors: self.job_errors(),
+            stall_causes: counters.causes.figures(),
             ..Stats::default()
         };
         stats.add_version(&view.version);

@@ -31,6 +31,8 @@ pub(crate) struct Commit {
     pub(crate) wal: Option<(WalWriter, Arc<Segment>)>,
     pub(crate) last_seq: SeqNo,
     pub(crate) memtable: MemtableHandle,
+    /// Deletes in the memtable.
+    pub(crate) deletes: u64,
     /// What writers owe to back-pressure.
     pub(crate) pause_debt_ns: u64,
 }
@@ -158,6 +160,8 @@ impl Engine {
         }
         note_mark(commit, group, first);
         debug_assert_eq!(SeqNo(seq.0 - 1), commit.last_seq);
+        let deletes: u64 = group.iter().map(|(batch, _)| batch.deletes() as u64).sum();
+        commit.deletes += deletes;
         self.visible_seq.store(commit.last_seq.0, Ordering::Release);
         self.counters
             .count_writes(group.iter().map(|(batch, _)| *batch));
@@ -165,7 +169,7 @@ impl Engine {
             // More than was reckoned with.
             self.update_view(|_| ());
         }
-        self.pace(commit, bytes);
+        self.pace(commit, bytes as u64 + self.freed_by(deletes));
         Ok(())
     }
 
@@ -207,7 +211,8 @@ impl Engine {
         }
         let filled = commit.memtable.table.bytes();
         let is_full = (filled + bytes) as u64 > self.memory.memtable_bytes()
-            || self.is_full_of_large(&commit.memtable);
+            || self.is_full_of_large(&commit.memtable)
+            || self.hides_too_much(commit);
         if filled > 0 && !commit.memtable.table.is_empty() && is_full {
             self.wait_for_flushes()?;
             self.seal(commit)?;
@@ -251,6 +256,7 @@ impl Engine {
     /// Puts an empty memtable, whose writes go to segment `number`, in the place of the full one.
     fn seal_memtable(&self, commit: &mut Commit, number: FileNumber) {
         commit.memtable = MemtableHandle::new(Memtable::new(&self.pool), number);
+        self.reclaim.sealed(std::mem::take(&mut commit.deletes));
         let memtable = commit.memtable.clone();
         self.update_view(|view| {
             let full = std::mem::replace(&mut view.memtable, memtable);

@@ -7,9 +7,13 @@
 //! [`super::merge`]): it rides on the merge of a generation when one is due, and runs alone when
 //! space presses. It changes pointers, never sequence numbers.
 //!
+//! Versions that were kept for a snapshot which has gone are garbage that no value log shows: every
+//! pass drops them in the key tables where they are worth it, and if need be one runs for nothing else.
+//!
 //! Tables of an UnsortedStore are no victims: their merge decides what is live in them. Nor are files
 //! of large values that such a table names: the pass would not find its pointers.
 
+use super::space::{Space, SpaceLimit, is_outlived};
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::{FileNumber, PartitionId};
 use crate::record::RecordFile;
@@ -19,15 +23,6 @@ use std::sync::Arc;
 
 /// Victims of one pass: bounds its read buffers.
 const MAX_VICTIMS: usize = 64;
-/// Live bytes that one pass copies at most, beyond its first victim: bounds how long it runs and how
-/// much space it needs beside its victims.
-const MAX_COPIED_BYTES: u64 = 1 << 30;
-
-/// What garbage collection is for: bytes on disk over live bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SpaceLimit {
-    pub(crate) max_space_amp: f64,
-}
 
 /// How hard space presses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +35,7 @@ pub(crate) enum Pressure {
 
 impl Pressure {
     /// The share of the allowed garbage at which reclaiming begins.
-    fn share(self) -> f64 {
+    pub(super) fn share(self) -> f64 {
         match self {
             Pressure::Riding => 0.5,
             Pressure::Alone => 0.8,
@@ -48,62 +43,8 @@ impl Pressure {
     }
 }
 
-/// What the files of the SortedStores hold. Only records count: the key sections and footers of value
-/// logs go with their files, and counting them would set garbage collection on files without
-/// garbage, again and again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Space {
-    /// Bytes of records in value logs.
-    pub(crate) log_bytes: u64,
-    /// Bytes of records in them that key tables point to.
-    pub(crate) live_bytes: u64,
-    /// Bytes of key tables, small values included.
-    pub(crate) key_table_bytes: u64,
-}
-
-impl Space {
-    /// The space of a version's SortedStores.
-    pub(crate) fn of(version: &Version) -> Space {
-        let live = version.live();
-        let mut space = Space::default();
-        for file in value_logs(version) {
-            space.log_bytes += record_bytes(file);
-            space.live_bytes += live.get(&file.meta().number).map_or(0, |live| live.bytes);
-        }
-        space.key_table_bytes = version.key_tables().map(|t| t.meta().len).sum();
-        space
-    }
-
-    /// Bytes of garbage.
-    pub(crate) fn dead_bytes(&self) -> u64 {
-        self.log_bytes.saturating_sub(self.live_bytes)
-    }
-
-    /// Bytes of garbage within the limit.
-    pub(crate) fn allowed_garbage(&self, limit: SpaceLimit) -> u64 {
-        let live = self.live_bytes + self.key_table_bytes;
-        (live as f64 * (limit.max_space_amp - 1.0)) as u64
-    }
-
-    /// Garbage at which reclaiming begins under `pressure`.
-    pub(crate) fn begins_at(&self, limit: SpaceLimit, pressure: Pressure) -> u64 {
-        (self.allowed_garbage(limit) as f64 * pressure.share()) as u64
-    }
-
-    /// Bytes to reclaim under `pressure`; zero while there is little enough garbage.
-    fn excess(&self, limit: SpaceLimit, pressure: Pressure) -> u64 {
-        let allowed = self.begins_at(limit, pressure);
-        let dead = self.dead_bytes();
-        if dead <= allowed {
-            0
-        } else {
-            dead - allowed / 2
-        }
-    }
-}
-
 /// Bytes of a file's records.
-fn record_bytes(file: &RecordFile) -> u64 {
+pub(super) fn record_bytes(file: &RecordFile) -> u64 {
     file.meta().records_end.saturating_sub(HEADER_LEN as u64)
 }
 
@@ -120,8 +61,10 @@ pub(crate) fn victims(
     limit: SpaceLimit,
     pressure: Pressure,
 ) -> Vec<Arc<RecordFile>> {
-    let excess = Space::of(version).excess(limit, pressure);
-    if excess == 0 {
+    let space = Space::of(version, limit.oldest);
+    let excess = space.excess(limit, pressure);
+    // Older versions come first: only the pass that drops them shows what is dead in value logs.
+    if excess == 0 || (space.older_bytes > 0 && pressure == Pressure::Alone) {
         return Vec::new();
     }
     let live = version.live();
@@ -146,7 +89,7 @@ pub(crate) fn victims(
         if dead == 0 || reclaimed >= excess || chosen.len() >= MAX_VICTIMS {
             break;
         }
-        if copied + live > MAX_COPIED_BYTES && !chosen.is_empty() {
+        if copied + live > limit.pass_bytes && !chosen.is_empty() {
             continue;
         }
         reclaimed += dead;
@@ -166,18 +109,23 @@ fn named_by_tables(version: &Version) -> HashSet<FileNumber> {
     refs.map(|refs| refs.file).collect()
 }
 
-/// The partition, among those that are free, in which most of the victims' live records are.
+/// The partition, among those that are free, in which most of the victims' live records are; without
+/// victims and with space out of bounds, the one whose key tables keep most outlived versions.
 pub(crate) fn partition_of<'a>(
     version: &'a Version,
+    limit: SpaceLimit,
     victims: &[Arc<RecordFile>],
     is_free: impl Fn(PartitionId) -> bool,
 ) -> Option<&'a Arc<Partition>> {
     let numbers: HashSet<FileNumber> = victims.iter().map(|file| file.meta().number).collect();
+    let presses = || Space::of(version, limit.oldest).excess(limit, Pressure::Alone) > 0;
+    let outlived = numbers.is_empty() && presses();
     let bytes_in = |partition: &Partition| {
-        let refs = partition.key_tables.iter().flat_map(|t| &t.meta().refs);
-        refs.filter(|refs| numbers.contains(&refs.file))
-            .map(|refs| refs.bytes)
-            .sum::<u64>()
+        let tables = partition.key_tables.iter().map(|t| t.meta());
+        let refs = tables.clone().flat_map(|t| &t.refs);
+        let refs = refs.filter(|refs| numbers.contains(&refs.file));
+        let older = tables.filter(|t| outlived && is_outlived(t, limit.oldest));
+        refs.map(|refs| refs.bytes).sum::<u64>() + older.map(|t| t.older_bytes).sum::<u64>()
     };
     let free = version.partitions().iter().filter(|p| is_free(p.id));
     let found = free
@@ -186,27 +134,4 @@ pub(crate) fn partition_of<'a>(
     found
         .filter(|(bytes, _)| *bytes > 0)
         .map(|(_, partition)| partition)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn excess_begins_earlier_when_a_merge_passes_by() {
-        let space = Space {
-            log_bytes: 1300,
-            live_bytes: 1000,
-            key_table_bytes: 0,
-        };
-        let limit = SpaceLimit { max_space_amp: 1.5 };
-        assert_eq!(space.dead_bytes(), 300);
-        assert_eq!(space.excess(limit, Pressure::Alone), 0);
-        assert!(space.excess(limit, Pressure::Riding) > 0);
-        let space = Space {
-            log_bytes: 1450,
-            ..space
-        };
-        assert!(space.excess(limit, Pressure::Alone) > 0);
-    }
 }

@@ -12,7 +12,7 @@
 //!
 //! Garbage collection is the same pass with *victims*: value logs whose live records move to a new
 //! file ([`super::gc`] chooses them). It may run without a generation; then key tables that point to
-//! no victim are kept by name.
+//! no victim are kept by name, unless they keep versions that no snapshot needs any more.
 //!
 //! A large value of the UnsortedStore is a record that says where the value stands; the key table gets
 //! the pointer to that place, and the value does not move.
@@ -20,6 +20,7 @@
 use super::JobContext;
 use super::merge_output::MergeOutput;
 use super::retention::Retention;
+use super::space::is_outlived;
 use crate::base::keys::{FileNumber, Kind, SeqNo};
 use crate::error::Result;
 use crate::key_table::{EntryValue, KeyEntry, KeyTable, KeyTableMeta, RecordPointer};
@@ -98,7 +99,8 @@ impl Merger<'_> {
             .unsorted
             .entry()
             .is_some_and(|e| e.key <= meta.max_key.as_slice());
-        let touched = touched || self.output.points_to_a_victim(meta);
+        let oldest = self.context.snapshots.first().copied();
+        let touched = touched || self.output.points_to_a_victim(meta) || is_outlived(meta, oldest);
         if !touched && !self.output.would_leave_a_splinter() {
             return self.output.cut_table();
         }

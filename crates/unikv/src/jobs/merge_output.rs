@@ -16,9 +16,6 @@ use crate::version::file_names;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A record file of copied values is ended at this size: small enough to be reclaimed piece by piece.
-const COPIED_FILE_BYTES: u64 = 64 << 20;
-
 /// Collects merged keys into key tables of the target size.
 pub(super) struct MergeOutput<'a> {
     context: &'a JobContext<'a>,
@@ -247,7 +244,7 @@ impl<'a> MergeOutput<'a> {
             Destination::Clustered => &mut self.clustered,
             Destination::Cold => &mut self.cold,
         };
-        if let Some(full) = slot.take_if(|writer| writer.len() >= COPIED_FILE_BYTES) {
+        if let Some(full) = slot.take_if(|writer| writer.len() >= self.context.copied_file_bytes) {
             self.record_files.push(full.finish(None)?);
         }
         Ok(match slot {

@@ -9,6 +9,7 @@ mod merge_output;
 pub(crate) mod placing;
 mod retention;
 pub(crate) mod scan_merge;
+pub(crate) mod space;
 pub(crate) mod split;
 
 use crate::base::keys::{FileNumber, SeqNo};
@@ -33,6 +34,8 @@ pub(crate) struct JobContext<'a> {
     pub(crate) read_buffers_bytes: usize,
     /// Values shorter than this are kept beside their keys.
     pub(crate) inline_value_bytes: usize,
+    /// A record file of copied values is ended at this size: small enough to be reclaimed piece by piece.
+    pub(crate) copied_file_bytes: u64,
     /// Whether values that leave the UnsortedStore are copied in key order.
     pub(crate) cluster: bool,
     /// Paths of the files the job has begun, to be removed if it fails.

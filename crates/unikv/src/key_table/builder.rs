@@ -102,10 +102,19 @@ impl KeySectionBuilder {
         properties.add_seq(entry.seq);
         properties.add_expiry(entry.expiry_ms);
         properties.has_range_deletes |= entry.kind == Kind::RangeDelete;
-        match entry.value {
-            EntryValue::None => {}
-            EntryValue::Inline(value) => properties.inline_bytes += value.len() as u64,
-            EntryValue::Pointer(p) => properties.add_ref(p.file, u64::from(p.len)),
+        let bytes = match entry.value {
+            EntryValue::None => 0,
+            EntryValue::Inline(value) => {
+                properties.inline_bytes += value.len() as u64;
+                value.len() as u64
+            }
+            EntryValue::Pointer(p) => {
+                properties.add_ref(p.file, u64::from(p.len));
+                u64::from(p.len)
+            }
+        };
+        if properties.entries > 1 && self.last_key == entry.key {
+            properties.older_bytes += bytes;
         }
     }
 
@@ -169,6 +178,7 @@ pub(crate) fn write_tail(
                 properties.add_refs(refs);
             }
             properties.inline_bytes = of_section.inline_bytes;
+            properties.older_bytes = of_section.older_bytes;
         }
     }
     let encoded = properties.encode(output.uid(), output.len());
@@ -220,6 +230,7 @@ pub(super) fn write_with_header(
         checksum,
         refs: properties.refs,
         inline_bytes: properties.inline_bytes,
+        older_bytes: properties.older_bytes,
         expiry: properties.expiry,
         has_range_deletes: properties.has_range_deletes,
         clip: None,

@@ -23,6 +23,8 @@ pub(crate) struct KeyTableMeta {
     pub(crate) refs: Vec<RecordFileRefs>,
     /// Bytes of values that stand in the table itself.
     pub(crate) inline_bytes: u64,
+    /// Bytes of records and inline values that only versions older than the newest of their key keep.
+    pub(crate) older_bytes: u64,
     /// The earliest and the latest expiry of its entries.
     pub(crate) expiry: Option<(u64, u64)>,
     pub(crate) has_range_deletes: bool,
@@ -46,6 +48,7 @@ impl KeyTableMeta {
             && (&found.min_key, &found.max_key) == (&self.min_key, &self.max_key)
             && (found.min_seq(), found.max_seq()) == (self.min_seq, self.max_seq)
             && (&found.refs, found.inline_bytes) == (&self.refs, self.inline_bytes)
+            && found.older_bytes == self.older_bytes
             && (found.expiry, found.has_range_deletes) == (self.expiry, self.has_range_deletes)
     }
 }

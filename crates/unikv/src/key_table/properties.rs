@@ -20,6 +20,7 @@ const EXPIRY: u64 = 6;
 const RANGE_DELETES: u64 = 7;
 const REFS: u64 = 8;
 const INLINE_BYTES: u64 = 9;
+const OLDER_BYTES: u64 = 10;
 
 /// The properties of a record file or a key table, gathered while it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub(crate) struct Properties {
     /// Sorted by file.
     pub(crate) refs: Vec<RecordFileRefs>,
     pub(crate) inline_bytes: u64,
+    /// Bytes of what all but the newest version of each key keep: records and inline values.
+    pub(crate) older_bytes: u64,
 }
 
 impl Properties {
@@ -102,6 +105,9 @@ impl Properties {
             .flat_map(|refs| [refs.file.0, refs.count, refs.bytes]);
         put_numbers(&mut out, REFS, &refs.collect::<Vec<_>>());
         put_number(&mut out, INLINE_BYTES, self.inline_bytes);
+        if self.older_bytes > 0 {
+            put_number(&mut out, OLDER_BYTES, self.older_bytes);
+        }
         let crc = bound(uid, offset, &out);
         out.extend_from_slice(&crc.to_le_bytes());
         out
@@ -144,6 +150,7 @@ impl Properties {
                     }
                 }
                 INLINE_BYTES => properties.inline_bytes = field.varint()?,
+                OLDER_BYTES => properties.older_bytes = field.varint()?,
                 _ => {}
             }
         }

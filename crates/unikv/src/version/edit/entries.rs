@@ -42,7 +42,8 @@ mod file {
     pub(super) const INLINE_BYTES: u16 = 15;
     pub(super) const CLIP_START: u16 = 16;
     pub(super) const CLIP_END: u16 = 17;
-    pub(super) const LAST: u16 = CLIP_END;
+    pub(super) const OLDER_BYTES: u16 = 18;
+    pub(super) const LAST: u16 = OLDER_BYTES;
 }
 
 /// Bytes of one reference to a record file: number, count, bytes.
@@ -254,6 +255,9 @@ pub(super) fn put_key_table(out: &mut FieldWriter, partition: PartitionId, meta:
     out.put(file::CHECKSUM, &meta.checksum.to_le_bytes());
     out.put(file::REFS, &ref_bytes(&meta.refs));
     out.put_u64(file::INLINE_BYTES, meta.inline_bytes);
+    if meta.older_bytes > 0 {
+        out.put_u64(file::OLDER_BYTES, meta.older_bytes);
+    }
     if let Some(expiry) = meta.expiry {
         out.put(file::EXPIRY, &pair_bytes(expiry));
     }
@@ -286,6 +290,7 @@ pub(super) fn key_table(bytes: &[u8], place: Place<'_>) -> Result<(PartitionId, 
         checksum: f.required_u32(file::CHECKSUM)?,
         refs: refs(&f, f.required(file::REFS)?)?,
         inline_bytes: f.required_u64(file::INLINE_BYTES)?,
+        older_bytes: f.u64(file::OLDER_BYTES)?.unwrap_or(0),
         expiry: f.pair(file::EXPIRY)?,
         has_range_deletes: f.flag(file::HAS_RANGE_DELETES)?,
         clip,

@@ -331,5 +331,9 @@ fn a_manifest_without_shares_of_tables_is_read() {
         .record_files
         .iter_mut()
         .for_each(|f| f.refs.clear());
+    expected
+        .key_tables
+        .iter_mut()
+        .for_each(|(_, t)| t.older_bytes = 0);
     assert_eq!(edits(&recover(&old).unwrap()), [expected, edit(101)]);
 }

@@ -1,0 +1,170 @@
+//! Deleted records give their space back early, and also when nobody writes any more (design I7).
+//!
+//! A tombstone takes a few bytes and may hide a large record, which only its flush, its merge and then
+//! garbage collection reclaim. Three rules bound what is hidden ([`crate::jobs::space`] estimates it):
+//! a memtable with too many deletes is sealed early; while generations hide too much the worst is frozen,
+//! and so merged, early; and when space is out of bounds and nobody has written for a second, all are.
+
+use super::catalog::Catalog;
+use super::engine::Engine;
+use super::write::Commit;
+use crate::error::Result;
+use crate::jobs::gc::Pressure;
+use crate::jobs::space::{Space, hidden_by};
+use crate::partition::View;
+use crate::version::Version;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long nobody must have written before generations are merged although they are not full.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// What the rules go by.
+#[derive(Debug, Default)]
+pub(crate) struct Reclaim {
+    /// Bytes that a delete frees in the mean.
+    mean_record_bytes: AtomicU64,
+    /// Bytes that the deletes of one memtable may free.
+    memtable_limit: AtomicU64,
+    /// Space would press if no snapshot were left.
+    presses_without_snapshots: AtomicBool,
+    /// The deletes in each sealed memtable of this process, oldest first.
+    sealed_deletes: Mutex<VecDeque<u64>>,
+    /// The last sequence number when the flush worker last looked.
+    seen_seq: AtomicU64,
+}
+
+impl Reclaim {
+    /// A memtable with `deletes` is about to be sealed.
+    pub(crate) fn sealed(&self, deletes: u64) {
+        self.sealed_deletes.lock().push_back(deletes);
+    }
+
+    /// The deletes of the memtables that are sealed still, recovered ones left out.
+    fn deletes_in(&self, sealed: usize) -> u64 {
+        let mut deletes = self.sealed_deletes.lock();
+        while deletes.len() > sealed {
+            deletes.pop_front();
+        }
+        deletes.iter().sum()
+    }
+}
+
+impl Engine {
+    /// How full the space promise is at worst: 1 when files may take all that is promised, jobs
+    /// included; 0 when there is no garbage at all.
+    pub(crate) fn space_fill(&self, view: &View, space: &Space) -> f64 {
+        let hidden = self.freed_by(self.reclaim.deletes_in(view.sealed.len()));
+        space.fill(self.space_limit(), hidden)
+    }
+
+    /// Judges anew, after a version was published.
+    pub(crate) fn update_reclaim(&self, version: &Version, space: &Space) {
+        let tables = version.key_tables().map(|t| t.meta());
+        let (entries, older) =
+            tables.fold((0, 0), |(n, older), t| (n + t.count, older + t.older_bytes));
+        let limit = self.space_limit();
+        let presses = older > 0 && Space::of(version, None).excess(limit, Pressure::Alone) > 0;
+        let stored = space.live_bytes + space.key_table_bytes;
+        let mean = stored.checked_div(entries).unwrap_or(0);
+        let limit = space.allowed_garbage(self.space_limit()) / 16;
+        let reclaim = &self.reclaim;
+        reclaim.mean_record_bytes.store(mean, Ordering::Relaxed);
+        let limit = limit.max(self.options.memtable_bytes);
+        reclaim.memtable_limit.store(limit, Ordering::Relaxed);
+        let flag = &reclaim.presses_without_snapshots;
+        flag.store(presses, Ordering::SeqCst);
+    }
+
+    /// Bytes that `deletes` free, about.
+    pub(crate) fn freed_by(&self, deletes: u64) -> u64 {
+        deletes.saturating_mul(self.reclaim.mean_record_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Whether the deletes in the memtable free so much that it is to be sealed.
+    pub(crate) fn hides_too_much(&self, commit: &Commit) -> bool {
+        self.freed_by(commit.deletes) > self.reclaim.memtable_limit.load(Ordering::Relaxed)
+    }
+
+    /// The oldest snapshot has gone: wakes the background if it kept much.
+    pub(crate) fn snapshot_released(&self) {
+        let flag = &self.reclaim.presses_without_snapshots;
+        if flag.load(Ordering::SeqCst) {
+            self.work.notify();
+        }
+    }
+
+    /// Freezes the open generations that hide most while all hide too much.
+    pub(crate) fn freeze_hiding(&self, catalog: &mut Catalog) {
+        let version = Arc::clone(&catalog.version);
+        let open = version.partitions().iter().filter_map(|p| {
+            let target = catalog.targets.get(&p.id)?;
+            let generation = p
+                .generations
+                .first()
+                .filter(|g| g.id == target.generation)?;
+            Some((hidden_by(p, generation.records(), generation.bytes()), p))
+        });
+        let mut open: Vec<_> = open.filter(|(hidden, _)| *hidden > 0).collect();
+        let mut hidden: u64 = open.iter().map(|(hidden, _)| hidden).sum();
+        let space = Space::of(&version, self.snapshots.oldest());
+        let limit = space.allowed_garbage(self.space_limit()) / 4;
+        let limit = limit.max(self.options.unsorted_bytes);
+        open.sort_unstable_by_key(|(hidden, _)| std::cmp::Reverse(*hidden));
+        for (its, partition) in open {
+            if hidden <= limit {
+                return;
+            }
+            if catalog.freeze(partition) {
+                hidden -= its;
+            }
+        }
+    }
+
+    /// How long the flush worker may rest: a second at most while the files hold too much that merges
+    /// would let go of. When nobody has written for so long, it begins with that.
+    pub(crate) fn rest_or_settle(&self) -> Option<Duration> {
+        if !self.holds_too_much() {
+            return None;
+        }
+        let seq = self.visible_seq.load(Ordering::Acquire);
+        if self.reclaim.seen_seq.swap(seq, Ordering::Relaxed) == seq {
+            self.freeze_all();
+        }
+        Some(IDLE)
+    }
+
+    /// Seals and freezes what hides too much without waiting for its time.
+    pub(crate) fn settle(&self) -> Result<()> {
+        let deletes = self.commit.lock().deletes;
+        let in_memtable = self.freed_by(deletes) > self.space_limit().floor_bytes;
+        if in_memtable {
+            self.flush_memtables()?;
+        }
+        if in_memtable || self.holds_too_much() {
+            self.freeze_all();
+        }
+        Ok(())
+    }
+
+    /// Whether open generations hide more than there may be at rest.
+    fn holds_too_much(&self) -> bool {
+        let version = Arc::clone(&self.view.load().version);
+        let space = Space::of(&version, self.snapshots.oldest());
+        space.hides_too_much(self.space_limit())
+    }
+
+    fn freeze_all(&self) {
+        let mut catalog = self.catalog.lock();
+        let version = Arc::clone(&catalog.version);
+        let partitions = version.partitions().iter();
+        let frozen = partitions.filter(|p| catalog.freeze(p)).count();
+        drop(catalog);
+        if frozen > 0 {
+            self.work.notify();
+        }
+    }
+}
