@@ -98,6 +98,10 @@ pub enum Op {
     Flush,
     /// `compact`.
     Compact,
+    /// `compact_range`.
+    CompactRange(Range),
+    /// `ingest_sorted`, with keys that ascend; with a mark if so.
+    Ingest(Vec<(Key, Option<Value>)>, bool),
     /// `quiesce`.
     Quiesce,
     /// Lets background workers take this many steps.
@@ -161,8 +165,11 @@ impl History {
         let config = Config::draw(&mut rng, mix.busy);
         let keys = draw_keys(&mut rng);
         let deletes = *[5, 20, 45].choose(&mut rng).expect("a choice");
+        // A generator beside the first, so that recorded seeds tell nearly the same stories.
+        let aside = SmallRng::seed_from_u64(rng.clone().random::<u64>() ^ 0x16e5_7000);
         let mut author = Author {
             rng,
+            aside,
             keys,
             stamp: 0,
             deletes,
@@ -225,6 +232,7 @@ fn draw_keys(rng: &mut SmallRng) -> Vec<Key> {
 /// Draws one operation after the other.
 struct Author {
     rng: SmallRng,
+    aside: SmallRng,
     keys: Vec<Key>,
     stamp: u32,
     /// Of a hundred writes, how many delete.
@@ -235,6 +243,40 @@ struct Author {
 
 impl Author {
     fn op(&mut self) -> Op {
+        match self.plain_op() {
+            Op::Flush if self.aside.random_bool(0.5) => self.ingest(),
+            Op::Compact if self.aside.random_bool(0.5) => Op::CompactRange(self.range()),
+            op => op,
+        }
+    }
+
+    /// Now and then many keys, so that there are several tables.
+    fn ingest(&mut self) -> Op {
+        let share = *[0.1, 0.3, 1.0].choose(&mut self.aside).expect("a choice");
+        let mut keys = self.keys.clone();
+        keys.retain(|_| self.aside.random_bool(share));
+        keys.sort_unstable();
+        keys.dedup();
+        let mut value = || {
+            if self.aside.random_range(0..100) < self.deletes {
+                return None;
+            }
+            self.stamp += 1;
+            let len = match self.aside.random_range(0..10) {
+                0 => 0,
+                9 => self.aside.random_range(700..4000),
+                _ => self.aside.random_range(1..300),
+            };
+            Some(Value {
+                stamp: self.stamp,
+                len,
+            })
+        };
+        let changes = keys.into_iter().map(|key| (key, value())).collect();
+        Op::Ingest(changes, self.aside.random_bool(0.5))
+    }
+
+    fn plain_op(&mut self) -> Op {
         let reads = if self.mix.reads { 45 } else { 6 };
         match self.rng.random_range(0..55 + reads) {
             0..30 => Op::Set(self.key(), self.maybe_value()),
@@ -429,6 +471,7 @@ mod tests {
         assert!(has(|op| matches!(op, Op::Advance(..))));
         assert!(has(|op| matches!(op, Op::Set(_, None))));
         assert!(has(|op| matches!(op, Op::Reopen(..))));
+        assert!(has(|op| matches!(op, Op::Ingest(..))));
     }
 
     #[test]

@@ -16,6 +16,7 @@ fn explore(first: u64, seeds: u64, steps: usize, depth: Depth) -> Tally {
         splits,
         scan_merges,
         large,
+        ingests,
     } = tally.coverage;
     let histories = tally.histories;
     assert!(
@@ -23,8 +24,8 @@ fn explore(first: u64, seeds: u64, steps: usize, depth: Depth) -> Tally {
         "{flushes} flushes, {merges} merges and {splits} splits in {histories} histories"
     );
     assert!(
-        histories < 100 || 4 * splits.min(2 * scan_merges) > histories,
-        "{splits} splits and {scan_merges} scan merges in {histories} histories"
+        histories < 100 || 4 * splits.min(2 * scan_merges).min(ingests) > histories,
+        "{splits} splits, {scan_merges} scan merges and {ingests} ingests in {histories} histories"
     );
     assert!(
         large > histories,

@@ -82,6 +82,8 @@ pub struct Coverage {
     pub scan_merges: u64,
     /// Values written to record files of their own.
     pub large: u64,
+    /// Ingests.
+    pub ingests: u64,
 }
 
 impl Coverage {
@@ -92,6 +94,7 @@ impl Coverage {
         self.splits += other.splits;
         self.scan_merges += other.scan_merges;
         self.large += other.large;
+        self.ingests += other.ingests;
     }
 }
 
@@ -258,6 +261,11 @@ impl Runner {
             Op::Sync => self.maintain("sync", Db::sync, true),
             Op::Flush => self.maintain("flush", Db::flush, true),
             Op::Compact => self.maintain("compact", Db::compact, true),
+            Op::CompactRange(range) => {
+                let bounds = range.bounds();
+                self.maintain("compact_range", |db| db.compact_range(bounds), true)
+            }
+            Op::Ingest(changes, mark) => self.ingest(changes, *mark),
             Op::Quiesce => self.maintain("quiesce", Db::quiesce, false),
             Op::Step(steps) => {
                 for _ in 0..*steps {
@@ -319,11 +327,43 @@ impl Runner {
         }
     }
 
+    /// Ingests sorted changes. All of them, and every write before, are then durable.
+    fn ingest(
+        &mut self,
+        changes: &[(Key, Option<Value>)],
+        with_mark: bool,
+    ) -> Result<(), MachineGone> {
+        let changes: Vec<Change> = changes
+            .iter()
+            .map(|(key, value)| (key.0.clone(), value.map(Value::bytes)))
+            .collect();
+        let mark = with_mark.then(|| self.oracle.next_mark());
+        let entries = changes.iter().map(|(key, value)| (key, value.as_deref()));
+        let result = self
+            .db()
+            .ingest_sorted(entries.map(unikv::Result::Ok), mark.as_deref());
+        match result {
+            Ok(count) => {
+                assert_eq!(count, changes.len() as u64, "entries ingested");
+                if !changes.is_empty() || mark.is_some() {
+                    self.oracle.acknowledged_with(changes, mark);
+                    self.oracle.synced();
+                }
+                Ok(())
+            }
+            Err(err) => {
+                self.oracle.unknown_with(changes, mark);
+                self.may::<()>("ingest", Err(err))?;
+                self.recover_from_fault()
+            }
+        }
+    }
+
     /// `sync` and its like; `syncs` if everything acknowledged is durable when it returns.
     fn maintain(
         &mut self,
         what: &str,
-        call: fn(&Db) -> unikv::Result<()>,
+        call: impl FnOnce(&Db) -> unikv::Result<()>,
         syncs: bool,
     ) -> Result<(), MachineGone> {
         let result = call(self.db());
@@ -394,6 +434,7 @@ impl Runner {
             splits: stats.splits,
             scan_merges: stats.scan_merges,
             large: stats.large_values,
+            ingests: stats.ingests,
         });
     }
 }

@@ -75,7 +75,7 @@ impl Catalog {
             if !open && partition.generations.len() >= MAX_GENERATIONS {
                 return Some(FlushBlock::Partition(partition.id));
             }
-            bytes = bytes.saturating_add(partition.unsorted_bytes());
+            bytes = bytes.saturating_add(partition.flushed_bytes());
             for generation in &partition.generations {
                 let is_shared = |g: &Generation| Arc::ptr_eq(&g.index, &generation.index);
                 if !neighbours.iter().any(is_shared) {

@@ -80,6 +80,8 @@ pub(crate) struct Engine {
     /// The last flush that was tried had to wait for a merge.
     pub(crate) flush_blocked: AtomicBool,
     pub(crate) closing: AtomicBool,
+    /// Held shared by each ingest, and alone to release the directory.
+    pub(crate) ingesting: RwLock<()>,
 
     pub(crate) counters: EngineCounters,
     pub(crate) reads: ReadCounters,
@@ -136,6 +138,7 @@ impl Engine {
             reclaim: Reclaim::default(),
             flush_blocked: AtomicBool::new(false),
             closing: AtomicBool::new(false),
+            ingesting: RwLock::new(()),
             counters: EngineCounters::default(),
             reads: ReadCounters::default(),
             store: parts.store,

@@ -133,6 +133,8 @@ impl Engine {
     pub(crate) fn release(&self) {
         // Files of large values that are being written are given up by their writers.
         drop(self.staging.write());
+        // An ingest removes its files when it finds the database closed.
+        drop(self.ingesting.write());
         self.commit.lock().wal = None;
         self.views.release();
         self.remove_files(self.store.take_obsolete());

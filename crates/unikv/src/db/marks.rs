@@ -14,6 +14,13 @@ impl Engine {
     /// The newest mark among the visible writes.
     pub(crate) fn mark(&self) -> Option<Bytes> {
         let (view, seq) = self.read_point();
+        if view.version.counters.flushed_seq <= seq {
+            return view.mark(seq);
+        }
+        drop(view);
+        // An ingest is being published: its tables are in the view and not yet visible.
+        drop(self.commit.lock());
+        let (view, seq) = self.read_point();
         view.mark(seq)
     }
 }

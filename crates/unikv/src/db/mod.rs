@@ -11,6 +11,7 @@ mod check_pointers;
 pub(crate) mod engine;
 pub(crate) mod garbage;
 mod health;
+mod ingest;
 pub mod inspect;
 pub(crate) mod iter;
 pub(crate) mod job_errors;
@@ -38,13 +39,14 @@ pub(crate) mod views;
 mod wal_sync;
 mod write;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memtable::Batch;
 use crate::options::{Durability, EffectiveOptions, Options};
 use crate::vfs::{Env, JoinHandle};
 use bytes::Bytes;
 use engine::Engine;
 use garbage::GarbageStats;
+use ingest::Ingest;
 use iter::Iter;
 use parking_lot::Mutex;
 use read::{engine_bounds, prefix_bounds};
@@ -122,6 +124,48 @@ impl Db {
     /// whole database; for one batch it means what [`Durability::Buffered`] means.
     pub fn write_with(&self, batch: &Batch, durability: Durability) -> Result<()> {
         self.0.engine.write(batch, durability)
+    }
+
+    /// Stores a sorted stream all at once: values, and `None` for keys to be removed. It goes straight
+    /// into files, without log and memtable, in memory that does not grow with its length; nothing of
+    /// it is visible before all of it is, and when this returns it survives a power cut. It is newer
+    /// than every write that returned before the whole stream was read, and older than those that
+    /// begin after this returns. The mark, if there is one, is committed with it, as
+    /// [`Batch::set_mark`] says. Returns the number of entries.
+    ///
+    /// Made for large streams: memtables are flushed first, and what is ingested is merged soon.
+    /// Closing the database waits for the next entry of the stream, so the stream itself must not
+    /// close it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if a key is not greater than the one before or something is longer than
+    /// [`Batch`] allows; an error of the stream, as it came: then nothing has changed. Else as
+    /// [`Db::flush`]; `WritesSuspended` may leave the outcome unknown until the database is reopened.
+    ///
+    /// ```no_run
+    /// # fn main() -> unikv::Result<()> {
+    /// # let db = unikv::Db::open("db", unikv::Options::default())?;
+    /// let squares = (0..1_000_000u64).map(|n| (n.to_be_bytes(), Some((n * n).to_be_bytes())));
+    /// db.ingest_sorted(squares.map(unikv::Result::Ok), Some(b"squares loaded"))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ingest_sorted<K, V, E>(
+        &self,
+        entries: impl IntoIterator<Item = std::result::Result<(K, Option<V>), E>>,
+        mark: Option<&[u8]>,
+    ) -> std::result::Result<u64, E>
+    where
+        K: AsRef<[u8]>,
+        V: AsRef<[u8]>,
+        E: From<Error>,
+    {
+        let mut ingest = Ingest::begin(&self.0.engine, mark)?;
+        for entry in entries {
+            let (key, value) = entry?;
+            ingest.add(key.as_ref(), value.as_ref().map(AsRef::as_ref))?;
+        }
+        Ok(ingest.commit()?)
     }
 
     /// The value of `key`, or `None`.

@@ -334,7 +334,8 @@ impl<'a> Opening<'a> {
         let newest = version
             .partitions()
             .iter()
-            .filter_map(|p| Some((p.id, p.generations.first()?)));
+            .filter_map(|p| Some((p.id, p.generations.first()?)))
+            .filter(|(_, newest)| !newest.is_ingested());
         let targets = newest.map(|(id, newest)| (id, FlushTarget::resume(newest)));
         targets
             .filter(|(_, target)| !target.is_full(limits))

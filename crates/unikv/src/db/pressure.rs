@@ -68,7 +68,7 @@ impl Engine {
         let limits = self.generation_limits(&view.version);
         let partitions = view.version.partitions().iter();
         let (largest, sum) = partitions
-            .map(|p| p.unsorted_bytes())
+            .map(|p| p.flushed_bytes())
             .fold((0, 0), |(most, sum), bytes| (bytes.max(most), sum + bytes));
         let most = (limits.unsorted_bytes.saturating_mul(MAX_GENERATIONS as u64)) as f64;
         let most_shared = limits.shared_bytes.saturating_mul(SHARED_LIMIT_HARD) as f64;

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::partition::View;
 use bytes::Bytes;
 use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The keyspace of the calls that name none.
@@ -98,8 +99,16 @@ impl Engine {
         snapshot: Option<SeqNo>,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Bytes>>> {
-        let view = self.view.load_full();
-        let seq = snapshot.unwrap_or_else(|| SeqNo(self.visible_seq.load(Ordering::Acquire)));
+        let mut view = self.view.load_full();
+        let seq = loop {
+            let seq = snapshot.unwrap_or_else(|| SeqNo(self.visible_seq.load(Ordering::Acquire)));
+            // If an ingest is visible at this number, the view must have its tables for all keys.
+            let now = self.view.load_full();
+            if snapshot.is_some() || Arc::ptr_eq(&now, &view) {
+                break seq;
+            }
+            view = now;
+        };
         keys.into_iter()
             .map(|key| self.get_at(&view, seq, key.as_ref()))
             .collect()

@@ -120,6 +120,9 @@ pub(crate) fn rebuild_indexes(
 ) -> Result<()> {
     let seed = version.counters.hash_seed;
     version.replace_indexes(|partition, generation| {
+        if generation.is_ingested() {
+            return Ok(Arc::clone(&generation.index));
+        }
         let records = generation.records() as usize;
         let newest = partition.generations.first();
         // The newest generation goes on growing.

@@ -27,6 +27,7 @@ pub(crate) struct EngineCounters {
     pub(crate) large_values: AtomicU64,
     pub(crate) large_bytes: AtomicU64,
     pub(crate) flush_bytes: AtomicU64,
+    pub(crate) ingest_bytes: AtomicU64,
     pub(crate) merge_bytes: AtomicU64,
     pub(crate) merge_copied_bytes: AtomicU64,
     pub(crate) gc_bytes: AtomicU64,
@@ -34,6 +35,7 @@ pub(crate) struct EngineCounters {
     /// Bytes of manifests that have been replaced.
     pub(crate) retired_manifest_bytes: AtomicU64,
     pub(crate) flushes: AtomicU64,
+    pub(crate) ingests: AtomicU64,
     pub(crate) merges: AtomicU64,
     /// Of each partition. Nothing else is locked under it.
     partition_merges: Mutex<HashMap<PartitionId, u64>>,
@@ -151,6 +153,8 @@ pub struct Stats {
     pub large_bytes: u64,
     /// Bytes written by flushes.
     pub flush_bytes: u64,
+    /// Bytes written by ingests.
+    pub ingest_bytes: u64,
     /// Bytes written by merges, copied values included.
     pub merge_bytes: u64,
     /// Bytes of values copied by merges, to cluster them or to reclaim what lay between them.
@@ -167,6 +171,8 @@ pub struct Stats {
     pub reads: u64,
     /// Flushes done.
     pub flushes: u64,
+    /// Sorted streams ingested.
+    pub ingests: u64,
     /// Merges done.
     pub merges: u64,
     /// Garbage collections that ran alone.
@@ -248,6 +254,7 @@ impl Stats {
         let written = self.wal_bytes
             + self.large_bytes
             + self.flush_bytes
+            + self.ingest_bytes
             + self.merge_bytes
             + self.gc_bytes
             + self.scan_merge_bytes
@@ -332,6 +339,7 @@ impl Engine {
             large_values: of(&counters.large_values),
             large_bytes: of(&counters.large_bytes),
             flush_bytes: of(&counters.flush_bytes),
+            ingest_bytes: of(&counters.ingest_bytes),
             merge_bytes: of(&counters.merge_bytes),
             merge_copied_bytes: of(&counters.merge_copied_bytes),
             gc_bytes: of(&counters.gc_bytes),
@@ -340,6 +348,7 @@ impl Engine {
             read_bytes: self.store.read_bytes(),
             reads: self.store.reads(),
             flushes: of(&counters.flushes),
+            ingests: of(&counters.ingests),
             merges: of(&counters.merges),
             gcs: of(&counters.gcs),
             splits: of(&counters.splits),

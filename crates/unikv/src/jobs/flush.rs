@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// A table is ended when its records reach this many bytes: index entries hold 30-bit offsets.
-const MAX_TABLE_BYTES: u64 = 512 << 20;
+pub(super) const MAX_TABLE_BYTES: u64 = 512 << 20;
 /// A key's place in a new table.
 pub(crate) struct IndexEntry {
     pub(crate) hash: u64,

@@ -4,6 +4,7 @@
 pub(crate) mod flush;
 pub(crate) mod gc;
 pub(crate) mod index_build;
+pub(crate) mod ingest;
 pub(crate) mod merge;
 mod merge_output;
 pub(crate) mod placing;

@@ -26,6 +26,8 @@ pub(crate) struct KeyIter {
     section: Arc<KeySection>,
     access: Access,
     run_bytes: usize,
+    /// The number of all entries, whatever they say.
+    ingest_seq: Option<SeqNo>,
     fences: Option<Arc<Fences>>,
     /// The last blocks that were read together; only when reading sequentially.
     run: Option<Run>,
@@ -94,6 +96,7 @@ impl KeyIter {
     /// An iterator over `section`, not yet positioned.
     pub(crate) fn new(section: Arc<KeySection>, access: Access) -> KeyIter {
         KeyIter {
+            ingest_seq: section.ingest_seq(),
             section,
             access,
             run_bytes: RUN_BYTES,
@@ -122,6 +125,7 @@ impl KeyIter {
             value,
             ..
         } = at.entry;
+        let seq = self.ingest_seq.unwrap_or(seq);
         let value = value.of(at.block.bytes());
         Some(KeyEntry {
             key: &self.key,
@@ -155,6 +159,19 @@ impl KeyIter {
 
     /// Goes to the first entry at or after (`key`, `seq`) in internal order.
     pub(crate) fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        let Some(all) = self.ingest_seq else {
+            return self.seek_written(key, seq);
+        };
+        self.seek_written(key, SeqNo::MAX)?;
+        // The one entry of the key comes before every number below its own.
+        if seq < all && self.at.is_some() && self.key == key {
+            self.next()?;
+        }
+        Ok(())
+    }
+
+    /// As [`KeyIter::seek`], by the numbers that the entries say.
+    fn seek_written(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
         self.at = None;
         self.passed.clear();
         let fences = self.fences()?;

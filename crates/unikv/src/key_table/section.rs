@@ -28,17 +28,20 @@ pub(crate) struct KeySection {
     kind: FileKind,
     database: DatabaseId,
     file_len: u64,
+    /// The number of all entries, whatever they say; then each key has one entry.
+    ingest_seq: Option<SeqNo>,
     cache: Arc<ReadCache>,
     pinned: OnceLock<PinnedFences>,
 }
 
 impl KeySection {
-    /// The section of `file`, which has `file_len` bytes.
+    /// The section of `file`, which has `file_len` bytes. `ingest_seq`: of an ingested file.
     pub(crate) fn new(
         store: &FileStore,
         file: Arc<DataFile>,
         kind: FileKind,
         file_len: u64,
+        ingest_seq: Option<SeqNo>,
         cache: &Arc<ReadCache>,
     ) -> KeySection {
         let (database, cache) = (store.database(), Arc::clone(cache));
@@ -47,6 +50,7 @@ impl KeySection {
             kind,
             database,
             file_len,
+            ingest_seq,
             cache,
             pinned: OnceLock::new(),
         }
@@ -54,6 +58,23 @@ impl KeySection {
 
     /// The newest version of `key` that is not newer than `snapshot`. Reads at most one block.
     pub(crate) fn get(&self, key: &[u8], snapshot: SeqNo) -> Result<Option<OwnedEntry>> {
+        let Some(all) = self.ingest_seq else {
+            return self.get_written(key, snapshot);
+        };
+        if snapshot < all {
+            return Ok(None);
+        }
+        let entry = self.get_written(key, SeqNo::MAX)?;
+        Ok(entry.map(|entry| OwnedEntry { seq: all, ..entry }))
+    }
+
+    /// The number that all entries have, of an ingested file.
+    pub(super) fn ingest_seq(&self) -> Option<SeqNo> {
+        self.ingest_seq
+    }
+
+    /// As [`KeySection::get`], by the numbers that the entries say.
+    fn get_written(&self, key: &[u8], snapshot: SeqNo) -> Result<Option<OwnedEntry>> {
         let fences = self.fences()?;
         let found = fences.find(key, snapshot);
         let Some((i, place)) = found.and_then(|i| Some((i, fences.place(i)?))) else {

@@ -33,7 +33,7 @@ impl KeyTable {
         let path = store.dir().join(file_names::key_table(meta.number));
         let file = Arc::new(store.data_file(path, meta.number, meta.uid, Access::Random));
         let kind = FileKind::KeyTable;
-        let section = KeySection::new(store, Arc::clone(&file), kind, meta.len, cache);
+        let section = KeySection::new(store, Arc::clone(&file), kind, meta.len, None, cache);
         KeyTable {
             meta,
             file,

@@ -24,7 +24,7 @@ mod tests;
 
 pub(crate) use arena::ArenaPool;
 pub use batch::Batch;
-pub(crate) use batch::{BatchOp, OpsIter, check_put};
+pub(crate) use batch::{BatchOp, OpsIter, check_mark, check_put};
 
 use crate::base::keys::{Kind, SeqNo};
 use bytes::Bytes;

@@ -1,5 +1,5 @@
 //! One ordered source of entries: a memtable, the keys of a table, or a run of key tables: that of a
-//! SortedStore, or a scan run.
+//! SortedStore, a scan run, or what was ingested at one moment.
 //!
 //! All present entries as [`KeyEntry`], in internal order.
 
@@ -7,8 +7,9 @@ use crate::base::keys::{Kind, SeqNo};
 use crate::error::{ErrorKind, Result};
 use crate::key_table::{EntryValue, KeyEntry, KeyIter, KeyTable};
 use crate::memtable::MemtableIter;
-use crate::version::Partition;
+use crate::record::RecordFile;
 use crate::version::scan_run::ScanRun;
+use crate::version::{Generation, Partition};
 use crate::vfs::Access;
 use std::sync::Arc;
 
@@ -95,13 +96,49 @@ impl Cursor {
     }
 }
 
-/// Disjoint key tables in key order.
+/// Disjoint tables in key order.
 enum Tables {
     SortedStore(Arc<Partition>),
     ScanRun(Arc<ScanRun>),
+    Ingested(Vec<Arc<RecordFile>>),
 }
 
-/// A run of key tables, one behind the other: reads one at a time.
+impl Tables {
+    /// The tables, where they are key tables.
+    fn key_tables(&self) -> &[Arc<KeyTable>] {
+        match self {
+            Tables::SortedStore(partition) => &partition.key_tables,
+            Tables::ScanRun(run) => run.tables(),
+            Tables::Ingested(_) => &[],
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Tables::Ingested(files) => files.len(),
+            _ => self.key_tables().len(),
+        }
+    }
+
+    /// How many of them end before `key`.
+    fn before(&self, key: &[u8]) -> usize {
+        if let Tables::Ingested(files) = self {
+            return files.partition_point(|f| f.meta().max_key.as_slice() < key);
+        }
+        let tables = self.key_tables();
+        tables.partition_point(|t| t.meta().max_key.as_slice() < key)
+    }
+
+    fn keys(&self, at: usize, access: Access) -> Result<Option<KeyIter>> {
+        if let Tables::Ingested(files) = self {
+            return files.get(at).map(|file| file.keys(access)).transpose();
+        }
+        let table = self.key_tables().get(at);
+        Ok(table.map(|table| table.iter(access)))
+    }
+}
+
+/// A run of tables, one behind the other: reads one at a time.
 pub(crate) struct RunCursor {
     tables: Tables,
     access: Access,
@@ -121,6 +158,13 @@ impl RunCursor {
     /// A scan run. Damage that the cursor meets is remembered in it.
     pub(crate) fn scan_run(run: Arc<ScanRun>, access: Access) -> RunCursor {
         RunCursor::new(Tables::ScanRun(run), access)
+    }
+
+    /// What was ingested at one moment: all tables of `generation`.
+    pub(crate) fn ingested(generation: &Generation, access: Access) -> RunCursor {
+        let in_key_order = generation.tables().rev();
+        let files = in_key_order.map(|(_, file)| Arc::clone(file)).collect();
+        RunCursor::new(Tables::Ingested(files), access)
     }
 
     fn new(tables: Tables, access: Access) -> RunCursor {
@@ -153,16 +197,14 @@ impl RunCursor {
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        match self.tables().len().checked_sub(1) {
+        match self.tables.len().checked_sub(1) {
             Some(last) => self.enter(last, |it| it.seek_to_last()),
             None => Ok(()),
         }
     }
 
     fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
-        let at = self
-            .tables()
-            .partition_point(|t| t.meta().max_key.as_slice() < key);
+        let at = self.tables.before(key);
         self.enter(at, |it| it.seek(key, seq))?;
         // All versions of the key may be newer than `seq` and end this table.
         self.skip_forward()
@@ -197,13 +239,6 @@ impl RunCursor {
         self.current.as_ref()?.entry()
     }
 
-    fn tables(&self) -> &[Arc<KeyTable>] {
-        match &self.tables {
-            Tables::SortedStore(partition) => &partition.key_tables,
-            Tables::ScanRun(run) => run.tables(),
-        }
-    }
-
     #[inline]
     fn skip_forward(&mut self) -> Result<()> {
         while self.current.as_ref().is_some_and(|it| !it.is_on_entry()) {
@@ -214,10 +249,10 @@ impl RunCursor {
 
     fn enter(&mut self, at: usize, go: impl FnOnce(&mut KeyIter) -> Result<()>) -> Result<()> {
         if self.at != at || self.current.is_none() {
-            let table = self.tables().get(at);
-            self.current = table.map(|table| match self.buffer {
-                Some(bytes) => table.iter(self.access).reading(bytes),
-                None => table.iter(self.access),
+            let keys = self.tables.keys(at, self.access)?;
+            self.current = keys.map(|keys| match self.buffer {
+                Some(bytes) => keys.reading(bytes),
+                None => keys,
             });
         }
         self.at = at;

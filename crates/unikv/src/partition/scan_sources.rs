@@ -32,7 +32,10 @@ pub(super) fn for_scan(generation: &Generation) -> impl Iterator<Item = Result<C
         .tables()
         .filter(move |(slot, _)| slot.0 >= uncovered);
     let tables = tables.map(|(_, table)| Ok(Cursor::Keys(table.keys(Access::Random)?)));
-    tables.chain(run.map(|run| {
+    let ingested = generation
+        .is_ingested()
+        .then(|| Ok(Cursor::Run(RunCursor::ingested(generation, Access::Random))));
+    tables.chain(ingested).chain(run.map(|run| {
         let run = RunCursor::scan_run(Arc::clone(run), Access::Random);
         Ok(Cursor::Run(run))
     }))
@@ -49,14 +52,22 @@ pub(crate) fn for_job(
         .shares()
         .filter(move |(slot, _)| slot.0 >= uncovered);
     let tables = tables.map(move |(_, table)| Ok(Cursor::Keys(table.job_keys()?.reading(buffer))));
-    tables.chain(run.map(move |run| {
+    let ingested = generation.is_ingested().then(|| {
+        let run = RunCursor::ingested(generation, Access::Sequential);
+        Ok(Cursor::Run(run.reading(buffer)))
+    });
+    tables.chain(ingested).chain(run.map(move |run| {
         let run = RunCursor::scan_run(Arc::clone(run), Access::Sequential);
         Ok(Cursor::Run(run.reading(buffer)))
     }))
 }
 
-/// The run to be read, and the first slot that it does not cover.
+/// The run to be read, and the first slot that it does not cover. What was ingested is read as one
+/// source.
 fn parts(generation: &Generation) -> (Option<&Arc<ScanRun>>, u16) {
+    if generation.is_ingested() {
+        return (None, u16::MAX);
+    }
     let run = generation.sound_run();
     (run, run.map_or(0, |run| run.end().0))
 }

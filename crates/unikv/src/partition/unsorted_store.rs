@@ -2,13 +2,14 @@
 //!
 //! Newest wins by construction: generations newest first, and within one the highest slot first. A
 //! key has one index entry per table, at its newest version there; older versions that a snapshot
-//! needs stand right behind it in the file.
+//! needs stand right behind it in the file. The tables of an ingest are searched by their fences.
 
 use super::view::ReadCounters;
 use crate::base::keys::SeqNo;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::key_table::OwnedValue;
 use crate::record::{Record, RecordFile};
-use crate::version::Partition;
+use crate::version::{Generation, Partition};
 use std::sync::atomic::Ordering;
 
 /// The newest record of `key` at or below `snapshot`, and its table. A hit is one read of the record.
@@ -20,6 +21,13 @@ pub(crate) fn get<'a>(
     counters: &ReadCounters,
 ) -> Result<Option<(&'a RecordFile, Record)>> {
     for generation in &partition.generations {
+        if generation.is_ingested() {
+            let found = get_ingested(generation, key, snapshot)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+            continue;
+        }
         for candidate in generation
             .index
             .lookup(hash, generation.high_water())
@@ -46,6 +54,30 @@ pub(crate) fn get<'a>(
         }
     }
     Ok(None)
+}
+
+/// The record of `key` in what was ingested at one moment: at most one.
+fn get_ingested<'a>(
+    generation: &'a Generation,
+    key: &[u8],
+    snapshot: SeqNo,
+) -> Result<Option<(&'a RecordFile, Record)>> {
+    let Some(table) = generation.ingested_table_for(key) else {
+        return Ok(None);
+    };
+    let Some(entry) = table.section()?.get(key, snapshot)? else {
+        return Ok(None);
+    };
+    let OwnedValue::Pointer(pointer) = entry.value else {
+        let what = "a table's key has no pointer";
+        return Err(Error::corruption(table.path(), 0, what));
+    };
+    let record = table.get(pointer)?;
+    if (record.key(), record.seq(), record.kind()) != (key, entry.seq, entry.kind) {
+        let what = "the record is not the one its pointer was made for";
+        return Err(Error::corruption(table.path(), pointer.offset, what));
+    }
+    Ok(Some((table, record)))
 }
 
 /// Walks from the newest version of a key to the older ones behind it.

@@ -130,6 +130,7 @@ impl External {
             expiry: facts.properties.expiry,
             has_range_deletes: facts.properties.has_range_deletes,
             key_section: false,
+            ingest_seq: None,
             refs: facts.properties.refs,
         }
     }

@@ -131,6 +131,8 @@ pub(super) struct FramePlace<'a> {
     pub(super) offset: u64,
     /// Where the frames of the file end.
     pub(super) records_end: u64,
+    /// The number of all records of the file, whatever they say: see `RecordFileMeta::ingest_seq`.
+    pub(super) ingest_seq: Option<SeqNo>,
 }
 
 impl FramePlace<'_> {
@@ -195,7 +197,7 @@ impl FrameHeader {
             return Err(place.corruption("the record's lengths are out of bounds"));
         }
         let header = FrameHeader {
-            seq,
+            seq: place.ingest_seq.unwrap_or(seq),
             kind,
             key_len,
             value_len: stored_len,

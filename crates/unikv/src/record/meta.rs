@@ -31,6 +31,9 @@ pub(crate) struct RecordFileMeta {
     pub(crate) key_section: bool,
     /// What its external values keep alive in other record files, sorted by file.
     pub(crate) refs: Vec<RecordFileRefs>,
+    /// The file was ingested: its records and keys, each key once, say 0 and have this sequence
+    /// number, which was not known when they were written.
+    pub(crate) ingest_seq: Option<SeqNo>,
 }
 
 impl RecordFileMeta {
@@ -45,14 +48,26 @@ impl RecordFileMeta {
         self.max_seq == UNNUMBERED
     }
 
+    /// The file, written for an ingest, once it is known at which number.
+    pub(crate) fn ingested_at(self, seq: SeqNo) -> RecordFileMeta {
+        RecordFileMeta {
+            min_seq: seq,
+            max_seq: seq,
+            ingest_seq: Some(seq),
+            ..self
+        }
+    }
+
     /// Whether the file says the same of itself.
     pub(crate) fn agrees_with(&self, facts: &FileFacts) -> bool {
         let found = &facts.properties;
+        let written = |seq| self.ingest_seq.map_or(seq, |_| SeqNo(0));
+        let seqs = (written(self.min_seq), written(self.max_seq));
         facts.has_key_section == self.key_section
             && facts.records_end == self.records_end
             && found.records == self.count
             && (&found.min_key, &found.max_key) == (&self.min_key, &self.max_key)
-            && (found.min_seq(), found.max_seq()) == (self.min_seq, self.max_seq)
+            && (found.min_seq(), found.max_seq()) == seqs
             && (found.expiry, found.has_range_deletes) == (self.expiry, self.has_range_deletes)
             && found
                 .refs

@@ -46,6 +46,7 @@ impl RecordFile {
                 Arc::clone(&file),
                 kind,
                 meta.len,
+                meta.ingest_seq,
                 cache,
             ))
         });
@@ -197,6 +198,7 @@ impl RecordFile {
             uid,
             offset,
             records_end,
+            ingest_seq: self.meta.ingest_seq,
         }
     }
 

@@ -123,6 +123,8 @@ impl<'a> FrameWalk<'a> {
             uid,
             offset,
             records_end,
+            // As the record says: the manifest, which may know better, is not looked at.
+            ingest_seq: None,
         };
         let bytes = self.bytes(offset, FRAME_HEADER_LEN)?;
         Ok(FrameHeader::decode(bytes, &place).map_err(|error| error.to_string()))

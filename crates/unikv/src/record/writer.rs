@@ -128,6 +128,7 @@ impl RecordWriter {
             key_section,
             // Its own records are no others.
             refs: without(properties.refs, number),
+            ingest_seq: None,
         })
     }
 

@@ -290,6 +290,7 @@ impl Partition {
                 id: generation,
                 tables: Vec::new(),
                 sum: TableShare::default(),
+                is_ingested: file.meta().ingest_seq.is_some(),
                 index: Arc::new(HashIndex::with_capacity(0)),
                 run: None,
                 scan_cost: Arc::default(),
@@ -301,6 +302,7 @@ impl Partition {
         if usize::from(slot.0) < found.tables.len() {
             return Err(format!("slot {} is used twice", slot.0));
         }
+        found.check_ingested(&file, slot)?;
         if let Some(index) = index {
             found.index = index;
         }

@@ -4,6 +4,7 @@
 mod apply;
 pub(crate) mod edit;
 pub(crate) mod file_names;
+mod ingested;
 pub(crate) mod manifest;
 mod memory;
 pub(crate) mod scan_run;

@@ -79,6 +79,9 @@ impl Generation {
 
     /// How many sources a scan merges: the tables that no run covers, and the run.
     pub(crate) fn scan_sources(&self) -> usize {
+        if self.is_ingested() {
+            return 1;
+        }
         let run = self.sound_run();
         let covered = run.map_or(0, |run| usize::from(run.end.0));
         let uncovered = self.tables.iter().skip(covered).flatten().count();

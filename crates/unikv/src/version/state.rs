@@ -65,7 +65,8 @@ impl Table {
     }
 }
 
-/// Tables flushed one after the other, found through one hash index.
+/// Tables flushed one after the other, found through one hash index. Or else the tables of one
+/// ingest, sorted and disjoint, which are searched through the fences and have no index.
 #[derive(Clone)]
 pub(crate) struct Generation {
     pub(crate) id: GenerationId,
@@ -73,6 +74,7 @@ pub(crate) struct Generation {
     pub(super) tables: Vec<Option<Table>>,
     /// The sum of the tables' shares.
     pub(super) sum: TableShare,
+    pub(super) is_ingested: bool,
     /// May hold entries of other partitions, after a split: their keys are never looked up here.
     pub(crate) index: Arc<HashIndex>,
     /// For scans, in place of the keys of the tables that it covers.

@@ -43,7 +43,8 @@ mod file {
     pub(super) const CLIP_START: u16 = 16;
     pub(super) const CLIP_END: u16 = 17;
     pub(super) const OLDER_BYTES: u16 = 18;
-    pub(super) const LAST: u16 = OLDER_BYTES;
+    pub(super) const INGEST_SEQ: u16 = 19;
+    pub(super) const LAST: u16 = INGEST_SEQ;
 }
 
 /// Bytes of one reference to a record file: number, count, bytes.
@@ -204,6 +205,9 @@ pub(super) fn put_record_file(out: &mut FieldWriter, meta: &RecordFileMeta) {
     if !meta.refs.is_empty() {
         out.put(file::REFS, &ref_bytes(&meta.refs));
     }
+    if let Some(seq) = meta.ingest_seq {
+        out.put_u64(file::INGEST_SEQ, seq.0);
+    }
 }
 
 fn ref_bytes(refs: &[RecordFileRefs]) -> Vec<u8> {
@@ -229,6 +233,7 @@ pub(super) fn record_file(bytes: &[u8], place: Place<'_>) -> Result<RecordFileMe
         has_range_deletes: f.flag(file::HAS_RANGE_DELETES)?,
         key_section: f.flag(file::KEY_SECTION)?,
         refs: refs(&f, f.bytes(file::REFS)?.unwrap_or_default())?,
+        ingest_seq: f.u64(file::INGEST_SEQ)?.map(SeqNo),
     };
     if meta.records_end > meta.len {
         return Err(f.corrupt(file::RECORDS_END, "lies behind the end of the file"));

@@ -48,6 +48,7 @@ pub(in crate::version) fn full_edit() -> VersionEdit {
                 count: 2,
                 bytes: 70_000,
             }],
+            ingest_seq: Some(SeqNo(4500)),
         }],
         dropped_record_files: vec![FileNumber(80)],
         tables: vec![TablePlace {
@@ -151,6 +152,7 @@ fn random_record_file(rng: &mut SmallRng) -> RecordFileMeta {
         has_range_deletes: rng.random(),
         key_section: rng.random(),
         refs: list(rng, random_refs),
+        ingest_seq: rng.random::<bool>().then(|| SeqNo(rng.random())),
     }
 }
 

@@ -1,0 +1,216 @@
+//! Ingest: a sorted stream becomes tables of the UnsortedStore, without WAL and memtable.
+//!
+//! The tables of one stream are sorted and disjoint: a *run*. They make a generation of their own,
+//! which is searched through their fences and needs no hash index, so memory does not grow with the
+//! stream: what is being written is held as one key section of the size of a key table. The sequence
+//! number is known only when all is committed. Records and keys say 0, and the manifest names the
+//! number that they have (`RecordFileMeta::ingest_seq`).
+
+use super::JobContext;
+use super::flush::MAX_TABLE_BYTES;
+use crate::base::keys::{FileNumber, GenerationId, Kind, PartitionId, SeqNo, Slot};
+use crate::error::{Error, Result};
+use crate::key_table::{EntryValue, KeyEntry, KeySectionBuilder};
+use crate::record::{RecordFile, RecordFileMeta, RecordRef, RecordWriter};
+use crate::version::edit::{TablePlace, TableShare};
+use crate::version::file_names;
+use crate::version::{KeyRange, Partition, Version};
+use crate::vfs::Access;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What records and keys say before their number is known.
+const UNKNOWN_SEQ: SeqNo = SeqNo(0);
+
+/// Writes the tables of a stream.
+#[derive(Default)]
+pub(crate) struct IngestWriter {
+    table: Option<(RecordWriter, KeySectionBuilder)>,
+    last_key: Vec<u8>,
+    finished: Vec<RecordFileMeta>,
+    records: u64,
+}
+
+impl IngestWriter {
+    /// Appends a value, or the removal of the key. Engine keys must ascend.
+    pub(crate) fn add(
+        &mut self,
+        context: &JobContext<'_>,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<()> {
+        if self.records > 0 && key <= self.last_key.as_slice() {
+            let what = format!(
+                "key {} of the stream is not behind the one before",
+                self.records
+            );
+            return Err(Error::invalid(what, "sort the keys, and keep one of each"));
+        }
+        if self.records.is_multiple_of(1024) {
+            context.check_closing()?;
+        }
+        let (records, section) = match &mut self.table {
+            Some(table) => table,
+            None => {
+                let number = context.begin_file(file_names::record);
+                let records = RecordWriter::create(context.store, number, 0)?;
+                let section = KeySectionBuilder::new(context.block_bytes);
+                self.table.insert((records, section))
+            }
+        };
+        let kind = if value.is_some() {
+            Kind::Put
+        } else {
+            Kind::Delete
+        };
+        let pointer = records.append(&RecordRef {
+            key,
+            seq: UNKNOWN_SEQ,
+            kind,
+            value: value.unwrap_or_default(),
+            expiry_ms: None,
+            host_type: 0,
+            older_follows: false,
+        })?;
+        section.add(&KeyEntry {
+            key,
+            seq: UNKNOWN_SEQ,
+            kind,
+            expiry_ms: None,
+            value: EntryValue::Pointer(pointer),
+        });
+        self.records += 1;
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+        let section_is_full = section.estimated_len() >= context.key_table_bytes;
+        if section_is_full || records.len() >= MAX_TABLE_BYTES {
+            self.end_table()?;
+        }
+        Ok(())
+    }
+
+    /// The tables, in the order of their keys; their bytes are durable.
+    pub(crate) fn finish(&mut self) -> Result<Vec<RecordFileMeta>> {
+        self.end_table()?;
+        Ok(std::mem::take(&mut self.finished))
+    }
+
+    /// How many records came.
+    pub(crate) fn records(&self) -> u64 {
+        self.records
+    }
+
+    fn end_table(&mut self) -> Result<()> {
+        if let Some((records, section)) = self.table.take() {
+            self.finished.push(records.finish(Some(section))?);
+        }
+        Ok(())
+    }
+}
+
+/// What a partition gets of each table.
+type Shares = Vec<(FileNumber, TableShare)>;
+
+/// Divides the tables of a stream among partitions.
+pub(crate) struct IngestPlan {
+    files: Vec<Arc<RecordFile>>,
+    shares: HashMap<PartitionId, Shares>,
+}
+
+impl IngestPlan {
+    pub(crate) fn new(files: Vec<Arc<RecordFile>>) -> IngestPlan {
+        IngestPlan {
+            files,
+            shares: HashMap::new(),
+        }
+    }
+
+    /// The partitions between the first and the last key.
+    pub(crate) fn partitions<'a>(&self, version: &'a Version) -> &'a [Arc<Partition>] {
+        let ends = self.files.first().zip(self.files.last());
+        let between = ends.map(|(first, last)| {
+            version.partitions_between(&first.meta().min_key, &last.meta().max_key)
+        });
+        between.unwrap_or_default()
+    }
+
+    /// Finds out what each partition gets that was not yet looked at. The range of a partition never
+    /// changes.
+    pub(crate) fn divide(&mut self, version: &Version) -> Result<()> {
+        for partition in self.partitions(version) {
+            if self.shares.contains_key(&partition.id) {
+                continue;
+            }
+            let mut shares = Shares::new();
+            for file in &self.files {
+                if let Some(share) = share_of(file, partition.range())? {
+                    shares.push((file.meta().number, share));
+                }
+            }
+            self.shares.insert(partition.id, shares);
+        }
+        Ok(())
+    }
+
+    /// Whether all partitions of the version have been looked at.
+    pub(crate) fn is_complete(&self, version: &Version) -> bool {
+        let mut partitions = self.partitions(version).iter();
+        partitions.all(|p| self.shares.contains_key(&p.id))
+    }
+
+    /// The files as they are listed once they are committed at `seq`.
+    pub(crate) fn metas(&self, seq: SeqNo) -> Vec<RecordFileMeta> {
+        let metas = self.files.iter().map(|file| file.meta().clone());
+        metas.map(|meta| meta.ingested_at(seq)).collect()
+    }
+
+    /// Bytes of the files.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.meta().len).sum()
+    }
+
+    /// The places of the tables: in each partition with keys a new generation.
+    pub(crate) fn places(&self, version: &Version, generation: GenerationId) -> Vec<TablePlace> {
+        let mut places = Vec::new();
+        for partition in self.partitions(version) {
+            let shares = self.shares.get(&partition.id).into_iter().flatten();
+            places.extend(shares.enumerate().map(|(slot, (file, share))| TablePlace {
+                partition: partition.id,
+                generation,
+                slot: Slot(slot as u16),
+                file: *file,
+                share: Some(*share),
+            }));
+        }
+        places
+    }
+}
+
+/// What of a table lies in `range`: whether there is something for certain, how much by estimate.
+fn share_of(file: &Arc<RecordFile>, range: KeyRange<'_>) -> Result<Option<TableShare>> {
+    let meta = file.meta();
+    let (min, max) = (meta.min_key.as_slice(), meta.max_key.as_slice());
+    let whole = TableShare {
+        records: meta.count,
+        bytes: meta.len,
+    };
+    if max < range.start || !range.is_before_end(min) {
+        return Ok(None);
+    }
+    if range.start <= min && range.is_before_end(max) {
+        return Ok(Some(whole));
+    }
+    let section = file.section()?;
+    let mut keys = section.iter(Access::Random);
+    keys.seek(range.start, SeqNo::MAX)?;
+    if keys.entry().is_none_or(|e| !range.is_before_end(e.key)) {
+        return Ok(None);
+    }
+    let start = section.part_before(range.start)?;
+    let end = range.end.map_or(Ok(1.0), |end| section.part_before(end))?;
+    let part = (end - start).clamp(0.0, 1.0);
+    Ok(Some(TableShare {
+        records: ((whole.records as f64 * part) as u64).max(1),
+        bytes: (whole.bytes as f64 * part) as u64,
+    }))
+}
