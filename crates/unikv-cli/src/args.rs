@@ -52,7 +52,8 @@ pub enum ClusteringArg {
     EveryMerge,
 }
 
-/// Every option of the engine. What is not given keeps the engine's default.
+/// Every option of the engine. What is not given stays as the database has stored it, or else is the
+/// engine's default.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Engine options")]
 pub struct EngineArgs {
@@ -134,7 +135,7 @@ impl EngineArgs {
         options
     }
 
-    /// The options given, for a report; null stands for the engine's default.
+    /// The options given, for a report; null stands for what is stored, or else the default.
     pub fn to_json(&self) -> Value {
         json!({
             "memory_budget": self.memory_budget,

@@ -61,7 +61,14 @@ pub struct EffectiveOptions {
 }
 
 /// How a database is opened: defaults that serve, and methods that change one each. Sizes are in
-/// bytes. No option is stored in the database: each opening may choose its own.
+/// bytes.
+///
+/// Most options are *stored* in the database. What is not set stays as it was at the last opening; what
+/// is set holds from then on, for what is written later: files say themselves how they were written, so
+/// any stored option may change at any opening. The one exception is a memory budget that has become too
+/// small for the indexes at hand. [`Db::options`](crate::Db::options) tells what is in effect. Not stored
+/// are what belongs to a process: `create_if_missing`, `error_if_exists`, `durability` and
+/// `background_threads`.
 ///
 /// ```
 /// # use unikv::{Durability, Options};
@@ -74,17 +81,24 @@ pub struct Options {
     pub(crate) create_if_missing: bool,
     pub(crate) error_if_exists: bool,
     pub(crate) durability: Durability,
-    pub(crate) memory_budget: u64,
-    pub(crate) memtable_bytes: u64,
-    pub(crate) unsorted_bytes: u64,
-    pub(crate) partition_bytes: u64,
-    pub(crate) inline_value_bytes: u32,
-    pub(crate) max_space_amp: f64,
-    pub(crate) clustering: Clustering,
-    pub(crate) key_table_bytes: u64,
-    pub(crate) block_bytes: u32,
     pub(crate) background_threads: usize,
-    pub(crate) scan_merge_limit: u32,
+    /// What the caller has set of the options that are stored.
+    asked: StoredOptions,
+}
+
+/// The options that are stored in a database, each if it is set.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct StoredOptions {
+    pub(crate) memory_budget: Option<u64>,
+    pub(crate) memtable_bytes: Option<u64>,
+    pub(crate) unsorted_bytes: Option<u64>,
+    pub(crate) partition_bytes: Option<u64>,
+    pub(crate) inline_value_bytes: Option<u32>,
+    pub(crate) max_space_amp: Option<f64>,
+    pub(crate) clustering: Option<Clustering>,
+    pub(crate) key_table_bytes: Option<u64>,
+    pub(crate) block_bytes: Option<u32>,
+    pub(crate) scan_merge_limit: Option<u32>,
 }
 
 impl Default for Options {
@@ -93,23 +107,16 @@ impl Default for Options {
             create_if_missing: true,
             error_if_exists: false,
             durability: Durability::Buffered,
-            memory_budget: 256 << 20,
-            memtable_bytes: 16 << 20,
-            unsorted_bytes: 512 << 20,
-            partition_bytes: 8 << 30,
-            inline_value_bytes: 128,
-            max_space_amp: 1.5,
-            clustering: Clustering::Never,
-            key_table_bytes: 2 << 20,
-            block_bytes: 4096,
             background_threads: 2,
-            scan_merge_limit: 8,
+            asked: StoredOptions::default(),
         }
     }
 }
 
 impl Options {
     /// Create the database if the directory holds none. Default: true.
+    ///
+    /// Not stored.
     #[must_use]
     pub fn create_if_missing(mut self, yes: bool) -> Options {
         self.create_if_missing = yes;
@@ -117,6 +124,8 @@ impl Options {
     }
 
     /// Refuse to open a database that exists already. Default: false.
+    ///
+    /// Not stored.
     #[must_use]
     pub fn error_if_exists(mut self, yes: bool) -> Options {
         self.error_if_exists = yes;
@@ -124,6 +133,8 @@ impl Options {
     }
 
     /// What a write survives unless the call says otherwise. Default: [`Durability::Buffered`].
+    ///
+    /// Not stored: what a process promises its callers is its own affair.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Options {
         self.durability = durability;
@@ -138,44 +149,55 @@ impl Options {
     /// at least 24 MiB it holds for a thousand partitions and hundreds of iterators. What a caller
     /// holds (batches, keys and values handed out) does not count. A batch larger than a quarter of
     /// the budget may exceed it until it is flushed.
+    ///
+    /// Stored. It cannot be lowered below twice what the hash indexes of the UnsortedStore take; the
+    /// error says how much that is.
     #[must_use]
     pub fn memory_budget(mut self, bytes: u64) -> Options {
-        self.memory_budget = bytes;
+        self.asked.memory_budget = Some(bytes);
         self
     }
 
     /// Bytes at which the memtable is sealed and flushed, at most a twelfth of the memory budget.
     /// Default: 16 MiB. Larger memtables absorb more overwrites and make fewer tables; recovery
     /// replays up to five of them.
+    ///
+    /// Stored; may change.
     #[must_use]
     pub fn memtable_bytes(mut self, bytes: u64) -> Options {
-        self.memtable_bytes = bytes;
+        self.asked.memtable_bytes = Some(bytes);
         self
     }
 
     /// Bytes of a partition's UnsortedStore at which it is merged (the paper's `UnsortedLimit`).
     /// Default: 512 MiB. Larger means fewer merges, a larger hash index (about 10 bytes a record)
     /// and scans over more tables.
+    ///
+    /// Stored; may change.
     #[must_use]
     pub fn unsorted_bytes(mut self, bytes: u64) -> Options {
-        self.unsorted_bytes = bytes;
+        self.asked.unsorted_bytes = Some(bytes);
         self
     }
 
     /// Bytes of data at which a partition, a range of keys with its own UnsortedStore and
     /// SortedStore, becomes two (the paper's `partitionSizeLimit`). Default: 8 GiB. A split moves no
     /// data. Smaller means smaller merges, of which several run at a time, and more of them.
+    ///
+    /// Stored; may change.
     #[must_use]
     pub fn partition_bytes(mut self, bytes: u64) -> Options {
-        self.partition_bytes = bytes;
+        self.asked.partition_bytes = Some(bytes);
         self
     }
 
     /// Values shorter than this many bytes are kept beside their keys in the SortedStore instead of
     /// in a value log. Default: 128.
+    ///
+    /// Stored; may change.
     #[must_use]
     pub fn inline_value_bytes(mut self, bytes: u32) -> Options {
-        self.inline_value_bytes = bytes;
+        self.asked.inline_value_bytes = Some(bytes);
         self
     }
 
@@ -189,73 +211,117 @@ impl Options {
     /// bytes a record, so records of less than about 150 bytes whose values stand apart can exceed
     /// the factor without any garbage.
     ///
+    /// Stored; may change.
+    ///
     /// [`Stats::pins`]: crate::Stats::pins
     #[must_use]
     pub fn max_space_amp(mut self, factor: f64) -> Options {
-        self.max_space_amp = factor;
+        self.asked.max_space_amp = Some(factor);
         self
     }
 
     /// Whether merges copy values into key order. Default: [`Clustering::Never`].
+    ///
+    /// Stored; may change.
     #[must_use]
     pub fn clustering(mut self, clustering: Clustering) -> Options {
-        self.clustering = clustering;
+        self.asked.clustering = Some(clustering);
         self
     }
 
     /// Target size of a key table in bytes, at most a thirty-second of the memory budget for each
     /// thread that merges. Default: 2 MiB. Smaller tables let a merge leave more
     /// of the SortedStore untouched.
+    ///
+    /// Stored; may change.
     #[must_use]
     pub fn key_table_bytes(mut self, bytes: u64) -> Options {
-        self.key_table_bytes = bytes;
+        self.asked.key_table_bytes = Some(bytes);
         self
     }
 
     /// Target size of a key block in bytes: what one lookup in the SortedStore reads. Default: 4096.
+    ///
+    /// Stored; may change.
     #[must_use]
     pub fn block_bytes(mut self, bytes: u32) -> Options {
-        self.block_bytes = bytes;
+        self.asked.block_bytes = Some(bytes);
         self
     }
 
     /// Background threads: one flushes, the others merge. Default: 2, the least.
+    ///
+    /// Not stored.
     #[must_use]
     pub fn background_threads(mut self, threads: usize) -> Options {
         self.background_threads = threads;
         self
     }
 
-    /// What is in effect with these options.
-    pub(crate) fn effective(&self) -> EffectiveOptions {
-        EffectiveOptions {
+    /// What is in effect: what is set, else what is stored, else the default.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, naming the option, for a value out of range.
+    pub(crate) fn resolve(&self, stored: &StoredOptions) -> Result<EffectiveOptions> {
+        let asked = &self.asked;
+        let options = EffectiveOptions {
             durability: self.durability,
-            memory_budget: self.memory_budget,
-            memtable_bytes: self.memtable_bytes,
-            unsorted_bytes: self.unsorted_bytes,
-            partition_bytes: self.partition_bytes,
-            inline_value_bytes: self.inline_value_bytes,
-            max_space_amp: self.max_space_amp,
-            clustering: self.clustering,
-            key_table_bytes: self.key_table_bytes,
-            block_bytes: self.block_bytes,
             background_threads: self.background_threads,
-            scan_merge_limit: self.scan_merge_limit,
-        }
+            memory_budget: asked
+                .memory_budget
+                .or(stored.memory_budget)
+                .unwrap_or(256 << 20),
+            memtable_bytes: asked
+                .memtable_bytes
+                .or(stored.memtable_bytes)
+                .unwrap_or(16 << 20),
+            unsorted_bytes: asked
+                .unsorted_bytes
+                .or(stored.unsorted_bytes)
+                .unwrap_or(512 << 20),
+            partition_bytes: asked
+                .partition_bytes
+                .or(stored.partition_bytes)
+                .unwrap_or(8 << 30),
+            inline_value_bytes: asked
+                .inline_value_bytes
+                .or(stored.inline_value_bytes)
+                .unwrap_or(128),
+            max_space_amp: asked.max_space_amp.or(stored.max_space_amp).unwrap_or(1.5),
+            clustering: asked
+                .clustering
+                .or(stored.clustering)
+                .unwrap_or(Clustering::Never),
+            key_table_bytes: asked
+                .key_table_bytes
+                .or(stored.key_table_bytes)
+                .unwrap_or(2 << 20),
+            block_bytes: asked.block_bytes.or(stored.block_bytes).unwrap_or(4096),
+            scan_merge_limit: asked
+                .scan_merge_limit
+                .or(stored.scan_merge_limit)
+                .unwrap_or(8),
+        };
+        options.validate()?;
+        Ok(options)
     }
 
     /// Tables of an UnsortedStore whose keys scans merge each time anew, at most (the paper's
     /// `scanMergeLimit`). Default: 8. When a partition has more and scans have paid as much for them as
     /// it costs, the keys are merged in the background. Fewer make scans faster and merges more; a
     /// workload without scans never pays.
+    ///
+    /// Stored; may change.
     #[must_use]
     pub fn scan_merge_limit(mut self, tables: u32) -> Options {
-        self.scan_merge_limit = tables;
+        self.asked.scan_merge_limit = Some(tables);
         self
     }
+}
 
+impl EffectiveOptions {
     /// Refuses values out of range, naming the option.
-    pub(crate) fn validate(&self) -> Result<()> {
+    fn validate(&self) -> Result<()> {
         fn at_least(name: &str, value: u64, least: u64) -> Result<()> {
             if value >= least {
                 return Ok(());

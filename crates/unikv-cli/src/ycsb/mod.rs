@@ -34,7 +34,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use summary::Summary;
 use trace::Trace;
-use unikv::Db;
+use unikv::{Db, EffectiveOptions};
 use workload::Phase;
 
 // The kill test and the endurance test write values of the same kind.
@@ -156,6 +156,7 @@ impl Ycsb {
         let trace = self.trace.as_deref().map(Trace::create).transpose()?;
         let mut runner = Runner::new(&plan, trace)?;
         let machine = Machine::inspect(&self.dir);
+        let effective = runner.options()?;
         if !self.json {
             print_head(&plan, &machine)?;
         }
@@ -183,7 +184,13 @@ impl Ycsb {
             failure.get_or_insert_with(breach);
         }
         if self.json {
-            let report = self.to_json(&plan, &machine, (&phases, &summary), failure.as_ref());
+            let report = self.to_json(
+                &plan,
+                &machine,
+                (&phases, &summary),
+                &effective,
+                failure.as_ref(),
+            );
             writeln!(io::stdout().lock(), "{report}")?;
         } else {
             report::print_table(&phases, &mut io::stdout().lock())?;
@@ -246,6 +253,7 @@ impl Ycsb {
         plan: &Plan,
         machine: &Machine,
         (phases, summary): (&[PhaseReport], &Summary),
+        effective: &EffectiveOptions,
         failure: Option<&Failure>,
     ) -> Value {
         json!({
@@ -267,7 +275,7 @@ impl Ycsb {
                 "duration_seconds": plan.duration.map(|duration| duration.as_secs_f64()),
                 "seed": plan.seed,
                 "options": plan.engine.to_json(),
-                "options_with_defaults": format!("{:?}", plan.engine.options()),
+                "options_in_effect": format!("{effective:?}"),
             },
             "phases": phases,
             "summary": summary,
@@ -310,8 +318,11 @@ fn options_in_words(engine: &EngineArgs) -> String {
         .map(|(name, value)| format!("{name} {}", value.to_string().trim_matches('"')))
         .collect();
     match given.is_empty() {
-        true => "the engine's defaults".to_owned(),
-        false => format!("{}, else the engine's defaults", given.join(", ")),
+        true => "what is stored, or else the defaults".to_owned(),
+        false => format!(
+            "{}, else what is stored, or else the defaults",
+            given.join(", ")
+        ),
     }
 }
 

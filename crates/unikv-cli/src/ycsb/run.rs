@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use unikv::Db;
+use unikv::{Db, EffectiveOptions};
 
 /// A run under way.
 pub struct Runner<'a> {
@@ -93,6 +93,11 @@ impl<'a> Runner<'a> {
         self.merges.note(&stats);
         report.partitions = stats.partitions.len();
         Ok(report)
+    }
+
+    /// The options in effect.
+    pub fn options(&self) -> Result<EffectiveOptions, Failure> {
+        Ok(self.db()?.options())
     }
 
     /// Closes the database.

@@ -8,7 +8,7 @@ mod scan_runs;
 
 use super::check_large;
 use super::check_pointers::Pointers;
-use super::open::take_lock;
+use super::directory::take_lock;
 use super::recovery;
 use super::report::{CheckReport, Problem};
 use crate::base::keys::{FileNumber, Kind, SeqNo, internal_cmp};

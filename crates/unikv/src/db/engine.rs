@@ -22,7 +22,7 @@ use crate::jobs::placing::GenerationLimits;
 use crate::jobs::space::SpaceLimit;
 use crate::key_table::ReadCache;
 use crate::memtable::ArenaPool;
-use crate::options::{Clustering, Options};
+use crate::options::{Clustering, EffectiveOptions};
 use crate::partition::{LargeFiles, ReadCounters, View};
 use crate::version::Version;
 use crate::vfs::file_store::FileStore;
@@ -39,7 +39,7 @@ const UNSORTED_SHARE: f64 = 0.25;
 
 /// Everything that handles, iterators, snapshots and workers of one open database share.
 pub(crate) struct Engine {
-    pub(crate) options: Options,
+    pub(crate) options: EffectiveOptions,
     pub(crate) store: Arc<FileStore>,
     pub(crate) cache: Arc<ReadCache>,
     pub(crate) pool: Arc<ArenaPool>,
@@ -91,7 +91,7 @@ pub(crate) struct Engine {
 
 /// What [`Engine::new`] is made of.
 pub(crate) struct EngineParts {
-    pub(crate) options: Options,
+    pub(crate) options: EffectiveOptions,
     pub(crate) store: Arc<FileStore>,
     pub(crate) cache: Arc<ReadCache>,
     pub(crate) pool: Arc<ArenaPool>,

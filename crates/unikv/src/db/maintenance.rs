@@ -1,8 +1,8 @@
 //! What a caller can ask for beside reading and writing: flush, compact, wait, stop, destroy.
 
 use super::catalog::Catalog;
+use super::directory::take_lock;
 use super::engine::Engine;
-use super::open::take_lock;
 use crate::base::keys::FileNumber;
 use crate::error::{Error, Result};
 use crate::version::file_names::{self, FileName};

@@ -17,7 +17,7 @@ use super::pressure::MAX_SEALED;
 use crate::hash_index::HashIndex;
 use crate::key_table::ReadCache;
 use crate::memtable::{ArenaPool, Memtable};
-use crate::options::Options;
+use crate::options::EffectiveOptions;
 use crate::partition::View;
 use crate::version::Version;
 use parking_lot::Mutex;
@@ -90,7 +90,7 @@ pub(crate) struct MemoryPlan {
 }
 
 impl MemoryPlan {
-    pub(crate) fn of(options: &Options) -> MemoryPlan {
+    pub(crate) fn of(options: &EffectiveOptions) -> MemoryPlan {
         let budget = options.memory_budget;
         let merge_threads = (options.background_threads as u64).saturating_sub(1).max(1);
         let memtable_bytes = options.memtable_bytes.min(budget / MEMTABLE_PART);
@@ -390,9 +390,14 @@ impl Drop for IteratorCharge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::{Options, StoredOptions};
+
+    fn effective(options: &Options) -> EffectiveOptions {
+        options.resolve(&StoredOptions::default()).unwrap()
+    }
 
     fn plan(budget: u64) -> MemoryPlan {
-        MemoryPlan::of(&Options::default().memory_budget(budget))
+        MemoryPlan::of(&effective(&Options::default().memory_budget(budget)))
     }
 
     #[test]
@@ -405,7 +410,7 @@ mod tests {
             }
             assert!(plan.cache_beside(2 * budget) > 0);
         }
-        let options = Options::default();
+        let options = effective(&Options::default());
         let plan = plan(options.memory_budget);
         assert_eq!(plan.memtable_bytes, options.memtable_bytes);
         assert_eq!(plan.key_table_bytes, options.key_table_bytes);

@@ -8,6 +8,7 @@ pub(crate) mod catalog;
 pub(crate) mod check;
 mod check_large;
 mod check_pointers;
+mod directory;
 pub(crate) mod engine;
 pub(crate) mod garbage;
 mod health;
@@ -33,6 +34,7 @@ mod snapshots;
 mod split;
 pub(crate) mod stalls;
 pub(crate) mod stats;
+pub(crate) mod stored_options;
 #[cfg(test)]
 mod tests;
 pub(crate) mod views;
@@ -263,9 +265,9 @@ impl Db {
         self.0.engine.quiesce()
     }
 
-    /// The options in effect.
+    /// The options in effect: as set at this opening, else as stored, else the defaults.
     pub fn options(&self) -> EffectiveOptions {
-        self.0.engine.options.effective()
+        self.0.engine.options.clone()
     }
 
     /// Figures of the database: counters since it was opened, sizes as of now.

@@ -5,10 +5,12 @@
 //! only after the new manifest is durable and everything it lists has been seen.
 
 use super::catalog::Catalog;
+use super::directory::{check_directory, take_lock};
 use super::engine::{Engine, EngineParts};
 use super::memory::{Arbiter, MemoryPlan};
 use super::recovery::{self, Replayed};
 use super::report::RecoveryReport;
+use super::stored_options;
 use super::wal_sync::{Segment, WalSync};
 use super::write::Commit;
 use crate::base::keys::{DatabaseId, FileNumber, PartitionId, SeqNo};
@@ -17,14 +19,14 @@ use crate::jobs::placing::{FlushTarget, GenerationLimits};
 use crate::key_table::ReadCache;
 use crate::log::{ReplayOutcome, WalWriter, replay};
 use crate::memtable::{ArenaPool, Memtable};
-use crate::options::Options;
+use crate::options::{EffectiveOptions, Options, StoredOptions};
 use crate::partition::{MemtableHandle, View};
 use crate::version::Version;
 use crate::version::edit::{PartitionMeta, VersionEdit};
 use crate::version::file_names::{self, DirSurvey, FileName};
 use crate::version::manifest::{Manifest, RecoveredManifest};
 use crate::vfs::file_store::FileStore;
-use crate::vfs::{Env, LockError, LockGuard};
+use crate::vfs::{Env, LockGuard};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,7 +41,8 @@ pub(crate) fn open(
     dir: &Path,
     options: Options,
 ) -> Result<(Arc<Engine>, RecoveryReport)> {
-    options.validate()?;
+    // What is wrong without looking at the database.
+    options.resolve(&StoredOptions::default())?;
     let begin = env.runtime.now();
     let survey = file_names::survey(&*env.vfs, dir)?;
     check_directory(dir, &survey, &options)?;
@@ -52,11 +55,13 @@ pub(crate) fn open(
     // What was seen before the lock was held may have changed since.
     let survey = file_names::survey(&*env.vfs, dir)?;
     check_directory(dir, &survey, &options)?;
-    let mut opening = Opening::new(env, dir, options, survey);
-    let recovered = match opening.survey.has_current {
-        true => Some(Manifest::recover(&*opening.env.vfs, dir)?),
+    let recovered = match survey.has_current {
+        true => Some(Manifest::recover(&*env.vfs, dir)?),
         false => None,
     };
+    let stored = stored_options::of(recovered.as_ref())?;
+    let options = options.resolve(&stored)?;
+    let mut opening = Opening::new(env, dir, options, stored, survey);
     let engine = match recovered {
         Some(manifest) => opening.recover(manifest, lock)?,
         None => opening.create(lock)?,
@@ -66,52 +71,12 @@ pub(crate) fn open(
     Ok((Arc::new(engine), report))
 }
 
-/// Refuses a directory that holds something else, holds too little, or holds nothing where
-/// something is required.
-fn check_directory(dir: &Path, survey: &DirSurvey, options: &Options) -> Result<()> {
-    if survey.has_current {
-        if options.error_if_exists {
-            let what = format!("{} holds a database already", dir.display());
-            return Err(Error::invalid(
-                what,
-                "choose another directory, or allow opening it",
-            ));
-        }
-        return Ok(());
-    }
-    if survey.has_data() {
-        let what = "CURRENT is missing, and the directory holds data files of a database";
-        return Err(Error::corruption(&dir.join("CURRENT"), 0, what));
-    }
-    if !options.create_if_missing {
-        return Err(Error::not_found(dir));
-    }
-    if let Some(foreign) = survey.foreign.first() {
-        let what = "the directory holds files that are not a UniKV database's";
-        let path = dir.join(foreign);
-        return Err(Error::incompatible(
-            &path,
-            what,
-            "choose an empty or a new directory",
-        ));
-    }
-    Ok(())
-}
-
-/// Takes the directory's lock file.
-pub(crate) fn take_lock(env: &Env, dir: &Path) -> Result<Box<dyn LockGuard>> {
-    let path = dir.join(file_names::LOCK);
-    env.vfs.lock(&path).map_err(|error| match error {
-        LockError::Held(pid) => Error::locked(dir, pid),
-        LockError::Io(e) => Error::io("lock", &path, e),
-    })
-}
-
 /// What opening gathers on its way.
 struct Opening<'a> {
     env: Env,
     dir: &'a Path,
-    options: Options,
+    options: EffectiveOptions,
+    stored: StoredOptions,
     survey: DirSurvey,
     next_file: u64,
     plan: MemoryPlan,
@@ -121,7 +86,13 @@ struct Opening<'a> {
 }
 
 impl<'a> Opening<'a> {
-    fn new(env: Env, dir: &'a Path, options: Options, survey: DirSurvey) -> Opening<'a> {
+    fn new(
+        env: Env,
+        dir: &'a Path,
+        options: EffectiveOptions,
+        stored: StoredOptions,
+        survey: DirSurvey,
+    ) -> Opening<'a> {
         let next_file = survey.max_number() + 1;
         // Room for all memtables there may be: chunks given back to the allocator and taken anew by
         // another thread leave holes that it cannot use.
@@ -134,6 +105,7 @@ impl<'a> Opening<'a> {
             env,
             dir,
             options,
+            stored,
             survey,
             next_file,
             plan,
@@ -197,6 +169,7 @@ impl<'a> Opening<'a> {
         self.report.manifest_cut = manifest.cut.take();
         let limits = self.limits();
         recovery::rebuild_indexes(&mut version, limits, &mut self.report)?;
+        stored_options::check_budget(&version, &self.stored, &self.options)?;
         self.note(&replayed);
         self.start(
             store,
@@ -250,6 +223,7 @@ impl<'a> Opening<'a> {
         let low_water = memtables.first().map_or(wal_number, |m| m.wal);
         version.counters.wal_low_water = low_water;
         version.counters.next_file = self.next_file;
+        version.counters.options = stored_options::encode(&self.options);
         let mut snapshot = version.snapshot();
         snapshot.edits_before = Some(edits_before);
         let manifest = Manifest::create(&store, manifest_number, &snapshot)?;

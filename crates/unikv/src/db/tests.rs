@@ -35,6 +35,13 @@ impl Machine {
         }
     }
 
+    pub(super) fn env(&self) -> Env {
+        Env {
+            vfs: Arc::new(self.disk.clone()),
+            runtime: SimRuntime::new(self.seed),
+        }
+    }
+
     pub(super) fn open(&self, options: Options) -> (Db, Arc<SimRuntime>) {
         let runtime = SimRuntime::new(self.seed);
         let env = Env {

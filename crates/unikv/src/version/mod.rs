@@ -9,7 +9,7 @@ pub(crate) mod manifest;
 mod memory;
 pub(crate) mod scan_run;
 mod state;
-mod tagged;
+pub(crate) mod tagged;
 
 pub(crate) use apply::ApplyContext;
 pub(crate) use state::{Generation, KeyRange, Partition, Table, Version};

@@ -1,9 +1,11 @@
 //! What a version edit says.
 
+use super::super::stored_options;
 use super::{Part, key_text};
 use crate::key_table::KeyTableMeta;
 use crate::record::RecordFileMeta;
 use crate::version::edit::VersionEdit;
+use std::path::Path;
 
 /// The edit's own numbers in `record`, and a part for each thing that it adds or drops.
 pub(super) fn parts(record: Part, edit: &VersionEdit) -> Vec<Part> {
@@ -84,12 +86,18 @@ fn numbers(mut record: Part, edit: &VersionEdit) -> Part {
         // It is a secret: who knows it can make keys collide.
         record = record.field("hash seed", "set");
     }
-    for (name, bytes) in [("options", &edit.options), ("host mark", &edit.host_mark)] {
-        if let Some(bytes) = bytes {
-            record = record.field(name, format!("{} bytes", bytes.len()));
-        }
+    if let Some(mark) = &edit.host_mark {
+        record = record.field("host mark", format!("{} bytes", mark.len()));
     }
-    record
+    match edit
+        .options
+        .as_ref()
+        .map(|bytes| stored_options::decode(bytes, Path::new("")))
+    {
+        Some(Ok(options)) => record.field("options", format!("{options:?}")),
+        Some(Err(error)) => record.faulty(error),
+        None => record,
+    }
 }
 
 fn record_file(part: Part, meta: &RecordFileMeta) -> Part {

@@ -1,0 +1,48 @@
+//! The directory of a database: whether it may be opened, and its lock.
+
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::version::file_names::{self, DirSurvey};
+use crate::vfs::{Env, LockError, LockGuard};
+use std::path::Path;
+
+/// Refuses a directory that holds something else, holds too little, or holds nothing where
+/// something is required.
+pub(super) fn check_directory(dir: &Path, survey: &DirSurvey, options: &Options) -> Result<()> {
+    if survey.has_current {
+        if options.error_if_exists {
+            let what = format!("{} holds a database already", dir.display());
+            return Err(Error::invalid(
+                what,
+                "choose another directory, or allow opening it",
+            ));
+        }
+        return Ok(());
+    }
+    if survey.has_data() {
+        let what = "CURRENT is missing, and the directory holds data files of a database";
+        return Err(Error::corruption(&dir.join("CURRENT"), 0, what));
+    }
+    if !options.create_if_missing {
+        return Err(Error::not_found(dir));
+    }
+    if let Some(foreign) = survey.foreign.first() {
+        let what = "the directory holds files that are not a UniKV database's";
+        let path = dir.join(foreign);
+        return Err(Error::incompatible(
+            &path,
+            what,
+            "choose an empty or a new directory",
+        ));
+    }
+    Ok(())
+}
+
+/// Takes the directory's lock file.
+pub(crate) fn take_lock(env: &Env, dir: &Path) -> Result<Box<dyn LockGuard>> {
+    let path = dir.join(file_names::LOCK);
+    env.vfs.lock(&path).map_err(|error| match error {
+        LockError::Held(pid) => Error::locked(dir, pid),
+        LockError::Io(e) => Error::io("lock", &path, e),
+    })
+}
