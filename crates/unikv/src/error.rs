@@ -21,7 +21,8 @@ pub enum ErrorKind {
     Corruption,
     /// The operating system refused: fix the cause it names (space, permission, device), then retry.
     Io,
-    /// The disk is full: free space, then retry. Nothing acknowledged was lost.
+    /// The disk is full: free space or delete keys; writing then resumes by itself. Nothing
+    /// acknowledged was lost. From a write it means that nothing of the batch has been written.
     DiskFull,
     /// Another process (or handle) has the database open: close it first.
     Locked,
@@ -110,6 +111,20 @@ impl Error {
         let mut inner = Inner::new(kind, format!("cannot {op}: {source}"), remedy);
         inner.file = Some(file.to_owned());
         inner.source = Some(source);
+        Error(Arc::new(inner))
+    }
+
+    /// The disk with `dir` is full, because of `cause` if something was refused; `free` bytes are
+    /// free and writing resumes with `needed`. Nothing of the call was written.
+    pub(crate) fn disk_full(dir: &Path, cause: Option<&Error>, free: &str, needed: u64) -> Error {
+        let why = cause.map_or(String::new(), |cause| format!(" since: {}", cause.0.what));
+        let what = format!(
+            "the disk is full: {free} bytes are free, and writing resumes with {needed}{why}"
+        );
+        let remedy = "free space on this file system, or delete keys; reads and deletes go on, and \
+                      writing resumes by itself";
+        let mut inner = Inner::new(ErrorKind::DiskFull, what, remedy);
+        inner.file = Some(dir.to_owned());
         Error(Arc::new(inner))
     }
 

@@ -205,8 +205,8 @@ impl Options {
     /// costs more writing: garbage collection copies what is live between the dead.
     ///
     /// Beside that product the directory holds the log, up to twice `unsorted_bytes` for each
-    /// background thread while these have work, and a floor of 8 MiB and eight times
-    /// `memtable_bytes`; what snapshots and iterators keep comes on top ([`Stats::pins`]). What deletes
+    /// background thread while these have work, and a floor of 8 MiB and eleven times
+    /// `memtable_bytes`, of which up to three are kept back for a full disk; what snapshots and iterators keep comes on top ([`Stats::pins`]). What deletes
     /// and released snapshots free is reclaimed without further writes. Frames and keys take 40 to 70
     /// bytes a record, so records of less than about 150 bytes whose values stand apart can exceed
     /// the factor without any garbage.

@@ -31,7 +31,7 @@ const MEMTABLE_BYTES: u64 = 256 << 10;
 const UNSORTED_BYTES: u64 = 2 << 20;
 const THREADS: u64 = 2;
 /// As documented at [`Options::max_space_amp`].
-const FLOOR_BYTES: u64 = (8 << 20) + 8 * MEMTABLE_BYTES;
+const FLOOR_BYTES: u64 = (8 << 20) + 11 * MEMTABLE_BYTES;
 
 /// Ends a test that would fail anyway.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -10,6 +10,8 @@ use std::fmt;
 pub(crate) const CURRENT: &str = "CURRENT";
 /// The next `CURRENT`, until it is renamed.
 pub(crate) const CURRENT_TEMP: &str = "CURRENT.tmp";
+/// Blocks held back for a full disk; its bytes mean nothing.
+pub(crate) const BALLAST: &str = "BALLAST";
 /// Held by whoever has the database open.
 pub(crate) const LOCK: &str = "LOCK";
 
@@ -23,6 +25,7 @@ const KEY_TABLE_SUFFIX: &str = ".key";
 pub(crate) enum FileName {
     Current,
     Lock,
+    Ballast,
     Manifest(FileNumber),
     Wal(FileNumber),
     Record(FileNumber),
@@ -39,7 +42,7 @@ impl FileName {
             | FileName::Wal(n)
             | FileName::Record(n)
             | FileName::KeyTable(n) => Some(n),
-            FileName::Current | FileName::Lock | FileName::Temp => None,
+            FileName::Current | FileName::Lock | FileName::Ballast | FileName::Temp => None,
         }
     }
 }
@@ -49,6 +52,7 @@ impl fmt::Display for FileName {
         match *self {
             FileName::Current => f.write_str(CURRENT),
             FileName::Lock => f.write_str(LOCK),
+            FileName::Ballast => f.write_str(BALLAST),
             FileName::Temp => f.write_str(CURRENT_TEMP),
             FileName::Manifest(n) => f.write_str(&manifest(n)),
             FileName::Wal(n) => f.write_str(&wal(n)),
@@ -84,6 +88,7 @@ pub(crate) fn parse(name: &str) -> Option<FileName> {
         CURRENT => return Some(FileName::Current),
         CURRENT_TEMP => return Some(FileName::Temp),
         LOCK => return Some(FileName::Lock),
+        BALLAST => return Some(FileName::Ballast),
         _ => {}
     }
     if let Some(digits) = name.strip_prefix(MANIFEST_PREFIX) {
@@ -120,11 +125,13 @@ mod tests {
         assert_eq!(manifest(FileNumber(1)), "MANIFEST-000001");
         assert_eq!(parse("CURRENT"), Some(FileName::Current));
         assert_eq!(parse("LOCK"), Some(FileName::Lock));
+        assert_eq!(parse("BALLAST"), Some(FileName::Ballast));
         assert_eq!(parse("CURRENT.tmp"), Some(FileName::Temp));
         for name in [
             "CURRENT",
             "CURRENT.tmp",
             "LOCK",
+            "BALLAST",
             "000007.rec",
             "1000000.key",
         ] {

@@ -94,9 +94,12 @@ impl BackgroundWorker {
         match self.task {
             Task::Flush => {
                 engine.remove_files(engine.store.take_obsolete());
+                let look_again = engine.tend_space();
                 match engine.run_job(Engine::flush_and_note) {
                     Step::Wait(rest) => {
-                        Step::Wait(rest.into_iter().chain(engine.rest_or_settle()).min())
+                        let settle = engine.rest_or_settle();
+                        let all = rest.into_iter().chain(settle).chain(look_again);
+                        Step::Wait(all.min())
                     }
                     step => step,
                 }
@@ -134,7 +137,10 @@ impl Engine {
         let flushed = self.flush_oldest();
         match &flushed {
             Err(error) if error.kind() == ErrorKind::Closed => {}
-            Err(error) => self.job_ended(Job::Flush, None, Some(error.clone())),
+            Err(error) => {
+                self.note_full(error);
+                self.job_ended(Job::Flush, None, Some(error.clone()));
+            }
             Ok(true) => self.job_ended(Job::Flush, None, None),
             Ok(false) => {}
         }
@@ -153,6 +159,7 @@ impl Engine {
             self.flush_blocked.store(true, Ordering::Relaxed);
             return Ok(false);
         }
+        self.probe_space();
         let context = self.job_context();
         let flushed = flush::flush(&context, &oldest.table);
         let tables = self.or_clean_up(&context, flushed)?;
@@ -173,7 +180,8 @@ impl Engine {
             wal_low_water: Some(newer.wal),
             ..VersionEdit::default()
         };
-        self.commit_edit(&mut catalog, edit, &indexes, |view| drop(view.sealed.pop()))?;
+        self.commit_edit(&mut catalog, edit, &indexes, |view| drop(view.sealed.pop()))
+            .inspect_err(|_| self.keep_unsure(&mut catalog, &context))?;
         // The log names them no more.
         overwritten.iter().for_each(|file| file.mark_obsolete());
         let targets = placed.into_iter().map(|p| (p.partition, p.target));

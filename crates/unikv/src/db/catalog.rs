@@ -1,5 +1,7 @@
 //! The current version, its manifest, and where the next tables go.
 //!
+//! (What a full disk does to the manifest, and its renewal: [`super::manifest_renewal`].)
+//!
 //! Every change of the files goes through [`Engine::commit_edit`]: check, sync the directory, append
 //! to the manifest (the commit point), publish the view, and only then let dropped files go.
 //!
@@ -7,7 +9,7 @@
 //! the manifest and never while a job reads or writes data.
 
 use super::engine::Engine;
-use crate::base::keys::{FileNumber, GenerationId, PartitionId};
+use crate::base::keys::{GenerationId, PartitionId};
 use crate::error::{Error, Result};
 use crate::hash_index::HashIndex;
 use crate::jobs::flush::FlushedTable;
@@ -17,14 +19,12 @@ use crate::version::edit::VersionEdit;
 use crate::version::manifest::Manifest;
 use crate::version::{ApplyContext, Generation, Partition, Version};
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Generations that a partition may have; the oldest is merged while newer ones fill.
 pub(crate) const MAX_GENERATIONS: usize = 4;
-/// A manifest of this many times the length of its snapshot is replaced by a new one.
-const MANIFEST_GROWTH: u64 = 8;
-const MANIFEST_LEAST_BYTES: u64 = 4 << 20;
 
 /// The hash indexes of generations of partitions.
 pub(crate) type Indexes = HashMap<(PartitionId, GenerationId), Arc<HashIndex>>;
@@ -34,6 +34,9 @@ pub(crate) struct Catalog {
     pub(crate) manifest: Manifest,
     /// Length of the manifest when it held only its snapshot.
     pub(crate) manifest_snapshot_len: u64,
+    /// Files to be removed once a new manifest is durable: outputs of edits that may or may not be in
+    /// the present one, and manifests that `CURRENT` may or may not name.
+    pub(crate) unsure: Vec<PathBuf>,
     /// Per partition the generation that takes tables. A generation that is no target is frozen.
     pub(crate) targets: HashMap<PartitionId, FlushTarget>,
     /// Partitions in which a merge or a split is running: the lease.
@@ -129,6 +132,13 @@ impl Catalog {
             && self.targets.remove(&partition.id).is_some()
     }
 
+    /// Freezes every open generation that may be frozen.
+    pub(crate) fn freeze_all(&mut self) {
+        for partition in Arc::clone(&self.version).partitions() {
+            self.freeze(partition);
+        }
+    }
+
     /// Freezes what is full; and while the open generations of all partitions together hold more
     /// than their share of bytes or index memory, the largest: one budget for all.
     pub(crate) fn freeze_full(&mut self, limits: GenerationLimits) {
@@ -172,6 +182,7 @@ impl Engine {
         publish: impl FnOnce(&mut View),
     ) -> Result<()> {
         self.health.check_fatal()?;
+        self.renew_full_manifest(catalog)?;
         edit.next_file = Some(self.next_file.load(Ordering::Relaxed));
         let mut index = |partition, generation| indexes.get(&(partition, generation)).cloned();
         let mut context = ApplyContext {
@@ -194,8 +205,8 @@ impl Engine {
             .sync_directory()
             .and_then(|()| catalog.manifest.append(&edit));
         if let Err(error) = durable {
-            // Whether the edit is durable is unknown: keep both its inputs and its outputs.
-            self.health.set_fatal(&error);
+            // Whether the edit is durable is unknown: both its inputs and its outputs are kept.
+            self.manifest_failed(&error);
             return Err(error);
         }
         self.manifest_edits
@@ -207,7 +218,8 @@ impl Engine {
             publish(view);
         });
         dropped.mark_obsolete();
-        self.renew_manifest_if_long(catalog)
+        self.renew_long_manifest(catalog);
+        Ok(())
     }
 
     /// Makes the names of new files durable.
@@ -223,29 +235,5 @@ impl Engine {
             0,
             format!("the new version is inconsistent: {what}"),
         )
-    }
-
-    /// Replaces a manifest that has grown long by one that holds a snapshot.
-    fn renew_manifest_if_long(&self, catalog: &mut Catalog) -> Result<()> {
-        let long = catalog.manifest_snapshot_len * MANIFEST_GROWTH;
-        let long = long.max(MANIFEST_LEAST_BYTES.min(self.memory.plan.manifest_bytes));
-        if catalog.manifest.len() < long {
-            return Ok(());
-        }
-        let number = FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed));
-        let mut snapshot = catalog.version.snapshot();
-        snapshot.next_file = Some(self.next_file.load(Ordering::Relaxed));
-        snapshot.edits_before = Some(catalog.manifest.edits());
-        let renewed = Manifest::create(&self.store, number, &snapshot);
-        let renewed = renewed.inspect_err(|error| self.health.set_fatal(error))?;
-        let old = std::mem::replace(&mut catalog.manifest, renewed);
-        self.counters
-            .retired_manifest_bytes
-            .fetch_add(old.len(), Ordering::Relaxed);
-        self.manifest_edits
-            .store(catalog.manifest.edits(), Ordering::Release);
-        catalog.manifest_snapshot_len = catalog.manifest.len();
-        self.remove_files([old.path().to_owned()]);
-        Ok(())
     }
 }

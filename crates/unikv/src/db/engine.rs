@@ -1,10 +1,11 @@
 //! The engine's shared state and its locks.
 //!
 //! Lock order: `commit` → `catalog` → `wal_sync` → `view_lock` → `snapshots`. A thread takes them in
-//! this order or skips some; jobs never take `commit`. Readers take none of them: they load the
+//! this order or skips some; jobs never wait for `commit`. Readers take none of them: they load the
 //! view, then the visible sequence number.
 
 use super::catalog::Catalog;
+use super::disk_full::DiskFull;
 use super::garbage::GarbageRequests;
 use super::health::Health;
 use super::memory::Arbiter;
@@ -79,6 +80,7 @@ pub(crate) struct Engine {
     pub(crate) reclaim: Reclaim,
     /// The last flush that was tried had to wait for a merge.
     pub(crate) flush_blocked: AtomicBool,
+    pub(crate) space: DiskFull,
     pub(crate) closing: AtomicBool,
     /// Held shared by each ingest, and alone to release the directory.
     pub(crate) ingesting: RwLock<()>,
@@ -102,6 +104,7 @@ pub(crate) struct EngineParts {
     pub(crate) wal_sync: WalSync,
     pub(crate) catalog: Catalog,
     pub(crate) next_file: u64,
+    pub(crate) space: DiskFull,
     pub(crate) lock: Box<dyn LockGuard>,
 }
 
@@ -137,6 +140,7 @@ impl Engine {
             garbage_requests: GarbageRequests::default(),
             reclaim: Reclaim::default(),
             flush_blocked: AtomicBool::new(false),
+            space: parts.space,
             closing: AtomicBool::new(false),
             ingesting: RwLock::new(()),
             counters: EngineCounters::default(),
@@ -218,7 +222,7 @@ impl Engine {
             read_buffers_bytes: self.memory.plan.merge_read_bytes as usize,
             inline_value_bytes: self.options.inline_value_bytes as usize,
             copied_file_bytes: self.options.unsorted_bytes.clamp(64 << 10, 64 << 20),
-            cluster: self.options.clustering == Clustering::EveryMerge,
+            cluster: self.options.clustering == Clustering::EveryMerge && !self.space.is_full(),
             begun: RefCell::new(Vec::new()),
         }
     }

@@ -10,7 +10,7 @@
 //! Locks: each field has its own, a leaf, held for a look or a change.
 
 use crate::base::keys::PartitionId;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -144,11 +144,10 @@ impl Health {
         }
     }
 
-    /// Forgets failures other than those to be kept. True: there were some.
-    pub(crate) fn retain_failures(&self, mut keep: impl FnMut(&Failure) -> bool) -> bool {
-        let before = self.failure_count.load(Ordering::Acquire);
+    /// Lets what failed because the disk was full be tried again at once, now that there is room.
+    pub(crate) fn forget_full_disk(&self) {
+        let keep = |failure: &Failure| failure.error.kind() != ErrorKind::DiskFull;
         self.change_failures(|failures| failures.retain(|_, failure| keep(failure)));
-        self.failure_count.load(Ordering::Acquire) < before
     }
 
     /// Whether some job has failed and not been made up for.
@@ -231,5 +230,18 @@ mod tests {
         let failure = health.failure(Job::Flush, None).unwrap();
         assert_eq!(failure.next_try, Duration::from_secs(1));
         assert_eq!(health.rest_left(Duration::ZERO), None);
+    }
+
+    #[test]
+    fn failures_that_a_full_disk_explains_are_forgotten_alone() {
+        let health = Health::default();
+        let full = std::io::ErrorKind::StorageFull.into();
+        let full = Error::io("write", std::path::Path::new("f"), full);
+        health.job_failed(Job::Merge, Some(PartitionId(1)), full, Duration::ZERO);
+        health.job_failed(Job::Gc, Some(PartitionId(1)), failing(), Duration::ZERO);
+        health.forget_full_disk();
+        let left = health.failures();
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].job, Job::Gc);
     }
 }

@@ -12,7 +12,7 @@ use super::engine::Engine;
 use super::health::{Failure, Job};
 use crate::base::keys::PartitionId;
 use crate::error::{Error, Result};
-use crate::jobs::gc::{self, Pressure};
+use crate::jobs::gc;
 use std::time::Duration;
 
 /// A background job that has failed and not been made up for.
@@ -56,7 +56,15 @@ impl Engine {
 
     /// Forgets failures of jobs that are no longer due.
     pub(super) fn forget_settled(&self, catalog: &Catalog) {
-        if self.health.has_failures() && self.health.retain_failures(|f| self.is_due(catalog, f)) {
+        if !self.health.has_failures() {
+            return;
+        }
+        let mut settled = self.health.failures();
+        settled.retain(|failure| !self.is_due(catalog, failure));
+        for failure in &settled {
+            self.health.job_succeeded(failure.job, failure.partition);
+        }
+        if !settled.is_empty() {
             self.progress.notify();
         }
     }
@@ -70,10 +78,10 @@ impl Engine {
             (Job::Merge, Some(partition)) => !catalog.frozen(partition).is_empty(),
             (Job::Split, Some(partition)) => {
                 Catalog::is_to_be_split(partition, self.options.partition_bytes)
+                    || self.is_too_large_for_space(partition)
             }
             (Job::Gc, Some(partition)) => {
-                let limit = self.space_limit();
-                let victims = gc::victims(version, limit, Pressure::Alone);
+                let (limit, victims) = (self.space_limit(), self.victims_alone(version));
                 gc::partition_of(version, limit, &victims, |id| id == partition.id).is_some()
             }
         }

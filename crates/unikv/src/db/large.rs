@@ -134,6 +134,7 @@ impl Engine {
         least: usize,
         durability: Durability,
     ) -> Result<()> {
+        self.check_space()?;
         let ops = ops.map(|op| {
             let is_large = op.kind == Kind::Put && op.value.len() >= least;
             (op, is_large)
@@ -166,7 +167,10 @@ impl Engine {
             begun: Vec::new(),
         };
         let staged = staging.stage(ops);
-        staged.inspect_err(|_| self.remove_files(std::mem::take(&mut staging.begun)))
+        staged.inspect_err(|error| {
+            self.note_full(error);
+            self.remove_files(std::mem::take(&mut staging.begun));
+        })
     }
 
     /// Gives up files that are with no memtable.

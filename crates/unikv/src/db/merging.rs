@@ -10,9 +10,10 @@ use crate::base::keys::{FileNumber, PartitionId};
 use crate::error::{ErrorKind, Result};
 use crate::jobs::gc::{self, Pressure};
 use crate::jobs::merge::{self, Merged};
+use crate::jobs::tight_gc;
 use crate::record::RecordFile;
 use crate::version::edit::VersionEdit;
-use crate::version::{Generation, Partition};
+use crate::version::{Generation, Partition, Version};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -54,6 +55,9 @@ impl Engine {
 
     /// Notes how a partition's job ended. What failed rests, and other partitions go on.
     pub(super) fn note(&self, job: Job, partition: PartitionId, ended: Result<()>) -> Result<bool> {
+        if let Err(error) = &ended {
+            self.note_full(error);
+        }
         match ended {
             Err(error) if error.kind() == ErrorKind::Closed => return Err(error),
             ended => self.job_ended(job, Some(partition), ended.err()),
@@ -64,6 +68,9 @@ impl Engine {
     fn lease_for_merge(&self) -> Option<MergePlan> {
         let mut catalog = self.catalog.lock();
         self.forget_settled(&catalog);
+        if self.takes_freeze_request() {
+            catalog.freeze_all();
+        }
         let plan = self.plan_merge(&catalog, Some(self.now()))?;
         catalog.merging.insert(plan.partition.id);
         Some(plan)
@@ -87,8 +94,8 @@ impl Engine {
             // What has failed may have done so because of the victims that rode along.
             let failed = self.health.failure(Job::Merge, Some(partition.id));
             let victims = match failed {
-                None => gc::victims(version, limit, Pressure::Riding),
-                Some(_) => Vec::new(),
+                None if !self.space.is_full() => gc::victims(version, limit, Pressure::Riding),
+                _ => Vec::new(),
             };
             return Some(MergePlan {
                 partition: Arc::clone(partition),
@@ -96,7 +103,7 @@ impl Engine {
                 victims,
             });
         }
-        let victims = gc::victims(version, limit, self.garbage_requests.pressure());
+        let victims = self.victims_alone(version);
         let is_free = |id| is_free(Job::Gc, id);
         let partition = gc::partition_of(version, limit, &victims, is_free)?;
         let partition = Arc::clone(partition);
@@ -107,7 +114,20 @@ impl Engine {
         })
     }
 
+    /// What garbage collection is to reclaim alone, if any.
+    pub(super) fn victims_alone(&self, version: &Version) -> Vec<Arc<RecordFile>> {
+        match self.tight_space() {
+            None => gc::victims(
+                version,
+                self.space_limit(),
+                self.garbage_requests.pressure(),
+            ),
+            Some(free_bytes) => tight_gc::victims(version, free_bytes),
+        }
+    }
+
     fn run_plan(&self, plan: &MergePlan) -> Result<()> {
+        self.probe_space();
         // The inputs are chosen; only now the snapshots are listed.
         let context = self.job_context();
         let MergePlan {
@@ -121,7 +141,8 @@ impl Engine {
         let keys: u64 = merged.key_tables.iter().map(|t| t.len).sum();
         let edit = merge_edit(partition, generations, merged);
         let mut catalog = self.catalog.lock();
-        self.commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())?;
+        self.commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())
+            .inspect_err(|_| self.keep_unsure(&mut catalog, &context))?;
         drop(catalog);
         let counters = &self.counters;
         let (bytes, copied_bytes) = if generations.is_empty() {

@@ -6,6 +6,7 @@
 
 use super::catalog::Catalog;
 use super::directory::{check_directory, take_lock};
+use super::disk_full::DiskFull;
 use super::engine::{Engine, EngineParts};
 use super::memory::{Arbiter, MemoryPlan};
 use super::recovery::{self, Replayed};
@@ -217,47 +218,41 @@ impl<'a> Opening<'a> {
             Some(Replayed { memtables, outcome }) => (memtables, outcome),
             None => Default::default(),
         };
-        let manifest_number = self.take_number();
+        let space = DiskFull::at_open(&store, self.plan.memtable_bytes);
         let wal_number = self.take_number();
         // Old segments are needed as long as a recovered memtable is not in tables.
         let low_water = memtables.first().map_or(wal_number, |m| m.wal);
         version.counters.wal_low_water = low_water;
-        version.counters.next_file = self.next_file;
         version.counters.options = stored_options::encode(&self.options);
-        let mut snapshot = version.snapshot();
-        snapshot.edits_before = Some(edits_before);
-        let manifest = Manifest::create(&store, manifest_number, &snapshot)?;
-
+        let manifest = space.with_ballast(&store, || {
+            let number = self.take_number();
+            version.counters.next_file = self.next_file;
+            let mut snapshot = version.snapshot();
+            snapshot.edits_before = Some(edits_before);
+            Manifest::create(&store, number, &snapshot)
+        })?;
+        let number = manifest.number();
         let wal_sync = WalSync::default();
         self.keep_segments(&store, &wal_sync, low_water, &outcome)?;
         self.sweep(
             &store,
             &version,
-            manifest_number,
+            number,
             low_water,
             &outcome.abandoned,
             &memtables,
         );
-        let prev = if memtables.is_empty() {
-            None
-        } else {
-            outcome.last
-        };
-        let hint = self.plan.memtable_bytes + self.plan.memtable_bytes / 8;
-        let wal = WalWriter::create(&store, wal_number, prev, manifest.edits(), None, hint)?;
-        let segment = Segment::new(
-            wal_number,
-            wal.path().to_owned(),
-            wal.sync_handle(),
-            wal.end(),
-        );
-        wal_sync.push(Arc::clone(&segment));
+        let prev = outcome.last.filter(|_| !memtables.is_empty());
+        let hint = space.segment_hint(self.plan.memtable_bytes);
+        let begun = WalWriter::create(&store, wal_number, prev, manifest.edits(), None, hint);
+        // Reads need no log: on a full disk it begins once there is room.
+        let (wal, refused) = wal_sync.begin(begun)?;
 
         let last_seq = SeqNo(version.counters.flushed_seq.0.max(outcome.last_seq.0));
         let pool = Arc::clone(&self.pool);
         let memtable = MemtableHandle::new(Memtable::new(&pool), wal_number);
         let commit = Commit {
-            wal: Some((wal, segment)),
+            wal,
             last_seq,
             memtable: memtable.clone(),
             pause_debt_ns: 0,
@@ -279,6 +274,7 @@ impl<'a> Opening<'a> {
             version,
             manifest,
             manifest_snapshot_len,
+            unsure: Vec::new(),
             targets,
             merging,
             last_generation: Arc::new(AtomicU64::new(last_generation)),
@@ -286,7 +282,7 @@ impl<'a> Opening<'a> {
         let memory = Arbiter::new(self.plan.clone(), &pool, &cache);
         memory.look_at(&view);
         let (options, next_file) = (self.options.clone(), self.next_file);
-        Ok(Engine::new(EngineParts {
+        let engine = Engine::new(EngineParts {
             options,
             store,
             cache,
@@ -298,8 +294,13 @@ impl<'a> Opening<'a> {
             wal_sync,
             catalog,
             next_file,
+            space,
             lock,
-        }))
+        });
+        if let Some(error) = refused {
+            engine.poison_wal(&error);
+        }
+        Ok(engine)
     }
 
     /// The newest generation of each partition goes on taking tables.
@@ -356,7 +357,7 @@ impl<'a> Opening<'a> {
         let is_record = |n| version.record_file(n).is_some() || is_large(n);
         for name in &self.survey.names {
             let needed = match name {
-                FileName::Current | FileName::Lock => true,
+                FileName::Current | FileName::Lock | FileName::Ballast => true,
                 FileName::Manifest(n) => *n == manifest,
                 FileName::Wal(n) => *n >= low_water && !abandoned.contains(n),
                 FileName::Record(n) => is_record(*n),

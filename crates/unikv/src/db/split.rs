@@ -4,13 +4,14 @@ use super::catalog::{Catalog, Indexes};
 use super::engine::Engine;
 use super::health::Job;
 use crate::base::keys::PartitionId;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::jobs::split::Split;
 use crate::version::Partition;
 use std::sync::Arc;
 
 impl Engine {
-    /// Splits the largest partition that has outgrown its size, if there is one.
+    /// Splits the largest partition that has outgrown its size, or the space there is, if there is
+    /// one.
     pub(crate) fn split_one(&self) -> Result<bool> {
         self.health.check_fatal()?;
         let Some(partition) = self.lease_for_split() else {
@@ -38,10 +39,22 @@ impl Engine {
             .iter()
             .filter(|p| !catalog.merging.contains(&p.id) && !rests(p.id));
         let partition = free
-            .filter(|p| Catalog::is_to_be_split(p, limit))
+            .filter(|p| Catalog::is_to_be_split(p, limit) || self.is_too_large_for_space(p))
             .max_by_key(|p| p.data_bytes())?;
         catalog.merging.insert(partition.id);
         Some(Arc::clone(partition))
+    }
+
+    /// Whether a job of the partition has failed because the disk is full and would need less space
+    /// in a part of it: a split needs next to none, and a merge writes only its own key tables anew.
+    pub(super) fn is_too_large_for_space(&self, partition: &Partition) -> bool {
+        let starved = |job| {
+            let failure = self.health.failure(job, Some(partition.id));
+            failure.is_some_and(|failure| failure.error.kind() == ErrorKind::DiskFull)
+        };
+        self.space.is_full()
+            && partition.key_tables.len() >= 2
+            && (starved(Job::Merge) || starved(Job::Gc))
     }
 
     pub(super) fn split_leased(&self, leased: &Partition) -> Result<bool> {

@@ -241,6 +241,10 @@ pub struct Stats {
     pub stall_time: Duration,
     /// The longest such wait.
     pub longest_stall: Duration,
+    /// Whether the disk is full: puts are refused, reads and deletes go on.
+    pub disk_full: bool,
+    /// Bytes of the file that is kept back for a full disk; not part of `disk_bytes`.
+    pub ballast_bytes: u64,
     /// Background jobs that have failed, are due, and are tried again from time to time.
     pub job_errors: Vec<JobError>,
     /// Pauses and waits by what caused them; causes that never held a writer up are left out.
@@ -370,6 +374,8 @@ impl Engine {
             stall_time: Duration::from_nanos(of(&counters.stall_ns)),
             longest_stall: Duration::from_nanos(of(&counters.longest_stall_ns)),
             pins: self.pin_stats(),
+            disk_full: self.space.is_full(),
+            ballast_bytes: self.space.ballast_bytes(),
             job_errors: self.job_errors(),
             stall_causes: counters.causes.figures(),
             ..Stats::default()

@@ -7,8 +7,8 @@
 //! `mark` is taken last and briefly.
 
 use crate::base::keys::FileNumber;
-use crate::error::{Error, Result};
-use crate::log::DurableMark;
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::{DurableMark, WalWriter};
 use crate::vfs::SyncFile;
 use crate::vfs::file_store::FileStore;
 use parking_lot::Mutex;
@@ -34,14 +34,10 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// A segment that this process writes.
-    pub(crate) fn new(
-        number: FileNumber,
-        path: PathBuf,
-        handle: Arc<dyn SyncFile>,
-        end: u64,
-    ) -> Arc<Segment> {
-        Segment::with(number, path, Some(handle), end)
+    /// A segment that this process has begun.
+    pub(crate) fn of(wal: &WalWriter) -> Arc<Segment> {
+        let (path, handle) = (wal.path().to_owned(), wal.sync_handle());
+        Segment::with(wal.segment_end().number, path, Some(handle), wal.end())
     }
 
     /// A segment of an earlier process.
@@ -105,6 +101,9 @@ struct Segments {
     failed: Option<Error>,
 }
 
+/// The segment that an opening has begun, or why it has not.
+pub(crate) type BegunLog = (Option<(WalWriter, Arc<Segment>)>, Option<Error>);
+
 /// The segments from the oldest needed to the one being written.
 #[derive(Debug, Default)]
 pub(crate) struct WalSync {
@@ -114,6 +113,20 @@ pub(crate) struct WalSync {
 }
 
 impl WalSync {
+    /// Adds a segment that an opening has tried to begin. A full disk is no error: then there is none,
+    /// and the cause is told.
+    pub(crate) fn begin(&self, begun: Result<WalWriter>) -> Result<BegunLog> {
+        match begun {
+            Ok(wal) => {
+                let segment = Segment::of(&wal);
+                self.push(Arc::clone(&segment));
+                Ok((Some((wal, segment)), None))
+            }
+            Err(error) if error.kind() == ErrorKind::DiskFull => Ok((None, Some(error))),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Adds the newest segment.
     pub(crate) fn push(&self, segment: Arc<Segment>) {
         self.segments.lock().list.push_back(segment);

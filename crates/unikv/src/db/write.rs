@@ -14,6 +14,7 @@ use super::catalog::Indexes;
 use super::engine::Engine;
 use super::marks::note_mark;
 use super::wal_sync::Segment;
+use crate::base::file_names;
 use crate::base::keys::{FileNumber, SeqNo};
 use crate::error::{Error, Result};
 use crate::log::{DurableMark, SegmentEnd, WalWrite, WalWriter};
@@ -39,9 +40,16 @@ pub(crate) struct Commit {
 
 /// A batch that waits for the holder of the commit lock.
 pub(crate) struct Request {
-    batch: Batch,
+    pub(super) batch: Batch,
     sync: bool,
     result: Mutex<Option<Result<()>>>,
+}
+
+impl Request {
+    /// Gives the request its result.
+    pub(super) fn answer(&self, result: Result<()>) {
+        *self.result.lock() = Some(result);
+    }
 }
 
 /// Gives waiting requests their result when dropped, also if the thread that commits for them dies.
@@ -60,7 +68,7 @@ impl Drop for Answers<'_> {
         };
         for request in self.waiting {
             let result = self.result.clone().unwrap_or_else(|| Err(died()));
-            *request.result.lock() = Some(result);
+            request.answer(result);
         }
         if self.result.is_none() {
             // A part of the group may be in the memtable: nothing may be published behind it.
@@ -76,6 +84,7 @@ impl Engine {
         if batch.seq_count() == 0 {
             return Ok(());
         }
+        self.refuse_at_once(batch)?;
         let sync = durability == Durability::Sync;
         // A large batch is not copied for the queue: it waits here.
         let is_large = batch.byte_len() as u64 > self.memory.plan.queued_bytes;
@@ -85,8 +94,10 @@ impl Engine {
         };
         if let Some(mut commit) = commit {
             let waiting = self.take_waiting();
-            let own = self.commit_group(&mut commit, Some((batch, sync)), &waiting);
-            return own;
+            let (waiting, own) = self.admit(&commit, waiting, Some(batch));
+            let admitted = own.is_ok().then_some((batch, sync));
+            let committed = self.commit_group(&mut commit, admitted, &waiting);
+            return own.and(committed);
         }
         let request = Arc::new(Request {
             batch: batch.clone(),
@@ -99,7 +110,7 @@ impl Engine {
             if let Some(result) = request.result.lock().take() {
                 return result;
             }
-            let waiting = self.take_waiting();
+            let (waiting, _) = self.admit(&commit, self.take_waiting(), None);
             // Each waiting request gets its result; the own one is among them, now or next.
             let _no_own_batch = self.commit_group(&mut commit, None, &waiting);
         }
@@ -200,13 +211,14 @@ impl Engine {
                 written = self.wal_sync.sync(&self.store);
             }
         }
-        written.inspect_err(|error| self.health.poison(error))?;
+        written.map_err(|error| self.unknown_outcome(error))?;
         Ok(first)
     }
 
     /// Makes sure that the memtable can take `bytes` and that there is a segment to write to.
     fn make_room(&self, commit: &mut Commit, bytes: usize) -> Result<()> {
         if self.health.is_suspended() {
+            self.await_new_log(commit)?;
             self.resume(commit)?;
         }
         let filled = commit.memtable.table.bytes();
@@ -230,7 +242,7 @@ impl Engine {
         // A segment that was begun and failed may be on disk and link the end of this one, so that
         // nothing written here later would be replayed: this one is given up, too.
         let wal = self.new_segment(number, prev);
-        commit.wal = Some(wal.inspect_err(|error| self.health.poison(error))?);
+        commit.wal = Some(wal.inspect_err(|error| self.poison_wal(error))?);
         self.seal_memtable(commit, number);
         Ok(())
     }
@@ -242,13 +254,17 @@ impl Engine {
     ) -> Result<(WalWriter, Arc<Segment>)> {
         let edits = self.manifest_edits.load(Ordering::Acquire);
         let durable = self.wal_sync.durable_mark();
-        let memtable_bytes = self.memory.plan.memtable_bytes;
-        let size_hint = memtable_bytes + memtable_bytes / 8;
-        let wal = WalWriter::create(&self.store, number, prev, edits, durable, size_hint)?;
+        let size_hint = self.space.segment_hint(self.memory.plan.memtable_bytes);
+        let wal = WalWriter::create(&self.store, number, prev, edits, durable, size_hint)
+            .inspect_err(|_| {
+                // Whoever began it gives up its predecessor, too, so whether it is there is all the same.
+                let path = self.store.dir().join(file_names::wal(number));
+                self.remove_files([path]);
+            })?;
         self.counters
             .wal_bytes
             .fetch_add(wal.end(), Ordering::Relaxed);
-        let segment = Segment::new(number, wal.path().to_owned(), wal.sync_handle(), wal.end());
+        let segment = Segment::of(&wal);
         self.wal_sync.push(Arc::clone(&segment));
         Ok((wal, segment))
     }
@@ -289,7 +305,8 @@ impl Engine {
         drop(catalog);
         commit.memtable.wal = number;
         self.remove_files(self.wal_sync.restart());
-        commit.wal = Some(self.new_segment(number, None)?);
+        let wal = self.new_segment(number, None);
+        commit.wal = Some(wal.inspect_err(|error| self.note_full(error))?);
         self.health.unpoison();
         Ok(())
     }
@@ -307,7 +324,7 @@ impl Engine {
     pub(crate) fn sync_wal(&self) -> Result<()> {
         self.flush_recovered()?;
         let synced = self.wal_sync.sync(&self.store);
-        synced.inspect_err(|error| self.health.poison(error))
+        synced.inspect_err(|error| self.poison_wal(error))
     }
 
     /// Waits until what recovery read from the log of an earlier process is in tables.
@@ -338,7 +355,7 @@ impl Engine {
         let begin = wal.end();
         wal.stage_mark(mark);
         wal.write_staged()
-            .inspect_err(|error| self.health.poison(error))?;
+            .inspect_err(|error| self.poison_wal(error))?;
         segment.written(wal.end());
         self.counters
             .wal_bytes

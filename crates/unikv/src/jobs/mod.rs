@@ -12,6 +12,7 @@ mod retention;
 pub(crate) mod scan_merge;
 pub(crate) mod space;
 pub(crate) mod split;
+pub(crate) mod tight_gc;
 
 use crate::base::keys::{FileNumber, SeqNo};
 use crate::error::{Error, Result};

@@ -20,18 +20,19 @@
 //!
 //! One owner, no locks.
 
+mod current;
 mod edits;
 
 use super::edit::VersionEdit;
 use super::file_names::{self, FileName};
-use crate::base::checksum;
-use crate::base::coding::Decoder;
-use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN};
+use crate::base::file_header::FileKind;
 use crate::base::keys::{DatabaseId, FileNumber, FileUid};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{DurableMark, LogItem, LogReader, LogWriter, TailCut};
 use crate::vfs::file_store::FileStore;
 use crate::vfs::{Access, Vfs, WriteMode};
+pub(crate) use current::decode_current;
+use current::{CURRENT_LEN, Current, encode_current};
 use edits::Edits;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -39,9 +40,6 @@ use std::path::{Path, PathBuf};
 /// The kinds of record in a manifest.
 pub(crate) const KIND_EDIT: u8 = 1;
 pub(crate) const KIND_MARK: u8 = 3;
-
-/// Length of `CURRENT`: header, manifest number, manifest uid, checksum.
-const CURRENT_LEN: usize = HEADER_LEN + 8 + 8 + 4;
 
 /// The manifest that edits are appended to.
 #[derive(Debug)]
@@ -113,6 +111,16 @@ impl Manifest {
         }
     }
 
+    /// Why nothing more can be appended, if that is so.
+    pub(crate) fn poisoned(&self) -> Option<&Error> {
+        self.poisoned.as_ref()
+    }
+
+    /// Lets nothing more be appended: `CURRENT` may name another manifest.
+    pub(crate) fn poison(&mut self, cause: &Error) {
+        self.poisoned.get_or_insert_with(|| cause.clone());
+    }
+
     /// How many edits the database has had; all of them are durable.
     pub(crate) fn edits(&self) -> u64 {
         self.edits
@@ -121,6 +129,11 @@ impl Manifest {
     /// The length of the manifest in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.log.end()
+    }
+
+    /// The number in its name.
+    pub(crate) fn number(&self) -> FileNumber {
+        self.log.number()
     }
 
     /// The path of the manifest.
@@ -196,55 +209,6 @@ fn missing_manifest(vfs: &dyn Vfs, path: &Path, error: Error) -> Error {
         return Error::corruption(path, 0, "the manifest that CURRENT names is missing");
     }
     error
-}
-
-/// What `CURRENT` names.
-pub(crate) struct Current {
-    pub(crate) database: DatabaseId,
-    pub(crate) number: FileNumber,
-    pub(crate) uid: FileUid,
-}
-
-fn encode_current(database: DatabaseId, number: FileNumber, uid: FileUid, own: FileUid) -> Vec<u8> {
-    let header = FileHeader {
-        kind: FileKind::Current,
-        database,
-        uid: own,
-        number,
-    };
-    let mut out = Vec::with_capacity(CURRENT_LEN);
-    out.extend_from_slice(&header.encode());
-    out.extend_from_slice(&number.0.to_le_bytes());
-    out.extend_from_slice(&uid.0.to_le_bytes());
-    let crc = checksum::bound(own, HEADER_LEN as u64, &out[HEADER_LEN..]);
-    out.extend_from_slice(&crc.to_le_bytes());
-    out
-}
-
-pub(crate) fn decode_current(bytes: &[u8], path: &Path) -> Result<Current> {
-    let header = FileHeader::decode(bytes, FileKind::Current, None, path)?;
-    let offset = HEADER_LEN as u64;
-    let wrong = || Error::corruption(path, offset, "CURRENT has a wrong length");
-    let body = bytes.get(HEADER_LEN..CURRENT_LEN).ok_or_else(wrong)?;
-    if bytes.len() != CURRENT_LEN {
-        return Err(wrong());
-    }
-    let mut d = Decoder::new(body);
-    let number = FileNumber(d.u64().ok_or_else(wrong)?);
-    let uid = FileUid(d.u64().ok_or_else(wrong)?);
-    let crc = d.u32().ok_or_else(wrong)?;
-    if crc != checksum::bound(header.uid, offset, &body[..16]) {
-        return Err(Error::corruption(
-            path,
-            offset,
-            "the checksum of CURRENT does not match",
-        ));
-    }
-    Ok(Current {
-        database: header.database,
-        number,
-        uid,
-    })
 }
 
 fn sync_dir(store: &FileStore) -> Result<()> {

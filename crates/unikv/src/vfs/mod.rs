@@ -70,6 +70,23 @@ pub trait Vfs: Send + Sync + fmt::Debug {
     fn limit_write_buffers(&self, bytes: usize) {
         let _ = bytes;
     }
+    /// Creates a new file of `bytes` that take up real blocks, durably but for its name. What the
+    /// file reads as is not defined. After an error no such file is left.
+    fn reserve(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        let mut file = self.create(path, WriteMode::Bulk, bytes)?;
+        let chunk = vec![0; (bytes.min(1 << 20)) as usize];
+        let mut fill = || {
+            let mut left = bytes;
+            while left > 0 {
+                let len = left.min(chunk.len() as u64);
+                file.append(&chunk[..len as usize])?;
+                left -= len;
+            }
+            Ok(())
+        };
+        let filled = fill().and_then(|()| file.finish());
+        filled.inspect_err(|_| drop(self.remove(path)))
+    }
     /// Renames a file, replacing the target.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.

@@ -99,6 +99,13 @@ impl Vfs for OsVfs {
         self.buffers.limit(bytes);
     }
 
+    fn reserve(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create_new(true).open(path)?;
+        let reserved = allocate(&file, bytes).and_then(|()| file.sync_data());
+        reserved.inspect_err(|_| drop(fs::remove_file(path)))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
     }
@@ -156,6 +163,27 @@ fn preallocate(file: &File, size_hint: u64) -> u64 {
     // A failure may leave a part reserved, so it counts as much as a success.
     let _ = rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, flags, 0, size_hint));
     size_hint
+}
+
+/// Gives an empty file `bytes` of blocks.
+fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    let flags = FallocateFlags::empty();
+    match rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, flags, 0, bytes)) {
+        Ok(()) => Ok(()),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, bytes),
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn write_zeros(file: &File, bytes: u64) -> io::Result<()> {
+    let chunk = vec![0; bytes.min(1 << 20) as usize];
+    let mut at = 0;
+    while at < bytes {
+        let len = (bytes - at).min(chunk.len() as u64);
+        file.write_all_at(&chunk[..len as usize], at)?;
+        at += len;
+    }
+    Ok(())
 }
 
 /// Ends a file that has `len` bytes: gives back what is reserved behind them, and syncs.

@@ -213,6 +213,18 @@ impl Disk {
         Ok(inode)
     }
 
+    /// Creates a file of `bytes` zeros, durable but for its name.
+    pub(super) fn reserve(&mut self, path: &Path, bytes: u64) -> io::Result<()> {
+        if self.free.is_some_and(|free| free < bytes) {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        let inode = self.create(path)?;
+        let zeros = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
+        self.append(&inode, &zeros);
+        inode.content.lock().sync();
+        Ok(())
+    }
+
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let inode = self.find(from)?;
         let ((dir, from), (to_dir, to)) = (split(from)?, split(to)?);

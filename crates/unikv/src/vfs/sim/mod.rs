@@ -222,6 +222,11 @@ impl Vfs for SimVfs {
         )))
     }
 
+    fn reserve(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        self.machine.begin_whole(Op::Create, path)?;
+        self.machine.disk.lock().reserve(path, bytes)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.machine.begin_whole(Op::Rename, from)?;
         self.machine.disk.lock().rename(from, to)

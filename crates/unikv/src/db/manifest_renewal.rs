@@ -1,0 +1,112 @@
+//! Replacing the manifest: when it has grown long, and when a full disk has broken it.
+//!
+//! # After an append that found the disk full
+//! The manifest `M` describes the version `V` in memory, and behind it perhaps, in part or whole, the
+//! edit `E` whose append or sync failed. Whether a crash would bring back `V` or `V + E` is unknown.
+//! `E` counts as not applied, and a new manifest with a snapshot of `V` is made durable under
+//! `CURRENT`, as reopening would. This loses nothing and brings back nothing old:
+//!
+//! - *Until `CURRENT` durably names the new manifest* both outcomes stay whole. No input of `E` is
+//!   removed, for only a successful commit lets go of files or log segments; no output is, because
+//!   they are kept in `Catalog::unsure` until then. Nothing is appended behind `E`: the manifest is
+//!   poisoned, and every commit first comes here. What is acknowledged meanwhile is in log segments at
+//!   or above the low-water mark of `V` as well as of `V + E`, since `E` names a segment that exists or,
+//!   when the log begins anew, one above all that is in tables.
+//! - *Afterwards* `M` is never read again. `V` is what readers and jobs have gone on with, so no
+//!   reader ever saw `E`. Its outputs are rubbish and removed; their numbers are never given again. Its
+//!   job runs again from `V`, with new outputs.
+//! - *A renewal that fails* may leave a manifest that `CURRENT` names already: it holds `V` and nothing
+//!   else, so either outcome is right as long as nothing is appended to either of the two. Therefore
+//!   the old one stays poisoned, each attempt makes a file of its own, and the files of failed attempts
+//!   are removed only when a later one is durable under `CURRENT`.
+//! - The count of edits, by which log segments tell a manifest that has lost some, grows with
+//!   successful commits only: a segment never claims more than the older of the possible manifests
+//!   holds.
+//!
+//! No failed sync is tried again: the new manifest is a new file, all of whose bytes are written and
+//! synced anew. Only a full disk is mended so. Any other failure, and any failed sync of the directory
+//! (by which the names of other files may be lost, too), is fatal until reopen.
+
+use super::catalog::Catalog;
+use super::engine::Engine;
+use crate::base::keys::FileNumber;
+use crate::error::{Error, ErrorKind, Result};
+use crate::jobs::JobContext;
+use crate::version::file_names;
+use crate::version::manifest::Manifest;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+/// A manifest of this many times the length of its snapshot is replaced by a new one.
+const MANIFEST_GROWTH: u64 = 8;
+const MANIFEST_LEAST_BYTES: u64 = 4 << 20;
+
+impl Engine {
+    /// Whether a failure of the manifest is one that space and a new manifest mend.
+    fn is_mendable(&self, error: &Error) -> bool {
+        let of_directory = error.file() == Some(self.store.dir());
+        error.kind() == ErrorKind::DiskFull && !of_directory
+    }
+
+    /// Takes notice of a failure of the manifest.
+    pub(super) fn manifest_failed(&self, error: &Error) {
+        if self.is_mendable(error) {
+            self.note_full(error);
+        } else {
+            self.health.set_fatal(error);
+        }
+    }
+
+    /// The job in `context` has failed to commit: whether its edit is durable may be unknown, so the
+    /// files that it began are kept until a new manifest says that it is not.
+    pub(super) fn keep_unsure(&self, catalog: &mut Catalog, context: &JobContext<'_>) {
+        catalog.unsure.append(&mut context.begun.take());
+    }
+
+    /// Replaces a manifest that a full disk has broken. An error if that is not possible now.
+    pub(super) fn renew_full_manifest(&self, catalog: &mut Catalog) -> Result<()> {
+        match catalog.manifest.poisoned() {
+            Some(error) if self.is_mendable(error) => self.renew_manifest(catalog),
+            _ => Ok(()),
+        }
+    }
+
+    /// Replaces a manifest that has grown long. What fails is noted: the edit that made it long
+    /// stands.
+    pub(super) fn renew_long_manifest(&self, catalog: &mut Catalog) {
+        let long = catalog.manifest_snapshot_len * MANIFEST_GROWTH;
+        let long = long.max(MANIFEST_LEAST_BYTES.min(self.memory.plan.manifest_bytes));
+        if catalog.manifest.len() >= long && !self.space.is_full() {
+            let _noted = self.renew_manifest(catalog);
+        }
+    }
+
+    /// Makes a manifest that holds a snapshot of the version in memory, durable under `CURRENT`.
+    fn renew_manifest(&self, catalog: &mut Catalog) -> Result<()> {
+        let number = FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed));
+        let mut snapshot = catalog.version.snapshot();
+        snapshot.next_file = Some(self.next_file.load(Ordering::Relaxed));
+        snapshot.edits_before = Some(catalog.manifest.edits());
+        let renewed = match Manifest::create(&self.store, number, &snapshot) {
+            Ok(renewed) => renewed,
+            Err(error) => {
+                // CURRENT may name the new one: nothing is appended to the old one any more.
+                catalog.manifest.poison(&error);
+                let path = self.store.dir().join(file_names::manifest(number));
+                catalog.unsure.push(path);
+                self.manifest_failed(&error);
+                return Err(error);
+            }
+        };
+        let old = std::mem::replace(&mut catalog.manifest, renewed);
+        self.counters
+            .retired_manifest_bytes
+            .fetch_add(old.len(), Ordering::Relaxed);
+        self.manifest_edits
+            .store(catalog.manifest.edits(), Ordering::Release);
+        catalog.manifest_snapshot_len = catalog.manifest.len();
+        let rubbish: Vec<PathBuf> = catalog.unsure.drain(..).collect();
+        self.remove_files(rubbish.into_iter().chain([old.path().to_owned()]));
+        Ok(())
+    }
+}

@@ -1,0 +1,37 @@
+//! Choosing what garbage collection reclaims while the disk is full: what needs least space first.
+//!
+//! The live records of a victim are written anew, one partition after the other, before anything of it
+//! is freed. So the victims are the value logs with fewest live bytes, as many as fit into a quarter of
+//! what is free; beside them a pass writes the key tables of its partition that point to them. Where
+//! these do not fit, the pass fails, and the scheduler splits the partition. A log with hardly any
+//! garbage is left alone: each pass leaves less garbage than it found, so this comes to an end.
+
+use super::gc;
+use crate::record::RecordFile;
+use crate::version::Version;
+use std::sync::Arc;
+
+/// Victims of one pass: bounds its read buffers.
+const MAX_VICTIMS: usize = 64;
+/// A log is worth it if at least one byte in so many is garbage.
+const LEAST_GARBAGE: u64 = 8;
+
+/// The value logs to be reclaimed when `free_bytes` can be written, those with least need first.
+pub(crate) fn victims(version: &Version, free_bytes: u64) -> Vec<Arc<RecordFile>> {
+    let live = version.live();
+    let candidates = gc::value_logs(version).filter_map(|file| {
+        let bytes = gc::record_bytes(file);
+        let live = live.get(&file.meta().number).map_or(0, |live| live.bytes);
+        let dead = bytes.saturating_sub(live);
+        (live > 0 && dead >= bytes / LEAST_GARBAGE && dead > 0).then_some((live, file))
+    });
+    let mut candidates: Vec<(u64, &Arc<RecordFile>)> = candidates.collect();
+    candidates.sort_by_key(|(live, _)| *live);
+    let mut need = 0;
+    let fits = |(live, _): &(u64, &Arc<RecordFile>)| {
+        need += live;
+        need <= free_bytes / 4
+    };
+    let chosen = candidates.into_iter().take(MAX_VICTIMS).take_while(fits);
+    chosen.map(|(_, file)| Arc::clone(file)).collect()
+}
