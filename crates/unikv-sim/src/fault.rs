@@ -144,6 +144,64 @@ pub fn fill_the_disk(seed: u64, steps: usize) -> bool {
     faults > 0
 }
 
+/// Runs the history drawn from `seed` again and again, each time with the disk full, or nearly so,
+/// from another call on, for some operations. Reads are right at all times, what is refused is not
+/// there, and writing resumes by itself. Returns how many calls have failed.
+pub fn run_short_of_space(seed: u64, steps: usize, points: u64) -> u64 {
+    let _seed = story::scope("UNIKV_SEED", seed);
+    let _steps = story::scope("UNIKV_STEPS", steps);
+    let mix = Mix {
+        steps,
+        reads: true,
+        crashes: false,
+        reopens: true,
+        busy: true,
+    };
+    let history = History::draw(seed, mix);
+    let calls = {
+        let vfs = SimVfs::new();
+        let mut runner = Runner::new(&history, vfs.clone(), Tolerance::None);
+        runner.play(&history.ops).expect("the machine is there");
+        vfs.calls()
+    };
+    let mut failed = 0;
+    for at in budget::points(calls, points, seed) {
+        let _at = story::scope("UNIKV_CRASH_AT", at);
+        story::place(|| failed += with_little_space_at(&history, at));
+    }
+    failed
+}
+
+fn with_little_space_at(history: &History, at: u64) -> u64 {
+    let vfs = SimVfs::new();
+    let short = Arc::new(AtomicBool::new(false));
+    let (flag, disk, mut count) = (short.clone(), vfs.clone(), 0);
+    // Nothing at all, less than a ballast, about a ballast with its reserve.
+    let room = [0, 100, 3_000, 10_000, 20_000][(at % 5) as usize];
+    vfs.set_fault(Box::new(move |_| {
+        count += 1;
+        if count == at {
+            story::step(format!("   only {room} bytes are free"));
+            disk.set_free_space(Some(room));
+            flag.store(true, Ordering::SeqCst);
+        }
+        Fault::None
+    }));
+    let mut runner = Runner::new(history, vfs.clone(), Tolerance::ShortOfSpace(short));
+    runner.play(&history.ops).expect("the machine is there");
+    runner.end_shortage(true).expect("the machine is there");
+    runner.check_all().expect("the machine is there");
+    let killed = vfs.process_kill();
+    let mut oracle = runner.oracle.clone();
+    verify::recovered(&killed, &history.config, &mut oracle, Ending::Kill);
+    let cut = vfs.power_cut(Keep::Torn(at));
+    let mut oracle = runner.oracle.clone();
+    verify::recovered(&cut, &history.config, &mut oracle, Ending::PowerCut);
+    let failed = runner.faults_seen();
+    runner.finish();
+    failed
+}
+
 /// Runs the history drawn from `seed`, then lets reads of the disk fail. Every answer is right or
 /// a typed error, and everything is right again afterwards. Returns how many reads failed.
 pub fn fail_reads(seed: u64, steps: usize) -> u64 {

@@ -32,6 +32,26 @@ fn a_full_disk_stops_writes_until_it_has_room() {
 }
 
 #[test]
+fn writing_resumes_by_itself_after_a_time_of_little_space() {
+    let mut failed = 0;
+    for seed in budget::seeds(700, 40) {
+        failed += fault::run_short_of_space(seed, budget::steps(80), 12);
+    }
+    story::assert_none_failed();
+    assert!(failed > 100, "only {failed} calls failed");
+}
+
+#[test]
+fn space_may_run_out_at_every_call_of_a_short_history() {
+    let mut failed = 0;
+    for seed in budget::seeds(800, 2) {
+        failed += fault::run_short_of_space(seed, budget::steps(40), u64::MAX);
+    }
+    story::assert_none_failed();
+    assert!(failed > 10, "only {failed} calls failed");
+}
+
+#[test]
 fn reads_that_fail_give_right_answers_or_errors() {
     let failed: u64 = budget::seeds(950, 60)
         .map(|seed| fault::fail_reads(seed, 150))

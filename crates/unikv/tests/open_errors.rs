@@ -13,7 +13,7 @@ use std::process::Command;
 use tempfile::TempDir;
 use unikv::{Db, Error, ErrorKind, Options};
 
-/// Everything below `root` but lock files: contents of files, `None` for directories.
+/// Everything below `root` but lock files and ballasts: contents of files, `None` for directories.
 fn contents(root: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     let mut found = BTreeMap::new();
     let mut pending = vec![root.to_owned()];
@@ -23,7 +23,7 @@ fn contents(root: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
             if path.is_dir() {
                 pending.push(path.clone());
                 found.insert(path, None);
-            } else if path.file_name().unwrap() != "LOCK" {
+            } else if !path.ends_with("LOCK") && !path.ends_with("BALLAST") {
                 let bytes = fs::read(&path).unwrap();
                 found.insert(path, Some(bytes));
             }

@@ -2,11 +2,16 @@
 
 use super::{MachineGone, Runner, Tolerance, is_typed};
 use crate::history::Exit;
+use crate::oracle::MAX_UNKNOWN;
 use crate::story;
 use crate::value::Value;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use unikv::vfs::Runtime;
 use unikv::{Error, ErrorKind};
+
+/// Operations that an episode of little space lasts.
+const SHORT_OPS: u32 = 12;
 
 impl Runner {
     /// After a failed write: reads go on; writing comes back after a flush, or else a reopening.
@@ -37,6 +42,32 @@ impl Runner {
             self.probe()?,
             "writing does not resume even after reopening"
         );
+        Ok(())
+    }
+
+    /// Whether an episode of little space is under way.
+    pub(super) fn is_short_of_space(&self) -> bool {
+        matches!(&self.tolerance, Tolerance::ShortOfSpace(short) if short.load(Ordering::SeqCst))
+    }
+
+    /// Ends an episode of little space, `now` or after some operations: the engine notices by itself
+    /// and takes writes again, without a call and without a reopening.
+    pub fn end_shortage(&mut self, now: bool) -> Result<(), MachineGone> {
+        if !self.is_short_of_space() {
+            return Ok(());
+        }
+        self.short_ops += 1;
+        if !now && self.short_ops < SHORT_OPS && self.oracle.unknowns() < MAX_UNKNOWN / 2 {
+            return Ok(());
+        }
+        story::step("   there is space again".to_owned());
+        self.vfs.set_free_space(None);
+        let never = self.runtime.event();
+        never.wait_past(never.epoch(), Some(Duration::from_secs(5)));
+        if let Tolerance::ShortOfSpace(short) = &self.tolerance {
+            short.store(false, Ordering::SeqCst);
+        }
+        assert!(self.probe()?, "writing does not resume by itself");
         Ok(())
     }
 

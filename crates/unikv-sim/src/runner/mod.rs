@@ -38,6 +38,10 @@ pub enum Tolerance {
         /// Whether to open again instead of waiting for the engine.
         reopens: bool,
     },
+    /// While the flag is up there is little space: writes may fail, and those that fail with
+    /// `DiskFull` have written nothing. After some operations there is space again, and writing comes
+    /// back by itself.
+    ShortOfSpace(Arc<AtomicBool>),
 }
 
 /// The run ended because the machine went away.
@@ -66,6 +70,8 @@ pub struct Runner {
     seed: u64,
     incarnation: u64,
     faults_seen: Cell<u64>,
+    /// Operations since space became short.
+    short_ops: u32,
     coverage: Coverage,
 }
 
@@ -135,6 +141,7 @@ impl Runner {
             seed: history.seed,
             incarnation: 0,
             faults_seen: Cell::new(0),
+            short_ops: 0,
             coverage: Coverage::default(),
         }
     }
@@ -148,6 +155,7 @@ impl Runner {
         for (number, op) in ops.iter().enumerate() {
             story::step(format!("{number}: {}", short(op)));
             self.exec(op)?;
+            self.end_shortage(false)?;
             self.gone()?;
         }
         Ok(())
@@ -161,7 +169,8 @@ impl Runner {
     }
 
     fn faulted(&self) -> bool {
-        matches!(&self.tolerance, Tolerance::AfterFault { hit, .. } if hit.load(Ordering::SeqCst))
+        self.is_short_of_space()
+            || matches!(&self.tolerance, Tolerance::AfterFault { hit, .. } if hit.load(Ordering::SeqCst))
     }
 
     fn db(&self) -> &Db {
@@ -196,11 +205,11 @@ impl Runner {
     }
 
     fn open(&mut self) -> Result<(), MachineGone> {
-        let mut tries = if matches!(self.tolerance, Tolerance::AfterFault { .. }) {
-            2
-        } else {
-            1
-        };
+        let may_fail = matches!(
+            self.tolerance,
+            Tolerance::AfterFault { .. } | Tolerance::ShortOfSpace(_)
+        );
+        let mut tries = if may_fail { 2 } else { 1 };
         loop {
             tries -= 1;
             let opened = Db::open_in(env(&self.vfs, &self.runtime), DIR, self.config.options());
@@ -319,6 +328,13 @@ impl Runner {
                 }
                 Ok(())
             }
+            Err(err) if self.is_short_of_space() => {
+                if err.kind() != ErrorKind::DiskFull {
+                    self.oracle.unknown_with(changes, mark);
+                }
+                self.may::<()>("write", Err(err))?;
+                self.check_all()
+            }
             Err(err) => {
                 self.oracle.unknown_with(changes, mark);
                 self.may::<()>("write", Err(err))?;
@@ -370,6 +386,7 @@ impl Runner {
         match self.may(what, result)? {
             Some(()) if syncs => self.oracle.synced(),
             Some(()) => {}
+            None if self.is_short_of_space() => self.check_all()?,
             None => self.recover_from_fault()?,
         }
         Ok(())

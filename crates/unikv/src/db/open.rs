@@ -234,14 +234,8 @@ impl<'a> Opening<'a> {
         let number = manifest.number();
         let wal_sync = WalSync::default();
         self.keep_segments(&store, &wal_sync, low_water, &outcome)?;
-        self.sweep(
-            &store,
-            &version,
-            number,
-            low_water,
-            &outcome.abandoned,
-            &memtables,
-        );
+        let cut_off = &outcome.abandoned;
+        self.sweep(&store, &version, number, low_water, cut_off, &memtables);
         let prev = outcome.last.filter(|_| !memtables.is_empty());
         let hint = space.segment_hint(self.plan.memtable_bytes);
         let begun = WalWriter::create(&store, wal_number, prev, manifest.edits(), None, hint);

@@ -1,0 +1,109 @@
+//! A real file system that becomes full. `scripts/full_disk_test.sh` mounts a small one and runs this;
+//! without it the test is skipped.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test may fail, and tells that it was skipped"
+)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+use unikv::{Db, ErrorKind, Options};
+
+/// Tries of a call that may be refused until the background has made room.
+const MOST_TRIES: u32 = 600;
+
+type Model = BTreeMap<Vec<u8>, u8>;
+
+fn value(seed: u8) -> Vec<u8> {
+    let mut value = vec![seed; 1000];
+    value[0] = 1;
+    value
+}
+
+fn verify(db: &Db, model: &Model) {
+    for (key, seed) in model {
+        assert_eq!(db.get(key).unwrap().as_deref(), Some(&value(*seed)[..]));
+    }
+    let found = db.iter().map(|pair| pair.unwrap().0.to_vec());
+    assert!(found.eq(model.keys().cloned()), "a scan differs");
+}
+
+/// Puts keys from `first` on until the disk is full.
+fn fill(db: &Db, model: &mut Model, first: u64) {
+    for n in first.. {
+        // Spread over the keys, so that deletes and merges touch everything.
+        let key = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec();
+        match db.put(&key, value(n as u8)) {
+            Ok(()) => drop(model.insert(key, n as u8)),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+                assert_eq!(db.get(&key).unwrap(), None);
+                return;
+            }
+        }
+    }
+}
+
+fn until_taken(db: &Db, what: &str, mut call: impl FnMut() -> unikv::Result<()>) -> u32 {
+    for tries in 0..MOST_TRIES {
+        match call() {
+            Ok(()) => return tries,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::DiskFull, "{what}: {error}"),
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("{what} is refused for good: {:#?}", db.stats());
+}
+
+#[test]
+fn a_small_disk_fills_up_and_deletes_make_room() {
+    let Ok(dir) = std::env::var("UNIKV_SMALL_DISK") else {
+        println!("skipped: UNIKV_SMALL_DISK names no small file system");
+        return;
+    };
+    let dir = Path::new(&dir).join("db");
+    let options = || {
+        Options::default()
+            .memtable_bytes(4 << 20)
+            .unsorted_bytes(32 << 20)
+            .memory_budget(64 << 20)
+    };
+    let db = Db::open(&dir, options()).unwrap();
+    let mut model = Model::new();
+    fill(&db, &mut model, 0);
+    let filled = model.len();
+    assert!(filled > 50_000, "only {filled} records fit");
+    verify(&db, &model);
+
+    let doomed: Vec<Vec<u8>> = model.keys().step_by(2).cloned().collect();
+    let mut refused = 0;
+    for key in &doomed {
+        refused += until_taken(&db, "a delete", || db.delete(key));
+        model.remove(key);
+    }
+    verify(&db, &model);
+    let waited = until_taken(&db, "a put", || db.put(b"after", value(7)));
+    model.insert(b"after".to_vec(), 7);
+    assert!(!db.stats().disk_full);
+    verify(&db, &model);
+
+    // Once more, and over a reopening.
+    fill(&db, &mut model, 10_000_000);
+    verify(&db, &model);
+    drop(db);
+    let db = Db::open(&dir, options()).unwrap();
+    verify(&db, &model);
+    // The log is synced; a merge may still be without space.
+    if let Err(error) = db.close() {
+        assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+    }
+    let report = Db::check(&dir).unwrap();
+    assert!(report.is_clean(), "{:#?}", report.problems);
+    println!(
+        "{filled} records filled the disk; {refused} tenths of a second waited with deletes, {waited} until writing resumed"
+    );
+}
