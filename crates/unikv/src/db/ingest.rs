@@ -47,6 +47,7 @@ impl<'a> Ingest<'a> {
         let running = engine.ingesting.read_recursive();
         engine.check_open()?;
         engine.health.check_fatal()?;
+        engine.check_space()?;
         Ok(Ingest {
             engine,
             context: engine.job_context(),
@@ -137,7 +138,10 @@ impl<'a> Ingest<'a> {
                 plan.divide(&version)?;
             } else {
                 self.commit_tried = true;
-                engine.commit_ingest(&mut commit, &mut catalog, plan, self.mark.take())?;
+                let mark = self.mark.take();
+                engine
+                    .commit_ingest(&mut commit, &mut catalog, plan, mark)
+                    .inspect_err(|_| engine.keep_unsure(&mut catalog, &self.context))?;
                 return Ok(true);
             }
         }
@@ -148,6 +152,7 @@ impl Drop for Ingest<'_> {
     fn drop(&mut self) {
         if !self.commit_tried {
             self.engine.remove_files(self.context.begun.take());
+            self.engine.probe_space();
         }
     }
 }
