@@ -10,7 +10,6 @@ use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::FileNumber;
 use crate::error::Result;
 use crate::jobs::gc::{self, Pressure};
-use crate::jobs::space::Space;
 use crate::record::RecordFile;
 use crate::version::Version;
 use std::collections::HashMap;
@@ -92,9 +91,9 @@ impl Engine {
     pub(crate) fn garbage(&self) -> GarbageStats {
         let version = Arc::clone(&self.view.load().version);
         let limit = self.space_limit();
-        let space = Space::of(&version, limit.oldest);
-        let victims = gc::victims(&version, limit, Pressure::Riding);
-        let next = gc::partition_of(&version, limit, &victims, |_| true);
+        let space = self.space_of(&version, limit.oldest);
+        let victims = gc::victims(&version, &space, limit, Pressure::Riding);
+        let next = gc::partition_of(&version, &space, limit, &victims, |_| true);
         let places = victims.iter().enumerate();
         let places = places.map(|(place, file)| (file.meta().number, place));
         GarbageStats {
@@ -118,8 +117,9 @@ impl Engine {
         let done = || {
             let version = &self.catalog.lock().version;
             let limit = self.space_limit();
-            let victims = gc::victims(version, limit, Pressure::Riding);
-            gc::partition_of(version, limit, &victims, |_| true).is_none()
+            let space = self.space_of(version, limit.oldest);
+            let victims = gc::victims(version, &space, limit, Pressure::Riding);
+            gc::partition_of(version, &space, limit, &victims, |_| true).is_none()
         };
         let collected = self.wait_while(done, Engine::check_jobs);
         self.garbage_requests.0.fetch_sub(1, Ordering::AcqRel);

@@ -82,7 +82,9 @@ impl Engine {
             }
             (Job::Gc, Some(partition)) => {
                 let (limit, victims) = (self.space_limit(), self.victims_alone(version));
-                gc::partition_of(version, limit, &victims, |id| id == partition.id).is_some()
+                let space = self.space_of(version, limit.oldest);
+                let is_its = |id| id == partition.id;
+                gc::partition_of(version, &space, limit, &victims, is_its).is_some()
             }
         }
     }

@@ -85,6 +85,7 @@ impl Engine {
         let rests = |job, id| now.is_some_and(|now| self.health.rests(job, id, now));
         let is_free = |job, id| !catalog.merging.contains(&id) && !rests(job, id);
         let limit = self.space_limit();
+        let space = self.space_of(version, limit.oldest);
         let partitions = version.partitions().iter();
         let free = partitions.filter(|p| is_free(Job::Merge, p.id));
         let ready = free.filter(|p| !catalog.frozen(p).is_empty());
@@ -94,7 +95,9 @@ impl Engine {
             // What has failed may have done so because of the victims that rode along.
             let failed = self.health.failure(Job::Merge, Some(partition.id));
             let victims = match failed {
-                None if !self.space.is_full() => gc::victims(version, limit, Pressure::Riding),
+                None if !self.space.is_full() => {
+                    gc::victims(version, &space, limit, Pressure::Riding)
+                }
                 _ => Vec::new(),
             };
             return Some(MergePlan {
@@ -105,7 +108,7 @@ impl Engine {
         }
         let victims = self.victims_alone(version);
         let is_free = |id| is_free(Job::Gc, id);
-        let partition = gc::partition_of(version, limit, &victims, is_free)?;
+        let partition = gc::partition_of(version, &space, limit, &victims, is_free)?;
         let partition = Arc::clone(partition);
         Some(MergePlan {
             partition,
@@ -115,13 +118,13 @@ impl Engine {
     }
 
     /// What garbage collection is to reclaim alone, if any.
-    pub(super) fn victims_alone(&self, version: &Version) -> Vec<Arc<RecordFile>> {
+    pub(super) fn victims_alone(&self, version: &Arc<Version>) -> Vec<Arc<RecordFile>> {
         match self.tight_space() {
-            None => gc::victims(
-                version,
-                self.space_limit(),
-                self.garbage_requests.pressure(),
-            ),
+            None => {
+                let limit = self.space_limit();
+                let space = self.space_of(version, limit.oldest);
+                gc::victims(version, &space, limit, self.garbage_requests.pressure())
+            }
             Some(free_bytes) => tight_gc::victims(version, free_bytes),
         }
     }

@@ -15,7 +15,6 @@ use super::stalls::StallCause;
 use super::write::Commit;
 use crate::error::Result;
 use crate::jobs::placing::GenerationLimits;
-use crate::jobs::space::Space;
 use crate::partition::View;
 use crate::vfs::wait_until;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -75,8 +74,8 @@ impl Engine {
         let unsorted = (largest as f64 / most)
             .max(sum as f64 / most_shared)
             .max(self.index_fill(limits));
-        let space = Space::of(&view.version, self.snapshots.oldest());
-        self.update_reclaim(&view.version, &space);
+        let space = self.space_of(&view.version, self.snapshots.oldest());
+        self.update_reclaim(&space);
         let fill = self.space_fill(view, &space);
         let costs = [
             cost(sealed, MEMTABLES_NS_PER_KIB),

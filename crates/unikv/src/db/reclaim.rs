@@ -8,6 +8,7 @@
 use super::catalog::Catalog;
 use super::engine::Engine;
 use super::write::Commit;
+use crate::base::keys::SeqNo;
 use crate::error::Result;
 use crate::jobs::gc::Pressure;
 use crate::jobs::space::{Space, hidden_by};
@@ -15,8 +16,8 @@ use crate::partition::View;
 use crate::version::Version;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// How long nobody must have written before generations are merged although they are not full.
@@ -35,6 +36,16 @@ pub(crate) struct Reclaim {
     sealed_deletes: Mutex<VecDeque<u64>>,
     /// The last sequence number when the flush worker last looked.
     seen_seq: AtomicU64,
+    /// What was summed up last.
+    known: Mutex<Option<KnownSpace>>,
+}
+
+/// The space of a version, as long as that is the one asked about.
+#[derive(Debug)]
+struct KnownSpace {
+    version: Weak<Version>,
+    oldest: Option<SeqNo>,
+    space: Space,
 }
 
 impl Reclaim {
@@ -54,6 +65,25 @@ impl Reclaim {
 }
 
 impl Engine {
+    /// The space of a version, `oldest` being the oldest live snapshot. Summed up once a version:
+    /// it is asked for at every seal and by every job, and the sum is over all files.
+    pub(crate) fn space_of(&self, version: &Arc<Version>, oldest: Option<SeqNo>) -> Space {
+        let mut known = self.reclaim.known.lock();
+        let is_same = |known: &&KnownSpace| {
+            known.oldest == oldest && std::ptr::eq(known.version.as_ptr(), Arc::as_ptr(version))
+        };
+        if let Some(known) = known.as_ref().filter(is_same) {
+            return known.space;
+        }
+        let space = Space::of(version, oldest);
+        *known = Some(KnownSpace {
+            version: Arc::downgrade(version),
+            oldest,
+            space,
+        });
+        space
+    }
+
     /// How full the space promise is at worst: 1 when files may take all that is promised, jobs
     /// included; 0 when there is no garbage at all.
     pub(crate) fn space_fill(&self, view: &View, space: &Space) -> f64 {
@@ -61,16 +91,14 @@ impl Engine {
         space.fill(self.space_limit(), hidden)
     }
 
-    /// Judges anew, after a version was published.
-    pub(crate) fn update_reclaim(&self, version: &Version, space: &Space) {
-        let tables = version.key_tables().map(|t| t.meta());
-        let (entries, older) =
-            tables.fold((0, 0), |(n, older), t| (n + t.count, older + t.older_bytes));
+    /// Judges anew, after a version of such a space was published.
+    pub(crate) fn update_reclaim(&self, space: &Space) {
         let limit = self.space_limit();
-        let presses = older > 0 && Space::of(version, None).excess(limit, Pressure::Alone) > 0;
+        let excess = space.without_snapshots().excess(limit, Pressure::Alone);
+        let presses = space.older_bytes_in_all > 0 && excess > 0;
         let stored = space.live_bytes + space.key_table_bytes;
-        let mean = stored.checked_div(entries).unwrap_or(0);
-        let limit = space.allowed_garbage(self.space_limit()) / 16;
+        let mean = stored.checked_div(space.entries).unwrap_or(0);
+        let limit = space.allowed_garbage(limit) / 16;
         let reclaim = &self.reclaim;
         reclaim.mean_record_bytes.store(mean, Ordering::Relaxed);
         let limit = limit.max(self.options.memtable_bytes);
@@ -110,7 +138,7 @@ impl Engine {
         });
         let mut open: Vec<_> = open.filter(|(hidden, _)| *hidden > 0).collect();
         let mut hidden: u64 = open.iter().map(|(hidden, _)| hidden).sum();
-        let space = Space::of(&version, self.snapshots.oldest());
+        let space = self.space_of(&version, self.snapshots.oldest());
         let limit = space.allowed_garbage(self.space_limit()) / 4;
         let limit = limit.max(self.options.unsorted_bytes);
         open.sort_unstable_by_key(|(hidden, _)| std::cmp::Reverse(*hidden));
@@ -153,7 +181,7 @@ impl Engine {
     /// Whether open generations hide more than there may be at rest.
     fn holds_too_much(&self) -> bool {
         let version = Arc::clone(&self.view.load().version);
-        let space = Space::of(&version, self.snapshots.oldest());
+        let space = self.space_of(&version, self.snapshots.oldest());
         space.hides_too_much(self.space_limit())
     }
 

@@ -58,10 +58,10 @@ pub(crate) fn value_logs(version: &Version) -> impl Iterator<Item = &Arc<RecordF
 /// The value logs to be reclaimed under `pressure`, best first; none while space is in bounds.
 pub(crate) fn victims(
     version: &Version,
+    space: &Space,
     limit: SpaceLimit,
     pressure: Pressure,
 ) -> Vec<Arc<RecordFile>> {
-    let space = Space::of(version, limit.oldest);
     let excess = space.excess(limit, pressure);
     // Older versions come first: only the pass that drops them shows what is dead in value logs.
     if excess == 0 || (space.older_bytes > 0 && pressure == Pressure::Alone) {
@@ -113,13 +113,13 @@ fn named_by_tables(version: &Version) -> HashSet<FileNumber> {
 /// victims and with space out of bounds, the one whose key tables keep most outlived versions.
 pub(crate) fn partition_of<'a>(
     version: &'a Version,
+    space: &Space,
     limit: SpaceLimit,
     victims: &[Arc<RecordFile>],
     is_free: impl Fn(PartitionId) -> bool,
 ) -> Option<&'a Arc<Partition>> {
     let numbers: HashSet<FileNumber> = victims.iter().map(|file| file.meta().number).collect();
-    let presses = || Space::of(version, limit.oldest).excess(limit, Pressure::Alone) > 0;
-    let outlived = numbers.is_empty() && presses();
+    let outlived = numbers.is_empty() && space.excess(limit, Pressure::Alone) > 0;
     let bytes_in = |partition: &Partition| {
         let tables = partition.key_tables.iter().map(|t| t.meta());
         let refs = tables.clone().flat_map(|t| &t.refs);

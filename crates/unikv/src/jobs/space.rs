@@ -47,6 +47,10 @@ pub(crate) struct Space {
     pub(crate) key_table_bytes: u64,
     /// Of both, what versions take that no snapshot needs any more.
     pub(crate) older_bytes: u64,
+    /// The same if there were no snapshots.
+    pub(crate) older_bytes_in_all: u64,
+    /// Entries of key tables.
+    pub(crate) entries: u64,
     /// Keys and values of what key tables hold, about.
     pub(crate) user_bytes: u64,
     /// What unmerged records may hide there beyond their own bytes.
@@ -75,8 +79,12 @@ impl Space {
         for table in version.key_tables().map(|table| table.meta()) {
             space.key_table_bytes += table.len;
             space.user_bytes += user_bytes(table);
+            space.entries += table.count;
             if is_outlived(table, oldest) {
                 space.older_bytes += table.older_bytes;
+            }
+            if is_outlived(table, None) {
+                space.older_bytes_in_all += table.older_bytes;
             }
         }
         for partition in version.partitions() {
@@ -87,6 +95,16 @@ impl Space {
         space.unsorted_bytes += version.scan_runs().map(|run| run.bytes()).sum::<u64>();
         space.user_bytes = space.user_bytes.saturating_sub(space.older_bytes);
         space
+    }
+
+    /// What it would be if there were no snapshots.
+    pub(crate) fn without_snapshots(&self) -> Space {
+        let kept = self.older_bytes_in_all.saturating_sub(self.older_bytes);
+        Space {
+            older_bytes: self.older_bytes_in_all,
+            user_bytes: self.user_bytes.saturating_sub(kept),
+            ..*self
+        }
     }
 
     /// Bytes of garbage.
