@@ -17,6 +17,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use unikv::EffectiveOptions;
 
+/// The part of the floor that does not follow from the options.
+const FLOOR_BYTES: u64 = 8 << 20;
 const EVERY: Duration = Duration::from_millis(100);
 
 /// What the bound follows from, beside the records.
@@ -27,8 +29,9 @@ pub struct SpaceLimits {
 }
 
 impl SpaceLimits {
-    /// Those of a database opened with `options`.
-    pub fn new(options: &EffectiveOptions, floor_bytes: u64) -> SpaceLimits {
+    /// Those of a database opened with `options`; the floor is the one that these promise, if not given.
+    pub fn new(options: &EffectiveOptions, floor_bytes: Option<u64>) -> SpaceLimits {
+        let floor_bytes = floor_bytes.unwrap_or(FLOOR_BYTES + 8 * options.memtable_bytes);
         let jobs = 2 * options.unsorted_bytes * options.background_threads as u64;
         SpaceLimits {
             max_space_amp: options.max_space_amp,
@@ -173,6 +176,15 @@ impl Drop for SpaceWatch {
             let _ = thread.join();
         }
     }
+}
+
+/// One look at the directory, when nothing is pinned and no job runs.
+pub fn look_once(dir: &Path, limits: &SpaceLimits, live_bytes: u64) -> io::Result<SpaceSample> {
+    let in_use = SpaceUse {
+        live_bytes,
+        pinned_bytes: 0,
+    };
+    look(dir, limits, &|| in_use)
 }
 
 /// One look at the directory, between two at what is in use.

@@ -40,7 +40,8 @@ pub struct HeldSnapshot<'a> {
     wide_from: Record,
     wide: (u64, u64),
     counts: &'a Counts,
-    live_bytes: u64,
+    /// See [`crate::torture::pins`].
+    pin: u64,
 }
 
 impl<'a> HeldSnapshot<'a> {
@@ -55,10 +56,8 @@ impl<'a> HeldSnapshot<'a> {
         let oracle = shared.oracle;
         let snapshot = shared.db.snapshot();
         let live_bytes = oracle.live_bytes();
-        shared
-            .counts
-            .pinned_bytes
-            .fetch_add(live_bytes, Ordering::Relaxed);
+        let counts = shared.counts;
+        let pin = counts.pins.take(|| counts.written(), live_bytes);
         let range = first..(first + RANGE_KEYS).min(oracle.keys_per_thread);
         let thread = samples.first().map_or(0, |record| record.thread);
         let version = |index| oracle.version(Record { thread, index });
@@ -76,7 +75,7 @@ impl<'a> HeldSnapshot<'a> {
             wide: wide_scan(entries, newest)?,
             snapshot,
             counts: shared.counts,
-            live_bytes,
+            pin,
         })
     }
 
@@ -135,8 +134,7 @@ impl<'a> HeldSnapshot<'a> {
 
 impl Drop for HeldSnapshot<'_> {
     fn drop(&mut self) {
-        let pinned = &self.counts.pinned_bytes;
-        pinned.fetch_sub(self.live_bytes, Ordering::Relaxed);
+        self.counts.pins.release(self.pin);
     }
 }
 

@@ -4,6 +4,7 @@ use crate::exit::Failure;
 use crate::torture::held::{HeldIterator, HeldSnapshot, lifespan};
 use crate::torture::model::{Effect, Record};
 use crate::torture::oracle::{Found, Oracle};
+use crate::torture::pins::Pins;
 use crate::torture::ranges::{expect_range, wide_scan};
 use crate::ycsb::{Chooser, Distribution, Interval};
 use rand::rngs::SmallRng;
@@ -38,8 +39,20 @@ pub struct Counts {
     /// Entries that scans and iterators returned.
     pub scanned: AtomicU64,
     pub snapshots: AtomicU64,
-    /// Bytes that the snapshots held at present may pin, at most.
-    pub pinned_bytes: AtomicU64,
+    /// Bytes of keys and values written, and of those that deletes took away.
+    pub written_bytes: AtomicU64,
+    pub pins: Pins,
+}
+
+impl Counts {
+    /// What snapshots keep, at most.
+    pub fn pinned_bytes(&self) -> u64 {
+        self.pins.bytes(|| self.written())
+    }
+
+    pub fn written(&self) -> u64 {
+        self.written_bytes.load(Ordering::Relaxed)
+    }
 }
 
 fn add(counter: &AtomicU64, count: u64) {
@@ -138,6 +151,13 @@ impl<'a> Worker<'a> {
         let chosen = self.choose();
         let version = self.shared.oracle.version(chosen) + 1;
         let unit = chosen.unit();
+        let bytes = unit.clone().map(|index| {
+            let record = Record { index, ..chosen };
+            let (old, new) = (record.live_bytes(version - 1), record.live_bytes(version));
+            old.max(new)
+        });
+        // Before it is written: what is overwritten is never more.
+        add(&self.shared.counts.written_bytes, bytes.sum());
         let db = self.shared.db;
         let (start, written);
         if unit.end - unit.start == 1 {

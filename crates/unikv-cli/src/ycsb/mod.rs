@@ -137,9 +137,9 @@ pub struct Ycsb {
     /// Check the space promise every 100 ms
     #[arg(long)]
     check_space: bool,
-    /// What files may take with no data in them, for --check-space
-    #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "64MiB")]
-    space_floor: u64,
+    /// What files may take with no data in them, for --check-space: 8 MiB and 8 memtables unless given
+    #[arg(long, value_name = "SIZE", value_parser = args::size)]
+    space_floor: Option<u64>,
     /// Print the results as one JSON object
     #[arg(long)]
     json: bool,
@@ -243,7 +243,8 @@ impl Ycsb {
             settle: self.settle,
             duration: self.duration,
             seed: self.seed,
-            space_floor: self.check_space.then_some(self.space_floor),
+            check_space: self.check_space,
+            space_floor: self.space_floor,
             engine: self.engine.clone(),
         })
     }

@@ -26,7 +26,8 @@ pub struct Plan {
     pub settle: bool,
     pub duration: Option<Duration>,
     pub seed: u64,
-    /// What the space promise allows beside data, if it is to be checked.
+    pub check_space: bool,
+    /// What the space promise allows beside data, if not what the options promise.
     pub space_floor: Option<u64>,
     pub engine: EngineArgs,
 }

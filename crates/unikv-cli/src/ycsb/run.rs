@@ -51,8 +51,8 @@ impl<'a> Runner<'a> {
         let present = if plan.loads_first() { 0 } else { plan.records };
         let db = plan.open()?;
         let versions = Arc::new(VersionTable::new(plan.most_records(), present));
-        let space = plan.space_floor.map(|floor_bytes| {
-            let limits = SpaceLimits::new(&db.options(), floor_bytes);
+        let space = plan.check_space.then(|| {
+            let limits = SpaceLimits::new(&db.options(), plan.space_floor);
             let (versions, record_bytes) = (Arc::clone(&versions), plan.record_bytes());
             SpaceWatch::start(plan.dir.clone(), limits, move || SpaceUse {
                 live_bytes: versions.live() * record_bytes,
