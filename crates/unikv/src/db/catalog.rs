@@ -46,11 +46,16 @@ pub(crate) struct Catalog {
     pub(crate) last_generation: Arc<AtomicU64>,
 }
 
-/// How much the UnsortedStores of all partitions may hold together, in multiples of what their open
-/// generations may: above that nothing is flushed until one is merged.
-pub(crate) const SHARED_LIMIT_HARD: u64 = 2;
-/// The same for the memory of their hash indexes.
+/// How much memory the hash indexes of all generations may take, in multiples of what those of the
+/// open ones may: above that nothing is flushed until a generation is merged.
 pub(crate) const INDEX_LIMIT_HARD: u64 = 2;
+
+/// How much the UnsortedStores of all partitions may hold together: twice what their open generations
+/// may, and what one partition may in any case. Above that nothing is flushed until one is merged.
+pub(crate) fn most_unsorted_bytes(limits: GenerationLimits) -> u64 {
+    let of_one = limits.unsorted_bytes.saturating_mul(MAX_GENERATIONS as u64);
+    limits.shared_bytes.saturating_mul(2).max(of_one)
+}
 
 /// Why flushes wait for merges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +93,7 @@ impl Catalog {
             neighbours = &partition.generations;
             any_frozen |= !self.frozen(partition).is_empty();
         }
-        let too_much = bytes > limits.shared_bytes.saturating_mul(SHARED_LIMIT_HARD)
+        let too_much = bytes > most_unsorted_bytes(limits)
             || index_bytes > limits.index_bytes.saturating_mul(INDEX_LIMIT_HARD);
         (any_frozen && too_much).then_some(FlushBlock::SharedLimit)
     }

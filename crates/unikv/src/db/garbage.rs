@@ -170,7 +170,7 @@ mod tests {
         let told = db.garbage();
         let user = f64::from(400 * ("key00000".len() as u32 + 200));
         let stored = 100.0 * user - told.allowed_bytes as f64;
-        let max_space_amp = (told.dead_bytes as f64 / 0.65 + stored) / user;
+        let max_space_amp = (told.dead_bytes as f64 / 0.5 + stored) / user;
         db.close().unwrap();
         let (db, _) = machine.open(options.max_space_amp(max_space_amp));
         let told = db.garbage();

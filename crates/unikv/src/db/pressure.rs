@@ -9,7 +9,7 @@
 //! be kept; a pause is held under the commit lock, for the rate is one for all writers. A delete
 //! costs what it frees, because all of that lies on the disk until the background has caught up.
 
-use super::catalog::{INDEX_LIMIT_HARD, MAX_GENERATIONS, SHARED_LIMIT_HARD};
+use super::catalog::{INDEX_LIMIT_HARD, MAX_GENERATIONS, most_unsorted_bytes};
 use super::engine::Engine;
 use super::stalls::StallCause;
 use super::write::Commit;
@@ -70,7 +70,7 @@ impl Engine {
             .map(|p| p.flushed_bytes())
             .fold((0, 0), |(most, sum), bytes| (bytes.max(most), sum + bytes));
         let most = (limits.unsorted_bytes.saturating_mul(MAX_GENERATIONS as u64)) as f64;
-        let most_shared = limits.shared_bytes.saturating_mul(SHARED_LIMIT_HARD) as f64;
+        let most_shared = most_unsorted_bytes(limits) as f64;
         let unsorted = (largest as f64 / most)
             .max(sum as f64 / most_shared)
             .max(self.index_fill(limits));

@@ -27,9 +27,10 @@ const MAX_VICTIMS: usize = 64;
 /// How hard space presses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pressure {
-    /// Half of the allowed garbage is there: reclaim if a merge passes by anyway.
+    /// Much of the allowed garbage is there: reclaim if a merge passes by anyway.
     Riding,
-    /// Most of it is there: reclaim now.
+    /// More of it is there: reclaim now. The rest is for what a pass writes before it can let go of its
+    /// victims, and for what is deleted meanwhile.
     Alone,
 }
 
@@ -37,8 +38,8 @@ impl Pressure {
     /// The share of the allowed garbage at which reclaiming begins.
     pub(super) fn share(self) -> f64 {
         match self {
-            Pressure::Riding => 0.5,
-            Pressure::Alone => 0.8,
+            Pressure::Riding => 0.4,
+            Pressure::Alone => 0.6,
         }
     }
 }

@@ -53,16 +53,13 @@ pub(crate) struct GenerationLimits {
     pub(crate) shared_bytes: u64,
 }
 
-/// Open generations may hold as much together as this many full ones, whatever the data.
-const LEAST_SHARED: u64 = 4;
-
 impl GenerationLimits {
     /// A generation's index may take an eighth of the memory budget.
     pub(crate) fn of(unsorted_bytes: u64, memory_budget: u64) -> GenerationLimits {
         GenerationLimits {
             unsorted_bytes,
             index_bytes: memory_budget / 8,
-            shared_bytes: unsorted_bytes.saturating_mul(LEAST_SHARED),
+            shared_bytes: unsorted_bytes,
         }
     }
 
