@@ -33,9 +33,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Data files kept open at a time; the rest are opened again when read.
-const MAX_OPEN_FILES: usize = 512;
-
 /// Opens the database in `dir`, creating it if the options allow.
 pub(crate) fn open(
     env: Env,
@@ -196,7 +193,7 @@ impl<'a> Opening<'a> {
             self.env.clone(),
             self.dir.to_owned(),
             database,
-            MAX_OPEN_FILES,
+            self.env.vfs.max_open_files(),
         )
     }
 

@@ -96,6 +96,10 @@ pub trait Vfs: Send + Sync + fmt::Debug {
     /// Takes the exclusive lock file at `path`, creating it if needed, and writes the holder's
     /// process id into it.
     fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError>;
+    /// Data files to keep open at a time; the rest are opened again when read.
+    fn max_open_files(&self) -> usize {
+        512
+    }
     /// Bytes that can still be written to the file system of `dir`.
     fn free_space(&self, dir: &Path) -> io::Result<u64>;
 }

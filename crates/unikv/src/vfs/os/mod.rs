@@ -24,6 +24,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Bounds of the data files kept open, whatever the process may have.
+const LEAST_OPEN_FILES: usize = 64;
+const MOST_OPEN_FILES: usize = 65_536;
+
 /// The real file system.
 #[derive(Debug, Default)]
 pub struct OsVfs {
@@ -136,6 +140,15 @@ impl Vfs for OsVfs {
             file,
             taken_by: std::process::id(),
         }))
+    }
+
+    fn max_open_files(&self) -> usize {
+        // Half of what the process may have: the host opens files, too.
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        let half = limit
+            .current
+            .map_or(MOST_OPEN_FILES as u64, |limit| limit / 2);
+        (half as usize).clamp(LEAST_OPEN_FILES, MOST_OPEN_FILES)
     }
 
     fn free_space(&self, dir: &Path) -> io::Result<u64> {
