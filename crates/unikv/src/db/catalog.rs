@@ -137,11 +137,11 @@ impl Catalog {
             && self.targets.remove(&partition.id).is_some()
     }
 
-    /// Freezes every open generation that may be frozen.
-    pub(crate) fn freeze_all(&mut self) {
-        for partition in Arc::clone(&self.version).partitions() {
-            self.freeze(partition);
-        }
+    /// Freezes every open generation that may be frozen; whether there was one.
+    pub(crate) fn freeze_all(&mut self) -> bool {
+        let version = Arc::clone(&self.version);
+        let partitions = version.partitions().iter();
+        partitions.filter(|p| self.freeze(p)).count() > 0
     }
 
     /// Freezes what is full; and while the open generations of all partitions together hold more

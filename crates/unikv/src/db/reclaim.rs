@@ -186,12 +186,8 @@ impl Engine {
     }
 
     fn freeze_all(&self) {
-        let mut catalog = self.catalog.lock();
-        let version = Arc::clone(&catalog.version);
-        let partitions = version.partitions().iter();
-        let frozen = partitions.filter(|p| catalog.freeze(p)).count();
-        drop(catalog);
-        if frozen > 0 {
+        let frozen = self.catalog.lock().freeze_all();
+        if frozen {
             self.work.notify();
         }
     }

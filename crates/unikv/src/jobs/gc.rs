@@ -22,7 +22,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Victims of one pass: bounds its read buffers.
-const MAX_VICTIMS: usize = 64;
+pub(super) const MAX_VICTIMS: usize = 64;
 
 /// How hard space presses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,17 +68,7 @@ pub(crate) fn victims(
     if excess == 0 || (space.older_bytes > 0 && pressure == Pressure::Alone) {
         return Vec::new();
     }
-    let live = version.live();
-    let live_bytes =
-        |file: &Arc<RecordFile>| live.get(&file.meta().number).map_or(0, |live| live.bytes);
-    let unmerged = named_by_tables(version);
-    let mut files: Vec<(u64, u64, &Arc<RecordFile>)> = value_logs(version)
-        .filter(|file| !unmerged.contains(&file.meta().number))
-        .map(|file| {
-            let live = live_bytes(file);
-            (record_bytes(file).saturating_sub(live), live, file)
-        })
-        .collect();
+    let mut files: Vec<(u64, u64, &Arc<RecordFile>)> = candidates(version).collect();
     // Most dead bytes per live byte first, compared without division.
     files.sort_unstable_by(|a, b| {
         let ratio = |x: u64, y: u64| u128::from(x) * u128::from(y + 1);
@@ -98,6 +88,17 @@ pub(crate) fn victims(
         chosen.push(Arc::clone(file));
     }
     chosen
+}
+
+/// The value logs that a pass can reclaim: dead bytes, live bytes, file.
+pub(super) fn candidates(version: &Version) -> impl Iterator<Item = (u64, u64, &Arc<RecordFile>)> {
+    let live = version.live();
+    let unmerged = named_by_tables(version);
+    let files = value_logs(version).filter(move |file| !unmerged.contains(&file.meta().number));
+    files.map(move |file| {
+        let live = live.get(&file.meta().number).map_or(0, |live| live.bytes);
+        (record_bytes(file).saturating_sub(live), live, file)
+    })
 }
 
 /// The record files in which tables of UnsortedStores have large values.

@@ -6,23 +6,18 @@
 //! these do not fit, the pass fails, and the scheduler splits the partition. A log with hardly any
 //! garbage is left alone: each pass leaves less garbage than it found, so this comes to an end.
 
-use super::gc;
+use super::gc::{self, MAX_VICTIMS};
 use crate::record::RecordFile;
 use crate::version::Version;
 use std::sync::Arc;
 
-/// Victims of one pass: bounds its read buffers.
-const MAX_VICTIMS: usize = 64;
 /// A log is worth it if at least one byte in so many is garbage.
 const LEAST_GARBAGE: u64 = 8;
 
 /// The value logs to be reclaimed when `free_bytes` can be written, those with least need first.
 pub(crate) fn victims(version: &Version, free_bytes: u64) -> Vec<Arc<RecordFile>> {
-    let live = version.live();
-    let candidates = gc::value_logs(version).filter_map(|file| {
+    let candidates = gc::candidates(version).filter_map(|(dead, live, file)| {
         let bytes = gc::record_bytes(file);
-        let live = live.get(&file.meta().number).map_or(0, |live| live.bytes);
-        let dead = bytes.saturating_sub(live);
         (live > 0 && dead >= bytes / LEAST_GARBAGE && dead > 0).then_some((live, file))
     });
     let mut candidates: Vec<(u64, &Arc<RecordFile>)> = candidates.collect();
