@@ -51,20 +51,8 @@ pub struct Tally {
 pub fn explore(seed: u64, steps: usize, points: u64, tally: &mut Tally) {
     let _seed = story::scope("UNIKV_SEED", seed);
     let _steps = story::scope("UNIKV_STEPS", steps);
-    let mix = Mix {
-        steps,
-        reads: true,
-        crashes: false,
-        reopens: true,
-        busy: true,
-    };
-    let history = History::draw(seed, mix);
-    let calls = {
-        let vfs = SimVfs::new();
-        let mut runner = Runner::new(&history, vfs.clone(), Tolerance::None);
-        runner.play(&history.ops).expect("the machine is there");
-        vfs.calls()
-    };
+    let history = draw(seed, steps);
+    let calls = calls_of(&history);
     for (n, at) in budget::points(calls, points, seed).into_iter().enumerate() {
         let _at = story::scope("UNIKV_CRASH_AT", at);
         for (k, kind) in Kind::ALL.into_iter().enumerate() {
@@ -73,6 +61,26 @@ pub fn explore(seed: u64, steps: usize, points: u64, tally: &mut Tally) {
             tally.faults += 1;
         }
     }
+}
+
+/// The history drawn from `seed`: with reads and reopenings, without crashes.
+fn draw(seed: u64, steps: usize) -> History {
+    let mix = Mix {
+        steps,
+        reads: true,
+        crashes: false,
+        reopens: true,
+        busy: true,
+    };
+    History::draw(seed, mix)
+}
+
+/// How many calls the history makes when nothing disturbs it.
+fn calls_of(history: &History) -> u64 {
+    let vfs = SimVfs::new();
+    let mut runner = Runner::new(history, vfs.clone(), Tolerance::None);
+    runner.play(&history.ops).expect("the machine is there");
+    vfs.calls()
 }
 
 /// Runs `history` with the `at`-th call failing, and looks at the disk afterwards.
@@ -120,14 +128,7 @@ fn inject(history: &History, at: u64, kind: Kind, n: usize) {
 pub fn fill_the_disk(seed: u64, steps: usize) -> bool {
     let _seed = story::scope("UNIKV_SEED", seed);
     let _steps = story::scope("UNIKV_STEPS", steps);
-    let mix = Mix {
-        steps,
-        reads: true,
-        crashes: false,
-        reopens: true,
-        busy: true,
-    };
-    let history = History::draw(seed, mix);
+    let history = draw(seed, steps);
     let vfs = SimVfs::new();
     let full = Arc::new(AtomicBool::new(true));
     let (hit, reopens) = (full, seed.is_multiple_of(3));
@@ -150,20 +151,8 @@ pub fn fill_the_disk(seed: u64, steps: usize) -> bool {
 pub fn run_short_of_space(seed: u64, steps: usize, points: u64) -> u64 {
     let _seed = story::scope("UNIKV_SEED", seed);
     let _steps = story::scope("UNIKV_STEPS", steps);
-    let mix = Mix {
-        steps,
-        reads: true,
-        crashes: false,
-        reopens: true,
-        busy: true,
-    };
-    let history = History::draw(seed, mix);
-    let calls = {
-        let vfs = SimVfs::new();
-        let mut runner = Runner::new(&history, vfs.clone(), Tolerance::None);
-        runner.play(&history.ops).expect("the machine is there");
-        vfs.calls()
-    };
+    let history = draw(seed, steps);
+    let calls = calls_of(&history);
     let mut failed = 0;
     for at in budget::points(calls, points, seed) {
         let _at = story::scope("UNIKV_CRASH_AT", at);
