@@ -105,8 +105,8 @@ pub struct PartitionStats {
     pub start: Vec<u8>,
     /// The first key behind its range; `None`: it has no end.
     pub end: Option<Vec<u8>>,
-    /// Bytes that count towards its splitting: key tables, the records that they point to, and its
-    /// share of the UnsortedStore's tables.
+    /// Bytes that count towards its splitting: key tables, the newest records that they point to, and
+    /// its share of the UnsortedStore's tables.
     pub data_bytes: u64,
     /// Generations of its UnsortedStore.
     pub generations: usize,

@@ -189,10 +189,9 @@ fn user_bytes(table: &KeyTableMeta) -> u64 {
 /// What `records` of `bytes` in the partition's UnsortedStore may hide in its SortedStore beyond their
 /// own size.
 pub(crate) fn hidden_by(partition: &Partition, records: u64, bytes: u64) -> u64 {
-    let sorted = partition
-        .data_bytes()
-        .saturating_sub(partition.unsorted_bytes());
-    let entries: u64 = partition.key_tables.iter().map(|t| t.meta().count).sum();
+    let tables = partition.key_tables.iter().map(|t| t.meta());
+    let sorted: u64 = tables.clone().map(KeyTableMeta::reach_bytes).sum();
+    let entries: u64 = tables.map(|t| t.count).sum();
     let Some(mean) = sorted.checked_div(entries) else {
         return 0;
     };

@@ -28,7 +28,7 @@ pub(crate) struct Split {
 impl Split {
     /// Chooses the border nearest to the middle of the data; `None` if there is none.
     pub(crate) fn choose(partition: &Partition) -> Option<Split> {
-        let bytes = |i: usize| partition.key_tables.get(i).map(|t| t.meta().reach_bytes());
+        let bytes = |i: usize| partition.key_tables.get(i).map(|t| t.meta().newest_bytes());
         let total: u64 = (0..).map_while(bytes).sum();
         let mut before = 0;
         let borders = (1..partition.key_tables.len()).map(|i| {

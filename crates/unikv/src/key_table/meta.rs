@@ -39,6 +39,11 @@ impl KeyTableMeta {
         refs.fold(self.len, u64::saturating_add)
     }
 
+    /// The same without what only versions older than the newest of their key keep.
+    pub(crate) fn newest_bytes(&self) -> u64 {
+        self.reach_bytes().saturating_sub(self.older_bytes)
+    }
+
     /// Whether the file says the same of itself.
     pub(crate) fn agrees_with(&self, facts: &FileFacts) -> bool {
         let found = &facts.properties;

@@ -331,7 +331,7 @@ impl Partition {
         if overlaps {
             return Err(format!("key table {} overlaps another", meta.number.0));
         }
-        self.sorted_bytes = self.sorted_bytes.saturating_add(meta.reach_bytes());
+        self.sorted_bytes = self.sorted_bytes.saturating_add(meta.newest_bytes());
         self.key_tables.insert(at, table);
         Ok(())
     }
@@ -343,7 +343,9 @@ impl Partition {
             .position(|t| t.meta().number == number);
         let at = at.ok_or_else(|| format!("key table {} is unknown", number.0))?;
         let table = self.key_tables.remove(at);
-        self.sorted_bytes = self.sorted_bytes.saturating_sub(table.meta().reach_bytes());
+        self.sorted_bytes = self
+            .sorted_bytes
+            .saturating_sub(table.meta().newest_bytes());
         Ok(table)
     }
 }

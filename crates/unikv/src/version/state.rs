@@ -128,7 +128,7 @@ pub(crate) struct Partition {
     pub(crate) generations: Vec<Generation>,
     /// The SortedStore: ascending, disjoint.
     pub(crate) key_tables: Vec<Arc<KeyTable>>,
-    /// Bytes of the key tables and of the records they point to.
+    /// Bytes of the key tables and of the newest records they point to.
     pub(super) sorted_bytes: u64,
 }
 
@@ -141,8 +141,8 @@ impl Partition {
         }
     }
 
-    /// What counts towards the size at which a partition is split: key tables, the records they
-    /// point to, and the UnsortedStore.
+    /// What counts towards the size at which a partition is split: key tables, the newest records they
+    /// point to, and the UnsortedStore. What is kept for snapshots alone goes with them, but a split stays.
     pub(crate) fn data_bytes(&self) -> u64 {
         self.sorted_bytes + self.unsorted_bytes()
     }

@@ -99,6 +99,35 @@ fn a_split_writes_nothing_but_its_edit() {
 }
 
 #[test]
+fn what_is_kept_for_snapshots_alone_splits_nothing() {
+    let machine = Machine::new(26);
+    let mut rng = SmallRng::seed_from_u64(26);
+    let mut model = Model::new();
+    let (db, _) = machine.open(whole());
+    churn(&db, &mut model, &mut rng, 1500);
+    db.compact().unwrap();
+    let size = db.stats().partitions[0].data_bytes;
+    let mut held = Vec::new();
+    for _ in 0..6 {
+        held.push((db.snapshot(), model.clone()));
+        churn(&db, &mut model, &mut rng, 1500);
+        db.compact().unwrap();
+    }
+    let stats = &db.stats().partitions[0];
+    assert!(stats.sorted_keys as usize > 3 * model.len(), "{stats:#?}");
+    assert!(stats.data_bytes < 2 * size, "{size}: {stats:#?}");
+    for (snapshot, then) in held {
+        let entries = snapshot.iter().map(|entry| {
+            entry
+                .map(|(key, value)| (key.to_vec(), value.to_vec()))
+                .unwrap()
+        });
+        assert!(entries.eq(then));
+    }
+    same(&db, &model);
+}
+
+#[test]
 fn another_partition_size_holds_from_the_next_opening() {
     let machine = Machine::new(23);
     let (db, model) = filled(&machine, &mut SmallRng::seed_from_u64(23));
