@@ -1,14 +1,17 @@
 //! `stats`: sizes and counters of a database, and what opening it recovered.
 
+mod as_json;
+
 use crate::args::DirArg;
 use crate::commands::gc::print_files;
 use crate::exit::{Code, Outcome};
-use crate::text::to_hex;
 use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::{self, Write};
-use unikv::{GarbageStats, PartitionStats, PinStats, RecoveryReport, StallStats};
+use unikv::{GarbageStats, PartitionStats, RecoveryReport, StallStats};
+
+pub use as_json::{recovery_to_json, stats_to_json};
 
 /// `stats DIR`
 #[derive(Args)]
@@ -145,8 +148,15 @@ fn print_activity(stats: &unikv::Stats, out: &mut impl Write) -> io::Result<()> 
     line(
         "jobs",
         format!(
-            "{} flushes, {} merges, {} garbage collections alone, {} splits; {} memtables wait",
-            stats.flushes, stats.merges, stats.gcs, stats.splits, stats.sealed_memtables
+            "{} flushes, {} merges, {} garbage collections alone, {} splits, {} ingests, {} scan merges; \
+             {} memtables wait",
+            stats.flushes,
+            stats.merges,
+            stats.gcs,
+            stats.splits,
+            stats.ingests,
+            stats.scan_merges,
+            stats.sealed_memtables
         ),
     )?;
     for error in &stats.job_errors {
@@ -163,6 +173,9 @@ fn print_activity(stats: &unikv::Stats, out: &mut impl Write) -> io::Result<()> 
             stats.pause_time.as_secs_f64() * 1e3
         ),
     )?;
+    for stall in stats.stall_causes.iter().filter(|stall| stall.count > 0) {
+        line("", stall_in_words(stall))?;
+    }
     let reached = stats.record_live_bytes + stats.key_table_bytes + stats.unsorted_bytes;
     line(
         "amplification",
@@ -236,132 +249,14 @@ fn range_in_words(partition: &PartitionStats) -> String {
     }
 }
 
-/// All counters, named as in the API.
-pub fn stats_to_json(stats: &unikv::Stats) -> Value {
-    let partitions: Vec<_> = stats.partitions.iter().map(partition_to_json).collect();
-    json!({
-        "puts": stats.puts,
-        "deletes": stats.deletes,
-        "batches": stats.batches,
-        "gets": stats.gets,
-        "hits": stats.hits,
-        "user_bytes_written": stats.user_bytes_written,
-        "wal_bytes": stats.wal_bytes,
-        "flush_bytes": stats.flush_bytes,
-        "ingest_bytes": stats.ingest_bytes,
-        "merge_bytes": stats.merge_bytes,
-        "gc_bytes": stats.gc_bytes,
-        "manifest_bytes": stats.manifest_bytes,
-        "read_bytes": stats.read_bytes,
-        "reads": stats.reads,
-        "flushes": stats.flushes,
-        "ingests": stats.ingests,
-        "merges": stats.merges,
-        "gcs": stats.gcs,
-        "splits": stats.splits,
-        "merge_copied_bytes": stats.merge_copied_bytes,
-        "memory": {
-            "budget": stats.memory.budget,
-            "memtables": stats.memory.memtables,
-            "indexes": stats.memory.indexes,
-            "metadata": stats.memory.metadata,
-            "jobs": stats.memory.jobs,
-            "iterators": stats.memory.iterators,
-            "cache": stats.memory.cache,
-        },
-        "memtable_bytes": stats.memtable_bytes,
-        "sealed_memtables": stats.sealed_memtables,
-        "unsorted_bytes": stats.unsorted_bytes,
-        "unsorted_records": stats.unsorted_records,
-        "index_entries": stats.index_entries,
-        "index_bytes": stats.index_bytes,
-        "index_utilisation": stats.index_utilisation,
-        "index_lookups": stats.index_lookups,
-        "index_failed_comparisons": stats.index_failed_comparisons,
-        "cache_bytes": stats.cache_bytes,
-        "cache_capacity": stats.cache_capacity,
-        "cache_hits": stats.cache_hits,
-        "cache_misses": stats.cache_misses,
-        "record_files": stats.record_files,
-        "record_file_bytes": stats.record_file_bytes,
-        "record_live_bytes": stats.record_live_bytes,
-        "key_tables": stats.key_tables,
-        "key_table_bytes": stats.key_table_bytes,
-        "partitions": partitions,
-        "disk_bytes": stats.disk_bytes,
-        "pins": pins_to_json(&stats.pins),
-        "stalls": stats.stalls,
-        "stall_us": micros(stats.stall_time),
-        "longest_stall_us": micros(stats.longest_stall),
-        "stall_causes": stats.stall_causes.iter().map(stall_to_json).collect::<Vec<_>>(),
-        "write_amplification": stats.write_amplification(),
-    })
-}
-
-fn stall_to_json(stall: &StallStats) -> Value {
-    json!({
-        "cause": stall.cause.name(),
-        "count": stall.count,
-        "us": micros(stall.time),
-        "longest_us": micros(stall.longest),
-    })
-}
-
-fn pins_to_json(pins: &PinStats) -> Value {
-    json!({
-        "snapshots": pins.snapshots,
-        "iterators": pins.iterators,
-        "views": pins.views,
-        "oldest_seq": pins.oldest_seq,
-        "oldest_behind": pins.oldest_behind,
-        "oldest_age_ms": pins.oldest_age.as_millis() as u64,
-        "files": pins.files,
-        "bytes": pins.bytes,
-    })
-}
-
-fn partition_to_json(partition: &PartitionStats) -> Value {
-    json!({
-        "id": partition.id,
-        "start": to_hex(&partition.start),
-        "end": partition.end.as_deref().map(to_hex),
-        "data_bytes": partition.data_bytes,
-        "generations": partition.generations,
-        "tables": partition.tables,
-        "unsorted_bytes": partition.unsorted_bytes,
-        "unsorted_records": partition.unsorted_records,
-        "key_tables": partition.key_tables,
-        "key_table_bytes": partition.key_table_bytes,
-        "sorted_keys": partition.sorted_keys,
-        "merges": partition.merges,
-    })
-}
-
-/// What opening recovered, named as in the API.
-pub fn recovery_to_json(recovery: &RecoveryReport) -> Value {
-    let cut = |cut: &Option<unikv::TailCut>| {
-        cut.as_ref().map(|cut| {
-            json!({
-                "file": cut.path.to_string_lossy(),
-                "offset": cut.offset,
-                "bytes": cut.bytes,
-                "reason": cut.reason,
-            })
-        })
-    };
-    json!({
-        "created": recovery.created,
-        "manifest_edits": recovery.manifest_edits,
-        "wal_segments": recovery.wal_segments,
-        "wal_records": recovery.wal_records,
-        "wal_operations": recovery.wal_ops,
-        "wal_bytes": recovery.wal_bytes,
-        "wal_cut": cut(&recovery.wal_cut),
-        "manifest_cut": cut(&recovery.manifest_cut),
-        "index_records": recovery.index_records,
-        "swept": recovery.swept,
-        "elapsed_us": micros(recovery.elapsed),
-    })
+fn stall_in_words(stall: &StallStats) -> String {
+    format!(
+        "{}: {} times, {:.0} ms in all, {:.1} ms at most",
+        stall.cause.name(),
+        HumanCount(stall.count),
+        stall.time.as_secs_f64() * 1e3,
+        stall.longest.as_secs_f64() * 1e3
+    )
 }
 
 /// One line for a person.
@@ -387,8 +282,4 @@ pub fn recovery_in_words(recovery: &RecoveryReport) -> String {
         ));
     }
     words
-}
-
-fn micros(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -19,8 +19,9 @@ use crate::vfs::Access;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What positioning a source costs, in entries merged: a search among fences, and in a block. Measured
-/// with 39 tables in memory: 5; where blocks are to be read, many times that.
+/// What positioning a source costs, in entries merged: a search among fences, and in a block. With 39
+/// tables in memory 5 were measured; where blocks are to be read it is many times that. The figure
+/// lies between the two, near the first: to merge late costs scans, to merge early costs writes too.
 const SEEK_COST: u64 = 8;
 /// Steps of a scan that cost as much as one entry merged, per match that each of them plays more.
 const STEPS_PER_ENTRY: u64 = 8;
