@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::hash_index::HashIndex;
 use crate::jobs::flush::FlushedTable;
 use crate::jobs::placing::{self, FlushTarget, GenerationLimits};
+use crate::jobs::split;
 use crate::partition::View;
 use crate::version::edit::VersionEdit;
 use crate::version::manifest::Manifest;
@@ -111,8 +112,8 @@ impl Catalog {
     /// generations a merge goes first, so that both sides can begin another one at once.
     pub(crate) fn is_to_be_split(partition: &Partition, partition_bytes: u64) -> bool {
         partition.data_bytes() > partition_bytes
-            && partition.key_tables.len() >= 2
             && partition.generations.len() < MAX_GENERATIONS
+            && split::is_even(partition)
     }
 
     /// Reserves slots for `tables` in every open generation that will take some of them, and

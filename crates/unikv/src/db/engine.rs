@@ -37,6 +37,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The part of the allowed garbage that may wait in UnsortedStores to be merged.
 const UNSORTED_SHARE: f64 = 0.25;
+/// A partition large enough to be split has so many key tables at least.
+const KEY_TABLES_OF_A_PARTITION: u64 = 8;
 
 /// Everything that handles, iterators, snapshots and workers of one open database share.
 pub(crate) struct Engine {
@@ -219,6 +221,7 @@ impl Engine {
             hash_seed: self.hash_seed,
             block_bytes: self.options.block_bytes as usize,
             key_table_bytes: self.memory.plan.key_table_bytes as usize,
+            key_table_reach_bytes: self.options.partition_bytes / KEY_TABLES_OF_A_PARTITION,
             read_buffers_bytes: self.memory.plan.merge_read_bytes as usize,
             inline_value_bytes: self.options.inline_value_bytes as usize,
             copied_file_bytes: self.options.unsorted_bytes.clamp(64 << 10, 64 << 20),

@@ -21,8 +21,8 @@ use crate::version::{Partition, Version};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Victims of one pass: bounds its read buffers.
-pub(super) const MAX_VICTIMS: usize = 64;
+/// Victims of one pass: they share its read buffers.
+pub(super) const MAX_VICTIMS: usize = 128;
 
 /// How hard space presses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,7 @@ pub(crate) fn victims(
     if excess == 0 || (space.older_bytes > 0 && pressure == Pressure::Alone) {
         return Vec::new();
     }
+    let pass_bytes = space.pass_bytes(limit);
     let mut files: Vec<(u64, u64, &Arc<RecordFile>)> = candidates(version).collect();
     // Most dead bytes per live byte first, compared without division.
     files.sort_unstable_by(|a, b| {
@@ -80,7 +81,7 @@ pub(crate) fn victims(
         if dead == 0 || reclaimed >= excess || chosen.len() >= MAX_VICTIMS {
             break;
         }
-        if copied + live > limit.pass_bytes && !chosen.is_empty() {
+        if copied + live > pass_bytes && !chosen.is_empty() {
             continue;
         }
         reclaimed += dead;

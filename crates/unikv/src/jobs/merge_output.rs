@@ -85,8 +85,7 @@ impl<'a> MergeOutput<'a> {
 
     /// Whether ending the key table here would leave it much smaller than its target.
     pub(super) fn would_leave_a_splinter(&self) -> bool {
-        let len = self.builder.estimated_len();
-        !self.builder.is_empty() && len < self.context.key_table_bytes / 4
+        !self.builder.is_empty() && !self.is_full_by(4)
     }
 
     /// Adds a key with its kept versions, newest first.
@@ -94,10 +93,17 @@ impl<'a> MergeOutput<'a> {
         for version in kept {
             self.add_version(key, version, inline)?;
         }
-        if self.builder.estimated_len() >= self.context.key_table_bytes {
+        if self.is_full_by(1) {
             self.cut_table()?;
         }
         Ok(())
+    }
+
+    /// Whether the key table being built has a `part`th of the size at which it is ended.
+    fn is_full_by(&self, part: u64) -> bool {
+        let len = self.builder.estimated_len() as u64;
+        len >= self.context.key_table_bytes as u64 / part
+            || self.builder.newest_record_bytes() >= self.context.key_table_reach_bytes / part
     }
 
     fn add_version(&mut self, key: &[u8], version: &Kept, inline: &[u8]) -> Result<()> {

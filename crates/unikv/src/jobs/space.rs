@@ -24,14 +24,17 @@ pub(crate) struct SpaceLimit {
     pub(crate) oldest: Option<SeqNo>,
     /// Bytes that jobs may take beside the rest, the UnsortedStores among them.
     pub(crate) job_bytes: u64,
-    /// Live bytes that one pass copies at most, beyond its first victim: bounds how long it runs and
-    /// how much space it needs beside its victims.
+    /// Live bytes that a pass may copy in any case: see [`Space::pass_bytes`].
     pub(crate) pass_bytes: u64,
 }
 
 /// The part of the garbage that `max_space_amp` allows of records that may always be there: where
 /// frames and keys take more than it leaves, no pass could bring space into bounds.
 const LEAST_ALLOWED: f64 = 0.5;
+/// The victims of a collection may need this part of the garbage that is allowed.
+const PASS_PART: u64 = 8;
+/// Live bytes in the mean of one partition that are worth a pass.
+const LEAST_COPIED: u64 = 2 << 20;
 
 /// What the files hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +60,7 @@ pub(crate) struct Space {
     pub(crate) hidden_bytes: u64,
     /// Bytes of the UnsortedStores and of their scan runs.
     pub(crate) unsorted_bytes: u64,
+    pub(crate) partitions: u64,
 }
 
 impl Space {
@@ -88,6 +92,7 @@ impl Space {
             }
         }
         for partition in version.partitions() {
+            space.partitions += 1;
             space.unsorted_bytes += partition.unsorted_bytes();
             let records = partition.generations.iter().map(|g| g.records()).sum();
             space.hidden_bytes += hidden_by(partition, records, partition.unsorted_bytes());
@@ -145,12 +150,24 @@ impl Space {
         }
     }
 
+    /// Live bytes that the victims of a collection have at most, beyond the first of them. Before any of
+    /// them is freed, a pass through each partition has written all of that anew, so it is space that is
+    /// needed beside them; but each pass also writes its partition's key tables anew and commits an edit,
+    /// and what it copies should be worth that, or many partitions would keep it busy with nothing else.
+    pub(crate) fn pass_bytes(&self, limit: SpaceLimit) -> u64 {
+        let keys = self.key_table_bytes.min(self.live_bytes);
+        let worth = keys.max(self.partitions * LEAST_COPIED);
+        worth
+            .min(self.allowed_garbage(limit) / PASS_PART)
+            .max(limit.pass_bytes)
+    }
+
     /// How much of the garbage that may be there, what jobs may take included, is there at worst, if
     /// `hidden` bytes more than known are hidden. What a pass writes before it lets go of its victims,
     /// records and key tables, is set apart for it.
     pub(crate) fn fill(&self, limit: SpaceLimit, hidden: u64) -> f64 {
-        let of_a_pass = limit.pass_bytes + limit.pass_bytes / 4;
-        let jobs = (limit.job_bytes + limit.floor_bytes).saturating_sub(of_a_pass) as f64;
+        let of_a_pass = self.pass_bytes(limit) as f64 * 1.25;
+        let jobs = (limit.job_bytes + limit.floor_bytes) as f64 - of_a_pass;
         let stored = (self.live_bytes + self.key_table_bytes + self.section_bytes) as f64;
         let amp = limit.max_space_amp;
         let most = jobs + (self.user_bytes as f64 * amp - stored).max(0.0);

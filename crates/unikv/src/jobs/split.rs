@@ -28,14 +28,7 @@ pub(crate) struct Split {
 impl Split {
     /// Chooses the border nearest to the middle of the data; `None` if there is none.
     pub(crate) fn choose(partition: &Partition) -> Option<Split> {
-        let bytes = |i: usize| partition.key_tables.get(i).map(|t| t.meta().newest_bytes());
-        let total: u64 = (0..).map_while(bytes).sum();
-        let mut before = 0;
-        let borders = (1..partition.key_tables.len()).map(|i| {
-            before += bytes(i - 1).unwrap_or(0);
-            (before.abs_diff(total - before), i)
-        });
-        let (_, middle) = borders.min()?;
+        let (_, middle) = middle(partition)?;
         let border = partition.key_tables.get(middle)?.meta().min_key.clone();
         let tables = HashMap::new();
         Some(Split { border, tables })
@@ -109,6 +102,26 @@ impl Split {
         }
         edit
     }
+}
+
+/// Whether the best border leaves a quarter of the SortedStore at least on either side. Where key
+/// tables are too coarse for that, a split would make a sliver; merges make them finer.
+pub(crate) fn is_even(partition: &Partition) -> bool {
+    let tables = partition.key_tables.iter();
+    let total: u64 = tables.map(|t| t.meta().newest_bytes()).sum();
+    middle(partition).is_some_and(|(difference, _)| difference <= total / 2)
+}
+
+/// The key table that begins nearest to the middle of the data, and by how much the sides differ.
+fn middle(partition: &Partition) -> Option<(u64, usize)> {
+    let bytes = |i: usize| partition.key_tables.get(i).map(|t| t.meta().newest_bytes());
+    let total: u64 = (0..).map_while(bytes).sum();
+    let mut before = 0;
+    let borders = (1..partition.key_tables.len()).map(|i| {
+        before += bytes(i - 1).unwrap_or(0);
+        (before.abs_diff(total - before), i)
+    });
+    borders.min()
 }
 
 fn tables(partition: &Partition) -> impl Iterator<Item = &Table> {

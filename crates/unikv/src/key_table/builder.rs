@@ -35,6 +35,7 @@ pub(crate) struct KeySectionBuilder {
     block_first: Vec<u8>,
     before_block: Option<(Vec<u8>, SeqNo)>,
     properties: Properties,
+    newest_record_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -57,6 +58,7 @@ impl KeySectionBuilder {
             block_first: Vec::new(),
             before_block: None,
             properties: Properties::default(),
+            newest_record_bytes: 0,
         }
     }
 
@@ -88,6 +90,11 @@ impl KeySectionBuilder {
         self.blocks.len().max(open) + self.index.len() + FIXED_BYTES
     }
 
+    /// Bytes of records to which the newest versions of its keys point.
+    pub(crate) fn newest_record_bytes(&self) -> u64 {
+        self.newest_record_bytes
+    }
+
     /// Whether it has no entry.
     pub(crate) fn is_empty(&self) -> bool {
         self.properties.entries == 0
@@ -102,19 +109,19 @@ impl KeySectionBuilder {
         properties.add_seq(entry.seq);
         properties.add_expiry(entry.expiry_ms);
         properties.has_range_deletes |= entry.kind == Kind::RangeDelete;
-        let bytes = match entry.value {
-            EntryValue::None => 0,
-            EntryValue::Inline(value) => {
-                properties.inline_bytes += value.len() as u64;
-                value.len() as u64
-            }
+        let (inline, record) = match entry.value {
+            EntryValue::None => (0, 0),
+            EntryValue::Inline(value) => (value.len() as u64, 0),
             EntryValue::Pointer(p) => {
                 properties.add_ref(p.file, u64::from(p.len));
-                u64::from(p.len)
+                (0, u64::from(p.len))
             }
         };
+        properties.inline_bytes += inline;
         if properties.entries > 1 && self.last_key == entry.key {
-            properties.older_bytes += bytes;
+            properties.older_bytes += inline + record;
+        } else {
+            self.newest_record_bytes += record;
         }
     }
 

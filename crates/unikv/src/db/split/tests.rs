@@ -99,6 +99,34 @@ fn a_split_writes_nothing_but_its_edit() {
 }
 
 #[test]
+fn no_slivers_are_split_off_where_a_key_table_points_to_more_than_a_partition() {
+    const PARTITION: u64 = 64 << 10;
+    let machine = Machine::new(27);
+    let options = small().key_table_bytes(1 << 20).inline_value_bytes(16);
+    let (db, _) = machine.open(options.partition_bytes(PARTITION));
+    let mut rng = SmallRng::seed_from_u64(27);
+    let mut model = Model::new();
+    for _ in 0..4000 {
+        let key = format!("{:08}", rng.random_range(0..100_000_000)).into_bytes();
+        let value = vec![rng.random(); 400];
+        db.put(&key, &value).unwrap();
+        model.insert(key, value);
+    }
+    db.quiesce().unwrap();
+    let partitions = db.stats().partitions;
+    let most = 4 * model.len() as u64 * 400 / PARTITION;
+    assert!(
+        (8..most).contains(&(partitions.len() as u64)),
+        "{partitions:#?}"
+    );
+    let slivers = partitions.iter().filter(|p| p.data_bytes < PARTITION / 8);
+    assert_eq!(slivers.count(), 0, "{partitions:#?}");
+    same(&db, &model);
+    db.close().unwrap();
+    machine.check();
+}
+
+#[test]
 fn what_is_kept_for_snapshots_alone_splits_nothing() {
     let machine = Machine::new(26);
     let mut rng = SmallRng::seed_from_u64(26);
