@@ -54,9 +54,10 @@ impl Pressure {
     }
 }
 
-/// The cost of a KiB at `fill` of something that costs `at_limit` when it is full.
+/// The cost of a KiB at `fill` of something that costs `at_limit` when it is full, and four times as
+/// much beyond: nothing but its price keeps space within its bound.
 fn cost(fill: f64, at_limit: f64) -> f64 {
-    let over = ((fill - BEGIN) / (1.0 - BEGIN)).clamp(0.0, 1.0);
+    let over = ((fill - BEGIN) / (1.0 - BEGIN)).clamp(0.0, 2.0);
     at_limit * over * over
 }
 
@@ -161,15 +162,18 @@ mod tests {
         assert_eq!(cost(0.0, 1000.0), 0.0);
         assert_eq!(cost(BEGIN, 1000.0), 0.0);
         let mut last = 0.0;
-        for percent in 71..=100 {
+        for percent in 71..=130 {
             let now = cost(f64::from(percent) / 100.0, 1000.0);
+            if percent == 100 {
+                assert!((now - 1000.0).abs() < 1e-6);
+            }
             assert!(
-                now > last && now - last < 100.0,
+                now > last && now - last < 140.0,
                 "{percent} %: {last} to {now}"
             );
             last = now;
         }
-        assert!((last - 1000.0).abs() < 1e-6);
-        assert_eq!(cost(7.0, 1000.0), 1000.0);
+        assert!((last - 4000.0).abs() < 1e-6);
+        assert_eq!(cost(7.0, 1000.0), cost(1.3, 1000.0));
     }
 }
