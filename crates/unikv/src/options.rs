@@ -231,7 +231,7 @@ impl Options {
 
     /// Target size of a key table in bytes, at most a thirty-second of the memory budget for each
     /// thread that merges. Default: 2 MiB. Smaller tables let a merge leave more
-    /// of the SortedStore untouched.
+    /// of the SortedStore untouched. A table also ends when it points to an eighth of `partition_bytes`.
     ///
     /// Stored; may change.
     #[must_use]
