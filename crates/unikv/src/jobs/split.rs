@@ -28,7 +28,7 @@ pub(crate) struct Split {
 impl Split {
     /// Chooses the border nearest to the middle of the data; `None` if there is none.
     pub(crate) fn choose(partition: &Partition) -> Option<Split> {
-        let (_, middle) = middle(partition)?;
+        let (_, middle) = middle(partition, total_bytes(partition))?;
         let border = partition.key_tables.get(middle)?.meta().min_key.clone();
         let tables = HashMap::new();
         Some(Split { border, tables })
@@ -107,21 +107,27 @@ impl Split {
 /// Whether the best border leaves a quarter of the SortedStore at least on either side. Where key
 /// tables are too coarse for that, a split would make a sliver; merges make them finer.
 pub(crate) fn is_even(partition: &Partition) -> bool {
-    let tables = partition.key_tables.iter();
-    let total: u64 = tables.map(|t| t.meta().newest_bytes()).sum();
-    middle(partition).is_some_and(|(difference, _)| difference <= total / 2)
+    let total = total_bytes(partition);
+    middle(partition, total).is_some_and(|(difference, _)| difference <= total / 2)
 }
 
-/// The key table that begins nearest to the middle of the data, and by how much the sides differ.
-fn middle(partition: &Partition) -> Option<(u64, usize)> {
-    let bytes = |i: usize| partition.key_tables.get(i).map(|t| t.meta().newest_bytes());
-    let total: u64 = (0..).map_while(bytes).sum();
-    let mut before = 0;
-    let borders = (1..partition.key_tables.len()).map(|i| {
-        before += bytes(i - 1).unwrap_or(0);
-        (before.abs_diff(total - before), i)
+/// Bytes of the SortedStore's newest versions.
+fn total_bytes(partition: &Partition) -> u64 {
+    let tables = partition.key_tables.iter();
+    tables.map(|t| t.meta().newest_bytes()).sum()
+}
+
+/// By how much the sides differ, and the key table that begins nearest to the middle of `total` bytes.
+fn middle(partition: &Partition, total: u64) -> Option<(u64, usize)> {
+    let tables = partition.key_tables.iter();
+    let ends = tables.scan(0, |before, table| {
+        *before += table.meta().newest_bytes();
+        Some(*before)
     });
-    borders.min()
+    let borders = ends.zip(1..partition.key_tables.len());
+    borders
+        .map(|(before, i)| (before.abs_diff(total - before), i))
+        .min()
 }
 
 fn tables(partition: &Partition) -> impl Iterator<Item = &Table> {
