@@ -4,6 +4,8 @@
 //! garbage collection reclaim. Three rules bound what is hidden ([`crate::jobs::space`] estimates it):
 //! a memtable with too many deletes is sealed early; while generations hide too much the worst is frozen,
 //! and so merged, early; and when space is out of bounds and nobody has written for a second, all are.
+//! The last two hold as well for what has died in tables that other partitions have merged already
+//! ([`crate::jobs::half_merged`]): generations keep it.
 
 use super::catalog::Catalog;
 use super::engine::Engine;
@@ -11,6 +13,7 @@ use super::write::Commit;
 use crate::base::keys::SeqNo;
 use crate::error::Result;
 use crate::jobs::gc::Pressure;
+use crate::jobs::half_merged::HalfMerged;
 use crate::jobs::space::{Space, hidden_by};
 use crate::partition::View;
 use crate::version::Version;
@@ -125,29 +128,34 @@ impl Engine {
         }
     }
 
-    /// Freezes the open generations that hide most while all hide too much.
+    /// Freezes the open generations that hide and keep most while all hide and keep too much.
     pub(crate) fn freeze_hiding(&self, catalog: &mut Catalog) {
         let version = Arc::clone(&catalog.version);
+        let space = self.space_of(&version, self.snapshots.oldest());
+        let limit = space.allowed_garbage(self.space_limit()) / 4;
+        let limit = limit.max(self.options.unsorted_bytes);
+        if space.unmerged_garbage() <= limit {
+            return;
+        }
+        let half_merged = HalfMerged::of(&version);
         let open = version.partitions().iter().filter_map(|p| {
             let target = catalog.targets.get(&p.id)?;
             let generation = p
                 .generations
                 .first()
                 .filter(|g| g.id == target.generation)?;
-            Some((hidden_by(p, generation.records(), generation.bytes()), p))
+            let hidden = hidden_by(p, generation.records(), generation.bytes());
+            Some((hidden + half_merged.kept_by(generation), p))
         });
-        let mut open: Vec<_> = open.filter(|(hidden, _)| *hidden > 0).collect();
-        let mut hidden: u64 = open.iter().map(|(hidden, _)| hidden).sum();
-        let space = self.space_of(&version, self.snapshots.oldest());
-        let limit = space.allowed_garbage(self.space_limit()) / 4;
-        let limit = limit.max(self.options.unsorted_bytes);
-        open.sort_unstable_by_key(|(hidden, _)| std::cmp::Reverse(*hidden));
+        let mut open: Vec<_> = open.filter(|(garbage, _)| *garbage > 0).collect();
+        let mut garbage: u64 = open.iter().map(|(garbage, _)| garbage).sum();
+        open.sort_unstable_by_key(|(garbage, _)| std::cmp::Reverse(*garbage));
         for (its, partition) in open {
-            if hidden <= limit {
+            if garbage <= limit {
                 return;
             }
             if catalog.freeze(partition) {
-                hidden -= its;
+                garbage -= its;
             }
         }
     }

@@ -3,6 +3,7 @@
 
 pub(crate) mod flush;
 pub(crate) mod gc;
+pub(crate) mod half_merged;
 pub(crate) mod index_build;
 pub(crate) mod ingest;
 pub(crate) mod merge;

@@ -7,7 +7,8 @@
 //! they may hide *beyond* their own size is estimated, as if each, tombstones above all, hid a record
 //! of mean size.
 
-use super::gc::{Pressure, record_bytes, value_logs};
+use super::gc::{Pressure, record_bytes};
+use super::half_merged::HalfMerged;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, SeqNo};
 use crate::key_table::KeyTableMeta;
 use crate::record::frame_len;
@@ -39,12 +40,13 @@ const LEAST_COPIED: u64 = 2 << 20;
 /// What the files hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Space {
-    /// Bytes of records in value logs. Key sections and footers of value logs go with their files, and
-    /// are no garbage: counting them would set garbage collection on files without any.
+    /// Bytes of records in value logs, and of what has been merged of tables. Key sections and footers of
+    /// value logs go with their files, and are no garbage: counting them would set garbage collection on
+    /// files without any.
     pub(crate) log_bytes: u64,
     /// Those key sections and footers.
     pub(crate) section_bytes: u64,
-    /// Bytes of records in value logs that key tables point to.
+    /// Bytes of records there that key tables point to.
     pub(crate) live_bytes: u64,
     /// Bytes of key tables, small values included.
     pub(crate) key_table_bytes: u64,
@@ -56,6 +58,8 @@ pub(crate) struct Space {
     pub(crate) entries: u64,
     /// Keys and values of what key tables hold, about.
     pub(crate) user_bytes: u64,
+    /// Of dead records, those in tables that only some of their partitions have merged.
+    pub(crate) half_merged_bytes: u64,
     /// What unmerged records may hide there beyond their own bytes.
     pub(crate) hidden_bytes: u64,
     /// Bytes of the UnsortedStores and of their scan runs.
@@ -67,18 +71,26 @@ impl Space {
     /// The space of a version; `oldest` is the oldest live snapshot.
     pub(crate) fn of(version: &Version, oldest: Option<SeqNo>) -> Space {
         let live = version.live();
-        let mut space = Space::default();
-        for file in value_logs(version) {
-            space.log_bytes += record_bytes(file);
-            space.section_bytes += file.meta().len.saturating_sub(record_bytes(file));
-            space.live_bytes += live.get(&file.meta().number).map_or(0, |live| live.bytes);
-        }
-        // Large values of unmerged records are in value logs already.
-        let tables = version.tables();
-        for file in version.record_files() {
-            if tables.contains(&file.meta().number) {
-                space.user_bytes += file.meta().refs.iter().map(|r| r.bytes).sum::<u64>();
+        let half_merged = HalfMerged::of(version);
+        let mut space = Space {
+            half_merged_bytes: half_merged.dead_bytes(),
+            ..Space::default()
+        };
+        for file in version.record_files().iter().map(|file| file.as_ref()) {
+            let meta = file.meta();
+            if half_merged.is_table(meta.number) {
+                // Large values of unmerged records are in value logs already.
+                space.user_bytes += meta.refs.iter().map(|r| r.bytes).sum::<u64>();
+            } else {
+                space.log_bytes += record_bytes(file);
+                space.section_bytes += meta.len.saturating_sub(record_bytes(file));
+                space.live_bytes += live.get(&meta.number).map_or(0, |live| live.bytes);
             }
+        }
+        for merged in half_merged.each() {
+            space.log_bytes += merged.record_bytes;
+            space.section_bytes += merged.section_bytes;
+            space.live_bytes += merged.live_bytes;
         }
         for table in version.key_tables().map(|table| table.meta()) {
             space.key_table_bytes += table.len;
@@ -176,12 +188,17 @@ impl Space {
         (garbage + hidden * amp) / most.max(1.0)
     }
 
+    /// Bytes that only merging the UnsortedStores shows to be garbage, or lets go of.
+    pub(crate) fn unmerged_garbage(&self) -> u64 {
+        self.hidden_bytes + self.half_merged_bytes
+    }
+
     /// Whether merging the UnsortedStores may let go of more than the limit allows to keep.
     pub(crate) fn hides_too_much(&self, limit: SpaceLimit) -> bool {
         let files =
             self.log_bytes + self.section_bytes + self.key_table_bytes + self.unsorted_bytes;
         let seen = self.user_bytes.saturating_sub(self.hidden_bytes) as f64;
-        self.hidden_bytes > limit.floor_bytes
+        self.unmerged_garbage() > limit.floor_bytes
             && files as f64 > seen * limit.max_space_amp + limit.floor_bytes as f64
     }
 }

@@ -2,6 +2,7 @@ use super::super::background::indexes_of;
 use super::super::tests::{Machine, Model, churn, same, small};
 use crate::Options;
 use crate::db::Db;
+use crate::db::engine::Engine;
 use crate::jobs::flush::flush;
 use crate::jobs::placing::{PlacingContext, place};
 use crate::version::Version;
@@ -555,4 +556,46 @@ fn sizes_and_middles_of_ranges_are_estimated_well() {
             assert!((found - middle).abs() < slack, "{text} for {range:?}");
         }
     }
+}
+
+#[test]
+fn a_partition_that_is_seldom_written_keeps_no_pile_of_tables() {
+    let machine = Machine::new(28);
+    let options = small().partition_bytes(256 << 10).inline_value_bytes(16);
+    let (db, _) = machine.open(options.memtable_bytes(16 << 10));
+    let mut model = Model::new();
+    let mut put = |key: u32, fill: u8| {
+        let (key, value) = (format!("{key:08}").into_bytes(), vec![fill; 400]);
+        db.put(&key, &value).unwrap();
+        model.insert(key, value);
+    };
+    (0..2000).for_each(|key| put(key, 0));
+    db.quiesce().unwrap();
+    assert!(db.stats().partitions.len() > 1);
+    let engine = &db.0.engine;
+    let mut most = 0;
+    // Of each memtable one record goes to the last partition and the others to the first.
+    for round in 0..120u32 {
+        (0..30).for_each(|key| put(key, round as u8));
+        put(1999, round as u8);
+        db.flush().unwrap();
+        let merged = || {
+            let catalog = engine.catalog.lock();
+            let mut partitions = catalog.version.partitions().iter();
+            catalog.merging.is_empty() && partitions.all(|p| catalog.frozen(p).is_empty())
+        };
+        engine.wait_while(merged, Engine::check_jobs).unwrap();
+        most = most.max(engine.space_of(&version(&db), None).half_merged_bytes);
+    }
+    let space = engine.space_of(&version(&db), None);
+    let limit = space.allowed_garbage(engine.space_limit()) / 4;
+    let limit = limit.max(engine.options.unsorted_bytes);
+    // What merges after the flush that judges adds to it.
+    assert!(
+        most <= limit + 2 * engine.options.unsorted_bytes,
+        "{most} beside {limit}: {space:#?}"
+    );
+    same(&db, &model);
+    db.close().unwrap();
+    machine.check();
 }
