@@ -17,7 +17,6 @@ pub(crate) struct HalfMerged {
 }
 
 /// What has been merged of one table.
-#[derive(Clone, Copy, Default)]
 pub(crate) struct Merged {
     /// Bytes of records.
     pub(crate) record_bytes: u64,
@@ -73,26 +72,21 @@ impl HalfMerged {
         HalfMerged { of: of.collect() }
     }
 
-    /// Whether a file is a table of an UnsortedStore.
-    pub(crate) fn is_table(&self, number: FileNumber) -> bool {
-        self.of.contains_key(&number)
-    }
-
-    /// What has been merged, table by table.
-    pub(crate) fn each(&self) -> impl Iterator<Item = &Merged> {
-        self.of.values()
+    /// What has been merged of a file, if it is a table of an UnsortedStore.
+    pub(crate) fn of_table(&self, number: FileNumber) -> Option<&Merged> {
+        self.of.get(&number)
     }
 
     /// Bytes of dead records that cannot be reclaimed yet.
     pub(crate) fn dead_bytes(&self) -> u64 {
-        self.each().map(Merged::dead_bytes).sum()
+        self.of.values().map(Merged::dead_bytes).sum()
     }
 
     /// The part of them for which a generation answers: each holder of a table keeps an equal one.
     pub(crate) fn kept_by(&self, generation: &Generation) -> u64 {
         let merged = generation
             .tables()
-            .filter_map(|(_, table)| self.of.get(&table.meta().number));
+            .filter_map(|(_, table)| self.of_table(table.meta().number));
         merged.map(|m| m.dead_bytes() / m.holders.max(1)).sum()
     }
 }

@@ -78,7 +78,10 @@ impl Space {
         };
         for file in version.record_files().iter().map(|file| file.as_ref()) {
             let meta = file.meta();
-            if half_merged.is_table(meta.number) {
+            if let Some(merged) = half_merged.of_table(meta.number) {
+                space.log_bytes += merged.record_bytes;
+                space.section_bytes += merged.section_bytes;
+                space.live_bytes += merged.live_bytes;
                 // Large values of unmerged records are in value logs already.
                 space.user_bytes += meta.refs.iter().map(|r| r.bytes).sum::<u64>();
             } else {
@@ -86,11 +89,6 @@ impl Space {
                 space.section_bytes += meta.len.saturating_sub(record_bytes(file));
                 space.live_bytes += live.get(&meta.number).map_or(0, |live| live.bytes);
             }
-        }
-        for merged in half_merged.each() {
-            space.log_bytes += merged.record_bytes;
-            space.section_bytes += merged.section_bytes;
-            space.live_bytes += merged.live_bytes;
         }
         for table in version.key_tables().map(|table| table.meta()) {
             space.key_table_bytes += table.len;
