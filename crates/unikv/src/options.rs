@@ -5,6 +5,8 @@
 use crate::error::{Error, Result};
 use std::time::Duration;
 
+const LEAST_MEMTABLE_BYTES: u64 = 4 << 10;
+
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
@@ -159,10 +161,11 @@ impl Options {
     }
 
     /// Bytes at which the memtable is sealed and flushed, at most a twelfth of the memory budget.
-    /// Default: 16 MiB. Larger memtables absorb more overwrites and make fewer tables; recovery
-    /// replays up to five of them.
+    /// Default: a sixteenth of it, at most 256 MiB. Larger memtables absorb more overwrites, and their
+    /// flushes give each partition a larger table, so that a large database merges no more often than a
+    /// small one; recovery replays up to five of them.
     ///
-    /// Stored; may change.
+    /// Stored, the default too: set it when the budget has grown much. May change.
     #[must_use]
     pub fn memtable_bytes(mut self, bytes: u64) -> Options {
         self.asked.memtable_bytes = Some(bytes);
@@ -264,17 +267,16 @@ impl Options {
     /// `InvalidArgument`, naming the option, for a value out of range.
     pub(crate) fn resolve(&self, stored: &StoredOptions) -> Result<EffectiveOptions> {
         let asked = &self.asked;
+        let memory_budget = asked.memory_budget.or(stored.memory_budget);
+        let memory_budget = memory_budget.unwrap_or(256 << 20);
         let options = EffectiveOptions {
             durability: self.durability,
             background_threads: self.background_threads,
-            memory_budget: asked
-                .memory_budget
-                .or(stored.memory_budget)
-                .unwrap_or(256 << 20),
+            memory_budget,
             memtable_bytes: asked
                 .memtable_bytes
                 .or(stored.memtable_bytes)
-                .unwrap_or(16 << 20),
+                .unwrap_or_else(|| default_memtable_bytes(memory_budget)),
             unsorted_bytes: asked
                 .unsorted_bytes
                 .or(stored.unsorted_bytes)
@@ -319,6 +321,11 @@ impl Options {
     }
 }
 
+/// A sixteenth of the budget, as the open memtable and the sealed ones shall not take most of it.
+fn default_memtable_bytes(memory_budget: u64) -> u64 {
+    (memory_budget / 16).clamp(LEAST_MEMTABLE_BYTES, 256 << 20)
+}
+
 impl EffectiveOptions {
     /// Refuses values out of range, naming the option.
     fn validate(&self) -> Result<()> {
@@ -333,7 +340,7 @@ impl EffectiveOptions {
             ))
         }
         at_least("memory_budget", self.memory_budget, 64 << 10)?;
-        at_least("memtable_bytes", self.memtable_bytes, 4 << 10)?;
+        at_least("memtable_bytes", self.memtable_bytes, LEAST_MEMTABLE_BYTES)?;
         at_least("unsorted_bytes", self.unsorted_bytes, 4 << 10)?;
         at_least("partition_bytes", self.partition_bytes, 4 << 10)?;
         at_least("key_table_bytes", self.key_table_bytes, 1 << 10)?;
@@ -362,5 +369,25 @@ impl EffectiveOptions {
             ));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memtable_is_a_part_of_the_budget_unless_it_is_set() {
+        let of = |options: Options| options.resolve(&StoredOptions::default()).unwrap();
+        assert_eq!(of(Options::default()).memtable_bytes, 16 << 20);
+        for (budget, memtable) in [
+            (1 << 30, 64 << 20),
+            (1 << 40, 256 << 20),
+            (64 << 10, 4 << 10),
+        ] {
+            let options = Options::default().memory_budget(budget);
+            assert_eq!(of(options.clone()).memtable_bytes, memtable);
+            assert_eq!(of(options.memtable_bytes(8 << 20)).memtable_bytes, 8 << 20);
+        }
     }
 }
