@@ -149,14 +149,17 @@ impl Space {
         (allowed as f64 * pressure.share()) as u64
     }
 
-    /// Bytes to reclaim under `pressure`; zero while there is little enough garbage.
+    /// Bytes to reclaim under `pressure`; zero while there is little enough garbage. Half of what may be
+    /// reclaimed is left, so that the next pass finds files worth it. What is in half-merged tables cannot
+    /// be reclaimed yet: making up for all of it would take files in which nearly everything lives.
     pub(crate) fn excess(&self, limit: SpaceLimit, pressure: Pressure) -> u64 {
         let begin = self.begins_at(limit, pressure);
         let dead = self.dead_bytes();
         if dead <= begin.max(limit.floor_bytes) {
             0
         } else {
-            dead - begin / 2
+            let kept = self.half_merged_bytes.min(begin);
+            dead - kept - (begin - kept) / 2
         }
     }
 
@@ -273,6 +276,24 @@ mod tests {
             ..space()
         };
         assert!(hiding.excess(LIMIT, Pressure::Alone) > 0);
+    }
+
+    #[test]
+    fn what_cannot_be_reclaimed_yet_is_not_made_up_for_by_other_files() {
+        let full = Space {
+            log_bytes: 1300,
+            ..space()
+        };
+        let begin = full.begins_at(LIMIT, Pressure::Alone);
+        assert_eq!(full.excess(LIMIT, Pressure::Alone), 300 - begin / 2);
+        let half_merged_bytes = 200;
+        let kept = Space {
+            half_merged_bytes,
+            ..full
+        };
+        let left = 300 - kept.excess(LIMIT, Pressure::Alone) - half_merged_bytes;
+        assert_eq!(left, (begin - half_merged_bytes) / 2);
+        assert!(left > 0, "half of what may be reclaimed stays");
     }
 
     #[test]

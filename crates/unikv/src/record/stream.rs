@@ -121,13 +121,26 @@ impl RecordStream {
         }
         let left = self.file.meta().records_end.saturating_sub(start);
         let read_len = (len.max(self.buffer_bytes) as u64).min(left) as usize;
+        let goes_on = self.goes_on_at(start);
         // The old one is given back before the new one is allocated.
         self.buffer = Bytes::new();
         self.buffer = self.file.read_bytes(start, read_len)?;
         self.buffer_offset = start;
+        if goes_on {
+            // The device reads the next while this one is worked on.
+            let next = start + read_len as u64;
+            self.file.announce(next, self.buffer_bytes as u64)?;
+        }
         let what = "the record reaches beyond the file's records";
         let short = || self.file.place(start).corruption(what);
         self.buffered(start, len).ok_or_else(short)
+    }
+
+    /// Whether a read at `start` follows the buffer closely, so that more such reads are likely.
+    pub(super) fn goes_on_at(&self, start: u64) -> bool {
+        let end = self.buffer_offset + self.buffer.len() as u64;
+        let near = self.buffer_offset..end + self.buffer_bytes as u64;
+        !self.buffer.is_empty() && near.contains(&start)
     }
 
     fn buffered(&self, start: u64, len: usize) -> Option<Bytes> {

@@ -227,6 +227,28 @@ fn some_at_random(
 }
 
 #[test]
+fn a_stream_expects_to_go_on_where_reads_follow_each_other() {
+    let vfs = SimVfs::new();
+    let template = small_records().remove(0);
+    let record = |i: u32| Owned {
+        key: format!("key{i:05}").into_bytes(),
+        value: vec![7; 1000],
+        ..template.clone()
+    };
+    let records: Vec<Owned> = (0..100).map(record).collect();
+    let (meta, pointers) = write(&store_on(&vfs), &records, false);
+    let file = open(&vfs, &meta);
+    let mut stream = file.stream().reading(8 << 10);
+    let at = |i: usize| pointers[i].offset;
+    assert!(!stream.goes_on_at(at(40)), "nothing has been read");
+    stream.read(pointers[40]).unwrap();
+    assert!(stream.goes_on_at(at(47)), "it crosses the buffer's end");
+    assert!(stream.goes_on_at(at(50)), "what is between was dead");
+    assert!(!stream.goes_on_at(at(90)), "another partition's range");
+    assert!(!stream.goes_on_at(at(30)));
+}
+
+#[test]
 fn the_bytes_of_a_file_are_pinned() {
     for (name, with_section) in [("record_file", true), ("record_file_without_keys", false)] {
         let vfs = SimVfs::new();
