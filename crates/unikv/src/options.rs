@@ -161,9 +161,10 @@ impl Options {
     }
 
     /// Bytes at which the memtable is sealed and flushed, at most a twelfth of the memory budget.
-    /// Default: a sixteenth of it, at most 256 MiB. Larger memtables absorb more overwrites, and their
+    /// Default: a sixteenth of it, at most 64 MiB. Larger memtables absorb more overwrites, and their
     /// flushes give each partition a larger table, so that a large database merges no more often than a
-    /// small one; recovery replays up to five of them.
+    /// small one: from some hundred partitions on, more than the default pays. Recovery replays up to
+    /// five of them.
     ///
     /// Stored, the default too: set it when the budget has grown much. May change.
     #[must_use]
@@ -321,9 +322,10 @@ impl Options {
     }
 }
 
-/// A sixteenth of the budget, as the open memtable and the sealed ones shall not take most of it.
+/// A sixteenth of the budget, as the open memtable and the sealed ones shall not take most of it; and at
+/// most what does not make a small database large: log and ballast take some memtables each.
 fn default_memtable_bytes(memory_budget: u64) -> u64 {
-    (memory_budget / 16).clamp(LEAST_MEMTABLE_BYTES, 256 << 20)
+    (memory_budget / 16).clamp(LEAST_MEMTABLE_BYTES, 64 << 20)
 }
 
 impl EffectiveOptions {
@@ -382,7 +384,7 @@ mod tests {
         assert_eq!(of(Options::default()).memtable_bytes, 16 << 20);
         for (budget, memtable) in [
             (1 << 30, 64 << 20),
-            (1 << 40, 256 << 20),
+            (1 << 40, 64 << 20),
             (64 << 10, 4 << 10),
         ] {
             let options = Options::default().memory_budget(budget);
