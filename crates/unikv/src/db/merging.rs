@@ -3,7 +3,7 @@
 //! One job at a time changes a partition's SortedStore: it holds the partition's lease
 //! (`Catalog::merging`). Only flushes run beside it, and they touch newer generations only.
 
-use super::catalog::{Catalog, Indexes};
+use super::catalog::{Catalog, Indexes, MAX_GENERATIONS};
 use super::engine::Engine;
 use super::health::Job;
 use crate::base::keys::{FileNumber, PartitionId};
@@ -77,7 +77,8 @@ impl Engine {
     }
 
     /// What to do next: merge frozen generations of the partition with the largest UnsortedStore, or
-    /// else, if space presses, reclaim in the partition that holds most of what is to be moved.
+    /// rather of one that has as many as it may; or else, if space presses, reclaim in the partition that
+    /// holds most of what is to be moved.
     /// Only partitions whose lease is free come into question and, where `now` is given, whose job
     /// does not rest after a failure.
     pub(super) fn plan_merge(&self, catalog: &Catalog, now: Option<Duration>) -> Option<MergePlan> {
@@ -89,7 +90,9 @@ impl Engine {
         let partitions = version.partitions().iter();
         let free = partitions.filter(|p| is_free(Job::Merge, p.id));
         let ready = free.filter(|p| !catalog.frozen(p).is_empty());
-        if let Some(partition) = ready.max_by_key(|p| p.unsorted_bytes()) {
+        // One that keeps flushes waiting comes before all others.
+        let urgency = |p: &Partition| (p.generations.len() >= MAX_GENERATIONS, p.unsorted_bytes());
+        if let Some(partition) = ready.max_by_key(|p| urgency(p)) {
             let frozen = catalog.frozen(partition);
             let newer = frozen.len().saturating_sub(MAX_MERGED);
             // What has failed may have done so because of the victims that rode along.
@@ -174,5 +177,47 @@ fn merge_edit(partition: &Partition, generations: &[Generation], merged: Merged)
         dropped_key_tables: merged.dropped_key_tables.into_iter().map(dropped).collect(),
         dropped_generations: generations.iter().map(|g| (id, g.id)).collect(),
         ..VersionEdit::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Machine, small};
+    use super::MAX_GENERATIONS;
+
+    #[test]
+    fn a_partition_that_keeps_flushes_waiting_is_merged_before_a_larger_one() {
+        let machine = Machine::new(31);
+        let (db, _) = machine.open(small().partition_bytes(1 << 40).key_table_bytes(1 << 10));
+        let put = |key: u32, len: usize| db.put(key.to_be_bytes(), vec![1; len]).unwrap();
+        (0..1000).for_each(|key| put(key, 20));
+        db.compact().unwrap();
+        let engine = &db.0.engine;
+        let whole = engine.view.load().version.partitions()[0].clone();
+        engine.split_leased(&whole).unwrap();
+        // With all leases taken nothing is merged.
+        let sides = || engine.view.load().version.partitions().to_vec();
+        engine
+            .catalog
+            .lock()
+            .merging
+            .extend(sides().iter().map(|p| p.id));
+        for _ in 0..MAX_GENERATIONS {
+            engine.catalog.lock().freeze_all();
+            put(1, 20);
+            db.flush().unwrap();
+        }
+        (900..1000).for_each(|key| put(key, 100));
+        db.flush().unwrap();
+        engine.catalog.lock().freeze_all();
+        let [small, large] = &sides()[..] else {
+            panic!("one split makes two sides");
+        };
+        assert_eq!(small.generations.len(), MAX_GENERATIONS);
+        assert!(large.unsorted_bytes() > 5 * small.unsorted_bytes());
+        let mut catalog = engine.catalog.lock();
+        catalog.merging.clear();
+        let plan = engine.plan_merge(&catalog, None).unwrap();
+        assert_eq!(plan.partition.id, small.id);
     }
 }

@@ -2,20 +2,22 @@
 //!
 //! Three fills are watched: sealed memtables, the UnsortedStore with its indexes, and the space promise.
 //! Up to 70 % of a fill writers run free. From there each byte costs time, growing with the square of what is used of
-//! the rest, so that the background catches up before anything is full. Only when every memtable
-//! is sealed do writers wait for a flush.
+//! the rest, so that the background catches up before anything is full. With the last memtable open
+//! a byte costs at least what its flush took of late; only who comes when that is full, too, waits.
 //!
-//! The time is gathered as a debt and paid in pauses of a millisecond, because shorter ones cannot
-//! be kept; a pause is held under the commit lock, for the rate is one for all writers. A delete
-//! costs what it frees, because all of that lies on the disk until the background has caught up.
+//! The time is gathered as a debt and paid in pauses of at least a millisecond, because shorter ones
+//! cannot be kept; a pause is held under the commit lock, for the rate is one for all writers. What a
+//! large batch owes beyond one pause is paid by the next writes. A delete costs what it frees, because
+//! all of that lies on the disk until the background has caught up.
 
 use super::catalog::{INDEX_LIMIT_HARD, MAX_GENERATIONS, most_unsorted_bytes};
 use super::engine::Engine;
 use super::stalls::StallCause;
 use super::write::Commit;
 use crate::error::Result;
-use crate::jobs::placing::GenerationLimits;
+use crate::jobs::placing::{GenerationLimits, MAX_SLOTS};
 use crate::partition::View;
+use crate::version::Partition;
 use crate::vfs::wait_until;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -26,13 +28,15 @@ pub(crate) const MAX_SEALED: usize = 4;
 /// The fill at which slowing begins.
 const BEGIN: f64 = 0.7;
 /// Nanoseconds that a written KiB costs when memtables, UnsortedStore or space are at their limit:
-/// 100, 50 and 20 MiB/s.
+/// 100 (or what flushes keep up with), 50 and 20 MiB/s.
 const MEMTABLES_NS_PER_KIB: f64 = 10_000.0;
 const UNSORTED_NS_PER_KIB: f64 = 20_000.0;
 const SPACE_NS_PER_KIB: f64 = 50_000.0;
-/// The shortest pause, and the longest.
+/// The shortest pause, and the longest, which only batches of some MiB come to.
 const LEAST_PAUSE_NS: u64 = 1_000_000;
-const LONGEST_PAUSE_NS: u64 = 10_000_000;
+const LONGEST_PAUSE_NS: u64 = 100_000_000;
+/// What is still owed after a pause, at most: by then the prices have changed.
+const MOST_OWED_NS: u64 = 1_000_000_000;
 
 /// What a written KiB costs at present.
 #[derive(Debug, Default)]
@@ -40,6 +44,8 @@ pub(crate) struct Pressure {
     ns_per_kib: AtomicU64,
     /// The cause with the greatest part in that, by its place in [`CAUSES`].
     cause: AtomicUsize,
+    /// What the last flush took for a KiB of its memtable.
+    flush_ns_per_kib: AtomicU64,
 }
 
 const CAUSES: [StallCause; 3] = [
@@ -52,6 +58,29 @@ impl Pressure {
     pub(crate) fn ns_per_kib(&self) -> u64 {
         self.ns_per_kib.load(Ordering::Relaxed)
     }
+
+    /// A memtable of `bytes` was flushed in `time`.
+    pub(crate) fn note_flush(&self, bytes: u64, time: Duration) {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let ns_per_kib = ns / (bytes >> 10).max(1);
+        self.flush_ns_per_kib.store(ns_per_kib, Ordering::Relaxed);
+    }
+
+    fn memtables_ns_per_kib(&self) -> f64 {
+        let flush = self.flush_ns_per_kib.load(Ordering::Relaxed) as f64;
+        flush.max(MEMTABLES_NS_PER_KIB)
+    }
+}
+
+/// How near a partition is to as many generations as it may have, when flushes wait for merges. The
+/// newest counts by its slots.
+fn generations_fill(partition: &Partition) -> f64 {
+    let Some((newest, older)) = partition.generations.split_first() else {
+        return 0.0;
+    };
+    let slots = f64::from(newest.high_water().0) + 1.0;
+    let newest = (slots / f64::from(MAX_SLOTS)).min(1.0);
+    (older.len() as f64 + newest) / MAX_GENERATIONS as f64
 }
 
 /// The cost of a KiB at `fill` of something that costs `at_limit` when it is full, and four times as
@@ -66,20 +95,22 @@ impl Engine {
     pub(crate) fn update_pressure(&self, view: &View) {
         let sealed = view.sealed.len() as f64 / MAX_SEALED as f64;
         let limits = self.generation_limits(&view.version);
-        let partitions = view.version.partitions().iter();
-        let (largest, sum) = partitions
-            .map(|p| p.flushed_bytes())
-            .fold((0, 0), |(most, sum), bytes| (bytes.max(most), sum + bytes));
+        let partitions = view.version.partitions();
+        let bytes = partitions.iter().map(|p| p.flushed_bytes());
+        let (largest, sum) =
+            bytes.fold((0, 0), |(most, sum), bytes| (bytes.max(most), sum + bytes));
         let most = (limits.unsorted_bytes.saturating_mul(MAX_GENERATIONS as u64)) as f64;
         let most_shared = most_unsorted_bytes(limits) as f64;
+        let generations = partitions.iter().map(|p| generations_fill(p));
         let unsorted = (largest as f64 / most)
             .max(sum as f64 / most_shared)
+            .max(generations.fold(0.0, f64::max))
             .max(self.index_fill(limits));
         let space = self.space_of(&view.version, self.snapshots.oldest());
         self.update_reclaim(&space);
         let fill = self.space_fill(view, &space);
         let costs = [
-            cost(sealed, MEMTABLES_NS_PER_KIB),
+            cost(sealed, self.pressure.memtables_ns_per_kib()),
             cost(unsorted, UNSORTED_NS_PER_KIB),
             cost(fill, SPACE_NS_PER_KIB),
         ];
@@ -105,10 +136,11 @@ impl Engine {
             commit.pause_debt_ns = 0;
             return;
         }
-        commit.pause_debt_ns += bytes.saturating_mul(ns_per_kib) >> 10;
+        let cost = bytes.saturating_mul(ns_per_kib) >> 10;
+        commit.pause_debt_ns = commit.pause_debt_ns.saturating_add(cost);
         if commit.pause_debt_ns >= LEAST_PAUSE_NS {
             let pause = commit.pause_debt_ns.min(LONGEST_PAUSE_NS);
-            commit.pause_debt_ns = 0;
+            commit.pause_debt_ns = (commit.pause_debt_ns - pause).min(MOST_OWED_NS);
             self.store.env().runtime.delay(Duration::from_nanos(pause));
             let cause = self.pressure.cause.load(Ordering::Relaxed);
             let cause = CAUSES.get(cause).copied().unwrap_or(StallCause::Memtables);
@@ -156,6 +188,67 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::db::tests::{Machine, small};
+
+    #[test]
+    fn what_a_batch_owes_beyond_the_longest_pause_is_paid_by_later_writes() {
+        let machine = Machine::new(5);
+        let (db, _) = machine.open(small());
+        let engine = &db.0.engine;
+        let mut commit = engine.commit.lock();
+        let mut pace = |bytes| {
+            let begin = engine.now();
+            engine.pace(&mut commit, bytes);
+            (engine.now() - begin).as_millis()
+        };
+        assert_eq!(pace(1 << 30), 0, "free while nothing presses");
+        let prices = &engine.pressure.ns_per_kib;
+        prices.store(1_000_000, Ordering::Relaxed);
+        assert_eq!(pace(20 << 10), 20);
+        // 256 ms: two pauses at once would be too long for those who wait.
+        assert_eq!(pace(256 << 10), 100);
+        assert_eq!(pace(0), 100);
+        assert_eq!(pace(4 << 10), 60);
+        assert_eq!(pace(0), 0);
+        // Who was dear when prices were high is not made to pay for ever.
+        assert_eq!(pace(1 << 30), 100);
+        assert_eq!((0..20).map(|_| pace(0)).sum::<u128>(), 1000);
+        prices.store(0, Ordering::Relaxed);
+        assert_eq!(pace(1 << 20), 0);
+    }
+
+    #[test]
+    fn writing_slows_to_the_pace_of_slow_flushes() {
+        let pressure = Pressure::default();
+        assert!((pressure.memtables_ns_per_kib() - MEMTABLES_NS_PER_KIB).abs() < 1.0);
+        pressure.note_flush(16 << 20, Duration::from_secs(2));
+        let per_kib = 2e9 / f64::from(16 << 10);
+        assert!((pressure.memtables_ns_per_kib() - per_kib).abs() < 1.0);
+        pressure.note_flush(0, Duration::ZERO);
+        assert!((pressure.memtables_ns_per_kib() - MEMTABLES_NS_PER_KIB).abs() < 1.0);
+    }
+
+    #[test]
+    fn generations_fill_up_before_they_keep_flushes_waiting() {
+        let machine = Machine::new(6);
+        let (db, _) = machine.open(small().partition_bytes(1 << 40));
+        let engine = &db.0.engine;
+        let partition = || engine.view.load().version.partitions()[0].clone();
+        assert_eq!(generations_fill(&partition()), 0.0);
+        engine.catalog.lock().merging.insert(partition().id);
+        for full in 0..MAX_GENERATIONS {
+            engine.catalog.lock().freeze_all();
+            db.put("key", "value").unwrap();
+            db.flush().unwrap();
+            let fill = generations_fill(&partition()) * MAX_GENERATIONS as f64;
+            assert!(fill > full as f64 && fill < full as f64 + 0.1, "{fill}");
+        }
+        assert!(
+            engine.pressure.ns_per_kib() > 0,
+            "hardly any bytes, yet slower"
+        );
+        engine.catalog.lock().merging.clear();
+    }
 
     #[test]
     fn slowing_begins_at_its_mark_and_grows_without_a_jump() {

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Slots after which a generation is frozen: scans merge its tables, and an entry of the index
 /// holds ten bits of the slot.
-const MAX_SLOTS: u16 = 128;
+pub(crate) const MAX_SLOTS: u16 = 128;
 /// The records of the smallest index, if the budget for indexes has room for a few thousand such.
 const LEAST_CAPACITY: std::ops::RangeInclusive<u64> = 32..=1024;
 const LEAST_INDEXES: u64 = 2048;
