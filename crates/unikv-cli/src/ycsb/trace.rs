@@ -12,7 +12,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use unikv::Db;
+use unikv::{Db, StallCause, Stats};
 
 /// How often a phase is looked at.
 pub const TICK: Duration = Duration::from_millis(200);
@@ -29,9 +29,9 @@ impl Trace {
     pub fn create(path: &Path) -> Result<Trace, Failure> {
         let failed = |error| Failure::file(path.display(), &error);
         let mut out = BufWriter::new(File::create(path).map_err(failed)?);
-        let header = "phase,seconds,operations,p50_us,p99_us,p999_us,max_us,stalls,stall_ms,\
-                      anonymous_bytes";
-        writeln!(out, "{header}").map_err(failed)?;
+        let header = "phase,seconds,operations,p50_us,p99_us,p999_us,max_us,anonymous_bytes";
+        let causes = StallCause::ALL.map(|cause| format!("{}_ms", cause.name().replace(' ', "_")));
+        writeln!(out, "{header},{}", causes.join(",")).map_err(failed)?;
         Ok(Trace {
             path: path.to_owned(),
             out,
@@ -43,23 +43,33 @@ impl Trace {
         &mut self,
         phase: &str,
         seconds: f64,
-        stalls: (u64, f64),
         memory: u64,
+        held_up: HeldUp,
     ) -> std::io::Result<()> {
         let at = |quantile| self.sum.value_at_quantile(quantile) as f64 / 1e3;
+        let held_up = held_up.map(|time| format!("{:.3}", time.as_secs_f64() * 1e3));
         writeln!(
             self.out,
-            "{phase},{seconds:.3},{},{:.1},{:.1},{:.1},{:.1},{},{:.3},{memory}",
+            "{phase},{seconds:.3},{},{:.1},{:.1},{:.1},{:.1},{memory},{}",
             self.sum.len(),
             at(0.5),
             at(0.99),
             at(0.999),
             self.sum.max() as f64 / 1e3,
-            stalls.0,
-            stalls.1,
+            held_up.join(","),
         )?;
         self.out.flush()
     }
+}
+
+/// For how long writers have been held up, by cause.
+type HeldUp = [Duration; StallCause::ALL.len()];
+
+fn held_up(stats: &Stats) -> HeldUp {
+    StallCause::ALL.map(|cause| {
+        let figures = stats.stall_causes.iter().find(|stall| stall.cause == cause);
+        figures.map_or(Duration::ZERO, |stall| stall.time)
+    })
 }
 
 /// Watches one phase.
@@ -71,7 +81,7 @@ pub struct Watch<'a> {
     bar: ProgressBar,
     started: Instant,
     next_line: Instant,
-    stalls: (u64, Duration),
+    held_up: HeldUp,
     pub peak_anonymous_bytes: Option<u64>,
     /// When the present second began, and how many operations had been done by then.
     second: (Instant, u64),
@@ -90,7 +100,6 @@ impl<'a> Watch<'a> {
     ) -> Watch<'a> {
         let template = "{prefix:12} {wide_bar} {human_pos}/{human_len} {per_sec} {eta}";
         let bar = styled(ProgressBar::new(operations), template).with_prefix(phase.to_owned());
-        let stats = db.stats();
         let started = Instant::now();
         Watch {
             db,
@@ -100,7 +109,7 @@ impl<'a> Watch<'a> {
             bar,
             started,
             next_line: started + TRACE_STEP,
-            stalls: (stats.stalls, stats.stall_time),
+            held_up: held_up(&db.stats()),
             peak_anonymous_bytes: anonymous_bytes(),
             second: (started, 0),
             lowest_second: None,
@@ -141,17 +150,16 @@ impl<'a> Watch<'a> {
         {
             interval.drain_into(&mut trace.sum);
         }
-        let stats = self.db.stats();
-        let stall_time = stats.stall_time.saturating_sub(self.stalls.1);
-        let stalls = (
-            stats.stalls.saturating_sub(self.stalls.0),
-            stall_time.as_secs_f64() * 1e3,
-        );
-        self.stalls = (stats.stalls, stats.stall_time);
+        let until_now = held_up(&self.db.stats());
+        let mut held_up = until_now;
+        for (time, before) in held_up.iter_mut().zip(self.held_up) {
+            *time = time.saturating_sub(before);
+        }
+        self.held_up = until_now;
         let seconds = self.started.elapsed().as_secs_f64();
         let memory = anonymous_bytes().unwrap_or(0);
         trace
-            .line(self.phase, seconds, stalls, memory)
+            .line(self.phase, seconds, memory, held_up)
             .map_err(|error| Failure::file(trace.path.display(), &error))
     }
 
