@@ -208,6 +208,7 @@ impl Engine {
             dropped.record_files.extend(dead);
         }
         let durable = self
+            .store
             .sync_directory()
             .and_then(|()| catalog.manifest.append(&edit));
         if let Err(error) = durable {
@@ -226,13 +227,6 @@ impl Engine {
         dropped.mark_obsolete();
         self.renew_long_manifest(catalog);
         Ok(())
-    }
-
-    /// Makes the names of new files durable.
-    pub(super) fn sync_directory(&self) -> Result<()> {
-        let dir = self.store.dir();
-        let synced = self.store.env().vfs.sync_dir(dir);
-        synced.map_err(|e| Error::io("sync the directory", dir, e))
     }
 
     fn inconsistent(&self, what: String) -> Error {

@@ -63,11 +63,17 @@ pub(crate) struct Failure {
     next_try: Duration,
 }
 
+/// Why writing is suspended.
+#[derive(Debug, Default)]
+struct Causes {
+    fatal: Option<Error>,
+    poisoned: Option<Error>,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Health {
-    fatal: Mutex<Option<Error>>,
-    poisoned: Mutex<Option<Error>>,
-    /// Whether `fatal` or `poisoned` holds something: the one test on the way of every write.
+    causes: Mutex<Causes>,
+    /// Whether there is a cause: the one test on the way of every write. Changed under their lock.
     suspended: AtomicBool,
     failures: Mutex<BTreeMap<(Job, Option<PartitionId>), Failure>>,
     /// How many there are, to be read without the lock.
@@ -82,7 +88,7 @@ impl Health {
 
     /// Refuses writing after a fatal error.
     pub(crate) fn check_fatal(&self) -> Result<()> {
-        match &*self.fatal.lock() {
+        match &self.causes.lock().fatal {
             None => Ok(()),
             Some(cause) => {
                 let remedy = "reads go on; close and reopen the database to resume writing";
@@ -91,28 +97,35 @@ impl Health {
         }
     }
 
+    fn suspend(&self, change: impl FnOnce(&mut Causes)) {
+        let mut causes = self.causes.lock();
+        change(&mut causes);
+        let suspended = causes.fatal.is_some() || causes.poisoned.is_some();
+        self.suspended.store(suspended, Ordering::Release);
+    }
+
     /// Suspends writing until reopen.
     pub(crate) fn set_fatal(&self, error: &Error) {
-        self.fatal.lock().get_or_insert_with(|| error.clone());
-        self.suspended.store(true, Ordering::Release);
+        self.suspend(|causes| {
+            causes.fatal.get_or_insert_with(|| error.clone());
+        });
     }
 
     /// Why the WAL is poisoned, if it is.
     pub(crate) fn poisoned(&self) -> Option<Error> {
-        self.poisoned.lock().clone()
+        self.causes.lock().poisoned.clone()
     }
 
     /// Suspends writing until the memtables are in tables.
     pub(crate) fn poison(&self, error: &Error) {
-        self.poisoned.lock().get_or_insert_with(|| error.clone());
-        self.suspended.store(true, Ordering::Release);
+        self.suspend(|causes| {
+            causes.poisoned.get_or_insert_with(|| error.clone());
+        });
     }
 
     /// A new WAL segment has taken over.
     pub(crate) fn unpoison(&self) {
-        *self.poisoned.lock() = None;
-        let fatal = self.fatal.lock().is_some();
-        self.suspended.store(fatal, Ordering::Release);
+        self.suspend(|causes| causes.poisoned = None);
     }
 
     /// Notes that a job has failed at `now`.

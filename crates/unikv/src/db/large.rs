@@ -229,10 +229,8 @@ impl Staging<'_> {
         }
         self.end_file()?;
         let engine = self.engine;
-        engine
-            .sync_directory()
-            // Whoever syncs it later must not take what failed now for done.
-            .inspect_err(|error| engine.health.set_fatal(error))?;
+        let synced = engine.store.sync_directory();
+        synced.inspect_err(|error| engine.health.set_fatal(error))?;
         let mut batch = Batch::new();
         let mut pointers = self.pointers.iter();
         for (op, is_large) in ops {

@@ -61,7 +61,7 @@ impl Engine {
         let Some(mut split) = Split::choose(leased) else {
             return Ok(false);
         };
-        split.divide_tables(leased);
+        split.divide_tables(leased)?;
         loop {
             let mut catalog = self.catalog.lock();
             let Some(partition) = catalog.version.partition(leased.id).cloned() else {
@@ -70,7 +70,7 @@ impl Engine {
             if !split.is_complete(&partition) {
                 // A flush has added tables, which are looked at without the lock.
                 drop(catalog);
-                split.divide_tables(&partition);
+                split.divide_tables(&partition)?;
                 continue;
             }
             let next = catalog.version.counters.next_partition;

@@ -77,8 +77,7 @@ impl Segment {
             ));
         };
         if !self.named.load(Ordering::Relaxed) {
-            let synced = store.env().vfs.sync_dir(store.dir());
-            synced.map_err(|e| Error::io("sync the directory", store.dir(), e))?;
+            store.sync_directory()?;
             self.named.store(true, Ordering::Relaxed);
         }
         let end = self.end.load(Ordering::Acquire);

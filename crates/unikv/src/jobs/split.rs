@@ -34,18 +34,17 @@ impl Split {
         Some(Split { border, tables })
     }
 
-    /// Finds out what each side gets of the tables that were not yet looked at.
-    pub(crate) fn divide_tables(&mut self, partition: &Partition) {
+    /// Finds out what each side gets of the tables that were not yet looked at. All of them must be
+    /// readable: a table listed where it has no key would look damaged.
+    pub(crate) fn divide_tables(&mut self, partition: &Partition) -> Result<()> {
         for table in tables(partition) {
             let number = table.file.meta().number;
             if !self.tables.contains_key(&number) {
-                let sides = divide(table, partition.range(), &self.border);
-                // A table that cannot be read now is listed on both sides, which is right always.
-                let half = half(table.share(), 0.5);
-                let both = [Some(half), Some(half)];
-                self.tables.insert(number, sides.unwrap_or(both));
+                let sides = divide(table, partition.range(), &self.border)?;
+                self.tables.insert(number, sides);
             }
         }
+        Ok(())
     }
 
     /// Whether all tables of the partition have been looked at.

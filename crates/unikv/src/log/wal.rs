@@ -16,7 +16,7 @@ use crate::base::coding::Decoder;
 use crate::base::file_header::FileKind;
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::vfs::SyncFile;
 use crate::vfs::file_store::FileStore;
 use std::path::Path;
@@ -208,9 +208,7 @@ impl WalWriter {
         log.stage(KIND_START, &[&start.encode()], durable);
         log.write_staged()?;
         if prev.is_none() {
-            let dir = store.dir();
-            let synced = store.env().vfs.sync_dir(dir);
-            synced.map_err(|e| Error::io("sync this directory", dir, e))?;
+            store.sync_directory()?;
         }
         Ok(WalWriter { log })
     }

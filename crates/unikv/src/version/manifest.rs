@@ -78,7 +78,7 @@ impl Manifest {
             let _swept_later = store.env().vfs.remove(&path);
         })?;
         // Its name first: CURRENT must never name a file that a power cut can take away.
-        sync_dir(store)?;
+        store.sync_directory()?;
         write_current(store, number, log.uid())?;
         let mut manifest = Manifest {
             log,
@@ -211,15 +211,6 @@ fn missing_manifest(vfs: &dyn Vfs, path: &Path, error: Error) -> Error {
     error
 }
 
-fn sync_dir(store: &FileStore) -> Result<()> {
-    let dir = store.dir();
-    store
-        .env()
-        .vfs
-        .sync_dir(dir)
-        .map_err(|e| Error::io("sync this directory", dir, e))
-}
-
 /// Writes a manifest that holds `snapshot` and makes its bytes durable.
 fn write_snapshot(
     store: &FileStore,
@@ -253,7 +244,7 @@ fn write_current(store: &FileStore, number: FileNumber, uid: FileUid) -> Result<
     file.finish().map_err(io)?;
     vfs.rename(&temp, &path)
         .map_err(|e| Error::io("replace this file", &path, e))?;
-    sync_dir(store)
+    store.sync_directory()
 }
 
 fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<Current> {

@@ -9,8 +9,9 @@
 //!   reference, so a read that has the handle goes on.
 //!
 //! Locks: `open_files` is held while a handle is installed or evicted, never during a system call
-//! other than the close of an evicted file; `obsolete` for a push or a take. Neither is taken under
-//! the other. The `work` event is notified under neither.
+//! other than the close of an evicted file; `obsolete` for a push or a take;
+//! `directory_failed` over the sync of the directory. None is taken under another. The `work` event is
+//! notified under none.
 
 use super::{Access, Env, Event, ReadFile};
 use crate::base::keys::{DatabaseId, FileNumber, FileUid};
@@ -33,6 +34,8 @@ pub(crate) struct FileStore {
     obsolete: Mutex<Vec<PathBuf>>,
     /// Notified when there are obsolete files to unlink.
     work: Arc<dyn Event>,
+    /// Why a sync of the directory has failed.
+    directory_failed: Mutex<Option<Error>>,
     /// Obsolete files that somebody still holds, and their bytes.
     pinned_files: AtomicU64,
     pinned_bytes: AtomicU64,
@@ -62,6 +65,7 @@ impl FileStore {
             }),
             obsolete: Mutex::default(),
             work,
+            directory_failed: Mutex::default(),
             pinned_files: AtomicU64::new(0),
             pinned_bytes: AtomicU64::new(0),
             read_bytes: AtomicU64::new(0),
@@ -92,6 +96,20 @@ impl FileStore {
                 return FileUid(uid);
             }
         }
+    }
+
+    /// Makes the names of new files durable. Once that has failed it fails for good: the system may have
+    /// dropped the names that were to be written, also those of other threads' files, and would then
+    /// report a success that means nothing.
+    pub(crate) fn sync_directory(&self) -> Result<()> {
+        let mut failed = self.directory_failed.lock();
+        if let Some(error) = &*failed {
+            return Err(error.clone());
+        }
+        self.env.vfs.sync_dir(&self.dir).map_err(|e| {
+            let error = Error::io("sync the directory", &self.dir, e);
+            failed.insert(error).clone()
+        })
     }
 
     /// The data file at `path`. Nothing is opened yet.

@@ -150,7 +150,9 @@ impl DiskFull {
     }
 
     pub(super) fn end(&self) {
-        *self.cause.lock() = None;
+        let mut held = self.cause.lock();
+        *held = None;
+        // Under the lock: a disk that becomes full again at once must not be taken for one that is not.
         self.is_full.store(false, Ordering::Release);
         self.unprobed_bytes.store(0, Ordering::Relaxed);
     }

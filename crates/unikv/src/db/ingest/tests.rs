@@ -5,7 +5,7 @@ use crate::db::tests::{Machine, Model, churn, same, small};
 use crate::jobs::ingest::IngestPlan;
 use crate::record::RecordFile;
 use crate::vfs::Vfs;
-use crate::vfs::sim::{Fault, Keep, SimVfs};
+use crate::vfs::sim::{Call, Fault, Keep, Op, SimVfs};
 use crate::{Db, Error, ErrorKind, Options, Result};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -418,4 +418,45 @@ fn ingests_beside_writers_and_readers_show_whole_moments() {
     }
     db.close().unwrap();
     assert!(Db::check(dir.path().join("db")).unwrap().is_clean());
+}
+
+#[test]
+fn names_that_a_failed_sync_may_have_lost_are_never_listed() {
+    let machine = Machine::new(77);
+    let (db, _) = machine.open(small());
+    db.put("old", "value").unwrap();
+    db.sync().unwrap();
+    let fail_syncs = |call: &Call<'_>| match call.op {
+        Op::SyncDir => Fault::Fail(std::io::ErrorKind::Other),
+        _ => Fault::None,
+    };
+    // When a writer's sync of the directory fails, the first files of the ingest are there already.
+    let entries = (0..2000u32).map(|n| {
+        if n == 0 {
+            // A segment of the log whose name is not known to be durable.
+            db.flush().unwrap();
+            db.put("new", "value").unwrap();
+        }
+        if n == 1900 {
+            let names = machine.disk.file_names();
+            let data = names
+                .iter()
+                .filter(|p| p.extension().is_some_and(|e| e == "rec"));
+            assert!(data.count() > 1, "{names:?}");
+            machine.disk.set_fault(Box::new(fail_syncs));
+            db.sync().unwrap_err();
+            machine.disk.clear_faults();
+            let _the_log_begins_anew = db.put("newer", "value");
+        }
+        Result::Ok((format!("key{n:05}"), Some([7; 100])))
+    });
+    let ingested = db.ingest_sorted(entries, None);
+    let refused = db.put("newest", "value").map_err(|e| e.kind());
+    drop(db);
+    let disk = machine.disk.power_cut(Keep::Nothing);
+    let machine = Machine { disk, ..machine };
+    let (db, _) = machine.open(small());
+    assert_eq!(db.get("old").unwrap().as_deref(), Some(&b"value"[..]));
+    assert_eq!(db.get("key00000").unwrap().is_some(), ingested.is_ok());
+    assert_eq!(refused, Err(ErrorKind::WritesSuspended));
 }

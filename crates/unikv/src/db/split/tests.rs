@@ -7,9 +7,10 @@ use crate::jobs::flush::flush;
 use crate::jobs::placing::{PlacingContext, place};
 use crate::version::Version;
 use crate::version::edit::VersionEdit;
-use crate::vfs::sim::{Fault, Keep};
+use crate::vfs::sim::{Fault, Keep, ReadCall};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 /// Never splits by itself.
@@ -97,6 +98,28 @@ fn a_split_writes_nothing_but_its_edit() {
     let (db, _) = machine.open(whole());
     assert_eq!(db.stats().partitions.len(), 2);
     same(&db, &model);
+}
+
+#[test]
+fn a_split_that_cannot_read_a_table_changes_nothing() {
+    let machine = Machine::new(28);
+    let (db, model) = filled(&machine, &mut SmallRng::seed_from_u64(28));
+    db.close().unwrap();
+    let (db, _) = machine.open(whole());
+    let engine = &db.0.engine;
+    let partition = Arc::clone(&version(&db).partitions()[0]);
+    let is_data = |call: &ReadCall<'_>| call.path.extension().is_some_and(|e| e == "rec");
+    machine.disk.set_read_fault(Box::new(move |call| {
+        is_data(call).then_some(ErrorKind::Other)
+    }));
+    let error = engine.split_leased(&partition).unwrap_err();
+    assert_eq!(error.kind(), crate::ErrorKind::Io);
+    machine.disk.clear_faults();
+    assert_eq!(version(&db).partitions().len(), 1);
+    assert!(engine.split_leased(&partition).unwrap());
+    same(&db, &model);
+    db.close().unwrap();
+    machine.check();
 }
 
 #[test]

@@ -71,6 +71,7 @@ impl Disk {
                 names,
                 durable_names,
                 pending,
+                doubtful: dir.doubtful,
             };
             disk.dirs.insert(path.clone(), dir);
         }

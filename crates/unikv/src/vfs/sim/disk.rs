@@ -33,6 +33,8 @@ pub(super) struct Dir {
     pub(super) names: Names,
     pub(super) durable_names: Names,
     pub(super) pending: Vec<NameOp>,
+    /// So many of them, the first, were to be made durable by syncs that failed: no later sync does that.
+    pub(super) doubtful: usize,
 }
 
 /// A change of a directory that is not durable.
@@ -68,6 +70,18 @@ impl NameOp {
         }
     }
 
+    fn names(&self) -> [&str; 2] {
+        match self {
+            NameOp::Link { name, .. } | NameOp::Unlink { name } => [name, name],
+            NameOp::Rename { from, to, .. } => [from, to],
+        }
+    }
+
+    /// Whether both change the same name.
+    fn meets(&self, other: &NameOp) -> bool {
+        self.names().iter().any(|name| other.names().contains(name))
+    }
+
     /// Lets `change` replace the file of this operation, if it has one.
     pub(super) fn each_inode(&mut self, change: impl FnOnce(&mut Arc<Inode>)) {
         match self {
@@ -83,9 +97,19 @@ impl Dir {
         self.pending.push(op);
     }
 
+    /// What failed syncs were to cover stays pending, unless its names have changed once more.
     fn make_durable(&mut self) {
-        self.durable_names = self.names.clone();
-        self.pending.clear();
+        let fresh = self.pending.split_off(self.doubtful);
+        self.pending
+            .retain(|op| !fresh.iter().any(|later| later.meets(op)));
+        self.doubtful = self.pending.len();
+        fresh
+            .iter()
+            .for_each(|op| op.apply(&mut self.durable_names));
+    }
+
+    fn fail_sync(&mut self) {
+        self.doubtful = self.pending.len();
     }
 }
 
@@ -189,6 +213,12 @@ impl Disk {
         Ok(())
     }
 
+    pub(super) fn fail_sync_dir(&mut self, dir: &Path) {
+        if let Ok(found) = self.dir(dir) {
+            found.fail_sync();
+        }
+    }
+
     /// The file at `path`.
     pub(super) fn find(&self, path: &Path) -> io::Result<Arc<Inode>> {
         let (dir, name) = split(path)?;
@@ -284,7 +314,7 @@ impl Disk {
         }
         let inode = self.new_inode(Content::durable(Arc::new(bytes.to_vec())));
         let found = self.dirs.entry(dir).or_default();
-        found.names.insert(name, inode);
+        found.change(NameOp::Link { name, inode });
         found.make_durable();
     }
 

@@ -23,7 +23,8 @@
 //! gone although its bytes were synced; a file whose name is durable may be empty; a removed file
 //! may come back; a renamed one may carry either name, with the old target intact under the new
 //! name, but never neither and never half. Directories are durable once created; a removed one may
-//! come back until its parent is synced.
+//! come back until its parent is synced. What a failed `sync_dir` was to make durable stays in doubt: no
+//! later one covers it, as with the bytes of a file; only another change of the name does.
 //!
 //! *Calls.* Each call that changes the disk is counted, and a rule ([`SimVfs::set_fault`]) may let
 //! it fail, or cut the power: that call has not happened, and every later one fails too. What it
@@ -31,7 +32,7 @@
 //! [`SimVfs::set_read_fault`]; damage to the medium is [`SimVfs::flip_bit`].
 //!
 //! *Not modelled:* renames between directories (refused), links, sparse files, damage to durable
-//! bytes by a cut, a failed `sync_dir` that loses names for good.
+//! bytes by a cut.
 //!
 //! Locks: `faults` and `disk` of a disk, never held together nor while a rule runs; the content of
 //! a file under `disk` or alone.
@@ -196,8 +197,15 @@ impl Vfs for SimVfs {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.machine.begin_whole(Op::SyncDir, dir)?;
-        self.machine.disk.lock().sync_dir(dir)
+        let begun = self.machine.begin_whole(Op::SyncDir, dir);
+        let mut disk = self.machine.disk.lock();
+        match begun {
+            Ok(()) => disk.sync_dir(dir),
+            Err(error) => {
+                disk.fail_sync_dir(dir);
+                Err(error)
+            }
+        }
     }
 
     fn open(&self, path: &Path, _access: Access) -> io::Result<Arc<dyn ReadFile>> {

@@ -226,6 +226,30 @@ fn a_failed_sync_leaves_its_bytes_in_doubt_for_good() {
 }
 
 #[test]
+fn a_failed_sync_of_a_directory_leaves_its_names_in_doubt_until_they_change_again() {
+    let disk = disk();
+    let create = |name: &str| drop(disk.create(&path(name), WriteMode::Log, 0).unwrap());
+    let all = |disk: &SimVfs| names(disk).into_iter().collect::<Vec<_>>();
+    let after = |keep| all(&disk.power_cut(keep));
+    create("one");
+    create("two");
+    disk.set_fault(Box::new(|_| Fault::Fail(ErrorKind::Other)));
+    disk.sync_dir(Path::new("/db")).unwrap_err();
+    disk.clear_faults();
+    create("three");
+    disk.sync_dir(Path::new("/db")).unwrap();
+    assert_eq!(all(&disk).len(), 3);
+    assert_eq!(after(Keep::Nothing), ["three"]);
+    assert_eq!(after(Keep::All), ["one", "three", "two"]);
+    let killed = disk.process_kill();
+    assert_eq!(all(&killed.power_cut(Keep::Nothing)), ["three"]);
+    disk.rename(&path("two"), &path("four")).unwrap();
+    disk.sync_dir(Path::new("/db")).unwrap();
+    assert_eq!(after(Keep::Nothing), ["four", "three"]);
+    assert_eq!(after(Keep::All), ["four", "one", "three"]);
+}
+
+#[test]
 fn a_killed_process_loses_only_what_was_in_user_memory() {
     let (disk, _log) = disk_with_log(b"durable+tail", 7);
     let mut bulk = disk.create(&path("bulk"), WriteMode::Bulk, 0).unwrap();
