@@ -290,6 +290,51 @@ fn stats_show_the_partitions_with_their_ranges() {
     }
     let text = String::from_utf8(stdout(&["stats", &db])).unwrap();
     assert!(text.contains("from the first key to before key"), "{text}");
+    // Fill: of `partition_bytes`, and of `unsorted_bytes`, of which nothing is left to be merged.
+    let rows = text.lines().filter(|line| line.contains("from "));
+    let fills: Vec<_> = rows.filter(|row| row.contains(" 0 %")).collect();
+    assert!(fills.len() >= partitions.len(), "{text}");
+}
+
+#[test]
+fn stats_count_from_the_creation_on() {
+    let place = Place::new();
+    let db = &place.path("db");
+    for round in 0..4 {
+        let lines: String = (0..2000)
+            .map(|i| format!("key{i:05}\tround {round} {}\n", "v".repeat(100)))
+            .collect();
+        let input = place.file("in", lines.as_bytes());
+        stdout(&["load", db, &input, "--memtable-bytes", "64KiB"]);
+    }
+    stdout(&["compact", db]);
+    let report = json(&["stats", db, "--json"]);
+    let lifetime = &report["stats"]["lifetime"];
+    let number = |name: &str| lifetime[name].as_u64().unwrap();
+    assert!(number("flushes") > 0 && number("merges") > 0, "{lifetime}");
+    let user = number("user_bytes_written");
+    assert!(user >= 4 * 2000 * 100, "{lifetime}");
+    assert!(number("wal_bytes") >= user, "{lifetime}");
+    assert!(number("flush_bytes") > 0 && number("merge_bytes") > 0);
+    let amplification = lifetime["write_amplification"].as_f64().unwrap();
+    assert!(amplification >= 1.0, "{lifetime}");
+    // The process that reports it has written nothing, and looking changes nothing.
+    assert_eq!(report["stats"]["user_bytes_written"], 0);
+    assert_eq!(report["stats"]["write_amplification"], 0.0);
+    let again = json(&["stats", db, "--json"]);
+    assert_eq!(again["stats"]["lifetime"]["flushes"], lifetime["flushes"]);
+
+    let text = String::from_utf8(stdout(&["stats", db])).unwrap();
+    let flushes = format!("{} flushes, ", number("flushes"));
+    let factor = format!("{amplification:.1}");
+    let line = |name: &str| {
+        let mut lines = text.lines();
+        lines.find(|line| line.starts_with(name)).unwrap()
+    };
+    assert!(line("jobs").contains(&flushes), "{text}");
+    assert!(line("jobs").contains("since the creation"), "{text}");
+    assert!(line("amplification").contains(&factor), "{text}");
+    assert!(line("writers").contains("since the creation"), "{text}");
 }
 
 #[test]

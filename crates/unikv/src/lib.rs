@@ -79,6 +79,7 @@ pub use db::garbage::{GarbageStats, RecordFileStats};
 pub use db::inspect;
 pub use db::iter::Iter;
 pub use db::job_errors::JobError;
+pub use db::lifetime::LifetimeStats;
 pub use db::memory::MemoryStats;
 pub use db::report::{CheckReport, Problem, RecoveryReport};
 pub use db::snapshot::Snapshot;

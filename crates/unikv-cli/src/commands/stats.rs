@@ -9,7 +9,7 @@ use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::json;
 use std::io::{self, Write};
-use unikv::{GarbageStats, PartitionStats, RecoveryReport, StallStats};
+use unikv::{EffectiveOptions, GarbageStats, PartitionStats, PinStats, RecoveryReport, StallStats};
 
 pub use as_json::{recovery_to_json, stats_to_json};
 
@@ -40,7 +40,7 @@ impl Stats {
             });
             writeln!(out, "{report}")?;
         } else {
-            print_stats(&stats, &garbage, &mut out)?;
+            print_stats(&stats, &garbage, &options, &mut out)?;
             if self.files {
                 writeln!(out)?;
                 print_files(&garbage.files, &mut out)?;
@@ -55,6 +55,7 @@ impl Stats {
 fn print_stats(
     stats: &unikv::Stats,
     garbage: &GarbageStats,
+    options: &EffectiveOptions,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let mut line = |what: &str, text: String| writeln!(out, "{what:<14}{text}");
@@ -95,18 +96,13 @@ fn print_stats(
     )?;
     line(
         "partitions",
-        format!("{}, {} splits", stats.partitions.len(), stats.splits),
-    )?;
-    line(
-        "pinned",
         format!(
-            "{} in {} files, by {} snapshots and {} iterators",
-            HumanBytes(stats.pins.bytes),
-            stats.pins.files,
-            stats.pins.snapshots,
-            stats.pins.iterators
+            "{}, {} splits since the creation",
+            stats.partitions.len(),
+            stats.lifetime.splits
         ),
     )?;
+    line("pinned", pins_in_words(&stats.pins))?;
     line(
         "garbage",
         format!(
@@ -117,19 +113,14 @@ fn print_stats(
         ),
     )?;
     line("memory", memory_in_words(&stats.memory))?;
-    for stall in &stats.stall_causes {
-        line(
-            "stalls",
-            format!(
-                "{}: {} times, {:?} in all, {:?} at most",
-                stall.cause.name(),
-                stall.count,
-                stall.time,
-                stall.longest
-            ),
-        )?;
-    }
-    line("memtables", HumanBytes(stats.memtable_bytes).to_string())?;
+    line(
+        "memtables",
+        format!(
+            "{}, {} more wait to be flushed",
+            HumanBytes(stats.memtable_bytes),
+            stats.sealed_memtables
+        ),
+    )?;
     line(
         "read cache",
         format!(
@@ -139,86 +130,136 @@ fn print_stats(
         ),
     )?;
     print_activity(stats, out)?;
-    print_partitions(&stats.partitions, out)
+    print_partitions(&stats.partitions, options, out)
 }
 
-/// What jobs did, and what writers waited for, since the opening.
+/// What jobs did, and what held writers up, since the creation: this process has only just opened the
+/// database.
 fn print_activity(stats: &unikv::Stats, out: &mut impl Write) -> io::Result<()> {
     let mut line = |what: &str, text: String| writeln!(out, "{what:<14}{text}");
+    let lifetime = &stats.lifetime;
     line(
         "jobs",
         format!(
-            "{} flushes, {} merges, {} garbage collections alone, {} splits, {} ingests, {} scan merges; \
-             {} memtables wait",
-            stats.flushes,
-            stats.merges,
-            stats.gcs,
-            stats.splits,
-            stats.ingests,
-            stats.scan_merges,
-            stats.sealed_memtables
+            "{} flushes, {} merges, {} garbage collections alone, {} splits, {} ingests, \
+             {} scan merges since the creation",
+            lifetime.flushes,
+            lifetime.merges,
+            lifetime.gcs,
+            lifetime.splits,
+            lifetime.ingests,
+            lifetime.scan_merges
         ),
     )?;
     for error in &stats.job_errors {
         line("FAILED job", format!("{error:?}"))?;
     }
-    line(
-        "writers",
-        format!(
-            "waited {} times, {:.0} ms in all, {:.1} ms at most; {} pauses of {:.0} ms in all",
-            HumanCount(stats.stalls),
-            stats.stall_time.as_secs_f64() * 1e3,
-            stats.longest_stall.as_secs_f64() * 1e3,
-            HumanCount(stats.pauses),
-            stats.pause_time.as_secs_f64() * 1e3
-        ),
-    )?;
-    for stall in stats.stall_causes.iter().filter(|stall| stall.count > 0) {
+    if stats.disk_full {
+        line("disk full", "puts are refused".to_owned())?;
+    }
+    let held_up = match lifetime.stall_causes.is_empty() {
+        true => "never held up since the creation",
+        false => "held up since the creation, by",
+    };
+    line("writers", held_up.to_owned())?;
+    for stall in &lifetime.stall_causes {
         line("", stall_in_words(stall))?;
     }
+    let writers = [
+        ("WAL", lifetime.wal_bytes),
+        ("large values", lifetime.large_bytes),
+        ("flushes", lifetime.flush_bytes),
+        ("ingests", lifetime.ingest_bytes),
+        ("merges", lifetime.merge_bytes),
+        ("garbage collection", lifetime.gc_bytes),
+        ("scan merges", lifetime.scan_merge_bytes),
+        ("manifest", lifetime.manifest_bytes),
+    ];
+    let writers = writers.into_iter().filter(|(_, bytes)| *bytes > 0);
+    let writers: Vec<_> = writers
+        .map(|(writer, bytes)| format!("{writer} {}", HumanBytes(bytes)))
+        .collect();
+    line(
+        "written",
+        format!(
+            "{} by the user; {} since the creation",
+            HumanBytes(lifetime.user_bytes_written),
+            writers.join(", ")
+        ),
+    )?;
     let reached = stats.record_live_bytes + stats.key_table_bytes + stats.unsorted_bytes;
     line(
         "amplification",
         format!(
-            "{:.2} bytes written for each of the user's since the opening; disk {:.2} x what is live or \
+            "{:.2} bytes written for each of the user's since the creation; disk {:.2} x what is live or \
              not yet merged",
-            stats.write_amplification(),
+            lifetime.write_amplification(),
             stats.disk_bytes as f64 / reached.max(1) as f64
         ),
     )
 }
 
-fn print_partitions(partitions: &[PartitionStats], out: &mut impl Write) -> io::Result<()> {
+/// What old states keep on disk, and how old the oldest is.
+fn pins_in_words(pins: &PinStats) -> String {
+    let mut words = format!(
+        "{} in {} files, by {} snapshots and {} iterators",
+        HumanBytes(pins.bytes),
+        pins.files,
+        pins.snapshots,
+        pins.iterators
+    );
+    if pins.oldest_seq.is_some() {
+        words.push_str(&format!(
+            "; the oldest is {} operations behind and {:.1} s old",
+            HumanCount(pins.oldest_behind),
+            pins.oldest_age.as_secs_f64()
+        ));
+    }
+    words
+}
+
+/// Sizes of each partition, with their shares of the sizes at which it is split and merged.
+fn print_partitions(
+    partitions: &[PartitionStats],
+    options: &EffectiveOptions,
+    out: &mut impl Write,
+) -> io::Result<()> {
     writeln!(
         out,
-        "\n{:>9} {:>11} {:>11} {:>5} {:>7} {:>10} {:>11} {:>12} {:>7}  range",
+        "\n{:>9} {:>11} {:>8} {:>11} {:>8} {:>5} {:>7} {:>10} {:>11} {:>12}  range",
         "partition",
         "data",
+        "of limit",
         "unsorted",
+        "of limit",
         "gens",
         "tables",
         "key tables",
         "of bytes",
-        "sorted keys",
-        "merges"
+        "sorted keys"
     )?;
     for partition in partitions {
         writeln!(
             out,
-            "{:>9} {:>11} {:>11} {:>5} {:>7} {:>10} {:>11} {:>12} {:>7}  {}",
+            "{:>9} {:>11} {:>8} {:>11} {:>8} {:>5} {:>7} {:>10} {:>11} {:>12}  {}",
             partition.id,
             HumanBytes(partition.data_bytes).to_string(),
+            percent(partition.data_bytes, options.partition_bytes),
             HumanBytes(partition.unsorted_bytes).to_string(),
+            percent(partition.unsorted_bytes, options.unsorted_bytes),
             partition.generations,
             partition.tables,
             partition.key_tables,
             HumanBytes(partition.key_table_bytes).to_string(),
             HumanCount(partition.sorted_keys).to_string(),
-            partition.merges,
             range_in_words(partition)
         )?;
     }
     Ok(())
+}
+
+fn percent(bytes: u64, limit: u64) -> String {
+    format!("{:.0} %", bytes as f64 * 100.0 / limit.max(1) as f64)
 }
 
 /// What is charged to the memory budget, by part.

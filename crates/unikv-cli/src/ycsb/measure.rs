@@ -151,10 +151,14 @@ impl Counters {
 pub struct Costs {
     pub user_bytes_written: u64,
     pub wal_bytes: u64,
+    /// Bytes of files for large values.
+    pub large_bytes: u64,
     pub flush_bytes: u64,
+    pub ingest_bytes: u64,
     pub merge_bytes: u64,
     /// Bytes written by garbage collection that ran alone.
     pub gc_bytes: u64,
+    pub scan_merge_bytes: u64,
     pub manifest_bytes: u64,
     pub engine_reads: u64,
     pub engine_read_bytes: u64,
@@ -181,9 +185,12 @@ impl Costs {
                 .user_bytes_written
                 .saturating_sub(old.user_bytes_written),
             wal_bytes: new.wal_bytes.saturating_sub(old.wal_bytes),
+            large_bytes: new.large_bytes.saturating_sub(old.large_bytes),
             flush_bytes: new.flush_bytes.saturating_sub(old.flush_bytes),
+            ingest_bytes: new.ingest_bytes.saturating_sub(old.ingest_bytes),
             merge_bytes: new.merge_bytes.saturating_sub(old.merge_bytes),
             gc_bytes: new.gc_bytes.saturating_sub(old.gc_bytes),
+            scan_merge_bytes: new.scan_merge_bytes.saturating_sub(old.scan_merge_bytes),
             manifest_bytes: new.manifest_bytes.saturating_sub(old.manifest_bytes),
             engine_reads: new.reads.saturating_sub(old.reads),
             engine_read_bytes: new.read_bytes.saturating_sub(old.read_bytes),
@@ -200,9 +207,16 @@ impl Costs {
         }
     }
 
-    /// Bytes that the engine wrote.
+    /// Bytes that the engine wrote, as [`Stats::written_bytes`] sums them up.
     pub fn written_bytes(&self) -> u64 {
-        self.wal_bytes + self.flush_bytes + self.merge_bytes + self.gc_bytes + self.manifest_bytes
+        self.wal_bytes
+            + self.large_bytes
+            + self.flush_bytes
+            + self.ingest_bytes
+            + self.merge_bytes
+            + self.gc_bytes
+            + self.scan_merge_bytes
+            + self.manifest_bytes
     }
 
     /// Bytes written for each byte of keys and values; `None` when none was written.
@@ -238,16 +252,27 @@ mod tests {
 
     #[test]
     fn write_amplification_counts_every_writer() {
-        let costs = Costs {
-            user_bytes_written: 100,
-            wal_bytes: 110,
-            flush_bytes: 105,
-            merge_bytes: 10,
-            gc_bytes: 0,
-            manifest_bytes: 5,
-            ..Costs::default()
-        };
-        assert_eq!(costs.write_amplification(), Some(2.3));
+        let mut stats = Stats::default();
+        let before = Counters::now(stats.clone());
+        stats.user_bytes_written = 1000;
+        // Powers of two, so that no two sums are equal.
+        let writers = [
+            &mut stats.wal_bytes,
+            &mut stats.large_bytes,
+            &mut stats.flush_bytes,
+            &mut stats.ingest_bytes,
+            &mut stats.merge_bytes,
+            &mut stats.gc_bytes,
+            &mut stats.scan_merge_bytes,
+            &mut stats.manifest_bytes,
+        ];
+        for (power, bytes) in writers.into_iter().enumerate() {
+            *bytes = 1 << power;
+        }
+        let costs = Costs::between(&before, &Counters::now(stats.clone()));
+        assert_eq!(costs.written_bytes(), 255);
+        assert_eq!(costs.written_bytes(), stats.written_bytes());
+        assert_eq!(costs.write_amplification(), Some(0.255));
         assert_eq!(Costs::default().write_amplification(), None);
     }
 }

@@ -149,14 +149,25 @@ impl PhaseReport {
         let mut words = Vec::new();
         let costs = &self.costs;
         if let Some(factor) = self.write_amplification {
-            words.push(format!(
-                "wrote {factor:.2} x user bytes (WAL {}, flush {}, merge {}, gc {}, manifest {})",
-                HumanBytes(costs.wal_bytes),
-                HumanBytes(costs.flush_bytes),
-                HumanBytes(costs.merge_bytes),
-                HumanBytes(costs.gc_bytes),
-                HumanBytes(costs.manifest_bytes),
-            ));
+            let mut writers = vec![
+                ("WAL", costs.wal_bytes),
+                ("flush", costs.flush_bytes),
+                ("merge", costs.merge_bytes),
+                ("gc", costs.gc_bytes),
+                ("manifest", costs.manifest_bytes),
+            ];
+            let rare = [
+                ("large values", costs.large_bytes),
+                ("ingest", costs.ingest_bytes),
+                ("scan merge", costs.scan_merge_bytes),
+            ];
+            writers.extend(rare.into_iter().filter(|(_, bytes)| *bytes > 0));
+            let writers = writers.into_iter();
+            let each: Vec<_> = writers
+                .map(|(name, bytes)| format!("{name} {}", HumanBytes(bytes)))
+                .collect();
+            let each = each.join(", ");
+            words.push(format!("wrote {factor:.2} x user bytes ({each})"));
         } else if costs.written_bytes() > 0 {
             words.push(format!("wrote {}", HumanBytes(costs.written_bytes())));
         }

@@ -190,6 +190,7 @@ impl Engine {
         self.health.check_fatal()?;
         self.renew_full_manifest(catalog)?;
         edit.next_file = Some(self.next_file.load(Ordering::Relaxed));
+        edit.lifetime = Some(self.lifetime(catalog.manifest.len()).encode());
         let mut index = |partition, generation| indexes.get(&(partition, generation)).cloned();
         let mut context = ApplyContext {
             store: &self.store,

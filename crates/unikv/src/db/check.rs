@@ -9,6 +9,7 @@ mod scan_runs;
 use super::check_large;
 use super::check_pointers::Pointers;
 use super::directory::take_lock;
+use super::lifetime;
 use super::recovery;
 use super::report::{CheckReport, Problem};
 use crate::base::keys::{FileNumber, Kind, SeqNo, internal_cmp};
@@ -97,6 +98,8 @@ impl Check {
         let cache = ReadCache::new(CACHE_BYTES);
         let edits = manifest.edits.iter(&manifest.path);
         let version = recovery::build_version(store, &cache, &manifest.path, edits)?;
+        let figures = lifetime::of(&version, &manifest.path);
+        self.part(&manifest.path, figures.map(drop));
         let wal = self.wal(store, &cache, &manifest, survey, &version);
         self.part(store.dir(), wal);
         self.tables = version.tables();

@@ -5,14 +5,15 @@
 //! view, then the visible sequence number.
 
 use super::catalog::Catalog;
+use super::counters::EngineCounters;
 use super::disk_full::DiskFull;
 use super::garbage::GarbageRequests;
 use super::health::Health;
+use super::lifetime::LifetimeStats;
 use super::memory::Arbiter;
 use super::pressure::Pressure;
 use super::reclaim::Reclaim;
 use super::snapshots::Snapshots;
-use super::stats::EngineCounters;
 use super::views::Views;
 use super::wal_sync::WalSync;
 use super::write::{Commit, Request};
@@ -88,6 +89,8 @@ pub(crate) struct Engine {
     pub(crate) ingesting: RwLock<()>,
 
     pub(crate) counters: EngineCounters,
+    /// What processes before this one have counted.
+    pub(crate) counted_before: LifetimeStats,
     pub(crate) reads: ReadCounters,
     /// Held until the engine is dropped or closed; its release lets another opener in.
     pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
@@ -106,6 +109,7 @@ pub(crate) struct EngineParts {
     pub(crate) wal_sync: WalSync,
     pub(crate) catalog: Catalog,
     pub(crate) next_file: u64,
+    pub(crate) counted_before: LifetimeStats,
     pub(crate) space: DiskFull,
     pub(crate) lock: Box<dyn LockGuard>,
 }
@@ -146,6 +150,7 @@ impl Engine {
             closing: AtomicBool::new(false),
             ingesting: RwLock::new(()),
             counters: EngineCounters::default(),
+            counted_before: parts.counted_before,
             reads: ReadCounters::default(),
             store: parts.store,
             lock: Mutex::new(Some(parts.lock)),

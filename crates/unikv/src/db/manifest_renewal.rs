@@ -87,6 +87,7 @@ impl Engine {
         let mut snapshot = catalog.version.snapshot();
         snapshot.next_file = Some(self.next_file.load(Ordering::Relaxed));
         snapshot.edits_before = Some(catalog.manifest.edits());
+        snapshot.lifetime = Some(self.lifetime(catalog.manifest.len()).encode());
         let renewed = match Manifest::create(&self.store, number, &snapshot) {
             Ok(renewed) => renewed,
             Err(error) => {

@@ -8,6 +8,7 @@ pub(crate) mod catalog;
 pub(crate) mod check;
 mod check_large;
 mod check_pointers;
+mod counters;
 mod directory;
 mod disk_full;
 pub(crate) mod engine;
@@ -18,6 +19,7 @@ pub mod inspect;
 pub(crate) mod iter;
 pub(crate) mod job_errors;
 mod large;
+pub(crate) mod lifetime;
 pub(crate) mod maintenance;
 mod manifest_renewal;
 mod marks;
@@ -67,7 +69,7 @@ use std::sync::Arc;
 /// number of threads.
 ///
 /// Dropping the last clone stops the background and releases the directory; [`Db::close`] does the
-/// same and reports errors.
+/// same, syncs the log first and reports errors.
 #[derive(Clone)]
 pub struct Db(Arc<Handle>);
 
@@ -272,7 +274,7 @@ impl Db {
         self.0.engine.options.clone()
     }
 
-    /// Figures of the database: counters since it was opened, sizes as of now.
+    /// Figures of the database: counters since it was opened and since it was created, sizes as of now.
     pub fn stats(&self) -> Stats {
         self.0.engine.stats()
     }
@@ -311,8 +313,8 @@ impl Db {
         &self.0.recovery
     }
 
-    /// Syncs the log, stops the background and releases the directory. Later calls on clones of this
-    /// handle fail with `Closed`.
+    /// Syncs the log, stops the background, stores what was counted ([`Stats::lifetime`]) and releases
+    /// the directory. Later calls on clones of this handle fail with `Closed`.
     ///
     /// # Errors
     /// The error of the sync, or of background work that has failed and not been made up for; the
@@ -322,6 +324,8 @@ impl Db {
         engine.check_open()?;
         let synced = engine.sync_and_mark();
         let jobs = engine.check_jobs();
+        self.0.stop_workers();
+        engine.store_lifetime();
         self.0.shut_down();
         synced.and(jobs)
     }
@@ -368,11 +372,15 @@ impl fmt::Debug for Db {
 impl Handle {
     /// Stops the workers and releases the directory. Idempotent.
     fn shut_down(&self) {
+        self.stop_workers();
+        self.engine.release();
+    }
+
+    fn stop_workers(&self) {
         self.engine.stop();
         for worker in self.workers.lock().drain(..) {
             worker.join();
         }
-        self.engine.release();
     }
 }
 

@@ -8,6 +8,7 @@ use super::catalog::Catalog;
 use super::directory::{check_directory, take_lock};
 use super::disk_full::DiskFull;
 use super::engine::{Engine, EngineParts};
+use super::lifetime::{self, LifetimeStats};
 use super::memory::{Arbiter, MemoryPlan};
 use super::recovery::{self, Replayed};
 use super::report::RecoveryReport;
@@ -77,6 +78,8 @@ struct Opening<'a> {
     stored: StoredOptions,
     survey: DirSurvey,
     next_file: u64,
+    /// What the manifest has stored of earlier processes.
+    counted_before: LifetimeStats,
     plan: MemoryPlan,
     /// For the recovered memtables and all later ones.
     pool: Arc<ArenaPool>,
@@ -106,6 +109,7 @@ impl<'a> Opening<'a> {
             stored,
             survey,
             next_file,
+            counted_before: LifetimeStats::default(),
             plan,
             pool,
             report: RecoveryReport::default(),
@@ -157,6 +161,7 @@ impl<'a> Opening<'a> {
             recovery::build_version(&store, &cache, &manifest.path, edits.iter(&manifest.path))?;
         drop(edits);
         self.next_file = self.next_file.max(version.counters.next_file);
+        self.counted_before = lifetime::of(&version, &manifest.path)?;
         self.report.manifest_edits = manifest.edit_count;
         recovery::forget_lost_runs(&store, &mut version);
         recovery::check_files(&store, &version)?;
@@ -285,6 +290,7 @@ impl<'a> Opening<'a> {
             wal_sync,
             catalog,
             next_file,
+            counted_before: self.counted_before.clone(),
             space,
             lock,
         });

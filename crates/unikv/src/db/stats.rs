@@ -1,99 +1,17 @@
-//! What the engine counts, and the figures it shows.
+//! The figures that the engine shows.
 
 use super::engine::Engine;
 use super::job_errors::JobError;
+use super::lifetime::LifetimeStats;
 use super::memory::MemoryStats;
-use super::stalls::{StallCause, StallStats, Stalls};
+use super::stalls::StallStats;
 use super::views::PinStats;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, PartitionId};
-use crate::memtable::Batch;
 use crate::version::{Partition, Version};
-use parking_lot::Mutex;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-/// Counters since the database was opened.
-#[derive(Debug, Default)]
-pub(crate) struct EngineCounters {
-    pub(crate) operations: AtomicU64,
-    pub(crate) deletes: AtomicU64,
-    pub(crate) batches: AtomicU64,
-    pub(crate) gets: AtomicU64,
-    pub(crate) hits: AtomicU64,
-    pub(crate) user_bytes: AtomicU64,
-    pub(crate) wal_bytes: AtomicU64,
-    pub(crate) large_values: AtomicU64,
-    pub(crate) large_bytes: AtomicU64,
-    pub(crate) flush_bytes: AtomicU64,
-    pub(crate) ingest_bytes: AtomicU64,
-    pub(crate) merge_bytes: AtomicU64,
-    pub(crate) merge_copied_bytes: AtomicU64,
-    pub(crate) gc_bytes: AtomicU64,
-    pub(crate) gc_copied_bytes: AtomicU64,
-    /// Bytes of manifests that have been replaced.
-    pub(crate) retired_manifest_bytes: AtomicU64,
-    pub(crate) flushes: AtomicU64,
-    pub(crate) ingests: AtomicU64,
-    pub(crate) merges: AtomicU64,
-    /// Of each partition. Nothing else is locked under it.
-    partition_merges: Mutex<HashMap<PartitionId, u64>>,
-    pub(crate) gcs: AtomicU64,
-    pub(crate) splits: AtomicU64,
-    pub(crate) scan_merges: AtomicU64,
-    pub(crate) failed_scan_merges: AtomicU64,
-    pub(crate) scan_merge_bytes: AtomicU64,
-    pub(crate) stalls: AtomicU64,
-    pub(crate) stall_ns: AtomicU64,
-    pub(crate) longest_stall_ns: AtomicU64,
-    pub(crate) pauses: AtomicU64,
-    pub(crate) pause_ns: AtomicU64,
-    pub(crate) causes: Stalls,
-}
-
-impl EngineCounters {
-    /// Counts the operations and user bytes of committed batches.
-    pub(crate) fn count_writes<'a>(&self, batches: impl Iterator<Item = &'a Batch>) {
-        for batch in batches {
-            self.batches.fetch_add(1, Ordering::Relaxed);
-            self.operations
-                .fetch_add(batch.len() as u64, Ordering::Relaxed);
-            self.deletes
-                .fetch_add(batch.deletes() as u64, Ordering::Relaxed);
-            self.user_bytes
-                .fetch_add(batch.user_bytes() as u64, Ordering::Relaxed);
-        }
-    }
-
-    /// Counts a merge of a partition.
-    pub(crate) fn count_merge(&self, partition: PartitionId) {
-        self.merges.fetch_add(1, Ordering::Relaxed);
-        *self.partition_merges.lock().entry(partition).or_default() += 1;
-    }
-
-    /// Counts a split. What became of the parent's keys is counted anew.
-    pub(crate) fn count_split(&self, parent: PartitionId) {
-        self.splits.fetch_add(1, Ordering::Relaxed);
-        self.partition_merges.lock().remove(&parent);
-    }
-
-    /// Counts a pause that back-pressure made a writer take.
-    pub(crate) fn count_pause(&self, cause: StallCause, ns: u64) {
-        self.causes.count(cause, ns);
-        self.pauses.fetch_add(1, Ordering::Relaxed);
-        self.pause_ns.fetch_add(ns, Ordering::Relaxed);
-    }
-
-    /// Counts a wait of a writer for the background.
-    pub(crate) fn count_stall(&self, cause: StallCause, time: Duration) {
-        let ns = time.as_nanos() as u64;
-        self.causes.count(cause, ns);
-        self.stalls.fetch_add(1, Ordering::Relaxed);
-        self.stall_ns.fetch_add(ns, Ordering::Relaxed);
-        self.longest_stall_ns.fetch_max(ns, Ordering::Relaxed);
-    }
-}
 
 /// A partition's figures.
 #[derive(Clone, Debug, Default)]
@@ -129,7 +47,8 @@ pub struct PartitionStats {
     pub merges: u64,
 }
 
-/// The figures of an open database. Counters count from the opening; bytes are bytes.
+/// The figures of an open database. Counters count from the opening, those in `lifetime` from the
+/// creation; bytes are bytes.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
@@ -249,23 +168,29 @@ pub struct Stats {
     pub job_errors: Vec<JobError>,
     /// Pauses and waits by what caused them; causes that never held a writer up are left out.
     pub stall_causes: Vec<StallStats>,
+    /// What was counted since the database was created, by this process and those before it.
+    pub lifetime: LifetimeStats,
 }
 
 impl Stats {
-    /// Bytes written to files per byte that the user wrote, the WAL included. Zero before the first
-    /// write.
-    pub fn write_amplification(&self) -> f64 {
-        let written = self.wal_bytes
+    /// Bytes written to files since the opening, the WAL included.
+    pub fn written_bytes(&self) -> u64 {
+        self.wal_bytes
             + self.large_bytes
             + self.flush_bytes
             + self.ingest_bytes
             + self.merge_bytes
             + self.gc_bytes
             + self.scan_merge_bytes
-            + self.manifest_bytes;
+            + self.manifest_bytes
+    }
+
+    /// Bytes written to files since the opening per byte that the user wrote, the WAL included. Zero
+    /// before the first write. Since the creation: [`LifetimeStats::write_amplification`].
+    pub fn write_amplification(&self) -> f64 {
         match self.user_bytes_written {
             0 => 0.0,
-            user => written as f64 / user as f64,
+            user => self.written_bytes() as f64 / user as f64,
         }
     }
 
@@ -378,10 +303,11 @@ impl Engine {
             ballast_bytes: self.space.ballast_bytes(),
             job_errors: self.job_errors(),
             stall_causes: counters.causes.figures(),
+            lifetime: self.lifetime(manifest_len),
             ..Stats::default()
         };
         stats.add_version(&view.version);
-        let merges = counters.partition_merges.lock();
+        let merges = counters.partition_merges();
         for partition in &mut stats.partitions {
             let id = PartitionId(partition.id);
             partition.merges = merges.get(&id).copied().unwrap_or_default();

@@ -367,5 +367,8 @@ impl Counters {
         if edit.host_mark.is_some() {
             self.host_mark.clone_from(&edit.host_mark);
         }
+        if edit.lifetime.is_some() {
+            self.lifetime.clone_from(&edit.lifetime);
+        }
     }
 }

@@ -4,7 +4,8 @@
 //! # Invariants
 //! - An edit is all there or not there at all: it is one log record.
 //! - Every field is tagged with a length (see [`super::tagged`]), and so are the fields of each
-//!   entry within. All fields of this version are critical.
+//!   entry within. All fields of this version are critical but the lifetime figures, which are
+//!   statistics.
 //! - Decoding trusts nothing: it allocates in proportion to the bytes present and never panics.
 
 use super::scan_run::ScanRunMeta;
@@ -35,6 +36,8 @@ pub(crate) struct VersionEdit {
     pub(crate) host_mark: Option<Vec<u8>>,
     /// In the first edit of a manifest: how many edits came before it in earlier manifests.
     pub(crate) edits_before: Option<u64>,
+    /// What was counted since the database was created. Nothing depends on it.
+    pub(crate) lifetime: Option<Vec<u8>>,
     pub(crate) keyspaces: Vec<KeyspaceMeta>,
     pub(crate) partitions: Vec<PartitionMeta>,
     pub(crate) dropped_partitions: Vec<PartitionId>,
@@ -106,7 +109,8 @@ mod tag {
     pub(super) const DROPPED_KEY_TABLE: u16 = 18;
     pub(super) const SCAN_RUN: u16 = 19;
     pub(super) const DROPPED_SCAN_RUN: u16 = 20;
-    pub(super) const LAST: u16 = DROPPED_SCAN_RUN;
+    pub(super) const LIFETIME: u16 = 21;
+    pub(super) const LAST: u16 = LIFETIME;
 }
 
 impl VersionEdit {
@@ -134,6 +138,9 @@ impl VersionEdit {
             if let Some(bytes) = bytes {
                 out.put(tag, bytes);
             }
+        }
+        if let Some(bytes) = &self.lifetime {
+            out.put_skippable(tag::LIFETIME, bytes);
         }
         self.encode_lists(&mut out);
         out.finish()
@@ -198,6 +205,7 @@ impl VersionEdit {
             options: owned(edit.bytes(tag::OPTIONS)?),
             host_mark: owned(edit.bytes(tag::HOST_MARK)?),
             edits_before: edit.u64(tag::EDITS_BEFORE)?,
+            lifetime: owned(edit.bytes(tag::LIFETIME)?),
             keyspaces: list(&edit, tag::KEYSPACE, place, entries::keyspace)?,
             partitions: list(&edit, tag::PARTITION, place, entries::partition)?,
             dropped_partitions: list(&edit, tag::DROPPED_PARTITION, place, |bytes, place| {

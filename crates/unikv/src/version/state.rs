@@ -196,6 +196,8 @@ pub(crate) struct Counters {
     pub(crate) options: Vec<u8>,
     /// The newest mark of a caller among the writes in the files.
     pub(crate) host_mark: Option<Vec<u8>>,
+    /// As in [`VersionEdit::lifetime`].
+    pub(crate) lifetime: Option<Vec<u8>>,
 }
 
 impl Version {
@@ -388,6 +390,7 @@ impl Counters {
             hash_seed: Some(self.hash_seed),
             options: Some(self.options.clone()),
             host_mark: self.host_mark.clone(),
+            lifetime: self.lifetime.clone(),
             ..VersionEdit::default()
         }
     }

@@ -32,9 +32,18 @@ impl FieldWriter {
         self.put(tag, &value.to_le_bytes());
     }
 
+    /// Adds a field that a reader may skip if it does not know it.
+    pub(crate) fn put_skippable(&mut self, tag: u16, bytes: &[u8]) {
+        self.field(tag, |out| out.out.extend_from_slice(bytes));
+    }
+
     /// Adds a field whose bytes are fields.
     pub(crate) fn nested(&mut self, tag: u16, build: impl FnOnce(&mut FieldWriter)) {
-        self.out.extend_from_slice(&(tag | CRITICAL).to_le_bytes());
+        self.field(tag | CRITICAL, build);
+    }
+
+    fn field(&mut self, tag: u16, build: impl FnOnce(&mut FieldWriter)) {
+        self.out.extend_from_slice(&tag.to_le_bytes());
         let len_at = self.out.len();
         self.out.extend_from_slice(&[0; 4]);
         build(self);

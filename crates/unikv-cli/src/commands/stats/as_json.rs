@@ -2,9 +2,9 @@
 
 use crate::text::to_hex;
 use serde_json::{Value, json};
-use unikv::{PartitionStats, PinStats, RecoveryReport, StallStats};
+use unikv::{JobError, LifetimeStats, PartitionStats, PinStats, RecoveryReport, StallStats};
 
-/// All counters, named as in the API.
+/// All figures, named as in the API; times are in microseconds and their names end in `_us`.
 pub fn stats_to_json(stats: &unikv::Stats) -> Value {
     let partitions: Vec<_> = stats.partitions.iter().map(partition_to_json).collect();
     json!({
@@ -15,10 +15,14 @@ pub fn stats_to_json(stats: &unikv::Stats) -> Value {
         "hits": stats.hits,
         "user_bytes_written": stats.user_bytes_written,
         "wal_bytes": stats.wal_bytes,
+        "large_values": stats.large_values,
+        "large_bytes": stats.large_bytes,
         "flush_bytes": stats.flush_bytes,
         "ingest_bytes": stats.ingest_bytes,
         "merge_bytes": stats.merge_bytes,
+        "merge_copied_bytes": stats.merge_copied_bytes,
         "gc_bytes": stats.gc_bytes,
+        "gc_copied_bytes": stats.gc_copied_bytes,
         "manifest_bytes": stats.manifest_bytes,
         "read_bytes": stats.read_bytes,
         "reads": stats.reads,
@@ -31,7 +35,6 @@ pub fn stats_to_json(stats: &unikv::Stats) -> Value {
         "failed_scan_merges": stats.failed_scan_merges,
         "scan_merge_bytes": stats.scan_merge_bytes,
         "scan_run_bytes": stats.scan_run_bytes,
-        "merge_copied_bytes": stats.merge_copied_bytes,
         "memory": {
             "budget": stats.memory.budget,
             "memtables": stats.memory.memtables,
@@ -62,12 +65,56 @@ pub fn stats_to_json(stats: &unikv::Stats) -> Value {
         "partitions": partitions,
         "disk_bytes": stats.disk_bytes,
         "pins": pins_to_json(&stats.pins),
+        "pauses": stats.pauses,
+        "pause_us": micros(stats.pause_time),
         "stalls": stats.stalls,
         "stall_us": micros(stats.stall_time),
         "longest_stall_us": micros(stats.longest_stall),
-        "stall_causes": stats.stall_causes.iter().map(stall_to_json).collect::<Vec<_>>(),
+        "stall_causes": stalls_to_json(&stats.stall_causes),
+        "disk_full": stats.disk_full,
+        "ballast_bytes": stats.ballast_bytes,
+        "job_errors": stats.job_errors.iter().map(job_error_to_json).collect::<Vec<_>>(),
+        "written_bytes": stats.written_bytes(),
         "write_amplification": stats.write_amplification(),
+        "lifetime": lifetime_to_json(&stats.lifetime),
     })
+}
+
+/// What was counted since the creation; all else counts from the opening.
+fn lifetime_to_json(lifetime: &LifetimeStats) -> Value {
+    json!({
+        "user_bytes_written": lifetime.user_bytes_written,
+        "wal_bytes": lifetime.wal_bytes,
+        "large_bytes": lifetime.large_bytes,
+        "flush_bytes": lifetime.flush_bytes,
+        "ingest_bytes": lifetime.ingest_bytes,
+        "merge_bytes": lifetime.merge_bytes,
+        "gc_bytes": lifetime.gc_bytes,
+        "scan_merge_bytes": lifetime.scan_merge_bytes,
+        "manifest_bytes": lifetime.manifest_bytes,
+        "flushes": lifetime.flushes,
+        "ingests": lifetime.ingests,
+        "merges": lifetime.merges,
+        "gcs": lifetime.gcs,
+        "splits": lifetime.splits,
+        "scan_merges": lifetime.scan_merges,
+        "stall_causes": stalls_to_json(&lifetime.stall_causes),
+        "written_bytes": lifetime.written_bytes(),
+        "write_amplification": lifetime.write_amplification(),
+    })
+}
+
+fn job_error_to_json(error: &JobError) -> Value {
+    json!({
+        "job": error.job,
+        "partition": error.partition,
+        "message": error.message,
+        "retries": error.retries,
+    })
+}
+
+fn stalls_to_json(stalls: &[StallStats]) -> Vec<Value> {
+    stalls.iter().map(stall_to_json).collect()
 }
 
 fn stall_to_json(stall: &StallStats) -> Value {
@@ -100,6 +147,7 @@ fn partition_to_json(partition: &PartitionStats) -> Value {
         "data_bytes": partition.data_bytes,
         "generations": partition.generations,
         "tables": partition.tables,
+        "scan_sources": partition.scan_sources,
         "unsorted_bytes": partition.unsorted_bytes,
         "unsorted_records": partition.unsorted_records,
         "key_tables": partition.key_tables,
@@ -138,4 +186,41 @@ pub fn recovery_to_json(recovery: &RecoveryReport) -> Value {
 
 fn micros(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names of the fields of a struct, as its `Debug` lists them.
+    fn fields(debug: &str) -> Vec<String> {
+        let outer = debug.lines().filter_map(|line| line.strip_prefix("    "));
+        let names = outer.filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
+        let names = names.filter_map(|line| line.split_once(':'));
+        names.map(|(name, _)| name.to_owned()).collect()
+    }
+
+    #[track_caller]
+    fn assert_whole(value: &Value, debug: &str) {
+        let fields = fields(debug);
+        assert!(fields.len() > 5, "{debug}");
+        for field in fields {
+            let stem = field.trim_end_matches("_time");
+            let names = [field.clone(), format!("{stem}_us"), format!("{stem}_ms")];
+            let found = names.iter().any(|name| value.get(name).is_some());
+            assert!(found, "{field} is missing in {value}");
+        }
+    }
+
+    #[test]
+    fn no_figure_is_left_out() {
+        let stats = unikv::Stats::default();
+        let value = stats_to_json(&stats);
+        assert_whole(&value, &format!("{stats:#?}"));
+        assert_whole(&value["lifetime"], &format!("{:#?}", stats.lifetime));
+        assert_whole(&value["memory"], &format!("{:#?}", stats.memory));
+        assert_whole(&value["pins"], &format!("{:#?}", stats.pins));
+        let partition = PartitionStats::default();
+        assert_whole(&partition_to_json(&partition), &format!("{partition:#?}"));
+    }
 }

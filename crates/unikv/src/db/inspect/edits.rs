@@ -1,5 +1,6 @@
 //! What a version edit says.
 
+use super::super::lifetime::LifetimeStats;
 use super::super::stored_options;
 use super::{Part, key_text};
 use crate::key_table::KeyTableMeta;
@@ -88,6 +89,12 @@ fn numbers(mut record: Part, edit: &VersionEdit) -> Part {
     }
     if let Some(mark) = &edit.host_mark {
         record = record.field("host mark", format!("{} bytes", mark.len()));
+    }
+    let lifetime = edit.lifetime.as_ref();
+    match lifetime.map(|bytes| LifetimeStats::decode(bytes, Path::new(""))) {
+        Some(Ok(figures)) => record = record.field("lifetime", format!("{figures:?}")),
+        Some(Err(error)) => record = record.faulty(error),
+        None => {}
     }
     match edit
         .options

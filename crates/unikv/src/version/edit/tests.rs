@@ -18,6 +18,7 @@ pub(in crate::version) fn full_edit() -> VersionEdit {
         options: Some(b"options".to_vec()),
         host_mark: Some(b"host".to_vec()),
         edits_before: Some(17),
+        lifetime: Some(b"lifetime".to_vec()),
         keyspaces: vec![KeyspaceMeta {
             id: KeyspaceId(1),
             name: "names".to_owned(),
@@ -195,6 +196,7 @@ fn random_edit(rng: &mut SmallRng) -> VersionEdit {
         options: some(rng, bytes),
         host_mark: some(rng, bytes),
         edits_before: some(rng, Rng::random),
+        lifetime: some(rng, bytes),
         keyspaces: list(rng, |rng| KeyspaceMeta {
             id: KeyspaceId(rng.random()),
             name: format!("keyspace {}", rng.random::<u32>()),
@@ -299,6 +301,18 @@ fn unknown_fields_are_refused_if_critical_and_else_skipped() {
     assert!(error.to_string().contains("300"), "{error}");
     let error = decode(&with(CRITICAL)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Incompatible);
+}
+
+#[test]
+fn a_release_that_does_not_know_the_lifetime_figures_skips_them() {
+    let (path, offset) = (Path::new("MANIFEST-000001"), 96);
+    let place = Place { path, offset };
+    let older = |bytes: &[u8]| {
+        let fields = Fields::read(bytes, "version edit", 1..=tag::LIFETIME - 1, place)?;
+        fields.u64(tag::NEXT_FILE)
+    };
+    let bytes = full_edit().encode();
+    assert_eq!(older(&bytes).unwrap(), full_edit().next_file);
 }
 
 /// Entries within an edit can grow in the same way.

@@ -317,7 +317,7 @@ fn the_manifest_and_current_are_pinned_byte_for_byte() {
 }
 
 /// Before there were partitions to share them, a table had no share: all of it counts. Nor were there
-/// scan runs.
+/// scan runs or lifetime figures.
 #[test]
 fn a_manifest_without_shares_of_tables_is_read() {
     let old = SimVfs::new();
@@ -327,6 +327,7 @@ fn a_manifest_without_shares_of_tables_is_read() {
     expected.tables.iter_mut().for_each(|t| t.share = None);
     expected.scan_runs.clear();
     expected.dropped_scan_runs.clear();
+    expected.lifetime = None;
     expected
         .record_files
         .iter_mut()
