@@ -48,7 +48,7 @@ pub struct Call<'a> {
     pub bytes: usize,
 }
 
-/// A read of a file.
+/// A read of a file, or the announcement of one.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadCall<'a> {
     /// Of which file.
@@ -87,6 +87,8 @@ pub(super) enum Effect {
 pub type FaultRule = Box<dyn FnMut(&Call<'_>) -> Fault + Send>;
 /// Decides about reads; an error kind makes the read fail.
 pub type ReadFaultRule = Box<dyn FnMut(&ReadCall<'_>) -> Option<ErrorKind> + Send>;
+/// Is told what `ReadFile::will_need` announces.
+pub type AnnouncementRule = Box<dyn FnMut(&ReadCall<'_>) + Send>;
 
 #[derive(Default)]
 pub(super) struct Faults {
@@ -94,6 +96,7 @@ pub(super) struct Faults {
     power_is_off: bool,
     rule: Option<FaultRule>,
     read_rule: Option<ReadFaultRule>,
+    announcement_rule: Option<AnnouncementRule>,
     rule_version: u64,
 }
 
@@ -109,6 +112,11 @@ impl Faults {
 
     pub(super) fn set_read_rule(&mut self, rule: Option<ReadFaultRule>) {
         self.read_rule = rule;
+        self.rule_version += 1;
+    }
+
+    pub(super) fn set_announcement_rule(&mut self, rule: Option<AnnouncementRule>) {
+        self.announcement_rule = rule;
         self.rule_version += 1;
     }
 
@@ -181,6 +189,24 @@ pub(super) fn begin_read(
         faults.read_rule = Some(rule);
     }
     verdict.map_or(Ok(()), |kind| Err(injected(kind)))
+}
+
+/// Tells the rule of an announcement, which cannot fail.
+pub(super) fn announce(faults: &Mutex<Faults>, path: &Path, offset: u64, bytes: usize) {
+    let (version, rule) = {
+        let mut faults = faults.lock();
+        (faults.rule_version, faults.announcement_rule.take())
+    };
+    let Some(mut rule) = rule else { return };
+    rule(&ReadCall {
+        path,
+        offset,
+        bytes,
+    });
+    let mut faults = faults.lock();
+    if faults.rule_version == version {
+        faults.announcement_rule = Some(rule);
+    }
 }
 
 /// The error of an injected fault.

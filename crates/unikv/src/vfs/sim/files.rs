@@ -97,6 +97,19 @@ impl ReadFile for SimReadFile {
         Ok(len)
     }
 
+    fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        if self.file.machine.is_cold() {
+            self.file.machine.check_power()?;
+            return Ok(None);
+        }
+        self.read_at(buf, offset).map(Some)
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        faults::announce(&self.file.machine.faults, &self.file.path, offset, len);
+    }
+
     fn len(&self) -> io::Result<u64> {
         self.file.machine.check_power()?;
         Ok(self.file.inode.content.lock().bytes().len() as u64)

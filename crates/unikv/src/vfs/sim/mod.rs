@@ -31,6 +31,10 @@
 //! might have done in part is among the outcomes of a cut at the next call. Reads fail by
 //! [`SimVfs::set_read_fault`]; damage to the medium is [`SimVfs::flip_bit`].
 //!
+//! *Memory.* Every byte is in memory, unless the disk is cold ([`SimVfs::set_cold`]): then none is, and
+//! stays so after it was read or announced. Announcements do nothing; a rule may look at them
+//! ([`SimVfs::set_announcement_rule`]).
+//!
 //! *Not modelled:* renames between directories (refused), links, sparse files, damage to durable
 //! bytes by a cut.
 //!
@@ -44,7 +48,7 @@ mod files;
 mod runtime;
 
 pub use cut::Keep;
-pub use faults::{Call, Fault, FaultRule, Op, ReadCall, ReadFaultRule};
+pub use faults::{AnnouncementRule, Call, Fault, FaultRule, Op, ReadCall, ReadFaultRule};
 pub use runtime::SimRuntime;
 
 use super::{Access, LockError, LockGuard, ReadFile, Vfs, WriteFile, WriteMode};
@@ -56,6 +60,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes that a bulk file gathers in user memory before they reach the kernel.
 pub const BULK_BUFFER_LEN: usize = 4096;
@@ -72,6 +77,8 @@ pub struct SimVfs {
 struct Machine {
     disk: Mutex<Disk>,
     faults: Mutex<Faults>,
+    /// Nothing is in memory.
+    cold: AtomicBool,
 }
 
 impl SimVfs {
@@ -80,11 +87,13 @@ impl SimVfs {
         SimVfs::default()
     }
 
-    fn with_disk(disk: Disk) -> SimVfs {
+    /// Another machine with `disk`, as cold as this one.
+    fn with_disk(&self, disk: Disk) -> SimVfs {
         SimVfs {
             machine: Arc::new(Machine {
                 disk: Mutex::new(disk),
                 faults: Mutex::default(),
+                cold: AtomicBool::new(self.machine.is_cold()),
             }),
         }
     }
@@ -105,22 +114,34 @@ impl SimVfs {
         self.machine.faults.lock().set_read_rule(Some(rule));
     }
 
+    /// From now on `rule` is told of each announcement.
+    pub fn set_announcement_rule(&self, rule: AnnouncementRule) {
+        self.machine.faults.lock().set_announcement_rule(Some(rule));
+    }
+
+    /// From now on nothing is in memory, so that whoever asks for what is there gets nothing; or all is
+    /// again.
+    pub fn set_cold(&self, cold: bool) {
+        self.machine.cold.store(cold, Ordering::Relaxed);
+    }
+
     /// Removes the rules. A machine without power stays without.
     pub fn clear_faults(&self) {
         let mut faults = self.machine.faults.lock();
         faults.set_rule(None);
         faults.set_read_rule(None);
+        faults.set_announcement_rule(None);
     }
 
     /// The disk as the next machine would find it if the power went now. This one is unchanged.
     pub fn power_cut(&self, keep: Keep) -> SimVfs {
-        SimVfs::with_disk(self.machine.disk.lock().after_power_cut(keep))
+        self.with_disk(self.machine.disk.lock().after_power_cut(keep))
     }
 
     /// The disk as the next process would find it if this one died now: everything that reached
     /// the kernel, durable or not, and no locks. This one is unchanged.
     pub fn process_kill(&self) -> SimVfs {
-        SimVfs::with_disk(self.machine.disk.lock().after_process_kill())
+        self.with_disk(self.machine.disk.lock().after_process_kill())
     }
 
     /// Flips one bit of a file, as a failing medium would. Returns whether the file has that bit.
@@ -172,6 +193,10 @@ impl Machine {
             Effect::Whole => Ok(()),
             Effect::Part(_) => Err(faults::injected(ErrorKind::Other)),
         }
+    }
+
+    fn is_cold(&self) -> bool {
+        self.cold.load(Ordering::Relaxed)
     }
 
     /// Fails when the power is off; for calls that change nothing.

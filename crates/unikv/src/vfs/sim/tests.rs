@@ -475,6 +475,39 @@ fn reads_fail_by_their_own_rule() {
 }
 
 #[test]
+fn nothing_is_in_memory_on_a_cold_disk_nor_on_its_copies() {
+    let disk = disk_with_old_file();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&told);
+    disk.set_announcement_rule(Box::new(move |read| {
+        log.lock()
+            .push((read.path.to_owned(), read.offset, read.bytes));
+    }));
+    let present = |disk: &SimVfs| {
+        let file = disk.open(&path("old"), Access::Random).unwrap();
+        file.will_need(1, 2);
+        let mut buf = [0; 3];
+        assert_eq!(file.read_at(&mut buf, 0).unwrap(), 3);
+        let mut cached = [0; 3];
+        let len = file.read_cached_at(&mut cached, 0).unwrap();
+        assert_eq!(&cached[..len.unwrap_or(0)], &buf[..len.unwrap_or(0)]);
+        len
+    };
+    assert_eq!(present(&disk), Some(3));
+    disk.set_cold(true);
+    for disk in [&disk, &disk.process_kill(), &disk.power_cut(Keep::All)] {
+        assert_eq!(present(disk), None);
+    }
+    disk.set_cold(false);
+    assert_eq!(present(&disk), Some(3));
+    // The copies have no rule.
+    assert_eq!(*told.lock(), vec![(path("old"), 1, 2); 3]);
+    disk.clear_faults();
+    present(&disk);
+    assert_eq!(told.lock().len(), 3);
+}
+
+#[test]
 fn a_full_disk_takes_what_fits_and_then_fails() {
     let disk = disk_with_old_file();
     disk.set_free_space(Some(10));
