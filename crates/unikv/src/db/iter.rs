@@ -197,3 +197,6 @@ impl std::fmt::Debug for Iter {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

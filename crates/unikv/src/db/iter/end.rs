@@ -7,6 +7,7 @@
 //! Large values are looked up one by one, when they are handed out, so that an iteration never holds
 //! more of them than its caller.
 
+use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, Kind, SeqNo};
 use crate::error::Result;
 use crate::key_table::{EntryValue, KeyEntry, RecordPointer};
@@ -43,6 +44,8 @@ pub(super) struct End {
     /// How many batches still read ahead.
     ahead: usize,
     forward: bool,
+    /// Whether the range goes on behind the batch.
+    goes_on: bool,
     /// The key that the cursor has dealt with last, going forward.
     last: Option<Vec<u8>>,
 }
@@ -70,6 +73,7 @@ impl End {
             batch_len: FIRST_BATCH,
             ahead: 0,
             forward: true,
+            goes_on: true,
             last: None,
         }
     }
@@ -119,8 +123,9 @@ impl End {
     ) -> Result<()> {
         self.forward = true;
         let mut batch = self.begin_batch(batch_bytes);
-        while let Some(entry) = cursor.entry() {
-            if entry.key >= upper || batch.is_full() {
+        while let Some(entry) = cursor.entry().filter(|entry| entry.key < upper) {
+            if batch.is_full() {
+                self.goes_on = true;
                 break;
             }
             // The first version at or below the snapshot decides; older ones are passed over.
@@ -150,8 +155,9 @@ impl End {
         self.forward = false;
         let mut batch = self.begin_batch(batch_bytes);
         let mut key = Vec::new();
-        while let Some(entry) = cursor.entry() {
-            if entry.key < lower || batch.is_full() {
+        while let Some(entry) = cursor.entry().filter(|entry| entry.key >= lower) {
+            if batch.is_full() {
+                self.goes_on = true;
                 break;
             }
             key.clear();
@@ -174,6 +180,7 @@ impl End {
     fn begin_batch(&mut self, most_value_bytes: u64) -> Batch {
         let mut entries = mem::take(&mut self.entries);
         entries.clear();
+        self.goes_on = false;
         Batch {
             entries,
             keys: Vec::new(),
@@ -225,7 +232,7 @@ impl End {
     /// Announces what the next batch probably wants, when this is a long iteration over what is not in
     /// memory: in each file as much as this batch spans, behind it in the direction of travel.
     fn read_ahead(&mut self, view: &View, wanted: &[(RecordPointer, usize)]) -> Result<()> {
-        if self.ahead == 0 || self.batch_len < LAST_BATCH {
+        if !self.goes_on || self.ahead == 0 || self.batch_len < LAST_BATCH {
             return Ok(());
         }
         self.ahead -= 1;
@@ -276,12 +283,15 @@ fn ahead_of(run: &[(RecordPointer, usize)], forward: bool) -> Option<(u64, u64)>
     let end = run.last()?.0.end()?;
     let span = end.saturating_sub(begin);
     let bytes: u64 = run.iter().map(|(pointer, _)| u64::from(pointer.len)).sum();
-    let len = span.min(AHEAD_BYTES);
-    let from = match forward {
-        true => end,
-        false => begin.saturating_sub(len),
+    let most = span.min(AHEAD_BYTES);
+    let ahead = match forward {
+        true => (end, most),
+        false => {
+            let from = begin.saturating_sub(most).max(HEADER_LEN as u64);
+            (from, begin.saturating_sub(from))
+        }
     };
-    (span <= bytes.saturating_mul(AHEAD_SPREAD)).then_some((from, len))
+    (span <= bytes.saturating_mul(AHEAD_SPREAD)).then_some(ahead)
 }
 
 /// A batch that is being gathered.
@@ -364,7 +374,10 @@ mod tests {
         let near = run(&[5000, 6000, 8000], 1000);
         assert_eq!(ahead_of(&near, true), Some((9000, 4000)));
         assert_eq!(ahead_of(&near, false), Some((1000, 4000)));
-        assert_eq!(ahead_of(&run(&[100], 50), false), Some((50, 50)));
+        // Nothing of what was read already, nor of the file's header.
+        let header = HEADER_LEN as u64;
+        let first = run(&[header + 20], 50);
+        assert_eq!(ahead_of(&first, false), Some((header, 20)));
         let scattered = run(&[5000, 60_000], 1000);
         assert_eq!(ahead_of(&scattered, true), None);
         let long = run(&[0, 1 << 20], 1 << 20);

@@ -1,0 +1,314 @@
+//! What scans read and announce, on a disk of which nothing is in memory.
+
+use crate::db::tests::Machine;
+use crate::{Clustering, Db, Options};
+use parking_lot::Mutex;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Large enough that it does not bound a batch.
+const MEMORY: u64 = 256 << 20;
+
+fn key(n: usize) -> Vec<u8> {
+    format!("key{n:06}").into_bytes()
+}
+
+fn value(n: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (n * 31 + i * i) as u8).collect()
+}
+
+/// Takes `count` entries of `range` and compares them with what was put.
+fn scan(db: &Db, range: &Range<usize>, value_len: usize, forward: bool, count: usize) {
+    let mut iter = db.range(key(range.start)..key(range.end));
+    for step in 0..count.min(range.len()) {
+        let (n, entry) = match forward {
+            true => (range.start + step, iter.next()),
+            false => (range.end - 1 - step, iter.next_back()),
+        };
+        let (found, content) = entry.unwrap().unwrap();
+        assert!(
+            found == key(n) && content == value(n, value_len),
+            "entry {n} is {}",
+            found.escape_ascii()
+        );
+    }
+    if count > range.len() {
+        assert!(iter.next().is_none() && iter.next_back().is_none());
+    }
+}
+
+#[test]
+fn values_clustered_by_merges_take_a_scan_few_reads() {
+    const KEYS: usize = 3000;
+    const VALUE_LEN: usize = 1000;
+    let reads_under = |clustering| {
+        let machine = Machine::new(1);
+        let options = || {
+            Options::default()
+                .memtable_bytes(64 << 10)
+                .unsorted_bytes(8 << 20)
+                .memory_budget(MEMORY)
+                .clustering(clustering)
+        };
+        let (db, _) = machine.open(options());
+        let mut order: Vec<usize> = (0..KEYS).collect();
+        order.shuffle(&mut SmallRng::seed_from_u64(1));
+        for n in order {
+            db.put(key(n), value(n, VALUE_LEN)).unwrap();
+        }
+        db.compact().unwrap();
+        let stats = db.stats();
+        assert!(stats.flushes > 30 && stats.merges > 0, "{stats:#?}");
+        match clustering {
+            Clustering::Never => assert_eq!(stats.merge_copied_bytes, 0),
+            Clustering::EveryMerge => {
+                let bytes = (KEYS * VALUE_LEN) as u64;
+                assert!(stats.merge_copied_bytes >= bytes, "{stats:#?}");
+            }
+        }
+        db.close().unwrap();
+        // Opened anew there is nothing in caches.
+        machine.disk.set_cold(true);
+        let (db, _) = machine.open(options());
+        let before = db.stats().reads;
+        scan(&db, &(1000..KEYS), VALUE_LEN, true, 100);
+        let reads = db.stats().reads - before;
+        scan(&db, &(0..KEYS), VALUE_LEN, true, KEYS + 1);
+        scan(&db, &(0..KEYS), VALUE_LEN, false, KEYS + 1);
+        reads
+    };
+    let scattered = reads_under(Clustering::Never);
+    let clustered = reads_under(Clustering::EveryMerge);
+    assert!(
+        clustered * 5 <= scattered,
+        "{clustered} reads where values are clustered, {scattered} where not"
+    );
+}
+
+/// What was done to a file's records, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Event {
+    Announced(Range<u64>),
+    Read(Range<u64>),
+}
+
+/// A database whose entries, in key order, are the records of one file, on a cold disk.
+struct OneFile {
+    machine: Machine,
+    db: Db,
+    entries: usize,
+    records_end: u64,
+    /// Bytes of a record.
+    frame_len: u64,
+    events: Arc<Mutex<Vec<Event>>>,
+}
+
+const VALUE_LEN: usize = 100;
+
+impl OneFile {
+    fn new(entries: usize) -> OneFile {
+        let machine = Machine::new(2);
+        let options = Options::default()
+            .memtable_bytes(32 << 20)
+            .memory_budget(MEMORY)
+            .inline_value_bytes(0)
+            .clustering(Clustering::Never);
+        let (db, _) = machine.open(options);
+        for n in 0..entries {
+            db.put(key(n), value(n, VALUE_LEN)).unwrap();
+        }
+        db.compact().unwrap();
+        let version = Arc::clone(&db.0.engine.view.load().version);
+        let [file] = &version.record_files()[..] else {
+            panic!("{} record files", version.record_files().len());
+        };
+        let records_end = file.meta().records_end;
+        let name = file.path().to_owned();
+        let events = Arc::<Mutex<Vec<Event>>>::default();
+        let log = |is_read: bool| {
+            let (events, name) = (Arc::clone(&events), name.clone());
+            move |path: &Path, offset: u64, bytes: usize| {
+                // Behind the records is the section of keys, which nobody reads after the merge.
+                if path == name {
+                    let range = offset..offset + bytes as u64;
+                    events.lock().push(match is_read {
+                        true => Event::Read(range),
+                        false => Event::Announced(range),
+                    });
+                }
+            }
+        };
+        let (read, announced) = (log(true), log(false));
+        machine.disk.set_read_fault(Box::new(move |call| {
+            read(call.path, call.offset, call.bytes);
+            None
+        }));
+        machine.disk.set_announcement_rule(Box::new(move |call| {
+            announced(call.path, call.offset, call.bytes);
+        }));
+        machine.disk.set_cold(true);
+        OneFile {
+            machine,
+            db,
+            entries,
+            records_end,
+            frame_len: records_end / entries as u64,
+            events,
+        }
+    }
+
+    fn take_events(&self) -> Vec<Event> {
+        std::mem::take(&mut *self.events.lock())
+    }
+
+    /// What a scan of `count` entries of `range` does to the file.
+    fn scan(&self, range: &Range<usize>, forward: bool, count: usize) -> Vec<Event> {
+        self.take_events();
+        scan(&self.db, range, VALUE_LEN, forward, count);
+        let events = self.take_events();
+        for event in &events {
+            let (Event::Announced(bytes) | Event::Read(bytes)) = event;
+            assert!(bytes.start < bytes.end && bytes.end <= self.records_end);
+        }
+        events
+    }
+
+    /// Announced bytes that are not read later.
+    fn in_vain(&self, events: &[Event]) -> u64 {
+        let mut read_later = vec![false; self.records_end as usize];
+        let mut in_vain = 0;
+        for event in events.iter().rev() {
+            match event {
+                Event::Read(bytes) => {
+                    read_later[bytes.start as usize..bytes.end as usize].fill(true);
+                }
+                Event::Announced(bytes) => {
+                    let announced = &read_later[bytes.start as usize..bytes.end as usize];
+                    in_vain += announced.iter().filter(|later| !**later).count() as u64;
+                }
+            }
+        }
+        in_vain
+    }
+}
+
+fn reads(events: &[Event]) -> Vec<u64> {
+    let len = |event: &Event| match event {
+        Event::Read(bytes) => Some(bytes.end - bytes.start),
+        Event::Announced(_) => None,
+    };
+    events.iter().filter_map(len).collect()
+}
+
+/// For each read, how many bytes behind it, in the direction of travel, have been announced.
+fn leads(events: &[Event], forward: bool) -> Vec<u64> {
+    let mut announced: Option<u64> = None;
+    let mut leads = Vec::new();
+    for event in events {
+        match (event, forward) {
+            (Event::Announced(bytes), true) => announced = announced.max(Some(bytes.end)),
+            (Event::Announced(bytes), false) => {
+                announced = Some(announced.map_or(bytes.start, |at| at.min(bytes.start)));
+            }
+            (Event::Read(bytes), true) => {
+                leads.push(announced.expect("unannounced").saturating_sub(bytes.end));
+            }
+            (Event::Read(bytes), false) => {
+                let at = announced.expect("unannounced");
+                leads.push(bytes.start.saturating_sub(at));
+            }
+        }
+    }
+    leads
+}
+
+#[test]
+fn a_long_cold_scan_announces_what_it_reads_and_more_the_longer_it_gets() {
+    // Batches of 8, 16 and so on up to 512 have 1016 entries; then each has 1024.
+    let file = OneFile::new(1016 + 5 * 1024 + 300);
+    let all = 0..file.entries;
+    let ends_with_a_batch = 200..200 + 1016 + 3 * 1024;
+    let ends_in_a_batch = 200..200 + 1016 + 3 * 1024 + 100;
+    for (range, forward) in [
+        (&all, true),
+        (&all, false),
+        (&ends_with_a_batch, true),
+        (&ends_with_a_batch, false),
+        (&ends_in_a_batch, true),
+        (&ends_in_a_batch, false),
+    ] {
+        let events = file.scan(range, forward, usize::MAX);
+        let what = format!("{range:?}, forward: {forward}");
+        let (reads, leads) = (reads(&events), leads(&events, forward));
+        assert_eq!(
+            reads.iter().sum::<u64>(),
+            range.len() as u64 * file.frame_len,
+            "{what}: each record is read once"
+        );
+        let full = reads.len() - 1;
+        assert!(reads[..full].is_sorted(), "{what}: {reads:?}");
+        assert!(reads[0] <= 8 * file.frame_len, "{what}: {reads:?}");
+        // The first batches announce themselves alone, the later ones as much again.
+        let last = leads.len() - 1;
+        assert!(
+            leads[..6].iter().all(|lead| *lead == 0),
+            "{what}: {leads:?}"
+        );
+        assert!(leads[6] >= 512 * file.frame_len, "{what}: {leads:?}");
+        let most = 1024 * file.frame_len;
+        assert!(leads[7..last - 1].iter().all(|lead| *lead == most));
+        // The announcements end with the range, unless it ends within a batch.
+        let in_vain = file.in_vain(&events);
+        match range == &ends_in_a_batch {
+            true => assert!(in_vain <= most, "{what}: {in_vain} bytes"),
+            false => assert_eq!(in_vain, 0, "{what}: {events:?}"),
+        }
+        assert!(*range != all || leads[last] == 0, "{what}: {leads:?}");
+    }
+}
+
+#[test]
+fn a_short_cold_scan_announces_little_more_than_it_hands_out() {
+    let file = OneFile::new(4000);
+    for forward in [true, false] {
+        for count in [2, 5, 8, 100, 500] {
+            let events = file.scan(&(700..3500), forward, count);
+            let what = format!("{count} entries, forward: {forward}: {events:?}");
+            let read: u64 = reads(&events).iter().sum();
+            assert!(read <= file.frame_len * (2 * count as u64 + 8), "{what}");
+            assert!(leads(&events, forward).iter().all(|lead| *lead == 0));
+            assert_eq!(file.in_vain(&events), 0, "{what}");
+        }
+        // One record is read at once.
+        let events = file.scan(&(1200..1201), forward, 2);
+        assert!(matches!(events[..], [Event::Read(_)]), "{events:?}");
+    }
+}
+
+#[test]
+fn a_scan_of_what_is_in_memory_soon_stops_to_announce() {
+    let file = OneFile::new(1016 + 20 * 1024);
+    file.machine.disk.set_cold(false);
+    let is_announced = |event: &&Event| matches!(event, Event::Announced(_));
+    for forward in [true, false] {
+        let events = file.scan(&(0..file.entries), forward, usize::MAX);
+        assert_eq!(events.iter().filter(is_announced).count(), 0);
+    }
+
+    let mut iter = file.db.iter();
+    file.machine.disk.set_cold(true);
+    assert_eq!(iter.by_ref().take(1016 + 1024).count(), 1016 + 1024);
+    assert!(file.take_events().iter().filter(is_announced).count() > 8);
+    file.machine.disk.set_cold(false);
+    assert_eq!(iter.count(), 19 * 1024);
+    let events = file.take_events();
+    let last = events.iter().rposition(|event| is_announced(&event));
+    let announced = events.iter().filter(is_announced).count();
+    // The last batch that found something missing was the first of these sixteen.
+    assert_eq!(announced, 15, "{events:?}");
+    assert!(last.is_some_and(|last| last < events.len() - 3));
+}
