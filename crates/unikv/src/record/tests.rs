@@ -5,6 +5,7 @@ use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::keys::{DatabaseId, FileNumber, FileUid, Kind, SeqNo};
 use crate::error::{Error, ErrorKind};
 use crate::key_table::{EntryValue, KeyEntry, KeySectionBuilder, ReadCache};
+use crate::testing::file_trace::{Event, FileTrace, announced_in_vain, announcements, reads};
 use crate::testing::golden;
 use crate::vfs::file_store::FileStore;
 use crate::vfs::sim::{SimRuntime, SimVfs};
@@ -246,6 +247,48 @@ fn a_stream_expects_to_go_on_where_reads_follow_each_other() {
     assert!(stream.goes_on_at(at(50)), "what is between was dead");
     assert!(!stream.goes_on_at(at(90)), "another partition's range");
     assert!(!stream.goes_on_at(at(30)));
+}
+
+#[test]
+fn a_stream_announces_the_next_buffer_and_nothing_behind_the_records() {
+    let template = small_records().remove(0);
+    let record = |i: u32| Owned {
+        key: format!("key{i:05}").into_bytes(),
+        value: vec![i as u8; 1000],
+        ..template.clone()
+    };
+    for (count, buffer_bytes) in [
+        (3000, 256 << 10),
+        (3000, 40 << 10),
+        (300, 256 << 10),
+        (3, 4 << 10),
+    ] {
+        let vfs = SimVfs::new();
+        let records: Vec<Owned> = (0..count).map(record).collect();
+        let (meta, _) = write(&store_on(&vfs), &records, true);
+        let file = open(&vfs, &meta);
+        let trace = FileTrace::begin(&vfs, file.path());
+        let mut stream = file.stream().reading(buffer_bytes);
+        for record in &records {
+            assert_eq!(stream.next().unwrap().unwrap().as_ref(), record.as_ref());
+        }
+        assert!(stream.next().unwrap().is_none());
+        let events = trace.take();
+        let what = format!("{count} records, buffers of {buffer_bytes}: {events:?}");
+        let (reads, announced) = (reads(&events), announcements(&events));
+        let buffers = meta.records_end.div_ceil(buffer_bytes as u64);
+        assert!(reads.len() as u64 >= buffers, "{what}");
+        // The first tells nothing of what comes, and behind the last there is nothing.
+        assert_eq!(announced.len(), reads.len().saturating_sub(2), "{what}");
+        for pair in events.windows(2) {
+            if let [before, Event::Announced(next)] = pair {
+                let end = (next.start + buffer_bytes as u64).min(meta.records_end);
+                assert_eq!(next.end, end, "{what}");
+                assert!(matches!(before, Event::Read(read) if read.end == next.start));
+            }
+        }
+        assert_eq!(announced_in_vain(&events), 0, "{what}");
+    }
 }
 
 #[test]

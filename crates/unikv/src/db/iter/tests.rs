@@ -1,13 +1,12 @@
 //! What scans read and announce, on a disk of which nothing is in memory.
 
 use crate::db::tests::Machine;
+use crate::testing::file_trace::{Event, FileTrace, announced_in_vain, announcements, reads};
 use crate::{Clustering, Db, Options};
-use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Large enough that it does not bound a batch.
@@ -89,13 +88,6 @@ fn values_clustered_by_merges_take_a_scan_few_reads() {
     );
 }
 
-/// What was done to a file's records, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Event {
-    Announced(Range<u64>),
-    Read(Range<u64>),
-}
-
 /// A database whose entries, in key order, are the records of one file, on a cold disk.
 struct OneFile {
     machine: Machine,
@@ -104,7 +96,7 @@ struct OneFile {
     records_end: u64,
     /// Bytes of a record.
     frame_len: u64,
-    events: Arc<Mutex<Vec<Event>>>,
+    trace: FileTrace,
 }
 
 const VALUE_LEN: usize = 100;
@@ -127,29 +119,7 @@ impl OneFile {
             panic!("{} record files", version.record_files().len());
         };
         let records_end = file.meta().records_end;
-        let name = file.path().to_owned();
-        let events = Arc::<Mutex<Vec<Event>>>::default();
-        let log = |is_read: bool| {
-            let (events, name) = (Arc::clone(&events), name.clone());
-            move |path: &Path, offset: u64, bytes: usize| {
-                // Behind the records is the section of keys, which nobody reads after the merge.
-                if path == name {
-                    let range = offset..offset + bytes as u64;
-                    events.lock().push(match is_read {
-                        true => Event::Read(range),
-                        false => Event::Announced(range),
-                    });
-                }
-            }
-        };
-        let (read, announced) = (log(true), log(false));
-        machine.disk.set_read_fault(Box::new(move |call| {
-            read(call.path, call.offset, call.bytes);
-            None
-        }));
-        machine.disk.set_announcement_rule(Box::new(move |call| {
-            announced(call.path, call.offset, call.bytes);
-        }));
+        let trace = FileTrace::begin(&machine.disk, file.path());
         machine.disk.set_cold(true);
         OneFile {
             machine,
@@ -157,51 +127,25 @@ impl OneFile {
             entries,
             records_end,
             frame_len: records_end / entries as u64,
-            events,
+            trace,
         }
-    }
-
-    fn take_events(&self) -> Vec<Event> {
-        std::mem::take(&mut *self.events.lock())
     }
 
     /// What a scan of `count` entries of `range` does to the file.
     fn scan(&self, range: &Range<usize>, forward: bool, count: usize) -> Vec<Event> {
-        self.take_events();
+        self.trace.take();
         scan(&self.db, range, VALUE_LEN, forward, count);
-        let events = self.take_events();
+        let events = self.trace.take();
         for event in &events {
             let (Event::Announced(bytes) | Event::Read(bytes)) = event;
             assert!(bytes.start < bytes.end && bytes.end <= self.records_end);
         }
         events
     }
-
-    /// Announced bytes that are not read later.
-    fn in_vain(&self, events: &[Event]) -> u64 {
-        let mut read_later = vec![false; self.records_end as usize];
-        let mut in_vain = 0;
-        for event in events.iter().rev() {
-            match event {
-                Event::Read(bytes) => {
-                    read_later[bytes.start as usize..bytes.end as usize].fill(true);
-                }
-                Event::Announced(bytes) => {
-                    let announced = &read_later[bytes.start as usize..bytes.end as usize];
-                    in_vain += announced.iter().filter(|later| !**later).count() as u64;
-                }
-            }
-        }
-        in_vain
-    }
 }
 
-fn reads(events: &[Event]) -> Vec<u64> {
-    let len = |event: &Event| match event {
-        Event::Read(bytes) => Some(bytes.end - bytes.start),
-        Event::Announced(_) => None,
-    };
-    events.iter().filter_map(len).collect()
+fn len(bytes: Range<u64>) -> u64 {
+    bytes.end - bytes.start
 }
 
 /// For each read, how many bytes behind it, in the direction of travel, have been announced.
@@ -243,7 +187,8 @@ fn a_long_cold_scan_announces_what_it_reads_and_more_the_longer_it_gets() {
     ] {
         let events = file.scan(range, forward, usize::MAX);
         let what = format!("{range:?}, forward: {forward}");
-        let (reads, leads) = (reads(&events), leads(&events, forward));
+        let reads = reads(&events).into_iter().map(len).collect::<Vec<_>>();
+        let leads = leads(&events, forward);
         assert_eq!(
             reads.iter().sum::<u64>(),
             range.len() as u64 * file.frame_len,
@@ -262,7 +207,7 @@ fn a_long_cold_scan_announces_what_it_reads_and_more_the_longer_it_gets() {
         let most = 1024 * file.frame_len;
         assert!(leads[7..last - 1].iter().all(|lead| *lead == most));
         // The announcements end with the range, unless it ends within a batch.
-        let in_vain = file.in_vain(&events);
+        let in_vain = announced_in_vain(&events);
         match range == &ends_in_a_batch {
             true => assert!(in_vain <= most, "{what}: {in_vain} bytes"),
             false => assert_eq!(in_vain, 0, "{what}: {events:?}"),
@@ -278,10 +223,10 @@ fn a_short_cold_scan_announces_little_more_than_it_hands_out() {
         for count in [2, 5, 8, 100, 500] {
             let events = file.scan(&(700..3500), forward, count);
             let what = format!("{count} entries, forward: {forward}: {events:?}");
-            let read: u64 = reads(&events).iter().sum();
+            let read: u64 = reads(&events).into_iter().map(len).sum();
             assert!(read <= file.frame_len * (2 * count as u64 + 8), "{what}");
             assert!(leads(&events, forward).iter().all(|lead| *lead == 0));
-            assert_eq!(file.in_vain(&events), 0, "{what}");
+            assert_eq!(announced_in_vain(&events), 0, "{what}");
         }
         // One record is read at once.
         let events = file.scan(&(1200..1201), forward, 2);
@@ -293,21 +238,22 @@ fn a_short_cold_scan_announces_little_more_than_it_hands_out() {
 fn a_scan_of_what_is_in_memory_soon_stops_to_announce() {
     let file = OneFile::new(1016 + 20 * 1024);
     file.machine.disk.set_cold(false);
-    let is_announced = |event: &&Event| matches!(event, Event::Announced(_));
     for forward in [true, false] {
         let events = file.scan(&(0..file.entries), forward, usize::MAX);
-        assert_eq!(events.iter().filter(is_announced).count(), 0);
+        assert_eq!(announcements(&events), []);
     }
 
     let mut iter = file.db.iter();
     file.machine.disk.set_cold(true);
     assert_eq!(iter.by_ref().take(1016 + 1024).count(), 1016 + 1024);
-    assert!(file.take_events().iter().filter(is_announced).count() > 8);
+    assert!(announcements(&file.trace.take()).len() > 8);
     file.machine.disk.set_cold(false);
     assert_eq!(iter.count(), 19 * 1024);
-    let events = file.take_events();
-    let last = events.iter().rposition(|event| is_announced(&event));
-    let announced = events.iter().filter(is_announced).count();
+    let events = file.trace.take();
+    let last = events
+        .iter()
+        .rposition(|event| matches!(event, Event::Announced(_)));
+    let announced = announcements(&events).len();
     // The last batch that found something missing was the first of these sixteen.
     assert_eq!(announced, 15, "{events:?}");
     assert!(last.is_some_and(|last| last < events.len() - 3));
