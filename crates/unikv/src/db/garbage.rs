@@ -151,7 +151,10 @@ fn files(version: &Version, places: &HashMap<FileNumber, usize>) -> Vec<RecordFi
 
 #[cfg(test)]
 mod tests {
+    use crate::Options;
     use crate::db::tests::{Machine, small};
+    use crate::testing::file_trace::{FileTrace, announced_in_vain, announcements, reads};
+    use std::sync::Arc;
 
     #[test]
     fn what_is_told_is_what_is_collected() {
@@ -207,6 +210,56 @@ mod tests {
         db.collect_garbage().unwrap();
         assert_eq!(db.stats().gcs, gcs);
         db.close().unwrap();
+        machine.check();
+    }
+    #[test]
+    fn a_collection_announces_what_it_reads_next_of_its_victims() {
+        let machine = Machine::new(9);
+        let options = |memtable_bytes| {
+            Options::default()
+                .memtable_bytes(memtable_bytes)
+                .unsorted_bytes(32 << 20)
+                .memory_budget(256 << 20)
+        };
+        // One file of all records; then less garbage than would be left alone beside large memtables.
+        let (db, _) = machine.open(options(32 << 20));
+        let keys = || (0..3000_u32).map(|i| format!("key{i:05}"));
+        for key in keys() {
+            db.put(key, [1; 1000]).unwrap();
+        }
+        db.compact().unwrap();
+        db.close().unwrap();
+        let (db, _) = machine.open(options(64 << 10));
+        let version = Arc::clone(&db.0.engine.view.load().version);
+        assert_eq!(version.record_files().len(), 1);
+        let victim = version.record_files()[0].meta().clone();
+        let trace = FileTrace::begin(&machine.disk, version.record_files()[0].path());
+        drop(version);
+        machine.disk.set_cold(true);
+        // Two of three are live, some of them in each buffer.
+        for key in keys().step_by(3) {
+            db.put(key, [2; 1000]).unwrap();
+        }
+        db.compact().unwrap();
+        db.collect_garbage().unwrap();
+        let is_victim = |number| number == victim.number.0;
+        assert!(!db.garbage().files.iter().any(|file| is_victim(file.number)));
+
+        let events = trace.take();
+        let (reads, announced) = (reads(&events), announcements(&events));
+        assert!(reads.len() >= 10, "{events:?}");
+        assert_eq!(announced.len(), reads.len() - 2, "{events:?}");
+        let end = announced.iter().map(|bytes| bytes.end).max();
+        assert!(end <= Some(victim.records_end), "{events:?}");
+        // What may stand between two buffers is dead.
+        let frame_len = victim.records_end / 3000;
+        assert!(announced_in_vain(&events) <= frame_len * announced.len() as u64);
+        for (i, key) in keys().enumerate() {
+            let newest = if i % 3 == 0 { 2 } else { 1 };
+            assert_eq!(db.get(key).unwrap().unwrap(), &[newest; 1000][..]);
+        }
+        db.close().unwrap();
+        machine.disk.clear_faults();
         machine.check();
     }
 }
