@@ -157,6 +157,9 @@ fn the_endurance_test_runs_and_goes_on_where_it_was() {
     let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
     assert!(text.contains("0 writes without a note"), "{text}");
     assert!(text.contains(" 0 problems"), "{text}");
+    // At least the release at the end.
+    assert!(text.contains(" releases of views"), "{text}");
+    assert!(!text.contains(" 0 releases"), "{text}");
     torture("0.02", true).assert().success();
     torture("0", true).assert().success();
     // Without the file nothing is known of what is there.

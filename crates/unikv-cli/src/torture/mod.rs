@@ -35,7 +35,8 @@ use worker::{Counts, Shared, Worker};
 const LONG_HELP: &str = "\
 Each thread owns a share of the keys and remembers their versions. It puts, deletes and writes
 batches of eight, gets and scans its own keys, which must be exactly as it left them, reads those of
-the others, and holds snapshots and iterators for seconds to many minutes. Values have 16 bytes to
+the others, and holds snapshots and iterators for seconds to many minutes. The first thread now and
+then makes all iterators let go of their views, behind which they must go on as before. Values have 16 bytes to
 256 KiB, 2 KB on average.
 
 Every ten seconds a line: operations and writes per second, latency of puts, anonymous memory, bytes

@@ -125,11 +125,12 @@ impl<'a> Watch<'a> {
         };
         writeln!(
             out,
-            "{} writes, {} reads, {} entries scanned, {} snapshots held; longest put {:.1} ms",
+            "{} writes, {} reads, {} entries scanned, {} snapshots held, {} releases of views; longest put {:.1} ms",
             of(&counts.writes),
             of(&counts.reads),
             of(&counts.scanned),
             of(&counts.snapshots),
+            of(&counts.releases),
             self.longest_put_ns as f64 / 1e6
         )?;
         let stats = &self.last.2;

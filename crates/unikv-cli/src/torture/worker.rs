@@ -18,6 +18,8 @@ use unikv::{Batch, Db};
 const MOST_HELD: usize = 4;
 /// After so many operations a thread looks at what it holds.
 const HELD_EVERY: u64 = 256;
+/// After so many looks the first thread makes the iterators of all threads let go of their views.
+const RELEASE_EVERY: u64 = 8;
 
 /// What all threads share.
 pub struct Shared<'a> {
@@ -39,6 +41,8 @@ pub struct Counts {
     /// Entries that scans and iterators returned.
     pub scanned: AtomicU64,
     pub snapshots: AtomicU64,
+    /// Times that all iterators let go of their views.
+    pub releases: AtomicU64,
     /// Bytes of keys and values written, and of those that deletes took away.
     pub written_bytes: AtomicU64,
     pub pins: Pins,
@@ -94,11 +98,20 @@ impl<'a> Worker<'a> {
             self.step()?;
             operations += 1;
             if operations.is_multiple_of(HELD_EVERY) {
+                let looks = operations / HELD_EVERY;
+                if self.thread == 0 && looks.is_multiple_of(RELEASE_EVERY) {
+                    self.shared.db.release_views();
+                    add(&self.shared.counts.releases, 1);
+                }
                 self.look_at_held()?;
                 if Instant::now() >= self.shared.deadline {
                     break;
                 }
             }
+        }
+        if self.thread == 0 {
+            self.shared.db.release_views();
+            add(&self.shared.counts.releases, 1);
         }
         // What is still held at the end is judged once more.
         for snapshot in std::mem::take(&mut self.snapshots) {
