@@ -115,7 +115,7 @@ impl OneFile {
         }
         db.compact().unwrap();
         let version = Arc::clone(&db.0.engine.view.load().version);
-        let [file] = &version.record_files()[..] else {
+        let [file] = version.record_files() else {
             panic!("{} record files", version.record_files().len());
         };
         let records_end = file.meta().records_end;
