@@ -205,18 +205,23 @@ fn a_stream_that_fails_leaves_nothing() {
 }
 
 /// A database with a SortedStore, an UnsortedStore and a memtable, cut or hurt at call `at` of an
-/// ingest. Returns whether the ingest met it, and what it returned.
+/// ingest. Returns its content after the last sync and after each write since, and what the ingest
+/// returned if it met the fault.
 fn disturbed(
     machine: &Machine,
     at: u64,
     fault: Fault,
-) -> (Db, Model, Vec<Entry>, Option<Result<u64>>) {
+) -> (Db, Vec<Model>, Vec<Entry>, Option<Result<u64>>) {
     let mut rng = SmallRng::seed_from_u64(9);
     let mut model = Model::new();
     let (db, runtime) = machine.open(tiny());
     churn(&db, &mut model, &mut rng, 400);
     db.sync().unwrap();
-    churn(&db, &mut model, &mut rng, 10);
+    let mut moments = vec![model.clone()];
+    for _ in 0..10 {
+        churn(&db, &mut model, &mut rng, 1);
+        moments.push(model.clone());
+    }
     let entries = stream(&mut rng, 2);
     let met = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let (mut calls, flag) = (0, met.clone());
@@ -233,7 +238,7 @@ fn disturbed(
         runtime.run_until_idle();
     }
     let met = met.load(std::sync::atomic::Ordering::SeqCst);
-    (db, model, entries, met.then_some(result))
+    (db, moments, entries, met.then_some(result))
 }
 
 fn content(db: &Db) -> Model {
@@ -244,14 +249,15 @@ fn content(db: &Db) -> Model {
 #[test]
 fn a_crash_at_any_call_leaves_all_of_an_ingest_or_nothing() {
     let mut seen = [0, 0];
+    let mut cut_off = std::collections::BTreeSet::new();
     for at in 1.. {
         let machine = Machine::new(5);
-        let (db, before, entries, met) = disturbed(&machine, at, Fault::PowerCut);
+        let (db, moments, entries, met) = disturbed(&machine, at, Fault::PowerCut);
         let Some(result) = met else {
             break;
         };
         drop(db);
-        let mut after = before.clone();
+        let mut after = moments.last().unwrap().clone();
         apply(&mut after, &entries);
         for keep in [Keep::Nothing, Keep::All, Keep::Prefix(at), Keep::Torn(at)] {
             let disk = machine.disk.power_cut(keep);
@@ -268,11 +274,10 @@ fn a_crash_at_any_call_leaves_all_of_an_ingest_or_nothing() {
                     result.is_err(),
                     "acknowledged and lost: cut at {at}, {keep:?}"
                 );
-                // Unsynced writes before it may be lost from the end.
-                for (key, value) in &found {
-                    let newer = before.get(key).is_none_or(|v| v == value);
-                    assert!(newer || before.contains_key(key));
-                }
+                // Unsynced writes before it may be lost from the end, and nothing else.
+                let left = moments.iter().rposition(|moment| *moment == found);
+                assert!(left.is_some(), "cut at {at}, {keep:?}: {found:?}");
+                cut_off.insert(left);
             }
             same(&db, &found);
             db.compact().unwrap();
@@ -282,6 +287,7 @@ fn a_crash_at_any_call_leaves_all_of_an_ingest_or_nothing() {
         }
     }
     assert!(seen[0] > 20 && seen[1] > 3, "{seen:?}");
+    assert!(cut_off.len() > 2, "{cut_off:?}");
 }
 
 #[test]
@@ -291,10 +297,11 @@ fn a_failed_call_fails_the_ingest_cleanly_or_leaves_it_whole() {
     for at in 1.. {
         let machine = Machine::new(7);
         let fault = Fault::Fail(kinds[at as usize % 2]);
-        let (db, before, entries, met) = disturbed(&machine, at, fault);
+        let (db, moments, entries, met) = disturbed(&machine, at, fault);
         let Some(result) = met else {
             break;
         };
+        let before = moments.last().unwrap();
         let mut after = before.clone();
         apply(&mut after, &entries);
         let found = content(&db);
@@ -306,7 +313,7 @@ fn a_failed_call_fails_the_ingest_cleanly_or_leaves_it_whole() {
             Err(_) => {
                 failed += 1;
                 assert!(
-                    found == before || found == after,
+                    found == *before || found == after,
                     "fault at {at}: {result:?}"
                 );
             }
