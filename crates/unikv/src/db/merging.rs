@@ -181,43 +181,4 @@ fn merge_edit(partition: &Partition, generations: &[Generation], merged: Merged)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::tests::{Machine, small};
-    use super::MAX_GENERATIONS;
-
-    #[test]
-    fn a_partition_that_keeps_flushes_waiting_is_merged_before_a_larger_one() {
-        let machine = Machine::new(31);
-        let (db, _) = machine.open(small().partition_bytes(1 << 40).key_table_bytes(1 << 10));
-        let put = |key: u32, len: usize| db.put(key.to_be_bytes(), vec![1; len]).unwrap();
-        (0..1000).for_each(|key| put(key, 20));
-        db.compact().unwrap();
-        let engine = &db.0.engine;
-        let whole = engine.view.load().version.partitions()[0].clone();
-        engine.split_leased(&whole).unwrap();
-        // With all leases taken nothing is merged.
-        let sides = || engine.view.load().version.partitions().to_vec();
-        engine
-            .catalog
-            .lock()
-            .merging
-            .extend(sides().iter().map(|p| p.id));
-        for _ in 0..MAX_GENERATIONS {
-            engine.catalog.lock().freeze_all();
-            put(1, 20);
-            db.flush().unwrap();
-        }
-        (900..1000).for_each(|key| put(key, 100));
-        db.flush().unwrap();
-        engine.catalog.lock().freeze_all();
-        let [small, large] = &sides()[..] else {
-            panic!("one split makes two sides");
-        };
-        assert_eq!(small.generations.len(), MAX_GENERATIONS);
-        assert!(large.unsorted_bytes() > 5 * small.unsorted_bytes());
-        let mut catalog = engine.catalog.lock();
-        catalog.merging.clear();
-        let plan = engine.plan_merge(&catalog, None).unwrap();
-        assert_eq!(plan.partition.id, small.id);
-    }
-}
+mod tests;
