@@ -8,7 +8,7 @@
 use crate::budget;
 use crate::history::{Exit, History, Mix};
 use crate::oracle::Ending;
-use crate::runner::{Runner, Tolerance};
+use crate::runner::{Coverage, Runner, Tolerance};
 use crate::story;
 use crate::verify;
 use std::io;
@@ -45,6 +45,10 @@ impl Kind {
 pub struct Tally {
     /// Errors injected.
     pub faults: u64,
+    /// Histories explored.
+    pub histories: u64,
+    /// What the engines did while nothing disturbed them.
+    pub coverage: Coverage,
 }
 
 /// Explores the history drawn from `seed`.
@@ -52,7 +56,9 @@ pub fn explore(seed: u64, steps: usize, points: u64, tally: &mut Tally) {
     let _seed = story::scope("UNIKV_SEED", seed);
     let _steps = story::scope("UNIKV_STEPS", steps);
     let history = draw(seed, steps);
-    let calls = calls_of(&history);
+    let (calls, coverage) = run_through(&history);
+    tally.histories += 1;
+    tally.coverage.add(coverage);
     for (n, at) in budget::points(calls, points, seed).into_iter().enumerate() {
         let _at = story::scope("UNIKV_CRASH_AT", at);
         for (k, kind) in Kind::ALL.into_iter().enumerate() {
@@ -75,12 +81,12 @@ fn draw(seed: u64, steps: usize) -> History {
     History::draw(seed, mix)
 }
 
-/// How many calls the history makes when nothing disturbs it.
-fn calls_of(history: &History) -> u64 {
+/// How many calls the history makes when nothing disturbs it, and what the engine did.
+fn run_through(history: &History) -> (u64, Coverage) {
     let vfs = SimVfs::new();
     let mut runner = Runner::new(history, vfs.clone(), Tolerance::None);
     runner.play(&history.ops).expect("the machine is there");
-    vfs.calls()
+    (vfs.calls(), runner.finish())
 }
 
 /// Runs `history` with the `at`-th call failing, and looks at the disk afterwards.
@@ -152,7 +158,7 @@ pub fn run_short_of_space(seed: u64, steps: usize, points: u64) -> u64 {
     let _seed = story::scope("UNIKV_SEED", seed);
     let _steps = story::scope("UNIKV_STEPS", steps);
     let history = draw(seed, steps);
-    let calls = calls_of(&history);
+    let (calls, _) = run_through(&history);
     let mut failed = 0;
     for at in budget::points(calls, points, seed) {
         let _at = story::scope("UNIKV_CRASH_AT", at);

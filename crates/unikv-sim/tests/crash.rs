@@ -17,6 +17,8 @@ fn explore(first: u64, seeds: u64, steps: usize, depth: Depth) -> Tally {
         scan_merges,
         large,
         ingests,
+        gcs,
+        ridden_bytes,
     } = tally.coverage;
     let histories = tally.histories;
     assert!(
@@ -26,6 +28,10 @@ fn explore(first: u64, seeds: u64, steps: usize, depth: Depth) -> Tally {
     assert!(
         histories < 100 || 4 * splits.min(2 * scan_merges).min(ingests) > histories,
         "{splits} splits, {scan_merges} scan merges and {ingests} ingests in {histories} histories"
+    );
+    assert!(
+        histories < 100 || (3 * gcs > histories && ridden_bytes > 200 * histories),
+        "{gcs} collections and {ridden_bytes} bytes of riding ones in {histories} histories"
     );
     assert!(
         large > histories,

@@ -1,6 +1,7 @@
 //! One error of the disk at each call of a history. See `unikv_sim::fault`.
 
 use unikv_sim::fault::{self, Tally};
+use unikv_sim::runner::Coverage;
 use unikv_sim::{budget, story};
 
 #[test]
@@ -11,6 +12,15 @@ fn an_error_of_the_disk_loses_nothing_acknowledged() {
     }
     story::assert_none_failed();
     assert!(tally.faults > 0);
+    // So short a history collects garbage seldom.
+    let Coverage {
+        gcs, ridden_bytes, ..
+    } = tally.coverage;
+    let histories = tally.histories;
+    assert!(
+        histories < 100 || (20 * gcs > histories && ridden_bytes > 20 * histories),
+        "{gcs} collections and {ridden_bytes} bytes of riding ones in {histories} histories"
+    );
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use unikv::vfs::Env;
 use unikv::vfs::sim::{Keep, SimRuntime, SimVfs};
-use unikv::{Batch, Db, Durability, Error, ErrorKind, Iter, Snapshot};
+use unikv::{Batch, Clustering, Db, Durability, Error, ErrorKind, Iter, Snapshot};
 
 /// Where the database is on every simulated disk.
 pub const DIR: &str = "/db";
@@ -90,6 +90,11 @@ pub struct Coverage {
     pub large: u64,
     /// Ingests.
     pub ingests: u64,
+    /// Garbage collections that ran alone.
+    pub gcs: u64,
+    /// Bytes that merges copied where they do not cluster values: survivors of collections that rode
+    /// on them.
+    pub ridden_bytes: u64,
 }
 
 impl Coverage {
@@ -101,6 +106,8 @@ impl Coverage {
         self.scan_merges += other.scan_merges;
         self.large += other.large;
         self.ingests += other.ingests;
+        self.gcs += other.gcs;
+        self.ridden_bytes += other.ridden_bytes;
     }
 }
 
@@ -447,6 +454,7 @@ impl Runner {
 
     fn cover(&mut self, db: &Db) {
         let stats = db.stats();
+        let clusters = self.config.clustering != Clustering::Never;
         self.coverage.add(Coverage {
             flushes: stats.flushes,
             merges: stats.merges,
@@ -454,6 +462,12 @@ impl Runner {
             scan_merges: stats.scan_merges,
             large: stats.large_values,
             ingests: stats.ingests,
+            gcs: stats.gcs,
+            ridden_bytes: if clusters {
+                0
+            } else {
+                stats.merge_copied_bytes
+            },
         });
     }
 }
