@@ -148,7 +148,7 @@ pub struct Stats {
     pub partitions: Vec<PartitionStats>,
     /// Bytes of all live files.
     pub disk_bytes: u64,
-    /// What snapshots and iterators keep on disk beside those.
+    /// What snapshots and iterators keep on disk, among those files and beside them.
     pub pins: PinStats,
     /// Pauses that slowed writers down while the background was behind.
     pub pauses: u64,
@@ -298,7 +298,7 @@ impl Engine {
             stalls: of(&counters.stalls),
             stall_time: Duration::from_nanos(of(&counters.stall_ns)),
             longest_stall: Duration::from_nanos(of(&counters.longest_stall_ns)),
-            pins: self.pin_stats(),
+            pins: self.pin_stats(&view.version),
             disk_full: self.space.is_full(),
             ballast_bytes: self.space.ballast_bytes(),
             job_errors: self.job_errors(),

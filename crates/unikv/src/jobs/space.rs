@@ -114,12 +114,16 @@ impl Space {
 
     /// What it would be if there were no snapshots.
     pub(crate) fn without_snapshots(&self) -> Space {
-        let kept = self.older_bytes_in_all.saturating_sub(self.older_bytes);
         Space {
             older_bytes: self.older_bytes_in_all,
-            user_bytes: self.user_bytes.saturating_sub(kept),
+            user_bytes: self.user_bytes.saturating_sub(self.kept_by_snapshots()),
             ..*self
         }
+    }
+
+    /// Bytes of versions that would be garbage if there were no snapshots.
+    pub(crate) fn kept_by_snapshots(&self) -> u64 {
+        self.older_bytes_in_all.saturating_sub(self.older_bytes)
     }
 
     /// Bytes of garbage.

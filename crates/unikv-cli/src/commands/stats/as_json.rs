@@ -136,6 +136,7 @@ fn pins_to_json(pins: &PinStats) -> Value {
         "oldest_age_ms": pins.oldest_age.as_millis() as u64,
         "files": pins.files,
         "bytes": pins.bytes,
+        "version_bytes": pins.version_bytes,
     })
 }
 
