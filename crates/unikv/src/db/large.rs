@@ -42,6 +42,8 @@ const BATCH_PART: u64 = 8;
 const LEAST_BATCH_BYTES: u64 = 1 << 20;
 /// Values of so many memtables may be with one: then it is sealed.
 const MEMTABLES_OF_LARGE: u64 = 8;
+/// After so many bytes the writer of large values pays for them.
+const PACED_BYTES: usize = 1 << 20;
 
 /// A batch without its large values, which are in files.
 struct Staged {
@@ -57,6 +59,8 @@ struct Staging<'a> {
     /// In the order of the values.
     pointers: Vec<RecordPointer>,
     begun: Vec<PathBuf>,
+    /// Of values that have been written and not been paid for. Each alone may be short.
+    unpaid_bytes: usize,
 }
 
 impl Engine {
@@ -165,6 +169,7 @@ impl Engine {
             finished: Vec::new(),
             pointers: Vec::new(),
             begun: Vec::new(),
+            unpaid_bytes: 0,
         };
         let staged = staging.stage(ops);
         staged.inspect_err(|error| {
@@ -206,15 +211,19 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes from the writer of a large value the time that its bytes cost at present.
+    /// Takes from a writer of large values the time that `bytes` cost at present.
     fn pace_large(&self, bytes: usize) {
-        let runtime = &self.store.env().runtime;
-        for _ in 0..bytes >> 20 {
+        let mut kib = (bytes >> 10) as u64;
+        while kib > 0 {
             let ns_per_kib = self.pressure.ns_per_kib();
             if ns_per_kib == 0 || self.check_open().is_err() {
                 return;
             }
-            runtime.delay(Duration::from_nanos(ns_per_kib << 10));
+            // The price changes while a long value is paid for.
+            let step = kib.min(PACED_BYTES as u64 >> 10);
+            let pause = Duration::from_nanos(ns_per_kib.saturating_mul(step));
+            self.store.env().runtime.delay(pause);
+            kib -= step;
         }
     }
 }
@@ -229,6 +238,7 @@ impl Staging<'_> {
         }
         self.end_file()?;
         let engine = self.engine;
+        engine.pace_large(std::mem::take(&mut self.unpaid_bytes));
         let synced = engine.store.sync_directory();
         synced.inspect_err(|error| engine.health.set_fatal(error))?;
         let mut batch = Batch::new();
@@ -282,7 +292,10 @@ impl Staging<'_> {
         let is_full = writer.len() >= FILE_BYTES;
         self.pointers.push(pointer);
         engine.counters.large_values.fetch_add(1, Ordering::Relaxed);
-        engine.pace_large(op.value.len());
+        self.unpaid_bytes += op.value.len();
+        if self.unpaid_bytes >= PACED_BYTES {
+            engine.pace_large(std::mem::take(&mut self.unpaid_bytes));
+        }
         if is_full {
             self.end_file()?;
         }

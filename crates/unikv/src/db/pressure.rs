@@ -41,7 +41,7 @@ const MOST_OWED_NS: u64 = 1_000_000_000;
 /// What a written KiB costs at present.
 #[derive(Debug, Default)]
 pub(crate) struct Pressure {
-    ns_per_kib: AtomicU64,
+    pub(super) ns_per_kib: AtomicU64,
     /// The cause with the greatest part in that, by its place in [`CAUSES`].
     cause: AtomicUsize,
     /// What the last flush took for a KiB of its memtable.
