@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use std::time::Duration;
 
 const LEAST_MEMTABLE_BYTES: u64 = 4 << 10;
+const MOST_INLINE_BYTES: u32 = 64 << 10;
 
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -196,7 +197,7 @@ impl Options {
     }
 
     /// Values shorter than this many bytes are kept beside their keys in the SortedStore instead of
-    /// in a value log. Default: 128.
+    /// in a value log. Default: 128, at most 64 KiB: a key block holds its values whole.
     ///
     /// Stored; may change.
     #[must_use]
@@ -365,6 +366,15 @@ impl EffectiveOptions {
             let what = "option `block_bytes` is above its greatest value 1 MiB";
             return Err(Error::invalid(what, "set `block_bytes` to 1 MiB or less"));
         }
+        if self.inline_value_bytes > MOST_INLINE_BYTES {
+            let what = format!(
+                "option `inline_value_bytes` is {}, above its greatest value 64 KiB: a key block holds \
+                 its values whole, and readers and merges keep many blocks in memory",
+                self.inline_value_bytes
+            );
+            let remedy = "set `inline_value_bytes` to 64 KiB or less";
+            return Err(Error::invalid(what, remedy));
+        }
         if let Durability::Periodic(every) = self.durability
             && every.is_zero()
         {
@@ -381,6 +391,15 @@ impl EffectiveOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_that_would_make_blocks_huge_are_not_kept_inline() {
+        let with = |bytes| Options::default().inline_value_bytes(bytes);
+        let resolved = |bytes| with(bytes).resolve(&StoredOptions::default());
+        assert!(resolved(64 << 10).is_ok());
+        let error = resolved((64 << 10) + 1).unwrap_err();
+        assert!(error.to_string().contains("a key block holds"), "{error}");
+    }
 
     #[test]
     fn the_memtable_is_a_part_of_the_budget_unless_it_is_set() {

@@ -140,36 +140,49 @@ fn a_thousand_partitions_of_small_values_fit() {
     write(&db, 0..RECORDS, &value);
     db.compact().unwrap();
     meter.check("load", Some(&db));
-
-    let snapshots: Vec<_> = (0..20).map(|_| db.snapshot()).collect();
-    let mut iterators: Vec<_> = (0..200)
-        .map(|i| db.range(key(i * RECORDS / 200)..))
-        .collect();
-    for iterator in &mut iterators {
-        assert!(iterator.next().unwrap().is_ok());
-    }
-    meter.check("opening iterators", Some(&db));
+    assert!(db.stats().partitions.len() >= 1000);
     read(&db, (0..50_000).map(|i| scrambled(i) % RECORDS), &value);
     meter.check("reads", Some(&db));
-    // Each flush reaches all partitions, and each iterator has begun in another view.
+
+    // Each flush reaches all partitions, and each iterator begins in the view that it made.
+    let (mut snapshots, mut iterators) = (Vec::new(), Vec::new());
     for round in 0..200 {
         let keys = (round * 300..(round + 1) * 300).map(|i| scrambled(i) % RECORDS);
         write(&db, keys, &value);
-        assert!(
-            iterators[round as usize]
-                .by_ref()
-                .take(50)
-                .all(|item| item.is_ok())
-        );
+        db.flush().unwrap();
+        snapshots.push(db.snapshot());
+        let mut iterator = db.range(key(round * RECORDS / 200)..);
+        assert!(iterator.next().unwrap().is_ok());
+        iterators.push(iterator);
     }
-    meter.check("updates beside iterators", Some(&db));
-    for iterator in &mut iterators {
+    let pins = db.stats().pins;
+    assert_eq!((pins.snapshots, pins.iterators), (200, 200));
+    meter.check("a view and a moment of each iterator", Some(&db));
+    for (iterator, snapshot) in iterators.iter_mut().zip(&snapshots) {
         assert!(iterator.take(500).all(|item| item.is_ok()));
+        assert!(snapshot.iter().take(50).all(|item| item.is_ok()));
     }
     meter.check("scans", Some(&db));
     drop((iterators, snapshots));
     db.close().unwrap();
     meter.check("closing", None);
+
+    // As if the process had been killed: what is copied has a log that was never flushed.
+    let db = Db::open(dir.path(), options.clone()).unwrap();
+    write(&db, (0..6000).map(|i| scrambled(i) % RECORDS), &value);
+    let killed = directory();
+    for entry in std::fs::read_dir(dir.path()).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), killed.path().join(entry.file_name())).unwrap();
+    }
+    db.close().unwrap();
+    meter.check("closing again", None);
+    let db = Db::open(killed.path(), options.clone()).unwrap();
+    assert!(db.recovery().wal_ops > 1000, "{:?}", db.recovery());
+    meter.check("recovery", Some(&db));
+    read(&db, (0..6000).map(|i| scrambled(i) % RECORDS), &value);
+    db.close().unwrap();
+    meter.check("closing what was recovered", None);
 
     let db = Db::open(dir.path(), options).unwrap();
     meter.check("reopening", Some(&db));
