@@ -7,8 +7,9 @@
 # 1.5 s and runs `unikv crash-verify`. Memtable and UnsortedStore are small, so that kills meet
 # flushes and merges. At the first loss it stops, keeps the directory and exits non-zero.
 #
-# With LOAD=mixed the load is `unikv torture` (batches, deletes, scans, snapshots, values to 256 KiB)
-# with partitions so small that kills meet splits and garbage collection, too. Kills come after
+# With LOAD=mixed the load is `unikv torture` (batches, deletes, scans, snapshots, values to 1 MiB)
+# with a memtable so small that the longest values go to files of their own, and partitions so small
+# that kills meet splits and garbage collection, too. Kills come after
 # 1 to 15 s; each following run compares the whole database by scans and gets, and reads every byte.
 #
 # Variables: UNIKV (the command; built when not given), LOAD (writer or mixed), KILL_THREADS

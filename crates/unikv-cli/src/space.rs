@@ -31,7 +31,7 @@ pub struct SpaceLimits {
 impl SpaceLimits {
     /// Those of a database opened with `options`; the floor is the one that these promise, if not given.
     pub fn new(options: &EffectiveOptions, floor_bytes: Option<u64>) -> SpaceLimits {
-        let floor_bytes = floor_bytes.unwrap_or(FLOOR_BYTES + 8 * options.memtable_bytes);
+        let floor_bytes = floor_bytes.unwrap_or(FLOOR_BYTES + 11 * options.memtable_bytes);
         let jobs = 2 * options.unsorted_bytes * options.background_threads as u64;
         SpaceLimits {
             max_space_amp: options.max_space_amp,

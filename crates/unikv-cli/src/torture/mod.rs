@@ -36,8 +36,8 @@ const LONG_HELP: &str = "\
 Each thread owns a share of the keys and remembers their versions. It puts, deletes and writes
 batches of eight, gets and scans its own keys, which must be exactly as it left them, reads those of
 the others, and holds snapshots and iterators for seconds to many minutes. The first thread now and
-then makes all iterators let go of their views, behind which they must go on as before. Values have 16 bytes to
-256 KiB, 2 KB on average.
+then makes all iterators let go of their views, behind which they must go on as before. Values have 16
+bytes to 1 MiB, 2 KB on average; with --memtable-bytes 2m and less the longest go to files of their own.
 
 Every ten seconds a line: operations and writes per second, latency of puts, anonymous memory, bytes
 of the directory, live bytes, greatest share of the space bound in use (see unikv ycsb --help; files
@@ -77,7 +77,7 @@ pub struct Torture {
     /// Report the space taken, but do not fail when it exceeds the bound
     #[arg(long)]
     no_check_space: bool,
-    /// What files may take with no data in them: 8 MiB and 8 memtables unless given
+    /// What files may take with no data in them: 8 MiB and 11 memtables unless given
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     space_floor: Option<u64>,
     /// Do not read every byte of the closed database at the end

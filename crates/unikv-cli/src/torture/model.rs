@@ -16,7 +16,10 @@ pub const BLOCK: u64 = 8;
 pub const MAX_THREADS: u64 = 64;
 const DIGITS: usize = 8;
 const LONGEST_PAD: u64 = 48;
-const LARGEST_VALUE: u64 = 256 << 10;
+/// All values but one in some thousand are shorter.
+const LONG_VALUE: u64 = 256 << 10;
+/// Beyond a quarter of a memtable of up to 2 MiB, so that some go to files of their own.
+const LARGEST_VALUE: u64 = 1 << 20;
 
 /// One key: its thread and its place among the keys of that thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +84,8 @@ impl Record {
             0..=511 => 16 + rest % 112,
             512..=921 => 128 + rest % 1_920,
             922..=1019 => 2_048 + rest % 14_336,
-            _ => 16_384 + rest % (LARGEST_VALUE - 16_384),
+            1020 if rest.is_multiple_of(4) => LARGEST_VALUE - (rest >> 2) % (LARGEST_VALUE / 2),
+            _ => 16_384 + rest % (LONG_VALUE - 16_384),
         };
         Effect::Value(length as usize)
     }
@@ -188,6 +192,13 @@ mod tests {
         assert!(absent > 20, "{absent}");
         assert!(lengths.iter().any(|l| *l < 128) && lengths.iter().any(|l| *l > 16_384));
         assert!(record.version_of(&[1; 9]).is_err());
+        let effects = (1..20_000).map(|version| record.effect(version));
+        let lengths = effects.map(|effect| match effect {
+            Effect::Absent => 0,
+            Effect::Value(length) => length as u64,
+        });
+        let huge = lengths.filter(|l| *l > LARGEST_VALUE / 2).count();
+        assert!((1..20).contains(&huge), "{huge}");
     }
 
     #[test]
