@@ -293,7 +293,7 @@ impl Options {
                 .unwrap_or(8 << 30),
             inline_value_bytes: asked
                 .inline_value_bytes
-                .or(stored.inline_value_bytes)
+                .or(stored.inline_value_bytes.map(|b| b.min(MOST_INLINE_BYTES)))
                 .unwrap_or(128),
             max_space_amp: asked.max_space_amp.or(stored.max_space_amp).unwrap_or(1.5),
             clustering: asked
@@ -399,6 +399,13 @@ mod tests {
         assert!(resolved(64 << 10).is_ok());
         let error = resolved((64 << 10) + 1).unwrap_err();
         assert!(error.to_string().contains("a key block holds"), "{error}");
+        // What an earlier release let through and stored.
+        let stored = StoredOptions {
+            inline_value_bytes: Some(100 << 10),
+            ..StoredOptions::default()
+        };
+        let options = Options::default().resolve(&stored).unwrap();
+        assert_eq!(options.inline_value_bytes, 64 << 10);
     }
 
     #[test]

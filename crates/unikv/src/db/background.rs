@@ -164,11 +164,14 @@ impl Engine {
         let context = self.job_context();
         let flushed = flush::flush(&context, &oldest.table);
         let tables = self.or_clean_up(&context, flushed)?;
+        let time = self.now().saturating_sub(begin);
+        // A small one takes what a flush takes in any case, which says nothing of its bytes.
+        let least = self.memory.plan.memtable_bytes / 4;
+        let bytes = (oldest.table.bytes() as u64).max(least);
+        self.pressure.note_flush(bytes, time);
         let placed = self.place_tables(&tables);
         let (mut catalog, placed) = self.or_clean_up(&context, placed)?;
         let indexes = indexes_of(&placed);
-        let time = self.now().saturating_sub(begin);
-        self.pressure.note_flush(oldest.table.bytes() as u64, time);
         // Segments are needed from the one where the next newer memtable begins.
         let newer = view.sealed.iter().rev().nth(1).unwrap_or(&view.memtable);
         let bytes: u64 = tables.iter().map(|t| t.meta.len).sum();

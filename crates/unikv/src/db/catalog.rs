@@ -79,9 +79,7 @@ impl Catalog {
         // After a split neighbours share their parent's indexes.
         let mut neighbours: &[Generation] = &[];
         for partition in self.version.partitions() {
-            let target = self.targets.get(&partition.id);
-            let open = target.is_some_and(|t| !t.is_full(limits));
-            if !open && partition.generations.len() >= MAX_GENERATIONS {
+            if self.blocks_flushes(partition, limits) {
                 return Some(FlushBlock::Partition(partition.id));
             }
             bytes = bytes.saturating_add(partition.flushed_bytes());
@@ -97,6 +95,13 @@ impl Catalog {
         let too_much = bytes > most_unsorted_bytes(limits)
             || index_bytes > limits.index_bytes.saturating_mul(INDEX_LIMIT_HARD);
         (any_frozen && too_much).then_some(FlushBlock::SharedLimit)
+    }
+
+    /// Whether a flush would need one more generation of the partition than it may have.
+    pub(crate) fn blocks_flushes(&self, partition: &Partition, limits: GenerationLimits) -> bool {
+        let target = self.targets.get(&partition.id);
+        let open = target.is_some_and(|t| !t.is_full(limits));
+        !open && partition.generations.len() >= MAX_GENERATIONS
     }
 
     /// The frozen generations of a partition, newest first: all but the one that takes tables.

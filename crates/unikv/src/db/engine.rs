@@ -190,7 +190,7 @@ impl Engine {
     pub(crate) fn space_limit(&self) -> SpaceLimit {
         SpaceLimit {
             max_space_amp: self.options.max_space_amp,
-            floor_bytes: self.options.memtable_bytes.saturating_mul(2),
+            floor_bytes: self.memory.plan.memtable_bytes.saturating_mul(2),
             oldest: self.snapshots.oldest(),
             job_bytes: (2 * self.options.background_threads as u64)
                 .saturating_mul(self.options.unsorted_bytes),

@@ -117,7 +117,7 @@ impl<'a> Ingest<'a> {
         let mut commit = engine.commit.lock();
         engine.check_open()?;
         let filled = commit.memtable.table.bytes() as u64;
-        let much = filled > engine.options.memtable_bytes / 8;
+        let much = filled > engine.memory.plan.memtable_bytes / 8;
         if patient && (engine.health.is_suspended() || much) {
             return Ok(false);
         }

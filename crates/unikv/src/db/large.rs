@@ -19,6 +19,7 @@
 //! of the memory budget, or the batch is refused.
 
 use super::engine::Engine;
+use super::pressure::LONGEST_PAUSE_NS;
 use super::read::with_engine_key;
 use crate::base::keys::{FileNumber, Kind};
 use crate::error::{Error, Result};
@@ -71,11 +72,7 @@ impl Engine {
 
     /// Whether the memtable is to be sealed for the large values that are with it.
     pub(super) fn is_full_of_large(&self, memtable: &MemtableHandle) -> bool {
-        memtable.large.bytes()
-            >= self
-                .options
-                .memtable_bytes
-                .saturating_mul(MEMTABLES_OF_LARGE)
+        memtable.large.bytes() >= MEMTABLES_OF_LARGE * self.memory.plan.memtable_bytes
     }
 
     /// Commits one put. A large value is not copied into a batch.
@@ -220,9 +217,10 @@ impl Engine {
                 return;
             }
             // The price changes while a long value is paid for.
-            let step = kib.min(PACED_BYTES as u64 >> 10);
-            let pause = Duration::from_nanos(ns_per_kib.saturating_mul(step));
-            self.store.env().runtime.delay(pause);
+            let step = kib.min((LONGEST_PAUSE_NS / ns_per_kib).max(1));
+            let pause = ns_per_kib.saturating_mul(step);
+            let runtime = &self.store.env().runtime;
+            runtime.delay(Duration::from_nanos(pause));
             kib -= step;
         }
     }

@@ -1,7 +1,8 @@
 //! What is counted over the whole life of a database, from process to process.
 //!
 //! The manifest keeps it (`docs/format.md`, "Lifetime figures"): in each snapshot, in each edit of a
-//! job, and in an edit of its own when the database is closed. A crash loses what was counted since.
+//! job, and in an edit of its own when the database is closed. A crash loses what was counted since,
+//! and so does dropping the database without closing it.
 //! These are statistics: nothing depends on them, and a release that does not know them skips them.
 //!
 //! Lock: storing them takes the catalog's.
@@ -39,8 +40,9 @@ mod tag {
     pub(super) const LAST: u16 = STALL;
 }
 
-/// What was counted since a database was created, or since a release first counted it. A crash loses
-/// what was counted after the last flush or other job. Openings that wrote nothing are left out.
+/// What was counted since a database was created, or since a release first counted it. A crash, or
+/// dropping it without [`Db::close`](crate::Db::close), loses what was counted after the last flush or
+/// other job. Openings that wrote nothing are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LifetimeStats {
@@ -216,7 +218,7 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What the manifest at `path`, which described `version`, has stored; zeros if nothing.
+/// What the manifest at `path`, which describes `version`, has stored; zeros if nothing.
 pub(crate) fn of(version: &Version, path: &Path) -> Result<LifetimeStats> {
     match &version.counters.lifetime {
         Some(bytes) => LifetimeStats::decode(bytes, path),
@@ -257,10 +259,12 @@ impl Engine {
     }
 
     /// Stores what was counted, if something was written since it last was. The workers have ended. A
-    /// failure loses no more than figures, and nothing is written behind it.
+    /// failure loses no more than figures, and nothing is written behind it. Where another call has
+    /// released the directory meanwhile, the manifest may be another process's.
     pub(crate) fn store_lifetime(&self) {
         let mut catalog = self.catalog.lock();
-        if self.health.is_suspended() || self.space.is_full() {
+        let directory = self.lock.lock();
+        if directory.is_none() || self.health.is_suspended() || self.space.is_full() {
             return;
         }
         let lifetime = self.lifetime(catalog.manifest.len());

@@ -3,7 +3,7 @@
 //! One job at a time changes a partition's SortedStore: it holds the partition's lease
 //! (`Catalog::merging`). Only flushes run beside it, and they touch newer generations only.
 
-use super::catalog::{Catalog, Indexes, MAX_GENERATIONS};
+use super::catalog::{Catalog, Indexes};
 use super::engine::Engine;
 use super::health::Job;
 use crate::base::keys::{FileNumber, PartitionId};
@@ -77,7 +77,7 @@ impl Engine {
     }
 
     /// What to do next: merge frozen generations of the partition with the largest UnsortedStore, or
-    /// rather of one that has as many as it may; or else, if space presses, reclaim in the partition that
+    /// rather of one that keeps flushes waiting; or else, if space presses, reclaim in the partition that
     /// holds most of what is to be moved.
     /// Only partitions whose lease is free come into question and, where `now` is given, whose job
     /// does not rest after a failure.
@@ -91,7 +91,8 @@ impl Engine {
         let free = partitions.filter(|p| is_free(Job::Merge, p.id));
         let ready = free.filter(|p| !catalog.frozen(p).is_empty());
         // One that keeps flushes waiting comes before all others.
-        let urgency = |p: &Partition| (p.generations.len() >= MAX_GENERATIONS, p.unsorted_bytes());
+        let limits = self.generation_limits(version);
+        let urgency = |p: &Partition| (catalog.blocks_flushes(p, limits), p.unsorted_bytes());
         if let Some(partition) = ready.max_by_key(|p| urgency(p)) {
             let frozen = catalog.frozen(partition);
             let newer = frozen.len().saturating_sub(MAX_MERGED);

@@ -69,7 +69,7 @@ use std::sync::Arc;
 /// number of threads.
 ///
 /// Dropping the last clone stops the background and releases the directory; [`Db::close`] does the
-/// same, syncs the log first and reports errors.
+/// same, syncs the log first, stores what was counted and reports errors.
 #[derive(Clone)]
 pub struct Db(Arc<Handle>);
 

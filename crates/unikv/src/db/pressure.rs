@@ -32,9 +32,13 @@ const BEGIN: f64 = 0.7;
 const MEMTABLES_NS_PER_KIB: f64 = 10_000.0;
 const UNSORTED_NS_PER_KIB: f64 = 20_000.0;
 const SPACE_NS_PER_KIB: f64 = 50_000.0;
-/// The shortest pause, and the longest, which only batches of some MiB come to.
+/// However slow flushes are: 1 MiB/s.
+const MOST_MEMTABLES_NS_PER_KIB: u64 = 1_000_000;
+/// The shortest pause; the longest for what earlier writes owe; and the longest of all, which only
+/// batches of some MiB come to.
 const LEAST_PAUSE_NS: u64 = 1_000_000;
-const LONGEST_PAUSE_NS: u64 = 100_000_000;
+const LONGEST_OWED_PAUSE_NS: u64 = 10_000_000;
+pub(super) const LONGEST_PAUSE_NS: u64 = 100_000_000;
 /// What is still owed after a pause, at most: by then the prices have changed.
 const MOST_OWED_NS: u64 = 1_000_000_000;
 
@@ -59,10 +63,10 @@ impl Pressure {
         self.ns_per_kib.load(Ordering::Relaxed)
     }
 
-    /// A memtable of `bytes` was flushed in `time`.
+    /// A memtable of `bytes`, or of fewer that took what a flush takes in any case, was written in `time`.
     pub(crate) fn note_flush(&self, bytes: u64, time: Duration) {
         let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let ns_per_kib = ns / (bytes >> 10).max(1);
+        let ns_per_kib = (ns / (bytes >> 10).max(1)).min(MOST_MEMTABLES_NS_PER_KIB);
         self.flush_ns_per_kib.store(ns_per_kib, Ordering::Relaxed);
     }
 
@@ -73,13 +77,17 @@ impl Pressure {
 }
 
 /// How near a partition is to as many generations as it may have, when flushes wait for merges. The
-/// newest counts by its slots.
-fn generations_fill(partition: &Partition) -> f64 {
+/// newest counts by what it has of slots and bytes; one that was ingested takes no more.
+fn generations_fill(partition: &Partition, unsorted_bytes: u64) -> f64 {
     let Some((newest, older)) = partition.generations.split_first() else {
         return 0.0;
     };
-    let slots = f64::from(newest.high_water().0) + 1.0;
-    let newest = (slots / f64::from(MAX_SLOTS)).min(1.0);
+    let slots = (f64::from(newest.high_water().0) + 1.0) / f64::from(MAX_SLOTS);
+    let bytes = newest.bytes() as f64 / unsorted_bytes as f64;
+    let newest = match newest.is_ingested() {
+        true => 1.0,
+        false => slots.max(bytes).min(1.0),
+    };
     (older.len() as f64 + newest) / MAX_GENERATIONS as f64
 }
 
@@ -101,7 +109,9 @@ impl Engine {
             bytes.fold((0, 0), |(most, sum), bytes| (bytes.max(most), sum + bytes));
         let most = (limits.unsorted_bytes.saturating_mul(MAX_GENERATIONS as u64)) as f64;
         let most_shared = most_unsorted_bytes(limits) as f64;
-        let generations = partitions.iter().map(|p| generations_fill(p));
+        let generations = partitions
+            .iter()
+            .map(|p| generations_fill(p, limits.unsorted_bytes));
         let unsorted = (largest as f64 / most)
             .max(sum as f64 / most_shared)
             .max(generations.fold(0.0, f64::max))
@@ -139,7 +149,9 @@ impl Engine {
         let cost = bytes.saturating_mul(ns_per_kib) >> 10;
         commit.pause_debt_ns = commit.pause_debt_ns.saturating_add(cost);
         if commit.pause_debt_ns >= LEAST_PAUSE_NS {
-            let pause = commit.pause_debt_ns.min(LONGEST_PAUSE_NS);
+            // What is owed by others must not make a short write wait for long.
+            let most = cost.clamp(LONGEST_OWED_PAUSE_NS, LONGEST_PAUSE_NS);
+            let pause = commit.pause_debt_ns.min(most);
             commit.pause_debt_ns = (commit.pause_debt_ns - pause).min(MOST_OWED_NS);
             self.store.env().runtime.delay(Duration::from_nanos(pause));
             let cause = self.pressure.cause.load(Ordering::Relaxed);
@@ -207,12 +219,12 @@ mod tests {
         assert_eq!(pace(20 << 10), 20);
         // 256 ms: two pauses at once would be too long for those who wait.
         assert_eq!(pace(256 << 10), 100);
-        assert_eq!(pace(0), 100);
-        assert_eq!(pace(4 << 10), 60);
-        assert_eq!(pace(0), 0);
+        assert_eq!(pace(0), 10);
+        assert_eq!(pace(54 << 10), 54);
+        assert_eq!((0..20).map(|_| pace(0)).sum::<u128>(), 146);
         // Who was dear when prices were high is not made to pay for ever.
         assert_eq!(pace(1 << 30), 100);
-        assert_eq!((0..20).map(|_| pace(0)).sum::<u128>(), 1000);
+        assert_eq!((0..200).map(|_| pace(0)).sum::<u128>(), 1000);
         prices.store(0, Ordering::Relaxed);
         assert_eq!(pace(1 << 20), 0);
     }
@@ -224,6 +236,8 @@ mod tests {
         pressure.note_flush(16 << 20, Duration::from_secs(2));
         let per_kib = 2e9 / f64::from(16 << 10);
         assert!((pressure.memtables_ns_per_kib() - per_kib).abs() < 1.0);
+        pressure.note_flush(0, Duration::from_secs(2));
+        assert!((pressure.memtables_ns_per_kib() - 1e6).abs() < 1.0);
         pressure.note_flush(0, Duration::ZERO);
         assert!((pressure.memtables_ns_per_kib() - MEMTABLES_NS_PER_KIB).abs() < 1.0);
     }
@@ -234,19 +248,20 @@ mod tests {
         let (db, _) = machine.open(small().partition_bytes(1 << 40));
         let engine = &db.0.engine;
         let partition = || engine.view.load().version.partitions()[0].clone();
-        assert_eq!(generations_fill(&partition()), 0.0);
+        assert_eq!(generations_fill(&partition(), 1 << 30), 0.0);
         engine.catalog.lock().merging.insert(partition().id);
         for full in 0..MAX_GENERATIONS {
             engine.catalog.lock().freeze_all();
             db.put("key", "value").unwrap();
             db.flush().unwrap();
-            let fill = generations_fill(&partition()) * MAX_GENERATIONS as f64;
+            let fill = generations_fill(&partition(), 1 << 30) * MAX_GENERATIONS as f64;
             assert!(fill > full as f64 && fill < full as f64 + 0.1, "{fill}");
         }
         assert!(
             engine.pressure.ns_per_kib() > 0,
             "hardly any bytes, yet slower"
         );
+        assert_eq!(generations_fill(&partition(), 1), 1.0, "full of bytes");
         engine.catalog.lock().merging.clear();
     }
 

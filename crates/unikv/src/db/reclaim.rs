@@ -104,7 +104,7 @@ impl Engine {
         let limit = space.allowed_garbage(limit) / 16;
         let reclaim = &self.reclaim;
         reclaim.mean_record_bytes.store(mean, Ordering::Relaxed);
-        let limit = limit.max(self.options.memtable_bytes);
+        let limit = limit.max(self.memory.plan.memtable_bytes);
         reclaim.memtable_limit.store(limit, Ordering::Relaxed);
         let flag = &reclaim.presses_without_snapshots;
         flag.store(presses, Ordering::SeqCst);

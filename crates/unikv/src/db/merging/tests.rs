@@ -1,3 +1,4 @@
+use super::super::catalog::MAX_GENERATIONS;
 use super::super::tests::{Machine, Model, same, small};
 use super::*;
 use crate::base::file_names;
@@ -499,6 +500,9 @@ fn a_partition_that_keeps_flushes_waiting_is_merged_before_a_larger_one() {
     assert!(large.unsorted_bytes() > 5 * small.unsorted_bytes());
     let mut catalog = engine.catalog.lock();
     catalog.merging.clear();
+    let plan = engine.plan_merge(&catalog, None).unwrap();
+    assert_eq!(plan.partition.id, large.id, "one more table has its place");
+    catalog.targets.remove(&small.id);
     let plan = engine.plan_merge(&catalog, None).unwrap();
     assert_eq!(plan.partition.id, small.id);
 }

@@ -77,9 +77,20 @@ impl NameOp {
         }
     }
 
-    /// Whether both change the same name.
-    fn meets(&self, other: &NameOp) -> bool {
-        self.names().iter().any(|name| other.names().contains(name))
+    /// What it does to other names than `changed`.
+    fn without(self, changed: &BTreeSet<&str>) -> Option<NameOp> {
+        let is_left = |name: &String| !changed.contains(name.as_str());
+        match self {
+            NameOp::Rename { from, to, inode } => match (is_left(&from), is_left(&to)) {
+                (true, true) => Some(NameOp::Rename { from, to, inode }),
+                (true, false) => Some(NameOp::Unlink { name: from }),
+                (false, true) => Some(NameOp::Link { name: to, inode }),
+                (false, false) => None,
+            },
+            NameOp::Link { ref name, .. } | NameOp::Unlink { ref name } => {
+                is_left(name).then_some(self)
+            }
+        }
     }
 
     /// Lets `change` replace the file of this operation, if it has one.
@@ -97,11 +108,12 @@ impl Dir {
         self.pending.push(op);
     }
 
-    /// What failed syncs were to cover stays pending, unless its names have changed once more.
+    /// What failed syncs were to cover stays pending, but for the names that have changed once more.
     fn make_durable(&mut self) {
         let fresh = self.pending.split_off(self.doubtful);
-        self.pending
-            .retain(|op| !fresh.iter().any(|later| later.meets(op)));
+        let changed: BTreeSet<&str> = fresh.iter().flat_map(NameOp::names).collect();
+        let doubtful = std::mem::take(&mut self.pending).into_iter();
+        self.pending = doubtful.filter_map(|op| op.without(&changed)).collect();
         self.doubtful = self.pending.len();
         fresh
             .iter()

@@ -247,6 +247,17 @@ fn a_failed_sync_of_a_directory_leaves_its_names_in_doubt_until_they_change_agai
     disk.sync_dir(Path::new("/db")).unwrap();
     assert_eq!(after(Keep::Nothing), ["four", "three"]);
     assert_eq!(after(Keep::All), ["four", "one", "three"]);
+    // Of a renaming, either name may change again.
+    disk.rename(&path("four"), &path("three")).unwrap();
+    disk.set_fault(Box::new(|_| Fault::Fail(ErrorKind::Other)));
+    disk.sync_dir(Path::new("/db")).unwrap_err();
+    disk.clear_faults();
+    create("four");
+    disk.sync_dir(Path::new("/db")).unwrap();
+    disk.remove(&path("four")).unwrap();
+    disk.sync_dir(Path::new("/db")).unwrap();
+    assert_eq!(after(Keep::Nothing), ["three"]);
+    assert_eq!(all(&disk.process_kill()), all(&disk));
 }
 
 #[test]
