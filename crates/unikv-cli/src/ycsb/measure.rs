@@ -160,6 +160,9 @@ pub struct Costs {
     pub gc_bytes: u64,
     pub scan_merge_bytes: u64,
     pub manifest_bytes: u64,
+    /// All of these but the user's.
+    #[serde(skip)]
+    written_bytes: u64,
     pub engine_reads: u64,
     pub engine_read_bytes: u64,
     pub device_read_bytes: Option<u64>,
@@ -192,6 +195,7 @@ impl Costs {
             gc_bytes: new.gc_bytes.saturating_sub(old.gc_bytes),
             scan_merge_bytes: new.scan_merge_bytes.saturating_sub(old.scan_merge_bytes),
             manifest_bytes: new.manifest_bytes.saturating_sub(old.manifest_bytes),
+            written_bytes: new.written_bytes().saturating_sub(old.written_bytes()),
             engine_reads: new.reads.saturating_sub(old.reads),
             engine_read_bytes: new.read_bytes.saturating_sub(old.read_bytes),
             device_read_bytes: device.map(|(old, new)| new.0.saturating_sub(old.0)),
@@ -209,14 +213,7 @@ impl Costs {
 
     /// Bytes that the engine wrote, as [`Stats::written_bytes`] sums them up.
     pub fn written_bytes(&self) -> u64 {
-        self.wal_bytes
-            + self.large_bytes
-            + self.flush_bytes
-            + self.ingest_bytes
-            + self.merge_bytes
-            + self.gc_bytes
-            + self.scan_merge_bytes
-            + self.manifest_bytes
+        self.written_bytes
     }
 
     /// Bytes written for each byte of keys and values; `None` when none was written.

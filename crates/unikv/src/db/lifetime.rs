@@ -100,10 +100,7 @@ impl LifetimeStats {
     /// Bytes written to files per byte that the user wrote, the WAL included. Zero before the first
     /// write.
     pub fn write_amplification(&self) -> f64 {
-        match self.user_bytes_written {
-            0 => 0.0,
-            user => self.written_bytes() as f64 / user as f64,
-        }
+        amplification(self.written_bytes(), self.user_bytes_written)
     }
 
     /// The single numbers with their tags.
@@ -200,6 +197,14 @@ impl LifetimeStats {
             }
         }
         Ok(found)
+    }
+}
+
+/// Bytes written per byte of the user's; zero before there is one.
+pub(super) fn amplification(written_bytes: u64, user_bytes: u64) -> f64 {
+    match user_bytes {
+        0 => 0.0,
+        user_bytes => written_bytes as f64 / user_bytes as f64,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::engine::Engine;
 use super::job_errors::JobError;
-use super::lifetime::LifetimeStats;
+use super::lifetime::{LifetimeStats, amplification};
 use super::memory::MemoryStats;
 use super::stalls::StallStats;
 use super::views::PinStats;
@@ -188,10 +188,7 @@ impl Stats {
     /// Bytes written to files since the opening per byte that the user wrote, the WAL included. Zero
     /// before the first write. Since the creation: [`LifetimeStats::write_amplification`].
     pub fn write_amplification(&self) -> f64 {
-        match self.user_bytes_written {
-            0 => 0.0,
-            user => self.written_bytes() as f64 / user as f64,
-        }
+        amplification(self.written_bytes(), self.user_bytes_written)
     }
 
     fn add_version(&mut self, version: &Version) {
