@@ -6,34 +6,8 @@ use crate::text;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use std::time::Duration;
 use unikv::{Clustering, Durability, Options};
-
-/// A size like `4096`, `16MiB` or `1g`. `k`, `m`, `g` and `t` are powers of 1024.
-pub fn size(text: &str) -> Result<u64, String> {
-    parse_size::Config::new()
-        .with_binary()
-        .parse_size(text)
-        .map_err(|error| format!("{error}; write a size like 4096, 16MiB or 1g"))
-}
-
-/// A [`size`] of less than 4 GiB.
-pub fn small_size(text: &str) -> Result<u32, String> {
-    u32::try_from(size(text)?).map_err(|_| "at most 4GiB - 1".to_owned())
-}
-
-/// A count like `6000000`, `6_000_000`, `500k` or `6m`. `k`, `m` and `g` are powers of 1000.
-pub fn count(text: &str) -> Result<u64, String> {
-    parse_size::Config::new()
-        .with_decimal()
-        .parse_size(text.replace('_', ""))
-        .map_err(|error| format!("{error}; write a count like 6000000, 500k or 6m"))
-}
-
-/// A duration like `100ms`, `30s` or `2min`.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|error| error.to_string())
-}
+pub use unikv_bench::workload::quantity::{count, duration, size, small_size};
 
 fn durability(text: &str) -> Result<Durability, String> {
     match text.split_once(':') {
@@ -194,18 +168,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_binary_and_counts_decimal() {
-        assert_eq!(size("16MiB"), Ok(16 << 20));
-        assert_eq!(size("1g"), Ok(1 << 30));
-        assert_eq!(size("4096"), Ok(4096));
-        assert_eq!(count("6m"), Ok(6_000_000));
-        assert_eq!(count("6_000_000"), Ok(6_000_000));
-        assert!(size("many").is_err());
-        assert!(small_size("4GiB").is_err());
-    }
-
-    #[test]
     fn durability_names() {
+        use std::time::Duration;
         assert_eq!(durability("sync"), Ok(Durability::Sync));
         let periodic = Durability::Periodic(Duration::from_millis(100));
         assert_eq!(durability("periodic:100ms"), Ok(periodic));

@@ -14,13 +14,14 @@
 use crate::args::{DirArg, EngineArgs};
 use crate::commands::stats::recovery_in_words;
 use crate::exit::{Code, Failure, Outcome};
-use crate::ycsb::{fill_value, hash};
 use clap::Args;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use unikv::{Batch, Db};
+use unikv_bench::workload::keys::mix as hash;
+use unikv_bench::workload::values::fill as fill_value;
 
 const SLOT_BYTES: u64 = 8;
 const KEY_BYTES: usize = 16;

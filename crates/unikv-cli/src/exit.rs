@@ -93,6 +93,32 @@ impl From<unikv::Error> for Failure {
     }
 }
 
+impl From<unikv_bench::Failure> for Failure {
+    fn from(failure: unikv_bench::Failure) -> Failure {
+        use unikv_bench::Failure as Bench;
+        match failure {
+            Bench::Invalid(message) => Failure::invalid(message),
+            Bench::Verification(message) => Failure::verification(message),
+            Bench::File(name, error) => Failure::file(name, &error),
+            Bench::Io(error) => error.into(),
+            Bench::Engine(error) => match error.downcast::<unikv::Error>() {
+                Ok(error) => (*error).into(),
+                Err(error) => Failure::Failed {
+                    code: Code::Io,
+                    message: error.to_string(),
+                },
+            },
+            Bench::InPhase(phase, failure) => match (*failure).into() {
+                Failure::Failed { code, message } => Failure::Failed {
+                    code,
+                    message: format!("phase {phase}: {message}"),
+                },
+                Failure::BrokenPipe => Failure::BrokenPipe,
+            },
+        }
+    }
+}
+
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {

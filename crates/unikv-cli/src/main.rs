@@ -10,7 +10,6 @@ mod args;
 mod commands;
 mod crash;
 mod exit;
-mod space;
 mod text;
 mod torture;
 mod ycsb;

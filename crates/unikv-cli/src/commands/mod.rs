@@ -10,7 +10,8 @@ pub mod point;
 pub mod scan;
 pub mod stats;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
+use unikv_bench::measure::progress::styled;
 
 /// A bar over a known length of bytes, or a spinner. It shows on a terminal only.
 pub(crate) fn byte_progress(length: Option<u64>) -> ProgressBar {
@@ -25,12 +26,4 @@ pub(crate) fn byte_progress(length: Option<u64>) -> ProgressBar {
         ),
     };
     styled(bar, template)
-}
-
-/// Sets a template; one that does not parse leaves the default style.
-pub(crate) fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    bar
 }

@@ -16,8 +16,6 @@ mod worker;
 use crate::args::{self, EngineArgs};
 use crate::commands::stats::recovery_in_words;
 use crate::exit::{Code, Failure, Outcome};
-use crate::space::{SpaceLimits, SpaceUse, SpaceWatch, look_once};
-use crate::ycsb::{Interval, space_in_words};
 use clap::Args;
 use indicatif::HumanBytes;
 use model::{BLOCK, MAX_THREADS};
@@ -29,6 +27,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use unikv::Db;
+use unikv_bench::engines::unikv::space_limits;
+use unikv_bench::measure::latency::Interval;
+use unikv_bench::measure::space::{SpaceUse, SpaceWatch, look_once};
+use unikv_bench::report::summary::space_in_words;
 use watch::Watch;
 use worker::{Counts, Shared, Worker};
 
@@ -169,7 +171,7 @@ impl Torture {
     fn load(&self, db: &Db, oracle: &Arc<Oracle>) -> Result<(), Failure> {
         let (stop, counts) = (AtomicBool::new(false), Arc::new(Counts::default()));
         let started = Instant::now();
-        let limits = SpaceLimits::new(&db.options(), self.space_floor);
+        let limits = space_limits(&db.options(), self.space_floor);
         let space = SpaceWatch::start(self.dir.clone(), limits, {
             let (oracle, counts, db) = (Arc::clone(oracle), Arc::clone(&counts), db.clone());
             // Files that are held, and versions that snapshots keep, with their share of garbage.

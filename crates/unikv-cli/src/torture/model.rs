@@ -7,8 +7,9 @@
 //! Keys stand in *blocks* of eight neighbours. The keys of every fourth block are written together,
 //! in one batch, with one version: whoever sees two of them at one moment sees one version.
 
-use crate::ycsb::{check_value, fill_value, hash};
 use std::ops::Range;
+use unikv_bench::workload::keys::mix as hash;
+use unikv_bench::workload::values::{check as check_value, fill as fill_value};
 
 /// Keys in a block.
 pub const BLOCK: u64 = 8;

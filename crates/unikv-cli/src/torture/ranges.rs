@@ -4,9 +4,9 @@ use crate::exit::Failure;
 use crate::torture::model::{Effect, Record, prefix_range};
 use crate::torture::oracle::{Found, in_words};
 use crate::torture::worker::{found, mismatch};
-use crate::ycsb::hash;
 use std::ops::Range;
 use unikv::{Bytes, Iter};
+use unikv_bench::workload::keys::mix as hash;
 
 /// The keys of a thread from one index to before another.
 pub fn key_range(thread: u64, indexes: &Range<u64>) -> Range<Vec<u8>> {

@@ -1,15 +1,16 @@
 //! What one sees of a run: a line every ten seconds, and at the end whether memory or space drifted.
 
 use crate::exit::Failure;
-use crate::space::{SpaceReport, SpaceWatch};
 use crate::torture::worker::{Counts, Shared};
-use crate::ycsb::{Interval, anonymous_bytes, interval_sum};
 use hdrhistogram::Histogram;
 use indicatif::{HumanBytes, HumanCount};
 use std::io::{self, Write};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use unikv::Stats;
+use unikv_bench::measure::latency::{Interval, interval_sum};
+use unikv_bench::measure::process::anonymous_bytes;
+use unikv_bench::measure::space::{SpaceReport, SpaceWatch};
 
 /// How often a line is written.
 pub const EVERY: Duration = Duration::from_secs(10);

@@ -6,13 +6,14 @@ use crate::torture::model::{Effect, Record};
 use crate::torture::oracle::{Found, Oracle};
 use crate::torture::pins::Pins;
 use crate::torture::ranges::{expect_range, wide_scan};
-use crate::ycsb::{Chooser, Distribution, Interval};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use unikv::{Batch, Db};
+use unikv_bench::measure::latency::Interval;
+use unikv_bench::workload::generator::{Chooser, Distribution};
 
 /// Snapshots and iterators that one thread holds at a time.
 const MOST_HELD: usize = 4;

@@ -1,22 +1,30 @@
 //! What one sees while a phase runs: a progress bar on a terminal, one line per second in a file,
 //! and the peak of anonymous memory.
 
-use crate::commands::styled;
-use crate::exit::Failure;
-use crate::ycsb::client::Gauge;
-use crate::ycsb::measure::{anonymous_bytes, interval_sum};
+use crate::engine::Engine;
+use crate::failure::Failure;
+use crate::measure::latency::{Interval, interval_sum};
+use crate::measure::process::anonymous_bytes;
+use crate::measure::progress::styled;
 use hdrhistogram::Histogram;
 use indicatif::ProgressBar;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use unikv::{Db, StallCause, Stats};
 
 /// How often a phase is looked at.
 pub const TICK: Duration = Duration::from_millis(200);
 const TRACE_STEP: Duration = Duration::from_secs(1);
+
+/// What the reporting thread reads while a client works.
+pub struct Gauge {
+    /// Operations done.
+    pub operations: AtomicU64,
+    /// Their latencies, if they are traced.
+    pub interval: Option<Interval>,
+}
 
 /// A CSV file with one line per second of every phase.
 pub struct Trace {
@@ -26,12 +34,18 @@ pub struct Trace {
 }
 
 impl Trace {
-    pub fn create(path: &Path) -> Result<Trace, Failure> {
-        let failed = |error| Failure::file(path.display(), &error);
+    /// Begins one at `path` for an engine that is held up by `causes`.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn create(path: &Path, causes: &[&str]) -> Result<Trace, Failure> {
+        let failed = |error| Failure::file(path.display(), error);
         let mut out = BufWriter::new(File::create(path).map_err(failed)?);
         let header = "phase,seconds,operations,p50_us,p99_us,p999_us,max_us,anonymous_bytes";
-        let causes = StallCause::ALL.map(|cause| format!("{}_ms", cause.name().replace(' ', "_")));
-        writeln!(out, "{header},{}", causes.join(",")).map_err(failed)?;
+        let causes = causes
+            .iter()
+            .map(|cause| format!(",{}_ms", cause.replace(' ', "_")));
+        writeln!(out, "{header}{}", causes.collect::<String>()).map_err(failed)?;
         Ok(Trace {
             path: path.to_owned(),
             out,
@@ -44,44 +58,38 @@ impl Trace {
         phase: &str,
         seconds: f64,
         memory: u64,
-        held_up: HeldUp,
+        held_up: &[Duration],
     ) -> std::io::Result<()> {
         let at = |quantile| self.sum.value_at_quantile(quantile) as f64 / 1e3;
-        let held_up = held_up.map(|time| format!("{:.3}", time.as_secs_f64() * 1e3));
+        let held_up = held_up
+            .iter()
+            .map(|time| format!(",{:.3}", time.as_secs_f64() * 1e3));
         writeln!(
             self.out,
-            "{phase},{seconds:.3},{},{:.1},{:.1},{:.1},{:.1},{memory},{}",
+            "{phase},{seconds:.3},{},{:.1},{:.1},{:.1},{:.1},{memory}{}",
             self.sum.len(),
             at(0.5),
             at(0.99),
             at(0.999),
             self.sum.max() as f64 / 1e3,
-            held_up.join(","),
+            held_up.collect::<String>(),
         )?;
         self.out.flush()
     }
 }
 
-/// For how long writers have been held up, by cause.
-type HeldUp = [Duration; StallCause::ALL.len()];
-
-fn held_up(stats: &Stats) -> HeldUp {
-    StallCause::ALL.map(|cause| {
-        let figures = stats.stall_causes.iter().find(|stall| stall.cause == cause);
-        figures.map_or(Duration::ZERO, |stall| stall.time)
-    })
-}
-
 /// Watches one phase.
-pub struct Watch<'a> {
-    db: &'a Db,
+pub struct Watch<'a, E> {
+    engine: &'a E,
     phase: &'a str,
     gauges: &'a [Gauge],
     trace: Option<&'a mut Trace>,
     bar: ProgressBar,
     started: Instant,
     next_line: Instant,
-    held_up: HeldUp,
+    /// For how long writers have been held up, by cause.
+    held_up: Vec<Duration>,
+    /// The greatest that was seen.
     pub peak_anonymous_bytes: Option<u64>,
     /// When the present second began, and how many operations had been done by then.
     second: (Instant, u64),
@@ -89,27 +97,27 @@ pub struct Watch<'a> {
     pub lowest_second: Option<f64>,
 }
 
-impl<'a> Watch<'a> {
+impl<'a, E: Engine> Watch<'a, E> {
     /// Starts watching a phase of `operations`.
     pub fn new(
-        db: &'a Db,
+        engine: &'a E,
         phase: &'a str,
         gauges: &'a [Gauge],
         operations: u64,
         trace: Option<&'a mut Trace>,
-    ) -> Watch<'a> {
+    ) -> Watch<'a, E> {
         let template = "{prefix:12} {wide_bar} {human_pos}/{human_len} {per_sec} {eta}";
         let bar = styled(ProgressBar::new(operations), template).with_prefix(phase.to_owned());
         let started = Instant::now();
         Watch {
-            db,
+            engine,
             phase,
             gauges,
             trace,
             bar,
             started,
             next_line: started + TRACE_STEP,
-            held_up: held_up(&db.stats()),
+            held_up: engine.held_up(),
             peak_anonymous_bytes: anonymous_bytes(),
             second: (started, 0),
             lowest_second: None,
@@ -117,6 +125,9 @@ impl<'a> Watch<'a> {
     }
 
     /// To be called every [`TICK`].
+    ///
+    /// # Errors
+    /// The trace cannot be written.
     pub fn tick(&mut self) -> Result<(), Failure> {
         let done = self
             .gauges
@@ -150,20 +161,23 @@ impl<'a> Watch<'a> {
         {
             interval.drain_into(&mut trace.sum);
         }
-        let until_now = held_up(&self.db.stats());
-        let mut held_up = until_now;
-        for (time, before) in held_up.iter_mut().zip(self.held_up) {
-            *time = time.saturating_sub(before);
-        }
+        let until_now = self.engine.held_up();
+        let since = until_now.iter().zip(&self.held_up);
+        let held_up: Vec<_> = since
+            .map(|(now, before)| now.saturating_sub(*before))
+            .collect();
         self.held_up = until_now;
         let seconds = self.started.elapsed().as_secs_f64();
         let memory = anonymous_bytes().unwrap_or(0);
         trace
-            .line(self.phase, seconds, memory, held_up)
-            .map_err(|error| Failure::file(trace.path.display(), &error))
+            .line(self.phase, seconds, memory, &held_up)
+            .map_err(|error| Failure::file(trace.path.display(), error))
     }
 
     /// Ends the watch: takes the bar away and writes the last, shorter line of the trace.
+    ///
+    /// # Errors
+    /// The trace cannot be written.
     pub fn finish(&mut self) -> Result<(), Failure> {
         self.bar.finish_and_clear();
         self.peak_anonymous_bytes = self.peak_anonymous_bytes.max(anonymous_bytes());

@@ -8,13 +8,19 @@ use std::path::Path;
 /// The machine, as far as the system tells. Sizes in bytes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
+    /// The model of the processor.
     pub cpu: String,
+    /// Cores that this process may use.
     pub cores: usize,
+    /// Memory in all.
     pub memory_bytes: Option<u64>,
     /// The tightest limit of the memory cgroup of this process; it includes the page cache.
     pub memory_limit_bytes: Option<u64>,
+    /// The type of the file system that holds the database.
     pub file_system: Option<String>,
+    /// What the kernel reads ahead on its device.
     pub read_ahead_bytes: Option<u64>,
+    /// The version of the kernel.
     pub kernel: String,
 }
 

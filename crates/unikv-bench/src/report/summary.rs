@@ -1,12 +1,11 @@
 //! What a whole run did: jobs, merges of each partition, bytes written, and the space promise.
 
-use crate::space::SpaceReport;
-use crate::ycsb::report::PhaseReport;
+use crate::measure::space::SpaceReport;
+use crate::report::phase::PhaseReport;
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use unikv::Stats;
 
 /// Merges of each partition, over several openings of the database.
 #[derive(Default)]
@@ -17,9 +16,8 @@ pub struct MergeTally {
 
 impl MergeTally {
     /// Takes the counts of the open database.
-    pub fn note(&mut self, stats: &Stats) {
-        let partitions = stats.partitions.iter();
-        self.now = partitions.map(|p| (p.id, p.merges)).collect();
+    pub fn note(&mut self, partition_merges: &[(u64, u64)]) {
+        self.now = partition_merges.iter().copied().collect();
     }
 
     /// The database is closed: its counts begin anew.
@@ -40,22 +38,33 @@ impl MergeTally {
 /// The whole run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Summary {
+    /// Keys and values of committed operations.
     pub user_bytes_written: u64,
+    /// Bytes that the engine wrote to files.
     pub engine_bytes_written: u64,
+    /// Bytes that the process caused to be written to devices.
     pub device_write_bytes: Option<u64>,
+    /// Engine's bytes over the user's.
     pub write_amplification: Option<f64>,
+    /// Flushes done.
     pub flushes: u64,
+    /// Merges done.
     pub merges: u64,
+    /// Garbage collections that ran alone.
     pub gcs: u64,
+    /// Partitions split.
     pub splits: u64,
     /// Of the partitions at the end: id and merges since it came to be.
     pub partition_merges: Vec<(u64, u64)>,
+    /// The longest put or delete.
     pub longest_write_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// How the space promise was kept.
     pub space: Option<SpaceReport>,
 }
 
 impl Summary {
+    /// What `phases` come to.
     pub fn new(phases: &[PhaseReport], merges: &MergeTally) -> Summary {
         let mut sum = Summary {
             partition_merges: merges.merges(),
@@ -84,6 +93,9 @@ impl Summary {
     }
 
     /// A few lines for a person.
+    ///
+    /// # Errors
+    /// Those of `out`.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         if let Some(factor) = self.write_amplification {
             write!(

@@ -1,10 +1,11 @@
-//! The results: in words for a person, as one JSON object for a program.
+//! The results of a phase: in words for a person, as one JSON object for a program.
 
-use crate::space::SpaceReport;
-use crate::ycsb::machine::Machine;
-use crate::ycsb::measure::Costs;
-use crate::ycsb::summary::space_in_words;
-use crate::ycsb::workload::Phase;
+use crate::measure::costs::Costs;
+use crate::measure::latency::LatencySummary;
+use crate::measure::machine::Machine;
+use crate::measure::space::SpaceReport;
+use crate::report::summary::space_in_words;
+use crate::workload::phases::Phase;
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -14,37 +15,54 @@ use std::time::Duration;
 /// The results of one phase.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PhaseReport {
+    /// As it was asked for.
     pub phase: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// Which records were touched.
     pub distribution: Option<&'static str>,
+    /// Client threads.
     pub threads: usize,
+    /// Operations done.
     pub operations: u64,
+    /// Records returned by scans.
     pub scanned_records: u64,
     /// Gets that found nothing: without verification, or because the record had been deleted.
     pub misses: u64,
+    /// How long it took.
     pub seconds: f64,
     /// Time until the background was quiet after the phase; its costs are in `costs`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settle_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// Of `reopen`: how long closing took.
     pub close_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// Of `reopen`: how long opening took.
     pub open_seconds: Option<f64>,
+    /// Operations of all threads over the time.
     pub operations_per_second: f64,
+    /// Of each kind of operation.
     pub latencies: Vec<LatencySummary>,
+    /// Bytes that the engine wrote for each byte of keys and values.
     pub write_amplification: Option<f64>,
     /// Of all phases since the background was last quiet; only in `settle`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_amplification_until_quiet: Option<f64>,
     /// Of all threads of the process, with the load generator, without the time of settling.
     pub cpu_us_per_operation: Option<f64>,
+    /// Bytes that the engine read from files, per operation.
     pub engine_read_bytes_per_operation: Option<f64>,
+    /// What it cost.
     pub costs: Costs,
+    /// The most anonymous memory that was seen.
     pub peak_anonymous_bytes: Option<u64>,
+    /// Bytes of all files at the end.
     pub disk_bytes: u64,
     /// Keys and values of the records there.
     pub live_bytes: u64,
+    /// Those over the live bytes.
     pub space_amplification: Option<f64>,
+    /// Partitions at the end.
     pub partitions: usize,
     /// The longest put or delete.
     pub longest_write_ms: Option<f64>,
@@ -54,14 +72,15 @@ pub struct PhaseReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub space: Option<SpaceReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// Of `reopen`: what the engine says of it.
     pub recovery: Option<serde_json::Value>,
     #[serde(skip)]
+    /// The same for a person, in place of the first line.
     pub words: Option<String>,
 }
 
-pub use crate::ycsb::measure::LatencySummary;
-
 impl PhaseReport {
+    /// Of a phase that took so long.
     pub fn new(phase: &Phase, elapsed: Duration) -> PhaseReport {
         let phase = phase.label.clone();
         PhaseReport {
@@ -76,13 +95,16 @@ impl PhaseReport {
         let count = self.operations.max(1) as f64;
         self.operations_per_second = self.operations as f64 / self.seconds.max(1e-9);
         self.write_amplification = self.costs.write_amplification();
-        self.engine_read_bytes_per_operation =
-            (self.operations > 0).then(|| self.costs.engine_read_bytes as f64 / count);
+        self.engine_read_bytes_per_operation = (self.operations > 0 && self.costs.engine_counts())
+            .then(|| self.costs.engine_read_bytes as f64 / count);
         self.space_amplification =
             (self.live_bytes > 0).then(|| self.disk_bytes as f64 / self.live_bytes as f64);
     }
 
     /// A few lines for a person.
+    ///
+    /// # Errors
+    /// Those of `out`.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         self.print_head(out)?;
         for latency in &self.latencies {
@@ -221,6 +243,9 @@ impl PhaseReport {
 }
 
 /// The phases of operations side by side: one line each, latencies of the commonest operation.
+///
+/// # Errors
+/// Those of `out`.
 pub fn print_table(phases: &[PhaseReport], out: &mut impl Write) -> io::Result<()> {
     let rows: Vec<&PhaseReport> = phases.iter().filter(|phase| phase.operations > 0).collect();
     if rows.is_empty() {

@@ -93,12 +93,16 @@ fn zeta(n: u64) -> f64 {
 /// Draws record numbers.
 #[derive(Clone, Copy, Debug)]
 pub enum Chooser {
+    /// Every record alike.
     Uniform,
     /// Over `span` records, of which the last ones may not be inserted yet.
     Zipfian {
+        /// Draws the ranks.
         zipf: Zipfian,
+        /// The number of records drawn from.
         span: u64,
     },
+    /// Ranks counted back from the newest record.
     Latest(Zipfian),
 }
 

@@ -1,35 +1,46 @@
 //! What a run is given, and what follows from it for each phase.
 
-use crate::args::EngineArgs;
-use crate::exit::Failure;
-use crate::ycsb::client::Task;
-use crate::ycsb::generator::{Chooser, Distribution};
-use crate::ycsb::keys::{KEY_BYTES, KeyOrder};
-use crate::ycsb::workload::{Kind, Mix, Phase};
+use crate::failure::Failure;
+use crate::run::client::Task;
+use crate::workload::generator::{Chooser, Distribution};
+use crate::workload::keys::{KEY_BYTES, KeyOrder};
+use crate::workload::phases::{Kind, Mix, Phase};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
-use unikv::Db;
 
 /// Everything that a run is given.
 pub struct Plan {
+    /// The directory of the store.
     pub dir: PathBuf,
+    /// What is done, in order.
     pub phases: Vec<Phase>,
+    /// Records to load, or already loaded.
     pub records: u64,
+    /// Operations of each phase that names no number.
     pub operations: u64,
+    /// Bytes of each value.
     pub value_bytes: usize,
+    /// Client threads.
     pub threads: usize,
+    /// Which records are touched, in phases that do not say.
     pub distribution: Option<Distribution>,
+    /// Records of a scan, in phases that do not say.
     pub scan_length: Option<u64>,
+    /// The order in which keys are loaded.
     pub order: KeyOrder,
+    /// Whether what operations read is verified.
     pub verify: bool,
+    /// Whether each phase waits for the background at its end.
     pub settle: bool,
+    /// How long a phase of operations may last.
     pub duration: Option<Duration>,
+    /// Of the random choices.
     pub seed: u64,
+    /// Whether the space promise is watched.
     pub check_space: bool,
     /// What the space promise allows beside data, if not what the options promise.
     pub space_floor: Option<u64>,
-    pub engine: EngineArgs,
 }
 
 impl Plan {
@@ -50,6 +61,7 @@ impl Plan {
         (KEY_BYTES + self.value_bytes) as u64
     }
 
+    /// Operations of `phase`.
     pub fn operations_of(&self, phase: &Phase) -> u64 {
         phase.operations.unwrap_or(match phase.kind {
             Kind::Mix(mix) if mix.one_per_record => self.records,
@@ -57,6 +69,7 @@ impl Plan {
         })
     }
 
+    /// More records than there will ever be.
     pub fn most_records(&self) -> u64 {
         let inserts = self.phases.iter().map(|phase| match phase.kind {
             Kind::Mix(mix) => mix.most_inserts(self.operations_of(phase)),
@@ -65,6 +78,7 @@ impl Plan {
         self.records + inserts.sum::<u64>()
     }
 
+    /// Which records `phase` touches.
     pub fn distribution_of(&self, phase: &Phase, mix: &Mix) -> Distribution {
         phase.distribution.unwrap_or(match self.distribution {
             _ if mix.latest => Distribution::Latest,
@@ -73,14 +87,8 @@ impl Plan {
         })
     }
 
-    pub fn open(&self) -> Result<Db, Failure> {
-        // Without a load there has to be something already.
-        let options = self.engine.options().create_if_missing(self.loads_first());
-        Ok(Db::open(&self.dir, options)?)
-    }
-
     /// What each client thread does in a phase that begins with `present` records.
-    pub fn work(&self, phase: &Phase, present: u64) -> Result<PhaseWork, Failure> {
+    pub(super) fn work(&self, phase: &Phase, present: u64) -> Result<PhaseWork, Failure> {
         let whole = |task: fn(Range<u64>) -> Task, total: u64| PhaseWork {
             tasks: (0..self.threads)
                 .map(|thread| task(share(total, thread, self.threads)))
@@ -156,7 +164,7 @@ impl Plan {
 }
 
 /// What the client threads of a phase do: one task each.
-pub struct PhaseWork {
+pub(super) struct PhaseWork {
     pub tasks: Vec<Task>,
     /// Of all of them, for the progress bar.
     pub operations: u64,

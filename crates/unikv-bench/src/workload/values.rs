@@ -4,7 +4,7 @@
 //! progression from a seed that mixes record and version, folded once; it needs no multiplication
 //! per word, so that filling or checking 1 KB is tens of nanoseconds, and it does not compress.
 
-use crate::ycsb::keys::mix;
+use super::keys::mix;
 
 /// Bytes of record number and version; the least size of a value.
 pub const HEADER_BYTES: usize = 16;
@@ -15,11 +15,20 @@ const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It has another length.
-    Length { found: usize },
+    Length {
+        /// The length found.
+        found: usize,
+    },
     /// It is the value of another record.
-    Record { found: u64 },
+    Record {
+        /// The record found.
+        found: u64,
+    },
     /// A byte of the fill is wrong.
-    Fill { offset: usize },
+    Fill {
+        /// Of the first wrong byte.
+        offset: usize,
+    },
 }
 
 impl std::fmt::Display for Fault {

@@ -4,24 +4,25 @@
 //! (one atomic word per record) and a flag that stops them all. Verification stands outside the
 //! time measured, inside the CPU time.
 
-use crate::exit::Failure;
-use crate::ycsb::generator::Chooser;
-use crate::ycsb::keys::{KEY_BYTES, KeyOrder};
-use crate::ycsb::measure::{Interval, Latencies};
-use crate::ycsb::values;
-use crate::ycsb::versions::{State, VersionTable, absence_allowed, allowed, allowed_in_words};
-use crate::ycsb::workload::{Mix, Operation};
+use crate::engine::{Direction, Engine};
+use crate::failure::Failure;
+use crate::measure::latency::Latencies;
+use crate::measure::trace::Gauge;
+use crate::workload::generator::Chooser;
+use crate::workload::keys::{KEY_BYTES, KeyOrder};
+use crate::workload::phases::{Mix, Operation};
+use crate::workload::values;
+use crate::workload::versions::{State, VersionTable, absence_allowed, allowed, allowed_in_words};
 use rand::Rng;
 use rand::rngs::SmallRng;
 use std::fmt::Display;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use unikv::Db;
 
 /// What all threads of a run share.
-pub struct Shared<'a> {
-    pub db: &'a Db,
+pub struct Shared<'a, E> {
+    pub engine: &'a E,
     pub order: KeyOrder,
     pub value_bytes: usize,
     pub verify: bool,
@@ -31,12 +32,6 @@ pub struct Shared<'a> {
     /// Ends all threads after the first failure of one.
     pub stop: &'a AtomicBool,
     pub deadline: Option<Instant>,
-}
-
-/// What the reporting thread reads while a client works.
-pub struct Gauge {
-    pub operations: AtomicU64,
-    pub interval: Option<Interval>,
 }
 
 /// What one client thread does in a phase.
@@ -58,8 +53,8 @@ pub enum Task {
 }
 
 /// One client thread.
-pub struct Client<'a> {
-    shared: &'a Shared<'a>,
+pub struct Client<'a, E> {
+    shared: &'a Shared<'a, E>,
     gauge: &'a Gauge,
     rng: SmallRng,
     value: Vec<u8>,
@@ -75,8 +70,8 @@ pub struct Client<'a> {
     pub longest_write: Duration,
 }
 
-impl<'a> Client<'a> {
-    pub fn new(shared: &'a Shared<'a>, gauge: &'a Gauge, rng: SmallRng) -> Client<'a> {
+impl<'a, E: Engine> Client<'a, E> {
+    pub fn new(shared: &'a Shared<'a, E>, gauge: &'a Gauge, rng: SmallRng) -> Client<'a, E> {
         Client {
             shared,
             gauge,
@@ -205,7 +200,7 @@ impl<'a> Client<'a> {
         let write = self.shared.versions.begin(record);
         values::fill(&mut self.value, record, write.version);
         let start = Instant::now();
-        let put = self.shared.db.put(key, &self.value);
+        let put = self.shared.engine.put(&key, &self.value);
         let end = Instant::now();
         put?;
         self.shared.versions.acknowledge(record, &write);
@@ -217,7 +212,7 @@ impl<'a> Client<'a> {
         let key = self.shared.order.key(record);
         let write = self.shared.versions.begin_delete(record);
         let start = Instant::now();
-        let deleted = self.shared.db.delete(key);
+        let deleted = self.shared.engine.delete(&key);
         let end = Instant::now();
         deleted?;
         self.shared.versions.acknowledge(record, &write);
@@ -226,25 +221,28 @@ impl<'a> Client<'a> {
     }
 
     fn read(&mut self, record: u64) -> Result<(Instant, Instant), Failure> {
-        let key = self.shared.order.key(record);
-        let before = self.shared.versions.state(record);
+        let shared = self.shared;
+        let key = shared.order.key(record);
+        let before = shared.versions.state(record);
         let start = Instant::now();
-        let value = self.shared.db.get(key);
+        // What is found is verified where the engine has it, behind the time measured.
+        let found = shared.engine.get(&key, |value| {
+            let end = Instant::now();
+            let verified = match shared.verify {
+                true => shared.verify_value("get", record, value, Some(before)),
+                false => Ok(()),
+            };
+            verified.map(|()| end)
+        })?;
+        if let Some(verified) = found {
+            return Ok((start, verified?));
+        }
         let end = Instant::now();
-        match value? {
-            Some(value) if self.shared.verify => {
-                self.shared
-                    .verify_value("get", record, &value, Some(before))?;
-            }
-            Some(_) => {}
-            None => {
-                self.misses += 1;
-                let after = self.shared.versions.state(record);
-                if self.shared.verify && !absence_allowed(before, after) {
-                    let expected = allowed_in_words(before, after);
-                    return Err(self.shared.mismatch("get", record, expected, "nothing"));
-                }
-            }
+        self.misses += 1;
+        let after = shared.versions.state(record);
+        if shared.verify && !absence_allowed(before, after) {
+            let expected = allowed_in_words(before, after);
+            return Err(shared.mismatch("get", record, expected, "nothing"));
         }
         Ok((start, end))
     }
@@ -255,36 +253,40 @@ impl<'a> Client<'a> {
         // Values are verified within the measured time, as they come: keeping them for later
         // would cost more than the check. Only their versions are compared together at the end,
         // which lets the look-ups of where they should be overlap.
-        self.seen.clear();
+        let seen = &mut self.seen;
+        seen.clear();
         let before = shared.versions.state(first);
         let start = Instant::now();
         let mut found = 0;
         let mut last = [0_u8; KEY_BYTES];
         let length = usize::try_from(length).unwrap_or(usize::MAX);
-        for entry in shared.db.range(first_key..).take(length) {
-            let (key, value) = entry?;
+        let visit = |key: &[u8], value: &[u8]| {
             if shared.verify {
-                let record = shared.order.record(&key).ok_or_else(|| {
+                let record = shared.order.record(key).ok_or_else(|| {
                     let found = format!("the foreign key {}", key.escape_ascii());
                     shared.mismatch("scan", first, "keys of records", found)
                 })?;
                 if found == 0 && record != first {
                     let absent = absence_allowed(before, shared.versions.state(first));
-                    if !absent || key[..] < first_key[..] {
+                    if !absent || key < &first_key[..] {
                         let found = format!("record {record}");
                         return Err(shared.mismatch("scan", first, "its start", found));
                     }
                 }
-                if found > 0 && key[..] <= last[..] {
+                if found > 0 && key <= &last[..] {
                     let found = format!("the key of record {record}");
                     return Err(shared.mismatch("scan", first, "ascending keys", found));
                 }
-                last.copy_from_slice(&key);
-                self.seen
-                    .push((record, shared.verify_bytes("scan", record, &value)?));
+                last.copy_from_slice(key);
+                seen.push((record, shared.verify_bytes("scan", record, value)?));
             }
             found += 1;
-        }
+            Ok(())
+        };
+        let from = Some(&first_key[..]);
+        shared
+            .engine
+            .scan(from, Direction::Forwards, length, visit)?;
         for &(record, version) in &self.seen {
             shared.verify_version("scan", record, version, None)?;
         }
@@ -298,7 +300,7 @@ impl<'a> Client<'a> {
     }
 }
 
-impl Shared<'_> {
+impl<E> Shared<'_, E> {
     /// Checks a value read. `before` is the state when the read began; a scan has none.
     pub fn verify_value(
         &self,

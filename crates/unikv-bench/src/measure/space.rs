@@ -1,9 +1,9 @@
 //! Watching the space promise: lists the directory of a database ten times a second and compares
 //! what its files take with what they may take.
 //!
-//! The bound is `max_space_amp` × (keys and values of the records there) + 2 × `unsorted_bytes` for
-//! each background thread, as each may run a job, + a fixed floor, + what snapshots and iterators
-//! pin. The write-ahead log is allowed for as it is, so its files are left out on both sides. A
+//! The bound is a factor × (keys and values of the records there) + what does not grow with them +
+//! what snapshots and iterators pin. For UniKV the factor is `max_space_amp`, and the fixed part is 2 ×
+//! `unsorted_bytes` for each background thread, as each may run a job, and a floor. The write-ahead log is allowed for as it is, so its files are left out on both sides. A
 //! file counts with the blocks that the file system has given it.
 
 use serde::Serialize;
@@ -15,30 +15,21 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use unikv::EffectiveOptions;
 
 /// The part of the floor that does not follow from the options.
-const FLOOR_BYTES: u64 = 8 << 20;
+pub const FLOOR_BYTES: u64 = 8 << 20;
 const EVERY: Duration = Duration::from_millis(100);
 
 /// What the bound follows from, beside the records.
 #[derive(Clone, Copy, Debug)]
 pub struct SpaceLimits {
+    /// Bytes allowed for each byte of the records there.
     pub max_space_amp: f64,
+    /// Bytes allowed whatever is there.
     pub fixed_bytes: u64,
 }
 
 impl SpaceLimits {
-    /// Those of a database opened with `options`; the floor is the one that these promise, if not given.
-    pub fn new(options: &EffectiveOptions, floor_bytes: Option<u64>) -> SpaceLimits {
-        let floor_bytes = floor_bytes.unwrap_or(FLOOR_BYTES + 11 * options.memtable_bytes);
-        let jobs = 2 * options.unsorted_bytes * options.background_threads as u64;
-        SpaceLimits {
-            max_space_amp: options.max_space_amp,
-            fixed_bytes: jobs + floor_bytes,
-        }
-    }
-
     /// What the files without the log may take.
     pub fn bound(&self, use_: &SpaceUse) -> u64 {
         let live = self.max_space_amp * use_.live_bytes as f64;
@@ -60,9 +51,13 @@ pub struct SpaceUse {
 pub struct SpaceSample {
     /// Of all files but the log.
     pub data_bytes: u64,
+    /// Of the log.
     pub wal_bytes: u64,
+    /// Keys and values of the records there.
     pub live_bytes: u64,
+    /// What snapshots and iterators keep.
     pub pinned_bytes: u64,
+    /// What the files without the log may take.
     pub bound_bytes: u64,
 }
 
@@ -76,8 +71,11 @@ impl SpaceSample {
 /// What was seen since somebody last asked.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct SpaceReport {
+    /// Looks at the directory.
     pub samples: u64,
+    /// Those that found more than the bound.
     pub breaches: u64,
+    /// The greatest share of the bound in use.
     pub worst_ratio: f64,
     /// The sample with that ratio.
     pub worst: SpaceSample,

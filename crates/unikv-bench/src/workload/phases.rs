@@ -3,14 +3,15 @@
 //! `--workload load,a,scan50@100k,update:uniform,settle,verify` is a list of phases, each
 //! `NAME[:DISTRIBUTION][@OPERATIONS]`.
 
-use crate::args;
-use crate::ycsb::generator::Distribution;
+use super::generator::Distribution;
+use super::quantity;
 
 /// One phase of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
     /// As given on the command line.
     pub label: String,
+    /// What it does.
     pub kind: Kind,
     /// Overrides `--distribution`.
     pub distribution: Option<Distribution>,
@@ -46,10 +47,15 @@ pub enum Kind {
 /// Shares of operations, in percent. They sum to 100.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mix {
+    /// Gets of records.
     pub read: u32,
+    /// Puts of records that are there.
     pub update: u32,
+    /// Puts of new records.
     pub insert: u32,
+    /// Scans.
     pub scan: u32,
+    /// A get and a put of one record.
     pub read_modify_write: u32,
     /// Scans have this length; without it, uniform from 1 to 100 as in YCSB.
     pub scan_length: Option<u64>,
@@ -67,9 +73,12 @@ pub const NAMES: &str = "load, a, b, c, d, e, f, p0, p1, p2, p3, read, update, i
 
 impl Phase {
     /// Reads `NAME[:DISTRIBUTION][@OPERATIONS]`.
+    ///
+    /// # Errors
+    /// A text that is no phase, with the part that is wrong.
     pub fn parse(label: &str) -> Result<Phase, String> {
         let (rest, operations) = match label.split_once('@') {
-            Some((rest, operations)) => (rest, Some(args::count(operations)?)),
+            Some((rest, operations)) => (rest, Some(quantity::count(operations)?)),
             None => (label, None),
         };
         let (name, distribution) = match rest.split_once(':') {
@@ -167,11 +176,17 @@ impl Kind {
 /// What one operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
+    /// A get.
     Read,
+    /// A put of a record that is there.
     Update,
+    /// A put of a new record.
     Insert,
+    /// A scan.
     Scan,
+    /// A get and a put of one record.
     ReadModifyWrite,
+    /// A delete.
     Delete,
 }
 

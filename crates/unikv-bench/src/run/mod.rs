@@ -1,33 +1,38 @@
-//! Runs the phases one after another over one open database.
+//! Runs the phases one after another over one open store.
 
-use crate::commands::stats::{recovery_in_words, recovery_to_json};
-use crate::exit::Failure;
-use crate::space::{SpaceLimits, SpaceUse, SpaceWatch};
-use crate::ycsb::client::{Client, Gauge, Shared, Task, deadline};
-use crate::ycsb::generator::Distribution;
-use crate::ycsb::measure::{Costs, Counters, Interval, Latencies};
-use crate::ycsb::plan::{PhaseWork, Plan};
-use crate::ycsb::report::PhaseReport;
-use crate::ycsb::summary::MergeTally;
-use crate::ycsb::trace::{TICK, Trace, Watch};
-use crate::ycsb::verify;
-use crate::ycsb::versions::VersionTable;
-use crate::ycsb::workload::{Kind, Phase};
+mod client;
+pub mod plan;
+mod verify;
+
+use crate::engine::Engine;
+use crate::failure::Failure;
+use crate::measure::costs::{Costs, Counters};
+use crate::measure::latency::{Interval, Latencies};
+use crate::measure::space::{SpaceUse, SpaceWatch, directory_bytes};
+use crate::measure::trace::{Gauge, TICK, Trace, Watch};
+use crate::report::phase::PhaseReport;
+use crate::report::summary::MergeTally;
+use crate::workload::generator::Distribution;
+use crate::workload::phases::{Kind, Phase};
+use crate::workload::versions::VersionTable;
+use client::{Client, Shared, Task, deadline};
+use plan::{PhaseWork, Plan};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use unikv::{Db, EffectiveOptions};
 
 /// A run under way.
-pub struct Runner<'a> {
+pub struct Runner<'a, E: Engine> {
     plan: &'a Plan,
-    // Taken only while the database is closed and opened again.
-    db: Option<Db>,
+    setup: E::Setup,
+    // Taken only while the store is closed and opened again.
+    engine: Option<E>,
     versions: Arc<VersionTable>,
     space: Option<SpaceWatch>,
+    /// Merges of each partition so far.
     pub merges: MergeTally,
     trace: Option<Trace>,
     phases_done: u64,
@@ -45,14 +50,25 @@ struct Work {
     longest_write: Duration,
 }
 
-impl<'a> Runner<'a> {
-    /// Opens the database.
-    pub fn new(plan: &'a Plan, trace: Option<Trace>) -> Result<Runner<'a>, Failure> {
+impl<'a, E: Engine> Runner<'a, E> {
+    /// Opens the store.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn new(
+        plan: &'a Plan,
+        setup: E::Setup,
+        trace: Option<Trace>,
+    ) -> Result<Runner<'a, E>, Failure> {
         let present = if plan.loads_first() { 0 } else { plan.records };
-        let db = plan.open()?;
+        // Without a load there has to be something already.
+        let engine = E::open(&plan.dir, &setup, plan.loads_first())?;
         let versions = Arc::new(VersionTable::new(plan.most_records(), present));
-        let space = plan.check_space.then(|| {
-            let limits = SpaceLimits::new(&db.options(), plan.space_floor);
+        let limits = match plan.check_space {
+            true => engine.space_limits(plan.space_floor),
+            false => None,
+        };
+        let space = limits.map(|limits| {
             let (versions, record_bytes) = (Arc::clone(&versions), plan.record_bytes());
             SpaceWatch::start(plan.dir.clone(), limits, move || SpaceUse {
                 live_bytes: versions.live() * record_bytes,
@@ -61,8 +77,9 @@ impl<'a> Runner<'a> {
         });
         Ok(Runner {
             plan,
-            quiet: Counters::now(db.stats()),
-            db: Some(db),
+            setup,
+            quiet: Counters::now(engine.figures()),
+            engine: Some(engine),
             versions,
             space,
             merges: MergeTally::default(),
@@ -72,13 +89,16 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs one phase.
+    ///
+    /// # Errors
+    /// The engine failed, a value was wrong, or the phase cannot be done.
     pub fn run(&mut self, phase: &Phase) -> Result<PhaseReport, Failure> {
         self.phases_done += 1;
         let mut report = match phase.kind {
             Kind::Reopen => self.reopen(phase)?,
             Kind::Settle => self.settle(phase)?,
-            Kind::Flush => self.background(phase, Db::flush)?,
-            Kind::Compact => self.background(phase, Db::compact)?,
+            Kind::Flush => self.background(phase, E::flush)?,
+            Kind::Compact => self.background(phase, E::compact)?,
             Kind::Load
             | Kind::Mix(_)
             | Kind::Delete
@@ -86,56 +106,59 @@ impl<'a> Runner<'a> {
             | Kind::VerifyScan
             | Kind::VerifyGets => self.clients(phase)?,
         };
-        let stats = self.db()?.stats();
-        report.disk_bytes = stats.disk_bytes;
+        let figures = self.engine()?.figures();
+        report.disk_bytes = match &figures {
+            Some(figures) => figures.disk_bytes,
+            None => directory_bytes(&self.plan.dir).map(|(data, log)| data + log)?,
+        };
         report.live_bytes = self.versions.live() * self.plan.record_bytes();
         report.space = self.space.as_ref().map(SpaceWatch::take).transpose()?;
-        self.merges.note(&stats);
-        report.partitions = stats.partitions.len();
+        if let Some(figures) = &figures {
+            self.merges.note(&figures.partition_merges);
+            report.partitions = figures.partition_merges.len();
+        }
         Ok(report)
     }
 
-    /// The options in effect.
-    pub fn options(&self) -> Result<EffectiveOptions, Failure> {
-        Ok(self.db()?.options())
-    }
-
-    /// Closes the database.
+    /// Closes the store.
+    ///
+    /// # Errors
+    /// The engine failed.
     pub fn close(self) -> Result<(), Failure> {
-        match self.db {
-            Some(db) => Ok(db.close()?),
+        match self.engine {
+            Some(engine) => engine.close(),
             None => Ok(()),
         }
     }
 
-    fn db(&self) -> Result<&Db, Failure> {
-        self.db
-            .as_ref()
-            .ok_or_else(|| Failure::invalid("the database is not open"))
+    /// The open store.
+    ///
+    /// # Errors
+    /// A failure has left it closed.
+    pub fn engine(&self) -> Result<&E, Failure> {
+        self.engine.as_ref().ok_or_else(not_open)
     }
 
     fn reopen(&mut self, phase: &Phase) -> Result<PhaseReport, Failure> {
         let start = Instant::now();
         self.merges.close();
-        if let Some(db) = self.db.take() {
-            db.close()?;
+        if let Some(engine) = self.engine.take() {
+            engine.close()?;
         }
         let closed = start.elapsed();
-        let db = self.plan.open()?;
+        let engine = E::open(&self.plan.dir, &self.setup, self.plan.loads_first())?;
         let opened = start.elapsed();
         let mut report = PhaseReport::new(phase, opened);
         report.close_seconds = Some(closed.as_secs_f64());
         report.open_seconds = Some((opened - closed).as_secs_f64());
-        report.recovery = Some(recovery_to_json(db.recovery()));
-        report.words = Some(recovery_in_words(db.recovery()));
-        self.quiet = Counters::now(db.stats());
-        self.db = Some(db);
+        self.quiet = Counters::now(engine.figures());
+        self.engine = Some(engine);
         Ok(report)
     }
 
     fn settle(&mut self, phase: &Phase) -> Result<PhaseReport, Failure> {
-        let mut report = self.background(phase, Db::quiesce)?;
-        let now = Counters::now(self.db()?.stats());
+        let mut report = self.background(phase, E::settle)?;
+        let now = Counters::now(self.engine()?.figures());
         let since = Costs::between(&self.quiet, &now);
         report.write_amplification_until_quiet = since.write_amplification();
         self.quiet = now;
@@ -145,14 +168,14 @@ impl<'a> Runner<'a> {
     fn background(
         &self,
         phase: &Phase,
-        wait: impl Fn(&Db) -> unikv::Result<()>,
+        wait: impl Fn(&E) -> Result<(), Failure>,
     ) -> Result<PhaseReport, Failure> {
-        let db = self.db()?;
-        let before = Counters::now(db.stats());
+        let engine = self.engine()?;
+        let before = Counters::now(engine.figures());
         let start = Instant::now();
-        wait(db)?;
+        wait(engine)?;
         let mut report = PhaseReport::new(phase, start.elapsed());
-        report.costs = Costs::between(&before, &Counters::now(db.stats()));
+        report.costs = Costs::between(&before, &Counters::now(engine.figures()));
         Ok(report)
     }
 
@@ -171,14 +194,11 @@ impl<'a> Runner<'a> {
         let PhaseWork {
             tasks, operations, ..
         } = work;
-        let db = self
-            .db
-            .as_ref()
-            .ok_or_else(|| Failure::invalid("the database is not open"))?;
+        let engine = self.engine.as_ref().ok_or_else(not_open)?;
         let stop = AtomicBool::new(false);
         let is_verify = !matches!(phase.kind, Kind::Load | Kind::Mix(_) | Kind::Delete);
         let shared = Shared {
-            db,
+            engine,
             order: self.plan.order,
             value_bytes: self.plan.value_bytes,
             verify: self.plan.verify || is_verify,
@@ -197,16 +217,22 @@ impl<'a> Runner<'a> {
         };
         let gauges: Vec<Gauge> = tasks.iter().map(gauge).collect();
         let threads = tasks.len();
-        let mut watch = Watch::new(db, &phase.label, &gauges, operations, self.trace.as_mut());
+        let mut watch = Watch::new(
+            engine,
+            &phase.label,
+            &gauges,
+            operations,
+            self.trace.as_mut(),
+        );
         let seed = self.plan.seed.wrapping_add(self.phases_done << 32);
-        let before = Counters::now(db.stats());
+        let before = Counters::now(engine.figures());
         let start = Instant::now();
         let work = run_clients(&shared, &gauges, tasks, seed, &mut watch);
         let elapsed = start.elapsed();
         let peak_anonymous_bytes = watch.peak_anonymous_bytes;
         let lowest_second = watch.lowest_second;
         let work = work?;
-        let after = Counters::now(db.stats());
+        let after = Counters::now(engine.figures());
         let mut report = PhaseReport::new(phase, elapsed);
         report.threads = threads;
         report.operations = work.operations;
@@ -222,20 +248,24 @@ impl<'a> Runner<'a> {
         report.costs = Costs::between(&before, &after);
         if self.plan.settle && !is_verify {
             let settling = Instant::now();
-            db.quiesce()?;
+            engine.settle()?;
             report.settle_seconds = Some(settling.elapsed().as_secs_f64());
-            report.costs = Costs::between(&before, &Counters::now(db.stats()));
+            report.costs = Costs::between(&before, &Counters::now(engine.figures()));
         }
         Ok(report)
     }
 }
 
-fn run_clients(
-    shared: &Shared<'_>,
+fn not_open() -> Failure {
+    Failure::invalid("the store is not open")
+}
+
+fn run_clients<E: Engine>(
+    shared: &Shared<'_, E>,
     gauges: &[Gauge],
     tasks: Vec<Task>,
     seed: u64,
-    watch: &mut Watch<'_>,
+    watch: &mut Watch<'_, E>,
 ) -> Result<Work, Failure> {
     std::thread::scope(|scope| {
         let (sender, ended) = mpsc::channel();
@@ -262,9 +292,9 @@ fn run_clients(
 }
 
 /// Waits for all clients. After a failure it still waits, so that the first one is reported.
-fn collect(
+fn collect<E: Engine>(
     ended: &Receiver<Result<Work, Failure>>,
-    watch: &mut Watch<'_>,
+    watch: &mut Watch<'_, E>,
 ) -> Result<Work, Failure> {
     let mut sum = Work::default();
     let mut failure = None;
@@ -285,8 +315,8 @@ fn collect(
     failure.map_or(Ok(sum), Err)
 }
 
-fn run_client(
-    shared: &Shared<'_>,
+fn run_client<E: Engine>(
+    shared: &Shared<'_, E>,
     gauge: &Gauge,
     task: Task,
     rng: SmallRng,

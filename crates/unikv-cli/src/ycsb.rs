@@ -1,48 +1,28 @@
-//! `ycsb`: the YCSB core workloads with verification of every value read.
-//!
-//! `workload` names the phases, `generator`, `keys` and `values` make the operations, `versions`
-//! knows what a read may return, `client` is one thread of them, `plan` shares the work out, `run`
-//! drives the phases, `measure`, `machine`, `trace` and `report` say what it cost.
-
-mod client;
-mod generator;
-mod keys;
-mod machine;
-mod measure;
-mod plan;
-mod report;
-mod run;
-mod summary;
-mod trace;
-mod values;
-mod verify;
-mod versions;
-mod workload;
+//! `ycsb`: the YCSB core workloads with verification of every value read, over the library of
+//! workloads and measurement that also compares engines (`unikv-bench`).
 
 use crate::args::{self, EngineArgs};
+use crate::commands::stats::{recovery_in_words, recovery_to_json};
 use crate::exit::{Code, Failure, Outcome};
 use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
-use keys::KeyOrder;
-use machine::Machine;
-use plan::Plan;
-use report::PhaseReport;
-use run::Runner;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
-use summary::Summary;
-use trace::Trace;
 use unikv::{Db, EffectiveOptions};
-use workload::Phase;
-
-// The kill test and the endurance test write values of the same kind.
-pub(crate) use generator::{Chooser, Distribution};
-pub(crate) use keys::mix as hash;
-pub(crate) use measure::{Interval, anonymous_bytes, interval_sum};
-pub(crate) use summary::space_in_words;
-pub(crate) use values::{check as check_value, fill as fill_value};
+use unikv_bench::engine::Engine;
+use unikv_bench::engines::unikv::UniKv;
+use unikv_bench::measure::machine::Machine;
+use unikv_bench::measure::trace::Trace;
+use unikv_bench::report::phase::{self, PhaseReport};
+use unikv_bench::report::summary::{self, Summary};
+use unikv_bench::run::Runner;
+use unikv_bench::run::plan::Plan;
+use unikv_bench::workload::generator::Distribution;
+use unikv_bench::workload::keys::{self, KeyOrder};
+use unikv_bench::workload::phases::{Kind, Phase};
+use unikv_bench::workload::{values, versions};
 
 const LONG_HELP: &str = "\
 Phases, separated by commas, each NAME[:DISTRIBUTION][@OPERATIONS]:
@@ -153,26 +133,29 @@ impl Ycsb {
         if self.fresh && self.dir.exists() {
             Db::destroy(&self.dir)?;
         }
-        let trace = self.trace.as_deref().map(Trace::create).transpose()?;
-        let mut runner = Runner::new(&plan, trace)?;
+        let trace = self
+            .trace
+            .as_deref()
+            .map(|path| Trace::create(path, &UniKv::stall_causes()))
+            .transpose()?;
+        let mut runner = Runner::<UniKv>::new(&plan, self.engine.options(), trace)?;
         let machine = Machine::inspect(&self.dir);
-        let effective = runner.options()?;
+        let effective = runner.engine()?.db().options();
         if !self.json {
-            print_head(&plan, &machine)?;
+            print_head(&plan, &self.engine, &machine)?;
         }
         let mut phases = Vec::new();
         let mut failure = None;
         for phase in &plan.phases {
-            match runner.run(phase) {
-                Ok(mut report) => {
-                    report.derive();
+            match run_phase(&mut runner, phase) {
+                Ok(report) => {
                     if !self.json {
                         report.print(&mut io::stdout().lock())?;
                     }
                     phases.push(report);
                 }
                 Err(error) => {
-                    failure = Some(in_phase(error, &phase.label));
+                    failure = Some(Failure::from(error.in_phase(&phase.label)));
                     break;
                 }
             }
@@ -193,7 +176,7 @@ impl Ycsb {
             );
             writeln!(io::stdout().lock(), "{report}")?;
         } else {
-            report::print_table(&phases, &mut io::stdout().lock())?;
+            phase::print_table(&phases, &mut io::stdout().lock())?;
             summary.print(&mut io::stdout().lock())?;
         }
         // After a failure the directory is evidence: it is kept.
@@ -245,7 +228,6 @@ impl Ycsb {
             seed: self.seed,
             check_space: self.check_space,
             space_floor: self.space_floor,
-            engine: self.engine.clone(),
         })
     }
 
@@ -275,7 +257,7 @@ impl Ycsb {
                 "settle": plan.settle,
                 "duration_seconds": plan.duration.map(|duration| duration.as_secs_f64()),
                 "seed": plan.seed,
-                "options": plan.engine.to_json(),
+                "options": self.engine.to_json(),
                 "options_in_effect": format!("{effective:?}"),
             },
             "phases": phases,
@@ -288,7 +270,7 @@ impl Ycsb {
     }
 }
 
-fn print_head(plan: &Plan, machine: &Machine) -> io::Result<()> {
+fn print_head(plan: &Plan, engine: &EngineArgs, machine: &Machine) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(
         out,
@@ -305,8 +287,8 @@ fn print_head(plan: &Plan, machine: &Machine) -> io::Result<()> {
             "NOT verified"
         },
     )?;
-    writeln!(out, "options: {}", options_in_words(&plan.engine))?;
-    writeln!(out, "machine: {}\n", report::machine_in_words(machine))
+    writeln!(out, "options: {}", options_in_words(engine))?;
+    writeln!(out, "machine: {}\n", phase::machine_in_words(machine))
 }
 
 fn options_in_words(engine: &EngineArgs) -> String {
@@ -327,12 +309,17 @@ fn options_in_words(engine: &EngineArgs) -> String {
     }
 }
 
-fn in_phase(failure: Failure, phase: &str) -> Failure {
-    match failure {
-        Failure::Failed { code, message } => Failure::Failed {
-            code,
-            message: format!("phase {phase}: {message}"),
-        },
-        Failure::BrokenPipe => Failure::BrokenPipe,
+/// Runs one phase, and adds what UniKV alone tells of an opening.
+fn run_phase(
+    runner: &mut Runner<'_, UniKv>,
+    phase: &Phase,
+) -> Result<PhaseReport, unikv_bench::Failure> {
+    let mut report = runner.run(phase)?;
+    if phase.kind == Kind::Reopen {
+        let recovery = runner.engine()?.db().recovery();
+        report.recovery = Some(recovery_to_json(recovery));
+        report.words = Some(recovery_in_words(recovery));
     }
+    report.derive();
+    Ok(report)
 }

@@ -1,0 +1,3 @@
+//! The engines that this crate can measure by itself; the peers have a crate of their own.
+
+pub mod unikv;

@@ -1,0 +1,4 @@
+//! What came out: of one phase, and of a whole run; in words for a person, as JSON for a program.
+
+pub mod phase;
+pub mod summary;
