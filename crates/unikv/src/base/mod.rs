@@ -1,6 +1,6 @@
 //! The lowest layer: identifiers, keys, byte coding, checksums, the file header, the key hash.
 //!
-//! Nothing here does I/O or takes a lock.
+//! Nothing here does I/O or takes a lock. `sync` is where atomics and locks come from.
 
 pub(crate) mod checksum;
 pub(crate) mod coding;
@@ -8,3 +8,4 @@ pub(crate) mod file_header;
 pub(crate) mod file_names;
 pub(crate) mod hash;
 pub(crate) mod keys;
+pub(crate) mod sync;

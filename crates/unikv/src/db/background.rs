@@ -11,15 +11,15 @@ use super::engine::Engine;
 use super::health::Job;
 use super::large;
 use crate::base::keys::SeqNo;
+use crate::base::sync::atomic::Ordering;
+use crate::base::sync::{MutexGuard, Weakness, is_weak};
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::flush::FlushedTable;
 use crate::jobs::placing::{Placed, PlacingContext};
 use crate::jobs::{JobContext, flush, placing};
 use crate::version::edit::VersionEdit;
 use crate::vfs::{Event, JoinHandle, Step, Worker};
-use parking_lot::MutexGuard;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long a worker rests after a failed step.
@@ -120,7 +120,9 @@ impl Engine {
     fn run_job(&self, run: impl FnOnce(&Engine) -> Result<bool>) -> Step {
         match run(self) {
             Ok(true) => {
-                self.progress.notify();
+                if !is_weak(Weakness::JobTellsNobody) {
+                    self.progress.notify();
+                }
                 self.work.notify();
                 Step::Again
             }

@@ -10,6 +10,7 @@
 
 use super::engine::Engine;
 use crate::base::keys::{GenerationId, PartitionId};
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::hash_index::HashIndex;
 use crate::jobs::flush::FlushedTable;
@@ -22,7 +23,6 @@ use crate::version::{ApplyContext, Generation, Partition, Version};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Generations that a partition may have; the oldest is merged while newer ones fill.
 pub(crate) const MAX_GENERATIONS: usize = 4;

@@ -2,10 +2,10 @@
 
 use super::stalls::{StallCause, Stalls};
 use crate::base::keys::PartitionId;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::{Mutex, MutexGuard};
 use crate::memtable::Batch;
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Counters since the database was opened.

@@ -32,11 +32,11 @@ use state::SpaceLimits;
 
 use super::engine::Engine;
 use super::write::{Commit, Request};
+use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::Batch;
 use state::free_bytes;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Between two looks at the space while the disk is full.

@@ -18,6 +18,9 @@ use super::views::Views;
 use super::wal_sync::WalSync;
 use super::write::{Commit, Request};
 use crate::base::keys::SeqNo;
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::base::sync::{ArcSwap, Guard, Weakness, is_weak, order};
+use crate::base::sync::{Mutex, RwLock};
 use crate::error::{Error, Result};
 use crate::jobs::JobContext;
 use crate::jobs::placing::GenerationLimits;
@@ -29,12 +32,9 @@ use crate::partition::{LargeFiles, ReadCounters, View};
 use crate::version::Version;
 use crate::vfs::file_store::FileStore;
 use crate::vfs::{Event, LockGuard};
-use arc_swap::ArcSwap;
-use parking_lot::{Mutex, RwLock};
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The part of the allowed garbage that may wait in UnsortedStores to be merged.
 const UNSORTED_SHARE: f64 = 0.25;
@@ -172,10 +172,17 @@ impl Engine {
 
     /// What a read without a snapshot sees: the view first, then the sequence number, so that the
     /// view holds a prefix of the write order and no version that the number needs is gone.
-    pub(crate) fn read_point(&self) -> (arc_swap::Guard<Arc<View>>, SeqNo) {
+    pub(crate) fn read_point(&self) -> (Guard<Arc<View>>, SeqNo) {
+        let seq = || SeqNo(self.visible_seq.load(Ordering::Acquire));
+        let early = is_weak(Weakness::SeqBeforeView).then(seq);
         let view = self.view.load();
-        let seq = SeqNo(self.visible_seq.load(Ordering::Acquire));
-        (view, seq)
+        (view, early.unwrap_or_else(seq))
+    }
+
+    /// Makes the writes up to `seq`, which are in the view, visible.
+    pub(crate) fn publish_seq(&self, seq: SeqNo) {
+        let ordering = order(Weakness::Visible, Ordering::Release);
+        self.visible_seq.store(seq.0, ordering);
     }
 
     /// Refuses work on a closed database.

@@ -8,13 +8,13 @@
 use super::engine::Engine;
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::FileNumber;
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::error::Result;
 use crate::jobs::gc::{self, Pressure};
 use crate::record::RecordFile;
 use crate::version::Version;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How many callers wait for garbage collection.
 #[derive(Debug, Default)]

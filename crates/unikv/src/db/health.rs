@@ -11,10 +11,10 @@
 //! Locks: `causes` for what suspends writing, `failures` for jobs: leaves, held for a look or a change.
 
 use crate::base::keys::PartitionId;
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::error::{Error, ErrorKind, Result};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// How long a failed job rests before it is retried: at first, and at most.

@@ -15,6 +15,8 @@ use super::engine::Engine;
 use super::read::{DEFAULT_KEYSPACE, engine_key};
 use super::write::Commit;
 use crate::base::keys::{GenerationId, SeqNo};
+use crate::base::sync::RwLockReadGuard;
+use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::jobs::JobContext;
 use crate::jobs::ingest::{IngestPlan, IngestWriter};
@@ -22,9 +24,7 @@ use crate::memtable::{Batch, check_mark};
 use crate::options::Durability;
 use crate::record::RecordFile;
 use crate::version::edit::VersionEdit;
-use parking_lot::RwLockReadGuard;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Attempts to commit that let writers go on while something is waited for.
 const PATIENT_ROUNDS: usize = 8;
@@ -211,7 +211,7 @@ impl Engine {
                 catalog.targets.remove(&place.partition);
             }
             // The view first: who sees the number finds the tables.
-            self.visible_seq.store(seq.0, Ordering::Release);
+            self.publish_seq(seq);
         }
         committed
     }

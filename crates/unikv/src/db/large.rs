@@ -22,6 +22,7 @@ use super::engine::Engine;
 use super::pressure::LONGEST_PAUSE_NS;
 use super::read::with_engine_key;
 use crate::base::keys::{FileNumber, Kind};
+use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::key_table::RecordPointer;
 use crate::memtable::{Batch, BatchOp, OpsIter, check_put};
@@ -31,7 +32,6 @@ use crate::record::{External, RecordFile, RecordFileMeta, RecordRef, RecordWrite
 use crate::version::file_names;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A file is ended at this size: a batch may have many large values.

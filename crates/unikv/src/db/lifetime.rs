@@ -11,12 +11,12 @@ use super::counters::EngineCounters;
 use super::engine::Engine;
 use super::stalls::{StallCause, StallStats};
 use crate::base::coding::Decoder;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::error::Result;
 use crate::version::Version;
 use crate::version::edit::VersionEdit;
 use crate::version::tagged::{FieldWriter, Fields, Place};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The tags. The numbers are in the files and never change.

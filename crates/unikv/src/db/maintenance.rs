@@ -4,13 +4,13 @@ use super::catalog::Catalog;
 use super::directory::take_lock;
 use super::engine::Engine;
 use crate::base::keys::FileNumber;
+use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::version::file_names::{self, FileName};
 use crate::version::{Generation, Partition};
 use crate::vfs::{Env, wait_until};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 impl Engine {
     /// Seals the memtable and waits until all memtables sealed so far are in tables. A poisoned log

@@ -30,12 +30,12 @@
 use super::catalog::Catalog;
 use super::engine::Engine;
 use crate::base::keys::FileNumber;
+use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::JobContext;
 use crate::version::file_names;
 use crate::version::manifest::Manifest;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
 /// A manifest of this many times the length of its snapshot is replaced by a new one.
 const MANIFEST_GROWTH: u64 = 8;

@@ -14,15 +14,15 @@
 //! idle chunks, one at a time.
 
 use super::pressure::MAX_SEALED;
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::hash_index::HashIndex;
 use crate::key_table::ReadCache;
 use crate::memtable::{ArenaPool, Memtable};
 use crate::options::EffectiveOptions;
 use crate::partition::View;
 use crate::version::Version;
-use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 /// All memtables there may be: the open one and the sealed ones.

@@ -7,6 +7,7 @@ use super::catalog::{Catalog, Indexes};
 use super::engine::Engine;
 use super::health::Job;
 use crate::base::keys::{FileNumber, PartitionId};
+use crate::base::sync::atomic::Ordering;
 use crate::error::{ErrorKind, Result};
 use crate::jobs::gc::{self, Pressure};
 use crate::jobs::merge::{self, Merged};
@@ -15,7 +16,6 @@ use crate::record::RecordFile;
 use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition, Version};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Generations that one merge takes along when it has fallen behind: a pass over the key tables then

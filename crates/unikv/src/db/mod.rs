@@ -25,6 +25,8 @@ mod manifest_renewal;
 mod marks;
 pub(crate) mod memory;
 mod merging;
+#[cfg(all(test, unikv_model = "shuttle"))]
+mod models;
 pub(crate) mod open;
 mod pressure;
 mod read;
@@ -45,6 +47,7 @@ pub(crate) mod views;
 mod wal_sync;
 mod write;
 
+use crate::base::sync::Mutex;
 use crate::error::{Error, Result};
 use crate::memtable::Batch;
 use crate::options::{Durability, EffectiveOptions, Options};
@@ -54,7 +57,6 @@ use engine::Engine;
 use garbage::GarbageStats;
 use ingest::Ingest;
 use iter::Iter;
-use parking_lot::Mutex;
 use read::{engine_bounds, prefix_bounds};
 use report::{CheckReport, RecoveryReport};
 use snapshot::Snapshot;

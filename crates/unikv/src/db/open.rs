@@ -16,6 +16,7 @@ use super::stored_options;
 use super::wal_sync::{Segment, WalSync};
 use super::write::Commit;
 use crate::base::keys::{DatabaseId, FileNumber, PartitionId, SeqNo};
+use crate::base::sync::atomic::AtomicU64;
 use crate::error::{Error, Result};
 use crate::jobs::placing::{FlushTarget, GenerationLimits};
 use crate::key_table::ReadCache;
@@ -32,7 +33,6 @@ use crate::vfs::{Env, LockGuard};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 /// Opens the database in `dir`, creating it if the options allow.
 pub(crate) fn open(

@@ -14,12 +14,12 @@ use super::catalog::{INDEX_LIMIT_HARD, MAX_GENERATIONS, most_unsorted_bytes};
 use super::engine::Engine;
 use super::stalls::StallCause;
 use super::write::Commit;
+use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::error::Result;
 use crate::jobs::placing::{GenerationLimits, MAX_SLOTS};
 use crate::partition::View;
 use crate::version::Partition;
 use crate::vfs::wait_until;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Sealed memtables beyond which writers wait for a flush.

@@ -2,12 +2,12 @@
 
 use super::engine::Engine;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId, MAX_USER_KEY_LEN, SeqNo};
+use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::partition::View;
 use bytes::Bytes;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// The keyspace of the calls that name none.
 pub(crate) const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);

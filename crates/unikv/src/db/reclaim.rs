@@ -11,15 +11,15 @@ use super::catalog::Catalog;
 use super::engine::Engine;
 use super::write::Commit;
 use crate::base::keys::SeqNo;
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::error::Result;
 use crate::jobs::gc::Pressure;
 use crate::jobs::half_merged::HalfMerged;
 use crate::jobs::space::{Space, hidden_by};
 use crate::partition::View;
 use crate::version::Version;
-use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 

@@ -8,13 +8,13 @@
 
 use super::catalog::{Catalog, Indexes};
 use super::engine::Engine;
+use crate::base::sync::atomic::Ordering;
 use crate::error::Result;
 use crate::jobs::scan_merge;
 use crate::partition::scan_sources;
 use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 impl Engine {
     /// Merges the keys of a generation for which scans have paid, if there is one.

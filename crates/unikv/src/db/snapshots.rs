@@ -5,12 +5,15 @@
 //! one sees the newest version of everything in the inputs, which is always kept. Iterators register
 //! theirs in the same way.
 
+#[cfg(all(test, unikv_model = "loom"))]
+mod models;
+
 use super::engine::Engine;
 use crate::base::keys::SeqNo;
-use parking_lot::Mutex;
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Who needs a moment.

@@ -4,7 +4,7 @@
 //! on the fill that weighs most then. A writer that finds every memtable sealed waits: for a flush, or,
 //! where flushes wait for the UnsortedStore themselves, for a merge.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What held a writer up.

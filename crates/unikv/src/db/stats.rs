@@ -7,10 +7,10 @@ use super::memory::MemoryStats;
 use super::stalls::StallStats;
 use super::views::PinStats;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, PartitionId};
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::version::{Partition, Version};
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A partition's figures.

@@ -6,20 +6,22 @@
 //! was loaded to its end, so that no job drops a version that it needs.
 //!
 //! Locks: `held` and the position in each [`Hold`] are leaf locks. A position is locked by its iterator
-//! while a batch is gathered, by others only with `try_lock`; what is taken out of it is dropped when
-//! the lock is free again.
+//! while a batch is gathered, by others only with `try_lock`.
+
+mod hold;
 
 use super::engine::Engine;
 use super::snapshots::Registered;
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::partition::View;
 use crate::partition::view_cursor::ViewCursor;
 use crate::version::Version;
 use bytes::Bytes;
-use parking_lot::Mutex;
+use hold::Hold;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 /// Where an iterator reads: the view, and the cursors of its two ends in it.
@@ -29,46 +31,17 @@ pub(super) struct Position {
     pub(super) back: Option<ViewCursor>,
 }
 
-/// What an iterator pins.
-#[derive(Default)]
-struct Hold {
-    /// `None`: before the first batch, and after letting go.
-    position: Mutex<Option<Position>>,
-    /// Somebody has asked to let go and found the position locked.
-    asked: AtomicBool,
-}
-
-impl Hold {
-    /// Lets go now, or when the batch being gathered is complete.
-    fn release(&self) {
-        self.asked.store(true, Ordering::Relaxed);
-        // Either this sees the position free, or its iterator, once it has freed it, sees the request.
-        fence(Ordering::SeqCst);
-        let Some(mut position) = self.position.try_lock() else {
-            return;
-        };
-        self.asked.store(false, Ordering::Relaxed);
-        let taken = position.take();
-        drop(position);
-        drop(taken);
-    }
-
-    fn is_held(&self) -> bool {
-        self.position.try_lock().is_none_or(|held| held.is_some())
-    }
-}
-
 /// The iterators of an engine.
 #[derive(Default)]
 pub(crate) struct Views {
     next: AtomicU64,
-    held: Mutex<BTreeMap<u64, Arc<Hold>>>,
+    held: Mutex<BTreeMap<u64, Arc<Hold<Position>>>>,
 }
 
 impl Views {
     /// All iterators that do not gather a batch let go of their views, the others soon.
     pub(crate) fn release(&self) {
-        let holds: Vec<Arc<Hold>> = self.held.lock().values().cloned().collect();
+        let holds: Vec<Arc<Hold<Position>>> = self.held.lock().values().cloned().collect();
         holds.iter().for_each(|hold| hold.release());
     }
 
@@ -135,14 +108,15 @@ pub(super) struct ViewHolder {
     /// Keeps the versions that the iterator sees.
     moment: Arc<Registered>,
     id: u64,
-    hold: Arc<Hold>,
+    /// Empty before the first batch, and after letting go.
+    hold: Arc<Hold<Position>>,
 }
 
 impl ViewHolder {
     pub(super) fn new(moment: Arc<Registered>) -> ViewHolder {
         let views = &moment.engine().views;
         let id = views.next.fetch_add(1, Ordering::Relaxed);
-        let hold = Arc::<Hold>::default();
+        let hold = Arc::<Hold<Position>>::default();
         views.held.lock().insert(id, Arc::clone(&hold));
         ViewHolder { moment, id, hold }
     }
@@ -162,21 +136,14 @@ impl ViewHolder {
         read: impl FnOnce(&mut Position) -> Result<T>,
     ) -> Result<T> {
         self.engine().check_open()?;
-        let mut position = self.hold.position.lock();
-        let read = match &mut *position {
+        self.hold.with(|position| match position {
             Some(position) => read(position),
             none => read(none.insert(Position {
                 view: self.engine().view.load_full(),
                 front: None,
                 back: None,
             })),
-        };
-        drop(position);
-        fence(Ordering::SeqCst);
-        if self.hold.asked.load(Ordering::Relaxed) {
-            self.hold.release();
-        }
-        read
+        })
     }
 
     /// The value of a key that the iterator has met. Its versions are kept, so any view will do.
@@ -193,9 +160,7 @@ impl ViewHolder {
 
     /// Forgets a cursor, which is then made anew.
     pub(super) fn forget(&self, forget: impl FnOnce(&mut Position)) {
-        if let Some(position) = &mut *self.hold.position.lock() {
-            forget(position);
-        }
+        self.hold.with(|position| position.as_mut().map(forget));
     }
 
     pub(super) fn release(&self) {

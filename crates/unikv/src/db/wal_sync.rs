@@ -7,15 +7,15 @@
 //! `mark` is taken last and briefly.
 
 use crate::base::keys::FileNumber;
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::base::sync::{Mutex, Weakness, is_weak};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{DurableMark, WalWriter};
 use crate::vfs::SyncFile;
 use crate::vfs::file_store::FileStore;
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A segment of the WAL.
 #[derive(Debug)]
@@ -85,6 +85,10 @@ impl Segment {
             handle
                 .sync()
                 .map_err(|e| Error::io("sync", &self.path, e))?;
+            let end = match is_weak(Weakness::MarkTooHigh) {
+                true => self.end.load(Ordering::Acquire),
+                false => end,
+            };
             self.durable.store(end, Ordering::Relaxed);
         }
         Ok(())

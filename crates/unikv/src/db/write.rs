@@ -16,15 +16,15 @@ use super::marks::note_mark;
 use super::wal_sync::Segment;
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, SeqNo};
+use crate::base::sync::atomic::Ordering;
+use crate::base::sync::{Mutex, MutexGuard};
 use crate::error::{Error, Result};
 use crate::log::{DurableMark, SegmentEnd, WalWrite, WalWriter};
 use crate::memtable::{Batch, Memtable, OpsIter};
 use crate::options::Durability;
 use crate::partition::MemtableHandle;
 use crate::version::edit::VersionEdit;
-use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// What the commit lock protects.
 pub(crate) struct Commit {
@@ -173,7 +173,7 @@ impl Engine {
         debug_assert_eq!(SeqNo(seq.0 - 1), commit.last_seq);
         let deletes: u64 = group.iter().map(|(batch, _)| batch.deletes() as u64).sum();
         commit.deletes += deletes;
-        self.visible_seq.store(commit.last_seq.0, Ordering::Release);
+        self.publish_seq(commit.last_seq);
         self.counters
             .count_writes(group.iter().map(|(batch, _)| *batch));
         if bytes as u64 > self.memory.plan.memtable_bytes {

@@ -9,8 +9,8 @@
 //! lock) with `Release` and read with `Acquire`: who sees a link sees the bucket behind it.
 
 use super::entry::Entry;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::base::sync::{OnceLock, Weakness, order};
 
 pub(super) const BUCKET_PLACES: usize = 8;
 const OVERFLOW_PLACES: usize = BUCKET_PLACES - 1;
@@ -116,7 +116,7 @@ impl Overflow {
         bucket.publish(0, entry);
         bucket.0[LINK].store(u64::from(newest), Ordering::Relaxed);
         self.used.store(number + 1, Ordering::Relaxed);
-        head.store(number + 1, Ordering::Release);
+        head.store(number + 1, order(Weakness::OverflowHead, Ordering::Release));
         true
     }
 

@@ -19,16 +19,18 @@
 mod buckets;
 mod candidates;
 mod entry;
+#[cfg(all(test, unikv_model = "loom"))]
+mod models;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use candidates::Candidates;
 
 use crate::base::keys::Slot;
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
+use crate::base::sync::{Mutex, MutexGuard};
 use buckets::{BUCKET_PLACES, Bucket, Overflow, new_buckets};
 use entry::{Entry, Tag};
-use parking_lot::{Mutex, MutexGuard};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Records per hundred main places at capacity. Fuller, and overflow grows quickly.
 const FILL_PERCENT: usize = 88;

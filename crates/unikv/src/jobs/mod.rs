@@ -16,12 +16,12 @@ pub(crate) mod split;
 pub(crate) mod tight_gc;
 
 use crate::base::keys::{FileNumber, SeqNo};
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::vfs::file_store::FileStore;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What a job needs from the engine.
 pub(crate) struct JobContext<'a> {

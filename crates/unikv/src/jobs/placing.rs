@@ -15,6 +15,7 @@
 use super::flush::FlushedTable;
 use super::index_build::build_index;
 use crate::base::keys::{GenerationId, PartitionId, Slot};
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::hash_index::{HashIndex, MAX_BYTES_PER_RECORD};
 use crate::version::edit::{TablePlace, TableShare};
@@ -22,7 +23,6 @@ use crate::version::{Generation, Partition, Version};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Slots after which a generation is frozen: scans merge its tables, and an entry of the index
 /// holds ten bits of the slot.

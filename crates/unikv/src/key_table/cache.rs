@@ -9,12 +9,13 @@ use super::block::Block;
 use super::fences::Fences;
 use super::pin::PinBudget;
 use crate::base::keys::FileNumber;
+use crate::base::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use crate::base::sync::unseen::AtomicBool;
 use bytes::Bytes;
 use quick_cache::{Lifecycle, OptionsBuilder, Weighter, sync::Cache};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 
 /// What the cache itself keeps per item, roughly: its tables grow by doubling.
 const ITEM_OVERHEAD_BYTES: usize = 160;
@@ -39,7 +40,7 @@ const FENCES: u64 = u64::MAX;
 /// A cache shared by all tables of a database.
 pub(crate) struct ReadCache {
     items: Cache<Place, Item, ItemWeight, PlaceHash, Evictions>,
-    /// Set once an item had to go.
+    /// Set once an item had to go, under the lock of a shard.
     is_full: Arc<AtomicBool>,
     /// The places of records that were offered lately, each a tag in the slot of its hash.
     offered: Box<[AtomicU16]>,

@@ -8,11 +8,14 @@
 //! them: what the cache drops is gone. Now and then a block is looked for in the cache all the same,
 //! so that the cache sees which ones are wanted.
 
+#[cfg(all(test, unikv_model = "loom"))]
+mod models;
+
 use super::block::Block;
 use super::cache::ReadCache;
 use super::fences::Fences;
-use arc_swap::ArcSwapWeak;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::base::sync::ArcSwapWeak;
+use crate::base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// One access in so many to a table's blocks goes through the cache.

@@ -10,12 +10,13 @@ use super::pin::PinnedFences;
 use crate::base::checksum::{Crc, bound};
 use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN};
 use crate::base::keys::{DatabaseId, SeqNo};
+use crate::base::sync::OnceLock;
 use crate::error::{Error, Result};
 use crate::vfs::Access;
 use crate::vfs::file_store::{DataFile, FileStore};
 use bytes::Bytes;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// How much is read at a time when a whole file is verified.
 const VERIFY_BYTES: usize = 1 << 20;

@@ -16,11 +16,11 @@
     reason = "memory that lock-free readers share with one writer"
 )]
 
-use parking_lot::Mutex;
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use std::alloc::{self, Layout};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Lengths of a recyclable chunk: an arena of a pool wastes up to two, so they follow its size.
 const CHUNK_LENS: std::ops::RangeInclusive<usize> = 4 << 10..=1 << 20;

@@ -17,6 +17,8 @@
 
 mod arena;
 mod batch;
+#[cfg(all(test, unikv_model = "loom"))]
+mod models;
 mod node;
 mod skiplist;
 #[cfg(test)]
@@ -27,11 +29,11 @@ pub use batch::Batch;
 pub(crate) use batch::{BatchOp, OpsIter, check_mark, check_put};
 
 use crate::base::keys::{Kind, SeqNo};
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
+use crate::base::sync::{self, Mutex};
 use bytes::Bytes;
-use parking_lot::Mutex;
 use skiplist::{Cursor, SkipList};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a write takes in the log beside its operations and its mark, about.
 const MARK_BYTES: usize = 64;
@@ -49,7 +51,7 @@ pub(crate) struct MemEntry<'a> {
 
 /// The newest writes, in order, in memory.
 pub(crate) struct Memtable {
-    list: Arc<SkipList>,
+    list: sync::Arc<SkipList>,
     /// The newest two marks of a caller, newest first, each at the number of its last write. The
     /// newer one may belong to writes that are not yet visible.
     marks: Mutex<[Option<(SeqNo, Bytes)>; 2]>,
@@ -61,7 +63,7 @@ impl Memtable {
     /// An empty memtable whose memory comes from `pool` and goes back to it.
     pub(crate) fn new(pool: &Arc<ArenaPool>) -> Memtable {
         Memtable {
-            list: Arc::new(SkipList::new(pool)),
+            list: sync::Arc::new(SkipList::new(pool)),
             marks: Mutex::default(),
             mark_bytes: AtomicUsize::new(0),
         }

@@ -21,8 +21,9 @@
 use super::MemEntry;
 use super::arena::{Arena, NODE_ALIGN};
 use crate::base::keys::{Kind, SeqNo};
+use crate::base::sync::Witness;
+use crate::base::sync::atomic::{AtomicPtr, Ordering};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Key bytes compared as one number. A node has at least so many, padded with zeros.
 const HEAD_LEN: usize = 16;
@@ -38,6 +39,8 @@ pub(super) struct Node {
     key_len: u32,
     kind: Kind,
     has_expiry: bool,
+    /// Of all bytes of the node and its value that are not atomic.
+    bytes: Witness,
 }
 
 /// The part of a node that a search does not need.
@@ -77,7 +80,9 @@ impl NodeRef {
     fn fixed<'a>(self) -> &'a Node {
         // SAFETY: a `NodeRef` names a complete node of a live list, and the fixed part is not
         // written after publication.
-        unsafe { self.0.as_ref() }
+        let fixed = unsafe { self.0.as_ref() };
+        fixed.bytes.read();
+        fixed
     }
 
     /// The link of `level`, which must be below the node's height.
@@ -107,6 +112,7 @@ impl NodeRef {
     /// The first key bytes as a number.
     #[inline]
     fn head(self) -> u128 {
+        self.fixed();
         // SAFETY: a key is padded to at least `HEAD_LEN` initialised bytes.
         u128::from_be(unsafe { self.key_start().cast::<u128>().read_unaligned() })
     }
@@ -217,6 +223,7 @@ pub(super) fn new_node(
         key_len: key_len as u32,
         kind: entry.kind,
         has_expiry: entry.expiry_ms.is_some(),
+        bytes: Witness::new(),
     };
     let tail = Tail {
         prev: Link::new(prev),

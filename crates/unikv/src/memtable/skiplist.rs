@@ -15,10 +15,10 @@ use super::MemEntry;
 use super::arena::{Arena, ArenaPool};
 use super::node::{NodeRef, Target, new_node};
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, Kind, MAX_USER_KEY_LEN, MAX_VALUE_LEN, SeqNo};
-use parking_lot::Mutex;
+use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::{self, Mutex, Weakness, order};
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// With one node in four rising a level, enough for 16 million entries.
 const MAX_HEIGHT: usize = 12;
@@ -138,11 +138,12 @@ impl SkipList {
             let link = place.link(level);
             node.link(level)
                 .store(link.load(Ordering::Relaxed), Ordering::Relaxed);
-            link.store(node.as_ptr(), Ordering::Release);
+            link.store(node.as_ptr(), order(Weakness::NodeLink, Ordering::Release));
             *place = node;
         }
         if let Some(next) = NodeRef::from_link(next) {
-            next.prev_link().store(node.as_ptr(), Ordering::Release);
+            let ordering = order(Weakness::NodePrev, Ordering::Release);
+            next.prev_link().store(node.as_ptr(), ordering);
         }
     }
 
@@ -221,15 +222,15 @@ impl SkipList {
 
 /// A place in a list, which it keeps alive.
 pub(super) struct Cursor {
-    list: Arc<SkipList>,
+    list: sync::Arc<SkipList>,
     /// A node of `list`, never its head.
     node: Option<NodeRef>,
 }
 
 impl Cursor {
-    pub(super) fn new(list: &Arc<SkipList>) -> Cursor {
+    pub(super) fn new(list: &sync::Arc<SkipList>) -> Cursor {
         Cursor {
-            list: Arc::clone(list),
+            list: sync::Arc::clone(list),
             node: None,
         }
     }

@@ -11,14 +11,14 @@
 use super::sorted_store::{dangling, verify};
 use super::view::View;
 use crate::base::keys::{FileNumber, SeqNo};
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::record::{External, RecordFile};
 use bytes::Bytes;
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Record files of large values, by number.
 #[derive(Default)]

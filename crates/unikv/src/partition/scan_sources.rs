@@ -12,12 +12,12 @@
 //! than it costs. A workload without scans pays nothing.
 
 use super::cursor::{Cursor, RunCursor};
+use crate::base::sync::atomic::Ordering;
 use crate::error::Result;
 use crate::version::scan_run::ScanRun;
 use crate::version::{Generation, Partition};
 use crate::vfs::Access;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// What positioning a source costs, in entries merged: a search among fences, and in a block. With 39
 /// tables in memory 5 were measured; where blocks are to be read it is many times that. The figure

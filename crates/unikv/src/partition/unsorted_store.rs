@@ -6,11 +6,11 @@
 
 use super::view::ReadCounters;
 use crate::base::keys::SeqNo;
+use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::key_table::OwnedValue;
 use crate::record::{Record, RecordFile};
 use crate::version::{Generation, Partition};
-use std::sync::atomic::Ordering;
 
 /// The newest record of `key` at or below `snapshot`, and its table. A hit is one read of the record.
 pub(crate) fn get<'a>(

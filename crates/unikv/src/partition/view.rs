@@ -7,13 +7,13 @@
 use super::{LargeFiles, sorted_store, unsorted_store};
 use crate::base::hash::key_hash;
 use crate::base::keys::{FileNumber, Kind, SeqNo};
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::version::Version;
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A memtable, the first WAL segment that holds its writes, and the files of its large values.
 #[derive(Clone)]

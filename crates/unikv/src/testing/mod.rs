@@ -2,3 +2,7 @@
 
 pub(crate) mod file_trace;
 pub(crate) mod golden;
+#[cfg(all(test, unikv_model = "loom"))]
+pub(crate) mod loom_model;
+#[cfg(all(test, unikv_model = "shuttle"))]
+pub(crate) mod shuttle_model;

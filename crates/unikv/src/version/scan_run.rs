@@ -8,9 +8,9 @@
 
 use super::state::{Generation, Partition};
 use crate::base::keys::{GenerationId, PartitionId, Slot};
+use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::key_table::{KeyTable, KeyTableMeta};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A scan run as an edit lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,14 +12,15 @@
 use super::edit::{KeyspaceMeta, PartitionMeta, TablePlace, TableShare, VersionEdit};
 use super::scan_run::ScanRun;
 use crate::base::keys::{FileNumber, GenerationId, PartitionId, SeqNo, Slot};
+use crate::base::sync::OnceLock;
+use crate::base::sync::atomic::AtomicU64;
 use crate::error::Result;
 use crate::hash_index::HashIndex;
 use crate::key_table::{KeyIter, KeyTable};
 use crate::record::RecordFile;
 use crate::vfs::Access;
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// A range of engine keys, from its start to the first key behind it; without an end, to the last.
 #[derive(Clone, Copy, Debug)]

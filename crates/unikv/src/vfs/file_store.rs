@@ -13,16 +13,19 @@
 //! `directory_failed` over the sync of the directory. None is taken under another. The `work` event is
 //! notified under none.
 
+#[cfg(all(test, unikv_model = "loom"))]
+mod models;
+
 use super::{Access, Env, Event, ReadFile};
 use crate::base::keys::{DatabaseId, FileNumber, FileUid};
+use crate::base::sync::ArcSwapOption;
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::error::{Error, Result};
-use arc_swap::ArcSwapOption;
-use parking_lot::Mutex;
 use std::fmt;
 use std::io;
 use std::mem;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// The files of one database and the environment they live in.

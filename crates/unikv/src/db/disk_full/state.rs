@@ -1,10 +1,10 @@
 //! The state of [`super`]: the limits, the ballast, whether the disk counts as full and why.
 
 use crate::base::file_names;
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::error::{Error, ErrorKind, Result};
 use crate::vfs::file_store::FileStore;
-use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The most that manifests, key tables and the like add to the memtables in ballast and reserve.
 const MOST_BESIDE_MEMTABLES: u64 = 4 << 20;

@@ -10,8 +10,9 @@
 //! `written + filled`. `broken` is set by the first failure and refuses all that follows.
 
 use super::{OsSyncFile, broken_file, seal};
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::vfs::{SyncFile, WriteFile};
-use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::fmt;
@@ -20,7 +21,6 @@ use std::io::{self, ErrorKind};
 use std::mem;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes per direct write. Longer writes gain nothing and would hold up a log's sync.
 const MAX_BUFFER_LEN: usize = 1 << 20;

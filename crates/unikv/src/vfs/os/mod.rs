@@ -11,6 +11,8 @@ mod log_file;
 mod runtime;
 
 pub use runtime::OsRuntime;
+#[cfg(all(test, unikv_model = "shuttle"))]
+pub(crate) use runtime::{OsEvent, run_worker};
 
 use super::{Access, LockError, LockGuard, ReadFile, SyncFile, Vfs, WriteFile, WriteMode};
 use bulk_file::{BufferPool, BulkFile};

@@ -3,14 +3,14 @@
 //! Locks: each event has one, held while its epoch moves so that no waiter can test the epoch and
 //! fall asleep between the two.
 
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::{Condvar, Mutex, Weakness, is_weak};
 use crate::vfs::{Event, JoinHandle, Runtime, Step, Worker};
-use parking_lot::{Condvar, Mutex};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -37,19 +37,10 @@ impl Runtime for OsRuntime {
         &self,
         name: &str,
         wake: Arc<dyn Event>,
-        mut worker: Box<dyn Worker>,
+        worker: Box<dyn Worker>,
     ) -> io::Result<Box<dyn JoinHandle>> {
-        let run = move || {
-            loop {
-                let epoch = wake.epoch();
-                match worker.step() {
-                    Step::Again => {}
-                    Step::Wait(timeout) => wake.wait_past(epoch, timeout),
-                    Step::Done => return,
-                }
-            }
-        };
-        let thread = thread::Builder::new().name(name.to_owned()).spawn(run)?;
+        let thread = thread::Builder::new().name(name.to_owned());
+        let thread = thread.spawn(move || run_worker(&*wake, worker))?;
         Ok(Box::new(OsJoinHandle { thread }))
     }
 
@@ -76,8 +67,20 @@ impl Runtime for OsRuntime {
     }
 }
 
+/// What the thread of a worker does.
+pub(crate) fn run_worker(wake: &dyn Event, mut worker: Box<dyn Worker>) {
+    loop {
+        let epoch = wake.epoch();
+        match worker.step() {
+            Step::Again => {}
+            Step::Wait(timeout) => wake.wait_past(epoch, timeout),
+            Step::Done => return,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
-struct OsEvent {
+pub(crate) struct OsEvent {
     /// Moves only under `lock`; read without it.
     epoch: AtomicU64,
     lock: Mutex<()>,
@@ -90,7 +93,7 @@ impl Event for OsEvent {
     }
 
     fn notify(&self) {
-        let guard = self.lock.lock();
+        let guard = (!is_weak(Weakness::EventLock)).then(|| self.lock.lock());
         self.epoch.fetch_add(1, Ordering::AcqRel);
         drop(guard);
         self.moved.notify_all();
@@ -123,6 +126,9 @@ impl JoinHandle for OsJoinHandle {
         let _ = self.thread.join();
     }
 }
+
+#[cfg(all(test, unikv_model = "loom"))]
+mod models;
 
 #[cfg(test)]
 mod tests {

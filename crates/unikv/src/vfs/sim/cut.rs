@@ -1,7 +1,7 @@
 //! What is left of a disk after a power cut or the death of its process.
 
 use super::disk::{Content, Dir, Disk, Inode, Names};
-use parking_lot::Mutex;
+use crate::base::sync::Mutex;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;

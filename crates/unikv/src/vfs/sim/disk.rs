@@ -5,7 +5,7 @@
 //! - The first `durable_len` bytes of a file survive every cut, except inside `doubtful`.
 //! - `bytes` is shared between a disk and its copies until one of them writes.
 
-use parking_lot::Mutex;
+use crate::base::sync::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::ops::Range;

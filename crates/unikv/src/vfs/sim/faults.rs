@@ -4,7 +4,7 @@
 //! `rule_version` tells whether it has been replaced meanwhile. Calls of other threads go past a
 //! rule that is running: rules are for simulations, which have one thread.
 
-use parking_lot::Mutex;
+use crate::base::sync::Mutex;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 

@@ -52,15 +52,15 @@ pub use faults::{AnnouncementRule, Call, Fault, FaultRule, Op, ReadCall, ReadFau
 pub use runtime::SimRuntime;
 
 use super::{Access, LockError, LockGuard, ReadFile, Vfs, WriteFile, WriteMode};
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicBool, Ordering};
 use disk::{Disk, Inode};
 use faults::{Effect, Faults};
 use files::{SimLockGuard, SimReadFile, SimWriteFile};
-use parking_lot::Mutex;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes that a bulk file gathers in user memory before they reach the kernel.
 pub const BULK_BUFFER_LEN: usize = 4096;

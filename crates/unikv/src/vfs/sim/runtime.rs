@@ -9,14 +9,14 @@
 //!
 //! Locks: `state` is never held while a worker runs, is dropped, or an event is notified.
 
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::vfs::{Event, JoinHandle, Runtime, Step, Worker};
-use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use rand::seq::IteratorRandom;
 use rand::{RngCore, SeedableRng};
 use std::fmt;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 

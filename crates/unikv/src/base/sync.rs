@@ -1,0 +1,96 @@
+//! The one module from which atomics, locks and swapped pointers come.
+//!
+//! So a model checker can stand in: in the tests' build with `--cfg unikv_model` (`make model-check`)
+//! the same names are those of loom or shuttle, which choose who runs next at each use of them. In
+//! any other build they are what they are called, and nothing here costs anything.
+//!
+//! What a checker cannot see is told to it in two ways. Bytes that are shared by raw pointers have a
+//! [`Witness`] beside them, which is told of reads and writes. And [`Weakness`] names the places where
+//! a model may be made wrong on purpose: a test that does not notice proves nothing.
+//!
+//! `Arc` and `Weak` may come from the standard library everywhere: whoever drops the last one does so
+//! between two uses of what is seen here. [`Arc`] is for the few places where a checker is to follow
+//! the count itself.
+//!
+//! No lock is taken here.
+
+#[cfg(all(test, unikv_model))]
+mod checked;
+#[cfg(all(test, unikv_model))]
+pub(crate) use checked::*;
+
+#[cfg(not(all(test, unikv_model)))]
+pub(crate) use plain::*;
+
+/// The names as they are.
+#[cfg(not(all(test, unikv_model)))]
+mod plain {
+    use super::Weakness;
+    pub(crate) use arc_swap::{ArcSwap, ArcSwapOption, ArcSwapWeak, Guard};
+    pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
+    pub(crate) use std::sync::{Arc, OnceLock, atomic};
+
+    /// Stands beside bytes that are shared by raw pointers; a checker that is told of each use finds
+    /// those that nothing orders.
+    #[derive(Debug)]
+    pub(crate) struct Witness;
+
+    impl Witness {
+        /// The bytes are being written, by a thread that alone knows of them.
+        #[inline(always)]
+        pub(crate) fn new() -> Witness {
+            Witness
+        }
+
+        /// The bytes are read.
+        #[inline(always)]
+        pub(crate) fn read(&self) {}
+    }
+
+    /// Whether the running model is to be wrong at this place.
+    #[inline(always)]
+    pub(crate) const fn is_weak(_place: Weakness) -> bool {
+        false
+    }
+}
+
+use atomic::Ordering;
+
+/// `order`, unless the running model is to be wrong at this place: then none.
+#[inline(always)]
+pub(crate) fn order(place: Weakness, order: Ordering) -> Ordering {
+    if is_weak(place) {
+        Ordering::Relaxed
+    } else {
+        order
+    }
+}
+
+/// Atomics that no checker is to see, because they are touched under a lock that it does not see: if
+/// it let another thread run there, that one might wait for the lock for ever.
+pub(crate) mod unseen {
+    pub(crate) use std::sync::atomic::AtomicBool;
+}
+
+/// A place where a model can be made wrong, with what is done there then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Weakness {
+    /// A node of the memtable is linked in without `Release`.
+    NodeLink,
+    /// Nor is the link back to it.
+    NodePrev,
+    /// The head of an overflow chain is stored without `Release`.
+    OverflowHead,
+    /// The visible sequence number is stored without `Release`.
+    Visible,
+    /// Nothing orders a request to let go of a view and the look for one.
+    HoldFence,
+    /// An event moves without its lock.
+    EventLock,
+    /// A read takes the sequence number first, then the view.
+    SeqBeforeView,
+    /// A job that is done wakes nobody who waits for it.
+    JobTellsNobody,
+    /// What is written while a segment is synced counts as durable.
+    MarkTooHigh,
+}

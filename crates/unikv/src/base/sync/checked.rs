@@ -1,0 +1,272 @@
+//! Loom's and shuttle's types under the names, and with the methods, that the engine knows.
+//!
+//! Both checkers run all threads of a model in one thread of the system, one at a time. So a lock that
+//! they do not see must not be held where they may switch; the stand-ins hold none there.
+
+#[cfg(unikv_model = "loom")]
+use loom as checker;
+#[cfg(unikv_model = "shuttle")]
+use shuttle as checker;
+
+use super::Weakness;
+pub(crate) use checker::sync::{Arc, RwLockReadGuard, atomic};
+use checker::sync::{RwLockWriteGuard, atomic::AtomicUsize};
+use std::cell::Cell;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::Ordering;
+use std::sync::{PoisonError, TryLockError, Weak};
+
+/// A mutex that does not poison.
+#[derive(Debug, Default)]
+pub(crate) struct Mutex<T>(checker::sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Mutex<T> {
+        Mutex(checker::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        let guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        MutexGuard(Some(guard))
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(MutexGuard(Some(guard))),
+            Err(TryLockError::Poisoned(poisoned)) => Some(MutexGuard(Some(poisoned.into_inner()))),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    pub(crate) fn is_locked(&self) -> bool {
+        self.try_lock().is_none()
+    }
+}
+
+/// Holds a mutex; a wait takes what is in it for a while.
+#[derive(Debug)]
+pub(crate) struct MutexGuard<'a, T>(Option<checker::sync::MutexGuard<'a, T>>);
+
+const HELD: &str = "a guard is empty only within a wait";
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_ref().expect(HELD)
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.as_mut().expect(HELD)
+    }
+}
+
+/// A lock for many readers or one writer.
+#[derive(Debug, Default)]
+pub(crate) struct RwLock<T>(checker::sync::RwLock<T>);
+
+impl<T> RwLock<T> {
+    pub(crate) fn new(value: T) -> RwLock<T> {
+        RwLock(checker::sync::RwLock::new(value))
+    }
+
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`RwLock::read`]: the checkers' locks prefer nobody.
+    pub(crate) fn read_recursive(&self) -> RwLockReadGuard<'_, T> {
+        self.read()
+    }
+
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Condvar(checker::sync::Condvar);
+
+impl Default for Condvar {
+    fn default() -> Condvar {
+        Condvar(checker::sync::Condvar::new())
+    }
+}
+
+/// Whether a wait ended because its time was over: never here.
+pub(crate) struct TimedOut;
+
+impl TimedOut {
+    pub(crate) fn timed_out(&self) -> bool {
+        false
+    }
+}
+
+impl Condvar {
+    pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        let held = guard.0.take().expect(HELD);
+        guard.0 = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Waits without end: no model's clock moves by itself.
+    pub(crate) fn wait_until<T>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        _deadline: std::time::Instant,
+    ) -> TimedOut {
+        self.wait(guard);
+        TimedOut
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+/// A cell that is set once.
+#[derive(Debug)]
+pub(crate) struct OnceLock<T> {
+    init: Mutex<()>,
+    value: std::sync::OnceLock<T>,
+}
+
+impl<T> Default for OnceLock<T> {
+    fn default() -> OnceLock<T> {
+        OnceLock::new()
+    }
+}
+
+impl<T> OnceLock<T> {
+    pub(crate) fn new() -> OnceLock<T> {
+        OnceLock {
+            init: Mutex::new(()),
+            value: std::sync::OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn get(&self) -> Option<&T> {
+        self.value.get()
+    }
+
+    pub(crate) fn set(&self, value: T) -> Result<(), T> {
+        let _lock = self.init.lock();
+        self.value.set(value)
+    }
+
+    pub(crate) fn get_or_init(&self, init: impl FnOnce() -> T) -> &T {
+        let _lock = self.init.lock();
+        let value = match self.value.get() {
+            Some(_) => None,
+            None => Some(init()),
+        };
+        self.value
+            .get_or_init(|| value.expect("nobody else sets it under the lock"))
+    }
+}
+
+/// A shared pointer that is swapped as a whole. Each use is one step of the checker, and orders.
+pub(crate) struct Swap<T> {
+    uses: AtomicUsize,
+    /// Held only where no other thread of the model can run.
+    value: std::sync::Mutex<T>,
+}
+
+pub(crate) type ArcSwap<T> = Swap<std::sync::Arc<T>>;
+pub(crate) type ArcSwapOption<T> = Swap<Option<std::sync::Arc<T>>>;
+pub(crate) type ArcSwapWeak<T> = Swap<Weak<T>>;
+
+impl<T: Clone> Swap<T> {
+    pub(crate) fn new(value: T) -> Swap<T> {
+        Swap {
+            uses: AtomicUsize::new(0),
+            value: std::sync::Mutex::new(value),
+        }
+    }
+
+    pub(crate) fn load_full(&self) -> T {
+        self.uses.fetch_add(1, Ordering::AcqRel);
+        let value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        value.clone()
+    }
+
+    pub(crate) fn load(&self) -> Guard<T> {
+        Guard(self.load_full())
+    }
+
+    pub(crate) fn store(&self, value: T) {
+        self.uses.fetch_add(1, Ordering::AcqRel);
+        let mut held = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *held, value);
+        drop(held);
+        drop(before);
+    }
+}
+
+impl<T> ArcSwap<T> {
+    pub(crate) fn from_pointee(value: T) -> ArcSwap<T> {
+        Swap::new(std::sync::Arc::new(value))
+    }
+}
+
+impl<T> ArcSwapOption<T> {
+    pub(crate) fn empty() -> ArcSwapOption<T> {
+        Swap::new(None)
+    }
+}
+
+impl<T> fmt::Debug for Swap<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Swap").finish_non_exhaustive()
+    }
+}
+
+/// What was loaded.
+pub(crate) struct Guard<T>(T);
+
+impl<T> Deref for Guard<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// Stands beside bytes that are shared by raw pointers: made when they are written.
+#[derive(Debug, Default)]
+pub(crate) struct Witness {
+    #[cfg(unikv_model = "loom")]
+    cell: loom::cell::UnsafeCell<()>,
+}
+
+impl Witness {
+    /// The bytes are being written, by a thread that alone knows of them.
+    pub(crate) fn new() -> Witness {
+        Witness::default()
+    }
+
+    /// The bytes are read: an error unless their writing comes before.
+    pub(crate) fn read(&self) {
+        #[cfg(unikv_model = "loom")]
+        self.cell.with(|_| ());
+    }
+}
+
+thread_local! {
+    /// Of the model that runs in this thread of the system.
+    static WEAKNESS: Cell<Option<Weakness>> = const { Cell::new(None) };
+}
+
+/// Whether the running model is to be wrong at this place.
+pub(crate) fn is_weak(place: Weakness) -> bool {
+    WEAKNESS.get() == Some(place)
+}
+
+/// Runs `model` made wrong at `place`. Whoever calls sees to it that it fails.
+pub(crate) fn weakly(place: Weakness, model: impl FnOnce()) {
+    WEAKNESS.set(Some(place));
+    model();
+    WEAKNESS.set(None);
+}

@@ -1,0 +1,68 @@
+//! Something that one thread uses now and then, and that others may ask it to let go of.
+//!
+//! Locks: what is held is locked while it is used. Who asks only tries that lock; whoever has it then
+//! looks, once it is free again, whether somebody has asked. What is taken out is dropped under no
+//! lock.
+
+#[cfg(all(test, unikv_model = "loom"))]
+mod models;
+
+use crate::base::sync::atomic::{AtomicBool, Ordering, fence};
+use crate::base::sync::{Mutex, Weakness, is_weak};
+
+pub(super) struct Hold<T> {
+    held: Mutex<Option<T>>,
+    /// Somebody has asked to let go and found it locked.
+    asked: AtomicBool,
+}
+
+impl<T> Default for Hold<T> {
+    fn default() -> Hold<T> {
+        Hold {
+            held: Mutex::new(None),
+            asked: AtomicBool::new(false),
+        }
+    }
+}
+
+impl<T> Hold<T> {
+    /// Calls `with` on what is held, which nobody takes away meanwhile.
+    pub(super) fn with<R>(&self, with: impl FnOnce(&mut Option<T>) -> R) -> R {
+        let mut held = self.held.lock();
+        let result = with(&mut held);
+        drop(held);
+        self.heed();
+        result
+    }
+
+    /// Whether something is held.
+    pub(super) fn is_held(&self) -> bool {
+        self.held.try_lock().is_none_or(|held| held.is_some())
+    }
+
+    /// Lets go now, or when it is no longer in use.
+    pub(super) fn release(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+        // Either this finds it unlocked, or whoever has it locked sees the request afterwards.
+        if !is_weak(Weakness::HoldFence) {
+            fence(Ordering::SeqCst);
+        }
+        let Some(mut held) = self.held.try_lock() else {
+            return;
+        };
+        self.asked.store(false, Ordering::Relaxed);
+        let taken = held.take();
+        drop(held);
+        drop(taken);
+    }
+
+    /// Lets go if somebody has asked while it was locked. To be called after each use.
+    fn heed(&self) {
+        if !is_weak(Weakness::HoldFence) {
+            fence(Ordering::SeqCst);
+        }
+        if self.asked.load(Ordering::Relaxed) {
+            self.release();
+        }
+    }
+}
