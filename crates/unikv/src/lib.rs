@@ -72,6 +72,9 @@ mod testing;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+/// Mistakes to be made on demand, in the build that tests the tests.
+#[cfg(unikv_seeded_bugs)]
+pub use base::seeded::Seeded;
 /// A value or key handed out: a slice of the buffer it was read into, cheap to clone.
 pub use bytes::Bytes;
 pub use db::Db;

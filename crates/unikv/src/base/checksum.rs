@@ -5,6 +5,7 @@
 //! the wrong place therefore never pass.
 
 use super::keys::FileUid;
+use super::seeded::slip;
 
 /// The checksum algorithm's number in a file header.
 pub(crate) const ALGORITHM_CRC32C: u8 = 1;
@@ -22,7 +23,7 @@ impl Crc {
 
     /// Binds the checksum to the place where the bytes stand.
     pub(crate) fn bind(self, uid: FileUid, offset: u64) -> u32 {
-        self.0 ^ fold(uid, offset)
+        slip!(ChecksumUnbound, self.0, self.0 ^ fold(uid, offset))
     }
 
     /// The plain CRC-32C.

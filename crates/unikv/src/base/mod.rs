@@ -8,4 +8,5 @@ pub(crate) mod file_header;
 pub(crate) mod file_names;
 pub(crate) mod hash;
 pub(crate) mod keys;
+pub(crate) mod seeded;
 pub(crate) mod sync;

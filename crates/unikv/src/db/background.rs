@@ -11,6 +11,7 @@ use super::engine::Engine;
 use super::health::Job;
 use super::large;
 use crate::base::keys::SeqNo;
+use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{MutexGuard, Weakness, is_weak};
 use crate::error::{Error, ErrorKind, Result};
@@ -152,7 +153,8 @@ impl Engine {
     /// Flushes the oldest sealed memtable, if there is one and the UnsortedStore can take it.
     fn flush_oldest(&self) -> Result<bool> {
         let view = self.view.load_full();
-        let Some(oldest) = view.sealed.last() else {
+        let sealed = &view.sealed;
+        let Some(oldest) = slip!(FlushNewestFirst, sealed.first(), sealed.last()) else {
             return Ok(false);
         };
         self.health.check_fatal()?;
@@ -180,14 +182,19 @@ impl Engine {
         let mut record_files: Vec<_> = tables.into_iter().map(|t| t.meta).collect();
         let (large, overwritten) = large::named_by(&record_files, &oldest.large);
         record_files.extend(large);
+        let mark = oldest.table.mark(SeqNo::MAX);
+        let visible = || Some(SeqNo(self.visible_seq.load(Ordering::Acquire)));
         let edit = VersionEdit {
             record_files,
             tables: placed.iter().flat_map(|p| p.places.clone()).collect(),
-            last_seq: oldest.table.max_seq(),
-            host_mark: oldest.table.mark(SeqNo::MAX).map(Vec::from),
-            wal_low_water: Some(newer.wal),
+            last_seq: slip!(FlushedSeqTooHigh, visible(), oldest.table.max_seq()),
+            host_mark: slip!(NewestMark, view.mark(SeqNo::MAX), mark).map(Vec::from),
+            wal_low_water: Some(slip!(LowWaterTooHigh, view.memtable.wal, newer.wal)),
             ..VersionEdit::default()
         };
+        if seeded!(LogRemovedBeforeEdit) {
+            self.remove_files(self.wal_sync.retire_below(newer.wal));
+        }
         self.commit_edit(&mut catalog, edit, &indexes, |view| drop(view.sealed.pop()))
             .inspect_err(|_| self.keep_unsure(&mut catalog, &context))?;
         // The log names them no more.

@@ -10,6 +10,7 @@
 
 use super::engine::Engine;
 use crate::base::keys::{GenerationId, PartitionId};
+use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::hash_index::HashIndex;
@@ -206,17 +207,16 @@ impl Engine {
         let applied = catalog.version.apply(&edit, &mut context);
         let applied = applied.and_then(|next| next.0.check_pointers().map(|()| next));
         let (mut next, mut dropped) = applied.map_err(|what| self.inconsistent(what))?;
-        if !edit.dropped_key_tables.is_empty() || !edit.dropped_generations.is_empty() {
+        let drops = !edit.dropped_key_tables.is_empty() || !edit.dropped_generations.is_empty();
+        if drops && !seeded!(KeepDeadFiles) {
             // What nothing points to from now on goes with the same edit.
             let dead = next.remove_dead_record_files();
             let numbers = dead.iter().map(|file| file.meta().number);
             edit.dropped_record_files.extend(numbers);
             dropped.record_files.extend(dead);
         }
-        let durable = self
-            .store
-            .sync_directory()
-            .and_then(|()| catalog.manifest.append(&edit));
+        let named = slip!(DirectoryUnsynced, Ok(()), self.store.sync_directory());
+        let durable = named.and_then(|()| catalog.manifest.append(&edit));
         if let Err(error) = durable {
             // Whether the edit is durable is unknown: both its inputs and its outputs are kept.
             self.manifest_failed(&error);

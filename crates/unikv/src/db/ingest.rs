@@ -15,6 +15,7 @@ use super::engine::Engine;
 use super::read::{DEFAULT_KEYSPACE, engine_key};
 use super::write::Commit;
 use crate::base::keys::{GenerationId, SeqNo};
+use crate::base::seeded::seeded;
 use crate::base::sync::RwLockReadGuard;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
@@ -23,7 +24,7 @@ use crate::jobs::ingest::{IngestPlan, IngestWriter};
 use crate::memtable::{Batch, check_mark};
 use crate::options::Durability;
 use crate::record::RecordFile;
-use crate::version::edit::VersionEdit;
+use crate::version::edit::{TablePlace, VersionEdit};
 use std::sync::Arc;
 
 /// Attempts to commit that let writers go on while something is waited for.
@@ -121,7 +122,9 @@ impl<'a> Ingest<'a> {
         if patient && (engine.health.is_suspended() || much) {
             return Ok(false);
         }
-        engine.empty_memtables(&mut commit)?;
+        if !seeded!(IngestBeforeFlush) {
+            engine.empty_memtables(&mut commit)?;
+        }
         loop {
             let mut catalog = engine.catalog.lock();
             if !engine.has_room(&catalog, plan) {
@@ -207,7 +210,8 @@ impl Engine {
         let committed = self.commit_edit(catalog, edit, &Indexes::new(), |_| ());
         // An error may come when the edit is in force: from what is done after it.
         if catalog.version.counters.flushed_seq == seq {
-            for place in places {
+            let ended = |_: &&TablePlace| !seeded!(IngestKeepsTargets);
+            for place in places.iter().filter(ended) {
                 catalog.targets.remove(&place.partition);
             }
             // The view first: who sees the number finds the tables.

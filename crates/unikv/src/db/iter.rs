@@ -13,6 +13,7 @@ use super::read::{DEFAULT_KEYSPACE, engine_key};
 use super::snapshots::Registered;
 use super::views::{Position, ViewHolder};
 use crate::base::keys::SeqNo;
+use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::partition::view_cursor::ViewCursor;
 use bytes::Bytes;
@@ -99,6 +100,9 @@ impl Iter {
                         None => {
                             let mut begun = ViewCursor::new(Arc::clone(view));
                             begun.seek(lower, SeqNo::MAX)?;
+                            if seeded!(ReanchorTooFar) && *lower > self.begin {
+                                begun.next()?;
+                            }
                             front.anchor();
                             cursor.insert(begun)
                         }
@@ -144,7 +148,9 @@ impl Iter {
             )?;
             wake_if(paid, &self.holder);
         }
-        let Some(key) = back.key().filter(|key| *key >= &self.lower[..]) else {
+        let lower = &self.lower[..];
+        let passed = |key: &[u8]| key < lower && !seeded!(EndsOverlap);
+        let Some(key) = back.key().filter(|key| !passed(key)) else {
             return Ok(None);
         };
         self.upper.clear();

@@ -22,6 +22,7 @@ use super::engine::Engine;
 use super::pressure::LONGEST_PAUSE_NS;
 use super::read::with_engine_key;
 use crate::base::keys::{FileNumber, Kind};
+use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::key_table::RecordPointer;
@@ -177,6 +178,10 @@ impl Engine {
 
     /// Gives up files that are with no memtable.
     fn unstage(&self, files: &[FileNumber]) {
+        if seeded!(RemoveAdoptedLarge) {
+            let names = files.iter().map(|n| file_names::record(*n));
+            self.remove_files(names.map(|name| self.store.dir().join(name)));
+        }
         let staged = files.iter().filter_map(|n| self.staged_large.take(*n));
         self.remove_files(staged.map(|file| file.path().to_owned()));
     }
@@ -237,7 +242,8 @@ impl Staging<'_> {
         self.end_file()?;
         let engine = self.engine;
         engine.pace_large(std::mem::take(&mut self.unpaid_bytes));
-        let synced = engine.store.sync_directory();
+        let store = &engine.store;
+        let synced = slip!(LargeNameUnsynced, Ok(()), store.sync_directory());
         synced.inspect_err(|error| engine.health.set_fatal(error))?;
         let mut batch = Batch::new();
         let mut pointers = self.pointers.iter();

@@ -30,6 +30,7 @@
 use super::catalog::Catalog;
 use super::engine::Engine;
 use crate::base::keys::FileNumber;
+use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::JobContext;
@@ -60,6 +61,9 @@ impl Engine {
     /// The job in `context` has failed to commit: whether its edit is durable may be unknown, so the
     /// files that it began are kept until a new manifest says that it is not.
     pub(super) fn keep_unsure(&self, catalog: &mut Catalog, context: &JobContext<'_>) {
+        if seeded!(RemoveUnsure) {
+            self.remove_files(context.begun.take());
+        }
         catalog.unsure.append(&mut context.begun.take());
     }
 

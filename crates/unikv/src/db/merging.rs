@@ -7,6 +7,7 @@ use super::catalog::{Catalog, Indexes};
 use super::engine::Engine;
 use super::health::Job;
 use crate::base::keys::{FileNumber, PartitionId};
+use crate::base::seeded::slip;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{ErrorKind, Result};
 use crate::jobs::gc::{self, Pressure};
@@ -96,6 +97,8 @@ impl Engine {
         if let Some(partition) = ready.max_by_key(|p| urgency(p)) {
             let frozen = catalog.frozen(partition);
             let newer = frozen.len().saturating_sub(MAX_MERGED);
+            let newer = slip!(MergeNewestFirst, 0, newer);
+            let merged = frozen.iter().skip(newer).take(MAX_MERGED);
             // What has failed may have done so because of the victims that rode along.
             let failed = self.health.failure(Job::Merge, Some(partition.id));
             let victims = match failed {
@@ -106,7 +109,7 @@ impl Engine {
             };
             return Some(MergePlan {
                 partition: Arc::clone(partition),
-                generations: frozen.iter().skip(newer).cloned().collect(),
+                generations: merged.cloned().collect(),
                 victims,
             });
         }

@@ -16,6 +16,7 @@ use super::stored_options;
 use super::wal_sync::{Segment, WalSync};
 use super::write::Commit;
 use crate::base::keys::{DatabaseId, FileNumber, PartitionId, SeqNo};
+use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::AtomicU64;
 use crate::error::{Error, Result};
 use crate::jobs::placing::{FlushTarget, GenerationLimits};
@@ -94,7 +95,7 @@ impl<'a> Opening<'a> {
         stored: StoredOptions,
         survey: DirSurvey,
     ) -> Opening<'a> {
-        let next_file = survey.max_number() + 1;
+        let next_file = slip!(ReuseFileNumbers, 1, survey.max_number() + 1);
         // Room for all memtables there may be: chunks given back to the allocator and taken anew by
         // another thread leave holes that it cannot use.
         let plan = MemoryPlan::of(&options);
@@ -166,6 +167,10 @@ impl<'a> Opening<'a> {
         self.report.manifest_edits = manifest.edit_count;
         recovery::forget_lost_runs(&store, &mut version);
         recovery::check_files(&store, &version)?;
+        if seeded!(OpenReadsAll) {
+            let mut files = version.record_files().iter();
+            files.try_for_each(|file| file.verify())?;
+        }
 
         let bytes = self.plan.memtable_bytes;
         let replay = recovery::WalReplay::new(&store, &cache, &self.pool, bytes);
@@ -239,7 +244,8 @@ impl<'a> Opening<'a> {
         self.keep_segments(&store, &wal_sync, low_water, &outcome)?;
         let cut_off = &outcome.abandoned;
         self.sweep(&store, &version, number, low_water, cut_off, &memtables);
-        let prev = outcome.last.filter(|_| !memtables.is_empty());
+        let is_linked = !memtables.is_empty() && !seeded!(UnlinkedAtOpen);
+        let prev = outcome.last.filter(|_| is_linked);
         let hint = space.segment_hint(self.plan.memtable_bytes);
         let begun = WalWriter::create(&store, wal_number, prev, manifest.edits(), None, hint);
         // Reads need no log: on a full disk it begins once there is room.
@@ -357,6 +363,7 @@ impl<'a> Opening<'a> {
             let needed = match name {
                 FileName::Current | FileName::Lock | FileName::Ballast => true,
                 FileName::Manifest(n) => *n == manifest,
+                FileName::Wal(n) if seeded!(SweepNeededLog) => *n > low_water,
                 FileName::Wal(n) => *n >= low_water && !abandoned.contains(n),
                 FileName::Record(n) => is_record(*n),
                 FileName::KeyTable(n) => key_tables.contains(n),

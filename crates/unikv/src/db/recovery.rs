@@ -6,6 +6,7 @@
 
 use super::report::RecoveryReport;
 use crate::base::keys::{FileNumber, Kind};
+use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::jobs::index_build::build_index;
 use crate::jobs::placing::GenerationLimits;
@@ -120,11 +121,13 @@ pub(crate) fn rebuild_indexes(
 ) -> Result<()> {
     let seed = version.counters.hash_seed;
     version.replace_indexes(|partition, generation| {
-        if generation.is_ingested() {
+        let newest = partition.generations.first();
+        let is_forgotten =
+            seeded!(FrozenUnindexed) && newest.is_some_and(|n| n.id != generation.id);
+        if generation.is_ingested() || is_forgotten {
             return Ok(Arc::clone(&generation.index));
         }
         let records = generation.records() as usize;
-        let newest = partition.generations.first();
         // The newest generation goes on growing.
         let mut capacity = if newest.is_some_and(|newest| newest.id == generation.id) {
             limits.capacity_for(records, generation.bytes(), 0)

@@ -10,6 +10,7 @@ mod models;
 
 use super::engine::Engine;
 use crate::base::keys::SeqNo;
+use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
@@ -83,7 +84,10 @@ impl Snapshots {
 
     /// The live snapshots, ascending.
     pub(crate) fn list(&self) -> Vec<SeqNo> {
-        self.0.lock().keys().copied().collect()
+        let live = self.0.lock();
+        let is_known = |m: &Moment| m.snapshots > 0 || !seeded!(IteratorUnregistered);
+        let known = live.iter().filter(|(_, moment)| is_known(moment));
+        known.map(|(seq, _)| *seq).collect()
     }
 
     /// The oldest live snapshot.

@@ -7,6 +7,7 @@
 //! `mark` is taken last and briefly.
 
 use crate::base::keys::FileNumber;
+use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Mutex, Weakness, is_weak};
 use crate::error::{Error, ErrorKind, Result};
@@ -76,7 +77,7 @@ impl Segment {
                 "retry once they have been flushed",
             ));
         };
-        if !self.named.load(Ordering::Relaxed) {
+        if !self.named.load(Ordering::Relaxed) && !seeded!(SegmentNameUnsynced) {
             store.sync_directory()?;
             self.named.store(true, Ordering::Relaxed);
         }
@@ -84,6 +85,7 @@ impl Segment {
         if self.durable.load(Ordering::Relaxed) < end {
             handle
                 .sync()
+                .or_else(|e| slip!(RetryFailedSync, handle.sync(), Err(e)))
                 .map_err(|e| Error::io("sync", &self.path, e))?;
             let end = match is_weak(Weakness::MarkTooHigh) {
                 true => self.end.load(Ordering::Acquire),
@@ -142,7 +144,8 @@ impl WalSync {
         if let Some(failed) = &segments.failed {
             return Err(failed.clone());
         }
-        for segment in segments.list.clone() {
+        let first = slip!(SyncNewestAlone, segments.list.len().saturating_sub(1), 0);
+        for segment in segments.list.clone().into_iter().skip(first) {
             if let Err(error) = segment.sync(store) {
                 segments.failed = Some(error.clone());
                 return Err(error);

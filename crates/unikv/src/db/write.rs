@@ -16,6 +16,7 @@ use super::marks::note_mark;
 use super::wal_sync::Segment;
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, SeqNo};
+use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::error::{Error, Result};
@@ -95,7 +96,8 @@ impl Engine {
         if let Some(mut commit) = commit {
             let waiting = self.take_waiting();
             let (waiting, own) = self.admit(&commit, waiting, Some(batch));
-            let admitted = own.is_ok().then_some((batch, sync));
+            let is_admitted = own.is_ok() || seeded!(RefusedAndWritten);
+            let admitted = is_admitted.then_some((batch, sync));
             let committed = self.commit_group(&mut commit, admitted, &waiting);
             return own.and(committed);
         }
@@ -124,12 +126,8 @@ impl Engine {
             bytes += request.batch.byte_len();
             bytes as u64 <= self.memory.plan.group_bytes
         };
-        let count = queue
-            .iter()
-            .take_while(fits)
-            .count()
-            .max(1)
-            .min(queue.len());
+        let count = queue.iter().take_while(fits).count();
+        let count = count.max(1).min(queue.len());
         queue.drain(..count).collect()
     }
 
@@ -165,6 +163,9 @@ impl Engine {
         }
         self.adopt_large(&commit.memtable, group.iter().map(|(batch, _)| *batch))?;
         let first = self.append_to_wal(commit, group)?;
+        if seeded!(PublishBeforeInsert) {
+            self.visible_seq.store(commit.last_seq.0, Ordering::Release);
+        }
         let mut seq = first;
         for (batch, _) in group {
             seq = insert(&commit.memtable.table, batch, seq)?;
@@ -204,10 +205,9 @@ impl Engine {
         if written.is_ok() {
             let end = wal.end();
             segment.written(end);
-            self.counters
-                .wal_bytes
-                .fetch_add(end - begin, Ordering::Relaxed);
-            if group.iter().any(|(_, sync)| *sync) {
+            let wal_bytes = &self.counters.wal_bytes;
+            wal_bytes.fetch_add(end - begin, Ordering::Relaxed);
+            if group.iter().any(|(_, sync)| *sync) && !seeded!(AckBeforeSync) {
                 written = self.wal_sync.sync(&self.store);
             }
         }
@@ -261,9 +261,8 @@ impl Engine {
                 let path = self.store.dir().join(file_names::wal(number));
                 self.remove_files([path]);
             })?;
-        self.counters
-            .wal_bytes
-            .fetch_add(wal.end(), Ordering::Relaxed);
+        let wal_bytes = &self.counters.wal_bytes;
+        wal_bytes.fetch_add(wal.end(), Ordering::Relaxed);
         let segment = Segment::of(&wal);
         self.wal_sync.push(Arc::clone(&segment));
         Ok((wal, segment))
@@ -357,9 +356,8 @@ impl Engine {
         wal.write_staged()
             .inspect_err(|error| self.poison_wal(error))?;
         segment.written(wal.end());
-        self.counters
-            .wal_bytes
-            .fetch_add(wal.end() - begin, Ordering::Relaxed);
+        let wal_bytes = &self.counters.wal_bytes;
+        wal_bytes.fetch_add(wal.end() - begin, Ordering::Relaxed);
         Ok(())
     }
 }

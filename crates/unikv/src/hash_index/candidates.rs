@@ -1,6 +1,7 @@
 //! The result of a lookup: candidates, newest first.
 
 use super::entry::{Candidate, Entry};
+use crate::base::seeded::seeded;
 
 /// Candidates held without an allocation.
 const INLINE: usize = 8;
@@ -47,6 +48,9 @@ impl Candidates {
         if self.len > 1 {
             self.entries_mut()
                 .sort_unstable_by_key(|entry| entry.order());
+        }
+        if seeded!(OldestSlotFirst) {
+            self.entries_mut().reverse();
         }
     }
 

@@ -27,6 +27,7 @@ mod tests;
 pub(crate) use candidates::Candidates;
 
 use crate::base::keys::Slot;
+use crate::base::seeded::seeded;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::base::sync::{Mutex, MutexGuard};
 use buckets::{BUCKET_PLACES, Bucket, Overflow, new_buckets};
@@ -100,7 +101,7 @@ impl HashIndex {
             }
             full &= len == BUCKET_PLACES;
         }
-        if full {
+        if full && !seeded!(IgnoreOverflow) {
             self.overflow.for_each(second, gather);
         }
         candidates.sort();

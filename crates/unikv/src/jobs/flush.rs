@@ -8,6 +8,7 @@
 use super::JobContext;
 use super::retention::Retention;
 use crate::base::hash::key_hash;
+use crate::base::seeded::slip;
 use crate::error::Result;
 use crate::key_table::{EntryValue, KeyEntry, KeySectionBuilder};
 use crate::memtable::{MemEntry, Memtable, MemtableIter};
@@ -69,7 +70,8 @@ impl TableKeys {
             }
             low
         };
-        let start = first_not(&|key| key < range.start);
+        let start =
+            first_not(&|key| slip!(FirstKeyUnindexed, key <= range.start, key < range.start));
         start..first_not(&|key| range.is_before_end(key)).max(start)
     }
 

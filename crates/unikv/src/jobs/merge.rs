@@ -22,6 +22,7 @@ use super::merge_output::MergeOutput;
 use super::retention::Retention;
 use super::space::is_outlived;
 use crate::base::keys::{FileNumber, Kind, SeqNo};
+use crate::base::seeded::{seeded, slip};
 use crate::error::Result;
 use crate::key_table::{EntryValue, KeyEntry, KeyTable, KeyTableMeta, RecordPointer};
 use crate::partition::cursor::Cursor;
@@ -57,7 +58,8 @@ pub(crate) fn merge(
         .flat_map(|generation| scan_sources::for_job(generation, buffer));
     let mut unsorted = MergingCursor::new(sources.collect::<Result<_>>()?);
     // Tables may hold keys of other partitions on both sides of this one's range.
-    unsorted.seek(&partition.start, SeqNo::MAX)?;
+    let begin = slip!(MergeBeyondBorder, &[], &partition.start[..]);
+    unsorted.seek(begin, SeqNo::MAX)?;
     let mut merger = Merger {
         unsorted,
         group: Group::new(&context.snapshots),
@@ -109,7 +111,9 @@ impl Merger<'_> {
         sorted.seek_to_first()?;
         while let Some(entry) = sorted.entry() {
             // Of one key, the versions of the UnsortedStore are the newer ones.
-            let newer = self.unsorted.entry().filter(|e| e.key <= entry.key);
+            let is_newer =
+                |e: &KeyEntry<'_>| slip!(SortedStoreFirst, e.key < entry.key, e.key <= entry.key);
+            let newer = self.unsorted.entry().filter(is_newer);
             if let Some(newer) = newer {
                 self.group.push(&newer, true, &mut self.output)?;
                 self.unsorted.next()?;
@@ -226,6 +230,9 @@ impl<'a> Group<'a> {
     fn complete(&mut self, output: &mut MergeOutput<'_>) -> Result<()> {
         if !std::mem::take(&mut self.begun) {
             return Ok(());
+        }
+        if seeded!(DropEveryTombstone) {
+            self.kept.retain(|version| version.kind != Kind::Delete);
         }
         // Nothing older exists beneath: a tombstone at the bottom hides nothing.
         while self

@@ -3,6 +3,7 @@
 use super::JobContext;
 use super::merge::{Kept, KeptValue};
 use crate::base::keys::{FileNumber, Kind, SeqNo};
+use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::key_table::{
     EntryValue, KeyEntry, KeySectionBuilder, KeyTableMeta, RecordPointer, write_key_table,
@@ -136,7 +137,10 @@ impl<'a> MergeOutput<'a> {
                 }
             }
         };
-        let (seq, expiry_ms) = (version.seq, version.expiry_ms);
+        let (mut seq, expiry_ms) = (version.seq, version.expiry_ms);
+        if seeded!(GcRenumbers) && !version.unsorted {
+            seq.0 += 1;
+        }
         self.builder.add(&KeyEntry {
             key,
             seq,

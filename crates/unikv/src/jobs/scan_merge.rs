@@ -8,7 +8,8 @@
 //! what is visible, and the hash index does not notice.
 
 use super::JobContext;
-use crate::base::keys::{SeqNo, Slot};
+use crate::base::keys::{Kind, SeqNo, Slot};
+use crate::base::seeded::seeded;
 use crate::error::Result;
 use crate::key_table::{KeySectionBuilder, KeyTableMeta, write_key_table};
 use crate::partition::merging::MergingCursor;
@@ -40,7 +41,9 @@ pub(crate) fn scan_merge(
         if output.is_full() && output.last_key != entry.key {
             output.cut_table()?;
         }
-        output.builder.add(&entry);
+        if entry.kind != Kind::Delete || !seeded!(DropTombstonesInRun) {
+            output.builder.add(&entry);
+        }
         output.last_key.clear();
         output.last_key.extend_from_slice(entry.key);
         keys.next()?;

@@ -10,6 +10,7 @@
 use super::gc::{Pressure, record_bytes};
 use super::half_merged::HalfMerged;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, SeqNo};
+use crate::base::seeded::seeded;
 use crate::key_table::KeyTableMeta;
 use crate::record::frame_len;
 use crate::version::{Partition, Version};
@@ -159,7 +160,7 @@ impl Space {
     pub(crate) fn excess(&self, limit: SpaceLimit, pressure: Pressure) -> u64 {
         let begin = self.begins_at(limit, pressure);
         let dead = self.dead_bytes();
-        if dead <= begin.max(limit.floor_bytes) {
+        if dead <= begin.max(limit.floor_bytes) || seeded!(GcNever) {
             0
         } else {
             let kept = self.half_merged_bytes.min(begin);
@@ -211,7 +212,9 @@ impl Space {
 /// Whether a key table has versions that no snapshot needs any more, and enough of them to be worth
 /// its rewriting.
 pub(crate) fn is_outlived(table: &KeyTableMeta, oldest: Option<SeqNo>) -> bool {
-    table.older_bytes > table.len / 4 && oldest.is_none_or(|oldest| oldest >= table.max_seq)
+    !seeded!(OutlivedForever)
+        && table.older_bytes > table.len / 4
+        && oldest.is_none_or(|oldest| oldest >= table.max_seq)
 }
 
 /// Keys and values of a table's entries, about: keys are taken to be as long as the first and the last.

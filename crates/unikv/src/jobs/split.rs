@@ -10,6 +10,7 @@
 //! tables, so the edit is made for the version that stands at the commit.
 
 use crate::base::keys::{FileNumber, PartitionId, SeqNo};
+use crate::base::seeded::seeded;
 use crate::error::Result;
 use crate::version::edit::{PartitionMeta, TablePlace, TableShare, VersionEdit};
 use crate::version::{KeyRange, Partition, Table};
@@ -139,7 +140,9 @@ fn divide(table: &Table, range: KeyRange<'_>, border: &[u8]) -> Result<Sides> {
     let meta = table.file.meta();
     let section = table.file.section()?;
     let (mut has_left, mut has_right) = (meta.min_key.as_slice() < border, false);
-    if has_left && meta.max_key.as_slice() >= border {
+    let max_key = meta.max_key.as_slice();
+    let loses_border = seeded!(SplitLosesBorderKey) && max_key == border;
+    if has_left && max_key >= border && !loses_border {
         let mut keys = section.iter(crate::vfs::Access::Random);
         keys.seek(range.start, SeqNo::MAX)?;
         has_left = keys.entry().is_some_and(|e| e.key < border);

@@ -9,6 +9,7 @@ use super::block::Block;
 use super::fences::Fences;
 use super::pin::PinBudget;
 use crate::base::keys::FileNumber;
+use crate::base::seeded::slip;
 use crate::base::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use crate::base::sync::unseen::AtomicBool;
 use bytes::Bytes;
@@ -179,7 +180,8 @@ impl ReadCache {
 
     /// The verified frame of the record at `offset`.
     pub(crate) fn record(&self, file: FileNumber, offset: u64) -> Option<Bytes> {
-        match self.find((file.0, offset))? {
+        let file = slip!(CacheForgetsFile, 0, file.0);
+        match self.find((file, offset))? {
             Item::Record(frame) => Some(frame),
             Item::Block(_) | Item::Fences(_) => None,
         }
@@ -189,7 +191,7 @@ impl ReadCache {
     /// is full it must have been offered lately: what is read once is not worth driving out another.
     /// It must be a whole allocation: of a part, the rest would stay in memory uncounted.
     pub(crate) fn offer_record(&self, file: FileNumber, offset: u64, frame: Bytes) {
-        let place = (file.0, offset);
+        let place = (slip!(CacheForgetsFile, 0, file.0), offset);
         if frame.len() as u64 > self.capacity() / RECORD_SHARE {
             return;
         }

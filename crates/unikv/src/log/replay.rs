@@ -57,6 +57,7 @@ use super::wal::{self, BadPayload, SegmentEnd, WalWrite};
 use super::{LogItem, LogReader, TailCut};
 use crate::base::file_header::FileKind;
 use crate::base::keys::{FileNumber, SeqNo};
+use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::vfs::file_store::FileStore;
 use segments::{Break, Link, Segment};
@@ -102,6 +103,9 @@ pub(crate) fn replay(
         let found = replay_segment(store, link, sink, &mut outcome)?;
         if let Some(found) = found {
             breaks.push(found);
+            if seeded!(ReplayBehindBreak) {
+                continue;
+            }
             break;
         }
     }
@@ -161,6 +165,7 @@ fn replay_segment(
                 let reason = "the segment ends before the end that its successor names";
                 break Some(Break::at(segment, offset, reason));
             }
+            LogItem::Bad { .. } if seeded!(ReplayBehindTorn) => drop(reader.resync()?),
             LogItem::Bad { offset, reason } => break Some(Break::at(segment, offset, reason)),
         }
     };

@@ -12,6 +12,7 @@
 //! than it costs. A workload without scans pays nothing.
 
 use super::cursor::{Cursor, RunCursor};
+use crate::base::seeded::slip;
 use crate::base::sync::atomic::Ordering;
 use crate::error::Result;
 use crate::version::scan_run::ScanRun;
@@ -70,7 +71,8 @@ fn parts(generation: &Generation) -> (Option<&Arc<ScanRun>>, u16) {
         return (None, u16::MAX);
     }
     let run = generation.sound_run();
-    (run, run.map_or(0, |run| run.end().0))
+    let end = |run: &Arc<ScanRun>| slip!(RunHidesNewer, u16::MAX, run.end().0);
+    (run, run.map_or(0, end))
 }
 
 /// How many runs of a partition nobody has met damage in.

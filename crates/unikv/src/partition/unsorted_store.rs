@@ -6,6 +6,7 @@
 
 use super::view::ReadCounters;
 use crate::base::keys::SeqNo;
+use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::key_table::OwnedValue;
@@ -37,11 +38,13 @@ pub(crate) fn get<'a>(
             let Some(table) = generation.table(candidate.slot) else {
                 continue;
             };
-            if table.meta().min_seq > snapshot {
+            if table.meta().min_seq > snapshot
+                || (seeded!(SkipTableWithNewer) && table.meta().max_seq > snapshot)
+            {
                 continue;
             }
             let record = table.get_hinted(candidate.offset, candidate.read_len)?;
-            if record.key() != key {
+            if record.key() != key && !seeded!(TrustTag) {
                 counters
                     .index_failed_comparisons
                     .fetch_add(1, Ordering::Relaxed);
@@ -88,7 +91,7 @@ fn newest_visible(
     read_len: usize,
 ) -> Result<Option<Record>> {
     while record.seq() > snapshot {
-        if !record.older_follows() {
+        if !record.older_follows() || seeded!(NewestVersionAlone) {
             return Ok(None);
         }
         record = table.get_hinted(record.end_offset(), read_len)?;

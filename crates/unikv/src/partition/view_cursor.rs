@@ -9,6 +9,7 @@ use super::merging::MergingCursor;
 use super::scan_sources::{self, Toll};
 use super::view::View;
 use crate::base::keys::SeqNo;
+use crate::base::seeded::slip;
 use crate::error::Result;
 use crate::key_table::KeyEntry;
 use crate::version::Partition;
@@ -109,9 +110,10 @@ impl ViewCursor {
 
     fn skip_backward(&mut self) -> Result<()> {
         while let (Some(merge), Some(partition)) = (&self.merge, self.partition()) {
+            let start = partition.start.as_slice();
             let inside = merge
                 .entry()
-                .is_some_and(|e| e.key >= partition.start.as_slice());
+                .is_some_and(|e| slip!(FirstKeyPassedBack, e.key > start, e.key >= start));
             let Some(before) = self.at.checked_sub(1) else {
                 return Ok(());
             };

@@ -6,6 +6,7 @@ use super::meta::RecordFileMeta;
 use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, Kind};
+use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::key_table::{
     KeySectionBuilder, OutputFile, Properties, RecordFileRefs, RecordPointer, write_tail,
@@ -147,7 +148,7 @@ impl RecordWriter {
         properties.add_seq(record.seq);
         properties.add_expiry(record.expiry_ms);
         properties.has_range_deletes |= record.kind == Kind::RangeDelete;
-        if record.kind == Kind::External {
+        if record.kind == Kind::External && !seeded!(LargeValuesUncounted) {
             let external = External::decode(record.value);
             let external = external.ok_or_else(beyond_limits)?;
             let RecordPointer { file, len, .. } = external.pointer;

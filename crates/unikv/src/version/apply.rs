@@ -8,6 +8,7 @@ use super::edit::{PartitionMeta, TablePlace, TableShare, VersionEdit};
 use super::scan_run::ScanRun;
 use super::state::{Counters, Generation, Partition, Table, Version};
 use crate::base::keys::{FileNumber, GenerationId, PartitionId};
+use crate::base::seeded::{seeded, slip};
 use crate::hash_index::HashIndex;
 use crate::key_table::{KeyTable, ReadCache};
 use crate::record::RecordFile;
@@ -73,7 +74,7 @@ impl Version {
             && edit.dropped_partitions.is_empty()
             && edit.dropped_generations.is_empty()
             && edit.record_files.iter().all(|meta| meta.refs.is_empty());
-        if !same_pointers {
+        if !same_pointers && !seeded!(StaleLiveCounts) {
             self.live = Arc::default();
         }
         let mut dropped = Dropped::default();
@@ -295,7 +296,8 @@ impl Partition {
                 run: None,
                 scan_cost: Arc::default(),
             };
-            generations.insert(0, begun);
+            let newest = slip!(OldGenerationFirst, generations.len(), 0);
+            generations.insert(newest, begun);
         }
         let found = generations.iter_mut().find(|g| g.id == generation);
         let found = found.ok_or_else(|| format!("generation {} is gone", generation.0))?;

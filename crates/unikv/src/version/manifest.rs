@@ -27,6 +27,7 @@ use super::edit::VersionEdit;
 use super::file_names::{self, FileName};
 use crate::base::file_header::FileKind;
 use crate::base::keys::{DatabaseId, FileNumber, FileUid};
+use crate::base::seeded::{seeded, slip};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{DurableMark, LogItem, LogReader, LogWriter, TailCut};
 use crate::vfs::file_store::FileStore;
@@ -78,7 +79,9 @@ impl Manifest {
             let _swept_later = store.env().vfs.remove(&path);
         })?;
         // Its name first: CURRENT must never name a file that a power cut can take away.
-        store.sync_directory()?;
+        if !seeded!(ManifestNameUnsynced) {
+            store.sync_directory()?;
+        }
         write_current(store, number, log.uid())?;
         let mut manifest = Manifest {
             log,
@@ -145,6 +148,9 @@ impl Manifest {
         let durable = self.end_mark();
         self.log.stage(KIND_EDIT, &[&edit.encode()], Some(durable));
         self.log.write_staged()?;
+        if seeded!(ManifestUnsynced) {
+            return Ok(());
+        }
         let synced = self.log.sync_handle().sync();
         synced.map_err(|e| Error::io("sync this manifest", self.log.path(), e))
     }
@@ -161,7 +167,7 @@ impl Manifest {
     fn end_mark(&self) -> DurableMark {
         DurableMark {
             file: self.log.number(),
-            offset: self.synced_end,
+            offset: slip!(MarkAheadOfSync, self.log.end(), self.synced_end),
         }
     }
 

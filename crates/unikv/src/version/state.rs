@@ -12,6 +12,7 @@
 use super::edit::{KeyspaceMeta, PartitionMeta, TablePlace, TableShare, VersionEdit};
 use super::scan_run::ScanRun;
 use crate::base::keys::{FileNumber, GenerationId, PartitionId, SeqNo, Slot};
+use crate::base::seeded::slip;
 use crate::base::sync::OnceLock;
 use crate::base::sync::atomic::AtomicU64;
 use crate::error::Result;
@@ -304,7 +305,8 @@ impl Version {
 
     /// Record files that are neither a table of a generation nor pointed to, by ascending number.
     pub(crate) fn dead_record_files(&self) -> Vec<FileNumber> {
-        let (live, tables) = (self.live(), self.tables());
+        let live = self.live();
+        let tables = slip!(DropUnmergedTable, HashSet::new(), self.tables());
         let numbers = self.record_files.iter().map(|f| f.meta().number);
         numbers
             .filter(|n| !live.contains_key(n) && !tables.contains(n))

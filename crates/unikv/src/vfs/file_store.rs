@@ -18,6 +18,7 @@ mod models;
 
 use super::{Access, Env, Event, ReadFile};
 use crate::base::keys::{DatabaseId, FileNumber, FileUid};
+use crate::base::seeded::seeded;
 use crate::base::sync::ArcSwapOption;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -106,7 +107,9 @@ impl FileStore {
     /// report a success that means nothing.
     pub(crate) fn sync_directory(&self) -> Result<()> {
         let mut failed = self.directory_failed.lock();
-        if let Some(error) = &*failed {
+        if let Some(error) = &*failed
+            && !seeded!(DirectoryFailureForgotten)
+        {
             return Err(error.clone());
         }
         self.env.vfs.sync_dir(&self.dir).map_err(|e| {
@@ -350,6 +353,9 @@ impl DataFile {
     /// Says that no version lists the file, of `len` bytes, any more: once dropped, its path goes to
     /// [`FileStore::take_obsolete`].
     pub(crate) fn mark_obsolete(&self, len: u64) {
+        if seeded!(RemovePinned) {
+            let _swept_later = self.store.env.vfs.remove(self.path());
+        }
         if self.obsolete_bytes.swap(len, Ordering::AcqRel) == LISTED {
             self.store.pinned_files.fetch_add(1, Ordering::Relaxed);
             self.store.pinned_bytes.fetch_add(len, Ordering::Relaxed);
@@ -361,7 +367,7 @@ impl Drop for DataFile {
     fn drop(&mut self) {
         self.store.open_files.lock().forget(&self.slot);
         let len = self.obsolete_bytes.load(Ordering::Acquire);
-        if len == LISTED {
+        if len == LISTED || seeded!(NeverUnlink) {
             return;
         }
         let first = {

@@ -9,6 +9,7 @@
 
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, Kind, SeqNo};
+use crate::base::seeded::seeded;
 use crate::error::Result;
 use crate::key_table::{EntryValue, KeyEntry, RecordPointer};
 use crate::partition::View;
@@ -164,7 +165,8 @@ impl End {
             key.extend_from_slice(entry.key);
             let mut newest = None;
             while let Some(entry) = cursor.entry().filter(|e| e.key == key) {
-                if entry.seq <= seq {
+                let is_first = newest.is_none() || !seeded!(BackwardOldest);
+                if entry.seq <= seq && is_first {
                     newest = Value::of(&entry);
                 }
                 cursor.prev()?;

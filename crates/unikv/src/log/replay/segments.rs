@@ -8,6 +8,7 @@ use crate::base::coding::Decoder;
 use crate::base::file_header::{FileKind, HEADER_LEN};
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, FileUid};
+use crate::base::seeded::seeded;
 use crate::error::{Error, ErrorKind, Result};
 use crate::vfs::file_store::FileStore;
 use std::path::PathBuf;
@@ -247,6 +248,9 @@ pub(super) fn judge(store: &FileStore, present: &[Segment], breaks: &[Break]) ->
     let Some(mark) = mark else {
         return Ok(());
     };
+    if seeded!(CutBelowMark) {
+        return Ok(());
+    }
     match breaks
         .iter()
         .filter(|b| mark.covers(b.file, b.offset))

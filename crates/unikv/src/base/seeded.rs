@@ -1,0 +1,256 @@
+//! Seeded bugs: mistakes that one build of the engine can be told to make, so that the tests are tested.
+//!
+//! Each is one condition, `seeded!(…)`, or one choice, `slip!(…)`, at the place where an engineer could make
+//! the mistake. In every normal build [`is_armed`] is the constant `false`, and nothing is left of them. Built with `--cfg unikv_seeded_bugs`
+//! the engine makes the one that `UNIKV_SEEDED_BUG` names, for the whole process. The tests that have to
+//! catch each of them are listed in `crates/unikv-sim/tests/seeded_bugs.rs`.
+//!
+//! Behind each name stands the promise that falls (I1 to I8): what was synced survives; what was
+//! acknowledged survives a kill; a power cut takes a suffix; batches are whole; never wrong, stale or
+//! missing data; writers do not stop; space and memory stay in bounds; opening is quick.
+//!
+//! Mistakes that only threads show, such as a missing barrier, are made by the models instead
+//! ([`super::sync::Weakness`]).
+//!
+//! No locks.
+
+/// Declares the bugs and the list of all of them.
+macro_rules! bugs {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// A mistake that the engine makes when it is armed.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Seeded {
+            $($(#[$doc])* $name,)*
+        }
+
+        #[cfg(unikv_seeded_bugs)]
+        impl Seeded {
+            /// Every bug.
+            pub const ALL: &[Seeded] = &[$(Seeded::$name,)*];
+        }
+    };
+}
+
+bugs! {
+    // The log.
+    /// I1: a write that asks for it is acknowledged before it is synced.
+    AckBeforeSync,
+    /// I1: the name of a log segment is never made durable.
+    SegmentNameUnsynced,
+    /// I3: only the newest segment is synced, those before it are not.
+    SyncNewestAlone,
+    /// I1: a failed sync of the log is tried again, and the success of that is believed.
+    RetryFailedSync,
+    /// I4: a group becomes visible before it is in the memtable.
+    PublishBeforeInsert,
+    /// I4: the payload of a log record is not checked, so a torn batch is replayed.
+    TornPayloadReplayed,
+    /// I2: the segment begun by an opening does not link to those that were recovered.
+    UnlinkedAtOpen,
+    /// I3: replay goes on in the next segment where the chain breaks.
+    ReplayBehindBreak,
+    /// I3: replay passes over a torn record and takes those behind it.
+    ReplayBehindTorn,
+    /// I1: damage below what is known durable is taken for a torn tail.
+    CutBelowMark,
+    /// I2: a record that ends where the file ends is taken for a torn one.
+    LoseLastRecord,
+    /// I2: the newest sealed memtable is flushed in the place of the oldest.
+    FlushNewestFirst,
+
+    // The manifest, and what it lists.
+    /// I1: an edit lists files whose names are not durable.
+    DirectoryUnsynced,
+    /// I1: a sync of the directory that failed is forgotten.
+    DirectoryFailureForgotten,
+    /// I1: an edit is in force before it is synced.
+    ManifestUnsynced,
+    /// I2: an edit claims that what stands before it is durable, so a torn note is taken for damage.
+    MarkAheadOfSync,
+    /// I1: `CURRENT` names a manifest whose name is not durable.
+    ManifestNameUnsynced,
+    /// I2: log segments are removed before the edit that makes them dispensable.
+    LogRemovedBeforeEdit,
+    /// I5: an obsolete file is removed while a view pins it.
+    RemovePinned,
+    /// I1: the files of an edit that may be durable are removed because its append failed.
+    RemoveUnsure,
+    /// I2: the edit of a flush gives up the log of memtables that are not flushed yet.
+    LowWaterTooHigh,
+    /// I2: the edit of a flush claims all writes that are visible.
+    FlushedSeqTooHigh,
+    /// I4: the edit of a flush commits the newest mark instead of that of its memtable.
+    NewestMark,
+    /// I2: numbers of files that a crash has left are given again.
+    ReuseFileNumbers,
+    /// I2: the sweep of an opening removes the oldest segment that is still needed.
+    SweepNeededLog,
+    /// I5: the live counts of a version outlive a merge.
+    StaleLiveCounts,
+    /// I5: a table that a partition has not merged is dropped with what another one has.
+    DropUnmergedTable,
+    /// I5: large values of unmerged tables do not keep their files.
+    LargeValuesUncounted,
+
+    // The hash index and lookups.
+    /// I5: an equal tag counts as an equal key.
+    TrustTag,
+    /// I5: the oldest slot answers first.
+    OldestSlotFirst,
+    /// I5: a lookup does not go on to the overflow.
+    IgnoreOverflow,
+    /// I5: the slots of a flush that failed are given again.
+    ReuseSlot,
+    /// I5: a new generation stands behind the older ones.
+    OldGenerationFirst,
+    /// I5: an opening indexes the newest generation only.
+    FrozenUnindexed,
+    /// I5: a damaged key section counts as one without keys.
+    DamagedSectionIsEmpty,
+    /// I5: a snapshot passes over tables with anything newer in them.
+    SkipTableWithNewer,
+    /// I5: a snapshot does not look behind the newest version of a key in a table.
+    NewestVersionAlone,
+    /// I5: the first key of a partition is not entered into its index.
+    FirstKeyUnindexed,
+    /// I5: a scan that goes back leaves out the first key of a partition.
+    FirstKeyPassedBack,
+
+    // Merge, garbage collection, split, scan merge.
+    /// I5: a merge drops tombstones above versions that a snapshot keeps.
+    DropEveryTombstone,
+    /// I5: a scan merge drops tombstones.
+    DropTombstonesInRun,
+    /// I5: jobs drop the version that a snapshot sees if it was written just before.
+    DropSnapshotVersion,
+    /// I5: of equal keys a merge takes that of the SortedStore for the newer one.
+    SortedStoreFirst,
+    /// I5: a merge takes newer generations before the oldest.
+    MergeNewestFirst,
+    /// I5: a merge begins with keys of the partition before it.
+    MergeBeyondBorder,
+    /// I5: garbage collection gives what it moves a new sequence number.
+    GcRenumbers,
+    /// I7: garbage collection finds that there is never enough to do.
+    GcNever,
+    /// I7: record files that nothing points to stay listed.
+    KeepDeadFiles,
+    /// I7: obsolete files are not removed before the next opening.
+    NeverUnlink,
+    /// I7: versions kept for a snapshot stay when it has gone.
+    OutlivedForever,
+    /// I5: a split lists a table on the left only if its last key is the border.
+    SplitLosesBorderKey,
+    /// I5: a split does not look at tables that were flushed meanwhile.
+    SplitForgetsNewTables,
+    /// I5: a scan run hides tables that were flushed after it.
+    RunHidesNewer,
+    /// I5: jobs do not know of iterators.
+    IteratorUnregistered,
+
+    // Ingest and large values.
+    /// I5: an ingest commits before older writes are in tables.
+    IngestBeforeFlush,
+    /// I5: flushes after an ingest go on in the generation before it.
+    IngestKeepsTargets,
+    /// I1: the log names a large value whose file has no durable name.
+    LargeNameUnsynced,
+    /// I2: a failed write removes the files of its large values although the log may name them.
+    RemoveAdoptedLarge,
+
+    // Damage.
+    /// I5: the checksum of a key block is not looked at.
+    BlockUnchecked,
+    /// I5: the checksum of a record is not looked at.
+    RecordUnchecked,
+    /// I5: checksums are not bound to file and offset.
+    ChecksumUnbound,
+    /// I5: the cache is asked for an offset, whatever the file.
+    CacheForgetsFile,
+
+    // Iterators.
+    /// I5: an iterator that has let go of its view goes on one key too far.
+    ReanchorTooFar,
+    /// I5: going back, the oldest version of a key answers.
+    BackwardOldest,
+    /// I5: the two ends of an iterator pass each other.
+    EndsOverlap,
+
+    // The whole.
+    /// I7: the ballast is not made anew when there is space again.
+    BallastNotRestored,
+    /// I4: a put that is refused for want of space is written all the same.
+    RefusedAndWritten,
+    /// I5: what an earlier opening has set is forgotten by the next.
+    StoredOptionsForgotten,
+    /// I8: opening reads every file.
+    OpenReadsAll,
+}
+
+/// `seeded!(Bug)`: whether the engine is to make this mistake.
+macro_rules! seeded {
+    ($bug:ident) => {
+        $crate::base::seeded::is_armed($crate::base::seeded::Seeded::$bug)
+    };
+}
+pub(crate) use seeded;
+
+/// `slip!(Bug, wrong, right)`: what the engine takes, of which only that is evaluated.
+macro_rules! slip {
+    ($bug:ident, $wrong:expr, $right:expr) => {
+        if $crate::base::seeded::seeded!($bug) {
+            $wrong
+        } else {
+            $right
+        }
+    };
+}
+pub(crate) use slip;
+
+/// Whether the engine is to make this mistake.
+#[cfg(not(unikv_seeded_bugs))]
+#[inline(always)]
+pub(crate) const fn is_armed(_: Seeded) -> bool {
+    false
+}
+
+/// A normal build decides all of it while compiling.
+#[cfg(not(unikv_seeded_bugs))]
+const _: () = assert!(!is_armed(Seeded::AckBeforeSync));
+
+#[cfg(unikv_seeded_bugs)]
+pub(crate) use armed::is_armed;
+
+#[cfg(unikv_seeded_bugs)]
+mod armed {
+    use super::Seeded;
+    use crate::base::sync::OnceLock;
+    use crate::base::sync::atomic::{AtomicU64, Ordering};
+
+    static PASSED: AtomicU64 = AtomicU64::new(0);
+
+    /// Whether the engine is to make this mistake.
+    pub(crate) fn is_armed(bug: Seeded) -> bool {
+        static ARMED: OnceLock<Option<Seeded>> = OnceLock::new();
+        let is_it = *ARMED.get_or_init(named) == Some(bug);
+        if is_it {
+            PASSED.fetch_add(1, Ordering::Relaxed);
+        }
+        is_it
+    }
+
+    /// The bug that the environment names. A name that is none would test nothing.
+    #[expect(clippy::panic, reason = "only the tests of the tests set the variable")]
+    fn named() -> Option<Seeded> {
+        let name = std::env::var("UNIKV_SEEDED_BUG").ok()?;
+        let found = Seeded::ALL.iter().find(|bug| format!("{bug:?}") == name);
+        Some(*found.unwrap_or_else(|| panic!("no bug is called {name}")))
+    }
+
+    impl Seeded {
+        /// How often the place of the armed bug was passed.
+        pub fn passed() -> u64 {
+            PASSED.load(Ordering::Relaxed)
+        }
+    }
+}
