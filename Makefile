@@ -5,7 +5,7 @@ CARGO ?= cargo
 .PHONY: help run test quick lint doc package kill-test full-disk-test bench soak clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## build, then load, update, scan, reopen and check a database of 1 GB under target/
 	@scripts/run.sh
@@ -41,8 +41,8 @@ full-disk-test: ## fill a small file system (a tmpfs, where mounting is allowed)
 	@echo "== full disk"
 	scripts/full_disk_test.sh
 
-bench: ## the measured setting of docs/benchmarks/ (see scripts/bench.sh for its variables)
-	@scripts/bench.sh
+bench: ## the benchmark suite: results and a page (variables in scripts/suite.sh: SCALE=… EXPERIMENTS=…)
+	@scripts/suite.sh
 
 soak: ## the randomised tests for hours: UNIKV_SEEDS=… UNIKV_STEPS=… make soak
 	@scripts/soak.sh

@@ -25,37 +25,13 @@ READ_AHEAD_KB=${READ_AHEAD_KB:-128}
 cargo build --release --locked -p unikv-cli
 mkdir -p "$DIR"
 
-# The read-ahead file of the block device under DIR; empty where there is none to be found.
-read_ahead_file() {
-    local device major minor queue
-    device=$(stat -c %d "$DIR")
-    major=$(((device >> 8) & 0xfff))
-    minor=$(((device & 0xff) | ((device >> 12) & 0xfff00)))
-    for queue in "/sys/dev/block/$major:$minor/queue" "/sys/dev/block/$major:$minor/../queue"; do
-        if [[ -f $queue/read_ahead_kb ]]; then
-            echo "$queue/read_ahead_kb"
-            return
-        fi
-    done
-}
-
-read_ahead=$(read_ahead_file)
-before_kb=
+source scripts/read_ahead.sh
 restore() {
-    if [[ -n $before_kb ]]; then echo "$before_kb" >"$read_ahead"; fi
+    restore_read_ahead
     rm -rf "$DIR/db"
 }
 trap restore EXIT
-
-if [[ -z $read_ahead ]]; then
-    echo "read-ahead: unknown (no block device found under $DIR)"
-elif [[ $READ_AHEAD_KB != keep && -w $read_ahead ]]; then
-    before_kb=$(cat "$read_ahead")
-    echo "$READ_AHEAD_KB" >"$read_ahead"
-    echo "read-ahead: $(cat "$read_ahead") KB (was $before_kb KB, restored at the end)"
-else
-    echo "read-ahead: $(cat "$read_ahead") KB (left as it is)"
-fi
+set_read_ahead "$DIR" "$READ_AHEAD_KB"
 
 limited=()
 if [[ $MEMORY == none ]]; then

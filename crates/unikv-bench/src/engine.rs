@@ -5,6 +5,7 @@
 //! reads is handed to the caller's closure where the engine has it.
 
 use crate::failure::Failure;
+use crate::measure::quiet::wait_until_quiet;
 use crate::measure::space::SpaceLimits;
 use std::path::Path;
 use std::time::Duration;
@@ -82,9 +83,9 @@ pub trait Engine: Send + Sync + Sized {
         Ok(())
     }
 
-    /// Waits until nothing runs in the background.
-    fn settle(&self) -> Result<(), Failure> {
-        Ok(())
+    /// Waits until nothing runs in the background, and tells how long something did.
+    fn settle(&self) -> Result<Duration, Failure> {
+        Ok(wait_until_quiet())
     }
 
     /// Closes the store.

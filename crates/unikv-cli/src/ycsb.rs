@@ -25,7 +25,8 @@ use unikv_bench::workload::phases::{Kind, Phase};
 use unikv_bench::workload::{values, versions};
 
 const LONG_HELP: &str = "\
-Phases, separated by commas, each NAME[:DISTRIBUTION][@OPERATIONS]:
+Phases, separated by commas, each NAME[:DISTRIBUTION][@OPERATIONS][*THREADS][~RATE]; with a rate,
+operations are due so many times a second, and are timed from then:
   load, p0     insert all records
   a            50 % read, 50 % update
   b            95 % read, 5 % update
@@ -38,6 +39,11 @@ Phases, separated by commas, each NAME[:DISTRIBUTION][@OPERATIONS]:
   insert       100 % insert of new records
   delete       delete so many different records, whatever the distribution
   scan, scanN  100 % scan of 1 to 100 records, or of N
+  rscan, rscanN  the same backwards
+  mixN         N % read, the rest update
+  absentN      100 % read, N % of them of keys that were never written
+  multiN       reads of N records in one call
+  batchN       updates of N records in one batch
   reopen       close and open
   verify       verify-scan and verify-gets together
   verify-scan  a full scan against the full list of keys
@@ -45,6 +51,7 @@ Phases, separated by commas, each NAME[:DISTRIBUTION][@OPERATIONS]:
   settle       wait until nothing runs in the background
   flush        write the memtables into tables
   compact      merge everything into the SortedStore
+  die          kill this process, as kill -9 does
 
 Example: unikv ycsb /data/db --workload load,settle,a,scan50@100k,c:uniform,reopen,verify
 
@@ -54,7 +61,7 @@ unsorted_bytes for each background thread, and --space-floor. A breach fails the
 
 Keys are 24 bytes. Values hold their record number and version and a fill that follows from them;
 every value read is checked against the versions acknowledged. The zipfian distribution has the
-constant 0.99 over the number of records. Latencies are service times of a closed loop.";
+constant 0.99 over the number of records. Without a rate, latencies are service times of a closed loop.";
 
 /// `ycsb DIR`
 #[derive(Args)]

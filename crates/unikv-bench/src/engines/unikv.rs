@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::measure::space::{FLOOR_BYTES, SpaceLimits};
 use std::ops::Bound;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use unikv::{Batch, Db, EffectiveOptions, Options, StallCause, Stats};
 
 /// An open UniKV database.
@@ -102,8 +102,10 @@ impl Engine for UniKv {
         self.0.compact().map_err(Failure::engine)
     }
 
-    fn settle(&self) -> Result<(), Failure> {
-        self.0.quiesce().map_err(Failure::engine)
+    fn settle(&self) -> Result<Duration, Failure> {
+        let start = Instant::now();
+        self.0.quiesce().map_err(Failure::engine)?;
+        Ok(start.elapsed())
     }
 
     fn close(self) -> Result<(), Failure> {

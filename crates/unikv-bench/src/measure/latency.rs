@@ -1,7 +1,8 @@
 //! Latencies per operation.
 //!
-//! They are service times of a closed loop: each thread issues its next operation when the last one
-//! has ended, so a stall shows in the latencies of the operations it held, once each.
+//! In a closed loop they are service times: each thread issues its next operation when the last one
+//! has ended, so a stall shows in the latencies of the operations it held, once each. In an open loop
+//! operations are due at a fixed rate and timed from then, so a stall shows in all that it delayed.
 
 use crate::workload::phases::Operation;
 use hdrhistogram::Histogram;
@@ -66,7 +67,15 @@ pub struct LatencySummary {
     pub p999_us: f64,
     /// The longest.
     pub max_us: f64,
+    /// Percentiles, and what they took in microseconds.
+    pub curve: Vec<(f64, f64)>,
 }
+
+/// Of a curve; the last one is the longest.
+const PERCENTILES: [f64; 16] = [
+    0.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.8, 99.9, 99.95, 99.99, 99.999,
+    100.0,
+];
 
 fn summary(operation: Operation, histogram: &Histogram<u64>) -> LatencySummary {
     let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
@@ -78,6 +87,9 @@ fn summary(operation: Operation, histogram: &Histogram<u64>) -> LatencySummary {
         p99_us: at(0.99),
         p999_us: at(0.999),
         max_us: histogram.max() as f64 / 1e3,
+        curve: PERCENTILES
+            .map(|percentile| (percentile, at(percentile / 100.0)))
+            .to_vec(),
     }
 }
 

@@ -10,6 +10,8 @@ use std::path::Path;
 pub struct Machine {
     /// The model of the processor.
     pub cpu: String,
+    /// The clock of the first core now, in MHz.
+    pub cpu_mhz: Option<f64>,
     /// Cores that this process may use.
     pub cores: usize,
     /// Memory in all.
@@ -37,7 +39,8 @@ impl Machine {
         });
         let device = device.as_deref();
         Machine {
-            cpu: cpu().unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+            cpu: cpu_line("model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+            cpu_mhz: cpu_line("cpu MHz").and_then(|mhz| mhz.parse().ok()),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory_bytes: memory(),
             memory_limit_bytes: memory_limit(),
@@ -52,9 +55,9 @@ fn read(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-fn cpu() -> Option<String> {
+fn cpu_line(name: &str) -> Option<String> {
     let text = read("/proc/cpuinfo")?;
-    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 

@@ -5,5 +5,6 @@ pub mod latency;
 pub mod machine;
 pub mod process;
 pub mod progress;
+pub mod quiet;
 pub mod space;
 pub mod trace;

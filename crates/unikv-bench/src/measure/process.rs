@@ -2,6 +2,8 @@
 
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::Duration;
 
 /// CPU time of all threads of this process so far.
@@ -22,6 +24,39 @@ pub fn anonymous_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/status").ok()?;
     Some(field(&text, "RssAnon:")? << 10)
 }
+
+/// Memory of this process that is resident now: anonymous and mapped.
+pub fn resident_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/status").ok()?;
+    Some(field(&text, "VmRSS:")? << 10)
+}
+
+/// What the memory cgroup of this process holds now, page cache included.
+pub fn cgroup_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let v1 = text.lines().find_map(|line| line.split_once(":memory:"));
+    let file = match v1 {
+        Some((_, path)) => format!("/sys/fs/cgroup/memory{path}/memory.usage_in_bytes"),
+        None => {
+            let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
+            format!("/sys/fs/cgroup{path}/memory.current")
+        }
+    };
+    fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+/// Bytes that the device under `dir` has read and written so far, for everybody.
+pub fn block_device_bytes(dir: &Path) -> Option<(u64, u64)> {
+    let device = fs::metadata(dir).ok()?.dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let stat = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?;
+    let mut numbers = stat.split_whitespace().map(str::parse::<u64>);
+    let (read, written) = (numbers.nth(2)?.ok()?, numbers.nth(3)?.ok()?);
+    Some((read * SECTOR_BYTES, written * SECTOR_BYTES))
+}
+
+/// Of `stat`, whatever those of the device are.
+const SECTOR_BYTES: u64 = 512;
 
 fn field(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;

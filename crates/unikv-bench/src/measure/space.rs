@@ -108,12 +108,20 @@ pub fn directory_bytes(dir: &Path) -> io::Result<(u64, u64)> {
     let (mut data, mut wal) = (0, 0);
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        let bytes = match entry.metadata() {
-            Ok(metadata) => metadata.blocks() * 512,
+        let metadata = match entry.metadata() {
+            Ok(metadata) => metadata,
             // Removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
+        // UniKV has no directories below its own; other engines do.
+        if metadata.is_dir() {
+            let (data_below, wal_below) = directory_bytes(&entry.path())?;
+            data += data_below;
+            wal += wal_below;
+            continue;
+        }
+        let bytes = metadata.blocks() * 512;
         let is_wal = Path::new(&entry.file_name())
             .extension()
             .is_some_and(|extension| extension == "wal");

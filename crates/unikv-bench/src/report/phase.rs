@@ -4,6 +4,7 @@ use crate::measure::costs::Costs;
 use crate::measure::latency::LatencySummary;
 use crate::measure::machine::Machine;
 use crate::measure::space::SpaceReport;
+use crate::measure::trace::Point;
 use crate::report::summary::space_in_words;
 use crate::workload::phases::Phase;
 use indicatif::{HumanBytes, HumanCount};
@@ -52,10 +53,31 @@ pub struct PhaseReport {
     pub cpu_us_per_operation: Option<f64>,
     /// Bytes that the engine read from files, per operation.
     pub engine_read_bytes_per_operation: Option<f64>,
+    /// Keys and values that clients wrote.
+    pub client_bytes_written: u64,
+    /// Bytes that the process caused to be written, over those.
+    pub process_write_amplification: Option<f64>,
+    /// The same of all phases since the background was last quiet; only in `settle`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process_write_amplification_until_quiet: Option<f64>,
+    /// Bytes that the process caused to be read from the device, per operation.
+    pub device_read_bytes_per_operation: Option<f64>,
+    /// Bytes that the device has read and written meanwhile, for everybody.
+    pub block_device_bytes: Option<(u64, u64)>,
+    /// The rate at which operations were due.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<u64>,
+    /// Second by second, if it was traced in memory.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trace: Vec<Point>,
     /// What it cost.
     pub costs: Costs,
     /// The most anonymous memory that was seen.
     pub peak_anonymous_bytes: Option<u64>,
+    /// The most resident memory that was seen.
+    pub peak_resident_bytes: Option<u64>,
+    /// The most that the memory cgroup held, page cache included.
+    pub peak_cgroup_bytes: Option<u64>,
     /// Bytes of all files at the end.
     pub disk_bytes: u64,
     /// Keys and values of the records there.
@@ -95,6 +117,14 @@ impl PhaseReport {
         let count = self.operations.max(1) as f64;
         self.operations_per_second = self.operations as f64 / self.seconds.max(1e-9);
         self.write_amplification = self.costs.write_amplification();
+        let ratio = |bytes: Option<u64>, over: u64| {
+            bytes
+                .filter(|_| over > 0)
+                .map(|bytes| bytes as f64 / over as f64)
+        };
+        self.process_write_amplification =
+            ratio(self.costs.device_write_bytes, self.client_bytes_written);
+        self.device_read_bytes_per_operation = ratio(self.costs.device_read_bytes, self.operations);
         self.engine_read_bytes_per_operation = (self.operations > 0 && self.costs.engine_counts())
             .then(|| self.costs.engine_read_bytes as f64 / count);
         self.space_amplification =

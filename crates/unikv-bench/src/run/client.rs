@@ -4,35 +4,25 @@
 //! (one atomic word per record) and a flag that stops them all. Verification stands outside the
 //! time measured, inside the CPU time.
 
+mod groups;
+
 use crate::engine::{Direction, Engine};
 use crate::failure::Failure;
 use crate::measure::latency::Latencies;
 use crate::measure::trace::Gauge;
+use crate::run::pace::{Pace, wait_until};
+use crate::run::shared::Shared;
 use crate::workload::generator::Chooser;
-use crate::workload::keys::{KEY_BYTES, KeyOrder};
+use crate::workload::keys::KEY_BYTES;
 use crate::workload::phases::{Mix, Operation};
 use crate::workload::values;
-use crate::workload::versions::{State, VersionTable, absence_allowed, allowed, allowed_in_words};
+use crate::workload::versions::{absence_allowed, allowed_in_words};
+use groups::Group;
 use rand::Rng;
 use rand::rngs::SmallRng;
-use std::fmt::Display;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-
-/// What all threads of a run share.
-pub struct Shared<'a, E> {
-    pub engine: &'a E,
-    pub order: KeyOrder,
-    pub value_bytes: usize,
-    pub verify: bool,
-    /// With several threads a scan cannot tell how old its records may be.
-    pub threads: usize,
-    pub versions: &'a VersionTable,
-    /// Ends all threads after the first failure of one.
-    pub stop: &'a AtomicBool,
-    pub deadline: Option<Instant>,
-}
 
 /// What one client thread does in a phase.
 pub enum Task {
@@ -47,6 +37,7 @@ pub enum Task {
         mix: Mix,
         chooser: Chooser,
         operations: u64,
+        pace: Option<Pace>,
     },
     /// The full scan of `verify`.
     FullScan,
@@ -60,6 +51,7 @@ pub struct Client<'a, E> {
     value: Vec<u8>,
     /// The record numbers and versions that a scan has found.
     seen: Vec<(u64, u64)>,
+    group: Group,
     pub latencies: Latencies,
     pub operations: u64,
     /// Records returned by scans.
@@ -68,7 +60,12 @@ pub struct Client<'a, E> {
     pub misses: u64,
     /// The longest put or delete.
     pub longest_write: Duration,
+    /// Bytes of keys and values that were written.
+    pub bytes_written: u64,
 }
+
+/// Keys of numbers from here on are never written.
+const ABSENT: u64 = 1 << 60;
 
 impl<'a, E: Engine> Client<'a, E> {
     pub fn new(shared: &'a Shared<'a, E>, gauge: &'a Gauge, rng: SmallRng) -> Client<'a, E> {
@@ -78,11 +75,13 @@ impl<'a, E: Engine> Client<'a, E> {
             rng,
             value: vec![0; shared.value_bytes],
             seen: Vec::new(),
+            group: Group::default(),
             latencies: Latencies::default(),
             operations: 0,
             scanned: 0,
             misses: 0,
             longest_write: Duration::ZERO,
+            bytes_written: 0,
         }
     }
 
@@ -98,8 +97,19 @@ impl<'a, E: Engine> Client<'a, E> {
     }
 
     /// Does `operations` drawn from `mix`.
-    pub fn run(&mut self, mix: &Mix, chooser: &Chooser, operations: u64) -> Result<(), Failure> {
-        for _ in 0..operations {
+    pub fn run(
+        &mut self,
+        mix: &Mix,
+        chooser: &Chooser,
+        operations: u64,
+        pace: Option<Pace>,
+    ) -> Result<(), Failure> {
+        let began = Instant::now();
+        for nth in 0..operations {
+            let due = pace.map(|pace| pace.due(began, nth));
+            if let Some(due) = due {
+                wait_until(due);
+            }
             let mut operation = mix.operation(self.rng.random_range(0..100));
             let (start, end) = match operation {
                 Operation::Insert => match self.shared.versions.take_insert() {
@@ -138,10 +148,16 @@ impl<'a, E: Engine> Client<'a, E> {
                     let length = mix
                         .scan_length
                         .unwrap_or_else(|| self.rng.random_range(1..=100));
-                    self.scan(record, length)?
+                    self.scan(record, length, mix.backwards)?
                 }
+                Operation::ReadAbsent => {
+                    let record = self.choose(chooser);
+                    self.read_absent(record)?
+                }
+                Operation::MultiGet => self.multi_get(chooser, mix.group)?,
+                Operation::Batch => self.batch(chooser, mix.group)?,
             };
-            if self.done(operation, start, end) {
+            if self.done(operation, due.unwrap_or(start), end) {
                 break;
             }
         }
@@ -187,6 +203,10 @@ impl<'a, E: Engine> Client<'a, E> {
         if let Some(interval) = &self.gauge.interval {
             interval.record(latency_ns);
         }
+        // The reader may miss one that comes while it looks; it is in the histogram all the same.
+        if latency_ns > self.gauge.longest_ns.load(Ordering::Relaxed) {
+            self.gauge.longest_ns.store(latency_ns, Ordering::Relaxed);
+        }
         self.operations += 1;
         self.gauge
             .operations
@@ -204,6 +224,7 @@ impl<'a, E: Engine> Client<'a, E> {
         let end = Instant::now();
         put?;
         self.shared.versions.acknowledge(record, &write);
+        self.bytes_written += (KEY_BYTES + self.value.len()) as u64;
         self.longest_write = self.longest_write.max(end - start);
         Ok((start, end))
     }
@@ -216,6 +237,7 @@ impl<'a, E: Engine> Client<'a, E> {
         let end = Instant::now();
         deleted?;
         self.shared.versions.acknowledge(record, &write);
+        self.bytes_written += KEY_BYTES as u64;
         self.longest_write = self.longest_write.max(end - start);
         Ok((start, end))
     }
@@ -247,7 +269,32 @@ impl<'a, E: Engine> Client<'a, E> {
         Ok((start, end))
     }
 
-    fn scan(&mut self, first: u64, length: u64) -> Result<(Instant, Instant), Failure> {
+    fn read_absent(&mut self, record: u64) -> Result<(Instant, Instant), Failure> {
+        let key = self.shared.order.key(ABSENT + record);
+        let start = Instant::now();
+        let found = self.shared.engine.get(&key, <[u8]>::len)?;
+        let end = Instant::now();
+        match found {
+            Some(bytes) if self.shared.verify => {
+                let found = format!("a value of {bytes} bytes");
+                Err(self
+                    .shared
+                    .mismatch("get", ABSENT + record, "nothing", found))
+            }
+            _ => Ok((start, end)),
+        }
+    }
+
+    fn scan(
+        &mut self,
+        first: u64,
+        length: u64,
+        backwards: bool,
+    ) -> Result<(Instant, Instant), Failure> {
+        let (direction, wrong) = match backwards {
+            true => (Direction::Backwards, std::cmp::Ordering::Greater),
+            false => (Direction::Forwards, std::cmp::Ordering::Less),
+        };
         let shared = self.shared;
         let first_key = shared.order.key(first);
         // Values are verified within the measured time, as they come: keeping them for later
@@ -268,14 +315,15 @@ impl<'a, E: Engine> Client<'a, E> {
                 })?;
                 if found == 0 && record != first {
                     let absent = absence_allowed(before, shared.versions.state(first));
-                    if !absent || key < &first_key[..] {
+                    if !absent || key.cmp(&first_key) == wrong {
                         let found = format!("record {record}");
                         return Err(shared.mismatch("scan", first, "its start", found));
                     }
                 }
-                if found > 0 && key <= &last[..] {
+                let order = key.cmp(&last);
+                if found > 0 && (order == wrong || order.is_eq()) {
                     let found = format!("the key of record {record}");
-                    return Err(shared.mismatch("scan", first, "ascending keys", found));
+                    return Err(shared.mismatch("scan", first, "keys in order", found));
                 }
                 last.copy_from_slice(key);
                 seen.push((record, shared.verify_bytes("scan", record, value)?));
@@ -284,9 +332,7 @@ impl<'a, E: Engine> Client<'a, E> {
             Ok(())
         };
         let from = Some(&first_key[..]);
-        shared
-            .engine
-            .scan(from, Direction::Forwards, length, visit)?;
+        shared.engine.scan(from, direction, length, visit)?;
         for &(record, version) in &self.seen {
             shared.verify_version("scan", record, version, None)?;
         }
@@ -298,66 +344,4 @@ impl<'a, E: Engine> Client<'a, E> {
         self.scanned += found;
         Ok((start, end))
     }
-}
-
-impl<E> Shared<'_, E> {
-    /// Checks a value read. `before` is the state when the read began; a scan has none.
-    pub fn verify_value(
-        &self,
-        what: &str,
-        record: u64,
-        value: &[u8],
-        before: Option<State>,
-    ) -> Result<(), Failure> {
-        let version = self.verify_bytes(what, record, value)?;
-        self.verify_version(what, record, version, before)
-    }
-
-    /// Checks that a value read is one of `record`, and gives its version.
-    fn verify_bytes(&self, what: &str, record: u64, value: &[u8]) -> Result<u64, Failure> {
-        values::check(value, self.value_bytes, record).map_err(|fault| {
-            let expected = format!("a value of {} bytes of this record", self.value_bytes);
-            self.mismatch(what, record, expected, fault)
-        })
-    }
-
-    /// Checks that `version` is one that a read of `record` may find.
-    fn verify_version(
-        &self,
-        what: &str,
-        record: u64,
-        version: u64,
-        before: Option<State>,
-    ) -> Result<(), Failure> {
-        let alone = self.threads == 1 && record < self.versions.present();
-        let before = before.or_else(|| alone.then(|| self.versions.state(record)));
-        let Some(before) = before else { return Ok(()) };
-        let after = self.versions.state(record);
-        if allowed(version, before, after) {
-            return Ok(());
-        }
-        let expected = allowed_in_words(before, after);
-        Err(self.mismatch(what, record, expected, format!("version {version}")))
-    }
-
-    /// The failure of a verification.
-    #[cold]
-    pub fn mismatch(
-        &self,
-        what: &str,
-        record: u64,
-        expected: impl Display,
-        found: impl Display,
-    ) -> Failure {
-        let key = self.order.key(record);
-        Failure::verification(format!(
-            "{what} of record {record} (key {}): expected {expected}, found {found}",
-            key.escape_ascii()
-        ))
-    }
-}
-
-/// When a phase that may last for `duration` from now has to end.
-pub fn deadline(duration: Option<Duration>) -> Option<Instant> {
-    duration.and_then(|duration| Instant::now().checked_add(duration))
 }

@@ -1,13 +1,16 @@
 //! Runs the phases one after another over one open store.
 
 mod client;
+mod pace;
 pub mod plan;
+mod shared;
 mod verify;
 
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::measure::costs::{Costs, Counters};
 use crate::measure::latency::{Interval, Latencies};
+use crate::measure::process::block_device_bytes;
 use crate::measure::space::{SpaceUse, SpaceWatch, directory_bytes};
 use crate::measure::trace::{Gauge, TICK, Trace, Watch};
 use crate::report::phase::PhaseReport;
@@ -15,12 +18,14 @@ use crate::report::summary::MergeTally;
 use crate::workload::generator::Distribution;
 use crate::workload::phases::{Kind, Phase};
 use crate::workload::versions::VersionTable;
-use client::{Client, Shared, Task, deadline};
+use client::{Client, Task};
 use plan::{PhaseWork, Plan};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
+use rustix::process::{Signal, getpid, kill_process};
+use shared::{Shared, deadline};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -36,8 +41,11 @@ pub struct Runner<'a, E: Engine> {
     pub merges: MergeTally,
     trace: Option<Trace>,
     phases_done: u64,
-    // When the background was last quiet.
+    /// How long opening the store took.
+    pub opened: Duration,
+    // When the background was last quiet, and what clients have written since.
     quiet: Counters,
+    written_since_quiet: u64,
 }
 
 /// What the clients of a phase did together.
@@ -48,6 +56,7 @@ struct Work {
     scanned: u64,
     misses: u64,
     longest_write: Duration,
+    bytes_written: u64,
 }
 
 impl<'a, E: Engine> Runner<'a, E> {
@@ -62,7 +71,9 @@ impl<'a, E: Engine> Runner<'a, E> {
     ) -> Result<Runner<'a, E>, Failure> {
         let present = if plan.loads_first() { 0 } else { plan.records };
         // Without a load there has to be something already.
+        let start = Instant::now();
         let engine = E::open(&plan.dir, &setup, plan.loads_first())?;
+        let opened = start.elapsed();
         let versions = Arc::new(VersionTable::new(plan.most_records(), present));
         let limits = match plan.check_space {
             true => engine.space_limits(plan.space_floor),
@@ -85,6 +96,8 @@ impl<'a, E: Engine> Runner<'a, E> {
             merges: MergeTally::default(),
             trace,
             phases_done: 0,
+            opened,
+            written_since_quiet: 0,
         })
     }
 
@@ -99,6 +112,7 @@ impl<'a, E: Engine> Runner<'a, E> {
             Kind::Settle => self.settle(phase)?,
             Kind::Flush => self.background(phase, E::flush)?,
             Kind::Compact => self.background(phase, E::compact)?,
+            Kind::Die => return Err(die()),
             Kind::Load
             | Kind::Mix(_)
             | Kind::Delete
@@ -157,10 +171,19 @@ impl<'a, E: Engine> Runner<'a, E> {
     }
 
     fn settle(&mut self, phase: &Phase) -> Result<PhaseReport, Failure> {
-        let mut report = self.background(phase, E::settle)?;
+        let mut busy = Duration::ZERO;
+        let mut report = self.background(phase, |engine| {
+            busy = engine.settle()?;
+            Ok(())
+        })?;
+        report.seconds = busy.as_secs_f64();
         let now = Counters::now(self.engine()?.figures());
         let since = Costs::between(&self.quiet, &now);
         report.write_amplification_until_quiet = since.write_amplification();
+        let user = std::mem::take(&mut self.written_since_quiet);
+        let written = since.device_write_bytes.filter(|_| user > 0);
+        report.process_write_amplification_until_quiet =
+            written.map(|bytes| bytes as f64 / user as f64);
         self.quiet = now;
         Ok(report)
     }
@@ -168,7 +191,7 @@ impl<'a, E: Engine> Runner<'a, E> {
     fn background(
         &self,
         phase: &Phase,
-        wait: impl Fn(&E) -> Result<(), Failure>,
+        wait: impl FnOnce(&E) -> Result<(), Failure>,
     ) -> Result<PhaseReport, Failure> {
         let engine = self.engine()?;
         let before = Counters::now(engine.figures());
@@ -202,7 +225,7 @@ impl<'a, E: Engine> Runner<'a, E> {
             order: self.plan.order,
             value_bytes: self.plan.value_bytes,
             verify: self.plan.verify || is_verify,
-            threads: self.plan.threads,
+            threads: self.plan.threads_of(phase),
             versions: &self.versions,
             stop: &stop,
             // A load that stops early would leave holes in the numbers of its records.
@@ -210,10 +233,10 @@ impl<'a, E: Engine> Runner<'a, E> {
                 .then(|| deadline(self.plan.duration))
                 .flatten(),
         };
-        let tracing = self.trace.is_some();
+        let wants_latencies = self.trace.as_ref().is_some_and(Trace::wants_latencies);
         let gauge = |_: &Task| Gauge {
-            operations: AtomicU64::new(0),
-            interval: tracing.then(Interval::new),
+            interval: wants_latencies.then(Interval::new),
+            ..Gauge::default()
         };
         let gauges: Vec<Gauge> = tasks.iter().map(gauge).collect();
         let threads = tasks.len();
@@ -225,35 +248,49 @@ impl<'a, E: Engine> Runner<'a, E> {
             self.trace.as_mut(),
         );
         let seed = self.plan.seed.wrapping_add(self.phases_done << 32);
+        let device = block_device_bytes(&self.plan.dir);
         let before = Counters::now(engine.figures());
         let start = Instant::now();
         let work = run_clients(&shared, &gauges, tasks, seed, &mut watch);
         let elapsed = start.elapsed();
-        let peak_anonymous_bytes = watch.peak_anonymous_bytes;
-        let lowest_second = watch.lowest_second;
+        let (peak, lowest_second) = (watch.peak, watch.lowest_second);
         let work = work?;
         let after = Counters::now(engine.figures());
+        let device = device.zip(block_device_bytes(&self.plan.dir));
         let mut report = PhaseReport::new(phase, elapsed);
         report.threads = threads;
         report.operations = work.operations;
         report.scanned_records = work.scanned;
         report.misses = work.misses;
         report.latencies = work.latencies.summaries();
-        report.peak_anonymous_bytes = peak_anonymous_bytes;
+        report.client_bytes_written = work.bytes_written;
+        self.written_since_quiet += work.bytes_written;
+        report.rate = phase.rate;
+        let between = |(old, new): ((u64, u64), (u64, u64))| (new.0 - old.0, new.1 - old.1);
+        report.block_device_bytes = device.map(between);
+        report.trace = self.trace.as_mut().map(Trace::take).unwrap_or_default();
+        report.peak_anonymous_bytes = peak.anonymous_bytes;
+        report.peak_resident_bytes = peak.resident_bytes;
+        report.peak_cgroup_bytes = peak.cgroup_bytes;
         report.lowest_second = lowest_second;
         let longest_write_ms = work.longest_write.as_secs_f64() * 1e3;
         report.longest_write_ms = (longest_write_ms > 0.0).then_some(longest_write_ms);
-        report.cpu_us_per_operation =
-            Some(Costs::between(&before, &after).cpu_us / work.operations.max(1) as f64);
+        let cpu_us = Costs::between(&before, &after).cpu_us / work.operations.max(1) as f64;
+        // Waiting for operations to be due takes time, too.
+        report.cpu_us_per_operation = phase.rate.is_none().then_some(cpu_us);
         report.costs = Costs::between(&before, &after);
         if self.plan.settle && !is_verify {
-            let settling = Instant::now();
-            engine.settle()?;
-            report.settle_seconds = Some(settling.elapsed().as_secs_f64());
+            report.settle_seconds = Some(engine.settle()?.as_secs_f64());
             report.costs = Costs::between(&before, &Counters::now(engine.figures()));
         }
         Ok(report)
     }
+}
+
+/// Ends this process at once, and nothing of it is cleaned up.
+fn die() -> Failure {
+    let killed = kill_process(getpid(), Signal::KILL);
+    Failure::invalid(format!("die: still alive: {killed:?}"))
 }
 
 fn not_open() -> Failure {
@@ -306,6 +343,7 @@ fn collect<E: Engine>(
                 sum.scanned += work.scanned;
                 sum.misses += work.misses;
                 sum.longest_write = sum.longest_write.max(work.longest_write);
+                sum.bytes_written += work.bytes_written;
             }
             Ok(Err(error)) => failure = failure.or(Some(error)),
             Err(RecvTimeoutError::Timeout) => watch.tick()?,
@@ -330,7 +368,8 @@ fn run_client<E: Engine>(
             mix,
             chooser,
             operations,
-        } => client.run(&mix, &chooser, operations)?,
+            pace,
+        } => client.run(&mix, &chooser, operations, pace)?,
         Task::FullScan => client.scanned = verify::full_scan(shared, gauge)?,
     }
     Ok(Work {
@@ -339,5 +378,6 @@ fn run_client<E: Engine>(
         scanned: client.scanned,
         misses: client.misses,
         longest_write: client.longest_write,
+        bytes_written: client.bytes_written,
     })
 }

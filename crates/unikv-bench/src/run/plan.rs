@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::run::client::Task;
+use crate::run::pace::Pace;
 use crate::workload::generator::{Chooser, Distribution};
 use crate::workload::keys::{KEY_BYTES, KeyOrder};
 use crate::workload::phases::{Kind, Mix, Phase};
@@ -50,7 +51,7 @@ impl Plan {
         let is_data = |kind: &Kind| {
             !matches!(
                 kind,
-                Kind::Reopen | Kind::Settle | Kind::Flush | Kind::Compact
+                Kind::Reopen | Kind::Settle | Kind::Flush | Kind::Compact | Kind::Die
             )
         };
         kinds.find(is_data) == Some(Kind::Load)
@@ -67,6 +68,11 @@ impl Plan {
             Kind::Mix(mix) if mix.one_per_record => self.records,
             _ => self.operations,
         })
+    }
+
+    /// Client threads of `phase`.
+    pub fn threads_of(&self, phase: &Phase) -> usize {
+        phase.threads.unwrap_or(self.threads)
     }
 
     /// More records than there will ever be.
@@ -89,9 +95,10 @@ impl Plan {
 
     /// What each client thread does in a phase that begins with `present` records.
     pub(super) fn work(&self, phase: &Phase, present: u64) -> Result<PhaseWork, Failure> {
+        let threads = self.threads_of(phase);
         let whole = |task: fn(Range<u64>) -> Task, total: u64| PhaseWork {
-            tasks: (0..self.threads)
-                .map(|thread| task(share(total, thread, self.threads)))
+            tasks: (0..threads)
+                .map(|thread| task(share(total, thread, threads)))
                 .collect(),
             operations: total,
             distribution: None,
@@ -115,7 +122,7 @@ impl Plan {
     }
 
     fn delete_work(&self, phase: &Phase, present: u64) -> Result<PhaseWork, Failure> {
-        let operations = self.operations_of(phase);
+        let (operations, threads) = (self.operations_of(phase), self.threads_of(phase));
         if operations > present {
             return Err(Failure::invalid(format!(
                 "{}: there are only {present} records",
@@ -123,14 +130,14 @@ impl Plan {
             )));
         }
         let task = |thread| {
-            let count = share(operations, thread, self.threads);
+            let count = share(operations, thread, threads);
             Task::Delete {
-                records: share(present, thread, self.threads),
+                records: share(present, thread, threads),
                 count: count.end - count.start,
             }
         };
         Ok(PhaseWork {
-            tasks: (0..self.threads).map(task).collect(),
+            tasks: (0..threads).map(task).collect(),
             operations,
             distribution: None,
         })
@@ -143,18 +150,19 @@ impl Plan {
             ));
         }
         mix.scan_length = mix.scan_length.or(self.scan_length);
-        let operations = self.operations_of(phase);
+        let (operations, threads) = (self.operations_of(phase), self.threads_of(phase));
         let distribution = self.distribution_of(phase, &mix);
         let chooser = Chooser::new(distribution, present, mix.most_inserts(operations));
         let task = |thread| {
-            let share = share(operations, thread, self.threads);
+            let share = share(operations, thread, threads);
             Task::Mix {
                 mix,
                 chooser,
                 operations: share.end - share.start,
+                pace: phase.rate.map(|rate| Pace::new(rate, thread, threads)),
             }
         };
-        let tasks = (0..self.threads).map(task).collect();
+        let tasks = (0..threads).map(task).collect();
         Ok(PhaseWork {
             tasks,
             operations,

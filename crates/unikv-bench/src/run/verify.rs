@@ -4,7 +4,7 @@
 use crate::engine::{Direction, Engine};
 use crate::failure::Failure;
 use crate::measure::trace::Gauge;
-use crate::run::client::Shared;
+use crate::run::shared::Shared;
 use crate::workload::keys;
 use std::sync::atomic::Ordering;
 

@@ -1,10 +1,11 @@
 //! The phases of a run: the YCSB core workloads, and what stands around them.
 //!
 //! `--workload load,a,scan50@100k,update:uniform,settle,verify` is a list of phases, each
-//! `NAME[:DISTRIBUTION][@OPERATIONS]`.
+//! `NAME[:DISTRIBUTION][@OPERATIONS][*THREADS][~RATE]`.
 
 use super::generator::Distribution;
 use super::quantity;
+use super::versions::MAX_THREADS;
 
 /// One phase of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,11 @@ pub struct Phase {
     pub distribution: Option<Distribution>,
     /// Overrides `--operations`.
     pub operations: Option<u64>,
+    /// Overrides `--threads`.
+    pub threads: Option<usize>,
+    /// Operations are due so many times a second, of all threads together, whether the last one has
+    /// ended or not, and are timed from then; without it each waits for the one before.
+    pub rate: Option<u64>,
 }
 
 /// What a phase does.
@@ -42,6 +48,8 @@ pub enum Kind {
     Flush,
     /// Merges everything into the SortedStore.
     Compact,
+    /// Kills the process, as `kill -9` does.
+    Die,
 }
 
 /// Shares of operations, in percent. They sum to 100.
@@ -57,6 +65,16 @@ pub struct Mix {
     pub scan: u32,
     /// A get and a put of one record.
     pub read_modify_write: u32,
+    /// Gets of keys that were never written.
+    pub read_absent: u32,
+    /// Gets of a group of records in one call.
+    pub multi_get: u32,
+    /// Puts of a group of records in one batch.
+    pub batch: u32,
+    /// Records of such a group.
+    pub group: usize,
+    /// Scans go towards lesser keys.
+    pub backwards: bool,
     /// Scans have this length; without it, uniform from 1 to 100 as in YCSB.
     pub scan_length: Option<u64>,
     /// What the workload is about, whatever `--distribution` says.
@@ -65,22 +83,26 @@ pub struct Mix {
     pub one_per_record: bool,
 }
 
-const SCAN: &str = "scan";
+/// More records than a group may have.
+const MOST_GROUP: usize = 10_000;
 
 /// Every name of a phase, for messages and help.
 pub const NAMES: &str = "load, a, b, c, d, e, f, p0, p1, p2, p3, read, update, insert, delete, scan, \
-                         scanN, reopen, verify, verify-scan, verify-gets, settle, flush, compact";
+                         scanN, rscan, rscanN, mixN, absentN, multiN, batchN, reopen, verify, \
+                         verify-scan, verify-gets, settle, flush, compact, die";
 
 impl Phase {
-    /// Reads `NAME[:DISTRIBUTION][@OPERATIONS]`.
+    /// Reads `NAME[:DISTRIBUTION][@OPERATIONS][*THREADS][~RATE]`.
     ///
     /// # Errors
     /// A text that is no phase, with the part that is wrong.
     pub fn parse(label: &str) -> Result<Phase, String> {
-        let (rest, operations) = match label.split_once('@') {
-            Some((rest, operations)) => (rest, Some(quantity::count(operations)?)),
-            None => (label, None),
-        };
+        let (rest, rate) = split(label, '~', quantity::count)?;
+        let (rest, threads) = split(rest, '*', threads)?;
+        let (rest, operations) = split(rest, '@', quantity::count)?;
+        if rate == Some(0) {
+            return Err(format!("{label}: a rate of nothing"));
+        }
         let (name, distribution) = match rest.split_once(':') {
             Some((name, distribution)) => {
                 let parsed = <Distribution as clap::ValueEnum>::from_str(distribution, true);
@@ -98,8 +120,28 @@ impl Phase {
             kind,
             distribution,
             operations,
+            threads,
+            rate,
         })
     }
+}
+
+/// What stands before `mark` in `text`, and what stands behind it.
+fn split<T>(
+    text: &str,
+    mark: char,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Result<(&str, Option<T>), String> {
+    Ok(match text.split_once(mark) {
+        Some((rest, behind)) => (rest, Some(read(behind)?)),
+        None => (text, None),
+    })
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    let threads = text.parse().ok();
+    let threads = threads.filter(|threads| (1..=MAX_THREADS).contains(threads));
+    threads.ok_or_else(|| format!("{text:?} threads; from 1 to {MAX_THREADS}"))
 }
 
 impl Kind {
@@ -114,6 +156,7 @@ impl Kind {
             "settle" => return Some(Kind::Settle),
             "flush" => return Some(Kind::Flush),
             "compact" => return Some(Kind::Compact),
+            "die" => return Some(Kind::Die),
             "a" => Mix {
                 read: 50,
                 update: 50,
@@ -157,17 +200,7 @@ impl Kind {
                 insert: 100,
                 ..Mix::default()
             },
-            name => {
-                let length = match name.strip_prefix(SCAN)? {
-                    "" => None,
-                    digits => Some(digits.parse().ok().filter(|&length| length > 0)?),
-                };
-                Mix {
-                    scan: 100,
-                    scan_length: length,
-                    ..Mix::default()
-                }
-            }
+            name => Mix::numbered(name)?,
         };
         Some(Kind::Mix(mix))
     }
@@ -188,17 +221,26 @@ pub enum Operation {
     ReadModifyWrite,
     /// A delete.
     Delete,
+    /// A get of a key that was never written.
+    ReadAbsent,
+    /// Gets of several records in one call.
+    MultiGet,
+    /// Puts of several records in one batch.
+    Batch,
 }
 
 impl Operation {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Operation; 6] = [
+    pub const ALL: [Operation; 9] = [
         Operation::Read,
         Operation::Update,
         Operation::Insert,
         Operation::Scan,
         Operation::ReadModifyWrite,
         Operation::Delete,
+        Operation::ReadAbsent,
+        Operation::MultiGet,
+        Operation::Batch,
     ];
 
     /// Its name in reports.
@@ -210,11 +252,62 @@ impl Operation {
             Operation::Scan => "scan",
             Operation::ReadModifyWrite => "read_modify_write",
             Operation::Delete => "delete",
+            Operation::ReadAbsent => "read_absent",
+            Operation::MultiGet => "multi_get",
+            Operation::Batch => "batch",
         }
     }
 }
 
 impl Mix {
+    /// Those whose names end with a number.
+    fn numbered(name: &str) -> Option<Mix> {
+        let digits = name.find(|letter: char| letter.is_ascii_digit());
+        let (name, digits) = name.split_at(digits.unwrap_or(name.len()));
+        let number: Option<u64> = match digits {
+            "" => None,
+            digits => Some(digits.parse().ok()?),
+        };
+        let percent = || {
+            number
+                .and_then(|n| u32::try_from(n).ok())
+                .filter(|&n| n <= 100)
+        };
+        let group = || {
+            let group = number.and_then(|n| usize::try_from(n).ok());
+            group.filter(|group| (1..=MOST_GROUP).contains(group))
+        };
+        Some(match name {
+            "scan" | "rscan" if number != Some(0) => Mix {
+                scan: 100,
+                scan_length: number,
+                backwards: name == "rscan",
+                ..Mix::default()
+            },
+            "mix" => Mix {
+                read: percent()?,
+                update: 100 - percent()?,
+                ..Mix::default()
+            },
+            "absent" => Mix {
+                read: 100 - percent()?,
+                read_absent: percent()?,
+                ..Mix::default()
+            },
+            "multi" => Mix {
+                multi_get: 100,
+                group: group()?,
+                ..Mix::default()
+            },
+            "batch" => Mix {
+                batch: 100,
+                group: group()?,
+                ..Mix::default()
+            },
+            _ => return None,
+        })
+    }
+
     /// The operation for a number drawn from 0..100.
     pub fn operation(&self, percent: u32) -> Operation {
         let mut end = 0;
@@ -223,6 +316,9 @@ impl Mix {
             (self.update, Operation::Update),
             (self.insert, Operation::Insert),
             (self.scan, Operation::Scan),
+            (self.read_absent, Operation::ReadAbsent),
+            (self.multi_get, Operation::MultiGet),
+            (self.batch, Operation::Batch),
         ] {
             end += share;
             if percent < end {
@@ -249,7 +345,8 @@ mod tests {
     #[test]
     fn the_core_workloads() {
         for name in [
-            "a", "b", "c", "d", "e", "f", "p1", "update", "insert", "scan", "scan50",
+            "a", "b", "c", "d", "e", "f", "p1", "update", "insert", "scan", "scan50", "rscan5",
+            "mix30", "mix0", "absent50", "multi10", "batch10",
         ] {
             let Ok(Phase {
                 kind: Kind::Mix(mix),
@@ -258,9 +355,7 @@ mod tests {
             else {
                 panic!("{name} is not a mix");
             };
-            let sum = mix.read + mix.update + mix.insert + mix.scan + mix.read_modify_write;
-            assert_eq!(sum, 100, "{name}");
-            let mut drawn = [0; 5];
+            let mut drawn = [0; Operation::ALL.len()];
             for percent in 0..100 {
                 drawn[mix.operation(percent) as usize] += 1;
             }
@@ -270,6 +365,10 @@ mod tests {
                 mix.insert,
                 mix.scan,
                 mix.read_modify_write,
+                0,
+                mix.read_absent,
+                mix.multi_get,
+                mix.batch,
             ];
             assert_eq!(drawn, shares, "{name}");
         }
@@ -284,7 +383,29 @@ mod tests {
             panic!("not a mix")
         };
         assert_eq!(mix.scan_length, Some(50));
-        for bad in ["", "g", "scan0", "scanx", "a:normal", "a@many"] {
+        let phase = Phase::parse("a:uniform@5*4~2k").unwrap();
+        let found = (phase.operations, phase.threads, phase.rate);
+        assert_eq!(found, (Some(5), Some(4), Some(2_000)));
+        assert_eq!(Phase::parse("load*16").unwrap().threads, Some(16));
+        for bad in [
+            "",
+            "g",
+            "scan0",
+            "scanx",
+            "a:normal",
+            "a@many",
+            "a*0",
+            "a*32",
+            "a~0",
+            "mix101",
+            "mix",
+            "multi0",
+            "multi",
+            "absent",
+            "p4",
+            "a1",
+            "batch10001",
+        ] {
             assert!(Phase::parse(bad).is_err(), "{bad}");
         }
     }

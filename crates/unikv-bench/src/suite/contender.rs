@@ -1,0 +1,179 @@
+//! An engine with its settings, as the suite knows it.
+//!
+//! Every contender gets the same terms: one number of bytes of memory, and the durability. What a
+//! contender makes of the number it says itself, in its settings, which stand in the report.
+
+use crate::engine::Engine;
+use crate::engines::btree::InMemory;
+use crate::engines::unikv::UniKv;
+use crate::failure::Failure;
+use crate::measure::trace::Trace;
+use crate::report::phase::PhaseReport;
+use crate::run::Runner;
+use crate::run::plan::Plan;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use unikv::{Durability, Options};
+
+/// What every engine is given.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Terms {
+    /// All that the engine may allocate: what is buffered for writing, indexes and caches.
+    pub memory_bytes: u64,
+    /// Every write is synced before it is acknowledged; otherwise it has reached the kernel.
+    pub sync: bool,
+    /// What only UniKV has.
+    pub tuning: Tuning,
+}
+
+/// Options of UniKV that experiments vary; each stays as it is by default unless given.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tuning {
+    /// Bytes of a partition's UnsortedStore.
+    pub unsorted_bytes: Option<u64>,
+    /// Bytes of a partition.
+    pub partition_bytes: Option<u64>,
+    /// Bytes on disk for each byte of data.
+    pub max_space_amp: Option<f64>,
+}
+
+/// Names and values of settings, for the report.
+pub type Settings = Vec<(&'static str, String)>;
+
+/// An engine with its settings.
+pub trait Contender: Sync {
+    /// A short name, unique.
+    fn name(&self) -> &'static str;
+
+    /// The version of the engine.
+    fn version(&self) -> String;
+
+    /// Whether what was acknowledged is there after a kill, without syncing.
+    fn survives_a_kill(&self) -> bool;
+
+    /// What the engine makes of `terms`.
+    fn settings(&self, terms: &Terms) -> Settings;
+
+    /// Runs the phases of `plan`, and tells `done` each report as it comes; first, without one, that
+    /// the store is open and how long that took.
+    ///
+    /// # Errors
+    /// The engine failed, a value was wrong, or `done` failed.
+    fn run(
+        &self,
+        plan: &Plan,
+        terms: &Terms,
+        done: &mut dyn FnMut(Progress) -> Result<(), Failure>,
+    ) -> Result<(), Failure>;
+}
+
+/// What a run tells while it goes on.
+pub enum Progress {
+    /// The store is open; it took so long.
+    Opened(Duration),
+    /// A phase has ended.
+    Phase(Box<PhaseReport>),
+}
+
+/// A contender made of an engine and what translates terms for it.
+pub struct Entrant<E: Engine> {
+    /// See [`Contender::name`].
+    pub name: &'static str,
+    /// See [`Contender::version`].
+    pub version: fn() -> String,
+    /// See [`Contender::survives_a_kill`].
+    pub survives_a_kill: bool,
+    /// What the engine is opened with, and what of it stands in the report.
+    pub setup: fn(&Terms) -> (E::Setup, Settings),
+}
+
+impl<E: Engine> Contender for Entrant<E> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn version(&self) -> String {
+        (self.version)()
+    }
+
+    fn survives_a_kill(&self) -> bool {
+        self.survives_a_kill
+    }
+
+    fn settings(&self, terms: &Terms) -> Settings {
+        (self.setup)(terms).1
+    }
+
+    fn run(
+        &self,
+        plan: &Plan,
+        terms: &Terms,
+        done: &mut dyn FnMut(Progress) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let trace = Some(Trace::in_memory());
+        let mut runner = Runner::<E>::new(plan, (self.setup)(terms).0, trace)?;
+        done(Progress::Opened(runner.opened))?;
+        for phase in &plan.phases {
+            let report = runner.run(phase).map_err(|e| e.in_phase(&phase.label));
+            let mut report = report?;
+            report.derive();
+            done(Progress::Phase(Box::new(report)))?;
+        }
+        runner.close()
+    }
+}
+
+/// The engines that need nothing but this crate.
+pub fn own() -> Vec<Box<dyn Contender>> {
+    vec![Box::new(UNIKV), Box::new(IN_MEMORY)]
+}
+
+/// UniKV with its defaults.
+pub const UNIKV: Entrant<UniKv> = Entrant {
+    name: "unikv",
+    version: || env!("CARGO_PKG_VERSION").to_owned(),
+    survives_a_kill: true,
+    setup: unikv_setup,
+};
+
+/// The sorted map in memory, which shows what the clients cost.
+pub const IN_MEMORY: Entrant<InMemory> = Entrant {
+    name: "btreemap",
+    version: || "of the standard library".to_owned(),
+    survives_a_kill: false,
+    setup: |_| {
+        (
+            (),
+            vec![("durability", "none: kept when closed".to_owned())],
+        )
+    },
+};
+
+fn unikv_setup(terms: &Terms) -> (Options, Settings) {
+    let durability = match terms.sync {
+        true => Durability::Sync,
+        false => Durability::Buffered,
+    };
+    let mut options = Options::default()
+        .memory_budget(terms.memory_bytes)
+        .durability(durability);
+    let mut settings = vec![
+        ("memory_budget", terms.memory_bytes.to_string()),
+        ("durability", format!("{durability:?}")),
+    ];
+    let tuning = &terms.tuning;
+    if let Some(bytes) = tuning.unsorted_bytes {
+        options = options.unsorted_bytes(bytes);
+        settings.push(("unsorted_bytes", bytes.to_string()));
+    }
+    if let Some(bytes) = tuning.partition_bytes {
+        options = options.partition_bytes(bytes);
+        settings.push(("partition_bytes", bytes.to_string()));
+    }
+    if let Some(factor) = tuning.max_space_amp {
+        options = options.max_space_amp(factor);
+        settings.push(("max_space_amp", factor.to_string()));
+    }
+    settings.push(("everything else", "as by default".to_owned()));
+    (options, settings)
+}

@@ -1,0 +1,221 @@
+//! Runs experiments over contenders, each step in a process of its own.
+
+use super::child::{self, Job};
+use super::contender::{Contender, Tuning, UNIKV};
+use super::expand::{Scaled, is_killed};
+use super::experiments::{Experiment, Run};
+use super::results::{Results, RunResult, StepResult};
+use crate::failure::Failure;
+use crate::measure::machine::Machine;
+use indicatif::{HumanBytes, HumanCount};
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a run of the suite is given.
+pub struct Suite {
+    /// Where stores are made, and removed again.
+    pub dir: PathBuf,
+    /// Where results go.
+    pub out: PathBuf,
+    /// The share of the full size.
+    pub scale: f64,
+    /// Of the random choices.
+    pub seed: u64,
+    /// How often everything is repeated.
+    pub rounds: u32,
+    /// Runs that may take more on disk are left out.
+    pub most_disk_bytes: u64,
+    /// Runs a command with less memory: `LIMITER BYTES COMMAND …`; `LIMITER --probe` tells whether it can.
+    pub limiter: Option<PathBuf>,
+    /// The commit that is measured.
+    pub commit: Option<String>,
+}
+
+const KILLED: i32 = 9;
+
+impl Suite {
+    /// Runs everything and writes `results.json` after each engine.
+    ///
+    /// # Errors
+    /// Processes cannot be started or files not written. What fails within a run stands in the results.
+    pub fn run(
+        &self,
+        experiments: &[Experiment],
+        contenders: &[&dyn Contender],
+        out: &mut impl Write,
+    ) -> Result<Results, Failure> {
+        fs::create_dir_all(&self.dir)?;
+        fs::create_dir_all(&self.out)?;
+        let mut results = Results {
+            commit: self.commit.clone(),
+            scale: self.scale,
+            machine: serde_json::to_value(Machine::inspect(&self.dir)).map_err(io::Error::from)?,
+            limited: self.can_limit(),
+            ..Results::default()
+        };
+        writeln!(out, "{}", limit_in_words(results.limited))?;
+        for experiment in experiments {
+            writeln!(
+                out,
+                "\n{}: {} ({})",
+                experiment.name, experiment.title, experiment.source
+            )?;
+            for run in &experiment.runs {
+                let scaled = Scaled::new(run, self.scale, self.seed)?;
+                if scaled.disk_bytes() > self.most_disk_bytes {
+                    let what = format!("{} {}", experiment.name, run.label);
+                    let need = HumanBytes(scaled.disk_bytes());
+                    let what = format!("{}: may take {need} on disk", what.trim_end());
+                    writeln!(out, "  skipped: {what}")?;
+                    results.skipped.push(what);
+                    continue;
+                }
+                for round in 0..self.rounds {
+                    for contender in taking_part(run, contenders) {
+                        let cold = results.limited && scaled.is_cold();
+                        let steps = self.steps(*contender, &scaled, results.limited)?;
+                        let settings = contender.settings(&scaled.terms).into_iter();
+                        let result = RunResult {
+                            experiment: experiment.name.to_owned(),
+                            run: run.label.clone(),
+                            engine: contender.name().to_owned(),
+                            version: contender.version(),
+                            settings: settings
+                                .map(|(name, value)| (name.to_owned(), value))
+                                .collect(),
+                            round,
+                            asked: scaled.clone(),
+                            cold,
+                            steps,
+                        };
+                        print(&result, out)?;
+                        results.runs.push(result);
+                        self.write(&results)?;
+                    }
+                }
+            }
+        }
+        Ok(results)
+    }
+
+    fn can_limit(&self) -> bool {
+        self.limiter.as_ref().is_some_and(|limiter| {
+            let status = Command::new(limiter).arg("--probe").status();
+            status.is_ok_and(|status| status.success())
+        })
+    }
+
+    fn write(&self, results: &Results) -> Result<(), Failure> {
+        let path = self.out.join("results.json");
+        let text = serde_json::to_string_pretty(results).map_err(io::Error::from)?;
+        fs::write(&path, text).map_err(|error| Failure::file(path.display(), error))
+    }
+
+    /// One engine in one run: all steps over one store, which is removed before and after.
+    fn steps(
+        &self,
+        contender: &dyn Contender,
+        scaled: &Scaled,
+        limited: bool,
+    ) -> Result<Vec<StepResult>, Failure> {
+        let scaled = &match contender.survives_a_kill() {
+            true => scaled.clone(),
+            false => scaled.clone().without_kill(),
+        };
+        let store = self.dir.join("store");
+        remove(&store)?;
+        let mut steps = Vec::new();
+        for step in 0..scaled.steps.len() {
+            let result = self.step(contender.name(), scaled, step, limited)?;
+            let failed = result.failure.is_some();
+            steps.push(result);
+            if failed {
+                break;
+            }
+        }
+        remove(&store)?;
+        Ok(steps)
+    }
+
+    fn step(
+        &self,
+        engine: &str,
+        scaled: &Scaled,
+        step: usize,
+        limited: bool,
+    ) -> Result<StepResult, Failure> {
+        let (file, told) = (self.dir.join("job.json"), self.dir.join("told.jsonl"));
+        let job = Job {
+            engine: engine.to_owned(),
+            scaled: scaled.clone(),
+            step,
+            dir: self.dir.join("store"),
+            out: told.clone(),
+        };
+        fs::write(&file, serde_json::to_vec(&job).map_err(io::Error::from)?)?;
+        fs::write(&told, "")?;
+        let program = std::env::current_exe()?;
+        let mut command = match (&self.limiter, scaled.limit_bytes) {
+            (Some(limiter), Some(bytes)) if limited => {
+                let mut command = Command::new(limiter);
+                command.arg(bytes.to_string()).arg(program);
+                command
+            }
+            _ => Command::new(program),
+        };
+        let status = command.arg("child").arg(&file).status()?;
+        let mut result = child::told(&told)?;
+        let dies = is_killed(&scaled.steps[step]);
+        // A shell between tells of a signal by the status.
+        let killed = status.signal() == Some(KILLED) || status.code() == Some(128 + KILLED);
+        if result.failure.is_none() && !(status.success() || dies && killed) {
+            result.failure = Some(format!("the process ended with {status}"));
+        }
+        Ok(result)
+    }
+}
+
+/// Experiments on options of UniKV are for UniKV alone.
+fn taking_part<'a>(
+    run: &Run,
+    contenders: &'a [&'a dyn Contender],
+) -> impl Iterator<Item = &'a &'a dyn Contender> {
+    let ours_only = run.tuning != Tuning::default();
+    let mut all = contenders.iter();
+    std::iter::from_fn(move || all.find(|one| !ours_only || one.name() == UNIKV.name))
+}
+
+fn remove(store: &Path) -> Result<(), Failure> {
+    match fs::remove_dir_all(store) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Failure::file(store.display(), error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the figures are what they are meant to be.
+pub fn limit_in_words(limited: bool) -> &'static str {
+    match limited {
+        true => "memory: each run in a cgroup of its own, page cache included",
+        false => {
+            "memory: NOT limited; the page cache of the whole machine helps, and no figure is cold"
+        }
+    }
+}
+
+fn print(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
+    let name = format!("{} {}", result.engine, result.run);
+    write!(out, "  {name:<28}")?;
+    for phase in result.phases().iter().filter(|phase| phase.operations > 0) {
+        let rate = HumanCount(phase.operations_per_second as u64);
+        write!(out, " {} {rate}/s", phase.name())?;
+    }
+    match result.failure() {
+        Some(failure) => writeln!(out, "  FAILED: {failure}"),
+        None => writeln!(out),
+    }
+}

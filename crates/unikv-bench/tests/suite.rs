@@ -1,0 +1,108 @@
+//! The whole suite at a tiny scale: experiments, processes, verification, results and page.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use assert_cmd::Command;
+use std::fs;
+use std::path::Path;
+use unikv_bench::suite::experiments;
+use unikv_bench::suite::results::{Results, RunResult};
+
+/// Of every kind of step and operation at least one.
+const EXPERIMENTS: &str =
+    "micro,recovery,multi,absent,deletes,scan-updates,open-loop,unsorted-size,sync";
+
+fn run(dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("unikv-bench").unwrap();
+    command
+        .arg("run")
+        .arg("--dir")
+        .arg(dir)
+        .args(["--scale", "0.00001"]);
+    command.args(arguments);
+    command
+}
+
+fn results(dir: &Path) -> Results {
+    serde_json::from_slice(&fs::read(dir.join("results/results.json")).unwrap()).unwrap()
+}
+
+fn of<'a>(results: &'a Results, experiment: &str, engine: &str) -> Vec<&'a RunResult> {
+    let runs = results.runs.iter();
+    runs.filter(|run| run.experiment == experiment && run.engine == engine)
+        .collect()
+}
+
+#[test]
+fn every_kind_of_experiment_runs_and_is_drawn() {
+    let dir = tempfile::tempdir().unwrap();
+    run(dir.path(), &["--experiments", EXPERIMENTS])
+        .assert()
+        .success();
+    let results = results(dir.path());
+    assert!(!results.limited, "no limiter was given");
+    assert!(
+        results
+            .runs
+            .iter()
+            .all(|run| run.failure().is_none() && !run.cold)
+    );
+    for experiment in experiments::all() {
+        let is_chosen = EXPERIMENTS.split(',').any(|name| name == experiment.name);
+        let runs = of(&results, experiment.name, "unikv").len();
+        assert_eq!(runs, if is_chosen { experiment.runs.len() } else { 0 });
+    }
+    // Options of UniKV are for UniKV alone; everything else is for all.
+    assert!(of(&results, "unsorted-size", "btreemap").is_empty());
+    let ours = of(&results, "micro", "unikv")[0].phases();
+    let others = of(&results, "micro", "btreemap")[0].phases();
+    assert_eq!(ours.len(), others.len());
+    for (our, other) in ours.iter().zip(&others) {
+        assert_eq!(
+            (&our.phase, our.operations),
+            (&other.phase, other.operations)
+        );
+    }
+    assert_eq!(ours[0].operations, 1_000);
+    assert!(ours[0].latencies[0].curve.len() > 10);
+    assert!(ours[0].cpu_us_per_operation.unwrap() > 0.0);
+    // A killed process leaves what it had told, and its store to the next.
+    let recovery = of(&results, "recovery", "unikv")[0];
+    let phases: Vec<_> = recovery
+        .steps
+        .iter()
+        .map(|step| step.phases.len())
+        .collect();
+    assert_eq!(phases, [1, 1]);
+    assert!(recovery.steps[1].opened_seconds.unwrap() > 0.0);
+    assert_eq!(of(&results, "recovery", "btreemap")[0].steps.len(), 1);
+
+    let page = fs::read_to_string(dir.path().join("results/report.html")).unwrap();
+    assert!(page.contains("NOT limited"));
+    for run in &results.runs {
+        assert!(page.contains(&format!("<h2 id=\"{}\">", run.experiment)));
+    }
+    assert!(page.matches("<svg").count() > 20);
+    // It needs nothing from elsewhere: the one address is the name of what a drawing is.
+    let drawings = page.matches("http://www.w3.org/2000/svg").count();
+    assert_eq!(page.matches("http").count(), drawings);
+    assert!(!page.contains(" src=") && !page.contains("<script"));
+}
+
+#[test]
+fn what_is_too_large_or_unknown_is_not_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = [
+        "--experiments",
+        "micro",
+        "--engines",
+        "unikv",
+        "--most-disk",
+        "1m",
+    ];
+    run(dir.path(), &arguments).assert().success();
+    let page = fs::read_to_string(dir.path().join("results/report.html")).unwrap();
+    assert!(page.contains("Left out: micro"));
+    let unknown = ["--experiments", "micro,macro"];
+    run(dir.path(), &unknown).assert().failure();
+}

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# The benchmark suite: runs experiments over engines, each in a process and a memory cgroup of its own,
+# and writes results.json and report.html. docs/benchmarks/README.md tells what they mean.
+#
+# Variables (defaults below): SCALE, EXPERIMENTS, ENGINES, ROUNDS, DIR, OUT, MOST_DISK, READ_AHEAD_KB.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+SCALE=${SCALE:-0.0001}
+DIR=${DIR:-target/suite}
+OUT=${OUT:-$DIR/results}
+READ_AHEAD_KB=${READ_AHEAD_KB:-128}
+
+cargo build --release --locked -p unikv-bench
+program=target/release/unikv-bench
+mkdir -p "$DIR"
+
+source scripts/read_ahead.sh
+trap restore_read_ahead EXIT
+set_read_ahead "$DIR" "$READ_AHEAD_KB"
+
+options=(--scale "$SCALE" --dir "$DIR" --out "$OUT" --limiter scripts/in_cgroup.sh)
+if [[ -n ${EXPERIMENTS:-} ]]; then options+=(--experiments "$EXPERIMENTS"); fi
+if [[ -n ${ENGINES:-} ]]; then options+=(--engines "$ENGINES"); fi
+if [[ -n ${ROUNDS:-} ]]; then options+=(--rounds "$ROUNDS"); fi
+if [[ -n ${MOST_DISK:-} ]]; then options+=(--most-disk "$MOST_DISK"); fi
+if commit=$(git describe --always --dirty 2>/dev/null); then options+=(--commit "$commit"); fi
+"$program" run "${options[@]}"
