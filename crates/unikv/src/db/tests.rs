@@ -561,3 +561,82 @@ fn a_merge_that_fell_behind_takes_two_generations_along() {
     );
     same(&db, &model);
 }
+
+#[test]
+fn a_key_is_not_taken_for_another_with_its_tag() {
+    let machine = Machine::new(41);
+    let (db, _) = machine.open(small().memtable_bytes(64 << 10).unsorted_bytes(1 << 20));
+    for i in 0..100 {
+        db.put(format!("key{i:03}"), [7; 100]).unwrap();
+    }
+    db.flush().unwrap();
+    // Of so many keys some have the tag of a key that stands in one of their buckets.
+    for i in 0..300_000 {
+        assert_eq!(db.get(format!("absent{i}")).unwrap(), None);
+    }
+    assert!(db.stats().index_failed_comparisons > 0);
+}
+
+#[test]
+fn opening_reads_nothing_of_what_is_merged() {
+    let machine = Machine::new(42);
+    let (db, _) = machine.open(small());
+    let mut model = Model::new();
+    churn(&db, &mut model, &mut SmallRng::seed_from_u64(42), 1500);
+    db.compact().unwrap();
+    db.close().unwrap();
+    let reads = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let count = Arc::clone(&reads);
+    machine.disk.set_read_fault(Box::new(move |call| {
+        let is_data = |ext| ext == "rec" || ext == "key";
+        if call.path.extension().is_some_and(is_data) {
+            count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+        None
+    }));
+    let (db, _) = machine.open(small());
+    assert_eq!(reads.load(std::sync::atomic::Ordering::Relaxed), 0);
+    same(&db, &model);
+    assert!(reads.load(std::sync::atomic::Ordering::Relaxed) > 0);
+}
+
+#[test]
+fn other_threads_see_a_batch_whole_or_not_at_all() {
+    // So long a batch that its writer is interrupted in the middle of it again and again.
+    const LAST: u32 = 20_000;
+    let env = Env {
+        vfs: Arc::new(SimVfs::new()),
+        runtime: Env::os().runtime,
+    };
+    let options = Options::default().memtable_bytes(32 << 20);
+    let db = Db::open_in(env, "/db", options).unwrap();
+    let ends = [0, LAST].map(u32::to_be_bytes);
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let is_over = || over.load(std::sync::atomic::Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let readers = [0, 1].map(|_| {
+            scope.spawn(|| {
+                while !is_over() {
+                    let snapshot = db.snapshot();
+                    let [first, last] = ends.map(|key| snapshot.get(key).unwrap());
+                    assert_eq!(first, last);
+                    // What was not there is not there later.
+                    assert_eq!(snapshot.get(ends[0]).unwrap(), first);
+                }
+            })
+        });
+        for round in 0..20u32 {
+            let mut batch = Batch::new();
+            for key in 0..=LAST {
+                batch.put(key.to_be_bytes(), round.to_be_bytes());
+            }
+            db.write(&batch).unwrap();
+        }
+        over.store(true, std::sync::atomic::Ordering::SeqCst);
+        for reader in readers {
+            reader.join().unwrap();
+        }
+    });
+    let last = 19u32.to_be_bytes();
+    assert_eq!(db.get(ends[1]).unwrap().as_deref(), Some(&last[..]));
+}

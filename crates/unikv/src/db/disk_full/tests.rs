@@ -354,3 +354,49 @@ fn a_ballast_of_another_size_is_replaced() {
     assert_eq!(len, Some(2 * limits().ballast_bytes()));
     db.close().unwrap();
 }
+
+/// The table that is flushed in the end is shorter than the one that could not be listed, for a
+/// snapshot has gone meanwhile: what was entered for that one leads nowhere in this one.
+#[test]
+fn a_flush_that_could_not_be_listed_leaves_no_trace_in_the_index() {
+    let machine = Machine::new(9);
+    let (db, runtime) = machine.open(small().unsorted_bytes(1 << 20));
+    db.put("before", "flushed").unwrap();
+    db.flush().unwrap();
+    db.put("key", [1; 300]).unwrap();
+    let first = db.snapshot();
+    db.put("key", [2; 300]).unwrap();
+    let second = db.snapshot();
+    db.put("later", "seen by neither").unwrap();
+    runtime.run_until_idle();
+    let refused = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&refused);
+    machine.disk.set_fault(Box::new(move |call| {
+        if call.path.to_string_lossy().contains("MANIFEST") && call.op == Op::Append {
+            count.fetch_add(1, Ordering::SeqCst);
+            return Fault::Fail(std::io::ErrorKind::StorageFull);
+        }
+        Fault::None
+    }));
+    db.flush().unwrap_err();
+    assert!(refused.load(Ordering::SeqCst) > 0);
+    machine.disk.clear_faults();
+    drop(first);
+    // No further than the flush: a merge would make another index.
+    let is_flushed = || db.0.engine.view.load().sealed.is_empty();
+    let mut steps = 0;
+    while !is_flushed() {
+        if !runtime.run_one() {
+            runtime.delay(Duration::from_millis(100));
+        }
+        steps += 1;
+        assert!(steps < 1000, "the flush is not tried again");
+    }
+    assert!(db.stats().unsorted_records > 1);
+    assert_eq!(
+        db.get("later").unwrap().as_deref(),
+        Some(&b"seen by neither"[..])
+    );
+    assert_eq!(second.get("key").unwrap().as_deref(), Some(&[2; 300][..]));
+    assert_eq!(second.get("later").unwrap(), None);
+}

@@ -101,6 +101,24 @@ fn a_split_writes_nothing_but_its_edit() {
 }
 
 #[test]
+fn a_table_flushed_while_a_split_reads_the_others_goes_to_both_sides() {
+    let machine = Machine::new(31);
+    let mut rng = SmallRng::seed_from_u64(31);
+    let (db, mut model) = filled(&machine, &mut rng);
+    let leased = Arc::clone(&version(&db).partitions()[0]);
+    churn(&db, &mut model, &mut rng, 40);
+    db.flush().unwrap();
+    assert!(version(&db).partitions()[0].unsorted_bytes() > leased.unsorted_bytes());
+    assert!(db.0.engine.split_leased(&leased).unwrap());
+    same(&db, &model);
+    db.close().unwrap();
+    machine.check();
+    let (db, _) = machine.open(whole());
+    assert_eq!(db.stats().partitions.len(), 2);
+    same(&db, &model);
+}
+
+#[test]
 fn a_split_that_cannot_read_a_table_changes_nothing() {
     let machine = Machine::new(28);
     let (db, model) = filled(&machine, &mut SmallRng::seed_from_u64(28));
