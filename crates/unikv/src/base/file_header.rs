@@ -161,6 +161,9 @@ impl FileHeader {
                 "remove it from the directory",
             ));
         }
+        if version == 0 {
+            return Err(Error::corruption(path, 10, "there is no format version 0"));
+        }
         if version > FORMAT_VERSION || header_len as usize != HEADER_LEN {
             let what = format!("format version {version} is newer than {FORMAT_VERSION}");
             return Err(Error::incompatible(path, what, UPGRADE));
@@ -239,6 +242,15 @@ mod tests {
         let err = FileHeader::decode(&newer, FileKind::Record, None, path).unwrap_err();
         assert_eq!(err.kind(), ErrorKind::Incompatible);
         assert!(err.to_string().contains("newer"), "{err}");
+
+        newer[10] = 0;
+        let crc = checksum::bound(header().uid, 0, &newer[..HEADER_LEN - 4]);
+        newer[HEADER_LEN - 4..].copy_from_slice(&crc.to_le_bytes());
+        let err = FileHeader::decode(&newer, FileKind::Record, None, path).unwrap_err();
+        assert_eq!(
+            (err.kind(), err.offset()),
+            (ErrorKind::Corruption, Some(10))
+        );
 
         let good = header().encode();
         let other = Some(DatabaseId([8; 16]));
