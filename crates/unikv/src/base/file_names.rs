@@ -1,9 +1,10 @@
 //! The names of the files of a database. See `docs/format.md`, "File names".
 //!
 //! A number is printed with at least six digits and parsed only in that one spelling, so that a
-//! name and a number stand for each other and a stranger's file is never taken for ours.
+//! name and a number stand for each other and a stranger's file is never taken for ours. A number that
+//! no database reaches is a stranger's, too: behind ours there is always a next one.
 
-use super::keys::FileNumber;
+use super::keys::{FileNumber, MOST_NUMBERS};
 use std::fmt;
 
 /// The pointer to the current manifest.
@@ -106,7 +107,8 @@ pub(crate) fn parse(name: &str) -> Option<FileName> {
 
 fn parse_number(digits: &str) -> Option<FileNumber> {
     let number: u64 = digits.parse().ok()?;
-    (format!("{number:06}") == digits).then_some(FileNumber(number))
+    let ours = number < MOST_NUMBERS && format!("{number:06}") == digits;
+    ours.then_some(FileNumber(number))
 }
 
 #[cfg(test)]
@@ -115,7 +117,7 @@ mod tests {
 
     #[test]
     fn names_and_numbers_stand_for_each_other() {
-        for n in [0, 1, 42, 999_999, 1_000_000, u64::MAX].map(FileNumber) {
+        for n in [0, 1, 42, 999_999, 1_000_000, MOST_NUMBERS - 1].map(FileNumber) {
             assert_eq!(parse(&manifest(n)), Some(FileName::Manifest(n)));
             assert_eq!(parse(&wal(n)), Some(FileName::Wal(n)));
             assert_eq!(parse(&record(n)), Some(FileName::Record(n)));
@@ -156,6 +158,9 @@ mod tests {
             "notes.txt",
             "x.tmp",
             "99999999999999999999.key",
+            // Behind it there would be no room for the number of the next file.
+            "18446744073709551615.rec",
+            "MANIFEST-4611686018427387904",
             "000012.WAL",
             " 00012.wal",
         ] {

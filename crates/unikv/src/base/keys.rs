@@ -18,6 +18,9 @@ pub(crate) const MAX_VALUE_LEN: usize = 1 << 30;
 /// What an external value leaves behind: where it stands.
 pub(crate) const EXTERNAL_LEN: usize = 40;
 
+/// Numbers of files, partitions and the like are less than this, so there is always a next one.
+pub(crate) const MOST_NUMBERS: u64 = 1 << 62;
+
 /// A 56-bit sequence number: the position of a write in the one write order of the database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SeqNo(pub(crate) u64);

@@ -196,15 +196,18 @@ impl VersionEdit {
         let edit = Fields::read(bytes, "version edit", 1..=tag::LAST, place)?;
         let owned = |bytes: Option<&[u8]>| bytes.map(<[u8]>::to_vec);
         Ok(VersionEdit {
-            next_file: edit.u64(tag::NEXT_FILE)?,
-            last_seq: edit.u64(tag::LAST_SEQ)?.map(SeqNo),
-            wal_low_water: edit.u64(tag::WAL_LOW_WATER)?.map(FileNumber),
+            next_file: edit.optional_number(tag::NEXT_FILE)?,
+            last_seq: match edit.u64(tag::LAST_SEQ)? {
+                Some(number) => Some(entries::seq(&edit, tag::LAST_SEQ, number)?),
+                None => None,
+            },
+            wal_low_water: edit.optional_number(tag::WAL_LOW_WATER)?.map(FileNumber),
             clock_ms: edit.u64(tag::CLOCK_MS)?,
             hash_seed: edit.u64(tag::HASH_SEED)?,
-            next_partition: edit.u64(tag::NEXT_PARTITION)?,
+            next_partition: edit.optional_number(tag::NEXT_PARTITION)?,
             options: owned(edit.bytes(tag::OPTIONS)?),
             host_mark: owned(edit.bytes(tag::HOST_MARK)?),
-            edits_before: edit.u64(tag::EDITS_BEFORE)?,
+            edits_before: edit.optional_number(tag::EDITS_BEFORE)?,
             lifetime: owned(edit.bytes(tag::LIFETIME)?),
             keyspaces: list(&edit, tag::KEYSPACE, place, entries::keyspace)?,
             partitions: list(&edit, tag::PARTITION, place, entries::partition)?,
@@ -257,4 +260,4 @@ fn number(bytes: &[u8], place: Place<'_>) -> Result<u64> {
 }
 
 #[cfg(test)]
-pub(in crate::version) mod tests;
+pub(crate) mod tests;

@@ -289,8 +289,8 @@ impl Version {
             let refs = self.key_tables().flat_map(|t| &t.meta().refs);
             for refs in refs.chain(with_refs.flat_map(|f| &f.meta().refs)) {
                 let entry = live.entry(refs.file).or_default();
-                entry.count += refs.count;
-                entry.bytes += refs.bytes;
+                entry.count = entry.count.saturating_add(refs.count);
+                entry.bytes = entry.bytes.saturating_add(refs.bytes);
             }
             live
         })

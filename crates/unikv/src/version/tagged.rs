@@ -9,8 +9,12 @@
 //! Fields may come in any order. A field that is not a list comes at most once.
 
 use crate::base::coding::Decoder;
+use crate::base::keys::MOST_NUMBERS;
 use crate::error::{Error, Result};
 use std::path::Path;
+
+/// Sizes and counts are less than this, so sums of them fit.
+const MOST_BYTES: u64 = 1 << 48;
 
 /// The bit of a tag that forbids skipping the field.
 pub(crate) const CRITICAL: u16 = 1 << 15;
@@ -153,6 +157,39 @@ impl<'a> Fields<'a> {
     pub(crate) fn required_u64(&self, tag: u16) -> Result<u64> {
         self.u64(tag)?
             .ok_or_else(|| self.corrupt(tag, "is missing"))
+    }
+
+    /// A size or a count, which must be there.
+    pub(crate) fn amount(&self, tag: u16) -> Result<u64> {
+        self.checked_amount(tag, self.required_u64(tag)?)
+    }
+
+    /// A size or a count that was read from the field with `tag`.
+    pub(crate) fn checked_amount(&self, tag: u16, amount: u64) -> Result<u64> {
+        self.less_than(MOST_BYTES, tag, amount)
+    }
+
+    /// The number of a file, a partition or the like, which must be there.
+    pub(crate) fn number(&self, tag: u16) -> Result<u64> {
+        self.checked_number(tag, self.required_u64(tag)?)
+    }
+
+    /// The number of a file or the like that was read from the field with `tag`.
+    pub(crate) fn checked_number(&self, tag: u16, number: u64) -> Result<u64> {
+        self.less_than(MOST_NUMBERS, tag, number)
+    }
+
+    fn less_than(&self, most: u64, tag: u16, value: u64) -> Result<u64> {
+        match value < most {
+            true => Ok(value),
+            false => Err(self.corrupt(tag, "is greater than it can be")),
+        }
+    }
+
+    /// The number of a file or the like, where there is one.
+    pub(crate) fn optional_number(&self, tag: u16) -> Result<Option<u64>> {
+        let number = self.u64(tag)?;
+        number.map(|n| self.checked_number(tag, n)).transpose()
     }
 
     /// A number of 32 bits, which must be there.

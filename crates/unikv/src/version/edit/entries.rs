@@ -82,7 +82,7 @@ pub(super) fn put_partition(out: &mut FieldWriter, partition: &PartitionMeta) {
 pub(super) fn partition(bytes: &[u8], place: Place<'_>) -> Result<PartitionMeta> {
     let f = Fields::read(bytes, "partition", 1..=part::LAST, place)?;
     Ok(PartitionMeta {
-        id: PartitionId(f.required_u64(part::ID)?),
+        id: PartitionId(f.number(part::ID)?),
         start: f.required(part::NAME_OR_START)?.to_vec(),
         end: f.bytes(part::OPTIONS_OR_END)?.map(<[u8]>::to_vec),
     })
@@ -102,8 +102,8 @@ pub(super) fn dropped_generation(
     place: Place<'_>,
 ) -> Result<(PartitionId, GenerationId)> {
     let f = Fields::read(bytes, "dropped generation", 1..=part::LAST, place)?;
-    let generation = GenerationId(f.required_u64(part::GENERATION)?);
-    Ok((PartitionId(f.required_u64(part::ID)?), generation))
+    let generation = GenerationId(f.number(part::GENERATION)?);
+    Ok((PartitionId(f.number(part::ID)?), generation))
 }
 
 pub(super) fn put_dropped_key_table(
@@ -120,8 +120,8 @@ pub(super) fn dropped_key_table(
     place: Place<'_>,
 ) -> Result<(PartitionId, FileNumber)> {
     let f = Fields::read(bytes, "dropped key table", 1..=part::LAST, place)?;
-    let number = FileNumber(f.required_u64(part::FILE)?);
-    Ok((PartitionId(f.required_u64(part::ID)?), number))
+    let number = FileNumber(f.number(part::FILE)?);
+    Ok((PartitionId(f.number(part::ID)?), number))
 }
 
 pub(super) fn put_table(out: &mut FieldWriter, place: &TablePlace) {
@@ -137,13 +137,17 @@ pub(super) fn put_table(out: &mut FieldWriter, place: &TablePlace) {
 pub(super) fn table(bytes: &[u8], place: Place<'_>) -> Result<TablePlace> {
     let f = Fields::read(bytes, "table", 1..=part::LAST, place)?;
     Ok(TablePlace {
-        partition: PartitionId(f.required_u64(part::ID)?),
-        generation: GenerationId(f.required_u64(part::GENERATION)?),
+        partition: PartitionId(f.number(part::ID)?),
+        generation: GenerationId(f.number(part::GENERATION)?),
         slot: slot(&f)?,
-        file: FileNumber(f.required_u64(part::FILE)?),
-        share: f
-            .pair(part::SHARE)?
-            .map(|(records, bytes)| TableShare { records, bytes }),
+        file: FileNumber(f.number(part::FILE)?),
+        share: match f.pair(part::SHARE)? {
+            Some((records, bytes)) => Some(TableShare {
+                records: f.checked_amount(part::SHARE, records)?,
+                bytes: f.checked_amount(part::SHARE, bytes)?,
+            }),
+            None => None,
+        },
     })
 }
 
@@ -160,14 +164,14 @@ pub(super) fn put_scan_run(out: &mut FieldWriter, run: &ScanRunMeta) {
 
 pub(super) fn scan_run(bytes: &[u8], place: Place<'_>) -> Result<ScanRunMeta> {
     let f = Fields::read(bytes, "scan run", 1..=part::LAST, place)?;
-    let partition = PartitionId(f.required_u64(part::ID)?);
+    let partition = PartitionId(f.number(part::ID)?);
     let table = |bytes| match key_table(bytes, place)? {
         (owner, table) if owner == partition => Ok(table),
         _ => Err(f.corrupt(part::KEY_TABLE, "belongs to another partition")),
     };
     Ok(ScanRunMeta {
         partition,
-        generation: GenerationId(f.required_u64(part::GENERATION)?),
+        generation: GenerationId(f.number(part::GENERATION)?),
         end: slot(&f)?,
         tables: f.all(part::KEY_TABLE).map(table).collect::<Result<_>>()?,
     })
@@ -219,11 +223,11 @@ pub(super) fn record_file(bytes: &[u8], place: Place<'_>) -> Result<RecordFileMe
     let f = Fields::read(bytes, "record file", 1..=file::LAST, place)?;
     let (min_seq, max_seq) = seqs(&f)?;
     let meta = RecordFileMeta {
-        number: FileNumber(f.required_u64(file::NUMBER)?),
+        number: FileNumber(f.number(file::NUMBER)?),
         uid: FileUid(f.required_u64(file::UID)?),
-        len: f.required_u64(file::LEN)?,
-        records_end: f.required_u64(file::RECORDS_END)?,
-        count: f.required_u64(file::COUNT)?,
+        len: f.amount(file::LEN)?,
+        records_end: f.amount(file::RECORDS_END)?,
+        count: f.amount(file::COUNT)?,
         min_key: f.required(file::MIN_KEY)?.to_vec(),
         max_key: f.required(file::MAX_KEY)?.to_vec(),
         min_seq,
@@ -233,7 +237,10 @@ pub(super) fn record_file(bytes: &[u8], place: Place<'_>) -> Result<RecordFileMe
         has_range_deletes: f.flag(file::HAS_RANGE_DELETES)?,
         key_section: f.flag(file::KEY_SECTION)?,
         refs: refs(&f, f.bytes(file::REFS)?.unwrap_or_default())?,
-        ingest_seq: f.u64(file::INGEST_SEQ)?.map(SeqNo),
+        ingest_seq: match f.u64(file::INGEST_SEQ)? {
+            Some(number) => Some(seq(&f, file::INGEST_SEQ, number)?),
+            None => None,
+        },
     };
     if meta.records_end > meta.len {
         return Err(f.corrupt(file::RECORDS_END, "lies behind the end of the file"));
@@ -245,7 +252,15 @@ fn seqs(f: &Fields<'_>) -> Result<(SeqNo, SeqNo)> {
     let (min, max) = f
         .pair(file::SEQS)?
         .ok_or_else(|| f.corrupt(file::SEQS, "is missing"))?;
-    Ok((SeqNo(min), SeqNo(max)))
+    Ok((seq(f, file::SEQS, min)?, seq(f, file::SEQS, max)?))
+}
+
+/// A sequence number that was read from the field with `tag`.
+pub(super) fn seq(f: &Fields<'_>, tag: u16, number: u64) -> Result<SeqNo> {
+    match SeqNo(number) {
+        seq if seq <= SeqNo::MAX => Ok(seq),
+        _ => Err(f.corrupt(tag, "is greater than a sequence number can be")),
+    }
 }
 
 pub(super) fn put_key_table(out: &mut FieldWriter, partition: PartitionId, meta: &KeyTableMeta) {
@@ -284,23 +299,26 @@ pub(super) fn key_table(bytes: &[u8], place: Place<'_>) -> Result<(PartitionId, 
         _ => return Err(f.corrupt(file::CLIP_START, "comes without its other end")),
     };
     let meta = KeyTableMeta {
-        number: FileNumber(f.required_u64(file::NUMBER)?),
+        number: FileNumber(f.number(file::NUMBER)?),
         uid: FileUid(f.required_u64(file::UID)?),
-        len: f.required_u64(file::LEN)?,
-        count: f.required_u64(file::COUNT)?,
+        len: f.amount(file::LEN)?,
+        count: f.amount(file::COUNT)?,
         min_key: f.required(file::MIN_KEY)?.to_vec(),
         max_key: f.required(file::MAX_KEY)?.to_vec(),
         min_seq,
         max_seq,
         checksum: f.required_u32(file::CHECKSUM)?,
         refs: refs(&f, f.required(file::REFS)?)?,
-        inline_bytes: f.required_u64(file::INLINE_BYTES)?,
-        older_bytes: f.u64(file::OLDER_BYTES)?.unwrap_or(0),
+        inline_bytes: f.amount(file::INLINE_BYTES)?,
+        older_bytes: match f.u64(file::OLDER_BYTES)? {
+            Some(bytes) => f.checked_amount(file::OLDER_BYTES, bytes)?,
+            None => 0,
+        },
         expiry: f.pair(file::EXPIRY)?,
         has_range_deletes: f.flag(file::HAS_RANGE_DELETES)?,
         clip,
     };
-    Ok((PartitionId(f.required_u64(file::PARTITION)?), meta))
+    Ok((PartitionId(f.number(file::PARTITION)?), meta))
 }
 
 fn refs(f: &Fields<'_>, bytes: &[u8]) -> Result<Vec<RecordFileRefs>> {
@@ -309,9 +327,9 @@ fn refs(f: &Fields<'_>, bytes: &[u8]) -> Result<Vec<RecordFileRefs>> {
     let mut refs = Vec::with_capacity(bytes.len() / REF_LEN);
     while !d.is_empty() {
         refs.push(RecordFileRefs {
-            file: FileNumber(d.u64().ok_or_else(wrong)?),
-            count: d.u64().ok_or_else(wrong)?,
-            bytes: d.u64().ok_or_else(wrong)?,
+            file: FileNumber(f.checked_number(file::REFS, d.u64().ok_or_else(wrong)?)?),
+            count: f.checked_amount(file::REFS, d.u64().ok_or_else(wrong)?)?,
+            bytes: f.checked_amount(file::REFS, d.u64().ok_or_else(wrong)?)?,
         });
     }
     Ok(refs)

@@ -7,7 +7,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 /// An edit in which every field is set, and each list has an entry with every field.
-pub(in crate::version) fn full_edit() -> VersionEdit {
+pub(crate) fn full_edit() -> VersionEdit {
     VersionEdit {
         next_file: Some(100),
         last_seq: Some(SeqNo(5000)),
@@ -136,49 +136,60 @@ fn list<T>(rng: &mut SmallRng, mut value: impl FnMut(&mut SmallRng) -> T) -> Vec
     (0..rng.random_range(0..4)).map(|_| value(rng)).collect()
 }
 
+/// Often the greatest.
+fn amount(rng: &mut SmallRng) -> u64 {
+    rng.random::<u64>() >> rng.random_range(16..64)
+}
+
+fn number(rng: &mut SmallRng) -> u64 {
+    rng.random::<u64>() >> rng.random_range(2..64)
+}
+
 fn random_record_file(rng: &mut SmallRng) -> RecordFileMeta {
-    let len = rng.random();
+    let len = amount(rng);
     RecordFileMeta {
-        number: FileNumber(rng.random()),
+        number: FileNumber(number(rng)),
         uid: FileUid(rng.random()),
         len,
         records_end: rng.random_range(0..=len),
-        count: rng.random(),
+        count: amount(rng),
         min_key: bytes(rng),
         max_key: bytes(rng),
-        min_seq: SeqNo(rng.random()),
-        max_seq: SeqNo(rng.random()),
+        min_seq: SeqNo(rng.random::<u64>() >> 8),
+        max_seq: SeqNo(rng.random::<u64>() >> 8),
         checksum: rng.random(),
         expiry: some(rng, |rng| (rng.random(), rng.random())),
         has_range_deletes: rng.random(),
         key_section: rng.random(),
         refs: list(rng, random_refs),
-        ingest_seq: rng.random::<bool>().then(|| SeqNo(rng.random())),
+        ingest_seq: rng
+            .random::<bool>()
+            .then(|| SeqNo(rng.random::<u64>() >> 8)),
     }
 }
 
 fn random_refs(rng: &mut SmallRng) -> RecordFileRefs {
     RecordFileRefs {
-        file: FileNumber(rng.random()),
-        count: rng.random(),
-        bytes: rng.random(),
+        file: FileNumber(number(rng)),
+        count: amount(rng),
+        bytes: amount(rng),
     }
 }
 
 fn random_key_table(rng: &mut SmallRng) -> KeyTableMeta {
     KeyTableMeta {
-        number: FileNumber(rng.random()),
+        number: FileNumber(number(rng)),
         uid: FileUid(rng.random()),
-        len: rng.random(),
-        count: rng.random(),
+        len: amount(rng),
+        count: amount(rng),
         min_key: bytes(rng),
         max_key: bytes(rng),
-        min_seq: SeqNo(rng.random()),
-        max_seq: SeqNo(rng.random()),
+        min_seq: SeqNo(rng.random::<u64>() >> 8),
+        max_seq: SeqNo(rng.random::<u64>() >> 8),
         checksum: rng.random(),
         refs: list(rng, random_refs),
-        inline_bytes: rng.random(),
-        older_bytes: rng.random(),
+        inline_bytes: amount(rng),
+        older_bytes: amount(rng),
         expiry: some(rng, |rng| (rng.random(), rng.random())),
         has_range_deletes: rng.random(),
         clip: some(rng, |rng| (bytes(rng), bytes(rng))),
@@ -187,15 +198,15 @@ fn random_key_table(rng: &mut SmallRng) -> KeyTableMeta {
 
 fn random_edit(rng: &mut SmallRng) -> VersionEdit {
     VersionEdit {
-        next_file: some(rng, Rng::random),
-        last_seq: some(rng, |rng| SeqNo(rng.random())),
-        wal_low_water: some(rng, |rng| FileNumber(rng.random())),
+        next_file: some(rng, number),
+        last_seq: some(rng, |rng| SeqNo(rng.random::<u64>() >> 8)),
+        wal_low_water: some(rng, |rng| FileNumber(number(rng))),
         clock_ms: some(rng, Rng::random),
         hash_seed: some(rng, Rng::random),
-        next_partition: some(rng, Rng::random),
+        next_partition: some(rng, number),
         options: some(rng, bytes),
         host_mark: some(rng, bytes),
-        edits_before: some(rng, Rng::random),
+        edits_before: some(rng, number),
         lifetime: some(rng, bytes),
         keyspaces: list(rng, |rng| KeyspaceMeta {
             id: KeyspaceId(rng.random()),
@@ -203,40 +214,38 @@ fn random_edit(rng: &mut SmallRng) -> VersionEdit {
             options: bytes(rng),
         }),
         partitions: list(rng, |rng| PartitionMeta {
-            id: PartitionId(rng.random()),
+            id: PartitionId(number(rng)),
             start: bytes(rng),
             end: some(rng, bytes),
         }),
-        dropped_partitions: list(rng, |rng| PartitionId(rng.random())),
+        dropped_partitions: list(rng, |rng| PartitionId(number(rng))),
         record_files: list(rng, random_record_file),
-        dropped_record_files: list(rng, |rng| FileNumber(rng.random())),
+        dropped_record_files: list(rng, |rng| FileNumber(number(rng))),
         tables: list(rng, |rng| TablePlace {
-            partition: PartitionId(rng.random()),
-            generation: GenerationId(rng.random()),
+            partition: PartitionId(number(rng)),
+            generation: GenerationId(number(rng)),
             slot: Slot(rng.random()),
-            file: FileNumber(rng.random()),
+            file: FileNumber(number(rng)),
             share: some(rng, |rng| TableShare {
-                records: rng.random(),
-                bytes: rng.random(),
+                records: amount(rng),
+                bytes: amount(rng),
             }),
         }),
         dropped_generations: list(rng, |rng| {
-            (PartitionId(rng.random()), GenerationId(rng.random()))
+            (PartitionId(number(rng)), GenerationId(number(rng)))
         }),
-        key_tables: list(rng, |rng| {
-            (PartitionId(rng.random()), random_key_table(rng))
-        }),
+        key_tables: list(rng, |rng| (PartitionId(number(rng)), random_key_table(rng))),
         dropped_key_tables: list(rng, |rng| {
-            (PartitionId(rng.random()), FileNumber(rng.random()))
+            (PartitionId(number(rng)), FileNumber(number(rng)))
         }),
         scan_runs: list(rng, |rng| ScanRunMeta {
-            partition: PartitionId(rng.random()),
-            generation: GenerationId(rng.random()),
+            partition: PartitionId(number(rng)),
+            generation: GenerationId(number(rng)),
             end: Slot(rng.random()),
             tables: list(rng, random_key_table),
         }),
         dropped_scan_runs: list(rng, |rng| {
-            (PartitionId(rng.random()), GenerationId(rng.random()))
+            (PartitionId(number(rng)), GenerationId(number(rng)))
         }),
     }
 }
@@ -359,6 +368,34 @@ fn fields_that_are_missing_doubled_or_out_of_range_are_refused() {
         &|out| out.put(tag::DROPPED_RECORD_FILE, b"short"),
         "wrong length",
     );
+    // Sums of sizes must fit, and there must be a next number.
+    let greater = "greater";
+    refused(&|out| out.put_u64(tag::NEXT_FILE, 1 << 62), greater);
+    refused(&|out| out.put_u64(tag::NEXT_PARTITION, u64::MAX), greater);
+    refused(&|out| out.put_u64(tag::EDITS_BEFORE, u64::MAX), greater);
+    refused(&|out| out.put_u64(tag::WAL_LOW_WATER, u64::MAX), greater);
+    refused(&|out| out.put_u64(tag::LAST_SEQ, 1 << 56), greater);
+    type Lie = fn(&mut VersionEdit);
+    let lies: [Lie; 12] = [
+        |edit| edit.record_files[0].len = 1 << 48,
+        |edit| edit.record_files[0].count = u64::MAX,
+        |edit| edit.record_files[0].number = FileNumber(u64::MAX),
+        |edit| edit.record_files[0].max_seq = SeqNo(1 << 56),
+        |edit| edit.record_files[0].ingest_seq = Some(SeqNo(u64::MAX)),
+        |edit| edit.record_files[0].refs[0].bytes = u64::MAX,
+        |edit| edit.key_tables[0].1.refs[0].count = u64::MAX,
+        |edit| edit.key_tables[0].1.inline_bytes = u64::MAX,
+        |edit| edit.key_tables[0].1.older_bytes = u64::MAX,
+        |edit| edit.tables[0].generation = GenerationId(u64::MAX),
+        |edit| edit.tables[0].share.as_mut().unwrap().bytes = u64::MAX,
+        |edit| edit.partitions[0].id = PartitionId(u64::MAX),
+    ];
+    for (n, lie) in lies.into_iter().enumerate() {
+        let mut edit = full_edit();
+        lie(&mut edit);
+        let error = decode(&edit.encode()).unwrap_err();
+        assert!(error.to_string().contains(greater), "lie {n}: {error}");
+    }
     let mut meta = full_edit().record_files.remove(0);
     meta.records_end = meta.len + 1;
     let beyond = VersionEdit {
