@@ -66,6 +66,20 @@ pub(super) fn parts(record: Part, edit: &VersionEdit) -> Vec<Part> {
             .field("partition", partition.0)
             .field("number", number.0));
     }
+    for run in &edit.scan_runs {
+        add(part("+ scan run")
+            .field("partition", run.partition.0)
+            .field("generation", run.generation.0)
+            .field("slots below", run.end.0));
+        for meta in &run.tables {
+            add(key_table(part("+ key table of the run"), meta).within());
+        }
+    }
+    for (partition, generation) in &edit.dropped_scan_runs {
+        add(part("- scan run")
+            .field("partition", partition.0)
+            .field("generation", generation.0));
+    }
     parts
 }
 

@@ -50,6 +50,43 @@ fn files(disk: &SimVfs) -> Vec<PathBuf> {
     names.filter(means).collect()
 }
 
+/// Nothing that an edit adds or drops is left out: the parts are as many as the entries.
+#[test]
+fn everything_in_an_edit_is_shown() {
+    let edit = crate::version::edit::tests::full_edit();
+    let parts = edits::parts(Part::new("edit", 96, 500), &edit);
+    for what in [
+        "keyspace",
+        "partition",
+        "record file",
+        "table",
+        "key table",
+        "key table of the run",
+        "scan run",
+    ] {
+        let shown = format!("+ {what}");
+        assert_eq!(
+            parts.iter().filter(|p| p.what == shown).count(),
+            1,
+            "{what}"
+        );
+    }
+    for what in [
+        "partition",
+        "record file",
+        "generation",
+        "key table",
+        "scan run",
+    ] {
+        let shown = format!("- {what}");
+        assert_eq!(
+            parts.iter().filter(|p| p.what == shown).count(),
+            1,
+            "{what}"
+        );
+    }
+}
+
 #[test]
 fn every_kind_of_file_is_shown_whole() {
     let disk = disk();
