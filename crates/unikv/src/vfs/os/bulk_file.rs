@@ -107,10 +107,10 @@ impl BulkFile {
     fn write_buffered_range(&mut self, mut start: usize, end: usize) -> io::Result<()> {
         while start < end {
             let bytes = &self.buffer.bytes()[start..end];
-            match self.file.write_at(bytes, self.written + start as u64) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(n) => start += n,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            let (done, result) = write_full(&*self.file, bytes, self.written + start as u64);
+            start += done;
+            match result {
+                Ok(()) => {}
                 // Some file systems take the flag and refuse the write, and what is left after a
                 // short write may be unaligned.
                 Err(e) if self.direct == Direct::On && refuses_direct(&e) => self.leave_direct()?,
@@ -156,6 +156,20 @@ impl WriteFile for BulkFile {
         self.write_tail()?;
         seal(&self.file, self.len(), self.reserved)
     }
+}
+
+/// Writes until all of `bytes` are in the file or an error stops it. How many were written before that.
+fn write_full(file: &impl FileExt, bytes: &[u8], offset: u64) -> (usize, io::Result<()>) {
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.write_at(&bytes[done..], offset + done as u64) {
+            Ok(0) => return (done, Err(ErrorKind::WriteZero.into())),
+            Ok(n) => done += n,
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return (done, Err(e)),
+        }
+    }
+    (done, Ok(()))
 }
 
 /// Sets the flag on the open file. Asking for it in `open` could fail after creating the file.
@@ -267,6 +281,7 @@ impl fmt::Debug for AlignedBuffer {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::Stingy;
     use super::*;
     use std::fs::{self, OpenOptions};
 
@@ -293,6 +308,25 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"\0naligned");
         let flags = rustix::fs::fcntl_getfl(&*file.file).unwrap();
         assert_eq!(flags.contains(OFlags::DIRECT), file.direct == Direct::On);
+    }
+
+    #[test]
+    fn a_write_goes_on_after_short_ones_and_interrupts() {
+        let file = Stingy::new(&[]);
+        assert!(matches!(write_full(&file, &[7; 100], 3), (100, Ok(()))));
+        assert_eq!(file.bytes.borrow()[3..], [7; 100]);
+        file.fails_at.set(Some(60));
+        let (done, result) = write_full(&file, &[8; 100], 10);
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::StorageFull);
+        assert_eq!(file.bytes.borrow()[10..10 + done], vec![8; done]);
+        assert_eq!((10 + done, file.bytes.borrow()[60]), (60, 7));
+        file.fails_at.set(None);
+        file.takes_nothing.set(true);
+        let (done, result) = write_full(&file, &[9; 10], 0);
+        assert_eq!(
+            (done, result.unwrap_err().kind()),
+            (0, ErrorKind::WriteZero)
+        );
     }
 
     #[test]

@@ -224,7 +224,7 @@ fn read_pid(file: &File) -> Option<u32> {
 }
 
 /// Reads until `buf` is full or the file ends.
-fn read_full(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+fn read_full(file: &impl FileExt, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < buf.len() {
         match file.read_at(&mut buf[done..], offset + done as u64) {

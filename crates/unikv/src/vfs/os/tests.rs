@@ -1,9 +1,85 @@
 use super::*;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
+use std::cell::{Cell, RefCell};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
+
+/// A file that reads and writes at most seven bytes at a time and is interrupted at every other call.
+pub(super) struct Stingy {
+    pub(super) bytes: RefCell<Vec<u8>>,
+    calls: Cell<u32>,
+    /// Where there is no room for a write, or a read fails.
+    pub(super) fails_at: Cell<Option<u64>>,
+    pub(super) takes_nothing: Cell<bool>,
+}
+
+impl Stingy {
+    pub(super) fn new(bytes: &[u8]) -> Stingy {
+        Stingy {
+            bytes: RefCell::new(bytes.to_vec()),
+            calls: Cell::new(0),
+            fails_at: Cell::new(None),
+            takes_nothing: Cell::new(false),
+        }
+    }
+
+    /// How many of `len` bytes at `offset` a call takes.
+    fn take(&self, len: usize, offset: u64) -> io::Result<usize> {
+        self.calls.set(self.calls.get() + 1);
+        if self.calls.get().is_multiple_of(2) {
+            return Err(ErrorKind::Interrupted.into());
+        }
+        if self.takes_nothing.get() {
+            return Ok(0);
+        }
+        let room = self
+            .fails_at
+            .get()
+            .map_or(7, |at| at.saturating_sub(offset).min(7));
+        match room {
+            0 => Err(ErrorKind::StorageFull.into()),
+            room => Ok(len.min(room as usize)),
+        }
+    }
+}
+
+impl FileExt for Stingy {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let bytes = self.bytes.borrow();
+        let there = bytes.get(offset as usize..).unwrap_or_default();
+        let len = self.take(buf.len().min(there.len()), offset)?;
+        buf[..len].copy_from_slice(&there[..len]);
+        Ok(len)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        let len = self.take(buf.len(), offset)?;
+        let mut bytes = self.bytes.borrow_mut();
+        let end = offset as usize + len;
+        if bytes.len() < end {
+            bytes.resize(end, 0);
+        }
+        bytes[end - len..end].copy_from_slice(&buf[..len]);
+        Ok(len)
+    }
+}
+
+#[test]
+fn a_read_goes_on_after_short_ones_and_interrupts() {
+    let bytes = random_bytes(5, 100);
+    let file = Stingy::new(&bytes);
+    let mut buf = [0; 60];
+    assert_eq!(read_full(&file, &mut buf, 20).unwrap(), 60);
+    assert_eq!(buf, bytes[20..80]);
+    assert_eq!(read_full(&file, &mut buf, 70).unwrap(), 30);
+    assert_eq!(buf[..30], bytes[70..]);
+    assert_eq!(read_full(&file, &mut buf, 500).unwrap(), 0);
+    file.fails_at.set(Some(40));
+    let failed = read_full(&file, &mut buf, 20).unwrap_err();
+    assert_eq!(failed.kind(), ErrorKind::StorageFull);
+}
 
 fn random_bytes(seed: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
