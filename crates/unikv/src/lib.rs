@@ -64,6 +64,9 @@ pub(crate) mod jobs;
 pub(crate) mod db;
 pub(crate) mod options;
 
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(test)]
 mod testing;
 

@@ -28,6 +28,7 @@ const RANKS: &[&[&str]] = &[
     &["jobs"],
     &["db", "options"],
     &["lib"],
+    &["fuzzing"],
 ];
 
 /// Layers of one rank that may still import: (importer, imported, reason). Never both directions.

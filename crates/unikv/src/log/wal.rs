@@ -158,7 +158,7 @@ impl<'a> WalWrite<'a> {
     }
 
     /// What stands in front of the operations.
-    fn prefix(&self) -> Vec<u8> {
+    pub(crate) fn prefix(&self) -> Vec<u8> {
         let mark_len = self.host_mark.map_or(0, <[u8]>::len);
         let mut out = Vec::with_capacity(WRITE_PREFIX_LEN + 4 + mark_len);
         out.extend_from_slice(&self.base_seq.0.to_le_bytes());

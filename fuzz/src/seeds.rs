@@ -1,0 +1,181 @@
+//! Writes the first corpora: `seeds DIR` makes a folder of small inputs for each target. Always the
+//! same, from the specimen and a few fixed choices.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use unikv_fuzz::seal;
+use unikv_fuzz::specimen::Specimen;
+
+struct Corpora(PathBuf);
+
+impl Corpora {
+    fn put(&self, target: &str, name: &str, parts: &[&[u8]]) {
+        let dir = self.0.join(target);
+        fs::create_dir_all(&dir).expect("a folder");
+        fs::write(dir.join(name), parts.concat()).expect("a file");
+    }
+}
+
+fn main() {
+    let dir = std::env::args().nth(1).expect("the folder for the corpora");
+    let corpora = Corpora(Path::new(&dir).to_owned());
+    let specimen = Specimen::build();
+    headers(&corpora, &specimen);
+    logs(&corpora, &specimen);
+    tables(&corpora, &specimen);
+    directories(&corpora, &specimen);
+    for n in 0..12_u8 {
+        // Not random: every operation, in an order that differs from seed to seed.
+        let ops: Vec<u8> = (0..600_u32)
+            .map(|i| (i * (2 * u32::from(n) + 1) >> 3) as u8)
+            .collect();
+        corpora.put("operations", &format!("stride{n:02}"), &[&[n; 8], &ops]);
+    }
+}
+
+fn headers(corpora: &Corpora, specimen: &Specimen) {
+    for (i, (path, bytes)) in specimen.files.iter().enumerate() {
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or("");
+        if bytes.len() >= seal::HEADER_LEN && bytes[8] <= 5 {
+            let header = &bytes[..seal::HEADER_LEN];
+            corpora.put(
+                "headers",
+                &format!("file{i:02}"),
+                &[&[8 | bytes[8]], header, name.as_bytes()],
+            );
+        }
+    }
+    for (i, current) in specimen.files_like("CURRENT").into_iter().enumerate() {
+        corpora.put("options", &format!("current{i}"), &[&[0x83], current]);
+    }
+}
+
+fn logs(corpora: &Corpora, specimen: &Specimen) {
+    let segments = specimen.files_like(".wal");
+    let [first, second] = [segments.first(), segments.get(1)].map(|s| *s.unwrap_or(&&[][..]));
+    let len = |part: &[u8]| (part.len() as u16).to_le_bytes();
+    for flags in [0_u8, 3, 7, 15] {
+        let both = [&[flags][..], &len(first), &len(second), first, second];
+        corpora.put("wal", &format!("both{flags}"), &both);
+        let one = [&[flags][..], &len(first), &[0, 0], first];
+        corpora.put("wal", &format!("one{flags}"), &one);
+    }
+    for (s, segment) in segments.iter().enumerate() {
+        for (i, (kind, payload)) in records(segment).enumerate() {
+            let which = if kind == 1 { 1 } else { 2 };
+            corpora.put("batch", &format!("record{s}{i}"), &[&[which], payload]);
+            if kind == 2 && payload.len() > 13 {
+                corpora.put("batch", &format!("ops{s}{i}"), &[&[0], &payload[13..]]);
+                corpora.put("batch", &format!("made{s}{i}"), &[&[4], payload]);
+            }
+        }
+    }
+    corpora.put("batch", "external", &[&[3], &[0; 40]]);
+    for manifest in specimen.files_like("MANIFEST") {
+        for flags in [0_u8, 3] {
+            corpora.put("manifest", &format!("file{flags}"), &[&[flags], manifest]);
+        }
+        for (i, (_, edit)) in records(manifest).filter(|(kind, _)| *kind == 1).enumerate() {
+            corpora.put("manifest", &format!("edit{i}"), &[&[4], edit]);
+            corpora.put("edit", &format!("edit{i}"), &[edit]);
+            for (tag, bytes) in fields(edit) {
+                match tag & 0x7fff {
+                    7 => corpora.put("options", &format!("options{i}"), &[&[0], bytes]),
+                    21 => corpora.put("options", &format!("lifetime{i}"), &[&[1], bytes]),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+fn tables(corpora: &Corpora, specimen: &Specimen) {
+    for (i, file) in specimen.files_like(".key").into_iter().enumerate() {
+        for which in [0_u8, 1] {
+            corpora.put("key_table", &format!("file{i}{which}"), &[&[which], file]);
+        }
+        let blocks = &file[seal::HEADER_LEN..];
+        let len = |at: usize| {
+            let at = file.len() - seal::FOOTER_LEN + at;
+            u64::from_le_bytes(file[at..at + 8].try_into().expect("eight bytes")) as usize
+        };
+        let (blocks_len, index_len, properties_len) = (len(16), len(24), len(32));
+        let (blocks, rest) = blocks.split_at(blocks_len);
+        let (index, rest) = rest.split_at(index_len);
+        let properties = &rest[..properties_len];
+        corpora.put(
+            "key_table",
+            &format!("block{i}"),
+            &[&[2], &blocks[..blocks_len - 4]],
+        );
+        corpora.put(
+            "key_table",
+            &format!("index{i}"),
+            &[&[3], &index[..index_len - 4]],
+        );
+        let properties = &properties[..properties_len - 4];
+        corpora.put("key_table", &format!("properties{i}"), &[&[4], properties]);
+        corpora.put("key_table", &format!("entries{i}"), &[&[5], blocks]);
+    }
+    for (i, file) in specimen.files_like(".rec").into_iter().enumerate() {
+        for which in [0_u8, 1] {
+            corpora.put(
+                "record_file",
+                &format!("file{i}{which}"),
+                &[&[which, 200], file],
+            );
+        }
+        let end = file.len().min(seal::HEADER_LEN + 700);
+        let frames = &file[seal::HEADER_LEN..end];
+        for which in [2_u8, 3, 4] {
+            corpora.put(
+                "record_file",
+                &format!("frames{i}{which}"),
+                &[&[which, 7], frames],
+            );
+        }
+    }
+}
+
+fn directories(corpora: &Corpora, specimen: &Specimen) {
+    corpora.put("directory", "whole", &[&[0]]);
+    for what in 0..8_u8 {
+        for file in 0..specimen.files.len() as u8 {
+            if (what + file) % 3 != 0 {
+                continue;
+            }
+            let (sealed, at) = (what / 2 + file & 1, [what.wrapping_mul(29), file / 4]);
+            let name = format!("change{what}{file:02}{sealed}");
+            // Choices are taken from the front, the lengths of slices from the back.
+            let parts: [&[u8]; 5] = [&[sealed, what, file], &at, b"changed", &[file], &[4]];
+            corpora.put("directory", &name, &parts);
+        }
+    }
+}
+
+/// The records of a log: kind and payload.
+fn records(log: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    let mut at = seal::HEADER_LEN;
+    std::iter::from_fn(move || {
+        let head = log.get(at..at + seal::LOG_RECORD_LEN)?;
+        let len = u32::from_le_bytes(head[8..12].try_into().ok()?) as usize;
+        let payload = at + seal::LOG_RECORD_LEN;
+        at = payload + len;
+        Some((head[12], log.get(payload..at)?))
+    })
+}
+
+/// The fields of an edit: tag and bytes.
+fn fields(edit: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let head = edit.get(at..at + 6)?;
+        let len = u32::from_le_bytes(head[2..].try_into().ok()?) as usize;
+        let start = at + 6;
+        at = start + len;
+        Some((u16::from_le_bytes([head[0], head[1]]), edit.get(start..at)?))
+    })
+}
