@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run test quick lint doc package kill-test full-disk-test fuzz bench soak clean
+.PHONY: help run test quick lint doc package kill-test full-disk-test fuzz bench bench-peers soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,7 @@ lint: ## formatting, clippy with warnings denied, links in the documents
 	@scripts/check_links.sh
 	@echo "== formatting"
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --check --manifest-path crates/unikv-bench-peers/Cargo.toml
 	@echo "== clippy"
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
@@ -47,6 +48,9 @@ fuzz: ## run each fuzz target for some seconds: FUZZ_SECONDS=60 make fuzz
 
 bench: ## the benchmark suite: results and a page (variables in scripts/suite.sh: SCALE=… EXPERIMENTS=…)
 	@scripts/suite.sh
+
+bench-peers: ## the same beside LevelDB, fjall, redb and LMDB (scripts/suite.sh names what that takes)
+	@PEERS=1 scripts/suite.sh
 
 soak: ## the randomised tests for hours: UNIKV_SEEDS=… UNIKV_STEPS=… make soak
 	@scripts/soak.sh

@@ -2,7 +2,9 @@
 # The benchmark suite: runs experiments over engines, each in a process and a memory cgroup of its own,
 # and writes results.json and report.html. docs/benchmarks/README.md tells what they mean.
 #
-# Variables (defaults below): SCALE, EXPERIMENTS, ENGINES, ROUNDS, DIR, OUT, MOST_DISK, READ_AHEAD_KB.
+# Variables (defaults below): SCALE, EXPERIMENTS, ENGINES, ROUNDS, DIR, OUT, MOST_DISK, READ_AHEAD_KB,
+# PEERS (1: with the engines of crates/unikv-bench-peers, of which LevelDB needs libleveldb-dev), FEATURES
+# (of that crate, to leave some out).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,8 +13,17 @@ DIR=${DIR:-target/suite}
 OUT=${OUT:-$DIR/results}
 READ_AHEAD_KB=${READ_AHEAD_KB:-128}
 
-cargo build --release --locked -p unikv-bench
-program=target/release/unikv-bench
+if [[ ${PEERS:-} == 1 ]]; then
+    # Not --locked: what UniKV itself depends on may have changed since that lock file was written.
+    build=(cargo build --release --target-dir target/peers
+        --manifest-path crates/unikv-bench-peers/Cargo.toml)
+    if [[ -n ${FEATURES:-} ]]; then build+=(--no-default-features --features "$FEATURES"); fi
+    program=target/peers/release/unikv-bench-peers
+else
+    build=(cargo build --release --locked -p unikv-bench)
+    program=target/release/unikv-bench
+fi
+"${build[@]}"
 mkdir -p "$DIR"
 
 source scripts/read_ahead.sh
