@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run test quick lint doc package kill-test full-disk-test fuzz bench bench-peers soak clean
+.PHONY: help run test quick lint doc package kill-test full-disk-test fuzz strace-check bench bench-peers soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -11,7 +11,7 @@ run: ## build, then load, update, scan, reopen and check a database of 1 GB unde
 	@scripts/run.sh
 
 # The workspace tests come last, so that the log ends with their summary.
-test: lint doc package kill-test full-disk-test fuzz ## everything that must pass before a change goes in
+test: lint doc package kill-test full-disk-test fuzz strace-check ## everything that must pass before a change goes in
 	@echo "== tests, with the fixed seeds"
 	env -u UNIKV_SEEDS -u UNIKV_STEPS $(CARGO) test --workspace --locked
 
@@ -45,6 +45,10 @@ full-disk-test: ## fill a small file system (a tmpfs, where mounting is allowed)
 fuzz: ## run each fuzz target for some seconds: FUZZ_SECONDS=60 make fuzz
 	@echo "== fuzz targets"
 	scripts/fuzz.sh $(or $(FUZZ_SECONDS),10)
+
+strace-check: ## every file access of the command, and their order, as seen by strace
+	@echo "== strace"
+	scripts/strace_check.sh
 
 bench: ## the benchmark suite: results and a page (variables in scripts/suite.sh: SCALE=… EXPERIMENTS=…)
 	@scripts/suite.sh

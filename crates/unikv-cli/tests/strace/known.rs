@@ -1,0 +1,199 @@
+//! Every way in which the file layer (`vfs/os` of the engine) touches the files of a database, with
+//! its reason. What the command does beyond it fails the check: either something goes round the file
+//! layer, or this list must learn of it.
+
+/// What a file of a database directory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The directory itself.
+    Directory,
+    /// `CURRENT`.
+    Current,
+    /// `CURRENT.tmp`.
+    Temp,
+    /// `LOCK`.
+    Lock,
+    /// `BALLAST`.
+    Ballast,
+    /// A manifest.
+    Manifest,
+    /// A segment of the write-ahead log.
+    Wal,
+    /// A record file or a key table.
+    Data,
+    /// None of ours.
+    Other,
+}
+
+impl Kind {
+    /// Of a file in the database directory `dir`.
+    pub fn of(path: &str, dir: &str) -> Kind {
+        let name = path
+            .strip_prefix(dir)
+            .unwrap_or(path)
+            .trim_start_matches('/');
+        match name {
+            "" => Kind::Directory,
+            "CURRENT" => Kind::Current,
+            "CURRENT.tmp" => Kind::Temp,
+            "LOCK" => Kind::Lock,
+            "BALLAST" => Kind::Ballast,
+            _ if name.starts_with("MANIFEST-") => Kind::Manifest,
+            _ if name.ends_with(".wal") => Kind::Wal,
+            _ if name.ends_with(".rec") || name.ends_with(".key") => Kind::Data,
+            _ => Kind::Other,
+        }
+    }
+}
+
+use Kind::{Ballast, Current, Data, Directory, Lock, Manifest, Temp, Wal};
+
+/// One way to touch files: the call, the kinds of files, the flags (all of them, without
+/// `O_CLOEXEC`), and why.
+pub type Known = (&'static str, &'static [Kind], &'static str, &'static str);
+
+const WRITTEN: &[Kind] = &[Temp, Manifest, Wal, Data];
+
+/// The list.
+pub const KNOWN: &[Known] = &[
+    ("mkdir", &[Directory], "", "create_dir_all"),
+    ("rmdir", &[Directory], "", "remove_dir, by destroy"),
+    ("openat", &[Directory], "O_RDONLY", "sync_dir"),
+    (
+        "openat",
+        &[Directory],
+        "O_RDONLY|O_NONBLOCK|O_DIRECTORY",
+        "list",
+    ),
+    ("getdents64", &[Directory], "", "list"),
+    ("newfstatat", &[Directory], "*", "list"),
+    ("fsync", &[Directory], "", "sync_dir"),
+    ("statfs", &[Directory], "", "free_space"),
+    (
+        "openat",
+        &[Lock],
+        "O_RDWR|O_CREAT",
+        "lock: created once, never removed",
+    ),
+    ("flock", &[Lock], "LOCK_EX|LOCK_NB", "lock"),
+    ("flock", &[Lock], "LOCK_UN", "lock, given back"),
+    (
+        "ftruncate",
+        &[Lock],
+        "",
+        "lock: the holder's process id is written anew",
+    ),
+    ("pwrite64", &[Lock], "", "lock: the holder's process id"),
+    ("pread64", &[Lock], "", "lock: who holds it"),
+    (
+        "openat",
+        &[Current, Manifest, Wal, Data],
+        "O_RDONLY",
+        "open for reading",
+    ),
+    (
+        "fadvise64",
+        &[Current, Manifest, Wal, Data],
+        "POSIX_FADV_SEQUENTIAL",
+        "open for reading front to back",
+    ),
+    (
+        "fadvise64",
+        &[Data],
+        "POSIX_FADV_RANDOM",
+        "open for reading at random",
+    ),
+    ("fadvise64", &[Data], "POSIX_FADV_WILLNEED", "will_need"),
+    ("pread64", &[Current, Manifest, Wal, Data], "", "read_at"),
+    ("preadv2", &[Data], "RWF_NOWAIT", "read_cached_at"),
+    (
+        "openat",
+        WRITTEN,
+        "O_RDWR|O_CREAT|O_EXCL",
+        "create: never over an existing file",
+    ),
+    (
+        "fallocate",
+        WRITTEN,
+        "FALLOC_FL_KEEP_SIZE",
+        "create: room ahead, without a change of the length",
+    ),
+    ("write", &[Temp, Manifest, Wal], "", "append to a log"),
+    (
+        "pwrite64",
+        &[Data],
+        "",
+        "append to a bulk file, in whole buffers",
+    ),
+    ("fcntl", &[Data], "F_GETFL", "direct writes of a bulk file"),
+    ("fcntl", &[Data], "F_SETFL", "direct writes of a bulk file"),
+    (
+        "ftruncate",
+        WRITTEN,
+        "",
+        "finish: what was preallocated and is not needed",
+    ),
+    ("fdatasync", WRITTEN, "", "sync and finish"),
+    ("openat", &[Ballast], "O_WRONLY|O_CREAT|O_EXCL", "reserve"),
+    ("fallocate", &[Ballast], "", "reserve"),
+    ("fdatasync", &[Ballast], "", "reserve"),
+    (
+        "rename",
+        &[Temp, Current],
+        "",
+        "rename: CURRENT.tmp becomes CURRENT",
+    ),
+    (
+        "unlink",
+        &[Temp, Ballast, Manifest, Wal, Data],
+        "",
+        "remove",
+    ),
+    (
+        "statx",
+        &[Directory, Current, Manifest, Wal, Data, Ballast],
+        "*",
+        "len, and whether a directory is there",
+    ),
+    (
+        "close",
+        &[Directory, Current, Temp, Lock, Ballast, Manifest, Wal, Data],
+        "",
+        "the end of any of these",
+    ),
+];
+
+/// The row for a call with `flags` on a file of this kind.
+pub fn row(call: &str, kind: Kind, flags: &[&str]) -> Option<&'static Known> {
+    let mut flags: Vec<&str> = flags.to_vec();
+    flags.retain(|flag| *flag != "O_CLOEXEC" && *flag != "O_LARGEFILE");
+    // The status flags that `F_SETFL` sets are the file's own, with or without `O_DIRECT`.
+    if call == "fcntl" {
+        flags.truncate(1);
+    }
+    let flags = flags.join("|");
+    KNOWN.iter().find(|(name, kinds, with, _)| {
+        *name == call && kinds.contains(&kind) && (*with == "*" || *with == flags)
+    })
+}
+
+/// Files outside the database that the process may touch, by the beginning of their paths: what its
+/// loader, the standard library and the load itself need.
+pub const OUTSIDE: &[(&str, &str)] = &[
+    ("/etc/ld.so", "the loader"),
+    ("/lib", "the loader"),
+    ("/usr/lib", "the loader"),
+    (
+        "/proc/",
+        "the standard library: the stack's bounds; the allocator: overcommitment",
+    ),
+    (
+        "/sys/fs/cgroup",
+        "the standard library: how many threads the process may have",
+    ),
+    (
+        "/sys/devices/system/cpu",
+        "the allocator and the standard library: the processors",
+    ),
+    ("/dev/null", "the streams of the test"),
+];

@@ -1,0 +1,253 @@
+//! The order rules of durability, on a trace of one process:
+//!
+//! - when an append to the manifest begins, each data file that it lists has been synced behind its
+//!   last write, and the directory behind its creation;
+//! - a file that an edit drops is unlinked only when the manifest has been synced behind that edit;
+//! - `CURRENT.tmp` is synced before it is renamed, and so are the manifest that it names and the
+//!   directory; nothing is unlinked before the directory is synced behind the rename;
+//! - no segment of the log is synced while an earlier one has bytes that are not.
+
+use super::known::Kind;
+use super::trace::Call;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use unikv::inspect::inspect;
+
+/// What the manifest that a process left says, by the offset of the record that says it.
+#[derive(Default)]
+struct Manifest {
+    path: String,
+    /// Files that are listed for the first time.
+    listed: BTreeMap<String, u64>,
+    /// Files that are dropped.
+    dropped: BTreeMap<String, u64>,
+    /// Low-water marks of the log.
+    low_water: Vec<(u64, u64)>,
+}
+
+fn field<'a>(part: &'a unikv::inspect::Part, name: &str) -> Option<&'a str> {
+    part.fields
+        .iter()
+        .find(|(n, _)| *n == name)
+        .map(|(_, value)| &value[..])
+}
+
+/// Reads the last manifest that the trace writes.
+fn manifest(calls: &[Call], db: &str) -> Option<Manifest> {
+    let written = calls.iter().rev().filter(|call| call.name == "write");
+    let mut paths = written.flat_map(Call::paths);
+    let path = paths.find(|path| Kind::of(path, db) == Kind::Manifest)?;
+    let mut found = Manifest {
+        path: path.to_owned(),
+        ..Manifest::default()
+    };
+    inspect(Path::new(path), &mut |part| {
+        let name = |suffix: &str| {
+            let number = field(part, "number").and_then(|n| n.parse::<u64>().ok());
+            format!("{db}/{:06}{suffix}", number.unwrap_or(u64::MAX))
+        };
+        match part.what {
+            "+ record file" => {
+                found.listed.entry(name(".rec")).or_insert(part.offset);
+            }
+            "+ key table" | "+ key table of the run" => {
+                found.listed.entry(name(".key")).or_insert(part.offset);
+            }
+            "- record file" => drop(found.dropped.insert(name(".rec"), part.offset)),
+            "- key table" => drop(found.dropped.insert(name(".key"), part.offset)),
+            _ => {}
+        }
+        if let Some(number) = field(part, "log begins with") {
+            found.low_water.push((number.parse().unwrap(), part.offset));
+        }
+    })
+    .unwrap();
+    Some(found)
+}
+
+/// Checks all rules on the trace of one process, whose database is as it left it.
+pub fn check(calls: &[Call], db: &str) {
+    // A check changes nothing.
+    let Some(manifest) = manifest(calls, db) else {
+        return;
+    };
+    let mut state = State::new(manifest, db);
+    for call in calls.iter().filter(|call| call.succeeded()) {
+        state.step(call);
+    }
+    println!(
+        "strace: {} listings and {} removals in order, {} syncs of the log",
+        state.listings, state.removals, state.log_syncs
+    );
+}
+
+struct State<'a> {
+    db: &'a str,
+    manifest: Manifest,
+    /// Where the manifest ends, and what of it is synced; the lines of its writes.
+    manifest_end: u64,
+    manifest_synced: u64,
+    /// Per file that was created: the line of the creation, of the last write, of the last sync.
+    created: BTreeMap<String, usize>,
+    written: BTreeMap<String, usize>,
+    synced: BTreeMap<String, usize>,
+    directory_synced: Option<usize>,
+    renamed: Option<usize>,
+    checked: BTreeSet<String>,
+    listings: u64,
+    removals: u64,
+    log_syncs: u64,
+}
+
+impl<'a> State<'a> {
+    fn new(manifest: Manifest, db: &'a str) -> State<'a> {
+        State {
+            db,
+            manifest,
+            manifest_end: 0,
+            manifest_synced: 0,
+            created: BTreeMap::new(),
+            written: BTreeMap::new(),
+            synced: BTreeMap::new(),
+            directory_synced: None,
+            renamed: None,
+            checked: BTreeSet::new(),
+            listings: 0,
+            removals: 0,
+            log_syncs: 0,
+        }
+    }
+
+    fn step(&mut self, call: &Call) {
+        let paths = call.paths();
+        let Some(path) = paths.iter().find(|path| path.starts_with(self.db)) else {
+            return;
+        };
+        let kind = Kind::of(path, self.db);
+        match &call.name[..] {
+            "openat" if call.flags().contains(&"O_CREAT") => {
+                self.created.insert((*path).to_owned(), call.end);
+            }
+            "write" | "pwrite64" => self.wrote(path, call),
+            "fdatasync" if kind == Kind::Wal => self.synced_log(path, call),
+            "fdatasync" => {
+                self.synced.insert((*path).to_owned(), call.begin);
+                if *path == self.manifest.path {
+                    self.manifest_synced = self.manifest_end;
+                }
+            }
+            "fsync" if kind == Kind::Directory => {
+                self.directory_synced = Some(call.begin);
+            }
+            "rename" => self.renamed_current(call),
+            "unlink" => self.unlinked(path, kind, call),
+            _ => {}
+        }
+    }
+
+    /// Whether `path` was synced behind its last write.
+    fn is_synced(&self, path: &str) -> bool {
+        match (self.written.get(path), self.synced.get(path)) {
+            (None, _) => true,
+            (Some(written), Some(synced)) => written < synced,
+            (Some(_), None) => false,
+        }
+    }
+
+    fn wrote(&mut self, path: &str, call: &Call) {
+        if path != self.manifest.path {
+            self.written.insert(path.to_owned(), call.end);
+            return;
+        }
+        let begin = self.manifest_end;
+        self.manifest_end += u64::try_from(call.returned.unwrap_or(0)).unwrap();
+        let listed = self.manifest.listed.iter();
+        let now = listed.filter(|(_, at)| (begin..self.manifest_end).contains(at));
+        for (file, _) in now {
+            let Some(created) = self.created.get(file) else {
+                continue; // From an earlier process.
+            };
+            assert!(
+                self.is_synced(file),
+                "{file} is listed and not synced: {call:?}"
+            );
+            let name = self
+                .directory_synced
+                .is_some_and(|synced| synced > *created);
+            assert!(name, "{file} is listed and its name not synced: {call:?}");
+            self.listings += 1;
+        }
+        self.written.insert(path.to_owned(), call.end);
+    }
+
+    fn synced_log(&mut self, path: &str, call: &Call) {
+        let earlier = self
+            .written
+            .keys()
+            .filter(|file| Kind::of(file, self.db) == Kind::Wal && &file[..] < path);
+        for file in earlier {
+            assert!(
+                self.is_synced(file),
+                "{path} is synced before {file}: {call:?}"
+            );
+        }
+        self.synced.insert(path.to_owned(), call.begin);
+        self.log_syncs += 1;
+    }
+
+    fn renamed_current(&mut self, call: &Call) {
+        let temp = format!("{}/CURRENT.tmp", self.db);
+        assert!(
+            self.is_synced(&temp),
+            "CURRENT is renamed and not synced: {call:?}"
+        );
+        let manifests = self.created.iter();
+        let manifests = manifests.filter(|(path, _)| Kind::of(path, self.db) == Kind::Manifest);
+        if let Some((manifest, created)) = manifests.max_by_key(|(_, line)| **line) {
+            assert!(
+                self.is_synced(manifest),
+                "{manifest} is named and not synced: {call:?}"
+            );
+            let name = self
+                .directory_synced
+                .is_some_and(|synced| synced > *created);
+            assert!(
+                name,
+                "{manifest} is named and its name not synced: {call:?}"
+            );
+        }
+        self.renamed = Some(call.end);
+    }
+
+    fn unlinked(&mut self, path: &str, kind: Kind, call: &Call) {
+        self.written.remove(path);
+        if !matches!(kind, Kind::Manifest | Kind::Wal | Kind::Data) {
+            return;
+        }
+        if let Some(renamed) = self.renamed {
+            let durable = self.directory_synced.is_some_and(|synced| synced > renamed);
+            assert!(durable, "{path} goes before CURRENT is durable: {call:?}");
+        }
+        let reason = match kind {
+            Kind::Data => self.manifest.dropped.get(path).copied(),
+            Kind::Wal => {
+                let name = Path::new(path).file_stem().and_then(|stem| stem.to_str());
+                let number: u64 = name.and_then(|name| name.parse().ok()).unwrap();
+                let mut above = self.manifest.low_water.iter();
+                above
+                    .find(|(low_water, _)| *low_water > number)
+                    .map(|(_, at)| *at)
+            }
+            _ => None,
+        };
+        // What no edit names was never listed: rubbish of an earlier process, or a manifest.
+        if let Some(at) = reason {
+            assert!(
+                at < self.manifest_synced,
+                "{path} goes before its edit is durable: {call:?}"
+            );
+            assert!(self.checked.insert(path.to_owned()), "{path} goes twice");
+            self.removals += 1;
+        }
+    }
+}
