@@ -2,16 +2,16 @@
 
 CARGO ?= cargo
 
-.PHONY: help run test quick lint doc package kill-test full-disk-test fuzz strace-check bench bench-peers soak clean
+.PHONY: help run test quick lint doc package kill-test full-disk-test fuzz strace-check model-check bench bench-peers soak clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## build, then load, update, scan, reopen and check a database of 1 GB under target/
 	@scripts/run.sh
 
 # The workspace tests come last, so that the log ends with their summary.
-test: lint doc package kill-test full-disk-test fuzz strace-check ## everything that must pass before a change goes in
+test: lint doc package kill-test full-disk-test fuzz strace-check model-check ## everything that must pass before a change goes in
 	@echo "== tests, with the fixed seeds"
 	env -u UNIKV_SEEDS -u UNIKV_STEPS $(CARGO) test --workspace --locked
 
@@ -49,6 +49,10 @@ fuzz: ## run each fuzz target for some seconds: FUZZ_SECONDS=60 make fuzz
 strace-check: ## every file access of the command, and their order, as seen by strace
 	@echo "== strace"
 	scripts/strace_check.sh
+
+model-check: ## the lock-free structures under loom, the whole engine's threads under shuttle
+	@echo "== model checkers"
+	scripts/model_check.sh
 
 bench: ## the benchmark suite: results and a page (variables in scripts/suite.sh: SCALE=… EXPERIMENTS=…)
 	@scripts/suite.sh

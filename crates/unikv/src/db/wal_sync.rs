@@ -6,6 +6,9 @@
 //! Locks: `segments` is held over the syncs themselves; taken under the commit lock or alone.
 //! `mark` is taken last and briefly.
 
+#[cfg(all(test, unikv_model = "loom"))]
+mod models;
+
 use crate::base::keys::FileNumber;
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -19,22 +19,36 @@ use std::sync::{PoisonError, TryLockError, Weak};
 
 /// A mutex that does not poison.
 #[derive(Debug, Default)]
-pub(crate) struct Mutex<T>(checker::sync::Mutex<T>);
+pub(crate) struct Mutex<T> {
+    mutex: checker::sync::Mutex<T>,
+    steps: Steps,
+}
 
 impl<T> Mutex<T> {
     pub(crate) fn new(value: T) -> Mutex<T> {
-        Mutex(checker::sync::Mutex::new(value))
+        Mutex {
+            mutex: checker::sync::Mutex::new(value),
+            steps: Steps::default(),
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        let guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        MutexGuard(Some(guard))
+        let guard = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
+        self.guard(guard)
+    }
+
+    fn guard<'a>(&'a self, guard: checker::sync::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        MutexGuard {
+            guard: Some(guard),
+            steps: &self.steps,
+        }
     }
 
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        match self.0.try_lock() {
-            Ok(guard) => Some(MutexGuard(Some(guard))),
-            Err(TryLockError::Poisoned(poisoned)) => Some(MutexGuard(Some(poisoned.into_inner()))),
+        self.steps.take();
+        match self.mutex.try_lock() {
+            Ok(guard) => Some(self.guard(guard)),
+            Err(TryLockError::Poisoned(poisoned)) => Some(self.guard(poisoned.into_inner())),
             Err(TryLockError::WouldBlock) => None,
         }
     }
@@ -44,9 +58,36 @@ impl<T> Mutex<T> {
     }
 }
 
+/// To loom, unlocking is no step of its own: nobody would ever find a mutex locked under which there is
+/// no other step. So one is taken before each, and before each look whether it is locked. It orders
+/// nothing.
+#[derive(Debug, Default)]
+struct Steps {
+    #[cfg(unikv_model = "loom")]
+    taken: AtomicUsize,
+}
+
+impl Steps {
+    fn take(&self) {
+        #[cfg(unikv_model = "loom")]
+        if !std::thread::panicking() {
+            self.taken.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
 /// Holds a mutex; a wait takes what is in it for a while.
 #[derive(Debug)]
-pub(crate) struct MutexGuard<'a, T>(Option<checker::sync::MutexGuard<'a, T>>);
+pub(crate) struct MutexGuard<'a, T> {
+    guard: Option<checker::sync::MutexGuard<'a, T>>,
+    steps: &'a Steps,
+}
+
+impl<T> Drop for MutexGuard<'_, T> {
+    fn drop(&mut self) {
+        self.steps.take();
+    }
+}
 
 const HELD: &str = "a guard is empty only within a wait";
 
@@ -54,13 +95,13 @@ impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.0.as_ref().expect(HELD)
+        self.guard.as_ref().expect(HELD)
     }
 }
 
 impl<T> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.0.as_mut().expect(HELD)
+        self.guard.as_mut().expect(HELD)
     }
 }
 
@@ -107,8 +148,9 @@ impl TimedOut {
 
 impl Condvar {
     pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
-        let held = guard.0.take().expect(HELD);
-        guard.0 = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
+        let held = guard.guard.take().expect(HELD);
+        let again = self.0.wait(held).unwrap_or_else(PoisonError::into_inner);
+        guard.guard = Some(again);
     }
 
     /// Waits without end: no model's clock moves by itself.

@@ -1,0 +1,147 @@
+//! The memtable under loom: readers beside the writer, and memory that changes hands.
+
+#![allow(unsafe_code, reason = "a wrong model keeps what it may not keep")]
+
+use super::*;
+use crate::base::sync::atomic::AtomicU64;
+use crate::base::sync::{Weakness, order};
+use crate::testing::loom_model::{beside, errs, fails, holds};
+
+const KEYS: [&[u8]; 3] = [b"\0\0\0\0a", b"\0\0\0\0k", b"\0\0\0\0z"];
+
+fn table() -> Arc<Memtable> {
+    Arc::new(Memtable::new(&ArenaPool::new(4 << 10, 64 << 10)))
+}
+
+fn put(table: &Memtable, key: usize, seq: u64) {
+    let value = [seq as u8; 3];
+    table.insert(KEYS[key], SeqNo(seq), Kind::Put, Some(seq), &value);
+}
+
+fn assert_whole(entry: &MemEntry<'_>) {
+    assert!(KEYS.contains(&entry.key));
+    assert_eq!(entry.value, [entry.seq.0 as u8; 3]);
+    assert_eq!(entry.expiry_ms, Some(entry.seq.0));
+}
+
+/// The sequence numbers met from where `iter` stands, all whole and in order.
+fn walk(iter: &mut MemtableIter, step: fn(&mut MemtableIter), ascending: bool) -> Vec<u64> {
+    let (mut met, mut last) = (Vec::new(), None);
+    while let Some(entry) = iter.entry() {
+        assert_whole(&entry);
+        let place = (entry.key.to_vec(), std::cmp::Reverse(entry.seq));
+        if let Some(last) = &last {
+            assert!(if ascending {
+                *last < place
+            } else {
+                *last > place
+            });
+        }
+        last = Some(place);
+        met.push(entry.seq.0);
+        step(iter);
+    }
+    met
+}
+
+/// An entry stands between two that are inserted beside a reader, which walks both ways.
+fn reader_beside_writer() {
+    let table = table();
+    put(&table, 1, 1);
+    let (writer, reader) = (Arc::clone(&table), Arc::clone(&table));
+    beside(
+        move || {
+            put(&writer, 2, 2);
+            put(&writer, 0, 3);
+        },
+        move || {
+            let mut iter = reader.iter();
+            iter.seek_to_first();
+            let met = walk(&mut iter, MemtableIter::next, true);
+            assert!(met.contains(&1), "{met:?}");
+            iter.seek_to_last();
+            let back = walk(&mut iter, MemtableIter::prev, false);
+            assert!(back.contains(&1), "{back:?}");
+        },
+    );
+    let mut iter = table.iter();
+    iter.seek_to_first();
+    assert_eq!(walk(&mut iter, MemtableIter::next, true), [3, 1, 2]);
+    iter.seek_to_last();
+    assert_eq!(walk(&mut iter, MemtableIter::prev, false), [2, 1, 3]);
+}
+
+#[test]
+fn a_reader_beside_the_writer_meets_whole_entries_in_order() {
+    holds(reader_beside_writer);
+    fails(Weakness::NodeLink, reader_beside_writer);
+    fails(Weakness::NodePrev, reader_beside_writer);
+}
+
+/// Two groups of two writes each; a reader that sees the number of a group finds all of it.
+fn groups_become_visible() {
+    let (table, visible) = (table(), Arc::new(AtomicU64::new(0)));
+    let (written, published) = (Arc::clone(&table), Arc::clone(&visible));
+    beside(
+        move || {
+            for first in [1, 3] {
+                put(&written, 0, first);
+                put(&written, 1, first + 1);
+                let ordering = order(Weakness::Visible, Ordering::Release);
+                published.store(first + 1, ordering);
+            }
+        },
+        move || {
+            let seq = visible.load(Ordering::Acquire);
+            let newest = |key: usize| table.get(KEYS[key], SeqNo(seq)).map(|e| e.seq.0);
+            let expected = match seq {
+                0 => (None, None),
+                2 => (Some(1), Some(2)),
+                _ => (Some(3), Some(4)),
+            };
+            assert_eq!((newest(0), newest(1)), expected);
+        },
+    );
+}
+
+#[test]
+fn whoever_sees_the_number_of_a_group_finds_the_group() {
+    holds(groups_become_visible);
+    fails(Weakness::Visible, groups_become_visible);
+}
+
+/// The memtable is dropped and its memory filled anew beside a reader of the old one. It may not keep
+/// an entry longer than its iterator.
+fn memory_changes_hands(keeps_entry: bool) {
+    let pool = ArenaPool::new(4 << 10, 64 << 10);
+    let old = Memtable::new(&pool);
+    put(&old, 0, 7);
+    let mut iter = MemtableIter {
+        cursor: Cursor::new(&old.list),
+    };
+    let reader = move || {
+        iter.seek_to_first();
+        let entry = iter.entry().unwrap();
+        // SAFETY: none if it is kept; then the pool holds the memory, so it may be read, but it may
+        // be another memtable's by now.
+        let entry = unsafe { std::mem::transmute::<MemEntry<'_>, MemEntry<'static>>(entry) };
+        if keeps_entry {
+            drop(iter);
+        }
+        assert_eq!(entry.seq, SeqNo(7));
+        assert_whole(&entry);
+    };
+    let writer = move || {
+        drop(old);
+        let new = Memtable::new(&pool);
+        put(&new, 1, 9);
+        assert_whole(&new.get(KEYS[1], SeqNo::MAX).unwrap());
+    };
+    beside(writer, reader);
+}
+
+#[test]
+fn memory_is_used_again_only_when_the_last_reader_has_let_go() {
+    holds(|| memory_changes_hands(false));
+    errs(|| memory_changes_hands(true));
+}
