@@ -37,7 +37,13 @@ impl<T> Hold<T> {
 
     /// Whether something is held.
     pub(super) fn is_held(&self) -> bool {
-        self.held.try_lock().is_none_or(|held| held.is_some())
+        let Some(held) = self.held.try_lock() else {
+            return true;
+        };
+        let is_held = held.is_some();
+        drop(held);
+        self.heed();
+        is_held
     }
 
     /// Lets go now, or when it is no longer in use.
