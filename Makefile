@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run test quick lint doc package kill-test full-disk-test fuzz strace-check model-check bench bench-peers soak clean
+.PHONY: help run test quick lint doc package kill-test full-disk-test seeded-bugs fuzz strace-check model-check bench bench-peers soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -11,7 +11,7 @@ run: ## build, then load, update, scan, reopen and check a database of 1 GB unde
 	@scripts/run.sh
 
 # The workspace tests come last, so that the log ends with their summary.
-test: lint doc package kill-test full-disk-test fuzz strace-check model-check ## everything that must pass before a change goes in
+test: lint doc package kill-test full-disk-test seeded-bugs fuzz strace-check model-check ## everything that must pass before a change goes in
 	@echo "== tests, with the fixed seeds"
 	env -u UNIKV_SEEDS -u UNIKV_STEPS $(CARGO) test --workspace --locked
 
@@ -53,6 +53,10 @@ strace-check: ## every file access of the command, and their order, as seen by s
 model-check: ## the lock-free structures under loom, the whole engine's threads under shuttle
 	@echo "== model checkers"
 	scripts/model_check.sh
+
+seeded-bugs: ## tests of the tests: each mistake that the engine is told to make is caught
+	@echo "== seeded bugs"
+	scripts/seeded_bugs.sh
 
 bench: ## the benchmark suite: results and a page (variables in scripts/suite.sh: SCALE=… EXPERIMENTS=…)
 	@scripts/suite.sh

@@ -1,0 +1,482 @@
+//! Tests of the tests: the engine is told to make a mistake, and a short test of the ordinary kind must
+//! catch it. See `unikv::Seeded` for the mistakes, `scripts/seeded_bugs.sh` for how this is run.
+//!
+//! Each bug is given to the kind of test that ought to catch it, and to the seed from which on that
+//! test is tried. What counts is that the test passes without the bug and fails with it, each in a
+//! process of its own: no test knows which bug is armed. A table says what caught each bug, and after
+//! how many histories of those that the ordinary run has.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `UNIKV_BUG` | only the bugs whose names begin so |
+//! | `UNIKV_BY` | by this kind of test instead, from its first seed on |
+//! | `UNIKV_WITHIN` | seeds to try |
+#![cfg(unikv_seeded_bugs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test, whose table is for a person"
+)]
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+use std::{env, thread};
+use unikv::{Clustering, Seeded};
+use unikv_sim::bit_flip::{self, Specimen};
+use unikv_sim::crash::{self, Depth};
+use unikv_sim::history::{History, Mix};
+use unikv_sim::{fault, runner};
+
+/// The kinds of test, with the seeds and lengths that they have elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// A history against the oracle.
+    History,
+    /// The same with kills and power cuts.
+    Crashes,
+    /// The power cut at calls of a history, and again while it is recovered from.
+    Cuts,
+    /// An error of the disk at calls of a history.
+    Faults,
+    /// Little space at calls of a history.
+    Shortage,
+    /// A disk that becomes full.
+    FullDisk,
+    /// A damaged bit in bytes of a database, and damaged files.
+    Damage,
+    /// A test of its own: its binary, which `UNIKV_TESTS` tells the path of, and its name.
+    Test(&'static str, &'static str),
+}
+
+impl By {
+    const KINDS: [By; 7] = [
+        By::History,
+        By::Crashes,
+        By::Cuts,
+        By::Faults,
+        By::Shortage,
+        By::FullDisk,
+        By::Damage,
+    ];
+
+    /// The first seed that this test has in the ordinary run.
+    fn first_seed(self) -> u64 {
+        match self {
+            By::History | By::Faults | By::Damage | By::Test(..) => 1,
+            By::Crashes => 1000,
+            By::Cuts => 100,
+            By::Shortage => 700,
+            By::FullDisk => 900,
+        }
+    }
+
+    /// Seeds that are tried from a recorded one on: the generator of histories changes now and then.
+    fn within(self) -> u64 {
+        match self {
+            By::History | By::Crashes => 100,
+            By::Damage | By::Test(..) => 1,
+            _ => 20,
+        }
+    }
+
+    fn run(self, seed: u64) {
+        let history = |crashes| {
+            let mix = Mix {
+                steps: 400,
+                reads: true,
+                crashes,
+                reopens: true,
+                busy: false,
+            };
+            runner::run(&History::draw(seed, mix));
+        };
+        match self {
+            By::History => history(false),
+            By::Crashes => history(true),
+            By::Cuts => {
+                let depth = Depth {
+                    points: 25,
+                    nested_every: 12,
+                    nested_points: 6,
+                };
+                crash::explore(seed, 80, depth, &mut crash::Tally::default());
+            }
+            By::Faults => fault::explore(seed, 60, 25, &mut fault::Tally::default()),
+            By::Shortage => drop(fault::run_short_of_space(seed, 80, 12)),
+            By::FullDisk => drop(fault::fill_the_disk(seed, 200)),
+            By::Damage => {
+                let clustering = match seed % 2 {
+                    0 => Clustering::EveryMerge,
+                    _ => Clustering::Never,
+                };
+                let specimen = Specimen::build(seed, clustering);
+                specimen.assert_complete();
+                let mut tally = bit_flip::Tally::default();
+                specimen.damage_files(&mut tally);
+                specimen.flip_all(seed, 17, &mut tally);
+            }
+            By::Test(..) => {}
+        }
+    }
+}
+
+/// A bug, what has to catch it, and how many seeds may be left out because they did not when this was
+/// written.
+struct Case(Seeded, By, u64);
+
+use By::{Crashes, Cuts, Damage, Faults, History as Histories, Shortage, Test};
+
+/// A unit test of the engine.
+const fn unit(name: &'static str) -> By {
+    Test("unikv", name)
+}
+
+const CASES: &[Case] = &[
+    // The log.
+    Case(Seeded::AckBeforeSync, Cuts, 0),
+    Case(Seeded::SegmentNameUnsynced, Cuts, 0),
+    Case(Seeded::SyncNewestAlone, Cuts, 0),
+    Case(Seeded::RetryFailedSync, Faults, 9),
+    Case(
+        Seeded::PublishBeforeInsert,
+        unit("db::tests::other_threads_see_a_batch_whole_or_not_at_all"),
+        0,
+    ),
+    Case(Seeded::TornPayloadReplayed, Cuts, 0),
+    Case(Seeded::UnlinkedAtOpen, Cuts, 0),
+    Case(Seeded::ReplayBehindBreak, Cuts, 0),
+    Case(Seeded::ReplayBehindTorn, Cuts, 0),
+    Case(Seeded::CutBelowMark, Damage, 0),
+    Case(Seeded::LoseLastRecord, Histories, 0),
+    Case(Seeded::FlushNewestFirst, Crashes, 0),
+    // The manifest, and what it lists.
+    Case(Seeded::DirectoryUnsynced, Cuts, 0),
+    Case(
+        Seeded::DirectoryFailureForgotten,
+        unit("db::ingest::tests::names_that_a_failed_sync_may_have_lost_are_never_listed"),
+        0,
+    ),
+    Case(Seeded::ManifestUnsynced, Cuts, 0),
+    Case(Seeded::MarkAheadOfSync, Cuts, 0),
+    Case(Seeded::ManifestNameUnsynced, Cuts, 0),
+    Case(Seeded::LogRemovedBeforeEdit, Cuts, 0),
+    Case(
+        Seeded::RemovePinned,
+        unit("db::views::tests::what_only_an_iterator_keeps_is_reported_and_goes_when_it_lets_go"),
+        0,
+    ),
+    Case(Seeded::RemoveUnsure, Faults, 0),
+    Case(Seeded::LowWaterTooHigh, Crashes, 0),
+    Case(Seeded::FlushedSeqTooHigh, Crashes, 0),
+    Case(Seeded::NewestMark, Cuts, 0),
+    Case(Seeded::ReuseFileNumbers, Histories, 0),
+    Case(Seeded::SweepNeededLog, Cuts, 0),
+    Case(Seeded::StaleLiveCounts, Histories, 0),
+    Case(Seeded::DropUnmergedTable, Histories, 0),
+    Case(Seeded::LargeValuesUncounted, Histories, 0),
+    // The hash index and lookups.
+    Case(
+        Seeded::TrustTag,
+        unit("db::tests::a_key_is_not_taken_for_another_with_its_tag"),
+        0,
+    ),
+    Case(Seeded::OldestSlotFirst, Histories, 0),
+    Case(
+        Seeded::IgnoreOverflow,
+        unit("hash_index::tests::the_smallest_index_works"),
+        0,
+    ),
+    Case(
+        Seeded::ReuseSlot,
+        unit("db::disk_full::tests::a_flush_that_could_not_be_listed_leaves_no_trace_in_the_index"),
+        0,
+    ),
+    Case(Seeded::OldGenerationFirst, Histories, 0),
+    Case(Seeded::FrozenUnindexed, Histories, 0),
+    Case(Seeded::DamagedSectionIsEmpty, Damage, 0),
+    Case(Seeded::SkipTableWithNewer, Histories, 0),
+    Case(Seeded::NewestVersionAlone, Histories, 40),
+    Case(Seeded::FirstKeyUnindexed, Histories, 0),
+    Case(Seeded::FirstKeyPassedBack, Histories, 0),
+    // Merge, garbage collection, split, scan merge.
+    Case(Seeded::DropEveryTombstone, Histories, 0),
+    Case(Seeded::DropTombstonesInRun, Histories, 0),
+    Case(Seeded::DropSnapshotVersion, Histories, 0),
+    Case(Seeded::SortedStoreFirst, Histories, 0),
+    Case(Seeded::MergeNewestFirst, Histories, 0),
+    Case(Seeded::MergeBeyondBorder, Histories, 0),
+    Case(Seeded::GcRenumbers, Histories, 0),
+    Case(
+        Seeded::GcNever,
+        unit(
+            "db::merging::tests::garbage_between_the_thresholds_is_collected_when_a_merge_passes_by",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::KeepDeadFiles,
+        unit(
+            "db::merging::tests::garbage_between_the_thresholds_is_collected_when_a_merge_passes_by",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::NeverUnlink,
+        unit("db::views::tests::what_only_an_iterator_keeps_is_reported_and_goes_when_it_lets_go"),
+        0,
+    ),
+    Case(
+        Seeded::OutlivedForever,
+        Test("space", "snapshots_held_and_released"),
+        0,
+    ),
+    Case(Seeded::SplitLosesBorderKey, Histories, 0),
+    Case(
+        Seeded::SplitForgetsNewTables,
+        unit("db::split::tests::a_table_flushed_while_a_split_reads_the_others_goes_to_both_sides"),
+        0,
+    ),
+    Case(Seeded::RunHidesNewer, Histories, 0),
+    Case(Seeded::IteratorUnregistered, Histories, 0),
+    // Ingest and large values.
+    Case(
+        Seeded::IngestBeforeFlush,
+        unit("db::ingest::tests::what_slips_in_before_the_commit_lock_is_older"),
+        0,
+    ),
+    Case(Seeded::IngestKeepsTargets, Histories, 0),
+    Case(Seeded::LargeNameUnsynced, Cuts, 0),
+    Case(
+        Seeded::RemoveAdoptedLarge,
+        unit(
+            "db::large::tests::a_value_whose_log_record_has_an_unknown_outcome_is_kept_until_the_log_is_given_up",
+        ),
+        0,
+    ),
+    // Damage.
+    Case(Seeded::BlockUnchecked, Damage, 0),
+    Case(Seeded::RecordUnchecked, Damage, 0),
+    Case(
+        Seeded::ChecksumUnbound,
+        unit("record::tests::bytes_of_another_file_or_place_are_refused"),
+        0,
+    ),
+    Case(Seeded::CacheForgetsFile, Crashes, 0),
+    // Iterators.
+    Case(Seeded::ReanchorTooFar, Histories, 0),
+    Case(Seeded::BackwardOldest, Histories, 0),
+    Case(Seeded::EndsOverlap, Histories, 0),
+    // The whole.
+    Case(
+        Seeded::BallastNotRestored,
+        unit(
+            "db::disk_full::tests::puts_fail_cleanly_while_reads_and_deletes_go_on_and_writing_resumes_by_itself",
+        ),
+        0,
+    ),
+    Case(Seeded::RefusedAndWritten, Shortage, 0),
+    Case(
+        Seeded::StoredOptionsForgotten,
+        unit("db::stored_options::tests::what_is_not_set_stays_and_what_is_set_holds"),
+        0,
+    ),
+    Case(
+        Seeded::OpenReadsAll,
+        unit("db::tests::opening_reads_nothing_of_what_is_merged"),
+        0,
+    ),
+];
+
+/// What became of a case.
+struct Outcome {
+    bug: Seeded,
+    by: By,
+    /// After how many histories, and how; `None`: not at all.
+    caught: Option<(u64, String)>,
+    passed: String,
+    millis: u128,
+}
+
+fn number(name: &str) -> Option<u64> {
+    env::var(name).ok().map(|text| text.parse().unwrap())
+}
+
+/// Runs some seeds of a kind of test in another process, with `bug` armed.
+fn run_seeds(by: By, first: u64, count: u64, bug: Option<Seeded>) -> Output {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "--ignored", "--nocapture", "seeds_of_one_kind"]);
+    command.env("UNIKV_BY", format!("{by:?}"));
+    command.env("UNIKV_SEED", first.to_string());
+    command.env("UNIKV_WITHIN", count.to_string());
+    arm(command, bug)
+}
+
+fn arm(mut command: Command, bug: Option<Seeded>) -> Output {
+    command.env_remove("UNIKV_SEEDED_BUG");
+    if let Some(bug) = bug {
+        command.env("UNIKV_SEEDED_BUG", format!("{bug:?}"));
+    }
+    command.output().unwrap()
+}
+
+/// Whether a seed of a kind of test passes without any bug.
+fn holds(by: By, seed: u64) -> bool {
+    static KNOWN: Mutex<BTreeMap<String, bool>> = Mutex::new(BTreeMap::new());
+    let place = format!("{by:?} {seed}");
+    if let Some(known) = KNOWN.lock().unwrap().get(&place) {
+        return *known;
+    }
+    let holds = run_seeds(by, seed, 1, None).status.success();
+    KNOWN.lock().unwrap().insert(place, holds);
+    holds
+}
+
+/// The line that `output` has behind the last `mark`.
+fn told(output: &Output, mark: &str) -> Option<String> {
+    let text = [&output.stdout[..], &output.stderr[..]].concat();
+    let text = String::from_utf8_lossy(&text);
+    let (_, behind) = text.rsplit_once(mark)?;
+    Some(behind.lines().next().unwrap_or_default().to_owned())
+}
+
+/// What the first panic said.
+fn message(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let mut behind = text
+        .lines()
+        .skip_while(|line| !line.contains("panicked at"));
+    behind.nth(1).unwrap_or("it died").to_owned()
+}
+
+fn examine(&Case(bug, by, after): &Case) -> Outcome {
+    let begin = Instant::now();
+    let mut outcome = Outcome {
+        bug,
+        by,
+        caught: None,
+        passed: String::new(),
+        millis: 0,
+    };
+    if let By::Test(binary, name) = by {
+        let run = |bug| {
+            let mut command = Command::new(test_binary(binary));
+            command.args(["--exact", "--include-ignored", name]);
+            arm(command, bug)
+        };
+        let (without, with) = (run(None), run(Some(bug)));
+        let has_run = told(&without, "running ").is_some_and(|tests| tests == "1 test");
+        assert!(
+            without.status.success() && has_run,
+            "{name} fails without {bug:?}"
+        );
+        outcome.caught = (!with.status.success()).then(|| (1, name.to_owned()));
+    } else {
+        let first = by.first_seed() + after;
+        let within = number("UNIKV_WITHIN").unwrap_or(by.within());
+        let with = run_seeds(by, first, within, Some(bug));
+        outcome.passed = told(&with, "passed so often: ").unwrap_or_default();
+        if !with.status.success() {
+            let seed = told(&with, "next seed: ").unwrap();
+            let seed: u64 = seed.parse().unwrap();
+            assert!(
+                holds(by, seed),
+                "{by:?} of seed {seed} fails without {bug:?}"
+            );
+            outcome.caught = Some((seed - by.first_seed() + 1, message(&with)));
+        }
+    }
+    outcome.millis = begin.elapsed().as_millis();
+    outcome
+}
+
+/// `UNIKV_TESTS` holds paths of test binaries, named as cargo names them.
+fn test_binary(name: &str) -> PathBuf {
+    let paths = env::var("UNIKV_TESTS").unwrap_or_default();
+    let is_it = |path: &&str| {
+        path.rsplit('/')
+            .next()
+            .unwrap()
+            .starts_with(&format!("{name}-"))
+    };
+    let found = paths.split_whitespace().find(is_it);
+    found
+        .unwrap_or_else(|| panic!("UNIKV_TESTS has no {name}"))
+        .into()
+}
+
+impl Outcome {
+    fn print(&self) {
+        let (bug, by) = (format!("{:?}", self.bug), self.by);
+        let (after, how) = match &self.caught {
+            Some((after, how)) => (after.to_string(), &how[..]),
+            None => ("-".to_owned(), "NOT CAUGHT"),
+        };
+        let how: String = how.chars().take(90).collect();
+        let by = match by {
+            By::Test(binary, _) => format!("test {binary}"),
+            by => format!("{by:?}"),
+        };
+        let (passed, millis) = (&self.passed, self.millis);
+        println!("{bug:<26} {by:<12} {after:>5} {passed:>7} {millis:>6} ms  {how}");
+    }
+}
+
+/// Not a test by itself: what [`run_seeds`] runs.
+#[test]
+#[ignore = "run by the other one, with a bug armed"]
+fn seeds_of_one_kind() {
+    let name = env::var("UNIKV_BY").unwrap();
+    let by = By::KINDS.into_iter().find(|by| format!("{by:?}") == name);
+    let first = number("UNIKV_SEED").unwrap();
+    for seed in first..first + number("UNIKV_WITHIN").unwrap() {
+        println!("next seed: {seed}");
+        by.unwrap().run(seed);
+    }
+    println!("passed so often: {}", Seeded::passed());
+}
+
+#[test]
+fn every_seeded_bug_is_caught() {
+    let wanted = env::var("UNIKV_BUG").unwrap_or_default();
+    let by = env::var("UNIKV_BY").ok();
+    let of_kind = |by: &String| {
+        By::KINDS
+            .into_iter()
+            .find(|kind| format!("{kind:?}") == *by)
+    };
+    let by = by.map(|by| of_kind(&by).unwrap());
+    let given = |bug: &Seeded| CASES.iter().find(|case| case.0 == *bug);
+    let cases: Vec<Case> = Seeded::ALL
+        .iter()
+        .filter(|bug| format!("{bug:?}").starts_with(&wanted))
+        .map(|bug| match (by, given(bug)) {
+            (Some(by), _) => Case(*bug, by, 0),
+            (None, Some(Case(bug, by, after))) => Case(*bug, *by, *after),
+            (None, None) => panic!("no test is given {bug:?}"),
+        })
+        .collect();
+    println!("bug                        by           after  passed            how");
+    let (next, uncaught) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let threads = thread::available_parallelism().map_or(1, |n| n.get());
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let outcome = examine(case);
+                    let mut uncaught = uncaught.lock().unwrap();
+                    outcome.print();
+                    if outcome.caught.is_none() {
+                        uncaught.push(outcome.bug);
+                    }
+                }
+            });
+        }
+    });
+    let uncaught = uncaught.into_inner().unwrap();
+    assert!(uncaught.is_empty(), "not caught: {uncaught:?}");
+}
