@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run test quick lint doc package kill-test full-disk-test seeded-bugs fuzz strace-check model-check bench bench-peers soak clean
+.PHONY: help run test quick lint doc package kill-test full-disk-test seeded-bugs fuzz tsan strace-check model-check bench bench-peers soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,10 @@ full-disk-test: ## fill a small file system (a tmpfs, where mounting is allowed)
 fuzz: ## run each fuzz target for some seconds: FUZZ_SECONDS=60 make fuzz
 	@echo "== fuzz targets"
 	scripts/fuzz.sh $(or $(FUZZ_SECONDS),10)
+
+tsan: ## the engine's threads under ThreadSanitizer
+	@echo "== ThreadSanitizer"
+	scripts/tsan.sh
 
 strace-check: ## every file access of the command, and their order, as seen by strace
 	@echo "== strace"
