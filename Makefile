@@ -11,7 +11,7 @@ run: ## build, then load, update, scan, reopen and check a database of 1 GB unde
 	@scripts/run.sh
 
 # The workspace tests come last, so that the log ends with their summary.
-test: lint doc package kill-test full-disk-test seeded-bugs fuzz strace-check model-check ## everything that must pass before a change goes in
+test: lint doc package kill-test full-disk-test seeded-bugs fuzz tsan strace-check model-check ## everything that must pass before a change goes in
 	@echo "== tests, with the fixed seeds"
 	env -u UNIKV_SEEDS -u UNIKV_STEPS $(CARGO) test --workspace --locked
 
