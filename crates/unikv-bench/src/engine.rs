@@ -149,6 +149,8 @@ pub struct Figures {
     pub gcs: u64,
     /// Partitions split.
     pub splits: u64,
+    /// Neighbouring partitions joined.
+    pub joins: u64,
     /// Waits of writers.
     pub stalls: u64,
     /// How long they were in all.

@@ -14,6 +14,7 @@ fn explore(first: u64, seeds: u64, steps: usize, depth: Depth) -> Tally {
         flushes,
         merges,
         splits,
+        joins,
         scan_merges,
         large,
         ingests,
@@ -23,7 +24,7 @@ fn explore(first: u64, seeds: u64, steps: usize, depth: Depth) -> Tally {
     let histories = tally.histories;
     assert!(
         flushes > 4 * histories && merges >= 2 * histories,
-        "{flushes} flushes, {merges} merges and {splits} splits in {histories} histories"
+        "{flushes} flushes, {merges} merges, {splits} splits and {joins} joins in {histories} histories"
     );
     assert!(
         histories < 100 || 4 * splits.min(2 * scan_merges).min(ingests) > histories,

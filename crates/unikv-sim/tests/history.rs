@@ -6,7 +6,7 @@ use unikv_sim::{budget, shrink, story};
 
 fn run_seeds(first: u64, count: u64, steps: usize, mix: fn(usize) -> Mix) {
     thread_local! {
-        static COVERAGE: std::cell::Cell<Coverage> = const { std::cell::Cell::new(Coverage { flushes: 0, merges: 0, splits: 0, scan_merges: 0, large: 0, ingests: 0, gcs: 0, ridden_bytes: 0 }) };
+        static COVERAGE: std::cell::Cell<Coverage> = const { std::cell::Cell::new(Coverage { flushes: 0, merges: 0, splits: 0, joins: 0, scan_merges: 0, large: 0, ingests: 0, gcs: 0, ridden_bytes: 0 }) };
     }
     let mut runs = 0;
     for seed in budget::seeds(first, count) {
@@ -25,6 +25,7 @@ fn run_seeds(first: u64, count: u64, steps: usize, mix: fn(usize) -> Mix) {
         sum.flushes > 5 * runs
             && sum.merges > runs
             && sum.splits > runs
+            && sum.joins > runs / 2
             && sum.scan_merges > runs
             && sum.large > 5 * runs
             && sum.ingests > runs

@@ -163,6 +163,7 @@ fn figures_of(stats: &Stats) -> Figures {
         merges: stats.merges,
         gcs: stats.gcs,
         splits: stats.splits,
+        joins: stats.joins,
         stalls: stats.stalls,
         stall_time: stats.stall_time,
         longest_stall: stats.longest_stall,

@@ -70,6 +70,8 @@ pub struct Costs {
     pub gcs: u64,
     /// Partitions split.
     pub splits: u64,
+    /// Neighbouring partitions joined.
+    pub joins: u64,
     /// Waits of writers.
     pub stalls: u64,
     /// How long they were in all.
@@ -112,6 +114,7 @@ impl Costs {
             merges: since(|figures| figures.merges),
             gcs: since(|figures| figures.gcs),
             splits: since(|figures| figures.splits),
+            joins: since(|figures| figures.joins),
             stalls: since(|figures| figures.stalls),
             stall_ms: new.stall_time.saturating_sub(old.stall_time).as_secs_f64() * 1e3,
             longest_stall_ms: new.longest_stall.as_secs_f64() * 1e3,

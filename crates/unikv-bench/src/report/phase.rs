@@ -256,8 +256,8 @@ impl PhaseReport {
         let costs = &self.costs;
         let _ = write!(
             words,
-            ", {} partitions, {} flushes, {} merges, {} GCs, {} splits",
-            self.partitions, costs.flushes, costs.merges, costs.gcs, costs.splits
+            ", {} partitions, {} flushes, {} merges, {} GCs, {} splits, {} joins",
+            self.partitions, costs.flushes, costs.merges, costs.gcs, costs.splits, costs.joins
         );
         if costs.stalls > 0 {
             let _ = write!(

@@ -54,6 +54,8 @@ pub struct Summary {
     pub gcs: u64,
     /// Partitions split.
     pub splits: u64,
+    /// Neighbouring partitions joined.
+    pub joins: u64,
     /// Of the partitions at the end: id and merges since it came to be.
     pub partition_merges: Vec<(u64, u64)>,
     /// The longest put or delete.
@@ -81,6 +83,7 @@ impl Summary {
             sum.merges += costs.merges;
             sum.gcs += costs.gcs;
             sum.splits += costs.splits;
+            sum.joins += costs.joins;
             let longest = [sum.longest_write_ms, phase.longest_write_ms];
             sum.longest_write_ms = longest.into_iter().flatten().reduce(f64::max);
             if let Some(space) = &phase.space {
@@ -116,8 +119,8 @@ impl Summary {
         }
         writeln!(
             out,
-            "jobs: {} flushes, {} merges, {} garbage collections alone, {} splits",
-            self.flushes, self.merges, self.gcs, self.splits
+            "jobs: {} flushes, {} merges, {} garbage collections alone, {} splits, {} joins",
+            self.flushes, self.merges, self.gcs, self.splits, self.joins
         )?;
         let merges = self.partition_merges.iter().map(|(_, merges)| *merges);
         let without = merges.clone().filter(|merges| *merges == 0).count();

@@ -97,9 +97,10 @@ fn print_stats(
     line(
         "partitions",
         format!(
-            "{}, {} splits since the creation",
+            "{}, {} splits and {} joins since the creation",
             stats.partitions.len(),
-            stats.lifetime.splits
+            stats.lifetime.splits,
+            stats.lifetime.joins
         ),
     )?;
     line("pinned", pins_in_words(&stats.pins))?;
@@ -141,12 +142,13 @@ fn print_activity(stats: &unikv::Stats, out: &mut impl Write) -> io::Result<()> 
     line(
         "jobs",
         format!(
-            "{} flushes, {} merges, {} garbage collections alone, {} splits, {} ingests, \
+            "{} flushes, {} merges, {} garbage collections alone, {} splits, {} joins, {} ingests, \
              {} scan merges since the creation",
             lifetime.flushes,
             lifetime.merges,
             lifetime.gcs,
             lifetime.splits,
+            lifetime.joins,
             lifetime.ingests,
             lifetime.scan_merges
         ),

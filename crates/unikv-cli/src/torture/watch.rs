@@ -56,7 +56,7 @@ impl<'a> Watch<'a> {
     pub fn print_head(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(
             out,
-            "{:>8}{:>10}{:>10}{:>10}{:>10}{:>11}{:>11}{:>11}{:>7}{:>7}{:>7}{:>7}{:>7}{:>10}",
+            "{:>8}{:>10}{:>10}{:>10}{:>10}{:>11}{:>11}{:>11}{:>7}{:>7}{:>7}{:>7}{:>7}{:>7}{:>10}",
             "seconds",
             "ops/s",
             "writes/s",
@@ -68,6 +68,7 @@ impl<'a> Watch<'a> {
             "space",
             "parts",
             "splits",
+            "joins",
             "merges",
             "GCs",
             "stall ms"
@@ -92,7 +93,7 @@ impl<'a> Watch<'a> {
             - old.pause_time.min(stats.pause_time);
         writeln!(
             out,
-            "{:>8.0}{:>10}{:>10}{:>10}{:>10}{:>11}{:>11}{:>11}{:>7.3}{:>7}{:>7}{:>7}{:>7}{:>10.0}",
+            "{:>8.0}{:>10}{:>10}{:>10}{:>10}{:>11}{:>11}{:>11}{:>7.3}{:>7}{:>7}{:>7}{:>7}{:>7}{:>10.0}",
             (now - self.shared.started).as_secs_f64(),
             HumanCount(((operations - self.last.1) as f64 / seconds) as u64).to_string(),
             HumanCount((self.sum.len() as f64 / seconds) as u64).to_string(),
@@ -104,6 +105,7 @@ impl<'a> Watch<'a> {
             space.worst_ratio,
             stats.partitions.len(),
             stats.splits - old.splits,
+            stats.joins - old.joins,
             stats.merges - old.merges,
             stats.gcs - old.gcs,
             stall.as_secs_f64() * 1e3,
@@ -137,11 +139,12 @@ impl<'a> Watch<'a> {
         let stats = &self.last.2;
         writeln!(
             out,
-            "{} flushes, {} merges, {} garbage collections alone, {} splits, write amplification {:.2}",
+            "{} flushes, {} merges, {} garbage collections alone, {} splits, {} joins, write amplification {:.2}",
             stats.flushes,
             stats.merges,
             stats.gcs,
             stats.splits,
+            stats.joins,
             stats.write_amplification()
         )?;
         self.drift(out)

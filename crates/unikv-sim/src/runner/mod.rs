@@ -84,6 +84,8 @@ pub struct Coverage {
     pub merges: u64,
     /// Splits.
     pub splits: u64,
+    /// Joins.
+    pub joins: u64,
     /// Merges of keys for scans.
     pub scan_merges: u64,
     /// Values written to record files of their own.
@@ -103,6 +105,7 @@ impl Coverage {
         self.flushes += other.flushes;
         self.merges += other.merges;
         self.splits += other.splits;
+        self.joins += other.joins;
         self.scan_merges += other.scan_merges;
         self.large += other.large;
         self.ingests += other.ingests;
@@ -459,6 +462,7 @@ impl Runner {
             flushes: stats.flushes,
             merges: stats.merges,
             splits: stats.splits,
+            joins: stats.joins,
             scan_merges: stats.scan_merges,
             large: stats.large_values,
             ingests: stats.ingests,

@@ -1,4 +1,4 @@
-//! The background: one worker flushes, the others split and merge, one syncs periodically where
+//! The background: one worker flushes, the others split, merge and join, one syncs periodically where
 //! asked to.
 //!
 //! A worker's step is one job: choose inputs under the catalog lock, run without locks, commit
@@ -9,6 +9,7 @@
 use super::catalog::{Catalog, Indexes};
 use super::engine::Engine;
 use super::health::Job;
+use super::join::Effort;
 use super::large;
 use crate::base::keys::SeqNo;
 use crate::base::seeded::{seeded, slip};
@@ -25,6 +26,9 @@ use std::time::Duration;
 
 /// How long a worker rests after a failed step.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// While merges are due all the time, every so many of them a join that needs merges takes its turn.
+const MERGES_PER_JOIN: u64 = 4;
 
 /// Starts the workers; those started before one that fails are in `handles` all the same.
 pub(crate) fn spawn(engine: &Arc<Engine>, handles: &mut Vec<Box<dyn JoinHandle>>) -> Result<()> {
@@ -105,7 +109,7 @@ impl BackgroundWorker {
                     step => step,
                 }
             }
-            Task::Merge => engine.run_job(Engine::split_or_merge_one),
+            Task::Merge => engine.run_job(Engine::tend_one),
             Task::Sync(every) => {
                 if engine.wal_sync.is_dirty() && !engine.health.is_suspended() {
                     let _poisons_on_failure = engine.sync_wal();
@@ -127,7 +131,7 @@ impl Engine {
                 self.work.notify();
                 Step::Again
             }
-            Ok(false) => Step::Wait(self.health.rest_left(self.now())),
+            Ok(false) => Step::Wait(self.rest_left()),
             Err(error) if error.kind() == ErrorKind::Closed => Step::Wait(None),
             Err(_) => {
                 self.progress.notify();
@@ -236,9 +240,27 @@ impl Engine {
         Ok((catalog, placed))
     }
 
-    /// Splits a partition that has outgrown its size, or merges; what only serves scans comes last.
-    fn split_or_merge_one(&self) -> Result<bool> {
-        Ok(self.split_one()? || self.merge_one()? || self.scan_merge_one()?)
+    /// Splits a partition that has outgrown its size, or merges; then what nobody waits for: joins, and
+    /// at last what only serves scans. A join that needs no merge goes along, and another takes its turn
+    /// now and then, or merges without a pause would leave behind more and more empty partitions.
+    fn tend_one(&self) -> Result<bool> {
+        if self.split_one()? {
+            return Ok(true);
+        }
+        let merges = self.counters.merges.load(Ordering::Relaxed);
+        let turn = merges.is_multiple_of(MERGES_PER_JOIN);
+        let joined = self.join_one(if turn { Effort::Merges } else { Effort::Edit })?;
+        Ok(self.merge_one()?
+            || joined
+            || self.join_one(Effort::Merges)?
+            || self.scan_merge_one()?)
+    }
+
+    /// How long until the first job that rests is tried again, flushes left aside.
+    fn rest_left(&self) -> Option<Duration> {
+        let now = self.now();
+        let rests = [self.health.rest_left(now), self.join_rest_left(now)];
+        rests.into_iter().flatten().min()
     }
 
     /// Passes a job's result on; removes the files it began if it failed.

@@ -24,6 +24,7 @@ use crate::version::{ApplyContext, Generation, Partition, Version};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Generations that a partition may have; the oldest is merged while newer ones fill.
 pub(crate) const MAX_GENERATIONS: usize = 4;
@@ -41,8 +42,10 @@ pub(crate) struct Catalog {
     pub(crate) unsure: Vec<PathBuf>,
     /// Per partition the generation that takes tables. A generation that is no target is frozen.
     pub(crate) targets: HashMap<PartitionId, FlushTarget>,
-    /// Partitions in which a merge or a split is running: the lease.
+    /// Partitions in which a merge, a split or a join is running: the lease.
     pub(crate) merging: HashSet<PartitionId>,
+    /// Left sides of joins that were given up, and until when they are left alone.
+    pub(crate) given_up_joins: HashMap<PartitionId, Duration>,
     /// The highest number given to a generation so far. None is given twice: whoever waits
     /// for a generation to be merged must not meet a later one of its name.
     pub(crate) last_generation: Arc<AtomicU64>,

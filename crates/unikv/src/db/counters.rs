@@ -35,6 +35,7 @@ pub(crate) struct EngineCounters {
     partition_merges: Mutex<HashMap<PartitionId, u64>>,
     pub(crate) gcs: AtomicU64,
     pub(crate) splits: AtomicU64,
+    pub(crate) joins: AtomicU64,
     pub(crate) scan_merges: AtomicU64,
     pub(crate) failed_scan_merges: AtomicU64,
     pub(crate) scan_merge_bytes: AtomicU64,
@@ -75,6 +76,14 @@ impl EngineCounters {
     pub(crate) fn count_split(&self, parent: PartitionId) {
         self.splits.fetch_add(1, Ordering::Relaxed);
         self.partition_merges.lock().remove(&parent);
+    }
+
+    /// Counts a join of two partitions.
+    pub(crate) fn count_join(&self, sides: [PartitionId; 2]) {
+        self.joins.fetch_add(1, Ordering::Relaxed);
+        self.partition_merges
+            .lock()
+            .retain(|id, _| !sides.contains(id));
     }
 
     /// Counts a pause that back-pressure made a writer take.

@@ -28,6 +28,7 @@ pub(crate) enum Job {
     Merge,
     Gc,
     Split,
+    Join,
 }
 
 impl Job {
@@ -38,6 +39,7 @@ impl Job {
             Job::Merge => "merge",
             Job::Gc => "garbage collection",
             Job::Split => "split",
+            Job::Join => "join",
         }
     }
 

@@ -19,9 +19,9 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct JobError {
-    /// What it does: `flush`, `merge`, `garbage collection` or `split`.
+    /// What it does: `flush`, `merge`, `garbage collection`, `split` or `join`.
     pub job: &'static str,
-    /// The id of the partition that it works on; flushes work on all.
+    /// The id of the partition that it works on, of a join's the first; flushes work on all.
     pub partition: Option<u64>,
     /// What is wrong, where, and what remedies it.
     pub message: String,
@@ -80,6 +80,7 @@ impl Engine {
                 Catalog::is_to_be_split(partition, self.options.partition_bytes)
                     || self.is_too_large_for_space(partition)
             }
+            (Job::Join, Some(partition)) => self.is_to_be_joined(catalog, partition.id),
             (Job::Gc, Some(partition)) => {
                 let (limit, victims) = (self.space_limit(), self.victims_alone(version));
                 let space = self.space_of(version, limit.oldest);

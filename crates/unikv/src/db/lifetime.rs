@@ -37,7 +37,8 @@ mod tag {
     pub(super) const SPLITS: u16 = 14;
     pub(super) const SCAN_MERGES: u16 = 15;
     pub(super) const STALL: u16 = 16;
-    pub(super) const LAST: u16 = STALL;
+    pub(super) const JOINS: u16 = 17;
+    pub(super) const LAST: u16 = JOINS;
 }
 
 /// What was counted since a database was created, or since a release first counted it. A crash, or
@@ -74,6 +75,8 @@ pub struct LifetimeStats {
     pub gcs: u64,
     /// Partitions split.
     pub splits: u64,
+    /// Neighbouring partitions joined, two at a time.
+    pub joins: u64,
     /// Merges of keys of an UnsortedStore for which scans have paid.
     pub scan_merges: u64,
     /// Pauses and waits of writers by what caused them; causes that never held a writer up are left
@@ -104,7 +107,7 @@ impl LifetimeStats {
     }
 
     /// The single numbers with their tags.
-    fn numbers(&mut self) -> [(u16, &mut u64); 15] {
+    fn numbers(&mut self) -> [(u16, &mut u64); 16] {
         [
             (tag::USER_BYTES, &mut self.user_bytes_written),
             (tag::WAL_BYTES, &mut self.wal_bytes),
@@ -121,6 +124,7 @@ impl LifetimeStats {
             (tag::GCS, &mut self.gcs),
             (tag::SPLITS, &mut self.splits),
             (tag::SCAN_MERGES, &mut self.scan_merges),
+            (tag::JOINS, &mut self.joins),
         ]
     }
 
@@ -250,6 +254,7 @@ impl EngineCounters {
             merges: of(&self.merges),
             gcs: of(&self.gcs),
             splits: of(&self.splits),
+            joins: of(&self.joins),
             scan_merges: of(&self.scan_merges),
             stall_causes: self.causes.figures(),
         }

@@ -3,6 +3,7 @@
 use super::catalog::Catalog;
 use super::directory::take_lock;
 use super::engine::Engine;
+use super::join::Effort;
 use crate::base::keys::FileNumber;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
@@ -74,11 +75,12 @@ impl Engine {
         done
     }
 
-    /// Waits until no memtable is sealed, no generation is frozen, no partition is too large, there is
-    /// little enough garbage, and what scans have paid for is merged.
+    /// Waits until no memtable is sealed, no generation is frozen, no partition is too large, no two
+    /// neighbours are too small, there is little enough garbage, and what scans have paid for is merged.
     pub(crate) fn quiesce(&self) -> Result<()> {
         self.check_open()?;
         self.settle()?;
+        self.catalog.lock().given_up_joins.clear();
         // What there is to do may depend on snapshots that have gone since the background last looked.
         self.work.notify();
         let idle = || {
@@ -88,6 +90,7 @@ impl Engine {
             let idle = catalog.merging.is_empty() && self.plan_merge(&catalog, None).is_none();
             let idle = idle
                 && !partitions.any(|p| Catalog::is_to_be_split(p, limit))
+                && self.plan_join(&catalog, Effort::Merges, None).is_none()
                 && self.view.load().sealed.is_empty();
             let for_scans = self.plan_scan_merge(&catalog).is_some();
             drop(catalog);

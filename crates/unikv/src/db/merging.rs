@@ -95,10 +95,6 @@ impl Engine {
         let limits = self.generation_limits(version);
         let urgency = |p: &Partition| (catalog.blocks_flushes(p, limits), p.unsorted_bytes());
         if let Some(partition) = ready.max_by_key(|p| urgency(p)) {
-            let frozen = catalog.frozen(partition);
-            let newer = frozen.len().saturating_sub(MAX_MERGED);
-            let newer = slip!(MergeNewestFirst, 0, newer);
-            let merged = frozen.iter().skip(newer).take(MAX_MERGED);
             // What has failed may have done so because of the victims that rode along.
             let failed = self.health.failure(Job::Merge, Some(partition.id));
             let victims = match failed {
@@ -109,7 +105,7 @@ impl Engine {
             };
             return Some(MergePlan {
                 partition: Arc::clone(partition),
-                generations: merged.cloned().collect(),
+                generations: oldest_frozen(catalog, partition),
                 victims,
             });
         }
@@ -134,6 +130,26 @@ impl Engine {
             }
             Some(free_bytes) => tight_gc::victims(version, free_bytes),
         }
+    }
+
+    /// Merges the oldest frozen generations of a partition whose lease the caller holds. False: there
+    /// are none.
+    pub(super) fn merge_leased(&self, id: PartitionId) -> Result<bool> {
+        let plan = {
+            let catalog = self.catalog.lock();
+            let Some(partition) = catalog.version.partition(id) else {
+                return Ok(false);
+            };
+            MergePlan {
+                partition: Arc::clone(partition),
+                generations: oldest_frozen(&catalog, partition),
+                victims: Vec::new(),
+            }
+        };
+        if plan.generations.is_empty() {
+            return Ok(false);
+        }
+        self.run_plan(&plan).map(|()| true)
     }
 
     fn run_plan(&self, plan: &MergePlan) -> Result<()> {
@@ -166,6 +182,15 @@ impl Engine {
         copied_bytes.fetch_add(copied, Ordering::Relaxed);
         Ok(())
     }
+}
+
+/// What the next merge of a partition takes along.
+fn oldest_frozen(catalog: &Catalog, partition: &Partition) -> Vec<Generation> {
+    let frozen = catalog.frozen(partition);
+    let newer = frozen.len().saturating_sub(MAX_MERGED);
+    let newer = slip!(MergeNewestFirst, 0, newer);
+    let merged = frozen.iter().skip(newer).take(MAX_MERGED);
+    merged.cloned().collect()
 }
 
 fn merge_edit(partition: &Partition, generations: &[Generation], merged: Merged) -> VersionEdit {

@@ -18,6 +18,7 @@ mod ingest;
 pub mod inspect;
 pub(crate) mod iter;
 pub(crate) mod job_errors;
+mod join;
 mod large;
 pub(crate) mod lifetime;
 pub(crate) mod maintenance;

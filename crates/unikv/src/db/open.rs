@@ -280,6 +280,7 @@ impl<'a> Opening<'a> {
             unsure: Vec::new(),
             targets,
             merging,
+            given_up_joins: HashMap::new(),
             last_generation: Arc::new(AtomicU64::new(last_generation)),
         };
         let memory = Arbiter::new(self.plan.clone(), &pool, &cache);

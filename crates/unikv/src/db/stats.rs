@@ -98,6 +98,8 @@ pub struct Stats {
     pub gcs: u64,
     /// Partitions split.
     pub splits: u64,
+    /// Neighbouring partitions joined, two at a time.
+    pub joins: u64,
     /// Memory by part, and its budget.
     pub memory: MemoryStats,
     /// Merges of keys of an UnsortedStore for which scans have paid.
@@ -278,6 +280,7 @@ impl Engine {
             merges: of(&counters.merges),
             gcs: of(&counters.gcs),
             splits: of(&counters.splits),
+            joins: of(&counters.joins),
             memory: self.memory.stats(),
             scan_merges: of(&counters.scan_merges),
             failed_scan_merges: of(&counters.failed_scan_merges),

@@ -6,6 +6,7 @@ pub(crate) mod gc;
 pub(crate) mod half_merged;
 pub(crate) mod index_build;
 pub(crate) mod ingest;
+pub(crate) mod join;
 pub(crate) mod merge;
 mod merge_output;
 pub(crate) mod placing;

@@ -8,11 +8,13 @@ use rand::rngs::SmallRng;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Generations of many tables, whose keys are merged as soon as scans have paid for it.
+/// Generations of many tables, whose keys are merged as soon as scans have paid for it. What is split
+/// stays so.
 fn eager() -> Options {
     small()
         .unsorted_bytes(1 << 30)
         .key_table_bytes(1 << 10)
+        .partition_bytes(128 << 10)
         .scan_merge_limit(1)
 }
 

@@ -208,9 +208,11 @@ fn another_partition_size_holds_from_the_next_opening() {
     assert!(many > 2, "{many}");
     same(&db, &model);
     db.close().unwrap();
+    // What a larger one makes of it: see the joins.
     let (db, _) = machine.open(whole());
-    db.quiesce().unwrap();
     assert_eq!(db.stats().partitions.len(), many);
+    db.quiesce().unwrap();
+    assert_eq!(db.stats().partitions.len(), 1);
     same(&db, &model);
 }
 
@@ -282,7 +284,7 @@ fn iterators_and_snapshots_from_before_a_split_see_their_moment() {
         split_all(&db);
         churn(&db, &mut model, &mut rng, 150);
     }
-    assert!(version(&db).partitions().len() >= 4);
+    assert!(db.stats().splits >= 3);
     db.compact().unwrap();
     ahead.extend(forward.map(pair));
     back.extend(backward.rev().map(pair));
