@@ -1,8 +1,10 @@
 //! What is left of a disk after a power cut or the death of its process.
 
-use super::disk::{Content, Dir, Disk, Inode, Names};
 use crate::base::sync::Mutex;
+use super::disk::{Content, Disk, Inode};
+use super::names::{Dir, Moment, Names};
 use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,9 +19,16 @@ pub enum Keep {
     Nothing,
     /// All of it.
     All,
+    /// The first so many changes, in the order in which they were made over all files and names: see
+    /// [`SimVfs::pending_changes`](super::SimVfs::pending_changes).
+    First(u64),
     /// In each file a random prefix; of the changed names a random subset, in order. The number is
     /// the seed.
     Prefix(u64),
+    /// A random subset of the sectors that are not durable, each in one of the states that the writes
+    /// gave it; each file as long as some write made it or in between, with zeros where its size
+    /// outlived its bytes; of the changed names a random subset, in order. The number is the seed.
+    Sectors(u64),
     /// In each file random sectors, among others that hold zeros, garbage or bytes from elsewhere
     /// in the file; of the changed names a random subset, in order. The number is the seed.
     Torn(u64),
@@ -27,14 +36,15 @@ pub enum Keep {
 
 impl Disk {
     pub(super) fn after_power_cut(&self, keep: Keep) -> Disk {
-        let mut cut = Cut::new(keep);
+        let mut cut = Cut::new(keep, self);
         let mut disk = Disk {
             next_inode: self.next_inode,
             free: self.free,
+            clock: self.clock,
             ..Disk::default()
         };
         for (path, dir) in &self.dirs {
-            if dir.removed && cut.survives() {
+            if dir.removed.is_some_and(|at| cut.survives(at)) {
                 continue;
             }
             let names = cut.names(dir);
@@ -56,13 +66,14 @@ impl Disk {
         let mut disk = Disk {
             next_inode: self.next_inode,
             free: self.free,
+            clock: self.clock,
             ..Disk::default()
         };
         for (path, dir) in &self.dirs {
             let mut copy = |names: &Names| copies.names(names, Content::clone);
             let (mut names, durable_names) = (copy(&dir.durable_names), copy(&dir.durable_names));
             let mut pending = dir.pending.clone();
-            for op in &mut pending {
+            for (op, _) in &mut pending {
                 op.each_inode(|inode| *inode = copies.inode(inode, Content::clone));
                 op.apply(&mut names);
             }
@@ -109,34 +120,48 @@ struct Cut {
     keep: Keep,
     rng: SmallRng,
     copies: Copies,
+    /// With [`Keep::First`]: the first moment of which nothing survives.
+    end: Moment,
 }
 
 impl Cut {
-    fn new(keep: Keep) -> Cut {
+    fn new(keep: Keep, disk: &Disk) -> Cut {
         let seed = match keep {
-            Keep::Nothing | Keep::All => 0,
-            Keep::Prefix(seed) | Keep::Torn(seed) => seed,
+            Keep::Nothing | Keep::All | Keep::First(_) => 0,
+            Keep::Prefix(seed) | Keep::Sectors(seed) | Keep::Torn(seed) => seed,
+        };
+        let end = match keep {
+            Keep::First(n) => {
+                let first_lost = usize::try_from(n).ok();
+                let moments = disk.pending();
+                *first_lost
+                    .and_then(|n| moments.get(n))
+                    .unwrap_or(&Moment::MAX)
+            }
+            _ => Moment::MAX,
         };
         Cut {
             keep,
             rng: SmallRng::seed_from_u64(seed),
             copies: Copies::default(),
+            end,
         }
     }
 
     /// Whether one more thing that was not durable survives.
-    fn survives(&mut self) -> bool {
+    fn survives(&mut self, made: Moment) -> bool {
         match self.keep {
             Keep::Nothing => false,
             Keep::All => true,
-            Keep::Prefix(_) | Keep::Torn(_) => self.rng.random(),
+            Keep::First(_) => made < self.end,
+            Keep::Prefix(_) | Keep::Sectors(_) | Keep::Torn(_) => self.rng.random(),
         }
     }
 
     fn names(&mut self, dir: &Dir) -> Names {
         let mut survivors = dir.durable_names.clone();
-        for op in &dir.pending {
-            if self.survives() {
+        for (op, made) in &dir.pending {
+            if self.survives(*made) {
                 op.apply(&mut survivors);
             }
         }
@@ -148,34 +173,78 @@ impl Cut {
 
     fn content(&mut self, content: &Content) -> Content {
         let full_len = content.bytes().len();
-        let len = self.surviving_len(content.durable_len, full_len);
+        let len = self.surviving_len(content);
         let intact = content.doubtful.is_empty() && content.durable_len == full_len;
         if self.keep == Keep::All || intact {
             return Content::durable(content.shared_bytes());
         }
         let mut bytes = content.bytes()[..len].to_vec();
-        for range in &content.doubtful {
-            let end = range.end.min(content.durable_len);
-            if range.start < end && !self.survives() {
-                bytes[range.start..end].fill(0);
-            }
-        }
-        if matches!(self.keep, Keep::Torn(_)) {
-            self.tear(&mut bytes, content.durable_len);
+        self.lose_doubtful(&mut bytes, content);
+        match self.keep {
+            Keep::Sectors(_) => self.lose_sectors(&mut bytes, content),
+            Keep::Torn(_) => self.tear(&mut bytes, content.durable_len),
+            _ => {}
         }
         Content::durable(Arc::new(bytes))
     }
 
+    /// Decides about what failed syncs were to cover: as a whole, or sector by sector.
+    fn lose_doubtful(&mut self, bytes: &mut [u8], content: &Content) {
+        for range in &content.doubtful {
+            let end = range.end.min(content.durable_len);
+            let whole = !matches!(self.keep, Keep::Sectors(_));
+            let mut start = range.start;
+            while start < end {
+                let next = if whole { end } else { sector_end(start, end) };
+                // Its moment is past: of a sequence of changes it is never sure to be part.
+                if !self.survives(Moment::MAX) {
+                    bytes[start..next].fill(0);
+                }
+                start = next;
+            }
+        }
+    }
+
     /// The new length of a file: each end is likely, as both are easily got wrong.
-    fn surviving_len(&mut self, durable_len: usize, full_len: usize) -> usize {
+    fn surviving_len(&mut self, content: &Content) -> usize {
+        let (durable_len, full_len) = (content.durable_len, content.bytes().len());
         match self.keep {
             Keep::Nothing => durable_len,
             Keep::All => full_len,
-            Keep::Prefix(_) | Keep::Torn(_) => match self.rng.random_range(0..4) {
+            Keep::First(_) => {
+                let survives = |&&(_, made): &&(usize, Moment)| made < self.end;
+                let last = content.writes.iter().take_while(survives).last();
+                last.map_or(durable_len, |&(len, _)| len)
+            }
+            Keep::Sectors(_) if self.rng.random_range(0..3) == 0 => {
+                let write = content.writes.choose(&mut self.rng);
+                write.map_or(durable_len, |&(len, _)| len)
+            }
+            Keep::Prefix(_) | Keep::Sectors(_) | Keep::Torn(_) => match self.rng.random_range(0..4)
+            {
                 0 => durable_len,
                 1 => full_len,
                 _ => self.rng.random_range(durable_len..=full_len),
             },
+        }
+    }
+
+    /// Gives each sector behind the durable end its last state, the durable one, or one between: how
+    /// full it was after some write.
+    fn lose_sectors(&mut self, bytes: &mut [u8], content: &Content) {
+        let mut start = content.durable_len;
+        while start < bytes.len() {
+            let end = sector_end(start, bytes.len());
+            let filled = match self.rng.random_range(0..4) {
+                0 | 1 => end,
+                2 => start,
+                _ => {
+                    let write = content.writes.choose(&mut self.rng);
+                    write.map_or(end, |&(len, _)| len.clamp(start, end))
+                }
+            };
+            bytes[filled..end].fill(0);
+            start = end;
         }
     }
 
@@ -184,9 +253,7 @@ impl Cut {
     fn tear(&mut self, bytes: &mut [u8], durable_len: usize) {
         let mut start = durable_len;
         while start < bytes.len() {
-            let end = (start / SECTOR_LEN + 1)
-                .saturating_mul(SECTOR_LEN)
-                .min(bytes.len());
+            let end = sector_end(start, bytes.len());
             match self.rng.random_range(0..8) {
                 0..4 => {}
                 4 | 5 => bytes[start..end].fill(0),
@@ -199,4 +266,9 @@ impl Cut {
             start = end;
         }
     }
+}
+
+/// Where the sector of `at` ends, or the file.
+fn sector_end(at: usize, len: usize) -> usize {
+    (at / SECTOR_LEN + 1).saturating_mul(SECTOR_LEN).min(len)
 }

@@ -1,11 +1,14 @@
-//! The state of a simulated disk: directories with their names, files with their bytes.
+//! The state of a simulated disk: directories (see [`super::names`]) and files with their bytes.
 //!
 //! Invariants:
-//! - `names` of a directory is `durable_names` with `pending` applied in order.
 //! - The first `durable_len` bytes of a file survive every cut, except inside `doubtful`.
+//! - `writes` of a file ascend from above `durable_len` to its length: with the bytes they are the
+//!   pending state of each sector, since files only grow.
+//! - Every change that is not durable carries the moment at which it was made.
 //! - `bytes` is shared between a disk and its copies until one of them writes.
 
 use crate::base::sync::Mutex;
+use super::names::{Dir, Moment, NameOp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -15,8 +18,6 @@ use std::sync::Arc;
 /// What an unlimited disk reports as free.
 pub(super) const UNLIMITED_FREE: u64 = 1 << 50;
 
-pub(super) type Names = BTreeMap<String, Arc<Inode>>;
-
 #[derive(Default)]
 pub(super) struct Disk {
     pub(super) next_inode: u64,
@@ -24,105 +25,8 @@ pub(super) struct Disk {
     pub(super) locks: BTreeSet<PathBuf>,
     /// Bytes that can still be written; `None` for no limit.
     pub(super) free: Option<u64>,
-}
-
-#[derive(Default)]
-pub(super) struct Dir {
-    /// Removed, but its parent is not synced yet.
-    pub(super) removed: bool,
-    pub(super) names: Names,
-    pub(super) durable_names: Names,
-    pub(super) pending: Vec<NameOp>,
-    /// So many of them, the first, were to be made durable by syncs that failed: no later sync does that.
-    pub(super) doubtful: usize,
-}
-
-/// A change of a directory that is not durable.
-#[derive(Clone)]
-pub(super) enum NameOp {
-    Link {
-        name: String,
-        inode: Arc<Inode>,
-    },
-    Unlink {
-        name: String,
-    },
-    Rename {
-        from: String,
-        to: String,
-        inode: Arc<Inode>,
-    },
-}
-
-impl NameOp {
-    pub(super) fn apply(&self, names: &mut Names) {
-        match self {
-            NameOp::Link { name, inode } => {
-                names.insert(name.clone(), Arc::clone(inode));
-            }
-            NameOp::Unlink { name } => {
-                names.remove(name);
-            }
-            NameOp::Rename { from, to, inode } => {
-                names.remove(from);
-                names.insert(to.clone(), Arc::clone(inode));
-            }
-        }
-    }
-
-    fn names(&self) -> [&str; 2] {
-        match self {
-            NameOp::Link { name, .. } | NameOp::Unlink { name } => [name, name],
-            NameOp::Rename { from, to, .. } => [from, to],
-        }
-    }
-
-    /// What it does to other names than `changed`.
-    fn without(self, changed: &BTreeSet<&str>) -> Option<NameOp> {
-        let is_left = |name: &String| !changed.contains(name.as_str());
-        match self {
-            NameOp::Rename { from, to, inode } => match (is_left(&from), is_left(&to)) {
-                (true, true) => Some(NameOp::Rename { from, to, inode }),
-                (true, false) => Some(NameOp::Unlink { name: from }),
-                (false, true) => Some(NameOp::Link { name: to, inode }),
-                (false, false) => None,
-            },
-            NameOp::Link { ref name, .. } | NameOp::Unlink { ref name } => {
-                is_left(name).then_some(self)
-            }
-        }
-    }
-
-    /// Lets `change` replace the file of this operation, if it has one.
-    pub(super) fn each_inode(&mut self, change: impl FnOnce(&mut Arc<Inode>)) {
-        match self {
-            NameOp::Link { inode, .. } | NameOp::Rename { inode, .. } => change(inode),
-            NameOp::Unlink { .. } => {}
-        }
-    }
-}
-
-impl Dir {
-    fn change(&mut self, op: NameOp) {
-        op.apply(&mut self.names);
-        self.pending.push(op);
-    }
-
-    /// What failed syncs were to cover stays pending, but for the names that have changed once more.
-    fn make_durable(&mut self) {
-        let fresh = self.pending.split_off(self.doubtful);
-        let changed: BTreeSet<&str> = fresh.iter().flat_map(NameOp::names).collect();
-        let doubtful = std::mem::take(&mut self.pending).into_iter();
-        self.pending = doubtful.filter_map(|op| op.without(&changed)).collect();
-        self.doubtful = self.pending.len();
-        fresh
-            .iter()
-            .for_each(|op| op.apply(&mut self.durable_names));
-    }
-
-    fn fail_sync(&mut self) {
-        self.doubtful = self.pending.len();
-    }
+    /// Counts the changes that a cut may take.
+    pub(super) clock: Moment,
 }
 
 /// A file, whatever its name.
@@ -136,6 +40,8 @@ pub(super) struct Inode {
 pub(super) struct Content {
     bytes: Arc<Vec<u8>>,
     pub(super) durable_len: usize,
+    /// The length after each write that is not durable, and when that was.
+    pub(super) writes: Vec<(usize, Moment)>,
     /// What failed syncs were to cover; no later sync makes it durable.
     pub(super) doubtful: Vec<Range<usize>>,
 }
@@ -146,6 +52,7 @@ impl Content {
         Content {
             durable_len: bytes.len(),
             bytes,
+            writes: Vec::new(),
             doubtful: Vec::new(),
         }
     }
@@ -159,12 +66,16 @@ impl Content {
         Arc::clone(&self.bytes)
     }
 
-    pub(super) fn append(&mut self, bytes: &[u8]) {
-        Arc::make_mut(&mut self.bytes).extend_from_slice(bytes);
+    pub(super) fn append(&mut self, bytes: &[u8], at: Moment) {
+        if !bytes.is_empty() {
+            Arc::make_mut(&mut self.bytes).extend_from_slice(bytes);
+            self.writes.push((self.bytes.len(), at));
+        }
     }
 
     pub(super) fn sync(&mut self) {
         self.durable_len = self.bytes.len();
+        self.writes.clear();
     }
 
     pub(super) fn fail_sync(&mut self) {
@@ -193,23 +104,24 @@ impl Disk {
             if self.find(ancestor).is_ok() {
                 return Err(ErrorKind::NotADirectory.into());
             }
-            self.dirs.entry(ancestor.to_owned()).or_default().removed = false;
+            self.dirs.entry(ancestor.to_owned()).or_default().removed = None;
         }
         Ok(())
     }
 
     pub(super) fn remove_dir(&mut self, dir: &Path) -> io::Result<()> {
         let has_subdir = self.subdirs(dir).next().is_some();
+        let now = self.tick();
         let found = self.dir(dir)?;
         if has_subdir || !found.names.is_empty() {
             return Err(ErrorKind::DirectoryNotEmpty.into());
         }
-        found.removed = true;
+        found.removed = Some(now);
         Ok(())
     }
 
     pub(super) fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        let found = self.dirs.get(dir).filter(|d| !d.removed);
+        let found = self.dirs.get(dir).filter(|d| d.removed.is_none());
         if found.is_none() && !is_root(dir) {
             return Err(ErrorKind::NotFound.into());
         }
@@ -221,7 +133,7 @@ impl Disk {
         let found = self.dir(dir)?;
         found.make_durable();
         self.dirs
-            .retain(|path, d| !(d.removed && path.parent() == Some(dir)));
+            .retain(|path, d| !(d.removed.is_some() && path.parent() == Some(dir)));
         Ok(())
     }
 
@@ -237,21 +149,23 @@ impl Disk {
         let dir = self
             .dirs
             .get(dir)
-            .filter(|d| !d.removed)
+            .filter(|d| d.removed.is_none())
             .ok_or(ErrorKind::NotFound)?;
         Ok(Arc::clone(dir.names.get(&name).ok_or(ErrorKind::NotFound)?))
     }
 
     pub(super) fn create(&mut self, path: &Path) -> io::Result<Arc<Inode>> {
-        if self.find(path).is_ok() || self.dirs.get(path).is_some_and(|d| !d.removed) {
+        if self.find(path).is_ok() || self.dirs.get(path).is_some_and(|d| d.removed.is_none()) {
             return Err(ErrorKind::AlreadyExists.into());
         }
         let (dir, name) = split(path)?;
         let inode = self.new_inode(Content::default());
-        self.dir(dir)?.change(NameOp::Link {
+        let link = NameOp::Link {
             name,
             inode: Arc::clone(&inode),
-        });
+        };
+        let now = self.tick();
+        self.dir(dir)?.change(link, now);
         Ok(inode)
     }
 
@@ -277,9 +191,10 @@ impl Disk {
         if from == to {
             return Ok(());
         }
+        let now = self.tick();
         let found = self.dir(dir)?;
         let replaced = found.names.get(&to).cloned();
-        found.change(NameOp::Rename { from, to, inode });
+        found.change(NameOp::Rename { from, to, inode }, now);
         if let Some(inode) = replaced {
             self.give_back(&inode);
         }
@@ -289,7 +204,8 @@ impl Disk {
     pub(super) fn remove(&mut self, path: &Path) -> io::Result<()> {
         let inode = self.find(path)?;
         let (dir, name) = split(path)?;
-        self.dir(dir)?.change(NameOp::Unlink { name });
+        let now = self.tick();
+        self.dir(dir)?.change(NameOp::Unlink { name }, now);
         self.give_back(&inode);
         Ok(())
     }
@@ -301,7 +217,8 @@ impl Disk {
             len = len.min(usize::try_from(*free).unwrap_or(usize::MAX));
             *free -= len as u64;
         }
-        inode.content.lock().append(&bytes[..len]);
+        let now = self.tick();
+        inode.content.lock().append(&bytes[..len], now);
         len
     }
 
@@ -325,15 +242,40 @@ impl Disk {
             return;
         }
         let inode = self.new_inode(Content::durable(Arc::new(bytes.to_vec())));
+        let now = self.tick();
         let found = self.dirs.entry(dir).or_default();
-        found.change(NameOp::Link { name, inode });
+        found.change(NameOp::Link { name, inode }, now);
         found.make_durable();
     }
 
     pub(super) fn paths(&self) -> Vec<PathBuf> {
-        let live = self.dirs.iter().filter(|(_, d)| !d.removed);
+        let live = self.dirs.iter().filter(|(_, d)| d.removed.is_none());
         live.flat_map(|(dir, d)| d.names.keys().map(move |name| dir.join(name)))
             .collect()
+    }
+
+    /// The moments of all changes that a cut may take, in order.
+    pub(super) fn pending(&self) -> Vec<Moment> {
+        let mut files = BTreeMap::new();
+        let mut moments = Vec::new();
+        for dir in self.dirs.values() {
+            let linked = dir.names.values().chain(dir.durable_names.values());
+            files.extend(linked.map(|inode| (inode.id, inode)));
+            moments.extend(dir.removed);
+            moments.extend(dir.pending.iter().map(|(_, at)| at));
+            let begun = dir.pending.iter().filter_map(|(op, _)| op.inode());
+            files.extend(begun.map(|inode| (inode.id, inode)));
+        }
+        for inode in files.values() {
+            moments.extend(inode.content.lock().writes.iter().map(|(_, at)| at));
+        }
+        moments.sort_unstable();
+        moments
+    }
+
+    fn tick(&mut self) -> Moment {
+        self.clock += 1;
+        self.clock
     }
 
     fn new_inode(&mut self, content: Content) -> Arc<Inode> {
@@ -351,12 +293,12 @@ impl Disk {
         }
         self.dirs
             .get_mut(dir)
-            .filter(|d| !d.removed)
+            .filter(|d| d.removed.is_none())
             .ok_or_else(|| ErrorKind::NotFound.into())
     }
 
     fn subdirs(&self, dir: &Path) -> impl Iterator<Item = String> {
-        let live = self.dirs.iter().filter(|(_, d)| !d.removed);
+        let live = self.dirs.iter().filter(|(_, d)| d.removed.is_none());
         let below = live.filter(move |(path, _)| path.parent() == Some(dir));
         below.filter_map(|(path, _)| Some(path.file_name()?.to_string_lossy().into_owned()))
     }

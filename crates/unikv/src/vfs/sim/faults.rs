@@ -1,6 +1,7 @@
-//! Which calls fail: the count of calls, the rules of a test, and the power.
+//! Which calls fail: the counts of calls, the rules of a test, and the power.
 //!
-//! A rule is taken out while it runs, so it may look at the disk or change the rules itself;
+//! Calls that change the disk and calls that only look at it are counted apart, and each kind has a
+//! rule of its own: so the n-th change stays the n-th, whatever is read between. A rule is taken out while it runs, so it may look at the disk or change the rules itself;
 //! `rule_version` tells whether it has been replaced meanwhile. Calls of other threads go past a
 //! rule that is running: rules are for simulations, which have one thread.
 
@@ -8,7 +9,7 @@ use crate::base::sync::Mutex;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// A kind of call that changes the disk.
+/// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Op {
@@ -33,18 +34,41 @@ pub enum Op {
     Remove,
     /// `Vfs::lock`
     Lock,
+    /// `Vfs::open`; like those below it changes nothing.
+    Open,
+    /// `Vfs::list`
+    List,
+    /// `Vfs::len` and `ReadFile::len`
+    Len,
+    /// `ReadFile::read_at`, and `read_cached_at` where the bytes are in memory
+    Read,
+    /// `Vfs::free_space`
+    FreeSpace,
 }
 
-/// A call that is about to change the disk.
+impl Op {
+    /// Whether such calls change the disk.
+    pub fn changes_disk(self) -> bool {
+        !matches!(
+            self,
+            Op::Open | Op::List | Op::Len | Op::Read | Op::FreeSpace
+        )
+    }
+}
+
+/// A call that is about to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// How many such calls came before it.
+    /// How many calls that change the disk came before it, or how many that only look, as it is one of
+    /// these or of those.
     pub index: u64,
     /// What it does.
     pub op: Op,
     /// On which file or directory.
     pub path: &'a Path,
-    /// How many bytes it appends.
+    /// From where it reads.
+    pub offset: u64,
+    /// How many bytes it appends or reads.
     pub bytes: usize,
 }
 
@@ -66,6 +90,8 @@ pub enum Fault {
     None,
     /// It fails with this kind of error and does nothing (a sync leaves its bytes in doubt).
     Fail(ErrorKind),
+    /// As [`Fault::Fail`], with an error number of the system: 24, `EMFILE`, has no kind.
+    Os(i32),
     /// An append writes only so many of its bytes and then fails; any other call just fails.
     FailAfter {
         /// The bytes that reach the kernel.
@@ -83,35 +109,45 @@ pub(super) enum Effect {
     Part(usize),
 }
 
-/// Decides about calls that change the disk.
+/// Decides about calls.
 pub type FaultRule = Box<dyn FnMut(&Call<'_>) -> Fault + Send>;
 /// Decides about reads; an error kind makes the read fail.
 pub type ReadFaultRule = Box<dyn FnMut(&ReadCall<'_>) -> Option<ErrorKind> + Send>;
 /// Is told what `ReadFile::will_need` announces.
 pub type AnnouncementRule = Box<dyn FnMut(&ReadCall<'_>) + Send>;
 
+/// A rule with the count of the calls that it is asked about.
+#[derive(Default)]
+struct Watch {
+    calls: u64,
+    rule: Option<FaultRule>,
+}
+
 #[derive(Default)]
 pub(super) struct Faults {
-    calls: u64,
+    changes: Watch,
+    looks: Watch,
     power_is_off: bool,
-    rule: Option<FaultRule>,
-    read_rule: Option<ReadFaultRule>,
     announcement_rule: Option<AnnouncementRule>,
     rule_version: u64,
 }
 
 impl Faults {
     pub(super) fn calls(&self) -> u64 {
-        self.calls
+        self.changes.calls
+    }
+
+    pub(super) fn looks(&self) -> u64 {
+        self.looks.calls
     }
 
     pub(super) fn set_rule(&mut self, rule: Option<FaultRule>) {
-        self.rule = rule;
+        self.changes.rule = rule;
         self.rule_version += 1;
     }
 
-    pub(super) fn set_read_rule(&mut self, rule: Option<ReadFaultRule>) {
-        self.read_rule = rule;
+    pub(super) fn set_look_rule(&mut self, rule: Option<FaultRule>) {
+        self.looks.rule = rule;
         self.rule_version += 1;
     }
 
@@ -126,21 +162,31 @@ impl Faults {
         }
         Ok(())
     }
+
+    fn watch(&mut self, op: Op) -> &mut Watch {
+        if op.changes_disk() {
+            &mut self.changes
+        } else {
+            &mut self.looks
+        }
+    }
 }
 
-/// Counts a call that changes the disk and asks the rule what becomes of it.
+/// Counts a call and asks the rule what becomes of it.
 pub(super) fn begin(
     faults: &Mutex<Faults>,
     op: Op,
     path: &Path,
-    bytes: usize,
+    (offset, bytes): (u64, usize),
 ) -> io::Result<Effect> {
     let (index, version, rule) = {
         let mut faults = faults.lock();
         faults.check_power()?;
-        let index = faults.calls;
-        faults.calls += 1;
-        (index, faults.rule_version, faults.rule.take())
+        let version = faults.rule_version;
+        let watch = faults.watch(op);
+        let index = watch.calls;
+        watch.calls += 1;
+        (index, version, watch.rule.take())
     };
     let Some(mut rule) = rule else {
         return Ok(Effect::Whole);
@@ -149,15 +195,17 @@ pub(super) fn begin(
         index,
         op,
         path,
+        offset,
         bytes,
     });
     let mut faults = faults.lock();
     if faults.rule_version == version {
-        faults.rule = Some(rule);
+        faults.watch(op).rule = Some(rule);
     }
     match fault {
         Fault::None => Ok(Effect::Whole),
         Fault::Fail(kind) => Err(injected(kind)),
+        Fault::Os(number) => Err(io::Error::from_raw_os_error(number)),
         Fault::FailAfter { bytes } => Ok(Effect::Part(bytes)),
         Fault::PowerCut => {
             faults.power_is_off = true;
@@ -166,29 +214,17 @@ pub(super) fn begin(
     }
 }
 
-/// Asks the read rule about a read.
-pub(super) fn begin_read(
-    faults: &Mutex<Faults>,
-    path: &Path,
-    offset: u64,
-    bytes: usize,
-) -> io::Result<()> {
-    let (version, rule) = {
-        let mut faults = faults.lock();
-        faults.check_power()?;
-        (faults.rule_version, faults.read_rule.take())
-    };
-    let Some(mut rule) = rule else { return Ok(()) };
-    let verdict = rule(&ReadCall {
-        path,
-        offset,
-        bytes,
-    });
-    let mut faults = faults.lock();
-    if faults.rule_version == version {
-        faults.read_rule = Some(rule);
-    }
-    verdict.map_or(Ok(()), |kind| Err(injected(kind)))
+/// A rule for looks that asks `rule` about reads alone.
+pub(super) fn for_reads(mut rule: ReadFaultRule) -> FaultRule {
+    Box::new(move |call| {
+        let read = ReadCall {
+            path: call.path,
+            offset: call.offset,
+            bytes: call.bytes,
+        };
+        let verdict = (call.op == Op::Read).then(|| rule(&read)).flatten();
+        verdict.map_or(Fault::None, Fault::Fail)
+    })
 }
 
 /// Tells the rule of an announcement, which cannot fail.

@@ -31,7 +31,9 @@ impl Opened {
 
     /// Hands bytes to the kernel: one call that can fail.
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        let effect = self.machine.begin(Op::Append, &self.path, bytes.len())?;
+        let effect = self
+            .machine
+            .begin(Op::Append, &self.path, (0, bytes.len()))?;
         let len = match effect {
             Effect::Whole => bytes.len(),
             Effect::Part(len) => len.min(bytes.len()),
@@ -83,12 +85,11 @@ impl SimReadFile {
 
 impl ReadFile for SimReadFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        faults::begin_read(
-            &self.file.machine.faults,
-            &self.file.path,
-            offset,
-            buf.len(),
-        )?;
+        let machine = &self.file.machine;
+        let effect = machine.begin(Op::Read, &self.file.path, (offset, buf.len()))?;
+        if effect != Effect::Whole {
+            return Err(faults::injected(ErrorKind::Other));
+        }
         let content = self.file.inode.content.lock();
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let rest = content.bytes().get(start..).unwrap_or_default();
@@ -111,7 +112,7 @@ impl ReadFile for SimReadFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        self.file.machine.check_power()?;
+        self.file.machine.begin_whole(Op::Len, &self.file.path)?;
         Ok(self.file.inode.content.lock().bytes().len() as u64)
     }
 }

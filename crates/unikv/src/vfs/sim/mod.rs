@@ -8,15 +8,20 @@
 //! [`BULK_BUFFER_LEN`]; the rest follows in `finish`. A successful `sync` or `finish` makes durable
 //! what is in the kernel. Readers see what is in the kernel.
 //! - A killed process ([`SimVfs::process_kill`]) loses what was in user memory, and nothing else.
-//! - A power cut ([`SimVfs::power_cut`]) also loses what was not durable, as [`Keep`] chooses: none
-//!   of it survives, all of it, a prefix in each file, or torn sectors among which some hold zeros,
-//!   garbage, or bytes that belong elsewhere in the file. Files choose independently, so a later
-//!   write may survive where an earlier one to another file is lost. Durable bytes never change.
+//! - A power cut ([`SimVfs::power_cut`]) also loses what was not durable, as [`Keep`] chooses. None of
+//!   it survives; all of it; the first n changes of the whole disk; a prefix of each file, to the byte.
+//!   Or any subset of the sectors of 512 bytes, in any order: each sector that is not durable is as it
+//!   was when last synced, as it is now, or as any write between left it, and the size of the file may
+//!   have grown before its bytes, which then read as zeros. Or worse than disks do: some of these
+//!   sectors hold garbage, or bytes that belong elsewhere in the file. Files choose independently, so a
+//!   later write may survive where an earlier one to another file is lost. Durable bytes never change.
 //! - A failed `sync` leaves the bytes that it was to cover in doubt *for good*: they stay readable
 //!   until the cut, but a later successful `sync` does not make them durable (the kernel has
 //!   marked the pages clean), though it does so for the bytes behind them. At a cut, doubtful
-//!   bytes below the durable end may read as zeros.
-//! - A failed append may have left a part of its bytes ([`Fault::FailAfter`], or a full disk).
+//!   bytes below the durable end may read as zeros, each sector for itself.
+//! - A failed append may have left a part of its bytes ([`Fault::FailAfter`], or a full disk). Short
+//!   writes that succeed, and calls that are interrupted, are the business of the real file system
+//!   alone: the seam has none.
 //!
 //! *Names.* A name is durable apart from the bytes. Until `sync_dir`, each creation, removal and
 //! rename in a directory may or may not have happened after a cut, each for itself: a file may be
@@ -28,8 +33,14 @@
 //!
 //! *Calls.* Each call that changes the disk is counted, and a rule ([`SimVfs::set_fault`]) may let
 //! it fail, or cut the power: that call has not happened, and every later one fails too. What it
-//! might have done in part is among the outcomes of a cut at the next call. Reads fail by
-//! [`SimVfs::set_read_fault`]; damage to the medium is [`SimVfs::flip_bit`].
+//! might have done in part is among the outcomes of a cut at the next call. Calls that only look
+//! (opening, listing, lengths, reads, free space) are counted apart and fail by
+//! [`SimVfs::set_look_fault`], so that a process may be out of file descriptors. [`SimVfs::set_rules`]
+//! does both, by the number of a call, its kind, its path and by chance. Damage to the medium is
+//! [`SimVfs::flip_bit`].
+//!
+//! *Clocks.* The monotonic clock begins at zero with each [`SimRuntime`] and may leap forward, as when a
+//! machine was suspended. The wall clock may be set to anything ([`SimRuntime::set_wall_clock_ms`]).
 //!
 //! *Memory.* Every byte is in memory, unless the disk is cold ([`SimVfs::set_cold`]): then none is, and
 //! stays so after it was read or announced. Announcements do nothing; a rule may look at them
@@ -39,16 +50,19 @@
 //! bytes by a cut.
 //!
 //! Locks: `faults` and `disk` of a disk, never held together nor while a rule runs; the content of
-//! a file under `disk` or alone.
+//! a file under `disk` or alone. Each set of [`Rule`]s has one that is held while it decides.
 
 mod cut;
 mod disk;
 mod faults;
 mod files;
+mod names;
+mod rules;
 mod runtime;
 
 pub use cut::Keep;
 pub use faults::{AnnouncementRule, Call, Fault, FaultRule, Op, ReadCall, ReadFaultRule};
+pub use rules::Rule;
 pub use runtime::SimRuntime;
 
 use super::{Access, LockError, LockGuard, ReadFile, Vfs, WriteFile, WriteMode};
@@ -109,9 +123,29 @@ impl SimVfs {
         self.machine.faults.lock().set_rule(Some(rule));
     }
 
-    /// From now on `rule` decides about each read; an error kind makes it fail.
+    /// How many calls that only look at the disk have been made, failed ones included.
+    pub fn looks(&self) -> u64 {
+        self.machine.faults.lock().looks()
+    }
+
+    /// From now on `rule` decides about each call that only looks at the disk.
+    pub fn set_look_fault(&self, rule: FaultRule) {
+        self.machine.faults.lock().set_look_rule(Some(rule));
+    }
+
+    /// As [`SimVfs::set_look_fault`], for reads alone; an error kind makes a read fail.
     pub fn set_read_fault(&self, rule: ReadFaultRule) {
-        self.machine.faults.lock().set_read_rule(Some(rule));
+        self.set_look_fault(faults::for_reads(rule));
+    }
+
+    /// From now on the first of `rules` that matches a call decides about it.
+    pub fn set_rules(&self, rules: Vec<Rule>) {
+        let rules = Arc::new(Mutex::new(rules));
+        let (changes, looks) = (Arc::clone(&rules), rules);
+        self.set_fault(Box::new(move |call| {
+            rules::decide(&mut changes.lock(), call)
+        }));
+        self.set_look_fault(Box::new(move |call| rules::decide(&mut looks.lock(), call)));
     }
 
     /// From now on `rule` is told of each announcement.
@@ -129,13 +163,18 @@ impl SimVfs {
     pub fn clear_faults(&self) {
         let mut faults = self.machine.faults.lock();
         faults.set_rule(None);
-        faults.set_read_rule(None);
+        faults.set_look_rule(None);
         faults.set_announcement_rule(None);
     }
 
     /// The disk as the next machine would find it if the power went now. This one is unchanged.
     pub fn power_cut(&self, keep: Keep) -> SimVfs {
         self.with_disk(self.machine.disk.lock().after_power_cut(keep))
+    }
+
+    /// How many changes of bytes and names a power cut might take. [`Keep::First`] keeps some of them.
+    pub fn pending_changes(&self) -> u64 {
+        self.machine.disk.lock().pending().len() as u64
     }
 
     /// The disk as the next process would find it if this one died now: everything that reached
@@ -183,13 +222,13 @@ impl fmt::Debug for SimVfs {
 }
 
 impl Machine {
-    /// Counts a call and asks the rule about it.
-    fn begin(&self, op: Op, path: &Path, bytes: usize) -> io::Result<Effect> {
-        faults::begin(&self.faults, op, path, bytes)
+    /// Counts a call and asks the rule about it; `at` is the offset and the number of bytes.
+    fn begin(&self, op: Op, path: &Path, at: (u64, usize)) -> io::Result<Effect> {
+        faults::begin(&self.faults, op, path, at)
     }
 
     fn begin_whole(&self, op: Op, path: &Path) -> io::Result<()> {
-        match self.begin(op, path, 0)? {
+        match self.begin(op, path, (0, 0))? {
             Effect::Whole => Ok(()),
             Effect::Part(_) => Err(faults::injected(ErrorKind::Other)),
         }
@@ -217,7 +256,7 @@ impl Vfs for SimVfs {
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.machine.check_power()?;
+        self.machine.begin_whole(Op::List, dir)?;
         self.machine.disk.lock().list(dir)
     }
 
@@ -234,7 +273,7 @@ impl Vfs for SimVfs {
     }
 
     fn open(&self, path: &Path, _access: Access) -> io::Result<Arc<dyn ReadFile>> {
-        self.machine.check_power()?;
+        self.machine.begin_whole(Op::Open, path)?;
         let inode = self.machine.disk.lock().find(path)?;
         Ok(Arc::new(SimReadFile::new(&self.machine, inode, path)))
     }
@@ -271,7 +310,7 @@ impl Vfs for SimVfs {
     }
 
     fn len(&self, path: &Path) -> io::Result<u64> {
-        self.machine.check_power()?;
+        self.machine.begin_whole(Op::Len, path)?;
         let inode: Arc<Inode> = self.machine.disk.lock().find(path)?;
         let len = inode.content.lock().bytes().len();
         Ok(len as u64)
@@ -288,7 +327,7 @@ impl Vfs for SimVfs {
     }
 
     fn free_space(&self, dir: &Path) -> io::Result<u64> {
-        self.machine.check_power()?;
+        self.machine.begin_whole(Op::FreeSpace, dir)?;
         let disk = self.machine.disk.lock();
         disk.list(dir)?;
         Ok(disk.free.unwrap_or(disk::UNLIMITED_FREE))

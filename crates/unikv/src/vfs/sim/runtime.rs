@@ -35,6 +35,8 @@ pub struct SimRuntime {
 struct State {
     rng: SmallRng,
     now: Duration,
+    /// The wall clock when `now` was zero; it wraps as a broken clock may.
+    wall_clock_begin: u64,
     workers: Vec<Slot>,
 }
 
@@ -71,6 +73,7 @@ impl SimRuntime {
         let state = State {
             rng,
             now: Duration::ZERO,
+            wall_clock_begin: START_MS,
             workers: Vec::new(),
         };
         Arc::new_cyclic(|this| SimRuntime {
@@ -79,11 +82,20 @@ impl SimRuntime {
         })
     }
 
+    /// Sets the wall clock, forwards or backwards. It goes on from there with the monotonic one.
+    pub fn set_wall_clock_ms(&self, ms: u64) {
+        let mut state = self.state.lock();
+        let passed = u64::try_from(state.now.as_millis()).unwrap_or(u64::MAX);
+        state.wall_clock_begin = ms.wrapping_sub(passed);
+    }
+
     /// Runs one step of one worker. Returns `false` when all of them wait.
     pub fn run_one(&self) -> bool {
         let (index, mut worker, wake) = {
             let mut state = self.state.lock();
-            let State { rng, now, workers } = &mut *state;
+            let State {
+                rng, now, workers, ..
+            } = &mut *state;
             let ready = (0..workers.len()).filter(|&i| workers[i].can_run(*now));
             let Some(index) = ready.choose(rng) else {
                 return false;
@@ -213,7 +225,9 @@ impl Runtime for SimRuntime {
     }
 
     fn wall_clock_ms(&self) -> u64 {
-        START_MS + u64::try_from(self.now().as_millis()).unwrap_or(u64::MAX - START_MS)
+        let state = self.state.lock();
+        let passed = u64::try_from(state.now.as_millis()).unwrap_or(u64::MAX);
+        state.wall_clock_begin.wrapping_add(passed)
     }
 
     fn random_u64(&self) -> u64 {
@@ -403,6 +417,19 @@ mod tests {
         assert_eq!(runtime.wall_clock_ms(), start_ms + 30_000);
         runtime.run_until_idle();
         assert_eq!(*wake_ups.lock(), [0, 10, 20, 30]);
+    }
+
+    #[test]
+    fn the_wall_clock_can_be_set_without_the_other_clock() {
+        let runtime = SimRuntime::new(1);
+        runtime.delay(Duration::from_secs(7));
+        for ms in [0, u64::MAX, 5] {
+            runtime.set_wall_clock_ms(ms);
+            assert_eq!(runtime.wall_clock_ms(), ms);
+            assert_eq!(runtime.now(), Duration::from_secs(7));
+        }
+        runtime.delay(Duration::from_secs(1));
+        assert_eq!(runtime.wall_clock_ms(), 1005);
     }
 
     #[test]

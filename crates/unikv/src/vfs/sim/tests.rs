@@ -40,7 +40,8 @@ fn names(disk: &SimVfs) -> BTreeSet<String> {
 
 /// The outcomes of power cuts with many seeds.
 fn outcomes<T: Ord>(disk: &SimVfs, outcome: impl Fn(&SimVfs) -> T) -> BTreeSet<T> {
-    let keeps = (0..100).flat_map(|seed| [Keep::Prefix(seed), Keep::Torn(seed)]);
+    let keeps =
+        (0..100).flat_map(|seed| [Keep::Prefix(seed), Keep::Sectors(seed), Keep::Torn(seed)]);
     keeps.map(|keep| outcome(&disk.power_cut(keep))).collect()
 }
 
@@ -111,6 +112,98 @@ fn keep_torn_damages_sectors_behind_the_durable_end_only() {
         }
     }
     assert!(zeroed && garbled && intact_behind_damage);
+}
+
+#[test]
+fn keep_sectors_leaves_each_sector_in_one_of_its_states() {
+    // Three writes: into the sector that is durable in part, over several, and into the last again.
+    let bytes = bytes(3000);
+    let (disk, mut log) = disk_with_log(&bytes[..1300], 1000);
+    log.append(&bytes[1300..2600]).unwrap();
+    log.append(&bytes[2600..]).unwrap();
+    let ends = [1000, 1300, 2600, 3000];
+    let mut seen = BTreeSet::new();
+    for seed in 0..2000 {
+        let left = log_after(&disk, Keep::Sectors(seed));
+        assert_eq!(left, log_after(&disk, Keep::Sectors(seed)), "seed {seed}");
+        assert_eq!(left[..1000], bytes[..1000], "seed {seed}");
+        let mut states = Vec::new();
+        for start in (0..left.len()).step_by(512) {
+            let end = (start + 512).min(left.len());
+            let as_of = |write: &&usize| {
+                let filled = (**write).clamp(start, end);
+                left[start..filled] == bytes[start..filled]
+                    && left[filled..end].iter().all(|&b| b == 0)
+            };
+            let state = ends.iter().position(|write| as_of(&write));
+            states.push(state.unwrap_or_else(|| panic!("seed {seed}: no state of sector {start}")));
+        }
+        seen.insert((ends.iter().position(|&end| end == left.len()), states));
+    }
+    // Of the full length, the four sectors that are not durable choose among 3, 2, 2, 2 and 3 states,
+    // of which some read the same.
+    let full = seen.iter().filter(|(len, _)| *len == Some(3)).count();
+    assert!(full >= 20, "{full} choices at full length");
+    // The size may have grown before any byte.
+    assert!(
+        seen.contains(&(Some(3), vec![0, 0, 0, 0, 0, 0])),
+        "{seen:?}"
+    );
+    assert!(
+        ends.iter()
+            .enumerate()
+            .all(|(n, _)| seen.iter().any(|(len, _)| *len == Some(n)))
+    );
+}
+
+#[test]
+fn keep_first_leaves_each_prefix_of_the_changes_of_all_files() {
+    let disk = disk();
+    assert_eq!(disk.pending_changes(), 0);
+    let mut a = disk.create(&path("a"), WriteMode::Log, 0).unwrap();
+    let mut b = disk.create(&path("b"), WriteMode::Log, 0).unwrap();
+    a.append(b"1").unwrap();
+    b.append(b"2").unwrap();
+    a.append(b"3").unwrap();
+    disk.rename(&path("b"), &path("c")).unwrap();
+    disk.remove(&path("a")).unwrap();
+    assert_eq!(disk.pending_changes(), 7);
+    let look = |disk: SimVfs| -> Vec<(String, Vec<u8>)> {
+        let files = names(&disk).into_iter();
+        let content = |name: String| (name.clone(), disk.read_file(&path(&name)).unwrap());
+        files.map(content).collect()
+    };
+    let file = |name: &str, bytes: &[u8]| (name.to_owned(), bytes.to_vec());
+    let wanted = [
+        vec![],
+        vec![file("a", b"")],
+        vec![file("a", b""), file("b", b"")],
+        vec![file("a", b"1"), file("b", b"")],
+        vec![file("a", b"1"), file("b", b"2")],
+        vec![file("a", b"13"), file("b", b"2")],
+        vec![file("a", b"13"), file("c", b"2")],
+        vec![file("c", b"2")],
+    ];
+    for (n, wanted) in (0..).zip(wanted) {
+        assert_eq!(look(disk.power_cut(Keep::First(n))), wanted, "{n} changes");
+        // A kill keeps the order.
+        let killed = disk.process_kill();
+        assert_eq!(
+            look(killed.power_cut(Keep::First(n))),
+            wanted,
+            "{n} changes"
+        );
+    }
+    // What is synced counts no more, and is there before the first change.
+    b.sync_handle().sync().unwrap();
+    disk.sync_dir(Path::new("/db")).unwrap();
+    assert_eq!(disk.pending_changes(), 0);
+    a.append(b"of a file without a name").unwrap();
+    b.append(b"4").unwrap();
+    assert_eq!(disk.pending_changes(), 1);
+    let after = |n| look(disk.power_cut(Keep::First(n)));
+    assert_eq!(after(0), [file("c", b"2")]);
+    assert_eq!(after(1), [file("c", b"24")]);
 }
 
 #[test]
@@ -483,6 +576,77 @@ fn reads_fail_by_their_own_rule() {
     );
     assert_eq!(file.read_at(&mut buf, 3).unwrap(), 0);
     assert_eq!(disk.calls(), calls);
+}
+
+/// Does one of each operation that only looks, stopping at the first error.
+fn look_once(disk: &SimVfs) -> io::Result<()> {
+    disk.list(Path::new("/db"))?;
+    disk.len(&path("old"))?;
+    disk.free_space(Path::new("/db"))?;
+    let file = disk.open(&path("old"), Access::Random)?;
+    file.len()?;
+    file.read_at(&mut [0; 2], 1)?;
+    file.read_cached_at(&mut [0; 2], 1)?;
+    Ok(())
+}
+
+#[test]
+fn calls_that_only_look_are_counted_apart_and_can_fail_each_alone() {
+    let disk = disk_with_old_file();
+    let (calls, first) = (disk.calls(), disk.looks());
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    disk.set_look_fault(Box::new(move |call| {
+        assert!(!call.op.changes_disk());
+        log.lock().push((call.index - first, call.op, call.offset));
+        Fault::None
+    }));
+    look_once(&disk).unwrap();
+    let ops = [
+        (0, Op::List, 0),
+        (1, Op::Len, 0),
+        (2, Op::FreeSpace, 0),
+        (3, Op::Open, 0),
+        (4, Op::Len, 0),
+        (5, Op::Read, 1),
+        (6, Op::Read, 1),
+    ];
+    assert_eq!(*seen.lock(), ops);
+    for n in 0..ops.len() as u64 {
+        let (disk, first) = (disk_with_old_file(), 0);
+        disk.set_look_fault(Box::new(move |call| match call.index == first + n {
+            true => Fault::Os(24),
+            false => Fault::None,
+        }));
+        assert_eq!(
+            look_once(&disk).unwrap_err().raw_os_error(),
+            Some(24),
+            "{n}"
+        );
+        assert_eq!(disk.looks(), n + 1);
+        look_once(&disk).unwrap();
+    }
+    assert_eq!(disk.calls(), calls);
+}
+
+#[test]
+fn rules_decide_about_changes_and_looks_alike() {
+    let disk = disk_with_old_file();
+    disk.set_rules(vec![
+        Rule::new(Fault::Fail(ErrorKind::StorageFull))
+            .on(&[Op::Append])
+            .nth(2),
+        Rule::new(Fault::Os(23)).on(&[Op::Open]).path("*/old"),
+    ]);
+    let mut log = disk.create(&path("log"), WriteMode::Log, 0).unwrap();
+    log.append(b"1").unwrap();
+    let full = log.append(b"2").unwrap_err();
+    assert_eq!(full.kind(), ErrorKind::StorageFull);
+    let open = |name: &str| disk.open(&path(name), Access::Random).map(drop);
+    open("log").unwrap();
+    assert_eq!(open("old").unwrap_err().raw_os_error(), Some(23));
+    disk.clear_faults();
+    open("old").unwrap();
 }
 
 #[test]
