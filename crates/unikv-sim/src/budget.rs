@@ -6,6 +6,7 @@
 //! | `UNIKV_STEPS` | operations per history |
 //! | `UNIKV_SEED` | replay this seed alone |
 //! | `UNIKV_CRASH_AT` | replay this crash or fault point alone |
+//! | `UNIKV_KEEP`, `UNIKV_FAULT`, `UNIKV_VARIANT` | replay this way of coming back, this error, these options alone |
 //! | `UNIKV_KEEP_GOING` | tell every failure instead of stopping at the first |
 
 use std::env;
@@ -24,6 +25,34 @@ pub fn seeds(first: u64, default: u64) -> impl Iterator<Item = u64> {
         Some(seed) => seed..seed + 1,
         None => first..first + number("UNIKV_SEEDS").unwrap_or(default),
     }
+}
+
+/// As [`seeds`], for a test to which only a part of the seeds falls, one in `share`: because others
+/// like it take the rest, or because one seed takes as long as many of others.
+pub fn share_of_seeds(first: u64, default: u64, share: u64) -> impl Iterator<Item = u64> {
+    match number("UNIKV_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => first..first + number("UNIKV_SEEDS").map_or(default, |n| n.div_ceil(share)),
+    }
+}
+
+/// Whether `value` is to be explored: the environment names none, or this one.
+pub fn chosen(name: &str, value: &str) -> bool {
+    env::var(name).map_or(true, |only| only == value)
+}
+
+/// Whether the environment asks for one seed or place alone: then nothing can be said of how much was
+/// covered.
+pub fn replays() -> bool {
+    [
+        "UNIKV_SEED",
+        "UNIKV_CRASH_AT",
+        "UNIKV_KEEP",
+        "UNIKV_FAULT",
+        "UNIKV_VARIANT",
+    ]
+    .iter()
+    .any(|name| env::var_os(name).is_some())
 }
 
 /// The operations of a history.

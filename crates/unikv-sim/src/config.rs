@@ -79,11 +79,47 @@ impl Config {
         matches!(self.durability, Durability::Sync)
     }
 
+    /// Options unlike these in everything that the engine answers the same with.
+    #[must_use]
+    pub fn contrast(&self) -> Config {
+        fn other<T: PartialEq>(is: T, low: T, high: T) -> T {
+            if is == low { high } else { low }
+        }
+        let memtable_bytes = other(self.memtable_bytes, 4 << 10, 64 << 10);
+        Config {
+            durability: match self.durability {
+                Durability::Sync => Durability::Buffered,
+                Durability::Buffered => Durability::Periodic(Duration::from_millis(1)),
+                _ => Durability::Sync,
+            },
+            clustering: match self.clustering {
+                Clustering::Never => Clustering::EveryMerge,
+                _ => Clustering::Never,
+            },
+            memtable_bytes,
+            unsorted_bytes: other(self.unsorted_bytes / self.memtable_bytes, 1, 4) * memtable_bytes,
+            partition_bytes: other(self.partition_bytes, 4 << 10, 1 << 40),
+            inline_value_bytes: other(self.inline_value_bytes, 0, 1000),
+            max_space_amp: other(self.max_space_amp, 1.1, 3.0),
+            key_table_bytes: other(self.key_table_bytes, 1 << 10, 2 << 20),
+            block_bytes: other(self.block_bytes, 256, 4096),
+            memory_budget: other(self.memory_budget, 1 << 20, 64 << 20),
+            background_threads: other(self.background_threads, 2, 5),
+            scan_merge_limit: other(self.scan_merge_limit, 1, 8),
+        }
+    }
+
+    /// The engine's options where the database has stored the rest of them.
+    pub fn bare_options(&self) -> Options {
+        Options::default()
+            .durability(self.durability)
+            .background_threads(self.background_threads)
+    }
+
     /// The engine's options.
     pub fn options(&self) -> Options {
-        Options::default()
+        self.bare_options()
             .create_if_missing(true)
-            .durability(self.durability)
             .clustering(self.clustering)
             .memtable_bytes(self.memtable_bytes)
             .unsorted_bytes(self.unsorted_bytes)
@@ -93,7 +129,6 @@ impl Config {
             .key_table_bytes(self.key_table_bytes)
             .block_bytes(self.block_bytes)
             .memory_budget(self.memory_budget)
-            .background_threads(self.background_threads)
             .scan_merge_limit(self.scan_merge_limit)
     }
 }

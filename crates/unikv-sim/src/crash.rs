@@ -1,30 +1,30 @@
-//! The crash explorer: one history, and the power cut at each call that changes the disk.
+//! The crash explorer: one history, and the power cut before each call that changes the disk.
 //!
-//! A first run counts the calls. Then, for each place: run again up to that very call, cut, and
-//! look at the disk in every way the machine may come back: the process alone killed; nothing
-//! unsynced left; everything left; some prefix of each file; torn sectors. Each must recover to
-//! a state the oracle allows, check clean, and live on. For some, recovery itself is cut at each
-//! of its calls, and cut again, before anything is flushed.
+//! One run takes a copy of the disk at each such call. Then, for each place, the disk in every way the
+//! machine may come back: the process alone killed; nothing unsynced left; everything left; the first
+//! changes of the whole disk; some prefix of each file; any subset of sectors; torn sectors. Each must
+//! recover to a state the oracle allows. Some are then checked, live on, are closed and opened again.
+//! For some, recovery itself is cut at each of its calls, and that recovery again.
 
 use crate::budget;
 use crate::config::Config;
 use crate::history::{History, Mix};
+use crate::moments::{self, Moment, Recorder, Seen, fingerprint};
 use crate::oracle::{Ending, Oracle};
-use crate::runner::{Coverage, DIR, MachineGone, Runner, Tolerance, env};
+use crate::runner::{Coverage, DIR};
+use crate::shrink;
 use crate::story;
 use crate::verify;
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use unikv::Db;
-use unikv::vfs::sim::{Fault, Keep, SimRuntime, SimVfs};
+use unikv::vfs::sim::{Keep, SimVfs};
 
 /// How deep to look.
 #[derive(Clone, Copy, Debug)]
 pub struct Depth {
     /// Crash points per history; all of them if it has fewer.
     pub points: u64,
-    /// Every how many crash points recovery itself is cut too.
+    /// Every how many crash points recovery itself is cut too; 0 for never.
     pub nested_every: u64,
     /// Places at which recovery is cut.
     pub nested_points: u64,
@@ -39,11 +39,22 @@ pub struct Tally {
     pub calls: u64,
     /// Places the power was cut at.
     pub points: u64,
-    /// Recoveries that were checked.
+    /// Recoveries that were checked, those after several crashes included.
     pub recoveries: u64,
+    /// Of these, how many came after a cut of a recovery.
+    pub doubles: u64,
+    /// Of these, how many came after a cut of the recovery of that.
+    pub triples: u64,
     /// What the engines did in the first runs.
     pub coverage: Coverage,
 }
+
+/// The most prefixes of the changes of the whole disk that are looked at for a place.
+const MOST_FIRST: u64 = 6;
+/// Every how many images are checked offline and live on.
+const DEEP_EVERY: u64 = 8;
+/// Every how many second crashes are followed by a third.
+const THIRD_EVERY: u64 = 16;
 
 /// The ways a machine comes back.
 #[derive(Clone, Copy, Debug)]
@@ -54,10 +65,13 @@ enum Back {
 
 impl Back {
     fn disk(self, vfs: &SimVfs) -> SimVfs {
-        match self {
+        let disk = match self {
             Back::Killed => vfs.process_kill(),
             Back::Cut(keep) => vfs.power_cut(keep),
-        }
+        };
+        // Whoever opens a database on a full disk makes room first.
+        disk.set_free_space(None);
+        disk
     }
 
     fn ending(self) -> Ending {
@@ -67,34 +81,24 @@ impl Back {
         }
     }
 
-    fn all(seed: u64) -> [Back; 7] {
-        let cut = |keep| Back::Cut(keep);
-        [
-            Back::Killed,
-            cut(Keep::Nothing),
-            cut(Keep::All),
-            cut(Keep::Prefix(seed)),
-            cut(Keep::Prefix(seed + 1)),
-            cut(Keep::Torn(seed)),
-            cut(Keep::Torn(seed + 1)),
-        ]
+    fn all(disk: &SimVfs, seed: u64) -> Vec<Back> {
+        let mut ways = vec![
+            Keep::Nothing,
+            Keep::All,
+            Keep::Prefix(seed),
+            Keep::Prefix(seed + 1),
+            Keep::Torn(seed),
+            Keep::Torn(seed + 1),
+        ];
+        ways.extend((0..4).map(|n| Keep::Sectors(seed + n)));
+        let firsts = disk.pending_changes().saturating_sub(1);
+        // Those that end with the latest changes are like earlier places; so each place adds few.
+        let skip = firsts.div_ceil(MOST_FIRST).max(1);
+        let step = usize::try_from(skip).unwrap_or(usize::MAX);
+        ways.extend((1..=firsts).rev().step_by(step).map(Keep::First));
+        let cuts = ways.into_iter().map(Back::Cut);
+        [Back::Killed].into_iter().chain(cuts).collect()
     }
-}
-
-/// Makes the `at`-th call from now on, counted from 1, the last one before the power goes.
-/// The flag goes up when it does.
-pub fn cut_at(vfs: &SimVfs, at: u64) -> Arc<AtomicBool> {
-    let cut = Arc::new(AtomicBool::new(false));
-    let (flag, mut count) = (cut.clone(), 0);
-    vfs.set_fault(Box::new(move |_| {
-        count += 1;
-        if count == at {
-            flag.store(true, Ordering::SeqCst);
-            return Fault::PowerCut;
-        }
-        Fault::None
-    }));
-    cut
 }
 
 /// Explores the history drawn from `seed`.
@@ -108,67 +112,95 @@ pub fn explore(seed: u64, steps: usize, depth: Depth, tally: &mut Tally) {
         reopens: true,
         busy: true,
     };
-    let history = History::draw(seed, mix);
-    let (calls, coverage) = run_through(&history);
-    assert_eq!(
-        calls,
-        run_through(&history).0,
-        "two runs of one seed differ"
-    );
-    tally.coverage.add(coverage);
+    explore_history(&History::draw(seed, mix), depth, tally);
+}
+
+/// As [`explore`], and cuts down what fails.
+pub fn explore_and_shrink(history: &History, depth: Depth, tally: &mut Tally) -> Seen {
+    // A shorter history has other calls, so all of its crash points are looked at, but not deeply.
+    let quick = Depth {
+        points: 200,
+        nested_every: 0,
+        nested_points: 0,
+    };
+    const MOST_RUNS: usize = 150;
+    let seen = std::cell::RefCell::new(Seen::default());
+    let sum = std::cell::RefCell::new(*tally);
+    let check = |history: &History| {
+        *seen.borrow_mut() = explore_history(history, depth, &mut sum.borrow_mut());
+    };
+    let recheck = |history: &History| {
+        explore_history(history, quick, &mut Tally::default());
+    };
+    shrink::checked_by(history, check, recheck, MOST_RUNS);
+    *tally = sum.into_inner();
+    seen.into_inner()
+}
+
+/// Explores a history; returns what its undisturbed run did.
+pub fn explore_history(history: &History, depth: Depth, tally: &mut Tally) -> Seen {
+    let recording = moments::record(history);
+    let (moments, seen) = (recording.moments, recording.seen);
+    assert_deterministic(history, &moments);
+    let calls = moments.len() as u64;
+    tally.coverage.add(seen.coverage);
     tally.histories += 1;
     tally.calls += calls;
-    for (n, at) in budget::points(calls, depth.points, seed)
-        .into_iter()
-        .enumerate()
-    {
+    let points = budget::points(calls, depth.points, history.seed);
+    for at in points {
+        let at = at.clamp(1, calls);
         let _at = story::scope("UNIKV_CRASH_AT", at);
         tally.points += 1;
-        let (vfs, oracle) = run_until_cut(&history, at);
-        let nested = (n as u64 + seed).is_multiple_of(depth.nested_every);
-        for (way, back) in Back::all(seed ^ at << 8).into_iter().enumerate() {
-            let _back = story::scope("UNIKV_KEEP", format!("{back:?}"));
-            let disk = back.disk(&vfs);
-            let deep = (n + way) % 3 == 0;
+        let nested =
+            depth.nested_every > 0 && (at + history.seed).is_multiple_of(depth.nested_every);
+        let nested = nested.then_some(depth.nested_points);
+        explore_moment(
+            &moments[at as usize - 1],
+            history.seed ^ at << 8,
+            nested,
+            tally,
+        );
+    }
+    seen
+}
+
+/// The same history makes the same calls, with the same bytes.
+fn assert_deterministic(history: &History, moments: &[Moment]) {
+    let again = moments::record(history).moments;
+    assert_eq!(again.len(), moments.len(), "two runs of one seed differ");
+    let last = |moments: &[Moment]| moments.last().map(|moment| fingerprint(&moment.disk));
+    assert!(last(&again) == last(moments), "two runs of one seed differ");
+}
+
+/// Looks at one place in every way; with `nested`, recovery is cut too.
+fn explore_moment(moment: &Moment, seed: u64, nested: Option<u64>, tally: &mut Tally) {
+    story::begin();
+    story::step(format!(
+        "in operation {} the power is cut before call {}: {}",
+        moment.standing.step, moment.call, moment.next
+    ));
+    let mut seen = BTreeSet::new();
+    for (way, back) in (moment.call..).zip(Back::all(&moment.disk, seed)) {
+        let _back = story::scope("UNIKV_KEEP", format!("{back:?}"));
+        if !budget::chosen("UNIKV_KEEP", &format!("{back:?}")) {
+            continue;
+        }
+        let disk = back.disk(&moment.disk);
+        // What is not durable may matter after a kill, but not after a cut: nothing is left of it.
+        let is_kill = matches!(back, Back::Killed);
+        if !is_kill && !seen.insert(fingerprint(&disk)) {
+            continue;
+        }
+        tally.recoveries += 1;
+        let deep = way.is_multiple_of(DEEP_EVERY);
+        let (oracle, config) = (&moment.standing.oracle, &moment.standing.config);
+        story::place(|| recover(&disk, config, Oracle::clone(oracle), back.ending(), deep));
+        if let Some(points) = nested {
             story::place(|| {
-                let oracle = oracle.clone();
-                recover(&disk, &history.config, oracle, back.ending(), deep);
+                cut_recovery(&disk, config, oracle, back.ending(), points, seed, tally)
             });
-            tally.recoveries += 1;
-            if nested {
-                cut_recovery(
-                    &disk,
-                    &history.config,
-                    &oracle,
-                    back.ending(),
-                    depth,
-                    seed,
-                    tally,
-                );
-            }
         }
     }
-}
-
-/// Plays the history undisturbed: how many calls it makes, and what it leads to.
-fn run_through(history: &History) -> (u64, Coverage) {
-    let vfs = SimVfs::new();
-    let mut runner = Runner::new(history, vfs.clone(), Tolerance::None);
-    runner.play(&history.ops).expect("the machine is there");
-    (vfs.calls(), runner.finish())
-}
-
-fn run_until_cut(history: &History, at: u64) -> (SimVfs, Oracle) {
-    let vfs = SimVfs::new();
-    let cut = cut_at(&vfs, at);
-    let mut runner = Runner::new(history, vfs.clone(), Tolerance::UntilCut(cut));
-    let ended = runner.play(&history.ops);
-    assert!(
-        matches!(ended, Err(MachineGone)),
-        "the run has fewer calls than the first one"
-    );
-    story::step("the power is cut".to_owned());
-    (vfs, std::mem::take(&mut runner.oracle))
 }
 
 /// A copy of a disk, as it is after a crash of the kind of `ending`.
@@ -197,68 +229,81 @@ fn has_database(disk: &SimVfs) -> bool {
     disk.read_file(&Path::new(DIR).join("CURRENT")).is_some()
 }
 
-/// Cuts the power inside recovery at each of its calls, then inside the recovery of that.
+/// Cuts the power inside recovery at each of its calls, and now and then inside the recovery of that.
 fn cut_recovery(
     disk: &SimVfs,
     config: &Config,
     oracle: &Oracle,
     ending: Ending,
-    depth: Depth,
+    points: u64,
     seed: u64,
     tally: &mut Tally,
 ) {
-    let probe = fork(disk, ending);
-    let before = probe.calls();
-    drop(verify::open(&probe, config, 11));
-    let calls = probe.calls() - before;
     let mut oracle = oracle.clone();
     if ending == Ending::PowerCut {
         // What the first recovery found is on the disk: no later one may find less.
-        drop(verify::recovered(
-            &fork(disk, ending),
+        let found = fork(disk, ending);
+        drop(verify::recovered(&found, config, &mut oracle, ending));
+    }
+    for second in chosen(
+        &recovery_moments(&fork(disk, ending), config, &oracle),
+        points,
+    ) {
+        let _nested = story::scope("UNIKV_NESTED_AT", second.call);
+        // After a kill, what had reached the kernel was there for recovery to see, but only what was
+        // synced is sure to outlast the power cut that followed.
+        let disk = cut(second, seed);
+        recover(
+            &disk,
             config,
-            &mut oracle,
-            ending,
-        ));
-    }
-    for at in spread(calls, depth.nested_points) {
-        let _nested = story::scope("UNIKV_NESTED_AT", at);
-        let mut disk = fork(disk, ending);
-        let mut ending = ending;
-        for round in 0..2u64 {
-            open_until_cut(&disk, config, at + round);
-            let keep = [
-                Keep::Nothing,
-                Keep::All,
-                Keep::Prefix(seed ^ at),
-                Keep::Torn(seed ^ at),
-            ];
-            let keep = keep[(at + round) as usize % 4];
-            disk = disk.power_cut(keep);
-            // After a kill, what had reached the kernel was there for recovery to see, but only
-            // what was synced is sure to outlast the power cut that followed.
-            ending = Ending::PowerCut;
-        }
-        recover(&disk, config, oracle.clone(), ending, at % 4 == 1);
+            oracle.clone(),
+            Ending::PowerCut,
+            second.call % 8 == 1,
+        );
         tally.recoveries += 1;
-    }
-}
-
-fn spread(count: u64, most: u64) -> Vec<u64> {
-    let step = count.div_ceil(most.max(1)).max(1);
-    (1..=count).step_by(step as usize).collect()
-}
-
-/// Opens the database on `disk` with the power cut at call `at`, or later on after a write.
-fn open_until_cut(disk: &SimVfs, config: &Config, at: u64) {
-    let cut = cut_at(disk, at);
-    let runtime = SimRuntime::new(at);
-    match Db::open_in(env(disk, &runtime), DIR, config.options()) {
-        Ok(db) => {
-            // Recovery was done before the cut, or did not need the call that was cut.
-            while runtime.run_one() && !cut.load(Ordering::SeqCst) {}
-            drop(db);
+        tally.doubles += 1;
+        if !(second.call + seed).is_multiple_of(THIRD_EVERY) {
+            continue;
         }
-        Err(err) => assert!(cut.load(Ordering::SeqCst), "recovery failed: {err:?}"),
+        for third in chosen(&recovery_moments(&disk, config, &oracle), 2) {
+            let _nested = story::scope("UNIKV_THIRD_AT", third.call);
+            recover(
+                &cut(third, seed),
+                config,
+                oracle.clone(),
+                Ending::PowerCut,
+                false,
+            );
+            tally.recoveries += 1;
+            tally.triples += 1;
+        }
     }
+}
+
+/// The moments of opening a database, and of what its background does at once.
+fn recovery_moments(disk: &SimVfs, config: &Config, oracle: &Oracle) -> Vec<Moment> {
+    let recorder = Recorder::attach(disk, &moments::standing(oracle.clone(), config));
+    let (db, runtime) = verify::open(disk, config, 11);
+    runtime.run_until_idle();
+    drop(db);
+    recorder.finish().0
+}
+
+/// At most so many moments, evenly spread.
+fn chosen(moments: &[Moment], most: u64) -> impl Iterator<Item = &Moment> {
+    let step = (moments.len() as u64).div_ceil(most.max(1)).max(1);
+    moments.iter().step_by(step as usize)
+}
+
+/// The disk after a cut at a moment of a recovery: in another way at each.
+fn cut(moment: &Moment, seed: u64) -> SimVfs {
+    let seed = seed ^ moment.call;
+    let keeps = [
+        Keep::Nothing,
+        Keep::All,
+        Keep::Prefix(seed),
+        Keep::Sectors(seed),
+        Keep::Torn(seed),
+    ];
+    moment.disk.power_cut(keeps[(seed % 5) as usize])
 }

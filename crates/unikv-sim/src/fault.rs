@@ -1,23 +1,32 @@
-//! The fault explorer: one history, and one error of the disk at each call that changes it.
+//! The fault explorer: one history, and one error of the disk at each of its calls.
 //!
-//! The engine goes on after the error. Reads never fail and never answer wrong; a failed write is
-//! there whole or not at all; writing comes back after a flush or, where the manifest is
-//! concerned, after reopening; what was acknowledged is there after a clean reopening, a kill,
-//! and, if synced, a power cut.
+//! The engine goes on after the error. After a failed change, reads never fail and never answer wrong;
+//! a failed write is there whole or not at all; writing comes back after a flush or, where the manifest
+//! is concerned, after reopening. After a failed look (opening, listing, lengths, reads, free space)
+//! whatever needed it may fail, and works when it is done again. What was acknowledged is there after a
+//! clean reopening, a kill, and, if synced, a power cut. Snapshots and iterators are held across all
+//! that, and go on.
 
 use crate::budget;
 use crate::history::{Exit, History, Mix};
 use crate::oracle::Ending;
-use crate::runner::{Coverage, Runner, Tolerance};
+use crate::runner::{Coverage, Interrupt, Runner, Tolerance};
+use crate::shrink;
 use crate::story;
 use crate::verify;
+use std::cell::RefCell;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use unikv::vfs::sim::{Fault, Keep, SimVfs};
+use std::sync::{Arc, Mutex};
+use unikv::vfs::sim::{Fault, Keep, Op, SimVfs};
+
+/// The number of the error "too many open files".
+const OUT_OF_DESCRIPTORS: i32 = 24;
+/// How many calls in a row fail for want of descriptors.
+const OUT_FOR: u64 = 3;
 
 /// The errors that are injected.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The call does nothing and fails.
     Io,
@@ -25,17 +34,35 @@ pub enum Kind {
     Full,
     /// A part of the bytes is written, then the call fails.
     Short,
+    /// The process is out of file descriptors, for some calls.
+    Descriptors,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 3] = [Kind::Io, Kind::Full, Kind::Short];
+    pub const ALL: [Kind; 4] = [Kind::Io, Kind::Full, Kind::Short, Kind::Descriptors];
 
     fn fault(self, bytes: usize) -> Fault {
         match self {
             Kind::Io => Fault::Fail(io::ErrorKind::Other),
             Kind::Full => Fault::Fail(io::ErrorKind::StorageFull),
             Kind::Short => Fault::FailAfter { bytes: bytes / 2 },
+            Kind::Descriptors => Fault::Os(OUT_OF_DESCRIPTORS),
+        }
+    }
+
+    /// Whether such a call can fail like this.
+    fn applies_to(self, op: Op) -> bool {
+        match self {
+            Kind::Io => true,
+            Kind::Full => op.changes_disk() && !matches!(op, Op::Remove | Op::RemoveDir),
+            Kind::Short => op == Op::Append,
+            Kind::Descriptors => {
+                matches!(
+                    op,
+                    Op::Create | Op::Lock | Op::SyncDir | Op::Open | Op::List
+                )
+            }
         }
     }
 }
@@ -43,28 +70,69 @@ impl Kind {
 /// What was looked at.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// Errors injected.
+    /// Errors injected into calls that change the disk.
     pub faults: u64,
+    /// Errors injected into calls that only look.
+    pub failed_looks: u64,
+    /// Places of both kinds.
+    pub points: u64,
+    /// Calls of all histories: those that change the disk, and those that only look.
+    pub calls: u64,
+    /// The latter.
+    pub looks: u64,
     /// Histories explored.
     pub histories: u64,
     /// What the engines did while nothing disturbed them.
     pub coverage: Coverage,
 }
 
-/// Explores the history drawn from `seed`.
+/// Explores the history drawn from `seed`: calls that change the disk.
 pub fn explore(seed: u64, steps: usize, points: u64, tally: &mut Tally) {
     let _seed = story::scope("UNIKV_SEED", seed);
     let _steps = story::scope("UNIKV_STEPS", steps);
-    let history = draw(seed, steps);
-    let (calls, coverage) = run_through(&history);
+    explore_history(&draw(seed, steps), (points, 0), tally);
+}
+
+/// As [`explore_history`], and cuts down what fails.
+pub fn explore_and_shrink(history: &History, points: (u64, u64), tally: &mut Tally) {
+    const MOST_RUNS: usize = 60;
+    const QUICK: u64 = 60;
+    let sum = RefCell::new(*tally);
+    let check = |history: &History| explore_history(history, points, &mut sum.borrow_mut());
+    let recheck = |history: &History| {
+        let points = (points.0.min(QUICK), points.1.min(QUICK));
+        explore_history(history, points, &mut Tally::default());
+    };
+    shrink::checked_by(history, check, recheck, MOST_RUNS);
+    *tally = sum.into_inner();
+}
+
+/// Explores a history: so many of its calls that change the disk, and so many of those that look.
+pub fn explore_history(history: &History, points: (u64, u64), tally: &mut Tally) {
+    let (calls, looks, coverage) = run_through(history);
     tally.histories += 1;
     tally.coverage.add(coverage);
-    for (n, at) in budget::points(calls, points, seed).into_iter().enumerate() {
-        let _at = story::scope("UNIKV_CRASH_AT", at);
-        for (k, kind) in Kind::ALL.into_iter().enumerate() {
-            let _kind = story::scope("UNIKV_FAULT", format!("{kind:?}"));
-            story::place(|| inject(&history, at, kind, n + k));
-            tally.faults += 1;
+    tally.calls += (calls.len() + looks.len()) as u64;
+    tally.looks += looks.len() as u64;
+    for (ops, most) in [(calls, points.0), (looks, points.1)] {
+        if most == 0 {
+            continue;
+        }
+        for at in budget::points(ops.len() as u64, most, history.seed) {
+            let _at = story::scope("UNIKV_CRASH_AT", at);
+            let Some(&op) = ops.get(at as usize - 1) else {
+                continue;
+            };
+            tally.points += 1;
+            for (k, kind) in (at..).zip(Kind::ALL) {
+                if !kind.applies_to(op) || !budget::chosen("UNIKV_FAULT", &format!("{kind:?}")) {
+                    continue;
+                }
+                let _kind = story::scope("UNIKV_FAULT", format!("{kind:?}"));
+                story::place(|| inject(history, (op, at), kind, k));
+                tally.faults += u64::from(op.changes_disk());
+                tally.failed_looks += u64::from(!op.changes_disk());
+            }
         }
     }
 }
@@ -81,22 +149,44 @@ fn draw(seed: u64, steps: usize) -> History {
     History::draw(seed, mix)
 }
 
-/// How many calls the history makes when nothing disturbs it, and what the engine did.
-fn run_through(history: &History) -> (u64, Coverage) {
+/// The calls that the history makes when nothing disturbs it: those that change the disk, those that
+/// only look; and what the engine did.
+fn run_through(history: &History) -> (Vec<Op>, Vec<Op>, Coverage) {
     let vfs = SimVfs::new();
+    let (calls, looks) = <(Arc<Mutex<Vec<Op>>>, Arc<Mutex<Vec<Op>>>)>::default();
+    let note = |ops: &Arc<Mutex<Vec<Op>>>| {
+        let ops = ops.clone();
+        move |op| ops.lock().expect("nobody panics with it").push(op)
+    };
+    let (call, look) = (note(&calls), note(&looks));
+    vfs.set_fault(Box::new(move |made| {
+        call(made.op);
+        Fault::None
+    }));
+    vfs.set_look_fault(Box::new(move |made| {
+        look(made.op);
+        Fault::None
+    }));
     let mut runner = Runner::new(history, vfs.clone(), Tolerance::None);
     runner.play(&history.ops).expect("the machine is there");
-    (vfs.calls(), runner.finish())
+    vfs.clear_faults();
+    let take = |ops: Arc<Mutex<Vec<Op>>>| std::mem::take(&mut *ops.lock().expect("unpoisoned"));
+    (take(calls), take(looks), runner.finish())
 }
 
-/// Runs `history` with the `at`-th call failing, and looks at the disk afterwards.
-fn inject(history: &History, at: u64, kind: Kind, n: usize) {
+/// Runs `history` with the `at`-th call that changes the disk, or that looks, failing, and looks at the
+/// disk afterwards.
+fn inject(history: &History, (op, at): (Op, u64), kind: Kind, n: u64) {
     let vfs = SimVfs::new();
     let hit = Arc::new(AtomicBool::new(false));
     let (flag, mut count) = (hit.clone(), 0);
-    vfs.set_fault(Box::new(move |call| {
+    let last = match kind {
+        Kind::Descriptors => at + OUT_FOR - 1,
+        _ => at,
+    };
+    let rule = Box::new(move |call: &unikv::vfs::sim::Call<'_>| {
         count += 1;
-        if count != at {
+        if !(at..=last).contains(&count) || !kind.applies_to(call.op) {
             return Fault::None;
         }
         flag.store(true, Ordering::SeqCst);
@@ -106,27 +196,38 @@ fn inject(history: &History, at: u64, kind: Kind, n: usize) {
             call.path.display()
         ));
         kind.fault(call.bytes)
-    }));
-    let reopens = n % 3 == 1;
-    let tolerance = Tolerance::AfterFault { hit, reopens };
+    });
+    let tolerance = match op.changes_disk() {
+        true => Tolerance::AfterFault {
+            hit: hit.clone(),
+            reopens: n % 3 == 1,
+        },
+        false => Tolerance::AfterReadFault(hit.clone()),
+    };
     let mut runner = Runner::new(history, vfs.clone(), tolerance);
+    match op.changes_disk() {
+        true => vfs.set_fault(rule),
+        false => vfs.set_look_fault(rule),
+    }
     runner.play(&history.ops).expect("the machine is there");
+    assert!(hit.load(Ordering::SeqCst), "the run has no such call");
+    vfs.clear_faults();
     runner.check_all().expect("the machine is there");
 
-    let killed = vfs.process_kill();
     let mut oracle = runner.oracle.clone();
-    verify::recovered(&killed, &history.config, &mut oracle, Ending::Kill);
-    let cut = vfs.power_cut(if n.is_multiple_of(2) {
-        Keep::Nothing
+    if n.is_multiple_of(2) {
+        let killed = vfs.process_kill();
+        verify::recovered(&killed, &history.config, &mut oracle, Ending::Kill);
     } else {
-        Keep::Torn(at)
-    });
-    let mut oracle = runner.oracle.clone();
-    verify::recovered(&cut, &history.config, &mut oracle, Ending::PowerCut);
-    runner
-        .reopen(Exit::Close, None)
-        .expect("the machine is there");
-    runner.finish();
+        let keeps = [Keep::Nothing, Keep::Sectors(at), Keep::Torn(at)];
+        let cut = vfs.power_cut(keeps[(at % 3) as usize]);
+        verify::recovered(&cut, &history.config, &mut oracle, Ending::PowerCut);
+    }
+    let reopened = runner.reopen(Exit::Close, None);
+    match reopened {
+        Err(Interrupt::MachineGone) => panic!("the machine is there"),
+        Ok(()) | Err(Interrupt::ReadFailed) => runner.finish(),
+    };
 }
 
 /// Runs the history drawn from `seed` on a disk that becomes full, and has room again once the
@@ -158,9 +259,9 @@ pub fn run_short_of_space(seed: u64, steps: usize, points: u64) -> u64 {
     let _seed = story::scope("UNIKV_SEED", seed);
     let _steps = story::scope("UNIKV_STEPS", steps);
     let history = draw(seed, steps);
-    let (calls, _) = run_through(&history);
+    let (calls, _, _) = run_through(&history);
     let mut failed = 0;
-    for at in budget::points(calls, points, seed) {
+    for at in budget::points(calls.len() as u64, points, seed) {
         let _at = story::scope("UNIKV_CRASH_AT", at);
         story::place(|| failed += with_little_space_at(&history, at));
     }

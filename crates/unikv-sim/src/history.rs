@@ -2,12 +2,13 @@
 //!
 //! An operation holds everything it needs, so a history with operations left out is a history
 //! still; that is how a failing one is cut down. Operations on a snapshot or iterator that an
-//! earlier, left-out operation would have made do nothing.
+//! earlier, left-out operation would have made do nothing. [`author`] draws them.
+
+pub mod author;
 
 use crate::config::Config;
 use crate::value::{Value, show};
 use rand::rngs::SmallRng;
-use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use std::fmt;
 use std::ops::{Bound, Deref};
@@ -38,8 +39,12 @@ impl AsRef<[u8]> for Key {
 /// The bounds of a scan.
 pub type Bounds = (Bound<Key>, Bound<Key>);
 
-/// How many snapshots, and how many iterators, a history holds at most at once.
+/// How many snapshots, and how many iterators, a history makes and drops again and again. Behind these
+/// slots is one more, [`LONG_SLOT`].
 pub const SLOTS: usize = 3;
+
+/// The slot of a snapshot and of an iterator that are held long.
+pub const LONG_SLOT: usize = SLOTS;
 
 /// What a scan reads.
 #[derive(Clone, Debug)]
@@ -88,6 +93,10 @@ pub enum Op {
     Iterate(usize, Range, Option<Key>),
     /// Moves an iterator this often, by this walk.
     Advance(usize, usize, Walk),
+    /// Moves the front of an iterator.
+    Seek(usize, Key),
+    /// Makes an iterator of a snapshot: the slot of this, and of that.
+    IterateSnapshot(usize, usize, Range),
     /// Drops an iterator.
     DropIterator(usize),
     /// Makes an iterator let go of its view, or all of them.
@@ -104,6 +113,23 @@ pub enum Op {
     Ingest(Vec<(Key, Option<Value>)>, bool),
     /// `quiesce`.
     Quiesce,
+    /// `collect_garbage`.
+    CollectGarbage,
+    /// `approximate_size` and `middle_key`.
+    Measure(Range),
+    /// `options`, `stats`, `garbage` and `recovery`.
+    Look,
+    /// A call that must be refused; the number says which.
+    Refused(u32),
+    /// Sets the wall clock, and moves both clocks on.
+    Clock {
+        /// Milliseconds since 1970.
+        wall_ms: u64,
+        /// Milliseconds that pass.
+        forward_ms: u64,
+    },
+    /// Leaves so many bytes of space on the disk, or all of it.
+    Space(Option<u64>),
     /// Lets background workers take this many steps.
     Step(usize),
     /// Ends the database and opens it again, with new options if so.
@@ -154,275 +180,44 @@ pub struct History {
     pub seed: u64,
     /// The first options.
     pub config: Config,
+    /// Whether nothing is in memory, so that scans take their other way.
+    pub cold: bool,
     /// The operations.
     pub ops: Vec<Op>,
 }
 
 impl History {
-    /// Draws a history.
-    pub fn draw(seed: u64, mix: Mix) -> History {
-        let mut rng = SmallRng::seed_from_u64(seed);
-        let config = Config::draw(&mut rng, mix.busy);
-        let keys = draw_keys(&mut rng);
-        let deletes = *[5, 20, 45].choose(&mut rng).expect("a choice");
-        // A generator beside the first, so that recorded seeds tell nearly the same stories.
-        let aside = SmallRng::seed_from_u64(rng.clone().random::<u64>() ^ 0x16e5_7000);
-        let mut author = Author {
-            rng,
-            aside,
-            keys,
-            stamp: 0,
-            deletes,
-            mix,
-            config: config.clone(),
-        };
-        // From a generator beside the first, so that recorded seeds tell the same stories as before.
-        let mut aside = SmallRng::seed_from_u64(seed ^ 0x4e1ea5e);
-        let mut ops = Vec::with_capacity(mix.steps);
-        for _ in 0..mix.steps {
-            ops.push(author.op());
-            if mix.reads && aside.random_range(0..12) == 0 {
-                let slot = aside.random_range(0..2 * SLOTS);
-                ops.push(Op::Release((slot < SLOTS).then_some(slot)));
+    /// The same operations under other options: first contrasting ones, then busy ones of its own.
+    /// Every answer must be the same.
+    pub fn variants(&self) -> [History; 2] {
+        let mut contrast = self.clone();
+        contrast.config = self.config.contrast();
+        contrast.cold = !self.cold;
+        let mut busy = self.clone();
+        let mut rng = SmallRng::seed_from_u64(self.seed ^ 0xb051);
+        busy.config = Config::draw(&mut rng, true);
+        busy.cold = rng.random();
+        let reopened = contrast.ops.iter_mut().zip(&mut busy.ops);
+        for (contrasting, of_its_own) in reopened {
+            if let Op::Reopen(_, Some(config)) = contrasting {
+                **config = config.contrast();
+            }
+            if let Op::Reopen(_, Some(config)) = of_its_own {
+                **config = Config::draw(&mut rng, true);
             }
         }
-        History { seed, config, ops }
-    }
-}
-
-/// Keys that meet the edges: empty, NUL, 0xff, prefixes of each other, long.
-fn draw_keys(rng: &mut SmallRng) -> Vec<Key> {
-    let mut keys: Vec<Key> = [
-        &b""[..],
-        b"\0",
-        b"\0\0",
-        b"a",
-        b"a\0",
-        b"a\0b",
-        b"aa",
-        b"b",
-        b"\xff",
-        b"\xff\xff",
-        b"\xff\xff\xff\xff\xff",
-        b"a key of more than 24 bytes",
-        b"a key of more than 24 bytes!",
-    ]
-    .iter()
-    .map(|key| Key(key.to_vec()))
-    .collect();
-    for _ in 0..rng.random_range(1..40) {
-        keys.push(Key(
-            format!("user:{:06}", rng.random_range(0..200)).into_bytes()
-        ));
-    }
-    for _ in 0..rng.random_range(0..20) {
-        let len = rng.random_range(1..12);
-        keys.push(Key((0..len)
-            .map(|_| rng.random_range(b'a'..=b'd'))
-            .collect()));
-    }
-    for _ in 0..rng.random_range(0..4) {
-        let mut key = vec![b'k'; *[200, 700, 3000].choose(rng).expect("a choice")];
-        key.push(rng.random());
-        keys.push(Key(key));
-    }
-    keys
-}
-
-/// Draws one operation after the other.
-struct Author {
-    rng: SmallRng,
-    aside: SmallRng,
-    keys: Vec<Key>,
-    stamp: u32,
-    /// Of a hundred writes, how many delete.
-    deletes: u32,
-    mix: Mix,
-    config: Config,
-}
-
-impl Author {
-    fn op(&mut self) -> Op {
-        match self.plain_op() {
-            Op::Flush if self.aside.random_bool(0.5) => self.ingest(),
-            Op::Compact if self.aside.random_bool(0.5) => Op::CompactRange(self.range()),
-            op => op,
-        }
+        [contrast, busy]
     }
 
-    /// Now and then many keys, so that there are several tables.
-    fn ingest(&mut self) -> Op {
-        let share = *[0.1, 0.3, 1.0].choose(&mut self.aside).expect("a choice");
-        let mut keys = self.keys.clone();
-        keys.retain(|_| self.aside.random_bool(share));
-        keys.sort_unstable();
-        keys.dedup();
-        let mut value = || {
-            if self.aside.random_range(0..100) < self.deletes {
-                return None;
-            }
-            self.stamp += 1;
-            let len = match self.aside.random_range(0..10) {
-                0 => 0,
-                9 => self.aside.random_range(700..4000),
-                _ => self.aside.random_range(1..300),
-            };
-            Some(Value {
-                stamp: self.stamp,
-                len,
-            })
-        };
-        let changes = keys.into_iter().map(|key| (key, value())).collect();
-        Op::Ingest(changes, self.aside.random_bool(0.5))
-    }
-
-    fn plain_op(&mut self) -> Op {
-        let reads = if self.mix.reads { 45 } else { 6 };
-        match self.rng.random_range(0..55 + reads) {
-            0..30 => Op::Set(self.key(), self.maybe_value()),
-            30..38 => self.batch(),
-            38..40 => Op::Sync,
-            40..43 => Op::Flush,
-            43 => Op::Compact,
-            44 => Op::Quiesce,
-            45..54 => Op::Step(self.rng.random_range(1..6)),
-            54 if self.mix.reopens => self.reopen(),
-            54 => Op::Flush,
-            55..58 => Op::Get(self.key()),
-            58..60 => Op::Scan(self.range(), self.walk()),
-            60..70 => Op::Get(self.key()),
-            70..74 => Op::MultiGet(self.some_keys(8)),
-            74..80 => Op::Scan(self.range(), self.walk()),
-            80..83 => Op::Snapshot(self.slot()),
-            83..87 => {
-                let keys = self.some_keys(4);
-                Op::ReadSnapshot(self.slot(), keys, self.range(), self.walk())
-            }
-            87 => Op::DropSnapshot(self.slot()),
-            88..92 => {
-                let seek = if self.rng.random_bool(0.3) {
-                    Some(self.key())
-                } else {
-                    None
-                };
-                Op::Iterate(self.slot(), self.range(), seek)
-            }
-            92..99 => Op::Advance(self.slot(), self.rng.random_range(1..12), self.walk()),
-            _ => Op::DropIterator(self.slot()),
-        }
-    }
-
-    fn slot(&mut self) -> usize {
-        self.rng.random_range(0..SLOTS)
-    }
-
-    fn key(&mut self) -> Key {
-        self.keys.choose(&mut self.rng).expect("keys").clone()
-    }
-
-    fn some_keys(&mut self, most: usize) -> Vec<Key> {
-        (0..self.rng.random_range(1..=most))
-            .map(|_| self.key())
-            .collect()
-    }
-
-    fn maybe_value(&mut self) -> Option<Value> {
-        if self.rng.random_range(0..100) < self.deletes {
-            return None;
-        }
-        self.stamp += 1;
-        let inline = self.config.inline_value_bytes as usize;
-        let memtable = self.config.memtable_bytes as usize;
-        let len = match self.rng.random_range(0..100) {
-            0..4 => 0,
-            4..8 => inline.saturating_sub(1),
-            8..12 => inline,
-            12..15 => inline + 1,
-            15..60 => self.rng.random_range(1..100),
-            60..90 => self.rng.random_range(100..700),
-            90..98 => self.rng.random_range(700..4000),
-            _ => self
-                .rng
-                .random_range(memtable / 2..memtable * 2)
-                .min(40 << 10),
-        };
-        Some(Value {
-            stamp: self.stamp,
-            len,
-        })
-    }
-
-    fn batch(&mut self) -> Op {
-        let count = match self.rng.random_range(0..10) {
-            0 => 1,
-            9 => self.rng.random_range(10..25),
-            _ => self.rng.random_range(2..6),
-        };
-        let changes = (0..count)
-            .map(|_| (self.key(), self.maybe_value()))
-            .collect();
-        let sync = match self.rng.random_range(0..4) {
-            0 => Some(true),
-            1 => Some(false),
-            _ => None,
-        };
-        Op::Write(changes, sync)
-    }
-
-    fn range(&mut self) -> Range {
-        match self.rng.random_range(0..6) {
-            0 | 1 => Range::All,
-            2 => {
-                let mut prefix = self.key();
-                prefix.0.truncate(self.rng.random_range(0..6));
-                Range::Prefix(prefix)
-            }
-            _ => {
-                let (mut low, mut high) = (self.key(), self.key());
-                // Now and then the wrong way round: an empty range.
-                if low > high && self.rng.random_bool(0.9) {
-                    std::mem::swap(&mut low, &mut high);
-                }
-                Range::Within((self.bound(low), self.bound(high)))
+    /// Kills in the place of power cuts: how much a cut takes depends on the options.
+    #[must_use]
+    pub fn without_power_cuts(mut self) -> History {
+        for op in &mut self.ops {
+            if let Op::Reopen(exit @ Exit::PowerCut(_), _) = op {
+                *exit = Exit::Kill;
             }
         }
-    }
-
-    fn bound(&mut self, mut key: Key) -> Bound<Key> {
-        // Often a key that is not there.
-        if self.rng.random_bool(0.3) {
-            key.0.push(b'x');
-        }
-        match self.rng.random_range(0..5) {
-            0 => Bound::Unbounded,
-            1 | 2 => Bound::Excluded(key),
-            _ => Bound::Included(key),
-        }
-    }
-
-    fn walk(&mut self) -> Walk {
-        match self.rng.random_range(0..5) {
-            0 | 1 => Walk::Forward,
-            2 | 3 => Walk::Backward,
-            _ => Walk::Both(self.rng.random()),
-        }
-    }
-
-    fn reopen(&mut self) -> Op {
-        let exit = match self
-            .rng
-            .random_range(0..if self.mix.crashes { 6 } else { 2 })
-        {
-            0 => Exit::Close,
-            1 => Exit::Drop,
-            2 | 3 => Exit::Kill,
-            _ => Exit::PowerCut(self.rng.random()),
-        };
-        let config = self.rng.random_bool(0.4).then(|| {
-            self.config = Config::draw(&mut self.rng, self.mix.busy);
-            Box::new(self.config.clone())
-        });
-        Op::Reopen(exit, config)
+        self
     }
 }
 
@@ -472,6 +267,33 @@ mod tests {
         assert!(has(|op| matches!(op, Op::Set(_, None))));
         assert!(has(|op| matches!(op, Op::Reopen(..))));
         assert!(has(|op| matches!(op, Op::Ingest(..))));
+    }
+
+    #[test]
+    fn variants_differ_in_their_options_alone() {
+        let mix = Mix {
+            steps: 300,
+            reads: true,
+            crashes: true,
+            reopens: true,
+            busy: false,
+        };
+        let drawn = History::draw(5, mix).without_power_cuts();
+        let plain = |history: &History| -> Vec<String> {
+            let without_options = |op: &Op| match op {
+                Op::Reopen(exit, config) => format!("{exit:?} {}", config.is_some()),
+                op => format!("{op:?}"),
+            };
+            history.ops.iter().map(without_options).collect()
+        };
+        for variant in drawn.variants() {
+            assert_eq!(plain(&variant), plain(&drawn));
+            assert_ne!(
+                format!("{:?}", variant.config),
+                format!("{:?}", drawn.config)
+            );
+        }
+        assert!(!plain(&drawn).iter().any(|op| op.contains("PowerCut")));
     }
 
     #[test]

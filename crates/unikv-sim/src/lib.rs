@@ -5,8 +5,10 @@
 //! - [`history`]: operations drawn from a seed, as data, so that a failing one can be replayed and
 //!   cut down. [`config`] draws the options they run under.
 //! - [`runner`]: plays a history against an engine on a simulated disk and checks every answer.
-//! - [`crash`], [`fault`], [`bit_flip`]: the same history again and again, with the power cut, one
-//!   error, or one flipped bit at each place.
+//! - [`scenario`]: short histories, each aimed at one thing that the engine does.
+//! - [`moments`]: the disk before each call that changes it, with what the oracle then allows.
+//! - [`crash`], [`fault`], [`bit_flip`]: a history with the power cut, one error, or one flipped bit at
+//!   each place.
 //! - [`story`]: names the seed and the place when something fails; [`shrink`] cuts a history down.
 //!
 //! One failing check is a panic: this is a test tool, and the test harness is its caller.
@@ -24,8 +26,10 @@ pub mod config;
 pub mod crash;
 pub mod fault;
 pub mod history;
+pub mod moments;
 pub mod oracle;
 pub mod runner;
+pub mod scenario;
 pub mod shrink;
 pub mod story;
 pub mod value;

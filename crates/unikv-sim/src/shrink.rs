@@ -10,32 +10,52 @@ const MAX_RUNS: usize = 600;
 
 /// Runs `check` on `history`. If it panics, cuts the history down, prints what is left, and lets
 /// the first panic go on.
-pub fn checked(history: &History, check: fn(&History)) {
+pub fn checked(history: &History, check: impl Fn(&History)) {
+    checked_by(history, &check, &check, MAX_RUNS);
+}
+
+/// As [`checked`], where the whole check takes too long to be run hundreds of times: `quick` is to fail
+/// for the same reason, and is run at most `runs` times.
+pub fn checked_by(
+    history: &History,
+    check: impl Fn(&History),
+    quick: impl Fn(&History),
+    runs: usize,
+) {
     let first = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(history)));
     let Err(panic) = first else { return };
-    let shortest = shortest(history, |history| story::panics(|| check(history)));
-    eprintln!(
-        "{} of {} operations still fail:",
-        shortest.ops.len(),
-        history.ops.len()
-    );
-    eprintln!("{:?}", shortest.config);
-    for op in &shortest.ops {
-        eprintln!("  {op:?}");
+    // Whoever keeps the failure quiet expects it.
+    if story::is_quiet() {
+        std::panic::resume_unwind(panic);
     }
+    let fails = |history: &History| story::panics(|| quick(history));
+    let shortest = shortest(history, fails, runs);
+    eprintln!("{}", script(history, &shortest));
     // Once more for the message that belongs to the short history.
-    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&shortest)));
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| quick(&shortest)));
     std::panic::resume_unwind(panic);
 }
 
-fn shortest(history: &History, fails: impl Fn(&History) -> bool) -> History {
+fn script(whole: &History, shortest: &History) -> String {
+    let (left, all) = (shortest.ops.len(), whole.ops.len());
+    let mut out = format!(
+        "{left} of {all} operations still fail:\n{:?}\n",
+        shortest.config
+    );
+    for op in &shortest.ops {
+        out += &format!("  {op:?}\n");
+    }
+    out
+}
+
+fn shortest(history: &History, fails: impl Fn(&History) -> bool, most: usize) -> History {
     let mut best = history.clone();
     let mut runs = 0;
     let mut chunk = best.ops.len().div_ceil(2).max(1);
     loop {
         let mut start = 0;
         let before = best.ops.len();
-        while start < best.ops.len() && runs < MAX_RUNS {
+        while start < best.ops.len() && runs < most {
             let mut shorter = best.clone();
             shorter
                 .ops
@@ -47,7 +67,7 @@ fn shortest(history: &History, fails: impl Fn(&History) -> bool) -> History {
                 start += chunk;
             }
         }
-        if runs >= MAX_RUNS || (chunk == 1 && best.ops.len() == before) {
+        if runs >= most || (chunk == 1 && best.ops.len() == before) {
             return best;
         }
         chunk = (chunk / 2).max(1);
@@ -75,7 +95,7 @@ mod tests {
             flush.is_some_and(|at| history.ops[at..].iter().any(|op| matches!(op, Op::Compact)))
         };
         assert!(fails(&history));
-        let shortest = shortest(&history, fails);
+        let shortest = shortest(&history, fails, MAX_RUNS);
         assert!(
             matches!(shortest.ops[..], [Op::Flush, Op::Compact]),
             "{:?}",

@@ -84,9 +84,8 @@ pub fn tell() -> String {
     let facts = FACTS.with_borrow(|facts| {
         facts
             .iter()
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect::<Vec<_>>()
-            .join(" ")
+            .map(|(name, value)| format!("{name}={} ", quoted(value)))
+            .collect::<String>()
     });
     let trail = TRAIL.with_borrow(|trail| {
         trail
@@ -94,7 +93,37 @@ pub fn tell() -> String {
             .map(|line| format!("  {line}\n"))
             .collect::<String>()
     });
-    format!("replay with: {facts}\nlast steps:\n{trail}")
+    format!("replay with: {facts}{}\nlast steps:\n{trail}", command())
+}
+
+/// The command that runs this test alone.
+fn command() -> String {
+    let thread = std::thread::current();
+    let test = thread.name().filter(|name| *name != "main").unwrap_or("");
+    let package = std::env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "unikv-sim".to_owned());
+    let program = std::env::current_exe().unwrap_or_default();
+    let stem = program.file_stem().unwrap_or_default().to_string_lossy();
+    // Cargo appends a hash to the name of the file that holds the tests.
+    let target = match stem.rsplit_once('-') {
+        Some((name, _)) if name == package.replace('-', "_") => "--lib".to_owned(),
+        Some((name, _)) => format!("--test {name}"),
+        None => String::new(),
+    };
+    format!("cargo test -p {package} {target} {test}")
+}
+
+/// A value as a shell takes it.
+fn quoted(value: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
+    match value.chars().all(plain) {
+        true => value.to_owned(),
+        false => format!("'{value}'"),
+    }
+}
+
+/// Whether failures are not to be printed now.
+pub fn is_quiet() -> bool {
+    QUIET.get()
 }
 
 fn install() {
@@ -126,8 +155,13 @@ mod tests {
         }
         step("put".to_owned());
         let told = tell();
-        assert!(told.contains("UNIKV_SEED=7\n"), "{told}");
+        assert!(
+            told.starts_with("replay with: UNIKV_SEED=7 cargo test -p unikv-sim --lib"),
+            "{told}"
+        );
         assert!(told.contains("  put\n"), "{told}");
+        let _keep = scope("UNIKV_KEEP", "Cut(Torn(5))");
+        assert!(tell().contains(" UNIKV_KEEP='Cut(Torn(5))' cargo"));
         assert!(panics(|| panic!("seen")));
         assert!(!panics(|| ()));
     }

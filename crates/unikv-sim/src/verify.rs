@@ -6,7 +6,7 @@ use crate::runner::{DIR, env};
 use crate::value::{Value, show, show_option};
 use std::path::Path;
 use unikv::vfs::sim::{SimRuntime, SimVfs};
-use unikv::{Db, Iter};
+use unikv::{Db, ErrorKind, Iter};
 
 /// A pair for a person.
 pub fn show_pair(pair: Option<(&[u8], &[u8])>) -> String {
@@ -67,10 +67,26 @@ pub fn check_clean(vfs: &SimVfs) {
     }
 }
 
+/// Asserts that a closed database can be destroyed, and that nothing is left then.
+pub fn destroys(vfs: &SimVfs) {
+    let env = env(vfs, &SimRuntime::new(1));
+    Db::destroy_in(&env, DIR).unwrap_or_else(|err| panic!("destroying failed: {err:?}"));
+    let left = vfs.file_names();
+    assert!(left.is_empty(), "destroying leaves {left:?}");
+}
+
 /// Opens a database that must open.
 pub fn open(vfs: &SimVfs, config: &Config, seed: u64) -> (Db, std::sync::Arc<SimRuntime>) {
     let runtime = SimRuntime::new(seed);
-    match Db::open_in(env(vfs, &runtime), Path::new(DIR), config.options()) {
+    let open = |options| Db::open_in(env(vfs, &runtime), Path::new(DIR), options);
+    let opened = match open(config.options()) {
+        // A budget below what the hash indexes take, drawn for an opening that never was.
+        Err(err) if err.kind() == ErrorKind::InvalidArgument => {
+            open(config.options().memory_budget(64 << 20))
+        }
+        opened => opened,
+    };
+    match opened {
         Ok(db) => (db, runtime),
         Err(err) => panic!("recovery failed: {err:?}"),
     }

@@ -1,56 +1,99 @@
-//! The power cut at each call of short histories. See `unikv_sim::crash`.
+//! The power cut at each call of scenarios and of drawn histories. See `unikv_sim::crash`.
 
+#![allow(
+    clippy::print_stdout,
+    reason = "the figures of a run, where they are asked for"
+)]
+
+use std::sync::{Mutex, PoisonError};
 use unikv_sim::crash::{self, Depth, Tally};
-use unikv_sim::runner::Coverage;
+use unikv_sim::scenario::{self, Scenario};
 use unikv_sim::{budget, story};
 
-fn explore(first: u64, seeds: u64, steps: usize, depth: Depth) -> Tally {
-    let mut tally = Tally::default();
-    for seed in budget::seeds(first, seeds) {
-        crash::explore(seed, budget::steps(steps), depth, &mut tally);
+/// At how many of its crash points recovery is cut too: every how manieth.
+const NESTED_EVERY: u64 = 120;
+
+/// Scenarios explored so far by this process, disks that were recovered after one crash, and after
+/// several.
+static SUM: Mutex<(usize, u64, u64)> = Mutex::new((0, 0, 0));
+
+/// The last of all scenarios asserts how much they were together.
+fn add_up(tally: &Tally) {
+    let mut sum = SUM.lock().unwrap_or_else(PoisonError::into_inner);
+    sum.0 += 1;
+    sum.1 += tally.recoveries - tally.doubles - tally.triples;
+    sum.2 += tally.doubles;
+    if sum.0 == scenario::all().len() {
+        println!(
+            "{} images, {} of them after a second crash",
+            sum.1 + sum.2,
+            sum.2
+        );
+        assert!(sum.1 >= 100_000 && sum.2 >= 10_000, "{sum:?}");
     }
-    story::assert_none_failed();
-    let Coverage {
-        flushes,
-        merges,
-        splits,
-        joins,
-        scan_merges,
-        large,
-        ingests,
-        gcs,
-        ridden_bytes,
-    } = tally.coverage;
-    let histories = tally.histories;
-    assert!(
-        flushes > 4 * histories && merges >= 2 * histories,
-        "{flushes} flushes, {merges} merges, {splits} splits and {joins} joins in {histories} histories"
-    );
-    assert!(
-        histories < 100 || 4 * splits.min(2 * scan_merges).min(ingests) > histories,
-        "{splits} splits, {scan_merges} scan merges and {ingests} ingests in {histories} histories"
-    );
-    assert!(
-        histories < 100 || (3 * gcs > histories && ridden_bytes > 200 * histories),
-        "{gcs} collections and {ridden_bytes} bytes of riding ones in {histories} histories"
-    );
-    assert!(
-        large > histories,
-        "{large} large values in {histories} histories"
-    );
-    tally
 }
 
-#[test]
-fn every_call_of_a_short_history_may_be_the_last() {
-    let depth = Depth {
-        points: u64::MAX,
-        nested_every: 40,
-        nested_points: u64::MAX,
-    };
-    let tally = explore(1, 3, 60, depth);
-    assert_eq!(tally.points, tally.calls);
+/// The power goes before each call of a scenario, and before each call of many of its recoveries.
+fn explore(name: &str) {
+    let mut tally = Tally::default();
+    for seed in budget::share_of_seeds(1, 1, 100) {
+        let _seed = story::scope("UNIKV_SEED", seed);
+        let scenario = Scenario::named(name, seed);
+        let depth = Depth {
+            points: u64::MAX,
+            nested_every: NESTED_EVERY,
+            nested_points: u64::MAX,
+        };
+        let seen = crash::explore_and_shrink(&scenario.history, depth, &mut tally);
+        scenario.assert_did(&seen);
+    }
+    story::assert_none_failed();
+    println!("{name}: {tally:?}");
+    if !budget::replays() {
+        assert_eq!(tally.points, tally.calls, "every call is a crash point");
+        add_up(&tally);
+    }
 }
+
+/// A test for each scenario, and one that none is left out.
+macro_rules! scenarios {
+    ($($name:ident),* $(,)?) => {
+        $(#[test]
+        fn $name() {
+            explore(stringify!($name));
+        })*
+
+        #[test]
+        fn every_scenario_is_explored() {
+            let explored = [$(stringify!($name)),*];
+            let all: Vec<_> = scenario::all().iter().map(|scenario| scenario.name).collect();
+            assert_eq!(explored[..], all[..]);
+            assert!(all.len() >= 12);
+        }
+    };
+}
+
+scenarios!(
+    flush,
+    merge,
+    clustering_merge,
+    scan_merge,
+    gc_alone,
+    gc_riding,
+    split,
+    split_under_load,
+    join,
+    large_values,
+    large_batches,
+    ingest,
+    wal_rotation,
+    manifest_renewal,
+    disk_full,
+    reopening,
+    snapshots,
+    deletes,
+    batches_over_partitions,
+);
 
 #[test]
 fn many_histories_survive_a_sample_of_crashes() {
@@ -59,6 +102,28 @@ fn many_histories_survive_a_sample_of_crashes() {
         nested_every: 12,
         nested_points: 6,
     };
-    let tally = explore(100, 150, 80, depth);
-    assert!(tally.recoveries >= 7 * tally.points);
+    let mut tally = Tally::default();
+    for seed in budget::seeds(100, 150) {
+        crash::explore(seed, budget::steps(80), depth, &mut tally);
+    }
+    story::assert_none_failed();
+    let (histories, it) = (tally.histories, tally.coverage);
+    println!("{tally:?}");
+    if budget::replays() {
+        return;
+    }
+    assert!(
+        it.flushes > 4 * histories && it.merges >= 2 * histories,
+        "{tally:?}"
+    );
+    assert!(
+        4 * it.splits.min(2 * it.scan_merges).min(it.ingests) > histories,
+        "{tally:?}"
+    );
+    assert!(
+        3 * it.gcs > histories && it.ridden_bytes > 200 * histories,
+        "{tally:?}"
+    );
+    assert!(it.large > histories, "{tally:?}");
+    assert!(tally.recoveries >= 7 * tally.points, "{tally:?}");
 }

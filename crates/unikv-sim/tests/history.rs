@@ -1,50 +1,126 @@
 //! Long histories against the oracle, with reads, snapshots, iterators, kills and power cuts.
 
-use unikv_sim::history::{History, Mix};
-use unikv_sim::runner::{self, Coverage};
+#![allow(
+    clippy::print_stdout,
+    reason = "the figures of a run, where they are asked for"
+)]
+
+use std::cell::RefCell;
+use unikv::vfs::sim::SimVfs;
+use unikv_sim::history::{History, Mix, Op};
+use unikv_sim::moments::fingerprint;
+use unikv_sim::runner::{self, Coverage, Runner, Tolerance};
 use unikv_sim::{budget, shrink, story};
 
-fn run_seeds(first: u64, count: u64, steps: usize, mix: fn(usize) -> Mix) {
-    thread_local! {
-        static COVERAGE: std::cell::Cell<Coverage> = const { std::cell::Cell::new(Coverage { flushes: 0, merges: 0, splits: 0, joins: 0, scan_merges: 0, large: 0, ingests: 0, gcs: 0, ridden_bytes: 0 }) };
+/// What the histories of a test did.
+#[derive(Debug, Default)]
+struct Sum {
+    runs: u64,
+    operations: u64,
+    coverage: Coverage,
+}
+
+impl Sum {
+    fn assert_covers(&self) {
+        let (it, runs) = (self.coverage, self.runs);
+        let enough = it.flushes > 5 * runs
+            && it.merges > runs
+            && it.splits > runs
+            && it.joins > runs / 10
+            && it.scan_merges > runs
+            && it.large > 5 * runs
+            && it.ingests > runs
+            && it.gcs > runs
+            && it.ridden_bytes > 1000 * runs
+            && it.clustered_bytes > 1000 * runs;
+        println!("{self:?}");
+        assert!(enough || budget::replays(), "{self:?}");
     }
-    let mut runs = 0;
+}
+
+fn run_seeds(first: u64, count: u64, steps: usize, mix: fn(usize) -> Mix) {
+    let sum = RefCell::new(Sum::default());
     for seed in budget::seeds(first, count) {
         let steps = budget::steps(steps);
         let _seed = story::scope("UNIKV_SEED", seed);
         let _steps = story::scope("UNIKV_STEPS", steps);
         shrink::checked(&History::draw(seed, mix(steps)), |history| {
-            let mut sum = COVERAGE.get();
-            sum.add(runner::run(history));
-            COVERAGE.set(sum);
+            let coverage = runner::run(history);
+            let mut sum = sum.borrow_mut();
+            sum.runs += 1;
+            sum.operations += history.ops.len() as u64;
+            sum.coverage.add(coverage);
         });
-        runs += 1;
     }
-    let sum = COVERAGE.get();
-    assert!(
-        sum.flushes > 5 * runs
-            && sum.merges > runs
-            && sum.splits > runs
-            && sum.joins > runs / 2
-            && sum.scan_merges > runs
-            && sum.large > 5 * runs
-            && sum.ingests > runs
-            && sum.gcs > runs
-            && sum.ridden_bytes > 1000 * runs,
-        "{sum:?} in {runs} runs"
-    );
+    sum.into_inner().assert_covers();
 }
 
-#[test]
-fn histories_agree_with_the_oracle() {
-    run_seeds(1, 500, 400, |steps| Mix {
-        steps,
-        reads: true,
-        crashes: false,
-        reopens: true,
-        busy: false,
-    });
+/// Plays the same operations under three choices of options; all answers are the same.
+fn compare_seeds(first: u64, count: u64) {
+    let sum = RefCell::new(Sum::default());
+    for seed in budget::share_of_seeds(first, count, PARTS) {
+        let steps = budget::steps(1000);
+        let _seed = story::scope("UNIKV_SEED", seed);
+        let _steps = story::scope("UNIKV_STEPS", steps);
+        // Half of them are never reopened, so that snapshots grow old.
+        let mix = Mix {
+            steps,
+            reads: true,
+            crashes: seed % 4 == 0,
+            reopens: seed % 2 == 0,
+            busy: false,
+        };
+        let drawn = History::draw(seed, mix).without_power_cuts();
+        let answers = RefCell::new(Vec::new());
+        for (n, history) in [drawn.clone()].iter().chain(&drawn.variants()).enumerate() {
+            if !budget::chosen("UNIKV_VARIANT", &n.to_string()) {
+                continue;
+            }
+            let _variant = story::scope("UNIKV_VARIANT", n);
+            shrink::checked(history, |history| {
+                let (coverage, answered) = runner::run_for_answers(history);
+                let mut sum = sum.borrow_mut();
+                sum.runs += 1;
+                sum.operations += history.ops.len() as u64;
+                sum.coverage.add(coverage);
+                answers.borrow_mut().push(answered);
+            });
+        }
+        let answers = answers.into_inner();
+        let same = answers.windows(2).all(|pair| pair[0] == pair[1]);
+        assert!(same, "the answers depend on the options: {answers:x?}");
+    }
+    let sum = sum.into_inner();
+    assert!(
+        sum.operations >= sum.runs * 1000 || budget::replays(),
+        "{sum:?}"
+    );
+    sum.assert_covers();
 }
+
+/// So many tests share the seeds of the comparison.
+const PARTS: u64 = 8;
+
+/// Several tests, so that they run at the same time.
+macro_rules! comparisons {
+    ($($name:ident: $first:expr),* $(,)?) => {
+        $(#[test]
+        fn $name() {
+            compare_seeds($first, 1000 / PARTS);
+        })*
+    };
+}
+
+comparisons!(
+    answers_do_not_depend_on_options_1: 1_000_000,
+    answers_do_not_depend_on_options_2: 2_000_000,
+    answers_do_not_depend_on_options_3: 3_000_000,
+    answers_do_not_depend_on_options_4: 4_000_000,
+    answers_do_not_depend_on_options_5: 5_000_000,
+    answers_do_not_depend_on_options_6: 6_000_000,
+    answers_do_not_depend_on_options_7: 7_000_000,
+    answers_do_not_depend_on_options_8: 8_000_000,
+);
 
 #[test]
 fn histories_with_kills_and_power_cuts_agree_with_the_oracle() {
@@ -66,4 +142,37 @@ fn long_histories_without_reopening_agree_with_the_oracle() {
         reopens: false,
         busy: false,
     });
+}
+
+/// Nothing the engine does or writes follows from the wall clock, wherever it jumps.
+#[test]
+fn nothing_depends_on_the_wall_clock() {
+    let mut jumps = 0;
+    for seed in budget::seeds(3000, 30) {
+        let _seed = story::scope("UNIKV_SEED", seed);
+        let mix = Mix {
+            steps: 300,
+            reads: true,
+            crashes: false,
+            reopens: true,
+            busy: false,
+        };
+        let jumping = History::draw(seed, mix);
+        let mut steady = jumping.clone();
+        for op in &mut steady.ops {
+            if let Op::Clock { wall_ms, .. } = op {
+                *wall_ms = 1_700_000_000_000;
+                jumps += 1;
+            }
+        }
+        let run = |history: &History| {
+            let vfs = SimVfs::new();
+            let mut runner = Runner::new(history, vfs.clone(), Tolerance::None);
+            runner.play(&history.ops).unwrap();
+            let answers = runner.answers();
+            (vfs.calls(), vfs.looks(), fingerprint(&vfs), answers)
+        };
+        assert_eq!(run(&jumping), run(&steady));
+    }
+    assert!(jumps > 50 || budget::replays(), "only {jumps} jumps");
 }

@@ -1,11 +1,12 @@
 //! How a run goes on when the disk fails.
 
-use super::{MachineGone, Runner, Tolerance, is_typed};
+use super::{Interrupt, Runner, Tolerance, is_typed};
 use crate::history::Exit;
 use crate::oracle::MAX_UNKNOWN;
 use crate::story;
 use crate::value::Value;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use unikv::vfs::Runtime;
 use unikv::{Error, ErrorKind};
@@ -15,7 +16,7 @@ const SHORT_OPS: u32 = 12;
 
 impl Runner {
     /// After a failed write: reads go on; writing comes back after a flush, or else a reopening.
-    pub(super) fn recover_from_fault(&mut self) -> Result<(), MachineGone> {
+    pub(super) fn recover_from_fault(&mut self) -> Result<(), Interrupt> {
         self.check_all()?;
         // A full disk has room again from here on.
         self.vfs.set_free_space(None);
@@ -29,6 +30,7 @@ impl Runner {
             flushed = self.may("flush after the fault", result)?.is_some();
             if flushed {
                 self.oracle.synced();
+                self.tell(None);
                 break;
             }
             self.let_time_pass();
@@ -52,7 +54,7 @@ impl Runner {
 
     /// Ends an episode of little space, `now` or after some operations: the engine notices by itself
     /// and takes writes again, without a call and without a reopening.
-    pub fn end_shortage(&mut self, now: bool) -> Result<(), MachineGone> {
+    pub fn end_shortage(&mut self, now: bool) -> Result<(), Interrupt> {
         if !self.is_short_of_space() {
             return Ok(());
         }
@@ -67,7 +69,29 @@ impl Runner {
         if let Tolerance::ShortOfSpace(short) = &self.tolerance {
             short.store(false, Ordering::SeqCst);
         }
+        self.short_ops = 0;
         assert!(self.probe()?, "writing does not resume by itself");
+        Ok(())
+    }
+
+    /// Leaves only so many bytes of space, or all of it. Where an episode of little space is expected,
+    /// one begins or ends; else the space is there again when a write has failed.
+    pub(super) fn set_space(&mut self, bytes: Option<u64>) -> Result<(), Interrupt> {
+        if bytes.is_none() && self.is_short_of_space() {
+            return self.end_shortage(true);
+        }
+        self.vfs.set_free_space(bytes);
+        if bytes.is_some() {
+            self.short_ops = 0;
+            match &self.tolerance {
+                Tolerance::ShortOfSpace(short) => short.store(true, Ordering::SeqCst),
+                Tolerance::None => {
+                    let short = Arc::new(AtomicBool::new(true));
+                    self.tolerance = Tolerance::ShortOfSpace(short);
+                }
+                _ => {}
+            }
+        }
         Ok(())
     }
 
@@ -78,13 +102,15 @@ impl Runner {
     }
 
     /// Whether a write goes through.
-    pub(super) fn probe(&mut self) -> Result<bool, MachineGone> {
+    pub(super) fn probe(&mut self) -> Result<bool, Interrupt> {
         let value = Value {
             stamp: 0xff_0000 + self.incarnation as u32,
             len: 20,
         }
         .bytes();
         let change = (b"probe".to_vec(), Some(value.clone()));
+        let under_way = (vec![change.clone()], None);
+        self.tell(Some(&under_way));
         let result = self.db().put(b"probe", &value);
         let done = self.may("a write after the fault", result)?.is_some();
         match done {
@@ -94,6 +120,7 @@ impl Runner {
         if done && self.config.syncs_every_write() {
             self.oracle.synced();
         }
+        self.tell(None);
         self.check_all()?;
         Ok(done)
     }

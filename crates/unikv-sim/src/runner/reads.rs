@@ -1,17 +1,16 @@
 //! The reads of a run: each answer is compared with the oracle, or with the moment that a snapshot
 //! or iterator was made at.
 
-use super::{Held, MachineGone, Runner};
+use super::{Held, Interrupt, Runner};
 use crate::history::{Bounds, Key, Range, Walk};
 use crate::oracle::State;
 use crate::value::{Bytes, show, show_option};
 use crate::verify;
-use std::collections::VecDeque;
 use std::ops::RangeBounds;
-use unikv::{Db, Iter};
+use unikv::{Db, Iter, Snapshot};
 
 impl Runner {
-    pub(super) fn get(&self, key: &[u8]) -> Result<(), MachineGone> {
+    pub(super) fn get(&self, key: &[u8]) -> Result<(), Interrupt> {
         let got = self.must("get", self.db().get(key))?;
         self.check_key("get", key, got.as_deref());
         let there = self.must("contains_key", self.db().contains_key(key))?;
@@ -21,7 +20,7 @@ impl Runner {
         Ok(())
     }
 
-    pub(super) fn multi_get(&self, keys: &[Key]) -> Result<(), MachineGone> {
+    pub(super) fn multi_get(&self, keys: &[Key]) -> Result<(), Interrupt> {
         let got = self.must("multi_get", self.db().multi_get(keys))?;
         assert_eq!(got.len(), keys.len());
         for (key, got) in keys.iter().zip(&got) {
@@ -30,7 +29,27 @@ impl Runner {
         Ok(())
     }
 
+    /// Makes an answer part of [`Runner::answers`].
+    pub(super) fn note(&self, bytes: Option<&[u8]>) {
+        const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mix = |sum: u64, word: u64| (sum ^ word).rotate_left(29).wrapping_mul(PRIME);
+        let len = bytes.map_or(u64::MAX, |bytes| bytes.len() as u64);
+        let mut sum = mix(self.answers.get(), len);
+        for chunk in bytes.unwrap_or_default().chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            sum = mix(sum, u64::from_le_bytes(word));
+        }
+        self.answers.set(sum);
+    }
+
+    fn note_pair(&self, pair: Option<(&[u8], &[u8])>) {
+        self.note(pair.map(|(key, _)| key));
+        self.note(pair.map(|(_, value)| value));
+    }
+
     pub(super) fn check_key(&self, what: &str, key: &[u8], got: Option<&[u8]>) {
+        self.note(got);
         assert!(
             self.oracle.allows(key, got),
             "{what} of {} answers {}, but {} was written last",
@@ -40,33 +59,28 @@ impl Runner {
         );
     }
 
-    pub(super) fn scan(&self, range: &Range, walk: Walk) -> Result<(), MachineGone> {
+    pub(super) fn scan(&self, range: &Range, walk: Walk) -> Result<(), Interrupt> {
         if self.oracle.unknowns() > 0 {
             return self.check_all();
         }
-        let mut rest = within(self.oracle.state(), &range.bounds());
-        let mut iter = self.must("a scan", open_iter(self.db(), range))?;
-        let most = rest.len() + 1;
-        self.follow(&mut iter, &mut rest, most, walk)
+        let iter = self.must("a scan", open_iter(self.db(), range))?;
+        let mut held = Held::new(iter, within(self.oracle.state(), &range.bounds()));
+        let most = held.left.len() + 1;
+        self.follow(&mut held, most, walk)
     }
 
-    /// Takes `steps` steps of `iter` and compares each with `rest`.
-    pub(super) fn follow(
-        &self,
-        iter: &mut Iter,
-        rest: &mut VecDeque<(Vec<u8>, Bytes)>,
-        steps: usize,
-        walk: Walk,
-    ) -> Result<(), MachineGone> {
+    /// Takes `steps` steps and compares each with what is wanted.
+    fn follow(&self, held: &mut Held, steps: usize, walk: Walk) -> Result<(), Interrupt> {
         for n in 0..steps {
             let back = walk.is_back(n);
             let (got, want) = match back {
-                true => (iter.next_back(), rest.pop_back()),
-                false => (iter.next(), rest.pop_front()),
+                true => (held.iter.next_back(), held.left.next_back()),
+                false => (held.iter.next(), held.left.next()),
             };
             let got = self.must("a step of an iterator", got.transpose())?;
             let got = got.as_ref().map(|(key, value)| (&key[..], &value[..]));
-            let want = want.as_ref().map(|(key, value)| (&key[..], &value[..]));
+            let want = want.map(|n| &held.pairs[n]);
+            let want = want.map(|(key, value)| (&key[..], &value[..]));
             assert!(
                 got == want,
                 "step {n} ({}) of a scan: got {}, want {}",
@@ -74,6 +88,7 @@ impl Runner {
                 verify::show_pair(got),
                 verify::show_pair(want)
             );
+            self.note_pair(got);
         }
         Ok(())
     }
@@ -84,13 +99,14 @@ impl Runner {
         keys: &[Key],
         range: &Range,
         walk: Walk,
-    ) -> Result<(), MachineGone> {
+    ) -> Result<(), Interrupt> {
         let Some((snapshot, state)) = &self.snapshots[slot] else {
             return Ok(());
         };
         for key in keys {
             let got = self.must("get of a snapshot", snapshot.get(key))?;
             let want = state.get(&key.0).map(|v| &v[..]);
+            self.note(got.as_deref());
             assert!(
                 got.as_deref() == want,
                 "get of {} in a snapshot answers {}, but its moment has {}",
@@ -115,15 +131,10 @@ impl Runner {
                 show(key)
             );
         }
-        let mut rest = within(state, &range.bounds());
-        let most = rest.len() + 1;
-        let opened = match range {
-            Range::All => snapshot.iter(),
-            Range::Within(bounds) => snapshot.range(bounds.clone()),
-            Range::Prefix(prefix) => snapshot.prefix(prefix),
-        };
-        let mut iter = self.must("a scan of a snapshot", Ok(opened))?;
-        self.follow(&mut iter, &mut rest, most, walk)
+        let iter = self.must("a scan of a snapshot", Ok(iter_of(snapshot, range)))?;
+        let mut held = Held::new(iter, within(state, &range.bounds()));
+        let most = held.left.len() + 1;
+        self.follow(&mut held, most, walk)
     }
 
     pub(super) fn iterate(
@@ -131,19 +142,30 @@ impl Runner {
         slot: usize,
         range: &Range,
         seek: Option<&[u8]>,
-    ) -> Result<(), MachineGone> {
+    ) -> Result<(), Interrupt> {
         if self.oracle.unknowns() > 0 {
             return Ok(());
         }
-        let mut iter = self.must("an iterator", open_iter(self.db(), range))?;
-        let mut rest = within(self.oracle.state(), &range.bounds());
+        let iter = self.must("an iterator", open_iter(self.db(), range))?;
+        let mut held = Held::new(iter, within(self.oracle.state(), &range.bounds()));
         if let Some(key) = seek {
-            iter.seek(key);
-            while rest.front().is_some_and(|(first, _)| &first[..] < key) {
-                rest.pop_front();
-            }
+            held.seek(key);
         }
-        self.iterators[slot] = Some(Held { iter, rest });
+        self.iterators[slot] = Some(held);
+        Ok(())
+    }
+
+    /// Makes an iterator of a snapshot, which may outlive it.
+    pub(super) fn iterate_snapshot(
+        &mut self,
+        of: usize,
+        slot: usize,
+        range: &Range,
+    ) -> Result<(), Interrupt> {
+        if let Some((snapshot, state)) = &self.snapshots[of] {
+            let pairs = within(state, &range.bounds());
+            self.iterators[slot] = Some(Held::new(iter_of(snapshot, range), pairs));
+        }
         Ok(())
     }
 
@@ -152,17 +174,17 @@ impl Runner {
         slot: usize,
         steps: usize,
         walk: Walk,
-    ) -> Result<(), MachineGone> {
+    ) -> Result<(), Interrupt> {
         let Some(mut held) = self.iterators[slot].take() else {
             return Ok(());
         };
-        self.follow(&mut held.iter, &mut held.rest, steps, walk)?;
+        self.follow(&mut held, steps, walk)?;
         self.iterators[slot] = Some(held);
         Ok(())
     }
 
     /// Every key by `get` and by a scan both ways, whatever is unknown.
-    pub fn check_all(&self) -> Result<(), MachineGone> {
+    pub fn check_all(&self) -> Result<(), Interrupt> {
         for key in self.oracle.keys() {
             self.get(key)?;
         }
@@ -170,6 +192,7 @@ impl Runner {
         let backward = self.must("a scan", verify::scan_back(self.db().iter()))?;
         verify::same_pairs("backward scan", &backward, &forward);
         let mark = self.db().mark();
+        self.note(mark.as_deref());
         let shown = show_option(mark.as_deref());
         let allowed = self.oracle.allows_mark(mark.as_deref());
         assert!(allowed, "the mark is {shown}");
@@ -188,8 +211,22 @@ impl Runner {
     }
 }
 
+impl Held {
+    fn new(iter: Iter, pairs: Vec<(Vec<u8>, Bytes)>) -> Held {
+        let left = 0..pairs.len();
+        Held { iter, pairs, left }
+    }
+
+    /// Moves the front, forward or back; what the back has handed out stays gone.
+    pub(super) fn seek(&mut self, key: &[u8]) {
+        self.iter.seek(key);
+        let front = self.pairs.partition_point(|(other, _)| &other[..] < key);
+        self.left.start = front.min(self.left.end);
+    }
+}
+
 /// The pairs of `state` within `bounds`.
-fn within(state: &State, bounds: &Bounds) -> VecDeque<(Vec<u8>, Bytes)> {
+fn within(state: &State, bounds: &Bounds) -> Vec<(Vec<u8>, Bytes)> {
     let (low, high) = (
         bounds.0.as_ref().map(|k| &k[..]),
         bounds.1.as_ref().map(|k| &k[..]),
@@ -208,4 +245,12 @@ fn open_iter(db: &Db, range: &Range) -> unikv::Result<Iter> {
         Range::Within(bounds) => db.range(bounds.clone()),
         Range::Prefix(prefix) => db.prefix(prefix),
     })
+}
+
+fn iter_of(snapshot: &Snapshot, range: &Range) -> Iter {
+    match range {
+        Range::All => snapshot.iter(),
+        Range::Within(bounds) => snapshot.range(bounds.clone()),
+        Range::Prefix(prefix) => snapshot.prefix(prefix),
+    }
 }

@@ -1,8 +1,8 @@
 //! What is left of a disk after a power cut or the death of its process.
 
-use crate::base::sync::Mutex;
 use super::disk::{Content, Disk, Inode};
 use super::names::{Dir, Moment, Names};
+use crate::base::sync::Mutex;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};

@@ -7,8 +7,8 @@
 //! - Every change that is not durable carries the moment at which it was made.
 //! - `bytes` is shared between a disk and its copies until one of them writes.
 
-use crate::base::sync::Mutex;
 use super::names::{Dir, Moment, NameOp};
+use crate::base::sync::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::ops::Range;

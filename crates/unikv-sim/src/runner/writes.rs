@@ -1,0 +1,130 @@
+//! The writes of a run and what makes them durable: the oracle is told of each outcome.
+
+use super::{Interrupt, Runner};
+use crate::history::Key;
+use crate::oracle::Change;
+use crate::value::Value;
+use unikv::{Batch, Db, Durability, ErrorKind};
+
+impl Runner {
+    /// A write of `changes`; a `single` one goes through `put` and `delete`.
+    pub(super) fn write(
+        &mut self,
+        changes: &[(Key, Option<Value>)],
+        sync: Option<bool>,
+        single: bool,
+    ) -> Result<(), Interrupt> {
+        let changes: Vec<Change> = changes
+            .iter()
+            .map(|(key, value)| (key.0.clone(), value.map(Value::bytes)))
+            .collect();
+        // Every other batch has a mark.
+        let mark = (!single && changes.len().is_multiple_of(2)).then(|| self.oracle.next_mark());
+        let under_way = (changes, mark);
+        self.tell(Some(&under_way));
+        let (changes, mark) = under_way;
+        let result = match &changes[..] {
+            [(key, Some(value))] if single => self.db().put(key, value),
+            [(key, None)] if single => self.db().delete(key),
+            _ => {
+                let mut batch = Batch::new();
+                for (key, value) in &changes {
+                    match value {
+                        Some(value) => batch.put(key, value),
+                        None => batch.delete(key),
+                    };
+                }
+                if let Some(mark) = &mark {
+                    batch.set_mark(mark);
+                }
+                match sync {
+                    None => self.db().write(&batch),
+                    Some(true) => self.db().write_with(&batch, Durability::Sync),
+                    Some(false) => self.db().write_with(&batch, Durability::Buffered),
+                }
+            }
+        };
+        match result {
+            Ok(()) => {
+                self.oracle.acknowledged_with(changes, mark);
+                if sync.unwrap_or(self.config.syncs_every_write()) {
+                    self.oracle.synced();
+                }
+                Ok(())
+            }
+            Err(err) if self.is_short_of_space() => {
+                if err.kind() != ErrorKind::DiskFull {
+                    self.oracle.unknown_with(changes, mark);
+                }
+                self.tell(None);
+                self.may::<()>("write", Err(err))?;
+                self.check_all()
+            }
+            Err(err) => {
+                self.oracle.unknown_with(changes, mark);
+                self.tell(None);
+                self.may::<()>("write", Err(err))?;
+                self.recover_from_fault()
+            }
+        }
+    }
+
+    /// Ingests sorted changes. All of them, and every write before, are then durable.
+    pub(super) fn ingest(
+        &mut self,
+        changes: &[(Key, Option<Value>)],
+        with_mark: bool,
+    ) -> Result<(), Interrupt> {
+        let changes: Vec<Change> = changes
+            .iter()
+            .map(|(key, value)| (key.0.clone(), value.map(Value::bytes)))
+            .collect();
+        let mark = with_mark.then(|| self.oracle.next_mark());
+        let under_way = (changes, mark);
+        self.tell(Some(&under_way));
+        let (changes, mark) = under_way;
+        let entries = changes.iter().map(|(key, value)| (key, value.as_deref()));
+        let result = self
+            .db()
+            .ingest_sorted(entries.map(unikv::Result::Ok), mark.as_deref());
+        match result {
+            Ok(count) => {
+                assert_eq!(count, changes.len() as u64, "entries ingested");
+                if !changes.is_empty() || mark.is_some() {
+                    self.oracle.acknowledged_with(changes, mark);
+                    self.oracle.synced();
+                }
+                Ok(())
+            }
+            Err(err) if self.is_short_of_space() => {
+                self.oracle.unknown_with(changes, mark);
+                self.tell(None);
+                self.may::<()>("ingest", Err(err))?;
+                self.check_all()
+            }
+            Err(err) => {
+                self.oracle.unknown_with(changes, mark);
+                self.tell(None);
+                self.may::<()>("ingest", Err(err))?;
+                self.recover_from_fault()
+            }
+        }
+    }
+
+    /// `sync` and its like; `syncs` if everything acknowledged is durable when it returns.
+    pub(super) fn maintain(
+        &mut self,
+        what: &str,
+        call: impl FnOnce(&Db) -> unikv::Result<()>,
+        syncs: bool,
+    ) -> Result<(), Interrupt> {
+        let result = call(self.db());
+        match self.may(what, result)? {
+            Some(()) if syncs => self.oracle.synced(),
+            Some(()) => {}
+            None if self.is_short_of_space() => self.check_all()?,
+            None => self.recover_from_fault()?,
+        }
+        Ok(())
+    }
+}
