@@ -1,5 +1,7 @@
 //! The engine as a whole, through its public handle, on the simulated machine.
 
+mod damage;
+
 use super::background::indexes_of;
 use crate::jobs::flush::flush;
 use crate::jobs::placing::{PlacingContext, place};

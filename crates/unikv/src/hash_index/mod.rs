@@ -12,6 +12,8 @@
 //!   stands in says nothing. (The paper's order of buckets returns stale versions once buckets have
 //!   been freed.)
 //! - An entry is in overflow only if both its buckets are full, and full buckets stay full.
+//! - A key that is in a table and not in the index is in a *blind* slot: one whose keys could not be read
+//!   when the index was built, because of damage.
 //! - All memory together stays below 11 bytes for each record of the capacity.
 //!
 //! Lock: `HashIndex::writer`, held while entries are added. Lookups take none.
@@ -52,6 +54,8 @@ pub(crate) struct HashIndex {
     capacity: usize,
     len: AtomicUsize,
     writer: Mutex<()>,
+    /// Tables that may have keys which were not entered, newest first.
+    blind: Vec<Slot>,
 }
 
 impl HashIndex {
@@ -70,7 +74,19 @@ impl HashIndex {
             capacity: records,
             len: AtomicUsize::new(0),
             writer: Mutex::new(()),
+            blind: Vec::new(),
         }
+    }
+
+    /// Notes tables, newest first, whose keys could not all be read: no entry says nothing of them.
+    pub(crate) fn set_blind_slots(&mut self, slots: Vec<Slot>) {
+        self.blind = slots;
+    }
+
+    /// The tables that have to be searched without the index, newest first.
+    #[inline]
+    pub(crate) fn blind_slots(&self) -> &[Slot] {
+        &self.blind
     }
 
     /// Takes the writer's lock, for adding entries.

@@ -1,39 +1,40 @@
 //! Building the hash index of a generation from its tables (paper §III-G, instead of checkpoints).
 //!
 //! Recovery builds every index so; a flush builds a larger one when an index is full. Only the keys
-//! of the partition's range are entered: a table may be shared by several partitions.
+//! of the partition's range are entered: a table may be shared by several partitions. They are read
+//! from the key sections; a damaged section is rebuilt from its records when it is read.
 
 use crate::base::hash::key_hash;
 use crate::base::keys::{SeqNo, Slot};
 use crate::base::seeded::seeded;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::hash_index::{HashIndex, HashIndexWriter};
 use crate::key_table::EntryValue;
 use crate::version::{Generation, KeyRange, Table};
 
 /// An index of `capacity` records with the keys of `generation` in `range`; `None` if it would
-/// have to be larger.
+/// have to be larger. A table whose keys cannot be read, not even from its records, becomes a blind
+/// slot: lookups in its range find that out for themselves, and whatever is newer is found without it.
 pub(crate) fn build_index(
     generation: &Generation,
     range: KeyRange<'_>,
     seed: u64,
     capacity: usize,
 ) -> Result<Option<HashIndex>> {
-    let index = HashIndex::with_capacity(capacity);
+    let mut index = HashIndex::with_capacity(capacity);
     let mut writer = index.writer();
+    let mut blind = Vec::new();
     for (slot, table) in generation.shares().rev() {
-        let fits = match enter_keys(&mut writer, slot, table, range, seed) {
-            Ok(fits) => fits,
-            Err(_) if seeded!(DamagedSectionIsEmpty) => true,
-            // A damaged key section is made up for by the records. What was entered so far is
-            // entered again, which is harmless.
-            Err(_) => enter_records(&mut writer, slot, table, range, seed)?,
-        };
-        if !fits {
-            return Ok(None);
+        match enter_keys(&mut writer, slot, table, range, seed) {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(_) if seeded!(DamagedSectionIsEmpty) => {}
+            Err(error) if error.kind() == ErrorKind::Corruption => blind.insert(0, slot),
+            Err(error) => return Err(error),
         }
     }
     drop(writer);
+    index.set_blind_slots(blind);
     Ok(Some(index))
 }
 
@@ -64,31 +65,6 @@ fn enter_keys(
             previous.extend_from_slice(entry.key);
         }
         keys.next()?;
-    }
-    Ok(true)
-}
-
-fn enter_records(
-    index: &mut HashIndexWriter<'_>,
-    slot: Slot,
-    table: &Table,
-    range: KeyRange<'_>,
-    seed: u64,
-) -> Result<bool> {
-    let mut records = table.file.stream();
-    let mut older = false;
-    while let Some(record) = records.next()? {
-        if !range.is_before_end(record.key()) {
-            break;
-        }
-        if !older && record.key() >= range.start {
-            let hash = key_hash(seed, record.key());
-            let len = record.frame_len() as u64;
-            if index.insert(hash, slot, record.offset(), len).is_err() {
-                return Ok(false);
-            }
-        }
-        older = record.older_follows();
     }
     Ok(true)
 }

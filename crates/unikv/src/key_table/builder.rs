@@ -10,7 +10,7 @@ use super::properties::Properties;
 use crate::base::checksum::{Crc, bound};
 use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::file_names;
-use crate::base::keys::{FileNumber, Kind, SeqNo, internal_cmp};
+use crate::base::keys::{FileNumber, FileUid, Kind, SeqNo, internal_cmp};
 use crate::error::Result;
 use crate::vfs::file_store::FileStore;
 use std::cmp::Ordering;
@@ -138,18 +138,33 @@ impl KeySectionBuilder {
         *seq = self.last_seq;
     }
 
-    /// Writes blocks and index at the end of `output`. Returns their lengths and the properties.
-    fn write(mut self, output: &mut OutputFile) -> Result<(u64, u64, Properties)> {
+    /// Ends the block, if it has entries, before the next one comes.
+    pub(super) fn cut(&mut self) {
         if !self.block.is_empty() {
             self.end_block();
         }
-        let start = output.len();
+    }
+
+    /// Ends the last block and binds the blocks to their places from `start` of the file `uid` on.
+    fn seal(&mut self, uid: FileUid, start: u64) {
+        self.cut();
         let mut at = 0;
         for end in &self.ends {
-            let crc = end.crc.bind(output.uid(), start + at as u64);
+            let crc = end.crc.bind(uid, start + at as u64);
             at += end.len;
             self.blocks[at - 4..at].copy_from_slice(&crc.to_le_bytes());
         }
+    }
+
+    /// The blocks as they would stand at `start` of the file `uid`, and the index without its checksum.
+    pub(super) fn into_memory(mut self, uid: FileUid, start: u64) -> (Vec<u8>, Vec<u8>) {
+        self.seal(uid, start);
+        (self.blocks, self.index)
+    }
+
+    /// Writes blocks and index at the end of `output`. Returns their lengths and the properties.
+    fn write(mut self, output: &mut OutputFile) -> Result<(u64, u64, Properties)> {
+        self.seal(output.uid(), output.len());
         output.append(&self.blocks)?;
         let crc = bound(output.uid(), output.len(), &self.index);
         self.index.extend_from_slice(&crc.to_le_bytes());

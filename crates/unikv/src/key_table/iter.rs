@@ -293,11 +293,11 @@ impl KeyIter {
             return self.section.cached_block(index, place);
         }
         let in_run = self.run.as_ref().and_then(|run| run.slice(place));
-        let bytes = match in_run {
-            Some(bytes) => bytes,
-            None => self.read_run(index, place, going)?,
+        let read = match in_run {
+            Some(bytes) => Ok(bytes),
+            None => self.read_run(index, place, going),
         };
-        self.section.verify(bytes, place)
+        self.section.sound_block(index, place, read)
     }
 
     /// Reads the block and the blocks that follow it in the direction of the iteration.

@@ -8,6 +8,7 @@
 //! - Entries stand in the internal order (key ascending, newest first) without duplicates.
 //! - The fence of a block is the smallest position that can be in it, so one block read finds or
 //!   refutes any (key, snapshot).
+//! - A section behind records that is damaged is put together anew from them, in memory.
 //! - A block's checksum is verified when it is read from the file and not again while it is cached.
 //!   What is decoded afterwards is still bounds-checked: no bytes can cause a panic.
 //!
@@ -25,6 +26,7 @@ mod output;
 mod pin;
 mod pointer;
 mod properties;
+mod rebuilt;
 mod section;
 mod table;
 #[cfg(test)]
@@ -39,5 +41,6 @@ pub(crate) use meta::{KeyTableMeta, RecordFileRefs};
 pub(crate) use output::OutputFile;
 pub(crate) use pointer::RecordPointer;
 pub(crate) use properties::{FileFacts, Properties};
+pub(crate) use rebuilt::{SpareEntries, TakeEntry};
 pub(crate) use section::{KeySection, verify_file};
 pub(crate) use table::KeyTable;

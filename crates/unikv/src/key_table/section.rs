@@ -7,11 +7,13 @@ use super::fences::{BlockPlace, Fences};
 use super::footer::Footer;
 use super::iter::KeyIter;
 use super::pin::PinnedFences;
+use super::rebuilt::{OfFile, Rebuilt, SpareEntries};
 use crate::base::checksum::{Crc, bound};
 use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN};
 use crate::base::keys::{DatabaseId, SeqNo};
+use crate::base::seeded::seeded;
 use crate::base::sync::OnceLock;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::vfs::Access;
 use crate::vfs::file_store::{DataFile, FileStore};
 use bytes::Bytes;
@@ -33,10 +35,15 @@ pub(crate) struct KeySection {
     ingest_seq: Option<SeqNo>,
     cache: Arc<ReadCache>,
     pinned: OnceLock<PinnedFences>,
+    /// Where its entries stand once more.
+    spare: Option<SpareEntries>,
+    /// What stands in for its damaged parts, since one was met.
+    rebuilt: OnceLock<Rebuilt>,
 }
 
 impl KeySection {
-    /// The section of `file`, which has `file_len` bytes. `ingest_seq`: of an ingested file.
+    /// The section of `file`, which has `file_len` bytes. `ingest_seq`: of an ingested file. `spare`:
+    /// what it can be rebuilt from.
     pub(crate) fn new(
         store: &FileStore,
         file: Arc<DataFile>,
@@ -44,6 +51,7 @@ impl KeySection {
         file_len: u64,
         ingest_seq: Option<SeqNo>,
         cache: &Arc<ReadCache>,
+        spare: Option<SpareEntries>,
     ) -> KeySection {
         let (database, cache) = (store.database(), Arc::clone(cache));
         KeySection {
@@ -54,6 +62,8 @@ impl KeySection {
             ingest_seq,
             cache,
             pinned: OnceLock::new(),
+            spare,
+            rebuilt: OnceLock::new(),
         }
     }
 
@@ -129,10 +139,16 @@ impl KeySection {
         if let Some(pinned) = self.pinned.get() {
             return Ok(Arc::clone(pinned.get()));
         }
+        if let Some(rebuilt) = self.rebuilt.get() {
+            return Ok(Arc::clone(rebuilt.fences()));
+        }
         if let Some(fences) = self.cache.fences(self.file.number()) {
             return Ok(fences);
         }
-        let fences = Arc::new(self.read_fences()?);
+        let fences = match self.read_fences() {
+            Ok(fences) => Arc::new(fences),
+            Err(error) => return Ok(Arc::clone(self.rebuild(None, error)?.fences())),
+        };
         match PinnedFences::new(&fences, &self.cache) {
             // Whoever pinned them first has the same fences.
             Some(pinned) => drop(self.pinned.set(pinned)),
@@ -146,15 +162,17 @@ impl KeySection {
 
     /// The `i`th block: known here, from the cache, or from the file.
     pub(super) fn cached_block(&self, i: usize, place: BlockPlace) -> Result<Arc<Block>> {
-        let pinned = self.pinned.get();
+        // Blocks of a section that is cut anew are not those of fences that somebody pinned before.
+        let own = place.offset < self.file_len;
+        let pinned = self.pinned.get().filter(|_| own);
         if let Some(block) = pinned.and_then(|pinned| pinned.block(i)) {
             return Ok(block);
         }
         let block = match self.cache.block(self.file.number(), place.offset) {
             Some(block) => block,
             None => {
-                let bytes = Bytes::from(self.read(place.offset, place.len)?);
-                let block = self.verify(bytes, place)?;
+                let read = self.read(place.offset, place.len);
+                let block = self.sound_block(i, place, read.map(Bytes::from))?;
                 let cached = Arc::clone(&block);
                 self.cache
                     .insert_block(self.file.number(), place.offset, cached);
@@ -167,8 +185,54 @@ impl KeySection {
         Ok(block)
     }
 
+    /// The `i`th block out of the bytes that were read at its place, or what stands in for it.
+    pub(super) fn sound_block(
+        &self,
+        i: usize,
+        place: BlockPlace,
+        read: Result<Bytes>,
+    ) -> Result<Arc<Block>> {
+        let error = match read.and_then(|bytes| self.verify(bytes, place)) {
+            Ok(block) => return Ok(block),
+            Err(error) => error,
+        };
+        let rebuilt = self.rebuild(Some(&self.fences()?), error.clone())?;
+        match rebuilt.block(i, place) {
+            Some(bytes) => self.verify(bytes, place),
+            None => Err(error),
+        }
+    }
+
+    /// The section rebuilt, with these fences if they are sound; `error` where that cannot be done.
+    fn rebuild(&self, sound: Option<&Arc<Fences>>, error: Error) -> Result<&Rebuilt> {
+        if let Some(rebuilt) = self.rebuilt.get() {
+            return Ok(rebuilt);
+        }
+        let explains = matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Io)
+            && !seeded!(DamagedSectionIsEmpty);
+        let Some(spare) = self.spare.as_ref().filter(|_| explains) else {
+            return Err(error);
+        };
+        let file = OfFile {
+            path: self.path(),
+            uid: self.file.uid(),
+            len: self.file_len,
+        };
+        match Rebuilt::build(spare, file, sound) {
+            Ok(rebuilt) => Ok(self.rebuilt.get_or_init(|| rebuilt)),
+            // The section's own damage says more than that of a record.
+            Err(_) => Err(error),
+        }
+    }
+
+    /// Memory of the section beside its fences: what stands in for damaged parts.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let rebuilt = self.rebuilt.get().map_or(0, Rebuilt::memory_bytes);
+        size_of::<KeySection>() + rebuilt
+    }
+
     /// Verifies the bytes of the block at `place`.
-    pub(super) fn verify(&self, bytes: Bytes, place: BlockPlace) -> Result<Arc<Block>> {
+    fn verify(&self, bytes: Bytes, place: BlockPlace) -> Result<Arc<Block>> {
         Block::verify(bytes, self.file.uid(), place.offset)
             .map(Arc::new)
             .map_err(|what| Error::corruption(self.path(), place.offset, what))

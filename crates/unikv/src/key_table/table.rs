@@ -33,7 +33,7 @@ impl KeyTable {
         let path = store.dir().join(file_names::key_table(meta.number));
         let file = Arc::new(store.data_file(path, meta.number, meta.uid, Access::Random));
         let kind = FileKind::KeyTable;
-        let section = KeySection::new(store, Arc::clone(&file), kind, meta.len, None, cache);
+        let section = KeySection::new(store, Arc::clone(&file), kind, meta.len, None, cache, None);
         KeyTable {
             meta,
             file,
@@ -51,7 +51,7 @@ impl KeyTable {
         let meta = &self.meta;
         let keys = meta.min_key.capacity() + meta.max_key.capacity();
         let refs = meta.refs.capacity() * size_of::<RecordFileRefs>();
-        let section = size_of::<KeySection>();
+        let section = self.section.memory_bytes();
         size_of::<KeyTable>() + keys + refs + section + self.file.memory_bytes()
     }
 

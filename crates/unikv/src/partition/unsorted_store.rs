@@ -2,16 +2,20 @@
 //!
 //! Newest wins by construction: generations newest first, and within one the highest slot first. A
 //! key has one index entry per table, at its newest version there; older versions that a snapshot
-//! needs stand right behind it in the file. The tables of an ingest are searched by their fences.
+//! needs stand right behind it in the file. The tables of an ingest are searched by their fences, and so
+//! are those whose keys could not all be entered into the index.
 
 use super::view::ReadCounters;
-use crate::base::keys::SeqNo;
+use crate::base::keys::{SeqNo, Slot};
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::key_table::OwnedValue;
 use crate::record::{Record, RecordFile};
 use crate::version::{Generation, Partition};
+
+/// A record and the table that holds it.
+type Found<'a> = (&'a RecordFile, Record);
 
 /// The newest record of `key` at or below `snapshot`, and its table. A hit is one read of the record.
 pub(crate) fn get<'a>(
@@ -20,54 +24,92 @@ pub(crate) fn get<'a>(
     hash: u64,
     snapshot: SeqNo,
     counters: &ReadCounters,
-) -> Result<Option<(&'a RecordFile, Record)>> {
+) -> Result<Option<Found<'a>>> {
     for generation in &partition.generations {
-        if generation.is_ingested() {
-            let found = get_ingested(generation, key, snapshot)?;
+        let found = if generation.is_ingested() {
+            let table = generation.ingested_table_for(key);
+            table.map_or(Ok(None), |table| get_by_fences(table, key, snapshot))?
+        } else {
+            get_by_index(generation, key, hash, snapshot, counters)?
+        };
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+fn get_by_index<'a>(
+    generation: &'a Generation,
+    key: &[u8],
+    hash: u64,
+    snapshot: SeqNo,
+    counters: &ReadCounters,
+) -> Result<Option<Found<'a>>> {
+    let mut blind = generation.index.blind_slots();
+    let high_water = generation.high_water();
+    for candidate in generation.index.lookup(hash, high_water).iter() {
+        if !blind.is_empty() {
+            let newer = blind.partition_point(|slot| *slot > candidate.slot);
+            let (first, rest) = blind.split_at(newer);
+            let found = get_blind(generation, first, key, snapshot)?;
             if found.is_some() {
                 return Ok(found);
             }
+            blind = rest;
+        }
+        // A slot without a table belongs to a flush that was aborted.
+        let Some(table) = generation.table(candidate.slot) else {
+            continue;
+        };
+        if table.meta().min_seq > snapshot
+            || (seeded!(SkipTableWithNewer) && table.meta().max_seq > snapshot)
+        {
             continue;
         }
-        for candidate in generation
-            .index
-            .lookup(hash, generation.high_water())
-            .iter()
-        {
-            // A slot without a table belongs to a flush that was aborted.
-            let Some(table) = generation.table(candidate.slot) else {
-                continue;
-            };
-            if table.meta().min_seq > snapshot
-                || (seeded!(SkipTableWithNewer) && table.meta().max_seq > snapshot)
-            {
-                continue;
-            }
-            let record = table.get_hinted(candidate.offset, candidate.read_len)?;
-            if record.key() != key && !seeded!(TrustTag) {
-                counters
-                    .index_failed_comparisons
-                    .fetch_add(1, Ordering::Relaxed);
-                continue;
-            }
-            let visible = newest_visible(table, record, snapshot, candidate.read_len)?;
-            if let Some(record) = visible {
-                return Ok(Some((table, record)));
+        let record = table.get_hinted(candidate.offset, candidate.read_len)?;
+        if record.key() != key && !seeded!(TrustTag) {
+            counters
+                .index_failed_comparisons
+                .fetch_add(1, Ordering::Relaxed);
+            continue;
+        }
+        let visible = newest_visible(table, record, snapshot, candidate.read_len)?;
+        if let Some(record) = visible {
+            return Ok(Some((table, record)));
+        }
+    }
+    get_blind(generation, blind, key, snapshot)
+}
+
+/// The record of `key` in tables whose keys the index may not have, newest first: by their sections,
+/// as far as they can be read.
+#[cold]
+fn get_blind<'a>(
+    generation: &'a Generation,
+    slots: &[Slot],
+    key: &[u8],
+    snapshot: SeqNo,
+) -> Result<Option<Found<'a>>> {
+    for table in slots.iter().filter_map(|slot| generation.table(*slot)) {
+        let meta = table.meta();
+        let may_hold = meta.min_key.as_slice() <= key && key <= meta.max_key.as_slice();
+        if may_hold && meta.min_seq <= snapshot {
+            let found = get_by_fences(table, key, snapshot)?;
+            if found.is_some() {
+                return Ok(found);
             }
         }
     }
     Ok(None)
 }
 
-/// The record of `key` in what was ingested at one moment: at most one.
-fn get_ingested<'a>(
-    generation: &'a Generation,
+/// The newest record of `key` at or below `snapshot` in `table`, by its key section.
+fn get_by_fences<'a>(
+    table: &'a RecordFile,
     key: &[u8],
     snapshot: SeqNo,
-) -> Result<Option<(&'a RecordFile, Record)>> {
-    let Some(table) = generation.ingested_table_for(key) else {
-        return Ok(None);
-    };
+) -> Result<Option<Found<'a>>> {
     let Some(entry) = table.section()?.get(key, snapshot)? else {
         return Ok(None);
     };

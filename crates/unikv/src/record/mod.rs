@@ -18,6 +18,7 @@ mod external;
 mod frame;
 pub(crate) mod meta;
 mod reader;
+mod section_rebuild;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use super::frame::{FRAME_HEADER_LEN, FrameHeader, FramePlace, MIN_FRAME_LEN, Record};
 use super::meta::RecordFileMeta;
+use super::section_rebuild;
 use super::stream::RecordStream;
 use crate::base::file_header::{FileKind, HEADER_LEN};
 use crate::base::file_names;
@@ -24,7 +25,7 @@ const SHARED_BUFFER_BYTES: usize = 64 << 10;
 /// A record file, open for reading. Opening it reads nothing.
 #[derive(Debug)]
 pub(crate) struct RecordFile {
-    meta: RecordFileMeta,
+    meta: Arc<RecordFileMeta>,
     file: Arc<DataFile>,
     section: Option<Arc<KeySection>>,
     cache: Arc<ReadCache>,
@@ -40,21 +41,33 @@ impl RecordFile {
         let path = store.dir().join(file_names::record(meta.number));
         let file = Arc::new(store.data_file(path, meta.number, meta.uid, Access::Random));
         let kind = FileKind::Record;
-        let section = meta.key_section.then(|| {
+        let bare = RecordFile {
+            meta: Arc::new(meta),
+            file,
+            section: None,
+            cache: Arc::clone(cache),
+        };
+        let section = bare.meta.key_section.then(|| {
             Arc::new(KeySection::new(
                 store,
-                Arc::clone(&file),
+                Arc::clone(&bare.file),
                 kind,
-                meta.len,
-                meta.ingest_seq,
+                bare.meta.len,
+                bare.meta.ingest_seq,
                 cache,
+                Some(section_rebuild::entries(bare.without_section())),
             ))
         });
+        RecordFile { section, ..bare }
+    }
+
+    /// The same file, as one that has nothing but records.
+    pub(super) fn without_section(&self) -> RecordFile {
         RecordFile {
-            meta,
-            file,
-            section,
-            cache: Arc::clone(cache),
+            meta: Arc::clone(&self.meta),
+            file: Arc::clone(&self.file),
+            section: None,
+            cache: Arc::clone(&self.cache),
         }
     }
 
@@ -66,8 +79,10 @@ impl RecordFile {
     /// Memory of the handle and of what is known of the file.
     pub(crate) fn memory_bytes(&self) -> usize {
         let keys = self.meta.min_key.capacity() + self.meta.max_key.capacity();
-        let section = self.section.as_ref().map_or(0, |_| size_of::<KeySection>());
-        size_of::<RecordFile>() + keys + section + self.file.memory_bytes()
+        let section = self.section.as_ref().map_or(0, |s| s.memory_bytes());
+        // Twice: once more for who rebuilds the section.
+        let own = 2 * size_of::<RecordFile>() + size_of::<RecordFileMeta>();
+        own + keys + section + self.file.memory_bytes()
     }
 
     /// The record that `pointer` names: from the cache, or with one read.

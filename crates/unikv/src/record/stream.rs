@@ -33,8 +33,10 @@ pub(crate) struct RecordHead {
     pub(crate) key: Bytes,
     pub(crate) seq: SeqNo,
     pub(crate) kind: Kind,
+    pub(crate) expiry_ms: Option<u64>,
     /// Where its frame begins.
     pub(crate) offset: u64,
+    pub(crate) frame_len: u32,
     /// `None`: it is large.
     pub(crate) value: Option<Bytes>,
 }
@@ -86,7 +88,9 @@ impl RecordStream {
                     key: Bytes::copy_from_slice(record.key()),
                     seq: record.seq(),
                     kind: record.kind(),
+                    expiry_ms: record.expiry_ms(),
                     offset: record.offset(),
+                    frame_len: (record.end_offset() - record.offset()) as u32,
                     value: None,
                 };
                 self.position = record.end_offset();
@@ -99,7 +103,9 @@ impl RecordStream {
             key: Bytes::copy_from_slice(record.key()),
             seq: record.seq(),
             kind: record.kind(),
+            expiry_ms: record.expiry_ms(),
             offset: record.offset(),
+            frame_len: record.frame_len() as u32,
             value: Some(record.into_value()),
         }))
     }

@@ -87,6 +87,12 @@ impl ValueReader {
         self.header.kind
     }
 
+    /// When it expires.
+    pub(crate) fn expiry_ms(&self) -> Option<u64> {
+        let len = self.header.key_start() - FRAME_HEADER_LEN;
+        Some(u64::from_le_bytes(*self.head.get(..len)?.first_chunk()?))
+    }
+
     /// The host's byte.
     pub(crate) fn host_type(&self) -> u8 {
         self.header.host_type
