@@ -6,6 +6,7 @@
 //! visible entries in batches that grow as it goes on, and fetches the values of a batch file by
 //! file, in the order of their offsets, neighbours in one read. Entries gathered need no view.
 
+mod ahead;
 mod end;
 
 use super::memory::IteratorCharge;
@@ -60,7 +61,7 @@ impl Iter {
     }
 
     /// Moves the front to the first entry of the range at or behind `key`, forward or back. Entries
-    /// that the back has handed out stay gone.
+    /// that the back has handed out stay gone. An iteration that an error has ended goes on from there.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
         let lower = engine_key(DEFAULT_KEYSPACE, key.as_ref()).max(self.begin.clone());
         // The back may have dropped entries because the front had handed them out.
@@ -69,6 +70,7 @@ impl Iter {
             self.back = End::new();
         }
         self.lower = lower;
+        self.ended = false;
         self.front = End::new();
         self.holder.forget(|position| {
             position.front = None;
@@ -86,16 +88,15 @@ impl Iter {
 
     fn next_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
         let (front, seq) = (&mut self.front, self.holder.moment().seq());
-        if front.is_handed_out() {
+        if front.is_handed_out() && !front.has_failed() {
             let (lower, upper) = (&self.lower, &self.upper);
             let batch_bytes = self.memory.batch_bytes();
-            let paid = self.holder.with_position(
-                |Position {
-                     view,
-                     front: cursor,
-                     ..
-                 }| {
-                    let cursor = match cursor {
+            let paid = self.holder.with_position(|position| {
+                loop {
+                    let Position {
+                        view, front: slot, ..
+                    } = position;
+                    let cursor = match slot {
                         Some(cursor) => cursor,
                         None => {
                             let mut begun = ViewCursor::new(Arc::clone(view));
@@ -104,15 +105,26 @@ impl Iter {
                                 begun.next()?;
                             }
                             front.anchor();
-                            cursor.insert(begun)
+                            slot.insert(begun)
                         }
                     };
-                    front.gather_forward(cursor, seq, upper, batch_bytes)?;
+                    front.gather_forward(cursor, seq, upper, batch_bytes);
+                    if front.has_failed() && cursor.has_lost_run() {
+                        // It was met in the middle of a derived run: without it, all is there.
+                        front.give_up();
+                        *slot = None;
+                        continue;
+                    }
                     front.fetch(view)?;
-                    Ok(cursor.settle())
-                },
-            )?;
+                    return Ok(cursor.settle());
+                }
+            })?;
             wake_if(paid, &self.holder);
+        }
+        if front.is_handed_out()
+            && let Some(error) = front.take_failure()
+        {
+            return Err(error);
         }
         let Some(key) = front.key().filter(|key| *key < &self.upper[..]) else {
             return Ok(None);
@@ -125,28 +137,40 @@ impl Iter {
 
     fn next_back_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
         let (back, seq) = (&mut self.back, self.holder.moment().seq());
-        if back.is_handed_out() {
+        if back.is_handed_out() && !back.has_failed() {
             let (lower, upper) = (&self.lower, &self.upper);
             let batch_bytes = self.memory.batch_bytes();
-            let paid = self.holder.with_position(
-                |Position {
-                     view, back: cursor, ..
-                 }| {
-                    let cursor = match cursor {
+            let paid = self.holder.with_position(|position| {
+                loop {
+                    let Position {
+                        view, back: slot, ..
+                    } = position;
+                    let cursor = match slot {
                         Some(cursor) => cursor,
                         None => {
                             let mut begun = ViewCursor::new(Arc::clone(view));
                             begun.seek_before(upper, SeqNo::MAX)?;
                             back.anchor();
-                            cursor.insert(begun)
+                            slot.insert(begun)
                         }
                     };
-                    back.gather_backward(cursor, seq, lower, batch_bytes)?;
+                    back.gather_backward(cursor, seq, lower, batch_bytes);
+                    if back.has_failed() && cursor.has_lost_run() {
+                        // It was met in the middle of a derived run: without it, all is there.
+                        back.give_up();
+                        *slot = None;
+                        continue;
+                    }
                     back.fetch(view)?;
-                    Ok(cursor.settle())
-                },
-            )?;
+                    return Ok(cursor.settle());
+                }
+            })?;
             wake_if(paid, &self.holder);
+        }
+        if back.is_handed_out()
+            && let Some(error) = back.take_failure()
+        {
+            return Err(error);
         }
         let lower = &self.lower[..];
         let passed = |key: &[u8]| key < lower && !seeded!(EndsOverlap);

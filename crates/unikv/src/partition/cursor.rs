@@ -4,7 +4,7 @@
 //! All present entries as [`KeyEntry`], in internal order.
 
 use crate::base::keys::{Kind, SeqNo};
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 use crate::key_table::{EntryValue, KeyEntry, KeyIter, KeyTable};
 use crate::memtable::MemtableIter;
 use crate::record::RecordFile;
@@ -183,12 +183,13 @@ impl RunCursor {
         self
     }
 
-    /// Passes the outcome of a move on.
+    /// Passes the outcome of a move on. Whatever keeps a scan run from being read, it is not needed.
     #[inline]
     fn moved(&self, outcome: Result<()>) -> Result<()> {
-        outcome.inspect_err(|error| match &self.tables {
-            Tables::ScanRun(run) if error.kind() == ErrorKind::Corruption => run.mark_damaged(),
-            _ => {}
+        outcome.inspect_err(|_| {
+            if let Tables::ScanRun(run) = &self.tables {
+                run.mark_damaged();
+            }
         })
     }
 

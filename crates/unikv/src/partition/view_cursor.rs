@@ -50,6 +50,13 @@ impl ViewCursor {
         std::mem::take(&mut self.paid)
     }
 
+    /// Whether damage was met in a scan run since this cursor came into its partition: another one would
+    /// do without that run.
+    pub(crate) fn has_lost_run(&self) -> bool {
+        let partition = self.partition();
+        partition.is_some_and(|partition| scan_sources::sound_runs(partition) < self.sound_runs)
+    }
+
     /// Moves to the first entry at or behind (key, seq); then go on with [`Self::next`].
     pub(crate) fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
         let at = self.view.version.partition_index(key);

@@ -7,10 +7,10 @@
 //! Large values are looked up one by one, when they are handed out, so that an iteration never holds
 //! more of them than its caller.
 
-use crate::base::file_header::HEADER_LEN;
+use super::ahead::ahead_of;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, Kind, SeqNo};
 use crate::base::seeded::seeded;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key_table::{EntryValue, KeyEntry, RecordPointer};
 use crate::partition::View;
 use crate::partition::sorted_store::{dangling, verify};
@@ -26,10 +26,6 @@ const FIRST_BATCH: usize = 8;
 const LAST_BATCH: usize = 1024;
 /// Batches that read ahead after one of which something was not in memory.
 const BATCHES_AHEAD: usize = 16;
-/// What is announced ahead in one file, at most; and the bytes that a file's part of a batch may span
-/// for each byte of it, so that what stands between is worth its reading.
-const AHEAD_BYTES: u64 = 1 << 20;
-const AHEAD_SPREAD: u64 = 4;
 /// A batch ends early when its keys reach this many bytes: who keeps one keeps them all.
 const KEYS_BYTES: usize = 64 << 10;
 
@@ -49,6 +45,8 @@ pub(super) struct End {
     goes_on: bool,
     /// The key that the cursor has dealt with last, going forward.
     last: Option<Vec<u8>>,
+    /// What kept the cursor from going on: it comes behind the batch.
+    failure: Option<Error>,
 }
 
 /// A visible entry: where its engine key stands in the keys of its batch, and its value.
@@ -63,6 +61,8 @@ enum Value {
     Stored(RecordPointer, SeqNo),
     /// A large one, to be looked up when it is handed out.
     Large,
+    /// What kept it from being fetched: it harms no other entry.
+    Failed(Error),
 }
 
 impl End {
@@ -76,6 +76,7 @@ impl End {
             forward: true,
             goes_on: true,
             last: None,
+            failure: None,
         }
     }
 
@@ -102,11 +103,29 @@ impl End {
         let value = match &mut entry.value {
             Value::Ready(value) => mem::take(value),
             Value::Large => look_up(entry.key_in(&self.keys))?,
+            Value::Failed(error) => return Err(error.clone()),
             // Fetched before any entry is handed out.
             Value::Stored(..) => Bytes::new(),
         };
         let key = entry.key.start + KEYSPACE_PREFIX_LEN..entry.key.end;
         Ok(Some((self.keys.slice(key), value)))
+    }
+
+    /// Whether what the cursor met ends the iteration behind this batch.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// What ends the iteration, once the batch is handed out.
+    pub(super) fn take_failure(&mut self) -> Option<Error> {
+        self.failure.take()
+    }
+
+    /// Forgets the batch, of which nothing was handed out.
+    pub(super) fn give_up(&mut self) {
+        self.entries.clear();
+        self.next = 0;
+        self.failure = None;
     }
 
     /// The next batch is gathered with a cursor that was newly placed.
@@ -121,9 +140,20 @@ impl End {
         seq: SeqNo,
         upper: &[u8],
         batch_bytes: u64,
-    ) -> Result<()> {
+    ) {
         self.forward = true;
         let mut batch = self.begin_batch(batch_bytes);
+        self.failure = self.fill_forward(&mut batch, cursor, seq, upper).err();
+        self.end_batch(batch);
+    }
+
+    fn fill_forward(
+        &mut self,
+        batch: &mut Batch,
+        cursor: &mut ViewCursor,
+        seq: SeqNo,
+        upper: &[u8],
+    ) -> Result<()> {
         while let Some(entry) = cursor.entry().filter(|entry| entry.key < upper) {
             if batch.is_full() {
                 self.goes_on = true;
@@ -140,7 +170,6 @@ impl End {
             }
             cursor.next()?;
         }
-        self.end_batch(batch);
         Ok(())
     }
 
@@ -152,9 +181,20 @@ impl End {
         seq: SeqNo,
         lower: &[u8],
         batch_bytes: u64,
-    ) -> Result<()> {
+    ) {
         self.forward = false;
         let mut batch = self.begin_batch(batch_bytes);
+        self.failure = self.fill_backward(&mut batch, cursor, seq, lower).err();
+        self.end_batch(batch);
+    }
+
+    fn fill_backward(
+        &mut self,
+        batch: &mut Batch,
+        cursor: &mut ViewCursor,
+        seq: SeqNo,
+        lower: &[u8],
+    ) -> Result<()> {
         let mut key = Vec::new();
         while let Some(entry) = cursor.entry().filter(|entry| entry.key >= lower) {
             if batch.is_full() {
@@ -175,7 +215,6 @@ impl End {
                 batch.push(&key, value);
             }
         }
-        self.end_batch(batch);
         Ok(())
     }
 
@@ -206,7 +245,7 @@ impl End {
         let mut wanted: Vec<(RecordPointer, usize)> = stored
             .filter_map(|(i, entry)| match entry.value {
                 Value::Stored(pointer, _) => Some((pointer, i)),
-                Value::Ready(_) | Value::Large => None,
+                Value::Ready(_) | Value::Large | Value::Failed(_) => None,
             })
             .collect();
         wanted.sort_unstable_by_key(|(pointer, _)| (pointer.file, pointer.offset));
@@ -271,29 +310,11 @@ impl End {
                     all = false;
                     continue;
                 };
-                entry.take_value(&self.keys, record?, file.path())?;
+                entry.take_value(&self.keys, record, file.path());
             }
         }
         Ok(all)
     }
-}
-
-/// Where a file is read on if the next batch spans in it what this one does, and how far; `None` where
-/// too much stands between the records of `run`, which are sorted.
-fn ahead_of(run: &[(RecordPointer, usize)], forward: bool) -> Option<(u64, u64)> {
-    let begin = run.first()?.0.offset;
-    let end = run.last()?.0.end()?;
-    let span = end.saturating_sub(begin);
-    let bytes: u64 = run.iter().map(|(pointer, _)| u64::from(pointer.len)).sum();
-    let most = span.min(AHEAD_BYTES);
-    let ahead = match forward {
-        true => (end, most),
-        false => {
-            let from = begin.saturating_sub(most).max(HEADER_LEN as u64);
-            (from, begin.saturating_sub(from))
-        }
-    };
-    (span <= bytes.saturating_mul(AHEAD_SPREAD)).then_some(ahead)
 }
 
 /// A batch that is being gathered.
@@ -317,7 +338,7 @@ impl Batch {
         self.value_bytes += match &value {
             Value::Ready(value) => value.len() as u64,
             Value::Stored(pointer, _) => u64::from(pointer.len),
-            Value::Large => 0,
+            Value::Large | Value::Failed(_) => 0,
         };
         let start = self.keys.len();
         self.keys.extend_from_slice(key);
@@ -332,13 +353,15 @@ impl Entry {
     }
 
     /// Takes the value of the record that its pointer led to.
-    fn take_value(&mut self, keys: &Bytes, record: Record, path: &Path) -> Result<()> {
+    fn take_value(&mut self, keys: &Bytes, record: Result<Record>, path: &Path) {
         if let Value::Stored(pointer, seq) = self.value {
             let key = self.key_in(keys);
-            verify(&record, key, seq, path, pointer)?;
-            self.value = Value::Ready(record.into_value());
+            let verified = record.and_then(|record| {
+                verify(&record, key, seq, path, pointer)?;
+                Ok(record.into_value())
+            });
+            self.value = verified.map_or_else(Value::Failed, Value::Ready);
         }
-        Ok(())
     }
 }
 
@@ -354,36 +377,5 @@ impl Value {
             }
             (_, EntryValue::Pointer(pointer)) => Some(Value::Stored(pointer, entry.seq)),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::base::keys::FileNumber;
-
-    #[test]
-    fn a_file_is_read_on_as_far_as_its_part_of_the_batch_spans() {
-        let run = |offsets: &[u64], len| {
-            let pointer = |offset: &u64| RecordPointer {
-                file: FileNumber(1),
-                offset: *offset,
-                len,
-            };
-            let run = offsets.iter().map(|offset| (pointer(offset), 0));
-            run.collect::<Vec<_>>()
-        };
-        let near = run(&[5000, 6000, 8000], 1000);
-        assert_eq!(ahead_of(&near, true), Some((9000, 4000)));
-        assert_eq!(ahead_of(&near, false), Some((1000, 4000)));
-        // Nothing of what was read already, nor of the file's header.
-        let header = HEADER_LEN as u64;
-        let first = run(&[header + 20], 50);
-        assert_eq!(ahead_of(&first, false), Some((header, 20)));
-        let scattered = run(&[5000, 60_000], 1000);
-        assert_eq!(ahead_of(&scattered, true), None);
-        let long = run(&[0, 1 << 20], 1 << 20);
-        assert_eq!(ahead_of(&long, true), Some((2 << 20, AHEAD_BYTES)));
-        assert_eq!(ahead_of(&[], true), None);
     }
 }

@@ -2,6 +2,7 @@
 //! what is derived is made anew.
 
 use super::*;
+use crate::Bytes;
 use crate::inspect::{Part, inspect_in};
 use std::path::{Path, PathBuf};
 
@@ -138,4 +139,50 @@ fn keys_of_a_table_that_cannot_be_indexed_are_an_error_and_no_others() {
     same(&db, &model);
     db.close().unwrap();
     machine.check();
+}
+
+/// A scan hands out everything in front of a damaged record, from either end, and goes on behind it
+/// when it is told to.
+#[test]
+fn a_scan_stops_at_the_damage_and_not_before() {
+    let options = || small().inline_value_bytes(0).partition_bytes(1 << 40);
+    for compacted in [false, true] {
+        let machine = Machine::new(5);
+        let (db, _) = machine.open(options());
+        let mut model = Model::new();
+        put_all(&db, &mut model, 0..30, 20);
+        db.flush().unwrap();
+        if compacted {
+            db.compact().unwrap();
+        }
+        db.close().unwrap();
+        let path = &files(&machine, "rec")[0];
+        let parts = parts(&machine, path);
+        let records = parts.iter().filter(|part| part.what == "record");
+        let damaged = records.clone().nth(17).unwrap();
+        assert!(
+            machine
+                .disk
+                .flip_bit(path, (damaged.offset + damaged.len - 6) * 8)
+        );
+        let (db, _) = machine.open(options());
+        let pair = |n: u32| Some((Bytes::from(key(n)), Bytes::from(vec![n as u8; 20])));
+        let mut iter = db.iter();
+        for n in 0..17 {
+            assert_eq!(iter.next().transpose().unwrap(), pair(n));
+        }
+        let error = iter.next().unwrap().unwrap_err();
+        assert_eq!(error.offset(), Some(damaged.offset));
+        assert!(iter.next().is_none());
+        iter.seek(key(18));
+        for n in 18..30 {
+            assert_eq!(iter.next().transpose().unwrap(), pair(n));
+        }
+        assert!(iter.next().is_none());
+        let mut back = db.iter();
+        for n in (18..30).rev() {
+            assert_eq!(back.next_back().transpose().unwrap(), pair(n));
+        }
+        assert!(back.next_back().unwrap().is_err());
+    }
 }
