@@ -27,6 +27,8 @@ pub(crate) const HEADER_LEN: usize = 96;
 /// The format version this code writes and the newest it reads.
 pub(crate) const FORMAT_VERSION: u16 = 1;
 
+/// Where the uid stands.
+const UID: std::ops::Range<usize> = 48..56;
 const MAGIC: [u8; 8] = *b"UniKV\r\n\x1a";
 const UPGRADE: &str = "open it with the newer release that wrote it";
 
@@ -106,6 +108,26 @@ impl FileHeader {
         bytes.iter().any(|&byte| byte != 0) && 2 * alike < bytes.len().min(MAGIC.len())
     }
 
+    /// The uid with which the checksum of a header fits, if all that is wrong with the header is one byte
+    /// of its uid. What the file holds cannot be verified without its uid, but it can be tried out.
+    pub(crate) fn uid_before_damage(bytes: &[u8]) -> Option<FileUid> {
+        let (body, crc) = bytes.get(..HEADER_LEN)?.split_last_chunk::<4>()?;
+        let mut body = body.to_vec();
+        for at in UID {
+            let found = *body.get(at)?;
+            for byte in 0..=u8::MAX {
+                *body.get_mut(at)? = byte;
+                let uid = body.get(UID)?.first_chunk::<8>()?;
+                let uid = FileUid(u64::from_le_bytes(*uid));
+                if byte != found && u32::from_le_bytes(*crc) == checksum::bound(uid, 0, &body) {
+                    return Some(uid);
+                }
+            }
+            *body.get_mut(at)? = found;
+        }
+        None
+    }
+
     /// The bytes of the header.
     pub(crate) fn encode(&self) -> [u8; HEADER_LEN] {
         let mut out = [0; HEADER_LEN];
@@ -115,7 +137,7 @@ impl FileHeader {
         out[10..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
         out[12..16].copy_from_slice(&(HEADER_LEN as u32).to_le_bytes());
         out[32..48].copy_from_slice(&self.database.0);
-        out[48..56].copy_from_slice(&self.uid.0.to_le_bytes());
+        out[UID].copy_from_slice(&self.uid.0.to_le_bytes());
         out[56..64].copy_from_slice(&self.number.0.to_le_bytes());
         let crc = checksum::bound(self.uid, 0, &out[..HEADER_LEN - 4]);
         out[HEADER_LEN - 4..].copy_from_slice(&crc.to_le_bytes());

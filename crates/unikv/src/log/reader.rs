@@ -175,12 +175,6 @@ impl LogReader {
         }
     }
 
-    /// Moves to `offset`, where a record begins or a search for one is to start.
-    pub(crate) fn seek(&mut self, offset: u64) {
-        self.offset = offset;
-        self.bad = None;
-    }
-
     /// Where the next record begins.
     pub(crate) fn offset(&self) -> u64 {
         self.offset

@@ -4,8 +4,7 @@
 use super::super::wal::{KIND_START, SegmentEnd, SegmentStart};
 use super::super::{DurableMark, LogItem, LogReader};
 use super::not_understood;
-use crate::base::coding::Decoder;
-use crate::base::file_header::{FileKind, HEADER_LEN};
+use crate::base::file_header::{FileHeader, FileKind, RawHeader};
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, FileUid};
 use crate::base::seeded::seeded;
@@ -311,29 +310,20 @@ fn scan_marks(reader: &mut LogReader) -> Result<Option<DurableMark>> {
     Ok(reader.greatest_mark())
 }
 
-/// The uids that a segment without readable beginning may have: the one in its header, those in
-/// links to it, and, if one flipped bit of the header's makes the first record verify, that one.
+/// The uids that a segment without readable beginning may have: the one in its header, the one that was
+/// there before one byte of it changed, and those in links to it.
 fn possible_uids(
     store: &FileStore,
     present: &[Segment],
     segment: &Segment,
 ) -> Result<Vec<FileUid>> {
     let vfs = &*store.env().vfs;
-    let mut uids = Vec::new();
     let mut reader =
         LogReader::open_headless(vfs, &segment.path, segment.number, FileUid::default())?;
-    let mut header = Decoder::new(reader.header_bytes()?);
-    if let Some(uid) = header.bytes(48).and_then(|_| header.u64()).map(FileUid) {
-        uids.push(uid);
-        for bit in 0..u64::BITS {
-            let flipped = FileUid(uid.0 ^ (1 << bit));
-            let mut reader = LogReader::open_headless(vfs, &segment.path, segment.number, flipped)?;
-            reader.seek(HEADER_LEN as u64);
-            if matches!(reader.next()?, LogItem::Record { .. }) {
-                uids.push(flipped);
-            }
-        }
-    }
+    let header = reader.header_bytes()?;
+    let said = RawHeader::decode(header).map(|header| header.uid);
+    let before = FileHeader::uid_before_damage(header);
+    let mut uids: Vec<FileUid> = said.into_iter().chain(before).collect();
     for other in present {
         if let Beginning::Readable { start, .. } = &other.beginning
             && let Some(prev) = start.prev.filter(|prev| prev.number == segment.number)
