@@ -269,6 +269,43 @@ fn a_listed_file_that_is_missing_or_cut_short() {
     assert!(Db::check(dir.path()).unwrap().is_clean());
 }
 
+/// Whatever the system says of a directory's length and of reading it, it is no file.
+#[test]
+fn a_directory_in_the_place_of_a_file() {
+    let dir = database();
+    let mut refusals = 0;
+    let mut names: Vec<PathBuf> = files(dir.path(), "");
+    // The one in whose place anything may be comes last: opening makes new files.
+    names.sort_by_key(|path| path.ends_with("BALLAST"));
+    for path in &names {
+        let good = fs::read(path).unwrap();
+        fs::remove_file(path).unwrap();
+        fs::create_dir(path).unwrap();
+        let before = contents(dir.path());
+        match Db::open(dir.path(), small()) {
+            Ok(db) => assert!(path.ends_with("BALLAST"), "{db:?} with {path:?}"),
+            Err(error) => {
+                assert_eq!(error.file(), Some(path.as_path()), "{error}");
+                let kinds = [ErrorKind::Corruption, ErrorKind::Io];
+                assert!(kinds.contains(&error.kind()), "{error:?}");
+                assert_eq!(contents(dir.path()), before, "{error}");
+                refusals += 1;
+            }
+        }
+        fs::remove_dir(path).unwrap();
+        fs::write(path, good).unwrap();
+    }
+    assert!(refusals >= names.len() - 1, "{refusals} of {names:?}");
+    let db = Db::open(dir.path(), small()).unwrap();
+    let value = "3".repeat(300);
+    let mut seen = 0;
+    for entry in db.iter() {
+        assert_eq!(entry.unwrap().1, value.as_bytes());
+        seen += 1;
+    }
+    assert_eq!(seen, 300);
+}
+
 #[test]
 fn a_log_damaged_below_what_was_durable() {
     let dir = database();
