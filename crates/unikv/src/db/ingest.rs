@@ -14,7 +14,7 @@ use super::catalog::{Catalog, Indexes, MAX_GENERATIONS};
 use super::engine::Engine;
 use super::read::{DEFAULT_KEYSPACE, engine_key};
 use super::write::Commit;
-use crate::base::keys::{GenerationId, SeqNo};
+use crate::base::keys::{FileNumber, GenerationId, SeqNo};
 use crate::base::seeded::seeded;
 use crate::base::sync::RwLockReadGuard;
 use crate::base::sync::atomic::Ordering;
@@ -216,8 +216,24 @@ impl Engine {
             }
             // The view first: who sees the number finds the tables.
             self.publish_seq(seq);
+            self.begin_segment(commit);
         }
         committed
+    }
+
+    /// Lets later writes go to a new segment of the log, which says how many edits there were when it
+    /// began: a manifest that has lost the ingest is so found out, and no later write shows without it.
+    fn begin_segment(&self, commit: &mut Commit) {
+        let Some((wal, _)) = &commit.wal else {
+            return;
+        };
+        let prev = Some(wal.segment_end());
+        let number = FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed));
+        match self.new_segment(number, prev) {
+            Ok(begun) => commit.wal = Some(begun),
+            // The ingest stands; the next write finds the log poisoned and resumes.
+            Err(error) => self.poison_wal(&error),
+        }
     }
 }
 

@@ -247,7 +247,7 @@ impl Engine {
         Ok(())
     }
 
-    fn new_segment(
+    pub(super) fn new_segment(
         &self,
         number: FileNumber,
         prev: Option<SegmentEnd>,

@@ -95,6 +95,43 @@ fn what_is_ingested_is_newer_than_before_and_older_than_after() {
     }
 }
 
+/// What is written behind an ingest never shows without it, wherever the manifest is cut.
+#[test]
+fn a_manifest_that_lost_an_ingest_is_found_out_by_later_writes() {
+    let machine = Machine::new(1);
+    let (db, _runtime) = machine.open(small());
+    let mut model = Model::new();
+    churn(&db, &mut model, &mut SmallRng::seed_from_u64(1), 10);
+    let entries = stream(&mut SmallRng::seed_from_u64(2), 20);
+    ingest(&db, &entries, Some(b"loaded")).unwrap();
+    apply(&mut model, &entries);
+    db.put(b"later", b"write").unwrap();
+    model.insert(b"later".to_vec(), b"write".to_vec());
+    let disk = machine.disk.process_kill();
+    let is_manifest = |path: &std::path::PathBuf| path.to_string_lossy().contains("MANIFEST");
+    let manifest = disk.file_names().into_iter().find(is_manifest).unwrap();
+    let bytes = disk.read_file(&manifest).unwrap();
+    let (mut opened, mut refused) = (0, 0);
+    for len in 0..=bytes.len() {
+        let machine = Machine {
+            disk: disk.process_kill(),
+            seed: 2,
+        };
+        machine.disk.write_file(&manifest, &bytes[..len]);
+        match Db::open_in(machine.env(), "/db", small()) {
+            Ok(db) => {
+                same(&db, &model);
+                opened += 1;
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corruption, "{len}: {error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(opened > 1 && refused > 1000, "{opened} and {refused}");
+}
+
 #[test]
 fn a_long_stream_is_many_tables_and_needs_no_index() {
     let machine = Machine::new(1);
