@@ -7,8 +7,9 @@
 //! - [`runner`]: plays a history against an engine on a simulated disk and checks every answer.
 //! - [`scenario`]: short histories, each aimed at one thing that the engine does.
 //! - [`moments`]: the disk before each call that changes it, with what the oracle then allows.
-//! - [`crash`], [`fault`], [`bit_flip`]: a history with the power cut, one error, or one flipped bit at
-//!   each place.
+//! - [`crash`], [`fault`]: a history with the power cut, or one error, at each place.
+//! - [`damage`]: small databases of every shape, each byte and each block of them damaged; [`bit_flip`]:
+//!   a short form of it, for the seeded bugs.
 //! - [`story`]: names the seed and the place when something fails; [`shrink`] cuts a history down.
 //!
 //! One failing check is a panic: this is a test tool, and the test harness is its caller.
@@ -24,6 +25,7 @@ pub mod bit_flip;
 pub mod budget;
 pub mod config;
 pub mod crash;
+pub mod damage;
 pub mod fault;
 pub mod history;
 pub mod moments;

@@ -1,0 +1,226 @@
+//! Makes a small database by hand, with an oracle at its side.
+
+use super::specimen::{Specimen, Twin};
+use crate::config::Config;
+use crate::oracle::{Change, Oracle};
+use crate::runner::{DIR, env};
+use crate::value::Value;
+use crate::verify;
+use std::sync::Arc;
+use unikv::vfs::sim::{Keep, SimRuntime, SimVfs};
+use unikv::{Batch, Clustering, Db, Durability, Snapshot};
+
+/// How the database is left.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Exit {
+    /// Closed.
+    Close,
+    /// Its process is killed.
+    Kill,
+    /// The power is cut, in such a way that a log has a torn end.
+    Torn,
+}
+
+/// A database being made.
+pub(super) struct Maker {
+    vfs: SimVfs,
+    db: Option<Db>,
+    pub(super) runtime: Arc<SimRuntime>,
+    pub(super) config: Config,
+    oracle: Oracle,
+    history: Oracle,
+    stamp: u32,
+    held: Vec<Snapshot>,
+}
+
+/// The least of everything, so that a few writes make many files.
+pub(super) fn small() -> Config {
+    Config {
+        durability: Durability::Buffered,
+        clustering: Clustering::Never,
+        memtable_bytes: 4 << 10,
+        unsorted_bytes: 1 << 20,
+        partition_bytes: 1 << 40,
+        inline_value_bytes: 0,
+        max_space_amp: 3.0,
+        key_table_bytes: 1 << 10,
+        block_bytes: 256,
+        memory_budget: 1 << 20,
+        background_threads: 2,
+        scan_merge_limit: 16,
+    }
+}
+
+/// The key of a number.
+pub(super) fn key(n: u32) -> Vec<u8> {
+    format!("key{n:02}").into_bytes()
+}
+
+impl Maker {
+    /// An empty database. The seed decides its id and the uids of its files.
+    pub(super) fn new(config: Config, seed: u64) -> Maker {
+        let vfs = SimVfs::new();
+        let (db, runtime) = verify::open(&vfs, &config, seed);
+        Maker {
+            vfs,
+            db: Some(db),
+            runtime,
+            config,
+            oracle: Oracle::new(),
+            history: Oracle::new(),
+            stamp: 0,
+            held: Vec::new(),
+        }
+    }
+
+    /// Goes on with a copy of a database, as a process of another seed.
+    pub(super) fn fork(&self, seed: u64) -> Maker {
+        let vfs = self.vfs.process_kill();
+        let (db, runtime) = verify::open(&vfs, &self.config, seed);
+        Maker {
+            vfs,
+            db: Some(db),
+            runtime,
+            config: self.config.clone(),
+            oracle: self.oracle.clone(),
+            history: self.history.clone(),
+            stamp: self.stamp + 1000,
+            held: Vec::new(),
+        }
+    }
+
+    pub(super) fn db(&self) -> &Db {
+        self.db.as_ref().expect("the database is open")
+    }
+
+    fn value(&mut self, len: usize) -> Value {
+        self.stamp += 1;
+        Value {
+            stamp: self.stamp,
+            len,
+        }
+    }
+
+    fn done(&mut self, changes: Vec<Change>, mark: Option<&[u8]>) {
+        let mark = mark.map(|mark| Arc::from(mark.to_vec()));
+        self.oracle.acknowledged_with(changes.clone(), mark.clone());
+        self.history.acknowledged_with(changes, mark);
+    }
+
+    /// Puts values of `len` bytes.
+    pub(super) fn put(&mut self, keys: impl IntoIterator<Item = u32>, len: usize) {
+        for n in keys {
+            let value = self.value(len).bytes();
+            self.db().put(key(n), &value).expect("a put");
+            self.done(vec![(key(n), Some(value))], None);
+        }
+    }
+
+    pub(super) fn delete(&mut self, keys: impl IntoIterator<Item = u32>) {
+        for n in keys {
+            self.db().delete(key(n)).expect("a delete");
+            self.done(vec![(key(n), None)], None);
+        }
+    }
+
+    /// A batch that puts and deletes, with a mark.
+    pub(super) fn batch(&mut self, puts: &[u32], deletes: &[u32], mark: &[u8]) {
+        let mut batch = Batch::new();
+        let mut changes = Vec::new();
+        for n in puts {
+            let value = self.value(20).bytes();
+            batch.put(key(*n), &value);
+            changes.push((key(*n), Some(value)));
+        }
+        for n in deletes {
+            batch.delete(key(*n));
+            changes.push((key(*n), None));
+        }
+        batch.set_mark(mark);
+        self.db().write(&batch).expect("a batch");
+        self.done(changes, Some(mark));
+    }
+
+    /// Ingests ascending keys, every fifth of which is deleted.
+    pub(super) fn ingest(&mut self, keys: impl IntoIterator<Item = u32>, mark: &[u8]) {
+        let mut changes: Vec<Change> = Vec::new();
+        for n in keys {
+            let value = self.value(24).bytes();
+            changes.push((key(n), (n % 5 != 0).then_some(value)));
+        }
+        let entries = changes.iter().map(|(key, value)| (key, value.as_deref()));
+        let done = self
+            .db()
+            .ingest_sorted(entries.map(unikv::Result::Ok), Some(mark));
+        done.expect("an ingest");
+        self.done(changes, Some(mark));
+        self.oracle.synced();
+    }
+
+    pub(super) fn sync(&mut self) {
+        self.db().sync().expect("a sync");
+        self.oracle.synced();
+    }
+
+    pub(super) fn flush(&mut self) {
+        self.db().flush().expect("a flush");
+        self.oracle.synced();
+    }
+
+    pub(super) fn compact(&mut self) {
+        self.db().compact().expect("a compaction");
+        self.oracle.synced();
+    }
+
+    /// Lets snapshots of now be alive until the end.
+    pub(super) fn hold(&mut self) {
+        self.held.push(self.db().snapshot());
+    }
+
+    /// Closes the database and opens it with other options.
+    pub(super) fn reopen(&mut self, config: Config, seed: u64) {
+        self.held.clear();
+        let db = self.db.take().expect("the database is open");
+        db.close().expect("a close");
+        self.oracle.synced();
+        self.config = config;
+        let (db, runtime) = verify::open(&self.vfs, &self.config, seed);
+        (self.db, self.runtime) = (Some(db), runtime);
+    }
+
+    /// The disk as it is left.
+    fn leave(&mut self, exit: Exit) -> SimVfs {
+        let db = self.db.take().expect("the database is open");
+        match exit {
+            Exit::Close => {
+                self.held.clear();
+                db.close().expect("a close");
+                self.oracle.synced();
+                self.vfs.process_kill()
+            }
+            Exit::Kill => self.vfs.process_kill(),
+            Exit::Torn => {
+                let torn = |seed: &u64| {
+                    let disk = self.vfs.power_cut(Keep::Torn(*seed));
+                    let runtime = SimRuntime::new(1);
+                    let db = Db::open_in(env(&disk, &runtime), DIR, self.config.options());
+                    db.expect("an opening").recovery().wal_cut.is_some()
+                };
+                let seed = (0..200).find(torn).expect("a torn end");
+                self.vfs.power_cut(Keep::Torn(seed))
+            }
+        }
+    }
+
+    /// The database as it is left. `twins`: others with files of the same kinds and names.
+    pub(super) fn finish(mut self, name: &'static str, exit: Exit, twins: Vec<Twin>) -> Specimen {
+        let disk = self.leave(exit);
+        Specimen::new(name, disk, self.config, self.oracle, self.history, twins)
+    }
+
+    /// The files alone, to damage others with.
+    pub(super) fn twin(mut self, what: &'static str, exit: Exit) -> Twin {
+        let disk = self.leave(exit);
+        Twin { what, disk }
+    }
+}

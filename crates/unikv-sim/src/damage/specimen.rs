@@ -1,0 +1,360 @@
+//! A database at rest, and everything that can be known of it before it is damaged.
+
+use crate::config::Config;
+use crate::oracle::{Ending, Oracle, State};
+use crate::runner::{DIR, env};
+use crate::verify;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use unikv::inspect::{Part, inspect_in};
+use unikv::vfs::sim::{SimRuntime, SimVfs};
+use unikv::{Db, Iter};
+
+/// Bytes of a file that were read.
+type ReadBytes = (PathBuf, Range<usize>);
+
+/// Keys are told apart by the bits of a word.
+const MOST_KEYS: usize = 64;
+/// The length of a file header.
+pub(super) const HEADER_LEN: u64 = 96;
+
+/// Where the uid stands in a file header.
+const UID: Range<u64> = 48..56;
+
+/// Another database, from which files and pieces of files are taken.
+pub struct Twin {
+    /// What it is to the damaged one.
+    pub(super) what: &'static str,
+    pub(super) disk: SimVfs,
+}
+
+/// What a file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FileKind {
+    /// `CURRENT`
+    Current,
+    /// `MANIFEST-NNNNNN`
+    Manifest,
+    /// `NNNNNN.wal`
+    Wal,
+    /// `NNNNNN.rec` with a section of its keys.
+    Table,
+    /// `NNNNNN.rec` of records alone.
+    Records,
+    /// `NNNNNN.key`
+    KeyTable,
+    /// `NNNNNN.key` of a scan run.
+    ScanRun,
+    /// `LOCK` and `BALLAST`, whose bytes mean nothing.
+    Idle,
+}
+
+impl FileKind {
+    /// Whether files of both kinds are written in the same form.
+    pub(super) fn is_like(self, other: FileKind) -> bool {
+        let form = |kind| match kind {
+            FileKind::Records => FileKind::Table,
+            FileKind::ScanRun => FileKind::KeyTable,
+            kind => kind,
+        };
+        form(self) == form(other)
+    }
+}
+
+/// The reads that read a byte of a file, in the undamaged database right after opening: a bit for each
+/// key that is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Touched {
+    pub(super) get: u64,
+    /// Scans that begin and end at the key.
+    pub(super) forward: u64,
+    pub(super) backward: u64,
+}
+
+/// A file before it is damaged.
+pub struct FileFacts {
+    /// What it is for.
+    pub kind: FileKind,
+    /// Whether it is missed when it is not there. The others wait to be removed, or mean nothing.
+    pub(super) is_needed: bool,
+    pub(super) bytes: Vec<u8>,
+    /// Blocks, frames, records of a log: what they are and where.
+    pub(super) pieces: Vec<(&'static str, Range<u64>)>,
+    pub(super) touched: Vec<Touched>,
+}
+
+/// A durable mark: who says it, and what of.
+struct Mark {
+    carrier: PathBuf,
+    record: Range<u64>,
+    /// Everything of the chain below this was durable.
+    number: u64,
+    offset: u64,
+}
+
+/// A database at rest.
+pub struct Specimen {
+    /// Its shape.
+    pub name: &'static str,
+    pub(super) disk: SimVfs,
+    pub(super) config: Config,
+    pub(super) state: State,
+    /// What it may hold when the end of a log is lost above the marks.
+    pub(super) oracle: Oracle,
+    /// The same, but nothing of it is known to be durable.
+    pub(super) history: Oracle,
+    /// Its files, by path.
+    pub files: BTreeMap<PathBuf, FileFacts>,
+    pub(super) twins: Vec<Twin>,
+    /// The keys that are asked for, sorted: all that were ever written, and some others.
+    pub(super) keys: Vec<Vec<u8>>,
+    marks: Vec<Mark>,
+    /// What the engine says of the sizes of everything, and of the first half of the keys.
+    pub(super) sizes: (u64, u64),
+}
+
+pub(super) fn name_of(path: &Path) -> String {
+    path.file_name()
+        .map_or(String::new(), |name| name.to_string_lossy().into_owned())
+}
+
+pub(super) fn extension(path: &Path) -> String {
+    path.extension()
+        .map_or(String::new(), |ext| ext.to_string_lossy().into_owned())
+}
+
+/// The number in the name of a file; 0 if there is none.
+pub(super) fn number_of(path: &Path) -> u64 {
+    let name = name_of(path);
+    let digits = name.trim_start_matches("MANIFEST-");
+    let digits = digits.split('.').next().unwrap_or("");
+    digits.parse().unwrap_or(0)
+}
+
+/// Where the records of a file end.
+fn records_end(facts: &FileFacts) -> u64 {
+    let records = facts.pieces.iter().filter(|(what, _)| *what == "record");
+    let ends = records.map(|(_, range)| range.end);
+    ends.max().unwrap_or(HEADER_LEN)
+}
+
+impl Specimen {
+    pub(super) fn new(
+        name: &'static str,
+        disk: SimVfs,
+        config: Config,
+        oracle: Oracle,
+        history: Oracle,
+        twins: Vec<Twin>,
+    ) -> Specimen {
+        let mut keys: Vec<Vec<u8>> = oracle.keys().iter().cloned().collect();
+        let others: [&[u8]; 4] = [b"", b"key00x", b"key17x", b"zz"];
+        keys.extend(others.map(<[u8]>::to_vec));
+        keys.sort_unstable();
+        assert!(keys.len() <= MOST_KEYS, "{} keys", keys.len());
+        let mut specimen = Specimen {
+            name,
+            disk,
+            config,
+            state: State::new(),
+            oracle,
+            history,
+            files: BTreeMap::new(),
+            twins,
+            keys,
+            marks: Vec::new(),
+            sizes: (0, 0),
+        };
+        let (db, _runtime) = specimen.open();
+        specimen.state = verify::scan(db.iter()).expect("a scan");
+        verify::content(&db, &mut specimen.oracle.clone(), Ending::PowerCut);
+        specimen.sizes = specimen.sizes_of(&db).expect("sizes");
+        drop(db);
+        verify::check_clean(&specimen.disk.process_kill());
+        specimen.look_at_files();
+        specimen.trace_reads();
+        specimen
+    }
+
+    /// A copy of it, opened.
+    fn open(&self) -> (Db, Arc<SimRuntime>) {
+        verify::open(&self.disk.process_kill(), &self.config, 3)
+    }
+
+    /// What is said of the size of everything, and of the first half of the keys.
+    pub(super) fn sizes_of(&self, db: &Db) -> unikv::Result<(u64, u64)> {
+        let all = db.approximate_size::<&[u8]>(..)?;
+        let half = db.approximate_size(..&self.keys[self.keys.len() / 2][..])?;
+        Ok((all, half))
+    }
+
+    fn look_at_files(&mut self) {
+        let runtime = SimRuntime::new(1);
+        let env = env(&self.disk, &runtime);
+        for path in self.disk.file_names() {
+            let bytes = self.disk.read_file(&path).expect("a listed file");
+            let mut parts: Vec<Part> = Vec::new();
+            let name = name_of(&path);
+            if !["LOCK", "BALLAST"].contains(&&name[..]) {
+                let seen = inspect_in(&env, &path, &mut |part| parts.push(part.clone()));
+                seen.expect("a file of a database");
+            }
+            let piece = |what: &'static str| parts.iter().filter(move |part| part.what == what);
+            let whats = ["block", "record", "edit", "mark", "write", "segment start"];
+            let pieces = whats.iter().flat_map(|what| piece(what));
+            let pieces: Vec<_> = pieces
+                .map(|part| (part.what, part.offset..part.offset + part.len))
+                .collect();
+            let marks = parts.iter().filter_map(|part| {
+                let (_, says) = part.fields.iter().find(|(name, _)| *name == "durable")?;
+                let (number, offset) = says.strip_prefix("file ")?.split_once(" up to ")?;
+                Some(Mark {
+                    carrier: path.clone(),
+                    record: part.offset..part.offset + part.len,
+                    number: number.parse().expect("a number"),
+                    offset: offset.parse().expect("an offset"),
+                })
+            });
+            self.marks.extend(marks);
+            let has_blocks = piece("block").next().is_some();
+            let (is_clean, is_whole) = self.without(&path);
+            let kind = match &extension(&path)[..] {
+                "wal" => FileKind::Wal,
+                "rec" if has_blocks => FileKind::Table,
+                "rec" => FileKind::Records,
+                "key" if is_whole && !is_clean => FileKind::ScanRun,
+                "key" => FileKind::KeyTable,
+                _ if name == "CURRENT" => FileKind::Current,
+                _ if name.starts_with("MANIFEST") => FileKind::Manifest,
+                _ => FileKind::Idle,
+            };
+            let touched = vec![Touched::default(); bytes.len()];
+            let facts = FileFacts {
+                kind,
+                is_needed: !(is_clean && is_whole),
+                bytes,
+                pieces,
+                touched,
+            };
+            self.files.insert(path, facts);
+        }
+    }
+
+    /// Whether the database can do without this file: whether a check says nothing, and whether it opens
+    /// with what it had.
+    fn without(&self, path: &Path) -> (bool, bool) {
+        use unikv::vfs::Vfs;
+        let disk = self.disk.process_kill();
+        disk.remove(path).expect("the file is there");
+        let runtime = SimRuntime::new(1);
+        let checked = Db::check_in(&env(&disk, &runtime), DIR);
+        let is_clean = checked.is_ok_and(|report| report.is_clean());
+        let opened = Db::open_in(env(&disk, &runtime), DIR, self.config.options());
+        let same = |db: Db| verify::scan(db.iter()).is_ok_and(|found| found == self.state);
+        (is_clean, opened.is_ok_and(same))
+    }
+
+    /// Notes which bytes each read reads.
+    fn trace_reads(&mut self) {
+        for i in 0..self.keys.len() {
+            let key = self.keys[i].clone();
+            let bit = 1 << i;
+            self.trace(|db| drop(db.get(&key)), |touched| touched.get |= bit);
+            let only = || (&key[..])..=(&key[..]);
+            let drain = |iter: &mut dyn Iterator<Item = _>| iter.for_each(drop::<unikv::Result<_>>);
+            let forward = |db: &Db| drain(&mut db.range(only()));
+            self.trace(forward, |touched| touched.forward |= bit);
+            let backward = |db: &Db| drain(&mut Iter::rev(db.range(only())));
+            self.trace(backward, |touched| touched.backward |= bit);
+        }
+    }
+
+    fn trace(&mut self, read: impl Fn(&Db), note: impl Fn(&mut Touched)) {
+        let disk = self.disk.process_kill();
+        let (db, _runtime) = verify::open(&disk, &self.config, 3);
+        let calls: Arc<Mutex<Vec<ReadBytes>>> = Arc::default();
+        let seen = Arc::clone(&calls);
+        disk.set_read_fault(Box::new(move |call| {
+            let start = call.offset as usize;
+            let bytes = start..start + call.bytes;
+            seen.lock().unwrap().push((call.path.to_owned(), bytes));
+            None
+        }));
+        read(&db);
+        for (path, bytes) in calls.lock().unwrap().drain(..) {
+            // Files of the process that reads are not of the specimen.
+            if let Some(facts) = self.files.get_mut(&path) {
+                let end = bytes.end.min(facts.touched.len());
+                facts.touched[bytes.start.min(end)..end]
+                    .iter_mut()
+                    .for_each(&note);
+            }
+        }
+    }
+
+    /// What reads any of these bytes of a file.
+    pub(super) fn touched(&self, path: &Path, bytes: &Range<u64>) -> Touched {
+        let Some(facts) = self.files.get(path) else {
+            return Touched::default();
+        };
+        let end = (bytes.end as usize).min(facts.touched.len());
+        let mut all = Touched::default();
+        for one in &facts.touched[(bytes.start as usize).min(end)..end] {
+            all.get |= one.get;
+            all.forward |= one.forward;
+            all.backward |= one.backward;
+        }
+        all
+    }
+
+    /// Whether a mark that is left says that bytes from `changed.start` on were durable.
+    pub(super) fn is_vouched_for(&self, path: &Path, changed: &Range<u64>) -> bool {
+        let number = number_of(path);
+        let same_chain = |mark: &&Mark| extension(&mark.carrier) == extension(path);
+        // Without the uid in its header nothing in a file can be verified; one byte of it can be tried out.
+        let of_uid = changed
+            .end
+            .min(UID.end)
+            .saturating_sub(changed.start.max(UID.start));
+        let left = |mark: &&Mark| {
+            let apart = mark.record.end <= changed.start || changed.end <= mark.record.start;
+            mark.carrier != path || (apart && of_uid < 2)
+        };
+        let mut marks = self.marks.iter().filter(same_chain).filter(left);
+        marks.any(|mark| (number, changed.start) < (mark.number, mark.offset))
+    }
+
+    /// Whether everything that these bytes say is said elsewhere, too.
+    pub(super) fn is_derived_part(&self, path: &Path, changed: &Range<u64>) -> bool {
+        let Some(facts) = self.files.get(path) else {
+            return false;
+        };
+        match facts.kind {
+            FileKind::ScanRun | FileKind::Idle => true,
+            FileKind::Table => changed.end <= HEADER_LEN || changed.start >= records_end(facts),
+            _ => false,
+        }
+    }
+
+    /// Whether these bytes are records as well as what else tells of them: then nobody knows what keys
+    /// the table has.
+    pub(super) fn is_twofold(&self, path: &Path, changed: &Range<u64>) -> bool {
+        let table = self.files.get(path).filter(|f| f.kind == FileKind::Table);
+        let Some(facts) = table else {
+            return false;
+        };
+        let records = facts.pieces.iter().filter(|(what, _)| *what == "record");
+        let meets = |range: &Range<u64>| changed.start < range.end && range.start < changed.end;
+        let in_records = records.clone().any(|(_, range)| meets(range));
+        in_records && (changed.start < HEADER_LEN || changed.end > records_end(facts))
+    }
+
+    /// The files of some kinds.
+    pub fn files_of(&self, kinds: &[FileKind]) -> Vec<&PathBuf> {
+        let wanted = |(_, facts): &(&PathBuf, &FileFacts)| kinds.contains(&facts.kind);
+        let found = self.files.iter().filter(wanted);
+        found.map(|(path, _)| path).collect()
+    }
+}
