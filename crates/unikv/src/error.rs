@@ -17,7 +17,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum ErrorKind {
     /// The call is wrong (a limit exceeded, an option out of range): fix the call. Nothing changed.
     InvalidArgument,
-    /// Bytes on disk are not what was written: restore the file from a copy. Other data stay readable.
+    /// Bytes on disk are not what was written: restore the file from a copy, or salvage what is intact
+    /// with [`Db::repair`](crate::Db::repair). Other data stay readable.
     Corruption,
     /// The operating system refused: fix the cause it names (space, permission, device), then retry.
     Io,
@@ -86,8 +87,8 @@ impl Error {
 
     /// Bytes of `file` at `offset` are damaged.
     pub(crate) fn corruption(file: &Path, offset: u64, what: impl Into<String>) -> Error {
-        let remedy = "restore this file from a backup or checkpoint; run `unikv check` to see \
-                      everything that is affected";
+        let remedy = "restore this file from a backup; `unikv check` tells everything that is affected, \
+                      and `unikv repair` saves what is intact into a new database";
         let mut inner = Inner::new(ErrorKind::Corruption, what, remedy);
         inner.file = Some(file.to_owned());
         inner.offset = Some(offset);

@@ -35,8 +35,8 @@
 //!   what an acknowledged write survives.
 //! - Calls fail with an [`Error`], whose [`ErrorKind`] says what the caller can do. Damage on disk
 //!   is always an error that names file and offset: it never reads as another value, or as none.
-//! - [`Db::check`] verifies every byte of a database at rest, [`Db::stats`] shows the figures of an
-//!   open one.
+//! - [`Db::check`] verifies every byte of a database at rest, [`Db::repair`] salvages what is intact of a
+//!   damaged one, [`Db::stats`] shows the figures of an open one.
 //!
 //! The engine's own threads do the flushing and merging. Files, threads and clocks are reached
 //! through [`vfs`] only, where a simulated machine can stand in.
@@ -87,6 +87,10 @@ pub use db::iter::Iter;
 pub use db::job_errors::JobError;
 pub use db::lifetime::LifetimeStats;
 pub use db::memory::MemoryStats;
+pub use db::repair::RepairOptions;
+pub use db::repair::report::{
+    LogGap, LostKey, LostRange, RepairFault, RepairReport, RepairTrust, RepairedFile, RepairedLog,
+};
 pub use db::report::{CheckReport, Problem, RecoveryReport};
 pub use db::snapshot::Snapshot;
 pub use db::stalls::{StallCause, StallStats};

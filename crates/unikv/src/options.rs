@@ -85,8 +85,10 @@ pub struct Options {
     pub(crate) error_if_exists: bool,
     pub(crate) durability: Durability,
     pub(crate) background_threads: usize,
+    /// It is a repair that opens what it is writing.
+    pub(crate) for_repair: bool,
     /// What the caller has set of the options that are stored.
-    asked: StoredOptions,
+    pub(crate) asked: StoredOptions,
 }
 
 /// The options that are stored in a database, each if it is set.
@@ -111,6 +113,7 @@ impl Default for Options {
             error_if_exists: false,
             durability: Durability::Buffered,
             background_threads: 2,
+            for_repair: false,
             asked: StoredOptions::default(),
         }
     }

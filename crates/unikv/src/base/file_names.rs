@@ -13,6 +13,8 @@ pub(crate) const CURRENT: &str = "CURRENT";
 pub(crate) const CURRENT_TEMP: &str = "CURRENT.tmp";
 /// Blocks held back for a full disk; its bytes mean nothing.
 pub(crate) const BALLAST: &str = "BALLAST";
+/// Stands in the directory that a repair writes to, until the salvaged database is complete.
+pub(crate) const REPAIRING: &str = "REPAIRING";
 /// Held by whoever has the database open.
 pub(crate) const LOCK: &str = "LOCK";
 
@@ -20,6 +22,7 @@ const MANIFEST_PREFIX: &str = "MANIFEST-";
 const WAL_SUFFIX: &str = ".wal";
 const RECORD_SUFFIX: &str = ".rec";
 const KEY_TABLE_SUFFIX: &str = ".key";
+const SORT_RUN_SUFFIX: &str = ".sort";
 
 /// What a file of a database directory is, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +34,10 @@ pub(crate) enum FileName {
     Wal(FileNumber),
     Record(FileNumber),
     KeyTable(FileNumber),
+    /// The directory is the unfinished output of a repair.
+    Repairing,
+    /// What a repair has sorted so far; rubbish after a crash.
+    SortRun(FileNumber),
     /// Half-written; rubbish after a crash.
     Temp,
 }
@@ -43,7 +50,12 @@ impl FileName {
             | FileName::Wal(n)
             | FileName::Record(n)
             | FileName::KeyTable(n) => Some(n),
-            FileName::Current | FileName::Lock | FileName::Ballast | FileName::Temp => None,
+            FileName::Current
+            | FileName::Lock
+            | FileName::Ballast
+            | FileName::Repairing
+            | FileName::SortRun(_)
+            | FileName::Temp => None,
         }
     }
 }
@@ -54,6 +66,8 @@ impl fmt::Display for FileName {
             FileName::Current => f.write_str(CURRENT),
             FileName::Lock => f.write_str(LOCK),
             FileName::Ballast => f.write_str(BALLAST),
+            FileName::Repairing => f.write_str(REPAIRING),
+            FileName::SortRun(n) => f.write_str(&sort_run(n)),
             FileName::Temp => f.write_str(CURRENT_TEMP),
             FileName::Manifest(n) => f.write_str(&manifest(n)),
             FileName::Wal(n) => f.write_str(&wal(n)),
@@ -83,6 +97,11 @@ pub(crate) fn key_table(n: FileNumber) -> String {
     format!("{:06}{KEY_TABLE_SUFFIX}", n.0)
 }
 
+/// The name of sorted run `n` of a repair.
+pub(crate) fn sort_run(n: FileNumber) -> String {
+    format!("{:06}{SORT_RUN_SUFFIX}", n.0)
+}
+
 /// What `name` is; `None` for a file that is not ours.
 pub(crate) fn parse(name: &str) -> Option<FileName> {
     match name {
@@ -90,6 +109,7 @@ pub(crate) fn parse(name: &str) -> Option<FileName> {
         CURRENT_TEMP => return Some(FileName::Temp),
         LOCK => return Some(FileName::Lock),
         BALLAST => return Some(FileName::Ballast),
+        REPAIRING => return Some(FileName::Repairing),
         _ => {}
     }
     if let Some(digits) = name.strip_prefix(MANIFEST_PREFIX) {
@@ -100,6 +120,9 @@ pub(crate) fn parse(name: &str) -> Option<FileName> {
     }
     if let Some(digits) = name.strip_suffix(RECORD_SUFFIX) {
         return Some(FileName::Record(parse_number(digits)?));
+    }
+    if let Some(digits) = name.strip_suffix(SORT_RUN_SUFFIX) {
+        return Some(FileName::SortRun(parse_number(digits)?));
     }
     let digits = name.strip_suffix(KEY_TABLE_SUFFIX)?;
     Some(FileName::KeyTable(parse_number(digits)?))
@@ -122,6 +145,7 @@ mod tests {
             assert_eq!(parse(&wal(n)), Some(FileName::Wal(n)));
             assert_eq!(parse(&record(n)), Some(FileName::Record(n)));
             assert_eq!(parse(&key_table(n)), Some(FileName::KeyTable(n)));
+            assert_eq!(parse(&sort_run(n)), Some(FileName::SortRun(n)));
         }
         assert_eq!(wal(FileNumber(12)), "000012.wal");
         assert_eq!(manifest(FileNumber(1)), "MANIFEST-000001");
@@ -134,6 +158,8 @@ mod tests {
             "CURRENT.tmp",
             "LOCK",
             "BALLAST",
+            "REPAIRING",
+            "000003.sort",
             "000007.rec",
             "1000000.key",
         ] {

@@ -9,6 +9,12 @@ use std::path::Path;
 /// Refuses a directory that holds something else, holds too little, or holds nothing where
 /// something is required.
 pub(super) fn check_directory(dir: &Path, survey: &DirSurvey, options: &Options) -> Result<()> {
+    if survey.is_being_repaired() && !options.for_repair {
+        let what = "a repair has begun to write a database here and has not ended";
+        let remedy = "run `unikv repair` again with the same target, or remove this directory";
+        let path = dir.join(file_names::REPAIRING);
+        return Err(Error::incompatible(&path, what, remedy));
+    }
     if survey.has_current {
         if options.error_if_exists {
             let what = format!("{} holds a database already", dir.display());

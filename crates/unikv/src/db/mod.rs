@@ -33,6 +33,7 @@ mod pressure;
 mod read;
 mod reclaim;
 pub(crate) mod recovery;
+pub(crate) mod repair;
 pub(crate) mod report;
 mod scan_merging;
 mod sizes;

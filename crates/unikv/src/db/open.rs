@@ -364,6 +364,8 @@ impl<'a> Opening<'a> {
         for name in &self.survey.names {
             let needed = match name {
                 FileName::Current | FileName::Lock | FileName::Ballast => true,
+                // Only a repair opens a directory that holds them, and it removes them itself.
+                FileName::Repairing | FileName::SortRun(_) => true,
                 FileName::Manifest(n) => *n == manifest,
                 FileName::Wal(n) if seeded!(SweepNeededLog) => *n > low_water,
                 FileName::Wal(n) => *n >= low_water && !abandoned.contains(n),

@@ -10,7 +10,7 @@
 
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
-use crate::options::{Clustering, EffectiveOptions, StoredOptions};
+use crate::options::{Clustering, EffectiveOptions, Options, StoredOptions};
 use crate::version::Version;
 use crate::version::manifest::RecoveredManifest;
 use crate::version::tagged::{FieldWriter, Fields, Place};
@@ -104,6 +104,26 @@ pub(crate) fn of(manifest: Option<&RecoveredManifest>) -> Result<StoredOptions> 
     }
 }
 
+/// The options with what another database has stored, where nothing is set.
+pub(crate) fn carry_over(options: Options, stored: &StoredOptions) -> Options {
+    let asked = &options.asked;
+    Options {
+        asked: StoredOptions {
+            memory_budget: asked.memory_budget.or(stored.memory_budget),
+            memtable_bytes: asked.memtable_bytes.or(stored.memtable_bytes),
+            unsorted_bytes: asked.unsorted_bytes.or(stored.unsorted_bytes),
+            partition_bytes: asked.partition_bytes.or(stored.partition_bytes),
+            inline_value_bytes: asked.inline_value_bytes.or(stored.inline_value_bytes),
+            max_space_amp: asked.max_space_amp.or(stored.max_space_amp),
+            clustering: asked.clustering.or(stored.clustering),
+            key_table_bytes: asked.key_table_bytes.or(stored.key_table_bytes),
+            block_bytes: asked.block_bytes.or(stored.block_bytes),
+            scan_merge_limit: asked.scan_merge_limit.or(stored.scan_merge_limit),
+        },
+        ..options
+    }
+}
+
 /// Refuses a memory budget that was lowered below what the indexes of the UnsortedStores need, which
 /// stay until merges have emptied these.
 pub(crate) fn check_budget(
@@ -140,7 +160,7 @@ mod tests {
     use super::*;
     use crate::db::tests::{Machine, small};
     use crate::testing::golden;
-    use crate::{Db, ErrorKind, Options};
+    use crate::{Db, ErrorKind};
 
     fn effective(options: &Options) -> EffectiveOptions {
         options.resolve(&StoredOptions::default()).unwrap()

@@ -3,7 +3,7 @@
 //! Memory: the index and one block.
 
 use super::block::Block;
-use super::entry::{EntryValue, Malformed};
+use super::entry::{EntryValue, Malformed, OwnedValue};
 use super::fences::Fences;
 use super::footer::{FOOTER_LEN, Footer};
 use super::properties::FileFacts;
@@ -41,7 +41,7 @@ pub(crate) struct WalkedEntry {
     pub(crate) seq: SeqNo,
     pub(crate) kind: Kind,
     pub(crate) expiry_ms: Option<u64>,
-    pub(crate) value: String,
+    pub(crate) value: OwnedValue,
 }
 
 /// The footer of a file of `file_len` bytes.
@@ -84,6 +84,11 @@ impl<'a> BlockWalk<'a> {
         self.fences.len()
     }
 
+    /// The least key that the `i`th block can hold; empty for the first, and behind the last.
+    pub(crate) fn fence(&self, i: usize) -> &[u8] {
+        self.fences.key(i)
+    }
+
     /// The `i`th block, read from the file; `None` behind the last. Fails only when the system does.
     pub(crate) fn block(&self, i: usize) -> Result<Option<WalkedBlock>> {
         let Some(place) = self.fences.place(i) else {
@@ -119,11 +124,9 @@ fn entries(block: &Block) -> std::result::Result<Vec<WalkedEntry>, Malformed> {
             kind: entry.kind,
             expiry_ms: entry.expiry_ms,
             value: match entry.value.of(block.bytes()) {
-                EntryValue::None => "none".to_owned(),
-                EntryValue::Inline(value) => format!("{} bytes here", value.len()),
-                EntryValue::Pointer(p) => {
-                    format!("file {} at {}, {} bytes", p.file.0, p.offset, p.len)
-                }
+                EntryValue::None => OwnedValue::None,
+                EntryValue::Inline(value) => OwnedValue::Inline(Bytes::copy_from_slice(value)),
+                EntryValue::Pointer(pointer) => OwnedValue::Pointer(pointer),
             },
         });
         at = entry.next;

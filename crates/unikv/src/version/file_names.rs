@@ -43,6 +43,11 @@ impl DirSurvey {
         Ok(self.max_number() + 1)
     }
 
+    /// Whether this is the unfinished output of a repair.
+    pub(crate) fn is_being_repaired(&self) -> bool {
+        self.names.contains(&FileName::Repairing)
+    }
+
     /// Whether there are files that only a database which was once opened has.
     pub(crate) fn has_data(&self) -> bool {
         self.names.iter().any(|name| {

@@ -32,8 +32,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::{DurableMark, LogItem, LogReader, LogWriter, TailCut};
 use crate::vfs::file_store::FileStore;
 use crate::vfs::{Access, Vfs, WriteMode};
-pub(crate) use current::decode_current;
-use current::{CURRENT_LEN, Current, encode_current};
+use current::{CURRENT_LEN, encode_current};
+pub(crate) use current::{Current, decode_current};
 use edits::Edits;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -50,6 +50,16 @@ pub(crate) struct Manifest {
     /// The end of the newest synced edit. The mark behind it is not synced.
     synced_end: u64,
     poisoned: Option<Error>,
+}
+
+/// What is left of a manifest.
+#[derive(Debug)]
+pub(crate) struct SalvagedManifest {
+    pub(crate) recovered: RecoveredManifest,
+    /// Why edits that were durable are missing, if that is so.
+    pub(crate) damage: Option<String>,
+    /// What is wrong with the file header, which hides no edit.
+    pub(crate) header_damage: Option<String>,
 }
 
 /// What a manifest said.
@@ -187,6 +197,53 @@ impl Manifest {
             return Err(Error::corruption(&path, 0, what));
         }
         edits::read(&mut log, path)
+    }
+
+    /// Reads `CURRENT`. Errors as [`Manifest::recover`].
+    pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<Current> {
+        read_current(vfs, dir)
+    }
+
+    /// Reads as much of manifest `number` as is there, for a repair. `named`: `CURRENT` names it, so a
+    /// damaged file header is made up for. `None`: not even its first edit can be read, or it is another
+    /// manifest than `CURRENT` names.
+    pub(crate) fn salvage(
+        vfs: &dyn Vfs,
+        dir: &Path,
+        number: FileNumber,
+        named: Option<&Current>,
+    ) -> Result<Option<SalvagedManifest>> {
+        let path = dir.join(file_names::manifest(number));
+        let mut broken_header = None;
+        let mut log = match LogReader::open(vfs, &path, FileKind::Manifest, None) {
+            Ok(log) => log,
+            Err(error) if error.kind() == ErrorKind::Incompatible => return Err(error),
+            Err(error) => match (error.kind(), named) {
+                (ErrorKind::Corruption, Some(current)) => {
+                    broken_header = Some(error.to_string());
+                    LogReader::open_headless(vfs, &path, number, current.uid)?
+                }
+                _ => return Ok(None),
+            },
+        };
+        let is_it = |c: &Current| {
+            let same = broken_header.is_some() || log.database() == c.database;
+            same && (log.number(), log.uid()) == (c.number, c.uid)
+        };
+        if log.number() != number || !named.is_none_or(is_it) {
+            return Ok(None);
+        }
+        let prefix = edits::read_prefix(&mut log, path)?;
+        Ok(prefix.map(|(mut recovered, damage)| {
+            if let Some(current) = named {
+                recovered.database = current.database;
+            }
+            SalvagedManifest {
+                recovered,
+                damage,
+                header_damage: broken_header,
+            }
+        }))
     }
 }
 

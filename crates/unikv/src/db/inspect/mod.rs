@@ -209,7 +209,7 @@ fn kind_of(raw: Option<&RawHeader>, path: &Path) -> Option<FileKind> {
         FileName::Wal(_) => Some(FileKind::Wal),
         FileName::Record(_) => Some(FileKind::Record),
         FileName::KeyTable(_) => Some(FileKind::KeyTable),
-        FileName::Lock | FileName::Ballast => None,
+        FileName::Lock | FileName::Ballast | FileName::Repairing | FileName::SortRun(_) => None,
     }
 }
 

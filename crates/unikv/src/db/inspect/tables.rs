@@ -3,6 +3,7 @@
 use super::{Part, Walk, key_text};
 use crate::base::file_header::{FileKind, RawHeader};
 use crate::error::{ErrorKind, Result};
+use crate::key_table::OwnedValue;
 use crate::key_table::walk::{self, BlockWalk, SectionParts, WalkedBlock};
 use crate::record::walk::{FrameWalk, Walked};
 use crate::vfs::Access;
@@ -122,12 +123,20 @@ impl Walk<'_> {
                 .field("key", key_text(&entry.key))
                 .field("sequence number", entry.seq.0)
                 .field("kind", format!("{:?}", entry.kind).to_lowercase())
-                .field("value", entry.value);
+                .field("value", value_text(&entry.value));
             if let Some(ms) = entry.expiry_ms {
                 part = part.field("expires", ms);
             }
             self.show(&part.within());
         }
+    }
+}
+
+fn value_text(value: &OwnedValue) -> String {
+    match value {
+        OwnedValue::None => "none".to_owned(),
+        OwnedValue::Inline(value) => format!("{} bytes here", value.len()),
+        OwnedValue::Pointer(p) => format!("file {} at {}, {} bytes", p.file.0, p.offset, p.len),
     }
 }
 

@@ -2,7 +2,7 @@
 //! the memory, and they are applied one after the other.
 
 use super::{KIND_EDIT, KIND_MARK, RecoveredManifest};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::log::{DurableMark, LogItem, LogReader, TailCut};
 use crate::version::edit::VersionEdit;
 use std::path::{Path, PathBuf};
@@ -85,6 +85,67 @@ pub(super) fn read(log: &mut LogReader, path: PathBuf) -> Result<RecoveredManife
         edit_count,
         end,
     })
+}
+
+/// As [`read`], but damage is no error: the edits before it, and what it is. `None` if not even the
+/// first edit can be read.
+pub(super) fn read_prefix(
+    log: &mut LogReader,
+    path: PathBuf,
+) -> Result<Option<(RecoveredManifest, Option<String>)>> {
+    let (mut edits, mut edits_before) = (Edits::default(), None);
+    let (mut damage, mut end) = (None, log.offset());
+    let bad = loop {
+        match log.next()? {
+            LogItem::Record {
+                offset,
+                kind,
+                payload,
+                ..
+            } => match kind {
+                KIND_EDIT => match VersionEdit::decode(payload, &path, offset) {
+                    Ok(edit) => {
+                        edits_before.get_or_insert(edit.edits_before.unwrap_or(0));
+                        edits.push(payload, offset);
+                    }
+                    Err(error) if error.kind() == ErrorKind::Corruption => {
+                        damage = Some(error.to_string());
+                        break None;
+                    }
+                    Err(error) => return Err(error),
+                },
+                KIND_MARK => {}
+                _ => {
+                    let what = format!("manifest record kind {kind} is unknown");
+                    let remedy = "open it with the newer release that wrote it";
+                    return Err(Error::incompatible(&path, what, remedy));
+                }
+            },
+            LogItem::End { .. } => break None,
+            LogItem::Bad { offset, reason } => break Some((offset, reason)),
+        }
+        end = log.offset();
+    };
+    let mut cut = None;
+    if let Some((offset, reason)) = bad {
+        match judge(log, &path, offset, reason) {
+            Ok(torn) => cut = Some(torn),
+            Err(error) if error.kind() == ErrorKind::Corruption => damage = Some(error.to_string()),
+            Err(error) => return Err(error),
+        }
+    }
+    let database = log.database();
+    Ok(edits_before.map(|edits_before| {
+        let recovered = RecoveredManifest {
+            database,
+            path,
+            edit_count: edits_before + edits.len() as u64,
+            edits,
+            cut,
+            end,
+        };
+        (recovered, damage)
+    }))
 }
 
 /// The tail rule: a bad place below a durable mark is corruption, above it the log ends.
