@@ -18,7 +18,8 @@ Exit status:
    8  no database there, or an incompatible one
    9  writing is suspended after a failed sync
   10  verification failed (ycsb, torture, crash-verify)
-  11  the database has been closed";
+  11  the database has been closed
+  12  repair: something is lost, in doubt or uncertain; the rest is saved";
 
 /// The exit status of the process. Clap itself uses 2 for wrong usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,7 @@ pub enum Code {
     WritesSuspended = 9,
     VerificationFailed = 10,
     Closed = 11,
+    DataLost = 12,
 }
 
 /// Why a command ended early.

@@ -49,6 +49,9 @@ enum Command {
     Inspect(commands::inspect::Inspect),
     /// Verifies every checksum, pointer, order and count of a closed database
     Check(commands::check::Check),
+    /// Salvages a damaged database into a new directory and tells what is lost; exits with 12 if
+    /// anything is
+    Repair(commands::repair::Repair),
     /// Runs YCSB workloads against a database and verifies every value read
     Ycsb(ycsb::Ycsb),
     /// Runs a mixed load for minutes to hours and judges every value read
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Command::Gc(command) => command.run(),
         Command::Inspect(command) => command.run(),
         Command::Check(command) => command.run(),
+        Command::Repair(command) => command.run(),
         Command::Ycsb(command) => command.run(),
         Command::Torture(command) => command.run(),
         Command::CrashWriter(command) => command.run(),

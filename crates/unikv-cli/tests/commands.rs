@@ -433,3 +433,59 @@ fn compact_merges_a_range() {
     let nowhere = place.path("nowhere");
     unikv(&["compact", &nowhere]).assert().failure();
 }
+
+#[test]
+fn a_damaged_database_is_repaired_into_a_new_one() {
+    let place = Place::new();
+    let db = &place.path("db");
+    let lines: String = (0..300)
+        .map(|i| format!("key{i:04}\t{}\n", "v".repeat(300)))
+        .collect();
+    stdout(&["load", db, &place.file("in", lines.as_bytes())]);
+    unikv(&["compact", db]).assert().success();
+    let intact = json(&["repair", db, "--dry-run", "--json"]);
+    assert_eq!(
+        (&intact["complete"], &intact["saved"]),
+        (&true.into(), &300.into())
+    );
+    assert_eq!(intact["written"], Value::Null);
+    assert!(!Path::new(&place.path("db.repaired")).exists());
+
+    let names = fs::read_dir(db).unwrap().map(|entry| entry.unwrap().path());
+    let records = names.filter(|path| path.extension().is_some_and(|e| e == "rec"));
+    let largest = records
+        .max_by_key(|path| fs::metadata(path).unwrap().len())
+        .unwrap();
+    let mut bytes = fs::read(&largest).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&largest, &bytes).unwrap();
+    fs::remove_file(Path::new(db).join("CURRENT")).unwrap();
+    unikv(&["get", db, "key0001"]).assert().code(4);
+
+    let to = &place.path("saved");
+    let repaired = unikv(&["repair", db, "--to", to, "--json"])
+        .assert()
+        .code(12);
+    let report: Value = serde_json::from_slice(&repaired.get_output().stdout).unwrap();
+    assert_eq!(
+        (&report["lost"], &report["saved"]),
+        (&1.into(), &299.into()),
+        "{report}"
+    );
+    let lost = report["lost_keys"][0]["key"].as_str().unwrap();
+    unikv(&["check", to]).assert().success();
+    unikv(&["get", to, lost]).assert().code(1);
+    assert_eq!(stdout(&["scan", to]).split(|b| *b == b'\n').count(), 300);
+    assert_eq!(fs::read(&largest).unwrap(), bytes);
+    // The target is a database now; the damaged one is as it was.
+    unikv(&["repair", db, "--to", to]).assert().code(3);
+    let again = unikv(&["repair", &format!("{db}/"), "--dry-run"])
+        .assert()
+        .code(12);
+    let text = String::from_utf8(again.get_output().stdout.clone()).unwrap();
+    for words in [lost, "CURRENT", "1 lost", "299 records", "by the manifest"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    unikv(&["repair", &place.path("nowhere")]).assert().code(8);
+}

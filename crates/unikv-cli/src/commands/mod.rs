@@ -7,6 +7,7 @@ pub mod gc;
 pub mod inspect;
 pub mod load;
 pub mod point;
+pub mod repair;
 pub mod scan;
 pub mod stats;
 
