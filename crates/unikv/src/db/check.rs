@@ -37,7 +37,6 @@ pub(crate) fn check(env: &Env, dir: &Path) -> Result<CheckReport> {
         return Err(Error::not_found(dir));
     }
     file_names::refuse_foreign(&*env.vfs, dir)?;
-    survey.next_number(dir)?;
     let _lock = take_lock(env, dir)?;
     let mut check = Check {
         report: CheckReport::default(),

@@ -55,14 +55,13 @@ pub(crate) fn open(
     // What was seen before the lock was held may have changed since.
     let survey = file_names::survey(&*env.vfs, dir)?;
     check_directory(dir, &survey, &options)?;
-    let next_file = slip!(ReuseFileNumbers, 1, survey.next_number(dir)?);
     let recovered = match survey.has_current {
         true => Some(Manifest::recover(&*env.vfs, dir)?),
         false => None,
     };
     let stored = stored_options::of(recovered.as_ref())?;
     let options = options.resolve(&stored)?;
-    let mut opening = Opening::new(env, dir, options, stored, survey, next_file);
+    let mut opening = Opening::new(env, dir, options, stored, survey);
     let engine = match recovered {
         Some(manifest) => opening.recover(manifest, lock)?,
         None => opening.create(lock)?,
@@ -95,8 +94,8 @@ impl<'a> Opening<'a> {
         options: EffectiveOptions,
         stored: StoredOptions,
         survey: DirSurvey,
-        next_file: u64,
     ) -> Opening<'a> {
+        let next_file = slip!(ReuseFileNumbers, 1, survey.max_number() + 1);
         // Room for all memtables there may be: chunks given back to the allocator and taken anew by
         // another thread leave holes that it cannot use.
         let plan = MemoryPlan::of(&options);

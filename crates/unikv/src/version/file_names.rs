@@ -8,9 +8,6 @@ use crate::error::{Error, Result};
 use crate::vfs::{Access, Vfs};
 use std::path::Path;
 
-/// No file is numbered so high, in all the time there is.
-const LAST_NUMBER: u64 = u64::MAX >> 1;
-
 /// What a directory holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DirSurvey {
@@ -26,21 +23,6 @@ impl DirSurvey {
     pub(crate) fn max_number(&self) -> u64 {
         let numbers = self.names.iter().filter_map(|name| name.number());
         numbers.map(|number| number.0).max().unwrap_or(0)
-    }
-
-    /// The first number for new files of `dir`.
-    ///
-    /// # Errors
-    /// Incompatible, if a name leaves none: no database has ever come so far.
-    pub(crate) fn next_number(&self, dir: &Path) -> Result<u64> {
-        let is_last = |name: &&FileName| name.number().is_some_and(|n| n.0 >= LAST_NUMBER);
-        if let Some(name) = self.names.iter().find(is_last) {
-            let path = dir.join(name.to_string());
-            let what = "the number in this file's name leaves none for new files";
-            let remedy = "move it away: no file that a database writes has such a name";
-            return Err(Error::incompatible(&path, what, remedy));
-        }
-        Ok(self.max_number() + 1)
     }
 
     /// Whether this is the unfinished output of a repair.

@@ -4,7 +4,6 @@
 use super::*;
 use crate::Bytes;
 use crate::inspect::{Part, inspect_in};
-use crate::vfs::Vfs;
 use std::path::{Path, PathBuf};
 
 /// The parts of a file, by what they are.
@@ -186,25 +185,4 @@ fn a_scan_stops_at_the_damage_and_not_before() {
         }
         assert!(back.next_back().unwrap().is_err());
     }
-}
-
-/// A file whose name leaves no number for the next one is no file of ours, and is named.
-#[test]
-fn a_name_with_the_last_number_is_refused() {
-    let machine = Machine::new(6);
-    let (db, _) = machine.open(small());
-    db.put(b"key", b"value").unwrap();
-    db.close().unwrap();
-    for name in ["18446744073709551615.rec", "18446744073709551614.wal"] {
-        let path = Path::new("/db").join(name);
-        machine.disk.write_file(&path, b"whatever");
-        let error = Db::open_in(machine.env(), "/db", small()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Incompatible);
-        assert_eq!(error.file(), Some(path.as_path()));
-        assert!(Db::check_in(&machine.env(), "/db").is_err());
-        let vfs: &dyn Vfs = &machine.disk;
-        vfs.remove(&path).unwrap();
-    }
-    let (db, _) = machine.open(small());
-    assert_eq!(db.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
 }
