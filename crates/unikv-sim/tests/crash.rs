@@ -55,25 +55,8 @@ fn explore(name: &str) {
     }
 }
 
-/// A test for each scenario, and one that none is left out.
-macro_rules! scenarios {
-    ($($name:ident),* $(,)?) => {
-        $(#[test]
-        fn $name() {
-            explore(stringify!($name));
-        })*
-
-        #[test]
-        fn every_scenario_is_explored() {
-            let explored = [$(stringify!($name)),*];
-            let all: Vec<_> = scenario::all().iter().map(|scenario| scenario.name).collect();
-            assert_eq!(explored[..], all[..]);
-            assert!(all.len() >= 12);
-        }
-    };
-}
-
-scenarios!(
+unikv_sim::scenario_tests!(
+    explore, but []:
     flush,
     merge,
     clustering_merge,

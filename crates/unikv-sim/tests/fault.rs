@@ -6,7 +6,7 @@
 )]
 
 use unikv_sim::fault::{self, Tally};
-use unikv_sim::scenario::{self, Scenario};
+use unikv_sim::scenario::Scenario;
 use unikv_sim::{budget, story};
 
 /// Each call of a scenario fails, in every way in which such a call can.
@@ -25,27 +25,9 @@ fn explore(name: &str) {
     }
 }
 
-/// A test for each scenario, and one that none is left out.
-macro_rules! scenarios {
-    ($($name:ident),* $(,)?) => {
-        $(#[test]
-        fn $name() {
-            explore(stringify!($name));
-        })*
-
-        #[test]
-        fn every_scenario_is_explored() {
-            let explored = [$(stringify!($name)),*];
-            let mut all: Vec<_> = scenario::all().iter().map(|scenario| scenario.name).collect();
-            // A full disk is the fault there; it has tests of its own below.
-            all.retain(|name| *name != "disk_full");
-            assert_eq!(explored[..], all[..]);
-            assert!(all.len() >= 12);
-        }
-    };
-}
-
-scenarios!(
+// A full disk is the fault there; it has tests of its own below.
+unikv_sim::scenario_tests!(
+    explore, but ["disk_full"]:
     flush,
     merge,
     clustering_merge,

@@ -38,6 +38,28 @@ impl Scenario {
     }
 }
 
+/// A test for each scenario, which calls `explore` with its name, and one that none is left out but those
+/// named as such.
+#[macro_export]
+macro_rules! scenario_tests {
+    ($explore:ident, but [$($left_out:literal),*]: $($name:ident),* $(,)?) => {
+        $(#[test]
+        fn $name() {
+            $explore(stringify!($name));
+        })*
+
+        #[test]
+        fn every_scenario_is_explored() {
+            let explored = [$(stringify!($name)),*];
+            let left_out: &[&str] = &[$($left_out),*];
+            let mut all: Vec<_> = $crate::scenario::all().iter().map(|it| it.name).collect();
+            all.retain(|name| !left_out.contains(name));
+            assert_eq!(explored[..], all[..]);
+            assert!(all.len() >= 12);
+        }
+    };
+}
+
 /// All scenarios.
 pub fn all() -> Vec<Scenario> {
     scripts::all()
