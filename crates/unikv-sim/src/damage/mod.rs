@@ -11,7 +11,7 @@
 //! # Verdicts
 //! Opening refuses with an error that names file and remedy, and the place where there is one; or the
 //! database opens, and each read gives what it gave before or such an error. It may be an error only
-//! where the undamaged database *reads the damaged bytes for that very read* ([`specimen::Touched`]):
+//! where the undamaged database *reads the damaged bytes for that very read* (`specimen::Touched`):
 //! so damage costs the keys that it touches, and no others. What is derived from other files or from
 //! other parts of its file may cost nothing at all. The offline check names the damaged file.
 //!
