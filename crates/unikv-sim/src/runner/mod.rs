@@ -242,11 +242,6 @@ impl Runner {
         hit.load(Ordering::SeqCst)
     }
 
-    /// Whether the disk may be full.
-    fn lacks_space(&self) -> bool {
-        self.faulted() && !self.reads_may_fail()
-    }
-
     /// Whether an error of a read is explained by the fault.
     fn reads_may_fail(&self) -> bool {
         matches!(self.tolerance, Tolerance::AfterReadFault(_)) && self.faulted()
@@ -366,8 +361,6 @@ impl Runner {
             Op::Measure(range) => self.measure(range),
             Op::Look => self.look(),
             Op::Refused(n) => self.refused(*n),
-            // On a full disk it may wait until somebody makes room, and nobody else runs here.
-            Op::CollectGarbage if self.lacks_space() => Ok(()),
             Op::CollectGarbage => self.maintain("collect_garbage", Db::collect_garbage, false),
             Op::Clock {
                 wall_ms,

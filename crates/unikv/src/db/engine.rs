@@ -194,6 +194,18 @@ impl Engine {
         }
     }
 
+    /// Calls `read`, which looks into files, unless the database is closed.
+    pub(super) fn while_open<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.check_open()?;
+        read().map_err(|error| self.unless_closed(error))
+    }
+
+    /// The error of a read. Whoever opens a closed database next may remove files from under a read
+    /// that is still under way: that is `Closed`, and no damage.
+    pub(super) fn unless_closed(&self, error: Error) -> Error {
+        self.check_open().err().unwrap_or(error)
+    }
+
     pub(crate) fn space_limit(&self) -> SpaceLimit {
         SpaceLimit {
             max_space_amp: self.options.max_space_amp,

@@ -109,7 +109,8 @@ impl Engine {
         }
     }
 
-    /// Collects garbage as a merge would that passes by, and waits for that.
+    /// Collects garbage as a merge would that passes by, and waits for that. While the disk is full, so
+    /// much as there is room for.
     pub(crate) fn collect_garbage(&self) -> Result<()> {
         self.check_open()?;
         self.garbage_requests.0.fetch_add(1, Ordering::AcqRel);
@@ -121,9 +122,22 @@ impl Engine {
             let victims = gc::victims(version, &space, limit, Pressure::Riding);
             gc::partition_of(version, &space, limit, &victims, |_| true).is_none()
         };
-        let collected = self.wait_while(done, Engine::check_jobs);
+        let collected = self.wait_while(done, Engine::check_collecting);
         self.garbage_requests.0.fetch_sub(1, Ordering::AcqRel);
         collected
+    }
+
+    /// Refuses to wait for garbage collection while it fails, or while the disk is full and there is no
+    /// room for any.
+    fn check_collecting(&self) -> Result<()> {
+        self.check_jobs()?;
+        let version = Arc::clone(&self.view.load().version);
+        let (limit, victims) = (self.space_limit(), self.victims_alone(&version));
+        let space = self.space_of(&version, limit.oldest);
+        match gc::partition_of(&version, &space, limit, &victims, |_| true) {
+            Some(_) => Ok(()),
+            None => self.check_space(),
+        }
     }
 }
 

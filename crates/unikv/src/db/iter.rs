@@ -195,7 +195,9 @@ impl Iter {
         }
         let next = next(self);
         self.ended = next.is_err();
-        next.transpose()
+        let engine = self.holder.moment().engine();
+        next.map_err(|error| engine.unless_closed(error))
+            .transpose()
     }
 }
 

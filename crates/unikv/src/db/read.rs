@@ -71,7 +71,6 @@ pub(super) fn with_engine_key<T>(key: &[u8], with: impl FnOnce(&[u8]) -> T) -> T
 impl Engine {
     /// The value of `key` in `view` as of `seq`.
     pub(crate) fn get_at(&self, view: &View, seq: SeqNo, key: &[u8]) -> Result<Option<Bytes>> {
-        self.check_open()?;
         if key.len() > MAX_USER_KEY_LEN {
             let what = format!("a key of {} bytes is longer than any can be", key.len());
             return Err(Error::invalid(
@@ -79,8 +78,10 @@ impl Engine {
                 format!("use at most {MAX_USER_KEY_LEN} bytes"),
             ));
         }
-        self.counters.gets.fetch_add(1, Ordering::Relaxed);
-        let value = with_engine_key(key, |key| view.get(key, seq, &self.reads))?;
+        let value = self.while_open(|| {
+            self.counters.gets.fetch_add(1, Ordering::Relaxed);
+            with_engine_key(key, |key| view.get(key, seq, &self.reads))
+        })?;
         if value.is_some() {
             self.counters.hits.fetch_add(1, Ordering::Relaxed);
         }

@@ -114,12 +114,11 @@ fn bytes_in(version: &Version, range: KeyRange<'_>) -> Result<u64> {
 impl Engine {
     /// About how many bytes of tables serve the keys between the bounds.
     pub(crate) fn approximate_size(&self, (lower, upper): &(Vec<u8>, Vec<u8>)) -> Result<u64> {
-        self.check_open()?;
-        let view = self.view.load_full();
+        let version = Arc::clone(&self.view.load().version);
         if lower >= upper {
-            return Ok(0);
+            return self.check_open().map(|()| 0);
         }
-        bytes_in(&view.version, key_range(lower, upper))
+        self.while_open(|| bytes_in(&version, key_range(lower, upper)))
     }
 
     /// A user key that cuts what lies between the bounds into two parts of about the same size.
@@ -127,36 +126,11 @@ impl Engine {
         &self,
         (lower, upper): &(Vec<u8>, Vec<u8>),
     ) -> Result<Option<Vec<u8>>> {
-        self.check_open()?;
         let version = Arc::clone(&self.view.load().version);
         if lower >= upper {
-            return Ok(None);
+            return self.check_open().map(|()| None);
         }
-        let range = key_range(lower, upper);
-        // The largest piece has a key in its middle; halving towards the true middle from there
-        // needs no more than a few estimates.
-        let (mut low, mut high) = (lower.clone(), upper.clone());
-        let total = bytes_in(&version, range)?;
-        let mut best = None;
-        for _ in 0..MIDDLE_STEPS {
-            let Some(key) = inner_key(&version, key_range(&low, &high))? else {
-                break;
-            };
-            let before = bytes_in(&version, key_range(lower, &key))?;
-            let distance = before.abs_diff(total.saturating_sub(before));
-            let better = |(least, _): &(u64, Vec<u8>)| distance < *least;
-            if best.as_ref().is_none_or(better) {
-                best = Some((distance, key.clone()));
-            }
-            if before < total / 2 {
-                low = key;
-            } else {
-                high = key;
-            }
-        }
-        let user_key =
-            |(_, key): (u64, Vec<u8>)| key.get(KEYSPACE_PREFIX_LEN..).map(<[u8]>::to_vec);
-        Ok(best.and_then(user_key))
+        self.while_open(|| middle_in(&version, lower, upper))
     }
 }
 
@@ -168,6 +142,33 @@ fn key_range<'a>(lower: &'a [u8], upper: &'a [u8]) -> KeyRange<'a> {
         start: lower,
         end: Some(upper),
     }
+}
+
+/// See [`Engine::middle_key`].
+fn middle_in(version: &Version, lower: &[u8], upper: &[u8]) -> Result<Option<Vec<u8>>> {
+    // The largest piece has a key in its middle; halving towards the true middle from there
+    // needs no more than a few estimates.
+    let (mut low, mut high) = (lower.to_vec(), upper.to_vec());
+    let total = bytes_in(version, key_range(lower, upper))?;
+    let mut best = None;
+    for _ in 0..MIDDLE_STEPS {
+        let Some(key) = inner_key(version, key_range(&low, &high))? else {
+            break;
+        };
+        let before = bytes_in(version, key_range(lower, &key))?;
+        let distance = before.abs_diff(total.saturating_sub(before));
+        let better = |(least, _): &(u64, Vec<u8>)| distance < *least;
+        if best.as_ref().is_none_or(better) {
+            best = Some((distance, key.clone()));
+        }
+        if before < total / 2 {
+            low = key;
+        } else {
+            high = key;
+        }
+    }
+    let user_key = |(_, key): (u64, Vec<u8>)| key.get(KEYSPACE_PREFIX_LEN..).map(<[u8]>::to_vec);
+    Ok(best.and_then(user_key))
 }
 
 /// A key strictly inside `range`, from the middle of the piece that has most there.

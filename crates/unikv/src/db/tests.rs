@@ -1,5 +1,6 @@
 //! The engine as a whole, through its public handle, on the simulated machine.
 
+mod closing;
 mod damage;
 
 use super::background::indexes_of;

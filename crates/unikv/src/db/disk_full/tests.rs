@@ -2,7 +2,7 @@ use super::super::tests::{Machine, Model, same, small};
 use super::*;
 use crate::vfs::Runtime as _;
 use crate::vfs::sim::{Fault, Op, SimRuntime};
-use crate::{Db, Durability};
+use crate::{Clustering, Db, Durability};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 
@@ -399,4 +399,34 @@ fn a_flush_that_could_not_be_listed_leaves_no_trace_in_the_index() {
     );
     assert_eq!(second.get("key").unwrap().as_deref(), Some(&[2; 300][..]));
     assert_eq!(second.get("later").unwrap(), None);
+}
+
+#[test]
+fn garbage_collection_on_request_does_not_wait_for_room() {
+    let machine = Machine::new(11);
+    let (db, _) = machine.open(small().max_space_amp(100.0).clustering(Clustering::Never));
+    let mut model = Model::new();
+    for round in 0..2_u8 {
+        for n in (0..400_u32).filter(|n| round == 0 || n % 4 != 0) {
+            let key = format!("key{n:03}").into_bytes();
+            db.put(&key, [round; 300]).unwrap();
+            model.insert(key, vec![round; 300]);
+        }
+        db.compact().unwrap();
+    }
+    machine.disk.set_free_space(Some(0));
+    let refused = fill(&db, &mut model, 300);
+    assert_eq!(refused.kind(), ErrorKind::DiskFull, "{refused}");
+    db.close().unwrap();
+    // There is garbage beyond this bound, and room for nothing.
+    let (db, runtime) = machine.open(small().max_space_amp(1.1).clustering(Clustering::Never));
+    let refused = db.collect_garbage().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::DiskFull, "{refused}");
+    same(&db, &model);
+    machine.disk.set_free_space(None);
+    let_pass(&runtime, 5);
+    db.collect_garbage().unwrap();
+    same(&db, &model);
+    db.close().unwrap();
+    machine.check();
 }
