@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run test quick lint doc package kill-test full-disk-test seeded-bugs fuzz tsan strace-check model-check bench bench-peers soak clean
+.PHONY: help run test quick lint doc package kill-test full-disk-test seeded-bugs fuzz tsan strace-check model-check coverage bench bench-peers soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ model-check: ## the lock-free structures under loom, the whole engine's threads 
 seeded-bugs: ## tests of the tests: each mistake that the engine is told to make is caught
 	@echo "== seeded bugs"
 	scripts/seeded_bugs.sh
+
+coverage: ## line coverage of the engine, by folder (not part of `test`)
+	@scripts/coverage.sh
 
 bench: ## the benchmark suite: results and a page (variables in scripts/suite.sh: SCALE=… EXPERIMENTS=…)
 	@scripts/suite.sh
