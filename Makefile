@@ -13,7 +13,7 @@ run: ## build, then load, update, scan, reopen and check a database of 1 GB unde
 # The workspace tests come last, so that the log ends with their summary.
 test: lint doc package kill-test full-disk-test seeded-bugs fuzz tsan strace-check model-check ## everything that must pass before a change goes in
 	@echo "== tests, with the fixed seeds"
-	env -u UNIKV_SEEDS -u UNIKV_STEPS $(CARGO) test --workspace --locked
+	env -u UNIKV_TIMES -u UNIKV_SEEDS -u UNIKV_STEPS $(CARGO) test --workspace --locked
 
 quick: ## the tests of the engine alone
 	$(CARGO) test -p unikv-db --locked
@@ -71,7 +71,7 @@ bench: ## the benchmark suite: results and a page (variables in scripts/suite.sh
 bench-peers: ## the same beside LevelDB, fjall, redb and LMDB (scripts/suite.sh names what that takes)
 	@PEERS=1 scripts/suite.sh
 
-soak: ## the randomised tests for hours: UNIKV_SEEDS=… UNIKV_STEPS=… make soak
+soak: ## hours of randomised tests, fuzzing, models, kills and load: TIMES=20 make soak
 	@scripts/soak.sh
 
 clean: ## remove everything built

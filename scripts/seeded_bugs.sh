@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 export CARGO_TARGET_DIR="$PWD/target/seeded-bugs"
 export RUSTFLAGS="${RUSTFLAGS:-} --cfg unikv_seeded_bugs"
 export RUST_BACKTRACE=0
-unset UNIKV_SEEDED_BUG UNIKV_SEEDS UNIKV_STEPS
+unset UNIKV_SEEDED_BUG UNIKV_TIMES UNIKV_SEEDS UNIKV_STEPS
 CARGO=${CARGO:-cargo}
 
 built=$(CARGO_TERM_COLOR=never $CARGO test --locked --no-run -p unikv-db --lib --test space 2>&1) || {

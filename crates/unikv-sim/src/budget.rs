@@ -2,6 +2,7 @@
 //!
 //! | variable | meaning |
 //! |---|---|
+//! | `UNIKV_TIMES` | so many times the seeds that each explorer has by default |
 //! | `UNIKV_SEEDS` | seeds per explorer |
 //! | `UNIKV_STEPS` | operations per history |
 //! | `UNIKV_SEED` | replay this seed alone |
@@ -21,10 +22,7 @@ fn number(name: &str) -> Option<u64> {
 
 /// The seeds to run: `default` many from `first` on, unless the environment says otherwise.
 pub fn seeds(first: u64, default: u64) -> impl Iterator<Item = u64> {
-    match number("UNIKV_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => first..first + number("UNIKV_SEEDS").unwrap_or(default),
-    }
+    share_of_seeds(first, default, 1)
 }
 
 /// As [`seeds`], for a test to which only a part of the seeds falls, one in `share`: because others
@@ -32,7 +30,10 @@ pub fn seeds(first: u64, default: u64) -> impl Iterator<Item = u64> {
 pub fn share_of_seeds(first: u64, default: u64, share: u64) -> impl Iterator<Item = u64> {
     match number("UNIKV_SEED") {
         Some(seed) => seed..seed + 1,
-        None => first..first + number("UNIKV_SEEDS").map_or(default, |n| n.div_ceil(share)),
+        None => {
+            let default = default * number("UNIKV_TIMES").unwrap_or(1);
+            first..first + number("UNIKV_SEEDS").map_or(default, |n| n.div_ceil(share))
+        }
     }
 }
 

@@ -21,8 +21,10 @@ fn rewrite(machine: &Machine) {
     db.close().unwrap();
 }
 
+type Read<'a> = &'a dyn Fn(&Db) -> crate::Result<()>;
+
 /// What `read` says if the database is closed and rewritten while it opens a file with `extension`.
-fn closed_under(extension: &'static str, read: impl Fn(&Db) -> crate::Result<()>) -> Error {
+fn closed_under(extension: &'static str, read: Read<'_>) -> Error {
     let machine = Machine::new(41);
     rewrite(&machine);
     let old = machine.disk.file_names();
@@ -58,7 +60,7 @@ fn a_read_that_a_close_overtakes_says_so_and_does_not_speak_of_damage() {
     let scan = |db: &Db| db.iter().try_for_each(|entry| entry.map(drop));
     let count = |db: &Db| db.approximate_size("key010".."key020").map(drop);
     let middle = |db: &Db| db.middle_key::<&str>(..).map(drop);
-    let reads: [(&'static str, &dyn Fn(&Db) -> crate::Result<()>); 6] = [
+    let reads: [(&'static str, Read<'_>); 6] = [
         ("rec", &get),
         ("key", &get),
         ("rec", &scan),
