@@ -36,7 +36,8 @@ package: ## the package as it would be published builds by itself
 
 kill-test: ## kill a writing process 30 times and verify what it acknowledged
 	@echo "== kill -9"
-	scripts/kill_test.sh $(or $(KILLS),30)
+	$(CARGO) build --locked --quiet -p unikv-cli
+	UNIKV=$(or $(CARGO_TARGET_DIR),target)/debug/unikv scripts/kill_test.sh $(or $(KILLS),30)
 
 full-disk-test: ## fill a small file system (a tmpfs, where mounting is allowed) and see writing resume
 	@echo "== full disk"

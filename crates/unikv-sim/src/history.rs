@@ -19,7 +19,7 @@ pub struct Key(pub Vec<u8>);
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&show(&self.0))
+        write!(f, "{}", show(&self.0))
     }
 }
 

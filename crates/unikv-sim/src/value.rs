@@ -43,16 +43,28 @@ impl fmt::Debug for Value {
     }
 }
 
-/// A key or value for a person: short, with its length.
-pub fn show(bytes: &[u8]) -> String {
-    let head = &bytes[..bytes.len().min(24)];
-    let more = if bytes.len() > head.len() { ".." } else { "" };
-    format!("\"{}\"{more}({})", head.escape_ascii(), bytes.len())
+/// A key or value for a person: short, with its length. Nothing is put together before it is printed.
+pub struct Shown<'a>(Option<&'a [u8]>);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(bytes) = self.0 else {
+            return f.write_str("nothing");
+        };
+        let head = &bytes[..bytes.len().min(24)];
+        let more = if bytes.len() > head.len() { ".." } else { "" };
+        write!(f, "\"{}\"{more}({})", head.escape_ascii(), bytes.len())
+    }
 }
 
-/// [`show`] of a value that may be missing.
-pub fn show_option(bytes: Option<&[u8]>) -> String {
-    bytes.map_or("nothing".to_owned(), show)
+/// Shows a key or a value.
+pub fn show(bytes: &[u8]) -> Shown<'_> {
+    Shown(Some(bytes))
+}
+
+/// Shows a value that may be missing.
+pub fn show_option(bytes: Option<&[u8]>) -> Shown<'_> {
+    Shown(bytes)
 }
 
 #[cfg(test)]
