@@ -8,8 +8,7 @@
 //! - [`scenario`]: short histories, each aimed at one thing that the engine does.
 //! - [`moments`]: the disk before each call that changes it, with what the oracle then allows.
 //! - [`crash`], [`fault`]: a history with the power cut, or one error, at each place.
-//! - [`damage`]: small databases of every shape, each byte and each block of them damaged; [`bit_flip`]:
-//!   a short form of it, for the seeded bugs.
+//! - [`damage`]: small databases of every shape, each byte and each block of them damaged.
 //! - [`story`]: names the seed and the place when something fails; [`shrink`] cuts a history down.
 //!
 //! One failing check is a panic: this is a test tool, and the test harness is its caller.
@@ -21,7 +20,6 @@
     reason = "a test tool reports by panicking"
 )]
 
-pub mod bit_flip;
 pub mod budget;
 pub mod config;
 pub mod crash;

@@ -238,6 +238,21 @@ fn versions_of_snapshots_and_tombstones() {
 }
 
 #[test]
+fn survivors_of_garbage_collection() {
+    explore(
+        "survivors",
+        &Floor {
+            damages: 50_000,
+            refused: 9000,
+            failed_reads: 6000,
+            shortened: 100,
+            derived: 2000,
+            live: 300,
+        },
+    );
+}
+
+#[test]
 fn a_log_with_a_torn_end() {
     explore(
         "torn log",

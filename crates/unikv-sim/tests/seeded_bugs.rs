@@ -26,9 +26,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use std::{env, thread};
-use unikv::{Clustering, Seeded};
-use unikv_sim::bit_flip::{self, Specimen};
+use unikv::Seeded;
 use unikv_sim::crash::{self, Depth};
+use unikv_sim::damage::{self, shapes::SHAPES};
 use unikv_sim::history::{History, Mix};
 use unikv_sim::{fault, runner};
 
@@ -47,7 +47,7 @@ enum By {
     Shortage,
     /// A disk that becomes full.
     FullDisk,
-    /// A damaged bit in bytes of a database, and damaged files.
+    /// Every damage of a database of one shape.
     Damage,
     /// A test of its own: its binary, which `UNIKV_TESTS` tells the path of, and its name.
     Test(&'static str, &'static str),
@@ -110,15 +110,8 @@ impl By {
             By::Shortage => drop(fault::run_short_of_space(seed, 80, 12)),
             By::FullDisk => drop(fault::fill_the_disk(seed, 200)),
             By::Damage => {
-                let clustering = match seed % 2 {
-                    0 => Clustering::EveryMerge,
-                    _ => Clustering::Never,
-                };
-                let specimen = Specimen::build(seed, clustering);
-                specimen.assert_complete();
-                let mut tally = bit_flip::Tally::default();
-                specimen.damage_files(&mut tally);
-                specimen.flip_all(seed, 17, &mut tally);
+                let shape = &SHAPES[seed as usize % SHAPES.len()];
+                damage::explore(&shape.build(1), None);
             }
             By::Test(..) => {}
         }
@@ -261,11 +254,7 @@ const CASES: &[Case] = &[
     // Damage.
     Case(Seeded::BlockUnchecked, Damage, 0),
     Case(Seeded::RecordUnchecked, Damage, 0),
-    Case(
-        Seeded::ChecksumUnbound,
-        unit("record::tests::bytes_of_another_file_or_place_are_refused"),
-        0,
-    ),
+    Case(Seeded::ChecksumUnbound, Damage, 0),
     Case(Seeded::CacheForgetsFile, Crashes, 0),
     // Iterators.
     Case(Seeded::ReanchorTooFar, Histories, 0),

@@ -18,7 +18,7 @@ pub struct Shape {
 }
 
 /// All of them.
-pub const SHAPES: [Shape; 13] = [
+pub const SHAPES: [Shape; 14] = [
     Shape {
         name: "inline",
         config: || Config {
@@ -156,6 +156,27 @@ pub const SHAPES: [Shape; 13] = [
         kinds: &[FileKind::Table],
     },
     Shape {
+        name: "survivors",
+        config: || Config {
+            max_space_amp: 1.1,
+            ..small()
+        },
+        base: |maker| {
+            maker.put(0..36, 250);
+            maker.compact();
+        },
+        rest: |maker| {
+            // Garbage beyond what is allowed to any database, which is two memtables.
+            maker.put((0..36).filter(|n| n % 8 != 0), 10);
+            maker.compact();
+            collect_garbage(maker);
+            maker.put([4, 20], 20);
+            maker.sync();
+        },
+        exit: Exit::Kill,
+        kinds: &[FileKind::Records, FileKind::KeyTable, FileKind::Wal],
+    },
+    Shape {
         name: "versions",
         config: small,
         base: |maker| {
@@ -274,6 +295,13 @@ fn scan_until_merged(maker: &mut Maker) {
         maker.runtime.run_until_idle();
     }
     panic!("no scan merge: {:#?}", maker.db().stats());
+}
+
+/// Moves what lives in files that hold garbage to files of survivors.
+fn collect_garbage(maker: &Maker) {
+    maker.db().collect_garbage().expect("a collection");
+    let stats = maker.db().stats();
+    assert!(stats.gcs > 0, "{stats:#?}");
 }
 
 /// Several partitions, and a table that is in more than one.
