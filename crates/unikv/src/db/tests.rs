@@ -1,6 +1,7 @@
 //! The engine as a whole, through its public handle, on the simulated machine.
 
 mod closing;
+pub(super) mod common;
 mod damage;
 
 use super::background::indexes_of;

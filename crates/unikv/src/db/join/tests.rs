@@ -1,13 +1,10 @@
-use super::super::background::indexes_of;
-use super::super::tests::{Machine, Model, churn, same, small};
+use super::super::tests::common::{self, delete, flush_around, key, put, version};
+use super::super::tests::{Machine, Model, churn, small};
 use super::*;
 use crate::base::keys::{FileNumber, KEYSPACE_PREFIX_LEN};
 use crate::db::Db;
-use crate::jobs::flush::flush;
 use crate::jobs::ingest::IngestPlan;
-use crate::jobs::placing::{PlacingContext, place};
-use crate::version::edit::VersionEdit;
-use crate::version::{Generation, Version};
+use crate::version::Generation;
 use crate::vfs::sim::{Fault, Keep, Op, ReadCall};
 use crate::{ErrorKind, Options};
 use rand::rngs::SmallRng;
@@ -30,31 +27,8 @@ fn tiny() -> Options {
     whole().partition_bytes(4 << 10)
 }
 
-fn version(db: &Db) -> Arc<Version> {
-    Arc::clone(&db.0.engine.view.load().version)
-}
-
-fn key(i: u32) -> Vec<u8> {
-    format!("key{i:04}").into_bytes()
-}
-
-fn put(db: &Db, model: &mut Model, i: u32, fill: u8) {
-    db.put(key(i), [fill; 200]).unwrap();
-    model.insert(key(i), vec![fill; 200]);
-}
-
-fn delete(db: &Db, model: &mut Model, i: u32) {
-    db.delete(key(i)).unwrap();
-    model.remove(&key(i));
-}
-
-/// No key has a value that the model does not know of.
 fn all_the_same(db: &Db, model: &Model) {
-    same(db, model);
-    for key in (0..KEYS).map(key) {
-        let value = db.get(&key).unwrap();
-        assert_eq!(value.as_deref(), model.get(&key).map(Vec::as_slice));
-    }
+    common::all_the_same(db, model, KEYS);
 }
 
 /// The ids of the two partitions there are. Their leases are taken before a worker can join them.
@@ -294,39 +268,8 @@ fn a_flush_goes_by_the_partition_that_stands_when_it_commits() {
     (0..KEYS)
         .step_by(30)
         .for_each(|i| put(&db, &mut model, i, 8));
-    engine.seal(&mut engine.commit.lock()).unwrap();
-    let sealed = engine.view.load().sealed.last().unwrap().clone();
-    let tables = flush(&engine.job_context(), &sealed.table).unwrap();
-    let mut catalog = engine.catalog.lock();
-    let (before, targets) = catalog.reserve(&tables);
-    assert_eq!(targets.len(), 2, "open generations are to take them");
-    let last_generation = Arc::clone(&catalog.last_generation);
-    drop(catalog);
-    let context = PlacingContext {
-        limits: engine.generation_limits(&before),
-        hash_seed: engine.hash_seed,
-        last_generation: &last_generation,
-    };
-    let placed = place(&context, &tables, &before, &targets, Vec::new()).unwrap();
-    assert!(engine.join_leased(sides).unwrap());
-    let mut catalog = engine.catalog.lock();
-    let now = Arc::clone(&catalog.version);
-    let placed = place(&context, &tables, &now, &catalog.targets, placed).unwrap();
-    assert_eq!(placed.len(), 1, "one partition owns all keys");
-    let indexes = indexes_of(&placed);
-    let edit = VersionEdit {
-        record_files: tables.into_iter().map(|t| t.meta).collect(),
-        tables: placed.iter().flat_map(|p| p.places.clone()).collect(),
-        last_seq: sealed.table.max_seq(),
-        ..VersionEdit::default()
-    };
-    let publish = |view: &mut crate::partition::View| drop(view.sealed.pop());
-    engine
-        .commit_edit(&mut catalog, edit, &indexes, publish)
-        .unwrap();
-    let targets = placed.into_iter().map(|p| (p.partition, p.target));
-    catalog.targets.extend(targets);
-    drop(catalog);
+    let owners = flush_around(&db, || assert!(engine.join_leased(sides).unwrap()));
+    assert_eq!(owners, (2, 1), "open generations are to take the tables");
     release(&db, sides);
     all_the_same(&db, &model);
     churn(&db, &mut model, &mut SmallRng::seed_from_u64(2), 200);

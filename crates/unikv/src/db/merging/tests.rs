@@ -1,5 +1,6 @@
 use super::super::catalog::MAX_GENERATIONS;
-use super::super::tests::{Machine, Model, same, small};
+use super::super::tests::common::{self, delete, key, put, version};
+use super::super::tests::{Machine, Model, small};
 use super::*;
 use crate::base::file_names;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, SeqNo};
@@ -17,32 +18,8 @@ fn whole() -> Options {
     small().key_table_bytes(1 << 10).partition_bytes(256 << 10)
 }
 
-fn version(db: &Db) -> Arc<Version> {
-    Arc::clone(&db.0.engine.view.load().version)
-}
-
-fn key(i: u32) -> Vec<u8> {
-    format!("key{i:05}").into_bytes()
-}
-
-/// Stores a value that is too long to stand in a key table.
-fn put(db: &Db, model: &mut Model, i: u32, fill: u8) {
-    db.put(key(i), [fill; 200]).unwrap();
-    model.insert(key(i), vec![fill; 200]);
-}
-
-fn delete(db: &Db, model: &mut Model, i: u32) {
-    db.delete(key(i)).unwrap();
-    model.remove(&key(i));
-}
-
-/// No key has a value that the model does not know of.
 fn all_the_same(db: &Db, model: &Model) {
-    same(db, model);
-    for key in (0..KEYS).map(key) {
-        let value = db.get(&key).unwrap();
-        assert_eq!(value.as_deref(), model.get(&key).map(Vec::as_slice));
-    }
+    common::all_the_same(db, model, KEYS);
 }
 
 /// Leaves a closed database with garbage in value logs that also hold live records, and returns its

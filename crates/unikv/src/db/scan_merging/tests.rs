@@ -1,6 +1,6 @@
+use super::super::tests::common::version;
 use super::super::tests::{Machine, Model, churn, same, small};
 use crate::db::Db;
-use crate::version::Version;
 use crate::vfs::sim::{Fault, Keep};
 use crate::{ErrorKind, Options};
 use rand::SeedableRng;
@@ -16,10 +16,6 @@ fn eager() -> Options {
         .key_table_bytes(1 << 10)
         .partition_bytes(128 << 10)
         .scan_merge_limit(1)
-}
-
-fn version(db: &Db) -> Arc<Version> {
-    Arc::clone(&db.0.engine.view.load().version)
 }
 
 /// The files of all scan runs.

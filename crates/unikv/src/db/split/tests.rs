@@ -1,12 +1,8 @@
-use super::super::background::indexes_of;
+use super::super::tests::common::{flush_around, version};
 use super::super::tests::{Machine, Model, churn, same, small};
 use crate::Options;
 use crate::db::Db;
 use crate::db::engine::Engine;
-use crate::jobs::flush::flush;
-use crate::jobs::placing::{PlacingContext, place};
-use crate::version::Version;
-use crate::version::edit::VersionEdit;
 use crate::vfs::sim::{Fault, Keep, ReadCall};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -21,10 +17,6 @@ fn whole() -> Options {
 /// Splits whatever can be split.
 fn tiny() -> Options {
     whole().partition_bytes(4 << 10)
-}
-
-fn version(db: &Db) -> Arc<Version> {
-    Arc::clone(&db.0.engine.view.load().version)
 }
 
 /// Splits the partitions once each.
@@ -225,40 +217,8 @@ fn a_flush_goes_by_the_partitions_that_stand_when_it_commits() {
         db.put(key, "after").unwrap();
         model.insert(key.into(), "after".into());
     }
-    let engine = &db.0.engine;
-    engine.seal(&mut engine.commit.lock()).unwrap();
-    let sealed = engine.view.load().sealed[0].clone();
-    let tables = flush(&engine.job_context(), &sealed.table).unwrap();
-    let mut catalog = engine.catalog.lock();
-    let (before, targets) = catalog.reserve(&tables);
-    assert_eq!(targets.len(), 1, "an open generation is to take them");
-    let last_generation = Arc::clone(&catalog.last_generation);
-    drop(catalog);
-    let context = PlacingContext {
-        limits: engine.generation_limits(&before),
-        hash_seed: engine.hash_seed,
-        last_generation: &last_generation,
-    };
-    let placed = place(&context, &tables, &before, &targets, Vec::new()).unwrap();
-    split_all(&db);
-    let mut catalog = engine.catalog.lock();
-    let now = Arc::clone(&catalog.version);
-    let placed = place(&context, &tables, &now, &catalog.targets, placed).unwrap();
-    assert_eq!(placed.len(), 2, "both sides own keys");
-    let indexes = indexes_of(&placed);
-    let edit = VersionEdit {
-        record_files: tables.into_iter().map(|t| t.meta).collect(),
-        tables: placed.iter().flat_map(|p| p.places.clone()).collect(),
-        last_seq: sealed.table.max_seq(),
-        ..VersionEdit::default()
-    };
-    let publish = |view: &mut crate::partition::View| drop(view.sealed.pop());
-    engine
-        .commit_edit(&mut catalog, edit, &indexes, publish)
-        .unwrap();
-    let targets = placed.into_iter().map(|p| (p.partition, p.target));
-    catalog.targets.extend(targets);
-    drop(catalog);
+    let owners = flush_around(&db, || split_all(&db));
+    assert_eq!(owners, (1, 2), "an open generation is to take the tables");
     same(&db, &model);
     churn(&db, &mut model, &mut SmallRng::seed_from_u64(1), 200);
     same(&db, &model);

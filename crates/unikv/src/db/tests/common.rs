@@ -1,0 +1,80 @@
+//! What the tests of several jobs begin with.
+
+use super::{Model, same};
+use crate::Db;
+use crate::db::background::indexes_of;
+use crate::jobs::flush::flush;
+use crate::jobs::placing::{PlacingContext, place};
+use crate::partition::View;
+use crate::version::Version;
+use crate::version::edit::VersionEdit;
+use std::sync::Arc;
+
+/// The newest version.
+pub(in crate::db) fn version(db: &Db) -> Arc<Version> {
+    Arc::clone(&db.0.engine.view.load().version)
+}
+
+/// The key of a number, as [`churn`](super::churn) has them.
+pub(in crate::db) fn key(i: u32) -> Vec<u8> {
+    format!("key{i:04}").into_bytes()
+}
+
+/// Stores a value that is too long to stand in a key table.
+pub(in crate::db) fn put(db: &Db, model: &mut Model, i: u32, fill: u8) {
+    db.put(key(i), [fill; 200]).unwrap();
+    model.insert(key(i), vec![fill; 200]);
+}
+
+pub(in crate::db) fn delete(db: &Db, model: &mut Model, i: u32) {
+    db.delete(key(i)).unwrap();
+    model.remove(&key(i));
+}
+
+/// The database holds what the model holds, and of the first `keys` keys no others.
+pub(in crate::db) fn all_the_same(db: &Db, model: &Model, keys: u32) {
+    same(db, model);
+    for key in (0..keys).map(key) {
+        let value = db.get(&key).unwrap();
+        assert_eq!(value.as_deref(), model.get(&key).map(Vec::as_slice));
+    }
+}
+
+/// Flushes what is in memory as the flush worker does, with something else between the writing of the
+/// files and the commit. Returns of how many partitions they were before, and then.
+pub(in crate::db) fn flush_around(db: &Db, meanwhile: impl FnOnce()) -> (usize, usize) {
+    let engine = &db.0.engine;
+    engine.seal(&mut engine.commit.lock()).unwrap();
+    let sealed = engine.view.load().sealed.last().unwrap().clone();
+    let tables = flush(&engine.job_context(), &sealed.table).unwrap();
+    let mut catalog = engine.catalog.lock();
+    let (before, targets) = catalog.reserve(&tables);
+    let owners = targets.len();
+    let last_generation = Arc::clone(&catalog.last_generation);
+    drop(catalog);
+    let context = PlacingContext {
+        limits: engine.generation_limits(&before),
+        hash_seed: engine.hash_seed,
+        last_generation: &last_generation,
+    };
+    let placed = place(&context, &tables, &before, &targets, Vec::new()).unwrap();
+    meanwhile();
+    let mut catalog = engine.catalog.lock();
+    let now = Arc::clone(&catalog.version);
+    let placed = place(&context, &tables, &now, &catalog.targets, placed).unwrap();
+    let indexes = indexes_of(&placed);
+    let edit = VersionEdit {
+        record_files: tables.into_iter().map(|t| t.meta).collect(),
+        tables: placed.iter().flat_map(|p| p.places.clone()).collect(),
+        last_seq: sealed.table.max_seq(),
+        ..VersionEdit::default()
+    };
+    let publish = |view: &mut View| drop(view.sealed.pop());
+    engine
+        .commit_edit(&mut catalog, edit, &indexes, publish)
+        .unwrap();
+    let owners_now = placed.len();
+    let targets = placed.into_iter().map(|p| (p.partition, p.target));
+    catalog.targets.extend(targets);
+    (owners, owners_now)
+}
