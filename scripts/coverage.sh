@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
-# Line coverage of the engine (crates/unikv/src) by its own tests and those of unikv-sim, the latter with
-# few seeds. Reports each folder, all of the engine, and what reads formats and recovers; then the lines
-# of these that no test runs.
-#
-#   scripts/coverage.sh [SEEDS]      per explorer of unikv-sim, 10 unless given
+# Line coverage of the engine (crates/unikv/src) by its own tests and those of unikv-sim, as `make test`
+# runs them. Reports each folder, all of the engine, and what reads formats and recovers; then the lines
+# of these that no test runs. Takes half an hour on two cores.
 #
 # The counters are rustc's own (-C instrument-coverage, stable). Reading them needs llvm-profdata and
 # llvm-cov of the LLVM that rustc was built with: from the component llvm-tools, or from a package of the
@@ -33,7 +31,7 @@ if [[ -z $profdata || -z $cov ]]; then
     exit 1
 fi
 
-export UNIKV_SEEDS=${1:-${UNIKV_SEEDS:-10}}
+unset UNIKV_TIMES UNIKV_SEEDS UNIKV_STEPS
 export CARGO_TARGET_DIR=$PWD/target/coverage
 export RUSTFLAGS="-Cinstrument-coverage"
 raw=$CARGO_TARGET_DIR/raw

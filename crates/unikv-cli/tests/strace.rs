@@ -66,6 +66,8 @@ impl Place {
             .args(strace)
             .arg(env!("CARGO_BIN_EXE_unikv"))
             .args(arguments)
+            // Cargo's, in which the loader would look.
+            .env_remove("LD_LIBRARY_PATH")
             .output()
             .unwrap();
         (output, trace::read(&fs::read_to_string(out).unwrap()))
