@@ -52,6 +52,12 @@ RUSTC_BOOTSTRAP=1 RUSTFLAGS=$flags ${CARGO:-cargo} build --manifest-path fuzz/Ca
 built=$CARGO_TARGET_DIR/$host/release
 if [[ ${targets[0]} == build ]]; then exit 0; fi
 
+# Looking for leaks needs ptrace.
+if ! "$built/headers" -runs=0 >/dev/null 2>&1; then
+    export ASAN_OPTIONS=detect_leaks=0
+    echo "fuzz: leaks are not looked for: the leak sanitizer does not run here"
+fi
+
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir -p fuzz/artifacts
