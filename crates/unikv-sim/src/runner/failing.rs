@@ -2,13 +2,15 @@
 
 use super::{Interrupt, Runner, Tolerance, is_typed};
 use crate::history::Exit;
-use crate::oracle::MAX_UNKNOWN;
+use crate::oracle::{Ending, MAX_UNKNOWN};
 use crate::story;
 use crate::value::Value;
+use crate::verify;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use unikv::vfs::Runtime;
+use unikv::vfs::sim::Keep;
 use unikv::{Error, ErrorKind};
 
 /// Operations that an episode of little space lasts.
@@ -18,6 +20,7 @@ impl Runner {
     /// After a failed write: reads go on; writing comes back after a flush, or else a reopening.
     pub(super) fn recover_from_fault(&mut self) -> Result<(), Interrupt> {
         self.check_all()?;
+        self.crash_now();
         // A full disk has room again from here on.
         self.vfs.set_free_space(None);
         let mut flushed = false;
@@ -45,6 +48,19 @@ impl Runner {
             "writing does not resume even after reopening"
         );
         Ok(())
+    }
+
+    /// Looks at what a crash right after the failed write would leave.
+    fn crash_now(&self) {
+        let calls = self.vfs.calls();
+        let (disk, ending) = match calls % 3 {
+            0 => (self.vfs.process_kill(), Ending::Kill),
+            1 => (self.vfs.power_cut(Keep::Nothing), Ending::PowerCut),
+            _ => (self.vfs.power_cut(Keep::Torn(calls)), Ending::PowerCut),
+        };
+        disk.set_free_space(None);
+        let mut oracle = self.oracle.clone();
+        verify::recovered(&disk, &self.config, &mut oracle, ending);
     }
 
     /// Whether an episode of little space is under way.
