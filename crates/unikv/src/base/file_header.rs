@@ -254,21 +254,52 @@ mod tests {
         assert!(FileHeader::decode(&good[..95], FileKind::Record, None, path).is_err());
     }
 
-    #[test]
-    fn a_newer_format_and_a_foreign_file_are_told_apart() {
-        let path = Path::new("000042.rec");
-        let mut newer = header().encode();
-        newer[10] = 2;
-        let crc = checksum::bound(header().uid, 0, &newer[..HEADER_LEN - 4]);
-        newer[HEADER_LEN - 4..].copy_from_slice(&crc.to_le_bytes());
-        let err = FileHeader::decode(&newer, FileKind::Record, None, path).unwrap_err();
-        assert_eq!(err.kind(), ErrorKind::Incompatible);
-        assert!(err.to_string().contains("newer"), "{err}");
+    /// A header with another byte at `at`, and the checksum that belongs to it.
+    fn changed(at: usize, byte: u8) -> [u8; HEADER_LEN] {
+        let mut bytes = header().encode();
+        assert_ne!(bytes[at], byte);
+        bytes[at] = byte;
+        let crc = checksum::bound(header().uid, 0, &bytes[..HEADER_LEN - 4]);
+        bytes[HEADER_LEN - 4..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
 
-        newer[10] = 0;
-        let crc = checksum::bound(header().uid, 0, &newer[..HEADER_LEN - 4]);
-        newer[HEADER_LEN - 4..].copy_from_slice(&crc.to_le_bytes());
-        let err = FileHeader::decode(&newer, FileKind::Record, None, path).unwrap_err();
+    #[test]
+    fn what_a_newer_release_wrote_is_refused_with_file_and_remedy() {
+        let path = Path::new("000042.rec");
+        for (at, byte, what) in [
+            (9, 0, "checksum algorithm 0 "),
+            (9, 2, "checksum algorithm 2 "),
+            (10, 2, "format version 2 is newer"),
+            (11, 1, "format version 257 is newer"),
+            (12, 97, "is newer"),
+            (16, 1, "feature bits 0x1 "),
+            (23, 0x80, "feature bits 0x8000000000000000 "),
+            (64, 1, "encrypted"),
+            (79, 0xff, "encrypted"),
+        ] {
+            let bytes = changed(at, byte);
+            let err = FileHeader::decode(&bytes, FileKind::Record, None, path).unwrap_err();
+            assert_eq!(err.kind(), ErrorKind::Incompatible, "{err}");
+            assert_eq!((err.file(), err.remedy()), (Some(path), UPGRADE));
+            assert!(err.to_string().contains(what), "{err}");
+        }
+        let foreign = changed(0, b'u');
+        let err = FileHeader::decode(&foreign, FileKind::Record, None, path).unwrap_err();
+        assert_eq!(err.kind(), ErrorKind::Incompatible, "{err}");
+        assert_eq!(err.file(), Some(path));
+        assert!(err.remedy().contains("remove it"), "{err}");
+        // What a reader may ignore.
+        for at in [24, 31, 80, 91] {
+            let read = FileHeader::decode(&changed(at, 0xff), FileKind::Record, None, path);
+            assert_eq!(read.unwrap(), header());
+        }
+    }
+
+    #[test]
+    fn a_header_that_contradicts_itself_and_a_foreign_file_are_told_apart() {
+        let path = Path::new("000042.rec");
+        let err = FileHeader::decode(&changed(10, 0), FileKind::Record, None, path).unwrap_err();
         assert_eq!(
             (err.kind(), err.offset()),
             (ErrorKind::Corruption, Some(10))

@@ -189,20 +189,17 @@ impl<'a> WalReplay<'a> {
     pub(crate) fn run(&self, survey: &DirSurvey, version: &Version) -> Result<Replayed> {
         let segments = wal_segments(survey);
         let flushed = version.counters.flushed_seq;
-        let mut memtables: Vec<MemtableHandle> = Vec::new();
+        let (mut memtables, mut newest) = (Vec::new(), None);
         let mut sink = |segment: FileNumber, write: &WalWrite<'_>| {
             // Flushes commit in write order: a record is in the tables whole or not at all.
             if write.last_seq() <= flushed {
                 return Ok(());
             }
             let (more, limit) = (write.ops.len(), self.memtable_bytes);
-            let full = |m: &MemtableHandle| (m.table.bytes() + more) as u64 > limit;
-            if memtables.last().is_none_or(full) {
-                memtables.push(MemtableHandle::new(Memtable::new(self.pool), segment));
-            }
-            let Some(memtable) = memtables.last() else {
-                return Ok(());
-            };
+            let full = |m: &mut MemtableHandle| (m.table.bytes() + more) as u64 > limit;
+            memtables.extend(newest.take_if(full));
+            let new = || MemtableHandle::new(Memtable::new(self.pool), segment);
+            let memtable = newest.get_or_insert_with(new);
             self.insert_ops(segment, memtable, write)?;
             if let Some(mark) = write.host_mark {
                 memtable.table.note_mark(write.last_seq(), mark);
@@ -211,6 +208,7 @@ impl<'a> WalReplay<'a> {
         };
         let low_water = version.counters.wal_low_water;
         let outcome = replay::replay(self.store, &segments, low_water, &mut sink)?;
+        memtables.extend(newest);
         Ok(Replayed { memtables, outcome })
     }
 
@@ -252,10 +250,10 @@ impl<'a> WalReplay<'a> {
         memtable: &MemtableHandle,
         path: &dyn Fn() -> PathBuf,
     ) -> Result<()> {
-        let external = External::decode(external).ok_or_else(|| {
+        let Some(external) = External::decode(external) else {
             let what = "what stands in the place of a large value is malformed";
-            Error::corruption(&path(), 0, what)
-        })?;
+            return Err(Error::corruption(&path(), 0, what));
+        };
         match memtable.large.get(external.pointer.file) {
             Some(file) => external.is_in(&file),
             None => {
@@ -277,3 +275,6 @@ pub(crate) fn wal_segments(survey: &DirSurvey) -> Vec<FileNumber> {
     segments.sort_unstable();
     segments
 }
+
+#[cfg(test)]
+mod tests;

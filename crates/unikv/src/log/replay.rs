@@ -103,10 +103,9 @@ pub(crate) fn replay(
         let found = replay_segment(store, link, sink, &mut outcome)?;
         if let Some(found) = found {
             breaks.push(found);
-            if seeded!(ReplayBehindBreak) {
-                continue;
+            if !seeded!(ReplayBehindBreak) {
+                break;
             }
-            break;
         }
     }
     segments::judge(store, &present, &breaks)?;

@@ -4,6 +4,7 @@ use crate::base::keys::DatabaseId;
 use crate::error::ErrorKind;
 use crate::testing::golden;
 use crate::vfs::file_store::FileStore;
+use crate::vfs::os::OsVfs;
 use crate::vfs::sim::{Fault, Op, SimRuntime, SimVfs};
 use crate::vfs::{Env, Vfs};
 use rand::rngs::SmallRng;
@@ -130,6 +131,72 @@ fn after_a_failed_append_the_writer_is_broken_for_good() {
     assert_eq!(large.unwrap_err().kind(), ErrorKind::WritesSuspended);
     assert_eq!((log.end(), log.chain()), (end, chain));
     assert_eq!(read_all(&mut reader(&vfs)), (vec![b"good".to_vec()], None));
+}
+
+/// Of such a group nothing is written, and the writer goes on behind what stood there before.
+#[test]
+fn a_payload_longer_than_its_length_field_is_refused_with_its_group() {
+    let vfs = SimVfs::new();
+    let mut log = writer(&vfs);
+    log.stage(2, &[b"before"], mark(96));
+    log.write_staged().unwrap();
+    let (before, end, chain) = (vfs.calls(), log.end(), log.chain());
+    // More than 4 GiB, of which nobody reads a byte.
+    let chunk = vec![0; 64 << 20];
+    let parts = [&chunk[..]; 65];
+    log.stage(2, &[b"of the same group"], None);
+    log.stage(2, &parts, None);
+    log.stage(2, &parts, None);
+    log.stage(2, &[b"of the same group"], None);
+    let error = log.write_staged().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(error.remedy().contains("smaller"), "{error}");
+    let error = log.write_large(2, &parts, None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert_eq!(
+        (vfs.calls(), log.end(), log.chain()),
+        (before, end, chain),
+        "nothing of them is written"
+    );
+
+    log.stage(2, &[b"behind"], None);
+    log.write_staged().unwrap();
+    let mut found = reader(&vfs);
+    let payloads = vec![b"before".to_vec(), b"behind".to_vec()];
+    assert_eq!(read_all(&mut found), (payloads, None));
+    assert_eq!((found.offset(), found.chain()), (log.end(), log.chain()));
+}
+
+/// A file that another process cuts is read up to its new end, be that within a record or between two.
+#[test]
+fn a_file_that_has_become_shorter_ends_early_and_nothing_is_made_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let env = Env {
+        vfs: Arc::new(OsVfs::default()),
+        runtime: SimRuntime::new(1),
+    };
+    let store = FileStore::new(env, dir.path().to_owned(), DATABASE, 4);
+    // Longer than what a reader fetches at a time.
+    let payload = vec![7; 200 << 10];
+    let len = (RECORD_HEADER_LEN + payload.len()) as u64;
+    let first_end = HEADER_LEN as u64 + len;
+    for (number, left) in (1..).zip([first_end, first_end + 10, first_end + 2 * len - 1]) {
+        let path = dir.path().join(format!("{number:06}.wal"));
+        let (kind, number) = (FileKind::Wal, FileNumber(number));
+        let mut log = LogWriter::create(&store, path.clone(), kind, number, 0).unwrap();
+        (0..3).for_each(|_| log.stage(2, &[&payload], None));
+        log.write_staged().unwrap();
+        let vfs = &*store.env().vfs;
+        let mut reader = LogReader::open(vfs, &path, kind, Some(DATABASE)).unwrap();
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(left).unwrap();
+        let whole = ((left - HEADER_LEN as u64) / len) as usize;
+        let (found, reason) = read_all(&mut reader);
+        assert_eq!(found, vec![payload.clone(); whole]);
+        assert_eq!(reason, Some("the file ends inside a record"));
+        assert!(reader.file_len() < HEADER_LEN as u64 + 3 * len, "{left}");
+        assert!(!reader.resync().unwrap());
+    }
 }
 
 /// Each single flipped bit behind the header is noticed, and every record behind the damaged one

@@ -234,3 +234,25 @@ impl LogWriter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::tests::{DIR, store};
+    use crate::vfs::sim::SimVfs;
+
+    #[test]
+    fn a_large_group_leaves_no_large_buffer_behind() {
+        let store = store(&SimVfs::new(), 1);
+        let path = Path::new(DIR).join("000007.wal");
+        let mut log = LogWriter::create(&store, path, FileKind::Wal, FileNumber(7), 0).unwrap();
+        let payload = vec![1; STAGING_KEPT_BYTES / 2];
+        log.stage(2, &[&payload], None);
+        log.write_staged().unwrap();
+        let kept = log.staging.capacity();
+        assert!(kept >= payload.len(), "a usual one is used again");
+        (0..3).for_each(|_| log.stage(2, &[&payload], None));
+        log.write_staged().unwrap();
+        assert!(log.staging.capacity() <= STAGING_KEPT_BYTES);
+    }
+}

@@ -1,12 +1,8 @@
 use super::*;
-use crate::base::keys::FileNumber;
-use crate::db::recovery::build_version;
+use crate::db::tests::common::rewrite_manifest;
 use crate::db::tests::{Machine, Model, churn, small};
-use crate::key_table::ReadCache;
 use crate::testing::golden;
-use crate::version::manifest::Manifest;
 use crate::vfs::Vfs;
-use crate::vfs::file_store::FileStore;
 use crate::vfs::sim::{Fault, Keep, Op};
 use crate::{Db, ErrorKind, Options};
 use rand::SeedableRng;
@@ -137,17 +133,10 @@ fn a_new_database_and_one_of_an_older_release_begin_at_zero() {
     work(&db, 5);
     db.close().unwrap();
     // What an older release makes of it: it skips the field, and its snapshot is without.
-    let found = Manifest::recover(&machine.disk, Path::new("/db")).unwrap();
-    let store = FileStore::new(machine.env(), "/db".into(), found.database, 16);
-    let edits = found.edits.iter(&found.path);
-    let built = build_version(&store, &ReadCache::new(1 << 20), &found.path, edits);
-    let mut version = built.unwrap();
-    assert!(of(&version, &found.path).unwrap().flushes > 5);
-    version.counters.lifetime = None;
-    let mut snapshot = version.snapshot();
-    snapshot.edits_before = Some(found.edit_count);
-    let number = FileNumber(version.counters.next_file + 100);
-    Manifest::create(&store, number, &snapshot).unwrap();
+    rewrite_manifest(&machine, |edit| {
+        let figures = edit.lifetime.take().unwrap();
+        assert!(decode(&figures).unwrap().flushes > 5);
+    });
     let (db, _runtime) = machine.open(small());
     assert_eq!(without_logs(lifetime(&db)), fresh);
     db.close().unwrap();

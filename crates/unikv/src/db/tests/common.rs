@@ -1,13 +1,19 @@
 //! What the tests of several jobs begin with.
 
-use super::{Model, same};
+use super::{Machine, Model, same};
 use crate::Db;
+use crate::base::keys::FileNumber;
 use crate::db::background::indexes_of;
+use crate::db::recovery::build_version;
 use crate::jobs::flush::flush;
 use crate::jobs::placing::{PlacingContext, place};
+use crate::key_table::ReadCache;
 use crate::partition::View;
 use crate::version::Version;
 use crate::version::edit::VersionEdit;
+use crate::version::manifest::Manifest;
+use crate::vfs::file_store::FileStore;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The newest version.
@@ -29,6 +35,20 @@ pub(in crate::db) fn put(db: &Db, model: &mut Model, i: u32, fill: u8) {
 pub(in crate::db) fn delete(db: &Db, model: &mut Model, i: u32) {
     db.delete(key(i)).unwrap();
     model.remove(&key(i));
+}
+
+/// Begins a new manifest for a closed database: what the old one says, with a change.
+pub(in crate::db) fn rewrite_manifest(machine: &Machine, change: impl FnOnce(&mut VersionEdit)) {
+    let found = Manifest::recover(&machine.disk, Path::new("/db")).unwrap();
+    let store = FileStore::new(machine.env(), "/db".into(), found.database, 16);
+    let edits = found.edits.iter(&found.path);
+    let built = build_version(&store, &ReadCache::new(1 << 20), &found.path, edits);
+    let version = built.unwrap();
+    let mut snapshot = version.snapshot();
+    snapshot.edits_before = Some(found.edit_count);
+    change(&mut snapshot);
+    let number = FileNumber(version.counters.next_file + 100);
+    Manifest::create(&store, number, &snapshot).unwrap();
 }
 
 /// The database holds what the model holds, and of the first `keys` keys no others.

@@ -239,22 +239,14 @@ pub(super) fn judge(store: &FileStore, present: &[Segment], breaks: &[Break]) ->
     };
     // Records before a break in its file cannot claim what stands behind them.
     let mut mark = None;
-    for (index, segment) in present.iter().enumerate() {
-        if segment.number >= first.file {
-            mark = mark.max(greatest_mark(store, present, index)?);
-        }
+    for segment in present.iter().filter(|s| s.number >= first.file) {
+        mark = mark.max(greatest_mark(store, present, segment)?);
     }
     let Some(mark) = mark else {
         return Ok(());
     };
-    if seeded!(CutBelowMark) {
-        return Ok(());
-    }
-    match breaks
-        .iter()
-        .filter(|b| mark.covers(b.file, b.offset))
-        .min_by_key(|b| b.file)
-    {
+    let is_damage = |b: &&Break| mark.covers(b.file, b.offset) && !seeded!(CutBelowMark);
+    match breaks.iter().filter(is_damage).min_by_key(|b| b.file) {
         None => Ok(()),
         Some(damaged) => {
             let what = format!(
@@ -272,11 +264,8 @@ pub(super) fn judge(store: &FileStore, present: &[Segment], breaks: &[Break]) ->
 fn greatest_mark(
     store: &FileStore,
     present: &[Segment],
-    index: usize,
+    segment: &Segment,
 ) -> Result<Option<DurableMark>> {
-    let Some(segment) = present.get(index) else {
-        return Ok(None);
-    };
     let vfs = &*store.env().vfs;
     let mut greatest = None;
     match &segment.beginning {

@@ -64,7 +64,10 @@ fn replay_from(vfs: &SimVfs, low_water: FileNumber) -> Result<(Vec<String>, Repl
         found.push(name);
         Ok(())
     };
-    let outcome = replay(&store(vfs, 99), &segments_on(vfs), low_water, &mut sink)?;
+    let (store, before) = (store(vfs, 99), vfs.calls());
+    let outcome = replay(&store, &segments_on(vfs), low_water, &mut sink);
+    assert_eq!(vfs.calls(), before, "a replay changes nothing");
+    let outcome = outcome?;
     assert_eq!(outcome.records, found.len() as u64);
     Ok((found, outcome))
 }
@@ -604,6 +607,80 @@ fn records_of_a_later_version_are_refused_not_cut() {
         log.write_staged().unwrap();
         let error = replay_all(&vfs).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
+    }
+}
+
+/// Their checksums match: no power cut makes them.
+#[test]
+fn malformed_records_are_corruption_and_are_not_cut() {
+    let start = wal::SegmentStart {
+        prev: None,
+        manifest_edits: 0,
+    };
+    let start = start.encode();
+    let write = write_of(1, 2, b"").prefix();
+    let beyond = write_of(SeqNo::MAX.0, 2, b"").prefix();
+    let overflowing = write_of(u64::MAX, 2, b"").prefix();
+    let cases: [(u8, &[u8], &str); 7] = [
+        (wal::KIND_START, &[], "first record is too short"),
+        (wal::KIND_START, &start[..8], "first record is too short"),
+        (wal::KIND_START, &[&start[..], b"x"].concat(), "too long"),
+        (wal::KIND_START, &[1; 36], "first record is too short"),
+        (wal::KIND_WRITE, &write[..12], "write record is too short"),
+        (wal::KIND_WRITE, &beyond, "out of range"),
+        (wal::KIND_WRITE, &overflowing, "out of range"),
+    ];
+    for (kind, payload, what) in cases {
+        let vfs = SimVfs::new();
+        let store = store(&vfs, 1);
+        let mut log = LogWriter::create(&store, path(1), FileKind::Wal, FileNumber(1), 0).unwrap();
+        if kind != wal::KIND_START {
+            log.stage(wal::KIND_START, &[&start], None);
+        }
+        log.write_staged().unwrap();
+        let offset = log.end();
+        log.stage(kind, &[payload], None);
+        log.write_staged().unwrap();
+        let error = corruption(&vfs, 1);
+        assert_eq!(error.offset(), Some(offset), "{error}");
+        assert!(error.to_string().contains(what), "{error}");
+    }
+}
+
+#[test]
+fn a_segment_that_does_not_begin_with_its_link_is_corruption() {
+    let vfs = SimVfs::new();
+    let store = store(&vfs, 1);
+    let mut log = LogWriter::create(&store, path(3), FileKind::Wal, FileNumber(3), 0).unwrap();
+    let begin = log.end();
+    let prefix = write_of(1, 1, b"1:1").prefix();
+    log.stage(wal::KIND_WRITE, &[&prefix, b"1:1"], None);
+    log.write_staged().unwrap();
+    let error = corruption(&vfs, 3);
+    assert_eq!(error.offset(), Some(begin));
+    assert!(error.to_string().contains("its link"), "{error}");
+}
+
+/// Each record verifies, and yet they are not those that the writer of the next segment saw.
+#[test]
+fn a_segment_that_its_successor_saw_end_otherwise_is_corruption() {
+    let changes: [fn(&mut SegmentEnd); 3] = [
+        |end| end.chain ^= 1,
+        |end| end.end -= 1,
+        // Between the last two records: the chain is that of all three.
+        |end| end.end -= 24 + 13 + "3:1".len() as u64,
+    ];
+    for change in changes {
+        let vfs = SimVfs::new();
+        let mut log = Log::new(&vfs, 1, 2);
+        (0..3).for_each(|_| log.write());
+        let mut prev = log.wal.segment_end();
+        change(&mut prev);
+        let store = store(&vfs, 2);
+        WalWriter::create(&store, FileNumber(5), Some(prev), 0, None, 0).unwrap();
+        let error = corruption(&vfs, 2);
+        assert!(error.offset() >= Some(prev.end), "{error}");
+        assert!(error.to_string().contains("ended elsewhere"), "{error}");
     }
 }
 

@@ -1,0 +1,291 @@
+use super::*;
+use crate::base::checksum;
+use crate::base::file_header::{FileKind, HEADER_LEN, RawHeader};
+use crate::base::keys::{EXTERNAL_LEN, SeqNo, Slot};
+use crate::db::tests::common::{key, put, rewrite_manifest};
+use crate::db::tests::{Machine, Model, same, small};
+use crate::log::LogWriter;
+use crate::log::wal::{KIND_START, KIND_WRITE, SegmentStart};
+use crate::version::manifest::Manifest;
+use crate::version::scan_run::ScanRunMeta;
+use crate::vfs::sim::SimVfs;
+use crate::{Db, ErrorKind};
+use std::collections::BTreeMap;
+
+/// A sequence number above all that tables have.
+const LATER: u64 = 1_000_000;
+
+/// A closed database with key tables, a value log, and behind them a table that is not merged.
+fn database(seed: u64) -> (Machine, Model) {
+    let machine = Machine::new(seed);
+    let mut model = Model::new();
+    let (db, _) = machine.open(small());
+    (0..40).for_each(|i| put(&db, &mut model, i, 1));
+    db.compact().unwrap();
+    (20..30).for_each(|i| put(&db, &mut model, i, 2));
+    db.flush().unwrap();
+    db.close().unwrap();
+    (machine, model)
+}
+
+fn copy_of(machine: &Machine) -> Machine {
+    Machine {
+        disk: machine.disk.process_kill(),
+        seed: machine.seed + 1,
+    }
+}
+
+fn contents(disk: &SimVfs) -> BTreeMap<PathBuf, Vec<u8>> {
+    let bytes = |path: PathBuf| {
+        let bytes = disk.read_file(&path).unwrap();
+        (path, bytes)
+    };
+    disk.file_names().into_iter().map(bytes).collect()
+}
+
+/// The error of an opening, which has changed nothing.
+fn refused(machine: &Machine) -> Error {
+    let before = contents(&machine.disk);
+    let error = Db::open_in(machine.env(), "/db", small()).err().unwrap();
+    assert_eq!(contents(&machine.disk), before, "{error}");
+    error
+}
+
+fn refused_as_newer(machine: &Machine, file: &Path, what: &str) {
+    let error = refused(machine);
+    assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
+    assert_eq!(error.file(), Some(file), "{error}");
+    assert!(error.to_string().contains(what), "{error}");
+    assert!(error.remedy().contains("newer release"), "{error}");
+}
+
+fn refused_as_damaged(machine: &Machine, file: &Path, what: &str) {
+    let error = refused(machine);
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    assert_eq!(error.file(), Some(file), "{error}");
+    assert!(error.to_string().contains(what), "{error}");
+}
+
+fn path(name: String) -> PathBuf {
+    Path::new("/db").join(name)
+}
+
+/// Makes a change to a manifest; returns the file that it is about.
+type Change = fn(&mut VersionEdit) -> PathBuf;
+
+fn of_record_file(edit: &VersionEdit) -> PathBuf {
+    path(file_names::record(edit.record_files[0].number))
+}
+
+fn of_key_table(edit: &VersionEdit) -> PathBuf {
+    path(file_names::key_table(edit.key_tables[0].1.number))
+}
+
+#[test]
+fn files_that_use_what_a_newer_release_can_do_are_refused_by_name() {
+    let changes: [(Change, &str); 6] = [
+        (
+            |edit| {
+                edit.record_files[0].has_range_deletes = true;
+                of_record_file(edit)
+            },
+            "range deletes",
+        ),
+        (
+            |edit| {
+                edit.record_files[0].expiry = Some((1, 2));
+                of_record_file(edit)
+            },
+            "expiring records",
+        ),
+        (
+            |edit| {
+                edit.key_tables[0].1.has_range_deletes = true;
+                of_key_table(edit)
+            },
+            "range deletes",
+        ),
+        (
+            |edit| {
+                edit.key_tables[0].1.expiry = Some((1, 2));
+                of_key_table(edit)
+            },
+            "expiring records",
+        ),
+        (
+            |edit| {
+                let meta = &mut edit.key_tables[0].1;
+                meta.clip = Some((meta.min_key.clone(), meta.max_key.clone()));
+                of_key_table(edit)
+            },
+            "tables shared by partitions",
+        ),
+        (
+            |edit| {
+                let path = of_key_table(edit);
+                let mut meta = edit.key_tables.remove(0).1;
+                meta.clip = Some((meta.min_key.clone(), meta.max_key.clone()));
+                edit.scan_runs.push(ScanRunMeta {
+                    partition: edit.tables[0].partition,
+                    generation: edit.tables[0].generation,
+                    end: Slot(edit.tables[0].slot.0 + 1),
+                    tables: vec![meta],
+                });
+                path
+            },
+            "tables shared by partitions",
+        ),
+    ];
+    let (pristine, _) = database(1);
+    for (change, what) in changes {
+        let machine = copy_of(&pristine);
+        let mut file = PathBuf::new();
+        rewrite_manifest(&machine, |edit| file = change(edit));
+        refused_as_newer(&machine, &file, what);
+        let report = Db::check_in(&machine.env(), "/db").unwrap();
+        assert_eq!(report.problems.len(), 1, "{report:?}");
+        assert_eq!(report.problems[0].file, file);
+    }
+}
+
+/// What is read at opening: the files that lead to the others, the log, and tables that are not merged.
+#[test]
+fn files_with_a_feature_that_is_not_known_are_refused_by_name() {
+    let (pristine, _) = database(3);
+    let mut tables = Vec::new();
+    let copy = copy_of(&pristine);
+    rewrite_manifest(&copy, |edit| {
+        tables = edit.tables.iter().map(|place| place.file).collect();
+    });
+    let mut seen = 0;
+    for file in pristine.disk.file_names() {
+        let mut bytes = pristine.disk.read_file(&file).unwrap();
+        let Some(raw) = RawHeader::decode(&bytes).filter(|raw| raw.checksum_fits) else {
+            continue;
+        };
+        let is_data = file.extension().is_some_and(|e| e == "rec" || e == "key");
+        if is_data && !tables.contains(&raw.number) {
+            continue;
+        }
+        bytes[16] = 0x40;
+        let crc = checksum::bound(raw.uid, 0, &bytes[..HEADER_LEN - 4]);
+        bytes[HEADER_LEN - 4..HEADER_LEN].copy_from_slice(&crc.to_le_bytes());
+        let machine = copy_of(&pristine);
+        machine.disk.write_file(&file, &bytes);
+        refused_as_newer(&machine, &file, "required feature bits 0x40");
+        seen += 1;
+    }
+    // CURRENT, a manifest, a segment, a table.
+    assert!(seen >= 4, "{seen}");
+}
+
+#[test]
+fn a_table_in_a_slot_that_no_index_can_name_is_refused_by_name() {
+    let (machine, _) = database(5);
+    let mut file = PathBuf::new();
+    rewrite_manifest(&machine, |edit| {
+        edit.tables[0].slot = Slot(1 << 10);
+        file = path(file_names::record(edit.tables[0].file));
+    });
+    refused_as_damaged(&machine, &file, "cannot be indexed");
+}
+
+/// The bytes of an operation, as the format has them.
+fn op(kind: u8, flags: u8, user_key: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut out = vec![kind, flags];
+    out.extend_from_slice(&(user_key.len() as u32 + 4).to_le_bytes());
+    out.extend_from_slice(&(value.len() as u32).to_le_bytes());
+    if flags & 1 != 0 {
+        out.extend_from_slice(&1_u64.to_le_bytes());
+    }
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(user_key);
+    out.extend_from_slice(value);
+    out
+}
+
+const START: SegmentStart = SegmentStart {
+    prev: None,
+    manifest_edits: 0,
+};
+
+/// Adds a segment with these records, kind and payload, to the log of a closed database. Returns its
+/// path.
+fn add_segment(machine: &Machine, records: &[(u8, &[u8])]) -> PathBuf {
+    let found = Manifest::recover(&machine.disk, Path::new("/db")).unwrap();
+    let survey = file_names::survey(&machine.disk, Path::new("/db")).unwrap();
+    let store = FileStore::new(machine.env(), "/db".into(), found.database, 16);
+    let number = FileNumber(survey.max_number() + 1);
+    let path = path(file_names::wal(number));
+    let mut log = LogWriter::create(&store, path.clone(), FileKind::Wal, number, 0).unwrap();
+    for (kind, payload) in records {
+        log.stage(*kind, &[payload], None);
+    }
+    log.write_staged().unwrap();
+    path
+}
+
+/// The payload of a write.
+fn write_at(seq: u64, count: u32, ops: &[u8]) -> Vec<u8> {
+    let write = WalWrite {
+        base_seq: SeqNo(seq),
+        count,
+        host_mark: None,
+        ops,
+    };
+    [&write.prefix(), ops].concat()
+}
+
+/// A copy of the database with one more write in its log, and the segment that holds it.
+fn with_write(pristine: &Machine, count: u32, ops: &[u8]) -> (Machine, PathBuf) {
+    let machine = copy_of(pristine);
+    let write = write_at(LATER, count, ops);
+    let records = [(KIND_START, &START.encode()[..]), (KIND_WRITE, &write)];
+    let segment = add_segment(&machine, &records);
+    (machine, segment)
+}
+
+#[test]
+fn log_records_that_say_another_number_of_operations_or_malformed_ones_are_damage() {
+    let (pristine, _) = database(9);
+    let one = op(1, 0, b"key", b"value");
+    let two = [one.clone(), op(2, 0, b"other", b"")].concat();
+    let place = op(5, 0, b"large", &[0; EXTERNAL_LEN - 1]);
+    let mut no_keyspace = one.clone();
+    no_keyspace[2] = 3;
+    let cases: [(u32, &[u8], &str); 6] = [
+        (2, &one, "holds 1 operations and says 2"),
+        (1, &two, "holds 2 operations and says 1"),
+        (1, b"", "holds 0 operations and says 1"),
+        (1, &place, "external value's place has a wrong length"),
+        (1, &no_keyspace, "too short for a keyspace"),
+        (2, &two[..two.len() - 1], "cut short"),
+    ];
+    for (count, ops, what) in cases {
+        let (machine, segment) = with_write(&pristine, count, ops);
+        refused_as_damaged(&machine, &segment, what);
+        let report = Db::check_in(&machine.env(), "/db").unwrap();
+        assert!(report.problems[0].what.contains(what), "{report:?}");
+    }
+}
+
+/// A segment is needed as long as one of its writes is in no table; the others are in tables, and may
+/// have been overwritten there.
+#[test]
+fn writes_that_tables_hold_are_not_replayed_beside_later_ones_of_their_segment() {
+    let (machine, mut model) = database(11);
+    let stale = op(1, 0, &key(3), b"stale");
+    let fresh = op(1, 0, &key(4), b"fresh");
+    let (stale, fresh) = (write_at(1, 1, &stale), write_at(LATER, 1, &fresh));
+    let start = (KIND_START, &START.encode()[..]);
+    add_segment(
+        &machine,
+        &[start, (KIND_WRITE, &stale), (KIND_WRITE, &fresh)],
+    );
+    model.insert(key(4), b"fresh".to_vec());
+    let (db, _) = machine.open(small());
+    same(&db, &model);
+    assert_eq!(db.recovery().wal_records, 2);
+    db.close().unwrap();
+    machine.check();
+}
