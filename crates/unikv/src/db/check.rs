@@ -144,7 +144,7 @@ impl Check {
             let path = store.dir().join(file_names::wal(segment));
             let mut found = 0;
             for op in OpsIter::new(write.ops) {
-                let op = op.map_err(|bad| Error::corruption(&path, 0, bad.to_string()))?;
+                let op = recovery::known_op(op, &|| path.clone())?;
                 if op.kind == Kind::External && write.last_seq() > flushed {
                     large.push((op.key.to_vec(), op.value.to_vec(), path.clone()));
                 }

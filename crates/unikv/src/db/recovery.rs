@@ -12,7 +12,7 @@ use crate::jobs::index_build::build_index;
 use crate::jobs::placing::GenerationLimits;
 use crate::key_table::{KeyTable, ReadCache};
 use crate::log::{ReplayOutcome, WalWrite, replay};
-use crate::memtable::{ArenaPool, Memtable, OpsIter};
+use crate::memtable::{ArenaPool, BadOp, BatchOp, Memtable, OpsIter};
 use crate::partition::MemtableHandle;
 use crate::record::External;
 use crate::version::edit::VersionEdit;
@@ -222,12 +222,7 @@ impl<'a> WalReplay<'a> {
         let path = || self.store.dir().join(file_names::wal(segment));
         let mut seq = base;
         for op in OpsIter::new(write.ops) {
-            let op = op.map_err(|bad| Error::corruption(&path(), 0, bad.to_string()))?;
-            let known = matches!(op.kind, Kind::Put | Kind::Delete | Kind::External);
-            if !known || op.expiry_ms.is_some() {
-                let what = format!("the log holds an operation of kind {:?}", op.kind);
-                return Err(Error::incompatible(&path(), what, NEWER));
-            }
+            let op = known_op(op, &path)?;
             if op.kind == Kind::External {
                 self.keep_large(op.value, memtable, &path)?;
             }
@@ -263,6 +258,19 @@ impl<'a> WalReplay<'a> {
             }
         }
     }
+}
+
+/// An operation of the log at `path`, unless it is damaged or of a newer release.
+pub(crate) fn known_op<'a>(
+    op: std::result::Result<BatchOp<'a>, BadOp>,
+    path: &dyn Fn() -> PathBuf,
+) -> Result<BatchOp<'a>> {
+    let op = op.map_err(|bad| bad.in_log(&path()))?;
+    if op.expiry_ms.is_some() {
+        let what = "the log holds an operation that expires";
+        return Err(Error::incompatible(&path(), what, NEWER));
+    }
+    Ok(op)
 }
 
 /// The numbers of the WAL segments in a directory, ascending.

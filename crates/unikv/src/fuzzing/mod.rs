@@ -96,11 +96,7 @@ pub fn wal_write(payload: &[u8]) -> Result<(Vec<u8>, u64)> {
 }
 
 fn bad_payload(bad: BadPayload) -> Error {
-    let path = Path::new(NO_FILE);
-    match bad {
-        BadPayload::Malformed(what) => Error::corruption(path, 0, what),
-        BadPayload::Unknown(what) => Error::incompatible(path, what, ""),
-    }
+    bad.at(Path::new(NO_FILE), 0)
 }
 
 /// Decodes the place of a large value and encodes it again.

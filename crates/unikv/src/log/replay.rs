@@ -184,30 +184,14 @@ fn apply(
     match kind {
         wal::KIND_START | wal::KIND_MARK => Ok(()),
         wal::KIND_WRITE => {
-            let write =
-                WalWrite::decode(payload).map_err(|bad| not_understood(segment, offset, bad))?;
+            let write = WalWrite::decode(payload).map_err(|bad| bad.at(&segment.path, offset))?;
             sink(segment.number, &write)?;
             outcome.records += 1;
             outcome.ops += u64::from(write.count);
             outcome.last_seq = outcome.last_seq.max(write.last_seq());
             Ok(())
         }
-        _ => {
-            let bad = BadPayload::Unknown(format!("log record kind {kind} is unknown"));
-            Err(not_understood(segment, offset, bad))
-        }
-    }
-}
-
-/// The error for a record whose checksums match and whose content this version cannot use. It is
-/// no torn write, so it is never cut.
-fn not_understood(segment: &Segment, offset: u64, bad: BadPayload) -> Error {
-    match bad {
-        BadPayload::Malformed(what) => Error::corruption(&segment.path, offset, what),
-        BadPayload::Unknown(what) => {
-            let remedy = "open it with the newer release that wrote it";
-            Error::incompatible(&segment.path, what, remedy)
-        }
+        _ => Err(BadPayload::of_kind(kind).at(&segment.path, offset)),
     }
 }
 

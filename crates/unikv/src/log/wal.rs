@@ -16,7 +16,7 @@ use crate::base::coding::Decoder;
 use crate::base::file_header::FileKind;
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::vfs::SyncFile;
 use crate::vfs::file_store::FileStore;
 use std::path::Path;
@@ -52,6 +52,24 @@ pub(crate) enum BadPayload {
     Malformed(&'static str),
     /// It is of a later format.
     Unknown(String),
+}
+
+impl BadPayload {
+    /// Of a record of a kind that this version does not know.
+    pub(crate) fn of_kind(kind: u8) -> BadPayload {
+        BadPayload::Unknown(format!("log record kind {kind} is unknown"))
+    }
+
+    /// The error for the record at `offset` of `path`. Its checksums match, so it is no torn write, and
+    /// is never cut.
+    pub(crate) fn at(self, path: &Path, offset: u64) -> Error {
+        match self {
+            BadPayload::Malformed(what) => Error::corruption(path, offset, what),
+            BadPayload::Unknown(what) => {
+                Error::incompatible(path, what, "open it with the newer release that wrote it")
+            }
+        }
+    }
 }
 
 /// The first record of a segment.

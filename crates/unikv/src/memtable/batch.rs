@@ -1,24 +1,12 @@
-//! Batches of operations and their encoding, which is also the payload of a WAL record.
-//!
-//! ```text
-//! op:  kind u8 | flags u8 | key_len u32 | value_len u32 | [expiry_ms u64] | engine key | value
-//! ```
-//!
-//! All little-endian; flag bit 0 says that an expiry follows. `key_len` counts the engine key, that
-//! is, with the keyspace id. [`OpsIter`] reads the same bytes back and trusts none of them.
-//!
-//! An operation of kind external has [`EXTERNAL_LEN`] bytes in the place of its value. Only the
-//! engine makes them, from the large values of a batch; see `db/large.rs`.
+//! Batches of operations. Their [encoding](super::ops) is also the payload of a WAL record.
 
-use crate::base::coding::Decoder;
+use super::ops::{BatchOp, OP_HEADER_LEN, encode_op, encode_op_in};
 use crate::base::keys::{
     EXTERNAL_LEN, KEYSPACE_PREFIX_LEN, KeyspaceId, Kind, MAX_USER_KEY_LEN, MAX_VALUE_LEN,
 };
 use crate::error::Error;
 use std::fmt;
 
-const FLAG_EXPIRY: u8 = 1;
-const OP_HEADER_LEN: usize = 1 + 1 + 4 + 4;
 /// All operations of a batch together; a WAL record's length is 32 bits.
 const MAX_BATCH_LEN: usize = 3 << 30;
 /// A caller's mark: it is kept in memory, and in each manifest.
@@ -261,142 +249,11 @@ pub(crate) fn check_put(key_len: usize, value_len: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Appends one operation on an engine key, which is within the limits.
-fn encode_op(out: &mut Vec<u8>, kind: Kind, expiry_ms: Option<u64>, key: &[u8], value: &[u8]) {
-    encode_op_in(out, kind, expiry_ms, &[key], value);
-}
-
-/// As [`encode_op`], with the engine key in parts.
-fn encode_op_in(
-    out: &mut Vec<u8>,
-    kind: Kind,
-    expiry_ms: Option<u64>,
-    key: &[&[u8]],
-    value: &[u8],
-) {
-    let key_len: usize = key.iter().map(|part| part.len()).sum();
-    out.push(kind as u8);
-    out.push(if expiry_ms.is_some() { FLAG_EXPIRY } else { 0 });
-    out.extend_from_slice(&(key_len as u32).to_le_bytes());
-    out.extend_from_slice(&(value.len() as u32).to_le_bytes());
-    if let Some(expiry_ms) = expiry_ms {
-        out.extend_from_slice(&expiry_ms.to_le_bytes());
-    }
-    key.iter().for_each(|part| out.extend_from_slice(part));
-    out.extend_from_slice(value);
-}
-
-/// A decoded operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BatchOp<'a> {
-    /// Put, Delete or External.
-    pub(crate) kind: Kind,
-    /// The engine key.
-    pub(crate) key: &'a [u8],
-    pub(crate) value: &'a [u8],
-    pub(crate) expiry_ms: Option<u64>,
-}
-
-/// Bytes that are no operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BadOp {
-    /// Where the operation begins, from the start of the encoded operations.
-    pub(crate) offset: usize,
-    pub(crate) reason: &'static str,
-}
-
-impl fmt::Display for BadOp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the operation {} bytes into the batch is malformed: {}",
-            self.offset, self.reason
-        )
-    }
-}
-
-/// Decodes operations. The bytes may come from a disk: every field is checked, and the first bad
-/// operation ends the iteration.
-#[derive(Clone, Debug)]
-pub(crate) struct OpsIter<'a> {
-    decoder: Decoder<'a>,
-    total_len: usize,
-}
-
-impl<'a> OpsIter<'a> {
-    /// Starts at the first of the encoded operations `ops`.
-    pub(crate) fn new(ops: &'a [u8]) -> OpsIter<'a> {
-        OpsIter {
-            decoder: Decoder::new(ops),
-            total_len: ops.len(),
-        }
-    }
-}
-
-impl<'a> Iterator for OpsIter<'a> {
-    type Item = Result<BatchOp<'a>, BadOp>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.decoder.is_empty() {
-            return None;
-        }
-        let offset = self.total_len - self.decoder.remaining();
-        Some(decode_op(&mut self.decoder).map_err(|reason| {
-            self.decoder = Decoder::new(&[]);
-            BadOp { offset, reason }
-        }))
-    }
-}
-
-fn decode_op<'a>(d: &mut Decoder<'a>) -> Result<BatchOp<'a>, &'static str> {
-    const CUT: &str = "an operation is cut short";
-    let kind = match Kind::from_byte(d.u8().ok_or(CUT)?) {
-        Some(kind @ (Kind::Put | Kind::Delete | Kind::External)) => kind,
-        // The reserved kinds too: applying one as something else would lose or revive data.
-        _ => return Err("an operation of unknown kind"),
-    };
-    let flags = d.u8().ok_or(CUT)?;
-    if flags & !FLAG_EXPIRY != 0 {
-        return Err("an operation with unknown flags");
-    }
-    let key_len = d.u32().ok_or(CUT)? as usize;
-    let value_len = d.u32().ok_or(CUT)? as usize;
-    if key_len < KEYSPACE_PREFIX_LEN {
-        return Err("an operation's key is too short for a keyspace");
-    }
-    if key_len > KEYSPACE_PREFIX_LEN + MAX_USER_KEY_LEN {
-        return Err("an operation's key is too long");
-    }
-    if value_len > MAX_VALUE_LEN {
-        return Err("an operation's value is too long");
-    }
-    if kind == Kind::Delete && value_len != 0 {
-        return Err("a delete carries a value");
-    }
-    if kind == Kind::External && value_len != EXTERNAL_LEN {
-        return Err("an external value's place has a wrong length");
-    }
-    let expiry_ms = if flags & FLAG_EXPIRY != 0 {
-        Some(d.u64().ok_or(CUT)?)
-    } else {
-        None
-    };
-    let key = d.bytes(key_len).ok_or(CUT)?;
-    let value = d.bytes(value_len).ok_or(CUT)?;
-    Ok(BatchOp {
-        kind,
-        key,
-        value,
-        expiry_ms,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
-    use rand::rngs::SmallRng;
-    use rand::{Rng, SeedableRng};
+    use crate::memtable::OpsIter;
 
     #[test]
     fn operations_survive_encoding_in_order() {
@@ -426,25 +283,6 @@ mod tests {
         assert_eq!(batch.byte_len(), 4 * (OP_HEADER_LEN + 4) + 2 + 3 + 300 + 1);
         batch.clear();
         assert_eq!((batch.len(), batch.byte_len()), (0, 0));
-    }
-
-    #[test]
-    fn the_encoding_is_the_documented_one() {
-        let mut bytes = Vec::new();
-        encode_op(
-            &mut bytes,
-            Kind::Put,
-            Some(0x0807_0605_0403_0201),
-            b"\0\0\0\x07ky",
-            b"v",
-        );
-        assert_eq!(
-            bytes,
-            b"\x01\x01\x06\0\0\0\x01\0\0\0\x01\x02\x03\x04\x05\x06\x07\x08\0\0\0\x07kyv"
-        );
-        let op = OpsIter::new(&bytes).next().unwrap().unwrap();
-        assert_eq!(op.expiry_ms, Some(0x0807_0605_0403_0201));
-        assert_eq!((op.key, op.value), (&b"\0\0\0\x07ky"[..], &b"v"[..]));
     }
 
     #[test]
@@ -490,58 +328,5 @@ mod tests {
         assert!(check_limits(full, 0, 0).is_ok());
         let err = check_limits(full + 1, 0, 0).unwrap_err();
         assert!(err.to_string().contains("too large"), "{err}");
-    }
-
-    #[test]
-    fn bytes_that_are_no_operation_are_refused() {
-        let mut batch = Batch::new();
-        batch.put("first", "op").put("key", "value");
-        let good = batch.ops_bytes();
-        let second = OP_HEADER_LEN + 4 + 5 + 2;
-        let refused = |bytes: &[u8]| {
-            let mut ops = OpsIter::new(bytes);
-            let bad = ops.by_ref().find_map(Result::err).unwrap();
-            assert_eq!(ops.next(), None, "an error ends the iteration");
-            assert_eq!(bad.offset, second);
-            bad.reason
-        };
-        for cut in second + 1..good.len() {
-            assert!(refused(&good[..cut]).contains("cut short"));
-        }
-        let changed = |at: usize, byte: u8| {
-            let mut bytes = good.to_vec();
-            bytes[second + at] = byte;
-            refused(&bytes)
-        };
-        for kind in [0, 3, 4, 6, 255] {
-            assert!(changed(0, kind).contains("kind"));
-        }
-        assert!(changed(0, Kind::External as u8).contains("external"));
-        assert!(changed(0, Kind::Delete as u8).contains("delete carries"));
-        assert!(changed(1, 2).contains("flags"));
-        assert!(changed(1, 1).contains("cut short"));
-        assert!(changed(2, 3).contains("too short"));
-        assert!(changed(4, 2).contains("key is too long"));
-        assert!(changed(9, 0x7f).contains("value is too long"));
-    }
-
-    #[test]
-    fn random_bytes_never_panic_and_never_reach_beyond() {
-        let mut rng = SmallRng::seed_from_u64(11);
-        for _ in 0..if cfg!(miri) { 50 } else { 20_000 } {
-            let mut batch = Batch::new();
-            batch.put("some key", "some value").delete("another");
-            let mut bytes = batch.ops_bytes().to_vec();
-            for _ in 0..rng.random_range(1..4) {
-                let at = rng.random_range(0..bytes.len());
-                bytes[at] = rng.random();
-            }
-            bytes.truncate(rng.random_range(0..=bytes.len()));
-            let total: usize = OpsIter::new(&bytes)
-                .filter_map(Result::ok)
-                .map(|op| OP_HEADER_LEN + op.key.len() + op.value.len())
-                .sum();
-            assert!(total <= bytes.len());
-        }
     }
 }

@@ -11,7 +11,8 @@
 //! Locks: one mutex for inserts (see `skiplist`), one in the pool beneath it, one for the marks of
 //! callers. Reads of entries take none.
 //!
-//! - `batch`: the public [`Batch`] and the encoding of operations, shared with the WAL
+//! - `batch`: the public [`Batch`]
+//! - `ops`: the encoding of operations, shared with the WAL
 //! - `skiplist`: the ordered list itself; `node`: its nodes
 //! - `arena`: its memory
 
@@ -20,13 +21,15 @@ mod batch;
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;
 mod node;
+mod ops;
 mod skiplist;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use arena::ArenaPool;
 pub use batch::Batch;
-pub(crate) use batch::{BatchOp, OpsIter, check_mark, check_put};
+pub(crate) use batch::{check_mark, check_put};
+pub(crate) use ops::{BadOp, BatchOp, OpsIter};
 
 use crate::base::keys::{Kind, SeqNo};
 use crate::base::sync::atomic::{AtomicUsize, Ordering};

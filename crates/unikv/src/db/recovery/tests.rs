@@ -5,11 +5,11 @@ use crate::base::keys::{EXTERNAL_LEN, SeqNo, Slot};
 use crate::db::tests::common::{key, put, rewrite_manifest};
 use crate::db::tests::{Machine, Model, same, small};
 use crate::log::LogWriter;
-use crate::log::wal::{KIND_START, KIND_WRITE, SegmentStart};
+use crate::log::wal::{KIND_MARK, KIND_START, KIND_WRITE, SegmentStart};
 use crate::version::manifest::Manifest;
 use crate::version::scan_run::ScanRunMeta;
 use crate::vfs::sim::SimVfs;
-use crate::{Db, ErrorKind};
+use crate::{Db, ErrorKind, RepairOptions};
 use std::collections::BTreeMap;
 
 /// A sequence number above all that tables have.
@@ -243,6 +243,54 @@ fn with_write(pristine: &Machine, count: u32, ops: &[u8]) -> (Machine, PathBuf) 
     let records = [(KIND_START, &START.encode()[..]), (KIND_WRITE, &write)];
     let segment = add_segment(&machine, &records);
     (machine, segment)
+}
+
+/// A check says so, too, and a repair does not take it for damage that it may leave out.
+fn refused_and_never_dropped(machine: &Machine, segment: &Path, what: &str) {
+    refused_as_newer(machine, segment, what);
+    let report = Db::check_in(&machine.env(), "/db").unwrap();
+    assert!(report.problems[0].what.contains(what), "{report:?}");
+    let options = RepairOptions::default();
+    let repaired = Db::repair_in(&machine.env(), "/db", "/new", &options);
+    let error = repaired.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
+    assert_eq!(error.file(), Some(segment), "{error}");
+}
+
+#[test]
+fn operations_that_a_newer_release_logged_are_refused_and_never_dropped() {
+    let (pristine, _) = database(7);
+    let known = op(1, 0, b"known", b"value");
+    for (newer, what) in [
+        (op(3, 0, b"from", b"to"), "unknown kind"),
+        (op(4, 0, b"key", b"operand"), "unknown kind"),
+        (op(200, 0, b"key", b""), "unknown kind"),
+        (op(1, 2, b"key", b"value"), "unknown flags"),
+        (op(1, 1, b"key", b"value"), "expires"),
+    ] {
+        let (machine, segment) = with_write(&pristine, 2, &[known.clone(), newer].concat());
+        refused_and_never_dropped(&machine, &segment, what);
+    }
+}
+
+#[test]
+fn log_records_that_a_newer_release_wrote_are_refused_and_never_dropped() {
+    let (pristine, _) = database(13);
+    let start = START.encode();
+    let mut later_start = start.clone();
+    later_start[0] = 0x80;
+    let mut later_write = write_at(LATER, 1, &op(1, 0, b"key", b"value"));
+    later_write[12] = 0x80;
+    let cases: [(&[u8], u8, &[u8], &str); 3] = [
+        (&start, 9, b"?", "log record kind 9"),
+        (&start, KIND_WRITE, &later_write, "write flags 0x80"),
+        (&later_start, KIND_MARK, b"", "segment flags 0x80"),
+    ];
+    for (start, kind, payload, what) in cases {
+        let machine = copy_of(&pristine);
+        let segment = add_segment(&machine, &[(KIND_START, start), (kind, payload)]);
+        refused_and_never_dropped(&machine, &segment, what);
+    }
 }
 
 #[test]

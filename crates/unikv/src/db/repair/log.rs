@@ -186,8 +186,16 @@ impl Replay<'_> {
         let mut reader = self.reader(&segment, segment.uid)?;
         loop {
             match reader.next()? {
-                LogItem::Record { kind, payload, .. } => match kind {
-                    KIND_START => segment.start = SegmentStart::decode(payload).ok(),
+                LogItem::Record {
+                    offset,
+                    kind,
+                    payload,
+                    ..
+                } => match kind {
+                    KIND_START => {
+                        let start = SegmentStart::decode(payload);
+                        segment.start = pass::unless_newer(start, &segment.path, offset)?;
+                    }
                     KIND_WRITE if segment.first_seq.is_none() => {
                         segment.first_seq = WalWrite::decode(payload).ok().map(|w| w.base_seq);
                     }

@@ -3,7 +3,6 @@
 
 use super::super::wal::{KIND_START, SegmentEnd, SegmentStart};
 use super::super::{DurableMark, LogItem, LogReader};
-use super::not_understood;
 use crate::base::file_header::{FileHeader, FileKind, RawHeader};
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, FileUid};
@@ -110,7 +109,6 @@ fn read_beginning(store: &FileStore, number: FileNumber) -> Result<Segment> {
         return Err(Error::corruption(&path, 0, what));
     }
     let uid = reader.uid();
-    let mut bad_payload = None;
     let beginning = match reader.next()? {
         LogItem::Record {
             kind: KIND_START,
@@ -119,10 +117,7 @@ fn read_beginning(store: &FileStore, number: FileNumber) -> Result<Segment> {
             ..
         } => match SegmentStart::decode(payload) {
             Ok(start) => Beginning::Readable { uid, start },
-            Err(bad) => {
-                bad_payload = Some((offset, bad));
-                unreadable(offset, String::new(), false)
-            }
+            Err(bad) => return Err(bad.at(&path, offset)),
         },
         LogItem::Record { offset, .. } => {
             let what = "the segment does not begin with its link";
@@ -131,16 +126,12 @@ fn read_beginning(store: &FileStore, number: FileNumber) -> Result<Segment> {
         LogItem::End { offset } => unreadable(offset, "the segment is empty".to_owned(), true),
         LogItem::Bad { offset, reason } => unreadable(offset, reason.to_owned(), false),
     };
-    let segment = Segment {
+    Ok(Segment {
         number,
         path,
         len,
         beginning,
-    };
-    match bad_payload {
-        Some((offset, bad)) => Err(not_understood(&segment, offset, bad)),
-        None => Ok(segment),
-    }
+    })
 }
 
 /// The greatest number of manifest edits in the beginnings.

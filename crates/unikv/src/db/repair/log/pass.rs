@@ -4,16 +4,18 @@ use super::{Replay, Replayed, Segment};
 use crate::base::file_header::HEADER_LEN;
 use crate::base::file_names;
 use crate::base::keys::{FileUid, Kind, SeqNo};
+use crate::db::recovery::known_op;
 use crate::db::repair::claims::{Claim, Place, Rank};
 use crate::db::repair::files::Files;
 use crate::db::repair::report::{LogGap, RepairReport};
 use crate::db::repair::sorter::Sorter;
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 use crate::key_table::RecordPointer;
-use crate::log::wal::KIND_WRITE;
+use crate::log::wal::{BadPayload, KIND_MARK, KIND_START, KIND_WRITE};
 use crate::log::{DurableMark, LogItem, SegmentEnd, TailCut, WalWrite};
 use crate::memtable::{BatchOp, OpsIter};
 use crate::record::External;
+use std::path::Path;
 
 /// What one pass over the segments goes on with.
 pub(super) struct Pass<'a, 'b> {
@@ -157,16 +159,16 @@ impl Pass<'_, '_> {
         limit: Option<SeqNo>,
     ) -> Result<()> {
         self.report.file(&segment.name).items += 1;
-        if kind != KIND_WRITE {
-            return Ok(());
+        match kind {
+            KIND_WRITE => {}
+            KIND_START | KIND_MARK => return Ok(()),
+            _ => return Err(BadPayload::of_kind(kind).at(&segment.path, offset)),
         }
-        let write = match WalWrite::decode(payload) {
-            Ok(write) => write,
-            Err(bad) => {
-                let what = format!("a record is not understood: {bad:?}");
-                self.gap(segment, (offset, Some(payload.len() as u64)), &what);
-                return Ok(());
-            }
+        let write = WalWrite::decode(payload);
+        let Some(write) = unless_newer(write, &segment.path, offset)? else {
+            let what = "a record is malformed";
+            self.gap(segment, (offset, Some(payload.len() as u64)), what);
+            return Ok(());
         };
         if limit.is_some_and(|limit| write.base_seq >= limit) {
             return Ok(());
@@ -193,17 +195,13 @@ impl Pass<'_, '_> {
         let mut seq = write.base_seq;
         let (mut claims, mut lost) = (Vec::new(), Vec::new());
         for op in OpsIter::new(write.ops) {
-            let Ok(op) = op else {
+            let op = known_op(op, &|| segment.path.clone());
+            let Some(op) = only_damage(op)? else {
                 let what = "an operation of the batch is malformed";
                 self.report.file(&segment.name).fault(offset, what);
                 lost.push(None);
                 break;
             };
-            if op.expiry_ms.is_some() {
-                let what = "the log holds an operation that expires";
-                let remedy = "open it with the newer release that wrote it";
-                return Err(Error::incompatible(&segment.path, what, remedy));
-            }
             match self.claim(&op, seq, in_tables)? {
                 Some(claim) => claims.push(claim),
                 None => lost.push(Some((op.key.to_vec(), seq))),
@@ -259,4 +257,22 @@ impl Pass<'_, '_> {
         let claim = Claim::new((op.key, seq, op.kind), (rank, false), place);
         Ok(Some(claim))
     }
+}
+
+/// `None` for damage: that is what a repair is for. What a newer release wrote is not.
+fn only_damage<T>(found: Result<T>) -> Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == ErrorKind::Incompatible => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// The same for the payload of the record at `offset`.
+pub(super) fn unless_newer<T>(
+    found: std::result::Result<T, BadPayload>,
+    path: &Path,
+    offset: u64,
+) -> Result<Option<T>> {
+    only_damage(found.map_err(|bad| bad.at(path, offset)))
 }
