@@ -45,7 +45,7 @@ pub(super) fn encode(
 }
 
 /// The decoded index of a section.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fences {
     /// The fence keys one after the other; behind an exact one its sequence number.
     keys: Box<[u8]>,
@@ -54,7 +54,7 @@ pub(super) struct Fences {
     start: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Fence {
     /// The block's end, counted from the first block's beginning.
     block_end: u64,

@@ -4,8 +4,8 @@
 //! answer as long as they are sound. Whoever owns the records gives them as [`SpareEntries`].
 //!
 //! Where the index is sound, the blocks are cut where it says. They then come out as they were written,
-//! each at its own place, and one stands in for a damaged one without anybody's noticing. Where it is
-//! not, nobody knows the cuts: the blocks are cut anew and get places behind the end of the file, which
+//! each at its own place, and one stands in for a damaged one without anybody's noticing; if they do not
+//! come out so, none does. Where the index is not sound, nobody knows the cuts: the blocks are cut anew and get places behind the end of the file, which
 //! no block of the file has, so that nothing cached of the one is taken for the other.
 //!
 //! It is built when damage is first met and stays for as long as the file's handle, which a merge ends.
@@ -101,6 +101,10 @@ impl Rebuilt {
         let (blocks, index) = builder.into_memory(file.uid, start);
         let fences = Fences::decode(&index, start, blocks.len() as u64)
             .map_err(|Malformed| bad("the records give no key section"))?;
+        // Else a block of other keys could stand where the damaged one did.
+        if sound.is_some_and(|sound| **sound != fences) {
+            return Err(bad("the records give another key section"));
+        }
         Ok(Rebuilt {
             fences: Arc::new(fences),
             start,

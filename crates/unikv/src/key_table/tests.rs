@@ -19,6 +19,8 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+mod spare;
+
 const DATABASE: DatabaseId = DatabaseId([0xdb; 16]);
 const NUMBER: FileNumber = FileNumber(7);
 
