@@ -42,7 +42,9 @@ pub(crate) fn build_version(
         let applied = version.apply_in_place(&edit?, &mut context);
         applied.map_err(|what| Error::corruption(manifest, 0, what))?;
     }
-    let sound = version.check_pointers();
+    let sound = version
+        .check_pointers()
+        .and_then(|()| version.check_tables());
     sound.map_err(|what| Error::corruption(manifest, 0, what))?;
     check_features(&version)?;
     Ok(version)

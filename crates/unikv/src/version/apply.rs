@@ -121,6 +121,15 @@ impl Version {
         }
     }
 
+    /// Every table of an UnsortedStore is a record file of this version.
+    pub(crate) fn check_tables(&self) -> Result<(), String> {
+        let missing = |number: &FileNumber| self.record_file(*number).is_none();
+        match self.tables().into_iter().find(missing) {
+            Some(number) => Err(format!("record file {} is a table and gone", number.0)),
+            None => Ok(()),
+        }
+    }
+
     fn apply_partitions(
         &mut self,
         edit: &VersionEdit,

@@ -3,7 +3,12 @@
 
 use super::*;
 use crate::Bytes;
+use crate::base::keys::FileNumber;
+use crate::db::recovery::build_version;
 use crate::inspect::{Part, inspect_in};
+use crate::key_table::ReadCache;
+use crate::version::manifest::Manifest;
+use crate::vfs::file_store::FileStore;
 use std::path::{Path, PathBuf};
 
 /// The parts of a file, by what they are.
@@ -185,4 +190,35 @@ fn a_scan_stops_at_the_damage_and_not_before() {
         }
         assert!(back.next_back().unwrap().is_err());
     }
+}
+
+/// Such a manifest contradicts itself. Who took its word would remove the file, and what it holds.
+#[test]
+fn a_manifest_that_drops_the_file_of_a_table_is_refused_and_nothing_is_removed() {
+    let machine = Machine::new(8);
+    let (db, _) = machine.open(small());
+    put_all(&db, &mut Model::new(), 0..10, 20);
+    db.flush().unwrap();
+    db.close().unwrap();
+    let found = Manifest::recover(&machine.disk, Path::new("/db")).unwrap();
+    let store = FileStore::new(machine.env(), "/db".into(), found.database, 16);
+    let edits = found.edits.iter(&found.path);
+    let built = build_version(&store, &ReadCache::new(1 << 20), &found.path, edits);
+    let version = built.unwrap();
+    let mut snapshot = version.snapshot();
+    snapshot.edits_before = Some(found.edit_count);
+    let number = FileNumber(version.counters.next_file + 100);
+    let mut manifest = Manifest::create(&store, number, &snapshot).unwrap();
+    let edit = VersionEdit {
+        dropped_record_files: version.tables().into_iter().collect(),
+        ..VersionEdit::default()
+    };
+    assert_eq!(edit.dropped_record_files.len(), 1);
+    manifest.append(&edit).unwrap();
+    let before = machine.disk.file_names();
+    let error = Db::open_in(machine.env(), "/db", small()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    assert_eq!(error.file(), Some(manifest.path()));
+    assert!(error.to_string().contains("is a table and gone"), "{error}");
+    assert_eq!(machine.disk.file_names(), before);
 }
