@@ -298,3 +298,20 @@ impl Hasher for PlaceHasher {
         self.0 = (self.0.rotate_left(23) ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_of_a_place_depends_on_both_numbers_and_on_their_order() {
+        let places: [Place; 5] = [(1, 2), (2, 1), (1, 3), (1 << 32, 2), (0, FENCES)];
+        for (i, place) in places.iter().enumerate() {
+            for other in &places[i + 1..] {
+                assert_ne!(PlaceHash.hash_one(place), PlaceHash.hash_one(other));
+            }
+        }
+        // Bytes are hashed one by one.
+        assert_ne!(PlaceHash.hash_one(b"ab"), PlaceHash.hash_one(b"ba"));
+    }
+}

@@ -158,8 +158,8 @@ impl RawValue {
 }
 
 /// The entries of a block: its first `end` bytes. What stands behind them in the block (restarts,
-/// their count and the checksum, at least [`super::block::LEAST_TRAILER_LEN`] bytes) lets every
-/// varint be loaded as a whole word; what runs over `end` is refused.
+/// their count and the checksum, at least twelve bytes) lets every varint be loaded as a whole word;
+/// what runs over `end` is refused.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entries<'a> {
     pub(super) block: &'a [u8],

@@ -151,10 +151,8 @@ impl KeyIter {
     /// Goes to the last entry.
     pub(crate) fn seek_to_last(&mut self) -> Result<()> {
         self.at = None;
-        match self.fences()?.len().checked_sub(1) {
-            Some(last) => self.enter_at_end(last),
-            None => Ok(()),
-        }
+        let last = self.fences()?.len().checked_sub(1);
+        self.enter_at_end(last)
     }
 
     /// Goes to the first entry at or after (`key`, `seq`) in internal order.
@@ -175,10 +173,8 @@ impl KeyIter {
         self.at = None;
         self.passed.clear();
         let fences = self.fences()?;
-        let Some(index) = fences.find(key, seq) else {
-            return Ok(());
-        };
-        let Some(place) = fences.place(index) else {
+        let found = fences.find(key, seq);
+        let Some((index, place)) = found.and_then(|i| Some((i, fences.place(i)?))) else {
             return Ok(());
         };
         let block = self.load(index, place, Direction::Forward)?;
@@ -226,12 +222,9 @@ impl KeyIter {
             return Ok(());
         };
         if at.entry.start == 0 {
-            let index = at.block_index;
+            let left = at.block_index.checked_sub(1);
             self.at = None;
-            return match index.checked_sub(1) {
-                Some(left) => self.enter_at_end(left),
-                None => Ok(()),
-            };
+            return self.enter_at_end(left);
         }
         if let Some(entry) = self.passed.pop(&mut self.key) {
             at.entry = entry;
@@ -256,9 +249,10 @@ impl KeyIter {
         Ok(())
     }
 
-    /// Goes to the last entry of block `index`.
-    fn enter_at_end(&mut self, index: usize) -> Result<()> {
-        let Some(place) = self.fences()?.place(index) else {
+    /// Goes to the last entry of block `index`; without one, in front of the first entry.
+    fn enter_at_end(&mut self, index: Option<usize>) -> Result<()> {
+        let fences = self.fences()?;
+        let Some((index, place)) = index.and_then(|i| Some((i, fences.place(i)?))) else {
             return Ok(());
         };
         let block = self.load(index, place, Direction::Backward)?;

@@ -104,10 +104,9 @@ impl PinnedFences {
 
     /// Notes where the `i`th block is.
     pub(super) fn remember(&self, i: usize, block: &Arc<Block>) {
-        let Some(slot) = self.blocks.get(i) else {
-            return;
-        };
-        if !std::ptr::eq(slot.load().as_ptr(), Arc::as_ptr(block)) {
+        if let Some(slot) = self.blocks.get(i)
+            && !std::ptr::eq(slot.load().as_ptr(), Arc::as_ptr(block))
+        {
             slot.store(Arc::downgrade(block));
         }
     }

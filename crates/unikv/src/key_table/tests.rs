@@ -19,6 +19,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+mod hand_made;
 mod spare;
 
 const DATABASE: DatabaseId = DatabaseId([0xdb; 16]);

@@ -297,8 +297,8 @@ impl RecordFile {
         out: &mut Vec<Option<Result<Record>>>,
         read_bytes: impl Fn(&RecordFile, u64, usize) -> Result<Option<Bytes>>,
     ) {
-        while let [first, ..] = pointers {
-            let (run, rest) = pointers.split_at(self.run_len(pointers));
+        while let [first, behind @ ..] = pointers {
+            let (run, rest) = pointers.split_at(self.run_len(*first, behind));
             pointers = rest;
             if let Err(error) = self.check(*first) {
                 out.push(Some(Err(error)));
@@ -327,15 +327,12 @@ impl RecordFile {
         self.decode_pointed(frame, pointer)
     }
 
-    /// How many of the sorted `pointers`, at least one, are read together.
-    fn run_len(&self, pointers: &[RecordPointer]) -> usize {
-        let Some((first, rest)) = pointers.split_first() else {
-            return 0;
-        };
-        let Some(mut end) = first.end().filter(|_| self.check(*first).is_ok()) else {
+    /// How many sorted pointers are read together: `first`, and of those behind it as many as join it.
+    fn run_len(&self, first: RecordPointer, behind: &[RecordPointer]) -> usize {
+        let Some(mut end) = first.end().filter(|_| self.check(first).is_ok()) else {
             return 1;
         };
-        let joins = rest.iter().take_while(|pointer| {
+        let joins = behind.iter().take_while(|pointer| {
             let Some(its_end) = pointer.end().filter(|_| self.check(**pointer).is_ok()) else {
                 return false;
             };

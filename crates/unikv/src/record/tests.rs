@@ -16,6 +16,8 @@ use rand::{Rng, SeedableRng};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+mod large;
+
 const DATABASE: DatabaseId = DatabaseId([0xdb; 16]);
 const NUMBER: FileNumber = FileNumber(9);
 const FILE: &str = "db/000009.rec";

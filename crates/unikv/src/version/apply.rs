@@ -383,3 +383,6 @@ impl Counters {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

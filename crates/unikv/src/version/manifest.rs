@@ -27,7 +27,7 @@ use super::edit::VersionEdit;
 use super::file_names::{self, FileName};
 use crate::base::file_header::FileKind;
 use crate::base::keys::{DatabaseId, FileNumber, FileUid};
-use crate::base::seeded::{seeded, slip};
+use crate::base::seeded::slip;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{DurableMark, LogItem, LogReader, LogWriter, TailCut};
 use crate::vfs::file_store::FileStore;
@@ -89,9 +89,7 @@ impl Manifest {
             let _swept_later = store.env().vfs.remove(&path);
         })?;
         // Its name first: CURRENT must never name a file that a power cut can take away.
-        if !seeded!(ManifestNameUnsynced) {
-            store.sync_directory()?;
-        }
+        slip!(ManifestNameUnsynced, Ok(()), store.sync_directory())?;
         write_current(store, number, log.uid())?;
         let mut manifest = Manifest {
             log,
@@ -158,10 +156,8 @@ impl Manifest {
         let durable = self.end_mark();
         self.log.stage(KIND_EDIT, &[&edit.encode()], Some(durable));
         self.log.write_staged()?;
-        if seeded!(ManifestUnsynced) {
-            return Ok(());
-        }
-        let synced = self.log.sync_handle().sync();
+        let file = self.log.sync_handle();
+        let synced = slip!(ManifestUnsynced, Ok(()), file.sync());
         synced.map_err(|e| Error::io("sync this manifest", self.log.path(), e))
     }
 

@@ -1,4 +1,5 @@
 use super::super::edit::tests::full_edit;
+use super::super::tagged::CRITICAL;
 use super::*;
 use crate::testing::golden;
 use crate::vfs::Env;
@@ -337,4 +338,138 @@ fn a_manifest_without_shares_of_tables_is_read() {
         .iter_mut()
         .for_each(|(_, t)| t.older_bytes = 0);
     assert_eq!(edits(&recover(&old).unwrap()), [expected, edit(101)]);
+}
+
+/// Makes a manifest of these records current, behind a first edit.
+fn hand_made(vfs: &SimVfs, records: &[(u8, &[u8])]) {
+    let (store, path) = (store(vfs, 1), manifest_path(1));
+    let number = FileNumber(1);
+    let mut log = LogWriter::create(&store, path, FileKind::Manifest, number, 0).unwrap();
+    log.stage(KIND_EDIT, &[&edit(10).encode()], None);
+    for (kind, payload) in records {
+        log.stage(*kind, &[payload], None);
+    }
+    log.write_staged().unwrap();
+    write_current(&store, number, log.uid()).unwrap();
+}
+
+fn salvage(vfs: &SimVfs, number: u64) -> Result<Option<SalvagedManifest>> {
+    let dir = Path::new(DIR);
+    let named = read_current(vfs, dir).ok();
+    Manifest::salvage(vfs, dir, FileNumber(number), named.as_ref())
+}
+
+/// A repair may not leave out what it does not know, either.
+#[test]
+fn records_and_fields_of_a_newer_release_are_refused_by_an_opening_and_by_a_repair() {
+    let critical = (300 | CRITICAL).to_le_bytes();
+    let field = [&critical[..], &3u32.to_le_bytes(), b"new"].concat();
+    let newer: [((u8, &[u8]), &str); 3] = [
+        ((2, b"what"), "record kind 2"),
+        ((200, b""), "record kind 200"),
+        ((KIND_EDIT, &field), "300"),
+    ];
+    for (record, named) in newer {
+        let vfs = SimVfs::new();
+        hand_made(&vfs, &[record]);
+        let opened = recover(&vfs).err();
+        for error in [opened, salvage(&vfs, 1).err()] {
+            let error = error.expect(named);
+            assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
+            assert_eq!(error.file(), Some(&*manifest_path(1)));
+            assert!(error.to_string().contains(named), "{error}");
+            assert!(error.remedy().contains("newer release"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_repair_takes_the_edits_in_front_of_a_malformed_one() {
+    let vfs = SimVfs::new();
+    let good = edit(11).encode();
+    let short = &edit(12).encode()[..5];
+    hand_made(
+        &vfs,
+        &[(KIND_EDIT, &good), (KIND_EDIT, short), (KIND_EDIT, &good)],
+    );
+    assert_eq!(recover(&vfs).err().unwrap().kind(), ErrorKind::Corruption);
+    let found = salvage(&vfs, 1).unwrap().unwrap();
+    assert_eq!(committed(&found.recovered), [10, 11]);
+    assert_eq!((found.recovered.edit_count, found.header_damage), (2, None));
+    let damage = found.damage.unwrap();
+    assert!(damage.contains("version edit"), "{damage}");
+}
+
+#[test]
+fn a_repair_takes_no_other_manifest_for_the_one_that_current_names() {
+    let vfs = SimVfs::new();
+    create(&vfs, 1, 10);
+    // Whole, but begun anew under the same number; and one that says another number than its name.
+    let other = SimVfs::new();
+    Manifest::create(&store(&other, 9), FileNumber(1), &edit(10)).unwrap();
+    let renewed = other.read_file(&manifest_path(1)).unwrap();
+    let own = vfs.read_file(&manifest_path(1)).unwrap();
+    vfs.write_file(&manifest_path(1), &renewed);
+    vfs.write_file(&manifest_path(2), &own);
+    for number in [1, 2] {
+        assert!(salvage(&vfs, number).unwrap().is_none(), "{number}");
+    }
+    vfs.write_file(&manifest_path(1), &own);
+    assert!(salvage(&vfs, 1).unwrap().is_some());
+}
+
+/// What cannot be read now may be whole: an opening or a repair that went on would leave it out.
+#[test]
+fn a_read_that_fails_is_not_taken_for_the_end_of_the_manifest() {
+    let vfs = SimVfs::new();
+    // Each longer than the reader's buffer.
+    let long = |next_file| VersionEdit {
+        options: Some(vec![7; 300 << 10]),
+        ..edit(next_file)
+    };
+    let (whole, torn) = (long(11).encode(), long(12).encode());
+    hand_made(&vfs, &[(KIND_EDIT, &whole), (KIND_EDIT, &torn)]);
+    let len = vfs.len(&manifest_path(1)).unwrap();
+    vfs.flip_bit(&manifest_path(1), 8 * (len - torn.len() as u64 - 1));
+    let fail_read = |n: u32| {
+        let mut reads = 0;
+        vfs.set_read_fault(Box::new(move |read| {
+            reads += u32::from(read.path == manifest_path(1));
+            (reads == n).then_some(io::ErrorKind::Other)
+        }));
+    };
+    // The first read is of the header, without which a repair does not know the file.
+    let mut failed = 0;
+    for n in 2..10 {
+        fail_read(n);
+        let opened = recover(&vfs);
+        fail_read(n);
+        let salvaged = salvage(&vfs, 1).map(|found| found.unwrap().recovered);
+        assert_eq!(opened.is_err(), salvaged.is_err(), "read {n}");
+        for found in [opened, salvaged] {
+            match found {
+                Ok(found) => assert_eq!(committed(&found), [10, 11], "read {n}"),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Io, "read {n}: {error}");
+                    failed += 1;
+                }
+            }
+        }
+    }
+    // The payload of one edit, the search behind the damage, for both.
+    assert!(failed >= 4, "{failed}");
+}
+
+#[test]
+fn without_current_a_manifest_that_cannot_be_read_is_not_taken_for_the_beginnings_of_a_database() {
+    let vfs = SimVfs::new();
+    create(&vfs, 1, 10);
+    vfs.remove(&current_path()).unwrap();
+    assert_eq!(recover(&vfs).err().unwrap().kind(), ErrorKind::NotFound);
+    vfs.set_read_fault(Box::new(|read| {
+        (read.path == manifest_path(1)).then_some(io::ErrorKind::PermissionDenied)
+    }));
+    let error = recover(&vfs).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    assert_eq!(error.file(), Some(&*manifest_path(1)));
 }
