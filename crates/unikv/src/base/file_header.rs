@@ -306,6 +306,8 @@ mod tests {
         );
 
         let good = header().encode();
+        let err = FileHeader::decode(&good, FileKind::KeyTable, None, path).unwrap_err();
+        assert_eq!((err.kind(), err.offset()), (ErrorKind::Corruption, Some(8)));
         let other = Some(DatabaseId([8; 16]));
         let err = FileHeader::decode(&good, FileKind::Record, other, path).unwrap_err();
         assert_eq!(err.kind(), ErrorKind::Incompatible);

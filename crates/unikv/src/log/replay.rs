@@ -101,11 +101,10 @@ pub(crate) fn replay(
     for link in &chain {
         used.push(link.segment.number);
         let found = replay_segment(store, link, sink, &mut outcome)?;
-        if let Some(found) = found {
-            breaks.push(found);
-            if !seeded!(ReplayBehindBreak) {
-                break;
-            }
+        let is_broken = found.is_some();
+        breaks.extend(found);
+        if is_broken && !seeded!(ReplayBehindBreak) {
+            break;
         }
     }
     segments::judge(store, &present, &breaks)?;

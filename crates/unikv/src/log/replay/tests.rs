@@ -610,6 +610,23 @@ fn records_of_a_later_version_are_refused_not_cut() {
     }
 }
 
+#[test]
+fn a_segment_of_another_log_in_the_place_of_one_breaks_the_chain() {
+    let (vfs, elsewhere) = (SimVfs::new(), SimVfs::new());
+    let mut log = three_segments(&vfs);
+    Log::new(&elsewhere, 77, 5).write();
+    vfs.write_file(&path(5), &elsewhere.read_file(&path(5)).unwrap());
+    let (found, outcome) = replay_all(&vfs).unwrap();
+    assert_eq!(found, log.names[..3]);
+    assert_eq!(outcome.abandoned, [FileNumber(5), FileNumber(9)]);
+    let cut = outcome.cut.unwrap();
+    assert_eq!((cut.path, cut.offset), (path(5), 0));
+    assert!(cut.reason.contains("another file"), "{}", cut.reason);
+
+    log.write_claiming(mark(5, 120));
+    corruption(&vfs, 5);
+}
+
 /// Their checksums match: no power cut makes them.
 #[test]
 fn malformed_records_are_corruption_and_are_not_cut() {
