@@ -26,11 +26,12 @@ use crate::base::seeded::{seeded, slip};
 use crate::error::Result;
 use crate::key_table::{EntryValue, KeyEntry, KeyTable, KeyTableMeta, RecordPointer};
 use crate::partition::cursor::Cursor;
-use crate::partition::merging::MergingCursor;
+use crate::partition::merging::{MergingCursor, comes_behind};
 use crate::partition::scan_sources;
 use crate::record::{RecordFile, RecordFileMeta};
 use crate::version::{Generation, Partition};
 use crate::vfs::Access;
+use std::path::Path;
 use std::sync::Arc;
 
 /// What a merge made; the parts of its edit.
@@ -115,10 +116,12 @@ impl Merger<'_> {
                 |e: &KeyEntry<'_>| slip!(SortedStoreFirst, e.key < entry.key, e.key <= entry.key);
             let newer = self.unsorted.entry().filter(is_newer);
             if let Some(newer) = newer {
-                self.group.push(&newer, true, &mut self.output)?;
+                let path = self.unsorted.path();
+                self.group.push((&newer, path), true, &mut self.output)?;
                 self.unsorted.next()?;
             } else {
-                self.group.push(&entry, false, &mut self.output)?;
+                let path = Some(table.path());
+                self.group.push((&entry, path), false, &mut self.output)?;
                 sorted.next()?;
             }
             self.count_key()?;
@@ -132,7 +135,8 @@ impl Merger<'_> {
             if end.is_some_and(|end| entry.key >= end) {
                 break;
             }
-            self.group.push(&entry, true, &mut self.output)?;
+            let path = self.unsorted.path();
+            self.group.push((&entry, path), true, &mut self.output)?;
             self.unsorted.next()?;
             self.count_key()?;
         }
@@ -168,7 +172,9 @@ pub(super) enum KeptValue {
 
 /// The kept versions of one key, newest first.
 struct Group<'a> {
+    /// The last key, and the number of its last version, also behind the end of the group.
     key: Vec<u8>,
+    seq: SeqNo,
     begun: bool,
     kept: Vec<Kept>,
     inline: Vec<u8>,
@@ -180,6 +186,7 @@ impl<'a> Group<'a> {
         let retention = Retention::new(snapshots);
         Group {
             key: Vec::new(),
+            seq: SeqNo::MAX,
             begun: false,
             kept: Vec::new(),
             inline: Vec::new(),
@@ -187,13 +194,17 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Takes the next version in internal order.
+    /// Takes the next version in internal order, and the file that it is from.
     fn push(
         &mut self,
-        entry: &KeyEntry<'_>,
+        (entry, path): (&KeyEntry<'_>, Option<&Path>),
         unsorted: bool,
         output: &mut MergeOutput<'_>,
     ) -> Result<()> {
+        if !comes_behind((&self.key, self.seq), entry, path)? {
+            return Ok(());
+        }
+        self.seq = entry.seq;
         if !self.begun || self.key != entry.key {
             self.complete(output)?;
             self.begun = true;

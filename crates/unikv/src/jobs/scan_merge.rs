@@ -12,7 +12,7 @@ use crate::base::keys::{Kind, SeqNo, Slot};
 use crate::base::seeded::seeded;
 use crate::error::Result;
 use crate::key_table::{KeySectionBuilder, KeyTableMeta, write_key_table};
-use crate::partition::merging::MergingCursor;
+use crate::partition::merging::{MergingCursor, comes_behind};
 use crate::partition::scan_sources;
 use crate::version::file_names;
 use crate::version::scan_run::ScanRunMeta;
@@ -32,11 +32,16 @@ pub(crate) fn scan_merge(
         builder: KeySectionBuilder::new(context.block_bytes),
         tables: Vec::new(),
         last_key: Vec::new(),
+        last_seq: SeqNo::MAX,
     };
     let mut count = 0u64;
     let range = partition.range();
     keys.seek(range.start, SeqNo::MAX)?;
     while let Some(entry) = keys.entry().filter(|entry| range.is_before_end(entry.key)) {
+        if !comes_behind((&output.last_key, output.last_seq), &entry, keys.path())? {
+            keys.next()?;
+            continue;
+        }
         // A key's versions stay together.
         if output.is_full() && output.last_key != entry.key {
             output.cut_table()?;
@@ -46,6 +51,7 @@ pub(crate) fn scan_merge(
         }
         output.last_key.clear();
         output.last_key.extend_from_slice(entry.key);
+        output.last_seq = entry.seq;
         keys.next()?;
         count += 1;
         if count.is_multiple_of(1024) {
@@ -67,6 +73,7 @@ struct Output<'a> {
     builder: KeySectionBuilder,
     tables: Vec<KeyTableMeta>,
     last_key: Vec<u8>,
+    last_seq: SeqNo,
 }
 
 impl Output<'_> {

@@ -12,6 +12,7 @@ use crate::base::keys::SeqNo;
 use crate::error::{Error, Result};
 use crate::vfs::Access;
 use bytes::Bytes;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A sequential iterator reads at least so much at once, where there is so much and memory for it.
@@ -146,6 +147,11 @@ impl KeyIter {
     pub(crate) fn seek_to_first(&mut self) -> Result<()> {
         self.at = None;
         self.enter(0)
+    }
+
+    /// The path of the file.
+    pub(crate) fn path(&self) -> &Path {
+        self.section.path()
     }
 
     /// Goes to the last entry.

@@ -11,6 +11,7 @@ use crate::record::RecordFile;
 use crate::version::scan_run::ScanRun;
 use crate::version::{Generation, Partition};
 use crate::vfs::Access;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A position in one ordered source.
@@ -92,6 +93,15 @@ impl Cursor {
             }),
             Cursor::Keys(it) => it.entry(),
             Cursor::Run(it) => it.entry(),
+        }
+    }
+
+    /// The file that the entry at the position is from.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Cursor::Memtable(_) => None,
+            Cursor::Keys(it) => Some(it.path()),
+            Cursor::Run(it) => it.current.as_ref().map(KeyIter::path),
         }
     }
 }

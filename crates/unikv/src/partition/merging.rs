@@ -5,8 +5,28 @@
 
 use super::cursor::Cursor;
 use crate::base::keys::{SeqNo, internal_cmp};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key_table::KeyEntry;
+use std::cmp::Ordering;
+use std::path::Path;
+
+/// Whether an entry of the file at `path` comes behind the `last` one; false: it is the same once more.
+/// Refuses one that comes before it: checksums that are right say nothing of order, and what a job made
+/// of such a file could not be searched.
+pub(crate) fn comes_behind(
+    last: (&[u8], SeqNo),
+    entry: &KeyEntry<'_>,
+    path: Option<&Path>,
+) -> Result<bool> {
+    match internal_cmp(last, (entry.key, entry.seq)) {
+        Ordering::Less => Ok(true),
+        Ordering::Equal => Ok(false),
+        Ordering::Greater => {
+            let what = "its keys are out of order";
+            Err(Error::corruption(path.unwrap_or(Path::new("")), 0, what))
+        }
+    }
+}
 
 /// A position in the merge of several sources.
 pub(crate) struct MergingCursor {
@@ -39,6 +59,11 @@ impl MergingCursor {
     /// The entry at the position.
     pub(crate) fn entry(&self) -> Option<KeyEntry<'_>> {
         self.sources.get(*self.tree.first()?)?.entry()
+    }
+
+    /// The file that the entry at the position is from; `None`: it is in memory.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.sources.get(*self.tree.first()?)?.path()
     }
 
     /// Moves forward. Only after a forward seek.
@@ -119,6 +144,38 @@ impl MergingCursor {
             (Some(_), None) => true,
             (None, Some(_)) => false,
             (None, None) => a < b,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+    use crate::base::keys::Kind;
+    use crate::key_table::EntryValue;
+
+    #[test]
+    fn an_entry_that_comes_before_the_last_one_is_damage_of_its_file() {
+        let path = Path::new("/db/000007.key");
+        let judged = |key: &[u8], seq| {
+            let entry = KeyEntry {
+                key,
+                seq: SeqNo(seq),
+                kind: Kind::Put,
+                expiry_ms: None,
+                value: EntryValue::Inline(b""),
+            };
+            comes_behind((b"key5", SeqNo(5)), &entry, Some(path))
+        };
+        for (key, seq) in [(b"key5", 4), (b"key6", 5), (b"key6", 9)] {
+            assert!(judged(key, seq).unwrap());
+        }
+        assert!(!judged(b"key5", 5).unwrap());
+        for (key, seq) in [(b"key5", 6), (b"key4", 5), (b"key4", 1)] {
+            let error = judged(key, seq).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corruption);
+            assert_eq!(error.file(), Some(path));
         }
     }
 }
