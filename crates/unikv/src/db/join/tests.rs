@@ -1,4 +1,6 @@
-use super::super::tests::common::{self, delete, flush_around, key, put, version};
+use super::super::tests::common::{
+    self, delete, flush_around, key, put, scan_beside_writers, version,
+};
 use super::super::tests::{Machine, Model, churn, small};
 use super::*;
 use crate::base::keys::{FileNumber, KEYSPACE_PREFIX_LEN};
@@ -817,16 +819,7 @@ fn threads_join_beside_writers_and_readers() {
                 }
             });
         }
-        scope.spawn(|| {
-            for _ in 0..30 {
-                let mut last = Vec::new();
-                for entry in db.iter() {
-                    let (k, _) = entry.unwrap();
-                    assert!(last.is_empty() || last[..] < k[..]);
-                    last = k.to_vec();
-                }
-            }
-        });
+        scope.spawn(|| scan_beside_writers(&db));
     });
     db.quiesce().unwrap();
     let stats = db.stats();

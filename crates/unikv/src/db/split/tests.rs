@@ -1,4 +1,4 @@
-use super::super::tests::common::{flush_around, version};
+use super::super::tests::common::{flush_around, scan_beside_writers, version};
 use super::super::tests::{Machine, Model, churn, same, small};
 use crate::Options;
 use crate::db::Db;
@@ -440,16 +440,7 @@ fn threads_split_merge_and_flush_beside_writers_and_readers() {
                 }
             });
         }
-        scope.spawn(|| {
-            for _ in 0..30 {
-                let mut last = Vec::new();
-                for entry in db.iter() {
-                    let (k, _) = entry.unwrap();
-                    assert!(last.is_empty() || last[..] < k[..]);
-                    last = k.to_vec();
-                }
-            }
-        });
+        scope.spawn(|| scan_beside_writers(&db));
     });
     db.quiesce().unwrap();
     let stats = db.stats();

@@ -38,7 +38,10 @@ pub(in crate::db) fn delete(db: &Db, model: &mut Model, i: u32) {
 }
 
 /// Begins a new manifest for a closed database: what the old one says, with a change.
-pub(in crate::db) fn rewrite_manifest(machine: &Machine, change: impl FnOnce(&mut VersionEdit)) {
+pub(in crate::db) fn rewrite_manifest(
+    machine: &Machine,
+    change: impl FnOnce(&mut VersionEdit),
+) -> Manifest {
     let found = Manifest::recover(&machine.disk, Path::new("/db")).unwrap();
     let store = FileStore::new(machine.env(), "/db".into(), found.database, 16);
     let edits = found.edits.iter(&found.path);
@@ -48,7 +51,7 @@ pub(in crate::db) fn rewrite_manifest(machine: &Machine, change: impl FnOnce(&mu
     snapshot.edits_before = Some(found.edit_count);
     change(&mut snapshot);
     let number = FileNumber(version.counters.next_file + 100);
-    Manifest::create(&store, number, &snapshot).unwrap();
+    Manifest::create(&store, number, &snapshot).unwrap()
 }
 
 /// The database holds what the model holds, and of the first `keys` keys no others.
@@ -57,6 +60,18 @@ pub(in crate::db) fn all_the_same(db: &Db, model: &Model, keys: u32) {
     for key in (0..keys).map(key) {
         let value = db.get(&key).unwrap();
         assert_eq!(value.as_deref(), model.get(&key).map(Vec::as_slice));
+    }
+}
+
+/// Scans again and again beside writers; keys must ascend.
+pub(in crate::db) fn scan_beside_writers(db: &Db) {
+    for _ in 0..30 {
+        let mut last = Vec::new();
+        for entry in db.iter() {
+            let (k, _) = entry.unwrap();
+            assert!(last.is_empty() || last[..] < k[..]);
+            last = k.to_vec();
+        }
     }
 }
 

@@ -1,14 +1,10 @@
 //! What an open database does about damaged files: the answers that damage does not touch stay, and
 //! what is derived is made anew.
 
+use super::common::{key, rewrite_manifest, version};
 use super::*;
 use crate::Bytes;
-use crate::base::keys::FileNumber;
-use crate::db::recovery::build_version;
 use crate::inspect::{Part, inspect_in};
-use crate::key_table::ReadCache;
-use crate::version::manifest::Manifest;
-use crate::vfs::file_store::FileStore;
 use std::path::{Path, PathBuf};
 
 /// The parts of a file, by what they are.
@@ -22,11 +18,6 @@ fn files(machine: &Machine, ext: &str) -> Vec<PathBuf> {
     let mut files = machine.disk.file_names();
     files.retain(|path| path.extension().is_some_and(|e| e == ext));
     files
-}
-
-/// The part of the key that begins a line of the model, as [`key`] makes it.
-fn key(n: u32) -> Vec<u8> {
-    format!("key{n:04}").into_bytes()
 }
 
 fn put_all(db: &Db, model: &mut Model, keys: impl Iterator<Item = u32>, len: usize) {
@@ -199,18 +190,11 @@ fn a_manifest_that_drops_the_file_of_a_table_is_refused_and_nothing_is_removed()
     let (db, _) = machine.open(small());
     put_all(&db, &mut Model::new(), 0..10, 20);
     db.flush().unwrap();
+    let tables = version(&db).tables();
     db.close().unwrap();
-    let found = Manifest::recover(&machine.disk, Path::new("/db")).unwrap();
-    let store = FileStore::new(machine.env(), "/db".into(), found.database, 16);
-    let edits = found.edits.iter(&found.path);
-    let built = build_version(&store, &ReadCache::new(1 << 20), &found.path, edits);
-    let version = built.unwrap();
-    let mut snapshot = version.snapshot();
-    snapshot.edits_before = Some(found.edit_count);
-    let number = FileNumber(version.counters.next_file + 100);
-    let mut manifest = Manifest::create(&store, number, &snapshot).unwrap();
+    let mut manifest = rewrite_manifest(&machine, |_| {});
     let edit = VersionEdit {
-        dropped_record_files: version.tables().into_iter().collect(),
+        dropped_record_files: tables.into_iter().collect(),
         ..VersionEdit::default()
     };
     assert_eq!(edit.dropped_record_files.len(), 1);
