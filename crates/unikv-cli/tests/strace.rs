@@ -103,6 +103,7 @@ fn every_file_access_is_known_to_the_file_layer_and_in_order() {
     let (output, calls) = place.watched(&kill, &writer);
     assert!(!output.status.success(), "it was killed");
     seen.add(&calls, &db, &place);
+    created_and_no_more(&db);
     let mut verify = vec!["crash-verify", &db[..], &ack];
     verify.extend(
         SMALL
@@ -126,6 +127,19 @@ fn every_file_access_is_known_to_the_file_layer_and_in_order() {
         order::check(&calls, &db);
     }
     seen.tell();
+}
+
+/// As if the kill had come between the creation of a segment of the log and its first bytes: the next
+/// opening removes it.
+fn created_and_no_more(db: &str) {
+    let entries = fs::read_dir(db).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let numbers = names.filter_map(|name| {
+        let digits = name.split(['-', '.']).find(|part| part.len() == 6)?;
+        digits.parse::<u64>().ok()
+    });
+    let next = numbers.max().unwrap() + 1;
+    fs::write(format!("{db}/{next:06}.wal"), b"").unwrap();
 }
 
 /// The check of the order sees what it is for: take the syncs of one kind of file out of a trace, and a

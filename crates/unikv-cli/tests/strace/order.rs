@@ -3,6 +3,8 @@
 //! - when an append to the manifest begins, each data file that it lists has been synced behind its
 //!   last write, and the directory behind its creation;
 //! - a file that an edit drops is unlinked only when the manifest has been synced behind that edit;
+//! - a segment of the log that recovery cut off has no such edit: it goes at the opening, before the
+//!   process begins a segment of its own, and then no later segment stays;
 //! - `CURRENT.tmp` is synced before it is renamed, and so are the manifest that it names and the
 //!   directory; nothing is unlinked before the directory is synced behind the rename;
 //! - no segment of the log is synced while an earlier one has bytes that are not.
@@ -94,6 +96,11 @@ struct State<'a> {
     directory_synced: Option<usize>,
     renamed: Option<usize>,
     checked: BTreeSet<String>,
+    /// Segments of the log from earlier processes that are there, and those that went without an edit,
+    /// until the process begins its own.
+    found: BTreeSet<String>,
+    cut_off: BTreeSet<String>,
+    log_begun: bool,
     listings: u64,
     removals: u64,
     log_syncs: u64,
@@ -112,6 +119,9 @@ impl<'a> State<'a> {
             directory_synced: None,
             renamed: None,
             checked: BTreeSet::new(),
+            found: BTreeSet::new(),
+            cut_off: BTreeSet::new(),
+            log_begun: false,
             listings: 0,
             removals: 0,
             log_syncs: 0,
@@ -127,6 +137,12 @@ impl<'a> State<'a> {
         match &call.name[..] {
             "openat" if call.flags().contains(&"O_CREAT") => {
                 self.created.insert((*path).to_owned(), call.end);
+                if kind == Kind::Wal && !self.log_begun {
+                    self.began_log(call);
+                }
+            }
+            "openat" if kind == Kind::Wal && !self.log_begun => {
+                self.found.insert((*path).to_owned());
             }
             "write" | "pwrite64" => self.wrote(path, call),
             "fdatasync" if kind == Kind::Wal => self.synced_log(path, call),
@@ -180,6 +196,16 @@ impl<'a> State<'a> {
         self.written.insert(path.to_owned(), call.end);
     }
 
+    fn began_log(&mut self, call: &Call) {
+        self.log_begun = true;
+        let in_order = match (self.found.last(), self.cut_off.first()) {
+            (Some(kept), Some(cut_off)) => kept < cut_off,
+            _ => true,
+        };
+        let (kept, cut_off) = (&self.found, &self.cut_off);
+        assert!(in_order, "{cut_off:?} went and {kept:?} stay: {call:?}");
+    }
+
     fn synced_log(&mut self, path: &str, call: &Call) {
         let earlier = self
             .written
@@ -221,6 +247,7 @@ impl<'a> State<'a> {
 
     fn unlinked(&mut self, path: &str, kind: Kind, call: &Call) {
         self.written.remove(path);
+        self.found.remove(path);
         if !matches!(kind, Kind::Manifest | Kind::Wal | Kind::Data) {
             return;
         }
@@ -242,6 +269,10 @@ impl<'a> State<'a> {
         };
         // What no edit names was never listed: rubbish of an earlier process, or a manifest.
         if let Some(at) = reason {
+            if kind == Kind::Wal && !self.log_begun && at >= self.manifest_synced {
+                self.cut_off.insert(path.to_owned());
+                return;
+            }
             assert!(
                 at < self.manifest_synced,
                 "{path} goes before its edit is durable: {call:?}"
