@@ -24,6 +24,8 @@ pub enum ClusteringArg {
     Never,
     /// Every merge copies the values of its range in the order of their keys
     EveryMerge,
+    /// Values are copied in the order of their keys where scans have paid for it
+    ByScans,
 }
 
 /// Every option of the engine. What is not given stays as the database has stored it, or else is the
@@ -89,6 +91,7 @@ impl EngineArgs {
             options = options.clustering(match clustering {
                 ClusteringArg::Never => Clustering::Never,
                 ClusteringArg::EveryMerge => Clustering::EveryMerge,
+                ClusteringArg::ByScans => Clustering::ByScans,
             });
         }
         if let Some(factor) = self.max_space_amp {

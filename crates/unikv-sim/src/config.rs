@@ -51,6 +51,7 @@ impl Config {
         };
         // From generators beside the first, so that recorded seeds tell the same stories as before.
         let mut aside = SmallRng::seed_from_u64(rng.clone().random::<u64>() ^ 0x5b11);
+        let mut further = SmallRng::seed_from_u64(aside.clone().random::<u64>() ^ 0xc105);
         let tables = if busy { &[1, 2] } else { &[1, 2, 2, 4, 16][..] };
         Config {
             durability: match rng.random_range(0..6) {
@@ -58,7 +59,10 @@ impl Config {
                 1 => Durability::Periodic(Duration::from_millis(pick(rng, &[1, 100]))),
                 _ => Durability::Buffered,
             },
-            clustering: pick(rng, &[Clustering::Never, Clustering::EveryMerge]),
+            clustering: match pick(rng, &[Clustering::Never, Clustering::EveryMerge]) {
+                Clustering::Never => pick(&mut further, &[Clustering::Never, Clustering::ByScans]),
+                clustering => clustering,
+            },
             memtable_bytes,
             unsorted_bytes: memtable_bytes * pick(rng, tables),
             // The least splits whatever has two key tables; the greatest never splits.

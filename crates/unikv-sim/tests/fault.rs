@@ -31,6 +31,7 @@ unikv_sim::scenario_tests!(
     flush,
     merge,
     clustering_merge,
+    clustering_by_scans,
     scan_merge,
     gc_alone,
     gc_riding,

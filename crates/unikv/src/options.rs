@@ -31,6 +31,9 @@ pub enum Clustering {
     /// At every merge, the values that leave the UnsortedStore are written once more, in key order
     /// (the paper's §III-C). Scans read neighbours together; costs one more write of each value.
     EveryMerge,
+    /// Where scans have lost as much to values that lie apart as it costs to copy them in key order. Where
+    /// nobody scans, as [`Clustering::Never`].
+    ByScans,
 }
 
 /// The options in effect in an open database; see [`Options`] for what each does.

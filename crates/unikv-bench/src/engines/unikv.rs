@@ -74,18 +74,15 @@ impl Engine for UniKv {
         let from = from.map_or(Bound::Unbounded, Bound::Included);
         match direction {
             Direction::Forwards => {
-                for entry in self.0.range::<&[u8]>((from, Bound::Unbounded)).take(limit) {
+                let range = self.0.range::<&[u8]>((from, Bound::Unbounded));
+                for entry in range.expecting(limit).take(limit) {
                     let (key, value) = entry.map_err(Failure::engine)?;
                     visit(&key, &value)?;
                 }
             }
             Direction::Backwards => {
-                for entry in self
-                    .0
-                    .range::<&[u8]>((Bound::Unbounded, from))
-                    .rev()
-                    .take(limit)
-                {
+                let range = self.0.range::<&[u8]>((Bound::Unbounded, from));
+                for entry in range.expecting(limit).rev().take(limit) {
                     let (key, value) = entry.map_err(Failure::engine)?;
                     visit(&key, &value)?;
                 }

@@ -51,6 +51,7 @@ impl Scan {
         let limit = self
             .limit
             .map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
+        let records = records.expecting(limit);
         if self.reverse {
             self.print(records.rev().take(limit), &mut out)?;
         } else {

@@ -16,15 +16,17 @@ pub struct Coverage {
     pub joins: u64,
     /// Merges of keys for scans.
     pub scan_merges: u64,
+    /// Merges that clustered values for which scans had paid.
+    pub clusterings: u64,
     /// Values written to record files of their own.
     pub large: u64,
     /// Ingests.
     pub ingests: u64,
     /// Garbage collections that ran alone.
     pub gcs: u64,
-    /// Bytes that merges copied where they cluster values.
+    /// Bytes that merges copied where each of them clusters values.
     pub clustered_bytes: u64,
-    /// Bytes that merges copied where they do not cluster values: survivors of collections that rode
+    /// Bytes that merges copied where none clusters values: survivors of collections that rode
     /// on them.
     pub ridden_bytes: u64,
 }
@@ -37,6 +39,7 @@ impl Coverage {
         self.splits += other.splits;
         self.joins += other.joins;
         self.scan_merges += other.scan_merges;
+        self.clusterings += other.clusterings;
         self.large += other.large;
         self.ingests += other.ingests;
         self.gcs += other.gcs;
@@ -49,26 +52,22 @@ impl Runner {
     /// Counts what the engine has done since it was opened.
     pub(super) fn cover(&mut self, db: &Db) {
         let stats = db.stats();
-        let clusters = self.config.clustering != Clustering::Never;
+        let copied_under = |clustering| match self.config.clustering == clustering {
+            true => stats.merge_copied_bytes,
+            false => 0,
+        };
         self.coverage.add(Coverage {
             flushes: stats.flushes,
             merges: stats.merges,
             splits: stats.splits,
             joins: stats.joins,
             scan_merges: stats.scan_merges,
+            clusterings: stats.clusterings,
             large: stats.large_values,
             ingests: stats.ingests,
             gcs: stats.gcs,
-            clustered_bytes: if clusters {
-                stats.merge_copied_bytes
-            } else {
-                0
-            },
-            ridden_bytes: if clusters {
-                0
-            } else {
-                stats.merge_copied_bytes
-            },
+            clustered_bytes: copied_under(Clustering::EveryMerge),
+            ridden_bytes: copied_under(Clustering::Never),
         });
     }
 }

@@ -253,7 +253,8 @@ impl Engine {
         Ok(self.merge_one()?
             || joined
             || self.join_one(Effort::Merges)?
-            || self.scan_merge_one()?)
+            || self.scan_merge_one()?
+            || self.cluster_one()?)
     }
 
     /// How long until the first job that rests is tried again, flushes left aside.

@@ -39,6 +39,8 @@ pub(crate) struct EngineCounters {
     pub(crate) scan_merges: AtomicU64,
     pub(crate) failed_scan_merges: AtomicU64,
     pub(crate) scan_merge_bytes: AtomicU64,
+    pub(crate) clusterings: AtomicU64,
+    pub(crate) failed_clusterings: AtomicU64,
     pub(crate) stalls: AtomicU64,
     pub(crate) stall_ns: AtomicU64,
     pub(crate) longest_stall_ns: AtomicU64,

@@ -16,6 +16,7 @@ use super::views::{Position, ViewHolder};
 use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
+use crate::partition::scatter::charge;
 use crate::partition::view_cursor::ViewCursor;
 use bytes::Bytes;
 use end::End;
@@ -60,6 +61,15 @@ impl Iter {
         }
     }
 
+    /// Tells how many entries are wanted, so that their values are fetched at once and not in batches that
+    /// grow. More may be taken, and fewer.
+    #[must_use]
+    pub fn expecting(mut self, entries: usize) -> Iter {
+        self.front.expect(entries);
+        self.back.expect(entries);
+        self
+    }
+
     /// Moves the front to the first entry of the range at or behind `key`, forward or back. Entries
     /// that the back has handed out stay gone. An iteration that an error has ended goes on from there.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
@@ -88,6 +98,7 @@ impl Iter {
 
     fn next_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
         let (front, seq) = (&mut self.front, self.holder.moment().seq());
+        let clusters = self.holder.moment().engine().clusters_by_scans();
         if front.is_handed_out() && !front.has_failed() {
             let (lower, upper) = (&self.lower, &self.upper);
             let batch_bytes = self.memory.batch_bytes();
@@ -115,8 +126,10 @@ impl Iter {
                         *slot = None;
                         continue;
                     }
-                    front.fetch(view)?;
-                    return Ok(cursor.settle());
+                    let pieces = front.fetch(view)?;
+                    let key = front.key().unwrap_or_default();
+                    let scattered = clusters && charge(&view.version, key, pieces);
+                    return Ok(cursor.settle() || scattered);
                 }
             })?;
             wake_if(paid, &self.holder);
@@ -137,6 +150,7 @@ impl Iter {
 
     fn next_back_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
         let (back, seq) = (&mut self.back, self.holder.moment().seq());
+        let clusters = self.holder.moment().engine().clusters_by_scans();
         if back.is_handed_out() && !back.has_failed() {
             let (lower, upper) = (&self.lower, &self.upper);
             let batch_bytes = self.memory.batch_bytes();
@@ -161,8 +175,10 @@ impl Iter {
                         *slot = None;
                         continue;
                     }
-                    back.fetch(view)?;
-                    return Ok(cursor.settle());
+                    let pieces = back.fetch(view)?;
+                    let key = back.key().unwrap_or_default();
+                    let scattered = clusters && charge(&view.version, key, pieces);
+                    return Ok(cursor.settle() || scattered);
                 }
             })?;
             wake_if(paid, &self.holder);

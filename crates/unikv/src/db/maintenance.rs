@@ -76,7 +76,7 @@ impl Engine {
     }
 
     /// Waits until no memtable is sealed, no generation is frozen, no partition is too large, no two
-    /// neighbours are too small, there is little enough garbage, and what scans have paid for is merged.
+    /// neighbours are too small, there is little enough garbage, and what scans have paid for is done.
     pub(crate) fn quiesce(&self) -> Result<()> {
         self.check_open()?;
         self.settle()?;
@@ -92,7 +92,8 @@ impl Engine {
                 && !partitions.any(|p| Catalog::is_to_be_split(p, limit))
                 && self.plan_join(&catalog, Effort::Merges, None).is_none()
                 && self.view.load().sealed.is_empty();
-            let for_scans = self.plan_scan_merge(&catalog).is_some();
+            let for_scans = self.plan_scan_merge(&catalog).is_some()
+                || self.plan_clustering(&catalog).is_some();
             drop(catalog);
             if for_scans {
                 // A scan of an old view may have paid the last of it without knowing.

@@ -10,8 +10,9 @@ use crate::base::keys::{FileNumber, PartitionId};
 use crate::base::seeded::slip;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{ErrorKind, Result};
+use crate::jobs::cluster::Clusters;
 use crate::jobs::gc::{self, Pressure};
-use crate::jobs::merge::{self, Merged};
+use crate::jobs::merge::{self, MergeInputs, Merged};
 use crate::jobs::tight_gc;
 use crate::record::RecordFile;
 use crate::version::edit::VersionEdit;
@@ -25,15 +26,13 @@ const MAX_MERGED: usize = 2;
 
 /// What a lease was taken for.
 pub(super) struct MergePlan {
-    partition: Arc<Partition>,
-    /// The oldest generations of the partition, newest first; none: garbage collection alone.
-    generations: Vec<Generation>,
-    victims: Vec<Arc<RecordFile>>,
+    pub(super) partition: Arc<Partition>,
+    pub(super) inputs: MergeInputs,
 }
 
 impl MergePlan {
     fn job(&self) -> Job {
-        if self.generations.is_empty() {
+        if self.inputs.generations.is_empty() {
             Job::Gc
         } else {
             Job::Merge
@@ -103,21 +102,31 @@ impl Engine {
                 }
                 _ => Vec::new(),
             };
+            // As for victims; and both at a time would need more room beside what there is.
+            let clusters = match failed {
+                None if !self.space.is_full() && victims.is_empty() => {
+                    self.clusters(version, partition)
+                }
+                _ => Clusters::default(),
+            };
             return Some(MergePlan {
+                inputs: MergeInputs {
+                    generations: oldest_frozen(catalog, partition),
+                    clusters,
+                    victims,
+                },
                 partition: Arc::clone(partition),
-                generations: oldest_frozen(catalog, partition),
-                victims,
             });
         }
         let victims = self.victims_alone(version);
         let is_free = |id| is_free(Job::Gc, id);
         let partition = gc::partition_of(version, &space, limit, &victims, is_free)?;
         let partition = Arc::clone(partition);
-        Some(MergePlan {
-            partition,
-            generations: Vec::new(),
+        let inputs = MergeInputs {
             victims,
-        })
+            ..MergeInputs::default()
+        };
+        Some(MergePlan { partition, inputs })
     }
 
     /// What garbage collection is to reclaim alone, if any.
@@ -140,44 +149,49 @@ impl Engine {
             let Some(partition) = catalog.version.partition(id) else {
                 return Ok(false);
             };
+            let inputs = MergeInputs {
+                generations: oldest_frozen(&catalog, partition),
+                ..MergeInputs::default()
+            };
             MergePlan {
                 partition: Arc::clone(partition),
-                generations: oldest_frozen(&catalog, partition),
-                victims: Vec::new(),
+                inputs,
             }
         };
-        if plan.generations.is_empty() {
+        if plan.inputs.generations.is_empty() {
             return Ok(false);
         }
         self.run_plan(&plan).map(|()| true)
     }
 
-    fn run_plan(&self, plan: &MergePlan) -> Result<()> {
+    pub(super) fn run_plan(&self, plan: &MergePlan) -> Result<()> {
         self.probe_space();
         // The inputs are chosen; only now the snapshots are listed.
         let context = self.job_context();
-        let MergePlan {
-            partition,
-            generations,
-            victims,
-        } = plan;
-        let merged = merge::merge(&context, partition, generations, victims);
+        let MergePlan { partition, inputs } = plan;
+        let merged = merge::merge(&context, partition, inputs);
         let merged = self.or_clean_up(&context, merged)?;
         let copied: u64 = merged.record_files.iter().map(|f| f.len).sum();
         let keys: u64 = merged.key_tables.iter().map(|t| t.len).sum();
-        let edit = merge_edit(partition, generations, merged);
+        let edit = merge_edit(partition, &inputs.generations, merged);
         let mut catalog = self.catalog.lock();
         self.commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())
             .inspect_err(|_| self.keep_unsure(&mut catalog, &context))?;
         drop(catalog);
         let counters = &self.counters;
-        let (bytes, copied_bytes) = if generations.is_empty() {
-            counters.gcs.fetch_add(1, Ordering::Relaxed);
-            (&counters.gc_bytes, &counters.gc_copied_bytes)
-        } else {
+        let clusters = !inputs.clusters.is_empty();
+        let (bytes, copied_bytes) = if !inputs.generations.is_empty() {
             counters.count_merge(partition.id);
             (&counters.merge_bytes, &counters.merge_copied_bytes)
+        } else if clusters {
+            (&counters.merge_bytes, &counters.merge_copied_bytes)
+        } else {
+            counters.gcs.fetch_add(1, Ordering::Relaxed);
+            (&counters.gc_bytes, &counters.gc_copied_bytes)
         };
+        counters
+            .clusterings
+            .fetch_add(clusters.into(), Ordering::Relaxed);
         bytes.fetch_add(keys + copied, Ordering::Relaxed);
         copied_bytes.fetch_add(copied, Ordering::Relaxed);
         Ok(())

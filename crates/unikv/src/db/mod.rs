@@ -8,6 +8,7 @@ pub(crate) mod catalog;
 pub(crate) mod check;
 mod check_large;
 mod check_pointers;
+mod clustering;
 mod counters;
 mod directory;
 mod disk_full;

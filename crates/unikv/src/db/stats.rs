@@ -110,6 +110,11 @@ pub struct Stats {
     pub scan_merge_bytes: u64,
     /// Bytes of the runs that they made and that are in use.
     pub scan_run_bytes: u64,
+    /// Merges that clustered values for which scans have paid, those included that did nothing else. What
+    /// they write counts as written by merges.
+    pub clusterings: u64,
+    /// Those that did nothing else and failed; scans go on without.
+    pub failed_clusterings: u64,
     /// Bytes in the memtable.
     pub memtable_bytes: u64,
     /// Memtables waiting for their flush.
@@ -285,6 +290,8 @@ impl Engine {
             scan_merges: of(&counters.scan_merges),
             failed_scan_merges: of(&counters.failed_scan_merges),
             scan_merge_bytes: of(&counters.scan_merge_bytes),
+            clusterings: of(&counters.clusterings),
+            failed_clusterings: of(&counters.failed_clusterings),
             memtable_bytes: view.memtable.table.bytes() as u64,
             sealed_memtables: view.sealed.len(),
             index_lookups: of(&self.reads.index_lookups),

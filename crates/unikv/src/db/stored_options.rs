@@ -35,6 +35,7 @@ mod tag {
 
 const NEVER: u64 = 0;
 const EVERY_MERGE: u64 = 1;
+const BY_SCANS: u64 = 2;
 
 /// The part of the memory budget that the hash indexes of the stored UnsortedStores may take at most
 /// when the budget is lowered.
@@ -52,6 +53,7 @@ pub(crate) fn encode(options: &EffectiveOptions) -> Vec<u8> {
     let clustering = match options.clustering {
         Clustering::Never => NEVER,
         Clustering::EveryMerge => EVERY_MERGE,
+        Clustering::ByScans => BY_SCANS,
     };
     out.put_u64(tag::CLUSTERING, clustering);
     out.put_u64(tag::KEY_TABLE_BYTES, options.key_table_bytes);
@@ -79,6 +81,7 @@ pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<StoredOptions> {
             None => None,
             Some(NEVER) => Some(Clustering::Never),
             Some(EVERY_MERGE) => Some(Clustering::EveryMerge),
+            Some(BY_SCANS) => Some(Clustering::ByScans),
             Some(other) => {
                 let what = format!("option `clustering` has the unknown value {other}");
                 let remedy = "open it with the newer release that wrote it";

@@ -14,10 +14,14 @@
 //! file ([`super::gc`] chooses them). It may run without a generation; then key tables that point to
 //! no victim are kept by name, unless they keep versions that no snapshot needs any more.
 //!
+//! So is clustering: the same pass with key tables whose values are to be copied next to each other
+//! ([`super::cluster`] chooses them).
+//!
 //! A large value of the UnsortedStore is a record that says where the value stands; the key table gets
 //! the pointer to that place, and the value does not move.
 
 use super::JobContext;
+use super::cluster::Clusters;
 use super::merge_output::MergeOutput;
 use super::retention::Retention;
 use super::space::is_outlived;
@@ -43,17 +47,28 @@ pub(crate) struct Merged {
     pub(crate) record_files: Vec<RecordFileMeta>,
 }
 
-/// Merges `generations`, the oldest of `partition`, newest first, into its SortedStore and moves the live records
-/// that the partition has in `victims`.
+/// What a merge takes in.
+#[derive(Default)]
+pub(crate) struct MergeInputs {
+    /// The oldest generations of the partition, newest first.
+    pub(crate) generations: Vec<Generation>,
+    /// Value logs whose live records are to move.
+    pub(crate) victims: Vec<Arc<RecordFile>>,
+    pub(crate) clusters: Clusters,
+}
+
+/// Merges the generations into the SortedStore of `partition`, moves the live records that it has in the
+/// victims, and clusters.
 pub(crate) fn merge(
     context: &JobContext<'_>,
     partition: &Partition,
-    generations: &[Generation],
-    victims: &[Arc<RecordFile>],
+    inputs: &MergeInputs,
 ) -> Result<Merged> {
-    // The keys and the records of each table, the records of each victim, and a key table.
+    let generations = &inputs.generations;
+    // The keys and the records of each table, the records of each further file, and a key table.
     let tables = generations.iter().flat_map(Generation::tables).count();
-    let buffer = context.read_buffer_bytes(2 * tables + victims.len() + 1);
+    let files = inputs.victims.len() + inputs.clusters.files.len();
+    let buffer = context.read_buffer_bytes(2 * tables + files + 1);
     let sources = generations
         .iter()
         .flat_map(|generation| scan_sources::for_job(generation, buffer));
@@ -64,7 +79,7 @@ pub(crate) fn merge(
     let mut merger = Merger {
         unsorted,
         group: Group::new(&context.snapshots),
-        output: MergeOutput::new(context, generations, victims, buffer),
+        output: MergeOutput::new(context, inputs, buffer),
         dropped: Vec::new(),
         context,
         buffer,
@@ -104,6 +119,7 @@ impl Merger<'_> {
             .is_some_and(|e| e.key <= meta.max_key.as_slice());
         let oldest = self.context.snapshots.first().copied();
         let touched = touched || self.output.points_to_a_victim(meta) || is_outlived(meta, oldest);
+        let touched = self.output.enter_range_of(meta) || touched;
         if !touched && !self.output.would_leave_a_splinter() {
             return self.output.cut_table();
         }

@@ -1,7 +1,7 @@
 //! The files that a merge writes: key tables, and record files where values are clustered.
 
 use super::JobContext;
-use super::merge::{Kept, KeptValue};
+use super::merge::{Kept, KeptValue, MergeInputs};
 use crate::base::keys::{FileNumber, Kind, SeqNo};
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
@@ -21,12 +21,16 @@ use std::sync::Arc;
 pub(super) struct MergeOutput<'a> {
     context: &'a JobContext<'a>,
     /// The record files to be read, each front to back: within one, pointers ascend in key order.
-    /// They are the generations' tables and the victims of garbage collection.
+    /// They are the generations' tables, the victims of garbage collection, and what is clustered.
     inputs: HashMap<FileNumber, Input>,
     /// Bytes of the buffer of each.
     buffer: usize,
+    /// Key tables to be clustered, each with the file whose values stay.
+    tables: &'a HashMap<FileNumber, Option<FileNumber>>,
+    /// The one whose range is being merged, if it is to be clustered.
+    range: Option<Option<FileNumber>>,
     builder: KeySectionBuilder,
-    /// Values that leave the UnsortedStore, next to their neighbours in key order.
+    /// Values that leave the UnsortedStore or lay apart, next to their neighbours in key order.
     clustered: Option<RecordWriter>,
     /// Survivors of garbage collection: what has outlived its file is likely to live on, and is kept
     /// apart from fresh values (HashKV §3.4).
@@ -53,11 +57,10 @@ enum Destination {
 impl<'a> MergeOutput<'a> {
     pub(super) fn new(
         context: &'a JobContext<'a>,
-        generations: &[Generation],
-        victims: &[Arc<RecordFile>],
+        inputs: &'a MergeInputs,
         buffer: usize,
     ) -> MergeOutput<'a> {
-        let input = |file: &Arc<RecordFile>, victim: bool| {
+        let input = |(file, victim): (&Arc<RecordFile>, bool)| {
             let file = Arc::clone(file);
             (
                 file.meta().number,
@@ -68,14 +71,18 @@ impl<'a> MergeOutput<'a> {
                 },
             )
         };
-        let tables = generations.iter().flat_map(Generation::tables);
-        let tables = tables.map(|(_, table)| input(table, false));
+        let clusters = &inputs.clusters;
+        let tables = inputs.generations.iter().flat_map(Generation::tables);
+        let plain = tables.map(|(_, table)| table).chain(&clusters.files);
+        // A file that is both is a victim.
+        let victims = inputs.victims.iter().map(|file| (file, true));
+        let files = plain.map(|file| (file, false)).chain(victims);
         MergeOutput {
             context,
-            inputs: tables
-                .chain(victims.iter().map(|file| input(file, true)))
-                .collect(),
+            inputs: files.map(input).collect(),
             buffer,
+            tables: &clusters.tables,
+            range: None,
             builder: KeySectionBuilder::new(context.block_bytes),
             clustered: None,
             cold: None,
@@ -151,16 +158,25 @@ impl<'a> MergeOutput<'a> {
         Ok(())
     }
 
-    /// Where the value is to move, if it is to move.
+    /// Where the value is to move, if it is to move. Large values are as good alone as among others.
     fn destination(&self, version: &Kept, pointer: RecordPointer) -> Option<Destination> {
+        let range = self.range.filter(|_| pointer.len < STREAMED_BYTES);
         if version.unsorted {
-            return self.context.cluster.then_some(Destination::Clustered);
+            let clustered = self.context.cluster || range.is_some();
+            return clustered.then_some(Destination::Clustered);
         }
-        let victim = self
-            .inputs
-            .get(&pointer.file)
-            .is_some_and(|input| input.victim);
-        victim.then_some(Destination::Cold)
+        let input = self.inputs.get(&pointer.file)?;
+        if range.is_some_and(|stays| stays != Some(pointer.file)) {
+            return Some(Destination::Clustered);
+        }
+        input.victim.then_some(Destination::Cold)
+    }
+
+    /// What is added next is from the range of `table`, and what comes behind it. True: it is to be
+    /// clustered.
+    pub(super) fn enter_range_of(&mut self, table: &KeyTableMeta) -> bool {
+        self.range = self.tables.get(&table.number).copied();
+        self.range.is_some()
     }
 
     /// Whether a key table points to a victim.

@@ -1,6 +1,7 @@
 //! Background jobs as functions: a view goes in, new files and the parts of one version edit come
 //! out. Nothing here commits; until `db` does, the new files are rubbish that nobody lists.
 
+pub(crate) mod cluster;
 pub(crate) mod flush;
 pub(crate) mod gc;
 pub(crate) mod half_merged;

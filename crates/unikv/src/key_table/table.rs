@@ -9,6 +9,7 @@ use super::section::{KeySection, verify_file};
 use crate::base::file_header::FileKind;
 use crate::base::file_names;
 use crate::base::keys::SeqNo;
+use crate::base::sync::atomic::AtomicU64;
 use crate::error::Result;
 use crate::vfs::Access;
 use crate::vfs::file_store::{DataFile, FileStore};
@@ -21,6 +22,8 @@ pub(crate) struct KeyTable {
     meta: KeyTableMeta,
     file: Arc<DataFile>,
     section: Arc<KeySection>,
+    /// What scans have paid because values that the table points to lie apart.
+    pub(crate) scan_cost: AtomicU64,
 }
 
 impl KeyTable {
@@ -38,6 +41,7 @@ impl KeyTable {
             meta,
             file,
             section: Arc::new(section),
+            scan_cost: AtomicU64::new(0),
         }
     }
 

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Frames with at most so many bytes between them are read together.
-const COALESCE_GAP_BYTES: u64 = 4 << 10;
+pub(crate) const COALESCE_GAP_BYTES: u64 = 4 << 10;
 /// What is read together spans at most so many bytes, unless it is one frame.
 const COALESCE_RUN_BYTES: u64 = 1 << 20;
 /// Records that were read together share a buffer of at most so many bytes; out of a longer one those

@@ -36,6 +36,8 @@ pub fn stats_to_json(stats: &unikv::Stats) -> Value {
         "failed_scan_merges": stats.failed_scan_merges,
         "scan_merge_bytes": stats.scan_merge_bytes,
         "scan_run_bytes": stats.scan_run_bytes,
+        "clusterings": stats.clusterings,
+        "failed_clusterings": stats.failed_clusterings,
         "memory": {
             "budget": stats.memory.budget,
             "memtables": stats.memory.memtables,

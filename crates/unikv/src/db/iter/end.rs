@@ -1,21 +1,17 @@
 //! One end of an iteration: gathers visible entries in batches and fetches their values.
 //!
-//! Batches grow as the iteration goes on. Values are fetched file by file in the order of their
-//! offsets, neighbours in one read; what is not in memory is announced first, so that the device
-//! reads it all at once. A long iteration over what is not in memory also announces what stands behind
-//! the batch in each file, as flushes and merges write in key order: the device reads on meanwhile.
-//! Large values are looked up one by one, when they are handed out, so that an iteration never holds
-//! more of them than its caller.
+//! Batches grow as the iteration goes on. Large values are looked up one by one, when they are handed out,
+//! so that an iteration never holds more of them than its caller.
 
-use super::ahead::ahead_of;
+mod fetch;
+
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, Kind, SeqNo};
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::key_table::{EntryValue, KeyEntry, RecordPointer};
-use crate::partition::View;
-use crate::partition::sorted_store::{dangling, verify};
+use crate::partition::sorted_store::verify;
 use crate::partition::view_cursor::ViewCursor;
-use crate::record::{Record, RecordFile, STREAMED_BYTES};
+use crate::record::{Record, STREAMED_BYTES};
 use bytes::Bytes;
 use std::mem;
 use std::ops::Range;
@@ -24,8 +20,6 @@ use std::path::Path;
 /// Entries gathered at first and at most. Short scans fetch little too much, long ones many at once.
 const FIRST_BATCH: usize = 8;
 const LAST_BATCH: usize = 1024;
-/// Batches that read ahead after one of which something was not in memory.
-const BATCHES_AHEAD: usize = 16;
 /// A batch ends early when its keys reach this many bytes: who keeps one keeps them all.
 const KEYS_BYTES: usize = 64 << 10;
 
@@ -58,7 +52,12 @@ struct Entry {
 enum Value {
     Ready(Bytes),
     /// To be fetched with its batch.
-    Stored(RecordPointer, SeqNo),
+    Stored {
+        pointer: RecordPointer,
+        seq: SeqNo,
+        /// Whether its key is from a SortedStore.
+        merged: bool,
+    },
     /// A large one, to be looked up when it is handed out.
     Large,
     /// What kept it from being fetched: it harms no other entry.
@@ -78,6 +77,11 @@ impl End {
             last: None,
             failure: None,
         }
+    }
+
+    /// So many entries are wanted from here.
+    pub(super) fn expect(&mut self, entries: usize) {
+        self.batch_len = entries.clamp(1, LAST_BATCH);
     }
 
     /// Whether nothing of the batch is left.
@@ -105,7 +109,7 @@ impl End {
             Value::Large => look_up(entry.key_in(&self.keys))?,
             Value::Failed(error) => return Err(error.clone()),
             // Fetched before any entry is handed out.
-            Value::Stored(..) => Bytes::new(),
+            Value::Stored { .. } => Bytes::new(),
         };
         let key = entry.key.start + KEYSPACE_PREFIX_LEN..entry.key.end;
         Ok(Some((self.keys.slice(key), value)))
@@ -164,7 +168,7 @@ impl End {
                 let last = self.last.get_or_insert_default();
                 last.clear();
                 last.extend_from_slice(entry.key);
-                if let Some(value) = Value::of(&entry) {
+                if let Some(value) = Value::of(&entry, cursor.is_merged()) {
                     batch.push(entry.key, value);
                 }
             }
@@ -207,7 +211,7 @@ impl End {
             while let Some(entry) = cursor.entry().filter(|e| e.key == key) {
                 let is_first = newest.is_none() || !seeded!(BackwardOldest);
                 if entry.seq <= seq && is_first {
-                    newest = Value::of(&entry);
+                    newest = Value::of(&entry, cursor.is_merged());
                 }
                 cursor.prev()?;
             }
@@ -237,84 +241,6 @@ impl End {
         self.keys = Bytes::from(batch.keys);
         self.batch_len = (self.batch_len * 2).min(LAST_BATCH);
     }
-
-    /// Fetches the values of the batch, file by file. They pass by the cache: to look for each costs
-    /// more than it finds, and to keep them drives out what gets want.
-    pub(super) fn fetch(&mut self, view: &View) -> Result<()> {
-        let stored = self.entries.iter().enumerate();
-        let mut wanted: Vec<(RecordPointer, usize)> = stored
-            .filter_map(|(i, entry)| match entry.value {
-                Value::Stored(pointer, _) => Some((pointer, i)),
-                Value::Ready(_) | Value::Large | Value::Failed(_) => None,
-            })
-            .collect();
-        wanted.sort_unstable_by_key(|(pointer, _)| (pointer.file, pointer.offset));
-        if wanted.len() > 1 {
-            // What is not in memory is announced, so that the device reads it all at once.
-            let all_present = self.fetch_runs(view, &wanted, RecordFile::read_present)?;
-            if !all_present {
-                self.ahead = BATCHES_AHEAD;
-            }
-            self.read_ahead(view, &wanted)?;
-            let is_missing = |i: usize| {
-                let entry = self.entries.get(i);
-                entry.is_some_and(|entry| matches!(entry.value, Value::Stored(..)))
-            };
-            wanted.retain(|(_, i)| is_missing(*i));
-        }
-        self.fetch_runs(view, &wanted, |file, pointers, out| {
-            let mut records = Vec::with_capacity(pointers.len());
-            file.read_many(pointers, &mut records);
-            out.extend(records.into_iter().map(Some));
-        })?;
-        Ok(())
-    }
-
-    /// Announces what the next batch probably wants, when this is a long iteration over what is not in
-    /// memory: in each file as much as this batch spans, behind it in the direction of travel.
-    fn read_ahead(&mut self, view: &View, wanted: &[(RecordPointer, usize)]) -> Result<()> {
-        if !self.goes_on || self.ahead == 0 || self.batch_len < LAST_BATCH {
-            return Ok(());
-        }
-        self.ahead -= 1;
-        for run in wanted.chunk_by(|a, b| a.0.file == b.0.file) {
-            let number = run.first().map(|(first, _)| first.file);
-            let file = number.and_then(|number| view.version.record_file(number));
-            if let (Some(file), Some((from, len))) = (file, ahead_of(run, self.forward)) {
-                file.announce(from, len)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads what is `wanted`, sorted, with one call a file. False: some entries are without a record.
-    fn fetch_runs(
-        &mut self,
-        view: &View,
-        wanted: &[(RecordPointer, usize)],
-        read: impl Fn(&RecordFile, &[RecordPointer], &mut Vec<Option<Result<Record>>>),
-    ) -> Result<bool> {
-        let (mut pointers, mut records) = (Vec::new(), Vec::new());
-        let mut all = true;
-        for run in wanted.chunk_by(|a, b| a.0.file == b.0.file) {
-            pointers.clear();
-            pointers.extend(run.iter().map(|(pointer, _)| *pointer));
-            let Some(&first) = pointers.first() else {
-                continue;
-            };
-            let file = view.version.record_file(first.file);
-            let file = file.ok_or_else(|| dangling(Path::new("MANIFEST"), first))?;
-            read(file, &pointers, &mut records);
-            for (&(_, i), record) in run.iter().zip(records.drain(..)) {
-                let (Some(entry), Some(record)) = (self.entries.get_mut(i), record) else {
-                    all = false;
-                    continue;
-                };
-                entry.take_value(&self.keys, record, file.path());
-            }
-        }
-        Ok(all)
-    }
 }
 
 /// A batch that is being gathered.
@@ -337,7 +263,7 @@ impl Batch {
     fn push(&mut self, key: &[u8], value: Value) {
         self.value_bytes += match &value {
             Value::Ready(value) => value.len() as u64,
-            Value::Stored(pointer, _) => u64::from(pointer.len),
+            Value::Stored { pointer, .. } => u64::from(pointer.len),
             Value::Large | Value::Failed(_) => 0,
         };
         let start = self.keys.len();
@@ -354,7 +280,7 @@ impl Entry {
 
     /// Takes the value of the record that its pointer led to.
     fn take_value(&mut self, keys: &Bytes, record: Result<Record>, path: &Path) {
-        if let Value::Stored(pointer, seq) = self.value {
+        if let Value::Stored { pointer, seq, .. } = self.value {
             let key = self.key_in(keys);
             let verified = record.and_then(|record| {
                 verify(&record, key, seq, path, pointer)?;
@@ -366,8 +292,8 @@ impl Entry {
 }
 
 impl Value {
-    /// The value of an entry; `None` for a tombstone.
-    fn of(entry: &KeyEntry<'_>) -> Option<Value> {
+    /// The value of an entry; `None` for a tombstone. `merged`: it is from a SortedStore.
+    fn of(entry: &KeyEntry<'_>, merged: bool) -> Option<Value> {
         match (entry.kind, entry.value) {
             (Kind::Delete, _) | (_, EntryValue::None) => None,
             (Kind::External, _) => Some(Value::Large),
@@ -375,7 +301,11 @@ impl Value {
             (_, EntryValue::Pointer(pointer)) if pointer.len >= STREAMED_BYTES => {
                 Some(Value::Large)
             }
-            (_, EntryValue::Pointer(pointer)) => Some(Value::Stored(pointer, entry.seq)),
+            (_, EntryValue::Pointer(pointer)) => Some(Value::Stored {
+                pointer,
+                seq: entry.seq,
+                merged,
+            }),
         }
     }
 }

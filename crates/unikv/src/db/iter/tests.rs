@@ -2,7 +2,7 @@
 
 use crate::db::tests::Machine;
 use crate::testing::file_trace::{Event, FileTrace, announced_in_vain, announcements, reads};
-use crate::{Clustering, Db, Options};
+use crate::{Clustering, Db, Iter, Options};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -63,7 +63,7 @@ fn values_clustered_by_merges_take_a_scan_few_reads() {
         let stats = db.stats();
         assert!(stats.flushes > 30 && stats.merges > 0, "{stats:#?}");
         match clustering {
-            Clustering::Never => assert_eq!(stats.merge_copied_bytes, 0),
+            Clustering::Never | Clustering::ByScans => assert_eq!(stats.merge_copied_bytes, 0),
             Clustering::EveryMerge => {
                 let bytes = (KEYS * VALUE_LEN) as u64;
                 assert!(stats.merge_copied_bytes >= bytes, "{stats:#?}");
@@ -141,6 +141,35 @@ impl OneFile {
             assert!(bytes.start < bytes.end && bytes.end <= self.records_end);
         }
         events
+    }
+}
+
+#[test]
+fn who_says_how_many_entries_are_wanted_waits_for_one_read_of_values() {
+    let one = OneFile::new(500);
+    let scanned = |range: Iter, forward: bool| {
+        one.trace.take();
+        let taken: Vec<_> = match forward {
+            true => range.take(50).collect(),
+            false => range.rev().take(50).collect(),
+        };
+        assert_eq!(taken.len(), 50);
+        for (i, entry) in taken.iter().enumerate() {
+            let n = if forward { 100 + i } else { 399 - i };
+            let (found, content) = entry.as_ref().unwrap();
+            assert!(*found == key(n) && *content == value(n, VALUE_LEN));
+        }
+        reads(&one.trace.take()).len()
+    };
+    let range = || one.db.range(key(100)..key(400));
+    for forward in [true, false] {
+        let by_itself = scanned(range(), forward);
+        assert_eq!(by_itself, 3, "batches of 8, 16 and 32");
+        assert_eq!(scanned(range().expecting(50), forward), 1);
+        // It bounds nothing.
+        assert_eq!(scanned(range().expecting(20), forward), 2);
+        assert!(scanned(range().expecting(0), forward) > 3);
+        assert_eq!(scanned(range().expecting(usize::MAX), forward), 1);
     }
 }
 

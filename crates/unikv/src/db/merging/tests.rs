@@ -112,19 +112,22 @@ fn with_a_collection_to_run(
     freeze_all(&db);
     let engine = &db.0.engine;
     let partition = Arc::clone(&version(&db).partitions()[0]);
-    let merge = MergePlan {
+    let inputs = MergeInputs {
         generations: partition.generations.clone(),
-        partition,
-        victims: Vec::new(),
+        ..MergeInputs::default()
     };
+    let merge = MergePlan { partition, inputs };
     engine.run_plan(&merge).unwrap();
+    let inputs = MergeInputs {
+        victims: victims(&db),
+        ..MergeInputs::default()
+    };
     let plan = MergePlan {
         partition: Arc::clone(&version(&db).partitions()[0]),
-        generations: Vec::new(),
-        victims: victims(&db),
+        inputs,
     };
     db.sync().unwrap();
-    assert!(plan.victims.len() > 1);
+    assert!(plan.inputs.victims.len() > 1);
     (db, snapshot, plan)
 }
 
@@ -137,7 +140,7 @@ fn a_power_cut_at_any_call_of_a_collection_leaves_all_or_nothing_of_it() {
         let machine = fork(&littered_machine);
         let mut model = before.clone();
         let (db, snapshot, plan) = with_a_collection_to_run(&machine, options.clone(), &mut model);
-        let victims = numbers(&plan.victims);
+        let victims = numbers(&plan.inputs.victims);
         let older = |versions: &Vec<(SeqNo, FileNumber)>| {
             versions.len() > 1 && victims.contains(&versions[1].1)
         };
@@ -187,7 +190,7 @@ fn a_power_cut_at_any_call_of_a_collection_leaves_all_or_nothing_of_it() {
             all_the_same(&db, &model);
             let stands = version(&db);
             let is_left = |file: &&FileNumber| stands.record_file(**file).is_some();
-            let victims = numbers(&plan.victims);
+            let victims = numbers(&plan.inputs.victims);
             let left = victims.iter().filter(is_left).count();
             assert!(
                 left == 0 || left == victims.len(),
