@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run test quick lint doc package kill-test full-disk-test seeded-bugs fuzz tsan strace-check model-check coverage bench bench-peers soak clean
+.PHONY: help run test quick lint doc package kill-test full-disk-test seeded-bugs fuzz tsan strace-check model-check coverage bench bench-peers instructions soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ bench: ## the benchmark suite: results and a page (variables in scripts/suite.sh
 
 bench-peers: ## the same beside LevelDB, fjall, redb and LMDB (scripts/suite.sh names what that takes)
 	@PEERS=1 scripts/suite.sh
+
+instructions: ## instructions of put, get and scan as callgrind counts them, against limits (not part of `test`)
+	@scripts/instructions.sh
 
 soak: ## hours of randomised tests, fuzzing, models, kills and load: TIMES=20 make soak
 	@scripts/soak.sh

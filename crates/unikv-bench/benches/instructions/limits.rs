@@ -1,0 +1,38 @@
+//! What each case may take: about 5 % above what was measured.
+//!
+//! A change that makes an operation dearer for a good reason raises its limit, one that makes it cheaper
+//! lowers it; docs/benchmarks/README.md has the figures that were measured.
+
+use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig};
+
+/// The operations of a case, and how many instructions one of them may take on the average.
+pub(crate) struct Limit(u64, u64);
+
+//                                  operations, instructions per operation at most
+pub(crate) const PUT: Limit = Limit(1_000, 4_970);
+pub(crate) const BATCH: Limit = Limit(100, 211_000);
+pub(crate) const GET_MEMTABLE: Limit = Limit(1_000, 1_310);
+pub(crate) const GET_UNSORTED_CACHED: Limit = Limit(1_000, 1_250);
+pub(crate) const GET_UNSORTED_UNCACHED: Limit = Limit(1_000, 3_860);
+pub(crate) const GET_SORTED_CACHED: Limit = Limit(1_000, 3_760);
+pub(crate) const GET_SORTED_UNCACHED: Limit = Limit(1_000, 5_720);
+pub(crate) const GET_ABSENT: Limit = Limit(1_000, 3_200);
+pub(crate) const SCAN_CLUSTERED: Limit = Limit(1_000, 178_500);
+pub(crate) const SCAN_SORTED: Limit = Limit(1_000, 211_000);
+pub(crate) const SCAN_UNSORTED: Limit = Limit(1_000, 269_000);
+
+impl Limit {
+    pub(crate) fn operations(&self) -> u64 {
+        self.0
+    }
+
+    /// Fails the case above the limit.
+    pub(crate) fn config(&self) -> LibraryBenchmarkConfig {
+        let instructions = self.0 * self.1;
+        let mut callgrind = Callgrind::default();
+        callgrind.hard_limits([(EventKind::Ir, instructions)]);
+        let mut config = LibraryBenchmarkConfig::default();
+        config.tool(callgrind);
+        config
+    }
+}
