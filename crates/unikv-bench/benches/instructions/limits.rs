@@ -9,17 +9,17 @@ use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig};
 pub(crate) struct Limit(u64, u64);
 
 //                                  operations, instructions per operation at most
-pub(crate) const PUT: Limit = Limit(1_000, 4_970);
+pub(crate) const PUT: Limit = Limit(1_000, 5_010);
 pub(crate) const BATCH: Limit = Limit(100, 211_000);
-pub(crate) const GET_MEMTABLE: Limit = Limit(1_000, 1_310);
-pub(crate) const GET_UNSORTED_CACHED: Limit = Limit(1_000, 1_250);
-pub(crate) const GET_UNSORTED_UNCACHED: Limit = Limit(1_000, 3_860);
-pub(crate) const GET_SORTED_CACHED: Limit = Limit(1_000, 3_760);
-pub(crate) const GET_SORTED_UNCACHED: Limit = Limit(1_000, 5_720);
-pub(crate) const GET_ABSENT: Limit = Limit(1_000, 3_200);
-pub(crate) const SCAN_CLUSTERED: Limit = Limit(1_000, 178_500);
-pub(crate) const SCAN_SORTED: Limit = Limit(1_000, 211_000);
-pub(crate) const SCAN_UNSORTED: Limit = Limit(1_000, 269_000);
+pub(crate) const GET_MEMTABLE: Limit = Limit(1_000, 1_280);
+pub(crate) const GET_UNSORTED_CACHED: Limit = Limit(1_000, 1_330);
+pub(crate) const GET_UNSORTED_UNCACHED: Limit = Limit(1_000, 3_910);
+pub(crate) const GET_SORTED_CACHED: Limit = Limit(1_000, 3_740);
+pub(crate) const GET_SORTED_UNCACHED: Limit = Limit(1_000, 5_670);
+pub(crate) const GET_ABSENT: Limit = Limit(1_000, 3_240);
+pub(crate) const SCAN_CLUSTERED: Limit = Limit(1_000, 185_000);
+pub(crate) const SCAN_SORTED: Limit = Limit(1_000, 217_500);
+pub(crate) const SCAN_UNSORTED: Limit = Limit(1_000, 275_600);
 
 impl Limit {
     pub(crate) fn operations(&self) -> u64 {
