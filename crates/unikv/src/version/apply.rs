@@ -16,6 +16,10 @@ use crate::vfs::file_store::FileStore;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Slots that flushes may have burned between two tables: far more than there ever are, and few enough to
+/// take no memory to speak of.
+const MOST_BURNED_SLOTS: usize = 1 << 10;
+
 /// Handles of key tables that an edit has taken out of a partition.
 type Released = HashMap<FileNumber, Arc<KeyTable>>;
 
@@ -312,6 +316,10 @@ impl Partition {
         let found = found.ok_or_else(|| format!("generation {} is gone", generation.0))?;
         if usize::from(slot.0) < found.tables.len() {
             return Err(format!("slot {} is used twice", slot.0));
+        }
+        let burned = usize::from(slot.0) - found.tables.len();
+        if !found.is_ingested && burned > MOST_BURNED_SLOTS {
+            return Err(format!("slot {} comes too early", slot.0));
         }
         found.check_ingested(&file, slot)?;
         if let Some(index) = index {

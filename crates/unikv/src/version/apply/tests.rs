@@ -283,6 +283,10 @@ fn unknown_or_twice() -> Vec<Contradiction> {
             "slot 0 is used twice",
         ),
         (
+            with_table(LEFT, FLUSHED, 60_000, record_file(13, "a", "f")),
+            "slot 60000 comes too early",
+        ),
+        (
             VersionEdit {
                 dropped_generations: vec![(LEFT, INGESTED)],
                 ..none()
