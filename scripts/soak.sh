@@ -18,7 +18,7 @@ parts=("$@")
 if ((${#parts[@]} == 0)); then parts=(simulation fuzz models tsan kills torture); fi
 
 simulation() {
-    UNIKV_TIMES=$TIMES cargo test --workspace --profile soak --locked -- --nocapture
+    UNIKV_TIMES=$TIMES cargo test --workspace --profile soak --locked --no-fail-fast -- --nocapture
 }
 
 fuzz() {

@@ -39,7 +39,7 @@ pub fn all() -> Vec<Scenario> {
             seen.coverage.splits >= 4 && seen.coverage.merges >= 4
         }),
         ("join", join(), |seen| {
-            seen.coverage.splits >= 4 && seen.coverage.joins >= 2
+            seen.coverage.splits >= 3 && seen.coverage.joins >= 1
         }),
         ("large_values", large_values(), |seen| {
             seen.coverage.large >= 30
