@@ -44,7 +44,8 @@
 //! - The name of a segment is durable (the directory synced) before a record claims anything about
 //!   it, and, where the manifest names it as the low-water mark, before it has a successor.
 //!   [`wal::WalWriter::create`] sees to that for a segment without predecessor, and the sync of the
-//!   directory that precedes every edit for the others.
+//!   directory that precedes every edit for the others. Opening does not raise the mark to a recovered
+//!   segment: an earlier process may have failed to make its name durable.
 //! - A mark never lies behind the linked end of its segment: what was cut is not claimed.
 //! - It claims a mark, or acknowledges as durable, in a segment begun after recovery only when the
 //!   recovered segments have been made durable too or have fallen below the low-water mark: a
