@@ -131,10 +131,15 @@ fn clustering_by_scans() -> History {
         }
         script.delete([n * 7]).held(0).hold(n as usize % 2).steps(2);
     }
-    script.under(Config {
+    let history = script.under(Config {
         clustering: Clustering::ByScans,
         ..quiet()
-    })
+    });
+    // Who waits for the device pays more.
+    History {
+        cold: true,
+        ..history
+    }
 }
 
 /// Keys of an UnsortedStore are merged for scans.

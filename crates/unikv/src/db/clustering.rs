@@ -11,6 +11,7 @@ use super::merging::MergePlan;
 use crate::base::sync::atomic::Ordering;
 use crate::error::Result;
 use crate::jobs::cluster::{self, Clusters};
+use crate::jobs::gc::Pressure;
 use crate::jobs::merge::MergeInputs;
 use crate::options::Clustering;
 use crate::version::{Partition, Version};
@@ -22,26 +23,36 @@ impl Engine {
         self.options.clustering == Clustering::ByScans
     }
 
-    /// What a merge of `partition` clusters on its way.
+    /// Whether there is room for what clustering leaves behind: not while garbage is to be collected.
+    pub(super) fn may_cluster(&self, version: &Arc<Version>) -> bool {
+        let limit = self.space_limit();
+        let excess = || {
+            self.space_of(version, limit.oldest)
+                .excess(limit, Pressure::Alone)
+        };
+        self.clusters_by_scans() && !self.space.is_full() && excess() == 0
+    }
+
+    /// What a pass over `partition` clusters.
     pub(super) fn clusters(&self, version: &Version, partition: &Partition) -> Clusters {
-        match self.clusters_by_scans() {
-            true => cluster::choose(version, partition, self.options.unsorted_bytes),
-            false => Clusters::default(),
-        }
+        cluster::choose(version, partition, self.options.unsorted_bytes)
     }
 
     /// The partition, among those that are free, in which scans have paid for clustering.
     pub(super) fn plan_clustering<'a>(&self, catalog: &'a Catalog) -> Option<&'a Arc<Partition>> {
+        if !self.clusters_by_scans() {
+            return None;
+        }
         let partitions = catalog.version.partitions().iter();
         let mut free = partitions.filter(|p| !catalog.merging.contains(&p.id));
         let due = free.find(|partition| cluster::is_due(partition));
-        due.filter(|_| self.clusters_by_scans() && !self.space.is_full())
+        due.filter(|_| self.may_cluster(&catalog.version))
     }
 
     /// Clusters values for which scans have paid, if there are some.
     pub(super) fn cluster_one(&self) -> Result<bool> {
         self.health.check_fatal()?;
-        let plan = {
+        let mut plan = {
             let mut catalog = self.catalog.lock();
             let Some(partition) = self.plan_clustering(&catalog).cloned() else {
                 return Ok(false);
@@ -53,22 +64,28 @@ impl Engine {
             };
             MergePlan { partition, inputs }
         };
-        let clustered = self.run_plan(&plan);
-        if clustered.is_err() {
-            plan.partition
-                .key_tables
-                .iter()
-                .for_each(|table| table.scan_cost.store(0, Ordering::Relaxed));
-        }
+        let clustered = self.run_plan(&plan).inspect_err(|error| {
+            self.note_full(error);
+            self.gives_up_clusters(&mut plan);
+        });
         self.catalog.lock().merging.remove(&plan.partition.id);
         if clustered.is_err() {
-            self.counters
-                .failed_clusterings
-                .fetch_add(1, Ordering::Relaxed);
             // Unless writing is suspended, that was all: back to other work.
             self.health.check_fatal()?;
         }
         Ok(true)
+    }
+
+    /// Takes out of a plan that has failed what it was to cluster; false: nothing. Scans pay for it anew.
+    pub(super) fn gives_up_clusters(&self, plan: &mut MergePlan) -> bool {
+        let clusters = std::mem::take(&mut plan.inputs.clusters);
+        if clusters.is_empty() || self.closing.load(Ordering::Acquire) {
+            return false;
+        }
+        cluster::forget(&plan.partition, &clusters);
+        let failed = &self.counters.failed_clusterings;
+        failed.fetch_add(1, Ordering::Relaxed);
+        true
     }
 }
 

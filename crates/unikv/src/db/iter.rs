@@ -16,7 +16,6 @@ use super::views::{Position, ViewHolder};
 use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
-use crate::partition::scatter::charge;
 use crate::partition::view_cursor::ViewCursor;
 use bytes::Bytes;
 use end::End;
@@ -38,6 +37,8 @@ pub struct Iter {
     upper: Vec<u8>,
     front: End,
     back: End,
+    /// How many entries the caller wants, if it has said so.
+    expected: Option<usize>,
     /// An error to be handed out next.
     error: Option<Error>,
     ended: bool,
@@ -56,18 +57,28 @@ impl Iter {
             upper,
             front: End::new(),
             back: End::new(),
+            expected: None,
             error,
             ended: false,
         }
     }
 
-    /// Tells how many entries are wanted, so that their values are fetched at once and not in batches that
-    /// grow. More may be taken, and fewer.
+    /// Tells how many entries are wanted, here and behind each [`Iter::seek`], so that their values are
+    /// fetched at once and not in batches that grow. More may be taken, and fewer.
     #[must_use]
     pub fn expecting(mut self, entries: usize) -> Iter {
+        self.expected = Some(entries);
         self.front.expect(entries);
         self.back.expect(entries);
         self
+    }
+
+    fn new_end(&self) -> End {
+        let mut end = End::new();
+        if let Some(entries) = self.expected {
+            end.expect(entries);
+        }
+        end
     }
 
     /// Moves the front to the first entry of the range at or behind `key`, forward or back. Entries
@@ -77,11 +88,11 @@ impl Iter {
         // The back may have dropped entries because the front had handed them out.
         let back_again = lower < self.lower;
         if back_again {
-            self.back = End::new();
+            self.back = self.new_end();
         }
         self.lower = lower;
         self.ended = false;
-        self.front = End::new();
+        self.front = self.new_end();
         self.holder.forget(|position| {
             position.front = None;
             if back_again {
@@ -126,9 +137,7 @@ impl Iter {
                         *slot = None;
                         continue;
                     }
-                    let pieces = front.fetch(view)?;
-                    let key = front.key().unwrap_or_default();
-                    let scattered = clusters && charge(&view.version, key, pieces);
+                    let scattered = front.fetch(view, clusters)?;
                     return Ok(cursor.settle() || scattered);
                 }
             })?;
@@ -175,9 +184,7 @@ impl Iter {
                         *slot = None;
                         continue;
                     }
-                    let pieces = back.fetch(view)?;
-                    let key = back.key().unwrap_or_default();
-                    let scattered = clusters && charge(&view.version, key, pieces);
+                    let scattered = back.fetch(view, clusters)?;
                     return Ok(cursor.settle() || scattered);
                 }
             })?;

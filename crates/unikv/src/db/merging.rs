@@ -45,10 +45,13 @@ impl Engine {
     /// something to do.
     pub(crate) fn merge_one(&self) -> Result<bool> {
         self.health.check_fatal()?;
-        let Some(plan) = self.lease_for_merge() else {
+        let Some(mut plan) = self.lease_for_merge() else {
             return Ok(false);
         };
-        let merged = self.run_plan(&plan);
+        let mut merged = self.run_plan(&plan);
+        if merged.is_err() && self.gives_up_clusters(&mut plan) {
+            merged = self.run_plan(&plan);
+        }
         self.catalog.lock().merging.remove(&plan.partition.id);
         self.note(plan.job(), plan.partition.id, merged)
     }
@@ -102,9 +105,10 @@ impl Engine {
                 }
                 _ => Vec::new(),
             };
-            // As for victims; and both at a time would need more room beside what there is.
+            // Both at a time would need more room beside what there is; and nobody should wait for it.
+            let is_awaited = catalog.blocks_flushes(partition, limits);
             let clusters = match failed {
-                None if !self.space.is_full() && victims.is_empty() => {
+                None if victims.is_empty() && !is_awaited && self.may_cluster(version) => {
                     self.clusters(version, partition)
                 }
                 _ => Clusters::default(),

@@ -113,7 +113,7 @@ pub struct Stats {
     /// Merges that clustered values for which scans have paid, those included that did nothing else. What
     /// they write counts as written by merges.
     pub clusterings: u64,
-    /// Those that did nothing else and failed; scans go on without.
+    /// Those that failed; scans go on without.
     pub failed_clusterings: u64,
     /// Bytes in the memtable.
     pub memtable_bytes: u64,

@@ -4,25 +4,27 @@
 //! Clustering is a merge that copies what lies apart of such tables' values to a new file, in key order. It
 //! rides on a merge of its partition when one is due, which then copies the values that leave the
 //! UnsortedStore in the ranges of these tables, too; or it runs alone. What it leaves behind is garbage like
-//! any other.
+//! any other, so there is none while garbage is to be collected.
+//!
+//! One pass copies so many bytes at most (`JobContext::clustered_bytes`); what comes behind them in a table
+//! stays where it is until scans have paid for it anew.
 
 use crate::base::keys::FileNumber;
 use crate::base::sync::atomic::Ordering;
+use crate::key_table::{KeyTable, Scattered};
 use crate::partition::scatter::paid_for;
 use crate::record::RecordFile;
 use crate::version::{Partition, Version};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-
-/// Files that one pass reads, beyond those of its first table: they share its buffers.
-const MOST_FILES: usize = 256;
 
 /// What a merge is to cluster.
 #[derive(Clone, Default)]
 pub(crate) struct Clusters {
-    /// Key tables, each with the file whose values stay where they are.
-    pub(super) tables: HashMap<FileNumber, Option<FileNumber>>,
-    /// The record files that the other values are in.
+    /// Key tables, and which of their values lie apart.
+    pub(super) tables: HashMap<FileNumber, Scattered>,
+    /// The record files that these are in.
     pub(super) files: Vec<Arc<RecordFile>>,
 }
 
@@ -40,23 +42,17 @@ pub(crate) fn choose(version: &Version, partition: &Partition, most_bytes: u64) 
         Some((sum, table, paid_for(table)?))
     });
     let mut paid: Vec<_> = paid.collect();
-    paid.sort_by_key(|(sum, ..)| std::cmp::Reverse(*sum));
+    paid.sort_by_key(|(sum, ..)| Reverse(*sum));
     let (mut chosen, mut bytes, mut files) = (Clusters::default(), 0, BTreeMap::new());
     for (_, table, apart) in paid {
-        let refs = table.meta().refs.iter().map(|refs| refs.file);
-        let sources = refs.filter(|file| Some(*file) != apart.stays);
-        let sources: Vec<_> = sources
-            .filter_map(|file| Some((file, version.record_file(file)?)))
-            .collect();
-        let further = sources.iter().filter(|(n, _)| !files.contains_key(n));
-        let too_much =
-            bytes + apart.bytes > most_bytes || files.len() + further.count() > MOST_FILES;
-        if too_much && !chosen.is_empty() {
+        if bytes + apart.bytes > most_bytes && !chosen.is_empty() {
             break;
         }
         bytes += apart.bytes;
-        files.extend(sources);
-        chosen.tables.insert(table.meta().number, apart.stays);
+        let refs = table.meta().refs.iter().map(|refs| refs.file);
+        let sources = refs.filter(|file| !apart.stays(*file));
+        files.extend(sources.filter_map(|file| Some((file, version.record_file(file)?))));
+        chosen.tables.insert(table.meta().number, *apart);
     }
     chosen.files = files.into_values().cloned().collect();
     chosen
@@ -64,8 +60,13 @@ pub(crate) fn choose(version: &Version, partition: &Partition, most_bytes: u64) 
 
 /// Whether scans have paid for clustering something in `partition`.
 pub(crate) fn is_due(partition: &Partition) -> bool {
-    partition
-        .key_tables
-        .iter()
-        .any(|table| paid_for(table).is_some())
+    let mut tables = partition.key_tables.iter();
+    tables.any(|table| paid_for(table).is_some())
+}
+
+/// Forgets what scans have paid for what a failed pass was to cluster.
+pub(crate) fn forget(partition: &Partition, clusters: &Clusters) {
+    let is_chosen = |table: &&Arc<KeyTable>| clusters.tables.contains_key(&table.meta().number);
+    let chosen = partition.key_tables.iter().filter(is_chosen);
+    chosen.for_each(|table| table.scan_cost.store(0, Ordering::Relaxed));
 }

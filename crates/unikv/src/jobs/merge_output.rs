@@ -6,7 +6,8 @@ use crate::base::keys::{FileNumber, Kind, SeqNo};
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::key_table::{
-    EntryValue, KeyEntry, KeySectionBuilder, KeyTableMeta, RecordPointer, write_key_table,
+    EntryValue, KeyEntry, KeySectionBuilder, KeyTableMeta, RecordPointer, Scattered,
+    write_key_table,
 };
 use crate::record::{
     External, Record, RecordFile, RecordFileMeta, RecordRef, RecordStream, RecordWriter,
@@ -23,12 +24,15 @@ pub(super) struct MergeOutput<'a> {
     /// The record files to be read, each front to back: within one, pointers ascend in key order.
     /// They are the generations' tables, the victims of garbage collection, and what is clustered.
     inputs: HashMap<FileNumber, Input>,
-    /// Bytes of the buffer of each.
+    /// Bytes of the buffer of each, and of all that there are.
     buffer: usize,
-    /// Key tables to be clustered, each with the file whose values stay.
-    tables: &'a HashMap<FileNumber, Option<FileNumber>>,
-    /// The one whose range is being merged, if it is to be clustered.
-    range: Option<Option<FileNumber>>,
+    held: usize,
+    /// Key tables to be clustered.
+    tables: &'a HashMap<FileNumber, Scattered>,
+    /// What lies apart in the one whose range is being merged, if it is to be clustered.
+    range: Option<&'a Scattered>,
+    /// Bytes that may still be copied for scans.
+    spare: u64,
     builder: KeySectionBuilder,
     /// Values that leave the UnsortedStore or lay apart, next to their neighbours in key order.
     clustered: Option<RecordWriter>,
@@ -81,8 +85,10 @@ impl<'a> MergeOutput<'a> {
             context,
             inputs: files.map(input).collect(),
             buffer,
+            held: 0,
             tables: &clusters.tables,
             range: None,
+            spare: context.clustered_bytes,
             builder: KeySectionBuilder::new(context.block_bytes),
             clustered: None,
             cold: None,
@@ -159,14 +165,17 @@ impl<'a> MergeOutput<'a> {
     }
 
     /// Where the value is to move, if it is to move. Large values are as good alone as among others.
-    fn destination(&self, version: &Kept, pointer: RecordPointer) -> Option<Destination> {
-        let range = self.range.filter(|_| pointer.len < STREAMED_BYTES);
-        if version.unsorted {
-            let clustered = self.context.cluster || range.is_some();
-            return clustered.then_some(Destination::Clustered);
+    fn destination(&mut self, version: &Kept, pointer: RecordPointer) -> Option<Destination> {
+        if version.unsorted && self.context.cluster {
+            return Some(Destination::Clustered);
         }
+        let len = u64::from(pointer.len);
+        let range = self
+            .range
+            .filter(|_| pointer.len < STREAMED_BYTES && len <= self.spare);
         let input = self.inputs.get(&pointer.file)?;
-        if range.is_some_and(|stays| stays != Some(pointer.file)) {
+        if range.is_some_and(|apart| version.unsorted || !apart.stays(pointer.file)) {
+            self.spare -= len;
             return Some(Destination::Clustered);
         }
         input.victim.then_some(Destination::Cold)
@@ -175,7 +184,7 @@ impl<'a> MergeOutput<'a> {
     /// What is added next is from the range of `table`, and what comes behind it. True: it is to be
     /// clustered.
     pub(super) fn enter_range_of(&mut self, table: &KeyTableMeta) -> bool {
-        self.range = self.tables.get(&table.number).copied();
+        self.range = self.tables.get(&table.number);
         self.range.is_some()
     }
 
@@ -187,12 +196,21 @@ impl<'a> MergeOutput<'a> {
 
     /// Reads the record of a key entry and makes sure that it is the one.
     fn read(&mut self, key: &[u8], version: &Kept, pointer: RecordPointer) -> Result<Record> {
-        let buffer = self.buffer;
+        let (buffer, held) = (self.buffer, self.held);
+        let most = self.context.read_buffers_bytes;
         let Input { file, stream, .. } = self.input(pointer)?;
-        let stream = stream.get_or_insert_with(|| file.stream().reading(buffer));
-        let record = stream.read(pointer)?;
+        let opened = stream.get_or_insert_with(|| file.stream().reading(buffer));
+        let before = opened.held_bytes();
+        let record = opened.read(pointer)?;
         let found = (record.key(), record.seq(), record.kind());
         check_found(found, key, version, file, pointer)?;
+        let mut now = held - before + opened.held_bytes();
+        // More files than there is memory for: of those beyond, each record is read by itself.
+        if now > most && held > 0 {
+            now -= opened.held_bytes();
+            *stream = None;
+        }
+        self.held = now;
         Ok(record)
     }
 

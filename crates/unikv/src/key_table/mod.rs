@@ -27,6 +27,7 @@ mod pin;
 mod pointer;
 mod properties;
 mod rebuilt;
+mod scattered;
 mod section;
 mod table;
 #[cfg(test)]
@@ -39,8 +40,9 @@ pub(crate) use entry::{EntryValue, KeyEntry, OwnedValue};
 pub(crate) use iter::KeyIter;
 pub(crate) use meta::{KeyTableMeta, RecordFileRefs};
 pub(crate) use output::OutputFile;
-pub(crate) use pointer::RecordPointer;
+pub(crate) use pointer::{RecordPointer, STREAMED_BYTES};
 pub(crate) use properties::{FileFacts, Properties};
 pub(crate) use rebuilt::{SpareEntries, TakeEntry};
+pub(crate) use scattered::Scattered;
 pub(crate) use section::{KeySection, verify_file};
 pub(crate) use table::KeyTable;

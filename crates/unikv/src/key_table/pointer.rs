@@ -6,6 +6,9 @@
 use crate::base::coding::put_varint;
 use crate::base::keys::FileNumber;
 
+/// Records of at least this many bytes are moved and checked piece by piece, and fetched one by one.
+pub(crate) const STREAMED_BYTES: u32 = 256 << 10;
+
 /// The place of one frame in a record file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RecordPointer {

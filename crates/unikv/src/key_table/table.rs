@@ -5,6 +5,7 @@ use super::entry::OwnedEntry;
 use super::iter::KeyIter;
 use super::meta::{KeyTableMeta, RecordFileRefs};
 use super::properties::FileFacts;
+use super::scattered::Scattered;
 use super::section::{KeySection, verify_file};
 use crate::base::file_header::FileKind;
 use crate::base::file_names;
@@ -22,6 +23,8 @@ pub(crate) struct KeyTable {
     meta: KeyTableMeta,
     file: Arc<DataFile>,
     section: Arc<KeySection>,
+    /// Which of the values that it points to lie apart.
+    pub(crate) scattered: Option<Scattered>,
     /// What scans have paid because values that the table points to lie apart.
     pub(crate) scan_cost: AtomicU64,
 }
@@ -38,6 +41,7 @@ impl KeyTable {
         let kind = FileKind::KeyTable;
         let section = KeySection::new(store, Arc::clone(&file), kind, meta.len, None, cache, None);
         KeyTable {
+            scattered: Scattered::of(&meta),
             meta,
             file,
             section: Arc::new(section),

@@ -26,11 +26,11 @@ mod value_reader;
 pub(crate) mod walk;
 mod writer;
 
-pub(crate) use crate::key_table::RecordPointer;
+pub(crate) use crate::key_table::{RecordPointer, STREAMED_BYTES};
 pub(crate) use external::External;
 pub(crate) use frame::{Record, RecordRef, frame_len};
 pub(crate) use meta::{RecordFileMeta, UNNUMBERED};
 pub(crate) use reader::{COALESCE_GAP_BYTES, RecordFile};
 pub(crate) use stream::{RecordHead, RecordStream};
-pub(crate) use value_reader::{STREAMED_BYTES, ValueReader};
+pub(crate) use value_reader::ValueReader;
 pub(crate) use writer::RecordWriter;

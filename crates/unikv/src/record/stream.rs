@@ -2,11 +2,11 @@
 
 use super::frame::{FRAME_HEADER_LEN, FrameHeader, Record};
 use super::reader::RecordFile;
-use super::value_reader::{STREAMED_BYTES, ValueReader};
+use super::value_reader::ValueReader;
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::{Kind, SeqNo};
 use crate::error::Result;
-use crate::key_table::RecordPointer;
+use crate::key_table::{RecordPointer, STREAMED_BYTES};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -118,6 +118,11 @@ impl RecordStream {
         let record = self.file.decode_pointed(frame, pointer)?;
         self.position = record.end_offset();
         Ok(record)
+    }
+
+    /// Bytes of memory that its buffer takes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.buffer.len()
     }
 
     /// `len` bytes at `start`, all within the records.

@@ -12,8 +12,6 @@ use crate::error::Result;
 use crate::key_table::RecordPointer;
 use std::sync::Arc;
 
-/// Records of at least this many bytes are moved and checked piece by piece, and fetched one by one.
-pub(crate) const STREAMED_BYTES: u32 = 256 << 10;
 /// A head is read with this many bytes at first.
 const HEAD_BYTES: usize = 4 << 10;
 /// How much is read at a time where nobody wants the bytes.

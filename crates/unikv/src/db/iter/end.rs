@@ -32,6 +32,8 @@ pub(super) struct End {
     keys: Bytes,
     /// How many entries the next batch may have.
     batch_len: usize,
+    /// Whether no batch was fetched yet.
+    is_first: bool,
     /// How many batches still read ahead.
     ahead: usize,
     forward: bool,
@@ -71,6 +73,7 @@ impl End {
             next: 0,
             keys: Bytes::new(),
             batch_len: FIRST_BATCH,
+            is_first: true,
             ahead: 0,
             forward: true,
             goes_on: true,

@@ -10,9 +10,10 @@ use super::{End, LAST_BATCH, Value};
 use crate::error::Result;
 use crate::key_table::RecordPointer;
 use crate::partition::View;
-use crate::partition::scatter::Pieces;
+use crate::partition::scatter::{Fetched, charge};
 use crate::partition::sorted_store::dangling;
-use crate::record::{COALESCE_GAP_BYTES, Record, RecordFile};
+use crate::record::{Record, RecordFile};
+use std::mem;
 use std::path::Path;
 
 /// Batches that read ahead after one of which something was not in memory.
@@ -22,66 +23,62 @@ const BATCHES_AHEAD: usize = 16;
 type Wanted = (RecordPointer, usize);
 
 impl End {
-    /// Fetches the values of the batch, file by file, and tells in how many pieces those of the
-    /// SortedStore lay. They pass by the cache: to look for each costs more than it finds, and to keep them
-    /// drives out what gets want.
-    pub(in crate::db::iter) fn fetch(&mut self, view: &View) -> Result<Pieces> {
-        let stored = self.entries.iter().enumerate();
-        let mut wanted: Vec<Wanted> = stored
-            .filter_map(|(i, entry)| match entry.value {
-                Value::Stored { pointer, .. } => Some((pointer, i)),
-                Value::Ready(_) | Value::Large | Value::Failed(_) => None,
-            })
-            .collect();
+    /// Fetches the values of the batch, file by file. They pass by the cache: to look for each costs more
+    /// than it finds, and to keep them drives out what gets want. With `clusters`, who scans is charged for
+    /// values that lie apart; true: that has just paid for their clustering.
+    pub(in crate::db::iter) fn fetch(&mut self, view: &View, clusters: bool) -> Result<bool> {
+        let mut wanted: Vec<Wanted> = self.stored(false).map(|(i, it)| (it, i)).collect();
         wanted.sort_unstable_by_key(|(pointer, _)| (pointer.file, pointer.offset));
-        let mut found = Pieces::default();
+        let mut merged = Vec::new();
         if wanted.len() > 1 {
-            found.all = self.pieces(&wanted);
+            if clusters {
+                merged.extend(self.stored(true));
+            }
             // What is not in memory is announced, so that the device reads it all at once.
             let all_present = self.fetch_runs(view, &wanted, RecordFile::read_present)?;
             if !all_present {
                 self.ahead = BATCHES_AHEAD;
             }
             self.read_ahead(view, &wanted)?;
-            let is_missing = |i: usize| {
-                let entry = self.entries.get(i);
-                entry.is_some_and(|entry| matches!(entry.value, Value::Stored { .. }))
-            };
-            wanted.retain(|(_, i)| is_missing(*i));
-            found.cold = self.pieces(&wanted);
+            wanted.retain(|(_, i)| self.is_missing(*i));
         }
+        let fetched = merged.into_iter().filter_map(|(i, pointer)| {
+            let key = self.entries.get(i)?.key_in(&self.keys);
+            let cold = self.is_missing(i);
+            Some(Fetched { key, pointer, cold })
+        });
+        let fetched: Vec<_> = fetched.collect();
+        let paid = charge(&view.version, &fetched);
         self.fetch_runs(view, &wanted, |file, pointers, out| {
             let mut records = Vec::with_capacity(pointers.len());
             file.read_many(pointers, &mut records);
             out.extend(records.into_iter().map(Some));
         })?;
-        Ok(found)
+        Ok(paid)
     }
 
-    /// In how many pieces the values of the SortedStore lie among what is `wanted`, sorted.
-    fn pieces(&self, wanted: &[Wanted]) -> u64 {
-        let is_merged = |i: usize| {
-            let value = self.entries.get(i).map(|entry| &entry.value);
-            matches!(value, Some(Value::Stored { merged: true, .. }))
-        };
-        let (mut pieces, mut last) = (0, None);
-        for (pointer, _) in wanted.iter().filter(|(_, i)| is_merged(*i)) {
-            let goes_on = |last: RecordPointer| {
-                last.file == pointer.file
-                    && last
-                        .end()
-                        .is_some_and(|end| pointer.offset.saturating_sub(end) <= COALESCE_GAP_BYTES)
-            };
-            pieces += u64::from(!last.is_some_and(goes_on));
-            last = Some(*pointer);
-        }
-        pieces
+    /// The entries whose values are to be fetched, with their places in the batch; if asked for, those of
+    /// the SortedStore alone.
+    fn stored(&self, merged_alone: bool) -> impl Iterator<Item = (usize, RecordPointer)> {
+        let entries = self.entries.iter().enumerate();
+        entries.filter_map(move |(i, entry)| match entry.value {
+            Value::Stored {
+                pointer, merged, ..
+            } if merged || !merged_alone => Some((i, pointer)),
+            _ => None,
+        })
+    }
+
+    fn is_missing(&self, i: usize) -> bool {
+        let value = self.entries.get(i).map(|entry| &entry.value);
+        matches!(value, Some(Value::Stored { .. }))
     }
 
     /// Announces what the next batch probably wants, when this is a long iteration over what is not in
     /// memory: in each file as much as this batch spans, behind it in the direction of travel.
     fn read_ahead(&mut self, view: &View, wanted: &[Wanted]) -> Result<()> {
-        if !self.goes_on || self.ahead == 0 || self.batch_len < LAST_BATCH {
+        let is_first = mem::take(&mut self.is_first);
+        if is_first || !self.goes_on || self.ahead == 0 || self.batch_len < LAST_BATCH {
             return Ok(());
         }
         self.ahead -= 1;
