@@ -182,6 +182,8 @@ impl Engine {
         let indexes = indexes_of(&placed);
         // Segments are needed from the one where the next newer memtable begins.
         let newer = view.sealed.iter().rev().nth(1).unwrap_or(&view.memtable);
+        let newer = slip!(LowWaterTooHigh, view.memtable.wal, newer.wal);
+        let low_water = Some(newer).filter(|newer| self.wal_sync.may_begin_with(*newer));
         let bytes: u64 = tables.iter().map(|t| t.meta.len).sum();
         let mut record_files: Vec<_> = tables.into_iter().map(|t| t.meta).collect();
         let (large, overwritten) = large::named_by(&record_files, &oldest.large);
@@ -193,11 +195,11 @@ impl Engine {
             tables: placed.iter().flat_map(|p| p.places.clone()).collect(),
             last_seq: slip!(FlushedSeqTooHigh, visible(), oldest.table.max_seq()),
             host_mark: slip!(NewestMark, view.mark(SeqNo::MAX), mark).map(Vec::from),
-            wal_low_water: Some(slip!(LowWaterTooHigh, view.memtable.wal, newer.wal)),
+            wal_low_water: low_water,
             ..VersionEdit::default()
         };
         if seeded!(LogRemovedBeforeEdit) {
-            self.remove_files(self.wal_sync.retire_below(newer.wal));
+            self.remove_files(self.wal_sync.retire_below(newer));
         }
         self.commit_edit(&mut catalog, edit, &indexes, |view| drop(view.sealed.pop()))
             .inspect_err(|_| self.keep_unsure(&mut catalog, &context))?;
@@ -213,7 +215,9 @@ impl Engine {
         self.counters
             .flush_bytes
             .fetch_add(bytes, Ordering::Relaxed);
-        self.remove_files(self.wal_sync.retire_below(newer.wal));
+        if let Some(low_water) = low_water {
+            self.remove_files(self.wal_sync.retire_below(low_water));
+        }
         Ok(true)
     }
 

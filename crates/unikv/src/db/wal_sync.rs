@@ -171,6 +171,14 @@ impl WalSync {
             .is_some_and(|s| s.handle.is_none())
     }
 
+    /// Whether the log may be said to begin with this segment: not with one of an earlier process, which may
+    /// have failed to make its name durable, and no sync makes up for that.
+    pub(crate) fn may_begin_with(&self, number: FileNumber) -> bool {
+        let segments = self.segments.lock();
+        let mut recovered = segments.list.iter().filter(|s| s.handle.is_none());
+        !recovered.any(|segment| segment.number == number)
+    }
+
     /// Everything before this mark is durable.
     pub(crate) fn durable_mark(&self) -> Option<DurableMark> {
         *self.mark.lock()

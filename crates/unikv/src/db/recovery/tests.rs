@@ -338,10 +338,10 @@ fn writes_that_tables_hold_are_not_replayed_beside_later_ones_of_their_segment()
     machine.check();
 }
 
-/// What a sync of the directory was to cover when it failed stays in doubt in the next life, too: a segment
-/// that was begun shortly before may be missing behind a power cut, while a later one is there.
-#[test]
-fn a_segment_whose_name_is_in_doubt_may_vanish_behind_a_later_opening() {
+/// What a sync of the directory was to cover when it failed stays in doubt in the next life, too: segments
+/// that were begun shortly before may be missing behind a power cut, while later ones are there. `more` values
+/// are behind the ingest, and the background goes some `steps` before the cut.
+fn with_names_in_doubt(more: u32, steps: u32) {
     let machine = Machine::new(77);
     let (db, _) = machine.open(small());
     let mut model = Model::new();
@@ -354,29 +354,49 @@ fn a_segment_whose_name_is_in_doubt_may_vanish_behind_a_later_opening() {
         .unwrap();
     model.insert(key(3), vec![3; 200]);
     let durable = model.clone();
-    put(&db, &mut model, 4, 4);
     machine.disk.set_fault(Box::new(|call| match call.op {
         Op::SyncDir => Fault::Fail(std::io::ErrorKind::StorageFull),
         _ => Fault::None,
     }));
+    let written = (4..4 + more).take_while(|i| {
+        let stored = db.put(key(*i), [4; 200]).is_ok();
+        if stored {
+            model.insert(key(*i), vec![4; 200]);
+        }
+        stored
+    });
+    let written = written.count() as u32;
     db.sync().unwrap_err();
     machine.disk.clear_faults();
     let _suspended = db.close();
-    let (db, _) = machine.open(small());
+    let (db, runtime) = machine.open(small());
     same(&db, &model);
-    db.put(key(5), [5; 200]).unwrap();
-    for seed in 0..64 {
+    let last = 4 + written;
+    db.put(key(last), [5; 200]).unwrap();
+    for _ in 0..steps {
+        runtime.run_one();
+    }
+    for seed in 0..16 {
         let after = Machine {
             disk: machine.disk.power_cut(Keep::Sectors(seed)),
             seed,
         };
         let (db, _) = after.open(small());
-        let found = |n| db.get(key(n)).unwrap().is_some();
         for (key, value) in &durable {
             assert_eq!(db.get(key).unwrap().as_deref(), Some(&value[..]));
         }
-        assert!(found(4) || !found(5), "only a suffix is lost");
+        let found = |n| db.get(key(n)).unwrap().is_some();
+        let lost = (4..=last).skip_while(|n| found(*n)).collect::<Vec<_>>();
+        let later = lost.iter().filter(|n| found(**n)).count();
+        assert_eq!(later, 0, "only a suffix is lost");
         db.close().unwrap();
         after.check();
+    }
+}
+
+#[test]
+fn a_segment_whose_name_is_in_doubt_may_vanish_behind_a_later_opening() {
+    for more in [1, 10, 25, 40, 60] {
+        (0..5).for_each(|steps| with_names_in_doubt(more, steps));
     }
 }
