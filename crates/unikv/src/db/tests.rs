@@ -55,6 +55,16 @@ impl Machine {
         (Db::open_in(env, "/db", options).unwrap(), runtime)
     }
 
+    /// After so many more calls that change the disk, the power goes.
+    pub(super) fn cut_power_after(&self, calls: u64) {
+        let at = self.disk.calls() + calls;
+        self.disk
+            .set_fault(Box::new(move |call| match call.index >= at {
+                true => Fault::PowerCut,
+                false => Fault::None,
+            }));
+    }
+
     pub(super) fn check(&self) {
         let runtime = SimRuntime::new(self.seed);
         let env = Env {

@@ -353,13 +353,7 @@ fn a_power_cut_at_any_call_leaves_all_or_nothing_of_it() {
             db.sync().unwrap();
             pay_for_all(&db);
             let plan = plan(&db);
-            let at = machine.disk.calls() + call;
-            machine
-                .disk
-                .set_fault(Box::new(move |c| match c.index >= at {
-                    true => Fault::PowerCut,
-                    false => Fault::None,
-                }));
+            machine.cut_power_after(call);
             let committed = db.0.engine.run_plan(&plan).is_ok();
             let after = Machine {
                 disk: machine.disk.power_cut(keep),

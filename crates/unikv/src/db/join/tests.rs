@@ -463,14 +463,7 @@ fn a_power_cut_at_any_call_of_a_join_leaves_all_or_nothing_of_it() {
             Keep::Torn(call),
         ] {
             let (copy, db, sides) = reopened(&machine);
-            let at = copy.disk.calls() + call;
-            copy.disk.set_fault(Box::new(move |c| {
-                if c.index >= at {
-                    Fault::PowerCut
-                } else {
-                    Fault::None
-                }
-            }));
+            copy.cut_power_after(call);
             let _may_fail = db.0.engine.join_leased(sides);
             let after = Machine {
                 disk: copy.disk.power_cut(keep),

@@ -7,7 +7,7 @@ use crate::base::keys::{KEYSPACE_PREFIX_LEN, SeqNo};
 use crate::db::Db;
 use crate::key_table::EntryValue;
 use crate::vfs::Access;
-use crate::vfs::sim::{Fault, Keep};
+use crate::vfs::sim::Keep;
 use crate::{Clustering, Options, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -172,14 +172,7 @@ fn a_power_cut_at_any_call_of_a_collection_leaves_all_or_nothing_of_it() {
             let mut model = before.clone();
             let (db, _snapshot, plan) =
                 with_a_collection_to_run(&machine, options.clone(), &mut model);
-            let at = machine.disk.calls() + call;
-            machine.disk.set_fault(Box::new(move |c| {
-                if c.index >= at {
-                    Fault::PowerCut
-                } else {
-                    Fault::None
-                }
-            }));
+            machine.cut_power_after(call);
             let committed = db.0.engine.run_plan(&plan).is_ok();
             let after = Machine {
                 disk: machine.disk.power_cut(keep),

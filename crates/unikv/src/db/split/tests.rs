@@ -3,7 +3,7 @@ use super::super::tests::{Machine, Model, churn, same, small};
 use crate::Options;
 use crate::db::Db;
 use crate::db::engine::Engine;
-use crate::vfs::sim::{Fault, Keep, ReadCall};
+use crate::vfs::sim::{Keep, ReadCall};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::io::ErrorKind;
@@ -324,14 +324,7 @@ fn a_power_cut_at_any_call_of_a_split_leaves_all_or_nothing_of_it() {
             let machine = Machine::new(27);
             let (db, model) = filled(&machine, &mut SmallRng::seed_from_u64(27));
             db.sync().unwrap();
-            let at = machine.disk.calls() + call;
-            machine.disk.set_fault(Box::new(move |c| {
-                if c.index >= at {
-                    Fault::PowerCut
-                } else {
-                    Fault::None
-                }
-            }));
+            machine.cut_power_after(call);
             let partition = Arc::clone(&version(&db).partitions()[0]);
             let _may_fail = db.0.engine.split_leased(&partition);
             let after = Machine {
