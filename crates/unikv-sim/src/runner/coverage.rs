@@ -24,9 +24,9 @@ pub struct Coverage {
     pub ingests: u64,
     /// Garbage collections that ran alone.
     pub gcs: u64,
-    /// Bytes that merges copied where each of them clusters values.
+    /// Bytes that merges copied where they cluster values.
     pub clustered_bytes: u64,
-    /// Bytes that merges copied where none clusters values: survivors of collections that rode
+    /// Bytes that merges copied where they do not cluster values: survivors of collections that rode
     /// on them.
     pub ridden_bytes: u64,
 }
@@ -52,10 +52,13 @@ impl Runner {
     /// Counts what the engine has done since it was opened.
     pub(super) fn cover(&mut self, db: &Db) {
         let stats = db.stats();
-        let copied_under = |clustering| match self.config.clustering == clustering {
-            true => stats.merge_copied_bytes,
-            false => 0,
+        let clusters = match self.config.clustering {
+            Clustering::Never => false,
+            Clustering::EveryMerge => true,
+            Clustering::ByScans => stats.clusterings > 0,
         };
+        let copied = stats.merge_copied_bytes;
+        let (clustered_bytes, ridden_bytes) = if clusters { (copied, 0) } else { (0, copied) };
         self.coverage.add(Coverage {
             flushes: stats.flushes,
             merges: stats.merges,
@@ -66,8 +69,8 @@ impl Runner {
             large: stats.large_values,
             ingests: stats.ingests,
             gcs: stats.gcs,
-            clustered_bytes: copied_under(Clustering::EveryMerge),
-            ridden_bytes: copied_under(Clustering::Never),
+            clustered_bytes,
+            ridden_bytes,
         });
     }
 }

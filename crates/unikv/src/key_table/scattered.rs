@@ -6,8 +6,8 @@ use crate::base::keys::FileNumber;
 
 /// Copying costs a unit per record and one for so many bytes, of values or of the key table.
 const BYTES_PER_UNIT: u64 = 340;
-/// What it costs to write two files and commit an edit.
-const COMMIT_COST: u64 = 1 << 9;
+/// What it costs to begin files and commit an edit: little, or small databases would never be clustered.
+const COMMIT_COST: u64 = 1 << 5;
 /// Values that lie apart are worth copying from this part of the table's values on.
 const WORTH_PART: u64 = 64;
 /// In so many files the values may stay.
