@@ -221,7 +221,7 @@ fn split() -> History {
 /// Partitions become two while writes, snapshots and iterators go on and nobody waits.
 fn split_under_load() -> History {
     let mut script = Script::default();
-    for n in 0..24u32 {
+    for n in 0..16u32 {
         script
             .put((0..9).map(|i| (n * 13 + i * 17) % 200), 220)
             .steps(4);
