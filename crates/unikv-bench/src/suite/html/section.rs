@@ -45,11 +45,16 @@ impl<'a> Section<'a> {
             .iter()
             .filter(|run| run.experiment == experiment.name);
         let of_experiment: Vec<_> = of_experiment.collect();
+        // By their labels in the results, which an older list of experiments may have named.
+        let mut labels: Vec<&str> = Vec::new();
+        for run in &of_experiment {
+            if !labels.contains(&run.run.as_str()) {
+                labels.push(&run.run);
+            }
+        }
         let mut rows = Vec::new();
-        for run in &experiment.runs {
-            let runs = of_experiment
-                .iter()
-                .filter(|result| result.run == run.label);
+        for label in labels {
+            let runs = of_experiment.iter().filter(|result| result.run == label);
             rows.extend(rows_of(&runs.copied().collect::<Vec<_>>(), engines));
         }
         let failures = of_experiment.iter().filter_map(|run| {
