@@ -3,7 +3,8 @@
 # and writes results.json and report.html. docs/benchmarks/README.md tells what they mean.
 #
 # Variables (defaults below): SCALE, EXPERIMENTS, ENGINES, ROUNDS, DIR, OUT, MOST_DISK, READ_AHEAD_KB,
-# PEERS (1: with the engines of crates/unikv-bench-peers, of which LevelDB needs libleveldb-dev), FEATURES
+# PEERS (1: with the engines of crates/unikv-bench-peers, of which LevelDB needs libleveldb-dev, RocksDB a C++
+# compiler, libclang-dev and half an hour), FEATURES
 # (of that crate, to leave some out).
 set -euo pipefail
 cd "$(dirname "$0")/.."

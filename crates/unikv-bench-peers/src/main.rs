@@ -17,6 +17,8 @@ mod leveldb;
 mod lmdb;
 #[cfg(feature = "redb")]
 mod redb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
 mod share;
 
 use std::process::ExitCode;
@@ -29,6 +31,8 @@ fn main() -> ExitCode {
 
 fn all() -> Vec<Box<dyn Contender>> {
     let mut all = contender::own();
+    #[cfg(feature = "rocksdb")]
+    all.extend(rocksdb::entrants());
     #[cfg(feature = "leveldb")]
     all.extend(leveldb::entrants());
     #[cfg(feature = "fjall")]
