@@ -13,7 +13,7 @@ use crate::run::Runner;
 use crate::run::plan::Plan;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use unikv::{Durability, Options};
+use unikv::{Clustering, Durability, Options};
 
 /// What every engine is given.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -35,6 +35,29 @@ pub struct Tuning {
     pub partition_bytes: Option<u64>,
     /// Bytes on disk for each byte of data.
     pub max_space_amp: Option<f64>,
+    /// When values are copied into the order of their keys.
+    pub clustering: Option<Clusters>,
+}
+
+/// UniKV's choices of clustering.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Clusters {
+    /// [`Clustering::Never`].
+    Never,
+    /// [`Clustering::EveryMerge`].
+    EveryMerge,
+    /// [`Clustering::ByScans`].
+    ByScans,
+}
+
+impl From<Clusters> for Clustering {
+    fn from(clusters: Clusters) -> Clustering {
+        match clusters {
+            Clusters::Never => Clustering::Never,
+            Clusters::EveryMerge => Clustering::EveryMerge,
+            Clusters::ByScans => Clustering::ByScans,
+        }
+    }
 }
 
 /// Names and values of settings, for the report.
@@ -173,6 +196,10 @@ fn unikv_setup(terms: &Terms) -> (Options, Settings) {
     if let Some(factor) = tuning.max_space_amp {
         options = options.max_space_amp(factor);
         settings.push(("max_space_amp", factor.to_string()));
+    }
+    if let Some(clusters) = tuning.clustering {
+        options = options.clustering(clusters.into());
+        settings.push(("clustering", format!("{clusters:?}")));
     }
     settings.push(("everything else", "as by default".to_owned()));
     (options, settings)

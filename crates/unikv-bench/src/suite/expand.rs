@@ -13,9 +13,8 @@ use std::path::{Path, PathBuf};
 const LEAST_RECORDS: u64 = 1_000;
 const LEAST_BYTES: u64 = 4 << 20;
 const FEWEST_RECORDS: u64 = 16;
-/// Every engine gets a fourth of the memory there is; the rest is page cache. So with data six times
-/// memory it is a twenty-fourth of the data.
-const DATA_OVER_BUDGET: u64 = 24;
+/// Every engine gets so many eighths of the memory there is; the rest is page cache.
+const BUDGET_EIGHTHS: u64 = 5;
 /// Below this an engine is not itself.
 const LEAST_BUDGET: u64 = 24 << 20;
 /// What a process needs beside the engine, however small the data.
@@ -61,7 +60,9 @@ impl Scaled {
         let least = LEAST_RECORDS.min(LEAST_BYTES / record_bytes);
         let records = scaled(run.records).max(least.max(FEWEST_RECORDS));
         let data_bytes = records * record_bytes;
-        let memory_bytes = (data_bytes / DATA_OVER_BUDGET).max(LEAST_BUDGET);
+        // Where nothing limits memory, an engine is asked to do with less than the data all the same.
+        let memory = data_bytes / run.data_over_memory.unwrap_or(1);
+        let memory_bytes = (memory / 8 * BUDGET_EIGHTHS).max(LEAST_BUDGET);
         let part = |bytes: Option<u64>| bytes.map(|bytes| scaled(bytes).max(LEAST_PART));
         let steps = run.steps.iter().map(|step| expand(step, records));
         Ok(Scaled {
@@ -79,11 +80,12 @@ impl Scaled {
                     unsorted_bytes: part(run.tuning.unsorted_bytes),
                     partition_bytes: part(run.tuning.partition_bytes),
                     max_space_amp: run.tuning.max_space_amp,
+                    clustering: run.tuning.clustering,
                 },
             },
             limit_bytes: run
                 .data_over_memory
-                .map(|times| (data_bytes / times).max(memory_bytes + LEAST_LIMIT)),
+                .map(|_| memory.max(memory_bytes + LEAST_LIMIT)),
             data_bytes,
         })
     }
@@ -224,8 +226,12 @@ mod tests {
         assert_eq!(scaled.records, 6_000_000);
         let limit = scaled.limit_bytes.unwrap();
         assert!((900 << 20..1100 << 20).contains(&limit), "{limit}");
-        assert!((240 << 20..260 << 20).contains(&scaled.terms.memory_bytes));
+        let budget = scaled.terms.memory_bytes;
+        assert!((600 << 20..640 << 20).contains(&budget), "{budget}");
         assert!(scaled.is_cold());
+        let in_memory = all.iter().find(|it| it.name == "in-memory").unwrap();
+        let same = Scaled::new(&in_memory.runs[0], 0.06, 1).unwrap();
+        assert!(same.limit_bytes.is_none() && same.terms.memory_bytes.abs_diff(budget) < 1 << 20);
         assert!(!Scaled::new(&rows.runs[0], 1e-5, 1).unwrap().is_cold());
     }
 }

@@ -4,6 +4,8 @@
 //! `unikv ycsb --workload` takes it, run by one process; `@xF` stands for F times the records of the
 //! run. A step that ends with `die` kills its process as `kill -9` does.
 
+mod operations;
+
 use super::contender::Tuning;
 use crate::workload::keys::{KEY_BYTES, KeyOrder};
 
@@ -84,7 +86,7 @@ pub fn all() -> Vec<Experiment> {
     let mut all = of_the_paper();
     all.extend(of_its_parameters());
     all.extend(of_others());
-    all.extend(of_operations());
+    all.extend(operations::all());
     all
 }
 
@@ -153,7 +155,7 @@ fn of_its_parameters() -> Vec<Experiment> {
         tuning: Tuning {
             unsorted_bytes: Some(unsorted_gb * GB),
             partition_bytes: Some(partition_gb * GB),
-            max_space_amp: None,
+            ..Tuning::default()
         },
         ..paper(label, &read)
     };
@@ -239,7 +241,7 @@ fn of_others() -> Vec<Experiment> {
         };
         hashkv(format!("reserve {percent} %"), tuning)
     }));
-    let rows = "load,settle,scan50@x0.0033,update@x0.5,settle,c@x0.05,scan50@x0.0033,\
+    let rows = "load,settle,scan50@x0.01,update@x0.5,settle,c@x0.05,scan50@x0.01,\
                 mix50:uniform@x0.05,a@x0.05,b@x0.05,d@x0.05,f@x0.05,e@x0.005,settle,\
                 update@x0.01,die";
     vec![
@@ -281,110 +283,5 @@ fn of_others() -> Vec<Experiment> {
                 ..paper("", &["load,settle,c:uniform@x0.5,c@x0.5,scan50@x0.02"])
             }],
         },
-    ]
-}
-
-/// Single kinds of operation.
-fn of_operations() -> Vec<Experiment> {
-    let one = |name, title, run| Experiment {
-        name,
-        title,
-        source: "UniKV's suite",
-        runs: vec![run],
-    };
-    let values = [
-        16,
-        64,
-        256,
-        1 << 10,
-        4 << 10,
-        16 << 10,
-        64 << 10,
-        256 << 10,
-        1 << 20,
-    ];
-    let by_size = |value_bytes| {
-        sized(
-            value_bytes,
-            value_bytes,
-            10 * GB,
-            &["load,settle,c@x0.05,scan50@x0.002,update@x0.2,settle"],
-        )
-    };
-    vec![
-        one(
-            "sync",
-            "Synced updates from 1 to 16 threads",
-            Run {
-                records: MILLION,
-                sync: true,
-                data_over_memory: None,
-                ..paper(
-                    "",
-                    &["load*16,update@x0.2*1,update@x0.4*2,update@x0.8*4,update@x1*8,update@x1*16"],
-                )
-            },
-        ),
-        one(
-            "deletes",
-            "Half of all records deleted, and reads afterwards",
-            paper(
-                "",
-                &["load,settle,delete@x0.5,settle,c:uniform@x0.05,scan50:uniform@x0.0033"],
-            ),
-        ),
-        one(
-            "absent",
-            "Gets of keys that are not there: none, half, all",
-            paper(
-                "",
-                &["load,settle,absent0:uniform@x0.05,absent50:uniform@x0.05,\
-                   absent100:uniform@x0.05"],
-            ),
-        ),
-        one(
-            "scan-updates",
-            "Scans forwards and backwards, before and after updates",
-            paper(
-                "",
-                &[
-                    "load,settle,scan50@x0.0033,rscan50@x0.0033,update@x0.5,settle,\
-                   scan50@x0.0033,rscan50@x0.0033",
-                ],
-            ),
-        ),
-        one(
-            "multi",
-            "Many gets in one call, many puts in one batch",
-            paper(
-                "",
-                &[
-                    "load,settle,c:uniform@x0.05,multi10:uniform@x0.005,multi100:uniform@x0.0005,\
-                   batch10:uniform@x0.005,batch100:uniform@x0.0005,settle",
-                ],
-            ),
-        ),
-        one(
-            "sequential",
-            "A load in the order of keys",
-            Run {
-                order: KeyOrder::Sequential,
-                ..paper("", &["load,settle,c@x0.05,scan50@x0.0033"])
-            },
-        ),
-        Experiment {
-            name: "value-size",
-            title: "Values from 16 B to 1 MiB",
-            source: "UniKV's suite",
-            runs: values.map(by_size).to_vec(),
-        },
-        one(
-            "open-loop",
-            "Reads and updates that come at a fixed rate, timed from when they were due",
-            paper(
-                "",
-                &["load,settle,a@x0.01~1k,a@x0.02~5k,a@x0.04~10k,a@x0.04~20k,a@x0.08~40k"],
-            ),
-        ),
     ]
 }
