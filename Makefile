@@ -77,7 +77,7 @@ coverage: ## line coverage of the engine, by folder (not part of `test`)
 bench: ## the benchmark suite: results and a page (variables in scripts/suite.sh: SCALE=… EXPERIMENTS=…)
 	@scripts/suite.sh
 
-bench-peers: ## the same beside RocksDB, LevelDB, fjall, redb and LMDB (scripts/suite.sh names what that takes)
+bench-peers: ## the same beside RocksDB, LevelDB, fjall, redb, LMDB, Pebble and BadgerDB (scripts/suite.sh names what that takes)
 	@PEERS=1 scripts/suite.sh
 
 instructions: ## instructions of put, get and scan as callgrind counts them, against limits (not part of `test`)

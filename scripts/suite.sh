@@ -4,8 +4,7 @@
 #
 # Variables (defaults below): SCALE, EXPERIMENTS, ENGINES, ROUNDS, DIR, OUT, MOST_DISK, READ_AHEAD_KB,
 # PEERS (1: with the engines of crates/unikv-bench-peers, of which LevelDB needs libleveldb-dev, RocksDB a C++
-# compiler, libclang-dev and half an hour), FEATURES
-# (of that crate, to leave some out).
+# compiler, libclang-dev and half an hour, Pebble and BadgerDB Go), FEATURES (of that crate, to leave some out).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -5,12 +5,15 @@
 //! UniKV takes it as its `memory_budget`: memtables, hash indexes, what it knows of its files, buffers
 //! of jobs and the read cache together. A peer gets a sixteenth for each memtable, as UniKV's default
 //! is, with at most four, and three quarters for its block cache; so no peer gets less than UniKV, and
-//! what it allocates beside them comes on top. LMDB has no memory of its own: all the page cache is its
+//! what it allocates beside them comes on top. BadgerDB's cache is half for blocks, half for indexes, and
+//! its values are read through the page cache. LMDB has no memory of its own: all the page cache is its
 //! cache. redb has one cache. Nothing is compressed. What a write has survived when it is acknowledged
 //! stands in the settings of each.
 
 #[cfg(feature = "fjall")]
 mod fjall;
+#[cfg(feature = "go")]
+mod go;
 #[cfg(feature = "leveldb")]
 mod leveldb;
 #[cfg(feature = "lmdb")]
@@ -37,6 +40,8 @@ fn all() -> Vec<Box<dyn Contender>> {
     all.extend(leveldb::entrants());
     #[cfg(feature = "fjall")]
     all.extend(fjall::entrants());
+    #[cfg(feature = "go")]
+    all.extend(go::entrants());
     #[cfg(feature = "redb")]
     all.extend(redb::entrants());
     #[cfg(feature = "lmdb")]
