@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use unikv::vfs::sim::{Fault, Keep, Op, SimVfs};
 
 /// The number of the error "too many open files".
-const OUT_OF_DESCRIPTORS: i32 = 24;
+pub(crate) const OUT_OF_DESCRIPTORS: i32 = 24;
 /// How many calls in a row fail for want of descriptors.
 const OUT_FOR: u64 = 3;
 
@@ -138,7 +138,7 @@ pub fn explore_history(history: &History, points: (u64, u64), tally: &mut Tally)
 }
 
 /// The history drawn from `seed`: with reads and reopenings, without crashes.
-fn draw(seed: u64, steps: usize) -> History {
+pub(crate) fn draw(seed: u64, steps: usize) -> History {
     let mix = Mix {
         steps,
         reads: true,

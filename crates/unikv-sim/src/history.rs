@@ -95,6 +95,8 @@ pub enum Op {
     Advance(usize, usize, Walk),
     /// Moves the front of an iterator.
     Seek(usize, Key),
+    /// Tells an iterator how many entries are wanted.
+    Expect(usize, usize),
     /// Makes an iterator of a snapshot: the slot of this, and of that.
     IterateSnapshot(usize, usize, Range),
     /// Drops an iterator.
@@ -264,6 +266,7 @@ mod tests {
         assert_ne!(format!("{a:?}"), format!("{:?}", History::draw(6, mix)));
         let has = |f: fn(&Op) -> bool| a.ops.iter().any(f);
         assert!(has(|op| matches!(op, Op::Advance(..))));
+        assert!(has(|op| matches!(op, Op::Expect(..))));
         assert!(has(|op| matches!(op, Op::Set(_, None))));
         assert!(has(|op| matches!(op, Op::Reopen(..))));
         assert!(has(|op| matches!(op, Op::Ingest(..))));

@@ -3,11 +3,12 @@
 //! - [`oracle`]: what the database must contain after any prefix of the writes, and which prefix
 //!   it may not fall short of after a kill or a power cut.
 //! - [`history`]: operations drawn from a seed, as data, so that a failing one can be replayed and
-//!   cut down. [`config`] draws the options they run under.
+//!   cut down. [`config`] draws the options they run under, [`collide`] makes keys of equal hashes.
 //! - [`runner`]: plays a history against an engine on a simulated disk and checks every answer.
 //! - [`scenario`]: short histories, each aimed at one thing that the engine does.
 //! - [`moments`]: the disk before each call that changes it, with what the oracle then allows.
 //! - [`crash`], [`fault`]: a history with the power cut, or one error, at each place.
+//! - [`storm`]: a history in which errors of the disk come again and again.
 //! - [`damage`]: small databases of every shape, each byte and each block of them damaged.
 //! - [`story`]: names the seed and the place when something fails; [`shrink`] cuts a history down.
 //!
@@ -21,6 +22,7 @@
 )]
 
 pub mod budget;
+pub mod collide;
 pub mod config;
 pub mod crash;
 pub mod damage;
@@ -31,6 +33,7 @@ pub mod oracle;
 pub mod runner;
 pub mod scenario;
 pub mod shrink;
+pub mod storm;
 pub mod story;
 pub mod value;
 pub mod verify;

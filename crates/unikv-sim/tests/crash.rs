@@ -109,5 +109,6 @@ fn many_histories_survive_a_sample_of_crashes() {
         "{tally:?}"
     );
     assert!(it.large > histories, "{tally:?}");
+    assert!(it.rebuilt_collisions > histories, "{tally:?}");
     assert!(tally.recoveries >= 7 * tally.points, "{tally:?}");
 }

@@ -5,9 +5,10 @@
     reason = "the figures of a run, where they are asked for"
 )]
 
+use unikv::vfs::sim::Rule;
 use unikv_sim::fault::{self, Tally};
 use unikv_sim::scenario::Scenario;
-use unikv_sim::{budget, story};
+use unikv_sim::{budget, storm, story};
 
 /// Each call of a scenario fails, in every way in which such a call can.
 fn explore(name: &str) {
@@ -67,6 +68,7 @@ fn an_error_of_the_disk_loses_nothing_acknowledged() {
         "{tally:?}"
     );
     assert!(tally.faults > 20 * histories, "{tally:?}");
+    assert!(it.collisions > histories, "{tally:?}");
 }
 
 #[test]
@@ -115,4 +117,28 @@ fn reads_that_fail_give_right_answers_or_errors() {
         failed > 100 || budget::replays(),
         "only {failed} reads failed"
     );
+}
+
+/// Histories in storms of these rules; in most of them several calls fail.
+fn storms(first: u64, count: u64, rules: fn(u64) -> Vec<Rule>) {
+    let (mut histories, mut failed, mut idle) = (0, 0, 0);
+    for seed in budget::seeds(first, count) {
+        let failures = storm::run(seed, budget::steps(200), rules);
+        histories += 1;
+        failed += failures;
+        idle += u64::from(failures < 3);
+    }
+    println!("{failed} calls failed in {histories} histories, {idle} of them quiet");
+    let enough = failed > 8 * histories && 4 * idle < histories;
+    assert!(enough || budget::replays(), "{failed} failed, {idle} quiet");
+}
+
+#[test]
+fn errors_that_come_again_and_again_lose_nothing_acknowledged() {
+    storms(4000, 60, storm::errors);
+}
+
+#[test]
+fn descriptors_may_be_short_for_many_operations() {
+    storms(5000, 30, storm::no_descriptors);
 }

@@ -33,7 +33,8 @@ impl Sum {
             && it.ingests > runs
             && it.gcs > runs
             && it.ridden_bytes > 1000 * runs
-            && it.clustered_bytes > 1000 * runs;
+            && it.clustered_bytes > 1000 * runs
+            && it.collisions > 20 * runs;
         println!("{self:?}");
         assert!(enough || budget::replays(), "{self:?}");
     }
@@ -92,6 +93,11 @@ fn compare_seeds(first: u64, count: u64) {
         assert!(same, "the answers depend on the options: {answers:x?}");
     }
     let sum = sum.into_inner();
+    let it = sum.coverage;
+    assert!(
+        it.outlived.all_at_least(sum.runs) && it.rebuilt_collisions > sum.runs || budget::replays(),
+        "{sum:?}"
+    );
     assert!(
         sum.operations >= sum.runs * 1000 || budget::replays(),
         "{sum:?}"
@@ -136,7 +142,7 @@ fn histories_with_kills_and_power_cuts_agree_with_the_oracle() {
 
 #[test]
 fn long_histories_without_reopening_agree_with_the_oracle() {
-    run_seeds(2000, 12, 5000, |steps| Mix {
+    run_seeds(2004, 12, 5000, |steps| Mix {
         steps,
         reads: true,
         crashes: false,

@@ -175,11 +175,7 @@ const CASES: &[Case] = &[
     Case(Seeded::DropUnmergedTable, Histories, 0),
     Case(Seeded::LargeValuesUncounted, Histories, 0),
     // The hash index and lookups.
-    Case(
-        Seeded::TrustTag,
-        unit("db::tests::a_key_is_not_taken_for_another_with_its_tag"),
-        0,
-    ),
+    Case(Seeded::TrustTag, Histories, 0),
     Case(Seeded::OldestSlotFirst, Histories, 0),
     Case(
         Seeded::IgnoreOverflow,

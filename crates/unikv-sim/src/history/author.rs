@@ -1,6 +1,7 @@
 //! Draws histories.
 
 use super::{Exit, History, Key, LONG_SLOT, Mix, Op, Range, SLOTS, Walk};
+use crate::collide;
 use crate::config::Config;
 use crate::value::Value;
 use rand::rngs::SmallRng;
@@ -13,7 +14,13 @@ impl History {
     pub fn draw(seed: u64, mix: Mix) -> History {
         let mut rng = SmallRng::seed_from_u64(seed);
         let config = Config::draw(&mut rng, mix.busy);
-        let keys = draw_keys(&mut rng);
+        let mut keys = draw_keys(&mut rng);
+        if collide::is_about(seed) {
+            // From a generator beside the first, so that the rest is drawn as for other seeds.
+            let mut aside = SmallRng::seed_from_u64(seed ^ 0xc0_111de);
+            let hash_seed = collide::hash_seed(seed);
+            collide::make(&mut keys, EDGES.len(), hash_seed, &mut aside);
+        }
         let deletes = *[5, 20, 45].choose(&mut rng).expect("a choice");
         // A generator beside the first, so that recorded seeds tell nearly the same stories.
         let aside = SmallRng::seed_from_u64(rng.clone().random::<u64>() ^ 0x16e5_7000);
@@ -28,6 +35,7 @@ impl History {
         };
         // From generators beside the first, so that recorded seeds tell the same stories as before.
         let mut aside = SmallRng::seed_from_u64(seed ^ 0x4e1ea5e);
+        let mut hints = SmallRng::seed_from_u64(seed ^ 0xe4_ec7);
         let mut extras = Author {
             rng: SmallRng::seed_from_u64(seed ^ 0xe8_7a5),
             aside: SmallRng::seed_from_u64(0),
@@ -37,7 +45,17 @@ impl History {
         };
         let mut ops = Vec::with_capacity(mix.steps);
         for _ in 0..mix.steps {
-            ops.push(author.op());
+            let op = author.op();
+            let made = match op {
+                Op::Iterate(slot, ..) | Op::Advance(slot, ..) => Some(slot),
+                _ => None,
+            };
+            ops.push(op);
+            if let Some(slot) = made.filter(|_| hints.random_range(0..4) == 0) {
+                let entries = [0, 1, 5, 30, 1000, usize::MAX];
+                let entries = *entries.choose(&mut hints).expect("a choice");
+                ops.push(Op::Expect(slot, entries));
+            }
             if mix.reads && aside.random_range(0..12) == 0 {
                 let slot = aside.random_range(0..2 * SLOTS);
                 ops.push(Op::Release((slot < SLOTS).then_some(slot)));
@@ -56,26 +74,26 @@ impl History {
     }
 }
 
-/// Keys that meet the edges: empty, NUL, 0xff, prefixes of each other, long.
+/// Empty, NUL, 0xff, prefixes of each other.
+const EDGES: [&[u8]; 13] = [
+    b"",
+    b"\0",
+    b"\0\0",
+    b"a",
+    b"a\0",
+    b"a\0b",
+    b"aa",
+    b"b",
+    b"\xff",
+    b"\xff\xff",
+    b"\xff\xff\xff\xff\xff",
+    b"a key of more than 24 bytes",
+    b"a key of more than 24 bytes!",
+];
+
+/// Keys that meet the edges, short ones that are close to each other, and long ones.
 fn draw_keys(rng: &mut SmallRng) -> Vec<Key> {
-    let mut keys: Vec<Key> = [
-        &b""[..],
-        b"\0",
-        b"\0\0",
-        b"a",
-        b"a\0",
-        b"a\0b",
-        b"aa",
-        b"b",
-        b"\xff",
-        b"\xff\xff",
-        b"\xff\xff\xff\xff\xff",
-        b"a key of more than 24 bytes",
-        b"a key of more than 24 bytes!",
-    ]
-    .iter()
-    .map(|key| Key(key.to_vec()))
-    .collect();
+    let mut keys: Vec<Key> = EDGES.iter().map(|key| Key(key.to_vec())).collect();
     for _ in 0..rng.random_range(1..40) {
         keys.push(Key(
             format!("user:{:06}", rng.random_range(0..200)).into_bytes()

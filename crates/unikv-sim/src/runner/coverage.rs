@@ -29,6 +29,51 @@ pub struct Coverage {
     /// Bytes that merges copied where they do not cluster values: survivors of collections that rode
     /// on them.
     pub ridden_bytes: u64,
+    /// Records of other keys that lookups met in a hash index, and those in one that an opening had made.
+    pub collisions: u64,
+    /// See there.
+    pub rebuilt_collisions: u64,
+    /// What snapshots and iterators that were read later have outlived.
+    pub outlived: Outlived,
+}
+
+/// How many held snapshots and iterators were right when they were read after such an event.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outlived {
+    /// A split.
+    pub splits: u64,
+    /// A join.
+    pub joins: u64,
+    /// A garbage collection that ran alone.
+    pub gcs: u64,
+    /// A merge of keys for scans.
+    pub scan_merges: u64,
+}
+
+impl Outlived {
+    /// What an engine has done since it was opened.
+    pub(super) fn events(db: &Db) -> Outlived {
+        let stats = db.stats();
+        Outlived {
+            splits: stats.splits,
+            joins: stats.joins,
+            gcs: stats.gcs,
+            scan_merges: stats.scan_merges,
+        }
+    }
+
+    fn add(&mut self, other: Outlived) {
+        self.splits += other.splits;
+        self.joins += other.joins;
+        self.gcs += other.gcs;
+        self.scan_merges += other.scan_merges;
+    }
+
+    /// Whether each has happened at least so often.
+    pub fn all_at_least(&self, n: u64) -> bool {
+        let all = [self.splits, self.joins, self.gcs, self.scan_merges];
+        all.iter().all(|&count| count >= n)
+    }
 }
 
 impl Coverage {
@@ -45,6 +90,9 @@ impl Coverage {
         self.gcs += other.gcs;
         self.clustered_bytes += other.clustered_bytes;
         self.ridden_bytes += other.ridden_bytes;
+        self.collisions += other.collisions;
+        self.rebuilt_collisions += other.rebuilt_collisions;
+        self.outlived.add(other.outlived);
     }
 }
 
@@ -71,6 +119,29 @@ impl Runner {
             gcs: stats.gcs,
             clustered_bytes,
             ridden_bytes,
+            collisions: stats.index_failed_comparisons,
+            rebuilt_collisions: match db.recovery().index_records {
+                0 => 0,
+                _ => stats.index_failed_comparisons,
+            },
+            outlived: Outlived::default(),
+        });
+    }
+
+    /// Counts for what was made when the engine had done `before` and has just been read, how often it has
+    /// outlived what: for each event once.
+    pub(super) fn outlives(&mut self, before: &mut Outlived) {
+        let now = Outlived::events(self.db());
+        let once = |now: u64, before: &mut u64| {
+            let happened = now > *before;
+            *before = if happened { u64::MAX } else { *before };
+            u64::from(happened)
+        };
+        self.coverage.outlived.add(Outlived {
+            splits: once(now.splits, &mut before.splits),
+            joins: once(now.joins, &mut before.joins),
+            gcs: once(now.gcs, &mut before.gcs),
+            scan_merges: once(now.scan_merges, &mut before.scan_merges),
         });
     }
 }

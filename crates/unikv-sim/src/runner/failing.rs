@@ -21,6 +21,16 @@ impl Runner {
     pub(super) fn recover_from_fault(&mut self) -> Result<(), Interrupt> {
         self.check_all()?;
         self.crash_now();
+        if self.endures() {
+            return Ok(());
+        }
+        self.calm();
+        self.resume()?;
+        self.clear_up()
+    }
+
+    /// Writing comes back, or the database is opened again for that.
+    pub(super) fn resume(&mut self) -> Result<(), Interrupt> {
         // A full disk has room again from here on.
         self.vfs.set_free_space(None);
         let mut flushed = false;

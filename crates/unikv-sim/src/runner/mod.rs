@@ -7,9 +7,11 @@ mod coverage;
 mod failing;
 mod looks;
 mod reads;
+mod storms;
 mod writes;
 
-pub use coverage::Coverage;
+pub use coverage::{Coverage, Outlived};
+pub use storms::Storms;
 
 use crate::config::Config;
 use crate::history::{Exit, History, Op, SLOTS};
@@ -57,6 +59,8 @@ pub enum Tolerance {
     /// `DiskFull` have written nothing. After some operations there is space again, and writing comes
     /// back by itself.
     ShortOfSpace(Arc<AtomicBool>),
+    /// Storms in which errors come again and again: whatever the engine does may fail.
+    Storms(Storms),
 }
 
 /// Why an operation ended early.
@@ -73,6 +77,15 @@ struct Held {
     iter: Iter,
     pairs: Vec<(Vec<u8>, Bytes)>,
     left: Range<usize>,
+    /// What the engine had done when it was made.
+    before: Outlived,
+}
+
+/// A snapshot, the content at its moment, and what the engine had done then.
+struct HeldSnapshot {
+    snapshot: Snapshot,
+    state: State,
+    before: Outlived,
 }
 
 /// Where a run stands, for whoever takes images of its disk meanwhile.
@@ -104,7 +117,7 @@ pub struct Runner {
     /// The memory budget of the last opening.
     budget: u64,
     db: Option<Db>,
-    snapshots: [Option<(Snapshot, State)>; SLOTS + 1],
+    snapshots: [Option<HeldSnapshot>; SLOTS + 1],
     iterators: [Option<Held>; SLOTS + 1],
     seed: u64,
     incarnation: u64,
@@ -197,11 +210,13 @@ impl Runner {
     /// The machine went away.
     pub fn play(&mut self, ops: &[Op]) -> Result<(), Interrupt> {
         self.tell(None);
+        self.rage();
         self.open()?;
         for (number, op) in ops.iter().enumerate() {
             self.step = number;
             story::step(format!("{number}: {}", short(op)));
             self.tell(None);
+            self.change_weather(number)?;
             self.exec_patiently(op)?;
             self.end_shortage(false)?;
             self.gone()?;
@@ -212,7 +227,10 @@ impl Runner {
 
     /// Plays `op`, again where it failed because a read did.
     fn exec_patiently(&mut self, op: &Op) -> Result<(), Interrupt> {
-        for _ in 0..PATIENCE {
+        for tried in 0..PATIENCE {
+            if tried > PATIENCE / 4 {
+                self.calm();
+            }
             match self.exec(op) {
                 Err(Interrupt::ReadFailed) => story::step("   once more".to_owned()),
                 done => return done,
@@ -237,6 +255,7 @@ impl Runner {
         let hit = match &self.tolerance {
             Tolerance::AfterFault { hit, .. } => hit,
             Tolerance::AfterReadFault(hit) => hit,
+            Tolerance::Storms(_) => return true,
             _ => return self.is_short_of_space(),
         };
         hit.load(Ordering::SeqCst)
@@ -244,7 +263,10 @@ impl Runner {
 
     /// Whether an error of a read is explained by the fault.
     fn reads_may_fail(&self) -> bool {
-        matches!(self.tolerance, Tolerance::AfterReadFault(_)) && self.faulted()
+        match &self.tolerance {
+            Tolerance::AfterReadFault(hit) => hit.load(Ordering::SeqCst),
+            _ => self.is_raging(),
+        }
     }
 
     fn db(&self) -> &Db {
@@ -289,6 +311,7 @@ impl Runner {
             Tolerance::AfterFault { .. }
                 | Tolerance::AfterReadFault(_)
                 | Tolerance::ShortOfSpace(_)
+                | Tolerance::Storms(_)
         );
         let mut tries = if may_fail { PATIENCE } else { 1 };
         loop {
@@ -307,6 +330,9 @@ impl Runner {
             }
             self.budget = budget;
             tries -= 1;
+            if tries < PATIENCE / 2 {
+                self.calm();
+            }
             let db = if tries > 0 {
                 self.may("open", opened)?
             } else {
@@ -331,8 +357,11 @@ impl Runner {
             Op::Scan(range, walk) => self.scan(range, *walk),
             Op::Snapshot(slot) => {
                 if self.oracle.unknowns() == 0 {
-                    let pair = (self.db().snapshot(), self.oracle.state().clone());
-                    self.snapshots[*slot] = Some(pair);
+                    self.snapshots[*slot] = Some(HeldSnapshot {
+                        snapshot: self.db().snapshot(),
+                        state: self.oracle.state().clone(),
+                        before: Outlived::events(self.db()),
+                    });
                 }
                 Ok(())
             }
@@ -350,6 +379,13 @@ impl Runner {
             Op::Seek(slot, key) => {
                 if let Some(held) = &mut self.iterators[*slot] {
                     held.seek(key);
+                }
+                Ok(())
+            }
+            Op::Expect(slot, entries) => {
+                if let Some(mut held) = self.iterators[*slot].take() {
+                    held.iter = held.iter.expecting(*entries);
+                    self.iterators[*slot] = Some(held);
                 }
                 Ok(())
             }

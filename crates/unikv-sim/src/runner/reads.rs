@@ -1,7 +1,7 @@
 //! The reads of a run: each answer is compared with the oracle, or with the moment that a snapshot
 //! or iterator was made at.
 
-use super::{Held, Interrupt, Runner};
+use super::{Held, HeldSnapshot, Interrupt, Outlived, Runner};
 use crate::history::{Bounds, Key, Range, Walk};
 use crate::oracle::State;
 use crate::value::{Bytes, show, show_option};
@@ -94,15 +94,31 @@ impl Runner {
     }
 
     pub(super) fn read_snapshot(
-        &self,
+        &mut self,
         slot: usize,
         keys: &[Key],
         range: &Range,
         walk: Walk,
     ) -> Result<(), Interrupt> {
-        let Some((snapshot, state)) = &self.snapshots[slot] else {
+        let Some(mut held) = self.snapshots[slot].take() else {
             return Ok(());
         };
+        let read = self.compare_snapshot(&held, keys, range, walk);
+        if read.is_ok() {
+            self.outlives(&mut held.before);
+        }
+        self.snapshots[slot] = Some(held);
+        read
+    }
+
+    fn compare_snapshot(
+        &self,
+        held: &HeldSnapshot,
+        keys: &[Key],
+        range: &Range,
+        walk: Walk,
+    ) -> Result<(), Interrupt> {
+        let (snapshot, state) = (&held.snapshot, &held.state);
         for key in keys {
             let got = self.must("get of a snapshot", snapshot.get(key))?;
             let want = state.get(&key.0).map(|v| &v[..]);
@@ -151,6 +167,7 @@ impl Runner {
         if let Some(key) = seek {
             held.seek(key);
         }
+        held.before = Outlived::events(self.db());
         self.iterators[slot] = Some(held);
         Ok(())
     }
@@ -162,9 +179,14 @@ impl Runner {
         slot: usize,
         range: &Range,
     ) -> Result<(), Interrupt> {
-        if let Some((snapshot, state)) = &self.snapshots[of] {
+        if let Some(HeldSnapshot {
+            snapshot, state, ..
+        }) = &self.snapshots[of]
+        {
             let pairs = within(state, &range.bounds());
-            self.iterators[slot] = Some(Held::new(iter_of(snapshot, range), pairs));
+            let mut held = Held::new(iter_of(snapshot, range), pairs);
+            held.before = Outlived::events(self.db());
+            self.iterators[slot] = Some(held);
         }
         Ok(())
     }
@@ -179,6 +201,7 @@ impl Runner {
             return Ok(());
         };
         self.follow(&mut held, steps, walk)?;
+        self.outlives(&mut held.before);
         self.iterators[slot] = Some(held);
         Ok(())
     }
@@ -214,7 +237,12 @@ impl Runner {
 impl Held {
     fn new(iter: Iter, pairs: Vec<(Vec<u8>, Bytes)>) -> Held {
         let left = 0..pairs.len();
-        Held { iter, pairs, left }
+        Held {
+            iter,
+            pairs,
+            left,
+            before: Outlived::default(),
+        }
     }
 
     /// Moves the front, forward or back; what the back has handed out stays gone.
