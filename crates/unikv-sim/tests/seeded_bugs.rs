@@ -160,6 +160,22 @@ const CASES: &[Case] = &[
     Case(Seeded::MarkAheadOfSync, Cuts, 0),
     Case(Seeded::ManifestNameUnsynced, Cuts, 0),
     Case(Seeded::LogRemovedBeforeEdit, Cuts, 0),
+    Case(Seeded::DataRemovedBeforeEdit, Cuts, 0),
+    Case(
+        Seeded::RenewalForgetsLog,
+        unit("db::manifest_renewal::tests::a_renewed_manifest_says_all_that_the_long_one_said"),
+        0,
+    ),
+    Case(
+        Seeded::RenewalForgetsMark,
+        unit("db::manifest_renewal::tests::a_renewed_manifest_says_all_that_the_long_one_said"),
+        0,
+    ),
+    Case(
+        Seeded::RenewalForgetsEdits,
+        unit("db::manifest_renewal::tests::a_renewed_manifest_says_all_that_the_long_one_said"),
+        0,
+    ),
     Case(
         Seeded::RemovePinned,
         unit("db::views::tests::what_only_an_iterator_keeps_is_reported_and_goes_when_it_lets_go"),
@@ -194,7 +210,7 @@ const CASES: &[Case] = &[
     Case(Seeded::NewestVersionAlone, Histories, 40),
     Case(Seeded::FirstKeyUnindexed, Histories, 0),
     Case(Seeded::FirstKeyPassedBack, Histories, 0),
-    // Merge, garbage collection, split, scan merge.
+    // Merge, garbage collection, split, join, scan merge, clustering.
     Case(Seeded::DropEveryTombstone, Histories, 0),
     Case(Seeded::DropTombstonesInRun, Histories, 0),
     Case(Seeded::DropSnapshotVersion, Histories, 0),
@@ -202,6 +218,11 @@ const CASES: &[Case] = &[
     Case(Seeded::MergeNewestFirst, Histories, 0),
     Case(Seeded::MergeBeyondBorder, Histories, 0),
     Case(Seeded::GcRenumbers, Histories, 0),
+    Case(
+        Seeded::GcUnleased,
+        unit("db::merging::tests::no_merge_runs_beside_a_collection_of_its_partition"),
+        0,
+    ),
     Case(
         Seeded::GcNever,
         unit(
@@ -232,6 +253,10 @@ const CASES: &[Case] = &[
         unit("db::split::tests::a_table_flushed_while_a_split_reads_the_others_goes_to_both_sides"),
         0,
     ),
+    Case(Seeded::JoinLosesBorderKey, Histories, 0),
+    Case(Seeded::JoinForgetsUnmerged, Histories, 0),
+    Case(Seeded::ClusterNewestAlone, Histories, 0),
+    Case(Seeded::ClusterOldestAlone, Histories, 0),
     Case(Seeded::RunHidesNewer, Histories, 0),
     Case(Seeded::IteratorUnregistered, Histories, 0),
     // Ingest and large values.
@@ -254,6 +279,14 @@ const CASES: &[Case] = &[
     Case(Seeded::RecordUnchecked, Damage, 1),
     Case(Seeded::ChecksumUnbound, Damage, 1),
     Case(Seeded::CacheForgetsFile, Crashes, 0),
+    Case(
+        Seeded::RepairTakesOlder,
+        Test(
+            "repair",
+            "a_flipped_bit_in_a_record_file_loses_one_record_at_most",
+        ),
+        0,
+    ),
     // Iterators.
     Case(Seeded::ReanchorTooFar, Histories, 0),
     Case(Seeded::BackwardOldest, Histories, 0),

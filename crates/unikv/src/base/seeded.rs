@@ -71,6 +71,14 @@ bugs! {
     ManifestNameUnsynced,
     /// I2: log segments are removed before the edit that makes them dispensable.
     LogRemovedBeforeEdit,
+    /// I1: data files are removed before the edit that drops them is durable.
+    DataRemovedBeforeEdit,
+    /// I2: a manifest that takes the place of a long one does not say from where on the log is needed.
+    RenewalForgetsLog,
+    /// I4: nor the caller's mark.
+    RenewalForgetsMark,
+    /// I1: nor how many edits there were, so that a manifest which has lost some goes unnoticed.
+    RenewalForgetsEdits,
     /// I5: an obsolete file is removed while a view pins it.
     RemovePinned,
     /// I1: the files of an edit that may be durable are removed because its append failed.
@@ -116,7 +124,7 @@ bugs! {
     /// I5: a scan that goes back leaves out the first key of a partition.
     FirstKeyPassedBack,
 
-    // Merge, garbage collection, split, scan merge.
+    // Merge, garbage collection, split, join, scan merge, clustering.
     /// I5: a merge drops tombstones above versions that a snapshot keeps.
     DropEveryTombstone,
     /// I5: a scan merge drops tombstones.
@@ -131,6 +139,9 @@ bugs! {
     MergeBeyondBorder,
     /// I5: garbage collection gives what it moves a new sequence number.
     GcRenumbers,
+    /// I5: garbage collection does not hold the lease by which no merge runs beside it. Nothing else keeps
+    /// it from pointing to a version that was overwritten meanwhile.
+    GcUnleased,
     /// I7: garbage collection finds that there is never enough to do.
     GcNever,
     /// I7: record files that nothing points to stay listed.
@@ -143,6 +154,14 @@ bugs! {
     SplitLosesBorderKey,
     /// I5: a split does not look at tables that were flushed meanwhile.
     SplitForgetsNewTables,
+    /// I5: a join leaves out the key table that begins at the border.
+    JoinLosesBorderKey,
+    /// I5: a join looks for what is unmerged on the left side alone.
+    JoinForgetsUnmerged,
+    /// I5: where clustering copies values, it drops all versions of a key but the newest.
+    ClusterNewestAlone,
+    /// I5: there, it carries the oldest version alone.
+    ClusterOldestAlone,
     /// I5: a scan run hides tables that were flushed after it.
     RunHidesNewer,
     /// I5: jobs do not know of iterators.
@@ -167,6 +186,8 @@ bugs! {
     ChecksumUnbound,
     /// I5: the cache is asked for an offset, whatever the file.
     CacheForgetsFile,
+    /// I5: a repair takes an older version in the place of one that is lost.
+    RepairTakesOlder,
 
     // Iterators.
     /// I5: an iterator that has let go of its view goes on one key too far.

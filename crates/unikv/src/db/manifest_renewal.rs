@@ -92,6 +92,15 @@ impl Engine {
         snapshot.next_file = Some(self.next_file.load(Ordering::Relaxed));
         snapshot.edits_before = Some(catalog.manifest.edits());
         snapshot.lifetime = Some(self.lifetime(catalog.manifest.len()).encode());
+        if seeded!(RenewalForgetsLog) {
+            snapshot.wal_low_water = None;
+        }
+        if seeded!(RenewalForgetsMark) {
+            snapshot.host_mark = None;
+        }
+        if seeded!(RenewalForgetsEdits) {
+            snapshot.edits_before = None;
+        }
         let renewed = match Manifest::create(&self.store, number, &snapshot) {
             Ok(renewed) => renewed,
             Err(error) => {
@@ -113,5 +122,56 @@ impl Engine {
         let rubbish: Vec<PathBuf> = catalog.unsure.drain(..).collect();
         self.remove_files(rubbish.into_iter().chain([old.path().to_owned()]));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Batch;
+    use crate::base::keys::FileNumber;
+    use crate::db::tests::common::told_by_manifest;
+    use crate::db::tests::{Machine, Model, churn, same, small};
+    use crate::version::edit::VersionEdit;
+    use rand::SeedableRng;
+    use rand::rngs::SmallRng;
+
+    #[test]
+    fn a_renewed_manifest_says_all_that_the_long_one_said() {
+        let machine = Machine::new(81);
+        let (db, _) = machine.open(small());
+        let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(81));
+        for round in 0..3 {
+            churn(&db, &mut model, &mut rng, 200);
+            let mut batch = Batch::new();
+            db.write(batch.set_mark(format!("mark {round}"))).unwrap();
+            db.flush().unwrap();
+        }
+        db.quiesce().unwrap();
+        churn(&db, &mut model, &mut rng, 20);
+        db.sync().unwrap();
+
+        let engine = &db.0.engine;
+        let (_, before) = told_by_manifest(&machine);
+        engine.renew_manifest(&mut engine.catalog.lock()).unwrap();
+        let (_, after) = told_by_manifest(&machine);
+        assert!(before.wal_low_water > Some(FileNumber(0)), "{before:?}");
+        assert_eq!(before.host_mark.as_deref(), Some(&b"mark 2"[..]));
+        // It has taken a number, counts as an edit itself, and its figures are newer.
+        assert!(after.next_file > before.next_file);
+        let expected = VersionEdit {
+            next_file: after.next_file,
+            edits_before: before.edits_before.map(|edits| edits + 1),
+            lifetime: after.lifetime.clone(),
+            ..before
+        };
+        assert_eq!(after, expected);
+
+        let machine = Machine {
+            disk: machine.disk.process_kill(),
+            seed: 82,
+        };
+        let (db, _) = machine.open(small());
+        same(&db, &model);
+        assert_eq!(db.mark().as_deref(), Some(&b"mark 2"[..]));
     }
 }

@@ -7,7 +7,7 @@ use super::catalog::{Catalog, Indexes};
 use super::engine::Engine;
 use super::health::Job;
 use crate::base::keys::{FileNumber, PartitionId};
-use crate::base::seeded::slip;
+use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::Ordering;
 use crate::error::{ErrorKind, Result};
 use crate::jobs::cluster::Clusters;
@@ -75,7 +75,9 @@ impl Engine {
             catalog.freeze_all();
         }
         let plan = self.plan_merge(&catalog, Some(self.now()))?;
-        catalog.merging.insert(plan.partition.id);
+        if plan.job() == Job::Merge || !seeded!(GcUnleased) {
+            catalog.merging.insert(plan.partition.id);
+        }
         Some(plan)
     }
 

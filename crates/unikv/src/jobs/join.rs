@@ -29,6 +29,7 @@
 //! if nothing needs to be merged for it.
 
 use crate::base::keys::PartitionId;
+use crate::base::seeded::{seeded, slip};
 use crate::version::Partition;
 use crate::version::edit::{PartitionMeta, VersionEdit};
 
@@ -56,10 +57,14 @@ pub(crate) fn is_merged(left: &Partition, right: &Partition) -> bool {
 /// they do not meet.
 pub(crate) fn edit(left: &Partition, right: &Partition, id: PartitionId) -> Option<VersionEdit> {
     let they_meet = left.end.as_deref() == Some(right.start.as_slice());
-    if !they_meet || !is_merged(left, right) {
+    let left_alone = || left.generations.is_empty();
+    if !they_meet || !slip!(JoinForgetsUnmerged, left_alone(), is_merged(left, right)) {
         return None;
     }
-    let key_tables = left.key_tables.iter().chain(&right.key_tables);
+    let is_lost = |first: &[u8]| seeded!(JoinLosesBorderKey) && first == right.start;
+    let of_right = right.key_tables.iter();
+    let of_right = of_right.filter(|table| !is_lost(&table.meta().min_key));
+    let key_tables = left.key_tables.iter().chain(of_right);
     Some(VersionEdit {
         next_partition: Some(id.0 + 1),
         dropped_partitions: vec![left.id, right.id],

@@ -16,6 +16,7 @@ use crate::record::{
 use crate::version::Generation;
 use crate::version::file_names;
 use std::collections::HashMap;
+use std::slice::from_ref;
 use std::sync::Arc;
 
 /// Collects merged keys into key tables of the target size.
@@ -104,6 +105,11 @@ impl<'a> MergeOutput<'a> {
 
     /// Adds a key with its kept versions, newest first.
     pub(super) fn add_key(&mut self, key: &[u8], kept: &[Kept], inline: &[u8]) -> Result<()> {
+        let kept = match (self.range, kept) {
+            (Some(_), [newest, ..]) if seeded!(ClusterNewestAlone) => from_ref(newest),
+            (Some(_), [.., oldest]) if seeded!(ClusterOldestAlone) => from_ref(oldest),
+            _ => kept,
+        };
         for version in kept {
             self.add_version(key, version, inline)?;
         }

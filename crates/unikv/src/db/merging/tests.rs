@@ -4,10 +4,11 @@ use super::super::tests::{Machine, Model, small};
 use super::*;
 use crate::base::file_names;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, SeqNo};
+use crate::base::sync::atomic::AtomicU64;
 use crate::db::Db;
 use crate::key_table::EntryValue;
 use crate::vfs::Access;
-use crate::vfs::sim::Keep;
+use crate::vfs::sim::{Fault, Keep, Op};
 use crate::{Clustering, Options, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -478,4 +479,41 @@ fn a_partition_that_keeps_flushes_waiting_is_merged_before_a_larger_one() {
     catalog.targets.remove(&small.id);
     let plan = engine.plan_merge(&catalog, None).unwrap();
     assert_eq!(plan.partition.id, small.id);
+}
+
+#[test]
+fn no_merge_runs_beside_a_collection_of_its_partition() {
+    let machine = Machine::new(48);
+    let (mut model, _) = littered(&machine);
+    let (db, _) = machine.open(whole().max_space_amp(1.2));
+    let engine = Arc::clone(&db.0.engine);
+    let id = version(&db).partitions()[0].id;
+    engine.catalog.lock().merging.insert(id);
+    (0..KEYS)
+        .step_by(9)
+        .for_each(|i| put(&db, &mut model, i, 8));
+    db.flush().unwrap();
+    release(&db, id);
+
+    // As soon as the collection writes, there is something to merge, and somebody who would.
+    let merged = Arc::new(AtomicU64::new(u64::MAX));
+    let (told, other) = (Arc::clone(&merged), Arc::clone(&engine));
+    machine.disk.set_fault(Box::new(move |call| {
+        if call.op == Op::Create && told.load(Ordering::Relaxed) == u64::MAX {
+            told.store(0, Ordering::Relaxed);
+            assert!(other.catalog.lock().freeze_all());
+            told.store(other.merge_one().unwrap().into(), Ordering::Relaxed);
+        }
+        Fault::None
+    }));
+    assert!(engine.merge_one().unwrap());
+    machine.disk.clear_faults();
+    assert_eq!(merged.load(Ordering::Relaxed), 0, "1: it was merged");
+    assert_eq!((db.stats().gcs, db.stats().merges), (1, 0));
+    all_the_same(&db, &model);
+    assert!(engine.merge_one().unwrap());
+    assert_eq!(db.stats().merges, 1);
+    all_the_same(&db, &model);
+    db.close().unwrap();
+    machine.check();
 }

@@ -17,6 +17,7 @@ use super::holes::Holes;
 use super::report::RepairReport;
 use super::sorter::Claims;
 use super::vouch::Broken;
+use crate::base::seeded::seeded;
 use crate::error::{ErrorKind, Result};
 use crate::key_table::RecordPointer;
 use bytes::Bytes;
@@ -243,7 +244,8 @@ impl<'a> Resolver<'a> {
                 if !wanted.uncertain {
                     self.report.add_uncertain(&wanted.key);
                 }
-                return Ok(self.wants_uncertain.then_some((value, true)));
+                let taken = self.wants_uncertain || seeded!(RepairTakesOlder);
+                return Ok(taken.then_some((value, true)));
             }
         }
         Ok(None)

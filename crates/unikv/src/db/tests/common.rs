@@ -37,20 +37,25 @@ pub(in crate::db) fn delete(db: &Db, model: &mut Model, i: u32) {
     model.remove(&key(i));
 }
 
+/// What the manifest says, as one edit that tells how many came before it.
+pub(in crate::db) fn told_by_manifest(machine: &Machine) -> (Arc<FileStore>, VersionEdit) {
+    let found = Manifest::recover(&machine.disk, Path::new("/db")).unwrap();
+    let store = FileStore::new(machine.env(), "/db".into(), found.database, 16);
+    let edits = found.edits.iter(&found.path);
+    let built = build_version(&store, &ReadCache::new(1 << 20), &found.path, edits);
+    let mut told = built.unwrap().snapshot();
+    told.edits_before = Some(found.edit_count);
+    (store, told)
+}
+
 /// Begins a new manifest for a closed database: what the old one says, with a change.
 pub(in crate::db) fn rewrite_manifest(
     machine: &Machine,
     change: impl FnOnce(&mut VersionEdit),
 ) -> Manifest {
-    let found = Manifest::recover(&machine.disk, Path::new("/db")).unwrap();
-    let store = FileStore::new(machine.env(), "/db".into(), found.database, 16);
-    let edits = found.edits.iter(&found.path);
-    let built = build_version(&store, &ReadCache::new(1 << 20), &found.path, edits);
-    let version = built.unwrap();
-    let mut snapshot = version.snapshot();
-    snapshot.edits_before = Some(found.edit_count);
+    let (store, mut snapshot) = told_by_manifest(machine);
+    let number = FileNumber(snapshot.next_file.unwrap() + 100);
     change(&mut snapshot);
-    let number = FileNumber(version.counters.next_file + 100);
     Manifest::create(&store, number, &snapshot).unwrap()
 }
 
