@@ -57,6 +57,19 @@ impl Reclaim {
         self.sealed_deletes.lock().push_back(deletes);
     }
 
+    /// Notes whether space would press if no snapshot were left. Whoever does so looks for the oldest
+    /// snapshot afterwards: one that is released before that look is seen to be gone there, a later one
+    /// wakes the background.
+    pub(super) fn judge(&self, presses: bool) {
+        let flag = &self.presses_without_snapshots;
+        flag.store(presses, Ordering::SeqCst);
+    }
+
+    /// Whether somebody is to be woken when the oldest snapshot has gone. To be asked behind its release.
+    pub(super) fn waits_for_snapshots(&self) -> bool {
+        self.presses_without_snapshots.load(Ordering::SeqCst)
+    }
+
     /// The deletes of the memtables that are sealed still, recovered ones left out.
     fn deletes_in(&self, sealed: usize) -> u64 {
         let mut deletes = self.sealed_deletes.lock();
@@ -106,8 +119,7 @@ impl Engine {
         reclaim.mean_record_bytes.store(mean, Ordering::Relaxed);
         let limit = limit.max(self.memory.plan.memtable_bytes);
         reclaim.memtable_limit.store(limit, Ordering::Relaxed);
-        let flag = &reclaim.presses_without_snapshots;
-        flag.store(presses, Ordering::SeqCst);
+        reclaim.judge(presses);
     }
 
     /// Bytes that `deletes` free, about.
@@ -122,8 +134,7 @@ impl Engine {
 
     /// The oldest snapshot has gone: wakes the background if it kept much.
     pub(crate) fn snapshot_released(&self) {
-        let flag = &self.reclaim.presses_without_snapshots;
-        if flag.load(Ordering::SeqCst) {
+        if self.reclaim.waits_for_snapshots() {
             self.work.notify();
         }
     }

@@ -35,8 +35,26 @@ pub(crate) fn count(what: &'static str, number: u64) {
 }
 
 /// Runs `model` under `schedules` schedules of each of two kinds that follow from `seed`: at each step
-/// any thread, or by priorities that change at a few steps. More with `UNIKV_SCHEDULES`.
-pub(crate) fn holds(seed: u64, schedules: usize, model: impl Fn() + Send + Sync + 'static) {
+/// any thread, or by priorities that change at a few steps. More with `UNIKV_SCHEDULES`. Each of `happens`
+/// must have been counted in some schedule: of what never happens a model says nothing.
+pub(crate) fn holds(
+    seed: u64,
+    schedules: usize,
+    happens: &[&str],
+    model: impl Fn() + Send + Sync + 'static,
+) {
+    let totals = run(seed, schedules, model);
+    for what in happens {
+        let number = totals.get(what).copied().unwrap_or(0);
+        assert!(number > 0, "no {what} in any schedule: {totals:?}");
+    }
+}
+
+fn run(
+    seed: u64,
+    schedules: usize,
+    model: impl Fn() + Send + Sync + 'static,
+) -> BTreeMap<&'static str, u64> {
     let times = std::env::var("UNIKV_SCHEDULES").map_or(1, |times| times.parse().unwrap());
     let (schedules, model) = (schedules * times, Arc::new(model));
     let pct = PctScheduler::new_from_seed(seed, PREEMPTIONS, schedules);
@@ -45,6 +63,7 @@ pub(crate) fn holds(seed: u64, schedules: usize, model: impl Fn() + Send + Sync 
     let name = std::thread::current().name().unwrap_or_default().to_owned();
     let totals = TOTALS.take();
     println!("{name}: {} schedules {totals:?}", 2 * schedules);
+    totals
 }
 
 /// Runs `model` made wrong at `place`; one of the schedules must show it, if need be with further seeds.
@@ -54,7 +73,7 @@ pub(crate) fn fails(
     schedules: usize,
     model: impl Fn() + Copy + Send + Sync + 'static,
 ) {
-    let shows = |seed| catch_unwind(AssertUnwindSafe(|| holds(seed, schedules, model))).is_err();
+    let shows = |seed| catch_unwind(AssertUnwindSafe(|| run(seed, schedules, model))).is_err();
     weakly(place, || {
         let shown = (seed..seed + MOST_SEEDS).any(shows);
         assert!(shown, "the model proves nothing: {place:?} goes unnoticed");

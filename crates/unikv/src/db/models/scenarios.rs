@@ -1,173 +1,16 @@
 //! Who runs beside whom.
 
-use super::oracle::{Oracle, PAIRS};
+use super::oracle::PAIRS;
+use super::world::{World, all_is_well, options};
 use crate::base::sync::Weakness;
-use crate::testing::shuttle_model::{ModelRuntime, count, fails, holds};
-use crate::vfs::Env;
-use crate::vfs::sim::{Fault, Keep, Op, SimVfs};
-use crate::{Db, ErrorKind, Options, Result};
+use crate::testing::shuttle_model::{count, fails, holds};
+use crate::vfs::sim::{Fault, Keep, Op};
+use crate::{Clustering, Db, ErrorKind};
+use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use rand::{Rng, SeedableRng};
 use shuttle::thread;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
-
-/// A machine with its disk, and what was written to it.
-struct World {
-    disk: SimVfs,
-    runtime: Arc<ModelRuntime>,
-    oracle: Oracle,
-    writers: usize,
-    /// What crashes would have left, and of each writer the last write that must be there.
-    images: Mutex<Vec<(SimVfs, Vec<u64>)>>,
-}
-
-fn options() -> Options {
-    Options::default()
-        .memtable_bytes(4 << 10)
-        .unsorted_bytes(8 << 10)
-        .partition_bytes(6 << 10)
-        .max_space_amp(1.2)
-        .key_table_bytes(1 << 10)
-        .block_bytes(512)
-        .memory_budget(1 << 20)
-        .background_threads(2)
-}
-
-impl World {
-    fn new(writers: usize) -> Arc<World> {
-        Arc::new(World {
-            disk: SimVfs::new(),
-            runtime: ModelRuntime::new(1),
-            oracle: Oracle::new(writers),
-            writers,
-            images: Mutex::default(),
-        })
-    }
-
-    fn open(&self) -> Db {
-        self.open_disk(&self.disk)
-    }
-
-    fn open_disk(&self, disk: &SimVfs) -> Db {
-        let env = Env {
-            vfs: Arc::new(disk.clone()),
-            runtime: Arc::clone(&self.runtime) as _,
-        };
-        Db::open_in(env, "/db", options()).unwrap()
-    }
-
-    /// Opens what is left on `disk`, which must show at least `least`, and writes to it.
-    fn check_disk(&self, disk: &SimVfs, least: Vec<u64>) {
-        let db = self.open_disk(disk);
-        let bounds = self.oracle.bounds(least);
-        let read = |keys| db.multi_get(keys);
-        self.oracle
-            .check_moment(&self.oracle.moment(read).unwrap(), &bounds);
-        let all = self.oracle.moment_of_iter(db.iter(), || ()).unwrap();
-        self.oracle.check_moment(&all, &bounds);
-        db.put("afterwards", "more").unwrap();
-        db.close().unwrap();
-        let env = Env {
-            vfs: Arc::new(disk.clone()),
-            runtime: Arc::clone(&self.runtime) as _,
-        };
-        let report = Db::check_in(&env, "/db").unwrap();
-        assert!(report.is_clean(), "{:#?}", report.problems);
-    }
-
-    /// `writes` writes of each writer, in a thread each, which does `then` after each.
-    fn spawn_writers_that(
-        self: &Arc<Self>,
-        db: &Db,
-        writes: u64,
-        then: fn(&World),
-    ) -> Vec<thread::JoinHandle<Result<()>>> {
-        let spawn = |writer| {
-            let (world, db) = (Arc::clone(self), db.clone());
-            thread::spawn(move || {
-                (0..writes).try_for_each(|_| {
-                    world.oracle.write(&db, writer)?;
-                    then(&world);
-                    Ok(())
-                })
-            })
-        };
-        (0..self.writers).map(spawn).collect()
-    }
-
-    fn spawn_writers(
-        self: &Arc<Self>,
-        db: &Db,
-        writes: u64,
-    ) -> Vec<thread::JoinHandle<Result<()>>> {
-        self.spawn_writers_that(db, writes, |_| ())
-    }
-
-    /// Keeps what a power cut now would leave.
-    fn cut_power(&self, keep: Keep) {
-        let least = self.oracle.durable();
-        self.keep_image(self.disk.power_cut(keep), least);
-    }
-
-    fn keep_image(&self, disk: SimVfs, least: Vec<u64>) {
-        let mut images = self.images.lock().unwrap();
-        images.push((disk, least));
-    }
-
-    /// Closes the database, and counts what its background has done.
-    fn close(&self, db: Db) {
-        let stats = db.stats();
-        count("flushes", stats.flushes);
-        count("merges", stats.merges);
-        count("splits", stats.splits);
-        count("collections", stats.gcs);
-        count("stalls", stats.stalls);
-        db.close().unwrap();
-    }
-
-    /// One read of a kind that `rng` chooses, checked.
-    fn read(&self, db: &Db, rng: &mut SmallRng) -> Result<()> {
-        let oracle = &self.oracle;
-        let least = oracle.acknowledged();
-        let moment = match rng.random_range(0..8) {
-            0 => {
-                let snapshot = db.snapshot();
-                let bounds = oracle.bounds(least);
-                let first = oracle.moment(|keys| snapshot.multi_get(keys))?;
-                oracle.check_moment(&first, &bounds);
-                let again = oracle.moment_of_iter(snapshot.iter().rev(), || ())?;
-                assert_eq!(again, first, "what a snapshot shows has changed");
-                return Ok(());
-            }
-            1 => oracle.moment(|keys| db.multi_get(keys))?,
-            2 => {
-                let iter = db.iter();
-                let bounds = oracle.bounds(least);
-                let shown = oracle.moment_of_iter(iter, || {
-                    if rng.random_ratio(1, 4) {
-                        db.release_views();
-                    }
-                })?;
-                oracle.check_moment(&shown, &bounds);
-                return Ok(());
-            }
-            3 => oracle.moment_of_iter(db.iter().rev(), || ())?,
-            _ => {
-                let writer = rng.random_range(0..self.writers);
-                return oracle.check_get(db, writer, rng.random_range(0..PAIRS));
-            }
-        };
-        oracle.check_moment(&moment, &oracle.bounds(least));
-        Ok(())
-    }
-}
-
-fn all_is_well(ended: Vec<thread::JoinHandle<Result<()>>>) {
-    for thread in ended {
-        thread.join().unwrap().unwrap();
-    }
-}
 
 /// Two writers, a reader, and somebody who flushes, compacts, collects and looks.
 fn readers_beside_writers_and_jobs() {
@@ -196,7 +39,51 @@ fn readers_beside_writers_and_jobs() {
 
 #[test]
 fn reads_are_right_beside_writers_and_jobs() {
-    holds(1, 30, readers_beside_writers_and_jobs);
+    let happens = ["flushes", "merges", "splits"];
+    holds(1, 30, &happens, readers_beside_writers_and_jobs);
+}
+
+/// A database of small partitions is opened again with options by which they are joined, keys merged for
+/// scans and values clustered for them; two writers, somebody who flushes and merges, and a reader that
+/// scans and always waits for the device.
+fn scans_beside_joins_and_what_they_pay_for() {
+    let world = World::new(2);
+    let db = world.open_disk(&world.disk, options().partition_bytes(4 << 10));
+    all_is_well(world.spawn_writers(&db, 16));
+    db.quiesce().unwrap();
+    world.close(db);
+    world.disk.set_cold(true);
+    let for_scans = options()
+        .partition_bytes(64 << 10)
+        .unsorted_bytes(64 << 10)
+        .max_space_amp(100.0)
+        .inline_value_bytes(16)
+        .scan_merge_limit(1)
+        .clustering(Clustering::ByScans);
+    let db = world.open_disk(&world.disk, for_scans);
+    let mut threads = world.spawn_writers(&db, 8);
+    let (reader, its_db) = (Arc::clone(&world), db.clone());
+    threads.push(thread::spawn(move || {
+        (0..20).try_for_each(|_| reader.scan(&its_db))
+    }));
+    let its_db = db.clone();
+    threads.push(thread::spawn(move || {
+        its_db.flush()?;
+        its_db.flush()?;
+        its_db.compact()?;
+        its_db.flush()
+    }));
+    all_is_well(threads);
+    db.quiesce().unwrap();
+    world.scan(&db).unwrap();
+    world.close(db);
+    world.check_disk(&world.disk, world.oracle.acknowledged());
+}
+
+#[test]
+fn scans_are_right_beside_joins_and_what_they_pay_for() {
+    let happens = ["splits", "joins", "scan merges", "clusterings"];
+    holds(7, 15, &happens, scans_beside_joins_and_what_they_pay_for);
 }
 
 /// A writer that flushes as soon as it has overwritten everything, so that older versions go at once,
@@ -222,7 +109,7 @@ fn gets_beside_flushes() {
 
 #[test]
 fn a_get_beside_flushes_finds_its_version() {
-    holds(6, 100, gets_beside_flushes);
+    holds(6, 100, &["flushes", "merges"], gets_beside_flushes);
 }
 
 #[test]
@@ -274,7 +161,7 @@ fn writers_and_crashes() {
 
 #[test]
 fn what_was_acknowledged_survives_a_crash_beside_it() {
-    holds(2, 20, writers_and_crashes);
+    holds(2, 20, &["flushes", "crashes"], writers_and_crashes);
 }
 
 /// A caller closes the database under two writers and a reader.
@@ -303,7 +190,7 @@ fn close_beside_everything() {
 
 #[test]
 fn closing_beside_everything_loses_nothing_acknowledged() {
-    holds(3, 40, close_beside_everything);
+    holds(3, 40, &["ended by the close"], close_beside_everything);
 }
 
 /// Waits, as time passes, until writes are taken again.
@@ -366,7 +253,8 @@ fn full_disk_beside_writers() {
 
 #[test]
 fn a_full_disk_beside_writers_loses_nothing_and_passes() {
-    holds(4, 30, full_disk_beside_writers);
+    let happens = ["merges", "splits", "collections", "writers that failed"];
+    holds(4, 30, &happens, full_disk_beside_writers);
 }
 
 fn failed_sync_beside_writers() {
@@ -389,5 +277,6 @@ fn failed_sync_beside_writers() {
 
 #[test]
 fn a_failed_sync_of_the_log_beside_writers_loses_nothing_and_passes() {
-    holds(5, 30, failed_sync_beside_writers);
+    let happens = ["flushes", "merges", "splits", "writers that failed"];
+    holds(5, 30, &happens, failed_sync_beside_writers);
 }
