@@ -161,6 +161,7 @@ pub(crate) fn check_budget(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::db::tests::common::rewrite_manifest;
     use crate::db::tests::{Machine, small};
     use crate::testing::golden;
     use crate::{Db, ErrorKind};
@@ -197,6 +198,33 @@ mod tests {
                 assert_ne!(fewer, stored);
             }
         }
+    }
+
+    #[test]
+    fn each_kind_of_clustering_has_its_number() {
+        let path = Path::new("MANIFEST-000001");
+        let clusters = |clustering| effective(&Options::default().clustering(clustering));
+        golden::check("options_by_scans", &encode(&clusters(Clustering::ByScans)));
+        let bytes = golden::load("options_by_scans");
+        let stored = decode(&bytes, path).unwrap();
+        assert_eq!(stored.clustering, Some(Clustering::ByScans));
+        for clustering in [Clustering::Never, Clustering::EveryMerge] {
+            let other = encode(&clusters(clustering));
+            let differ = other.iter().zip(&bytes).filter(|(a, b)| a != b).count();
+            assert_eq!((other.len(), differ), (bytes.len(), 1));
+            let stored = decode(&other, path).unwrap();
+            assert_eq!(stored.clustering, Some(clustering));
+        }
+    }
+
+    #[test]
+    fn a_database_that_has_stored_none_takes_those_of_its_opening() {
+        let machine = Machine::new(5);
+        let (db, _) = machine.open(small().block_bytes(1024));
+        db.close().unwrap();
+        rewrite_manifest(&machine, |edit| edit.options = None);
+        let (db, _) = machine.open(small().memory_budget(8 << 20));
+        assert_eq!(db.options(), effective(&small().memory_budget(8 << 20)));
     }
 
     #[test]

@@ -185,8 +185,10 @@ fn decode_op<'a>(d: &mut Decoder<'a>) -> Result<BatchOp<'a>, Why> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::keys::KeyspaceId;
     use crate::error::ErrorKind;
     use crate::memtable::Batch;
+    use crate::testing::golden;
     use rand::rngs::SmallRng;
     use rand::{Rng, SeedableRng};
 
@@ -207,6 +209,43 @@ mod tests {
         let op = OpsIter::new(&bytes).next().unwrap().unwrap();
         assert_eq!(op.expiry_ms, Some(0x0807_0605_0403_0201));
         assert_eq!((op.key, op.value), (&b"\0\0\0\x07ky"[..], &b"v"[..]));
+    }
+
+    #[test]
+    fn a_batch_is_pinned_byte_for_byte() {
+        let external = *b"file____uid_____length__sum_len_offset__";
+        let mut batch = Batch::new();
+        batch.put("key", "value").delete("gone").put("", "");
+        batch.put_in(KeyspaceId(7), b"other", b"keyspace");
+        let expiring = BatchOp {
+            kind: Kind::Put,
+            key: b"\0\0\0\0until",
+            value: b"then",
+            expiry_ms: Some(0x0102_0304_0506_0708),
+        };
+        batch.push_op(&expiring);
+        batch.push_external(b"\0\0\0\0large", None, &external, 1 << 20);
+        golden::check("batch", batch.ops_bytes());
+
+        let bytes = golden::load("batch");
+        let ops: Vec<_> = OpsIter::new(&bytes).map(Result::unwrap).collect();
+        let kinds: Vec<_> = ops.iter().map(|op| (op.kind, op.key)).collect();
+        assert_eq!(
+            kinds,
+            [
+                (Kind::Put, &b"\0\0\0\0key"[..]),
+                (Kind::Delete, b"\0\0\0\0gone"),
+                (Kind::Put, b"\0\0\0\0"),
+                (Kind::Put, b"\0\0\0\x07other"),
+                (Kind::Put, b"\0\0\0\0until"),
+                (Kind::External, b"\0\0\0\0large"),
+            ]
+        );
+        assert_eq!(
+            (ops[0].value, ops[3].value),
+            (&b"value"[..], &b"keyspace"[..])
+        );
+        assert_eq!((ops[4], ops[5].value), (expiring, &external[..]));
     }
 
     #[test]

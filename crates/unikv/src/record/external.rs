@@ -152,6 +152,7 @@ impl External {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::golden;
 
     #[test]
     fn what_stands_for_a_value_is_the_documented_bytes() {
@@ -170,7 +171,9 @@ mod tests {
             b"\x02\x01\0\0\0\0\0\0\x88\x77\x66\x55\x44\x33\x22\x11\x0b\x0a\0\0\0\0\0\0\
             \xef\xbe\xad\xde\x04\x03\x02\x01\x60\0\0\0\0\0\0\0";
         assert_eq!(&bytes, documented);
-        assert_eq!(External::decode(&bytes), Some(external));
+        golden::check("external_value", &bytes);
+        let stored = golden::load("external_value");
+        assert_eq!(External::decode(&stored), Some(external));
         assert_eq!(External::decode(&bytes[1..]), None);
         assert_eq!(External::decode(&[bytes.as_slice(), b"x"].concat()), None);
     }

@@ -1,15 +1,18 @@
 use super::*;
 use crate::base::checksum;
 use crate::base::file_header::{FileKind, HEADER_LEN, RawHeader};
-use crate::base::keys::{EXTERNAL_LEN, SeqNo, Slot};
+use crate::base::keys::{DatabaseId, EXTERNAL_LEN, FileUid, KEYSPACE_PREFIX_LEN, SeqNo, Slot};
 use crate::db::tests::common::{key, put, rewrite_manifest};
 use crate::db::tests::{Machine, Model, same, small};
-use crate::log::LogWriter;
 use crate::log::wal::{KIND_MARK, KIND_START, KIND_WRITE, SegmentStart};
+use crate::log::{LogWriter, WalWriter};
+use crate::record::RecordPointer;
+use crate::testing::golden;
 use crate::version::manifest::Manifest;
 use crate::version::scan_run::ScanRunMeta;
+use crate::vfs::Vfs;
 use crate::vfs::sim::{Fault, Keep, Op, SimVfs};
-use crate::{Db, ErrorKind, RepairOptions};
+use crate::{Batch, Db, ErrorKind, RepairOptions};
 use std::collections::BTreeMap;
 
 /// A sequence number above all that tables have.
@@ -399,4 +402,68 @@ fn a_segment_whose_name_is_in_doubt_may_vanish_behind_a_later_opening() {
     for more in [1, 10, 25, 40, 60] {
         (0..5).for_each(|steps| with_names_in_doubt(more, steps));
     }
+}
+
+/// What the log holds in truth: batches with deletes, and the places of large values.
+#[test]
+fn a_segment_with_batches_is_pinned_byte_for_byte() {
+    let machine = Machine::new(1);
+    machine.disk.create_dir_all(Path::new("/db")).unwrap();
+    let database = DatabaseId([7; 16]);
+    let store = FileStore::new(machine.env(), "/db".into(), database, 16);
+    let external = External {
+        pointer: RecordPointer {
+            file: FileNumber(11),
+            offset: HEADER_LEN as u64,
+            len: 0x0012_3456,
+        },
+        uid: FileUid(0x1122_3344_5566_7788),
+        file_len: 0x0012_4000,
+        file_checksum: 0xdead_beef,
+    };
+    let mut first = Batch::new();
+    first.put("a", "1").put("b", "2").delete("a");
+    let mut second = Batch::new();
+    second.delete("b").set_mark("a mark");
+    second.push_external(b"\0\0\0\0large", None, &external.encode(), 1 << 20);
+    let mut wal = WalWriter::create(&store, FileNumber(12), None, 3, None, 0).unwrap();
+    for (base_seq, batch) in [(5, &first), (8, &second)] {
+        let write = WalWrite {
+            base_seq: SeqNo(base_seq),
+            count: batch.len() as u32,
+            host_mark: batch.mark(),
+            ops: batch.ops_bytes(),
+        };
+        wal.stage(&write, None);
+        wal.write_staged().unwrap();
+    }
+    let path = Path::new("/db/000012.wal");
+    golden::check("wal_batches", &machine.disk.read_file(path).unwrap());
+
+    let old = Machine::new(2);
+    old.disk.write_file(path, &golden::load("wal_batches"));
+    let store = FileStore::new(old.env(), "/db".into(), database, 16);
+    let mut found = Vec::new();
+    let mut take = |_: FileNumber, write: &WalWrite<'_>| {
+        let ops = OpsIter::new(write.ops).map(|op| op.unwrap());
+        let ops = ops.map(|op| (op.kind, op.key.to_vec(), op.value.to_vec()));
+        let mark = write.host_mark.map(<[u8]>::to_vec);
+        found.push((write.base_seq, mark, ops.collect::<Vec<_>>()));
+        Ok(())
+    };
+    let outcome = replay::replay(&store, &[FileNumber(12)], FileNumber(0), &mut take).unwrap();
+    assert_eq!((outcome.ops, outcome.cut), (5, None));
+    let op = |kind, key: &[u8], value: &[u8]| {
+        let key = [&[0; KEYSPACE_PREFIX_LEN], key].concat();
+        (kind, key, value.to_vec())
+    };
+    let first = vec![
+        op(Kind::Put, b"a", b"1"),
+        op(Kind::Put, b"b", b"2"),
+        op(Kind::Delete, b"a", b""),
+    ];
+    let place = op(Kind::External, b"large", &external.encode());
+    let second = vec![op(Kind::Delete, b"b", b""), place];
+    let mark = Some(b"a mark".to_vec());
+    assert_eq!(found, [(SeqNo(5), None, first), (SeqNo(8), mark, second)]);
 }
