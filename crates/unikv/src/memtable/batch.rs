@@ -315,6 +315,11 @@ mod tests {
         assert!(violation.to_string().contains("65537"), "{violation}");
         batch.put("k", "v");
         assert!(batch.violation().unwrap().to_string().contains("65537"));
+        let shown = format!("{batch:?}");
+        assert!(
+            shown.contains("len: 2") && shown.contains("65537"),
+            "{shown}"
+        );
         batch.clear();
         assert!(batch.violation().is_none());
     }

@@ -300,3 +300,6 @@ impl Db {
         repair(env, dir.as_ref(), to.as_ref(), options)
     }
 }
+
+#[cfg(test)]
+mod tests;

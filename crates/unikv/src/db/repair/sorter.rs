@@ -293,3 +293,88 @@ impl RunReader {
         Ok(self.buffer.len() >= len)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::claims::{Place, Rank};
+    use super::*;
+    use crate::ErrorKind;
+    use crate::base::keys::{Kind, SeqNo};
+    use crate::vfs::Env;
+    use crate::vfs::sim::{SimRuntime, SimVfs};
+    use std::path::Path;
+
+    const CLAIMS: u64 = 3000;
+
+    /// The n-th claim in no order; each key has three versions.
+    fn claim(n: u64) -> Claim {
+        let mixed = n * 7919 % CLAIMS;
+        let key = format!("key{:05}", mixed / 3);
+        let place = Place::Inline(mixed.to_le_bytes().to_vec());
+        let who = (key.as_bytes(), SeqNo(mixed), Kind::Put);
+        Claim::new(who, (Rank::Live, false), place)
+    }
+
+    fn target(disk: &SimVfs) -> Target {
+        let env = Env {
+            vfs: Arc::new(disk.clone()),
+            runtime: SimRuntime::new(1),
+        };
+        Target::new(&env, Path::new("/new")).unwrap()
+    }
+
+    fn sorted(target: &Target, budget: u64) -> Claims {
+        let mut sorter = Sorter::new(target, budget);
+        (0..CLAIMS).for_each(|n| sorter.push(&claim(n)).unwrap());
+        sorter.finish().unwrap()
+    }
+
+    fn runs(disk: &SimVfs) -> Vec<PathBuf> {
+        let mut runs = disk.file_names();
+        runs.retain(|path| path.extension().is_some_and(|of| of == "sort"));
+        runs
+    }
+
+    #[test]
+    fn claims_come_in_order_whether_they_fit_into_memory_or_not() {
+        // In memory; in a few runs; in more runs than are merged at a time.
+        for (budget, least, most) in [(1 << 20, 0, 0), (16 << 10, 2, FAN_IN), (1 << 10, 2, FAN_IN)]
+        {
+            let disk = SimVfs::new();
+            let target = target(&disk);
+            let mut claims = sorted(&target, budget);
+            let left = runs(&disk).len();
+            assert!((least..=most).contains(&left), "{budget}: {left} runs");
+            for _ in 0..2 {
+                let (mut count, mut last) = (0, (Vec::new(), SeqNo::MAX));
+                while let Some(claim) = claims.next().unwrap() {
+                    let in_order = match claim.key == last.0 {
+                        true => claim.seq < last.1,
+                        false => claim.key > last.0,
+                    };
+                    assert!(in_order, "{budget}: {claim:?} behind {last:?}");
+                    last = (claim.key, claim.seq);
+                    count += 1;
+                }
+                assert_eq!(count, CLAIMS, "{budget}");
+                claims.rewind().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_that_ends_early_is_told() {
+        let disk = SimVfs::new();
+        let target = target(&disk);
+        drop(sorted(&target, 16 << 10));
+        let path = runs(&disk).remove(0);
+        let bytes = disk.read_file(&path).unwrap();
+        disk.write_file(&path, &bytes[..bytes.len() - 1]);
+        let mut claims = Claims::of_runs(&target, std::slice::from_ref(&path), 4 << 10).unwrap();
+        let error = std::iter::from_fn(|| claims.next().transpose())
+            .find_map(Result::err)
+            .unwrap();
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+        assert_eq!(error.file(), Some(path.as_path()));
+    }
+}

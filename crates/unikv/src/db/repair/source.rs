@@ -172,3 +172,39 @@ impl ReadFile for Patient {
         self.file.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vfs::sim::{SimRuntime, SimVfs};
+    use std::io::ErrorKind;
+
+    #[test]
+    fn nothing_in_the_source_can_be_changed() {
+        let disk = SimVfs::new();
+        let (dir, path) = (Path::new("/db"), Path::new("/db/file"));
+        disk.write_file(path, b"bytes");
+        let env = Env {
+            vfs: Arc::new(disk.clone()),
+            runtime: SimRuntime::new(1),
+        };
+        let calls = disk.calls();
+        let (Env { vfs, .. }, _source) = Source::of(&env);
+        let refusals = [
+            vfs.create_dir_all(Path::new("/db/new")),
+            vfs.remove_dir(dir),
+            vfs.sync_dir(dir),
+            vfs.create(path, WriteMode::Log, 0).map(drop),
+            vfs.rename(path, Path::new("/db/other")),
+            vfs.remove(path),
+        ];
+        for refusal in refusals {
+            assert_eq!(refusal.unwrap_err().kind(), ErrorKind::PermissionDenied);
+        }
+        assert_eq!(disk.calls(), calls, "nothing reaches the disk");
+        let file = vfs.open(path, Access::Sequential).unwrap();
+        let mut bytes = [0; 5];
+        assert_eq!(file.read_at(&mut bytes, 0).unwrap(), 5);
+        assert_eq!(&bytes, b"bytes");
+    }
+}
