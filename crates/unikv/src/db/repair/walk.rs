@@ -46,6 +46,10 @@ pub(super) struct Walk<'a, 'b> {
 /// Blocks that did not verify, next to each other.
 type BadBlocks = (Vec<u8>, Option<Vec<u8>>);
 
+/// The rank of each entry of a key section, the number that all of them have if they were ingested, and
+/// whether it is that of a key table.
+type Told<'a> = (&'a dyn Fn(&WalkedEntry) -> Rank, Option<SeqNo>, bool);
+
 /// What a walk over a key section found.
 #[derive(Default)]
 struct Section {
@@ -60,7 +64,7 @@ impl Walk<'_, '_> {
         let (number, name) = (found.number, super::trust::name_of(found.file.path()));
         let judge = self.judge;
         let rank = |entry: &WalkedEntry| judge.entry(number, &entry.key);
-        let Some(section) = self.section(found, &name, (&rank, true))? else {
+        let Some(section) = self.section(found, &name, (&rank, None, true))? else {
             self.hole_of_table(number, bounds, found.file.path().to_owned());
             return Ok(());
         };
@@ -138,10 +142,9 @@ impl Walk<'_, '_> {
         }
         // The keys tell what the records were, and the other way round.
         let (number, judge) = (found.number, self.judge);
-        let seq = |seq| meta.ingest_seq.unwrap_or(seq);
-        let rank = |entry: &WalkedEntry| judge.frame(number, &entry.key, seq(entry.seq));
+        let rank = |entry: &WalkedEntry| judge.frame(number, &entry.key, entry.seq);
         let section = match meta.key_section {
-            true => self.section(found, &name, (&rank, false))?,
+            true => self.section(found, &name, (&rank, meta.ingest_seq, false))?,
             false => None,
         };
         match section {
@@ -239,13 +242,8 @@ impl Walk<'_, '_> {
         Ok(count)
     }
 
-    /// Walks a key section, with the rank of each entry. `None`: nothing tells where its blocks begin.
-    fn section(
-        &mut self,
-        found: &Found,
-        name: &str,
-        (rank, sorted): (&dyn Fn(&WalkedEntry) -> Rank, bool),
-    ) -> Result<Option<Section>> {
+    /// Walks a key section. `None`: nothing tells where its blocks begin.
+    fn section(&mut self, found: &Found, name: &str, told: Told<'_>) -> Result<Option<Section>> {
         let blocks = match BlockWalk::open(&found.file, found.len) {
             Ok(blocks) => blocks,
             Err(error) if error.kind() == ErrorKind::Corruption => {
@@ -258,7 +256,7 @@ impl Walk<'_, '_> {
         let mut section = Section::default();
         for i in 0..blocks.len() {
             let fault = match blocks.block(i) {
-                Ok(Some(block)) => match self.entries(block, (rank, sorted), &mut section)? {
+                Ok(Some(block)) => match self.entries(block, told, &mut section)? {
                     Ok(()) => continue,
                     Err(fault) => fault,
                 },
@@ -284,7 +282,7 @@ impl Walk<'_, '_> {
     fn entries(
         &mut self,
         block: WalkedBlock,
-        (rank, sorted): (&dyn Fn(&WalkedEntry) -> Rank, bool),
+        (rank, ingest_seq, sorted): Told<'_>,
         section: &mut Section,
     ) -> Result<std::result::Result<(), (u64, String)>> {
         let entries = match block.entries {
@@ -292,7 +290,9 @@ impl Walk<'_, '_> {
             Err(what) => return Ok(Err((block.offset, what.to_owned()))),
         };
         section.entries += entries.len() as u64;
-        for entry in entries {
+        for mut entry in entries {
+            // An ingested table has the number that its ingest was given.
+            entry.seq = ingest_seq.unwrap_or(entry.seq);
             let rank = rank(&entry);
             let place = match entry.value {
                 OwnedValue::None => Place::None,
