@@ -6,7 +6,8 @@
 //!   refused, so a half-written database is never taken for a salvaged one.
 //! - Only a directory that is empty, or that carries that file, is ever written to. What a former
 //!   repair has left there is removed first.
-//! - After an error what was written is removed, as far as the system lets us; the mark goes last.
+//! - After an error what was written is removed, as far as the system lets us; the mark goes last. An error
+//!   behind the mark's removal puts it back first.
 //!
 //! No locks but the directory's own, held until the engine takes it.
 
@@ -16,7 +17,7 @@ use crate::db::Db;
 use crate::db::directory::take_lock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Options;
-use crate::version::file_names::{self, FileName};
+use crate::version::file_names::{self, DirSurvey, FileName};
 use crate::vfs::{Env, LockGuard, Vfs, WriteMode};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -37,13 +38,7 @@ pub(super) struct Target {
 impl Target {
     /// The directory `dir`, which holds nothing but what a former repair has left. Writes nothing.
     pub(super) fn new(env: &Env, dir: &Path) -> Result<Target> {
-        let survey = file_names::survey(&*env.vfs, dir)?;
-        let empty = survey.names.iter().all(|name| *name == FileName::Lock);
-        let is_free = empty && survey.foreign.is_empty();
-        if !is_free && !survey.is_being_repaired() {
-            let what = format!("{} is not empty", dir.display());
-            return Err(Error::invalid(what, "name a new directory to repair into"));
-        }
+        survey_free(env, dir)?;
         Ok(Target {
             env: env.clone(),
             dir: dir.to_owned(),
@@ -69,18 +64,23 @@ impl Target {
         let created = self.vfs().create_dir_all(&self.dir);
         created.map_err(|e| Error::io("create the directory", &self.dir, e))?;
         *self.lock.borrow_mut() = Some(take_lock(&self.env, &self.dir)?);
-        let survey = file_names::survey(&*self.env.vfs, &self.dir)?;
+        // Somebody may have been here before the lock was ours.
+        let survey = survey_free(&self.env, &self.dir)?;
+        self.begun.set(true);
         if survey.is_being_repaired() {
             self.clear(&survey.names)?;
-        } else {
-            let path = self.dir.join(file_names::REPAIRING);
-            let io = |e| Error::io("write this file", &path, e);
-            let mut mark = self.vfs().create(&path, WriteMode::Log, 0).map_err(io)?;
-            self.begun.set(true);
-            mark.append(MARK_TEXT).map_err(io)?;
-            mark.finish().map_err(io)?;
+            return self.sync();
         }
-        self.begun.set(true);
+        self.mark()
+    }
+
+    /// From now on nobody opens what stands in the directory.
+    fn mark(&self) -> Result<()> {
+        let path = self.dir.join(file_names::REPAIRING);
+        let io = |e| Error::io("write this file", &path, e);
+        let mut mark = self.vfs().create(&path, WriteMode::Log, 0).map_err(io)?;
+        mark.append(MARK_TEXT).map_err(io)?;
+        mark.finish().map_err(io)?;
         self.sync()
     }
 
@@ -127,8 +127,9 @@ impl Target {
         let mark = self.dir.join(file_names::REPAIRING);
         let removed = self.vfs().remove(&mark);
         removed.map_err(|e| Error::io("remove", &mark, e))?;
+        self.sync()?;
         self.begun.set(false);
-        self.sync()
+        Ok(())
     }
 
     /// Removes what was written: after an error, or because only a report was asked for.
@@ -137,16 +138,23 @@ impl Target {
             return Ok(());
         }
         let survey = file_names::survey(&*self.env.vfs, &self.dir)?;
-        self.clear(&survey.names)?;
-        self.sync()?;
-        let remove = |name: &str| {
-            let path = self.dir.join(name);
+        let kept = [FileName::Repairing, FileName::Lock];
+        if survey.names.iter().any(|name| !kept.contains(name)) {
+            if !survey.is_being_repaired() {
+                // The last step failed, behind the mark's removal: a part of a database is none.
+                *self.lock.borrow_mut() = Some(take_lock(&self.env, &self.dir)?);
+                self.mark()?;
+            }
+            self.clear(&survey.names)?;
+            self.sync()?;
+        }
+        // Read again: a mark that could not be written may be there all the same.
+        let survey = file_names::survey(&*self.env.vfs, &self.dir)?;
+        let there = survey.names.iter().rev();
+        for name in there.filter(|name| kept.contains(name)) {
+            let path = self.dir.join(name.to_string());
             let removed = self.vfs().remove(&path);
-            removed.map_err(|e| Error::io("remove", &path, e))
-        };
-        remove(file_names::REPAIRING)?;
-        if survey.names.contains(&FileName::Lock) {
-            remove(file_names::LOCK)?;
+            removed.map_err(|e| Error::io("remove", &path, e))?;
         }
         self.lock.borrow_mut().take();
         self.begun.set(false);
@@ -177,6 +185,18 @@ impl Target {
         let synced = self.vfs().sync_dir(&self.dir);
         synced.map_err(|e| Error::io("sync the directory", &self.dir, e))
     }
+}
+
+/// Surveys a directory, which must hold nothing but what a former repair has left.
+fn survey_free(env: &Env, dir: &Path) -> Result<DirSurvey> {
+    let survey = file_names::survey(&*env.vfs, dir)?;
+    let empty = survey.names.iter().all(|name| *name == FileName::Lock);
+    let is_free = empty && survey.foreign.is_empty();
+    if !is_free && !survey.is_being_repaired() {
+        let what = format!("{} is not empty", dir.display());
+        return Err(Error::invalid(what, "name a new directory to repair into"));
+    }
+    Ok(survey)
 }
 
 /// Takes the lock of the damaged directory: nobody may write to it meanwhile. A directory in which no
