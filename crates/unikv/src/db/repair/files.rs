@@ -173,29 +173,31 @@ impl Files {
         self.open.borrow_mut().insert(number, Arc::new(file));
     }
 
-    /// Makes the file of a large value known, as the log tells of it.
-    pub(super) fn learn(&self, external: &External) {
+    /// Makes the file of a large value known, as the log tells of it. False: another file has its name.
+    pub(super) fn learn(&self, external: &External) -> bool {
         let number = external.pointer.file;
         self.learned.borrow_mut().insert(number);
-        if self.get(number).is_none() {
-            self.add(RecordFileMeta {
-                number,
-                uid: external.uid,
-                len: external.file_len,
-                records_end: external.file_len,
-                count: 0,
-                min_key: Vec::new(),
-                max_key: Vec::new(),
-                min_seq: UNNUMBERED,
-                max_seq: UNNUMBERED,
-                checksum: external.file_checksum,
-                expiry: None,
-                has_range_deletes: false,
-                key_section: false,
-                refs: Vec::new(),
-                ingest_seq: None,
-            });
+        if let Some(known) = self.get(number) {
+            return known.meta().uid == external.uid;
         }
+        self.add(RecordFileMeta {
+            number,
+            uid: external.uid,
+            len: external.file_len,
+            records_end: external.file_len,
+            count: 0,
+            min_key: Vec::new(),
+            max_key: Vec::new(),
+            min_seq: UNNUMBERED,
+            max_seq: UNNUMBERED,
+            checksum: external.file_checksum,
+            expiry: None,
+            has_range_deletes: false,
+            key_section: false,
+            refs: Vec::new(),
+            ingest_seq: None,
+        });
+        true
     }
 
     /// The files that hold the large values of the log.
@@ -273,8 +275,10 @@ impl Files {
             Kind::External => {
                 let external = External::decode(record.value_slice());
                 let external = external.ok_or_else(|| self.other_record(pointer))?;
-                self.learn(&external);
-                Ok(Fetched::Elsewhere(external.pointer))
+                match self.learn(&external) {
+                    true => Ok(Fetched::Elsewhere(external.pointer)),
+                    false => Err(self.other_record(external.pointer)),
+                }
             }
             _ => Err(self.other_record(pointer)),
         }

@@ -246,8 +246,9 @@ impl Pass<'_, '_> {
                 let Some(external) = External::decode(op.value) else {
                     return Ok(None);
                 };
-                self.files.learn(&external);
-                if !in_tables && self.files.read(external.pointer, op.key, seq).is_err() {
+                let is_it = self.files.learn(&external);
+                let read = || self.files.read(external.pointer, op.key, seq);
+                if !in_tables && (!is_it || read().is_err()) {
                     return Ok(None);
                 }
                 Place::Frame(external.pointer)
