@@ -28,27 +28,34 @@ use std::sync::Arc;
 pub(super) struct Found {
     pub(super) file: Arc<DataFile>,
     pub(super) number: FileNumber,
-    /// Bytes that are there.
+    /// Bytes that are there, and that belong to it.
     pub(super) len: u64,
     /// What it says of itself, where that can be read.
     pub(super) facts: Option<FileFacts>,
 }
 
-/// Looks at the data file `number` of `kind`. `uid`: as the manifest lists it. `None`: it is none of this
-/// database, or nothing in it can be read; `entry` says which.
+/// Looks at the data file `number` of `kind`. `listed`: its uid and length, as the manifest has them. `None`:
+/// it is none of this database, or nothing in it can be read; `entry` says which.
 pub(super) fn look_at(
     store: &Arc<FileStore>,
     kind: FileKind,
     number: FileNumber,
-    uid: Option<FileUid>,
+    listed: Option<(FileUid, u64)>,
     entry: &mut RepairedFile,
 ) -> Result<Option<Found>> {
+    let uid = listed.map(|(uid, _)| uid);
     let path = path_of(store, kind, number);
     refuse_newer(store.env(), &path, kind)?;
     let header = header_of(store.env(), &path)?;
     let len = store.env().vfs.len(&path);
     let len = len.map_err(|e| Error::io("look at", &path, e))?;
     entry.bytes = len;
+    // What a file ends with is found from its end.
+    let end = listed.map_or(len, |(_, listed)| listed.min(len));
+    if end < len {
+        entry.fault(end, "the file goes on behind its end");
+    }
+    let len = end;
     let stated = header.as_ref().map(|header| header.raw.uid);
     if header.as_ref().is_none_or(|h| h.is_mended || !h.is_whole()) {
         entry.fault(0, "the file header is damaged");

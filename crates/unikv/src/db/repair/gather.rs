@@ -175,8 +175,9 @@ fn find_records(
         let meta = version.and_then(|version| version.record_file(*number));
         let meta = meta.map(|file| file.meta().clone());
         let entry = report.file(&name.to_string());
-        let (kind, uid) = (FileKind::Record, meta.as_ref().map(|meta| meta.uid));
-        let Some(found) = look_at(&known.store, kind, *number, uid, entry)? else {
+        let listed = meta.as_ref().map(|meta| (meta.uid, meta.len));
+        let found = look_at(&known.store, FileKind::Record, *number, listed, entry)?;
+        let Some(found) = found else {
             continue;
         };
         let facts = found.facts.as_ref();
@@ -238,8 +239,15 @@ fn find_tables(
             });
             continue;
         }
-        let (kind, uid) = (FileKind::KeyTable, meta.map(|meta| meta.uid));
-        let Some(found) = look_at(&known.store, kind, *number, uid, entry)? else {
+        let uid_and_len = meta.map(|meta| (meta.uid, meta.len));
+        let found = look_at(
+            &known.store,
+            FileKind::KeyTable,
+            *number,
+            uid_and_len,
+            entry,
+        )?;
+        let Some(found) = found else {
             if meta.is_none() && report.file(&name.to_string()).fault_count > 0 {
                 let table = Table {
                     found: None,
