@@ -63,7 +63,7 @@ mod vouch;
 mod walk;
 
 use crate::db::{Db, stored_options};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::Batch;
 use crate::options::{Durability, Options, StoredOptions};
 use crate::version::file_names::{self, DirSurvey, FileName};
@@ -75,6 +75,7 @@ use report::RepairReport;
 use resolve::Resolver;
 use sorter::Sorter;
 use source::Source;
+use std::io;
 use std::path::Path;
 use target::Target;
 
@@ -209,7 +210,8 @@ fn salvage(
     if options.dry_run {
         while records.next()?.is_some() {}
     } else {
-        write(target, new_options, &mut records, mark)?;
+        let written = write(target, new_options, &mut records, mark);
+        written.map_err(|error| told_to_the_caller(target, error))?;
         report.written = Some(target.dir().to_owned());
     }
     for place in source.unreadable() {
@@ -218,6 +220,17 @@ fn salvage(
         entry.fault(place.offset, what);
     }
     Ok(())
+}
+
+/// The caller has no database that takes no more writes, but a target that took none.
+fn told_to_the_caller(target: &Target, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::WritesSuspended => {
+            let cause = io::Error::other(error.to_string());
+            Error::io("write the salvaged database", target.dir(), cause)
+        }
+        _ => error,
+    }
 }
 
 /// Writes the salvaged database.
@@ -270,9 +283,10 @@ impl Db {
     ///
     /// # Errors
     /// `NotFound` if there is no database, `Incompatible` if it is another program's or of a newer
-    /// release, `Locked`, `InvalidArgument` if `to` is not empty, `DiskFull` and `Io` for the target. After an
-    /// error what was written is removed; where that is not possible, `to` cannot be opened, and
-    /// another repair into it begins anew.
+    /// release, `Locked`, `InvalidArgument` if `to` is not empty, `DiskFull` and `Io` for the target,
+    /// `Corruption` if what was written there does not verify. After an error what was written is removed;
+    /// where that is not possible, `to` cannot be opened, and another repair into it begins anew. (If the
+    /// very last step failed, and the disk then takes nothing more, what is in `to` is complete.)
     ///
     /// ```no_run
     /// # fn main() -> unikv::Result<()> {
