@@ -10,6 +10,7 @@
 //! - [`crash`], [`fault`]: a history with the power cut, or one error, at each place.
 //! - [`storm`]: a history in which errors of the disk come again and again.
 //! - [`damage`]: small databases of every shape, each byte and each block of them damaged.
+//! - [`salvage`]: a repair, and the verdict on what it saved.
 //! - [`story`]: names the seed and the place when something fails; [`shrink`] cuts a history down.
 //!
 //! One failing check is a panic: this is a test tool, and the test harness is its caller.
@@ -31,6 +32,7 @@ pub mod history;
 pub mod moments;
 pub mod oracle;
 pub mod runner;
+pub mod salvage;
 pub mod scenario;
 pub mod shrink;
 pub mod storm;

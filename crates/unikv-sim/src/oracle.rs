@@ -173,6 +173,14 @@ impl Oracle {
         self.writes.iter().filter(|w| w.unknown).count()
     }
 
+    /// Whether a write above `base` gave `key` this value, or it has it there.
+    pub fn ever_was(&self, key: &[u8], value: &[u8]) -> bool {
+        let is_it = |(k, v): &Change| k == key && v.as_deref() == Some(value);
+        let mut writes = self.writes.iter();
+        let in_base = || self.base.state.get(key).is_some_and(|v| v[..] == *value);
+        writes.any(|write| write.changes.iter().any(is_it)) || in_base()
+    }
+
     /// Whether a read of `key` may answer `got` now.
     pub fn allows(&self, key: &[u8], got: Option<&[u8]>) -> bool {
         for write in self.writes.iter().rev() {

@@ -98,6 +98,9 @@ fn explore_shape(shape: &Shape, floor: &Floor) {
     assert!(tally.shortened >= floor.shortened, "{tally:?}");
     assert!(tally.derived >= floor.derived, "{tally:?}");
     assert!(tally.live >= floor.live, "{tally:?}");
+    // Of each shape a sample is repaired, and some of it is lost for good.
+    assert!(tally.repairs >= tally.damages() / 60, "{tally:?}");
+    assert!(tally.lossy_repairs > 10, "{tally:?}");
     let verdicts = tally.refused + tally.failed_reads + tally.shortened + tally.equal;
     assert_eq!(verdicts, tally.damages());
 }

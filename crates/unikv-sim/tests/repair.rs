@@ -1,22 +1,22 @@
 //! Salvage: small databases of several shapes, damage of every kind in every file, and an oracle that knows
 //! every value that a key ever had.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use unikv::vfs::sim::{Fault, Keep, SimRuntime, SimVfs};
+use unikv::vfs::sim::{Fault, FaultRule, Keep, Op, SimRuntime, SimVfs};
 use unikv::vfs::{Env, Vfs};
-use unikv::{
-    Batch, Clustering, Db, Durability, ErrorKind, Options, RepairOptions, RepairReport, RepairTrust,
-};
-
-/// Keys and values.
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
-
-const DIR: &str = "/db";
-const TO: &str = "/new";
+use unikv::{Batch, Clustering, Db, Durability, ErrorKind, Options, RepairOptions, RepairTrust};
+use unikv_sim::oracle::State;
+use unikv_sim::runner::DIR;
+use unikv_sim::salvage::{self, Salvaged, TO, Truth, contents, show_keys as show};
+use unikv_sim::verify;
 
 fn env(disk: &SimVfs) -> Env {
     Env {
@@ -30,7 +30,7 @@ struct Specimen {
     disk: SimVfs,
     /// All values that each key ever had.
     history: BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>,
-    state: Model,
+    state: State,
     mark: Option<Vec<u8>>,
     /// Operations of the largest batch.
     most_ops: usize,
@@ -68,7 +68,7 @@ impl Builder {
             specimen: Specimen {
                 disk,
                 history: BTreeMap::new(),
-                state: Model::new(),
+                state: State::new(),
                 mark: None,
                 most_ops: 1,
             },
@@ -94,7 +94,7 @@ impl Builder {
             Some(value) => {
                 let values = self.specimen.history.entry(key.to_vec()).or_default();
                 values.insert(value.to_vec());
-                self.specimen.state.insert(key.to_vec(), value.to_vec());
+                self.specimen.state.insert(key.to_vec(), value.into());
             }
             None => drop(self.specimen.state.remove(key)),
         }
@@ -241,64 +241,20 @@ fn files(disk: &SimVfs) -> Vec<PathBuf> {
     all
 }
 
-fn contents(disk: &SimVfs) -> Vec<(PathBuf, Vec<u8>)> {
-    let files = files(disk).into_iter();
-    files
-        .map(|path| (path.clone(), disk.read_file(&path).unwrap()))
-        .collect()
-}
+impl Truth for Specimen {
+    fn state(&self) -> &State {
+        &self.state
+    }
 
-fn pairs(disk: &SimVfs, dir: &str) -> Model {
-    let options = Options::default().create_if_missing(false);
-    let db = Db::open_in(env(disk), dir, options).unwrap();
-    let pairs = db.iter().map(|entry| entry.unwrap());
-    let pairs = pairs
-        .map(|(key, value)| (key.to_vec(), value.to_vec()))
-        .collect();
-    db.close().unwrap();
-    pairs
-}
-
-/// What a repair gave.
-struct Salvaged {
-    report: RepairReport,
-    pairs: Model,
-    /// Keys that are missing or have another value than they had.
-    missing: Vec<Vec<u8>>,
-    stale: Vec<Vec<u8>>,
+    fn had(&self, key: &[u8], value: &[u8]) -> bool {
+        let values = self.history.get(key);
+        values.is_some_and(|values| values.contains(value))
+    }
 }
 
 impl Specimen {
     fn repair(&self, disk: &SimVfs, options: &RepairOptions) -> unikv::Result<Salvaged> {
-        let before = contents(disk);
-        let report = Db::repair_in(&env(disk), DIR, TO, options)?;
-        assert!(
-            contents(disk) == before,
-            "the damaged directory has changed"
-        );
-        let pairs = pairs(disk, TO);
-        assert_eq!(pairs.len() as u64, report.saved);
-        for (key, value) in &pairs {
-            let had = self
-                .history
-                .get(key)
-                .is_some_and(|values| values.contains(value));
-            assert!(had, "{} never had this value", key.escape_ascii());
-        }
-        let missing = self.state.keys().filter(|key| !pairs.contains_key(*key));
-        let missing = missing.cloned().collect();
-        let is_stale = |(key, value): &(&Vec<u8>, &Vec<u8>)| self.state.get(*key) != Some(value);
-        let stale = pairs
-            .iter()
-            .filter(is_stale)
-            .map(|(key, _)| key.clone())
-            .collect();
-        Ok(Salvaged {
-            report,
-            missing,
-            stale,
-            pairs,
-        })
+        salvage::repair(disk, options, self)
     }
 
     fn repaired(&self, disk: &SimVfs) -> Salvaged {
@@ -314,12 +270,6 @@ impl Specimen {
         self.repaired(&disk)
     }
 
-    fn assert_exact(&self, salvaged: &Salvaged, what: &str) {
-        let Salvaged { missing, stale, .. } = salvaged;
-        assert!(missing.is_empty(), "{what}: missing {}", show(missing));
-        assert!(stale.is_empty(), "{what}: stale {}", show(stale));
-    }
-
     fn files_of(&self, kind: &str) -> Vec<PathBuf> {
         let mut files = files(&self.disk);
         files.retain(|path| is_kind(path, kind));
@@ -329,41 +279,6 @@ impl Specimen {
 
     fn len_of(&self, path: &Path) -> u64 {
         self.disk.read_file(path).unwrap().len() as u64
-    }
-}
-
-fn show(keys: &[Vec<u8>]) -> String {
-    let keys = keys.iter().map(|key| key.escape_ascii().to_string());
-    keys.collect::<Vec<_>>().join(" ")
-}
-
-impl Salvaged {
-    fn in_lost_range(&self, key: &[u8]) -> bool {
-        self.report.lost_ranges.iter().any(|range| {
-            &range.from[..] <= key && range.to.as_ref().is_none_or(|to| key <= &to[..])
-        })
-    }
-
-    /// Nothing is lost or out of date without a word.
-    fn must_tell(&self) {
-        let report = &self.report;
-        let log = !report.log.gaps.is_empty() || report.log.cut.is_some();
-        for key in &self.missing {
-            let lost = report.lost_keys.iter().any(|lost| lost.key == key[..]);
-            let uncertain = report.uncertain_keys.iter().any(|k| k == &key[..]);
-            let told = lost || uncertain || self.in_lost_range(key) || log;
-            assert!(told, "{} is missing: {report:#?}", key.escape_ascii());
-        }
-        for key in &self.stale {
-            let told = (report.in_doubt > 0 && self.in_lost_range(key)) || log;
-            let told = told || report.log.batches_dropped > 0;
-            let told = told || (report.trust != RepairTrust::Manifest && report.in_doubt > 0);
-            assert!(told, "{} is stale: {report:#?}", key.escape_ascii());
-        }
-        if !self.missing.is_empty() || !self.stale.is_empty() {
-            let cut = report.log.cut.is_some();
-            assert!(!report.is_complete() || cut, "{report:#?}");
-        }
     }
 }
 
@@ -394,7 +309,7 @@ fn specimens() -> [(&'static str, Specimen); 3] {
 fn a_database_without_damage_is_copied() {
     for (name, specimen) in specimens() {
         let salvaged = specimen.with(|_| ());
-        specimen.assert_exact(&salvaged, name);
+        salvaged.assert_exact(name);
         let report = &salvaged.report;
         assert!(report.is_complete(), "{name}: {report:#?}");
         assert_eq!(report.trust, RepairTrust::Manifest, "{name}");
@@ -413,10 +328,10 @@ fn without_current_the_newest_manifest_stands_in() {
     for (name, specimen) in specimens() {
         let current = specimen.files_of("CURRENT").remove(0);
         let salvaged = specimen.with(|disk| Vfs::remove(disk, &current).unwrap());
-        specimen.assert_exact(&salvaged, name);
+        salvaged.assert_exact(name);
         assert_eq!(salvaged.report.trust, RepairTrust::Manifest);
         flip(&specimen, "CURRENT", 9, |salvaged, what| {
-            specimen.assert_exact(salvaged, &format!("{name}, {what}"));
+            salvaged.assert_exact(&format!("{name}, {what}"));
         });
     }
 }
@@ -533,7 +448,7 @@ fn what_a_damaged_key_table_held_is_proven_where_nothing_is_garbage() {
     let mut specimen = b.specimen;
     specimen.disk = specimen.disk.process_kill();
     let exact = |salvaged: &Salvaged, what: &str| {
-        specimen.assert_exact(salvaged, what);
+        salvaged.assert_exact(what);
         assert!(
             salvaged.report.is_complete(),
             "{what}: {:#?}",
@@ -554,6 +469,36 @@ fn what_a_damaged_key_table_held_is_proven_where_nothing_is_garbage() {
         disk.flip_bit(&records[0], 8 * 1000);
     });
     assert!(!salvaged.report.is_complete(), "{:#?}", salvaged.report);
+}
+
+#[test]
+fn a_damaged_record_of_an_ingested_table_is_lost_and_no_older_one_comes_back() {
+    let mut b = Builder::new(options());
+    b.writes(0..40);
+    b.compact();
+    b.ingest((0..40).filter(|n| n % 2 == 0));
+    let specimen = b.kill();
+    let losses = std::cell::Cell::new(0);
+    flip(&specimen, "rec", 13, |salvaged, what| {
+        let Salvaged { report, stale, .. } = salvaged;
+        assert!(stale.is_empty(), "{what}: stale {}", show(stale));
+        losses.set(losses.get() + report.lost);
+    });
+    assert!(losses.get() > 20, "{losses:?}");
+}
+
+#[test]
+fn a_data_file_that_goes_on_behind_its_end_is_read_up_to_there() {
+    for (name, specimen) in specimens() {
+        for kind in ["rec", "key"] {
+            for path in specimen.files_of(kind) {
+                let mut bytes = specimen.disk.read_file(&path).unwrap();
+                bytes.extend_from_slice(&[0x5a; 700]);
+                let salvaged = specimen.with(|disk| disk.write_file(&path, &bytes));
+                salvaged.assert_exact(&format!("{name}, {}", name_of(&path)));
+            }
+        }
+    }
 }
 
 #[test]
@@ -720,9 +665,8 @@ fn sectors_that_the_device_refuses_are_lost_and_no_more() {
     disk.set_read_fault(Box::new(move |call| {
         (call.path == bad && call.offset < 4096).then_some(std::io::ErrorKind::Other)
     }));
-    let options = RepairOptions::default();
-    let report = Db::repair_in(&env(&disk), DIR, TO, &options).unwrap();
-    disk.clear_faults();
+    let salvaged = specimen.repaired(&disk);
+    let report = &salvaged.report;
     assert!(report.lost > 0 && report.saved > 0, "{report:#?}");
     let of_file = report
         .files
@@ -734,9 +678,7 @@ fn sectors_that_the_device_refuses_are_lost_and_no_more() {
         .iter()
         .any(|f| f.what.contains("cannot read"));
     assert!(told, "{of_file:#?}");
-    for (key, value) in pairs(&disk, TO) {
-        assert_eq!(specimen.state.get(&key), Some(&value));
-    }
+    assert!(salvaged.stale.is_empty(), "{}", show(&salvaged.stale));
 }
 
 /// The same files, all of them durable.
@@ -751,7 +693,7 @@ fn durable(disk: &SimVfs) -> SimVfs {
 #[test]
 fn a_repair_that_is_cut_leaves_the_source_and_no_half_of_a_database() {
     let specimen = mixed();
-    let options = RepairOptions::default();
+    let options = with_little_memory();
     let whole = durable(&specimen.disk);
     let before = contents(&whole);
     let first = whole.calls();
@@ -800,6 +742,126 @@ fn a_repair_that_is_cut_leaves_the_source_and_no_half_of_a_database() {
     assert!(complete < 30, "{complete}");
 }
 
+/// So little memory that keys are sorted on the disk.
+fn with_little_memory() -> RepairOptions {
+    RepairOptions::default().options(Options::default().memory_budget(64 << 10))
+}
+
+/// A repair during which some calls fail.
+struct Hindered<'a> {
+    specimen: &'a Specimen,
+    options: &'a RepairOptions,
+    before: Vec<(PathBuf, Vec<u8>)>,
+    what: String,
+}
+
+impl Hindered<'_> {
+    /// Repairs a disk on which the rules for calls that change it and for those that look are set. Whether that
+    /// fails. `is_left`: whether something may be left, as the faults go on.
+    fn repair(&self, disk: &SimVfs, is_left: bool) -> bool {
+        let what = &self.what;
+        let done = Db::repair_in(&env(disk), DIR, TO, self.options);
+        disk.clear_faults();
+        assert!(
+            contents(disk) == self.before,
+            "{what}: the source has changed"
+        );
+        let failed = match done {
+            Ok(report) => {
+                let salvaged = salvage::judge(disk, report, self.specimen);
+                salvaged.must_tell();
+                // What could not be looked at counts as damaged.
+                if salvaged.report.is_complete() {
+                    salvaged.assert_exact(what);
+                }
+                return false;
+            }
+            Err(error) => error,
+        };
+        let is_of_target = failed.file().is_some_and(|file| file.starts_with(TO));
+        let is_typed = match failed.kind() {
+            ErrorKind::Io | ErrorKind::DiskFull => true,
+            // The salvaged database could not be checked.
+            ErrorKind::Corruption => is_of_target,
+            _ => false,
+        };
+        assert!(is_typed, "{what}: {failed:?}");
+        let is_named = failed.kind() == ErrorKind::DiskFull || failed.file().is_some();
+        assert!(
+            is_named && !failed.remedy().is_empty(),
+            "{what}: {failed:?}"
+        );
+        // A lock file is in nobody's way.
+        let is_of_it = |path: &PathBuf| path.starts_with(TO) && !path.ends_with("LOCK");
+        let left: Vec<_> = disk.file_names().into_iter().filter(is_of_it).collect();
+        assert!(is_left || left.is_empty(), "{what}: {failed:?}: {left:?}");
+        let opening = Options::default().create_if_missing(false);
+        match Db::open_in(env(disk), TO, opening) {
+            Ok(db) => {
+                // The mark had gone, and could not be put back.
+                assert!(is_left, "{what}: something opens");
+                let found = verify::scan(db.iter()).unwrap();
+                verify::same_pairs(what, &found, &self.specimen.state);
+                db.close().unwrap();
+                return true;
+            }
+            Err(error) => {
+                let kinds = [ErrorKind::NotFound, ErrorKind::Incompatible];
+                assert!(kinds.contains(&error.kind()), "{what}: {error:?}");
+            }
+        }
+        let again = Db::repair_in(&env(disk), DIR, TO, self.options);
+        let again = again.unwrap_or_else(|error| panic!("{what}, then again: {error:?}"));
+        salvage::judge(disk, again, self.specimen).assert_exact(what);
+        true
+    }
+}
+
+#[test]
+fn any_call_of_a_repair_may_fail_and_a_second_repair_succeeds() {
+    let (mut failures, mut tries) = (0, 0);
+    for (name, specimen) in specimens() {
+        let options = with_little_memory();
+        let disk = specimen.disk.process_kill();
+        let first = (disk.calls(), disk.looks());
+        Db::repair_in(&env(&disk), DIR, TO, &options).unwrap();
+        let (calls, looks) = (disk.calls() - first.0, disk.looks() - first.1);
+        let errors = [std::io::ErrorKind::Other, std::io::ErrorKind::StorageFull];
+        let changes = (0..calls).flat_map(|at| {
+            let with = move |error| [(at, error, false, false), (at, error, true, false)];
+            errors.into_iter().flat_map(with)
+        });
+        let seen = (0..looks).map(|at| (at, errors[0], false, true));
+        for (at, error, goes_on, looking) in changes.chain(seen.step_by(3)) {
+            let disk = specimen.disk.process_kill();
+            let hindered = Hindered {
+                specimen: &specimen,
+                options: &options,
+                before: contents(&disk),
+                what: format!("{name}: {error} at call {at}, on: {goes_on}, look: {looking}"),
+            };
+            let first = if looking { disk.looks() } else { disk.calls() };
+            let rule: FaultRule = Box::new(move |call| {
+                let hits = call.index == first + at || (goes_on && call.index > first + at);
+                // A full disk takes away what it is told to.
+                let frees = matches!(call.op, Op::Remove | Op::RemoveDir);
+                match hits && !(frees && error == std::io::ErrorKind::StorageFull) {
+                    true => Fault::Fail(error),
+                    false => Fault::None,
+                }
+            });
+            match looking {
+                true => disk.set_look_fault(rule),
+                false => disk.set_fault(rule),
+            }
+            failures += u64::from(hindered.repair(&disk, goes_on));
+            tries += 1;
+        }
+    }
+    println!("{failures} of {tries} repairs fail");
+    assert!(failures > 500, "{failures} of {tries}");
+}
+
 #[test]
 fn a_full_disk_is_told_and_leaves_nothing() {
     let specimen = mixed();
@@ -830,8 +892,7 @@ fn a_dry_run_tells_the_same_and_writes_nothing() {
     for path in specimen.files_of("rec").iter().take(2) {
         disk.flip_bit(path, 1000);
     }
-    // So little memory that keys are sorted on the disk.
-    let options = RepairOptions::default().options(Options::default().memory_budget(64 << 10));
+    let options = with_little_memory();
     let dry = options.clone().dry_run(true);
     let dry = Db::repair_in(&env(&disk), DIR, TO, &dry).unwrap();
     assert!(disk.file_names().iter().all(|path| !path.starts_with(TO)));

@@ -3,7 +3,7 @@
 use super::plan::{Damage, What};
 use super::specimen::{FileKind, Specimen, Touched, name_of};
 use super::{Memory, Tally};
-use crate::oracle::{Ending, State};
+use crate::oracle::{Ending, Oracle, State};
 use crate::runner::{DIR, env};
 use crate::value::{show, show_option};
 use crate::verify;
@@ -225,6 +225,18 @@ impl<'a> Exam<'a> {
             true => specimen.oracle.clone(),
             false => specimen.history.clone(),
         };
+        if let Some(twin) = specimen.whose_log(damage) {
+            // The newest segment is known by its own header alone: a batch of either database may be here.
+            for (key, value) in &found {
+                let was = |history: &Oracle| history.ever_was(key, value);
+                assert!(
+                    was(&specimen.history) || was(&twin.history),
+                    "{}",
+                    show(key)
+                );
+            }
+            return Verdict::Shortened;
+        }
         verify::content(db, &mut oracle, Ending::PowerCut);
         match shorter {
             true => Verdict::Shortened,
@@ -236,7 +248,7 @@ impl<'a> Exam<'a> {
     fn reads_are_right(&self, damage: &Damage, db: &Db) -> Verdict {
         let touched = match self.specimen.is_twofold(&damage.path, &damage.changed) {
             true => ALL,
-            false => self.specimen.touched(&damage.path, &damage.changed),
+            false => self.specimen.touched(damage),
         };
         let failed = failed_reads(self.specimen, damage, db, touched);
         match failed {

@@ -13,16 +13,17 @@ use std::sync::Arc;
 use unikv::vfs::sim::{SimRuntime, SimVfs};
 use unikv::{Db, Snapshot};
 
+/// Whether jobs can meet this damage, and the file get its bytes back: one in place, of a file that is not
+/// made anew by an opening, as those of the other kinds are.
+pub(super) fn can_work(specimen: &Specimen, damage: &Damage) -> bool {
+    let in_place = matches!(damage.what, What::Byte | What::Swap | What::Foreign);
+    let is_listed = specimen.files.contains_key(&damage.path);
+    in_place && is_listed && ["rec", "key"].contains(&&extension(&damage.path)[..])
+}
+
 /// Lets jobs run on a database with this damage; every other one is damaged after it was opened.
 pub(super) fn live_on(specimen: &Specimen, damage: &Damage, number: u64, tally: &mut Tally) {
-    let in_place = matches!(damage.what, What::Byte | What::Swap | What::Foreign);
-    let Some(facts) = specimen.files.get(&damage.path).filter(|_| in_place) else {
-        return;
-    };
-    // Opening has made new files of the other kinds.
-    if !["rec", "key"].contains(&&extension(&damage.path)[..]) {
-        return;
-    }
+    let facts = &specimen.files[&damage.path];
     let damaged = damage.bytes.as_ref().expect("a file");
     let disk = specimen.disk.process_kill();
     let before = number.is_multiple_of(2);

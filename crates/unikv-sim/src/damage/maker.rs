@@ -30,6 +30,7 @@ pub(super) struct Maker {
     oracle: Oracle,
     history: Oracle,
     stamp: u32,
+    seed: u64,
     held: Vec<Snapshot>,
 }
 
@@ -68,7 +69,9 @@ impl Maker {
             config,
             oracle: Oracle::new(),
             history: Oracle::new(),
-            stamp: 0,
+            seed,
+            // Databases of other seeds have other values, of the same lengths.
+            stamp: seed as u32 * 10_000,
             held: Vec::new(),
         }
     }
@@ -84,7 +87,8 @@ impl Maker {
             config: self.config.clone(),
             oracle: self.oracle.clone(),
             history: self.history.clone(),
-            stamp: self.stamp + 1000,
+            seed,
+            stamp: self.stamp + 1000 * seed as u32,
             held: Vec::new(),
         }
     }
@@ -178,13 +182,13 @@ impl Maker {
     }
 
     /// Closes the database and opens it with other options.
-    pub(super) fn reopen(&mut self, config: Config, seed: u64) {
+    pub(super) fn reopen(&mut self, config: Config) {
         self.held.clear();
         let db = self.db.take().expect("the database is open");
         db.close().expect("a close");
         self.oracle.synced();
         self.config = config;
-        let (db, runtime) = verify::open(&self.vfs, &self.config, seed);
+        let (db, runtime) = verify::open(&self.vfs, &self.config, self.seed + 77);
         (self.db, self.runtime) = (Some(db), runtime);
     }
 
@@ -221,6 +225,10 @@ impl Maker {
     /// The files alone, to damage others with.
     pub(super) fn twin(mut self, what: &'static str, exit: Exit) -> Twin {
         let disk = self.leave(exit);
-        Twin { what, disk }
+        Twin {
+            what,
+            disk,
+            history: self.history,
+        }
     }
 }

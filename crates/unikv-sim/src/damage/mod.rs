@@ -2,9 +2,11 @@
 //!
 //! # Damages
 //! In each file, at each byte: one bit flipped, 0x00, 0xFF. At each length: the file cut short there; at
-//! its end: zeros and garbage. Each two sectors, pages, blocks of keys and record frames exchanged.
-//! Sectors taken from other files of the kind, from the same file of another database with the same
-//! layout, and from an older incarnation of the file in the same database. Whole files exchanged,
+//! its end: zeros and garbage. Each two sectors, pages, blocks of keys, record frames and records of a log
+//! exchanged. Pieces of these kinds, and the sections of a table, of every other file of the form put over
+//! each own piece of the kind: of files of the same database, of the same file of another database with
+//! the same layout and other values, and of an older incarnation of the file in the same database. Where
+//! that makes very many pairs, a fixed stride takes some ([`exchange`]). Whole files exchanged,
 //! missing, empty, unreadable, a directory in their place. Files that nothing lists, under the names
 //! that come next and under absurd ones. `LOCK` and `BALLAST` are damaged too: that must mean nothing.
 //!
@@ -22,19 +24,30 @@
 //!
 //! # Outside the model
 //! A whole directory that is rolled back to an older state of itself is that older state: nothing in
-//! it can tell. So is the end of the newest log, as said above. Damage that repairs all checksums is
-//! not damage but forgery.
+//! it can tell. So is the end of the newest log, as said above: when the newest segment is missing or cut,
+//! the writes in it are gone, synced ones as well, and nobody says so. The newest segment is known by its own
+//! header alone, so that of a copy of the database which lived on by itself is taken for the own one.
+//! Damage that repairs all checksums is not damage but forgery.
 //!
 //! # Jobs
-//! For a sample of the damages, the database also lives on: writes, flushes, merges, collections, and
-//! scans run on the damaged files, with a snapshot held. They may fail with an error that names the file.
-//! Then the file gets its bytes back, and everything must be right again, in the same process and in
-//! the next.
+//! One in [`LIVE_EVERY`] of the damages that change bytes of record files and key tables in place, and let
+//! the database open, it also lives on with: writes, flushes, merges, collections, and scans run on the
+//! damaged files, with a snapshot held. They may fail with an error that names the file. Then the file
+//! gets its bytes back, and everything must be right again, in the same process and in the next. The
+//! other files are made anew by an opening, or read by it alone.
+//!
+//! # Repairs
+//! For one in some fifty damages of bytes, and every other one of whole files, the database is repaired as well:
+//! keys whose reads do not meet the damage are saved as they were, no value comes back that its key never
+//! had, and what is missing or old is told ([`rescue`]).
 
 mod exam;
+mod exchange;
 mod live;
 mod maker;
+mod pieces;
 pub mod plan;
+mod rescue;
 pub mod shapes;
 pub mod specimen;
 
@@ -74,6 +87,12 @@ pub struct Tally {
     pub live: u64,
     /// Jobs and calls that failed there.
     pub live_failures: u64,
+    /// How many of the damaged databases were repaired.
+    pub repairs: u64,
+    /// How many of these repairs lost something.
+    pub lossy_repairs: u64,
+    /// Repairs that were refused.
+    pub refused_repairs: u64,
 }
 
 impl Tally {
@@ -99,6 +118,9 @@ impl AddAssign for Tally {
         self.derived += other.derived;
         self.live += other.live;
         self.live_failures += other.live_failures;
+        self.repairs += other.repairs;
+        self.lossy_repairs += other.lossy_repairs;
+        self.refused_repairs += other.refused_repairs;
     }
 }
 
@@ -111,26 +133,31 @@ pub struct Memory {
     pub peak: fn() -> usize,
 }
 
-/// How often jobs run on the damaged database: once in so many damages that let it open.
-const LIVE_EVERY: u64 = 97;
+/// How often jobs run on the damaged database: once in so many damages that they can meet.
+const LIVE_EVERY: u64 = 37;
 
 /// Damages a database in every way. `UNIKV_DAMAGE` names one damage to look at alone.
 pub fn explore(specimen: &Specimen, memory: Option<Memory>) -> Tally {
     let _shape = story::scope("UNIKV_SHAPE", specimen.name);
     let only = std::env::var("UNIKV_DAMAGE").ok();
     let mut exam = exam::Exam::new(specimen, memory);
-    let mut opened = 0;
+    let rescue = rescue::Rescue::new(specimen);
+    let (mut number, mut worked) = (0, 0);
     plan::each(specimen, &mut |damage: &Damage| {
         if only.as_ref().is_some_and(|only| *only != damage.name) {
             return;
         }
+        number += 1;
         let _damage = story::scope("UNIKV_DAMAGE", &damage.name);
         story::place(|| {
-            if exam.examine(damage) {
-                opened += 1;
-                if only.is_some() || opened % LIVE_EVERY == 0 {
-                    live::live_on(specimen, damage, opened, &mut exam.tally);
+            if exam.examine(damage) && live::can_work(specimen, damage) {
+                worked += 1;
+                if only.is_some() || worked % LIVE_EVERY == 0 {
+                    live::live_on(specimen, damage, worked, &mut exam.tally);
                 }
+            }
+            if only.is_some() || rescue::is_sampled(damage, number) {
+                rescue.repair(damage, &mut exam.tally);
             }
         });
     });

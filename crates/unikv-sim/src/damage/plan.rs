@@ -70,7 +70,7 @@ impl Damage {
 }
 
 /// Where damages go.
-type Each<'a> = dyn FnMut(&Damage) + 'a;
+pub(super) type Each<'a> = dyn FnMut(&Damage) + 'a;
 
 /// Calls back with each damage.
 pub fn each(specimen: &Specimen, each: &mut Each<'_>) {
@@ -91,13 +91,14 @@ pub fn each(specimen: &Specimen, each: &mut Each<'_>) {
     add_files(specimen, each);
 }
 
-struct File<'a> {
-    path: &'a Path,
-    facts: &'a FileFacts,
+/// A file that is damaged.
+pub(super) struct File<'a> {
+    pub(super) path: &'a Path,
+    pub(super) facts: &'a FileFacts,
 }
 
 impl File<'_> {
-    fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         self.facts.bytes.len() as u64
     }
 
@@ -112,7 +113,7 @@ impl File<'_> {
     }
 
     /// Hands on a file with other bytes, unless they are the same.
-    fn changed(&self, what: What, how: &str, bytes: Vec<u8>, each: &mut Each<'_>) {
+    pub(super) fn changed(&self, what: What, how: &str, bytes: Vec<u8>, each: &mut Each<'_>) {
         let pairs = || bytes.iter().zip(&self.facts.bytes);
         let Some(first) = pairs().position(|(new, old)| new != old) else {
             return;
@@ -180,67 +181,6 @@ impl File<'_> {
         bytes.extend_from_within(from..);
         let end = self.len()..self.len();
         each(&self.damage(What::Grown, "grow-again", end, bytes));
-    }
-
-    /// Exchanges each two pieces of a kind, and of sectors and pages.
-    fn swap_pieces(&self, each: &mut Each<'_>) {
-        let cut = |size: u64| {
-            let starts = (0..self.len()).step_by(size as usize);
-            starts.map(move |start| start..(start + size).min(self.len()))
-        };
-        let sectors = cut(512).map(|range| ("sector", range));
-        let pages = cut(4096).map(|range| ("page", range));
-        let pieces = self.facts.pieces.iter().cloned();
-        let all: Vec<_> = sectors.chain(pages).chain(pieces).collect();
-        for (i, (what, a)) in all.iter().enumerate() {
-            for (other, b) in &all[i + 1..] {
-                // Of what a log or a file of records has many, near ones stand for all.
-                let near = *what == "sector" || b.start < a.end + 700;
-                if what == other && near {
-                    let how = format!("swap-{what}:{}:{}", a.start, b.start);
-                    self.changed(What::Swap, &how, self.swapped(a, b), each);
-                }
-            }
-        }
-    }
-
-    /// The file with two of its pieces exchanged; what stands between them moves.
-    fn swapped(&self, a: &Range<u64>, b: &Range<u64>) -> Vec<u8> {
-        let piece = |start: u64, end: u64| &self.facts.bytes[start as usize..end as usize];
-        let order = [
-            piece(0, a.start),
-            piece(b.start, b.end),
-            piece(a.end, b.start),
-            piece(a.start, a.end),
-            piece(b.end, self.len()),
-        ];
-        order.concat()
-    }
-
-    /// Puts sectors of other files into this one.
-    fn take_from_others(&self, specimen: &Specimen, each: &mut Each<'_>) {
-        let mut others: Vec<(String, Vec<u8>)> = Vec::new();
-        for (path, facts) in &specimen.files {
-            if path != self.path && facts.kind.is_like(self.facts.kind) {
-                others.push((name_of(path), facts.bytes.clone()));
-            }
-        }
-        for twin in &specimen.twins {
-            if let Some(bytes) = twin.disk.read_file(self.path) {
-                others.push((twin.what.to_owned(), bytes));
-            }
-        }
-        for (from, theirs) in &others {
-            for start in (0..self.facts.bytes.len()).step_by(512) {
-                let end = (start + 512).min(self.facts.bytes.len()).min(theirs.len());
-                if start < end {
-                    let mut bytes = self.facts.bytes.clone();
-                    bytes[start..end].copy_from_slice(&theirs[start..end]);
-                    let how = format!("sector-of-{from}:{start}");
-                    self.changed(What::Foreign, &how, bytes, each);
-                }
-            }
-        }
     }
 
     /// Puts whole files in the place of this one.

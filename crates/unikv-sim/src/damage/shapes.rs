@@ -270,7 +270,7 @@ pub const SHAPES: [Shape; 14] = [
                 inline_value_bytes: 8,
                 ..maker.config.clone()
             };
-            maker.reopen(config, 77);
+            maker.reopen(config);
             maker.put([4, 14], 6);
             maker.flush();
         },

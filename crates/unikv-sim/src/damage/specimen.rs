@@ -1,5 +1,7 @@
 //! A database at rest, and everything that can be known of it before it is damaged.
 
+use super::pieces::{self, Piece};
+use super::plan::{Damage, What};
 use crate::config::Config;
 use crate::oracle::{Ending, Oracle, State};
 use crate::runner::{DIR, env};
@@ -8,7 +10,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use unikv::inspect::{Part, inspect_in};
 use unikv::vfs::sim::{SimRuntime, SimVfs};
 use unikv::{Db, Iter};
 
@@ -28,6 +29,8 @@ pub struct Twin {
     /// What it is to the damaged one.
     pub(super) what: &'static str,
     pub(super) disk: SimVfs,
+    /// What was written to it; nothing of it is known to be durable.
+    pub(super) history: Oracle,
 }
 
 /// What a file is for.
@@ -80,8 +83,7 @@ pub struct FileFacts {
     /// Whether it is missed when it is not there. The others wait to be removed, or mean nothing.
     pub(super) is_needed: bool,
     pub(super) bytes: Vec<u8>,
-    /// Blocks, frames, records of a log: what they are and where.
-    pub(super) pieces: Vec<(&'static str, Range<u64>)>,
+    pub(super) pieces: Vec<Piece>,
     pub(super) touched: Vec<Touched>,
 }
 
@@ -191,22 +193,11 @@ impl Specimen {
     }
 
     fn look_at_files(&mut self) {
-        let runtime = SimRuntime::new(1);
-        let env = env(&self.disk, &runtime);
         for path in self.disk.file_names() {
             let bytes = self.disk.read_file(&path).expect("a listed file");
-            let mut parts: Vec<Part> = Vec::new();
+            let parts = pieces::parts(&self.disk, &path);
+            let pieces = pieces::of(&parts);
             let name = name_of(&path);
-            if !["LOCK", "BALLAST"].contains(&&name[..]) {
-                let seen = inspect_in(&env, &path, &mut |part| parts.push(part.clone()));
-                seen.expect("a file of a database");
-            }
-            let piece = |what: &'static str| parts.iter().filter(move |part| part.what == what);
-            let whats = ["block", "record", "edit", "mark", "write", "segment start"];
-            let pieces = whats.iter().flat_map(|what| piece(what));
-            let pieces: Vec<_> = pieces
-                .map(|part| (part.what, part.offset..part.offset + part.len))
-                .collect();
             let marks = parts.iter().filter_map(|part| {
                 let (_, says) = part.fields.iter().find(|(name, _)| *name == "durable")?;
                 let (number, offset) = says.strip_prefix("file ")?.split_once(" up to ")?;
@@ -218,7 +209,7 @@ impl Specimen {
                 })
             });
             self.marks.extend(marks);
-            let has_blocks = piece("block").next().is_some();
+            let has_blocks = pieces.iter().any(|(what, _)| *what == "block");
             let (is_clean, is_whole) = self.without(&path);
             let kind = match &extension(&path)[..] {
                 "wal" => FileKind::Wal,
@@ -294,19 +285,34 @@ impl Specimen {
         }
     }
 
-    /// What reads any of these bytes of a file.
-    pub(super) fn touched(&self, path: &Path, bytes: &Range<u64>) -> Touched {
-        let Some(facts) = self.files.get(path) else {
+    /// What reads any of the bytes that a damage changes.
+    pub(super) fn touched(&self, damage: &Damage) -> Touched {
+        let Some(facts) = self.files.get(&damage.path) else {
             return Touched::default();
         };
-        let end = (bytes.end as usize).min(facts.touched.len());
+        let now = damage.bytes.as_ref();
+        let now = now.filter(|now| now.len() == facts.bytes.len());
+        let end = (damage.changed.end as usize).min(facts.touched.len());
         let mut all = Touched::default();
-        for one in &facts.touched[(bytes.start as usize).min(end)..end] {
-            all.get |= one.get;
-            all.forward |= one.forward;
-            all.backward |= one.backward;
+        for at in (damage.changed.start as usize).min(end)..end {
+            // Between two pieces that were exchanged most is as it was.
+            if now.is_none_or(|now| now[at] != facts.bytes[at]) {
+                let one = facts.touched[at];
+                all.get |= one.get;
+                all.forward |= one.forward;
+                all.backward |= one.backward;
+            }
         }
         all
+    }
+
+    /// Whose log stands in the place of the own one, as far as its header tells.
+    pub(super) fn whose_log(&self, damage: &Damage) -> Option<&Twin> {
+        let facts = self.files.get(&damage.path)?;
+        let is_log = facts.kind == FileKind::Wal && damage.changed.start < HEADER_LEN;
+        let foreign = is_log && matches!(damage.what, What::Foreign | What::Replaced);
+        let mut twins = self.twins.iter().filter(|_| foreign);
+        twins.find(|twin| damage.name.contains(twin.what))
     }
 
     /// Whether a mark that is left says that bytes from `changed.start` on were durable.
@@ -324,6 +330,14 @@ impl Specimen {
         };
         let mut marks = self.marks.iter().filter(same_chain).filter(left);
         marks.any(|mark| (number, changed.start) < (mark.number, mark.offset))
+    }
+
+    /// Whether somebody says what is missing where a file is damaged.
+    pub(super) fn is_missed(&self, damage: &Damage) -> bool {
+        let kind = self.files.get(&damage.path).map(|facts| facts.kind);
+        let is_end = matches!(damage.what, What::Cut | What::Missing | What::Replaced);
+        let vouched = || self.is_vouched_for(&damage.path, &damage.changed);
+        !(kind == Some(FileKind::Wal) && is_end) || vouched()
     }
 
     /// Whether everything that these bytes say is said elsewhere, too.
