@@ -49,7 +49,11 @@ pub struct Tally {
     pub coverage: Coverage,
 }
 
-/// The most prefixes of the changes of the whole disk that are looked at for a place.
+/// Of so many changes that a cut may take, each prefix is looked at, at each place.
+const FEW_FIRST: u64 = 16;
+/// Every how many places each prefix is, however many there are.
+const EACH_FIRST_EVERY: u64 = 16;
+/// The most prefixes that are looked at elsewhere.
 const MOST_FIRST: u64 = 6;
 /// Every how many images are checked offline and live on.
 const DEEP_EVERY: u64 = 8;
@@ -81,7 +85,8 @@ impl Back {
         }
     }
 
-    fn all(disk: &SimVfs, seed: u64) -> Vec<Back> {
+    /// With `each_first`, each prefix of the changes is among them.
+    fn all(disk: &SimVfs, seed: u64, each_first: bool) -> Vec<Back> {
         let mut ways = vec![
             Keep::Nothing,
             Keep::All,
@@ -93,7 +98,10 @@ impl Back {
         ways.extend((0..4).map(|n| Keep::Sectors(seed + n)));
         let firsts = disk.pending_changes().saturating_sub(1);
         // Those that end with the latest changes are like earlier places; so each place adds few.
-        let skip = firsts.div_ceil(MOST_FIRST).max(1);
+        let skip = match each_first {
+            true => 1,
+            false => firsts.div_ceil(MOST_FIRST).max(1),
+        };
         let step = usize::try_from(skip).unwrap_or(usize::MAX);
         ways.extend((1..=firsts).rev().step_by(step).map(Keep::First));
         let cuts = ways.into_iter().map(Back::Cut);
@@ -180,7 +188,12 @@ fn explore_moment(moment: &Moment, seed: u64, nested: Option<u64>, tally: &mut T
         moment.standing.step, moment.call, moment.next
     ));
     let mut seen = BTreeSet::new();
-    for (way, back) in (moment.call..).zip(Back::all(&moment.disk, seed)) {
+    let few = moment.disk.pending_changes() <= FEW_FIRST;
+    let has_turn = (moment.call + seed).is_multiple_of(EACH_FIRST_EVERY);
+    // Where recovery is cut as well, each of the disks becomes many.
+    let each_first = nested.is_none() && (few || has_turn);
+    let ways = Back::all(&moment.disk, seed, each_first);
+    for (way, back) in (moment.call..).zip(ways) {
         let _back = story::scope("UNIKV_KEEP", format!("{back:?}"));
         if !budget::chosen("UNIKV_KEEP", &format!("{back:?}")) {
             continue;
@@ -204,7 +217,7 @@ fn explore_moment(moment: &Moment, seed: u64, nested: Option<u64>, tally: &mut T
 }
 
 /// A copy of a disk, as it is after a crash of the kind of `ending`.
-fn fork(disk: &SimVfs, ending: Ending) -> SimVfs {
+pub(crate) fn fork(disk: &SimVfs, ending: Ending) -> SimVfs {
     match ending {
         Ending::Kill => disk.process_kill(),
         // All that a power cut left is on the disk, so another one takes nothing away.
@@ -212,7 +225,15 @@ fn fork(disk: &SimVfs, ending: Ending) -> SimVfs {
     }
 }
 
-fn recover(disk: &SimVfs, config: &Config, mut oracle: Oracle, ending: Ending, deep: bool) {
+/// Opens a copy of a disk, which must hold what the oracle allows; a `deep` look also checks it before
+/// and lets it live on.
+pub(crate) fn recover(
+    disk: &SimVfs,
+    config: &Config,
+    mut oracle: Oracle,
+    ending: Ending,
+    deep: bool,
+) {
     let disk = fork(disk, ending);
     if deep && has_database(&disk) {
         // A crash is not damage: the check says so even before anything is recovered.
@@ -304,6 +325,7 @@ fn cut(moment: &Moment, seed: u64) -> SimVfs {
         Keep::Prefix(seed),
         Keep::Sectors(seed),
         Keep::Torn(seed),
+        Keep::First(seed / 6 % moment.disk.pending_changes().max(1)),
     ];
-    moment.disk.power_cut(keeps[(seed % 5) as usize])
+    moment.disk.power_cut(keeps[(seed % 6) as usize])
 }

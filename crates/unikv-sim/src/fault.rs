@@ -6,7 +6,10 @@
 //! whatever needed it may fail, and works when it is done again. What was acknowledged is there after a
 //! clean reopening, a kill, and, if synced, a power cut. Snapshots and iterators are held across all
 //! that, and go on.
+//!
+//! Behind a failed sync or rename the power is cut, too: see [`aftermath`](crate::aftermath).
 
+use crate::aftermath::{self, Aftermath};
 use crate::budget;
 use crate::history::{Exit, History, Mix};
 use crate::oracle::Ending;
@@ -18,12 +21,15 @@ use std::cell::RefCell;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use unikv::vfs::sim::{Fault, Keep, Op, SimVfs};
+use unikv::vfs::sim::{Fault, FaultRule, Keep, Op, SimVfs};
 
 /// The number of the error "too many open files".
 pub(crate) const OUT_OF_DESCRIPTORS: i32 = 24;
 /// How many calls in a row fail for want of descriptors.
 const OUT_FOR: u64 = 3;
+
+/// Every how manieth of the errors other than [`Kind::Io`] is followed by power cuts.
+const CROSSED_EVERY: u64 = 4;
 
 /// The errors that are injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +78,10 @@ impl Kind {
 pub struct Tally {
     /// Errors injected into calls that change the disk.
     pub faults: u64,
+    /// Of these, those behind which the power was cut.
+    pub crossed: u64,
+    /// Disks that were recovered after such cuts.
+    pub cuts: u64,
     /// Errors injected into calls that only look.
     pub failed_looks: u64,
     /// Places of both kinds.
@@ -129,7 +139,7 @@ pub fn explore_history(history: &History, points: (u64, u64), tally: &mut Tally)
                     continue;
                 }
                 let _kind = story::scope("UNIKV_FAULT", format!("{kind:?}"));
-                story::place(|| inject(history, (op, at), kind, k));
+                story::place(|| inject(history, (op, at), kind, k, tally));
                 tally.faults += u64::from(op.changes_disk());
                 tally.failed_looks += u64::from(!op.changes_disk());
             }
@@ -176,27 +186,9 @@ fn run_through(history: &History) -> (Vec<Op>, Vec<Op>, Coverage) {
 
 /// Runs `history` with the `at`-th call that changes the disk, or that looks, failing, and looks at the
 /// disk afterwards.
-fn inject(history: &History, (op, at): (Op, u64), kind: Kind, n: u64) {
+fn inject(history: &History, (op, at): (Op, u64), kind: Kind, n: u64, tally: &mut Tally) {
     let vfs = SimVfs::new();
     let hit = Arc::new(AtomicBool::new(false));
-    let (flag, mut count) = (hit.clone(), 0);
-    let last = match kind {
-        Kind::Descriptors => at + OUT_FOR - 1,
-        _ => at,
-    };
-    let rule = Box::new(move |call: &unikv::vfs::sim::Call<'_>| {
-        count += 1;
-        if !(at..=last).contains(&count) || !kind.applies_to(call.op) {
-            return Fault::None;
-        }
-        flag.store(true, Ordering::SeqCst);
-        story::step(format!(
-            "   the fault: {:?} of {}",
-            call.op,
-            call.path.display()
-        ));
-        kind.fault(call.bytes)
-    });
     let tolerance = match op.changes_disk() {
         true => Tolerance::AfterFault {
             hit: hit.clone(),
@@ -205,6 +197,10 @@ fn inject(history: &History, (op, at): (Op, u64), kind: Kind, n: u64) {
         false => Tolerance::AfterReadFault(hit.clone()),
     };
     let mut runner = Runner::new(history, vfs.clone(), tolerance);
+    // The other errors leave the disk as this one does, but the engine takes some of them otherwise.
+    let crosses = aftermath::follows(op) && (kind == Kind::Io || n.is_multiple_of(CROSSED_EVERY));
+    let aftermath = crosses.then(|| Aftermath::new(&vfs, runner.watch()));
+    let rule = failing(at, kind, hit.clone(), aftermath.clone());
     match op.changes_disk() {
         true => vfs.set_fault(rule),
         false => vfs.set_look_fault(rule),
@@ -228,6 +224,38 @@ fn inject(history: &History, (op, at): (Op, u64), kind: Kind, n: u64) {
         Err(Interrupt::MachineGone) => panic!("the machine is there"),
         Ok(()) | Err(Interrupt::ReadFailed) => runner.finish(),
     };
+    if let Some(aftermath) = aftermath {
+        tally.crossed += 1;
+        tally.cuts += aftermath.explore(history.seed ^ n);
+    }
+}
+
+/// The rule that lets the `at`-th call fail and raises the flag.
+fn failing(at: u64, kind: Kind, hit: Arc<AtomicBool>, behind: Option<Aftermath>) -> FaultRule {
+    let mut count = 0;
+    let last = match kind {
+        Kind::Descriptors => at + OUT_FOR - 1,
+        _ => at,
+    };
+    Box::new(move |call| {
+        count += 1;
+        if !(at..=last).contains(&count) || !kind.applies_to(call.op) {
+            if let Some(aftermath) = behind.as_ref().filter(|_| count > at) {
+                aftermath.next(call);
+            }
+            return Fault::None;
+        }
+        hit.store(true, Ordering::SeqCst);
+        if let Some(aftermath) = &behind {
+            aftermath.failed(call);
+        }
+        story::step(format!(
+            "   the fault: {:?} of {}",
+            call.op,
+            call.path.display()
+        ));
+        kind.fault(call.bytes)
+    })
 }
 
 /// Runs the history drawn from `seed` on a disk that becomes full, and has room again once the

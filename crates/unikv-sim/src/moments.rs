@@ -121,7 +121,8 @@ impl Recorder {
     }
 }
 
-fn moment(disk: &SimVfs, watch: &Watch, call: u64, next: String) -> Moment {
+/// The disk as it is now, before call `call`, which does `next`.
+pub(crate) fn moment(disk: &SimVfs, watch: &Watch, call: u64, next: String) -> Moment {
     Moment {
         disk: disk.process_kill(),
         call,

@@ -23,6 +23,10 @@ fn explore(name: &str) {
     if !budget::replays() {
         assert_eq!(tally.points, tally.calls, "every call has failed");
         assert!(tally.faults > tally.calls - tally.looks && tally.failed_looks >= tally.looks);
+        assert!(
+            tally.cuts > 5 * tally.crossed && tally.crossed > 30,
+            "{tally:?}"
+        );
     }
 }
 

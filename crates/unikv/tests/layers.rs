@@ -2,7 +2,8 @@
 //!
 //! The folders under `src/` are layers; a layer may name only layers of a lower rank. A module
 //! opens with `//!`, has at most [`MAX_LINES`] lines before its tests, and reaches files, threads,
-//! clocks and the system's randomness only through `vfs`. Tests inside the sources are exempt.
+//! clocks and the system's randomness only through `vfs`, and the wall clock not even so. Tests inside
+//! the sources are exempt.
 
 #![allow(
     clippy::expect_used,
@@ -72,6 +73,10 @@ const NAMES_PAST_THE_SEAM: &[&str] = &[
     "rustix",
     "libc",
 ];
+
+/// Reads the wall clock, which may jump anywhere: time limits, rests and ages take `Runtime::now`. So
+/// nothing that the engine does or writes depends on it. Only `vfs` may name it.
+const WALL_CLOCK: &str = "wall_clock_ms";
 
 /// The module that hands out atomics, locks and swapped pointers, so that a model checker can stand in.
 const SYNC: &str = "base/sync.rs";
@@ -187,6 +192,9 @@ fn breaches(sources: &BTreeMap<String, String>) -> Vec<String> {
             }
             past_sync(file, &source, &mut found);
         }
+        if layer_of(file) != "vfs" {
+            wall_clock(file, &source, &mut found);
+        }
         upward_imports(file, &source, &mut found);
     }
     found
@@ -213,6 +221,15 @@ fn past_the_seam(file: &str, source: &Source, found: &mut Vec<String>) {
                 found.push(format!("src/{file}:{line}: uses `{what}`, {remedy}"));
             }
         }
+    }
+}
+
+fn wall_clock(file: &str, source: &Source, found: &mut Vec<String>) {
+    for token in source.tokens.iter().filter(|it| it.text == WALL_CLOCK) {
+        let line = token.line;
+        found.push(format!(
+            "src/{file}:{line}: reads the wall clock, on which nothing may depend; take `now`"
+        ));
     }
 }
 
@@ -432,6 +449,24 @@ fn reaching_past_the_seam_is_a_breach_outside_vfs_os() {
         assert!(
             !breaches_of(&[("vfs/sim/disk.rs", &text)]).is_empty(),
             "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_use_of_the_wall_clock_is_a_breach_outside_vfs() {
+    for text in [
+        "fn f(env: &Env) -> u64 { env.runtime.wall_clock_ms() }",
+        "fn f(r: &dyn Runtime) -> u64 { Runtime::wall_clock_ms(r) }",
+    ] {
+        let text = format!("//! A module.\n{text}\n");
+        let found = breaches_of(&[("jobs/flush.rs", &text)]);
+        let want =
+            "src/jobs/flush.rs:2: reads the wall clock, on which nothing may depend; take `now`";
+        assert_eq!(found, [want], "{text}");
+        assert_eq!(
+            breaches_of(&[("vfs/sim/runtime.rs", &text)]),
+            Vec::<String>::new()
         );
     }
 }

@@ -459,7 +459,7 @@ impl Runner {
             Exit::Drop => drop(db),
             Exit::Kill => self.vfs = self.vfs.process_kill(),
             Exit::PowerCut(draw) => {
-                self.vfs = self.vfs.power_cut(keep(draw));
+                self.vfs = self.vfs.power_cut(keep(draw, &self.vfs));
                 ending = Ending::PowerCut;
             }
         }
@@ -505,13 +505,16 @@ impl Runner {
     }
 }
 
-/// What a power cut leaves, by a drawn number.
-pub fn keep(draw: u64) -> Keep {
-    match draw % 4 {
-        0 => Keep::Nothing,
-        1 => Keep::All,
-        2 => Keep::Prefix(draw >> 2),
-        _ => Keep::Torn(draw >> 2),
+/// What a power cut leaves on a disk, by a drawn number.
+fn keep(draw: u64, disk: &SimVfs) -> Keep {
+    let rest = draw >> 3;
+    match draw % 8 {
+        0 | 4 => Keep::Nothing,
+        1 | 5 => Keep::All,
+        2 => Keep::Prefix(rest),
+        6 => Keep::First(rest % disk.pending_changes().max(1)),
+        3 => Keep::Torn(rest),
+        _ => Keep::Sectors(rest),
     }
 }
 
