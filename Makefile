@@ -42,10 +42,11 @@ package: ## the package as it would be published builds by itself
 	@echo "== package"
 	$(CARGO) package -p unikv-db --allow-dirty --locked
 
-kill-test: ## kill a writing process 30 times and verify what it acknowledged
+kill-test: ## kill a writing process 20 times, and one that does all kinds of job 10 times; verify what they acknowledged
 	@echo "== kill -9"
 	$(CARGO) build --locked --quiet -p unikv-cli
-	UNIKV=$(or $(CARGO_TARGET_DIR),target)/debug/unikv scripts/kill_test.sh $(or $(KILLS),30)
+	UNIKV=$(or $(CARGO_TARGET_DIR),target)/debug/unikv scripts/kill_test.sh $(or $(KILLS),20)
+	UNIKV=$(or $(CARGO_TARGET_DIR),target)/debug/unikv LOAD=jobs scripts/kill_test.sh $(or $(JOB_KILLS),10)
 
 full-disk-test: ## fill a small file system (a tmpfs, where mounting is allowed) and see writing resume
 	@echo "== full disk"

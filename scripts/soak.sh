@@ -8,8 +8,8 @@
 # and the command that repeats it; the others say where they keep what failed.
 #
 # Variables: TIMES (10: so many times the seeds of `make test`), FUZZ_SECONDS (300, of each target),
-# FUZZ_SEED (new each day), FUZZ_CORPUS (kept between runs, target/fuzz-corpus), KILLS (300) and
-# MIXED_KILLS (40), TORTURE_MINUTES (30), and those of the scripts that are called.
+# FUZZ_SEED and KILL_SEED (new each day), FUZZ_CORPUS (kept between runs, target/fuzz-corpus), KILLS (300),
+# JOB_KILLS (100) and MIXED_KILLS (40), TORTURE_MINUTES (30), and those of the scripts that are called.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,7 +31,9 @@ models() { UNIKV_SCHEDULES=$TIMES scripts/model_check.sh; }
 tsan() { scripts/tsan.sh $((500 * TIMES)); }
 
 kills() {
+    export KILL_SEED=${KILL_SEED:-$(date +%Y%m%d)}
     scripts/kill_test.sh "${KILLS:-300}"
+    LOAD=jobs scripts/kill_test.sh "${JOB_KILLS:-100}"
     LOAD=mixed scripts/kill_test.sh "${MIXED_KILLS:-40}"
 }
 

@@ -60,6 +60,10 @@ pub struct EngineArgs {
     /// Bytes of one block of a key table
     #[arg(long, value_name = "SIZE", value_parser = small_size)]
     pub block_bytes: Option<u32>,
+    /// Tables of a partition's UnsortedStore whose keys a scan merges each time anew, before they are
+    /// merged for good
+    #[arg(long, value_name = "COUNT")]
+    pub scan_merge_limit: Option<u32>,
     /// Threads for flushes and merges
     #[arg(long, value_name = "COUNT")]
     pub background_threads: Option<usize>,
@@ -103,6 +107,9 @@ impl EngineArgs {
         if let Some(bytes) = self.block_bytes {
             options = options.block_bytes(bytes);
         }
+        if let Some(tables) = self.scan_merge_limit {
+            options = options.scan_merge_limit(tables);
+        }
         if let Some(threads) = self.background_threads {
             options = options.background_threads(threads);
         }
@@ -124,6 +131,7 @@ impl EngineArgs {
             "max_space_amp": self.max_space_amp,
             "key_table_bytes": self.key_table_bytes,
             "block_bytes": self.block_bytes,
+            "scan_merge_limit": self.scan_merge_limit,
             "background_threads": self.background_threads,
             "durability": self.durability.map(|mode| format!("{mode:?}")),
         })
