@@ -1,17 +1,26 @@
-//! Histories of operations, crashes among them, against the oracle of `unikv-sim`. Eight bytes draw
-//! the options, the rest is operations.
+//! Histories of operations of every kind, crashes and full disks among them, against the oracle of
+//! `unikv-sim`. Eight bytes draw the options, the rest is operations.
 #![no_main]
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use std::ops::Bound;
 use unikv_sim::config::Config;
-use unikv_sim::history::{Exit, History, Key, Mix, Op, Range, SLOTS, Walk};
+use unikv_sim::history::{Exit, History, Key, LONG_SLOT, Mix, Op, Range, Walk};
 use unikv_sim::runner;
 use unikv_sim::value::Value;
 
-/// Enough for several flushes and merges, few enough for many runs a second.
-const MOST_OPS: usize = 150;
+/// Enough for a few flushes and merges, few enough for many runs a second.
+const MOST_OPS: usize = 40;
+
+/// What a history is drawn with of which only the options count.
+const OPTIONS_ALONE: Mix = Mix {
+    steps: 0,
+    reads: false,
+    crashes: true,
+    reopens: true,
+    busy: true,
+};
 
 fuzz_target!(|data: &[u8]| {
     let mut author = Author {
@@ -19,20 +28,15 @@ fuzz_target!(|data: &[u8]| {
         stamp: 0,
     };
     let seed = author.input.arbitrary().unwrap_or(0);
-    let none = Mix {
-        steps: 0,
-        reads: false,
-        crashes: true,
-        reopens: true,
-        busy: true,
-    };
-    let mut history = History::draw(seed, none);
+    let mut history = History::draw(seed, OPTIONS_ALONE);
     while history.ops.len() < MOST_OPS && !author.input.is_empty() {
         let Ok(op) = author.op(&history.config) else {
             break;
         };
         history.ops.push(op);
     }
+    // A full disk does not stay full.
+    history.ops.push(Op::Space(None));
     runner::run(&history);
 });
 
@@ -44,35 +48,46 @@ struct Author<'a> {
 
 impl Author<'_> {
     fn op(&mut self, config: &Config) -> Result<Op> {
-        Ok(match self.input.int_in_range(0..=31)? {
-            0..=7 => Op::Set(self.key()?, self.value()?),
-            8 | 9 => Op::Write(self.changes()?, self.input.arbitrary()?),
-            10 => Op::Get(self.key()?),
-            11 => Op::MultiGet(vec![self.key()?, self.key()?, self.key()?]),
-            12 | 13 => Op::Scan(self.range()?, self.walk()?),
-            14 => Op::Snapshot(self.slot()?),
-            15 | 16 => {
+        Ok(match self.input.int_in_range(0..=47)? {
+            0..=10 => Op::Set(self.key()?, self.value()?),
+            11..=13 => Op::Write(self.changes()?, self.input.arbitrary()?),
+            14 => Op::Set(self.key()?, Some(self.long_value(config)?)),
+            15 => Op::Ingest(self.ascending()?, self.input.arbitrary()?),
+            16 => Op::Get(self.key()?),
+            17 => Op::MultiGet(vec![self.key()?, self.key()?, self.key()?]),
+            18 | 19 => Op::Scan(self.range()?, self.walk()?),
+            20 => Op::Snapshot(self.slot()?),
+            21 | 22 => {
                 Op::ReadSnapshot(self.slot()?, vec![self.key()?], self.range()?, self.walk()?)
             }
-            17 => Op::DropSnapshot(self.slot()?),
-            18 => {
-                let seek = match self.input.arbitrary()? {
-                    true => Some(self.key()?),
-                    false => None,
-                };
-                Op::Iterate(self.slot()?, self.range()?, seek)
-            }
-            19 | 20 => Op::Advance(self.slot()?, self.input.int_in_range(1..=12)?, self.walk()?),
-            21 => Op::DropIterator(self.slot()?),
-            22 => Op::Release(self.input.arbitrary::<bool>()?.then_some(0)),
-            23 => Op::Sync,
-            24 => Op::Flush,
-            25 => Op::Compact,
-            26 => Op::CompactRange(self.range()?),
-            27 => Op::Ingest(self.ascending()?, self.input.arbitrary()?),
-            28 => Op::Quiesce,
-            29 => Op::Step(self.input.int_in_range(1..=6)?),
-            30 => Op::Set(self.key()?, Some(self.long_value(config)?)),
+            23 => Op::DropSnapshot(self.slot()?),
+            24 => Op::Iterate(self.slot()?, self.range()?, self.maybe_key()?),
+            25 => Op::IterateSnapshot(self.slot()?, self.slot()?, self.range()?),
+            26 | 27 => Op::Advance(self.slot()?, self.input.int_in_range(1..=12)?, self.walk()?),
+            28 => Op::Seek(self.slot()?, self.key()?),
+            29 => Op::DropIterator(self.slot()?),
+            30 => Op::Release(match self.input.arbitrary()? {
+                true => Some(self.slot()?),
+                false => None,
+            }),
+            31 => Op::Sync,
+            32 | 33 => Op::Flush,
+            34 => Op::Compact,
+            35 => Op::CompactRange(self.range()?),
+            36 => Op::CollectGarbage,
+            37 => Op::Quiesce,
+            38 => Op::Measure(self.range()?),
+            39 => Op::Look,
+            40 => Op::Refused(self.input.arbitrary::<u8>()?.into()),
+            41 => Op::Clock {
+                wall_ms: self.input.arbitrary()?,
+                forward_ms: self.input.arbitrary::<u32>()?.into(),
+            },
+            42 => Op::Space(match self.input.arbitrary()? {
+                true => Some(self.input.arbitrary::<u16>()?.into()),
+                false => None,
+            }),
+            43..=45 => Op::Step(self.input.int_in_range(1..=6)?),
             _ => self.reopen()?,
         })
     }
@@ -88,6 +103,13 @@ impl Author<'_> {
             n if n < 12 => vec![b'a'; usize::from(n)],
             n => format!("user:{n:04}").into_bytes(),
         }))
+    }
+
+    fn maybe_key(&mut self) -> Result<Option<Key>> {
+        Ok(match self.input.arbitrary()? {
+            true => Some(self.key()?),
+            false => None,
+        })
     }
 
     fn value(&mut self) -> Result<Option<Value>> {
@@ -127,7 +149,7 @@ impl Author<'_> {
     }
 
     fn slot(&mut self) -> Result<usize> {
-        self.input.int_in_range(0..=SLOTS - 1)
+        self.input.int_in_range(0..=LONG_SLOT)
     }
 
     fn walk(&mut self) -> Result<Walk> {
@@ -161,6 +183,13 @@ impl Author<'_> {
             2 => Exit::Kill,
             _ => Exit::PowerCut(self.input.arbitrary()?),
         };
-        Ok(Op::Reopen(exit, None))
+        let config = match self.input.arbitrary()? {
+            true => {
+                let seed = self.input.arbitrary()?;
+                Some(Box::new(History::draw(seed, OPTIONS_ALONE).config))
+            }
+            false => None,
+        };
+        Ok(Op::Reopen(exit, config))
     }
 }

@@ -1,10 +1,14 @@
 //! Writes the first corpora: `seeds DIR` makes a folder of small inputs for each target. Always the
 //! same, from the specimen and a few fixed choices.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use unikv::vfs::sim::SimVfs;
 use unikv_fuzz::seal;
 use unikv_fuzz::specimen::Specimen;
+use unikv_sim::history::{History, Mix};
+use unikv_sim::runner::{Runner, Tolerance};
 
 struct Corpora(PathBuf);
 
@@ -24,9 +28,10 @@ fn main() {
     logs(&corpora, &specimen);
     tables(&corpora, &specimen);
     directories(&corpora, &specimen);
+    edits(&corpora);
     for n in 0..12_u8 {
         // Not random: every operation, in an order that differs from seed to seed.
-        let ops: Vec<u8> = (0..600_u32)
+        let ops: Vec<u8> = (0..300_u32)
             .map(|i| (i * (2 * u32::from(n) + 1) >> 3) as u8)
             .collect();
         corpora.put("operations", &format!("stride{n:02}"), &[&[n; 8], &ops]);
@@ -90,6 +95,63 @@ fn logs(corpora: &Corpora, specimen: &Specimen) {
             }
         }
     }
+}
+
+/// An edit of each kind of job, the shortest of those that drawn histories make.
+fn edits(corpora: &Corpora) {
+    let mix = Mix {
+        steps: 400,
+        reads: true,
+        crashes: false,
+        reopens: false,
+        busy: true,
+    };
+    let mut shortest: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
+    for seed in 0..30 {
+        let (history, disk) = (History::draw(seed, mix), SimVfs::new());
+        let mut runner = Runner::new(&history, disk.clone(), Tolerance::None);
+        runner.play(&history.ops).expect("the machine is there");
+        let names = disk.file_names().into_iter();
+        let manifests = names.filter(|name| name.to_string_lossy().contains("MANIFEST-"));
+        for manifest in manifests.filter_map(|name| disk.read_file(&name)) {
+            // The first edit of a manifest is the whole version.
+            let later = records(&manifest).filter(|(kind, _)| *kind == 1).skip(1);
+            for (job, edit) in later.filter_map(|(_, edit)| Some((job(edit)?, edit))) {
+                let found = shortest.entry(job).or_insert_with(|| edit.to_vec());
+                if edit.len() < found.len() {
+                    *found = edit.to_vec();
+                }
+            }
+        }
+    }
+    let jobs: Vec<&str> = shortest.keys().copied().collect();
+    assert_eq!(
+        jobs,
+        [
+            "flush", "ingest", "join", "merge", "rewrite", "scan-run", "split"
+        ]
+    );
+    for (job, edit) in &shortest {
+        corpora.put("edit", job, &[edit]);
+    }
+}
+
+/// The job that makes such an edit; a `rewrite` is a collection, or one partition's clustering.
+fn job(edit: &[u8]) -> Option<&'static str> {
+    let tags: Vec<u16> = fields(edit).map(|(tag, _)| tag & 0x7fff).collect();
+    let count = |tag: u16| tags.iter().filter(|t| **t == tag).count();
+    let [low_water, mark, partitions, dropped_partitions, tables] = [3, 8, 11, 12, 15].map(count);
+    let [dropped_generations, key_tables, scan_runs] = [16, 17, 19].map(count);
+    Some(match () {
+        () if partitions > dropped_partitions => "split",
+        () if partitions > 0 => "join",
+        () if scan_runs > 0 => "scan-run",
+        () if dropped_generations > 0 => "merge",
+        () if key_tables > 0 => "rewrite",
+        () if tables > 0 && low_water > 0 => "flush",
+        () if tables > 0 && mark > 0 => "ingest",
+        () => return None,
+    })
 }
 
 fn tables(corpora: &Corpora, specimen: &Specimen) {
