@@ -80,6 +80,13 @@ impl Place {
     }
 }
 
+/// Those of [`SMALL`] that are the engine's.
+fn engine_options<'a>() -> impl Iterator<Item = &'a str> {
+    let of_the_load = ["--threads", "--operations"];
+    let options = SMALL.into_iter();
+    options.filter(move |option| !of_the_load.iter().any(|name| option.starts_with(name)))
+}
+
 fn with_options<'a>(first: &[&'a str], last: &[&'a str]) -> Vec<&'a str> {
     [first, &SMALL[..], last].concat()
 }
@@ -105,16 +112,13 @@ fn every_file_access_is_known_to_the_file_layer_and_in_order() {
     seen.add(&calls, &db, &place);
     created_and_no_more(&db);
     let mut verify = vec!["crash-verify", &db[..], &ack];
-    verify.extend(
-        SMALL
-            .iter()
-            .filter(|o| !o.starts_with("--threads") && !o.starts_with("--operations")),
-    );
+    verify.extend(engine_options());
     let (output, calls) = place.watched(&[], &verify);
     assert!(output.status.success(), "{output:?}");
     seen.add(&calls, &db, &place);
     order::check(&calls, &db);
-    let others: [&[&str]; 5] = [
+    let others: [&[&str]; 6] = [
+        &["stats", &db, "--json"],
         &["compact", &db],
         &["gc", &db],
         &["scan", &db, "--limit=300"],
@@ -126,7 +130,60 @@ fn every_file_access_is_known_to_the_file_layer_and_in_order() {
         seen.add(&calls, &db, &place);
         order::check(&calls, &db);
     }
+    inspected(&mut place, &db, &mut seen);
+    dumped_and_loaded(&mut place, &db, &mut seen);
+    repaired(&mut place, &db, &mut seen);
     seen.tell();
+}
+
+/// A file of each kind is looked at, and nothing is changed.
+fn inspected(place: &mut Place, db: &str, seen: &mut Seen) {
+    for ending in ["CURRENT", "MANIFEST-", ".wal", ".rec", ".key"] {
+        let entries = fs::read_dir(db).unwrap().map(|entry| entry.unwrap().path());
+        let mut paths = entries.filter_map(|path| path.to_str().map(str::to_owned));
+        let path = paths.find(|path| path.contains(ending)).unwrap();
+        let (output, calls) = place.watched(&[], &["inspect", &path]);
+        assert!(output.status.success(), "{output:?}");
+        let writes = |call: &&Call| call.flags().contains(&"O_RDWR") || call.name == "unlink";
+        assert_eq!(calls.iter().filter(writes).count(), 0, "{path}");
+        seen.add(&calls, db, place);
+    }
+}
+
+fn dumped_and_loaded(place: &mut Place, db: &str, seen: &mut Seen) {
+    let (output, calls) = place.watched(&[], &["dump", db]);
+    assert!(output.status.success(), "{output:?}");
+    seen.add(&calls, db, place);
+    order::check(&calls, db);
+    let (file, copy) = (place.path("dumped"), place.path("copy"));
+    fs::write(&file, &output.stdout).unwrap();
+    let mut load = vec!["load", &copy[..], &file];
+    load.extend(engine_options());
+    let (output, calls) = place.watched(&[], &load);
+    assert!(output.status.success(), "{output:?}");
+    seen.add(&calls, &copy, place);
+    order::check(&calls, &copy);
+}
+
+/// With so little memory that what is salvaged is sorted in files.
+fn repaired(place: &mut Place, db: &str, seen: &mut Seen) {
+    let salvaged = place.path("salvaged");
+    let to = format!("--to={salvaged}");
+    let (output, calls) = place.watched(&[], &["repair", db, &to, "--memory-budget=128KiB"]);
+    assert!(output.status.success(), "{output:?}");
+    let sorts = |call: &&Call| {
+        call.paths()
+            .iter()
+            .any(|p| Kind::of(p, &salvaged) == Kind::Sort)
+    };
+    assert!(
+        calls.iter().any(|call| sorts(&call)),
+        "nothing is sorted in files"
+    );
+    seen.add(&calls, db, place);
+    seen.add(&calls, &salvaged, place);
+    order::check(&calls, &salvaged);
+    the_rules_are_broken_without_the_syncs(&calls, &salvaged);
 }
 
 /// As if the kill had come between the creation of a segment of the log and its first bytes: the next

@@ -21,6 +21,10 @@ pub enum Kind {
     Wal,
     /// A record file or a key table.
     Data,
+    /// What a repair sorts in files, which it removes again.
+    Sort,
+    /// `REPAIRING`, as long as a repair is under way.
+    Mark,
     /// None of ours.
     Other,
 }
@@ -38,15 +42,17 @@ impl Kind {
             "CURRENT.tmp" => Kind::Temp,
             "LOCK" => Kind::Lock,
             "BALLAST" => Kind::Ballast,
+            "REPAIRING" => Kind::Mark,
             _ if name.starts_with("MANIFEST-") => Kind::Manifest,
             _ if name.ends_with(".wal") => Kind::Wal,
             _ if name.ends_with(".rec") || name.ends_with(".key") => Kind::Data,
+            _ if name.ends_with(".sort") => Kind::Sort,
             _ => Kind::Other,
         }
     }
 }
 
-use Kind::{Ballast, Current, Data, Directory, Lock, Manifest, Temp, Wal};
+use Kind::{Ballast, Current, Data, Directory, Lock, Manifest, Mark, Sort, Temp, Wal};
 
 /// One way to touch files: the call, the kinds of files, the flags (all of them, without
 /// `O_CLOEXEC`), and why.
@@ -149,6 +155,34 @@ pub const KNOWN: &[Known] = &[
         "",
         "remove",
     ),
+    (
+        "openat",
+        &[Sort, Mark],
+        "O_RDWR|O_CREAT|O_EXCL",
+        "a repair's files: created like others",
+    ),
+    ("write", &[Sort, Mark], "", "a repair's files: append"),
+    (
+        "fdatasync",
+        &[Mark],
+        "",
+        "a repair's mark alone outlives a crash",
+    ),
+    (
+        "openat",
+        &[Sort],
+        "O_RDONLY",
+        "a repair reads what it sorted",
+    ),
+    (
+        "fadvise64",
+        &[Sort],
+        "POSIX_FADV_SEQUENTIAL",
+        "front to back",
+    ),
+    ("pread64", &[Sort], "", "read_at"),
+    ("unlink", &[Sort, Mark], "", "a repair's end"),
+    ("close", &[Sort, Mark], "", "the end of any of these"),
     (
         "statx",
         &[Directory, Current, Manifest, Wal, Data, Ballast],

@@ -7,6 +7,7 @@
 //!   process begins a segment of its own, and then no later segment stays;
 //! - `CURRENT.tmp` is synced before it is renamed, and so are the manifest that it names and the
 //!   directory; nothing is unlinked before the directory is synced behind the rename;
+//! - a repair's mark goes when the files that it stands for have been synced, and the directory behind their names;
 //! - no segment of the log is synced while an earlier one has bytes that are not.
 
 use super::known::Kind;
@@ -245,9 +246,25 @@ impl<'a> State<'a> {
         self.renamed = Some(call.end);
     }
 
+    /// Nothing that was saved is in the log.
+    fn unmarked(&self, call: &Call) {
+        for (file, at) in &self.manifest.listed {
+            let durable = self.is_synced(file) && *at < self.manifest_synced;
+            assert!(durable, "{file} or its listing is not synced: {call:?}");
+        }
+        let named = self.created.values().chain(&self.renamed).max();
+        assert!(
+            self.directory_synced.as_ref() > named,
+            "the names of the salvaged database are not durable: {call:?}"
+        );
+    }
+
     fn unlinked(&mut self, path: &str, kind: Kind, call: &Call) {
         self.written.remove(path);
         self.found.remove(path);
+        if kind == Kind::Mark {
+            self.unmarked(call);
+        }
         if !matches!(kind, Kind::Manifest | Kind::Wal | Kind::Data) {
             return;
         }
