@@ -1,13 +1,14 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Fills a file system of 200 MB, deletes half, and sees writing resume: crates/unikv/tests/full_disk.rs
-# on a tmpfs. Needs the right to mount one; skipped without it.
-set -eu
+# on a tmpfs. Needs the right to mount one, and is skipped without (scripts/skip.sh).
+set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/skip.sh
+
 dir=$(mktemp -d)
 if ! mount -t tmpfs -o size=200m unikv-full-disk "$dir" 2>/dev/null; then
     rmdir "$dir"
-    echo "full disk: SKIPPED, no right to mount a small file system"
-    exit 0
+    skip full-disk-test "no right to mount a small file system"
 fi
 trap 'umount "$dir"; rmdir "$dir"' EXIT
 trap 'exit 130' INT TERM

@@ -6,16 +6,13 @@
 # Arguments go to the bench: a filter such as '**::get::*', or --help. What callgrind has written stays
 # under target/gungraun, for callgrind_annotate.
 #
-# Needs valgrind, and is skipped without (with CI set it fails instead). The runner must be of the same
+# Needs valgrind, and is skipped without (scripts/skip.sh). The runner must be of the same
 # version as the library, and is installed under target/tools if it is not there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/skip.sh
 
-if ! command -v valgrind >/dev/null; then
-    echo "instructions: skipped: valgrind is not here"
-    if [[ -n ${CI:-} ]]; then exit 1; fi
-    exit 0
-fi
+command -v valgrind >/dev/null || skip instructions "valgrind is not here"
 
 version=$(awk '/^name = / { name = $3 } /^version = / && name == "\"gungraun-runner\"" { gsub("\"", "", $3); print $3 }' Cargo.lock)
 tools=${CARGO_TARGET_DIR:-target}/tools

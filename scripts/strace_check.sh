@@ -3,17 +3,11 @@
 # the database must be on the list in tests/strace/known.rs, the order rules must hold
 # (tests/strace/order.rs), and interrupted calls must be taken up again.
 #
-# Needs strace, and is skipped without (with CI set it fails instead); skipped where ptrace is not allowed.
+# Needs strace and the right to use ptrace, and is skipped without (scripts/skip.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/skip.sh
 
-if ! command -v strace >/dev/null; then
-    echo "strace check: skipped: strace is not here"
-    if [[ -n ${CI:-} ]]; then exit 1; fi
-    exit 0
-fi
-if ! strace -f -qq -o /dev/null true 2>/dev/null; then
-    echo "strace check: skipped: ptrace is not allowed here"
-    exit 0
-fi
+command -v strace >/dev/null || skip strace-check "strace is not here"
+strace -f -qq -o /dev/null true 2>/dev/null || skip strace-check "ptrace is not allowed here"
 ${CARGO:-cargo} test -p unikv-cli --locked --quiet --test strace -- --ignored --nocapture

@@ -9,17 +9,15 @@
 # inlined, and where it calls pthread functions. The rest is in scripts/tsan.suppressions, each line with
 # its reason. The engine's locks are those of parking_lot, which are seen.
 #
-# The run is bounded by operations, never by time. Variables: CI (a tool that is missing fails instead of
-# skipping).
+# The run is bounded by operations, never by time. Variables: CI and MAY_SKIP (see scripts/skip.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/skip.sh
 
 export UNIKV_STRESS_OPS=${1:-500}
 host=$(rustc -vV | sed -n 's/^host: //p')
 if ! compgen -G "$(rustc --print sysroot)/lib/rustlib/$host/lib/librustc*_rt.tsan.a" >/dev/null; then
-    echo "tsan: skipped: rustc's thread sanitizer is not here"
-    if [[ -n ${CI:-} ]]; then exit 1; fi
-    exit 0
+    skip tsan "rustc's thread sanitizer is not here"
 fi
 
 export CARGO_TARGET_DIR=$PWD/target/tsan
