@@ -8,13 +8,13 @@
     reason = "a test may fail, and tells that it was skipped"
 )]
 
+mod standstill;
+
+use standstill::Standstill;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 use unikv::{Db, ErrorKind, Options};
-
-/// Tries of a call that may be refused until the background has made room.
-const MOST_TRIES: u32 = 600;
 
 type Model = BTreeMap<Vec<u8>, u8>;
 
@@ -48,15 +48,17 @@ fn fill(db: &Db, model: &mut Model, first: u64) {
     }
 }
 
+/// Makes a call that may be refused until the background has made room. Returns how often it was.
 fn until_taken(db: &Db, what: &str, mut call: impl FnMut() -> unikv::Result<()>) -> u32 {
-    for tries in 0..MOST_TRIES {
-        match call() {
-            Ok(()) => return tries,
-            Err(error) => assert_eq!(error.kind(), ErrorKind::DiskFull, "{what}: {error}"),
-        }
+    let (mut refusals, mut watchdog) = (0, None);
+    while let Err(error) = call() {
+        assert_eq!(error.kind(), ErrorKind::DiskFull, "{what}: {error}");
+        let watchdog = watchdog.get_or_insert_with(|| Standstill::new(db));
+        watchdog.look(db, &|| format!("{what} is refused"));
+        refusals += 1;
         std::thread::sleep(Duration::from_millis(100));
     }
-    panic!("{what} is refused for good: {:#?}", db.stats());
+    refusals
 }
 
 #[test]
