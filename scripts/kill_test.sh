@@ -14,8 +14,10 @@
 #
 # LOAD=jobs is the mixed load over few keys, with everything so small that lives of 1 to 4 s meet all
 # kinds of job. What the killed processes did is counted by the lifetime figures in the manifests that they
-# left, so what opening and verifying did between them does not count; from ten rounds on, each of
-# the jobs must be among it. (Joins come of long values: a partition that had to be split for them
+# left, so what opening and verifying did between them does not count. Of ten rounds and more, flushes, merges,
+# splits and joins must be among it; a slow machine may take up to three times the rounds for that.
+# Collections and scan merges are told only: where merges keep up, collections ride on them, and tables
+# are gone before scans have paid. (Joins come of long values: a partition that had to be split for them
 # shrinks when they are overwritten.) For the other loads the figures are told.
 #
 # The lives of the processes, and the choices of the mixed load, are drawn from KILL_SEED. What a kill
@@ -124,8 +126,17 @@ count_jobs() {
     done
 }
 
+unmet() {
+    local job
+    for job in flushes merges splits joins; do
+        if ((${met[$job]:-0} == 0)); then echo "$job"; fi
+    done
+}
+
 verified="0 0 0 0 0 0"
-while ((round < rounds)); do
+most=$rounds
+if [[ $load == jobs ]] && ((rounds >= 10)); then most=$((3 * rounds)); fi
+while ((round < rounds)) || { ((round < most)) && [[ -n $(unmet) ]]; }; do
     round=$((round + 1))
     write "$RANDOM" &
     writer=$!
@@ -158,12 +169,8 @@ done
 told=
 for job in "${jobs[@]}"; do told+=", ${met[$job]:-0} $job"; done
 echo "kill test: the killed processes had done ${told#, }"
-if [[ $load == jobs ]] && ((rounds >= 10)); then
-    for job in "${jobs[@]}"; do
-        if ((${met[$job]:-0} == 0)); then
-            echo "kill test: no kill came behind $job: the load is not what it should be" >&2
-            exit 1
-        fi
-    done
+if ((most > rounds)) && [[ -n $(unmet) ]]; then
+    echo "kill test: the load is not what it should be: no" $(unmet) >&2
+    exit 1
 fi
-echo "kill test: $rounds rounds, $threads writers, nothing acknowledged was lost"
+echo "kill test: $round rounds, $threads writers, nothing acknowledged was lost"
