@@ -7,7 +7,7 @@
 //! clean reopening, a kill, and, if synced, a power cut. Snapshots and iterators are held across all
 //! that, and go on.
 //!
-//! Behind a failed sync or rename the power is cut, too: see [`aftermath`](crate::aftermath).
+//! Behind a failed sync or rename the power is cut, too: see [`aftermath`].
 
 use crate::aftermath::{self, Aftermath};
 use crate::budget;

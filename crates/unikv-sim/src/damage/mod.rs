@@ -6,7 +6,7 @@
 //! exchanged. Pieces of these kinds, and the sections of a table, of every other file of the form put over
 //! each own piece of the kind: of files of the same database, of the same file of another database with
 //! the same layout and other values, and of an older incarnation of the file in the same database. Where
-//! that makes very many pairs, a fixed stride takes some ([`exchange`]). Whole files exchanged,
+//! that makes very many pairs, a fixed stride takes some (`exchange`). Whole files exchanged,
 //! missing, empty, unreadable, a directory in their place. Files that nothing lists, under the names
 //! that come next and under absurd ones. `LOCK` and `BALLAST` are damaged too: that must mean nothing.
 //!
@@ -30,7 +30,7 @@
 //! Damage that repairs all checksums is not damage but forgery.
 //!
 //! # Jobs
-//! One in [`LIVE_EVERY`] of the damages that change bytes of record files and key tables in place, and let
+//! One in `LIVE_EVERY` of the damages that change bytes of record files and key tables in place, and let
 //! the database open, it also lives on with: writes, flushes, merges, collections, and scans run on the
 //! damaged files, with a snapshot held. They may fail with an error that names the file. Then the file
 //! gets its bytes back, and everything must be right again, in the same process and in the next. The
@@ -39,7 +39,7 @@
 //! # Repairs
 //! For one in some fifty damages of bytes, and every other one of whole files, the database is repaired as well:
 //! keys whose reads do not meet the damage are saved as they were, no value comes back that its key never
-//! had, and what is missing or old is told ([`rescue`]).
+//! had, and what is missing or old is told (`rescue`).
 
 mod exam;
 mod exchange;
