@@ -8,6 +8,7 @@
 use super::block::Block;
 use super::fences::Fences;
 use super::pin::PinBudget;
+use super::read_buffers::{ReadBuffer, ReadBuffers};
 use crate::base::keys::FileNumber;
 use crate::base::seeded::slip;
 use crate::base::sync::atomic::{AtomicU16, AtomicU64, Ordering};
@@ -31,6 +32,9 @@ const MAX_SHARDS: u64 = 32;
 const PINNED_SHARE: u64 = 8;
 /// A record that takes more than this share of the cache would drive out too much else.
 const RECORD_SHARE: u64 = 1 << 10;
+/// The share of the bytes that idle buffers take at most, and how many they take at most.
+const BUFFERS_SHARE: u64 = 64;
+const MOST_BUFFER_BYTES: u64 = 1 << 20;
 /// The last offer of so many bytes' worth of records is remembered.
 const RECORD_BYTES_PER_OFFER: u64 = 1 << 10;
 /// The cache's own tables are looked at once in so many misses.
@@ -45,6 +49,8 @@ pub(crate) struct ReadCache {
     is_full: Arc<AtomicBool>,
     /// The places of records that were offered lately, each a tag in the slot of its hash.
     offered: Box<[AtomicU16]>,
+    /// For what passes by the cache.
+    buffers: Arc<ReadBuffers>,
     hits: AtomicU64,
     misses: AtomicU64,
     pins: PinBudget,
@@ -65,6 +71,7 @@ impl ReadCache {
     /// A cache of about `capacity_bytes`.
     pub(crate) fn new(capacity_bytes: u64) -> Arc<ReadCache> {
         let whole_bytes = capacity_bytes;
+        let buffer_bytes = (capacity_bytes / BUFFERS_SHARE).min(MOST_BUFFER_BYTES);
         let pins = PinBudget::new(capacity_bytes / PINNED_SHARE);
         let capacity_bytes = capacity_bytes - pins.limit();
         let offered = capacity_bytes / RECORD_BYTES_PER_OFFER + 1;
@@ -86,6 +93,7 @@ impl ReadCache {
             items,
             is_full,
             offered: (0..offered).map(|_| AtomicU16::new(0)).collect(),
+            buffers: ReadBuffers::new(buffer_bytes as usize),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             pins,
@@ -123,7 +131,12 @@ impl ReadCache {
         let tables = self.items.memory_used();
         let counted = self.items.len() * ITEM_OVERHEAD_BYTES;
         let more = (tables.entries + tables.map).saturating_sub(counted);
-        (more + size_of_val(&*self.offered)) as u64
+        (more + size_of_val(&*self.offered) + self.buffers.idle_bytes()) as u64
+    }
+
+    /// A buffer for `len` bytes that pass by the cache.
+    pub(crate) fn buffer(&self, len: usize) -> ReadBuffer {
+        self.buffers.take(len)
     }
 
     /// Bytes held now.

@@ -12,7 +12,8 @@
 //! - A block's checksum is verified when it is read from the file and not again while it is cached.
 //!   What is decoded afterwards is still bounds-checked: no bytes can cause a panic.
 //!
-//! The only locks are those inside the [`ReadCache`]; none is held during a read of a file.
+//! The only locks are those inside the [`ReadCache`] and the one of its idle buffers; none is held during
+//! a read of a file, and none is taken under another.
 
 mod block;
 mod builder;
@@ -26,6 +27,7 @@ mod output;
 mod pin;
 mod pointer;
 mod properties;
+mod read_buffers;
 mod rebuilt;
 mod scattered;
 mod section;
@@ -42,6 +44,7 @@ pub(crate) use meta::{KeyTableMeta, RecordFileRefs};
 pub(crate) use output::OutputFile;
 pub(crate) use pointer::{RecordPointer, STREAMED_BYTES};
 pub(crate) use properties::{FileFacts, Properties};
+pub(crate) use read_buffers::LONGEST_BUFFER;
 pub(crate) use rebuilt::{SpareEntries, TakeEntry};
 pub(crate) use scattered::Scattered;
 pub(crate) use section::{KeySection, verify_file};

@@ -7,7 +7,9 @@ use super::stream::RecordStream;
 use crate::base::file_header::{FileKind, HEADER_LEN};
 use crate::base::file_names;
 use crate::error::{Error, Result};
-use crate::key_table::{FileFacts, KeyIter, KeySection, ReadCache, RecordPointer, verify_file};
+use crate::key_table::{
+    FileFacts, KeyIter, KeySection, LONGEST_BUFFER, ReadCache, RecordPointer, verify_file,
+};
 use crate::vfs::Access;
 use crate::vfs::file_store::{DataFile, FileStore};
 use bytes::Bytes;
@@ -16,11 +18,9 @@ use std::sync::Arc;
 
 /// Frames with at most so many bytes between them are read together.
 pub(crate) const COALESCE_GAP_BYTES: u64 = 4 << 10;
-/// What is read together spans at most so many bytes, unless it is one frame.
-const COALESCE_RUN_BYTES: u64 = 1 << 20;
-/// Records that were read together share a buffer of at most so many bytes; out of a longer one those
-/// are copied that are a small part of it. So who keeps one of many keeps little more alive.
-const SHARED_BUFFER_BYTES: usize = 64 << 10;
+/// What is read together spans at most so many bytes, unless it is one frame: who keeps one of many records
+/// keeps no more alive, the buffer is one that is kept for the next read, and it stays in the processor's cache.
+const COALESCE_RUN_BYTES: u64 = LONGEST_BUFFER as u64;
 
 /// A record file, open for reading. Opening it reads nothing.
 #[derive(Debug)]
@@ -255,9 +255,9 @@ impl RecordFile {
 
     /// As [`RecordFile::read_bytes`] if the bytes are in memory; else announces that they are needed.
     fn read_bytes_present(&self, offset: u64, len: usize) -> Result<Option<Bytes>> {
-        let mut bytes = vec![0; len];
-        if self.file.read_cached_at(&mut bytes, offset)? {
-            return Ok(Some(Bytes::from(bytes)));
+        let mut buffer = self.cache.buffer(len);
+        if self.file.read_cached_at(buffer.bytes_mut(), offset)? {
+            return Ok(Some(buffer.freeze()));
         }
         self.file.will_need(offset, len as u64)?;
         Ok(None)
@@ -284,7 +284,9 @@ impl RecordFile {
     fn read_sorted(&self, pointers: &[RecordPointer], out: &mut Vec<Result<Record>>) {
         let mut read = Vec::with_capacity(pointers.len());
         self.read_runs(pointers, &mut read, |file, offset, len| {
-            file.read_bytes(offset, len).map(Some)
+            let mut buffer = file.cache.buffer(len);
+            file.file.read_exact_at(buffer.bytes_mut(), offset)?;
+            Ok(Some(buffer.freeze()))
         });
         // Every record has been waited for.
         out.extend(read.into_iter().flatten());
@@ -320,11 +322,7 @@ impl RecordFile {
     fn take_from_run(&self, bytes: &Bytes, start: u64, pointer: RecordPointer) -> Result<Record> {
         let at = (pointer.offset - start) as usize;
         let len = pointer.len as usize;
-        let mut frame = bytes.slice(at..at + len);
-        if bytes.len() > SHARED_BUFFER_BYTES.max(4 * len) {
-            frame = Bytes::copy_from_slice(&frame);
-        }
-        self.decode_pointed(frame, pointer)
+        self.decode_pointed(bytes.slice(at..at + len), pointer)
     }
 
     /// How many sorted pointers are read together: `first`, and of those behind it as many as join it.

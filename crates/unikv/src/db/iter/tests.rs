@@ -99,7 +99,8 @@ struct OneFile {
     trace: FileTrace,
 }
 
-const VALUE_LEN: usize = 100;
+/// Such that the longest batch is one read.
+const VALUE_LEN: usize = 14;
 
 impl OneFile {
     fn new(entries: usize) -> OneFile {
