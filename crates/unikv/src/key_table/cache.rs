@@ -180,6 +180,18 @@ impl ReadCache {
         self.items.insert((file.0, offset), Item::Block(block));
     }
 
+    /// Keeps a block that nobody has asked for yet, if it is not here.
+    pub(super) fn offer_block(&self, file: FileNumber, offset: u64, block: Arc<Block>) {
+        if !self.items.contains_key(&(file.0, offset)) {
+            self.insert_block(file, offset, block);
+        }
+    }
+
+    /// Whether nothing had to go yet.
+    pub(super) fn has_room(&self) -> bool {
+        !self.is_full.load(Ordering::Relaxed)
+    }
+
     pub(super) fn fences(&self, file: FileNumber) -> Option<Arc<Fences>> {
         match self.find((file.0, FENCES))? {
             Item::Fences(fences) => Some(fences),
@@ -208,7 +220,7 @@ impl ReadCache {
         if frame.len() as u64 > self.capacity() / RECORD_SHARE {
             return;
         }
-        if self.was_offered(place) || !self.is_full.load(Ordering::Relaxed) {
+        if self.was_offered(place) || self.has_room() {
             self.items.insert(place, Item::Record(frame));
         }
     }

@@ -1,5 +1,7 @@
 //! Reading the key section of a listed file: its fences, its blocks, and one key.
 
+mod neighbours;
+
 use super::block::Block;
 use super::cache::ReadCache;
 use super::entry::{EntryValue, Malformed, OwnedEntry, OwnedValue, RawEntry};
@@ -171,8 +173,8 @@ impl KeySection {
         let block = match self.cache.block(self.file.number(), place.offset) {
             Some(block) => block,
             None => {
-                let read = self.read(place.offset, place.len);
-                let block = self.sound_block(i, place, read.map(Bytes::from))?;
+                let read = self.read_with_neighbours(i, place);
+                let block = self.sound_block(i, place, read)?;
                 let cached = Arc::clone(&block);
                 self.cache
                     .insert_block(self.file.number(), place.offset, cached);

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 mod hand_made;
+mod neighbours;
 mod spare;
 
 const DATABASE: DatabaseId = DatabaseId([0xdb; 16]);
