@@ -20,6 +20,9 @@ use std::path::Path;
 /// Entries gathered at first and at most. Short scans fetch little too much, long ones many at once.
 const FIRST_BATCH: usize = 8;
 const LAST_BATCH: usize = 1024;
+/// Room is made for so many entries before the first of a batch is gathered, and for keys of this length.
+const ENTRIES_AT_ONCE: usize = 64;
+const KEY_BYTES: usize = 32;
 /// A batch ends early when its keys reach this many bytes: who keeps one keeps them all.
 const KEYS_BYTES: usize = 64 << 10;
 
@@ -228,10 +231,11 @@ impl End {
     fn begin_batch(&mut self, most_value_bytes: u64) -> Batch {
         let mut entries = mem::take(&mut self.entries);
         entries.clear();
+        entries.reserve(self.batch_len.min(ENTRIES_AT_ONCE));
         self.goes_on = false;
         Batch {
             entries,
-            keys: Vec::new(),
+            keys: Vec::with_capacity(self.batch_len.min(ENTRIES_AT_ONCE) * KEY_BYTES),
             value_bytes: 0,
             most_value_bytes,
             len: self.batch_len,

@@ -27,7 +27,8 @@ impl End {
     /// than it finds, and to keep them drives out what gets want. With `clusters`, who scans is charged for
     /// values that lie apart; true: that has just paid for their clustering.
     pub(in crate::db::iter) fn fetch(&mut self, view: &View, clusters: bool) -> Result<bool> {
-        let mut wanted: Vec<Wanted> = self.stored(false).map(|(i, it)| (it, i)).collect();
+        let mut wanted: Vec<Wanted> = Vec::with_capacity(self.entries.len());
+        wanted.extend(self.stored(false).map(|(i, it)| (it, i)));
         wanted.sort_unstable_by_key(|(pointer, _)| (pointer.file, pointer.offset));
         let mut merged = Vec::new();
         if wanted.len() > 1 {
@@ -99,7 +100,8 @@ impl End {
         wanted: &[Wanted],
         read: impl Fn(&RecordFile, &[RecordPointer], &mut Vec<Option<Result<Record>>>),
     ) -> Result<bool> {
-        let (mut pointers, mut records) = (Vec::new(), Vec::new());
+        let mut pointers = Vec::with_capacity(wanted.len());
+        let mut records = Vec::with_capacity(wanted.len());
         let mut all = true;
         for run in wanted.chunk_by(|a, b| a.0.file == b.0.file) {
             pointers.clear();
