@@ -17,9 +17,9 @@ pub(crate) const GET_UNSORTED_UNCACHED: Limit = Limit(1_000, 3_910);
 pub(crate) const GET_SORTED_CACHED: Limit = Limit(1_000, 3_740);
 pub(crate) const GET_SORTED_UNCACHED: Limit = Limit(1_000, 5_670);
 pub(crate) const GET_ABSENT: Limit = Limit(1_000, 3_240);
-pub(crate) const SCAN_CLUSTERED: Limit = Limit(1_000, 185_000);
-pub(crate) const SCAN_SORTED: Limit = Limit(1_000, 217_500);
-pub(crate) const SCAN_UNSORTED: Limit = Limit(1_000, 275_600);
+pub(crate) const SCAN_CLUSTERED: Limit = Limit(1_000, 164_700);
+pub(crate) const SCAN_SORTED: Limit = Limit(1_000, 184_100);
+pub(crate) const SCAN_UNSORTED: Limit = Limit(1_000, 241_000);
 
 impl Limit {
     pub(crate) fn operations(&self) -> u64 {
