@@ -13,7 +13,7 @@
 //!   What is decoded afterwards is still bounds-checked: no bytes can cause a panic.
 //!
 //! The only locks are those inside the [`ReadCache`] and the one of its idle buffers; none is held during
-//! a read of a file, and none is taken under another.
+//! a read of a file, and nothing is locked under them.
 
 mod block;
 mod builder;

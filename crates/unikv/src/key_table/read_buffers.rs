@@ -48,14 +48,14 @@ impl ReadBuffers {
 
     /// A buffer of `len` arbitrary bytes, to be filled whole.
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> ReadBuffer {
-        let size = len.next_power_of_two().max(SHORTEST);
+        let size = len.next_power_of_two();
         let recycled = place_of(size).and_then(|place| {
             let mut idle = self.idle.lock();
             let memory = idle.by_size[place].pop()?;
             idle.bytes -= memory.len();
             Some(memory)
         });
-        let pooled = size <= LONGEST_BUFFER;
+        let pooled = place_of(size).is_some();
         let fresh = || vec![0; if pooled { size } else { len }].into_boxed_slice();
         ReadBuffer {
             memory: recycled.unwrap_or_else(fresh),
@@ -142,12 +142,14 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_kept_than_was_said_and_nothing_long() {
+    fn no_more_is_kept_than_was_said_and_nothing_long_or_short() {
         let pool = ReadBuffers::new(20 << 10);
         let taken: Vec<_> = (0..3).map(|_| pool.take(6000)).collect();
         drop(taken);
         assert_eq!(pool.idle_bytes(), 16 << 10);
-        drop(pool.take(1));
+        drop(pool.take(2049));
+        assert_eq!(pool.idle_bytes(), 20 << 10);
+        drop(pool.take(2048));
         assert_eq!(pool.idle_bytes(), 20 << 10);
         let roomy = ReadBuffers::new(1 << 30);
         let long = roomy.take(LONGEST_BUFFER + 1);

@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// Frames with at most so many bytes between them are read together.
 pub(crate) const COALESCE_GAP_BYTES: u64 = 4 << 10;
+/// Of a run longer than so many times what is wanted of it, that is copied.
+const MOST_KEPT_FOR_ONE: u64 = 2;
 /// What is read together spans at most so many bytes, unless it is one frame: who keeps one of many records
 /// keeps no more alive, the buffer is one that is kept for the next read, and it stays in the processor's cache.
 const COALESCE_RUN_BYTES: u64 = LONGEST_BUFFER as u64;
@@ -308,9 +310,13 @@ impl RecordFile {
             }
             let ends = run.iter().filter_map(RecordPointer::end);
             let end = ends.max().unwrap_or(first.offset);
-            let bytes = read_bytes(self, first.offset, (end - first.offset) as usize);
+            let len = end - first.offset;
+            let bytes = read_bytes(self, first.offset, len as usize);
+            // Who keeps a value keeps no buffer that was read for little else than gaps.
+            let wanted: u64 = run.iter().map(|pointer| u64::from(pointer.len)).sum();
+            let copies = len > MOST_KEPT_FOR_ONE * wanted;
             out.extend(run.iter().map(|pointer| match &bytes {
-                Ok(Some(bytes)) => Some(self.take_from_run(bytes, first.offset, *pointer)),
+                Ok(Some(bytes)) => Some(self.take_from_run(bytes, first.offset, *pointer, copies)),
                 Ok(None) => None,
                 // Whatever failed may concern only one of them.
                 Err(_) => Some(self.read(*pointer)),
@@ -319,10 +325,20 @@ impl RecordFile {
     }
 
     /// A record out of the bytes of a run that begins at `start`.
-    fn take_from_run(&self, bytes: &Bytes, start: u64, pointer: RecordPointer) -> Result<Record> {
+    fn take_from_run(
+        &self,
+        bytes: &Bytes,
+        start: u64,
+        pointer: RecordPointer,
+        copies: bool,
+    ) -> Result<Record> {
         let at = (pointer.offset - start) as usize;
-        let len = pointer.len as usize;
-        self.decode_pointed(bytes.slice(at..at + len), pointer)
+        let frame = at..at + pointer.len as usize;
+        let frame = match copies {
+            true => Bytes::copy_from_slice(&bytes[frame]),
+            false => bytes.slice(frame),
+        };
+        self.decode_pointed(frame, pointer)
     }
 
     /// How many sorted pointers are read together: `first`, and of those behind it as many as join it.

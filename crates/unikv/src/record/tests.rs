@@ -681,31 +681,31 @@ fn who_keeps_one_of_many_records_keeps_no_large_buffer() {
         value: vec![i; value_len],
         ..small_records().swap_remove(0)
     };
-    // In how many buffers the values stand: in one, frames follow one another.
-    let buffers = |value_len: usize, count: u8| {
+    // In how many buffers the values of each `step`th record stand: in one they are as far apart as in the file.
+    let buffers = |value_len: usize, count: u8, step: usize| {
         let records: Vec<Owned> = (0..count).map(|i| record(i, value_len)).collect();
         let (meta, pointers) = write(&store_on(&vfs), &records, false);
+        let wanted: Vec<_> = pointers.iter().copied().step_by(step).collect();
         let mut found = Vec::new();
-        open(&vfs, &meta).read_many(&pointers, &mut found);
+        open(&vfs, &meta).read_many(&wanted, &mut found);
         vfs.remove(open(&vfs, &meta).path()).unwrap();
         let values: Vec<_> = found.into_iter().map(|r| r.unwrap().into_value()).collect();
-        assert!(values.iter().zip(&records).all(|(v, r)| v[..] == r.value));
-        // Who is the last to be dropped of those in one buffer is alone in it.
-        let step = |pair: &[bytes::Bytes]| {
-            pair[1]
-                .as_ptr()
-                .addr()
-                .wrapping_sub(pair[0].as_ptr().addr())
-        };
-        let frame_len = pointers[0].len as usize;
-        1 + values
-            .windows(2)
-            .filter(|pair| step(pair) != frame_len)
-            .count()
+        let expected = records.iter().step_by(step);
+        assert!(values.iter().zip(expected).all(|(v, r)| v[..] == r.value));
+        let apart = step * pointers[0].len as usize;
+        let address = |value: &bytes::Bytes| value.as_ptr().addr();
+        let is_next = |pair: &&[bytes::Bytes]| address(&pair[0]) + apart == address(&pair[1]);
+        values.len() - values.windows(2).filter(is_next).count()
     };
-    assert_eq!(buffers(1 << 10, 50), 1);
-    assert_eq!(buffers(1 << 10, 100), 2);
-    assert_eq!(buffers(200 << 10, 3), 3);
+    assert_eq!(buffers(1 << 10, 50, 1), 1);
+    assert_eq!(buffers(1 << 10, 50, 2), 1);
+    assert_eq!(
+        buffers(1 << 10, 50, 4),
+        13,
+        "each its own: most was read for nothing"
+    );
+    assert_eq!(buffers(1 << 10, 100, 1), 2);
+    assert_eq!(buffers(200 << 10, 3, 1), 3);
 }
 
 #[test]

@@ -74,6 +74,17 @@ fn scans_beside_joins_and_what_they_pay_for() {
         its_db.flush()
     }));
     all_is_well(threads);
+    // Tables that nothing merges before scans have paid for their keys.
+    for _ in 0..3 {
+        world.oracle.write(&db, 0).unwrap();
+        db.flush().unwrap();
+    }
+    let mut threads = world.spawn_writers(&db, 2);
+    let (reader, its_db) = (Arc::clone(&world), db.clone());
+    threads.push(thread::spawn(move || {
+        (0..20).try_for_each(|_| reader.scan(&its_db))
+    }));
+    all_is_well(threads);
     db.quiesce().unwrap();
     world.scan(&db).unwrap();
     world.close(db);

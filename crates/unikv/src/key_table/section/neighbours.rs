@@ -20,7 +20,9 @@ impl KeySection {
         if !self.cache.has_room() {
             return alone();
         }
-        let fences = self.fences()?;
+        let Ok(fences) = self.fences() else {
+            return alone();
+        };
         let first = i - i % BLOCKS_PER_READ;
         let places = (first..first + BLOCKS_PER_READ).map_while(|i| fences.place(i));
         let places: Vec<BlockPlace> = places.collect();
