@@ -49,19 +49,25 @@ impl ReadBuffers {
     /// A buffer of `len` arbitrary bytes, to be filled whole.
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> ReadBuffer {
         let size = len.next_power_of_two();
-        let recycled = place_of(size).and_then(|place| {
-            let mut idle = self.idle.lock();
-            let memory = idle.by_size[place].pop()?;
-            idle.bytes -= memory.len();
-            Some(memory)
-        });
-        let pooled = place_of(size).is_some();
-        let fresh = || vec![0; if pooled { size } else { len }].into_boxed_slice();
-        ReadBuffer {
-            memory: recycled.unwrap_or_else(fresh),
-            len,
-            pool: pooled.then(|| Arc::clone(self)),
-        }
+        let fresh = |size| vec![0; size].into_boxed_slice();
+        let (memory, pool) = match place_of(size) {
+            Some(place) => {
+                let recycled = self.recycled(place);
+                (
+                    recycled.unwrap_or_else(|| fresh(size)),
+                    Some(Arc::clone(self)),
+                )
+            }
+            None => (fresh(len), None),
+        };
+        ReadBuffer { memory, len, pool }
+    }
+
+    fn recycled(&self, place: usize) -> Option<Box<[u8]>> {
+        let mut idle = self.idle.lock();
+        let memory = idle.by_size[place].pop()?;
+        idle.bytes -= memory.len();
+        Some(memory)
     }
 
     fn give_back(&self, memory: Box<[u8]>) {

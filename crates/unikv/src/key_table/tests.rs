@@ -146,6 +146,15 @@ fn random_key(rng: &mut SmallRng, alphabet: u8) -> Vec<u8> {
     key
 }
 
+/// A put that never expires.
+fn put_of(value: ModelValue) -> ModelEntry {
+    ModelEntry {
+        kind: Kind::Put,
+        expiry_ms: None,
+        value,
+    }
+}
+
 fn random_entry(rng: &mut SmallRng) -> ModelEntry {
     let kind = if rng.random_ratio(1, 5) {
         Kind::Delete
@@ -535,12 +544,7 @@ fn one_block_read_finds_or_refutes_a_key() {
             offset: 96,
             len: 40,
         };
-        let value = ModelValue::Pointer(pointer);
-        let entry = ModelEntry {
-            kind: Kind::Put,
-            expiry_ms: None,
-            value,
-        };
+        let entry = put_of(ModelValue::Pointer(pointer));
         // Two keys in three have one version, the third has several.
         for seq in 0..if i % 3 == 0 { 7 } else { 1 } {
             model.insert((i.to_be_bytes().to_vec(), Reverse(10 * seq)), entry.clone());
@@ -581,12 +585,7 @@ fn one_block_read_finds_or_refutes_a_key() {
 fn a_sequential_pass_reads_long_runs() {
     let mut model = Model::new();
     for i in 0..40_000u32 {
-        let value = ModelValue::Inline(vec![i as u8; 30]);
-        let entry = ModelEntry {
-            kind: Kind::Put,
-            expiry_ms: None,
-            value,
-        };
+        let entry = put_of(ModelValue::Inline(vec![i as u8; 30]));
         model.insert((i.to_be_bytes().to_vec(), Reverse(1)), entry);
     }
     let store = store_on(&SimVfs::new());

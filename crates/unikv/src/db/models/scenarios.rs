@@ -3,6 +3,7 @@
 use super::oracle::PAIRS;
 use super::world::{World, all_is_well, options};
 use crate::base::sync::Weakness;
+use crate::error::Result;
 use crate::testing::shuttle_model::{count, fails, holds};
 use crate::vfs::sim::{Fault, Keep, Op};
 use crate::{Clustering, Db, ErrorKind};
@@ -43,6 +44,12 @@ fn reads_are_right_beside_writers_and_jobs() {
     holds(1, 30, &happens, readers_beside_writers_and_jobs);
 }
 
+/// Somebody who scans everything again and again.
+fn spawn_scans(world: &Arc<World>, db: &Db) -> thread::JoinHandle<Result<()>> {
+    let (world, db) = (Arc::clone(world), db.clone());
+    thread::spawn(move || (0..20).try_for_each(|_| world.scan(&db)))
+}
+
 /// A database of small partitions is opened again with options by which they are joined, keys merged for
 /// scans and values clustered for them; two writers, somebody who flushes and merges, and a reader that
 /// scans and always waits for the device.
@@ -62,10 +69,7 @@ fn scans_beside_joins_and_what_they_pay_for() {
         .clustering(Clustering::ByScans);
     let db = world.open_disk(&world.disk, for_scans);
     let mut threads = world.spawn_writers(&db, 8);
-    let (reader, its_db) = (Arc::clone(&world), db.clone());
-    threads.push(thread::spawn(move || {
-        (0..20).try_for_each(|_| reader.scan(&its_db))
-    }));
+    threads.push(spawn_scans(&world, &db));
     let its_db = db.clone();
     threads.push(thread::spawn(move || {
         its_db.flush()?;
@@ -80,10 +84,7 @@ fn scans_beside_joins_and_what_they_pay_for() {
         db.flush().unwrap();
     }
     let mut threads = world.spawn_writers(&db, 2);
-    let (reader, its_db) = (Arc::clone(&world), db.clone());
-    threads.push(thread::spawn(move || {
-        (0..20).try_for_each(|_| reader.scan(&its_db))
-    }));
+    threads.push(spawn_scans(&world, &db));
     all_is_well(threads);
     db.quiesce().unwrap();
     world.scan(&db).unwrap();

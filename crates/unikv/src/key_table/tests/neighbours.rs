@@ -14,12 +14,7 @@ struct Written {
 fn written() -> Written {
     let mut model = Model::new();
     for i in 0..3000u32 {
-        let value = ModelValue::Inline(vec![i as u8; 20]);
-        let entry = ModelEntry {
-            kind: Kind::Put,
-            expiry_ms: None,
-            value,
-        };
+        let entry = put_of(ModelValue::Inline(vec![i as u8; 20]));
         model.insert((i.to_be_bytes().to_vec(), Reverse(7)), entry);
     }
     let vfs = SimVfs::new();
