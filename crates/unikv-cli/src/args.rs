@@ -26,6 +26,8 @@ pub enum ClusteringArg {
     EveryMerge,
     /// Values are copied in the order of their keys where scans have paid for it
     ByScans,
+    /// Values are copied in the order of their keys when nothing was written for a second
+    AtRest,
 }
 
 /// Every option of the engine. What is not given stays as the database has stored it, or else is the
@@ -96,6 +98,7 @@ impl EngineArgs {
                 ClusteringArg::Never => Clustering::Never,
                 ClusteringArg::EveryMerge => Clustering::EveryMerge,
                 ClusteringArg::ByScans => Clustering::ByScans,
+                ClusteringArg::AtRest => Clustering::AtRest,
             });
         }
         if let Some(factor) = self.max_space_amp {

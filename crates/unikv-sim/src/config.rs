@@ -60,7 +60,10 @@ impl Config {
                 _ => Durability::Buffered,
             },
             clustering: match pick(rng, &[Clustering::Never, Clustering::EveryMerge]) {
-                Clustering::Never => pick(&mut further, &[Clustering::Never, Clustering::ByScans]),
+                Clustering::Never => {
+                    let others = [Clustering::Never, Clustering::ByScans, Clustering::AtRest];
+                    pick(&mut further, &others)
+                }
                 clustering => clustering,
             },
             memtable_bytes,
@@ -98,6 +101,7 @@ impl Config {
             },
             clustering: match self.clustering {
                 Clustering::Never => Clustering::EveryMerge,
+                Clustering::EveryMerge => Clustering::AtRest,
                 _ => Clustering::Never,
             },
             memtable_bytes,

@@ -37,6 +37,7 @@ unikv_sim::scenario_tests!(
     merge,
     clustering_merge,
     clustering_by_scans,
+    clustering_at_rest,
     scan_merge,
     gc_alone,
     gc_riding,

@@ -34,6 +34,9 @@ pub enum Clustering {
     /// Where scans have lost as much to values that lie apart as it costs to copy them in key order. Where
     /// nobody scans, as [`Clustering::Never`].
     ByScans,
+    /// While nothing is written, from the second second on: loads run as with [`Clustering::Never`], later
+    /// scans as with [`Clustering::EveryMerge`]; costs one more write of each value.
+    AtRest,
 }
 
 /// The options in effect in an open database; see [`Options`] for what each does.

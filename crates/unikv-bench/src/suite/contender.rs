@@ -48,6 +48,8 @@ pub enum Clusters {
     EveryMerge,
     /// [`Clustering::ByScans`].
     ByScans,
+    /// [`Clustering::AtRest`].
+    AtRest,
 }
 
 impl From<Clusters> for Clustering {
@@ -56,6 +58,7 @@ impl From<Clusters> for Clustering {
             Clusters::Never => Clustering::Never,
             Clusters::EveryMerge => Clustering::EveryMerge,
             Clusters::ByScans => Clustering::ByScans,
+            Clusters::AtRest => Clustering::AtRest,
         }
     }
 }
@@ -197,10 +200,10 @@ fn unikv_setup(terms: &Terms) -> (Options, Settings) {
         options = options.max_space_amp(factor);
         settings.push(("max_space_amp", factor.to_string()));
     }
-    if let Some(clusters) = tuning.clustering {
-        options = options.clustering(clusters.into());
-        settings.push(("clustering", format!("{clusters:?}")));
-    }
+    // One setting for all rows, and scans are among them.
+    let clusters = tuning.clustering.unwrap_or(Clusters::AtRest);
+    options = options.clustering(clusters.into());
+    settings.push(("clustering", format!("{clusters:?}")));
     settings.push(("everything else", "as by default".to_owned()));
     (options, settings)
 }

@@ -15,7 +15,7 @@ use unikv::{Clustering, Durability};
 type Aimed = (&'static str, History, fn(&Seen) -> bool);
 
 pub fn all() -> Vec<Scenario> {
-    let aimed: [Aimed; 20] = [
+    let aimed: [Aimed; 21] = [
         ("flush", flush(), |seen| {
             let it = seen.coverage;
             it.flushes >= 12 && it.merges == 0
@@ -26,6 +26,9 @@ pub fn all() -> Vec<Scenario> {
         }),
         ("clustering_by_scans", clustering_by_scans(), |seen| {
             seen.coverage.clusterings >= 5
+        }),
+        ("clustering_at_rest", clustering_at_rest(), |seen| {
+            seen.coverage.clusterings >= 3 && seen.coverage.merges >= 5
         }),
         ("scan_merge", scan_merge(), |seen| {
             seen.coverage.scan_merges >= 3
@@ -140,6 +143,28 @@ fn clustering_by_scans() -> History {
         cold: true,
         ..history
     }
+}
+
+/// Values are copied together while writers rest: of files alone, along with merges, and of an UnsortedStore.
+fn clustering_at_rest() -> History {
+    let mut script = Script::default();
+    script.hold(0);
+    for n in 0..6 {
+        for part in 0..5 {
+            script.put((0..8).map(|i| (n * 5 + part + i * 5) % 40), 120);
+            script.op(Op::Flush);
+        }
+        if n % 3 != 2 {
+            script.op(Op::Compact);
+        }
+        script.op(Op::Quiesce).scans(1);
+        script.delete([n * 6]).held(0).hold(n as usize % 2).steps(2);
+    }
+    script.under(Config {
+        clustering: Clustering::AtRest,
+        max_space_amp: 3.0,
+        ..quiet()
+    })
 }
 
 /// Keys of an UnsortedStore are merged for scans.

@@ -258,13 +258,18 @@ impl Engine {
             || joined
             || self.join_one(Effort::Merges)?
             || self.scan_merge_one()?
-            || self.cluster_one()?)
+            || self.cluster_one()?
+            || self.cluster_at_rest()?)
     }
 
     /// How long until the first job that rests is tried again, flushes left aside.
     fn rest_left(&self) -> Option<Duration> {
         let now = self.now();
-        let rests = [self.health.rest_left(now), self.join_rest_left(now)];
+        let rests = [
+            self.health.rest_left(now),
+            self.join_rest_left(now),
+            self.rest_begins_in(now),
+        ];
         rests.into_iter().flatten().min()
     }
 

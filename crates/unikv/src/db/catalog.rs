@@ -143,8 +143,12 @@ impl Catalog {
 
     /// Freezes a partition's open generation, unless that would make it one too many.
     pub(crate) fn freeze(&mut self, partition: &Partition) -> bool {
-        partition.generations.len() < MAX_GENERATIONS
-            && self.targets.remove(&partition.id).is_some()
+        self.may_freeze(partition) && self.targets.remove(&partition.id).is_some()
+    }
+
+    /// Whether the partition has an open generation that may be frozen.
+    pub(crate) fn may_freeze(&self, partition: &Partition) -> bool {
+        partition.generations.len() < MAX_GENERATIONS && self.targets.contains_key(&partition.id)
     }
 
     /// Freezes every open generation that may be frozen; whether there was one.

@@ -4,6 +4,7 @@
 //! this order or skips some; jobs never wait for `commit`. Readers take none of them: they load the
 //! view, then the visible sequence number.
 
+use super::at_rest::AtRest;
 use super::catalog::Catalog;
 use super::counters::EngineCounters;
 use super::disk_full::DiskFull;
@@ -81,6 +82,7 @@ pub(crate) struct Engine {
     pub(crate) pressure: Pressure,
     pub(crate) garbage_requests: GarbageRequests,
     pub(crate) reclaim: Reclaim,
+    pub(crate) at_rest: AtRest,
     /// The last flush that was tried had to wait for a merge.
     pub(crate) flush_blocked: AtomicBool,
     pub(crate) space: DiskFull,
@@ -145,6 +147,7 @@ impl Engine {
             pressure: Pressure::default(),
             garbage_requests: GarbageRequests::default(),
             reclaim: Reclaim::default(),
+            at_rest: AtRest::default(),
             flush_blocked: AtomicBool::new(false),
             space: parts.space,
             closing: AtomicBool::new(false),
@@ -237,6 +240,8 @@ impl Engine {
     /// What a job needs. Lists the snapshots, so take it after choosing the job's inputs: a snapshot
     /// that is not listed then sees the newest version of everything in them.
     pub(crate) fn job_context(&self) -> JobContext<'_> {
+        let at_rest = self.clusters_at_rest();
+        let clusters = self.options.clustering == Clustering::EveryMerge || at_rest;
         JobContext {
             store: &self.store,
             next_file: &self.next_file,
@@ -249,7 +254,8 @@ impl Engine {
             read_buffers_bytes: self.memory.plan.merge_read_bytes as usize,
             inline_value_bytes: self.options.inline_value_bytes as usize,
             copied_file_bytes: self.options.unsorted_bytes.clamp(64 << 10, 64 << 20),
-            cluster: self.options.clustering == Clustering::EveryMerge && !self.space.is_full(),
+            cluster: clusters && !self.space.is_full(),
+            in_one_run: at_rest,
             clustered_bytes: self.options.unsorted_bytes,
             begun: RefCell::new(Vec::new()),
         }

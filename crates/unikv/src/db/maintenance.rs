@@ -81,6 +81,7 @@ impl Engine {
         self.check_open()?;
         self.settle()?;
         self.catalog.lock().given_up_joins.clear();
+        let _at_once = self.at_rest.ask();
         // What there is to do may depend on snapshots that have gone since the background last looked.
         self.work.notify();
         let idle = || {
@@ -93,7 +94,8 @@ impl Engine {
                 && self.plan_join(&catalog, Effort::Merges, None).is_none()
                 && self.view.load().sealed.is_empty();
             let for_scans = self.plan_scan_merge(&catalog).is_some()
-                || self.plan_clustering(&catalog).is_some();
+                || self.plan_clustering(&catalog).is_some()
+                || self.plan_at_rest(&catalog).is_some();
             drop(catalog);
             if for_scans {
                 // A scan of an old view may have paid the last of it without knowing.

@@ -4,6 +4,7 @@
 //! (`Catalog::merging`). Only flushes run beside it, and they touch newer generations only.
 
 use super::catalog::{Catalog, Indexes};
+use super::counters::Written;
 use super::engine::Engine;
 use super::health::Job;
 use crate::base::keys::{FileNumber, PartitionId};
@@ -103,7 +104,12 @@ impl Engine {
             let failed = self.health.failure(Job::Merge, Some(partition.id));
             let victims = match failed {
                 None if !self.space.is_full() => {
-                    gc::victims(version, &space, limit, Pressure::Riding)
+                    match gc::victims(version, &space, limit, Pressure::Riding) {
+                        none if none.is_empty() && self.clusters_at_rest() => {
+                            self.apart(version, &space, limit)
+                        }
+                        victims => victims,
+                    }
                 }
                 _ => Vec::new(),
             };
@@ -171,6 +177,31 @@ impl Engine {
     }
 
     pub(super) fn run_plan(&self, plan: &MergePlan) -> Result<()> {
+        let written = self.merge_and_commit(plan)?;
+        let counters = &self.counters;
+        let clusters = !plan.inputs.clusters.is_empty();
+        if !plan.inputs.generations.is_empty() {
+            counters.count_merge(plan.partition.id);
+            counters.count_merged(written);
+        } else if clusters {
+            counters.count_merged(written);
+        } else {
+            counters.gcs.fetch_add(1, Ordering::Relaxed);
+            counters
+                .gc_bytes
+                .fetch_add(written.keys + written.copied, Ordering::Relaxed);
+            counters
+                .gc_copied_bytes
+                .fetch_add(written.copied, Ordering::Relaxed);
+        }
+        counters
+            .clusterings
+            .fetch_add(clusters.into(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Does what the lease was taken for, and tells the bytes that were written.
+    pub(super) fn merge_and_commit(&self, plan: &MergePlan) -> Result<Written> {
         self.probe_space();
         // The inputs are chosen; only now the snapshots are listed.
         let context = self.job_context();
@@ -183,24 +214,7 @@ impl Engine {
         let mut catalog = self.catalog.lock();
         self.commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())
             .inspect_err(|_| self.keep_unsure(&mut catalog, &context))?;
-        drop(catalog);
-        let counters = &self.counters;
-        let clusters = !inputs.clusters.is_empty();
-        let (bytes, copied_bytes) = if !inputs.generations.is_empty() {
-            counters.count_merge(partition.id);
-            (&counters.merge_bytes, &counters.merge_copied_bytes)
-        } else if clusters {
-            (&counters.merge_bytes, &counters.merge_copied_bytes)
-        } else {
-            counters.gcs.fetch_add(1, Ordering::Relaxed);
-            (&counters.gc_bytes, &counters.gc_copied_bytes)
-        };
-        counters
-            .clusterings
-            .fetch_add(clusters.into(), Ordering::Relaxed);
-        bytes.fetch_add(keys + copied, Ordering::Relaxed);
-        copied_bytes.fetch_add(copied, Ordering::Relaxed);
-        Ok(())
+        Ok(Written { keys, copied })
     }
 }
 

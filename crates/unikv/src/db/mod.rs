@@ -3,7 +3,8 @@
 //! [`Db`] is a cheap handle; all of them, and the snapshots and iterators they make, share one
 //! [`engine::Engine`]. The last handle to go stops the background.
 
-pub(crate) mod background;
+pub(crate) mod at_rest;
+mod background;
 pub(crate) mod catalog;
 pub(crate) mod check;
 mod check_large;

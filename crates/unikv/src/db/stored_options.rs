@@ -36,6 +36,7 @@ mod tag {
 const NEVER: u64 = 0;
 const EVERY_MERGE: u64 = 1;
 const BY_SCANS: u64 = 2;
+const AT_REST: u64 = 3;
 
 /// The part of the memory budget that the hash indexes of the stored UnsortedStores may take at most
 /// when the budget is lowered.
@@ -54,6 +55,7 @@ pub(crate) fn encode(options: &EffectiveOptions) -> Vec<u8> {
         Clustering::Never => NEVER,
         Clustering::EveryMerge => EVERY_MERGE,
         Clustering::ByScans => BY_SCANS,
+        Clustering::AtRest => AT_REST,
     };
     out.put_u64(tag::CLUSTERING, clustering);
     out.put_u64(tag::KEY_TABLE_BYTES, options.key_table_bytes);
@@ -82,6 +84,7 @@ pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<StoredOptions> {
             Some(NEVER) => Some(Clustering::Never),
             Some(EVERY_MERGE) => Some(Clustering::EveryMerge),
             Some(BY_SCANS) => Some(Clustering::ByScans),
+            Some(AT_REST) => Some(Clustering::AtRest),
             Some(other) => {
                 let what = format!("option `clustering` has the unknown value {other}");
                 let remedy = "open it with the newer release that wrote it";
@@ -208,7 +211,11 @@ mod tests {
         let bytes = golden::load("options_by_scans");
         let stored = decode(&bytes, path).unwrap();
         assert_eq!(stored.clustering, Some(Clustering::ByScans));
-        for clustering in [Clustering::Never, Clustering::EveryMerge] {
+        for clustering in [
+            Clustering::Never,
+            Clustering::EveryMerge,
+            Clustering::AtRest,
+        ] {
             let other = encode(&clusters(clustering));
             let differ = other.iter().zip(&bytes).filter(|(a, b)| a != b).count();
             assert_eq!((other.len(), differ), (bytes.len(), 1));

@@ -184,7 +184,11 @@ impl<'a> MergeOutput<'a> {
             self.spare -= len;
             return Some(Destination::Clustered);
         }
-        input.victim.then_some(Destination::Cold)
+        let of_victims = match self.context.in_one_run {
+            true => Destination::Clustered,
+            false => Destination::Cold,
+        };
+        input.victim.then_some(of_victims)
     }
 
     /// What is added next is from the range of `table`, and what comes behind it. True: it is to be

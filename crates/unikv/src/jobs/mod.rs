@@ -8,6 +8,7 @@ pub(crate) mod half_merged;
 pub(crate) mod index_build;
 pub(crate) mod ingest;
 pub(crate) mod join;
+pub(crate) mod lazy_cluster;
 pub(crate) mod merge;
 mod merge_output;
 pub(crate) mod placing;
@@ -46,6 +47,8 @@ pub(crate) struct JobContext<'a> {
     pub(crate) copied_file_bytes: u64,
     /// Whether values that leave the UnsortedStore are copied in key order.
     pub(crate) cluster: bool,
+    /// Whether what victims hold goes where they go, and not apart from fresh values.
+    pub(crate) in_one_run: bool,
     /// Bytes that one pass copies for scans, elsewhere, at most.
     pub(crate) clustered_bytes: u64,
     /// Paths of the files the job has begun, to be removed if it fails.

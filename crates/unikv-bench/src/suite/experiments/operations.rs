@@ -99,6 +99,7 @@ pub(super) fn all() -> Vec<Experiment> {
             runs: [
                 ("never", Clusters::Never),
                 ("where scans have paid", Clusters::ByScans),
+                ("at rest", Clusters::AtRest),
                 ("at every merge", Clusters::EveryMerge),
             ]
             .map(|(label, clusters)| Run {

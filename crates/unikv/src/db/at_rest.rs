@@ -1,0 +1,187 @@
+//! Clustering while writers rest (see [`crate::jobs::lazy_cluster`]).
+//!
+//! Writers rest when the last sequence number has not changed for a second, or when somebody waits for the
+//! background to become quiet. Then, after all other work, UnsortedStores of many tables are merged, and files that
+//! flushes wrote are moved; what merges meanwhile is copied in key order at once, and such files with it.
+//!
+//! A pass holds the partition's lease, as every merge does. It is for speed alone: one that fails is no failure of
+//! the database, and its files are left as they are.
+//!
+//! Locks: `seen` and `failed`, for a look; nothing is locked under them, and they under the catalog.
+
+use super::catalog::Catalog;
+use super::engine::Engine;
+use super::merging::MergePlan;
+use crate::base::keys::FileNumber;
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
+use crate::error::Result;
+use crate::jobs::gc::{self, Pressure};
+use crate::jobs::lazy_cluster::{self, FEW_FILES};
+use crate::jobs::merge::MergeInputs;
+use crate::jobs::space::{Space, SpaceLimit};
+use crate::options::Clustering;
+use crate::record::RecordFile;
+use crate::version::{Generation, Partition, Version};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long nobody must have written.
+const REST: Duration = Duration::from_secs(1);
+
+/// What is known of the rests of writers.
+#[derive(Debug, Default)]
+pub(crate) struct AtRest {
+    /// The last sequence number when it was last found changed, and when that was.
+    seen: Mutex<Option<(u64, Duration)>>,
+    /// How many callers wait for the background.
+    asked: AtomicUsize,
+    /// Files that passes were to move which have failed.
+    failed: Mutex<HashSet<FileNumber>>,
+}
+
+/// As long as it lives, writers are taken to rest.
+pub(crate) struct Asked<'a>(&'a AtomicUsize);
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl AtRest {
+    /// Has clustering begin without a rest.
+    pub(crate) fn ask(&self) -> Asked<'_> {
+        self.asked.fetch_add(1, Ordering::AcqRel);
+        Asked(&self.asked)
+    }
+}
+
+impl Engine {
+    /// In what time writers will have rested for long enough if they do; `None`: they have, or nobody asks.
+    pub(super) fn rest_begins_in(&self, now: Duration) -> Option<Duration> {
+        let is_asked = self.at_rest.asked.load(Ordering::Acquire) > 0;
+        if self.options.clustering != Clustering::AtRest || is_asked {
+            return None;
+        }
+        let seq = self.visible_seq.load(Ordering::Acquire);
+        let mut seen = self.at_rest.seen.lock();
+        let since = match *seen {
+            Some((last, since)) if last == seq => since,
+            _ => seen.insert((seq, now)).1,
+        };
+        (since + REST)
+            .checked_sub(now)
+            .filter(|left| !left.is_zero())
+    }
+
+    /// Whether values are to be copied because writers rest.
+    pub(super) fn clusters_at_rest(&self) -> bool {
+        self.options.clustering == Clustering::AtRest && self.rest_begins_in(self.now()).is_none()
+    }
+
+    /// What is to be done now, if writers rest.
+    pub(super) fn plan_at_rest(&self, catalog: &Catalog) -> Option<Plan> {
+        if !self.clusters_at_rest() || self.space.is_full() {
+            return None;
+        }
+        let partitions = catalog.version.partitions().iter();
+        let due: Vec<_> = partitions
+            .filter(|p| is_worth_merging(catalog, p))
+            .collect();
+        if !due.is_empty() {
+            return Some(Plan::Freeze(due.into_iter().cloned().collect()));
+        }
+        let (version, limit) = (&catalog.version, self.space_limit());
+        let space = self.space_of(version, limit.oldest);
+        let victims = self.apart(version, &space, limit);
+        let is_free = |id| !catalog.merging.contains(&id);
+        let of = |victims| gc::partition_of(version, &space, limit, victims, is_free);
+        let partition = Some(&victims)
+            .filter(|them| !them.is_empty())
+            .and_then(|them| of(them))?;
+        Some(Plan::Pass(MergePlan {
+            partition: Arc::clone(partition),
+            inputs: MergeInputs {
+                victims,
+                ..MergeInputs::default()
+            },
+        }))
+    }
+
+    /// Files that a pass takes while writers rest: as many as garbage leaves room for.
+    pub(super) fn apart(
+        &self,
+        version: &Version,
+        space: &Space,
+        limit: SpaceLimit,
+    ) -> Vec<Arc<RecordFile>> {
+        let room = space.begins_at(limit, Pressure::Alone);
+        let room = room.saturating_sub(space.dead_bytes());
+        let failed = self.at_rest.failed.lock();
+        lazy_cluster::choose(version, room, |file| !failed.contains(&file))
+    }
+
+    /// Clusters in one partition what lies apart, if writers rest.
+    pub(super) fn cluster_at_rest(&self) -> Result<bool> {
+        self.health.check_fatal()?;
+        let plan = {
+            let mut catalog = self.catalog.lock();
+            match self.plan_at_rest(&catalog) {
+                None => return Ok(false),
+                Some(Plan::Freeze(partitions)) => {
+                    let frozen = partitions.iter().filter(|p| catalog.freeze(p)).count();
+                    return Ok(frozen > 0);
+                }
+                Some(Plan::Pass(plan)) => {
+                    catalog.merging.insert(plan.partition.id);
+                    plan
+                }
+            }
+        };
+        let clustered = self.merge_and_commit(&plan);
+        self.catalog.lock().merging.remove(&plan.partition.id);
+        let counters = &self.counters;
+        match clustered {
+            Ok(written) => {
+                counters.clusterings.fetch_add(1, Ordering::Relaxed);
+                counters.count_merged(written);
+            }
+            Err(error) => {
+                self.note_full(&error);
+                if !self.closing.load(Ordering::Acquire) {
+                    let files = plan.inputs.victims.iter().map(|file| file.meta().number);
+                    self.at_rest.failed.lock().extend(files);
+                    counters.failed_clusterings.fetch_add(1, Ordering::Relaxed);
+                }
+                // Unless writing is suspended, that was all: back to other work.
+                self.health.check_fatal()?;
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// What is done at rest.
+pub(super) enum Plan {
+    /// The UnsortedStores of these partitions are to be merged.
+    Freeze(Vec<Arc<Partition>>),
+    /// These files are to be moved.
+    Pass(MergePlan),
+}
+
+/// Whether a partition's open generation makes scans look into many tables, and its merge writes more of values than of
+/// keys that are there already.
+fn is_worth_merging(catalog: &Catalog, partition: &Partition) -> bool {
+    let keys: u64 = partition.key_tables.iter().map(|t| t.meta().len).sum();
+    let is_many = |newest: &Generation| newest.tables().count() > FEW_FILES;
+    catalog.may_freeze(partition)
+        && partition
+            .generations
+            .first()
+            .is_some_and(|g| is_many(g) && g.bytes() >= keys)
+}
+
+#[cfg(test)]
+mod tests;

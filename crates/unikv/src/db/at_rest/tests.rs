@@ -1,0 +1,213 @@
+use super::super::tests::common::{all_the_same, delete, put, version};
+use super::super::tests::{Machine, Model, same, small};
+use crate::db::Db;
+use crate::record::RecordFile;
+use crate::vfs::sim::Fault;
+use crate::{Clustering, Options};
+use std::sync::Arc;
+use std::time::Duration;
+
+const KEYS: u32 = 400;
+
+/// Key tables of some sixty keys, in one partition.
+fn at_rest() -> Options {
+    small()
+        .clustering(Clustering::AtRest)
+        .unsorted_bytes(1 << 20)
+        .key_table_bytes(1 << 10)
+        .partition_bytes(1 << 30)
+        .max_space_amp(4.0)
+}
+
+/// Writes neighbours at `rounds` different times, and merges.
+fn scatter(db: &Db, model: &mut Model, rounds: u32, stamp: u8) {
+    flush_apart(db, model, rounds, stamp);
+    db.compact().unwrap();
+}
+
+/// Writes neighbours at `rounds` different times.
+fn flush_apart(db: &Db, model: &mut Model, rounds: u32, stamp: u8) {
+    for round in 0..rounds {
+        for i in (round..KEYS).step_by(rounds as usize) {
+            put(db, model, i, stamp + round as u8);
+        }
+        db.flush().unwrap();
+    }
+}
+
+/// In how many files the key tables have their values, at most.
+fn most_files(db: &Db) -> usize {
+    let version = version(db);
+    let files = version.key_tables().map(|table| table.meta().refs.len());
+    files.max().unwrap()
+}
+
+#[test]
+fn values_lie_together_when_the_background_is_quiet_and_are_copied_once() {
+    let machine = Machine::new(71);
+    let (db, _) = machine.open(at_rest());
+    let mut model = Model::new();
+    scatter(&db, &mut model, 8, 0);
+    assert!(most_files(&db) >= 8 && db.stats().clusterings == 0);
+    db.quiesce().unwrap();
+    let stats = db.stats();
+    assert_eq!((most_files(&db), stats.clusterings, stats.gcs), (1, 1, 0));
+    assert_eq!(version(&db).record_files().len(), 1, "the others are gone");
+    all_the_same(&db, &model, KEYS);
+
+    // What stays as it is, is not copied again; what is written anew makes a second run.
+    for round in 0..5 {
+        for i in (round..KEYS).step_by(20) {
+            put(&db, &mut model, i, 90);
+        }
+        delete(&db, &mut model, 7 * round);
+        db.flush().unwrap();
+    }
+    db.compact().unwrap();
+    db.quiesce().unwrap();
+    let copied = db.stats().merge_copied_bytes - stats.merge_copied_bytes;
+    assert!(copied < stats.merge_copied_bytes / 2, "{copied} bytes");
+    assert_eq!((most_files(&db), db.stats().clusterings), (2, 2));
+    same(&db, &model);
+    db.close().unwrap();
+    machine.check();
+    let (db, _) = machine.open(at_rest());
+    all_the_same(&db, &model, KEYS);
+    db.close().unwrap();
+}
+
+#[test]
+fn an_unsorted_store_of_many_tables_is_merged_and_clustered_at_once() {
+    let machine = Machine::new(72);
+    let (db, _) = machine.open(at_rest());
+    let mut model = Model::new();
+    flush_apart(&db, &mut model, 8, 0);
+    assert_eq!(db.stats().merges, 0);
+    db.quiesce().unwrap();
+    let stats = db.stats();
+    assert_eq!((most_files(&db), stats.merges, stats.gcs), (1, 1, 0));
+    assert_eq!(version(&db).record_files().len(), 1);
+
+    // A few records are not worth writing all keys anew.
+    for i in 0..5 {
+        put(&db, &mut model, i, 50);
+        db.flush().unwrap();
+    }
+    db.quiesce().unwrap();
+    assert_eq!(db.stats().merges, 1);
+    // What is merged while there are files of flushes goes with them into one run.
+    db.compact().unwrap();
+    assert_eq!((most_files(&db), db.stats().merges), (1 + 5, 2));
+    flush_apart(&db, &mut model, 4, 100);
+    db.quiesce().unwrap();
+    let stats = db.stats();
+    assert_eq!((most_files(&db), stats.merges), (1, 3), "{stats:#?}");
+    all_the_same(&db, &model, KEYS);
+    db.close().unwrap();
+    machine.check();
+}
+
+#[test]
+fn it_begins_when_nobody_has_written_for_a_second() {
+    let machine = Machine::new(73);
+    let (db, _) = machine.open(at_rest());
+    let mut model = Model::new();
+    scatter(&db, &mut model, 8, 0);
+    let nothing = db.0.engine.store.env().runtime.event();
+    let pass = |time| nothing.wait_past(nothing.epoch(), Some(time));
+    for i in 0..20 {
+        pass(Duration::from_millis(700));
+        put(&db, &mut model, i, 1);
+    }
+    assert_eq!(db.stats().clusterings, 0);
+    pass(Duration::from_secs(5));
+    assert_eq!(db.stats().clusterings, 1);
+    same(&db, &model);
+    db.close().unwrap();
+}
+
+#[test]
+fn garbage_leaves_room_for_it_or_it_waits() {
+    for (max_space_amp, clusterings) in [(1.1, 0), (4.0, 1)] {
+        let machine = Machine::new(74);
+        let (db, _) = machine.open(at_rest().max_space_amp(max_space_amp));
+        let mut model = Model::new();
+        scatter(&db, &mut model, 8, 0);
+        db.quiesce().unwrap();
+        assert_eq!(db.stats().clusterings, clusterings, "{max_space_amp}");
+        same(&db, &model);
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn several_partitions_have_their_passes_one_after_the_other() {
+    let machine = Machine::new(75);
+    let options = at_rest().partition_bytes(32 << 10);
+    let (db, _) = machine.open(options.clone());
+    let mut model = Model::new();
+    scatter(&db, &mut model, 12, 0);
+    db.quiesce().unwrap();
+    let stats = db.stats();
+    let partitions = version(&db).partitions().len();
+    assert!(partitions >= 3, "{partitions} partitions");
+    assert!(stats.clusterings >= partitions as u64 / 2, "{stats:#?}");
+    assert!(most_files(&db) <= 3, "{}", most_files(&db));
+    let flushed = |file: &Arc<RecordFile>| file.meta().key_section;
+    assert!(!version(&db).record_files().iter().any(flushed));
+    all_the_same(&db, &model, KEYS);
+    db.close().unwrap();
+    machine.check();
+    let (db, _) = machine.open(options);
+    all_the_same(&db, &model, KEYS);
+    db.close().unwrap();
+}
+
+#[test]
+fn a_failed_pass_harms_nothing_and_is_not_tried_again() {
+    let machine = Machine::new(76);
+    let (db, _) = machine.open(at_rest());
+    let mut model = Model::new();
+    scatter(&db, &mut model, 8, 0);
+    machine.disk.set_fault(Box::new(|call| {
+        match call.path.to_string_lossy().ends_with(".key") {
+            true => Fault::Fail(std::io::ErrorKind::Other),
+            false => Fault::None,
+        }
+    }));
+    let files = machine.disk.file_names();
+    db.quiesce().unwrap();
+    let stats = db.stats();
+    assert_eq!((stats.clusterings, stats.failed_clusterings), (0, 1));
+    assert_eq!(machine.disk.file_names(), files, "what was begun is gone");
+    machine.disk.clear_faults();
+    db.quiesce().unwrap();
+    assert_eq!(db.stats().clusterings, 0);
+    same(&db, &model);
+    db.close().unwrap();
+    let (db, _) = machine.open(at_rest());
+    db.quiesce().unwrap();
+    assert_eq!((most_files(&db), db.stats().clusterings), (1, 1));
+    all_the_same(&db, &model, KEYS);
+    db.close().unwrap();
+    machine.check();
+}
+
+#[test]
+fn snapshots_keep_their_versions() {
+    let machine = Machine::new(77);
+    let (db, _) = machine.open(at_rest());
+    let mut model = Model::new();
+    scatter(&db, &mut model, 6, 0);
+    let (snapshot, then) = (db.snapshot(), model.clone());
+    scatter(&db, &mut model, 6, 100);
+    db.quiesce().unwrap();
+    assert!(db.stats().clusterings > 0);
+    for (key, value) in &then {
+        assert_eq!(snapshot.get(key).unwrap().as_deref(), Some(&value[..]));
+    }
+    same(&db, &model);
+    drop(snapshot);
+    db.close().unwrap();
+    machine.check();
+}
