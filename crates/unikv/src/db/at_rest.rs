@@ -10,12 +10,13 @@
 //! Locks: `seen` and `failed`, for a look; nothing is locked under them, and they under the catalog.
 
 use super::catalog::Catalog;
+use super::disk_full::free_bytes;
 use super::engine::Engine;
 use super::merging::MergePlan;
 use crate::base::keys::FileNumber;
 use crate::base::sync::Mutex;
-use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::error::Result;
+use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::gc::{self, Pressure};
 use crate::jobs::lazy_cluster::{self, FEW_FILES};
 use crate::jobs::merge::MergeInputs;
@@ -27,6 +28,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A pass may write this part of what is free on the disk.
+const FREE_PART: u64 = 4;
 /// How long nobody must have written.
 const REST: Duration = Duration::from_secs(1);
 
@@ -76,14 +79,21 @@ impl Engine {
             .filter(|left| !left.is_zero())
     }
 
-    /// Whether values are to be copied because writers rest.
-    pub(super) fn clusters_at_rest(&self) -> bool {
-        self.options.clustering == Clustering::AtRest && self.rest_begins_in(self.now()).is_none()
+    /// Whether writers rest and values may be copied.
+    fn clusters_at_rest(&self) -> bool {
+        self.options.clustering == Clustering::AtRest
+            && self.rest_begins_in(self.now()).is_none()
+            && !self.space.is_full()
+    }
+
+    /// Whether a merge of `generations` copies values because writers rest. What was ingested is in order.
+    pub(super) fn copies_at_rest(&self, generations: &[Generation]) -> bool {
+        self.clusters_at_rest() && !generations.iter().any(Generation::is_ingested)
     }
 
     /// What is to be done now, if writers rest.
     pub(super) fn plan_at_rest(&self, catalog: &Catalog) -> Option<Plan> {
-        if !self.clusters_at_rest() || self.space.is_full() {
+        if !self.clusters_at_rest() {
             return None;
         }
         let partitions = catalog.version.partitions().iter();
@@ -105,22 +115,32 @@ impl Engine {
             partition: Arc::clone(partition),
             inputs: MergeInputs {
                 victims,
+                at_rest: true,
                 ..MergeInputs::default()
             },
         }))
     }
 
-    /// Files that a pass takes while writers rest: as many as garbage leaves room for.
+    /// Files that a pass takes while writers rest: as many as garbage leaves room for, and the disk.
     pub(super) fn apart(
         &self,
         version: &Version,
         space: &Space,
         limit: SpaceLimit,
     ) -> Vec<Arc<RecordFile>> {
-        let room = space.begins_at(limit, Pressure::Alone);
-        let room = room.saturating_sub(space.dead_bytes());
+        let garbage = space.begins_at(limit, Pressure::Alone);
+        let room = garbage.saturating_sub(space.dead_bytes());
+        let free = free_bytes(&self.store).unwrap_or(u64::MAX);
         let failed = self.at_rest.failed.lock();
-        lazy_cluster::choose(version, room, |file| !failed.contains(&file))
+        let most_bytes = room.min(free / FREE_PART);
+        lazy_cluster::choose(version, most_bytes, |file| !failed.contains(&file))
+    }
+
+    /// By what a pass that is for rests alone sees that somebody writes. Who waits for it is not kept waiting.
+    pub(super) fn resting_for(&self, inputs: &MergeInputs) -> Option<(&AtomicU64, u64)> {
+        let is_asked = self.at_rest.asked.load(Ordering::Acquire) > 0;
+        let is_for_rests = inputs.at_rest && inputs.generations.is_empty() && !is_asked;
+        is_for_rests.then(|| (&self.visible_seq, self.visible_seq.load(Ordering::Acquire)))
     }
 
     /// Clusters in one partition what lies apart, if writers rest.
@@ -150,16 +170,37 @@ impl Engine {
             }
             Err(error) => {
                 self.note_full(&error);
-                if !self.closing.load(Ordering::Acquire) {
-                    let files = plan.inputs.victims.iter().map(|file| file.meta().number);
-                    self.at_rest.failed.lock().extend(files);
-                    counters.failed_clusterings.fetch_add(1, Ordering::Relaxed);
-                }
+                self.gives_up(&plan, &error);
                 // Unless writing is suspended, that was all: back to other work.
                 self.health.check_fatal()?;
             }
         }
         Ok(true)
+    }
+
+    /// Leaves out of a merge that has failed what it was to copy because writers rest; false: nothing.
+    pub(super) fn gives_up_copies(&self, plan: &mut MergePlan, error: &Error) -> bool {
+        let copied = std::mem::take(&mut plan.inputs.at_rest);
+        let failed = copied && self.gives_up(plan, error);
+        if copied {
+            plan.inputs.victims.clear();
+        }
+        failed && self.health.check_fatal().is_ok()
+    }
+
+    /// Notes that these files could not be moved, unless they may well be later: when a pass ended because
+    /// somebody wrote or the database is being closed, or when the disk was full. False: it is such a case.
+    fn gives_up(&self, plan: &MergePlan, error: &Error) -> bool {
+        if error.kind() == ErrorKind::Closed {
+            return false;
+        }
+        let failed = &self.counters.failed_clusterings;
+        failed.fetch_add(1, Ordering::Relaxed);
+        if error.kind() != ErrorKind::DiskFull {
+            let files = plan.inputs.victims.iter().map(|file| file.meta().number);
+            self.at_rest.failed.lock().extend(files);
+        }
+        true
     }
 }
 

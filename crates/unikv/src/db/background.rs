@@ -123,6 +123,8 @@ impl BackgroundWorker {
 impl Engine {
     /// Runs a job, which says whether it found anything to do and keeps account of its failure.
     fn run_job(&self, run: impl FnOnce(&Engine) -> Result<bool>) -> Step {
+        // What has found nothing to do may find something later than this.
+        let before = self.now();
         match run(self) {
             Ok(true) => {
                 if !is_weak(Weakness::JobTellsNobody) {
@@ -131,7 +133,7 @@ impl Engine {
                 self.work.notify();
                 Step::Again
             }
-            Ok(false) => Step::Wait(self.rest_left()),
+            Ok(false) => Step::Wait(self.rest_left(before)),
             Err(error) if error.kind() == ErrorKind::Closed => Step::Wait(None),
             Err(_) => {
                 self.progress.notify();
@@ -262,9 +264,8 @@ impl Engine {
             || self.cluster_at_rest()?)
     }
 
-    /// How long until the first job that rests is tried again, flushes left aside.
-    fn rest_left(&self) -> Option<Duration> {
-        let now = self.now();
+    /// How long from `now` until the first job that rests is tried again, flushes left aside.
+    fn rest_left(&self, now: Duration) -> Option<Duration> {
         let rests = [
             self.health.rest_left(now),
             self.join_rest_left(now),

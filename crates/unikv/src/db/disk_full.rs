@@ -35,7 +35,7 @@ use super::write::{Commit, Request};
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::Batch;
-use state::free_bytes;
+pub(super) use state::free_bytes;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -240,12 +240,11 @@ impl Engine {
     /// What a job needs. Lists the snapshots, so take it after choosing the job's inputs: a snapshot
     /// that is not listed then sees the newest version of everything in them.
     pub(crate) fn job_context(&self) -> JobContext<'_> {
-        let at_rest = self.clusters_at_rest();
-        let clusters = self.options.clustering == Clustering::EveryMerge || at_rest;
         JobContext {
             store: &self.store,
             next_file: &self.next_file,
             closing: &self.closing,
+            resting: None,
             snapshots: self.snapshots.list(),
             hash_seed: self.hash_seed,
             block_bytes: self.options.block_bytes as usize,
@@ -254,8 +253,7 @@ impl Engine {
             read_buffers_bytes: self.memory.plan.merge_read_bytes as usize,
             inline_value_bytes: self.options.inline_value_bytes as usize,
             copied_file_bytes: self.options.unsorted_bytes.clamp(64 << 10, 64 << 20),
-            cluster: clusters && !self.space.is_full(),
-            in_one_run: at_rest,
+            cluster: self.options.clustering == Clustering::EveryMerge && !self.space.is_full(),
             clustered_bytes: self.options.unsorted_bytes,
             begun: RefCell::new(Vec::new()),
         }

@@ -11,9 +11,9 @@ use crate::base::keys::{FileNumber, PartitionId};
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::Ordering;
 use crate::error::{ErrorKind, Result};
-use crate::jobs::cluster::Clusters;
 use crate::jobs::gc::{self, Pressure};
 use crate::jobs::merge::{self, MergeInputs, Merged};
+use crate::jobs::space::{Space, SpaceLimit};
 use crate::jobs::tight_gc;
 use crate::record::RecordFile;
 use crate::version::edit::VersionEdit;
@@ -50,7 +50,9 @@ impl Engine {
             return Ok(false);
         };
         let mut merged = self.run_plan(&plan);
-        if merged.is_err() && self.gives_up_clusters(&mut plan) {
+        if let Err(error) = &merged
+            && (self.gives_up_clusters(&mut plan) || self.gives_up_copies(&mut plan, error))
+        {
             merged = self.run_plan(&plan);
         }
         self.catalog.lock().merging.remove(&plan.partition.id);
@@ -100,33 +102,8 @@ impl Engine {
         let limits = self.generation_limits(version);
         let urgency = |p: &Partition| (catalog.blocks_flushes(p, limits), p.unsorted_bytes());
         if let Some(partition) = ready.max_by_key(|p| urgency(p)) {
-            // What has failed may have done so because of the victims that rode along.
-            let failed = self.health.failure(Job::Merge, Some(partition.id));
-            let victims = match failed {
-                None if !self.space.is_full() => {
-                    match gc::victims(version, &space, limit, Pressure::Riding) {
-                        none if none.is_empty() && self.clusters_at_rest() => {
-                            self.apart(version, &space, limit)
-                        }
-                        victims => victims,
-                    }
-                }
-                _ => Vec::new(),
-            };
-            // Both at a time would need more room beside what there is; and nobody should wait for it.
-            let is_awaited = catalog.blocks_flushes(partition, limits);
-            let clusters = match failed {
-                None if victims.is_empty() && !is_awaited && self.may_cluster(version) => {
-                    self.clusters(version, partition)
-                }
-                _ => Clusters::default(),
-            };
             return Some(MergePlan {
-                inputs: MergeInputs {
-                    generations: oldest_frozen(catalog, partition),
-                    clusters,
-                    victims,
-                },
+                inputs: self.inputs_of_merge(catalog, partition, &space, limit),
                 partition: Arc::clone(partition),
             });
         }
@@ -139,6 +116,45 @@ impl Engine {
             ..MergeInputs::default()
         };
         Some(MergePlan { partition, inputs })
+    }
+
+    /// The oldest frozen generations of `partition`, and what their merge takes along.
+    fn inputs_of_merge(
+        &self,
+        catalog: &Catalog,
+        partition: &Partition,
+        space: &Space,
+        limit: SpaceLimit,
+    ) -> MergeInputs {
+        let version = &catalog.version;
+        let generations = oldest_frozen(catalog, partition);
+        let mut inputs = MergeInputs {
+            generations,
+            ..MergeInputs::default()
+        };
+        // What has failed may have done so because of what rode along.
+        if self
+            .health
+            .failure(Job::Merge, Some(partition.id))
+            .is_some()
+        {
+            return inputs;
+        }
+        if !self.space.is_full() {
+            inputs.victims = gc::victims(version, space, limit, Pressure::Riding);
+        }
+        // Both at a time would need more room beside what there is; and nobody should wait for it.
+        let is_awaited = catalog.blocks_flushes(partition, self.generation_limits(version));
+        if !inputs.victims.is_empty() || is_awaited {
+            return inputs;
+        }
+        if self.copies_at_rest(&inputs.generations) {
+            inputs.at_rest = true;
+            inputs.victims = self.apart(version, space, limit);
+        } else if self.may_cluster(version) {
+            inputs.clusters = self.clusters(version, partition);
+        }
+        inputs
     }
 
     /// What garbage collection is to reclaim alone, if any.
@@ -204,7 +220,8 @@ impl Engine {
     pub(super) fn merge_and_commit(&self, plan: &MergePlan) -> Result<Written> {
         self.probe_space();
         // The inputs are chosen; only now the snapshots are listed.
-        let context = self.job_context();
+        let mut context = self.job_context();
+        context.resting = self.resting_for(&plan.inputs);
         let MergePlan { partition, inputs } = plan;
         let merged = merge::merge(&context, partition, inputs);
         let merged = self.or_clean_up(&context, merged)?;

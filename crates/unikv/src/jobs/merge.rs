@@ -55,6 +55,9 @@ pub(crate) struct MergeInputs {
     /// Value logs whose live records are to move.
     pub(crate) victims: Vec<Arc<RecordFile>>,
     pub(crate) clusters: Clusters,
+    /// Values that leave the UnsortedStore are copied because writers rest, and those of the victims go with
+    /// them.
+    pub(crate) at_rest: bool,
 }
 
 /// Merges the generations into the SortedStore of `partition`, moves the live records that it has in the

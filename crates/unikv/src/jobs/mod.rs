@@ -31,6 +31,8 @@ pub(crate) struct JobContext<'a> {
     pub(crate) store: &'a Arc<FileStore>,
     pub(crate) next_file: &'a AtomicU64,
     pub(crate) closing: &'a AtomicBool,
+    /// The last sequence number, for a job that ends when it changes.
+    pub(crate) resting: Option<(&'a AtomicU64, u64)>,
     /// Live snapshots, ascending, read after the job's inputs were chosen.
     pub(crate) snapshots: Vec<SeqNo>,
     pub(crate) hash_seed: u64,
@@ -47,8 +49,6 @@ pub(crate) struct JobContext<'a> {
     pub(crate) copied_file_bytes: u64,
     /// Whether values that leave the UnsortedStore are copied in key order.
     pub(crate) cluster: bool,
-    /// Whether what victims hold goes where they go, and not apart from fresh values.
-    pub(crate) in_one_run: bool,
     /// Bytes that one pass copies for scans, elsewhere, at most.
     pub(crate) clustered_bytes: u64,
     /// Paths of the files the job has begun, to be removed if it fails.
@@ -70,9 +70,11 @@ impl JobContext<'_> {
         self.read_buffers_bytes / files.max(1)
     }
 
-    /// Ends the job early when the database is being closed.
+    /// Ends the job early when the database is being closed, or when somebody writes where it is only for
+    /// rests.
     fn check_closing(&self) -> Result<()> {
-        if self.closing.load(Ordering::Relaxed) {
+        let writes = |(last, seq): (&AtomicU64, u64)| last.load(Ordering::Relaxed) != seq;
+        if self.closing.load(Ordering::Relaxed) || self.resting.is_some_and(writes) {
             Err(Error::closed())
         } else {
             Ok(())

@@ -1,5 +1,6 @@
 use super::super::tests::common::{all_the_same, delete, put, version};
 use super::super::tests::{Machine, Model, same, small};
+use crate::base::file_header::HEADER_LEN;
 use crate::db::Db;
 use crate::record::RecordFile;
 use crate::vfs::sim::Fault;
@@ -210,4 +211,41 @@ fn snapshots_keep_their_versions() {
     drop(snapshot);
     db.close().unwrap();
     machine.check();
+}
+
+#[test]
+fn a_damaged_value_stays_where_it_is_and_keeps_no_merge_from_its_work() {
+    for is_merged in [false, true] {
+        let machine = Machine::new(78);
+        let (db, _) = machine.open(at_rest().clustering(Clustering::Never));
+        let mut model = Model::new();
+        flush_apart(&db, &mut model, 8, 0);
+        if is_merged {
+            db.compact().unwrap();
+        }
+        let file = version(&db).record_files()[3].path().to_owned();
+        db.close().unwrap();
+        // In the midst of the first record behind the header.
+        assert!(machine.disk.flip_bit(&file, (HEADER_LEN as u64 + 100) * 8));
+        let (db, _) = machine.open(at_rest());
+        for round in [0, 1, 2, 4] {
+            for i in (round..KEYS).step_by(8) {
+                put(&db, &mut model, i, 50);
+            }
+            db.flush().unwrap();
+        }
+        db.quiesce().unwrap();
+        let stats = db.stats();
+        assert_eq!((stats.merges, stats.failed_clusterings), (1, 1));
+        assert!(version(&db).tables().is_empty(), "all is merged");
+        let mut damaged = 0;
+        for (key, value) in &model {
+            match db.get(key) {
+                Ok(found) => assert_eq!(found.as_deref(), Some(&value[..])),
+                Err(_) => damaged += 1,
+            }
+        }
+        assert_eq!(damaged, 1);
+        db.close().unwrap();
+    }
 }

@@ -211,6 +211,6 @@ impl DiskFull {
 }
 
 /// Bytes that can be written to the file system of the database, where that can be told.
-pub(super) fn free_bytes(store: &FileStore) -> Option<u64> {
+pub(in crate::db) fn free_bytes(store: &FileStore) -> Option<u64> {
     store.env().vfs.free_space(store.dir()).ok()
 }
