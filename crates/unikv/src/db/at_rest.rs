@@ -2,7 +2,7 @@
 //!
 //! Writers rest when the last sequence number has not changed for a second, or when somebody waits for the
 //! background to become quiet. Then, after all other work, UnsortedStores of many tables are merged, and files that
-//! flushes wrote are moved; what merges meanwhile is copied in key order at once, and such files with it.
+//! flushes wrote are moved; what merges meanwhile is copied in key order at once.
 //!
 //! A pass holds the partition's lease, as every merge does. It is for speed alone: one that fails is no failure of
 //! the database, and its files are left as they are.
@@ -15,7 +15,7 @@ use super::engine::Engine;
 use super::merging::MergePlan;
 use crate::base::keys::FileNumber;
 use crate::base::sync::Mutex;
-use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::gc::{self, Pressure};
 use crate::jobs::lazy_cluster::{self, FEW_FILES};
@@ -30,8 +30,11 @@ use std::time::Duration;
 
 /// A pass may write this part of what is free on the disk.
 const FREE_PART: u64 = 4;
-/// How long nobody must have written.
+/// How long nobody must have written; twice as long after each pass that a writer has ended, so that who writes
+/// little but often does not have passes begun for nothing.
 const REST: Duration = Duration::from_secs(1);
+/// Up to so many times.
+const MOST_DOUBLINGS: u32 = 10;
 
 /// What is known of the rests of writers.
 #[derive(Debug, Default)]
@@ -40,6 +43,8 @@ pub(crate) struct AtRest {
     seen: Mutex<Option<(u64, Duration)>>,
     /// How many callers wait for the background.
     asked: AtomicUsize,
+    /// Passes that writers have ended since the last one that came to its end.
+    interrupted: AtomicU32,
     /// Files that passes were to move which have failed.
     failed: Mutex<HashSet<FileNumber>>,
 }
@@ -74,7 +79,9 @@ impl Engine {
             Some((last, since)) if last == seq => since,
             _ => seen.insert((seq, now)).1,
         };
-        (since + REST)
+        let interrupted = self.at_rest.interrupted.load(Ordering::Acquire);
+        let rest = REST * (1 << interrupted.min(MOST_DOUBLINGS));
+        (since + rest)
             .checked_sub(now)
             .filter(|left| !left.is_zero())
     }
@@ -122,25 +129,21 @@ impl Engine {
     }
 
     /// Files that a pass takes while writers rest: as many as garbage leaves room for, and the disk.
-    pub(super) fn apart(
-        &self,
-        version: &Version,
-        space: &Space,
-        limit: SpaceLimit,
-    ) -> Vec<Arc<RecordFile>> {
+    fn apart(&self, version: &Version, space: &Space, limit: SpaceLimit) -> Vec<Arc<RecordFile>> {
         let garbage = space.begins_at(limit, Pressure::Alone);
         let room = garbage.saturating_sub(space.dead_bytes());
         let free = free_bytes(&self.store).unwrap_or(u64::MAX);
-        let failed = self.at_rest.failed.lock();
         let most_bytes = room.min(free / FREE_PART);
+        let failed = self.at_rest.failed.lock();
         lazy_cluster::choose(version, most_bytes, |file| !failed.contains(&file))
     }
 
     /// By what a pass that is for rests alone sees that somebody writes. Who waits for it is not kept waiting.
     pub(super) fn resting_for(&self, inputs: &MergeInputs) -> Option<(&AtomicU64, u64)> {
         let is_asked = self.at_rest.asked.load(Ordering::Acquire) > 0;
-        let is_for_rests = inputs.at_rest && inputs.generations.is_empty() && !is_asked;
-        is_for_rests.then(|| (&self.visible_seq, self.visible_seq.load(Ordering::Acquire)))
+        let is_pass = inputs.at_rest && inputs.generations.is_empty();
+        (is_pass && !is_asked)
+            .then(|| (&self.visible_seq, self.visible_seq.load(Ordering::Acquire)))
     }
 
     /// Clusters in one partition what lies apart, if writers rest.
@@ -167,10 +170,11 @@ impl Engine {
             Ok(written) => {
                 counters.clusterings.fetch_add(1, Ordering::Relaxed);
                 counters.count_merged(written);
+                self.at_rest.interrupted.store(0, Ordering::Release);
             }
             Err(error) => {
                 self.note_full(&error);
-                self.gives_up(&plan, &error);
+                self.pass_failed(&plan, &error);
                 // Unless writing is suspended, that was all: back to other work.
                 self.health.check_fatal()?;
             }
@@ -178,29 +182,20 @@ impl Engine {
         Ok(true)
     }
 
-    /// Leaves out of a merge that has failed what it was to copy because writers rest; false: nothing.
-    pub(super) fn gives_up_copies(&self, plan: &mut MergePlan, error: &Error) -> bool {
-        let copied = std::mem::take(&mut plan.inputs.at_rest);
-        let failed = copied && self.gives_up(plan, error);
-        if copied {
-            plan.inputs.victims.clear();
-        }
-        failed && self.health.check_fatal().is_ok()
-    }
-
-    /// Notes that these files could not be moved, unless they may well be later: when a pass ended because
-    /// somebody wrote or the database is being closed, or when the disk was full. False: it is such a case.
-    fn gives_up(&self, plan: &MergePlan, error: &Error) -> bool {
+    /// Notes how a pass failed. Files that could not be moved are left where they are.
+    fn pass_failed(&self, plan: &MergePlan, error: &Error) {
+        // Somebody writes, or the database is being closed.
         if error.kind() == ErrorKind::Closed {
-            return false;
+            self.at_rest.interrupted.fetch_add(1, Ordering::AcqRel);
+            return;
         }
         let failed = &self.counters.failed_clusterings;
         failed.fetch_add(1, Ordering::Relaxed);
+        // When there is room again, they may well be moved.
         if error.kind() != ErrorKind::DiskFull {
             let files = plan.inputs.victims.iter().map(|file| file.meta().number);
             self.at_rest.failed.lock().extend(files);
         }
-        true
     }
 }
 
@@ -212,8 +207,8 @@ pub(super) enum Plan {
     Pass(MergePlan),
 }
 
-/// Whether a partition's open generation makes scans look into many tables, and its merge writes more of values than of
-/// keys that are there already.
+/// Whether a partition's open generation makes scans look into many tables, and its merge writes more of
+/// values than of keys that are there already.
 fn is_worth_merging(catalog: &Catalog, partition: &Partition) -> bool {
     let keys: u64 = partition.key_tables.iter().map(|t| t.meta().len).sum();
     let is_many = |newest: &Generation| newest.tables().count() > FEW_FILES;

@@ -66,7 +66,7 @@ impl Engine {
         };
         let clustered = self.run_plan(&plan).inspect_err(|error| {
             self.note_full(error);
-            self.gives_up_clusters(&mut plan);
+            self.gives_up_copies(&mut plan);
         });
         self.catalog.lock().merging.remove(&plan.partition.id);
         if clustered.is_err() {
@@ -76,10 +76,12 @@ impl Engine {
         Ok(true)
     }
 
-    /// Takes out of a plan that has failed what it was to cluster; false: nothing. Scans pay for it anew.
-    pub(super) fn gives_up_clusters(&self, plan: &mut MergePlan) -> bool {
+    /// Takes out of a plan that has failed what it was to copy for scans; false: nothing. Scans pay for it
+    /// anew, or writers rest once more.
+    pub(super) fn gives_up_copies(&self, plan: &mut MergePlan) -> bool {
         let clusters = std::mem::take(&mut plan.inputs.clusters);
-        if clusters.is_empty() || self.closing.load(Ordering::Acquire) {
+        let copies = std::mem::take(&mut plan.inputs.at_rest) || !clusters.is_empty();
+        if !copies || self.closing.load(Ordering::Acquire) {
             return false;
         }
         cluster::forget(&plan.partition, &clusters);

@@ -50,9 +50,7 @@ impl Engine {
             return Ok(false);
         };
         let mut merged = self.run_plan(&plan);
-        if let Err(error) = &merged
-            && (self.gives_up_clusters(&mut plan) || self.gives_up_copies(&mut plan, error))
-        {
+        if merged.is_err() && self.gives_up_copies(&mut plan) {
             merged = self.run_plan(&plan);
         }
         self.catalog.lock().merging.remove(&plan.partition.id);
@@ -148,10 +146,8 @@ impl Engine {
         if !inputs.victims.is_empty() || is_awaited {
             return inputs;
         }
-        if self.copies_at_rest(&inputs.generations) {
-            inputs.at_rest = true;
-            inputs.victims = self.apart(version, space, limit);
-        } else if self.may_cluster(version) {
+        inputs.at_rest = self.copies_at_rest(&inputs.generations);
+        if self.may_cluster(version) {
             inputs.clusters = self.clusters(version, partition);
         }
         inputs
@@ -221,8 +217,9 @@ impl Engine {
         self.probe_space();
         // The inputs are chosen; only now the snapshots are listed.
         let mut context = self.job_context();
-        context.resting = self.resting_for(&plan.inputs);
         let MergePlan { partition, inputs } = plan;
+        context.resting = self.resting_for(inputs);
+        context.cluster |= inputs.at_rest;
         let merged = merge::merge(&context, partition, inputs);
         let merged = self.or_clean_up(&context, merged)?;
         let copied: u64 = merged.record_files.iter().map(|f| f.len).sum();

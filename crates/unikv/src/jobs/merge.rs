@@ -55,8 +55,7 @@ pub(crate) struct MergeInputs {
     /// Value logs whose live records are to move.
     pub(crate) victims: Vec<Arc<RecordFile>>,
     pub(crate) clusters: Clusters,
-    /// Values that leave the UnsortedStore are copied because writers rest, and those of the victims go with
-    /// them.
+    /// Values that leave the UnsortedStore are copied because writers rest.
     pub(crate) at_rest: bool,
 }
 

@@ -25,8 +25,6 @@ pub(super) struct MergeOutput<'a> {
     /// The record files to be read, each front to back: within one, pointers ascend in key order.
     /// They are the generations' tables, the victims of garbage collection, and what is clustered.
     inputs: HashMap<FileNumber, Input>,
-    /// As in [`MergeInputs`].
-    at_rest: bool,
     /// Bytes of the buffer of each, and of all that there are.
     buffer: usize,
     held: usize,
@@ -87,7 +85,6 @@ impl<'a> MergeOutput<'a> {
         MergeOutput {
             context,
             inputs: files.map(input).collect(),
-            at_rest: inputs.at_rest,
             buffer,
             held: 0,
             tables: &clusters.tables,
@@ -175,9 +172,7 @@ impl<'a> MergeOutput<'a> {
 
     /// Where the value is to move, if it is to move. Large values are as good alone as among others.
     fn destination(&mut self, version: &Kept, pointer: RecordPointer) -> Option<Destination> {
-        // Large values are as good where they are.
-        let copies = self.context.cluster || (self.at_rest && pointer.len < STREAMED_BYTES);
-        if version.unsorted && copies {
+        if version.unsorted && self.context.cluster && pointer.len < STREAMED_BYTES {
             return Some(Destination::Clustered);
         }
         let len = u64::from(pointer.len);
@@ -189,11 +184,7 @@ impl<'a> MergeOutput<'a> {
             self.spare -= len;
             return Some(Destination::Clustered);
         }
-        let of_victims = match self.at_rest {
-            true => Destination::Clustered,
-            false => Destination::Cold,
-        };
-        input.victim.then_some(of_victims)
+        input.victim.then_some(Destination::Cold)
     }
 
     /// What is added next is from the range of `table`, and what comes behind it. True: it is to be
