@@ -34,8 +34,8 @@ pub enum Clustering {
     /// Where scans have lost as much to values that lie apart as it costs to copy them in key order. Where
     /// nobody scans, as [`Clustering::Never`].
     ByScans,
-    /// While nothing is written, from the second second on: loads run as with [`Clustering::Never`], later
-    /// scans as with [`Clustering::EveryMerge`]; costs one more write of each value.
+    /// When nothing has been written for a second: loads run as with [`Clustering::Never`], later scans as with
+    /// [`Clustering::EveryMerge`]; costs one more write of each value.
     AtRest,
 }
 
