@@ -241,7 +241,8 @@ fn of_others() -> Vec<Experiment> {
         };
         hashkv(format!("reserve {percent} %"), tuning)
     }));
-    let rows = "load,settle,scan50@x0.01,update@x0.5,settle,c@x0.05,scan50@x0.01,\
+    // As many gets as make a cache's first filling a small part of them.
+    let rows = "load,settle,scan50@x0.01,update@x0.5,settle,c@x0.4,scan50@x0.01,\
                 mix50:uniform@x0.05,a@x0.05,b@x0.05,d@x0.05,f@x0.05,e@x0.005,settle,\
                 update@x0.01,die";
     vec![
