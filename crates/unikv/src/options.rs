@@ -29,13 +29,13 @@ pub enum Clustering {
     #[default]
     Never,
     /// At every merge, the values that leave the UnsortedStore are written once more, in key order
-    /// (the paper's §III-C). Scans read neighbours together; costs one more write of each value.
+    /// (the paper's §III-C). Scans read neighbours together; costs one more write of each value below 256 KiB.
     EveryMerge,
     /// Where scans have lost as much to values that lie apart as it costs to copy them in key order. Where
     /// nobody scans, as [`Clustering::Never`].
     ByScans,
     /// When nothing has been written for a second: loads run as with [`Clustering::Never`], later scans as with
-    /// [`Clustering::EveryMerge`]; costs one more write of each value.
+    /// [`Clustering::EveryMerge`]; costs as much.
     AtRest,
 }
 

@@ -7,16 +7,18 @@
 //! A pass holds the partition's lease, as every merge does. It is for speed alone: one that fails is no failure of
 //! the database, and its files are left as they are.
 //!
-//! Locks: `seen` and `failed`, for a look; nothing is locked under them, and they under the catalog.
+//! Locks: `rest` and `failed`, for a look; nothing is locked under them, and they under the catalog.
 
 use super::catalog::Catalog;
 use super::disk_full::free_bytes;
 use super::engine::Engine;
+use super::health::Job;
 use super::merging::MergePlan;
-use crate::base::keys::FileNumber;
+use crate::base::keys::PartitionId;
 use crate::base::sync::Mutex;
-use crate::base::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::error::{Error, ErrorKind, Result};
+use crate::jobs::Resting;
 use crate::jobs::gc::{self, Pressure};
 use crate::jobs::lazy_cluster::{self, FEW_FILES};
 use crate::jobs::merge::MergeInputs;
@@ -39,14 +41,22 @@ const MOST_DOUBLINGS: u32 = 10;
 /// What is known of the rests of writers.
 #[derive(Debug, Default)]
 pub(crate) struct AtRest {
-    /// The last sequence number when it was last found changed, and when that was.
-    seen: Mutex<Option<(u64, Duration)>>,
+    rest: Mutex<Rest>,
     /// How many callers wait for the background.
     asked: AtomicUsize,
-    /// Passes that writers have ended since the last one that came to its end.
-    interrupted: AtomicU32,
-    /// Files that passes were to move which have failed.
-    failed: Mutex<HashSet<FileNumber>>,
+    /// Where a pass has failed: what lies apart there is left so until the database is opened anew.
+    failed: Mutex<HashSet<PartitionId>>,
+}
+
+/// What is known of the last writes.
+#[derive(Debug, Default)]
+struct Rest {
+    /// The last sequence number when it was last found changed, and when that was.
+    seen: Option<(u64, Duration)>,
+    /// By how many writes in a row passes were ended, none having come to its end.
+    interrupted: u32,
+    /// The sequence number at the last of them.
+    interrupted_at: u64,
 }
 
 /// As long as it lives, writers are taken to rest.
@@ -64,38 +74,56 @@ impl AtRest {
         self.asked.fetch_add(1, Ordering::AcqRel);
         Asked(&self.asked)
     }
+
+    /// Whether somebody waits for the background to become quiet.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Acquire) > 0
+    }
 }
 
 impl Engine {
     /// In what time writers will have rested for long enough if they do; `None`: they have, or nobody asks.
     pub(super) fn rest_begins_in(&self, now: Duration) -> Option<Duration> {
-        let is_asked = self.at_rest.asked.load(Ordering::Acquire) > 0;
-        if self.options.clustering != Clustering::AtRest || is_asked {
+        if self.options.clustering != Clustering::AtRest || self.at_rest.is_asked() {
             return None;
         }
         let seq = self.visible_seq.load(Ordering::Acquire);
-        let mut seen = self.at_rest.seen.lock();
-        let since = match *seen {
+        let mut rest = self.at_rest.rest.lock();
+        let since = match rest.seen {
             Some((last, since)) if last == seq => since,
-            _ => seen.insert((seq, now)).1,
+            _ => rest.seen.insert((seq, now)).1,
         };
-        let interrupted = self.at_rest.interrupted.load(Ordering::Acquire);
-        let rest = REST * (1 << interrupted.min(MOST_DOUBLINGS));
-        (since + rest)
+        let least = REST * (1 << rest.interrupted.min(MOST_DOUBLINGS));
+        (since + least)
             .checked_sub(now)
             .filter(|left| !left.is_zero())
     }
 
-    /// Whether writers rest and values may be copied.
+    /// Whether writers rest and values may be copied. Writers who wait for a flush do not rest.
     fn clusters_at_rest(&self) -> bool {
         self.options.clustering == Clustering::AtRest
             && self.rest_begins_in(self.now()).is_none()
             && !self.space.is_full()
+            && self.view.load().sealed.is_empty()
     }
 
-    /// Whether a merge of `generations` copies values because writers rest. What was ingested is in order.
-    pub(super) fn copies_at_rest(&self, generations: &[Generation]) -> bool {
-        self.clusters_at_rest() && !generations.iter().any(Generation::is_ingested)
+    /// Whether a merge of `generations` copies values because writers rest, and garbage and the disk have room
+    /// for what is left behind. What was ingested is in order.
+    pub(super) fn copies_at_rest(
+        &self,
+        generations: &[Generation],
+        space: &Space,
+        limit: SpaceLimit,
+    ) -> bool {
+        let bytes: u64 = generations.iter().map(Generation::bytes).sum();
+        self.clusters_at_rest()
+            && !generations.iter().any(Generation::is_ingested)
+            && space.excess(limit, Pressure::Alone) == 0
+            && bytes <= self.free_bytes() / FREE_PART
+    }
+
+    fn free_bytes(&self) -> u64 {
+        free_bytes(&self.store).unwrap_or(u64::MAX)
     }
 
     /// What is to be done now, if writers rest.
@@ -106,6 +134,7 @@ impl Engine {
         let partitions = catalog.version.partitions().iter();
         let due: Vec<_> = partitions
             .filter(|p| is_worth_merging(catalog, p))
+            .filter(|p| self.health.failure(Job::Merge, Some(p.id)).is_none())
             .collect();
         if !due.is_empty() {
             return Some(Plan::Freeze(due.into_iter().cloned().collect()));
@@ -113,7 +142,8 @@ impl Engine {
         let (version, limit) = (&catalog.version, self.space_limit());
         let space = self.space_of(version, limit.oldest);
         let victims = self.apart(version, &space, limit);
-        let is_free = |id| !catalog.merging.contains(&id);
+        let failed = self.at_rest.failed.lock();
+        let is_free = |id| !catalog.merging.contains(&id) && !failed.contains(&id);
         let of = |victims| gc::partition_of(version, &space, limit, victims, is_free);
         let partition = Some(&victims)
             .filter(|them| !them.is_empty())
@@ -132,18 +162,20 @@ impl Engine {
     fn apart(&self, version: &Version, space: &Space, limit: SpaceLimit) -> Vec<Arc<RecordFile>> {
         let garbage = space.begins_at(limit, Pressure::Alone);
         let room = garbage.saturating_sub(space.dead_bytes());
-        let free = free_bytes(&self.store).unwrap_or(u64::MAX);
-        let most_bytes = room.min(free / FREE_PART);
-        let failed = self.at_rest.failed.lock();
-        lazy_cluster::choose(version, most_bytes, |file| !failed.contains(&file))
+        let keys: u64 = version.key_tables().map(|t| t.meta().len).sum();
+        let free = self.free_bytes().saturating_sub(keys);
+        lazy_cluster::choose(version, room.min(free / FREE_PART))
     }
 
-    /// By what a pass that is for rests alone sees that somebody writes. Who waits for it is not kept waiting.
-    pub(super) fn resting_for(&self, inputs: &MergeInputs) -> Option<(&AtomicU64, u64)> {
-        let is_asked = self.at_rest.asked.load(Ordering::Acquire) > 0;
+    /// By what a pass that is for rests alone sees that it is to end. Who waits for it is not kept waiting.
+    pub(super) fn resting_for(&self, inputs: &MergeInputs) -> Option<Resting<'_>> {
         let is_pass = inputs.at_rest && inputs.generations.is_empty();
-        (is_pass && !is_asked)
-            .then(|| (&self.visible_seq, self.visible_seq.load(Ordering::Acquire)))
+        let seq = self.visible_seq.load(Ordering::Acquire);
+        is_pass.then_some(Resting {
+            last_seq: &self.visible_seq,
+            seq: (!self.at_rest.is_asked()).then_some(seq),
+            disk_full: self.space.is_full_flag(),
+        })
     }
 
     /// Clusters in one partition what lies apart, if writers rest.
@@ -170,7 +202,7 @@ impl Engine {
             Ok(written) => {
                 counters.clusterings.fetch_add(1, Ordering::Relaxed);
                 counters.count_merged(written);
-                self.at_rest.interrupted.store(0, Ordering::Release);
+                self.at_rest.rest.lock().interrupted = 0;
             }
             Err(error) => {
                 self.note_full(&error);
@@ -182,20 +214,20 @@ impl Engine {
         Ok(true)
     }
 
-    /// Notes how a pass failed. Files that could not be moved are left where they are.
+    /// Notes how a pass failed.
     fn pass_failed(&self, plan: &MergePlan, error: &Error) {
-        // Somebody writes, or the database is being closed.
-        if error.kind() == ErrorKind::Closed {
-            self.at_rest.interrupted.fetch_add(1, Ordering::AcqRel);
+        if error.kind() == ErrorKind::Closed && !self.space.is_full() {
+            // Somebody writes, or the database is being closed.
+            let seq = self.visible_seq.load(Ordering::Acquire);
+            let mut rest = self.at_rest.rest.lock();
+            // One write may end several passes.
+            rest.interrupted += u32::from(rest.interrupted_at != seq);
+            rest.interrupted_at = seq;
             return;
         }
         let failed = &self.counters.failed_clusterings;
         failed.fetch_add(1, Ordering::Relaxed);
-        // When there is room again, they may well be moved.
-        if error.kind() != ErrorKind::DiskFull {
-            let files = plan.inputs.victims.iter().map(|file| file.meta().number);
-            self.at_rest.failed.lock().extend(files);
-        }
+        self.at_rest.failed.lock().insert(plan.partition.id);
     }
 }
 

@@ -109,7 +109,14 @@ impl BackgroundWorker {
                     step => step,
                 }
             }
-            Task::Merge => engine.run_job(Engine::tend_one),
+            Task::Merge => {
+                let step = engine.run_job(Engine::tend_one);
+                if matches!(step, Step::Wait(_)) && engine.at_rest.is_asked() {
+                    // Who waits may have seen something to do that is not to be done any more.
+                    engine.progress.notify();
+                }
+                step
+            }
             Task::Sync(every) => {
                 if engine.wal_sync.is_dirty() && !engine.health.is_suspended() {
                     let _poisons_on_failure = engine.sync_wal();

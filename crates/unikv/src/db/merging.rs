@@ -50,8 +50,11 @@ impl Engine {
             return Ok(false);
         };
         let mut merged = self.run_plan(&plan);
-        if merged.is_err() && self.gives_up_copies(&mut plan) {
-            merged = self.run_plan(&plan);
+        if let Err(error) = &merged {
+            self.note_full(error);
+            if self.gives_up_copies(&mut plan) {
+                merged = self.run_plan(&plan);
+            }
         }
         self.catalog.lock().merging.remove(&plan.partition.id);
         self.note(plan.job(), plan.partition.id, merged)
@@ -142,11 +145,11 @@ impl Engine {
             inputs.victims = gc::victims(version, space, limit, Pressure::Riding);
         }
         // Both at a time would need more room beside what there is; and nobody should wait for it.
-        let is_awaited = catalog.blocks_flushes(partition, self.generation_limits(version));
+        let is_awaited = catalog.flush_is_blocked(self.generation_limits(version));
         if !inputs.victims.is_empty() || is_awaited {
             return inputs;
         }
-        inputs.at_rest = self.copies_at_rest(&inputs.generations);
+        inputs.at_rest = self.copies_at_rest(&inputs.generations, space, limit);
         if self.may_cluster(version) {
             inputs.clusters = self.clusters(version, partition);
         }

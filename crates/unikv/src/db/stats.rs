@@ -110,8 +110,8 @@ pub struct Stats {
     pub scan_merge_bytes: u64,
     /// Bytes of the runs that they made and that are in use.
     pub scan_run_bytes: u64,
-    /// Merges that clustered values for which scans have paid, those included that did nothing else. What
-    /// they write counts as written by merges.
+    /// Merges that clustered values for which scans have paid, those included that did nothing else, and
+    /// passes that did while writers rested. What they write counts as written by merges.
     pub clusterings: u64,
     /// Those that failed; scans go on without.
     pub failed_clusterings: u64,

@@ -10,7 +10,7 @@
 //! time as there may be garbage; and because the oldest come first, a group that some partitions have left
 //! behind is what the next pass goes on with.
 
-use super::gc::{MAX_VICTIMS, record_bytes};
+use super::gc::record_bytes;
 use crate::base::keys::FileNumber;
 use crate::key_table::{RecordFileRefs, STREAMED_BYTES};
 use crate::record::RecordFile;
@@ -21,20 +21,19 @@ use std::sync::Arc;
 /// In so many files the values of a key table may stay: to copy them would save a scan little.
 pub(crate) const FEW_FILES: usize = 3;
 
+/// More than garbage collection takes at a time: each pass writes the keys of a partition anew.
+const MOST_FILES: usize = 1 << 10;
+
 /// Files to be clustered together, in which at most `most_bytes` live. None: neighbours lie together, or what
 /// does not is less than the key tables that a pass would write anew.
-pub(crate) fn choose(
-    version: &Version,
-    most_bytes: u64,
-    is_allowed: impl Fn(FileNumber) -> bool,
-) -> Vec<Arc<RecordFile>> {
+pub(crate) fn choose(version: &Version, most_bytes: u64) -> Vec<Arc<RecordFile>> {
     let apart = apart(version);
     let live = version.live();
     let live = |file: FileNumber| live.get(&file).map_or(0, |live| live.bytes);
     // A file of which little lies apart is one of a load in key order.
     let mut files: Vec<_> = apart
         .into_iter()
-        .filter(|(file, apart)| *apart >= live(*file) / 2 && is_allowed(*file))
+        .filter(|(file, apart)| *apart >= live(*file) / 2)
         .filter_map(|(file, _)| version.record_file(file))
         .collect();
     files.sort_unstable_by_key(|file| file.meta().number);
@@ -45,7 +44,7 @@ pub(crate) fn choose(
     };
     let fitting = files
         .into_iter()
-        .take(MAX_VICTIMS)
+        .take(MOST_FILES)
         .take_while(|file| fits(file));
     let chosen: Vec<_> = fitting.cloned().collect();
     // Of all that stands in them: what is dead may be what partitions have left behind that had their pass.

@@ -250,6 +250,7 @@ impl<'a> MergeOutput<'a> {
         version: &Kept,
         destination: Destination,
     ) -> Result<RecordPointer> {
+        self.context.check_closing()?;
         self.writer(destination)?.append(&RecordRef {
             older_follows: false,
             seq: version.seq,

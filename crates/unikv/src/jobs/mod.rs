@@ -31,8 +31,8 @@ pub(crate) struct JobContext<'a> {
     pub(crate) store: &'a Arc<FileStore>,
     pub(crate) next_file: &'a AtomicU64,
     pub(crate) closing: &'a AtomicBool,
-    /// The last sequence number, for a job that ends when it changes.
-    pub(crate) resting: Option<(&'a AtomicU64, u64)>,
+    /// For a job that is only for rests.
+    pub(crate) resting: Option<Resting<'a>>,
     /// Live snapshots, ascending, read after the job's inputs were chosen.
     pub(crate) snapshots: Vec<SeqNo>,
     pub(crate) hash_seed: u64,
@@ -55,6 +55,22 @@ pub(crate) struct JobContext<'a> {
     pub(crate) begun: RefCell<Vec<PathBuf>>,
 }
 
+/// When a job ends that is only for rests.
+#[derive(Clone, Copy)]
+pub(crate) struct Resting<'a> {
+    pub(crate) last_seq: &'a AtomicU64,
+    /// When the last sequence number is not this one any more, if that matters.
+    pub(crate) seq: Option<u64>,
+    pub(crate) disk_full: &'a AtomicBool,
+}
+
+impl Resting<'_> {
+    fn is_over(&self) -> bool {
+        let writes = |seq| self.last_seq.load(Ordering::Relaxed) != seq;
+        self.seq.is_some_and(writes) || self.disk_full.load(Ordering::Relaxed)
+    }
+}
+
 impl JobContext<'_> {
     /// A number for a new file, whose path is remembered for removal should the job fail.
     fn begin_file(&self, name: impl FnOnce(FileNumber) -> String) -> FileNumber {
@@ -70,11 +86,10 @@ impl JobContext<'_> {
         self.read_buffers_bytes / files.max(1)
     }
 
-    /// Ends the job early when the database is being closed, or when somebody writes where it is only for
-    /// rests.
+    /// Ends the job early when the database is being closed, or when the rest is over that it is for.
     fn check_closing(&self) -> Result<()> {
-        let writes = |(last, seq): (&AtomicU64, u64)| last.load(Ordering::Relaxed) != seq;
-        if self.closing.load(Ordering::Relaxed) || self.resting.is_some_and(writes) {
+        let is_over = self.resting.is_some_and(|resting| resting.is_over());
+        if self.closing.load(Ordering::Relaxed) || is_over {
             Err(Error::closed())
         } else {
             Ok(())

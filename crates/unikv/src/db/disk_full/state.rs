@@ -117,6 +117,11 @@ impl DiskFull {
         self.is_full.load(Ordering::Acquire)
     }
 
+    /// The same, for who is to see it change.
+    pub(crate) fn is_full_flag(&self) -> &AtomicBool {
+        &self.is_full
+    }
+
     /// Bytes of the ballast, if it is there.
     pub(crate) fn ballast_bytes(&self) -> u64 {
         if self.has_ballast.load(Ordering::Acquire) {
