@@ -1,11 +1,11 @@
 //! Clustering while writers rest (see [`crate::jobs::lazy_cluster`]).
 //!
 //! Writers rest when the last sequence number has not changed for a second, or when somebody waits for the
-//! background to become quiet. Then, after all other work, UnsortedStores of many tables are merged, and files that
-//! flushes wrote are moved; what merges meanwhile is copied in key order at once.
+//! background to become quiet. Then, after all other work, UnsortedStores of many tables are merged, and files
+//! that flushes wrote are moved; what merges meanwhile is copied in key order at once.
 //!
-//! A pass holds the partition's lease, as every merge does. It is for speed alone: one that fails is no failure of
-//! the database, and its files are left as they are.
+//! A pass holds the partition's lease, as every merge does. It is for speed alone: one that fails is no failure
+//! of the database, and its partition is left as it is.
 //!
 //! Locks: `rest` and `failed`, for a look; nothing is locked under them, and they under the catalog.
 
@@ -23,6 +23,7 @@ use crate::jobs::gc::{self, Pressure};
 use crate::jobs::lazy_cluster::{self, FEW_FILES};
 use crate::jobs::merge::MergeInputs;
 use crate::jobs::space::{Space, SpaceLimit};
+use crate::key_table::KeyTable;
 use crate::options::Clustering;
 use crate::record::RecordFile;
 use crate::version::{Generation, Partition, Version};
@@ -82,7 +83,7 @@ impl AtRest {
 }
 
 impl Engine {
-    /// In what time writers will have rested for long enough if they do; `None`: they have, or nobody asks.
+    /// In what time writers will have rested for long enough if they do; `None`: they have, or it is all one.
     pub(super) fn rest_begins_in(&self, now: Duration) -> Option<Duration> {
         if self.options.clustering != Clustering::AtRest || self.at_rest.is_asked() {
             return None;
@@ -142,12 +143,12 @@ impl Engine {
         let (version, limit) = (&catalog.version, self.space_limit());
         let space = self.space_of(version, limit.oldest);
         let victims = self.apart(version, &space, limit);
+        if victims.is_empty() {
+            return None;
+        }
         let failed = self.at_rest.failed.lock();
         let is_free = |id| !catalog.merging.contains(&id) && !failed.contains(&id);
-        let of = |victims| gc::partition_of(version, &space, limit, victims, is_free);
-        let partition = Some(&victims)
-            .filter(|them| !them.is_empty())
-            .and_then(|them| of(them))?;
+        let partition = gc::partition_of(version, &space, limit, &victims, is_free)?;
         Some(Plan::Pass(MergePlan {
             partition: Arc::clone(partition),
             inputs: MergeInputs {
@@ -162,26 +163,26 @@ impl Engine {
     fn apart(&self, version: &Version, space: &Space, limit: SpaceLimit) -> Vec<Arc<RecordFile>> {
         let garbage = space.begins_at(limit, Pressure::Alone);
         let room = garbage.saturating_sub(space.dead_bytes());
-        let keys: u64 = version.key_tables().map(|t| t.meta().len).sum();
-        let free = self.free_bytes().saturating_sub(keys);
+        let free = self
+            .free_bytes()
+            .saturating_sub(KeyTable::bytes_of(version.key_tables()));
         lazy_cluster::choose(version, room.min(free / FREE_PART))
     }
 
-    /// By what a pass that is for rests alone sees that it is to end. Who waits for it is not kept waiting.
-    pub(super) fn resting_for(&self, inputs: &MergeInputs) -> Option<Resting<'_>> {
-        let is_pass = inputs.at_rest && inputs.generations.is_empty();
+    /// By what a pass sees that it is to end. Who waits for it is not kept waiting.
+    pub(super) fn resting(&self) -> Resting<'_> {
         let seq = self.visible_seq.load(Ordering::Acquire);
-        is_pass.then_some(Resting {
+        Resting {
             last_seq: &self.visible_seq,
             seq: (!self.at_rest.is_asked()).then_some(seq),
             disk_full: self.space.is_full_flag(),
-        })
+        }
     }
 
     /// Clusters in one partition what lies apart, if writers rest.
     pub(super) fn cluster_at_rest(&self) -> Result<bool> {
         self.health.check_fatal()?;
-        let plan = {
+        let mut plan = {
             let mut catalog = self.catalog.lock();
             match self.plan_at_rest(&catalog) {
                 None => return Ok(false),
@@ -195,21 +196,8 @@ impl Engine {
                 }
             }
         };
-        let clustered = self.merge_and_commit(&plan);
-        self.catalog.lock().merging.remove(&plan.partition.id);
-        let counters = &self.counters;
-        match clustered {
-            Ok(written) => {
-                counters.clusterings.fetch_add(1, Ordering::Relaxed);
-                counters.count_merged(written);
-                self.at_rest.rest.lock().interrupted = 0;
-            }
-            Err(error) => {
-                self.note_full(&error);
-                self.pass_failed(&plan, &error);
-                // Unless writing is suspended, that was all: back to other work.
-                self.health.check_fatal()?;
-            }
+        if self.run_for_scans(&mut plan, |plan, error| self.pass_failed(plan, error))? {
+            self.at_rest.rest.lock().interrupted = 0;
         }
         Ok(true)
     }
@@ -242,13 +230,11 @@ pub(super) enum Plan {
 /// Whether a partition's open generation makes scans look into many tables, and its merge writes more of
 /// values than of keys that are there already.
 fn is_worth_merging(catalog: &Catalog, partition: &Partition) -> bool {
-    let keys: u64 = partition.key_tables.iter().map(|t| t.meta().len).sum();
-    let is_many = |newest: &Generation| newest.tables().count() > FEW_FILES;
-    catalog.may_freeze(partition)
-        && partition
-            .generations
-            .first()
-            .is_some_and(|g| is_many(g) && g.bytes() >= keys)
+    let is_worth = |newest: &Generation| {
+        newest.tables().count() > FEW_FILES
+            && newest.bytes() >= KeyTable::bytes_of(&partition.key_tables)
+    };
+    catalog.may_freeze(partition) && partition.generations.first().is_some_and(is_worth)
 }
 
 #[cfg(test)]

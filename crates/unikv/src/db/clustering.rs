@@ -9,7 +9,7 @@ use super::catalog::Catalog;
 use super::engine::Engine;
 use super::merging::MergePlan;
 use crate::base::sync::atomic::Ordering;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::jobs::cluster::{self, Clusters};
 use crate::jobs::gc::Pressure;
 use crate::jobs::merge::MergeInputs;
@@ -64,16 +64,29 @@ impl Engine {
             };
             MergePlan { partition, inputs }
         };
-        let clustered = self.run_plan(&plan).inspect_err(|error| {
+        self.run_for_scans(&mut plan, |plan, _| {
+            self.gives_up_copies(plan);
+        })?;
+        Ok(true)
+    }
+
+    /// Runs what is for scans alone, and gives the lease back that the caller has taken for it. `failed` is
+    /// told of a failure before anybody else may plan. Whether it came to its end.
+    pub(super) fn run_for_scans(
+        &self,
+        plan: &mut MergePlan,
+        failed: impl FnOnce(&mut MergePlan, &Error),
+    ) -> Result<bool> {
+        let ended = self.run_plan(plan).inspect_err(|error| {
             self.note_full(error);
-            self.gives_up_copies(&mut plan);
+            failed(plan, error);
         });
         self.catalog.lock().merging.remove(&plan.partition.id);
-        if clustered.is_err() {
+        if ended.is_err() {
             // Unless writing is suspended, that was all: back to other work.
             self.health.check_fatal()?;
         }
-        Ok(true)
+        Ok(ended.is_ok())
     }
 
     /// Takes out of a plan that has failed what it was to copy for scans; false: nothing. Scans pay for it

@@ -8,15 +8,6 @@ use crate::memtable::Batch;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Bytes that a merge has written.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Written {
-    /// Of key tables.
-    pub(crate) keys: u64,
-    /// Of record files.
-    pub(crate) copied: u64,
-}
-
 /// Counters since the database was opened.
 #[derive(Debug, Default)]
 pub(crate) struct EngineCounters {
@@ -59,14 +50,6 @@ pub(crate) struct EngineCounters {
 }
 
 impl EngineCounters {
-    /// Counts what a merge, or a pass for scans, has written.
-    pub(crate) fn count_merged(&self, written: Written) {
-        let bytes = written.keys + written.copied;
-        self.merge_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.merge_copied_bytes
-            .fetch_add(written.copied, Ordering::Relaxed);
-    }
-
     /// Counts the operations and user bytes of committed batches.
     pub(crate) fn count_writes<'a>(&self, batches: impl Iterator<Item = &'a Batch>) {
         for batch in batches {

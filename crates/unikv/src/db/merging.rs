@@ -4,7 +4,6 @@
 //! (`Catalog::merging`). Only flushes run beside it, and they touch newer generations only.
 
 use super::catalog::{Catalog, Indexes};
-use super::counters::Written;
 use super::engine::Engine;
 use super::health::Job;
 use crate::base::keys::{FileNumber, PartitionId};
@@ -38,6 +37,11 @@ impl MergePlan {
         } else {
             Job::Merge
         }
+    }
+
+    /// Whether it is for rests alone.
+    fn is_pass_at_rest(&self) -> bool {
+        self.inputs.at_rest && self.inputs.generations.is_empty()
     }
 }
 
@@ -191,37 +195,13 @@ impl Engine {
         self.run_plan(&plan).map(|()| true)
     }
 
+    /// Does what the lease was taken for.
     pub(super) fn run_plan(&self, plan: &MergePlan) -> Result<()> {
-        let written = self.merge_and_commit(plan)?;
-        let counters = &self.counters;
-        let clusters = !plan.inputs.clusters.is_empty();
-        if !plan.inputs.generations.is_empty() {
-            counters.count_merge(plan.partition.id);
-            counters.count_merged(written);
-        } else if clusters {
-            counters.count_merged(written);
-        } else {
-            counters.gcs.fetch_add(1, Ordering::Relaxed);
-            counters
-                .gc_bytes
-                .fetch_add(written.keys + written.copied, Ordering::Relaxed);
-            counters
-                .gc_copied_bytes
-                .fetch_add(written.copied, Ordering::Relaxed);
-        }
-        counters
-            .clusterings
-            .fetch_add(clusters.into(), Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Does what the lease was taken for, and tells the bytes that were written.
-    pub(super) fn merge_and_commit(&self, plan: &MergePlan) -> Result<Written> {
         self.probe_space();
         // The inputs are chosen; only now the snapshots are listed.
         let mut context = self.job_context();
         let MergePlan { partition, inputs } = plan;
-        context.resting = self.resting_for(inputs);
+        context.resting = plan.is_pass_at_rest().then(|| self.resting());
         context.cluster |= inputs.at_rest;
         let merged = merge::merge(&context, partition, inputs);
         let merged = self.or_clean_up(&context, merged)?;
@@ -231,7 +211,24 @@ impl Engine {
         let mut catalog = self.catalog.lock();
         self.commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())
             .inspect_err(|_| self.keep_unsure(&mut catalog, &context))?;
-        Ok(Written { keys, copied })
+        drop(catalog);
+        let counters = &self.counters;
+        let clusters = !inputs.clusters.is_empty() || plan.is_pass_at_rest();
+        let (bytes, copied_bytes) = if !inputs.generations.is_empty() {
+            counters.count_merge(partition.id);
+            (&counters.merge_bytes, &counters.merge_copied_bytes)
+        } else if clusters {
+            (&counters.merge_bytes, &counters.merge_copied_bytes)
+        } else {
+            counters.gcs.fetch_add(1, Ordering::Relaxed);
+            (&counters.gc_bytes, &counters.gc_copied_bytes)
+        };
+        counters
+            .clusterings
+            .fetch_add(clusters.into(), Ordering::Relaxed);
+        bytes.fetch_add(keys + copied, Ordering::Relaxed);
+        copied_bytes.fetch_add(copied, Ordering::Relaxed);
+        Ok(())
     }
 }
 

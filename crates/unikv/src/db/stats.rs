@@ -8,6 +8,7 @@ use super::stalls::StallStats;
 use super::views::PinStats;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, PartitionId};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::key_table::KeyTable;
 use crate::version::{Partition, Version};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -225,7 +226,7 @@ impl Stats {
         self.record_live_bytes = version.live().values().map(|live| live.bytes).sum();
         self.scan_run_bytes = version.scan_runs().map(|run| run.bytes()).sum();
         self.key_tables = version.key_tables().count();
-        self.key_table_bytes = version.key_tables().map(|t| t.meta().len).sum();
+        self.key_table_bytes = KeyTable::bytes_of(version.key_tables());
     }
 }
 
@@ -248,7 +249,7 @@ fn partition_stats(partition: &Partition) -> PartitionStats {
         unsorted_bytes: partition.unsorted_bytes(),
         unsorted_records: generations.iter().map(|g| g.records()).sum(),
         key_tables: partition.key_tables.len(),
-        key_table_bytes: partition.key_tables.iter().map(|t| t.meta().len).sum(),
+        key_table_bytes: KeyTable::bytes_of(&partition.key_tables),
         sorted_keys: partition.key_tables.iter().map(|t| t.meta().count).sum(),
         merges: 0,
     }

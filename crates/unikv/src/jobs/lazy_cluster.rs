@@ -3,8 +3,8 @@
 //! A flush writes the values of all keys that came meanwhile, so a range that many flushes have touched has its
 //! values in as many files. Such files are moved like victims of garbage collection: one pass over a
 //! partition writes what lives in them anew, in key order ([`super::merge`]), and when each partition has had
-//! its pass, they are dropped. So a value is copied once, and never again for scans alone; the files that a pass writes have no
-//! key section, by which they are told from those of flushes.
+//! its pass, they are dropped. So a value is copied once, and never again for scans alone; the files that a
+//! pass writes have no key section, by which they are told from those of flushes.
 //!
 //! What is copied lies on the disk twice until the last partition is through. So as much is chosen at a
 //! time as there may be garbage; and because the oldest come first, a group that some partitions have left
@@ -12,7 +12,7 @@
 
 use super::gc::record_bytes;
 use crate::base::keys::FileNumber;
-use crate::key_table::{RecordFileRefs, STREAMED_BYTES};
+use crate::key_table::{KeyTable, RecordFileRefs, STREAMED_BYTES};
 use crate::record::RecordFile;
 use crate::version::Version;
 use std::collections::HashMap;
@@ -49,8 +49,7 @@ pub(crate) fn choose(version: &Version, most_bytes: u64) -> Vec<Arc<RecordFile>>
     let chosen: Vec<_> = fitting.cloned().collect();
     // Of all that stands in them: what is dead may be what partitions have left behind that had their pass.
     let records: u64 = chosen.iter().map(|file| record_bytes(file)).sum();
-    let keys: u64 = version.key_tables().map(|table| table.meta().len).sum();
-    if chosen.len() > FEW_FILES && records >= keys {
+    if chosen.len() > FEW_FILES && records >= KeyTable::bytes_of(version.key_tables()) {
         chosen
     } else {
         Vec::new()

@@ -30,6 +30,11 @@ pub(crate) struct KeyTable {
 }
 
 impl KeyTable {
+    /// Bytes of these tables together.
+    pub(crate) fn bytes_of<'a>(tables: impl IntoIterator<Item = &'a Arc<KeyTable>>) -> u64 {
+        tables.into_iter().map(|table| table.meta().len).sum()
+    }
+
     /// The table that `meta` describes.
     pub(crate) fn open(
         store: &Arc<FileStore>,

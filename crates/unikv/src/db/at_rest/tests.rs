@@ -1,4 +1,4 @@
-use super::super::tests::common::{all_the_same, delete, key, put, version};
+use super::super::tests::common::{all_the_same, delete, flush_apart, key, put, version};
 use super::super::tests::{Machine, Model, same, small};
 use crate::base::file_header::HEADER_LEN;
 use crate::db::Db;
@@ -22,18 +22,30 @@ fn at_rest() -> Options {
 
 /// Writes neighbours at `rounds` different times, and merges.
 fn scatter(db: &Db, model: &mut Model, rounds: u32, stamp: u8) {
-    flush_apart(db, model, rounds, stamp);
+    flush_apart(db, model, KEYS, rounds, stamp);
     db.compact().unwrap();
 }
 
-/// Writes neighbours at `rounds` different times.
-fn flush_apart(db: &Db, model: &mut Model, rounds: u32, stamp: u8) {
-    for round in 0..rounds {
-        for i in (round..KEYS).step_by(rounds as usize) {
-            put(db, model, i, stamp + round as u8);
-        }
-        db.flush().unwrap();
-    }
+/// A database whose neighbours were written at eight different times, all merged.
+fn scattered(seed: u64) -> (Machine, Db, Model) {
+    let machine = Machine::new(seed);
+    let (db, _) = machine.open(at_rest());
+    let mut model = Model::new();
+    scatter(&db, &mut model, 8, 0);
+    (machine, db, model)
+}
+
+/// The database holds what the model holds, closes, and its files are in order.
+fn ends_well(machine: &Machine, db: Db, model: &Model) {
+    all_the_same(&db, model, KEYS);
+    db.close().unwrap();
+    machine.check();
+}
+
+/// Lets the background work for so long.
+fn pass(db: &Db, time: Duration) {
+    let nothing = db.0.engine.store.env().runtime.event();
+    nothing.wait_past(nothing.epoch(), Some(time));
 }
 
 /// In how many files the key tables have their values, at most.
@@ -50,10 +62,7 @@ fn interruptions(db: &Db) -> u32 {
 
 #[test]
 fn values_lie_together_when_the_background_is_quiet_and_are_copied_once() {
-    let machine = Machine::new(71);
-    let (db, _) = machine.open(at_rest());
-    let mut model = Model::new();
-    scatter(&db, &mut model, 8, 0);
+    let (machine, db, mut model) = scattered(71);
     assert!(most_files(&db) >= 8 && db.stats().clusterings == 0);
     db.quiesce().unwrap();
     let stats = db.stats();
@@ -87,7 +96,7 @@ fn an_unsorted_store_of_many_tables_is_merged_and_clustered_at_once() {
     let machine = Machine::new(72);
     let (db, _) = machine.open(at_rest());
     let mut model = Model::new();
-    flush_apart(&db, &mut model, 8, 0);
+    flush_apart(&db, &mut model, KEYS, 8, 0);
     assert_eq!(db.stats().merges, 0);
     db.quiesce().unwrap();
     let stats = db.stats();
@@ -104,29 +113,22 @@ fn an_unsorted_store_of_many_tables_is_merged_and_clustered_at_once() {
     // What merges now makes a run of its own, and so do the files of flushes that were merged before.
     db.compact().unwrap();
     assert_eq!((most_files(&db), db.stats().merges), (1 + 5, 2));
-    flush_apart(&db, &mut model, 4, 100);
+    flush_apart(&db, &mut model, KEYS, 4, 100);
     db.quiesce().unwrap();
     let stats = db.stats();
     assert!(most_files(&db) <= 3 && stats.merges == 3, "{stats:#?}");
-    all_the_same(&db, &model, KEYS);
-    db.close().unwrap();
-    machine.check();
+    ends_well(&machine, db, &model);
 }
 
 #[test]
 fn it_begins_when_nobody_has_written_for_a_second() {
-    let machine = Machine::new(73);
-    let (db, _) = machine.open(at_rest());
-    let mut model = Model::new();
-    scatter(&db, &mut model, 8, 0);
-    let nothing = db.0.engine.store.env().runtime.event();
-    let pass = |time| nothing.wait_past(nothing.epoch(), Some(time));
+    let (_machine, db, mut model) = scattered(73);
     for i in 0..20 {
-        pass(Duration::from_millis(700));
+        pass(&db, Duration::from_millis(700));
         put(&db, &mut model, i, 1);
     }
     assert_eq!(db.stats().clusterings, 0);
-    pass(Duration::from_secs(5));
+    pass(&db, Duration::from_secs(5));
     assert_eq!(db.stats().clusterings, 1);
     same(&db, &model);
     db.close().unwrap();
@@ -161,9 +163,7 @@ fn several_partitions_have_their_passes_one_after_the_other() {
     assert!(most_files(&db) <= 3, "{}", most_files(&db));
     let flushed = |file: &Arc<RecordFile>| file.meta().key_section;
     assert!(!version(&db).record_files().iter().any(flushed));
-    all_the_same(&db, &model, KEYS);
-    db.close().unwrap();
-    machine.check();
+    ends_well(&machine, db, &model);
     let (db, _) = machine.open(options);
     all_the_same(&db, &model, KEYS);
     db.close().unwrap();
@@ -171,10 +171,7 @@ fn several_partitions_have_their_passes_one_after_the_other() {
 
 #[test]
 fn a_failed_pass_harms_nothing_and_is_not_tried_again() {
-    let machine = Machine::new(76);
-    let (db, _) = machine.open(at_rest());
-    let mut model = Model::new();
-    scatter(&db, &mut model, 8, 0);
+    let (machine, db, model) = scattered(76);
     machine.disk.set_fault(Box::new(|call| {
         match call.path.to_string_lossy().ends_with(".key") {
             true => Fault::Fail(std::io::ErrorKind::Other),
@@ -194,9 +191,7 @@ fn a_failed_pass_harms_nothing_and_is_not_tried_again() {
     let (db, _) = machine.open(at_rest());
     db.quiesce().unwrap();
     assert_eq!((most_files(&db), db.stats().clusterings), (1, 1));
-    all_the_same(&db, &model, KEYS);
-    db.close().unwrap();
-    machine.check();
+    ends_well(&machine, db, &model);
 }
 
 #[test]
@@ -224,7 +219,7 @@ fn a_damaged_value_stays_where_it_is_and_keeps_no_merge_from_its_work() {
         let machine = Machine::new(78);
         let (db, _) = machine.open(at_rest().clustering(Clustering::Never));
         let mut model = Model::new();
-        flush_apart(&db, &mut model, 8, 0);
+        flush_apart(&db, &mut model, KEYS, 8, 0);
         if is_merged {
             db.compact().unwrap();
         }
@@ -258,13 +253,8 @@ fn a_damaged_value_stays_where_it_is_and_keeps_no_merge_from_its_work() {
 
 #[test]
 fn a_pass_ends_when_somebody_writes_and_the_next_one_waits_longer() {
-    let machine = Machine::new(79);
-    let (db, _) = machine.open(at_rest());
-    let mut model = Model::new();
-    scatter(&db, &mut model, 8, 0);
-    let nothing = db.0.engine.store.env().runtime.event();
-    let pass = |time| nothing.wait_past(nothing.epoch(), Some(time));
-    pass(Duration::from_millis(1));
+    let (machine, db, mut model) = scattered(79);
+    pass(&db, Duration::from_millis(1));
     let files = machine.disk.file_names();
     let writer = db.clone();
     let mut writes = vec![(5, 60), (4, 60), (3, 60)];
@@ -281,21 +271,19 @@ fn a_pass_ends_when_somebody_writes_and_the_next_one_waits_longer() {
     let begin = db.0.engine.now();
     // After one second, three and seven; and once more after fifteen.
     for (second, interrupted) in [(2, 1), (4, 2), (6, 2), (8, 3), (14, 3)] {
-        pass(begin + Duration::from_secs(second) - db.0.engine.now());
+        pass(&db, begin + Duration::from_secs(second) - db.0.engine.now());
         assert_eq!(interruptions(&db), interrupted, "second {second}");
         assert_eq!(machine.disk.file_names(), files, "what was begun is gone");
     }
     let stats = db.stats();
     assert_eq!((stats.clusterings, stats.failed_clusterings), (0, 0));
-    pass(Duration::from_secs(10));
+    pass(&db, Duration::from_secs(10));
     assert_eq!((interruptions(&db), db.stats().clusterings), (0, 1));
     machine.disk.clear_faults();
     for i in 3..6 {
         model.insert(key(i), vec![60; 200]);
     }
-    all_the_same(&db, &model, KEYS);
-    db.close().unwrap();
-    machine.check();
+    ends_well(&machine, db, &model);
 }
 
 #[test]
@@ -314,17 +302,12 @@ fn what_was_ingested_stays_where_it_is() {
     db.quiesce().unwrap();
     let stats = db.stats();
     assert_eq!((stats.clusterings, stats.merge_copied_bytes), (0, 0));
-    all_the_same(&db, &model, KEYS);
-    db.close().unwrap();
-    machine.check();
+    ends_well(&machine, db, &model);
 }
 
 #[test]
 fn a_full_disk_ends_a_pass_and_it_is_tried_again_when_the_database_is_opened_anew() {
-    let machine = Machine::new(81);
-    let (db, _) = machine.open(at_rest());
-    let mut model = Model::new();
-    scatter(&db, &mut model, 8, 0);
+    let (machine, db, mut model) = scattered(81);
     let mut calls = 0;
     machine.disk.set_fault(Box::new(move |call| {
         let is_copying = call.path.to_string_lossy().ends_with(".key");
@@ -335,8 +318,7 @@ fn a_full_disk_ends_a_pass_and_it_is_tried_again_when_the_database_is_opened_ane
         }
     }));
     db.quiesce().unwrap();
-    let nothing = db.0.engine.store.env().runtime.event();
-    nothing.wait_past(nothing.epoch(), Some(Duration::from_secs(60)));
+    pass(&db, Duration::from_secs(60));
     db.quiesce().unwrap();
     let stats = db.stats();
     assert_eq!((stats.clusterings, stats.failed_clusterings), (0, 1));
@@ -345,17 +327,12 @@ fn a_full_disk_ends_a_pass_and_it_is_tried_again_when_the_database_is_opened_ane
     let (db, _) = machine.open(at_rest());
     db.quiesce().unwrap();
     assert_eq!((most_files(&db), db.stats().clusterings), (1, 1));
-    all_the_same(&db, &model, KEYS);
-    db.close().unwrap();
-    machine.check();
+    ends_well(&machine, db, &model);
 }
 
 #[test]
 fn writers_that_wait_for_a_flush_do_not_rest() {
-    let machine = Machine::new(82);
-    let (db, _) = machine.open(at_rest());
-    let mut model = Model::new();
-    scatter(&db, &mut model, 8, 0);
+    let (machine, db, mut model) = scattered(82);
     machine.disk.set_fault(Box::new(|call| {
         match call.op == Op::Create && call.path.to_string_lossy().ends_with(".rec") {
             true => Fault::Fail(std::io::ErrorKind::Other),
@@ -364,14 +341,11 @@ fn writers_that_wait_for_a_flush_do_not_rest() {
     }));
     // The memtable is full, and its flush fails again and again.
     (0..30).for_each(|i| put(&db, &mut model, i, 9));
-    let nothing = db.0.engine.store.env().runtime.event();
-    nothing.wait_past(nothing.epoch(), Some(Duration::from_secs(10)));
+    pass(&db, Duration::from_secs(10));
     let stats = db.stats();
     assert_eq!((stats.clusterings, stats.failed_clusterings), (0, 0));
     machine.disk.clear_faults();
-    nothing.wait_past(nothing.epoch(), Some(Duration::from_secs(60)));
+    pass(&db, Duration::from_secs(60));
     assert_eq!(db.stats().clusterings, 1);
-    all_the_same(&db, &model, KEYS);
-    db.close().unwrap();
-    machine.check();
+    ends_well(&machine, db, &model);
 }

@@ -1,4 +1,4 @@
-use super::super::tests::common::{all_the_same, delete, key, put, version};
+use super::super::tests::common::{all_the_same, delete, flush_apart, key, put, version};
 use super::super::tests::{Machine, Model, same, small};
 use super::*;
 use crate::base::file_header::HEADER_LEN;
@@ -24,12 +24,7 @@ fn by_scans() -> Options {
 fn scattered(machine: &Machine, options: Options, rounds: u32) -> (Db, Model) {
     let (db, _) = machine.open(options);
     let mut model = Model::new();
-    for round in 0..rounds {
-        for i in (round..KEYS).step_by(rounds as usize) {
-            put(&db, &mut model, i, round as u8);
-        }
-        db.flush().unwrap();
-    }
+    flush_apart(&db, &mut model, KEYS, rounds, 0);
     db.compact().unwrap();
     (db, model)
 }

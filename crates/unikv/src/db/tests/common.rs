@@ -37,6 +37,16 @@ pub(in crate::db) fn delete(db: &Db, model: &mut Model, i: u32) {
     model.remove(&key(i));
 }
 
+/// Writes the first `keys` keys at `rounds` different times, so that neighbours stand in other tables.
+pub(in crate::db) fn flush_apart(db: &Db, model: &mut Model, keys: u32, rounds: u32, stamp: u8) {
+    for round in 0..rounds {
+        for i in (round..keys).step_by(rounds as usize) {
+            put(db, model, i, stamp + round as u8);
+        }
+        db.flush().unwrap();
+    }
+}
+
 /// What the manifest says, as one edit that tells how many came before it.
 pub(in crate::db) fn told_by_manifest(machine: &Machine) -> (Arc<FileStore>, VersionEdit) {
     let found = Manifest::recover(&machine.disk, Path::new("/db")).unwrap();
