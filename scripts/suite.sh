@@ -2,7 +2,8 @@
 # The benchmark suite: runs experiments over engines, each in a process and a memory cgroup of its own,
 # and writes results.json and report.html. docs/benchmarks/README.md tells what they mean.
 #
-# Variables (defaults below): SCALE, EXPERIMENTS, ENGINES, ROUNDS, DIR, OUT, MOST_DISK, READ_AHEAD_KB,
+# Variables (defaults below): SCALE, EXPERIMENTS, RUNS, ENGINES, LONGEST_PHASE, ROUNDS, DIR, OUT, MOST_DISK,
+# READ_AHEAD_KB,
 # PEERS (1: with the engines of crates/unikv-bench-peers, of which LevelDB needs libleveldb-dev, RocksDB a C++
 # compiler, libclang-dev and half an hour, Pebble and BadgerDB Go), FEATURES (of that crate, to leave some out).
 set -euo pipefail
@@ -32,7 +33,9 @@ set_read_ahead "$DIR" "$READ_AHEAD_KB"
 
 options=(--scale "$SCALE" --dir "$DIR" --out "$OUT" --limiter scripts/in_cgroup.sh)
 if [[ -n ${EXPERIMENTS:-} ]]; then options+=(--experiments "$EXPERIMENTS"); fi
+if [[ -n ${RUNS:-} ]]; then options+=(--runs "$RUNS"); fi
 if [[ -n ${ENGINES:-} ]]; then options+=(--engines "$ENGINES"); fi
+if [[ -n ${LONGEST_PHASE:-} ]]; then options+=(--longest-phase "$LONGEST_PHASE"); fi
 if [[ -n ${ROUNDS:-} ]]; then options+=(--rounds "$ROUNDS"); fi
 if [[ -n ${MOST_DISK:-} ]]; then options+=(--most-disk "$MOST_DISK"); fi
 if commit=$(git describe --always --dirty 2>/dev/null); then options+=(--commit "$commit"); fi

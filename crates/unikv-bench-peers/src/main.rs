@@ -83,6 +83,7 @@ mod tests {
                     verify: true,
                     settle: false,
                     duration: None,
+                    load_duration: None,
                     seed: 5,
                     check_space: false,
                     space_floor: None,

@@ -106,3 +106,18 @@ fn what_is_too_large_or_unknown_is_not_run() {
     let unknown = ["--experiments", "micro,macro"];
     run(dir.path(), &unknown).assert().failure();
 }
+
+#[test]
+fn runs_are_chosen_by_their_label_and_end_in_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows = ["--experiments", "micro,rows", "--runs", "4 threads"];
+    let ours = ["--engines", "unikv", "--longest-phase", "1s"];
+    run(dir.path(), &[rows, ours].concat()).assert().success();
+    let results = results(dir.path());
+    let labels: Vec<_> = results.runs.iter().map(|run| &run.run).collect();
+    assert_eq!(labels, ["4 threads"]);
+    assert_eq!(results.runs[0].asked.longest_phase_seconds, Some(1));
+    let page = fs::read_to_string(dir.path().join("results/report.html")).unwrap();
+    assert!(page.contains("phases longer than 1 s"));
+    run(dir.path(), &["--runs", "5 threads"]).assert().failure();
+}

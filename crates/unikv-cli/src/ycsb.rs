@@ -232,6 +232,8 @@ impl Ycsb {
             verify: self.verify || !self.no_verify,
             settle: self.settle,
             duration: self.duration,
+            // Holes in the numbers of records could not be verified.
+            load_duration: None,
             seed: self.seed,
             check_space: self.check_space,
             space_floor: self.space_floor,

@@ -208,6 +208,14 @@ impl<'a, E: Engine> Runner<'a, E> {
         let mut report = self.measure(phase, work)?;
         report.distribution = distribution;
         if phase.kind == Kind::Load {
+            // There are holes in the numbers of its records: nothing can be verified.
+            if report.operations < self.plan.records {
+                let (done, all) = (report.operations, self.plan.records);
+                let within = humantime::format_duration(Duration::from_secs(report.seconds as u64));
+                return Err(Failure::invalid(format!(
+                    "only {done} of {all} records in {within}, and it may not last longer"
+                )));
+            }
             self.versions.loaded(report.operations);
         }
         Ok(report)
@@ -228,10 +236,11 @@ impl<'a, E: Engine> Runner<'a, E> {
             threads: self.plan.threads_of(phase),
             versions: &self.versions,
             stop: &stop,
-            // A load that stops early would leave holes in the numbers of its records.
-            deadline: matches!(phase.kind, Kind::Mix(_))
-                .then(|| deadline(self.plan.duration))
-                .flatten(),
+            deadline: deadline(match phase.kind {
+                Kind::Mix(_) => self.plan.duration,
+                Kind::Load => self.plan.load_duration,
+                _ => None,
+            }),
         };
         let wants_latencies = self.trace.as_ref().is_some_and(Trace::wants_latencies);
         let gauge = |_: &Task| Gauge {

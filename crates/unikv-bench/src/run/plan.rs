@@ -36,6 +36,8 @@ pub struct Plan {
     pub settle: bool,
     /// How long a phase of operations may last.
     pub duration: Option<Duration>,
+    /// How long a load may last; the run of one that is not done by then fails.
+    pub load_duration: Option<Duration>,
     /// Of the random choices.
     pub seed: u64,
     /// Whether the space promise is watched.

@@ -12,6 +12,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Measures key-value stores beside each other and verifies every value that they return.
 #[derive(Parser)]
@@ -52,6 +53,9 @@ struct Run {
     /// Experiments by name, separated by commas; all unless given
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     experiments: Vec<String>,
+    /// Only runs of the experiments with these labels, separated by commas; all unless given
+    #[arg(long, value_name = "LABELS", value_delimiter = ',')]
+    runs: Vec<String>,
     /// Engines by name, separated by commas; all unless given
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     engines: Vec<String>,
@@ -61,6 +65,9 @@ struct Run {
     /// Where results go; in DIR/results unless given
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// End phases of operations after this time; a load that takes five times as long fails its run
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    longest_phase: Option<Duration>,
     /// Repetitions; the report shows the median
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     rounds: u32,
@@ -124,7 +131,8 @@ impl Run {
         let all = experiments::all();
         let names: Vec<_> = all.iter().map(|experiment| experiment.name).collect();
         let chosen = choose("experiment", &names, &self.experiments)?;
-        let chosen: Vec<_> = chosen.into_iter().map(|place| all[place].clone()).collect();
+        let chosen = chosen.into_iter().map(|place| all[place].clone());
+        let chosen = of_runs(chosen.collect(), &self.runs)?;
         let names: Vec<_> = contenders
             .iter()
             .map(|contender| contender.name())
@@ -136,6 +144,7 @@ impl Run {
             dir: self.dir,
             scale: self.scale,
             seed: self.seed,
+            longest_phase: self.longest_phase,
             rounds: self.rounds.max(1),
             most_disk_bytes: self.most_disk,
             limiter: self.limiter,
@@ -167,6 +176,20 @@ fn choose(what: &str, names: &[&str], asked: &[String]) -> Result<Vec<usize>, Fa
         place.ok_or_else(|| Failure::invalid(known()))
     };
     asked.iter().map(place).collect()
+}
+
+/// `chosen` with those of its runs alone that are `asked` for; with all of them if none is.
+fn of_runs(mut chosen: Vec<Experiment>, asked: &[String]) -> Result<Vec<Experiment>, Failure> {
+    let labels = chosen.iter().flat_map(|it| &it.runs);
+    let labels: Vec<_> = labels.map(|run| run.label.as_str()).collect();
+    choose("run", &labels, asked)?;
+    if !asked.is_empty() {
+        for experiment in &mut chosen {
+            experiment.runs.retain(|run| asked.contains(&run.label));
+        }
+        chosen.retain(|experiment| !experiment.runs.is_empty());
+    }
+    Ok(chosen)
 }
 
 fn report(files: &[PathBuf], out: &Path) -> Result<(), Failure> {

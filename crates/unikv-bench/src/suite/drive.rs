@@ -13,6 +13,7 @@ use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// What a run of the suite is given.
 pub struct Suite {
@@ -24,6 +25,8 @@ pub struct Suite {
     pub scale: f64,
     /// Of the random choices.
     pub seed: u64,
+    /// How long a phase of operations may last; a load five times as long.
+    pub longest_phase: Option<Duration>,
     /// How often everything is repeated.
     pub rounds: u32,
     /// Runs that may take more on disk are left out.
@@ -65,6 +68,7 @@ impl Suite {
             )?;
             for run in &experiment.runs {
                 let scaled = Scaled::new(run, self.scale, self.seed)?;
+                let scaled = scaled.no_longer_than(self.longest_phase);
                 if scaled.disk_bytes() > self.most_disk_bytes {
                     let what = format!("{} {}", experiment.name, run.label);
                     let need = HumanBytes(scaled.disk_bytes());

@@ -8,6 +8,7 @@ use crate::workload::keys::{KEY_BYTES, KeyOrder};
 use crate::workload::phases::Phase;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// However small the scale; fewer where values are large.
 const LEAST_RECORDS: u64 = 1_000;
@@ -21,6 +22,8 @@ const LEAST_BUDGET: u64 = 24 << 20;
 const LEAST_LIMIT: u64 = 96 << 20;
 /// What a store may take on disk while it works, over its data, at most.
 const DISK_OVER_DATA: u64 = 3;
+/// A load has to be done whole, for everything after it to be the same for all engines.
+const LOAD_OVER_PHASE: u32 = 5;
 /// The smallest that a scaled UnsortedStore or partition becomes.
 const LEAST_PART: u64 = 1 << 20;
 
@@ -47,6 +50,9 @@ pub struct Scaled {
     pub limit_bytes: Option<u64>,
     /// Keys and values of the records loaded.
     pub data_bytes: u64,
+    /// After so many seconds a phase of operations ends; a load fails after [`LOAD_OVER_PHASE`] times as many.
+    #[serde(default)]
+    pub longest_phase_seconds: Option<u64>,
 }
 
 impl Scaled {
@@ -87,6 +93,7 @@ impl Scaled {
                 .data_over_memory
                 .map(|_| memory.max(memory_bytes + LEAST_LIMIT)),
             data_bytes,
+            longest_phase_seconds: None,
         })
     }
 
@@ -98,6 +105,13 @@ impl Scaled {
             let step = &mut self.steps[nth];
             step.truncate(step.len() - KILL.len());
         }
+        self
+    }
+
+    /// The same with no phase longer than `longest`.
+    #[must_use]
+    pub fn no_longer_than(mut self, longest: Option<Duration>) -> Scaled {
+        self.longest_phase_seconds = longest.map(|longest| longest.as_secs().max(1));
         self
     }
 
@@ -122,6 +136,7 @@ impl Scaled {
             .get(step)
             .ok_or_else(|| Failure::invalid("no such step"))?;
         let phases = step.split(',').map(|label| Phase::parse(label.trim()));
+        let duration = self.longest_phase_seconds.map(Duration::from_secs);
         Ok(Plan {
             dir: PathBuf::from(dir),
             phases: phases.collect::<Result<_, _>>().map_err(Failure::invalid)?,
@@ -137,7 +152,8 @@ impl Scaled {
             },
             verify: true,
             settle: false,
-            duration: None,
+            duration,
+            load_duration: duration.map(|duration| duration * LOAD_OVER_PHASE),
             seed: self.seed,
             check_space: false,
             space_floor: None,

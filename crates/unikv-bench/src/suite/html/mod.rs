@@ -78,18 +78,24 @@ pub fn page(results: &Results) -> Result<String, Failure> {
 }
 
 fn head(results: &Results, out: &mut String) {
+    let mut longest = results.runs.iter();
+    let longest = longest.find_map(|run| run.asked.longest_phase_seconds);
+    let longest = longest.map(|seconds| {
+        format!(" Of phases longer than {seconds} s only the first {seconds} s are done and shown.")
+    });
     let _ = writeln!(
         out,
         "<p>Scale {} of the papers' sizes{}. Every value read was verified. Keys have 24 bytes; nothing \
          is compressed; a write has reached the kernel when it is acknowledged, or the device where a \
-         run says synced. Each engine may use a fourth of the memory there is, named as \
-         memory below; the rest is page cache.</p>",
+         run says synced. Each engine may use five eighths of the memory there is, named as \
+         memory below; the rest is page cache.{}</p>",
         results.scale,
         results
             .commit
             .as_ref()
             .map(|commit| format!(", commit {}", escape(commit)))
-            .unwrap_or_default()
+            .unwrap_or_default(),
+        longest.unwrap_or_default()
     );
     let class = if results.limited {
         ""
