@@ -22,6 +22,7 @@ use std::sync::Arc;
 mod hand_made;
 mod neighbours;
 mod spare;
+mod warm;
 
 const DATABASE: DatabaseId = DatabaseId([0xdb; 16]);
 const NUMBER: FileNumber = FileNumber(7);
