@@ -242,7 +242,6 @@ impl Engine {
     pub(crate) fn job_context(&self) -> JobContext<'_> {
         JobContext {
             store: &self.store,
-            cache: &self.cache,
             next_file: &self.next_file,
             closing: &self.closing,
             resting: None,

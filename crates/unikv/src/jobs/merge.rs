@@ -126,7 +126,6 @@ impl Merger<'_> {
             return self.output.cut_table();
         }
         self.dropped.push(meta.number);
-        self.output.replaces(table);
         let mut sorted = Cursor::Keys(table.iter(Access::Sequential).reading(self.buffer));
         sorted.seek_to_first()?;
         while let Some(entry) = sorted.entry() {

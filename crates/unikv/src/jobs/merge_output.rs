@@ -6,7 +6,7 @@ use crate::base::keys::{FileNumber, Kind, SeqNo};
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::key_table::{
-    EntryValue, KeyEntry, KeySectionBuilder, KeyTable, KeyTableMeta, RecordPointer, Scattered,
+    EntryValue, KeyEntry, KeySectionBuilder, KeyTableMeta, RecordPointer, Scattered,
     write_key_table,
 };
 use crate::record::{
@@ -35,9 +35,6 @@ pub(super) struct MergeOutput<'a> {
     /// Bytes that may still be copied for scans.
     spare: u64,
     builder: KeySectionBuilder,
-    /// Whether a key table that it replaces is in the read cache, and whether the one whose keys come now is.
-    is_warm: bool,
-    next_is_warm: bool,
     /// Values that leave the UnsortedStore or lay apart, next to their neighbours in key order.
     clustered: Option<RecordWriter>,
     /// Survivors of garbage collection: what has outlived its file is likely to live on, and is kept
@@ -94,8 +91,6 @@ impl<'a> MergeOutput<'a> {
             range: None,
             spare: context.clustered_bytes,
             builder: KeySectionBuilder::new(context.block_bytes),
-            is_warm: false,
-            next_is_warm: false,
             clustered: None,
             cold: None,
             key_tables: Vec::new(),
@@ -312,24 +307,13 @@ impl<'a> MergeOutput<'a> {
         })
     }
 
-    /// What is added next replaces `table`.
-    pub(super) fn replaces(&mut self, table: &KeyTable) {
-        self.next_is_warm = table.is_mostly_cached();
-        self.is_warm |= self.next_is_warm;
-    }
-
     /// Ends the key table being built, if it has keys.
     pub(super) fn cut_table(&mut self) -> Result<()> {
         if self.builder.is_empty() {
             return Ok(());
         }
         let next = KeySectionBuilder::new(self.context.block_bytes);
-        let mut section = std::mem::replace(&mut self.builder, next);
-        // What readers had in memory they find there afterwards.
-        if std::mem::replace(&mut self.is_warm, self.next_is_warm) || self.context.cache.has_room()
-        {
-            section.keep_in(self.context.cache);
-        }
+        let section = std::mem::replace(&mut self.builder, next);
         let number = self.context.begin_file(file_names::key_table);
         self.key_tables
             .push(write_key_table(self.context.store, number, section)?);

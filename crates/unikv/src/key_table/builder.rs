@@ -1,9 +1,8 @@
 //! Building a key section in memory and writing it, behind records or as a key table of its own.
 
-use super::block::{Block, BlockBuilder};
-use super::cache::ReadCache;
+use super::block::BlockBuilder;
 use super::entry::{EntryValue, KeyEntry};
-use super::fences::{self, Fences};
+use super::fences;
 use super::footer::Footer;
 use super::meta::KeyTableMeta;
 use super::output::OutputFile;
@@ -14,7 +13,6 @@ use crate::base::file_names;
 use crate::base::keys::{FileNumber, FileUid, Kind, SeqNo, internal_cmp};
 use crate::error::Result;
 use crate::vfs::file_store::FileStore;
-use bytes::Bytes;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -38,8 +36,6 @@ pub(crate) struct KeySectionBuilder {
     before_block: Option<(Vec<u8>, SeqNo)>,
     properties: Properties,
     newest_record_bytes: u64,
-    /// Where its blocks are kept once they are written.
-    cache: Option<Arc<ReadCache>>,
 }
 
 #[derive(Debug)]
@@ -63,14 +59,7 @@ impl KeySectionBuilder {
             before_block: None,
             properties: Properties::default(),
             newest_record_bytes: 0,
-            cache: None,
         }
-    }
-
-    /// Has `cache` keep the section's blocks and fences when they are written, so that nobody reads
-    /// them back.
-    pub(crate) fn keep_in(&mut self, cache: &Arc<ReadCache>) {
-        self.cache = Some(Arc::clone(cache));
     }
 
     /// Adds the next entry in internal order.
@@ -173,31 +162,9 @@ impl KeySectionBuilder {
         (self.blocks, self.index)
     }
 
-    /// Hands the sealed blocks, which are about to stand at the end of `output`, to the cache. Should the
-    /// file come to nothing, its number is not used again, and they age out.
-    fn warm(&self, output: &OutputFile) {
-        let Some(cache) = &self.cache else { return };
-        let start = output.len();
-        let mut rest = &self.blocks[..];
-        for end in &self.ends {
-            let offset = start + (self.blocks.len() - rest.len()) as u64;
-            let (block, behind) = rest.split_at(end.len);
-            rest = behind;
-            // Of its own, or the whole section would stay in memory for one of them.
-            let block = Block::verify(Bytes::copy_from_slice(block), output.uid(), offset);
-            if let Ok(block) = block {
-                cache.insert_block(output.number(), offset, Arc::new(block));
-            }
-        }
-        if let Ok(fences) = Fences::decode(&self.index, start, self.blocks.len() as u64) {
-            cache.insert_fences(output.number(), Arc::new(fences));
-        }
-    }
-
     /// Writes blocks and index at the end of `output`. Returns their lengths and the properties.
     fn write(mut self, output: &mut OutputFile) -> Result<(u64, u64, Properties)> {
         self.seal(output.uid(), output.len());
-        self.warm(output);
         output.append(&self.blocks)?;
         let crc = bound(output.uid(), output.len(), &self.index);
         self.index.extend_from_slice(&crc.to_le_bytes());

@@ -39,8 +39,6 @@ const MOST_BUFFER_BYTES: u64 = 1 << 20;
 const RECORD_BYTES_PER_OFFER: u64 = 1 << 10;
 /// The cache's own tables are looked at once in so many misses.
 const MISSES_PER_FIT: u64 = 1 << 10;
-/// The cache has room again when more than this part of it is free.
-const ROOMY_PART: u64 = 16;
 /// Where fences are cached: an offset at which no block stands.
 const FENCES: u64 = u64::MAX;
 
@@ -189,37 +187,13 @@ impl ReadCache {
         }
     }
 
-    /// Whether the block at `offset` is here. This is no look-up: it wears nothing out.
-    pub(super) fn holds_block(&self, file: FileNumber, offset: u64) -> bool {
-        self.items.contains_key(&(file.0, offset))
-    }
-
-    /// Makes room of the fences of a file that is gone and of its blocks at `offsets`.
-    pub(super) fn forget(&self, file: FileNumber, offsets: impl Iterator<Item = u64>) {
-        for offset in offsets.chain([FENCES]) {
-            self.items.remove(&(file.0, offset));
-        }
-        let capacity = self.items.capacity();
-        if self.items.weight() < capacity - capacity / ROOMY_PART {
-            self.is_full.store(false, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether nothing had to go yet, or enough has been forgotten since.
-    pub(crate) fn has_room(&self) -> bool {
+    /// Whether nothing had to go yet.
+    pub(super) fn has_room(&self) -> bool {
         !self.is_full.load(Ordering::Relaxed)
     }
 
     pub(super) fn fences(&self, file: FileNumber) -> Option<Arc<Fences>> {
         match self.find((file.0, FENCES))? {
-            Item::Fences(fences) => Some(fences),
-            Item::Block(_) | Item::Record(_) => None,
-        }
-    }
-
-    /// As [`ReadCache::fences`], and no look-up.
-    pub(super) fn peek_fences(&self, file: FileNumber) -> Option<Arc<Fences>> {
-        match self.items.peek(&(file.0, FENCES))? {
             Item::Fences(fences) => Some(fences),
             Item::Block(_) | Item::Record(_) => None,
         }

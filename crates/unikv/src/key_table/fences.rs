@@ -132,11 +132,6 @@ impl Fences {
         })
     }
 
-    /// Where the blocks stand, in order.
-    pub(super) fn places(&self) -> impl Iterator<Item = BlockPlace> {
-        (0..self.len()).filter_map(|i| self.place(i))
-    }
-
     /// The fence of block `i`, without its sequence number; empty where there is none.
     pub(super) fn key(&self, i: usize) -> &[u8] {
         if i < self.blocks.len() {

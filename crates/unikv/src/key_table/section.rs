@@ -19,7 +19,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::vfs::Access;
 use crate::vfs::file_store::{DataFile, FileStore};
 use bytes::Bytes;
-use std::iter;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -145,49 +144,22 @@ impl KeySection {
         if let Some(rebuilt) = self.rebuilt.get() {
             return Ok(Arc::clone(rebuilt.fences()));
         }
-        let cached = self.cache.fences(self.file.number());
-        let is_cached = cached.is_some();
-        let fences = match cached.map_or_else(|| self.read_fences().map(Arc::new), Ok) {
-            Ok(fences) => fences,
+        if let Some(fences) = self.cache.fences(self.file.number()) {
+            return Ok(fences);
+        }
+        let fences = match self.read_fences() {
+            Ok(fences) => Arc::new(fences),
             Err(error) => return Ok(Arc::clone(self.rebuild(None, error)?.fences())),
         };
         match PinnedFences::new(&fences, &self.cache) {
             // Whoever pinned them first has the same fences.
-            Some(pinned) => {
-                drop(self.pinned.set(pinned));
-                self.cache.forget(self.file.number(), iter::empty());
-            }
-            None if is_cached => {}
+            Some(pinned) => drop(self.pinned.set(pinned)),
             None => {
                 let cached = Arc::clone(&fences);
                 self.cache.insert_fences(self.file.number(), cached);
             }
         }
         Ok(fences)
-    }
-
-    /// Whether the cache holds at least half of the blocks.
-    pub(crate) fn is_mostly_cached(&self) -> bool {
-        let Some(fences) = self.known_fences() else {
-            return false;
-        };
-        let (file, cache) = (self.file.number(), &self.cache);
-        let is_held = |place: &BlockPlace| cache.holds_block(file, place.offset);
-        2 * fences.places().filter(is_held).count() >= fences.len()
-    }
-
-    /// Has the cache forget the section, which nobody will ask for any more.
-    pub(crate) fn forget(&self) {
-        if let Some(fences) = self.known_fences() {
-            let offsets = fences.places().map(|place| place.offset);
-            self.cache.forget(self.file.number(), offsets);
-        }
-    }
-
-    /// The fences, if they are in memory.
-    fn known_fences(&self) -> Option<Arc<Fences>> {
-        let pinned = self.pinned.get().map(|pinned| Arc::clone(pinned.get()));
-        pinned.or_else(|| self.cache.peek_fences(self.file.number()))
     }
 
     /// The `i`th block: known here, from the cache, or from the file.

@@ -98,14 +98,8 @@ impl KeyTable {
         verify_file(&self.file, self.meta.len, self.meta.checksum)
     }
 
-    /// Whether the read cache holds at least half of its blocks.
-    pub(crate) fn is_mostly_cached(&self) -> bool {
-        self.section.is_mostly_cached()
-    }
-
-    /// Lets the file be removed when nobody reads it any more. Who does so yet reads it anew.
+    /// Lets the file be removed when nobody reads it any more.
     pub(crate) fn mark_obsolete(&self) {
-        self.section.forget();
         self.file.mark_obsolete(self.meta.len);
     }
 

@@ -22,7 +22,6 @@ use std::sync::Arc;
 mod hand_made;
 mod neighbours;
 mod spare;
-mod warm;
 
 const DATABASE: DatabaseId = DatabaseId([0xdb; 16]);
 const NUMBER: FileNumber = FileNumber(7);

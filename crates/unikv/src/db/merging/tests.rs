@@ -517,33 +517,3 @@ fn no_merge_runs_beside_a_collection_of_its_partition() {
     db.close().unwrap();
     machine.check();
 }
-
-/// What a merge has written it has in memory, and readers need not read it back.
-#[test]
-fn after_a_merge_a_get_reads_the_record_and_nothing_else() {
-    let machine = Machine::new(48);
-    let (db, _) = machine.open(whole().memory_budget(16 << 20));
-    let mut model = Model::new();
-    for round in 0..4 {
-        for i in (0..KEYS).step_by(1 + usize::from(round)) {
-            put(&db, &mut model, i, round);
-        }
-        db.compact().unwrap();
-        for (key, value) in &model {
-            let before = db.stats().reads;
-            assert_eq!(db.get(key).unwrap().as_deref(), Some(&value[..]));
-            let reads = db.stats().reads - before;
-            assert!(reads <= 1, "round {round}: {reads} reads");
-        }
-    }
-    assert!(db.stats().merges > 3);
-    // Of the key tables that were merged away, nothing is left.
-    let engine = &db.0.engine;
-    for table in version(&db).key_tables() {
-        assert!(table.is_mostly_cached());
-        table.mark_obsolete();
-    }
-    let records = model.values().map(|value| value.len() as u64 + 512);
-    assert!(engine.cache.used_bytes() < 4 * records.sum::<u64>());
-    drop(db);
-}
