@@ -189,7 +189,8 @@ impl Db {
         self.0.engine.get(key.as_ref())
     }
 
-    /// The values of `keys`, in their order, all as of one moment. Errors as [`Db::get`].
+    /// The values of `keys`, in their order, all as of one moment. What is not in memory the device reads
+    /// for up to 64 keys at once: several times as fast as one [`Db::get`] after the other. Errors as there.
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
         keys: impl IntoIterator<Item = K>,

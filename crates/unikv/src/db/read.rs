@@ -5,10 +5,15 @@ use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId, MAX_USER_KEY_LEN, SeqNo
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::partition::View;
+use crate::partition::announce::Ahead;
 use bytes::Bytes;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
+/// Of so many keys of one call the reads are announced together.
+const ANNOUNCED_TOGETHER: usize = 64;
+/// When the first so many keys are in memory, the others are taken to be.
+const IN_MEMORY_ALONE: usize = 2;
 /// The keyspace of the calls that name none.
 pub(crate) const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
 
@@ -110,8 +115,47 @@ impl Engine {
             }
             view = now;
         };
-        keys.into_iter()
-            .map(|key| self.get_at(&view, seq, key.as_ref()))
-            .collect()
+        let keys: Vec<K> = keys.into_iter().collect();
+        let mut values = Vec::with_capacity(keys.len());
+        for group in keys.chunks(ANNOUNCED_TOGETHER) {
+            let mut is_announced = false;
+            for (at, key) in group.iter().enumerate() {
+                let misses = self.cache.misses();
+                values.push(self.get_at(&view, seq, key.as_ref())?);
+                // Others may have missed meanwhile: then it is announced for nothing.
+                if !is_announced && self.cache.misses() != misses {
+                    is_announced = true;
+                    self.announce(&view, seq, &group[at + 1..]);
+                }
+            }
+        }
+        Ok(values)
+    }
+
+    /// Has the device read what look-ups of `keys` will wait for, all of it at once (as paper §III-F for
+    /// scans). Whatever fails, fails again in the look-up, which tells.
+    fn announce<K: AsRef<[u8]>>(&self, view: &View, seq: SeqNo, keys: &[K]) {
+        let ahead = |key: &K, waits| {
+            let told = self
+                .while_open(|| with_engine_key(key.as_ref(), |key| view.announce(key, seq, waits)));
+            told.unwrap_or(Ahead::InMemory)
+        };
+        let (mut in_memory, mut behind_blocks) = (0, Vec::new());
+        for (at, key) in keys.iter().enumerate() {
+            match ahead(key, false) {
+                Ahead::InMemory if in_memory + 1 == IN_MEMORY_ALONE && at < IN_MEMORY_ALONE => {
+                    return;
+                }
+                Ahead::InMemory => in_memory += 1,
+                Ahead::Announced => {}
+                Ahead::BlockFirst => behind_blocks.push(key),
+            }
+        }
+        for key in behind_blocks {
+            ahead(key, true);
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

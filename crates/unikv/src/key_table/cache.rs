@@ -176,6 +176,14 @@ impl ReadCache {
         }
     }
 
+    /// As [`ReadCache::block`], and no look-up.
+    pub(super) fn peek_block(&self, file: FileNumber, offset: u64) -> Option<Arc<Block>> {
+        match self.items.peek(&(file.0, offset))? {
+            Item::Block(block) => Some(block),
+            Item::Fences(_) | Item::Record(_) => None,
+        }
+    }
+
     pub(super) fn insert_block(&self, file: FileNumber, offset: u64, block: Arc<Block>) {
         self.items.insert((file.0, offset), Item::Block(block));
     }
@@ -199,8 +207,21 @@ impl ReadCache {
         }
     }
 
+    /// As [`ReadCache::fences`], and no look-up.
+    pub(super) fn peek_fences(&self, file: FileNumber) -> Option<Arc<Fences>> {
+        match self.items.peek(&(file.0, FENCES))? {
+            Item::Fences(fences) => Some(fences),
+            Item::Block(_) | Item::Record(_) => None,
+        }
+    }
+
     pub(super) fn insert_fences(&self, file: FileNumber, fences: Arc<Fences>) {
         self.items.insert((file.0, FENCES), Item::Fences(fences));
+    }
+
+    /// Whether the record at `offset` is here. This is no look-up.
+    pub(crate) fn holds_record(&self, file: FileNumber, offset: u64) -> bool {
+        self.items.contains_key(&(file.0, offset))
     }
 
     /// The verified frame of the record at `offset`.

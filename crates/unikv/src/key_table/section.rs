@@ -94,12 +94,50 @@ impl KeySection {
             return Ok(None);
         };
         let block = self.cached_block(i, place)?;
+        self.entry_of(key, snapshot, &block, place)
+    }
+
+    /// As [`KeySection::get`] if nothing has to be read for it, and then without regard to the number of
+    /// an ingest. Else the block that is needed is announced, and there is `None`.
+    pub(crate) fn get_present(
+        &self,
+        key: &[u8],
+        snapshot: SeqNo,
+    ) -> Result<Option<Option<OwnedEntry>>> {
+        let pinned = self.pinned.get();
+        let known = pinned.map(|pinned| Arc::clone(pinned.get()));
+        let Some(fences) = known.or_else(|| self.cache.peek_fences(self.file.number())) else {
+            return Ok(None);
+        };
+        let snapshot = self.ingest_seq.map_or(snapshot, |_| SeqNo::MAX);
+        let found = fences.find(key, snapshot);
+        let Some((i, place)) = found.and_then(|i| Some((i, fences.place(i)?))) else {
+            return Ok(Some(None));
+        };
+        let cached = || self.cache.peek_block(self.file.number(), place.offset);
+        match pinned.and_then(|pinned| pinned.block(i)).or_else(cached) {
+            Some(block) => self.entry_of(key, snapshot, &block, place).map(Some),
+            None => {
+                self.file.will_need(place.offset, place.len as u64)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The entry of `key` in the one block that may hold it.
+    fn entry_of(
+        &self,
+        key: &[u8],
+        snapshot: SeqNo,
+        block: &Block,
+        place: BlockPlace,
+    ) -> Result<Option<OwnedEntry>> {
         let entry = block
             .seek(key, snapshot)
             .map_err(|e| self.malformed(place, e))?;
         Ok(entry
-            .filter(|entry| is_of(entry, &block, key))
-            .map(|entry| own(&entry, &block)))
+            .filter(|entry| is_of(entry, block, key))
+            .map(|entry| own(&entry, block)))
     }
 
     /// About which part of the entries lies before `key`, from 0 to 1. Reads at most one block.

@@ -73,6 +73,11 @@ impl KeyTable {
         self.section.get(key, snapshot)
     }
 
+    /// The section that the file is.
+    pub(crate) fn section(&self) -> &KeySection {
+        &self.section
+    }
+
     /// An iterator, not yet positioned; see [`KeySection::iter`].
     pub(crate) fn iter(self: &Arc<Self>, access: Access) -> KeyIter {
         self.section.iter(access)

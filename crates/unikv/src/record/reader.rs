@@ -168,6 +168,17 @@ impl RecordFile {
         Ok(())
     }
 
+    /// Announces the beginning of the record at `offset`, whose length is about `len`, unless it is in
+    /// memory. Whether it did.
+    pub(crate) fn announce_unless_present(&self, offset: u64, len: usize) -> Result<bool> {
+        let left = self.meta.records_end.saturating_sub(offset);
+        let len = (len.min(LONGEST_BUFFER) as u64).min(left);
+        if len == 0 || self.cache.holds_record(self.meta.number, offset) {
+            return Ok(false);
+        }
+        Ok(self.read_bytes_present(offset, len as usize)?.is_none())
+    }
+
     /// Reads the file from front to back.
     pub(crate) fn stream(self: &Arc<Self>) -> RecordStream {
         RecordStream::new(Arc::clone(self))

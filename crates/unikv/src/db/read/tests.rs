@@ -1,0 +1,161 @@
+//! What many look-ups in one call announce and read.
+
+use crate::db::tests::Machine;
+use crate::{Batch, Clustering, Db, Options};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+const KEYS: usize = 3000;
+
+fn key(n: usize) -> Vec<u8> {
+    format!("key{n:06}").into_bytes()
+}
+
+fn value(n: usize, round: usize) -> Vec<u8> {
+    (0..1000)
+        .map(|i| (n * 31 + round * 7 + i * i) as u8)
+        .collect()
+}
+
+fn options() -> Options {
+    Options::default()
+        .memtable_bytes(256 << 10)
+        .unsorted_bytes(1 << 20)
+        .memory_budget(64 << 20)
+        .clustering(Clustering::Never)
+}
+
+/// Calls of the disk, in order: announcements and reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    Announced,
+    Read,
+}
+
+struct Disk {
+    machine: Machine,
+    calls: Arc<Mutex<Vec<Call>>>,
+}
+
+impl Disk {
+    /// Even keys lie in the SortedStore, odd ones in the UnsortedStore; every 8th is deleted or absent.
+    fn filled() -> Disk {
+        let machine = Machine::new(3);
+        let (db, _) = machine.open(options());
+        for parity in 0..2 {
+            for n in (parity..KEYS).step_by(2).filter(|n| n % 8 != 0) {
+                db.put(key(n), value(n, 0)).unwrap();
+            }
+            db.delete(key(8)).unwrap();
+            match parity {
+                0 => db.compact().unwrap(),
+                _ => db.flush().unwrap(),
+            }
+        }
+        db.close().unwrap();
+        let calls = Arc::<Mutex<Vec<Call>>>::default();
+        let push = |call: Call| {
+            let calls = Arc::clone(&calls);
+            move || calls.lock().push(call)
+        };
+        let (read, announced) = (push(Call::Read), push(Call::Announced));
+        machine.disk.set_read_fault(Box::new(move |_| {
+            read();
+            None
+        }));
+        machine
+            .disk
+            .set_announcement_rule(Box::new(move |_| announced()));
+        Disk { machine, calls }
+    }
+
+    fn open(&self, is_cold: bool) -> Db {
+        self.machine.disk.set_cold(is_cold);
+        let (db, _) = self.machine.open(options());
+        self.calls.lock().clear();
+        db
+    }
+
+    /// Looks up `count` keys in one call; the calls that it made.
+    fn look_up(&self, db: &Db, count: usize) -> Vec<Call> {
+        // Far apart, in no order.
+        let numbers: Vec<usize> = (0..count).map(|i| i * 1237 % KEYS).collect();
+        let values = db.multi_get(numbers.iter().map(|n| key(*n))).unwrap();
+        assert_eq!(values.len(), count);
+        for (n, found) in numbers.iter().zip(values) {
+            let expected = (n % 8 != 0).then(|| value(*n, 0));
+            assert_eq!(found.as_deref(), expected.as_deref(), "key {n}");
+        }
+        std::mem::take(&mut self.calls.lock())
+    }
+}
+
+fn count(calls: &[Call], call: Call) -> usize {
+    calls.iter().filter(|it| **it == call).count()
+}
+
+#[test]
+fn the_reads_of_many_keys_are_announced_before_they_are_waited_for() {
+    let disk = Disk::filled();
+    let db = disk.open(true);
+    // The fences come to memory first.
+    for n in (1..KEYS).step_by(20) {
+        assert!(db.get(key(n)).unwrap().is_some() || n % 8 == 0);
+    }
+    disk.calls.lock().clear();
+    let calls = disk.look_up(&db, 60);
+    let announced = count(&calls, Call::Announced);
+    assert!(announced > 40, "{announced} of {} calls", calls.len());
+    // Most of what is read stands behind all that is announced.
+    let last = calls
+        .iter()
+        .rposition(|call| *call == Call::Announced)
+        .unwrap();
+    let behind = count(&calls[last..], Call::Read);
+    assert!(
+        behind > 40,
+        "{behind} of {} reads",
+        count(&calls, Call::Read)
+    );
+    // Now it is in the read cache.
+    assert_eq!(disk.look_up(&db, 60), []);
+}
+
+#[test]
+fn what_is_in_memory_is_not_announced() {
+    let disk = Disk::filled();
+    let db = disk.open(false);
+    for n in 0..KEYS {
+        db.contains_key(key(n)).unwrap();
+    }
+    let calls = disk.look_up(&db, 200);
+    assert_eq!(count(&calls, Call::Announced), 0);
+    db.close().unwrap();
+
+    let db = disk.open(true);
+    let mut batch = Batch::new();
+    for n in (0..KEYS).filter(|n| n % 8 != 0) {
+        batch.put(key(n), value(n, 0));
+    }
+    db.write(&batch).unwrap();
+    disk.calls.lock().clear();
+    let calls = disk.look_up(&db, 200);
+    // Of the few that are absent nothing has to be known beforehand.
+    assert!(count(&calls, Call::Announced) < 60, "{calls:?}");
+}
+
+#[test]
+fn a_failed_read_is_told_and_nothing_is_told_of_a_failed_announcement() {
+    let disk = Disk::filled();
+    let db = disk.open(true);
+    disk.machine
+        .disk
+        .set_read_fault(Box::new(|_| Some(std::io::ErrorKind::Other)));
+    let keys = || (0..60).map(|n| key(n * 7 + 1));
+    assert_eq!(
+        db.multi_get(keys()).unwrap_err().kind(),
+        crate::ErrorKind::Io
+    );
+    disk.machine.disk.set_read_fault(Box::new(|_| None));
+    assert_eq!(db.multi_get(keys()).unwrap().len(), 60);
+}

@@ -1,0 +1,122 @@
+//! Telling the device what look-ups of many keys will read, before any of them waits.
+//!
+//! It walks as [`View::get`] does, up to the first read that memory cannot serve, and announces that
+//! one. All of it is a hint: whatever it finds, overlooks or fails in, the look-up itself decides.
+
+use super::View;
+use crate::base::hash::key_hash;
+use crate::base::keys::SeqNo;
+use crate::error::Result;
+use crate::key_table::{KeySection, OwnedEntry, OwnedValue, RecordPointer};
+use crate::record::RecordFile;
+use crate::version::{Generation, Partition};
+use std::sync::Arc;
+
+/// What the look-up of a key will do, as far as it can be told without waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ahead {
+    /// It reads nothing, or what the page cache has.
+    InMemory,
+    /// It reads a record, which has been announced.
+    Announced,
+    /// It reads a block of keys, which has been announced, and then perhaps a record.
+    BlockFirst,
+}
+
+/// What a store says of a key: it is not here, or what the look-up will do.
+type Told = Option<Ahead>;
+
+impl View {
+    /// Announces what a look-up of `key` as of `snapshot` would wait for first. With `waits` it waits for
+    /// a block of keys, so that the record behind it can be announced.
+    pub(crate) fn announce(&self, key: &[u8], snapshot: SeqNo, waits: bool) -> Result<Ahead> {
+        let mut memtables = std::iter::once(&self.memtable).chain(&self.sealed);
+        if memtables.any(|handle| handle.table.get(key, snapshot).is_some()) {
+            return Ok(Ahead::InMemory);
+        }
+        let Some(partition) = self.version.partition_for(key) else {
+            return Ok(Ahead::InMemory);
+        };
+        let hash = key_hash(self.version.counters.hash_seed, key);
+        for generation in &partition.generations {
+            let told = match generation.is_ingested() {
+                true => in_ingested(generation, key, snapshot, waits)?,
+                false => by_index(generation, hash, snapshot)?,
+            };
+            if let Some(ahead) = told {
+                return Ok(ahead);
+            }
+        }
+        let told = self.in_sorted_store(partition, key, snapshot, waits)?;
+        Ok(told.unwrap_or(Ahead::InMemory))
+    }
+
+    fn in_sorted_store(
+        &self,
+        partition: &Partition,
+        key: &[u8],
+        snapshot: SeqNo,
+        waits: bool,
+    ) -> Result<Told> {
+        let Some(table) = partition.key_table_for(key) else {
+            return Ok(None);
+        };
+        in_section(table.section(), key, snapshot, waits, |pointer| {
+            self.version.record_file(pointer.file)
+        })
+    }
+}
+
+/// The first candidate of the index is the record, but for equal tags.
+fn by_index(generation: &Generation, hash: u64, snapshot: SeqNo) -> Result<Told> {
+    let candidates = generation.index.lookup(hash, generation.high_water());
+    for candidate in candidates.iter() {
+        if let Some(table) = generation.table(candidate.slot)
+            && table.meta().min_seq <= snapshot
+        {
+            return announce_record(table, candidate.offset, candidate.read_len).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+fn in_ingested(generation: &Generation, key: &[u8], snapshot: SeqNo, waits: bool) -> Result<Told> {
+    let Some(table) = generation.ingested_table_for(key) else {
+        return Ok(None);
+    };
+    in_section(table.section()?, key, snapshot, waits, |_| Some(table))
+}
+
+/// Announces the block of `section` that tells of `key`, or the record in the file of its pointer.
+fn in_section<'a>(
+    section: &KeySection,
+    key: &[u8],
+    snapshot: SeqNo,
+    waits: bool,
+    file: impl FnOnce(RecordPointer) -> Option<&'a Arc<RecordFile>>,
+) -> Result<Told> {
+    let entry = match waits {
+        true => section.get(key, snapshot)?,
+        false => match section.get_present(key, snapshot)? {
+            Some(entry) => entry,
+            None => return Ok(Some(Ahead::BlockFirst)),
+        },
+    };
+    let Some(OwnedEntry { value, .. }) = entry else {
+        return Ok(None);
+    };
+    let OwnedValue::Pointer(pointer) = value else {
+        return Ok(Some(Ahead::InMemory));
+    };
+    match file(pointer) {
+        Some(file) => announce_record(file, pointer.offset, pointer.len as usize).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn announce_record(file: &RecordFile, offset: u64, len: usize) -> Result<Ahead> {
+    Ok(match file.announce_unless_present(offset, len)? {
+        true => Ahead::Announced,
+        false => Ahead::InMemory,
+    })
+}
