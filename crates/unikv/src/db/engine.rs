@@ -242,6 +242,7 @@ impl Engine {
     pub(crate) fn job_context(&self) -> JobContext<'_> {
         JobContext {
             store: &self.store,
+            cache: &self.cache,
             next_file: &self.next_file,
             closing: &self.closing,
             resting: None,

@@ -150,7 +150,7 @@ impl<'a> MergeOutput<'a> {
                     EntryValue::Inline(record.value_slice())
                 } else if let Some(destination) = destination {
                     let record = self.read(key, version, *pointer)?;
-                    EntryValue::Pointer(self.copy(&record, version, destination)?)
+                    EntryValue::Pointer(self.copy(&record, version, *pointer, destination)?)
                 } else {
                     EntryValue::Pointer(*pointer)
                 }
@@ -243,19 +243,28 @@ impl<'a> MergeOutput<'a> {
         Ok(external.pointer)
     }
 
-    /// Writes a value once more, behind the one before it in key order.
+    /// Writes a value once more, behind the one before it in key order. What readers had in memory they
+    /// have there afterwards.
     fn copy(
         &mut self,
         record: &Record,
         version: &Kept,
+        from: RecordPointer,
         destination: Destination,
     ) -> Result<RecordPointer> {
-        self.context.check_closing()?;
-        self.writer(destination)?.append(&RecordRef {
+        let context = self.context;
+        context.check_closing()?;
+        let record = RecordRef {
             older_follows: false,
             seq: version.seq,
             ..record.as_ref()
-        })
+        };
+        let is_cached = context.cache.remove_record(from.file, from.offset);
+        let writer = self.writer(destination)?;
+        match is_cached {
+            true => writer.append_cached(&record, context.cache),
+            false => writer.append(&record),
+        }
     }
 
     /// As [`MergeOutput::copy`] for a large record, which is never in memory whole.

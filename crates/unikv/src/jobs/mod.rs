@@ -21,6 +21,7 @@ pub(crate) mod tight_gc;
 use crate::base::keys::{FileNumber, SeqNo};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::error::{Error, Result};
+use crate::key_table::ReadCache;
 use crate::vfs::file_store::FileStore;
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 /// What a job needs from the engine.
 pub(crate) struct JobContext<'a> {
     pub(crate) store: &'a Arc<FileStore>,
+    pub(crate) cache: &'a Arc<ReadCache>,
     pub(crate) next_file: &'a AtomicU64,
     pub(crate) closing: &'a AtomicBool,
     /// For a job that is only for rests.

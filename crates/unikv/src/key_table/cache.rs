@@ -246,6 +246,16 @@ impl ReadCache {
         }
     }
 
+    /// Keeps the verified `frame` of a record that has come to `offset` of `file`.
+    pub(crate) fn insert_record(&self, file: FileNumber, offset: u64, frame: Bytes) {
+        self.items.insert((file.0, offset), Item::Record(frame));
+    }
+
+    /// Forgets the record at `offset`, which moves. Whether it was here.
+    pub(crate) fn remove_record(&self, file: FileNumber, offset: u64) -> bool {
+        self.items.remove(&(file.0, offset)).is_some()
+    }
+
     /// Notes an offer; whether it is the second in a row to its slot.
     fn was_offered(&self, place: Place) -> bool {
         let hash = PlaceHash.hash_one(place);

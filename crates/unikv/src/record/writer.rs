@@ -9,9 +9,10 @@ use crate::base::keys::{FileNumber, Kind};
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::key_table::{
-    KeySectionBuilder, OutputFile, Properties, RecordFileRefs, RecordPointer, write_tail,
+    KeySectionBuilder, OutputFile, Properties, ReadCache, RecordFileRefs, RecordPointer, write_tail,
 };
 use crate::vfs::file_store::FileStore;
+use bytes::Bytes;
 use std::sync::Arc;
 
 /// A streamed value is in memory so many bytes at a time.
@@ -53,6 +54,25 @@ impl RecordWriter {
 
     /// Appends a record and says where it stands. It is not readable before the file is finished.
     pub(crate) fn append(&mut self, record: &RecordRef<'_>) -> Result<RecordPointer> {
+        self.append_frame(record).map(|(pointer, _)| pointer)
+    }
+
+    /// As [`RecordWriter::append`], and `cache` has the record at its new place.
+    pub(crate) fn append_cached(
+        &mut self,
+        record: &RecordRef<'_>,
+        cache: &ReadCache,
+    ) -> Result<RecordPointer> {
+        let (pointer, crc) = self.append_frame(record)?;
+        let mut frame = Vec::with_capacity(record.frame_len() as usize);
+        for part in [&self.head[..], record.value, &crc[..]] {
+            frame.extend_from_slice(part);
+        }
+        cache.insert_record(pointer.file, pointer.offset, Bytes::from(frame));
+        Ok(pointer)
+    }
+
+    fn append_frame(&mut self, record: &RecordRef<'_>) -> Result<(RecordPointer, [u8; 4])> {
         let (offset, uid) = (self.output.len(), self.output.uid());
         let crc = record
             .encode(&mut self.head, uid, offset)
@@ -61,7 +81,7 @@ impl RecordWriter {
         self.output.append(record.value)?;
         self.output.append(&crc)?;
         self.note(record)?;
-        Ok(self.pointer(offset, record.frame_len() as u32))
+        Ok((self.pointer(offset, record.frame_len() as u32), crc))
     }
 
     /// As [`RecordWriter::append`] for a value of `value_len` bytes that is never in memory whole:

@@ -92,6 +92,40 @@ fn values_lie_together_when_the_background_is_quiet_and_are_copied_once() {
 }
 
 #[test]
+fn what_readers_had_in_memory_they_have_there_after_it_has_moved() {
+    let (machine, db, model) = scattered(85);
+    db.close().unwrap();
+    let (db, _) = machine.open(at_rest().memory_budget(64 << 20));
+    let reads = |keys: &[u32]| {
+        let before = db.stats().reads;
+        for key in keys.iter().map(|i| key(*i)) {
+            assert_eq!(db.get(&key).unwrap().as_ref().unwrap(), &model[&key]);
+        }
+        db.stats().reads - before
+    };
+    let hot: Vec<u32> = (0..KEYS).step_by(2).collect();
+    assert!(reads(&hot) > hot.len() as u64);
+    assert_eq!(reads(&hot), 0);
+    db.quiesce().unwrap();
+    assert_eq!((most_files(&db), db.stats().clusterings), (1, 1));
+    // The keys stand in new blocks, and nothing else is to be read.
+    let stands = version(&db);
+    let blocks = stands.key_tables().map(|table| table.meta().len / 256 + 4);
+    let blocks: u64 = blocks.sum();
+    assert!(blocks < hot.len() as u64 / 2, "{blocks} blocks, at most");
+    let (again, others) = (
+        reads(&hot),
+        reads(&(1..KEYS).step_by(2).collect::<Vec<_>>()),
+    );
+    assert!(
+        again <= blocks && others >= hot.len() as u64,
+        "{again} and {others} reads"
+    );
+    db.close().unwrap();
+    machine.check();
+}
+
+#[test]
 fn an_unsorted_store_of_many_tables_is_merged_and_clustered_at_once() {
     let machine = Machine::new(72);
     let (db, _) = machine.open(at_rest());
