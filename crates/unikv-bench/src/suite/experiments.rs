@@ -259,7 +259,10 @@ fn of_others() -> Vec<Experiment> {
             runs: vec![Run {
                 records: 10 * MILLION,
                 data_over_memory: None,
-                ..paper("", &["load,settle,c:uniform@x0.1,scan5:uniform@x0.05"])
+                ..paper(
+                    "",
+                    &["load,settle,verify,c:uniform@x0.1,scan5:uniform@x0.05"],
+                )
             }],
         },
         Experiment {

@@ -204,14 +204,19 @@ impl Engine {
         context.resting = plan.is_pass_at_rest().then(|| self.resting());
         context.cluster |= inputs.at_rest;
         let merged = merge::merge(&context, partition, inputs);
-        let merged = self.or_clean_up(&context, merged)?;
+        let mut merged = self.or_clean_up(&context, merged)?;
         let copied: u64 = merged.record_files.iter().map(|f| f.len).sum();
         let keys: u64 = merged.key_tables.iter().map(|t| t.len).sum();
+        let moved = std::mem::take(&mut merged.moved);
         let edit = merge_edit(partition, &inputs.generations, merged);
         let mut catalog = self.catalog.lock();
         self.commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())
             .inspect_err(|_| self.keep_unsure(&mut catalog, &context))?;
         drop(catalog);
+        // Nobody asks for them there any more.
+        for (file, offset) in moved {
+            self.cache.remove_record(file, offset);
+        }
         let counters = &self.counters;
         let clusters = !inputs.clusters.is_empty() || plan.is_pass_at_rest();
         let (bytes, copied_bytes) = if !inputs.generations.is_empty() {

@@ -115,9 +115,13 @@ impl Engine {
             }
             view = now;
         };
-        let keys: Vec<K> = keys.into_iter().collect();
-        let mut values = Vec::with_capacity(keys.len());
-        for group in keys.chunks(ANNOUNCED_TOGETHER) {
+        let (mut keys, mut values) = (keys.into_iter(), Vec::new());
+        loop {
+            let group: Vec<K> = keys.by_ref().take(ANNOUNCED_TOGETHER).collect();
+            if group.is_empty() {
+                return Ok(values);
+            }
+            values.reserve(group.len());
             let mut is_announced = false;
             for (at, key) in group.iter().enumerate() {
                 let misses = self.cache.misses();
@@ -125,35 +129,44 @@ impl Engine {
                 // Others may have missed meanwhile: then it is announced for nothing.
                 if !is_announced && self.cache.misses() != misses {
                     is_announced = true;
-                    self.announce(&view, seq, &group[at + 1..]);
+                    // What has failed fails again in the look-up, which tells.
+                    let _hint = self.announce(&view, seq, &group[at + 1..]);
                 }
             }
         }
-        Ok(values)
     }
 
     /// Has the device read what look-ups of `keys` will wait for, all of it at once (as paper §III-F for
-    /// scans). Whatever fails, fails again in the look-up, which tells.
-    fn announce<K: AsRef<[u8]>>(&self, view: &View, seq: SeqNo, keys: &[K]) {
-        let ahead = |key: &K, waits| {
-            let told = self
+    /// scans): key blocks first, then the records behind them.
+    fn announce<K: AsRef<[u8]>>(&self, view: &View, seq: SeqNo, keys: &[K]) -> Result<()> {
+        let behind_blocks = self.announce_next(view, seq, keys.iter(), false)?;
+        self.announce_next(view, seq, behind_blocks.into_iter(), true)?;
+        Ok(())
+    }
+
+    /// See [`View::announce`]. Returns the keys whose records are behind blocks that had to be announced.
+    fn announce_next<'a, K: AsRef<[u8]>>(
+        &self,
+        view: &View,
+        seq: SeqNo,
+        keys: impl Iterator<Item = &'a K>,
+        waits: bool,
+    ) -> Result<Vec<&'a K>> {
+        let mut behind_blocks = Vec::new();
+        let mut needless = 0;
+        for (at, key) in keys.enumerate() {
+            let ahead = self
                 .while_open(|| with_engine_key(key.as_ref(), |key| view.announce(key, seq, waits)));
-            told.unwrap_or(Ahead::InMemory)
-        };
-        let (mut in_memory, mut behind_blocks) = (0, Vec::new());
-        for (at, key) in keys.iter().enumerate() {
-            match ahead(key, false) {
-                Ahead::InMemory if in_memory + 1 == IN_MEMORY_ALONE && at < IN_MEMORY_ALONE => {
-                    return;
-                }
-                Ahead::InMemory => in_memory += 1,
+            match ahead? {
+                Ahead::InMemory => needless += 1,
                 Ahead::Announced => {}
                 Ahead::BlockFirst => behind_blocks.push(key),
             }
+            if needless == IN_MEMORY_ALONE && at + 1 == needless {
+                break;
+            }
         }
-        for key in behind_blocks {
-            ahead(key, true);
-        }
+        Ok(behind_blocks)
     }
 }
 

@@ -45,6 +45,8 @@ pub(crate) struct Merged {
     pub(crate) dropped_key_tables: Vec<FileNumber>,
     /// Record files with values copied in key order.
     pub(crate) record_files: Vec<RecordFileMeta>,
+    /// Where records stood that the read cache has at their new places, too.
+    pub(crate) moved: Vec<(FileNumber, u64)>,
 }
 
 /// What a merge takes in.
@@ -91,11 +93,9 @@ pub(crate) fn merge(
         merger.pass_table(table)?;
     }
     merger.drain_unsorted_before(partition.end.as_deref())?;
-    let (key_tables, record_files) = merger.output.finish()?;
     Ok(Merged {
-        key_tables,
         dropped_key_tables: merger.dropped,
-        record_files,
+        ..merger.output.finish()?
     })
 }
 

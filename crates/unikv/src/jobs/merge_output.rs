@@ -1,7 +1,7 @@
 //! The files that a merge writes: key tables, and record files where values are clustered.
 
 use super::JobContext;
-use super::merge::{Kept, KeptValue, MergeInputs};
+use super::merge::{Kept, KeptValue, MergeInputs, Merged};
 use crate::base::keys::{FileNumber, Kind, SeqNo};
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
@@ -42,6 +42,7 @@ pub(super) struct MergeOutput<'a> {
     cold: Option<RecordWriter>,
     key_tables: Vec<KeyTableMeta>,
     record_files: Vec<RecordFileMeta>,
+    moved: Vec<(FileNumber, u64)>,
 }
 
 /// A record file that a merge reads values from.
@@ -95,6 +96,7 @@ impl<'a> MergeOutput<'a> {
             cold: None,
             key_tables: Vec::new(),
             record_files: Vec::new(),
+            moved: Vec::new(),
         }
     }
 
@@ -259,12 +261,13 @@ impl<'a> MergeOutput<'a> {
             seq: version.seq,
             ..record.as_ref()
         };
-        let is_cached = context.cache.remove_record(from.file, from.offset);
         let writer = self.writer(destination)?;
-        match is_cached {
-            true => writer.append_cached(&record, context.cache),
-            false => writer.append(&record),
+        if !context.cache.holds_record(from.file, from.offset) {
+            return writer.append(&record);
         }
+        let copied = writer.append_cached(&record, context.cache)?;
+        self.moved.push((from.file, from.offset));
+        Ok(copied)
     }
 
     /// As [`MergeOutput::copy`] for a large record, which is never in memory whole.
@@ -330,7 +333,7 @@ impl<'a> MergeOutput<'a> {
     }
 
     /// Ends all files.
-    pub(super) fn finish(mut self) -> Result<(Vec<KeyTableMeta>, Vec<RecordFileMeta>)> {
+    pub(super) fn finish(mut self) -> Result<Merged> {
         self.cut_table()?;
         for writer in [self.clustered.take(), self.cold.take()]
             .into_iter()
@@ -338,7 +341,12 @@ impl<'a> MergeOutput<'a> {
         {
             self.record_files.push(writer.finish(None)?);
         }
-        Ok((self.key_tables, self.record_files))
+        Ok(Merged {
+            key_tables: self.key_tables,
+            dropped_key_tables: Vec::new(),
+            record_files: self.record_files,
+            moved: self.moved,
+        })
     }
 }
 

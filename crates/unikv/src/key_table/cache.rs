@@ -251,9 +251,9 @@ impl ReadCache {
         self.items.insert((file.0, offset), Item::Record(frame));
     }
 
-    /// Forgets the record at `offset`, which moves. Whether it was here.
-    pub(crate) fn remove_record(&self, file: FileNumber, offset: u64) -> bool {
-        self.items.remove(&(file.0, offset)).is_some()
+    /// Forgets the record at `offset`.
+    pub(crate) fn remove_record(&self, file: FileNumber, offset: u64) {
+        self.items.remove(&(file.0, offset));
     }
 
     /// Notes an offer; whether it is the second in a row to its slot.
