@@ -50,7 +50,7 @@ pub struct Scaled {
     pub limit_bytes: Option<u64>,
     /// Keys and values of the records loaded.
     pub data_bytes: u64,
-    /// After so many seconds a phase of operations ends; a load fails after [`LOAD_OVER_PHASE`] times as many.
+    /// After so many seconds a phase of operations ends; a load fails after five times as many.
     #[serde(default)]
     pub longest_phase_seconds: Option<u64>,
 }
