@@ -47,12 +47,7 @@ pub fn entrants() -> Vec<Box<dyn Contender>> {
 
 fn setup(terms: &Terms, separated: bool) -> (Setup, Settings) {
     let (cache_bytes, memtable_bytes) = (terms.memory_bytes / 4, terms.memory_bytes / 40);
-    let mut settings = vec![
-        ("memtable", memtable_bytes.to_string()),
-        ("block cache", cache_bytes.to_string()),
-        ("durability", share::log(terms).to_owned()),
-        ("compression", "none".to_owned()),
-    ];
+    let mut settings = share::settings_with(terms, memtable_bytes, cache_bytes);
     if separated {
         settings.push(("values apart", "of 128 bytes and more".to_owned()));
     }

@@ -27,9 +27,14 @@ pub fn log(terms: &Terms) -> &'static str {
 
 /// The settings that all engines with memtables and a block cache have.
 pub fn settings(terms: &Terms) -> Settings {
+    settings_with(terms, memtable(terms), cache(terms))
+}
+
+/// The same for one that gets a memtable and a block cache of other sizes.
+pub fn settings_with(terms: &Terms, memtable_bytes: u64, cache_bytes: u64) -> Settings {
     vec![
-        ("memtable", memtable(terms).to_string()),
-        ("block cache", cache(terms).to_string()),
+        ("memtable", memtable_bytes.to_string()),
+        ("block cache", cache_bytes.to_string()),
         ("durability", log(terms).to_owned()),
         ("compression", "none".to_owned()),
     ]

@@ -10,8 +10,8 @@ use crate::key_table::{
     write_key_table,
 };
 use crate::record::{
-    External, Record, RecordFile, RecordFileMeta, RecordRef, RecordStream, RecordWriter,
-    STREAMED_BYTES, UNNUMBERED, ValueReader, frame_len,
+    External, Record, RecordFile, RecordRef, RecordStream, RecordWriter, STREAMED_BYTES,
+    UNNUMBERED, ValueReader, frame_len,
 };
 use crate::version::Generation;
 use crate::version::file_names;
@@ -40,9 +40,7 @@ pub(super) struct MergeOutput<'a> {
     /// Survivors of garbage collection: what has outlived its file is likely to live on, and is kept
     /// apart from fresh values (HashKV §3.4).
     cold: Option<RecordWriter>,
-    key_tables: Vec<KeyTableMeta>,
-    record_files: Vec<RecordFileMeta>,
-    moved: Vec<(FileNumber, u64)>,
+    made: Merged,
 }
 
 /// A record file that a merge reads values from.
@@ -94,9 +92,7 @@ impl<'a> MergeOutput<'a> {
             builder: KeySectionBuilder::new(context.block_bytes),
             clustered: None,
             cold: None,
-            key_tables: Vec::new(),
-            record_files: Vec::new(),
-            moved: Vec::new(),
+            made: Merged::default(),
         }
     }
 
@@ -266,7 +262,7 @@ impl<'a> MergeOutput<'a> {
             return writer.append(&record);
         }
         let copied = writer.append_cached(&record, context.cache)?;
-        self.moved.push((from.file, from.offset));
+        self.made.moved.push((from.file, from.offset));
         Ok(copied)
     }
 
@@ -308,7 +304,7 @@ impl<'a> MergeOutput<'a> {
             Destination::Cold => &mut self.cold,
         };
         if let Some(full) = slot.take_if(|writer| writer.len() >= self.context.copied_file_bytes) {
-            self.record_files.push(full.finish(None)?);
+            self.made.record_files.push(full.finish(None)?);
         }
         Ok(match slot {
             Some(writer) => writer,
@@ -327,7 +323,8 @@ impl<'a> MergeOutput<'a> {
         let next = KeySectionBuilder::new(self.context.block_bytes);
         let section = std::mem::replace(&mut self.builder, next);
         let number = self.context.begin_file(file_names::key_table);
-        self.key_tables
+        self.made
+            .key_tables
             .push(write_key_table(self.context.store, number, section)?);
         Ok(())
     }
@@ -339,14 +336,9 @@ impl<'a> MergeOutput<'a> {
             .into_iter()
             .flatten()
         {
-            self.record_files.push(writer.finish(None)?);
+            self.made.record_files.push(writer.finish(None)?);
         }
-        Ok(Merged {
-            key_tables: self.key_tables,
-            dropped_key_tables: Vec::new(),
-            record_files: self.record_files,
-            moved: self.moved,
-        })
+        Ok(self.made)
     }
 }
 

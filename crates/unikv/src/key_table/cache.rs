@@ -67,6 +67,29 @@ enum Item {
     Record(Bytes),
 }
 
+impl Item {
+    fn block(self) -> Option<Arc<Block>> {
+        match self {
+            Item::Block(block) => Some(block),
+            Item::Fences(_) | Item::Record(_) => None,
+        }
+    }
+
+    fn fences(self) -> Option<Arc<Fences>> {
+        match self {
+            Item::Fences(fences) => Some(fences),
+            Item::Block(_) | Item::Record(_) => None,
+        }
+    }
+
+    fn record(self) -> Option<Bytes> {
+        match self {
+            Item::Record(frame) => Some(frame),
+            Item::Block(_) | Item::Fences(_) => None,
+        }
+    }
+}
+
 impl ReadCache {
     /// A cache of about `capacity_bytes`.
     pub(crate) fn new(capacity_bytes: u64) -> Arc<ReadCache> {
@@ -170,18 +193,12 @@ impl ReadCache {
     }
 
     pub(super) fn block(&self, file: FileNumber, offset: u64) -> Option<Arc<Block>> {
-        match self.find((file.0, offset))? {
-            Item::Block(block) => Some(block),
-            Item::Fences(_) | Item::Record(_) => None,
-        }
+        self.find((file.0, offset))?.block()
     }
 
     /// As [`ReadCache::block`], and no look-up.
     pub(super) fn peek_block(&self, file: FileNumber, offset: u64) -> Option<Arc<Block>> {
-        match self.items.peek(&(file.0, offset))? {
-            Item::Block(block) => Some(block),
-            Item::Fences(_) | Item::Record(_) => None,
-        }
+        self.items.peek(&(file.0, offset))?.block()
     }
 
     pub(super) fn insert_block(&self, file: FileNumber, offset: u64, block: Arc<Block>) {
@@ -201,18 +218,12 @@ impl ReadCache {
     }
 
     pub(super) fn fences(&self, file: FileNumber) -> Option<Arc<Fences>> {
-        match self.find((file.0, FENCES))? {
-            Item::Fences(fences) => Some(fences),
-            Item::Block(_) | Item::Record(_) => None,
-        }
+        self.find((file.0, FENCES))?.fences()
     }
 
     /// As [`ReadCache::fences`], and no look-up.
     pub(super) fn peek_fences(&self, file: FileNumber) -> Option<Arc<Fences>> {
-        match self.items.peek(&(file.0, FENCES))? {
-            Item::Fences(fences) => Some(fences),
-            Item::Block(_) | Item::Record(_) => None,
-        }
+        self.items.peek(&(file.0, FENCES))?.fences()
     }
 
     pub(super) fn insert_fences(&self, file: FileNumber, fences: Arc<Fences>) {
@@ -227,10 +238,7 @@ impl ReadCache {
     /// The verified frame of the record at `offset`.
     pub(crate) fn record(&self, file: FileNumber, offset: u64) -> Option<Bytes> {
         let file = slip!(CacheForgetsFile, 0, file.0);
-        match self.find((file, offset))? {
-            Item::Record(frame) => Some(frame),
-            Item::Block(_) | Item::Fences(_) => None,
-        }
+        self.find((file, offset))?.record()
     }
 
     /// Keeps the verified `frame` of the record at `offset` if it is not too large. Once the cache

@@ -156,6 +156,12 @@ impl Fences {
         (high > 0).then_some(low)
     }
 
+    /// As [`Fences::find`], with the place of the block.
+    pub(super) fn locate(&self, key: &[u8], seq: SeqNo) -> Option<(usize, BlockPlace)> {
+        let i = self.find(key, seq)?;
+        Some((i, self.place(i)?))
+    }
+
     fn fence(&self, i: usize) -> (&[u8], SeqNo) {
         let start = i
             .checked_sub(1)

@@ -179,8 +179,7 @@ impl KeyIter {
         self.at = None;
         self.passed.clear();
         let fences = self.fences()?;
-        let found = fences.find(key, seq);
-        let Some((index, place)) = found.and_then(|i| Some((i, fences.place(i)?))) else {
+        let Some((index, place)) = fences.locate(key, seq) else {
             return Ok(());
         };
         let block = self.load(index, place, Direction::Forward)?;

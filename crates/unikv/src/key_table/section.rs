@@ -89,8 +89,7 @@ impl KeySection {
     /// As [`KeySection::get`], by the numbers that the entries say.
     fn get_written(&self, key: &[u8], snapshot: SeqNo) -> Result<Option<OwnedEntry>> {
         let fences = self.fences()?;
-        let found = fences.find(key, snapshot);
-        let Some((i, place)) = found.and_then(|i| Some((i, fences.place(i)?))) else {
+        let Some((i, place)) = fences.locate(key, snapshot) else {
             return Ok(None);
         };
         let block = self.cached_block(i, place)?;
@@ -110,8 +109,7 @@ impl KeySection {
             return Ok(None);
         };
         let snapshot = self.ingest_seq.map_or(snapshot, |_| SeqNo::MAX);
-        let found = fences.find(key, snapshot);
-        let Some((i, place)) = found.and_then(|i| Some((i, fences.place(i)?))) else {
+        let Some((i, place)) = fences.locate(key, snapshot) else {
             return Ok(Some(None));
         };
         let cached = || self.cache.peek_block(self.file.number(), place.offset);
@@ -143,10 +141,7 @@ impl KeySection {
     /// About which part of the entries lies before `key`, from 0 to 1. Reads at most one block.
     pub(crate) fn part_before(&self, key: &[u8]) -> Result<f64> {
         let fences = self.fences()?;
-        let Some((i, place)) = fences
-            .find(key, SeqNo::MAX)
-            .and_then(|i| Some((i, fences.place(i)?)))
-        else {
+        let Some((i, place)) = fences.locate(key, SeqNo::MAX) else {
             return Ok(0.0);
         };
         let block = self.cached_block(i, place)?;
