@@ -52,7 +52,9 @@ pub fn all() -> Vec<Scenario> {
         }),
         ("ingest", ingest(), |seen| seen.coverage.ingests >= 8),
         ("wal_rotation", wal_rotation(), |seen| {
-            seen.count(Call::Create, "wal") >= 12 && seen.count(Call::Sync, "wal") >= 40
+            // New ones, and such as are written over old ones.
+            let begun = seen.count(Call::Create, "wal") + seen.count(Call::Rename, "wal");
+            begun >= 12 && seen.count(Call::Sync, "wal") >= 40
         }),
         ("manifest_renewal", manifest_renewal(), |seen| {
             // One for the creation, the other for a renewal: it is never reopened.

@@ -27,8 +27,9 @@ pub(crate) const HEADER_LEN: usize = 96;
 /// The format version this code writes and the newest it reads.
 pub(crate) const FORMAT_VERSION: u16 = 1;
 
-/// Where the uid stands.
+/// Where the uid stands, and the number.
 const UID: std::ops::Range<usize> = 48..56;
+const NUMBER: std::ops::Range<usize> = 56..64;
 const MAGIC: [u8; 8] = *b"UniKV\r\n\x1a";
 const UPGRADE: &str = "open it with the newer release that wrote it";
 
@@ -128,6 +129,16 @@ impl FileHeader {
         None
     }
 
+    /// The uid in a header of which all that is wrong is its number, which should be `number`.
+    pub(crate) fn uid_if_numbered(bytes: &[u8], number: FileNumber) -> Option<FileUid> {
+        let mut bytes = bytes.get(..HEADER_LEN)?.to_vec();
+        bytes
+            .get_mut(NUMBER)?
+            .copy_from_slice(&number.0.to_le_bytes());
+        let mended = RawHeader::decode(&bytes)?;
+        mended.checksum_fits.then_some(mended.uid)
+    }
+
     /// The bytes of the header.
     pub(crate) fn encode(&self) -> [u8; HEADER_LEN] {
         let mut out = [0; HEADER_LEN];
@@ -138,7 +149,7 @@ impl FileHeader {
         out[12..16].copy_from_slice(&(HEADER_LEN as u32).to_le_bytes());
         out[32..48].copy_from_slice(&self.database.0);
         out[UID].copy_from_slice(&self.uid.0.to_le_bytes());
-        out[56..64].copy_from_slice(&self.number.0.to_le_bytes());
+        out[NUMBER].copy_from_slice(&self.number.0.to_le_bytes());
         let crc = checksum::bound(self.uid, 0, &out[..HEADER_LEN - 4]);
         out[HEADER_LEN - 4..].copy_from_slice(&crc.to_le_bytes());
         out

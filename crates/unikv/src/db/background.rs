@@ -208,7 +208,7 @@ impl Engine {
             ..VersionEdit::default()
         };
         if seeded!(LogRemovedBeforeEdit) {
-            self.remove_files(self.wal_sync.retire_below(newer));
+            self.remove_files(self.wal_sync.retire_below(newer, 0));
         }
         self.commit_edit(&mut catalog, edit, &indexes, |view| drop(view.sealed.pop()))
             .inspect_err(|_| self.keep_unsure(&mut catalog, &context))?;
@@ -225,7 +225,8 @@ impl Engine {
             .flush_bytes
             .fetch_add(bytes, Ordering::Relaxed);
         if let Some(low_water) = low_water {
-            self.remove_files(self.wal_sync.retire_below(low_water));
+            let spare_bytes = self.space.spare_bytes(self.memory.plan.memtable_bytes);
+            self.remove_files(self.wal_sync.retire_below(low_water, spare_bytes));
         }
         Ok(true)
     }

@@ -21,7 +21,7 @@ use crate::base::sync::atomic::AtomicU64;
 use crate::error::{Error, Result};
 use crate::jobs::placing::{FlushTarget, GenerationLimits};
 use crate::key_table::ReadCache;
-use crate::log::{ReplayOutcome, WalWriter, replay};
+use crate::log::{Place, ReplayOutcome, WalWriter, replay};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::options::{EffectiveOptions, Options, StoredOptions};
 use crate::partition::{MemtableHandle, View};
@@ -250,7 +250,11 @@ impl<'a> Opening<'a> {
         let is_linked = !memtables.is_empty() && !seeded!(UnlinkedAtOpen);
         let prev = outcome.last.filter(|_| is_linked);
         let hint = space.segment_hint(self.plan.memtable_bytes);
-        let begun = WalWriter::create(&store, wal_number, prev, manifest.edits(), None, hint);
+        let place = Place {
+            size_hint: hint,
+            ..Place::default()
+        };
+        let begun = WalWriter::create(&store, wal_number, prev, manifest.edits(), None, place);
         // Reads need no log: on a full disk it begins once there is room.
         let (wal, refused) = wal_sync.begin(begun)?;
 

@@ -3,6 +3,11 @@
 //! Invariant: a segment is never synced before all earlier ones, so what is durable of the write
 //! order is always a prefix of it. A segment's name is made durable before its bytes count.
 //!
+//! *Spares* are segments below the durable low-water mark that the next ones are written over: their
+//! blocks and pages are there already, so a write need not allocate them, a sync changes no length, and
+//! what is written over before the system has written it back never reaches the device. Only segments
+//! that this process has written, all of whose syncs have succeeded, become spares.
+//!
 //! Locks: `segments` is held over the syncs themselves; taken under the commit lock or alone.
 //! `mark` is taken last and briefly.
 
@@ -21,6 +26,10 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// One is taken when a memtable is sealed, and one given when it has been flushed. More would only hold
+/// memory of the page cache.
+const MOST_SPARES: usize = 1;
+
 /// A segment of the WAL.
 #[derive(Debug)]
 pub(crate) struct Segment {
@@ -35,18 +44,29 @@ pub(crate) struct Segment {
     durable: AtomicU64,
     /// Whether the segment's name is durable.
     named: AtomicBool,
+    /// How long the file was before.
+    remains: u64,
+}
+
+/// A segment that nobody needs any more, to be written over.
+#[derive(Debug)]
+pub(crate) struct Spare {
+    pub(crate) path: PathBuf,
+    /// How long the file is.
+    pub(crate) bytes: u64,
 }
 
 impl Segment {
-    /// A segment that this process has begun.
-    pub(crate) fn of(wal: &WalWriter) -> Arc<Segment> {
+    /// A segment that this process has begun, over a file of `remains` bytes.
+    pub(crate) fn of(wal: &WalWriter, remains: u64) -> Arc<Segment> {
         let (path, handle) = (wal.path().to_owned(), wal.sync_handle());
-        Segment::with(wal.segment_end().number, path, Some(handle), wal.end())
+        let number = wal.segment_end().number;
+        Segment::with(number, path, Some(handle), wal.end(), remains)
     }
 
     /// A segment of an earlier process.
     pub(crate) fn recovered(number: FileNumber, path: PathBuf, end: u64) -> Arc<Segment> {
-        Segment::with(number, path, None, end)
+        Segment::with(number, path, None, end, 0)
     }
 
     fn with(
@@ -54,6 +74,7 @@ impl Segment {
         path: PathBuf,
         handle: Option<Arc<dyn SyncFile>>,
         end: u64,
+        remains: u64,
     ) -> Arc<Segment> {
         let (end, durable) = (AtomicU64::new(end), AtomicU64::new(0));
         let named = AtomicBool::new(false);
@@ -64,7 +85,13 @@ impl Segment {
             end,
             durable,
             named,
+            remains,
         })
+    }
+
+    /// How long the file is.
+    fn file_bytes(&self) -> u64 {
+        self.end.load(Ordering::Relaxed).max(self.remains)
     }
 
     /// Notes that everything below `end` has reached the kernel.
@@ -104,6 +131,7 @@ impl Segment {
 struct Segments {
     /// Oldest first.
     list: VecDeque<Arc<Segment>>,
+    spares: Vec<Spare>,
     /// The sync that failed: none is tried again, for the system may have dropped the bytes and
     /// would then report a success that means nothing.
     failed: Option<Error>,
@@ -126,7 +154,7 @@ impl WalSync {
     pub(crate) fn begin(&self, begun: Result<WalWriter>) -> Result<BegunLog> {
         match begun {
             Ok(wal) => {
-                let segment = Segment::of(&wal);
+                let segment = Segment::of(&wal, 0);
                 self.push(Arc::clone(&segment));
                 Ok((Some((wal, segment)), None))
             }
@@ -192,19 +220,35 @@ impl WalSync {
         segments.list.iter().any(dirty)
     }
 
-    /// Forgets segments below `low_water` and returns their paths for removal.
-    pub(crate) fn retire_below(&self, low_water: FileNumber) -> Vec<PathBuf> {
+    /// Forgets segments below `low_water`, which is durable, and returns the paths of those to be
+    /// removed: spares have at most `spare_bytes` each.
+    pub(crate) fn retire_below(&self, low_water: FileNumber, spare_bytes: u64) -> Vec<PathBuf> {
         let mut segments = self.segments.lock();
-        let retired = segments
-            .list
-            .iter()
-            .take_while(|s| s.number < low_water)
-            .count();
-        segments
-            .list
-            .drain(..retired)
-            .map(|s| s.path.clone())
-            .collect()
+        let retired = segments.list.iter().take_while(|s| s.number < low_water);
+        let retired = retired.count();
+        let retired: Vec<_> = segments.list.drain(..retired).collect();
+        let mut removed = Vec::new();
+        for segment in retired {
+            let bytes = segment.file_bytes();
+            let is_good = segment.handle.is_some() && segments.failed.is_none();
+            let path = segment.path.clone();
+            match is_good && bytes <= spare_bytes && segments.spares.len() < MOST_SPARES {
+                true => segments.spares.push(Spare { path, bytes }),
+                false => removed.push(path),
+            }
+        }
+        removed
+    }
+
+    /// A segment to be written over. It is the caller's.
+    pub(crate) fn take_spare(&self) -> Option<Spare> {
+        self.segments.lock().spares.pop()
+    }
+
+    /// The paths of all spares, for removal.
+    pub(crate) fn drop_spares(&self) -> Vec<PathBuf> {
+        let mut segments = self.segments.lock();
+        segments.spares.drain(..).map(|s| s.path).collect()
     }
 
     /// Starts anew with no segment, once everything in the old ones is in tables. Returns the paths
@@ -212,16 +256,15 @@ impl WalSync {
     pub(crate) fn restart(&self) -> Vec<PathBuf> {
         let mut segments = self.segments.lock();
         segments.failed = None;
-        segments.list.drain(..).map(|s| s.path.clone()).collect()
+        let spares = std::mem::take(&mut segments.spares);
+        let old = segments.list.drain(..).map(|s| s.path.clone());
+        old.chain(spares.into_iter().map(|s| s.path)).collect()
     }
 
-    /// Bytes of the segments.
+    /// Bytes of the segments' files.
     pub(crate) fn bytes(&self) -> u64 {
-        self.segments
-            .lock()
-            .list
-            .iter()
-            .map(|s| s.end.load(Ordering::Relaxed))
-            .sum()
+        let segments = self.segments.lock();
+        let needed: u64 = segments.list.iter().map(|s| s.file_bytes()).sum();
+        needed + segments.spares.iter().map(|s| s.bytes).sum::<u64>()
     }
 }

@@ -20,7 +20,7 @@ use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::error::{Error, Result};
-use crate::log::{DurableMark, SegmentEnd, WalWrite, WalWriter};
+use crate::log::{DurableMark, Place, SegmentEnd, WalWrite, WalWriter};
 use crate::memtable::{Batch, Memtable, OpsIter};
 use crate::options::Durability;
 use crate::partition::MemtableHandle;
@@ -254,16 +254,25 @@ impl Engine {
     ) -> Result<(WalWriter, Arc<Segment>)> {
         let edits = self.manifest_edits.load(Ordering::Acquire);
         let durable = self.wal_sync.durable_mark();
-        let size_hint = self.space.segment_hint(self.memory.plan.memtable_bytes);
-        let wal = WalWriter::create(&self.store, number, prev, edits, durable, size_hint)
-            .inspect_err(|_| {
-                // Whoever began it gives up its predecessor, too, so whether it is there is all the same.
-                let path = self.store.dir().join(file_names::wal(number));
-                self.remove_files([path]);
-            })?;
+        let spare = self.wal_sync.take_spare();
+        let place = Place {
+            spare: spare.as_ref().map(|spare| &*spare.path),
+            size_hint: self.space.segment_hint(self.memory.plan.memtable_bytes),
+        };
+        let begun = WalWriter::create(&self.store, number, prev, edits, durable, place);
+        let recycled = begun.as_ref().is_ok_and(WalWriter::is_recycled);
+        if let Some(spare) = spare.as_ref().filter(|_| !recycled) {
+            self.remove_files([spare.path.clone()]);
+        }
+        let wal = begun.inspect_err(|_| {
+            // Whoever began it gives up its predecessor, too, so whether it is there is all the same.
+            let path = self.store.dir().join(file_names::wal(number));
+            self.remove_files([path]);
+        })?;
         let wal_bytes = &self.counters.wal_bytes;
         wal_bytes.fetch_add(wal.end(), Ordering::Relaxed);
-        let segment = Segment::of(&wal);
+        let remains = spare.filter(|_| recycled).map_or(0, |spare| spare.bytes);
+        let segment = Segment::of(&wal, remains);
         self.wal_sync.push(Arc::clone(&segment));
         Ok((wal, segment))
     }

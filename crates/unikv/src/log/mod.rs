@@ -15,9 +15,15 @@
 //! 24  payload
 //! ```
 //!
+//! A log may be written over an old one that nobody needs any more ([`LogWriter::recycle`]). Then a
+//! record of kind [`KIND_END`] without payload stands behind the last one, written with it and written
+//! over by the next: *the log ends here, what follows are remains*.
+//!
 //! # Invariants
-//! - A log file is only ever appended to, by the one writer that created it. Whoever recovers it
-//!   reads it and leaves it as it is.
+//! - A log file is only ever appended to, by the one writer that began it, from its file header on.
+//!   Whoever recovers it reads it and leaves it as it is.
+//! - A log is written over only once it is below the durable low-water mark, and under a number and a
+//!   uid of its own. So no record in it is both ours and of former use.
 //! - *The durable mark* ([`DurableMark`]): when the record was written, every byte below the mark
 //!   was known to be durable, in the mark's file and in all files before it in the chain. Writers
 //!   may be late in claiming, never early.
@@ -36,13 +42,16 @@ pub(crate) mod writer;
 
 pub(crate) use reader::{LogItem, LogReader};
 pub(crate) use replay::ReplayOutcome;
-pub(crate) use wal::{SegmentEnd, WalWrite, WalWriter};
+pub(crate) use wal::{Place, SegmentEnd, WalWrite, WalWriter};
 pub(crate) use writer::LogWriter;
 
 use crate::base::checksum;
 use crate::base::coding::Decoder;
 use crate::base::keys::{FileNumber, FileUid};
 use std::path::PathBuf;
+
+/// The kind of record that ends a log that was written over an old one.
+pub(crate) const KIND_END: u8 = 4;
 
 /// Length of the header in front of each record.
 pub(crate) const RECORD_HEADER_LEN: usize = 24;

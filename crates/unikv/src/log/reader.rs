@@ -6,10 +6,12 @@
 //! - [`LogReader::next`] fails only for errors of the system. Damage is a [`LogItem::Bad`], and
 //!   the reader stands still there until [`LogReader::resync`] has found the next whole record.
 //!   Whether damage is the end of the log or corruption is the caller's to judge.
+//! - Behind a record that says that the log ends there ([`KIND_END`]) no record of the log verifies, or
+//!   that record is damage: a later write has not taken its place.
 //!
 //! One owner, no locks.
 
-use super::{DurableMark, RECORD_HEADER_LEN, RecordHeader};
+use super::{DurableMark, KIND_END, RECORD_HEADER_LEN, RecordHeader};
 use crate::base::checksum::{self, Crc};
 use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN};
 use crate::base::keys::{DatabaseId, FileNumber, FileUid};
@@ -35,7 +37,7 @@ pub(crate) enum LogItem<'a> {
         durable: Option<DurableMark>,
         payload: &'a [u8],
     },
-    /// The file ends here, behind a whole record.
+    /// The log ends here, behind a whole record.
     End { offset: u64 },
     /// No whole record begins here.
     Bad { offset: u64, reason: &'static str },
@@ -53,6 +55,8 @@ pub(crate) struct LogReader {
     /// Where the next record begins, or the bad place.
     offset: u64,
     bad: Option<&'static str>,
+    /// The log ends at `offset`, before the file does.
+    has_ended: bool,
     chain: Crc,
     greatest_mark: Option<DurableMark>,
     buffer: Vec<u8>,
@@ -103,6 +107,7 @@ impl LogReader {
             file_len,
             offset: HEADER_LEN as u64,
             bad: None,
+            has_ended: false,
             chain: Crc::default(),
             greatest_mark: None,
             buffer: Vec::new(),
@@ -119,13 +124,19 @@ impl LogReader {
 
     /// The next record. After a [`LogItem::Bad`] the same again.
     pub(crate) fn next(&mut self) -> Result<LogItem<'_>> {
-        let offset = self.offset;
+        let (offset, chain) = (self.offset, self.chain);
         let verified = match self.bad {
             Some(reason) => Err(reason),
-            None if offset >= self.file_len => return Ok(LogItem::End { offset }),
+            None if self.has_ended || offset >= self.file_len => {
+                return Ok(LogItem::End { offset });
+            }
             None => self.verify(offset)?,
         };
         let header = match verified {
+            Ok(header) if header.kind == KIND_END => {
+                self.chain = chain;
+                return self.end(offset);
+            }
             Ok(header) => header,
             Err(reason) => {
                 self.bad = Some(reason);
@@ -142,6 +153,19 @@ impl LogReader {
             durable: header.durable,
             payload: self.slice(payload_offset, header.payload_len as usize),
         })
+    }
+
+    /// Judges a record that says that the log ends at `offset`.
+    fn end(&mut self, offset: u64) -> Result<LogItem<'_>> {
+        let is_older = self.resync()?;
+        self.offset = offset;
+        if is_older {
+            let reason = "the log ended here before records were written that follow";
+            self.bad = Some(reason);
+            return Ok(LogItem::Bad { offset, reason });
+        }
+        self.has_ended = true;
+        Ok(LogItem::End { offset })
     }
 
     /// After a bad place: moves to the next offset at which a whole record verifies, header and

@@ -24,8 +24,8 @@
 //! byte of it mended; when more of it is lost, the marks in that file are lost with it.
 //!
 //! # Why nothing behind a cut comes back
-//! - Recovered segments are never appended to or changed. As long as nothing links behind the cut,
-//!   replay is a function of the same bytes and cuts at the same place.
+//! - Recovered segments are never appended to or changed, or written over. As long as nothing links
+//!   behind the cut, replay is a function of the same bytes and cuts at the same place.
 //! - The segment begun after recovery has a higher number than every file present and links the
 //!   exact end at which replay stopped. Once it is readable it is the tip, and the chain runs past
 //!   everything else: bytes behind a linked end are not read, abandoned segments are not on the
@@ -34,6 +34,16 @@
 //! - If that segment is itself lost before it was durable, nothing in it was durable, and the
 //!   older bytes give the older cut again.
 //! - Records in recycled blocks carry another uid and do not verify.
+//!
+//! # Segments written over old ones
+//! A segment may begin in the file of one that is below the durable low-water mark and so is read by
+//! nobody any more, whatever becomes of it. The beginning is written under the old name; then the file
+//! is renamed. What a crash can leave:
+//! - the old name: it is below the low-water mark. If the segment has a successor, it is missing.
+//! - the new name with the old file header: a segment without readable beginning. The header's uid is not
+//!   the segment's, so nothing that it verifies is taken for a claim of this segment.
+//! - old bytes behind or between new ones: they verify under another uid only. Where the log ended a
+//!   record says so; behind it no record of the log may verify, or writes are missing in between.
 //!
 //! # What the caller owes
 //! - It numbers a new segment above every file in the directory.
@@ -64,6 +74,10 @@ use crate::vfs::file_store::FileStore;
 use segments::{Break, Link, Segment};
 
 mod segments;
+
+/// What is wrong with a segment whose beginning a power cut has taken from over an old one's.
+pub(crate) const OLDER_SEGMENT: &str =
+    "what stands here is an older segment, over which this one was begun";
 
 /// Receives each surviving write and the segment that holds it.
 pub(crate) type Sink<'a> = dyn FnMut(FileNumber, &WalWrite<'_>) -> Result<()> + 'a;
@@ -118,8 +132,7 @@ pub(crate) fn replay(
 /// The greatest number of manifest edits that the segments name. Cheap: reads their beginnings
 /// only, so that a manifest which lost edits can be named before anything it misplaces is.
 pub(crate) fn max_manifest_edits(store: &FileStore, segments: &[FileNumber]) -> Result<u64> {
-    let present = segments::survey(store, segments, FileNumber(0))?;
-    Ok(segments::max_manifest_edits(&present))
+    segments::max_manifest_edits(store, segments)
 }
 
 /// Feeds the records of one segment up to the end its successor names, or to its last whole one.

@@ -198,6 +198,15 @@ fn last_of(base_seq: SeqNo, count: u32) -> Option<SeqNo> {
     Some(SeqNo(last))
 }
 
+/// Where a segment is written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place<'a> {
+    /// Over this segment, which is below the durable low-water mark, if that can be opened for it.
+    pub(crate) spare: Option<&'a Path>,
+    /// Bytes to preallocate for a new file.
+    pub(crate) size_hint: u64,
+}
+
 /// Appends to one segment.
 #[derive(Debug)]
 pub(crate) struct WalWriter {
@@ -205,8 +214,9 @@ pub(crate) struct WalWriter {
 }
 
 impl WalWriter {
-    /// Creates segment `number`, which goes on where `prev` ended. The first segment of a chain is
-    /// the one that the low-water mark may name, so its name is durable when this returns.
+    /// Begins segment `number`, which goes on where `prev` ended: as a new file, or in the place of an
+    /// old segment. The first segment of a chain is the one that the low-water mark may name, so its
+    /// name is durable when this returns.
     ///
     /// After an error nothing more may be appended to the predecessor: see [`super::replay`].
     pub(crate) fn create(
@@ -215,16 +225,32 @@ impl WalWriter {
         prev: Option<SegmentEnd>,
         manifest_edits: u64,
         durable: Option<DurableMark>,
-        size_hint: u64,
+        place: Place<'_>,
     ) -> Result<WalWriter> {
         let path = store.dir().join(file_names::wal(number));
-        let mut log = LogWriter::create(store, path, FileKind::Wal, number, size_hint)?;
         let start = SegmentStart {
             prev,
             manifest_edits,
         };
-        log.stage(KIND_START, &[&start.encode()], durable);
-        log.write_staged()?;
+        let begin = |mut log: LogWriter| {
+            log.stage(KIND_START, &[&start.encode()], durable);
+            log.write_staged().map(|()| log)
+        };
+        let recycle = |old| LogWriter::recycle(store, old, FileKind::Wal, number).ok();
+        let log = match place.spare.and_then(recycle) {
+            Some(log) => {
+                let mut log = begin(log)?;
+                log.take_name(store, path)?;
+                log
+            }
+            None => begin(LogWriter::create(
+                store,
+                path,
+                FileKind::Wal,
+                number,
+                place.size_hint,
+            )?)?,
+        };
         if prev.is_none() {
             store.sync_directory()?;
         }
@@ -276,6 +302,11 @@ impl WalWriter {
             end: self.log.end(),
             chain: self.log.chain(),
         }
+    }
+
+    /// Whether it is written over a spare.
+    pub(crate) fn is_recycled(&self) -> bool {
+        self.log.is_recycled()
     }
 
     /// A handle for making the segment durable, usable beside the writer.

@@ -7,9 +7,15 @@
 //!   good: nothing is ever written behind bytes whose fate is unknown. [`LogWriter::end`] and
 //!   [`LogWriter::chain`] keep naming the last good end, which the successor's link will carry.
 //!
+//! - Over an old file each write carries the end of the log with it ([`KIND_END`]), and the next
+//!   write begins in its place. The file header goes with the first records, and the file takes its name
+//!   when they are written: a process that dies leaves no file under a name that is not its own.
+//! - There the write that first comes into a block fills it with zeros. A block that is written in part
+//!   would have to be read first, should it be in memory no more.
+//!
 //! One owner, no locks.
 
-use super::{DurableMark, RECORD_HEADER_LEN, RecordHeader};
+use super::{DurableMark, KIND_END, RECORD_HEADER_LEN, RecordHeader};
 use crate::base::checksum::Crc;
 use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN};
 use crate::base::keys::{FileNumber, FileUid};
@@ -22,6 +28,9 @@ use std::sync::Arc;
 /// The staging buffer is given back when one group made it larger than this.
 const STAGING_KEPT_BYTES: usize = 4 << 20;
 
+/// What file systems read and write at once, usually.
+const BLOCK_BYTES: u64 = 4096;
+
 /// A log file under construction.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
@@ -33,6 +42,10 @@ pub(crate) struct LogWriter {
     /// Where the log ends once `staging` is written.
     planned: Position,
     staging: Vec<u8>,
+    /// How much of the file has been written over, if it held something before.
+    covered: Option<u64>,
+    /// Bytes behind the last record, in whose place the next one comes.
+    provisional: u64,
     state: State,
 }
 
@@ -61,7 +74,44 @@ impl LogWriter {
         number: FileNumber,
         size_hint: u64,
     ) -> Result<LogWriter> {
-        let vfs = &store.env().vfs;
+        let file = store.env().vfs.create(&path, WriteMode::Log, size_hint);
+        let file = file.map_err(|e| Error::io("create this log", &path, e))?;
+        let (mut log, header) = LogWriter::new(store, file, path, kind, number);
+        log.append(&header)?;
+        Ok(log)
+    }
+
+    /// Begins the log in the place of `old`, a log that nobody needs any more. Until
+    /// [`LogWriter::take_name`] nothing but the first records may be written.
+    pub(crate) fn recycle(
+        store: &FileStore,
+        old: &Path,
+        kind: FileKind,
+        number: FileNumber,
+    ) -> Result<LogWriter> {
+        let file = store.env().vfs.overwrite(old);
+        let file = file.map_err(|e| Error::io("write over this old log", old, e))?;
+        let (mut log, header) = LogWriter::new(store, file, old.to_owned(), kind, number);
+        log.covered = Some(0);
+        log.staging.extend_from_slice(&header);
+        Ok(log)
+    }
+
+    /// Gives a recycled log its name, once its first records are written.
+    pub(crate) fn take_name(&mut self, store: &FileStore, path: PathBuf) -> Result<()> {
+        let renamed = store.env().vfs.rename(&self.path, &path);
+        renamed.map_err(|e| Error::io("rename this old log", &self.path, e))?;
+        self.path = path;
+        Ok(())
+    }
+
+    fn new(
+        store: &FileStore,
+        file: Box<dyn WriteFile>,
+        path: PathBuf,
+        kind: FileKind,
+        number: FileNumber,
+    ) -> (LogWriter, [u8; HEADER_LEN]) {
         let uid = store.new_uid();
         let header = FileHeader {
             kind,
@@ -69,16 +119,11 @@ impl LogWriter {
             uid,
             number,
         };
-        let mut file = vfs
-            .create(&path, WriteMode::Log, size_hint)
-            .map_err(|e| Error::io("create this log", &path, e))?;
-        file.append(&header.encode())
-            .map_err(|e| Error::io("write this log's header", &path, e))?;
         let written = Position {
             end: HEADER_LEN as u64,
             chain: Crc::default(),
         };
-        Ok(LogWriter {
+        let log = LogWriter {
             path,
             number,
             uid,
@@ -86,8 +131,11 @@ impl LogWriter {
             written,
             planned: written,
             staging: Vec::new(),
+            covered: None,
+            provisional: 0,
             state: State::Good,
-        })
+        };
+        (log, header.encode())
     }
 
     /// Frames a record whose payload is the concatenation of `parts` into the staging buffer.
@@ -106,8 +154,9 @@ impl LogWriter {
         if self.staging.is_empty() {
             return Ok(());
         }
+        self.stage_end();
         let staging = std::mem::take(&mut self.staging);
-        let written = self.append(&staging);
+        let written = self.append(&staging).and_then(|()| self.rewind_end());
         self.staging = staging;
         self.forget_staged();
         written?;
@@ -133,6 +182,12 @@ impl LogWriter {
         self.staging = header;
         self.staging.clear();
         written?;
+        self.stage_end();
+        if !self.staging.is_empty() {
+            let end = std::mem::take(&mut self.staging);
+            self.append(&end)?;
+            self.rewind_end()?;
+        }
         self.written = self.planned;
         Ok(())
     }
@@ -155,6 +210,11 @@ impl LogWriter {
     /// The running checksum over the headers of all records written.
     pub(crate) fn chain(&self) -> u32 {
         self.written.chain.raw()
+    }
+
+    /// Whether the file held something before.
+    pub(crate) fn is_recycled(&self) -> bool {
+        self.covered.is_some()
     }
 
     /// The path of the file.
@@ -200,6 +260,39 @@ impl LogWriter {
         true
     }
 
+    /// Stages what stands behind the last record of a log that has remains: its end, and zeros up to the
+    /// end of a block that has not been written to.
+    fn stage_end(&mut self) {
+        let Some(covered) = self.covered else { return };
+        let offset = self.planned.end;
+        let behind = offset + RECORD_HEADER_LEN as u64;
+        let end = RecordHeader {
+            payload_crc: Crc::default().bind(self.uid, behind),
+            payload_len: 0,
+            kind: KIND_END,
+            durable: None,
+        };
+        let end = end.encode(self.number, self.uid, offset);
+        self.staging.extend_from_slice(&end);
+        let mut filled = behind;
+        if behind > covered {
+            filled = behind.next_multiple_of(BLOCK_BYTES);
+            self.covered = Some(filled);
+        }
+        let zeros = self.staging.len() + (filled - behind) as usize;
+        self.staging.resize(zeros, 0);
+        self.provisional = filled - offset;
+    }
+
+    /// Has the next record take the place of the end.
+    fn rewind_end(&mut self) -> Result<()> {
+        if self.covered.is_none() {
+            return Ok(());
+        }
+        let rewound = self.file.rewind(self.provisional);
+        rewound.map_err(|e| self.broken_by("go back in this log", e))
+    }
+
     /// Fails if nothing may be written.
     fn ready(&mut self) -> Result<()> {
         match &self.state {
@@ -219,11 +312,15 @@ impl LogWriter {
     }
 
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.append(bytes).map_err(|e| {
-            let error = Error::io("append to this log", &self.path, e);
-            self.state = State::Broken(error.clone());
-            error
-        })
+        let appended = self.file.append(bytes);
+        appended.map_err(|e| self.broken_by("append to this log", e))
+    }
+
+    /// Nothing is written any more.
+    fn broken_by(&mut self, what: &'static str, e: std::io::Error) -> Error {
+        let error = Error::io(what, &self.path, e);
+        self.state = State::Broken(error.clone());
+        error
     }
 
     /// Empties the staging buffer and gives back what one large group left.

@@ -65,6 +65,13 @@ pub trait Vfs: Send + Sync + fmt::Debug {
         mode: WriteMode,
         size_hint: u64,
     ) -> io::Result<Box<dyn WriteFile>>;
+    /// Opens a log for writing over it from the front, its blocks being there already. What has not been
+    /// written over stays, also once the file is finished. Who cannot do that refuses, and gets a new
+    /// file instead.
+    fn overwrite(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
+        let _ = path;
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Bounds the memory in which a file in [`WriteMode::Bulk`] gathers appends. Where several ask,
     /// the least bound holds.
     fn limit_write_buffers(&self, bytes: usize) {
@@ -146,6 +153,12 @@ pub trait WriteFile: Send + fmt::Debug {
     /// Whether nothing has been appended yet.
     fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+    /// Has the next append begin `bytes` earlier, in the place of what was appended there. Only a log
+    /// can do that.
+    fn rewind(&mut self, bytes: u64) -> io::Result<()> {
+        let _ = bytes;
+        Err(io::ErrorKind::Unsupported.into())
     }
     /// A handle with which another thread may sync while this one appends. In [`WriteMode::Bulk`]
     /// it covers only what has left user memory; use [`WriteFile::finish`] there.

@@ -140,6 +140,12 @@ impl DiskFull {
         }
     }
 
+    /// The longest log segment that is kept for the next to be written over it: one that a large batch
+    /// has made much longer than a memtable is not.
+    pub(crate) fn spare_bytes(&self, memtable_bytes: u64) -> u64 {
+        2 * self.segment_hint(memtable_bytes)
+    }
+
     /// The disk is full from now on, and the ballast is released. True: it was not before.
     pub(crate) fn begin(&self, store: &FileStore, cause: &Error) -> bool {
         let mut held = self.cause.lock();

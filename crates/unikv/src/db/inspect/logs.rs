@@ -36,7 +36,10 @@ impl Walk<'_> {
         loop {
             match step(&mut log, self.kind, self.path)? {
                 Step::Parts(parts) => parts.iter().for_each(|part| self.show(part)),
-                Step::End => return Ok(()),
+                Step::End => {
+                    self.remains(log.offset());
+                    return Ok(());
+                }
                 Step::Bad(offset, reason) => {
                     let goes_on = log.resync()?;
                     let len = log.offset() - offset;
@@ -53,6 +56,18 @@ impl Walk<'_> {
 }
 
 impl Walk<'_> {
+    /// What stands behind the last record, at `offset`, of a log that is written over an old one.
+    fn remains(&mut self, offset: u64) {
+        let behind = offset + RECORD_HEADER_LEN as u64;
+        if behind <= self.len {
+            let end = Part::new("end", offset, behind - offset);
+            self.show(&end.field("checksum", "right"));
+        }
+        if behind < self.len {
+            self.show(&Part::new("unused", behind, self.len - behind));
+        }
+    }
+
     /// Whether there are only zeros from `offset` on.
     fn is_zero(&self, mut offset: u64) -> Result<bool> {
         let io = |e| Error::io("read this file", self.path, e);

@@ -24,6 +24,7 @@ use crate::base::file_header::FileKind;
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
 use crate::error::Result;
+use crate::log::replay::OLDER_SEGMENT;
 use crate::log::wal::{KIND_START, KIND_WRITE, SegmentStart};
 use crate::log::{DurableMark, LogItem, LogReader, SegmentEnd, WalWrite};
 use crate::vfs::file_store::FileStore;
@@ -61,6 +62,8 @@ struct Segment {
     uid: FileUid,
     /// The file header is whole.
     has_header: bool,
+    /// It was begun over an older one, of which the file header is left.
+    is_unwritten: bool,
     start: Option<SegmentStart>,
     /// The sequence number of its first batch.
     first_seq: Option<SeqNo>,
@@ -146,14 +149,19 @@ impl Replay<'_> {
             len: entry.bytes,
             uid: FileUid(0),
             has_header: false,
+            is_unwritten: false,
             start: None,
             first_seq: None,
             greatest_mark: None,
             linked_end: None,
             path,
         };
-        let header = header_of(env, &segment.path)?;
-        if header.as_ref().is_none_or(|h| h.is_mended || !h.is_whole()) {
+        let mut header = header_of(env, &segment.path)?;
+        if header.as_ref().is_some_and(|h| self.is_older(h, number)) {
+            entry.fault(0, OLDER_SEGMENT);
+            segment.is_unwritten = true;
+            header = None;
+        } else if header.as_ref().is_none_or(|h| h.is_mended || !h.is_whole()) {
             entry.fault(0, "the file header is damaged or was never written");
         }
         let stated = header.as_ref().map(|header| header.raw.uid);
@@ -211,6 +219,13 @@ impl Replay<'_> {
         }
         segment.greatest_mark = reader.greatest_mark();
         Ok(Some(segment))
+    }
+
+    /// Whether a header is that of an older segment of this database.
+    fn is_older(&self, header: &Header, number: FileNumber) -> bool {
+        let raw = &header.raw;
+        let is_ours = raw.database == self.store.database() && raw.kind == FileKind::Wal as u8;
+        header.is_whole() && is_ours && raw.number < number
     }
 
     fn reader(&self, segment: &Segment, uid: FileUid) -> Result<LogReader> {

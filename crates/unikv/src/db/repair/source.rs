@@ -86,6 +86,10 @@ impl Vfs for Source {
         Err(refused())
     }
 
+    fn overwrite(&self, _: &Path) -> io::Result<Box<dyn WriteFile>> {
+        Err(refused())
+    }
+
     fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
         Err(refused())
     }

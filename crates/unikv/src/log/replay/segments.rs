@@ -3,6 +3,7 @@
 
 use super::super::wal::{KIND_START, SegmentEnd, SegmentStart};
 use super::super::{DurableMark, LogItem, LogReader};
+use super::OLDER_SEGMENT;
 use crate::base::file_header::{FileHeader, FileKind, RawHeader};
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, FileUid};
@@ -104,7 +105,17 @@ fn read_beginning(store: &FileStore, number: FileNumber) -> Result<Segment> {
         }
         Err(error) => return Err(error),
     };
-    if reader.number() != number {
+    if reader.number() < number {
+        // A power cut may take the header that was written over the old one, and leave the new name.
+        let beginning = unreadable(0, OLDER_SEGMENT.to_owned(), false);
+        return Ok(Segment {
+            number,
+            path,
+            len,
+            beginning,
+        });
+    }
+    if reader.number() > number {
         let what = format!("this is segment {} under another name", reader.number().0);
         return Err(Error::corruption(&path, 0, what));
     }
@@ -134,13 +145,22 @@ fn read_beginning(store: &FileStore, number: FileNumber) -> Result<Segment> {
     })
 }
 
-/// The greatest number of manifest edits in the beginnings.
-pub(super) fn max_manifest_edits(present: &[Segment]) -> u64 {
-    let edits = |segment: &Segment| match &segment.beginning {
-        Beginning::Readable { start, .. } => start.manifest_edits,
-        Beginning::Unreadable(_) => 0,
-    };
-    present.iter().map(edits).max().unwrap_or(0)
+/// The greatest number of manifest edits in the beginnings. What is wrong with a segment is not judged
+/// here: those below the low-water mark are not needed.
+pub(super) fn max_manifest_edits(store: &FileStore, segments: &[FileNumber]) -> Result<u64> {
+    let mut most = 0;
+    for &number in segments {
+        match read_beginning(store, number) {
+            Ok(segment) => {
+                if let Beginning::Readable { start, .. } = segment.beginning {
+                    most = most.max(start.manifest_edits);
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::Corruption => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(most)
 }
 
 /// Follows the links back from the newest readable segment to the low-water mark. Where a link
@@ -301,8 +321,11 @@ fn possible_uids(
     let mut reader =
         LogReader::open_headless(vfs, &segment.path, segment.number, FileUid::default())?;
     let header = reader.header_bytes()?;
-    let said = RawHeader::decode(header).map(|header| header.uid);
-    let before = FileHeader::uid_before_damage(header);
+    // The header of an older segment, over which this one was begun, says nothing of this one.
+    let said = RawHeader::decode(header).filter(|raw| raw.number == segment.number);
+    let said = said.map(|raw| raw.uid);
+    let said = said.or_else(|| FileHeader::uid_if_numbered(header, segment.number));
+    let before = FileHeader::uid_before_damage(header).filter(|_| said.is_some());
     let mut uids: Vec<FileUid> = said.into_iter().chain(before).collect();
     for other in present {
         if let Beginning::Readable { start, .. } = &other.beginning

@@ -1,4 +1,4 @@
-//! A log: each append is in the kernel when it returns.
+//! A log: each append is in the kernel when it returns. It may be written over an old file.
 //!
 //! Invariant: `broken` is set by the first failed append and refuses all later ones, because a
 //! short write may have left a torn record that nothing may follow.
@@ -6,7 +6,8 @@
 use super::{OsSyncFile, broken_file, seal};
 use crate::vfs::{SyncFile, WriteFile};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    /// Writes to `file`, which is empty but may have `reserved` bytes preallocated.
+    /// Writes to `file` from its front. It may have `reserved` bytes preallocated.
     pub(super) fn new(file: Arc<File>, reserved: u64) -> LogFile {
         LogFile {
             file,
@@ -35,8 +36,8 @@ impl WriteFile for LogFile {
         if self.broken {
             return Err(broken_file());
         }
-        // `write_all` goes on after short writes and interrupts.
-        if let Err(e) = (&*self.file).write_all(bytes) {
+        // `write_all_at` goes on after short writes and interrupts.
+        if let Err(e) = self.file.write_all_at(bytes, self.len) {
             self.broken = true;
             return Err(e);
         }
@@ -46,6 +47,12 @@ impl WriteFile for LogFile {
 
     fn len(&self) -> u64 {
         self.len
+    }
+
+    fn rewind(&mut self, bytes: u64) -> io::Result<()> {
+        let len = self.len.checked_sub(bytes);
+        self.len = len.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(())
     }
 
     fn sync_handle(&self) -> Arc<dyn SyncFile> {

@@ -101,6 +101,11 @@ impl Vfs for OsVfs {
         })
     }
 
+    fn overwrite(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        Ok(Box::new(LogFile::new(Arc::new(file), 0)))
+    }
+
     fn limit_write_buffers(&self, bytes: usize) {
         self.buffers.limit(bytes);
     }

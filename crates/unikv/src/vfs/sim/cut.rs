@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The unit that a disk writes whole or not at all.
-const SECTOR_LEN: usize = 512;
+pub(super) const SECTOR_LEN: usize = 512;
 
 /// What a power cut leaves of the bytes and names that were not durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,12 +116,12 @@ impl Copies {
 }
 
 /// One power cut in progress: its choices come from one generator, in the order of the names.
-struct Cut {
-    keep: Keep,
-    rng: SmallRng,
+pub(super) struct Cut {
+    pub(super) keep: Keep,
+    pub(super) rng: SmallRng,
     copies: Copies,
     /// With [`Keep::First`]: the first moment of which nothing survives.
-    end: Moment,
+    pub(super) end: Moment,
 }
 
 impl Cut {
@@ -149,7 +149,7 @@ impl Cut {
     }
 
     /// Whether one more thing that was not durable survives.
-    fn survives(&mut self, made: Moment) -> bool {
+    pub(super) fn survives(&mut self, made: Moment) -> bool {
         match self.keep {
             Keep::Nothing => false,
             Keep::All => true,
@@ -172,6 +172,9 @@ impl Cut {
     }
 
     fn content(&mut self, content: &Content) -> Content {
+        if let Some(over) = &content.over {
+            return Content::durable(self.written_over(content, over));
+        }
         let full_len = content.bytes().len();
         let len = self.surviving_len(content);
         let intact = content.doubtful.is_empty() && content.durable_len == full_len;
@@ -250,7 +253,7 @@ impl Cut {
 
     /// Decides about each sector behind `durable_len`. A sector that was durable in part keeps
     /// that part whatever happens to the rest.
-    fn tear(&mut self, bytes: &mut [u8], durable_len: usize) {
+    pub(super) fn tear(&mut self, bytes: &mut [u8], durable_len: usize) {
         let mut start = durable_len;
         while start < bytes.len() {
             let end = sector_end(start, bytes.len());
@@ -269,6 +272,6 @@ impl Cut {
 }
 
 /// Where the sector of `at` ends, or the file.
-fn sector_end(at: usize, len: usize) -> usize {
+pub(super) fn sector_end(at: usize, len: usize) -> usize {
     (at / SECTOR_LEN + 1).saturating_mul(SECTOR_LEN).min(len)
 }

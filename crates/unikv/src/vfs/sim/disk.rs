@@ -3,11 +3,13 @@
 //! Invariants:
 //! - The first `durable_len` bytes of a file survive every cut, except inside `doubtful`.
 //! - `writes` of a file ascend from above `durable_len` to its length: with the bytes they are the
-//!   pending state of each sector, since files only grow.
+//!   pending state of each sector, as long as the file only grows. Once it is written over it has
+//!   `over` instead.
 //! - Every change that is not durable carries the moment at which it was made.
 //! - `bytes` is shared between a disk and its copies until one of them writes.
 
 use super::names::{Dir, Moment, NameOp};
+use super::over::Over;
 use crate::base::sync::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -44,6 +46,9 @@ pub(super) struct Content {
     pub(super) writes: Vec<(usize, Moment)>,
     /// What failed syncs were to cover; no later sync makes it durable.
     pub(super) doubtful: Vec<Range<usize>>,
+    /// What is durable, and what is not, of a file that has been written over. Then the three above mean
+    /// nothing.
+    pub(super) over: Option<Over>,
 }
 
 impl Content {
@@ -54,6 +59,7 @@ impl Content {
             bytes,
             writes: Vec::new(),
             doubtful: Vec::new(),
+            over: None,
         }
     }
 
@@ -66,19 +72,46 @@ impl Content {
         Arc::clone(&self.bytes)
     }
 
-    pub(super) fn append(&mut self, bytes: &[u8], at: Moment) {
-        if !bytes.is_empty() {
-            Arc::make_mut(&mut self.bytes).extend_from_slice(bytes);
-            self.writes.push((self.bytes.len(), at));
+    /// Writes `bytes` from `start` on, which is at most the length.
+    pub(super) fn write(&mut self, start: usize, bytes: &[u8], at: Moment) {
+        if bytes.is_empty() {
+            return;
+        }
+        if start < self.bytes.len() && self.over.is_none() {
+            self.over = Some(Over::begin(self));
+        }
+        let overlap = bytes.len().min(self.bytes.len() - start);
+        let content = Arc::make_mut(&mut self.bytes);
+        content[start..start + overlap].copy_from_slice(&bytes[..overlap]);
+        content.extend_from_slice(&bytes[overlap..]);
+        match &mut self.over {
+            Some(over) => over.write(start, bytes, at),
+            None => self.writes.push((self.bytes.len(), at)),
+        }
+    }
+
+    /// The moments of the writes that are not durable.
+    pub(super) fn pending(&self) -> Vec<Moment> {
+        match &self.over {
+            Some(over) => over.pending().collect(),
+            None => self.writes.iter().map(|&(_, at)| at).collect(),
         }
     }
 
     pub(super) fn sync(&mut self) {
+        if let Some(over) = &mut self.over {
+            over.sync(Arc::clone(&self.bytes));
+            return;
+        }
         self.durable_len = self.bytes.len();
         self.writes.clear();
     }
 
     pub(super) fn fail_sync(&mut self) {
+        if let Some(over) = &mut self.over {
+            over.fail_sync();
+            return;
+        }
         // The unsynced part of an earlier doubtful range starts at the same place: replace it.
         self.doubtful.retain(|range| range.end <= self.durable_len);
         if self.durable_len < self.bytes.len() {
@@ -94,6 +127,9 @@ impl Content {
             return false;
         }
         Arc::make_mut(&mut self.bytes)[at] ^= 1 << (bit % 8);
+        if let Some(over) = &mut self.over {
+            over.flip_bit(at, 1 << (bit % 8));
+        }
         true
     }
 }
@@ -176,7 +212,7 @@ impl Disk {
         }
         let inode = self.create(path)?;
         let zeros = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
-        self.append(&inode, &zeros);
+        self.write(&inode, 0, &zeros);
         inode.content.lock().sync();
         Ok(())
     }
@@ -210,15 +246,18 @@ impl Disk {
         Ok(())
     }
 
-    /// Appends as many of `bytes` as the disk has room for; returns how many.
-    pub(super) fn append(&mut self, inode: &Inode, bytes: &[u8]) -> usize {
+    /// Writes as many of `bytes` from `start` on as the disk has room for; returns how many.
+    pub(super) fn write(&mut self, inode: &Inode, start: usize, bytes: &[u8]) -> usize {
+        let now = self.tick();
+        let mut content = inode.content.lock();
+        let old = content.bytes().len().saturating_sub(start).min(bytes.len());
         let mut len = bytes.len();
         if let Some(free) = &mut self.free {
-            len = len.min(usize::try_from(*free).unwrap_or(usize::MAX));
-            *free -= len as u64;
+            let growth = (len - old).min(usize::try_from(*free).unwrap_or(usize::MAX));
+            *free -= growth as u64;
+            len = old + growth;
         }
-        let now = self.tick();
-        inode.content.lock().append(&bytes[..len], now);
+        content.write(start, &bytes[..len], now);
         len
     }
 
@@ -267,7 +306,7 @@ impl Disk {
             files.extend(begun.map(|inode| (inode.id, inode)));
         }
         for inode in files.values() {
-            moments.extend(inode.content.lock().writes.iter().map(|(_, at)| at));
+            moments.extend(inode.content.lock().pending());
         }
         moments.sort_unstable();
         moments

@@ -21,6 +21,8 @@ pub enum Op {
     SyncDir,
     /// `Vfs::create`
     Create,
+    /// `Vfs::overwrite`
+    Overwrite,
     /// Bytes reaching the kernel: each append of a log, each full buffer and the rest of a bulk
     /// file.
     Append,

@@ -29,8 +29,8 @@ impl Opened {
         }
     }
 
-    /// Hands bytes to the kernel: one call that can fail.
-    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+    /// Hands bytes to the kernel, for the file from `at` on: one call that can fail.
+    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let effect = self
             .machine
             .begin(Op::Append, &self.path, (0, bytes.len()))?;
@@ -38,7 +38,9 @@ impl Opened {
             Effect::Whole => bytes.len(),
             Effect::Part(len) => len.min(bytes.len()),
         };
-        let written = self.machine.disk.lock().append(&self.inode, &bytes[..len]);
+        let mut disk = self.machine.disk.lock();
+        let written = disk.write(&self.inode, at as usize, &bytes[..len]);
+        drop(disk);
         if written < len {
             return Err(io::Error::new(
                 ErrorKind::StorageFull,
@@ -122,6 +124,8 @@ pub(super) struct SimWriteFile {
     file: Opened,
     mode: WriteMode,
     len: u64,
+    /// What of a bulk file has reached the kernel.
+    written: u64,
     /// Bytes of a bulk file that have not reached the kernel.
     gathered: Vec<u8>,
     broken: bool,
@@ -139,6 +143,7 @@ impl SimWriteFile {
             file,
             mode,
             len: 0,
+            written: 0,
             gathered: Vec::new(),
             broken: false,
         }
@@ -146,17 +151,23 @@ impl SimWriteFile {
 
     fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         if self.mode == WriteMode::Log {
-            return self.file.write(bytes);
+            return self.file.write(self.len, bytes);
         }
         while !bytes.is_empty() {
             let len = bytes.len().min(BULK_BUFFER_LEN - self.gathered.len());
             self.gathered.extend_from_slice(&bytes[..len]);
             bytes = &bytes[len..];
             if self.gathered.len() == BULK_BUFFER_LEN {
-                self.file.write(&self.gathered)?;
-                self.gathered.clear();
+                self.write_gathered()?;
             }
         }
+        Ok(())
+    }
+
+    fn write_gathered(&mut self) -> io::Result<()> {
+        self.file.write(self.written, &self.gathered)?;
+        self.written += self.gathered.len() as u64;
+        self.gathered.clear();
         Ok(())
     }
 }
@@ -189,12 +200,21 @@ impl WriteFile for SimWriteFile {
         })
     }
 
-    fn finish(self: Box<Self>) -> io::Result<()> {
+    fn rewind(&mut self, bytes: u64) -> io::Result<()> {
+        if self.mode != WriteMode::Log {
+            return Err(ErrorKind::Unsupported.into());
+        }
+        let len = self.len.checked_sub(bytes);
+        self.len = len.ok_or(ErrorKind::InvalidInput)?;
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<()> {
         if self.broken {
             return Err(broken_file());
         }
         if !self.gathered.is_empty() {
-            self.file.write(&self.gathered)?;
+            self.write_gathered()?;
         }
         self.file.sync(Op::Finish)
     }

@@ -57,6 +57,7 @@ mod disk;
 mod faults;
 mod files;
 mod names;
+mod over;
 mod rules;
 mod runtime;
 
@@ -292,6 +293,13 @@ impl Vfs for SimVfs {
             path,
             mode,
         )))
+    }
+
+    fn overwrite(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
+        self.machine.begin_whole(Op::Overwrite, path)?;
+        let inode = self.machine.disk.lock().find(path)?;
+        let (machine, mode) = (&self.machine, WriteMode::Log);
+        Ok(Box::new(SimWriteFile::new(machine, inode, path, mode)))
     }
 
     fn reserve(&self, path: &Path, bytes: u64) -> io::Result<()> {

@@ -11,6 +11,7 @@ use crate::db::repair::report::{LogGap, RepairReport};
 use crate::db::repair::sorter::Sorter;
 use crate::error::{ErrorKind, Result};
 use crate::key_table::RecordPointer;
+use crate::log::replay::OLDER_SEGMENT;
 use crate::log::wal::{BadPayload, KIND_MARK, KIND_START, KIND_WRITE};
 use crate::log::{DurableMark, LogItem, SegmentEnd, TailCut, WalWrite};
 use crate::memtable::{BatchOp, OpsIter};
@@ -46,7 +47,9 @@ impl Pass<'_, '_> {
     ) -> Result<()> {
         if segment.uid == FileUid(0) {
             // After a power cut a segment may be empty that was just begun.
-            if segment.len > HEADER_LEN as u64 {
+            if segment.is_unwritten {
+                self.tail(segment, 0, OLDER_SEGMENT, is_tip);
+            } else if segment.len > HEADER_LEN as u64 {
                 self.gap(segment, (0, None), "no record of the segment can be read");
             } else {
                 self.tail(segment, 0, "the segment is empty", is_tip);
