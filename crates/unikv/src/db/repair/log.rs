@@ -158,7 +158,7 @@ impl Replay<'_> {
         };
         let mut header = header_of(env, &segment.path)?;
         if header.as_ref().is_some_and(|h| self.is_older(h, number)) {
-            entry.fault(0, OLDER_SEGMENT);
+            entry.ignored = Some(OLDER_SEGMENT.to_owned());
             segment.is_unwritten = true;
             header = None;
         } else if header.as_ref().is_none_or(|h| h.is_mended || !h.is_whole()) {
