@@ -14,6 +14,8 @@ use rand::{Rng, SeedableRng};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+mod recycled;
+
 const NO_LOW_WATER: FileNumber = FileNumber(0);
 
 fn path(number: u64) -> PathBuf {
@@ -39,6 +41,11 @@ fn segments_on(vfs: &SimVfs) -> Vec<FileNumber> {
     let mut numbers: Vec<FileNumber> = numbers.collect();
     numbers.sort();
     numbers
+}
+
+/// A number above all segments on the disk.
+fn next_number(vfs: &SimVfs) -> u64 {
+    segments_on(vfs).last().map_or(0, |number| number.0) + 1
 }
 
 fn write_of(seq: u64, count: u32, ops: &[u8]) -> WalWrite<'_> {
@@ -110,10 +117,15 @@ impl Log {
         }
     }
 
-    /// Goes on after a recovery.
-    fn recovered(vfs: &SimVfs, seed: u64, names: Vec<String>, outcome: &ReplayOutcome) -> Log {
-        let newest = segments_on(vfs).last().map_or(0, |number| number.0);
-        let number = FileNumber(newest + 1);
+    /// Goes on after a recovery, in segment `number`.
+    fn recovered(
+        vfs: &SimVfs,
+        seed: u64,
+        names: Vec<String>,
+        outcome: &ReplayOutcome,
+        number: u64,
+    ) -> Log {
+        let number = FileNumber(number);
         let wal = WalWriter::create(
             &store(vfs, seed),
             number,
@@ -446,7 +458,7 @@ fn a_segment_whose_creation_was_interrupted_is_cut() {
     assert_eq!(replay_all(&vfs).unwrap().0.len(), 9);
     // Then the next one begins behind it, and nobody looks at it again.
     let (names, outcome) = replay_all(&vfs).unwrap();
-    let mut log = Log::recovered(&vfs, 7, names, &outcome);
+    let mut log = Log::recovered(&vfs, 7, names, &outcome, next_number(&vfs));
     log.write();
     let (found, outcome) = replay_all(&vfs).unwrap();
     assert_eq!((&found, outcome.cut), (&log.names, None));
@@ -566,7 +578,7 @@ fn what_was_cut_never_comes_back() {
     assert_eq!(names, log.names[..2]);
     assert_eq!(outcome.abandoned, [FileNumber(5), FileNumber(9)]);
 
-    let mut log = Log::recovered(&vfs, 7, names, &outcome);
+    let mut log = Log::recovered(&vfs, 7, names, &outcome, next_number(&vfs));
     for _ in 0..3 {
         log.write();
     }
@@ -907,7 +919,7 @@ impl Crashes {
             }
         }
         let seed = self.log.seed / 1000 * 1000 + 1_000_000 + round;
-        self.log = Log::recovered(&vfs, seed, found, &outcome);
+        self.log = Log::recovered(&vfs, seed, found, &outcome, next_number(&vfs));
         self.handles = vec![(
             self.log.wal.segment_end().number.0,
             self.log.wal.sync_handle(),

@@ -769,3 +769,98 @@ fn a_removed_directory_may_come_back_until_its_parent_is_synced() {
     disk.sync_dir(Path::new("/db")).unwrap();
     assert!(names(&disk.power_cut(Keep::Nothing)).is_empty());
 }
+
+/// A log of three sectors, all durable, that is written over: its new bytes, with two writes that are
+/// not durable behind one that is, of which the second takes the place of a part of the first.
+fn disk_with_log_written_over() -> (SimVfs, Vec<u8>, [Vec<u8>; 3], Box<dyn WriteFile>) {
+    let old = bytes(1536);
+    let (disk, _log) = disk_with_log(&old, 1536);
+    let mut log = disk.overwrite(&path("log")).unwrap();
+    let mut states = Vec::new();
+    log.append(&[0xa0; 100]).unwrap();
+    log.sync_handle().sync().unwrap();
+    states.push(disk.read_file(&path("log")).unwrap());
+    log.append(&[0xb0; 1000]).unwrap();
+    states.push(disk.read_file(&path("log")).unwrap());
+    log.rewind(200).unwrap();
+    log.append(&[0xc0; 1500]).unwrap();
+    states.push(disk.read_file(&path("log")).unwrap());
+    (disk, old, states.try_into().unwrap(), log)
+}
+
+#[test]
+fn a_log_is_written_over_from_the_front() {
+    let (_disk, old, [first, second, third], log) = disk_with_log_written_over();
+    assert_eq!(first, [&[0xa0; 100][..], &old[100..]].concat());
+    let over = [&[0xa0; 100][..], &[0xb0; 1000]].concat();
+    assert_eq!(second, [&over[..], &old[1100..]].concat());
+    assert_eq!(third, [&over[..900], &[0xc0; 1500]].concat());
+    assert_eq!(log.len(), 2400);
+}
+
+#[test]
+fn a_power_cut_leaves_what_was_written_over_in_any_of_its_states() {
+    let (disk, _, states, _log) = disk_with_log_written_over();
+    let [durable, second, third] = &states;
+    assert_eq!(&log_after(&disk, Keep::Nothing), durable);
+    assert_eq!(&log_after(&disk, Keep::All), third);
+    assert_eq!(disk.pending_changes(), 2);
+    for (n, state) in states.iter().enumerate() {
+        assert_eq!(&log_after(&disk, Keep::First(n as u64)), state);
+    }
+    assert_eq!(disk.process_kill().pending_changes(), 2);
+    assert_eq!(&log_after(&disk.process_kill(), Keep::Nothing), durable);
+
+    let (mut seen, mut lens) = (BTreeSet::new(), BTreeSet::new());
+    for seed in 0..500 {
+        let left = log_after(&disk, Keep::Sectors(seed));
+        assert_eq!(left, log_after(&disk, Keep::Sectors(seed)), "seed {seed}");
+        assert_eq!(left[..100], third[..100], "seed {seed} touched durable bytes");
+        let mut of_sectors = Vec::new();
+        for start in (0..left.len()).step_by(512) {
+            let end = (start + 512).min(left.len());
+            // Behind its old end a file holds zeros where its size outlived its bytes.
+            let is = |state: &Vec<u8>| {
+                let kept = state.get(start..end.min(state.len())).unwrap_or_default();
+                left[start..end].starts_with(kept)
+                    && left[start + kept.len()..end].iter().all(|&byte| byte == 0)
+            };
+            let state = states.iter().position(is);
+            of_sectors.push(state.unwrap_or_else(|| panic!("seed {seed}: sector {start}")));
+        }
+        seen.insert(of_sectors);
+        lens.insert(left.len());
+    }
+    assert!(seen.len() > 10, "{seen:?}");
+    assert_eq!(lens, BTreeSet::from([1536, 2400]));
+
+    for seed in 0..200 {
+        let left = log_after(&disk, Keep::Prefix(seed));
+        let is_part = |new: &Vec<u8>, old: &Vec<u8>| {
+            let same = left.iter().zip(new).take_while(|(a, b)| a == b).count();
+            left[same..] == *old.get(same..).unwrap_or_default()
+        };
+        assert!(is_part(second, durable) || is_part(third, second), "seed {seed}");
+        assert_eq!(log_after(&disk, Keep::Torn(seed))[..100], third[..100]);
+    }
+}
+
+#[test]
+fn a_failed_sync_of_what_was_written_over_leaves_it_in_doubt() {
+    let (disk, _, [durable, _, third], mut log) = disk_with_log_written_over();
+    disk.set_fault(Box::new(|call| match call.op {
+        Op::Sync => Fault::Fail(ErrorKind::Other),
+        _ => Fault::None,
+    }));
+    log.sync_handle().sync().unwrap_err();
+    disk.clear_faults();
+    log.append(&[0xd0; 10]).unwrap();
+    log.sync_handle().sync().unwrap();
+    let outcomes = outcomes(&disk, |disk| disk.read_file(&path("log")).unwrap());
+    assert!(outcomes.len() > 1);
+    for left in outcomes {
+        assert_eq!((left.len(), &left[2400..]), (2410, &[0xd0; 10][..]));
+        assert_eq!(left[..100], third[..100]);
+        assert!(left[100..900] == third[100..900] || left[100..900] == durable[100..900]);
+    }
+}
