@@ -160,6 +160,7 @@ const CASES: &[Case] = &[
     Case(Seeded::MarkAheadOfSync, Cuts, 0),
     Case(Seeded::ManifestNameUnsynced, Cuts, 0),
     Case(Seeded::LogRemovedBeforeEdit, Cuts, 0),
+    Case(Seeded::LogRecycledBeforeEdit, Cuts, 0),
     Case(Seeded::DataRemovedBeforeEdit, Cuts, 0),
     Case(
         Seeded::RenewalForgetsLog,

@@ -71,6 +71,8 @@ bugs! {
     ManifestNameUnsynced,
     /// I2: log segments are removed before the edit that makes them dispensable.
     LogRemovedBeforeEdit,
+    /// I2: log segments are written over before that edit.
+    LogRecycledBeforeEdit,
     /// I1: data files are removed before the edit that drops them is durable.
     DataRemovedBeforeEdit,
     /// I2: a manifest that takes the place of a long one does not say from where on the log is needed.

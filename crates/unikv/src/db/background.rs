@@ -210,6 +210,10 @@ impl Engine {
         if seeded!(LogRemovedBeforeEdit) {
             self.remove_files(self.wal_sync.retire_below(newer, 0));
         }
+        let spare_bytes = self.space.spare_bytes(self.memory.plan.memtable_bytes);
+        if seeded!(LogRecycledBeforeEdit) {
+            self.remove_files(self.wal_sync.retire_below(newer, spare_bytes));
+        }
         self.commit_edit(&mut catalog, edit, &indexes, |view| drop(view.sealed.pop()))
             .inspect_err(|_| self.keep_unsure(&mut catalog, &context))?;
         // The log names them no more.
@@ -225,7 +229,6 @@ impl Engine {
             .flush_bytes
             .fetch_add(bytes, Ordering::Relaxed);
         if let Some(low_water) = low_water {
-            let spare_bytes = self.space.spare_bytes(self.memory.plan.memtable_bytes);
             self.remove_files(self.wal_sync.retire_below(low_water, spare_bytes));
         }
         Ok(true)

@@ -18,10 +18,10 @@ use super::write::Commit;
 use crate::base::keys::{DatabaseId, FileNumber, PartitionId, SeqNo};
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::AtomicU64;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::placing::{FlushTarget, GenerationLimits};
 use crate::key_table::ReadCache;
-use crate::log::{Place, ReplayOutcome, WalWriter, replay};
+use crate::log::{ReplayOutcome, replay};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::options::{EffectiveOptions, Options, StoredOptions};
 use crate::partition::{MemtableHandle, View};
@@ -250,13 +250,13 @@ impl<'a> Opening<'a> {
         let is_linked = !memtables.is_empty() && !seeded!(UnlinkedAtOpen);
         let prev = outcome.last.filter(|_| is_linked);
         let hint = space.segment_hint(self.plan.memtable_bytes);
-        let place = Place {
-            size_hint: hint,
-            ..Place::default()
-        };
-        let begun = WalWriter::create(&store, wal_number, prev, manifest.edits(), None, place);
         // Reads need no log: on a full disk it begins once there is room.
-        let (wal, refused) = wal_sync.begin(begun)?;
+        let (wal, refused) = match wal_sync.begin(&store, wal_number, prev, manifest.edits(), hint)
+        {
+            Ok(begun) => (Some(begun), None),
+            Err(error) if error.kind() == ErrorKind::DiskFull => (None, Some(error)),
+            Err(error) => return Err(error),
+        };
 
         let last_seq = SeqNo(version.counters.flushed_seq.0.max(outcome.last_seq.0));
         let pool = Arc::clone(&self.pool);

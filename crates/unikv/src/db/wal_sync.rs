@@ -13,17 +13,20 @@
 
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;
+#[cfg(test)]
+mod tests;
 
+use crate::base::file_names;
 use crate::base::keys::FileNumber;
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Mutex, Weakness, is_weak};
-use crate::error::{Error, ErrorKind, Result};
-use crate::log::{DurableMark, WalWriter};
+use crate::error::{Error, Result};
+use crate::log::{DurableMark, Place, SegmentEnd, WalWriter, covered_until};
 use crate::vfs::SyncFile;
 use crate::vfs::file_store::FileStore;
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// One is taken when a memtable is sealed, and one given when it has been flushed. More would only hold
@@ -50,10 +53,10 @@ pub(crate) struct Segment {
 
 /// A segment that nobody needs any more, to be written over.
 #[derive(Debug)]
-pub(crate) struct Spare {
-    pub(crate) path: PathBuf,
+struct Spare {
+    path: PathBuf,
     /// How long the file is.
-    pub(crate) bytes: u64,
+    bytes: u64,
 }
 
 impl Segment {
@@ -91,7 +94,11 @@ impl Segment {
 
     /// How long the file is.
     fn file_bytes(&self) -> u64 {
-        self.end.load(Ordering::Relaxed).max(self.remains)
+        let end = self.end.load(Ordering::Relaxed);
+        match self.remains {
+            0 => end,
+            remains => covered_until(end).max(remains),
+        }
     }
 
     /// Notes that everything below `end` has reached the kernel.
@@ -137,8 +144,8 @@ struct Segments {
     failed: Option<Error>,
 }
 
-/// The segment that an opening has begun, or why it has not.
-pub(crate) type BegunLog = (Option<(WalWriter, Arc<Segment>)>, Option<Error>);
+/// A segment that was begun, to be written and to be synced.
+pub(crate) type Begun = (WalWriter, Arc<Segment>);
 
 /// The segments from the oldest needed to the one being written.
 #[derive(Debug, Default)]
@@ -149,18 +156,36 @@ pub(crate) struct WalSync {
 }
 
 impl WalSync {
-    /// Adds a segment that an opening has tried to begin. A full disk is no error: then there is none,
-    /// and the cause is told.
-    pub(crate) fn begin(&self, begun: Result<WalWriter>) -> Result<BegunLog> {
-        match begun {
-            Ok(wal) => {
-                let segment = Segment::of(&wal, 0);
-                self.push(Arc::clone(&segment));
-                Ok((Some((wal, segment)), None))
-            }
-            Err(error) if error.kind() == ErrorKind::DiskFull => Ok((None, Some(error))),
-            Err(error) => Err(error),
+    /// Begins segment `number`, the newest, behind `prev`: over the spare, if there is one. `edits` are
+    /// durable in the manifest; `size_hint` bytes are preallocated for a new file.
+    ///
+    /// After an error nothing more may be written to the predecessor.
+    pub(crate) fn begin(
+        &self,
+        store: &FileStore,
+        number: FileNumber,
+        prev: Option<SegmentEnd>,
+        edits: u64,
+        size_hint: u64,
+    ) -> Result<Begun> {
+        let spare = self.take_spare();
+        let place = Place {
+            spare: spare.as_ref().map(|spare| &*spare.path),
+            size_hint,
+        };
+        let begun = WalWriter::create(store, number, prev, edits, self.durable_mark(), place);
+        let recycled = begun.as_ref().is_ok_and(WalWriter::is_recycled);
+        let remove = |path: &Path| drop(store.env().vfs.remove(path));
+        if let Some(spare) = spare.as_ref().filter(|_| !recycled) {
+            remove(&spare.path);
         }
+        // Whoever began it gives up its predecessor, too, so whether it is there is all the same.
+        let path = store.dir().join(file_names::wal(number));
+        let wal = begun.inspect_err(|_| remove(&path))?;
+        let remains = spare.filter(|_| recycled).map_or(0, |spare| spare.bytes);
+        let segment = Segment::of(&wal, remains);
+        self.push(Arc::clone(&segment));
+        Ok((wal, segment))
     }
 
     /// Adds the newest segment.
@@ -241,7 +266,7 @@ impl WalSync {
     }
 
     /// A segment to be written over. It is the caller's.
-    pub(crate) fn take_spare(&self) -> Option<Spare> {
+    fn take_spare(&self) -> Option<Spare> {
         self.segments.lock().spares.pop()
     }
 

@@ -13,14 +13,13 @@
 use super::catalog::Indexes;
 use super::engine::Engine;
 use super::marks::note_mark;
-use super::wal_sync::Segment;
-use crate::base::file_names;
+use super::wal_sync::{Begun, Segment};
 use crate::base::keys::{FileNumber, SeqNo};
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::error::{Error, Result};
-use crate::log::{DurableMark, Place, SegmentEnd, WalWrite, WalWriter};
+use crate::log::{DurableMark, SegmentEnd, WalWrite, WalWriter};
 use crate::memtable::{Batch, Memtable, OpsIter};
 use crate::options::Durability;
 use crate::partition::MemtableHandle;
@@ -251,30 +250,15 @@ impl Engine {
         &self,
         number: FileNumber,
         prev: Option<SegmentEnd>,
-    ) -> Result<(WalWriter, Arc<Segment>)> {
+    ) -> Result<Begun> {
         let edits = self.manifest_edits.load(Ordering::Acquire);
-        let durable = self.wal_sync.durable_mark();
-        let spare = self.wal_sync.take_spare();
-        let place = Place {
-            spare: spare.as_ref().map(|spare| &*spare.path),
-            size_hint: self.space.segment_hint(self.memory.plan.memtable_bytes),
-        };
-        let begun = WalWriter::create(&self.store, number, prev, edits, durable, place);
-        let recycled = begun.as_ref().is_ok_and(WalWriter::is_recycled);
-        if let Some(spare) = spare.as_ref().filter(|_| !recycled) {
-            self.remove_files([spare.path.clone()]);
-        }
-        let wal = begun.inspect_err(|_| {
-            // Whoever began it gives up its predecessor, too, so whether it is there is all the same.
-            let path = self.store.dir().join(file_names::wal(number));
-            self.remove_files([path]);
-        })?;
+        let size_hint = self.space.segment_hint(self.memory.plan.memtable_bytes);
+        let begun = self
+            .wal_sync
+            .begin(&self.store, number, prev, edits, size_hint)?;
         let wal_bytes = &self.counters.wal_bytes;
-        wal_bytes.fetch_add(wal.end(), Ordering::Relaxed);
-        let remains = spare.filter(|_| recycled).map_or(0, |spare| spare.bytes);
-        let segment = Segment::of(&wal, remains);
-        self.wal_sync.push(Arc::clone(&segment));
-        Ok((wal, segment))
+        wal_bytes.fetch_add(begun.0.end(), Ordering::Relaxed);
+        Ok(begun)
     }
 
     /// Puts an empty memtable, whose writes go to segment `number`, in the place of the full one.

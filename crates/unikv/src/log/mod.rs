@@ -43,7 +43,7 @@ pub(crate) mod writer;
 pub(crate) use reader::{LogItem, LogReader};
 pub(crate) use replay::ReplayOutcome;
 pub(crate) use wal::{Place, SegmentEnd, WalWrite, WalWriter};
-pub(crate) use writer::LogWriter;
+pub(crate) use writer::{LogWriter, covered_until};
 
 use crate::base::checksum;
 use crate::base::coding::Decoder;

@@ -31,6 +31,11 @@ const STAGING_KEPT_BYTES: usize = 4 << 20;
 /// What file systems read and write at once, usually.
 const BLOCK_BYTES: u64 = 4096;
 
+/// How far a log that was begun over an old one and ends at `end` has written over it.
+pub(crate) fn covered_until(end: u64) -> u64 {
+    (end + RECORD_HEADER_LEN as u64).next_multiple_of(BLOCK_BYTES)
+}
+
 /// A log file under construction.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
@@ -276,7 +281,7 @@ impl LogWriter {
         self.staging.extend_from_slice(&end);
         let mut filled = behind;
         if behind > covered {
-            filled = behind.next_multiple_of(BLOCK_BYTES);
+            filled = covered_until(offset);
             self.covered = Some(filled);
         }
         let zeros = self.staging.len() + (filled - behind) as usize;

@@ -164,6 +164,28 @@ fn an_append_to_a_log_is_readable_before_any_sync() {
 }
 
 #[test]
+fn a_log_is_written_over_from_the_front_and_what_is_behind_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let vfs = OsVfs::default();
+    let path = dir.path().join("log");
+    fs::write(&path, b"the old log").unwrap();
+    let mut log = vfs.overwrite(&path).unwrap();
+    log.append(b"new, then more").unwrap();
+    log.rewind(10).unwrap();
+    assert_eq!(log.len(), 4);
+    log.append(b"!").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"new,!then more");
+    assert_eq!(log.rewind(6).unwrap_err().kind(), ErrorKind::InvalidInput);
+    log.finish().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"new,!then more");
+    let missing = vfs.overwrite(&dir.path().join("missing"));
+    assert_eq!(missing.unwrap_err().kind(), ErrorKind::NotFound);
+    let mut bulk = vfs.create(&dir.path().join("table"), WriteMode::Bulk, 0);
+    let refused = bulk.as_mut().unwrap().rewind(0).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+}
+
+#[test]
 fn after_a_failed_append_nothing_follows() {
     let full = || {
         Arc::new(

@@ -815,7 +815,11 @@ fn a_power_cut_leaves_what_was_written_over_in_any_of_its_states() {
     for seed in 0..500 {
         let left = log_after(&disk, Keep::Sectors(seed));
         assert_eq!(left, log_after(&disk, Keep::Sectors(seed)), "seed {seed}");
-        assert_eq!(left[..100], third[..100], "seed {seed} touched durable bytes");
+        assert_eq!(
+            left[..100],
+            third[..100],
+            "seed {seed} touched durable bytes"
+        );
         let mut of_sectors = Vec::new();
         for start in (0..left.len()).step_by(512) {
             let end = (start + 512).min(left.len());
@@ -840,7 +844,10 @@ fn a_power_cut_leaves_what_was_written_over_in_any_of_its_states() {
             let same = left.iter().zip(new).take_while(|(a, b)| a == b).count();
             left[same..] == *old.get(same..).unwrap_or_default()
         };
-        assert!(is_part(second, durable) || is_part(third, second), "seed {seed}");
+        assert!(
+            is_part(second, durable) || is_part(third, second),
+            "seed {seed}"
+        );
         assert_eq!(log_after(&disk, Keep::Torn(seed))[..100], third[..100]);
     }
 }
