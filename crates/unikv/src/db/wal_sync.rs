@@ -138,7 +138,8 @@ impl Segment {
 struct Segments {
     /// Oldest first.
     list: VecDeque<Arc<Segment>>,
-    spares: Vec<Spare>,
+    /// Oldest first.
+    spares: VecDeque<Spare>,
     /// The sync that failed: none is tried again, for the system may have dropped the bytes and
     /// would then report a success that means nothing.
     failed: Option<Error>,
@@ -257,17 +258,20 @@ impl WalSync {
             let bytes = segment.file_bytes();
             let is_good = segment.handle.is_some() && segments.failed.is_none();
             let path = segment.path.clone();
-            match is_good && bytes <= spare_bytes && segments.spares.len() < MOST_SPARES {
-                true => segments.spares.push(Spare { path, bytes }),
+            match is_good && bytes <= spare_bytes {
+                true => segments.spares.push_back(Spare { path, bytes }),
                 false => removed.push(path),
             }
         }
+        // The newest are kept: what is left of the log is then a part of it without gaps.
+        let surplus = segments.spares.len().saturating_sub(MOST_SPARES);
+        removed.extend(segments.spares.drain(..surplus).map(|s| s.path));
         removed
     }
 
     /// A segment to be written over. It is the caller's.
     fn take_spare(&self) -> Option<Spare> {
-        self.segments.lock().spares.pop()
+        self.segments.lock().spares.pop_front()
     }
 
     /// The paths of all spares, for removal.

@@ -83,7 +83,8 @@ pub struct TailCut {
     pub path: PathBuf,
     /// Where it ends.
     pub offset: u64,
-    /// How many bytes were ignored, in that file and in those that followed it.
+    /// How many bytes were ignored, in that file and in those that followed it. What is left of an older
+    /// segment counts, where the log was written over one.
     pub bytes: u64,
     /// What was found there.
     pub reason: String,

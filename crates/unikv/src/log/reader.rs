@@ -25,6 +25,14 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// A buffer grown by one large payload is given back when it is larger than this.
 const BUFFER_KEPT_BYTES: usize = 4 << 20;
 
+/// Whose durable mark counts: among so many headers of an older log as may stand in a file one has the
+/// right checksum by chance too often.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    Headers,
+    Records,
+}
+
 /// What the reader found at its position.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LogItem<'a> {
@@ -130,7 +138,7 @@ impl LogReader {
             None if self.has_ended || offset >= self.file_len => {
                 return Ok(LogItem::End { offset });
             }
-            None => self.verify(offset)?,
+            None => self.verify(offset, Trust::Headers)?,
         };
         let header = match verified {
             Ok(header) if header.kind == KIND_END => {
@@ -191,7 +199,7 @@ impl LogReader {
                 continue;
             }
             let chain = self.chain;
-            if self.verify(offset)?.is_ok() {
+            if self.verify(offset, Trust::Records)?.is_ok() {
                 self.chain = chain;
                 self.offset = offset;
                 return Ok(true);
@@ -209,8 +217,8 @@ impl LogReader {
         self.chain.raw()
     }
 
-    /// The greatest durable mark in the headers that verified so far, also of a record whose
-    /// payload did not: its claim was true when it was written.
+    /// The greatest durable mark in the records that verified so far, and in the header of one that
+    /// follows on such a record and whose payload did not: its claim was true when it was written.
     pub(crate) fn greatest_mark(&self) -> Option<DurableMark> {
         self.greatest_mark
     }
@@ -237,7 +245,11 @@ impl LogReader {
 
     /// Checks the record at `offset`, notes its mark and carries the chain on. When it verifies,
     /// its payload is in the buffer.
-    fn verify(&mut self, offset: u64) -> Result<std::result::Result<RecordHeader, &'static str>> {
+    fn verify(
+        &mut self,
+        offset: u64,
+        trust: Trust,
+    ) -> Result<std::result::Result<RecordHeader, &'static str>> {
         if !self.fill(offset, RECORD_HEADER_LEN)? {
             return Ok(Err("the file ends inside a record header"));
         }
@@ -247,7 +259,9 @@ impl LogReader {
             Err(reason) => return Ok(Err(reason)),
         };
         let chain = self.chain.update(bytes);
-        self.greatest_mark = self.greatest_mark.max(header.durable);
+        if trust == Trust::Headers {
+            self.greatest_mark = self.greatest_mark.max(header.durable);
+        }
         let payload_offset = offset + RECORD_HEADER_LEN as u64;
         let payload_len = header.payload_len as usize;
         if !self.fill(payload_offset, payload_len)? {
@@ -258,6 +272,7 @@ impl LogReader {
         if !fits && !seeded!(TornPayloadReplayed) {
             return Ok(Err("a record's checksum does not match"));
         }
+        self.greatest_mark = self.greatest_mark.max(header.durable);
         self.chain = chain;
         Ok(Ok(header))
     }

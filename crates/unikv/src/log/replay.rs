@@ -21,7 +21,7 @@
 //! turn it into an error; only damage above the last mark that survived cannot be told from a torn
 //! write, and it is reported as a cut. The uid in a file header stands for all checksums of the
 //! file. Where the header is damaged it is taken from a link or from the damaged header itself, one
-//! byte of it mended; when more of it is lost, the marks in that file are lost with it.
+//! byte of it, or its number, mended; when more of it is lost, the marks in that file are lost with it.
 //!
 //! # Why nothing behind a cut comes back
 //! - Recovered segments are never appended to or changed, or written over. As long as nothing links

@@ -66,8 +66,8 @@ pub trait Vfs: Send + Sync + fmt::Debug {
         size_hint: u64,
     ) -> io::Result<Box<dyn WriteFile>>;
     /// Opens a log for writing over it from the front, its blocks being there already. What has not been
-    /// written over stays, also once the file is finished. Who cannot do that refuses, and gets a new
-    /// file instead.
+    /// written over stays, also once the file is finished. A file that has another name, too, is refused:
+    /// somebody keeps it. Who refuses gets a new file instead.
     fn overwrite(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
         let _ = path;
         Err(io::ErrorKind::Unsupported.into())

@@ -72,6 +72,14 @@ struct Segment {
     linked_end: Option<u64>,
 }
 
+/// What stands in the place of a segment.
+enum Found {
+    Segment(Box<Segment>),
+    /// A later one that was begun over it and has not got its name: then nobody needs this one.
+    Unnamed,
+    Another,
+}
+
 impl Replay<'_> {
     /// Feeds the batches to the sorter.
     pub(super) fn run(
@@ -84,8 +92,9 @@ impl Replay<'_> {
         let mut segments = Vec::new();
         for &number in numbers.iter().filter(|n| **n >= self.low_water) {
             match self.look_at(number, numbers, report)? {
-                Some(segment) => segments.push(segment),
-                None => {
+                Found::Segment(segment) => segments.push(*segment),
+                Found::Unnamed => {}
+                Found::Another => {
                     self.lost_segment(number, "another file is in the place of a segment", report)
                 }
             }
@@ -130,13 +139,13 @@ impl Replay<'_> {
         });
     }
 
-    /// Reads a segment once for what it says of itself. `None`: it is no segment of this database.
+    /// Reads a segment once for what it says of itself.
     fn look_at(
         &self,
         number: FileNumber,
         numbers: &[FileNumber],
         report: &mut RepairReport,
-    ) -> Result<Option<Segment>> {
+    ) -> Result<Found> {
         let name = file_names::wal(number);
         let path = self.store.dir().join(&name);
         let env = self.store.env();
@@ -164,16 +173,22 @@ impl Replay<'_> {
         } else if header.as_ref().is_none_or(|h| h.is_mended || !h.is_whole()) {
             entry.fault(0, "the file header is damaged or was never written");
         }
-        let stated = header.as_ref().map(|header| header.raw.uid);
+        // Where more than the number is damaged it may be the header of an older segment.
+        let stated = header.as_ref().filter(|header| header.is_of(number));
+        let stated = stated.map(|header| header.raw.uid);
         if let Some(Header { raw, .. }) = header.filter(Header::is_whole) {
             if raw.database != self.store.database() {
                 entry.ignored = Some("the file belongs to another database".to_owned());
-                return Ok(None);
+                return Ok(Found::Another);
             }
             if raw.number != number || raw.kind != FileKind::Wal as u8 {
                 let what = format!("this is file {} under another name", raw.number.0);
                 entry.ignored = Some(what);
-                return Ok(None);
+                let is_later = raw.kind == FileKind::Wal as u8 && raw.number > number;
+                return Ok(match is_later && !numbers.contains(&raw.number) {
+                    true => Found::Unnamed,
+                    false => Found::Another,
+                });
             }
             segment.uid = raw.uid;
             segment.has_header = true;
@@ -187,7 +202,7 @@ impl Replay<'_> {
                 }
             }
             let Some(uid) = found else {
-                return Ok(Some(segment));
+                return Ok(Found::Segment(Box::new(segment)));
             };
             segment.uid = uid;
         }
@@ -218,7 +233,7 @@ impl Replay<'_> {
             }
         }
         segment.greatest_mark = reader.greatest_mark();
-        Ok(Some(segment))
+        Ok(Found::Segment(Box::new(segment)))
     }
 
     /// Whether a header is that of an older segment of this database.

@@ -2,11 +2,14 @@
 
 use super::*;
 use crate::base::keys::FileNumber;
+use crate::base::sync::Mutex;
 use crate::db::tests::common::{delete, key, put, rewrite_manifest};
 use crate::db::tests::{Machine, Model, same, small};
 use crate::version::edit::VersionEdit;
-use crate::vfs::sim::SimVfs;
+use crate::vfs::Vfs;
+use crate::vfs::sim::{Fault, Op, SimVfs};
 use crate::{ErrorKind, RepairTrust};
+use std::sync::Arc;
 
 /// A closed database with key tables, value logs, tables and a log.
 fn database(seed: u64) -> (Machine, Model) {
@@ -86,4 +89,48 @@ fn a_database_on_the_real_disk_is_copied() {
     assert!(report.is_complete() && report.saved == 1, "{report:#?}");
     let db = Db::open(&to, Options::default()).unwrap();
     assert_eq!(db.get(key(1)).unwrap().as_deref(), Some(&b"one"[..]));
+}
+
+/// A process dies between writing the beginning of a segment over an old one and giving it its name. The
+/// manifest, which knows that the old one is not needed, is lost as well.
+#[test]
+fn a_segment_that_has_not_got_its_name_leaves_no_gap() {
+    let machine = Machine::new(7);
+    let (db, _runtime) = machine.open(small().memtable_bytes(4 << 10));
+    let mut keys = 0;
+    let mut fill = || {
+        for _ in 0..8 {
+            db.put(format!("key{keys:06}"), vec![1; 300]).unwrap();
+            keys += 1;
+        }
+        db.flush().unwrap();
+    };
+    fill();
+    fill();
+    let dead = Arc::new(Mutex::new(None));
+    let (seen, disk) = (Arc::clone(&dead), machine.disk.clone());
+    machine.disk.set_fault(Box::new(move |call| {
+        let is_log = call.path.extension().is_some_and(|ending| ending == "wal");
+        if call.op == Op::Rename && is_log {
+            seen.lock().get_or_insert_with(|| disk.process_kill());
+        }
+        Fault::None
+    }));
+    fill();
+    let mut machine = Machine::new(7);
+    machine.disk = dead
+        .lock()
+        .take()
+        .expect("a segment written over an old one");
+    for path in machine.disk.file_names() {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name == "CURRENT" || name.starts_with("MANIFEST") {
+            machine.disk.remove(&path).unwrap();
+        }
+    }
+    let report = repaired(&machine).unwrap();
+    assert!(report.log.gaps.is_empty(), "{report:#?}");
+    assert_eq!(report.saved, keys, "{report:#?}");
+    let unnamed = report.files.iter().filter(|file| file.ignored.is_some());
+    assert_eq!(unnamed.count(), 1, "{report:#?}");
 }

@@ -11,7 +11,7 @@
 
 use super::report::{RepairReport, RepairTrust};
 use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN, RawHeader};
-use crate::base::keys::DatabaseId;
+use crate::base::keys::{DatabaseId, FileNumber};
 use crate::db::{recovery, stored_options};
 use crate::error::{Error, ErrorKind, Result};
 use crate::key_table::ReadCache;
@@ -211,9 +211,15 @@ pub(super) struct Header {
     pub(super) raw: RawHeader,
     /// One bit of it was flipped, and is mended here.
     pub(super) is_mended: bool,
+    bytes: [u8; HEADER_LEN],
 }
 
 impl Header {
+    /// Whether it is that of file `number`, with a damaged number at most.
+    pub(super) fn is_of(&self, number: FileNumber) -> bool {
+        self.raw.number == number || FileHeader::uid_if_numbered(&self.bytes, number).is_some()
+    }
+
     /// Whether it can be believed.
     pub(super) fn is_whole(&self) -> bool {
         self.raw.has_magic && self.raw.checksum_fits
@@ -231,7 +237,11 @@ pub(super) fn header_of(env: &Env, path: &Path) -> Result<Option<Header>> {
         return Ok(None);
     };
     let is_mended = false;
-    let header = Header { raw, is_mended };
+    let header = Header {
+        raw,
+        is_mended,
+        bytes,
+    };
     if header.is_whole() {
         return Ok(Some(header));
     }
@@ -242,6 +252,7 @@ pub(super) fn header_of(env: &Env, path: &Path) -> Result<Option<Header>> {
         let mended = raw.map(|raw| Header {
             raw,
             is_mended: true,
+            bytes: mended,
         });
         if let Some(mended) = mended.filter(Header::is_whole) {
             return Ok(Some(mended));

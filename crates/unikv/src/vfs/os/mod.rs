@@ -22,7 +22,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::num::NonZeroU64;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -103,6 +103,10 @@ impl Vfs for OsVfs {
 
     fn overwrite(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
+        if file.metadata()?.nlink() != 1 {
+            let what = "somebody else has this file under another name";
+            return Err(io::Error::new(ErrorKind::Unsupported, what));
+        }
         Ok(Box::new(LogFile::new(Arc::new(file), 0)))
     }
 

@@ -178,6 +178,12 @@ fn a_log_is_written_over_from_the_front_and_what_is_behind_stays() {
     assert_eq!(log.rewind(6).unwrap_err().kind(), ErrorKind::InvalidInput);
     log.finish().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"new,!then more");
+    // What somebody keeps under another name is left as it is.
+    fs::hard_link(&path, dir.path().join("kept")).unwrap();
+    assert_eq!(
+        vfs.overwrite(&path).unwrap_err().kind(),
+        ErrorKind::Unsupported
+    );
     let missing = vfs.overwrite(&dir.path().join("missing"));
     assert_eq!(missing.unwrap_err().kind(), ErrorKind::NotFound);
     let mut bulk = vfs.create(&dir.path().join("table"), WriteMode::Bulk, 0);

@@ -122,11 +122,7 @@ impl Cut {
             return content.shared_bytes();
         }
         let mut bytes = over.durable.to_vec();
-        for old in &over.doubtful {
-            if old.range().end <= bytes.len() && !self.survives(Moment::MAX) {
-                old.apply(0, &mut bytes);
-            }
-        }
+        self.lose_doubtful_writes(&mut bytes, over);
         match self.keep {
             Keep::Nothing | Keep::All => {}
             Keep::First(_) => {
@@ -136,18 +132,39 @@ impl Cut {
             Keep::Prefix(_) => self.keep_first_writes(&mut bytes, over),
             Keep::Sectors(_) => self.mix_states(&mut bytes, over),
             Keep::Torn(_) => {
-                over.writes.iter().for_each(|write| put(&mut bytes, write));
-                for range in over.dirty() {
-                    self.tear(&mut bytes[..range.end], range.start);
+                self.keep_first_writes(&mut bytes, over);
+                let len = bytes.len();
+                for range in over.dirty().iter().filter(|range| range.start < len) {
+                    self.tear(&mut bytes[..range.end.min(len)], range.start);
                 }
             }
         }
         Arc::new(bytes)
     }
 
-    /// The first so many writes, and of the next one a part.
+    /// Puts back what stood in the place of writes whose sync failed, of some: whole, or sector by sector.
+    fn lose_doubtful_writes(&mut self, bytes: &mut [u8], over: &Over) {
+        for old in &over.doubtful {
+            let end = old.range().end.min(bytes.len());
+            let whole = !matches!(self.keep, Keep::Sectors(_));
+            let mut start = old.start;
+            while start < end {
+                let next = if whole { end } else { sector_end(start, end) };
+                if !self.survives(Moment::MAX) {
+                    old.apply(start, &mut bytes[start..next]);
+                }
+                start = next;
+            }
+        }
+    }
+
+    /// The first so many writes, often all, and of the next one a part.
     fn keep_first_writes(&mut self, bytes: &mut Vec<u8>, over: &Over) {
-        let whole = self.rng.random_range(0..=over.writes.len());
+        let all = over.writes.len();
+        let whole = match self.rng.random_range(0..3) {
+            0 => all,
+            _ => self.rng.random_range(0..=all),
+        };
         let (whole, rest) = over.writes.split_at(whole);
         whole.iter().for_each(|write| put(bytes, write));
         if let Some(next) = rest.first() {
