@@ -3,10 +3,12 @@
 //! Invariant: a segment is never synced before all earlier ones, so what is durable of the write
 //! order is always a prefix of it. A segment's name is made durable before its bytes count.
 //!
-//! *Spares* are segments below the durable low-water mark that the next ones are written over: their
+//! *The spare* is a segment below the durable low-water mark that the next one is written over: its
 //! blocks and pages are there already, so a write need not allocate them, a sync changes no length, and
-//! what is written over before the system has written it back never reaches the device. Only segments
-//! that this process has written, all of whose syncs have succeeded, become spares.
+//! what is written over before the system has written it back never reaches the device. Only a segment
+//! that this process has written, all of whose syncs have succeeded, becomes the spare. One is enough:
+//! it is taken when a memtable is sealed, and the next one is there when that has been flushed. More
+//! would only hold memory of the page cache.
 //!
 //! Locks: `segments` is held over the syncs themselves; taken under the commit lock or alone.
 //! `mark` is taken last and briefly.
@@ -28,10 +30,6 @@ use crate::vfs::file_store::FileStore;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// One is taken when a memtable is sealed, and one given when it has been flushed. More would only hold
-/// memory of the page cache.
-const MOST_SPARES: usize = 1;
 
 /// A segment of the WAL.
 #[derive(Debug)]
@@ -138,8 +136,7 @@ impl Segment {
 struct Segments {
     /// Oldest first.
     list: VecDeque<Arc<Segment>>,
-    /// Oldest first.
-    spares: VecDeque<Spare>,
+    spare: Option<Spare>,
     /// The sync that failed: none is tried again, for the system may have dropped the bytes and
     /// would then report a success that means nothing.
     failed: Option<Error>,
@@ -247,7 +244,7 @@ impl WalSync {
     }
 
     /// Forgets segments below `low_water`, which is durable, and returns the paths of those to be
-    /// removed: spares have at most `spare_bytes` each.
+    /// removed: the spare has at most `spare_bytes`.
     pub(crate) fn retire_below(&self, low_water: FileNumber, spare_bytes: u64) -> Vec<PathBuf> {
         let mut segments = self.segments.lock();
         let retired = segments.list.iter().take_while(|s| s.number < low_water);
@@ -255,29 +252,30 @@ impl WalSync {
         let retired: Vec<_> = segments.list.drain(..retired).collect();
         let mut removed = Vec::new();
         for segment in retired {
-            let bytes = segment.file_bytes();
+            let (path, bytes) = (segment.path.clone(), segment.file_bytes());
             let is_good = segment.handle.is_some() && segments.failed.is_none();
-            let path = segment.path.clone();
+            // The newest is kept: what is left of the log is then a part of it without gaps.
             match is_good && bytes <= spare_bytes {
-                true => segments.spares.push_back(Spare { path, bytes }),
+                true => removed.extend(
+                    segments
+                        .spare
+                        .replace(Spare { path, bytes })
+                        .map(|s| s.path),
+                ),
                 false => removed.push(path),
             }
         }
-        // The newest are kept: what is left of the log is then a part of it without gaps.
-        let surplus = segments.spares.len().saturating_sub(MOST_SPARES);
-        removed.extend(segments.spares.drain(..surplus).map(|s| s.path));
         removed
     }
 
-    /// A segment to be written over. It is the caller's.
+    /// The segment to be written over. It is the caller's.
     fn take_spare(&self) -> Option<Spare> {
-        self.segments.lock().spares.pop_front()
+        self.segments.lock().spare.take()
     }
 
-    /// The paths of all spares, for removal.
-    pub(crate) fn drop_spares(&self) -> Vec<PathBuf> {
-        let mut segments = self.segments.lock();
-        segments.spares.drain(..).map(|s| s.path).collect()
+    /// The path of the spare, for removal.
+    pub(crate) fn drop_spare(&self) -> Option<PathBuf> {
+        self.take_spare().map(|spare| spare.path)
     }
 
     /// Starts anew with no segment, once everything in the old ones is in tables. Returns the paths
@@ -285,15 +283,15 @@ impl WalSync {
     pub(crate) fn restart(&self) -> Vec<PathBuf> {
         let mut segments = self.segments.lock();
         segments.failed = None;
-        let spares = std::mem::take(&mut segments.spares);
+        let spare = segments.spare.take().map(|spare| spare.path);
         let old = segments.list.drain(..).map(|s| s.path.clone());
-        old.chain(spares.into_iter().map(|s| s.path)).collect()
+        old.chain(spare).collect()
     }
 
     /// Bytes of the segments' files.
     pub(crate) fn bytes(&self) -> u64 {
         let segments = self.segments.lock();
         let needed: u64 = segments.list.iter().map(|s| s.file_bytes()).sum();
-        needed + segments.spares.iter().map(|s| s.bytes).sum::<u64>()
+        needed + segments.spare.as_ref().map_or(0, |spare| spare.bytes)
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! # Fault model
 //!
-//! *Bytes.* A file only grows. What a `WriteFile` was given is in user memory, in the kernel, or
+//! *Bytes.* A file only grows, unless it is a log that is written over (`over`). What a `WriteFile` was given is in user memory, in the kernel, or
 //! durable. A log's append reaches the kernel at once. A bulk file's reaches it in whole buffers of
 //! [`BULK_BUFFER_LEN`]; the rest follows in `finish`. A successful `sync` or `finish` makes durable
 //! what is in the kernel. Readers see what is in the kernel.
@@ -15,6 +15,7 @@
 //!   have grown before its bytes, which then read as zeros. Or worse than disks do: some of these
 //!   sectors hold garbage, or bytes that belong elsewhere in the file. Files choose independently, so a
 //!   later write may survive where an earlier one to another file is lost. Durable bytes never change.
+//!   Where bytes were written over, the old ones are what was last synced, and the same holds.
 //! - A failed `sync` leaves the bytes that it was to cover in doubt *for good*: they stay readable
 //!   until the cut, but a later successful `sync` does not make them durable (the kernel has
 //!   marked the pages clean), though it does so for the bytes behind them. At a cut, doubtful
