@@ -74,7 +74,11 @@ fn the_log_is_written_over_segments_that_have_been_flushed() {
     assert_eq!(reopened.recovery().wal_cut, None);
     same(&reopened, &model);
     db.close().unwrap();
-    assert_eq!(logs(&machine.disk).len(), 1, "the spare goes when it is closed");
+    assert_eq!(
+        logs(&machine.disk).len(),
+        1,
+        "the spare goes when it is closed"
+    );
     machine.check();
 }
 
