@@ -106,7 +106,7 @@ fn every_file_access_is_known_to_the_file_layer_and_in_order() {
     order::check(&calls, &db);
     the_rules_are_broken_without_the_syncs(&calls, &db);
     // Killed by a signal at a call in the midst, then opened again.
-    let kill = ["-e", "inject=write:signal=SIGKILL:when=200"];
+    let kill = ["-e", "inject=pwrite64:signal=SIGKILL:when=200"];
     let (output, calls) = place.watched(&kill, &writer);
     assert!(!output.status.success(), "it was killed");
     seen.add(&calls, &db, &place);
@@ -295,7 +295,6 @@ fn interrupted_calls_are_taken_up_again() {
     // When: behind the calls of the loader, and then every seventh or so of each thread.
     let calls = [
         ("pread64", "12+7"),
-        ("write", "12+7"),
         ("pwrite64", "12+7"),
         ("fdatasync", "3+7"),
         ("fsync", "2+5"),

@@ -124,7 +124,13 @@ pub const KNOWN: &[Known] = &[
         "FALLOC_FL_KEEP_SIZE",
         "create: room ahead, without a change of the length",
     ),
-    ("write", &[Temp, Manifest, Wal], "", "append to a log"),
+    ("pwrite64", &[Temp, Manifest, Wal], "", "append to a log"),
+    (
+        "openat",
+        &[Wal],
+        "O_RDWR",
+        "overwrite: a segment that is not needed any more",
+    ),
     (
         "pwrite64",
         &[Data],
@@ -150,6 +156,12 @@ pub const KNOWN: &[Known] = &[
         "rename: CURRENT.tmp becomes CURRENT",
     ),
     (
+        "rename",
+        &[Wal],
+        "",
+        "rename: a segment written over takes its own name",
+    ),
+    (
         "unlink",
         &[Temp, Ballast, Manifest, Wal, Data],
         "",
@@ -161,7 +173,7 @@ pub const KNOWN: &[Known] = &[
         "O_RDWR|O_CREAT|O_EXCL",
         "a repair's files: created like others",
     ),
-    ("write", &[Sort, Mark], "", "a repair's files: append"),
+    ("pwrite64", &[Sort, Mark], "", "a repair's files: append"),
     (
         "fdatasync",
         &[Mark],

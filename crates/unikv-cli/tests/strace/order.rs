@@ -5,10 +5,12 @@
 //! - a file that an edit drops is unlinked only when the manifest has been synced behind that edit;
 //! - a segment of the log that recovery cut off has no such edit: it goes at the opening, before the
 //!   process begins a segment of its own, and then no later segment stays;
+//! - a segment of the log is opened for writing over it only when the manifest has been synced behind the
+//!   edit that says that it is not needed, and takes the name of a later one;
 //! - `CURRENT.tmp` is synced before it is renamed, and so are the manifest that it names and the
 //!   directory; nothing is unlinked before the directory is synced behind the rename;
 //! - a repair's mark goes when the files that it stands for have been synced, and the directory behind their names;
-//! - no segment of the log is synced while an earlier one has bytes that are not.
+//! - no segment of the log is synced while an earlier one that is needed has bytes that are not.
 
 use super::known::Kind;
 use super::trace::Call;
@@ -37,7 +39,7 @@ fn field<'a>(part: &'a unikv::inspect::Part, name: &str) -> Option<&'a str> {
 
 /// Reads the last manifest that the trace writes.
 fn manifest(calls: &[Call], db: &str) -> Option<Manifest> {
-    let written = calls.iter().rev().filter(|call| call.name == "write");
+    let written = calls.iter().rev().filter(|call| call.name == "pwrite64");
     let mut paths = written.flat_map(Call::paths);
     let path = paths.find(|path| Kind::of(path, db) == Kind::Manifest)?;
     let mut found = Manifest {
@@ -79,8 +81,8 @@ pub fn check(calls: &[Call], db: &str) {
         state.step(call);
     }
     println!(
-        "strace: {} listings and {} removals in order, {} syncs of the log",
-        state.listings, state.removals, state.log_syncs
+        "strace: {} listings and {} removals in order, {} syncs of the log, {} segments written over",
+        state.listings, state.removals, state.log_syncs, state.recycled
     );
 }
 
@@ -105,6 +107,7 @@ struct State<'a> {
     listings: u64,
     removals: u64,
     log_syncs: u64,
+    recycled: u64,
 }
 
 impl<'a> State<'a> {
@@ -126,6 +129,7 @@ impl<'a> State<'a> {
             listings: 0,
             removals: 0,
             log_syncs: 0,
+            recycled: 0,
         }
     }
 
@@ -142,10 +146,17 @@ impl<'a> State<'a> {
                     self.began_log(call);
                 }
             }
+            "openat" if kind == Kind::Wal && call.flags().contains(&"O_RDWR") => {
+                let at = self.unneeded_by(path);
+                assert!(
+                    at.is_some_and(|at| at < self.manifest_synced),
+                    "{path} is written over before its edit is durable: {call:?}"
+                );
+            }
             "openat" if kind == Kind::Wal && !self.log_begun => {
                 self.found.insert((*path).to_owned());
             }
-            "write" | "pwrite64" => self.wrote(path, call),
+            "pwrite64" => self.wrote(path, call),
             "fdatasync" if kind == Kind::Wal => self.synced_log(path, call),
             "fdatasync" => {
                 self.synced.insert((*path).to_owned(), call.begin);
@@ -156,6 +167,7 @@ impl<'a> State<'a> {
             "fsync" if kind == Kind::Directory => {
                 self.directory_synced = Some(call.begin);
             }
+            "rename" if kind == Kind::Wal => self.renamed_log(&paths, call),
             "rename" => self.renamed_current(call),
             "unlink" => self.unlinked(path, kind, call),
             _ => {}
@@ -208,10 +220,13 @@ impl<'a> State<'a> {
     }
 
     fn synced_log(&mut self, path: &str, call: &Call) {
-        let earlier = self
-            .written
-            .keys()
-            .filter(|file| Kind::of(file, self.db) == Kind::Wal && &file[..] < path);
+        let is_needed = |file: &str| {
+            self.unneeded_by(file)
+                .is_none_or(|at| at >= self.manifest_synced)
+        };
+        let earlier = self.written.keys().filter(|file| {
+            Kind::of(file, self.db) == Kind::Wal && &file[..] < path && is_needed(file)
+        });
         for file in earlier {
             assert!(
                 self.is_synced(file),
@@ -220,6 +235,29 @@ impl<'a> State<'a> {
         }
         self.synced.insert(path.to_owned(), call.begin);
         self.log_syncs += 1;
+    }
+
+    /// The place of the edit that makes this segment of the log unnecessary.
+    fn unneeded_by(&self, path: &str) -> Option<u64> {
+        let number = segment_number(path);
+        let mut above = self.manifest.low_water.iter();
+        above
+            .find(|(low_water, _)| *low_water > number)
+            .map(|(_, at)| *at)
+    }
+
+    /// What is written to a segment from now on counts for its new name.
+    fn renamed_log(&mut self, paths: &[&str], call: &Call) {
+        let [old, new] = paths else {
+            panic!("a rename of two paths: {call:?}");
+        };
+        assert!(segment_number(old) < segment_number(new), "{call:?}");
+        for files in [&mut self.written, &mut self.synced] {
+            if let Some(at) = files.remove(*old) {
+                files.insert((*new).to_owned(), at);
+            }
+        }
+        self.recycled += 1;
     }
 
     fn renamed_current(&mut self, call: &Call) {
@@ -274,14 +312,7 @@ impl<'a> State<'a> {
         }
         let reason = match kind {
             Kind::Data => self.manifest.dropped.get(path).copied(),
-            Kind::Wal => {
-                let name = Path::new(path).file_stem().and_then(|stem| stem.to_str());
-                let number: u64 = name.and_then(|name| name.parse().ok()).unwrap();
-                let mut above = self.manifest.low_water.iter();
-                above
-                    .find(|(low_water, _)| *low_water > number)
-                    .map(|(_, at)| *at)
-            }
+            Kind::Wal => self.unneeded_by(path),
             _ => None,
         };
         // What no edit names was never listed: rubbish of an earlier process, or a manifest.
@@ -298,4 +329,10 @@ impl<'a> State<'a> {
             self.removals += 1;
         }
     }
+}
+
+/// The number in the name of a segment of the log.
+fn segment_number(path: &str) -> u64 {
+    let name = Path::new(path).file_stem().and_then(|stem| stem.to_str());
+    name.and_then(|name| name.parse().ok()).unwrap()
 }
