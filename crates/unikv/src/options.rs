@@ -219,9 +219,9 @@ impl Options {
     /// Bytes on disk over the keys and values of visible records, at most. Default: 1.5. Less space
     /// costs more writing: garbage collection copies what is live between the dead.
     ///
-    /// Beside that product the directory holds the log, up to twice `unsorted_bytes` for each
-    /// background thread while these have work, and a floor of 8 MiB and eleven times
-    /// `memtable_bytes`, of which up to three are kept back for a full disk. What snapshots and iterators
+    /// Beside that product the directory holds the log and a spare segment of it, up to twice
+    /// `unsorted_bytes` for each background thread while these have work, and a floor of 8 MiB and eleven
+    /// times `memtable_bytes`, of which up to three are kept back for a full disk. What snapshots and iterators
     /// keep comes on top ([`Stats::pins`]): the bytes of files that are only held, and the bytes of
     /// older versions times the factor. What deletes and released snapshots free is reclaimed without
     /// further writes.
