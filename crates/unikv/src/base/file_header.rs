@@ -129,14 +129,17 @@ impl FileHeader {
         None
     }
 
-    /// The uid in a header of which all that is wrong is its number, which should be `number`.
-    pub(crate) fn uid_if_numbered(bytes: &[u8], number: FileNumber) -> Option<FileUid> {
+    /// The uid in the header of file `number`, of which the number may be damaged and nothing else; a
+    /// header that bears its number may be damaged elsewhere. `None`: it may be another file's.
+    pub(crate) fn uid_of(bytes: &[u8], number: FileNumber) -> Option<FileUid> {
+        let raw = RawHeader::decode(bytes)?;
+        if raw.number == number {
+            return Some(raw.uid);
+        }
         let mut bytes = bytes.get(..HEADER_LEN)?.to_vec();
-        bytes
-            .get_mut(NUMBER)?
-            .copy_from_slice(&number.0.to_le_bytes());
-        let mended = RawHeader::decode(&bytes)?;
-        mended.checksum_fits.then_some(mended.uid)
+        let place = bytes.get_mut(NUMBER)?;
+        place.copy_from_slice(&number.0.to_le_bytes());
+        RawHeader::decode(&bytes)?.checksum_fits.then_some(raw.uid)
     }
 
     /// The bytes of the header.

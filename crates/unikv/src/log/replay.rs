@@ -71,6 +71,7 @@ use crate::base::keys::{FileNumber, SeqNo};
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::vfs::file_store::FileStore;
+pub(crate) use segments::max_manifest_edits;
 use segments::{Break, Link, Segment};
 
 mod segments;
@@ -127,12 +128,6 @@ pub(crate) fn replay(
     outcome.abandoned.retain(|number| !used.contains(number));
     outcome.cut = report(&present, &breaks);
     Ok(outcome)
-}
-
-/// The greatest number of manifest edits that the segments name. Cheap: reads their beginnings
-/// only, so that a manifest which lost edits can be named before anything it misplaces is.
-pub(crate) fn max_manifest_edits(store: &FileStore, segments: &[FileNumber]) -> Result<u64> {
-    segments::max_manifest_edits(store, segments)
 }
 
 /// Feeds the records of one segment up to the end its successor names, or to its last whole one.

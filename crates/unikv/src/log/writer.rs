@@ -49,8 +49,6 @@ pub(crate) struct LogWriter {
     staging: Vec<u8>,
     /// How much of the file has been written over, if it held something before.
     covered: Option<u64>,
-    /// Bytes behind the last record, in whose place the next one comes.
-    provisional: u64,
     state: State,
 }
 
@@ -137,7 +135,6 @@ impl LogWriter {
             planned: written,
             staging: Vec::new(),
             covered: None,
-            provisional: 0,
             state: State::Good,
         };
         (log, header.encode())
@@ -286,7 +283,6 @@ impl LogWriter {
         }
         let zeros = self.staging.len() + (filled - behind) as usize;
         self.staging.resize(zeros, 0);
-        self.provisional = filled - offset;
     }
 
     /// Has the next record take the place of the end.
@@ -294,7 +290,7 @@ impl LogWriter {
         if self.covered.is_none() {
             return Ok(());
         }
-        let rewound = self.file.rewind(self.provisional);
+        let rewound = self.file.rewind(self.file.len() - self.planned.end);
         rewound.map_err(|e| self.broken_by("go back in this log", e))
     }
 

@@ -174,8 +174,7 @@ impl Replay<'_> {
             entry.fault(0, "the file header is damaged or was never written");
         }
         // Where more than the number is damaged it may be the header of an older segment.
-        let stated = header.as_ref().filter(|header| header.is_of(number));
-        let stated = stated.map(|header| header.raw.uid);
+        let stated = header.as_ref().and_then(|header| header.uid_of(number));
         if let Some(Header { raw, .. }) = header.filter(Header::is_whole) {
             if raw.database != self.store.database() {
                 entry.ignored = Some("the file belongs to another database".to_owned());

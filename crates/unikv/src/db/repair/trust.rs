@@ -11,7 +11,7 @@
 
 use super::report::{RepairReport, RepairTrust};
 use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN, RawHeader};
-use crate::base::keys::{DatabaseId, FileNumber};
+use crate::base::keys::{DatabaseId, FileNumber, FileUid};
 use crate::db::{recovery, stored_options};
 use crate::error::{Error, ErrorKind, Result};
 use crate::key_table::ReadCache;
@@ -215,9 +215,9 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Whether it is that of file `number`, with a damaged number at most.
-    pub(super) fn is_of(&self, number: FileNumber) -> bool {
-        self.raw.number == number || FileHeader::uid_if_numbered(&self.bytes, number).is_some()
+    /// The uid in it, if it is that of file `number`: see [`FileHeader::uid_of`].
+    pub(super) fn uid_of(&self, number: FileNumber) -> Option<FileUid> {
+        FileHeader::uid_of(&self.bytes, number)
     }
 
     /// Whether it can be believed.

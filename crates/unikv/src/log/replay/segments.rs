@@ -4,7 +4,7 @@
 use super::super::wal::{KIND_START, SegmentEnd, SegmentStart};
 use super::super::{DurableMark, LogItem, LogReader};
 use super::OLDER_SEGMENT;
-use crate::base::file_header::{FileHeader, FileKind, RawHeader};
+use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, FileUid};
 use crate::base::seeded::seeded;
@@ -90,30 +90,24 @@ fn read_beginning(store: &FileStore, number: FileNumber) -> Result<Segment> {
             unfinished,
         })
     };
+    let segment = |beginning| Segment {
+        number,
+        path: path.clone(),
+        len,
+        beginning,
+    };
     let opened = LogReader::open(vfs, &path, FileKind::Wal, Some(store.database()));
     let mut reader = match opened {
         Ok(reader) => reader,
         Err(error) if error.kind() == ErrorKind::Corruption => {
             let reason = "the segment's file header is damaged or was never written";
-            let beginning = unreadable(0, reason.to_owned(), len == 0);
-            return Ok(Segment {
-                number,
-                path,
-                len,
-                beginning,
-            });
+            return Ok(segment(unreadable(0, reason.to_owned(), len == 0)));
         }
         Err(error) => return Err(error),
     };
     if reader.number() < number {
         // A power cut may take the header that was written over the old one, and leave the new name.
-        let beginning = unreadable(0, OLDER_SEGMENT.to_owned(), false);
-        return Ok(Segment {
-            number,
-            path,
-            len,
-            beginning,
-        });
+        return Ok(segment(unreadable(0, OLDER_SEGMENT.to_owned(), false)));
     }
     if reader.number() > number {
         let what = format!("this is segment {} under another name", reader.number().0);
@@ -137,17 +131,13 @@ fn read_beginning(store: &FileStore, number: FileNumber) -> Result<Segment> {
         LogItem::End { offset } => unreadable(offset, "the segment is empty".to_owned(), true),
         LogItem::Bad { offset, reason } => unreadable(offset, reason.to_owned(), false),
     };
-    Ok(Segment {
-        number,
-        path,
-        len,
-        beginning,
-    })
+    Ok(segment(beginning))
 }
 
-/// The greatest number of manifest edits in the beginnings. What is wrong with a segment is not judged
-/// here: those below the low-water mark are not needed.
-pub(super) fn max_manifest_edits(store: &FileStore, segments: &[FileNumber]) -> Result<u64> {
+/// The greatest number of manifest edits that the segments name. Cheap: reads their beginnings
+/// only, so that a manifest which lost edits can be named before anything it misplaces is. What is wrong
+/// with a segment is not judged here: those below the low-water mark are not needed.
+pub(crate) fn max_manifest_edits(store: &FileStore, segments: &[FileNumber]) -> Result<u64> {
     let mut most = 0;
     for &number in segments {
         match read_beginning(store, number) {
@@ -322,9 +312,7 @@ fn possible_uids(
         LogReader::open_headless(vfs, &segment.path, segment.number, FileUid::default())?;
     let header = reader.header_bytes()?;
     // The header of an older segment, over which this one was begun, says nothing of this one.
-    let said = RawHeader::decode(header).filter(|raw| raw.number == segment.number);
-    let said = said.map(|raw| raw.uid);
-    let said = said.or_else(|| FileHeader::uid_if_numbered(header, segment.number));
+    let said = FileHeader::uid_of(header, segment.number);
     let before = FileHeader::uid_before_damage(header).filter(|_| said.is_some());
     let mut uids: Vec<FileUid> = said.into_iter().chain(before).collect();
     for other in present {

@@ -186,8 +186,10 @@ impl Cut {
             _ => ends.choose(&mut self.rng).copied().unwrap_or(0),
         };
         bytes.resize(bytes.len().max(len), 0);
+        let mut start = 0;
         for range in over.dirty() {
-            let mut start = range.start / SECTOR_LEN * SECTOR_LEN;
+            // Two ranges may share a sector, which has one state.
+            start = start.max(range.start / SECTOR_LEN * SECTOR_LEN);
             while start < range.end.min(bytes.len()) {
                 let end = sector_end(start, bytes.len());
                 let writes = match self.rng.random_range(0..4) {

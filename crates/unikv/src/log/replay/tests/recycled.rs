@@ -32,6 +32,14 @@ fn with_spare(vfs: &SimVfs, writes: usize) -> (Log, usize) {
     (log, writes)
 }
 
+/// Nothing but the `gone` first names, which are below the low-water mark, is missing.
+fn all_is_there(vfs: &SimVfs, log: &Log, gone: usize) -> ReplayOutcome {
+    let (found, outcome) = replay_from(vfs, FileNumber(3)).unwrap();
+    assert_eq!(found, log.names[gone..]);
+    assert_eq!(outcome.cut, None);
+    outcome
+}
+
 #[test]
 fn a_segment_over_an_old_one_reads_as_if_it_were_alone() {
     for old in [0, 1, 2, 40, 500] {
@@ -39,8 +47,7 @@ fn a_segment_over_an_old_one_reads_as_if_it_were_alone() {
         let (mut log, gone) = with_spare(&vfs, old);
         recycle(&mut log, 2, 5);
         for _ in 0..60 {
-            let (found, outcome) = replay_from(&vfs.process_kill(), FileNumber(3)).unwrap();
-            assert_eq!((&found[..], outcome.cut), (&log.names[gone..], None));
+            let outcome = all_is_there(&vfs.process_kill(), &log, gone);
             assert_eq!(outcome.last, Some(log.wal.segment_end()));
             log.write();
             log.stage(None);
@@ -49,8 +56,7 @@ fn a_segment_over_an_old_one_reads_as_if_it_were_alone() {
         assert!(vfs.len(&path(2)).is_err(), "it has given up its old name");
         log.rotate(6);
         log.write();
-        let (found, outcome) = replay_from(&vfs, FileNumber(3)).unwrap();
-        assert_eq!((&found[..], outcome.cut), (&log.names[gone..], None));
+        all_is_there(&vfs, &log, gone);
     }
 }
 
@@ -192,15 +198,13 @@ fn a_failed_beginning_over_an_old_segment_is_followed_by_a_new_one() {
             }));
             let begun = over(&store, 2, 10, Some(end));
             vfs.clear_faults();
-            let (found, outcome) = replay_from(&vfs, FileNumber(3)).unwrap();
-            assert_eq!((&found[..], outcome.cut), (&log.names[gone..], None));
+            all_is_there(&vfs, &log, gone);
             match begun {
                 Err(_) => log.rotate(11),
                 Ok(wal) => log.wal = wal,
             }
             log.write();
-            let (found, outcome) = replay_from(&vfs, FileNumber(3)).unwrap();
-            assert_eq!((&found[..], outcome.cut), (&log.names[gone..], None));
+            all_is_there(&vfs, &log, gone);
         }
     }
 }
