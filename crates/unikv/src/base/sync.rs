@@ -79,6 +79,10 @@ pub(crate) enum Weakness {
     NodeLink,
     /// Nor is the link back to it.
     NodePrev,
+    /// Nor is its link in the hash table.
+    NodeChain,
+    /// That entries of a memtable have been put in order is told without `Release`.
+    EntriesOrdered,
     /// The head of an overflow chain is stored without `Release`.
     OverflowHead,
     /// The visible sequence number is stored without `Release`.

@@ -361,7 +361,8 @@ impl Tracked {
 
 /// What a flush of `memtable` takes: the new table's keys and its key section.
 fn flush_bytes(memtable: &Memtable) -> u64 {
-    memtable.len() as u64 * FLUSH_BYTES_PER_RECORD + 2 * memtable.key_bytes() as u64
+    let ordering = memtable.ordering_bytes() as u64;
+    memtable.len() as u64 * FLUSH_BYTES_PER_RECORD + 2 * memtable.key_bytes() as u64 + ordering
 }
 
 /// Counts an open iterator.

@@ -260,7 +260,8 @@ impl<'a> Opening<'a> {
 
         let last_seq = SeqNo(version.counters.flushed_seq.0.max(outcome.last_seq.0));
         let pool = Arc::clone(&self.pool);
-        let memtable = MemtableHandle::new(Memtable::new(&pool), wal_number);
+        let memtable = Memtable::new(&pool, version.counters.hash_seed);
+        let memtable = MemtableHandle::new(memtable, wal_number);
         let commit = Commit {
             wal,
             last_seq,

@@ -200,8 +200,8 @@ impl<'a> WalReplay<'a> {
             let (more, limit) = (write.ops.len(), self.memtable_bytes);
             let full = |m: &mut MemtableHandle| (m.table.bytes() + more) as u64 > limit;
             memtables.extend(newest.take_if(full));
-            let new = || MemtableHandle::new(Memtable::new(self.pool), segment);
-            let memtable = newest.get_or_insert_with(new);
+            let new = || Memtable::new(self.pool, version.counters.hash_seed);
+            let memtable = newest.get_or_insert_with(|| MemtableHandle::new(new(), segment));
             self.insert_ops(segment, memtable, write)?;
             if let Some(mark) = write.host_mark {
                 memtable.table.note_mark(write.last_seq(), mark);

@@ -263,7 +263,8 @@ impl Engine {
 
     /// Puts an empty memtable, whose writes go to segment `number`, in the place of the full one.
     fn seal_memtable(&self, commit: &mut Commit, number: FileNumber) {
-        commit.memtable = MemtableHandle::new(Memtable::new(&self.pool), number);
+        let memtable = commit.memtable.table.next(&self.pool);
+        commit.memtable = MemtableHandle::new(memtable, number);
         self.reclaim.sealed(std::mem::take(&mut commit.deletes));
         let memtable = commit.memtable.clone();
         self.update_view(|view| {

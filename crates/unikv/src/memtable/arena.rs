@@ -33,10 +33,11 @@ pub(super) const NODE_ALIGN: usize = 8;
 
 /// Recycles chunks between memtables.
 pub(crate) struct ArenaPool {
+    arena_bytes: usize,
     chunk_len: usize,
     max_idle_chunks: usize,
     idle: Mutex<Vec<Chunk>>,
-    /// Bytes of all chunks, idle or in use.
+    /// Bytes of all chunks, idle or in use, and of what memtables have beside them.
     allocated_bytes: AtomicUsize,
 }
 
@@ -46,11 +47,27 @@ impl ArenaPool {
         let chunk_len = (arena_bytes / CHUNKS_PER_ARENA).next_power_of_two();
         let chunk_len = chunk_len.clamp(*CHUNK_LENS.start(), *CHUNK_LENS.end());
         Arc::new(ArenaPool {
+            arena_bytes,
             chunk_len,
             max_idle_chunks: max_idle_bytes / chunk_len,
             idle: Mutex::new(Vec::new()),
             allocated_bytes: AtomicUsize::new(0),
         })
+    }
+
+    /// About what an arena is to take.
+    pub(super) fn arena_bytes(&self) -> usize {
+        self.arena_bytes
+    }
+
+    /// Counts memory that a memtable takes beside its arena, until it is discharged.
+    pub(super) fn charge(&self, bytes: usize) {
+        self.allocated_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// See [`ArenaPool::charge`].
+    pub(super) fn discharge(&self, bytes: usize) {
+        self.allocated_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Memory held for the next memtables.
@@ -83,7 +100,7 @@ impl ArenaPool {
     }
 
     fn allocate(&self, len: usize) -> Chunk {
-        self.allocated_bytes.fetch_add(len, Ordering::Relaxed);
+        self.charge(len);
         Chunk::new(len)
     }
 
@@ -102,7 +119,7 @@ impl ArenaPool {
     fn free(&self, chunks: Vec<Chunk>) {
         let bytes: usize = chunks.iter().map(|chunk| chunk.layout.size()).sum();
         drop(chunks);
-        self.allocated_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.discharge(bytes);
     }
 }
 

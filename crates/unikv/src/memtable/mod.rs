@@ -8,16 +8,18 @@
 //! it, and never changes. Which entries a read may use is the caller's business (the visible
 //! sequence number), as the entries of an unfinished batch are already here.
 //!
-//! Locks: one mutex for inserts (see `skiplist`), one in the pool beneath it, one for the marks of
-//! callers. Reads of entries take none.
+//! Locks: one mutex for inserts (see `entries`), one in the pool beneath it, one for the marks of
+//! callers. Reads take none, except that the first scan puts the entries in order.
 //!
 //! - `batch`: the public [`Batch`]
 //! - `ops`: the encoding of operations, shared with the WAL
-//! - `skiplist`: the ordered list itself; `node`: its nodes
-//! - `arena`: its memory
+//! - `entries`: the entries; `buckets`: from a key to its versions; `skiplist`: their order
+//! - `node`: what an entry is in memory; `arena`: that memory
 
 mod arena;
 mod batch;
+mod buckets;
+mod entries;
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;
 mod node;
@@ -31,11 +33,13 @@ pub use batch::Batch;
 pub(crate) use batch::{check_mark, check_put};
 pub(crate) use ops::{BadOp, BatchOp, OpsIter};
 
+use crate::base::hash::key_hash;
 use crate::base::keys::{Kind, SeqNo};
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::base::sync::{self, Mutex};
 use bytes::Bytes;
-use skiplist::{Cursor, SkipList};
+use entries::{Entries, ORDERING_BYTES};
+use node::{NodeRef, Target};
 use std::sync::Arc;
 
 /// What a write takes in the log beside its operations and its mark, about.
@@ -54,7 +58,8 @@ pub(crate) struct MemEntry<'a> {
 
 /// The newest writes, in order, in memory.
 pub(crate) struct Memtable {
-    list: sync::Arc<SkipList>,
+    entries: sync::Arc<Entries>,
+    hash_seed: u64,
     /// The newest two marks of a caller, newest first, each at the number of its last write. The
     /// newer one may belong to writes that are not yet visible.
     marks: Mutex<[Option<(SeqNo, Bytes)>; 2]>,
@@ -63,10 +68,21 @@ pub(crate) struct Memtable {
 }
 
 impl Memtable {
-    /// An empty memtable whose memory comes from `pool` and goes back to it.
-    pub(crate) fn new(pool: &Arc<ArenaPool>) -> Memtable {
+    /// An empty memtable whose memory comes from `pool` and goes back to it. `hash_seed` is the
+    /// database's.
+    pub(crate) fn new(pool: &Arc<ArenaPool>, hash_seed: u64) -> Memtable {
+        Memtable::with(pool, hash_seed, false)
+    }
+
+    /// The memtable after this one.
+    pub(crate) fn next(&self, pool: &Arc<ArenaPool>) -> Memtable {
+        Memtable::with(pool, self.hash_seed, self.entries.is_scanned())
+    }
+
+    fn with(pool: &Arc<ArenaPool>, hash_seed: u64, ordered: bool) -> Memtable {
         Memtable {
-            list: sync::Arc::new(SkipList::new(pool)),
+            entries: sync::Arc::new(Entries::new(pool, ordered)),
+            hash_seed,
             marks: Mutex::default(),
             mark_bytes: AtomicUsize::new(0),
         }
@@ -99,41 +115,50 @@ impl Memtable {
         expiry_ms: Option<u64>,
         value: &[u8],
     ) {
-        self.list.insert(&MemEntry {
+        let entry = MemEntry {
             key,
             seq,
             kind,
             expiry_ms,
             value,
-        });
+        };
+        self.entries.insert(&entry, key_hash(self.hash_seed, key));
     }
 
-    /// The newest version of `key` at or below `snapshot`.
-    pub(crate) fn get(&self, key: &[u8], snapshot: SeqNo) -> Option<MemEntry<'_>> {
-        self.list.get(key, snapshot)
+    /// The newest version of `key`, which has this hash in the database, at or below `snapshot`.
+    #[inline]
+    pub(crate) fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Option<MemEntry<'_>> {
+        debug_assert_eq!(hash, key_hash(self.hash_seed, key));
+        self.entries.get(key, hash, snapshot)
     }
 
     /// An iterator over all versions, standing nowhere yet.
     pub(crate) fn iter(self: &Arc<Self>) -> MemtableIter {
         MemtableIter {
-            cursor: Cursor::new(&self.list),
+            entries: sync::Arc::clone(&self.entries),
+            node: None,
         }
     }
 
     /// Memory used for entries. Marks count with what they took in the log, so that it ends and is
     /// flushed also when there is nothing but marks.
     pub(crate) fn bytes(&self) -> usize {
-        self.list.bytes() + self.mark_bytes.load(Ordering::Relaxed)
+        self.entries.bytes() + self.mark_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Memory that the first scan takes to put the entries in order.
+    pub(crate) fn ordering_bytes(&self) -> usize {
+        self.len() * ORDERING_BYTES
     }
 
     /// Bytes of the keys.
     pub(crate) fn key_bytes(&self) -> usize {
-        self.list.key_bytes()
+        self.entries.key_bytes()
     }
 
     /// Number of entries.
     pub(crate) fn len(&self) -> usize {
-        self.list.len()
+        self.entries.len()
     }
 
     /// Whether there is neither an entry nor a mark.
@@ -144,44 +169,48 @@ impl Memtable {
     /// The highest sequence number, if there is an entry or a mark.
     pub(crate) fn max_seq(&self) -> Option<SeqNo> {
         let marked = self.marks.lock()[0].as_ref().map(|(seq, _)| *seq);
-        self.list.max_seq().max(marked)
+        self.entries.max_seq().max(marked)
     }
 }
 
 /// Walks a memtable in internal order, in both directions; keeps its memory alive. Entries that are
 /// inserted meanwhile may or may not be met.
 pub(crate) struct MemtableIter {
-    cursor: Cursor,
+    entries: sync::Arc<Entries>,
+    /// One of `entries`, since they are in order.
+    node: Option<NodeRef>,
 }
 
 impl MemtableIter {
     /// Stands at the first entry.
     pub(crate) fn seek_to_first(&mut self) {
-        self.cursor.seek_to_first();
+        self.node = self.entries.in_order().first();
     }
 
     /// Stands at the last entry.
     pub(crate) fn seek_to_last(&mut self) {
-        self.cursor.seek_to_last();
+        self.node = self.entries.in_order().last();
     }
 
     /// Stands at the first entry at or after (`key`, `seq`) in internal order.
     pub(crate) fn seek(&mut self, key: &[u8], seq: SeqNo) {
-        self.cursor.seek(key, seq);
+        let target = Target::new(key, seq);
+        self.node = self.entries.in_order().first_at_or_after(&target);
     }
 
     /// Steps forward; behind the last entry it stands nowhere.
     pub(crate) fn next(&mut self) {
-        self.cursor.next();
+        self.node = self.node.and_then(|node| node.next(0));
     }
 
     /// Steps back; before the first entry it stands nowhere.
     pub(crate) fn prev(&mut self) {
-        self.cursor.prev();
+        let list = self.entries.in_order();
+        self.node = self.node.and_then(|node| list.previous(node));
     }
 
     /// The entry it stands at.
     pub(crate) fn entry(&self) -> Option<MemEntry<'_>> {
-        self.cursor.entry()
+        self.node.map(NodeRef::entry)
     }
 }

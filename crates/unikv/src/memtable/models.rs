@@ -9,13 +9,19 @@ use crate::testing::loom_model::{beside, errs, fails, holds};
 
 const KEYS: [&[u8]; 3] = [b"\0\0\0\0a", b"\0\0\0\0k", b"\0\0\0\0z"];
 
+const SEED: u64 = 7;
+
 fn table() -> Arc<Memtable> {
-    Arc::new(Memtable::new(&ArenaPool::new(4 << 10, 64 << 10)))
+    Arc::new(Memtable::new(&ArenaPool::new(4 << 10, 64 << 10), SEED))
 }
 
 fn put(table: &Memtable, key: usize, seq: u64) {
     let value = [seq as u8; 3];
     table.insert(KEYS[key], SeqNo(seq), Kind::Put, Some(seq), &value);
+}
+
+fn get<'a>(table: &'a Memtable, key: usize, snapshot: SeqNo) -> Option<MemEntry<'a>> {
+    table.get(KEYS[key], key_hash(SEED, KEYS[key]), snapshot)
 }
 
 fn assert_whole(entry: &MemEntry<'_>) {
@@ -48,6 +54,7 @@ fn walk(iter: &mut MemtableIter, step: fn(&mut MemtableIter), ascending: bool) -
 fn reader_beside_writer() {
     let table = table();
     put(&table, 1, 1);
+    table.iter().seek_to_first();
     let (writer, reader) = (Arc::clone(&table), Arc::clone(&table));
     beside(
         move || {
@@ -78,6 +85,65 @@ fn a_reader_beside_the_writer_meets_whole_entries_in_order() {
     fails(Weakness::NodePrev, reader_beside_writer);
 }
 
+/// A key gets a newer version, and another key comes, beside a reader of the first one.
+fn look_up_beside_writer() {
+    let table = table();
+    put(&table, 1, 1);
+    let (writer, reader) = (Arc::clone(&table), Arc::clone(&table));
+    beside(
+        move || {
+            put(&writer, 1, 2);
+            put(&writer, 0, 3);
+        },
+        move || {
+            let newest = get(&reader, 1, SeqNo::MAX).unwrap();
+            assert_whole(&newest);
+            assert_eq!(get(&reader, 1, SeqNo(1)).unwrap().seq, SeqNo(1));
+            if let Some(other) = get(&reader, 0, SeqNo::MAX) {
+                assert_whole(&other);
+                assert_eq!(get(&reader, 1, SeqNo::MAX).unwrap().seq, SeqNo(2));
+            }
+        },
+    );
+}
+
+#[test]
+fn a_look_up_beside_the_writer_finds_whole_entries() {
+    holds(look_up_beside_writer);
+    fails(Weakness::NodeChain, look_up_beside_writer);
+}
+
+/// Two scan for the first time; beside one of them an entry comes.
+fn ordered_beside_writer() {
+    let table = table();
+    put(&table, 2, 1);
+    put(&table, 1, 2);
+    let (writer, reader) = (Arc::clone(&table), Arc::clone(&table));
+    let scan = |table: &Arc<Memtable>| {
+        let mut iter = table.iter();
+        iter.seek_to_first();
+        let met = walk(&mut iter, MemtableIter::next, true);
+        assert!(met.ends_with(&[2, 1]), "{met:?}");
+        met.len()
+    };
+    beside(
+        move || {
+            put(&writer, 0, 3);
+            assert_eq!(scan(&writer), 3);
+        },
+        move || {
+            scan(&reader);
+        },
+    );
+    assert_eq!(scan(&table), 3);
+}
+
+#[test]
+fn entries_are_put_in_order_once_beside_a_writer_and_a_reader() {
+    holds(ordered_beside_writer);
+    fails(Weakness::EntriesOrdered, ordered_beside_writer);
+}
+
 /// Two groups of two writes each; a reader that sees the number of a group finds all of it.
 fn groups_become_visible() {
     let (table, visible) = (table(), Arc::new(AtomicU64::new(0)));
@@ -93,7 +159,7 @@ fn groups_become_visible() {
         },
         move || {
             let seq = visible.load(Ordering::Acquire);
-            let newest = |key: usize| table.get(KEYS[key], SeqNo(seq)).map(|e| e.seq.0);
+            let newest = |key: usize| get(&table, key, SeqNo(seq)).map(|e| e.seq.0);
             let expected = match seq {
                 0 => (None, None),
                 2 => (Some(1), Some(2)),
@@ -114,10 +180,11 @@ fn whoever_sees_the_number_of_a_group_finds_the_group() {
 /// an entry longer than its iterator.
 fn memory_changes_hands(keeps_entry: bool) {
     let pool = ArenaPool::new(4 << 10, 64 << 10);
-    let old = Memtable::new(&pool);
+    let old = Memtable::new(&pool, SEED);
     put(&old, 0, 7);
     let mut iter = MemtableIter {
-        cursor: Cursor::new(&old.list),
+        entries: sync::Arc::clone(&old.entries),
+        node: None,
     };
     let reader = move || {
         iter.seek_to_first();
@@ -133,9 +200,9 @@ fn memory_changes_hands(keeps_entry: bool) {
     };
     let writer = move || {
         drop(old);
-        let new = Memtable::new(&pool);
+        let new = Memtable::new(&pool, SEED);
         put(&new, 1, 9);
-        assert_whole(&new.get(KEYS[1], SeqNo::MAX).unwrap());
+        assert_whole(&get(&new, 1, SeqNo::MAX).unwrap());
     };
     beside(writer, reader);
 }

@@ -1,17 +1,18 @@
-//! The nodes of the skiplist: their layout, and the comparison that a search makes at each.
+//! The nodes of a memtable: their layout, and the comparison that a search makes at each.
 //!
 //! ```text
-//! node:  next[height-1] … next[1] next[0] | seq, key_len, kind, flags | key, zero-padded | prev, value, value_len [expiry]
-//!        \______ tower, grows downwards _/ \______ Node, 16 bytes ___/                    \_______ Tail ________/
+//! node:  next[height-1] … next[1] next[0] | seq, chain, lengths, kind … | key, zero-padded | prev, older, value, value_len [expiry]
+//!        \______ tower, grows downwards _/ \______ Node, 24 bytes _____/                    \___________ Tail ____________/
 //! ```
 //!
 //! What a search reads stands together: the lowest links, the sequence number and the first key
 //! bytes mostly share a cache line, and 16 key bytes are compared as one number. The value stands
 //! elsewhere in the arena.
 //!
-//! Contract with `skiplist`, the only user: a [`NodeRef`] is followed only while the list whose
-//! arena holds the node is alive, and nothing taken from it outlives a borrow of that list. A node
-//! is complete when [`new_node`] returns; afterwards only its links change, and those are atomics.
+//! Contract with `entries`, `buckets` and `skiplist`, the only users: a [`NodeRef`] is followed only
+//! while the arena that holds the node is alive, and nothing taken from it outlives a borrow of the
+//! arena's owner. A node is complete when [`new_node`] returns; afterwards only its links change, and
+//! those are atomics.
 
 #![allow(
     unsafe_code,
@@ -20,7 +21,7 @@
 
 use super::MemEntry;
 use super::arena::{Arena, NODE_ALIGN};
-use crate::base::keys::{Kind, SeqNo};
+use crate::base::keys::{Kind, SeqNo, internal_cmp};
 use crate::base::sync::Witness;
 use crate::base::sync::atomic::{AtomicPtr, Ordering};
 use std::ptr::{self, NonNull};
@@ -36,9 +37,14 @@ pub(super) type Link = AtomicPtr<Node>;
 #[repr(C)]
 pub(super) struct Node {
     seq: SeqNo,
+    /// The next node of the bucket: see `buckets`.
+    chain: Link,
     key_len: u32,
     kind: Kind,
     has_expiry: bool,
+    height: u8,
+    /// A part of the key's hash.
+    tag: u8,
     /// Of all bytes of the node and its value that are not atomic.
     bytes: Witness,
 }
@@ -47,6 +53,8 @@ pub(super) struct Node {
 #[repr(C)]
 struct Tail {
     prev: Link,
+    /// The node of the version before this one.
+    older: Link,
     value: NonNull<u8>,
     value_len: u32,
 }
@@ -69,6 +77,12 @@ impl NodeRef {
     #[inline]
     pub(super) fn from_link(node: *mut Node) -> Option<NodeRef> {
         NonNull::new(node).map(NodeRef)
+    }
+
+    /// The node that `link` leads to.
+    #[inline]
+    pub(super) fn follow(link: &Link) -> Option<NodeRef> {
+        NodeRef::from_link(link.load(Ordering::Acquire))
     }
 
     pub(super) fn as_ptr(self) -> *mut Node {
@@ -96,7 +110,35 @@ impl NodeRef {
 
     #[inline]
     pub(super) fn next(self, level: usize) -> Option<NodeRef> {
-        NodeRef::from_link(self.link(level).load(Ordering::Acquire))
+        NodeRef::follow(self.link(level))
+    }
+
+    /// The levels of its tower.
+    pub(super) fn height(self) -> usize {
+        usize::from(self.fixed().height)
+    }
+
+    /// The sequence number.
+    #[inline]
+    pub(super) fn seq(self) -> SeqNo {
+        self.fixed().seq
+    }
+
+    /// Whether it is of `key`, of whose hash `tag` is a part.
+    #[inline]
+    pub(super) fn is_of(self, key: &[u8], tag: u8) -> bool {
+        self.fixed().tag == tag && self.key() == key
+    }
+
+    /// The link to the next node of the bucket.
+    #[inline]
+    pub(super) fn chain_link<'a>(self) -> &'a Link {
+        &self.fixed().chain
+    }
+
+    /// The link to the version before this one.
+    pub(super) fn older_link<'a>(self) -> &'a Link {
+        &self.tail().older
     }
 
     fn key_start(self) -> *const u8 {
@@ -111,7 +153,7 @@ impl NodeRef {
 
     /// The first key bytes as a number.
     #[inline]
-    fn head(self) -> u128 {
+    pub(super) fn head(self) -> u128 {
         self.fixed();
         // SAFETY: a key is padded to at least `HEAD_LEN` initialised bytes.
         u128::from_be(unsafe { self.key_start().cast::<u128>().read_unaligned() })
@@ -152,6 +194,20 @@ impl NodeRef {
             expiry_ms,
             value,
         }
+    }
+
+    /// Its place in internal order.
+    pub(super) fn target<'a>(self) -> Target<'a> {
+        Target {
+            head: self.head(),
+            key: self.key(),
+            seq: self.seq(),
+        }
+    }
+
+    /// Where this entry stands beside another in internal order.
+    pub(super) fn cmp_in_order(self, other: NodeRef) -> std::cmp::Ordering {
+        internal_cmp((self.key(), self.seq()), (other.key(), other.seq()))
     }
 
     /// Whether this entry comes before `target` in internal order.
@@ -200,13 +256,8 @@ impl<'a> Target<'a> {
     }
 }
 
-/// A complete node that no link names yet, its tower empty.
-pub(super) fn new_node(
-    arena: &mut Arena,
-    height: usize,
-    entry: &MemEntry<'_>,
-    prev: *mut Node,
-) -> NodeRef {
+/// A complete node that no link names yet, its links empty. `tag`: a part of the key's hash.
+pub(super) fn new_node(arena: &mut Arena, height: usize, entry: &MemEntry<'_>, tag: u8) -> NodeRef {
     let key_len = entry.key.len();
     let padded_len = padded_key_len(key_len);
     let expiry_len = if entry.expiry_ms.is_some() {
@@ -220,13 +271,17 @@ pub(super) fn new_node(
     let start = arena.alloc_node(len);
     let fixed = Node {
         seq: entry.seq,
+        chain: Link::new(ptr::null_mut()),
         key_len: key_len as u32,
         kind: entry.kind,
         has_expiry: entry.expiry_ms.is_some(),
+        height: height as u8,
+        tag,
         bytes: Witness::new(),
     };
     let tail = Tail {
-        prev: Link::new(prev),
+        prev: Link::new(ptr::null_mut()),
+        older: Link::new(ptr::null_mut()),
         value,
         value_len: entry.value.len() as u32,
     };

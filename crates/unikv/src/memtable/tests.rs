@@ -13,8 +13,14 @@ type Place = (Vec<u8>, Reverse<SeqNo>);
 type Content = (Kind, Option<u64>, Vec<u8>);
 type Model = BTreeMap<Place, Content>;
 
+const SEED: u64 = 0x5eed;
+
 fn memtable() -> Arc<Memtable> {
-    Arc::new(Memtable::new(&ArenaPool::new(16 << 20, 32 << 20)))
+    Arc::new(Memtable::new(&ArenaPool::new(16 << 20, 32 << 20), SEED))
+}
+
+fn get<'a>(table: &'a Memtable, key: &[u8], snapshot: SeqNo) -> Option<MemEntry<'a>> {
+    table.get(key, key_hash(SEED, key), snapshot)
 }
 
 /// Keys of many lengths which share prefixes and differ in trailing zeros.
@@ -43,10 +49,14 @@ fn check(entry: Option<MemEntry<'_>>, expected: Option<(&Place, &Content)>) {
     assert_eq!(entry, expected);
 }
 
-fn filled(seed: u64, count: u64) -> (Arc<Memtable>, Model) {
+/// A memtable that is scanned for the first time when it holds `scanned_at` of `count` entries.
+fn filled(seed: u64, count: u64, scanned_at: u64) -> (Arc<Memtable>, Model) {
     let mut rng = SmallRng::seed_from_u64(seed);
     let (table, mut model) = (memtable(), Model::new());
     for seq in 1..=count {
+        if seq == scanned_at {
+            table.iter().seek_to_first();
+        }
         let key = random_key(&mut rng);
         let kind = if rng.random_ratio(1, 5) {
             Kind::Delete
@@ -74,7 +84,7 @@ fn an_empty_memtable_finds_nothing() {
     let table = memtable();
     assert!(table.is_empty());
     assert_eq!(table.max_seq(), None);
-    assert_eq!(table.get(b"", SeqNo::MAX), None);
+    assert_eq!(get(&table, b"", SeqNo::MAX), None);
     let mut iter = table.iter();
     for go in [
         MemtableIter::seek_to_first,
@@ -92,7 +102,7 @@ fn an_empty_memtable_finds_nothing() {
 #[test]
 fn gets_see_the_newest_version_of_their_snapshot() {
     let count = 5_000 / SCALE as u64;
-    let (table, model) = filled(1, count);
+    let (table, model) = filled(1, count, count / 2);
     assert_eq!(table.len(), count as usize);
     assert_eq!(table.max_seq(), Some(SeqNo(count)));
     let mut rng = SmallRng::seed_from_u64(2);
@@ -105,17 +115,24 @@ fn gets_see_the_newest_version_of_their_snapshot() {
             .next()
             .filter(|((k, _), _)| *k == key);
         found += usize::from(expected.is_some());
-        check(table.get(&key, snapshot), expected);
+        check(get(&table, &key, snapshot), expected);
     }
     assert!(found > 1_000 / SCALE, "{found}");
 }
 
 #[test]
 fn iteration_matches_the_model_in_both_directions() {
-    let (table, model) = filled(3, 3_000 / SCALE as u64);
+    let count = 3_000 / SCALE as u64;
+    // Ordered as they come, from the middle on, and only now.
+    for scanned_at in [1, count / 2, count + 1] {
+        iterate(&filled(3, count, scanned_at));
+    }
+}
+
+fn iterate((table, model): &(Arc<Memtable>, Model)) {
     let mut iter = table.iter();
     iter.seek_to_first();
-    for expected in &model {
+    for expected in model {
         check(iter.entry(), Some(expected));
         iter.next();
     }
@@ -143,10 +160,55 @@ fn iteration_matches_the_model_in_both_directions() {
 }
 
 #[test]
+fn versions_that_come_late_are_found_and_walked_in_order() {
+    let table = memtable();
+    let key = b"\0\0\0\0key";
+    let put = |seq, value: &[u8]| table.insert(key, SeqNo(seq), Kind::Put, None, value);
+    for seq in [30, 50, 10, 40, 20] {
+        put(seq, &[seq as u8]);
+    }
+    put(20, b"again");
+    put(50, b"last");
+    let at = |seq| get(&table, key, SeqNo(seq)).map(|entry| entry.value);
+    assert_eq!(at(9), None);
+    let told: Vec<_> = (1..=6).filter_map(|ten| at(10 * ten + 5)).collect();
+    let expected: [&[u8]; 6] = [&[10], b"again", &[30], &[40], b"last", b"last"];
+    assert_eq!(told, expected);
+    let mut iter = table.iter();
+    iter.seek_to_first();
+    let mut walked = Vec::new();
+    while let Some(entry) = iter.entry() {
+        walked.push(entry.value.to_vec());
+        iter.next();
+    }
+    let expected: [&[u8]; 7] = [b"last", &[50], &[40], &[30], b"again", &[20], &[10]];
+    assert_eq!(walked, expected);
+}
+
+#[test]
+fn the_memtable_after_a_scanned_one_is_ordered_from_its_beginning() {
+    let pool = ArenaPool::new(16 << 20, 32 << 20);
+    let table = Memtable::new(&pool, SEED);
+    let next = table.next(&pool);
+    assert!(!next.entries.is_ordered() && !next.entries.is_scanned());
+    Arc::new(table.next(&pool)).iter().seek(b"", SeqNo::MAX);
+    assert!(!table.entries.is_scanned(), "it was another one");
+    let scanned = Arc::new(next);
+    scanned.iter().seek_to_last();
+    let after = scanned.next(&pool);
+    assert!(after.entries.is_ordered() && !after.entries.is_scanned());
+    assert!(
+        !after.next(&pool).entries.is_ordered(),
+        "it was not scanned"
+    );
+}
+
+#[test]
 fn sequential_loads_of_interleaved_runs_stay_in_order() {
     // Three runs, two ascending and one descending, in changing turns: inserts that continue at
     // the last place alternate with those that do not.
     let (table, mut model) = (memtable(), Model::new());
+    table.iter().seek_to_first();
     let mut rng = SmallRng::seed_from_u64(5);
     let mut next = [0u32, 0, u32::MAX];
     for seq in 1..=4_000 / SCALE as u64 {
@@ -189,17 +251,16 @@ fn the_longest_keys_and_large_values_are_kept_whole() {
     );
     table.insert(b"\0\0\0\0", SeqNo(3), Kind::Put, None, b"");
     assert!(table.bytes() >= large.len() + 2 * longest.len());
-    let entry = table.get(&longest, SeqNo::MAX).unwrap();
+    let entry = get(&table, &longest, SeqNo::MAX).unwrap();
     assert!(entry.value == large && entry.expiry_ms == Some(9));
     assert_eq!(
-        table
-            .get(&longest[..longest.len() - 1], SeqNo(2))
+        get(&table, &longest[..longest.len() - 1], SeqNo(2))
             .unwrap()
             .value,
         b"shorter"
     );
-    assert_eq!(table.get(b"\0\0\0\0", SeqNo(3)).unwrap().value, b"");
-    assert_eq!(table.get(b"\0\0\0\0", SeqNo(2)), None);
+    assert_eq!(get(&table, b"\0\0\0\0", SeqNo(3)).unwrap().value, b"");
+    assert_eq!(get(&table, b"\0\0\0\0", SeqNo(2)), None);
 }
 
 #[test]
@@ -222,7 +283,7 @@ fn bytes_grow_with_what_is_stored_and_little_more() {
 #[test]
 fn an_iterator_outlives_its_memtable() {
     let pool = ArenaPool::new(16 << 20, 32 << 20);
-    let table = Arc::new(Memtable::new(&pool));
+    let table = Arc::new(Memtable::new(&pool, SEED));
     table.insert(b"\0\0\0\0key", SeqNo(1), Kind::Put, None, b"value");
     let mut iter = table.iter();
     drop(table);
@@ -281,14 +342,14 @@ fn readers_beside_the_writer_see_whole_entries_in_order() {
 /// A get and a walk of some steps each way, with all that must hold beside a writer.
 fn read_around(table: &Arc<Memtable>, key: &[u8], published: &AtomicU64, count: u64) {
     let snapshot = SeqNo(published.load(Ordering::Acquire));
-    let first = table.get(key, snapshot);
+    let first = get(table, key, snapshot);
     if let Some(entry) = first {
         assert_eq!(entry.key, key);
         assert!(entry.seq <= snapshot);
         assert_whole(&entry, count);
     }
     assert_eq!(
-        table.get(key, snapshot),
+        get(table, key, snapshot),
         first,
         "what a snapshot sees does not change"
     );

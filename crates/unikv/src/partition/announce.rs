@@ -30,14 +30,14 @@ impl View {
     /// Announces what a look-up of `key` as of `snapshot` would wait for first. With `waits` it waits for
     /// a block of keys, so that the record behind it can be announced.
     pub(crate) fn announce(&self, key: &[u8], snapshot: SeqNo, waits: bool) -> Result<Ahead> {
+        let hash = key_hash(self.version.counters.hash_seed, key);
         let mut memtables = std::iter::once(&self.memtable).chain(&self.sealed);
-        if memtables.any(|handle| handle.table.get(key, snapshot).is_some()) {
+        if memtables.any(|handle| handle.table.get(key, hash, snapshot).is_some()) {
             return Ok(Ahead::InMemory);
         }
         let Some(partition) = self.version.partition_for(key) else {
             return Ok(Ahead::InMemory);
         };
-        let hash = key_hash(self.version.counters.hash_seed, key);
         for generation in &partition.generations {
             let told = match generation.is_ingested() {
                 true => in_ingested(generation, key, snapshot, waits)?,

@@ -65,8 +65,9 @@ impl View {
         snapshot: SeqNo,
         counters: &ReadCounters,
     ) -> Result<Option<Bytes>> {
+        let hash = key_hash(self.version.counters.hash_seed, key);
         for handle in std::iter::once(&self.memtable).chain(&self.sealed) {
-            if let Some(entry) = handle.table.get(key, snapshot) {
+            if let Some(entry) = handle.table.get(key, hash, snapshot) {
                 return match entry.kind {
                     Kind::Delete => Ok(None),
                     Kind::External => {
@@ -83,7 +84,6 @@ impl View {
         };
         if !partition.generations.is_empty() {
             counters.index_lookups.fetch_add(1, Ordering::Relaxed);
-            let hash = key_hash(self.version.counters.hash_seed, key);
             let found = unsorted_store::get(partition, key, hash, snapshot, counters)?;
             if let Some((table, record)) = found {
                 return match record.kind() {

@@ -81,7 +81,12 @@ fn a_damaged_key_section_is_made_up_for_by_the_records() {
 /// are an error, unless newer tables answer; the others are there.
 #[test]
 fn keys_of_a_table_that_cannot_be_indexed_are_an_error_and_no_others() {
-    let options = || small().block_bytes(256).partition_bytes(1 << 40);
+    let options = || {
+        small()
+            .memtable_bytes(16 << 10)
+            .block_bytes(256)
+            .partition_bytes(1 << 40)
+    };
     let machine = Machine::new(4);
     let (db, _) = machine.open(options());
     let mut model = Model::new();

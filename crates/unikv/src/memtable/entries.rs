@@ -1,0 +1,205 @@
+//! The entries of a memtable: found by hash, and put in order when somebody asks for the order.
+//!
+//! Each entry is a node in an arena, and is in the hash table at once: that is all that writes and
+//! point reads need. Most memtables are ordered only when they are sealed and flushed, by sorting
+//! them, which costs a fraction of as many inserts into a list. Who scans a memtable that still grows
+//! has it ordered at once, and from then on each insert goes into the list, too; the memtable after a
+//! scanned one is ordered from its beginning.
+//!
+//! All memory is released with the last holder. So a reader needs no guard: whoever holds the entries
+//! may follow any link it has read.
+//!
+//! Invariants: before `is_ordered`, nobody but the writer follows a link of a tower, and nodes hang
+//! behind `Writer::unordered` by those of level 0; after it, all nodes are in the list.
+//!
+//! Lock: `Entries::writer`, held during one insert, or while the entries are put in order. Under it
+//! only `ArenaPool::idle` is taken.
+
+use super::MemEntry;
+use super::arena::{Arena, ArenaPool};
+use super::buckets::Buckets;
+use super::node::{NodeRef, new_node};
+use super::skiplist::{Before, MAX_HEIGHT, SkipList};
+use crate::base::keys::{KEYSPACE_PREFIX_LEN, Kind, MAX_USER_KEY_LEN, MAX_VALUE_LEN, SeqNo};
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::{Mutex, Weakness, order};
+use std::sync::Arc;
+
+/// What putting them in order takes for each entry: its place in the array, and half of one more.
+pub(super) const ORDERING_BYTES: usize = size_of::<(u128, NodeRef)>() * 3 / 2;
+
+/// What only the writer touches.
+struct Writer {
+    arena: Arena,
+    /// The last node that came before there was an order.
+    unordered: Option<NodeRef>,
+    before: Before,
+    random: u64,
+}
+
+impl Writer {
+    /// 1, and one more with probability 1/4 each.
+    fn random_height(&mut self) -> usize {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random.trailing_zeros() as usize / 2 + 1).min(MAX_HEIGHT)
+    }
+
+    /// The nodes that came before there was an order, in internal order. Of two with the same key and
+    /// sequence number the earlier one stands first: the list puts the later one in front of it.
+    fn sort(&mut self) -> Vec<(u128, NodeRef)> {
+        let mut nodes = Vec::new();
+        let mut at = self.unordered.take();
+        while let Some(node) = at {
+            nodes.push((node.head(), node));
+            at = NodeRef::from_link(node.link(0).load(Ordering::Relaxed));
+        }
+        nodes.reverse();
+        nodes.sort_by(|(head, node), (other_head, other)| {
+            let by_head = head.cmp(other_head);
+            by_head.then_with(|| node.cmp_in_order(*other))
+        });
+        nodes
+    }
+}
+
+/// The entries.
+pub(super) struct Entries {
+    by_key: Buckets,
+    list: SkipList,
+    /// Whether the list has all entries.
+    is_ordered: AtomicBool,
+    /// Whether anybody has asked for the order.
+    is_scanned: AtomicBool,
+    len: AtomicUsize,
+    bytes: AtomicUsize,
+    key_bytes: AtomicUsize,
+    max_seq: AtomicU64,
+    /// Owns the memory of all nodes.
+    writer: Mutex<Writer>,
+}
+
+impl Entries {
+    /// None yet; with `ordered` they are put in order as they come.
+    pub(super) fn new(pool: &Arc<ArenaPool>, ordered: bool) -> Entries {
+        let mut arena = Arena::new(pool);
+        let nothing = MemEntry {
+            key: &[],
+            seq: SeqNo(0),
+            kind: Kind::Put,
+            expiry_ms: None,
+            value: &[],
+        };
+        let list = SkipList::new(new_node(&mut arena, MAX_HEIGHT, &nothing, 0));
+        let writer = Writer {
+            arena,
+            unordered: None,
+            before: list.beginning(),
+            random: 0x9e37_79b9_7f4a_7c15,
+        };
+        Entries {
+            by_key: Buckets::new(pool),
+            list,
+            is_ordered: AtomicBool::new(ordered),
+            is_scanned: AtomicBool::new(false),
+            len: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            key_bytes: AtomicUsize::new(0),
+            max_seq: AtomicU64::new(0),
+            writer: Mutex::new(writer),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len.load(Ordering::Acquire)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the keys, those of older versions included.
+    pub(super) fn key_bytes(&self) -> usize {
+        self.key_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The highest sequence number, once there is an entry.
+    pub(super) fn max_seq(&self) -> Option<SeqNo> {
+        (self.len() > 0).then(|| SeqNo(self.max_seq.load(Ordering::Relaxed)))
+    }
+
+    /// Whether anybody has asked for the order.
+    pub(super) fn is_scanned(&self) -> bool {
+        self.is_scanned.load(Ordering::Relaxed)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_ordered(&self) -> bool {
+        self.is_ordered.load(Ordering::Relaxed)
+    }
+
+    /// Adds an entry, whose key has this hash. Of two entries with the same key and sequence number the
+    /// later one stands first.
+    pub(super) fn insert(&self, entry: &MemEntry<'_>, hash: u64) {
+        // The lengths are stored in 32 bits; what is longer never gets past a batch.
+        assert!(entry.key.len() <= KEYSPACE_PREFIX_LEN + MAX_USER_KEY_LEN);
+        assert!(entry.value.len() <= MAX_VALUE_LEN);
+        let mut guard = self.writer.lock();
+        let writer = &mut *guard;
+        let height = writer.random_height();
+        let node = new_node(&mut writer.arena, height, entry, Buckets::tag(hash));
+        if self.is_ordered.load(Ordering::Relaxed) {
+            self.list.insert(node, &mut writer.before);
+        } else {
+            let last = writer.unordered.replace(node);
+            let last = last.map_or(std::ptr::null_mut(), NodeRef::as_ptr);
+            node.link(0).store(last, Ordering::Relaxed);
+        }
+        self.by_key.insert(node, hash);
+        self.count(entry, writer.arena.used_bytes());
+    }
+
+    /// Updates the counters; the caller holds the writer's lock, so plain stores do.
+    fn count(&self, entry: &MemEntry<'_>, used_bytes: usize) {
+        self.bytes.store(used_bytes, Ordering::Relaxed);
+        let key_bytes = self.key_bytes() + entry.key.len();
+        self.key_bytes.store(key_bytes, Ordering::Relaxed);
+        if entry.seq.0 > self.max_seq.load(Ordering::Relaxed) {
+            self.max_seq.store(entry.seq.0, Ordering::Relaxed);
+        }
+        self.len
+            .store(self.len.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+
+    /// The newest version of `key`, which has this hash, at or below `snapshot`.
+    #[inline]
+    pub(super) fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Option<MemEntry<'_>> {
+        let node = self.by_key.get(key, hash, snapshot)?;
+        Some(node.entry())
+    }
+
+    /// All entries in order.
+    pub(super) fn in_order(&self) -> &SkipList {
+        if !self.is_ordered.load(Ordering::Acquire) {
+            self.put_in_order();
+        }
+        if !self.is_scanned() {
+            self.is_scanned.store(true, Ordering::Relaxed);
+        }
+        &self.list
+    }
+
+    #[cold]
+    fn put_in_order(&self) {
+        let mut guard = self.writer.lock();
+        let writer = &mut *guard;
+        for (_, node) in writer.sort() {
+            // Each belongs behind the one before: nothing is searched.
+            node.link(0).store(std::ptr::null_mut(), Ordering::Relaxed);
+            self.list.insert(node, &mut writer.before);
+        }
+        let ordering = order(Weakness::EntriesOrdered, Ordering::Release);
+        self.is_ordered.store(true, ordering);
+    }
+}
