@@ -281,6 +281,13 @@ const CASES: &[Case] = &[
     Case(Seeded::ChecksumUnbound, Damage, 1),
     Case(Seeded::CacheForgetsFile, Crashes, 0),
     Case(
+        Seeded::HintForgetsTable,
+        unit(
+            "db::read::tests::a_hint_is_not_believed_of_a_table_written_since_or_of_another_moment",
+        ),
+        0,
+    ),
+    Case(
         Seeded::RepairTakesOlder,
         Test(
             "repair",

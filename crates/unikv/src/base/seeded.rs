@@ -188,6 +188,8 @@ bugs! {
     ChecksumUnbound,
     /// I5: the cache is asked for an offset, whatever the file.
     CacheForgetsFile,
+    /// I5: the cache is asked where the record of a key is, whatever the key table.
+    HintForgetsTable,
     /// I5: a repair takes an older version in the place of one that is lost.
     RepairTakesOlder,
 

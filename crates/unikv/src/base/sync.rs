@@ -85,6 +85,10 @@ pub(crate) enum Weakness {
     EntriesOrdered,
     /// The head of an overflow chain is stored without `Release`.
     OverflowHead,
+    /// A hint's stamp is read again before its other words are.
+    HintRead,
+    /// The other words of a hint are written before its stamp says so.
+    HintWrite,
     /// The visible sequence number is stored without `Release`.
     Visible,
     /// Nothing orders a request to let go of a view and the look for one.

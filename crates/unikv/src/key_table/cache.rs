@@ -7,7 +7,9 @@
 
 use super::block::Block;
 use super::fences::Fences;
+use super::hints::Hints;
 use super::pin::PinBudget;
+use super::pointer::RecordPointer;
 use super::read_buffers::{ReadBuffer, ReadBuffers};
 use crate::base::keys::FileNumber;
 use crate::base::seeded::slip;
@@ -32,6 +34,8 @@ const MAX_SHARDS: u64 = 32;
 const PINNED_SHARE: u64 = 8;
 /// A record that takes more than this share of the cache would drive out too much else.
 const RECORD_SHARE: u64 = 1 << 10;
+/// The share of the bytes that hints take.
+const HINTS_SHARE: u64 = 32;
 /// The share of the bytes that idle buffers take at most, and how many they take at most.
 const BUFFERS_SHARE: u64 = 64;
 const MOST_BUFFER_BYTES: u64 = 1 << 20;
@@ -49,6 +53,8 @@ pub(crate) struct ReadCache {
     is_full: Arc<AtomicBool>,
     /// The places of records that were offered lately, each a tag in the slot of its hash.
     offered: Box<[AtomicU16]>,
+    /// Where records that are here are, by key table and key.
+    hints: Hints,
     /// For what passes by the cache.
     buffers: Arc<ReadBuffers>,
     hits: AtomicU64,
@@ -116,6 +122,7 @@ impl ReadCache {
             items,
             is_full,
             offered: (0..offered).map(|_| AtomicU16::new(0)).collect(),
+            hints: Hints::new(whole_bytes / HINTS_SHARE),
             buffers: ReadBuffers::new(buffer_bytes as usize),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -154,7 +161,8 @@ impl ReadCache {
         let tables = self.items.memory_used();
         let counted = self.items.len() * ITEM_OVERHEAD_BYTES;
         let more = (tables.entries + tables.map).saturating_sub(counted);
-        (more + size_of_val(&*self.offered) + self.buffers.idle_bytes()) as u64
+        let offered = size_of_val(&*self.offered);
+        (more + offered + self.hints.memory_bytes() + self.buffers.idle_bytes()) as u64
     }
 
     /// A buffer for `len` bytes that pass by the cache.
@@ -239,6 +247,19 @@ impl ReadCache {
     pub(crate) fn record(&self, file: FileNumber, offset: u64) -> Option<Bytes> {
         let file = slip!(CacheForgetsFile, 0, file.0);
         self.find((file, offset))?.record()
+    }
+
+    /// Where the record of the newest version in `table` of a key with this hash is, if that is known: the
+    /// key is to be compared with the record's.
+    pub(super) fn hint(&self, table: FileNumber, hash: u64) -> Option<RecordPointer> {
+        let table = FileNumber(slip!(HintForgetsTable, 0, table.0));
+        self.hints.get(table, hash)
+    }
+
+    /// Remembers where the record of the newest version in `table` of a key with this hash is.
+    pub(super) fn note_hint(&self, table: FileNumber, hash: u64, pointer: RecordPointer) {
+        let table = FileNumber(slip!(HintForgetsTable, 0, table.0));
+        self.hints.note(table, hash, pointer);
     }
 
     /// Keeps the verified `frame` of the record at `offset` if it is not too large. Once the cache

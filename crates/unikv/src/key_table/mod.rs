@@ -21,6 +21,7 @@ mod cache;
 mod entry;
 mod fences;
 mod footer;
+mod hints;
 mod iter;
 pub(crate) mod meta;
 mod output;

@@ -3,25 +3,34 @@
 //! One key block finds or refutes a key; its value is in the block or one record read away. What a
 //! pointer leads to is compared with the key and the sequence number that pointed there, so that a
 //! wrong pointer is an error and never foreign bytes.
+//!
+//! Of keys whose records are in the read cache, the cache also knows which record the block points to
+//! (see `key_table::hints`). Then only the table that holds the key is sought.
 
 use crate::base::keys::{Kind, SeqNo};
 use crate::error::{Error, Result};
-use crate::key_table::{OwnedValue, RecordPointer};
+use crate::key_table::{KeyTable, OwnedValue, RecordPointer};
 use crate::record::{Record, UNNUMBERED};
 use crate::version::{Partition, Version};
 use bytes::Bytes;
 use std::path::Path;
 
-/// The value of the newest version of `key` at or below `snapshot`; `None` if that is a tombstone.
+/// The value of the newest version of `key`, which has this hash, at or below `snapshot`; `None` if that
+/// is a tombstone.
 pub(crate) fn get(
     version: &Version,
     partition: &Partition,
     key: &[u8],
+    hash: u64,
     snapshot: SeqNo,
 ) -> Result<Option<Bytes>> {
     let Some(table) = partition.key_table_for(key) else {
         return Ok(None);
     };
+    let by_hint = get_by_hint(version, table, key, hash, snapshot)?;
+    if by_hint.is_some() {
+        return Ok(by_hint);
+    }
     let Some(entry) = table.get(key, snapshot)? else {
         return Ok(None);
     };
@@ -31,13 +40,37 @@ pub(crate) fn get(
         OwnedValue::Pointer(pointer) => {
             let file = version.record_file(pointer.file);
             let file = file.ok_or_else(|| dangling(table.path(), pointer))?;
-            let record = file.get(pointer)?;
+            let cached = file.get_cached(pointer);
+            let is_cached = cached.is_some();
+            let record = cached.map_or_else(|| file.read_and_keep(pointer), Ok)?;
             verify(&record, key, entry.seq, file.path(), pointer)?;
+            // It is the newest version of its key in the table.
+            if is_cached && snapshot >= table.meta().max_seq && record.seq() == entry.seq {
+                table.section().note_hint(hash, pointer);
+            }
             Some(record.into_value())
         }
     };
     debug_assert!(value.is_some() || entry.kind == Kind::Delete);
     Ok(value)
+}
+
+/// The value of `key` in `table`, if a hint says where it is.
+fn get_by_hint(
+    version: &Version,
+    table: &KeyTable,
+    key: &[u8],
+    hash: u64,
+    snapshot: SeqNo,
+) -> Result<Option<Bytes>> {
+    let hint = table.section().hint(hash);
+    let Some((pointer, file)) = hint.and_then(|p| Some((p, version.record_file(p.file)?))) else {
+        return Ok(None);
+    };
+    let record = file.get(pointer)?;
+    // A key of the same hash, or a version that is too new: the block tells.
+    let answers = record.key() == key && record.seq() <= snapshot && record.kind() == Kind::Put;
+    Ok(answers.then(|| record.into_value()))
 }
 
 /// A pointer to a file that the version does not list.

@@ -95,6 +95,6 @@ impl View {
                 };
             }
         }
-        sorted_store::get(&self.version, partition, key, snapshot)
+        sorted_store::get(&self.version, partition, key, hash, snapshot)
     }
 }

@@ -89,12 +89,19 @@ impl RecordFile {
 
     /// The record that `pointer` names: from the cache, or with one read.
     pub(crate) fn get(&self, pointer: RecordPointer) -> Result<Record> {
-        if let Some(record) = self.cached(pointer.offset)
-            && pointer.file == self.meta.number
-            && record.frame_len() == pointer.len as usize
-        {
-            return Ok(record);
-        }
+        self.get_cached(pointer)
+            .map_or_else(|| self.read_and_keep(pointer), Ok)
+    }
+
+    /// The record that `pointer` names, if it is in the cache.
+    pub(crate) fn get_cached(&self, pointer: RecordPointer) -> Option<Record> {
+        let record = self.cached(pointer.offset)?;
+        let is_it = pointer.file == self.meta.number && record.frame_len() == pointer.len as usize;
+        is_it.then_some(record)
+    }
+
+    /// The record that `pointer` names, with one read; offered to the cache.
+    pub(crate) fn read_and_keep(&self, pointer: RecordPointer) -> Result<Record> {
         let record = self.read(pointer)?;
         self.keep(&record);
         Ok(record)

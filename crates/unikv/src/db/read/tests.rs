@@ -1,4 +1,4 @@
-//! What many look-ups in one call announce and read.
+//! What many look-ups in one call announce and read; and look-ups by hints.
 
 use crate::db::tests::Machine;
 use crate::{Batch, Clustering, Db, Options};
@@ -158,4 +158,46 @@ fn a_failed_read_is_told_and_nothing_is_told_of_a_failed_announcement() {
     );
     disk.machine.disk.set_read_fault(Box::new(|_| None));
     assert_eq!(db.multi_get(keys()).unwrap().len(), 60);
+}
+
+/// Reads every key so often that its record is in the cache, and where it is, too.
+fn read_often(db: &Db, expected: impl Fn(usize) -> Vec<u8>) {
+    for _ in 0..4 {
+        for n in 0..100 {
+            assert!(db.get(key(n)).unwrap() == Some(expected(n).into()), "{n}");
+        }
+    }
+}
+
+#[test]
+fn a_hint_is_not_believed_of_a_table_written_since_or_of_another_moment() {
+    let machine = Machine::new(5);
+    let (db, _) = machine.open(options());
+    let put = |keys: &mut dyn Iterator<Item = usize>, round| {
+        keys.for_each(|n| db.put(key(n), value(n, round)).unwrap());
+        db.compact().unwrap();
+    };
+    put(&mut (0..100), 0);
+    read_often(&db, |n| value(n, 0));
+    let before = db.snapshot();
+    // The other records keep the first file.
+    put(&mut (0..100).step_by(3), 1);
+    let newest = |n: usize| value(n, usize::from(n.is_multiple_of(3)));
+    read_often(&db, newest);
+    for n in 0..100 {
+        assert!(
+            before.get(key(n)).unwrap() == Some(value(n, 0).into()),
+            "{n}"
+        );
+        assert!(db.get(key(n)).unwrap() == Some(newest(n).into()), "{n}");
+    }
+    let deleted = |n: usize| n.is_multiple_of(5);
+    (0..100)
+        .filter(|n| deleted(*n))
+        .for_each(|n| db.delete(key(n)).unwrap());
+    db.compact().unwrap();
+    for n in 0..100 {
+        let expected = (!deleted(n)).then(|| newest(n).into());
+        assert!(db.get(key(n)).unwrap() == expected, "{n}");
+    }
 }
