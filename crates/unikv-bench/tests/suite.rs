@@ -121,3 +121,17 @@ fn runs_are_chosen_by_their_label_and_end_in_time() {
     assert!(page.contains("phases longer than 1 s"));
     run(dir.path(), &["--runs", "5 threads"]).assert().failure();
 }
+
+#[test]
+fn the_fewest_reads_are_told_for_one_thread() {
+    let mut command = Command::cargo_bin("unikv-bench").unwrap();
+    let tiny = ["floor", "--scale", "0.00001", "--memory", "100k"];
+    command.args(tiny).args(["--read-us", "34"]);
+    let told = command.assert().success().get_output().stdout.clone();
+    let told = String::from_utf8(told).unwrap();
+    assert!(told.starts_with("1 thread: memory for 100 records, 34 µs a read"));
+    assert!(told.contains("\nmix50:uniform ") && !told.contains("4 threads"));
+    let mut command = Command::cargo_bin("unikv-bench").unwrap();
+    let unlimited = ["floor", "--experiment", "in-memory", "--read-us", "34"];
+    command.args(unlimited).assert().failure();
+}

@@ -153,6 +153,11 @@ impl<'a, E: Engine> Runner<'a, E> {
         self.engine.as_ref().ok_or_else(not_open)
     }
 
+    /// All records below this number have been inserted.
+    pub fn present(&self) -> u64 {
+        self.versions.present()
+    }
+
     fn reopen(&mut self, phase: &Phase) -> Result<PhaseReport, Failure> {
         let start = Instant::now();
         self.merges.close();

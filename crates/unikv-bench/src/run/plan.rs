@@ -95,6 +95,12 @@ impl Plan {
         })
     }
 
+    /// What chooses the records of `mix` in `phase`, which begins with `present` of them.
+    pub fn chooser(&self, phase: &Phase, mix: &Mix, present: u64) -> Chooser {
+        let inserts = mix.most_inserts(self.operations_of(phase));
+        Chooser::new(self.distribution_of(phase, mix), present, inserts)
+    }
+
     /// What each client thread does in a phase that begins with `present` records.
     pub(super) fn work(&self, phase: &Phase, present: u64) -> Result<PhaseWork, Failure> {
         let threads = self.threads_of(phase);
@@ -153,8 +159,7 @@ impl Plan {
         }
         mix.scan_length = mix.scan_length.or(self.scan_length);
         let (operations, threads) = (self.operations_of(phase), self.threads_of(phase));
-        let distribution = self.distribution_of(phase, &mix);
-        let chooser = Chooser::new(distribution, present, mix.most_inserts(operations));
+        let chooser = self.chooser(phase, &mix, present);
         let task = |thread| {
             let share = share(operations, thread, threads);
             Task::Mix {
@@ -168,7 +173,7 @@ impl Plan {
         Ok(PhaseWork {
             tasks,
             operations,
-            distribution: Some(distribution),
+            distribution: Some(self.distribution_of(phase, &mix)),
         })
     }
 }

@@ -2,7 +2,9 @@
 
 use super::contender::Contender;
 use super::drive::Suite;
+use super::expand::Scaled;
 use super::experiments::{self, Experiment};
+use super::floor::{self, Times};
 use super::results::Results;
 use super::{child, html};
 use crate::failure::Failure;
@@ -28,6 +30,8 @@ enum Command {
     List,
     /// Runs experiments and writes results.json and report.html
     Run(Run),
+    /// Says how few reads of the device an experiment can do with, and so how fast any engine can be
+    Floor(Floor),
     /// Writes report.html from files of results
     Report {
         /// Files of results
@@ -85,11 +89,34 @@ struct Run {
     commit: Option<String>,
 }
 
+#[derive(clap::Args)]
+struct Floor {
+    /// The share of the papers' sizes, as in `run`
+    #[arg(long, value_name = "FACTOR", default_value_t = 0.0001)]
+    scale: f64,
+    /// The experiment; its runs with several threads are left out
+    #[arg(long, value_name = "NAME", default_value = "rows")]
+    experiment: String,
+    /// Seed of the random choices, as in `run`
+    #[arg(long, value_name = "NUMBER", default_value_t = 42)]
+    seed: u64,
+    /// Memory for records; as much as a run is limited to unless given
+    #[arg(long, value_name = "SIZE", value_parser = quantity::size)]
+    memory: Option<u64>,
+    /// What a read of the device takes
+    #[arg(long, value_name = "MICROSECONDS")]
+    read_us: f64,
+    /// What an operation takes of the processor, in the second column of rates
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 1.0)]
+    cpu_us: f64,
+}
+
 /// Reads the command line, does it over `contenders`, and gives the status of the process.
 pub fn main(contenders: &[Box<dyn Contender>]) -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::List => list(contenders),
         Command::Run(run) => run.run(contenders),
+        Command::Floor(floor) => floor.run(),
         Command::Report { results, out } => report(&results, &out),
         Command::Child { job } => child::run(contenders, &job),
     };
@@ -125,14 +152,8 @@ fn list(contenders: &[Box<dyn Contender>]) -> Result<(), Failure> {
 
 impl Run {
     fn run(self, contenders: &[Box<dyn Contender>]) -> Result<(), Failure> {
-        if !(self.scale > 0.0 && self.scale <= 10.0) {
-            return Err(Failure::invalid("--scale: above 0, at most 10"));
-        }
-        let all = experiments::all();
-        let names: Vec<_> = all.iter().map(|experiment| experiment.name).collect();
-        let chosen = choose("experiment", &names, &self.experiments)?;
-        let chosen = chosen.into_iter().map(|place| all[place].clone());
-        let chosen = of_runs(chosen.collect(), &self.runs)?;
+        check_scale(self.scale)?;
+        let chosen = of_runs(experiments_of(&self.experiments)?, &self.runs)?;
         let names: Vec<_> = contenders
             .iter()
             .map(|contender| contender.name())
@@ -163,6 +184,46 @@ impl Run {
             ))),
         }
     }
+}
+
+impl Floor {
+    fn run(self) -> Result<(), Failure> {
+        check_scale(self.scale)?;
+        let mut out = io::stdout().lock();
+        let times = Times {
+            read_us: self.read_us,
+            cpu_us: self.cpu_us,
+        };
+        let chosen = experiments_of(&[self.experiment])?.into_iter();
+        for run in chosen.flat_map(|experiment| experiment.runs) {
+            // The order of what several do is another one each time.
+            if run.threads > 1 {
+                continue;
+            }
+            let scaled = Scaled::new(&run, self.scale, self.seed)?;
+            let unlimited = || Failure::invalid("memory is not limited; --memory says how much");
+            let memory = self.memory.or(scaled.limit_bytes).ok_or_else(unlimited)?;
+            let floor = floor::Floor::new(&scaled, memory)?;
+            write!(out, "{}: ", run.label)?;
+            floor.print(&times, &mut out)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_scale(scale: f64) -> Result<(), Failure> {
+    match scale > 0.0 && scale <= 10.0 {
+        true => Ok(()),
+        false => Err(Failure::invalid("--scale: above 0, at most 10")),
+    }
+}
+
+/// The experiments of these `names`, or all.
+fn experiments_of(names: &[String]) -> Result<Vec<Experiment>, Failure> {
+    let all = experiments::all();
+    let known: Vec<_> = all.iter().map(|experiment| experiment.name).collect();
+    let chosen = choose("experiment", &known, names)?.into_iter();
+    Ok(chosen.map(|place| all[place].clone()).collect())
 }
 
 /// The places of those `asked` for among `names`; all if none is asked for.

@@ -120,6 +120,19 @@ impl Scaled {
         self.data_bytes * DISK_OVER_DATA
     }
 
+    /// The order in which keys are loaded.
+    pub fn order(&self) -> KeyOrder {
+        match self.sequential {
+            true => KeyOrder::Sequential,
+            false => KeyOrder::Random,
+        }
+    }
+
+    /// Bytes of key and value.
+    pub fn record_bytes(&self) -> u64 {
+        (KEY_BYTES + self.value_bytes) as u64
+    }
+
     /// Whether the data are so much more than the memory that reads go to the device.
     pub fn is_cold(&self) -> bool {
         self.limit_bytes
@@ -146,10 +159,7 @@ impl Scaled {
             threads: self.threads,
             distribution: None,
             scan_length: self.scan_length,
-            order: match self.sequential {
-                true => KeyOrder::Sequential,
-                false => KeyOrder::Random,
-            },
+            order: self.order(),
             verify: true,
             settle: false,
             duration,

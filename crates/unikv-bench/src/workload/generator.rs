@@ -74,6 +74,19 @@ impl Zipfian {
         };
         rank.min(self.items - 1)
     }
+
+    /// The probability of a rank below `rank`: of all that [`Zipfian::next`] turns into one.
+    pub fn below(&self, rank: u64) -> f64 {
+        match rank {
+            0 => 0.0,
+            rank if rank >= self.items => 1.0,
+            1 => 1.0 / self.zeta,
+            rank => {
+                let power = (rank as f64 / self.items as f64).powf(1.0 / self.alpha);
+                1.0 - (1.0 - power) / self.eta
+            }
+        }
+    }
 }
 
 /// The sum of 1/i^θ for i from 1 to n: term by term at first, then by Euler and Maclaurin.
@@ -136,6 +149,28 @@ impl Chooser {
             Chooser::Latest(zipf) => present - 1 - zipf.next(rng).min(present - 1),
         }
     }
+
+    /// The share of draws that fall on the `records` likeliest ones, at most, from when there are
+    /// `present` on: nobody who does not know the draws can hold `records` of them and hit more.
+    pub fn likeliest(&self, present: u64, records: u64) -> f64 {
+        match self {
+            Chooser::Uniform => (records as f64 / present as f64).min(1.0),
+            Chooser::Latest(zipf) => zipf.below(records),
+            Chooser::Zipfian { zipf, span } => {
+                let mut odds = vec![0.0; *span as usize];
+                for rank in 0..zipf.items {
+                    let record = fnv1a(rank) % span;
+                    odds[record as usize] += zipf.below(rank + 1) - zipf.below(rank);
+                }
+                // What is not inserted yet is not drawn, and all that is drawn may be among the likeliest.
+                let drawn: f64 = odds[..present as usize].iter().sum();
+                odds.sort_unstable_by(|one, other| other.total_cmp(one));
+                let records = usize::try_from(records).unwrap_or(usize::MAX);
+                let likeliest: f64 = odds.iter().take(records).sum();
+                (likeliest / drawn).min(1.0)
+            }
+        }
+    }
 }
 
 fn fnv1a(number: u64) -> u64 {
@@ -196,6 +231,47 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn ranks_are_drawn_as_often_as_is_said() {
+        for items in [1, 2, 3, 50_000] {
+            let (mut rng, zipf) = (SmallRng::seed_from_u64(4), Zipfian::new(items));
+            for rank in [0, 1, 2, 3, 100, 10_000] {
+                let draws = (0..DRAWS).filter(|_| zipf.next(&mut rng) < rank);
+                let drawn = draws.count() as f64 / DRAWS as f64;
+                let said = zipf.below(rank);
+                assert!((drawn - said).abs() < 0.005, "{rank}: {drawn}, {said}");
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_hits_more_than_with_the_likeliest() {
+        let (records, held) = (2_000, 200);
+        for (distribution, inserts) in [
+            (Distribution::Uniform, 0),
+            (Distribution::Zipfian, 0),
+            (Distribution::Zipfian, 500),
+            (Distribution::Latest, 0),
+        ] {
+            let mut rng = SmallRng::seed_from_u64(5);
+            let chooser = Chooser::new(distribution, records, inserts);
+            let mut draws = vec![0; records as usize];
+            for _ in 0..DRAWS {
+                draws[chooser.next(&mut rng, records) as usize] += 1;
+            }
+            draws.sort_unstable_by_key(|&draws| std::cmp::Reverse(draws));
+            let hits = draws[..held].iter().sum::<u64>() as f64 / DRAWS as f64;
+            let most = chooser.likeliest(records, held as u64);
+            // Who knows the draws holds those drawn most often, by chance a little more often.
+            assert!(hits - most < 0.02, "{distribution:?}: {hits}, {most}");
+            assert!(
+                inserts > 0 || most < hits,
+                "{distribution:?}: {hits}, {most}"
+            );
+            assert!(chooser.likeliest(records, records + inserts) > 1.0 - 1e-9);
         }
     }
 
