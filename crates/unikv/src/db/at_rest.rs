@@ -161,8 +161,8 @@ impl Engine {
 
     /// Files that a pass takes while writers rest: as many as garbage leaves room for, and the disk.
     fn apart(&self, version: &Version, space: &Space, limit: SpaceLimit) -> Vec<Arc<RecordFile>> {
-        let garbage = space.begins_at(limit, Pressure::Alone);
-        let room = garbage.saturating_sub(space.dead_bytes());
+        let most = space.most_at_rest(limit);
+        let room = most.saturating_sub(space.dead_bytes());
         let free = self
             .free_bytes()
             .saturating_sub(KeyTable::bytes_of(version.key_tables()));

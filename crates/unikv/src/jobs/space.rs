@@ -33,6 +33,8 @@ pub(crate) struct SpaceLimit {
 /// The part of the garbage that `max_space_amp` allows of records that may always be there: where
 /// frames and keys take more than it leaves, no pass could bring space into bounds.
 const LEAST_ALLOWED: f64 = 0.5;
+/// The share of it to which a pass may go while nobody writes.
+const SHARE_AT_REST: f64 = 0.85;
 /// The victims of a collection may need this part of the garbage that is allowed.
 const PASS_PART: u64 = 8;
 /// Live bytes in the mean of one partition that are worth a pass.
@@ -142,16 +144,27 @@ impl Space {
         (allowed - stored - self.section_bytes as f64).max(least) as u64
     }
 
-    /// Garbage at which reclaiming begins under `pressure`. UnsortedStores that take more than is set
-    /// apart for jobs leave less for value logs, and so does what they hide.
+    /// Garbage at which reclaiming begins under `pressure`.
     pub(crate) fn begins_at(&self, limit: SpaceLimit, pressure: Pressure) -> u64 {
+        (self.garbage_beside_jobs(limit) * pressure.share()) as u64
+    }
+
+    /// Garbage to which a pass may go that ends when somebody writes. It may use what is kept free for passes,
+    /// or what has just not been enough for a collection would keep values apart for as long as nobody writes.
+    pub(crate) fn most_at_rest(&self, limit: SpaceLimit) -> u64 {
+        (self.garbage_beside_jobs(limit) * SHARE_AT_REST) as u64
+    }
+
+    /// Bytes of garbage within the limit for value logs. UnsortedStores that take more than is set apart for
+    /// jobs leave less, and so does what they hide.
+    fn garbage_beside_jobs(&self, limit: SpaceLimit) -> f64 {
         let allowed = self.allowed_garbage(limit);
         let beyond = self.unsorted_bytes.saturating_sub(limit.job_bytes);
         let hidden = self.hidden_bytes as f64 * limit.max_space_amp;
         let allowed = allowed
             .saturating_sub(beyond.saturating_add(hidden as u64))
             .max(allowed / 4);
-        (allowed as f64 * pressure.share()) as u64
+        allowed as f64
     }
 
     /// Bytes to reclaim under `pressure`; zero while there is little enough garbage. Half of what may be
@@ -273,6 +286,8 @@ mod tests {
         );
         assert_eq!(space().excess(LIMIT, Pressure::Alone), 0);
         assert!(space().excess(LIMIT, Pressure::Riding) > 0);
+        let (alone, allowed) = (space().begins_at(LIMIT, Pressure::Alone), 400);
+        assert!((alone + 1..allowed).contains(&space().most_at_rest(LIMIT)));
         let more = Space {
             log_bytes: 1250,
             ..space()
