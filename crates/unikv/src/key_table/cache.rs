@@ -35,7 +35,7 @@ const PINNED_SHARE: u64 = 8;
 /// A record that takes more than this share of the cache would drive out too much else.
 const RECORD_SHARE: u64 = 1 << 10;
 /// The share of the bytes that hints take.
-const HINTS_SHARE: u64 = 32;
+const HINTS_SHARE: u64 = 128;
 /// The share of the bytes that idle buffers take at most, and how many they take at most.
 const BUFFERS_SHARE: u64 = 64;
 const MOST_BUFFER_BYTES: u64 = 1 << 20;
@@ -249,9 +249,9 @@ impl ReadCache {
         self.find((file, offset))?.record()
     }
 
-    /// Where the record of the newest version in `table` of a key with this hash is, if that is known: the
-    /// key is to be compared with the record's.
-    pub(super) fn hint(&self, table: FileNumber, hash: u64) -> Option<RecordPointer> {
+    /// In which file and where the record of the newest version in `table` of a key with this hash is, if
+    /// that is known: the key is to be compared with the record's.
+    pub(super) fn hint(&self, table: FileNumber, hash: u64) -> Option<(FileNumber, u64)> {
         let table = FileNumber(slip!(HintForgetsTable, 0, table.0));
         self.hints.get(table, hash)
     }
@@ -259,7 +259,7 @@ impl ReadCache {
     /// Remembers where the record of the newest version in `table` of a key with this hash is.
     pub(super) fn note_hint(&self, table: FileNumber, hash: u64, pointer: RecordPointer) {
         let table = FileNumber(slip!(HintForgetsTable, 0, table.0));
-        self.hints.note(table, hash, pointer);
+        self.hints.note(table, hash, pointer.file, pointer.offset);
     }
 
     /// Keeps the verified `frame` of the record at `offset` if it is not too large. Once the cache

@@ -5,11 +5,10 @@
 //! written the table anew, nobody asks with its number any more. The key stands in the record alone:
 //! who uses a hint compares it there.
 //!
-//! Each hash has one slot, and the last one to come has it. A slot is written and read without a
-//! lock: its stamp, with a part of the hash, is odd while its other words are written, and another
-//! one afterwards; who reads the same even stamp before and after has words that belong together.
+//! Each hash has one slot, and the last one to come has it. A slot is two words, written and read without
+//! a lock: its stamp, with the table and a part of the hash, is odd while the place is written, and
+//! another one afterwards; who reads the same even stamp before and after has a place that belongs to it.
 
-use super::pointer::RecordPointer;
 use crate::base::keys::FileNumber;
 use crate::base::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::base::sync::{Weakness, is_weak};
@@ -17,23 +16,23 @@ use crate::base::sync::{Weakness, is_weak};
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;
 
-/// Bits of a place for the record's length; the others are its offset.
-const LEN_BITS: u32 = 24;
-/// Bits of a stamp that count; above them stands the tag.
-const COUNT_BITS: u32 = 32;
+/// A stamp is, from its upper end, the number of the table, a part of the hash, and a count.
+const TABLE_BITS: u32 = 28;
+const TAG_BITS: u32 = 20;
+const COUNT_BITS: u32 = u64::BITS - TABLE_BITS - TAG_BITS;
+/// A place is the number of the file and an offset in it.
+const OFFSET_BITS: u32 = 36;
+const FILE_BITS: u32 = u64::BITS - OFFSET_BITS;
 
 /// The hints for all tables of a database.
 pub(super) struct Hints {
     slots: Box<[Slot]>,
 }
 
-/// Half a cache line.
 #[derive(Default)]
-#[repr(align(32))]
+#[repr(align(16))]
 struct Slot {
     stamp: AtomicU64,
-    table: AtomicU64,
-    file: AtomicU64,
     place: AtomicU64,
 }
 
@@ -51,57 +50,53 @@ impl Hints {
         size_of_val(&*self.slots)
     }
 
-    /// Where the record of the newest version in `table` of a key with this hash is, if that is noted.
+    /// In which file and where there the record of the newest version in `table` of a key with this hash is,
+    /// if that is noted.
     #[inline]
-    pub(super) fn get(&self, table: FileNumber, hash: u64) -> Option<RecordPointer> {
+    pub(super) fn get(&self, table: FileNumber, hash: u64) -> Option<(FileNumber, u64)> {
         let slot = self.slot(hash);
         let stamp = slot.stamp.load(Ordering::Acquire);
-        if stamp & 1 != 0 || stamp >> COUNT_BITS != tag(hash) {
+        if stamp & 1 != 0 || stamp >> COUNT_BITS != name(table, hash)? {
             return None;
         }
-        let of_table = slot.table.load(Ordering::Relaxed);
-        let file = FileNumber(slot.file.load(Ordering::Relaxed));
         let place = slot.place.load(Ordering::Relaxed);
         if !is_weak(Weakness::HintRead) {
             // What was read above was not written after what is read below.
             fence(Ordering::Acquire);
         }
+        let (file, offset) = (place >> OFFSET_BITS, place & ((1 << OFFSET_BITS) - 1));
         let same = slot.stamp.load(Ordering::Relaxed) == stamp;
         // No record stands at the beginning of a file, so that place is an empty slot's.
-        (same && of_table == table.0 && place != 0).then_some(RecordPointer {
-            file,
-            offset: place >> LEN_BITS,
-            len: (place & ((1 << LEN_BITS) - 1)) as u32,
-        })
+        (same && place != 0).then_some((FileNumber(file), offset))
     }
 
-    /// Notes where the record of the newest version in `table` of a key with this hash is, unless it is
-    /// too long or too far behind to be noted.
-    pub(super) fn note(&self, table: FileNumber, hash: u64, pointer: RecordPointer) {
-        let fits = pointer.len < 1 << LEN_BITS && pointer.offset < 1 << (u64::BITS - LEN_BITS);
+    /// Notes where the record of the newest version in `table` of a key with this hash is, unless a number
+    /// is too high to be noted.
+    pub(super) fn note(&self, table: FileNumber, hash: u64, file: FileNumber, offset: u64) {
+        let fits = file.0 < 1 << FILE_BITS && offset < 1 << OFFSET_BITS;
+        let (Some(name), true) = (name(table, hash), fits) else {
+            return;
+        };
         let slot = self.slot(hash);
         let stamp = slot.stamp.load(Ordering::Relaxed);
+        let taken = || {
+            let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+            let writing = stamp | 1;
+            slot.stamp
+                .compare_exchange(stamp, writing, success, failure)
+        };
         // Who writes it now has as good a hint.
-        if !fits || stamp & 1 != 0 {
-            return;
-        }
-        let writing = (stamp | 1, Ordering::Acquire, Ordering::Relaxed);
-        let taken = slot
-            .stamp
-            .compare_exchange(stamp, writing.0, writing.1, writing.2);
-        if taken.is_err() {
+        if stamp & 1 != 0 || taken().is_err() {
             return;
         }
         if !is_weak(Weakness::HintWrite) {
-            // Who reads any of what is written below sees that the slot is being written, or was.
+            // Who reads what is written below sees that the slot is being written, or was.
             fence(Ordering::Release);
         }
-        let place = pointer.offset << LEN_BITS | u64::from(pointer.len);
-        slot.table.store(table.0, Ordering::Relaxed);
-        slot.file.store(pointer.file.0, Ordering::Relaxed);
+        let place = file.0 << OFFSET_BITS | offset;
         slot.place.store(place, Ordering::Relaxed);
-        let count = (stamp as u32).wrapping_add(2);
-        let written = tag(hash) << COUNT_BITS | u64::from(count);
+        let count = (stamp + 2) & ((1 << COUNT_BITS) - 1);
+        let written = name << COUNT_BITS | count;
         slot.stamp.store(written, Ordering::Release);
     }
 
@@ -111,9 +106,11 @@ impl Hints {
     }
 }
 
-/// The part of a hash that does not choose the slot.
-fn tag(hash: u64) -> u64 {
-    hash >> COUNT_BITS
+/// What a stamp says beside its count: the table, and a part of the hash that does not choose the slot.
+/// `None` if the table's number is too high.
+fn name(table: FileNumber, hash: u64) -> Option<u64> {
+    let fits = table.0 < 1 << TABLE_BITS;
+    fits.then_some(table.0 << TAG_BITS | hash >> (u64::BITS - TAG_BITS))
 }
 
 #[cfg(test)]
@@ -121,51 +118,42 @@ mod tests {
     use super::*;
 
     const HASH: u64 = 0x0123_4567_89ab_cdef;
-
-    fn pointer(offset: u64) -> RecordPointer {
-        RecordPointer {
-            file: FileNumber(7),
-            offset,
-            len: 100,
-        }
-    }
+    const FILE: FileNumber = FileNumber(7);
 
     #[test]
     fn a_hint_is_for_one_table_and_one_hash() {
         let hints = Hints::new(10 << 10);
         assert!(hints.memory_bytes() > 9 << 10 && hints.memory_bytes() <= 10 << 10);
         assert_eq!(hints.get(FileNumber(0), 0), None);
-        hints.note(FileNumber(3), HASH, pointer(4096));
-        assert_eq!(hints.get(FileNumber(3), HASH), Some(pointer(4096)));
+        hints.note(FileNumber(3), HASH, FILE, 4096);
+        assert_eq!(hints.get(FileNumber(3), HASH), Some((FILE, 4096)));
         assert_eq!(hints.get(FileNumber(4), HASH), None);
         assert_eq!(hints.get(FileNumber(3), HASH ^ 1 << 63), None);
-        hints.note(FileNumber(4), HASH, pointer(64));
+        hints.note(FileNumber(4), HASH, FILE, 64);
         assert_eq!(hints.get(FileNumber(3), HASH), None);
-        assert_eq!(hints.get(FileNumber(4), HASH), Some(pointer(64)));
+        assert_eq!(hints.get(FileNumber(4), HASH), Some((FILE, 64)));
     }
 
     #[test]
     fn what_cannot_be_noted_leaves_the_hint_before() {
         let hints = Hints::new(0);
-        let longest = RecordPointer {
-            len: (1 << LEN_BITS) - 1,
-            ..pointer((1 << (u64::BITS - LEN_BITS)) - 1)
-        };
-        hints.note(FileNumber(3), HASH, longest);
-        assert_eq!(hints.get(FileNumber(3), HASH), Some(longest));
-        let (len, offset) = (1 << LEN_BITS, 1 << (u64::BITS - LEN_BITS));
-        hints.note(FileNumber(3), HASH, RecordPointer { len, ..pointer(64) });
-        hints.note(FileNumber(3), HASH, pointer(offset));
-        assert_eq!(hints.get(FileNumber(3), HASH), Some(longest));
+        let table = FileNumber((1 << TABLE_BITS) - 1);
+        let last = (FileNumber((1 << FILE_BITS) - 1), (1 << OFFSET_BITS) - 1);
+        hints.note(table, HASH, last.0, last.1);
+        assert_eq!(hints.get(table, HASH), Some(last));
+        hints.note(table, HASH, FileNumber(last.0.0 + 1), 64);
+        hints.note(table, HASH, FILE, last.1 + 1);
+        hints.note(FileNumber(table.0 + 1), HASH, FILE, 64);
+        assert_eq!(hints.get(table, HASH), Some(last));
+        assert_eq!(hints.get(FileNumber(table.0 + 1), HASH), None);
     }
 
     #[test]
     fn a_slot_counts_on_when_its_count_is_used_up() {
         let hints = Hints::new(0);
-        hints.slots[0]
-            .stamp
-            .store(u64::from(u32::MAX - 1), Ordering::Relaxed);
-        hints.note(FileNumber(3), HASH, pointer(64));
-        assert_eq!(hints.get(FileNumber(3), HASH), Some(pointer(64)));
+        let last = (1 << COUNT_BITS) - 2;
+        hints.slots[0].stamp.store(last, Ordering::Relaxed);
+        hints.note(FileNumber(3), HASH, FILE, 64);
+        assert_eq!(hints.get(FileNumber(3), HASH), Some((FILE, 64)));
     }
 }

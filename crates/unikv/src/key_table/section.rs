@@ -13,7 +13,7 @@ use super::pointer::RecordPointer;
 use super::rebuilt::{OfFile, Rebuilt, SpareEntries};
 use crate::base::checksum::{Crc, bound};
 use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN};
-use crate::base::keys::{DatabaseId, SeqNo};
+use crate::base::keys::{DatabaseId, FileNumber, SeqNo};
 use crate::base::seeded::seeded;
 use crate::base::sync::OnceLock;
 use crate::error::{Error, ErrorKind, Result};
@@ -82,10 +82,10 @@ impl KeySection {
         Ok(entry.map(|entry| OwnedEntry { seq: all, ..entry }))
     }
 
-    /// Where the record of the newest version of a key with this hash is, if that is known: the key is to
-    /// be compared with the record's.
+    /// In which file and where the record of the newest version of a key with this hash is, if that is
+    /// known: the key is to be compared with the record's.
     #[inline]
-    pub(crate) fn hint(&self, hash: u64) -> Option<RecordPointer> {
+    pub(crate) fn hint(&self, hash: u64) -> Option<(FileNumber, u64)> {
         self.cache.hint(self.file.number(), hash)
     }
 

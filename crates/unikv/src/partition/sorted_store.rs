@@ -27,9 +27,8 @@ pub(crate) fn get(
     let Some(table) = partition.key_table_for(key) else {
         return Ok(None);
     };
-    let by_hint = get_by_hint(version, table, key, hash, snapshot)?;
-    if by_hint.is_some() {
-        return Ok(by_hint);
+    if let Some(record) = by_hint(version, table, key, hash, snapshot) {
+        return Ok(Some(record.into_value()));
     }
     let Some(entry) = table.get(key, snapshot)? else {
         return Ok(None);
@@ -55,22 +54,19 @@ pub(crate) fn get(
     Ok(value)
 }
 
-/// The value of `key` in `table`, if a hint says where it is.
-fn get_by_hint(
+/// The newest record of `key` in `table`, if it is in the read cache and a hint says where.
+fn by_hint(
     version: &Version,
     table: &KeyTable,
     key: &[u8],
     hash: u64,
     snapshot: SeqNo,
-) -> Result<Option<Bytes>> {
-    let hint = table.section().hint(hash);
-    let Some((pointer, file)) = hint.and_then(|p| Some((p, version.record_file(p.file)?))) else {
-        return Ok(None);
-    };
-    let record = file.get(pointer)?;
+) -> Option<Record> {
+    let (file, offset) = table.section().hint(hash)?;
+    let record = version.record_file(file)?.cached(offset)?;
     // A key of the same hash, or a version that is too new: the block tells.
     let answers = record.key() == key && record.seq() <= snapshot && record.kind() == Kind::Put;
-    Ok(answers.then(|| record.into_value()))
+    answers.then_some(record)
 }
 
 /// A pointer to a file that the version does not list.

@@ -290,7 +290,8 @@ impl RecordFile {
         self.decode_pointed(frame, pointer)
     }
 
-    fn cached(&self, offset: u64) -> Option<Record> {
+    /// The record at `offset`, if it is in the cache.
+    pub(crate) fn cached(&self, offset: u64) -> Option<Record> {
         let frame = self.cache.record(self.meta.number, offset)?;
         Record::from_cache(frame, &self.place(offset))
     }

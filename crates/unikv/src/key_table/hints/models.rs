@@ -6,29 +6,32 @@ use std::sync::Arc;
 
 const HASH: u64 = 5 << 32;
 
-fn pointer(n: u64) -> RecordPointer {
-    RecordPointer {
-        file: FileNumber(n),
-        offset: n,
-        len: n as u32,
-    }
+fn place(table: u64) -> Option<(FileNumber, u64)> {
+    Some((FileNumber(10 * table), 100 * table))
+}
+
+fn note(hints: &Hints, table: u64) {
+    hints.note(FileNumber(table), HASH, FileNumber(10 * table), 100 * table);
 }
 
 /// A hint for another table comes to the slot; all that is read of either belongs together.
 fn noted_beside_a_reader() {
     let hints = Arc::new(Hints::new(0));
-    hints.note(FileNumber(1), HASH, pointer(1));
+    note(&hints, 1);
     let (writer, reader) = (Arc::clone(&hints), Arc::clone(&hints));
     beside(
-        move || writer.note(FileNumber(2), HASH, pointer(2)),
+        move || note(&writer, 2),
         move || {
             for table in [2, 1] {
                 let hint = reader.get(FileNumber(table), HASH);
-                assert!(hint.is_none_or(|hint| hint == pointer(table)), "{hint:?}");
+                assert!(
+                    hint.is_none_or(|hint| Some(hint) == place(table)),
+                    "{hint:?}"
+                );
             }
         },
     );
-    assert_eq!(hints.get(FileNumber(2), HASH), Some(pointer(2)));
+    assert_eq!(hints.get(FileNumber(2), HASH), place(2));
 }
 
 #[test]
@@ -42,12 +45,9 @@ fn what_is_read_of_a_hint_belongs_together() {
 fn noted_twice_at_once() {
     let hints = Arc::new(Hints::new(0));
     let (one, other) = (Arc::clone(&hints), Arc::clone(&hints));
-    beside(
-        move || one.note(FileNumber(1), HASH, pointer(1)),
-        move || other.note(FileNumber(2), HASH, pointer(2)),
-    );
+    beside(move || note(&one, 1), move || note(&other, 2));
     let told = [1, 2].map(|table| hints.get(FileNumber(table), HASH));
-    let [one, two] = [1, 2].map(|n| Some(pointer(n)));
+    let [one, two] = [1, 2].map(place);
     assert!(told == [one, None] || told == [None, two], "{told:?}");
 }
 
