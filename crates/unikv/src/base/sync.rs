@@ -85,9 +85,9 @@ pub(crate) enum Weakness {
     EntriesOrdered,
     /// The head of an overflow chain is stored without `Release`.
     OverflowHead,
-    /// A hint's stamp is read again before its other words are.
+    /// A hint's stamp is read again before its place is.
     HintRead,
-    /// The other words of a hint are written before its stamp says so.
+    /// The place of a hint is written before its stamp says so.
     HintWrite,
     /// The visible sequence number is stored without `Release`.
     Visible,

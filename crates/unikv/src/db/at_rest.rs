@@ -161,11 +161,16 @@ impl Engine {
 
     /// Files that a pass takes while writers rest: as many as garbage leaves room for, and the disk.
     fn apart(&self, version: &Version, space: &Space, limit: SpaceLimit) -> Vec<Arc<RecordFile>> {
-        let most = space.most_at_rest(limit);
+        let keys = KeyTable::bytes_of(version.key_tables());
+        // Of a single partition the pass lets go of its victims at once. Elsewhere they stay until each
+        // partition has had its pass, and a collection must not begin meanwhile.
+        let begins = space.begins_at(limit, Pressure::Alone);
+        let most = match version.partitions().len() {
+            1 => begins.max(space.most_at_rest(limit).saturating_sub(keys)),
+            _ => begins,
+        };
         let room = most.saturating_sub(space.dead_bytes());
-        let free = self
-            .free_bytes()
-            .saturating_sub(KeyTable::bytes_of(version.key_tables()));
+        let free = self.free_bytes().saturating_sub(keys);
         lazy_cluster::choose(version, room.min(free / FREE_PART))
     }
 

@@ -149,8 +149,9 @@ impl Space {
         (self.garbage_beside_jobs(limit) * pressure.share()) as u64
     }
 
-    /// Garbage to which a pass may go that ends when somebody writes. It may use what is kept free for passes,
-    /// or what has just not been enough for a collection would keep values apart for as long as nobody writes.
+    /// Garbage to which a pass may go that ends when somebody writes, and that lets go of its victims at once.
+    /// It may use what is kept free for passes, or what has just not been enough for a collection would keep
+    /// values apart for as long as nobody writes.
     pub(crate) fn most_at_rest(&self, limit: SpaceLimit) -> u64 {
         (self.garbage_beside_jobs(limit) * SHARE_AT_REST) as u64
     }

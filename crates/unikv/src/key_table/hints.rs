@@ -95,7 +95,7 @@ impl Hints {
         }
         let place = file.0 << OFFSET_BITS | offset;
         slot.place.store(place, Ordering::Relaxed);
-        let count = (stamp + 2) & ((1 << COUNT_BITS) - 1);
+        let count = stamp.wrapping_add(2) & ((1 << COUNT_BITS) - 1);
         let written = name << COUNT_BITS | count;
         slot.stamp.store(written, Ordering::Release);
     }

@@ -11,14 +11,13 @@
 
 use super::arena::ArenaPool;
 use super::node::{Link, NodeRef};
-use crate::base::keys::SeqNo;
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{Weakness, order};
 use std::sync::Arc;
 
 /// Bytes of a memtable for each bucket: of entries of a kilobyte there are four times as many buckets.
 const BYTES_PER_BUCKET: usize = 256;
-const LEAST_BUCKETS: usize = 16;
+pub(super) const LEAST_BUCKETS: usize = 16;
 
 /// The hash table.
 pub(super) struct Buckets {
@@ -45,14 +44,14 @@ impl Buckets {
         hash as u8
     }
 
-    /// The newest version of `key` at or below `snapshot`.
+    /// The newest version of `key`.
     #[inline]
-    pub(super) fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Option<NodeRef> {
+    pub(super) fn newest(&self, key: &[u8], hash: u64) -> Option<NodeRef> {
         let tag = Buckets::tag(hash);
         let mut at = NodeRef::follow(self.bucket(hash));
         while let Some(node) = at {
             if node.is_of(key, tag) {
-                return newest_at(node, snapshot);
+                return Some(node);
             }
             at = NodeRef::follow(node.chain_link());
         }
@@ -81,8 +80,7 @@ impl Buckets {
     }
 
     fn bucket(&self, hash: u64) -> &Link {
-        // Their number is a power of two, and the lowest bits are the tag.
-        &self.heads[(hash >> 32) as usize & (self.heads.len() - 1)]
+        &self.heads[number(hash, self.heads.len())]
     }
 }
 
@@ -90,6 +88,12 @@ impl Drop for Buckets {
     fn drop(&mut self) {
         self.pool.discharge(size_of_val(&*self.heads));
     }
+}
+
+/// Which of `count` buckets, a power of two, is that of a key with this hash.
+pub(super) fn number(hash: u64, count: usize) -> usize {
+    // The lowest bits are the tag.
+    (hash >> 32) as usize & (count - 1)
 }
 
 /// Adds `node` among the versions behind `newer`, a later one of the same key.
@@ -109,16 +113,4 @@ fn insert_below(node: NodeRef, newer: NodeRef) {
 fn publish(link: &Link, node: NodeRef) {
     let ordering = order(Weakness::NodeChain, Ordering::Release);
     link.store(node.as_ptr(), ordering);
-}
-
-/// The newest of `newest` and the versions behind it that is at or below `snapshot`.
-fn newest_at(newest: NodeRef, snapshot: SeqNo) -> Option<NodeRef> {
-    let mut at = Some(newest);
-    while let Some(node) = at {
-        if node.seq() <= snapshot {
-            break;
-        }
-        at = NodeRef::follow(node.older_link());
-    }
-    at
 }

@@ -18,15 +18,18 @@
 use super::MemEntry;
 use super::arena::{Arena, ArenaPool};
 use super::buckets::Buckets;
-use super::node::{NodeRef, new_node};
+use super::node::{NodeRef, Target, new_node};
 use super::skiplist::{Before, MAX_HEIGHT, SkipList};
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, Kind, MAX_USER_KEY_LEN, MAX_VALUE_LEN, SeqNo};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::base::sync::{Mutex, Weakness, order};
 use std::sync::Arc;
 
-/// What putting them in order takes for each entry: its place in the array, and half of one more.
-pub(super) const ORDERING_BYTES: usize = size_of::<(u128, NodeRef)>() * 3 / 2;
+/// An entry among those that are being sorted: the beginning of its key, how many came after it, its node.
+type Unsorted = (u128, u64, NodeRef);
+
+/// So many newer versions a look-up for an older moment passes over, before it looks in the order.
+const MOST_STEPS: usize = 32;
 
 /// What only the writer touches.
 struct Writer {
@@ -46,19 +49,20 @@ impl Writer {
         (self.random.trailing_zeros() as usize / 2 + 1).min(MAX_HEIGHT)
     }
 
-    /// The nodes that came before there was an order, in internal order. Of two with the same key and
+    /// The `len` nodes that came before there was an order, in internal order. Of two with the same key and
     /// sequence number the earlier one stands first: the list puts the later one in front of it.
-    fn sort(&mut self) -> Vec<(u128, NodeRef)> {
-        let mut nodes = Vec::new();
+    fn sort(&mut self, len: usize) -> Vec<Unsorted> {
+        let mut nodes = Vec::with_capacity(len);
         let mut at = self.unordered.take();
         while let Some(node) = at {
-            nodes.push((node.head(), node));
+            nodes.push((node.head(), nodes.len() as u64, node));
             at = NodeRef::from_link(node.link(0).load(Ordering::Relaxed));
         }
-        nodes.reverse();
-        nodes.sort_by(|(head, node), (other_head, other)| {
+        // In place: a stable sort would take as much memory again.
+        nodes.sort_unstable_by(|(head, later, node), (other_head, other_later, other)| {
             let by_head = head.cmp(other_head);
-            by_head.then_with(|| node.cmp_in_order(*other))
+            let by_place = by_head.then_with(|| node.cmp_in_order(*other));
+            by_place.then_with(|| other_later.cmp(later))
         });
         nodes
     }
@@ -76,6 +80,8 @@ pub(super) struct Entries {
     bytes: AtomicUsize,
     key_bytes: AtomicUsize,
     max_seq: AtomicU64,
+    /// Counts the memory of a sort.
+    pool: Arc<ArenaPool>,
     /// Owns the memory of all nodes.
     writer: Mutex<Writer>,
 }
@@ -107,6 +113,7 @@ impl Entries {
             bytes: AtomicUsize::new(0),
             key_bytes: AtomicUsize::new(0),
             max_seq: AtomicU64::new(0),
+            pool: Arc::clone(pool),
             writer: Mutex::new(writer),
         }
     }
@@ -134,9 +141,16 @@ impl Entries {
         self.is_scanned.load(Ordering::Relaxed)
     }
 
-    #[cfg(test)]
+    /// Memory that it takes to put the entries in order, if they are not.
+    pub(super) fn ordering_bytes(&self) -> usize {
+        match self.is_ordered() {
+            true => 0,
+            false => self.len() * size_of::<Unsorted>(),
+        }
+    }
+
     pub(super) fn is_ordered(&self) -> bool {
-        self.is_ordered.load(Ordering::Relaxed)
+        self.is_ordered.load(Ordering::Acquire)
     }
 
     /// Adds an entry, whose key has this hash. Of two entries with the same key and sequence number the
@@ -175,13 +189,22 @@ impl Entries {
     /// The newest version of `key`, which has this hash, at or below `snapshot`.
     #[inline]
     pub(super) fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Option<MemEntry<'_>> {
-        let node = self.by_key.get(key, hash, snapshot)?;
+        let mut node = self.by_key.newest(key, hash)?;
+        let mut steps = 0;
+        while node.seq() > snapshot {
+            steps += 1;
+            if steps > MOST_STEPS && self.is_ordered() {
+                let found = self.list.first_at_or_after(&Target::new(key, snapshot));
+                return found.filter(|found| found.key() == key).map(NodeRef::entry);
+            }
+            node = NodeRef::follow(node.older_link())?;
+        }
         Some(node.entry())
     }
 
     /// All entries in order.
     pub(super) fn in_order(&self) -> &SkipList {
-        if !self.is_ordered.load(Ordering::Acquire) {
+        if !self.is_ordered() {
             self.put_in_order();
         }
         if !self.is_scanned() {
@@ -194,11 +217,13 @@ impl Entries {
     fn put_in_order(&self) {
         let mut guard = self.writer.lock();
         let writer = &mut *guard;
-        for (_, node) in writer.sort() {
+        let bytes = self.ordering_bytes();
+        self.pool.charge(bytes);
+        for (_, _, node) in writer.sort(self.len()) {
             // Each belongs behind the one before: nothing is searched.
-            node.link(0).store(std::ptr::null_mut(), Ordering::Relaxed);
             self.list.insert(node, &mut writer.before);
         }
+        self.pool.discharge(bytes);
         let ordering = order(Weakness::EntriesOrdered, Ordering::Release);
         self.is_ordered.store(true, ordering);
     }

@@ -38,7 +38,7 @@ use crate::base::keys::{Kind, SeqNo};
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::base::sync::{self, Mutex};
 use bytes::Bytes;
-use entries::{Entries, ORDERING_BYTES};
+use entries::Entries;
 use node::{NodeRef, Target};
 use std::sync::Arc;
 
@@ -148,7 +148,7 @@ impl Memtable {
 
     /// Memory that the first scan takes to put the entries in order.
     pub(crate) fn ordering_bytes(&self) -> usize {
-        self.len() * ORDERING_BYTES
+        self.entries.ordering_bytes()
     }
 
     /// Bytes of the keys.

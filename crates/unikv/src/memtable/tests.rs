@@ -51,8 +51,12 @@ fn check(entry: Option<MemEntry<'_>>, expected: Option<(&Place, &Content)>) {
 
 /// A memtable that is scanned for the first time when it holds `scanned_at` of `count` entries.
 fn filled(seed: u64, count: u64, scanned_at: u64) -> (Arc<Memtable>, Model) {
+    fill(memtable(), seed, count, scanned_at)
+}
+
+fn fill(table: Arc<Memtable>, seed: u64, count: u64, scanned_at: u64) -> (Arc<Memtable>, Model) {
     let mut rng = SmallRng::seed_from_u64(seed);
-    let (table, mut model) = (memtable(), Model::new());
+    let mut model = Model::new();
     for seq in 1..=count {
         if seq == scanned_at {
             table.iter().seek_to_first();
@@ -102,9 +106,18 @@ fn an_empty_memtable_finds_nothing() {
 #[test]
 fn gets_see_the_newest_version_of_their_snapshot() {
     let count = 5_000 / SCALE as u64;
-    let (table, model) = filled(1, count, count / 2);
-    assert_eq!(table.len(), count as usize);
-    assert_eq!(table.max_seq(), Some(SeqNo(count)));
+    let many_buckets = memtable();
+    // So that each chain has many keys.
+    let few_buckets = Arc::new(Memtable::new(&ArenaPool::new(4 << 10, 0), SEED));
+    for table in [many_buckets, few_buckets] {
+        let (table, model) = fill(table, 1, count, count / 2);
+        assert_eq!(table.len(), count as usize);
+        assert_eq!(table.max_seq(), Some(SeqNo(count)));
+        look_up(&table, &model, count);
+    }
+}
+
+fn look_up(table: &Memtable, model: &Model, count: u64) {
     let mut rng = SmallRng::seed_from_u64(2);
     let mut found = 0;
     for _ in 0..20_000 / SCALE {
@@ -115,7 +128,7 @@ fn gets_see_the_newest_version_of_their_snapshot() {
             .next()
             .filter(|((k, _), _)| *k == key);
         found += usize::from(expected.is_some());
-        check(get(&table, &key, snapshot), expected);
+        check(get(table, &key, snapshot), expected);
     }
     assert!(found > 1_000 / SCALE, "{found}");
 }
@@ -183,6 +196,28 @@ fn versions_that_come_late_are_found_and_walked_in_order() {
     }
     let expected: [&[u8]; 7] = [b"last", &[50], &[40], &[30], b"again", &[20], &[10]];
     assert_eq!(walked, expected);
+}
+
+#[test]
+fn old_moments_of_a_key_that_was_written_often_are_found() {
+    for is_scanned in [false, true] {
+        let table = memtable();
+        for seq in (2..=400).step_by(2) {
+            table.insert(b"\0\0\0\0key", SeqNo(seq), Kind::Put, None, &[seq as u8]);
+            table.insert(b"\0\0\0\0kez", SeqNo(seq + 1), Kind::Put, None, b"");
+        }
+        if is_scanned {
+            table.iter().seek_to_first();
+        }
+        assert_eq!(get(&table, b"\0\0\0\0key", SeqNo(1)), None);
+        for seq in 2..=401 {
+            let entry = get(&table, b"\0\0\0\0key", SeqNo(seq)).unwrap();
+            assert_eq!(
+                (entry.seq.0, entry.value),
+                (seq & !1, &[(seq & !1) as u8][..])
+            );
+        }
+    }
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl View {
                 return Ok(ahead);
             }
         }
-        let told = self.in_sorted_store(partition, key, snapshot, waits)?;
+        let told = self.in_sorted_store(partition, key, hash, snapshot, waits)?;
         Ok(told.unwrap_or(Ahead::InMemory))
     }
 
@@ -55,12 +55,18 @@ impl View {
         &self,
         partition: &Partition,
         key: &[u8],
+        hash: u64,
         snapshot: SeqNo,
         waits: bool,
     ) -> Result<Told> {
         let Some(table) = partition.key_table_for(key) else {
             return Ok(None);
         };
+        let hint = table.section().hint(hash);
+        let hinted = hint.and_then(|(file, at)| Some((self.version.record_file(file)?, at)));
+        if hinted.is_some_and(|(file, offset)| file.is_cached(offset)) {
+            return Ok(Some(Ahead::InMemory));
+        }
         in_section(table.section(), key, snapshot, waits, |pointer| {
             self.version.record_file(pointer.file)
         })

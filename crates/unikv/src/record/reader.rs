@@ -175,12 +175,17 @@ impl RecordFile {
         Ok(())
     }
 
+    /// Whether the record at `offset` is in the cache.
+    pub(crate) fn is_cached(&self, offset: u64) -> bool {
+        self.cache.holds_record(self.meta.number, offset)
+    }
+
     /// Announces the beginning of the record at `offset`, whose length is about `len`, unless it is in
     /// memory. Whether it did.
     pub(crate) fn announce_unless_present(&self, offset: u64, len: usize) -> Result<bool> {
         let left = self.meta.records_end.saturating_sub(offset);
         let len = (len.min(LONGEST_BUFFER) as u64).min(left);
-        if len == 0 || self.cache.holds_record(self.meta.number, offset) {
+        if len == 0 || self.is_cached(offset) {
             return Ok(false);
         }
         Ok(self.read_bytes_present(offset, len as usize)?.is_none())
