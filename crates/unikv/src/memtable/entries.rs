@@ -163,7 +163,7 @@ impl Entries {
         let writer = &mut *guard;
         let height = writer.random_height();
         let node = new_node(&mut writer.arena, height, entry, Buckets::tag(hash));
-        if self.is_ordered.load(Ordering::Relaxed) {
+        if self.is_ordered() {
             self.list.insert(node, &mut writer.before);
         } else {
             let last = writer.unordered.replace(node);

@@ -3,7 +3,7 @@
 //! It walks as [`View::get`] does, up to the first read that memory cannot serve, and announces that
 //! one. All of it is a hint: whatever it finds, overlooks or fails in, the look-up itself decides.
 
-use super::View;
+use super::{View, sorted_store};
 use crate::base::hash::key_hash;
 use crate::base::keys::SeqNo;
 use crate::error::Result;
@@ -62,8 +62,7 @@ impl View {
         let Some(table) = partition.key_table_for(key) else {
             return Ok(None);
         };
-        let hint = table.section().hint(hash);
-        let hinted = hint.and_then(|(file, at)| Some((self.version.record_file(file)?, at)));
+        let hinted = sorted_store::hinted(&self.version, table, hash);
         if hinted.is_some_and(|(file, offset)| file.is_cached(offset)) {
             return Ok(Some(Ahead::InMemory));
         }

@@ -10,7 +10,7 @@
 use crate::base::keys::{Kind, SeqNo};
 use crate::error::{Error, Result};
 use crate::key_table::{KeyTable, OwnedValue, RecordPointer};
-use crate::record::{Record, UNNUMBERED};
+use crate::record::{Record, RecordFile, UNNUMBERED};
 use crate::version::{Partition, Version};
 use bytes::Bytes;
 use std::path::Path;
@@ -62,11 +62,21 @@ fn by_hint(
     hash: u64,
     snapshot: SeqNo,
 ) -> Option<Record> {
-    let (file, offset) = table.section().hint(hash)?;
-    let record = version.record_file(file)?.cached(offset)?;
+    let (file, offset) = hinted(version, table, hash)?;
+    let record = file.cached(offset)?;
     // A key of the same hash, or a version that is too new: the block tells.
     let answers = record.key() == key && record.seq() <= snapshot && record.kind() == Kind::Put;
     answers.then_some(record)
+}
+
+/// In which file and where the record of a key with this hash is, if a hint says so.
+pub(super) fn hinted<'a>(
+    version: &'a Version,
+    table: &KeyTable,
+    hash: u64,
+) -> Option<(&'a RecordFile, u64)> {
+    let (file, offset) = table.section().hint(hash)?;
+    Some((version.record_file(file)?, offset))
 }
 
 /// A pointer to a file that the version does not list.
