@@ -149,6 +149,16 @@ const CASES: &[Case] = &[
     Case(Seeded::CutBelowMark, Damage, 10),
     Case(Seeded::LoseLastRecord, Histories, 0),
     Case(Seeded::FlushNewestFirst, Crashes, 0),
+    Case(
+        Seeded::IndexOfOldest,
+        unit("db::read::tests::a_pointer_index_leads_to_the_newest_value_of_each_moment"),
+        0,
+    ),
+    Case(
+        Seeded::IndexIsComplete,
+        unit("db::read::tests::a_pointer_index_leads_to_the_newest_value_of_each_moment"),
+        0,
+    ),
     // The manifest, and what it lists.
     Case(Seeded::DirectoryUnsynced, Cuts, 0),
     Case(
@@ -280,13 +290,6 @@ const CASES: &[Case] = &[
     Case(Seeded::RecordUnchecked, Damage, 1),
     Case(Seeded::ChecksumUnbound, Damage, 1),
     Case(Seeded::CacheForgetsFile, Crashes, 0),
-    Case(
-        Seeded::HintForgetsTable,
-        unit(
-            "db::read::tests::a_hint_is_not_believed_of_a_table_written_since_or_of_another_moment",
-        ),
-        0,
-    ),
     Case(
         Seeded::RepairTakesOlder,
         Test(

@@ -47,12 +47,36 @@ pub fn cgroup_bytes() -> Option<u64> {
 
 /// Bytes that the device under `dir` has read and written so far, for everybody.
 pub fn block_device_bytes(dir: &Path) -> Option<(u64, u64)> {
+    let stat = block_device_stat(dir)?;
+    let (read, written) = (*stat.get(2)?, *stat.get(6)?);
+    Some((read * SECTOR_BYTES, written * SECTOR_BYTES))
+}
+
+/// What the device under a directory has done so far, for everybody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceCounts {
+    /// Requests that it is busy with.
+    pub in_flight: u64,
+    /// Reads, writes, and, where they are counted, discards of space, which have been completed.
+    done: [u64; 3],
+}
+
+/// The same of requests.
+pub fn block_device_counts(dir: &Path) -> Option<DeviceCounts> {
+    let stat = block_device_stat(dir)?;
+    let discards = stat.get(11).copied().unwrap_or_default();
+    Some(DeviceCounts {
+        in_flight: *stat.get(8)?,
+        done: [*stat.first()?, *stat.get(4)?, discards],
+    })
+}
+
+fn block_device_stat(dir: &Path) -> Option<Vec<u64>> {
     let device = fs::metadata(dir).ok()?.dev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let stat = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?;
-    let mut numbers = stat.split_whitespace().map(str::parse::<u64>);
-    let (read, written) = (numbers.nth(2)?.ok()?, numbers.nth(3)?.ok()?);
-    Some((read * SECTOR_BYTES, written * SECTOR_BYTES))
+    let numbers = stat.split_whitespace().map(|number| number.parse().ok());
+    numbers.collect()
 }
 
 /// Of `stat`, whatever those of the device are.

@@ -1,7 +1,10 @@
 //! Waiting until the background of an engine that does not tell is quiet: its process then neither
-//! computes nor writes.
+//! computes nor writes. And until the device has carried out what it was given: where the space of
+//! removed files is given back to it, it may be busy with that for seconds after the engine is quiet.
 
-use crate::measure::process::{cpu_time, device_bytes};
+use crate::measure::process::{block_device_counts, cpu_time, device_bytes};
+use std::fs::File;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How often one looks.
@@ -13,6 +16,8 @@ const CPU: Duration = Duration::from_millis(3);
 const BYTES: u64 = 64 << 10;
 /// A process that is not quiet by then will never be.
 const LONGEST: Duration = Duration::from_secs(3600);
+/// Nor will a device that others use.
+const LONGEST_FOR_DEVICE: Duration = Duration::from_secs(60);
 
 /// Returns when nothing has run for a second, and gives the time until that second began.
 pub fn wait_until_quiet() -> Duration {
@@ -29,6 +34,40 @@ pub fn wait_until_quiet() -> Duration {
     start.elapsed().saturating_sub(EVERY * quiet)
 }
 
+/// Hands all that is dirty under `dir` to the device and returns when that has done nothing for a second.
+/// Gives the time until that second began; `None` where the system does not tell.
+pub fn wait_for_device(dir: &Path) -> Option<Duration> {
+    let start = Instant::now();
+    rustix::fs::syncfs(File::open(dir).ok()?).ok()?;
+    let mut quiet = 0;
+    let mut last = block_device_counts(dir)?;
+    while quiet < LOOKS && start.elapsed() < LONGEST_FOR_DEVICE {
+        std::thread::sleep(EVERY);
+        let now = block_device_counts(dir)?;
+        let is_quiet = now.in_flight == 0 && now == last;
+        quiet = if is_quiet { quiet + 1 } else { 0 };
+        last = now;
+    }
+    Some(start.elapsed().saturating_sub(EVERY * quiet))
+}
+
 fn written() -> u64 {
     device_bytes().map_or(0, |(_, written)| written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_waited_for_where_the_system_tells_of_it() {
+        let dir = std::env::temp_dir();
+        let waited = wait_for_device(&dir);
+        assert_eq!(waited.is_some(), block_device_counts(&dir).is_some());
+        assert!(waited.is_none_or(|time| time <= LONGEST_FOR_DEVICE));
+        assert_eq!(
+            wait_for_device(&dir.join("there is no such directory")),
+            None
+        );
+    }
 }

@@ -34,6 +34,9 @@ pub struct PhaseReport {
     /// Time until the background was quiet after the phase; its costs are in `costs`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settle_seconds: Option<f64>,
+    /// Of `settle`: how long after the engine the device was busy with what it had been given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// Of `reopen`: how long closing took.
     pub close_seconds: Option<f64>,
@@ -190,6 +193,9 @@ impl PhaseReport {
         }
         if self.misses > 0 {
             write!(out, ", {} found nothing", HumanCount(self.misses))?;
+        }
+        if let Some(seconds) = self.device_seconds {
+            write!(out, ", the device quiet after {seconds:.1} s more")?;
         }
         if let Some(seconds) = self.settle_seconds {
             write!(out, ", quiet after {seconds:.1} s more")?;

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::measure::costs::{Costs, Counters};
 use crate::measure::latency::{Interval, Latencies};
 use crate::measure::process::block_device_bytes;
+use crate::measure::quiet::wait_for_device;
 use crate::measure::space::{SpaceUse, SpaceWatch, directory_bytes};
 use crate::measure::trace::{Gauge, TICK, Trace, Watch};
 use crate::report::phase::PhaseReport;
@@ -182,6 +183,7 @@ impl<'a, E: Engine> Runner<'a, E> {
             Ok(())
         })?;
         report.seconds = busy.as_secs_f64();
+        report.device_seconds = wait_for_device(&self.plan.dir).map(|time| time.as_secs_f64());
         let now = Counters::now(self.engine()?.figures());
         let since = Costs::between(&self.quiet, &now);
         report.write_amplification_until_quiet = since.write_amplification();

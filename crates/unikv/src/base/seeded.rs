@@ -188,8 +188,10 @@ bugs! {
     ChecksumUnbound,
     /// I5: the cache is asked for an offset, whatever the file.
     CacheForgetsFile,
-    /// I5: the cache is asked where the record of a key is, whatever the key table.
-    HintForgetsTable,
+    /// I1: a pointer index leads to the oldest version of a key in its table.
+    IndexOfOldest,
+    /// I1: a pointer index is taken to have all keys of its table.
+    IndexIsComplete,
     /// I5: a repair takes an older version in the place of one that is lost.
     RepairTakesOlder,
 

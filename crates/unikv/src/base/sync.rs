@@ -85,10 +85,6 @@ pub(crate) enum Weakness {
     EntriesOrdered,
     /// The head of an overflow chain is stored without `Release`.
     OverflowHead,
-    /// A hint's stamp is read again before its place is.
-    HintRead,
-    /// The place of a hint is written before its stamp says so.
-    HintWrite,
     /// The visible sequence number is stored without `Release`.
     Visible,
     /// Nothing orders a request to let go of a view and the look for one.

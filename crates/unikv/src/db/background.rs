@@ -268,6 +268,7 @@ impl Engine {
         let turn = merges.is_multiple_of(MERGES_PER_JOIN);
         let joined = self.join_one(if turn { Effort::Merges } else { Effort::Edit })?;
         Ok(self.merge_one()?
+            || self.index_pointers_of_one()
             || joined
             || self.join_one(Effort::Merges)?
             || self.scan_merge_one()?

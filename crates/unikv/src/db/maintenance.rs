@@ -93,15 +93,16 @@ impl Engine {
                 && !partitions.any(|p| Catalog::is_to_be_split(p, limit))
                 && self.plan_join(&catalog, Effort::Merges, None).is_none()
                 && self.view.load().sealed.is_empty();
-            let for_scans = self.plan_scan_merge(&catalog).is_some()
+            let for_reads = self.plan_scan_merge(&catalog).is_some()
                 || self.plan_clustering(&catalog).is_some()
-                || self.plan_at_rest(&catalog).is_some();
+                || self.plan_at_rest(&catalog).is_some()
+                || self.plan_index().is_some();
             drop(catalog);
-            if for_scans {
-                // A scan of an old view may have paid the last of it without knowing.
+            if for_reads {
+                // A read of an old view may have paid the last of it without knowing.
                 self.work.notify();
             }
-            idle && !for_scans
+            idle && !for_reads
         };
         self.wait_while(idle, Engine::check_jobs)
     }

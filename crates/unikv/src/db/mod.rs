@@ -31,6 +31,7 @@ mod merging;
 #[cfg(all(test, unikv_model = "shuttle"))]
 mod models;
 pub(crate) mod open;
+mod pointer_indexes;
 mod pressure;
 mod read;
 mod reclaim;

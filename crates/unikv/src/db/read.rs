@@ -87,6 +87,7 @@ impl Engine {
             self.counters.gets.fetch_add(1, Ordering::Relaxed);
             with_engine_key(key, |key| view.get(key, seq, &self.reads))
         })?;
+        self.wake_if_index_is_wanted();
         if value.is_some() {
             self.counters.hits.fetch_add(1, Ordering::Relaxed);
         }

@@ -134,6 +134,8 @@ pub struct Stats {
     pub index_lookups: u64,
     /// Records read for such a lookup that were another key's.
     pub index_failed_comparisons: u64,
+    /// Bytes of the pointer indexes of key tables: a part of `cache_bytes`.
+    pub pointer_index_bytes: u64,
     /// Bytes in the read cache.
     pub cache_bytes: u64,
     /// Bytes the read cache may hold.
@@ -297,6 +299,7 @@ impl Engine {
             sealed_memtables: view.sealed.len(),
             index_lookups: of(&self.reads.index_lookups),
             index_failed_comparisons: of(&self.reads.index_failed_comparisons),
+            pointer_index_bytes: self.cache.pointer_index_bytes(),
             cache_bytes: self.cache.used_bytes(),
             cache_capacity: self.cache.capacity(),
             cache_hits: self.cache.hits(),

@@ -7,13 +7,12 @@
 
 use super::block::Block;
 use super::fences::Fences;
-use super::hints::Hints;
 use super::pin::PinBudget;
-use super::pointer::RecordPointer;
+use super::pointer_index::IndexBudget;
 use super::read_buffers::{ReadBuffer, ReadBuffers};
 use crate::base::keys::FileNumber;
 use crate::base::seeded::slip;
-use crate::base::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::base::sync::unseen::AtomicBool;
 use bytes::Bytes;
 use quick_cache::{Lifecycle, OptionsBuilder, Weighter, sync::Cache};
@@ -32,15 +31,16 @@ const SHARD_BYTES: u64 = 8 << 20;
 const MAX_SHARDS: u64 = 32;
 /// The share of the bytes that is set aside for pinned fences.
 const PINNED_SHARE: u64 = 8;
+/// The share of the bytes that the pointer indexes of tables may take.
+const INDEXES_SHARE: u64 = 4;
 /// A record that takes more than this share of the cache would drive out too much else.
 const RECORD_SHARE: u64 = 1 << 10;
-/// The share of the bytes that hints take.
-const HINTS_SHARE: u64 = 128;
+/// The share of the bytes that is for what has been asked for again; the rest is for what has come lately. So large a
+/// rest gives a record that was read once the time to be asked for once more (`docs/paper.md`).
+const HOT_SHARE: f64 = 0.5;
 /// The share of the bytes that idle buffers take at most, and how many they take at most.
 const BUFFERS_SHARE: u64 = 64;
 const MOST_BUFFER_BYTES: u64 = 1 << 20;
-/// The last offer of so many bytes' worth of records is remembered.
-const RECORD_BYTES_PER_OFFER: u64 = 1 << 10;
 /// The cache's own tables are looked at once in so many misses.
 const MISSES_PER_FIT: u64 = 1 << 10;
 /// Where fences are cached: an offset at which no block stands.
@@ -51,15 +51,12 @@ pub(crate) struct ReadCache {
     items: Cache<Place, Item, ItemWeight, PlaceHash, Evictions>,
     /// Set once an item had to go, under the lock of a shard.
     is_full: Arc<AtomicBool>,
-    /// The places of records that were offered lately, each a tag in the slot of its hash.
-    offered: Box<[AtomicU16]>,
-    /// Where records that are here are, by key table and key.
-    hints: Hints,
     /// For what passes by the cache.
     buffers: Arc<ReadBuffers>,
     hits: AtomicU64,
     misses: AtomicU64,
     pins: PinBudget,
+    indexes: IndexBudget,
     /// Of everything.
     capacity_bytes: AtomicU64,
 }
@@ -103,7 +100,6 @@ impl ReadCache {
         let buffer_bytes = (capacity_bytes / BUFFERS_SHARE).min(MOST_BUFFER_BYTES);
         let pins = PinBudget::new(capacity_bytes / PINNED_SHARE);
         let capacity_bytes = capacity_bytes - pins.limit();
-        let offered = capacity_bytes / RECORD_BYTES_PER_OFFER + 1;
         let items = capacity_bytes / AVERAGE_ITEM_BYTES + 1;
         let items = usize::try_from(items).unwrap_or(usize::MAX);
         let shards = (capacity_bytes / SHARD_BYTES).clamp(1, MAX_SHARDS);
@@ -111,6 +107,7 @@ impl ReadCache {
             .shards(shards as usize)
             .estimated_items_capacity(items)
             .weight_capacity(capacity_bytes)
+            .hot_allocation(HOT_SHARE)
             .build();
         let is_full = Arc::<AtomicBool>::default();
         let lifecycle = Evictions(Arc::clone(&is_full));
@@ -121,12 +118,11 @@ impl ReadCache {
         Arc::new(ReadCache {
             items,
             is_full,
-            offered: (0..offered).map(|_| AtomicU16::new(0)).collect(),
-            hints: Hints::new(whole_bytes / HINTS_SHARE),
             buffers: ReadBuffers::new(buffer_bytes as usize),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             pins,
+            indexes: IndexBudget::new(whole_bytes / INDEXES_SHARE),
             capacity_bytes: AtomicU64::new(whole_bytes),
         })
     }
@@ -139,11 +135,11 @@ impl ReadCache {
     }
 
     /// Sizes what holds the items by what they leave of the capacity.
-    fn fit(&self) {
+    pub(super) fn fit(&self) {
         let capacity_bytes = self.capacity_bytes.load(Ordering::Relaxed);
-        let pinned = capacity_bytes / PINNED_SHARE;
-        self.pins.set_limit(pinned);
-        let beside = self.pins.used().max(pinned) + self.beside_weight();
+        self.pins.set_limit(capacity_bytes / PINNED_SHARE);
+        self.indexes.set_limit(capacity_bytes / INDEXES_SHARE);
+        let beside = self.pins.used() + self.indexes.used() + self.beside_weight();
         let capacity = capacity_bytes.saturating_sub(beside).max(1);
         let now = self.items.capacity();
         // Not for a trifle: it visits all shards.
@@ -161,8 +157,7 @@ impl ReadCache {
         let tables = self.items.memory_used();
         let counted = self.items.len() * ITEM_OVERHEAD_BYTES;
         let more = (tables.entries + tables.map).saturating_sub(counted);
-        let offered = size_of_val(&*self.offered);
-        (more + offered + self.hints.memory_bytes() + self.buffers.idle_bytes()) as u64
+        (more + self.buffers.idle_bytes()) as u64
     }
 
     /// A buffer for `len` bytes that pass by the cache.
@@ -172,7 +167,7 @@ impl ReadCache {
 
     /// Bytes held now.
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.items.weight() + self.pins.used()
+        self.items.weight() + self.pins.used() + self.indexes.used()
     }
 
     /// Memory taken for that.
@@ -182,12 +177,22 @@ impl ReadCache {
 
     /// Bytes that may be held.
     pub(crate) fn capacity(&self) -> u64 {
-        self.items.capacity() + self.pins.limit()
+        self.items.capacity() + self.pins.used() + self.indexes.used()
     }
 
     /// What is set aside for fences that stay with their tables.
     pub(super) fn pins(&self) -> &PinBudget {
         &self.pins
+    }
+
+    /// What is set aside for the pointer indexes of tables.
+    pub(super) fn index_budget(&self) -> &IndexBudget {
+        &self.indexes
+    }
+
+    /// Bytes of the pointer indexes of tables.
+    pub(crate) fn pointer_index_bytes(&self) -> u64 {
+        self.indexes.used()
     }
 
     /// Look-ups that found what they looked for.
@@ -249,29 +254,11 @@ impl ReadCache {
         self.find((file, offset))?.record()
     }
 
-    /// In which file and where the record of the newest version in `table` of a key with this hash is, if
-    /// that is known: the key is to be compared with the record's.
-    pub(super) fn hint(&self, table: FileNumber, hash: u64) -> Option<(FileNumber, u64)> {
-        let table = FileNumber(slip!(HintForgetsTable, 0, table.0));
-        self.hints.get(table, hash)
-    }
-
-    /// Remembers where the record of the newest version in `table` of a key with this hash is.
-    pub(super) fn note_hint(&self, table: FileNumber, hash: u64, pointer: RecordPointer) {
-        let table = FileNumber(slip!(HintForgetsTable, 0, table.0));
-        self.hints.note(table, hash, pointer.file, pointer.offset);
-    }
-
-    /// Keeps the verified `frame` of the record at `offset` if it is not too large. Once the cache
-    /// is full it must have been offered lately: what is read once is not worth driving out another.
-    /// It must be a whole allocation: of a part, the rest would stay in memory uncounted.
+    /// Keeps the verified `frame` of the record at `offset` if it is not too large. It must be a whole allocation: of a part, the rest would stay in memory uncounted.
     pub(crate) fn offer_record(&self, file: FileNumber, offset: u64, frame: Bytes) {
-        let place = (slip!(CacheForgetsFile, 0, file.0), offset);
-        if frame.len() as u64 > self.capacity() / RECORD_SHARE {
-            return;
-        }
-        if self.was_offered(place) || self.has_room() {
-            self.items.insert(place, Item::Record(frame));
+        if frame.len() as u64 <= self.capacity() / RECORD_SHARE {
+            let file = slip!(CacheForgetsFile, 0, file.0);
+            self.items.insert((file, offset), Item::Record(frame));
         }
     }
 
@@ -283,16 +270,6 @@ impl ReadCache {
     /// Forgets the record at `offset`.
     pub(crate) fn remove_record(&self, file: FileNumber, offset: u64) {
         self.items.remove(&(file.0, offset));
-    }
-
-    /// Notes an offer; whether it is the second in a row to its slot.
-    fn was_offered(&self, place: Place) -> bool {
-        let hash = PlaceHash.hash_one(place);
-        let tag = (hash >> 48) as u16 | 1;
-        let slot = self
-            .offered
-            .get((hash % self.offered.len() as u64) as usize);
-        slot.is_some_and(|slot| slot.swap(tag, Ordering::Relaxed) == tag)
     }
 
     fn find(&self, place: Place) -> Option<Item> {

@@ -1,8 +1,8 @@
 //! Fences that stay with their table.
 //!
 //! Every lookup and every seek reads a table's fences, so a look for them in the cache is worth
-//! saving. A share of the cache's bytes is set aside for fences that are kept by their tables for as
-//! long as these live; those beyond it take their chances in the cache.
+//! saving. Up to a share of the cache's bytes, fences are kept by their tables for as long as these
+//! live, and what else is cached makes room for them; those beyond it take their chances in the cache.
 //!
 //! Pinned fences also know where the table's blocks are while the cache keeps them. They do not own
 //! them: what the cache drops is gone. Now and then a block is looked for in the cache all the same,
@@ -24,7 +24,7 @@ const ACCESSES_PER_TOUCH: u32 = 16;
 /// The two counts in front of what is shared.
 const WEAK_BYTES: usize = 16;
 
-/// The bytes set aside for pinned fences.
+/// The bytes of pinned fences, and how many there may be.
 #[derive(Debug)]
 pub(super) struct PinBudget {
     used: AtomicU64,
@@ -82,12 +82,15 @@ impl PinnedFences {
         let per_block = size_of::<ArcSwapWeak<Block>>() + size_of::<Block>() + WEAK_BYTES;
         let bytes = fences.memory_bytes() + blocks * per_block;
         let bytes = bytes as u64;
-        cache.pins().take(bytes).then(|| PinnedFences {
-            fences: Arc::clone(fences),
-            blocks: (0..blocks).map(|_| ArcSwapWeak::new(Weak::new())).collect(),
-            accesses: AtomicU32::new(0),
-            cache: Arc::clone(cache),
-            bytes,
+        cache.pins().take(bytes).then(|| {
+            cache.fit();
+            PinnedFences {
+                fences: Arc::clone(fences),
+                blocks: (0..blocks).map(|_| ArcSwapWeak::new(Weak::new())).collect(),
+                accesses: AtomicU32::new(0),
+                cache: Arc::clone(cache),
+                bytes,
+            }
         })
     }
 

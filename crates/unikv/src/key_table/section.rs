@@ -9,11 +9,10 @@ use super::fences::{BlockPlace, Fences};
 use super::footer::Footer;
 use super::iter::KeyIter;
 use super::pin::PinnedFences;
-use super::pointer::RecordPointer;
 use super::rebuilt::{OfFile, Rebuilt, SpareEntries};
 use crate::base::checksum::{Crc, bound};
 use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN};
-use crate::base::keys::{DatabaseId, FileNumber, SeqNo};
+use crate::base::keys::{DatabaseId, SeqNo};
 use crate::base::seeded::seeded;
 use crate::base::sync::OnceLock;
 use crate::error::{Error, ErrorKind, Result};
@@ -80,18 +79,6 @@ impl KeySection {
         }
         let entry = self.get_written(key, SeqNo::MAX)?;
         Ok(entry.map(|entry| OwnedEntry { seq: all, ..entry }))
-    }
-
-    /// In which file and where the record of the newest version of a key with this hash is, if that is
-    /// known: the key is to be compared with the record's.
-    #[inline]
-    pub(crate) fn hint(&self, hash: u64) -> Option<(FileNumber, u64)> {
-        self.cache.hint(self.file.number(), hash)
-    }
-
-    /// Remembers where the record of the newest version of a key with this hash is.
-    pub(crate) fn note_hint(&self, hash: u64, pointer: RecordPointer) {
-        self.cache.note_hint(self.file.number(), hash, pointer);
     }
 
     /// The number that all entries have, of an ingested file.

@@ -4,13 +4,15 @@ use super::cache::ReadCache;
 use super::entry::OwnedEntry;
 use super::iter::KeyIter;
 use super::meta::{KeyTableMeta, RecordFileRefs};
+use super::pointer_index::{IndexSlot, PointerIndex};
 use super::properties::FileFacts;
 use super::scattered::Scattered;
 use super::section::{KeySection, verify_file};
 use crate::base::file_header::FileKind;
 use crate::base::file_names;
 use crate::base::keys::SeqNo;
-use crate::base::sync::atomic::AtomicU64;
+use crate::base::sync::Guard;
+use crate::base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::error::Result;
 use crate::vfs::Access;
 use crate::vfs::file_store::{DataFile, FileStore};
@@ -27,7 +29,15 @@ pub(crate) struct KeyTable {
     pub(crate) scattered: Option<Scattered>,
     /// What scans have paid because values that the table points to lie apart.
     pub(crate) scan_cost: AtomicU64,
+    cache: Arc<ReadCache>,
+    index: Arc<IndexSlot>,
+    /// Look-ups without an index.
+    lookups: AtomicU32,
 }
+
+/// An index is worth making when so many look-ups have been made without it for each MiB of the table: each may have
+/// cost a read, and making the index reads the table.
+const LOOKUPS_PER_MIB: u64 = 64;
 
 impl KeyTable {
     /// Bytes of these tables together.
@@ -51,6 +61,9 @@ impl KeyTable {
             file,
             section: Arc::new(section),
             scan_cost: AtomicU64::new(0),
+            cache: Arc::clone(cache),
+            index: Arc::default(),
+            lookups: AtomicU32::new(0),
         }
     }
 
@@ -71,6 +84,37 @@ impl KeyTable {
     /// The newest version of `key` that is not newer than `snapshot`. Reads at most one block.
     pub(crate) fn get(&self, key: &[u8], snapshot: SeqNo) -> Result<Option<OwnedEntry>> {
         self.section.get(key, snapshot)
+    }
+
+    /// The pointer index, if there is one.
+    #[inline]
+    pub(crate) fn index(&self) -> Guard<Option<Arc<PointerIndex>>> {
+        self.index.load()
+    }
+
+    /// Counts a look-up without the index. Whether it is the one by which an index is worth making.
+    pub(crate) fn count_lookup(&self) -> bool {
+        let before = self.lookups.fetch_add(1, Ordering::Relaxed);
+        u64::from(before) == self.lookups_for_index()
+    }
+
+    fn lookups_for_index(&self) -> u64 {
+        1 + (self.meta.len >> 20) * LOOKUPS_PER_MIB
+    }
+
+    /// Whether look-ups have paid for an index.
+    pub(crate) fn wants_index(&self) -> bool {
+        u64::from(self.lookups.load(Ordering::Relaxed)) > self.lookups_for_index()
+            && self.index.load().is_none()
+    }
+
+    /// Makes the index, if there is room for it. Whether there is one or not: it is to be paid for anew.
+    pub(crate) fn make_index(self: &Arc<Self>, seed: u64) -> Result<()> {
+        self.lookups.store(0, Ordering::Relaxed);
+        if let Some(index) = PointerIndex::build(self, seed, &self.cache)? {
+            self.cache.index_budget().set(&self.index, index);
+        }
+        Ok(())
     }
 
     /// The section that the file is.

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 mod hand_made;
 mod neighbours;
+mod pointer_index;
 mod spare;
 
 const DATABASE: DatabaseId = DatabaseId([0xdb; 16]);

@@ -3,11 +3,11 @@
 //! It walks as [`View::get`] does, up to the first read that memory cannot serve, and announces that
 //! one. All of it is a hint: whatever it finds, overlooks or fails in, the look-up itself decides.
 
-use super::{View, sorted_store};
+use super::View;
 use crate::base::hash::key_hash;
 use crate::base::keys::SeqNo;
 use crate::error::Result;
-use crate::key_table::{KeySection, OwnedEntry, OwnedValue, RecordPointer};
+use crate::key_table::{Candidate, KeySection, OwnedEntry, OwnedValue, RecordPointer};
 use crate::record::RecordFile;
 use crate::version::{Generation, Partition};
 use std::sync::Arc;
@@ -62,9 +62,15 @@ impl View {
         let Some(table) = partition.key_table_for(key) else {
             return Ok(None);
         };
-        let hinted = sorted_store::hinted(&self.version, table, hash);
-        if hinted.is_some_and(|(file, offset)| file.is_cached(offset)) {
-            return Ok(Some(Ahead::InMemory));
+        if let Some(index) = &*table.index() {
+            let mut candidates = index.candidates(hash);
+            let file = |it: Candidate| Some((self.version.record_file(it.file)?, it));
+            if let Some((file, it)) = candidates.find_map(file) {
+                return announce_record(file, it.offset, it.read_len).map(Some);
+            }
+            if index.is_complete() {
+                return Ok(None);
+            }
         }
         in_section(table.section(), key, snapshot, waits, |pointer| {
             self.version.record_file(pointer.file)

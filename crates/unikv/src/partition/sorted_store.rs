@@ -4,13 +4,16 @@
 //! pointer leads to is compared with the key and the sequence number that pointed there, so that a
 //! wrong pointer is an error and never foreign bytes.
 //!
-//! Of keys whose records are in the read cache, the cache also knows which record the block points to
-//! (see `key_table::hints`). Then only the table that holds the key is sought.
+//! Where a table has a pointer index (see `key_table::pointer_index`), the index leads to the record of the newest
+//! version without a block. Whatever it does not lead to, the block tells: older versions, values and tombstones in
+//! the table, and what is wrong with a record that cannot be read.
 
+use super::view::ReadCounters;
 use crate::base::keys::{Kind, SeqNo};
+use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
-use crate::key_table::{KeyTable, OwnedValue, RecordPointer};
-use crate::record::{Record, RecordFile, UNNUMBERED};
+use crate::key_table::{Candidate, OwnedValue, RecordPointer};
+use crate::record::{Record, UNNUMBERED};
 use crate::version::{Partition, Version};
 use bytes::Bytes;
 use std::path::Path;
@@ -23,12 +26,21 @@ pub(crate) fn get(
     key: &[u8],
     hash: u64,
     snapshot: SeqNo,
+    counters: &ReadCounters,
 ) -> Result<Option<Bytes>> {
     let Some(table) = partition.key_table_for(key) else {
         return Ok(None);
     };
-    if let Some(record) = by_hint(version, table, key, hash, snapshot) {
-        return Ok(Some(record.into_value()));
+    if let Some(index) = &*table.index() {
+        let mut candidates = index.candidates(hash).peekable();
+        if candidates.peek().is_none() && index.is_complete() {
+            return Ok(None);
+        }
+        if let Some(record) = pointed(version, candidates, key, snapshot) {
+            return Ok(Some(record.into_value()));
+        }
+    } else if table.count_lookup() {
+        counters.pointer_index_wanted.store(true, Ordering::Relaxed);
     }
     let Some(entry) = table.get(key, snapshot)? else {
         return Ok(None);
@@ -39,14 +51,8 @@ pub(crate) fn get(
         OwnedValue::Pointer(pointer) => {
             let file = version.record_file(pointer.file);
             let file = file.ok_or_else(|| dangling(table.path(), pointer))?;
-            let cached = file.get_cached(pointer);
-            let is_cached = cached.is_some();
-            let record = cached.map_or_else(|| file.read_and_keep(pointer), Ok)?;
+            let record = file.get(pointer)?;
             verify(&record, key, entry.seq, file.path(), pointer)?;
-            // It is the newest version of its key in the table.
-            if is_cached && snapshot >= table.meta().max_seq && record.seq() == entry.seq {
-                table.section().note_hint(hash, pointer);
-            }
             Some(record.into_value())
         }
     };
@@ -54,29 +60,21 @@ pub(crate) fn get(
     Ok(value)
 }
 
-/// The newest record of `key` in `table`, if it is in the read cache and a hint says where.
-fn by_hint(
+/// The newest record of `key`, if one of the candidates is it. What cannot be read is not: the block tells.
+fn pointed(
     version: &Version,
-    table: &KeyTable,
+    mut candidates: impl Iterator<Item = Candidate>,
     key: &[u8],
-    hash: u64,
     snapshot: SeqNo,
 ) -> Option<Record> {
-    let (file, offset) = hinted(version, table, hash)?;
-    let record = file.cached(offset)?;
-    // A key of the same hash, or a version that is too new: the block tells.
-    let answers = record.key() == key && record.seq() <= snapshot && record.kind() == Kind::Put;
-    answers.then_some(record)
-}
-
-/// In which file and where the record of a key with this hash is, if a hint says so.
-pub(super) fn hinted<'a>(
-    version: &'a Version,
-    table: &KeyTable,
-    hash: u64,
-) -> Option<(&'a RecordFile, u64)> {
-    let (file, offset) = table.section().hint(hash)?;
-    Some((version.record_file(file)?, offset))
+    candidates.find_map(|candidate| {
+        let file = version.record_file(candidate.file)?;
+        let record = file.get_hinted(candidate.offset, candidate.read_len).ok()?;
+        let is_it = record.key() == key && candidate.may_be(record.seq());
+        let seen = record.seq() <= snapshot && record.seq() != UNNUMBERED;
+        let answers = is_it && seen && record.kind() == Kind::Put;
+        answers.then_some(record)
+    })
 }
 
 /// A pointer to a file that the version does not list.

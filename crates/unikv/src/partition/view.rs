@@ -7,7 +7,7 @@
 use super::{LargeFiles, sorted_store, unsorted_store};
 use crate::base::hash::key_hash;
 use crate::base::keys::{FileNumber, Kind, SeqNo};
-use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::version::Version;
@@ -47,6 +47,8 @@ pub(crate) struct View {
 pub(crate) struct ReadCounters {
     pub(crate) index_lookups: AtomicU64,
     pub(crate) index_failed_comparisons: AtomicU64,
+    /// Look-ups have paid for the pointer index of a key table.
+    pub(crate) pointer_index_wanted: AtomicBool,
 }
 
 impl View {
@@ -95,6 +97,6 @@ impl View {
                 };
             }
         }
-        sorted_store::get(&self.version, partition, key, hash, snapshot)
+        sorted_store::get(&self.version, partition, key, hash, snapshot, counters)
     }
 }

@@ -58,6 +58,7 @@ pub fn stats_to_json(stats: &unikv::Stats) -> Value {
         "index_failed_comparisons": stats.index_failed_comparisons,
         "cache_bytes": stats.cache_bytes,
         "cache_capacity": stats.cache_capacity,
+        "pointer_index_bytes": stats.pointer_index_bytes,
         "cache_hits": stats.cache_hits,
         "cache_misses": stats.cache_misses,
         "record_files": stats.record_files,

@@ -1,4 +1,4 @@
-//! What many look-ups in one call announce and read; and look-ups by hints.
+//! What many look-ups in one call announce and read; and look-ups by pointer indexes.
 
 use crate::db::tests::Machine;
 use crate::{Batch, Clustering, Db, Options};
@@ -160,17 +160,20 @@ fn a_failed_read_is_told_and_nothing_is_told_of_a_failed_announcement() {
     assert_eq!(db.multi_get(keys()).unwrap().len(), 60);
 }
 
-/// Reads every key so often that its record is in the cache, and where it is, too.
-fn read_often(db: &Db, expected: impl Fn(usize) -> Vec<u8>) {
+/// Reads every key so often that its table gets a pointer index, and sees the index answer.
+fn read_often(db: &Db, keys: std::ops::Range<usize>, expected: impl Fn(usize) -> Option<Vec<u8>>) {
     for _ in 0..4 {
-        for n in 0..100 {
-            assert!(db.get(key(n)).unwrap() == Some(expected(n).into()), "{n}");
+        for n in keys.clone() {
+            let found = db.get(key(n)).unwrap();
+            assert!(found.as_deref() == expected(n).as_deref(), "{n}");
         }
+        db.quiesce().unwrap();
     }
+    assert!(db.stats().pointer_index_bytes > 0);
 }
 
 #[test]
-fn a_hint_is_not_believed_of_a_table_written_since_or_of_another_moment() {
+fn a_pointer_index_leads_to_the_newest_value_of_each_moment() {
     let machine = Machine::new(5);
     let (db, _) = machine.open(options());
     let put = |keys: &mut dyn Iterator<Item = usize>, round| {
@@ -178,26 +181,69 @@ fn a_hint_is_not_believed_of_a_table_written_since_or_of_another_moment() {
         db.compact().unwrap();
     };
     put(&mut (0..100), 0);
-    read_often(&db, |n| value(n, 0));
+    let first = |n| Some(value(n, 0));
+    read_often(&db, 0..100, first);
     let before = db.snapshot();
     // The other records keep the first file.
     put(&mut (0..100).step_by(3), 1);
-    let newest = |n: usize| value(n, usize::from(n.is_multiple_of(3)));
-    read_often(&db, newest);
-    for n in 0..100 {
+    let newest = |n: usize| Some(value(n, usize::from(n.is_multiple_of(3))));
+    read_often(&db, 0..100, newest);
+    let as_before = || {
+        for n in 0..100 {
+            let found = before.get(key(n)).unwrap();
+            assert!(found.as_deref() == first(n).as_deref(), "{n}");
+        }
+    };
+    as_before();
+    // Deletions and short values stand in the table itself.
+    (0..100).step_by(5).for_each(|n| db.delete(key(n)).unwrap());
+    (1..100)
+        .step_by(5)
+        .for_each(|n| db.put(key(n), b"short").unwrap());
+    db.compact().unwrap();
+    let newest = |n: usize| match n % 5 {
+        0 => None,
+        1 => Some(b"short".to_vec()),
+        _ => newest(n),
+    };
+    read_often(&db, 0..110, |n| newest(n).filter(|_| n < 100));
+    as_before();
+}
+
+#[test]
+fn with_a_pointer_index_a_look_up_reads_a_record_and_no_block() {
+    let disk = Disk::filled();
+    let db = disk.open(true);
+    for n in (0..KEYS).filter(|n| n % 8 != 0) {
+        assert!(db.get(key(n)).unwrap().is_some(), "{n}");
+    }
+    db.quiesce().unwrap();
+    db.close().unwrap();
+    // Again, and with nothing but the index in memory.
+    let db = disk.open(true);
+    for n in (2..KEYS).step_by(80) {
+        assert!(db.get(key(n)).unwrap().is_some() || n % 8 == 0);
+    }
+    db.quiesce().unwrap();
+    assert!(db.stats().pointer_index_bytes > 0);
+    disk.calls.lock().clear();
+    let unread: Vec<usize> = (2..KEYS).step_by(2).filter(|n| n % 8 == 4).collect();
+    let calls = |n: usize| {
         assert!(
-            before.get(key(n)).unwrap() == Some(value(n, 0).into()),
+            db.get(key(n)).unwrap().as_deref() == Some(&value(n, 0)),
             "{n}"
         );
-        assert!(db.get(key(n)).unwrap() == Some(newest(n).into()), "{n}");
+        std::mem::take(&mut *disk.calls.lock())
+    };
+    for n in unread {
+        assert!(count(&calls(n), Call::Read) <= 1, "{n}");
     }
-    let deleted = |n: usize| n.is_multiple_of(5);
-    (0..100)
-        .filter(|n| deleted(*n))
-        .for_each(|n| db.delete(key(n)).unwrap());
-    db.compact().unwrap();
-    for n in 0..100 {
-        let expected = (!deleted(n)).then(|| newest(n).into());
-        assert!(db.get(key(n)).unwrap() == expected, "{n}");
-    }
+    // Of a key that is not there, too.
+    let absent: Vec<_> = (8..KEYS).step_by(8).map(|n| db.get(key(n))).collect();
+    assert!(absent.iter().all(|found| found.as_ref().unwrap().is_none()));
+    let read = disk.calls.lock().len();
+    assert!(
+        read <= 5,
+        "{read}: the UnsortedStore's index is wrong now and then"
+    );
 }

@@ -1,0 +1,279 @@
+//! The way from a hash to the record, past fences and blocks: the *pointer index* of a key table.
+//!
+//! A block says where one record stands and takes 4 KiB of memory for that, or a read of its own. The index
+//! says it of every key of the table in some nine bytes a key. It is made from the table's entries when look-ups
+//! have asked for the table often enough, and is in memory alone.
+//!
+//! It has the newest version of each key whose record stands in a record file. The key is not in it: who
+//! follows a pointer compares the key with the record's. Where every key has one, a hash that is not in
+//! it belongs to no key of the table.
+//!
+//! Tables never change, so an index is as true as its table for as long as both live.
+//!
+//! A slot is, from its upper end: a part of the hash, the lowest bits of the sequence number, the number of the
+//! file among those that the table points to, how much longer the frame is than the shortest one (rounded up to a
+//! unit), and the offset in the file.
+//! How many bits each part has depends on the table. No record stands at the beginning of a file, so 0 is an
+//! empty slot. The upper bits of the hash choose a slot; whoever finds it taken goes to the next one.
+
+mod budget;
+
+use super::cache::ReadCache;
+use super::entry::EntryValue;
+use super::pointer::{RecordPointer, STREAMED_BYTES};
+use super::table::KeyTable;
+use crate::base::hash::key_hash;
+use crate::base::keys::{FileNumber, SeqNo};
+use crate::base::seeded::seeded;
+use crate::error::Result;
+use crate::vfs::Access;
+use budget::Taken;
+pub(super) use budget::{IndexBudget, IndexSlot};
+use std::sync::Arc;
+
+/// Of so many slots one is empty.
+const SLOTS_PER_EMPTY: usize = 8;
+/// A part of the hash that has fewer bits would lead to too many wrong records.
+const LEAST_TAG_BITS: u32 = 16;
+/// The most bits that the length of a frame gets.
+const MOST_LEN_BITS: u32 = 10;
+/// The most bits that a sequence number gets.
+const MOST_SEQ_BITS: u32 = 8;
+
+/// A pointer to the newest version of a key with a certain hash, whose key is to be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub(crate) file: FileNumber,
+    pub(crate) offset: u64,
+    /// The length of its frame, or little more.
+    pub(crate) read_len: usize,
+    /// What the lowest bits of its sequence number are, and how many of them are known.
+    seq: u64,
+    seq_bits: u32,
+}
+
+impl Candidate {
+    /// Whether the record may have this number. Another one is not the one that the table points to.
+    pub(crate) fn may_be(&self, seq: SeqNo) -> bool {
+        seq.0 & mask(self.seq_bits) == self.seq
+    }
+}
+
+/// The pointer index of one key table.
+#[derive(Debug)]
+pub(crate) struct PointerIndex {
+    slots: Box<[u64]>,
+    files: Box<[FileNumber]>,
+    layout: Layout,
+    /// Whether all keys of the table are here.
+    is_complete: bool,
+    _taken: Taken,
+}
+
+/// How the bits of a slot are divided.
+#[derive(Clone, Copy, Debug, Default)]
+struct Layout {
+    offset_bits: u32,
+    len_bits: u32,
+    file_bits: u32,
+    seq_bits: u32,
+    shortest: u32,
+    /// By how many bits a length is shifted: a unit of lengths.
+    unit_bits: u32,
+}
+
+/// What is known of a key while the index is made.
+struct Found {
+    hash: u64,
+    file: u32,
+    len: u32,
+    offset: u64,
+    seq: SeqNo,
+}
+
+impl PointerIndex {
+    /// How much an index of so many keys takes, with pointers into so many files.
+    fn bytes_for(keys: usize, files: usize) -> u64 {
+        let slots = slots_for(keys).saturating_mul(size_of::<u64>());
+        let beside = size_of::<PointerIndex>() + files * size_of::<FileNumber>();
+        slots.saturating_add(beside) as u64
+    }
+
+    /// Makes the index of `table`, unless there is no room for it, or too little would be in it. Keys are
+    /// hashed with `seed`.
+    pub(super) fn build(
+        table: &Arc<KeyTable>,
+        seed: u64,
+        cache: &Arc<ReadCache>,
+    ) -> Result<Option<PointerIndex>> {
+        let files: Box<[_]> = table.meta().refs.iter().map(|refs| refs.file).collect();
+        let entries = usize::try_from(table.meta().count).unwrap_or(usize::MAX);
+        let most = PointerIndex::bytes_for(entries, files.len());
+        let Some(mut taken) = Taken::new(cache, most) else {
+            return Ok(None);
+        };
+        let (found, keys) = gather(table, seed, &files)?;
+        let layout = Layout::of(&found, files.len());
+        let Some(layout) = layout.filter(|_| found.len() >= keys / 2) else {
+            return Ok(None);
+        };
+        taken.keep(PointerIndex::bytes_for(found.len(), files.len()));
+        let mut slots = vec![0; slots_for(found.len())].into_boxed_slice();
+        for key in &found {
+            let mut at = first_slot(key.hash, slots.len());
+            while slots[at] != 0 {
+                at = next_slot(at, slots.len());
+            }
+            slots[at] = layout.slot(key);
+        }
+        Ok(Some(PointerIndex {
+            slots,
+            files,
+            layout,
+            is_complete: found.len() == keys,
+            _taken: taken,
+        }))
+    }
+
+    /// Whether a hash without a candidate belongs to no key of the table.
+    pub(crate) fn is_complete(&self) -> bool {
+        seeded!(IndexIsComplete) || self.is_complete
+    }
+
+    /// Where the record of a key with this hash may stand.
+    #[inline]
+    pub(crate) fn candidates(&self, hash: u64) -> impl Iterator<Item = Candidate> {
+        let mut at = first_slot(hash, self.slots.len());
+        let tag = self.layout.tag(hash);
+        std::iter::from_fn(move || {
+            loop {
+                let slot = self.slots[at];
+                if slot == 0 {
+                    return None;
+                }
+                at = next_slot(at, self.slots.len());
+                if self.layout.tag_of(slot) == tag {
+                    return self.candidate(slot);
+                }
+            }
+        })
+    }
+
+    fn candidate(&self, slot: u64) -> Option<Candidate> {
+        let layout = &self.layout;
+        let len = slot >> layout.offset_bits & mask(layout.len_bits);
+        let file = slot >> (layout.offset_bits + layout.len_bits) & mask(layout.file_bits);
+        let seq_at = layout.place_bits();
+        Some(Candidate {
+            seq: slot >> seq_at & mask(layout.seq_bits),
+            seq_bits: layout.seq_bits,
+            file: *self.files.get(file as usize)?,
+            offset: slot & mask(layout.offset_bits),
+            read_len: layout.shortest as usize + ((len as usize) << layout.unit_bits),
+        })
+    }
+}
+
+impl Layout {
+    /// For these keys, with pointers into so many files; `None` if too little is left of the hash.
+    fn of(found: &[Found], files: usize) -> Option<Layout> {
+        let offset = found.iter().map(|key| key.offset).max()?;
+        let shortest = found.iter().map(|key| key.len).min()?;
+        let longest = found.iter().map(|key| key.len).max()?;
+        let bits = bits_for(u64::from(longest - shortest));
+        let unit_bits = bits.saturating_sub(MOST_LEN_BITS);
+        let units = u64::from((longest - shortest).div_ceil(1 << unit_bits));
+        let layout = Layout {
+            offset_bits: bits_for(offset),
+            len_bits: bits_for(units),
+            file_bits: bits_for(files.saturating_sub(1) as u64),
+            seq_bits: 0,
+            shortest,
+            unit_bits,
+        };
+        let left = (u64::BITS - LEAST_TAG_BITS).checked_sub(layout.place_bits())?;
+        let seq_bits = left.min(MOST_SEQ_BITS);
+        Some(Layout { seq_bits, ..layout })
+    }
+
+    fn place_bits(&self) -> u32 {
+        self.offset_bits + self.len_bits + self.file_bits
+    }
+
+    fn slot(&self, key: &Found) -> u64 {
+        let units = (key.len - self.shortest).div_ceil(1 << self.unit_bits);
+        let place = (u64::from(key.file) << self.len_bits | u64::from(units)) << self.offset_bits;
+        let named = self.tag(key.hash) << self.seq_bits | key.seq.0 & mask(self.seq_bits);
+        named << self.place_bits() | place | key.offset
+    }
+
+    /// The part of a hash that does not choose the slot.
+    fn tag(&self, hash: u64) -> u64 {
+        hash & mask(u64::BITS - self.place_bits() - self.seq_bits)
+    }
+
+    fn tag_of(&self, slot: u64) -> u64 {
+        slot >> (self.place_bits() + self.seq_bits)
+    }
+}
+
+/// The newest versions in `table` that have a record, and how many keys there are.
+fn gather(table: &Arc<KeyTable>, seed: u64, files: &[FileNumber]) -> Result<(Vec<Found>, usize)> {
+    let mut found = Vec::with_capacity(table.meta().count as usize);
+    let mut keys = 0;
+    let mut previous: Option<Vec<u8>> = None;
+    let mut entries = table.iter(Access::Sequential);
+    entries.seek(b"", SeqNo::MAX)?;
+    while let Some(entry) = entries.entry() {
+        if previous.as_deref() != Some(entry.key) || seeded!(IndexOfOldest) {
+            let previous = previous.get_or_insert_default();
+            previous.clear();
+            previous.extend_from_slice(entry.key);
+            keys += 1;
+            found.extend(place(entry.value, files).map(|(file, pointer)| Found {
+                hash: key_hash(seed, entry.key),
+                file,
+                len: pointer.len,
+                offset: pointer.offset,
+                seq: entry.seq,
+            }));
+        }
+        entries.next()?;
+    }
+    if seeded!(IndexOfOldest) {
+        found.reverse();
+    }
+    Ok((found, keys))
+}
+
+fn place(value: EntryValue<'_>, files: &[FileNumber]) -> Option<(u32, RecordPointer)> {
+    let EntryValue::Pointer(pointer) = value else {
+        return None;
+    };
+    let file = files.binary_search(&pointer.file).ok()?;
+    (pointer.offset > 0 && pointer.len < STREAMED_BYTES).then_some((file as u32, pointer))
+}
+
+fn slots_for(keys: usize) -> usize {
+    keys.saturating_add(keys / (SLOTS_PER_EMPTY - 1) + 1)
+}
+
+fn first_slot(hash: u64, slots: usize) -> usize {
+    ((u128::from(hash) * slots as u128) >> u64::BITS) as usize
+}
+
+fn next_slot(at: usize, slots: usize) -> usize {
+    if at + 1 == slots { 0 } else { at + 1 }
+}
+
+/// How many bits numbers up to `most` have.
+fn bits_for(most: u64) -> u32 {
+    u64::BITS - most.leading_zeros()
+}
+
+fn mask(bits: u32) -> u64 {
+    match bits {
+        u64::BITS => u64::MAX,
+        _ => (1 << bits) - 1,
+    }
+}
