@@ -96,7 +96,7 @@ impl Engine {
             let for_reads = self.plan_scan_merge(&catalog).is_some()
                 || self.plan_clustering(&catalog).is_some()
                 || self.plan_at_rest(&catalog).is_some()
-                || self.plan_index().is_some();
+                || self.is_index_wanted();
             drop(catalog);
             if for_reads {
                 // A read of an old view may have paid the last of it without knowing.

@@ -10,8 +10,8 @@
 //! little of it is left, memory kept for later memtables is given up, iterators let go of earlier
 //! views with their memtables and indexes, and memtables are sealed earlier. Indexes are bounded by freezing generations and by making flushes wait for merges.
 //!
-//! Locks: `Arbiter::tracked`, taken under `view_lock` or alone; under it the cache's shards and the
-//! idle chunks, one at a time.
+//! Locks: `Arbiter::tracked`, taken under `view_lock` or alone; under it the cache's shards, its list of pointer
+//! indexes and the idle chunks, one at a time.
 
 use super::pressure::MAX_SEALED;
 use crate::base::sync::Mutex;

@@ -1,11 +1,10 @@
 //! Making the pointer indexes of key tables (see `key_table::pointer_index`) for which look-ups have paid.
 //!
-//! An index is for speed alone and in memory alone: nothing is committed, a failure is none of the database, and
-//! the next one has to be paid for anew. No lock is held while a table is read.
+//! An index is for speed alone and in memory alone: nothing is committed, and a failure is none of the database.
+//! No lock is held while a table is read.
 
 use super::engine::Engine;
 use crate::base::sync::atomic::Ordering;
-use crate::key_table::KeyTable;
 use std::sync::Arc;
 
 impl Engine {
@@ -17,20 +16,16 @@ impl Engine {
         }
     }
 
-    /// A table for whose index look-ups have paid.
-    pub(super) fn plan_index(&self) -> Option<Arc<KeyTable>> {
+    /// Whether look-ups have paid for the index of a table.
+    pub(super) fn is_index_wanted(&self) -> bool {
         let view = self.view.load();
-        let mut tables = view.version.key_tables();
-        tables.find(|table| table.wants_index()).cloned()
+        view.version.key_tables().any(|table| table.wants_index())
     }
 
-    /// Makes the index of one such table. Whether there was one.
+    /// Makes the index of a table for which look-ups have paid. Whether it made one.
     pub(super) fn index_pointers_of_one(&self) -> bool {
-        let Some(table) = self.plan_index() else {
-            return false;
-        };
-        // What cannot be read now, look-ups tell.
-        let _made = table.make_index(self.hash_seed);
-        true
+        let version = Arc::clone(&self.view.load().version);
+        let mut wanted = version.key_tables().filter(|table| table.wants_index());
+        wanted.any(|table| table.make_index(self.hash_seed))
     }
 }

@@ -41,6 +41,9 @@ const HOT_SHARE: f64 = 0.5;
 /// The share of the bytes that idle buffers take at most, and how many they take at most.
 const BUFFERS_SHARE: u64 = 64;
 const MOST_BUFFER_BYTES: u64 = 1 << 20;
+/// What items may take changes by this part of the bytes at a time, and is never less than this.
+const CAPACITY_STEPS: u64 = 128;
+const LEAST_ITEMS_BYTES: u64 = 1 << 10;
 /// The cache's own tables are looked at once in so many misses.
 const MISSES_PER_FIT: u64 = 1 << 10;
 /// Where fences are cached: an offset at which no block stands.
@@ -140,9 +143,12 @@ impl ReadCache {
         self.pins.set_limit(capacity_bytes / PINNED_SHARE);
         self.indexes.set_limit(capacity_bytes / INDEXES_SHARE);
         let beside = self.pins.used() + self.indexes.used() + self.beside_weight();
-        let capacity = capacity_bytes.saturating_sub(beside).max(1);
+        let left = capacity_bytes.saturating_sub(beside);
+        // In steps: each change visits all shards, and makes what they remember of items that have gone shorter by
+        // rounding. Of nothing they would not know any more how it was divided.
+        let step = capacity_bytes / CAPACITY_STEPS + 1;
+        let capacity = (left / step * step).max(LEAST_ITEMS_BYTES);
         let now = self.items.capacity();
-        // Not for a trifle: it visits all shards.
         if capacity < now || capacity > now + now / 64 {
             self.items.set_capacity(capacity);
         }

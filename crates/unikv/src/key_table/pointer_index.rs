@@ -17,6 +17,7 @@
 //! empty slot. The upper bits of the hash choose a slot; whoever finds it taken goes to the next one.
 
 mod budget;
+mod price;
 
 use super::cache::ReadCache;
 use super::entry::EntryValue;
@@ -29,6 +30,7 @@ use crate::error::Result;
 use crate::vfs::Access;
 use budget::Taken;
 pub(super) use budget::{IndexBudget, IndexSlot};
+pub(super) use price::IndexPrice;
 use std::sync::Arc;
 
 /// Of so many slots one is empty.
@@ -91,6 +93,15 @@ struct Found {
     seq: SeqNo,
 }
 
+/// What came of an attempt to make an index.
+pub(super) enum Made {
+    Index(PointerIndex),
+    /// There is no room.
+    NotNow,
+    /// Too few keys of the table have a record, or too little of their hashes is left.
+    Never,
+}
+
 impl PointerIndex {
     /// How much an index of so many keys takes, with pointers into so many files.
     fn bytes_for(keys: usize, files: usize) -> u64 {
@@ -99,25 +110,20 @@ impl PointerIndex {
         slots.saturating_add(beside) as u64
     }
 
-    /// Makes the index of `table`, unless there is no room for it, or too little would be in it. Keys are
-    /// hashed with `seed`.
-    pub(super) fn build(
-        table: &Arc<KeyTable>,
-        seed: u64,
-        cache: &Arc<ReadCache>,
-    ) -> Result<Option<PointerIndex>> {
+    /// Makes the index of `table`. Keys are hashed with `seed`.
+    pub(super) fn build(table: &Arc<KeyTable>, seed: u64, cache: &Arc<ReadCache>) -> Result<Made> {
         let files: Box<[_]> = table.meta().refs.iter().map(|refs| refs.file).collect();
         let entries = usize::try_from(table.meta().count).unwrap_or(usize::MAX);
         let most = PointerIndex::bytes_for(entries, files.len());
-        let Some(mut taken) = Taken::new(cache, most) else {
-            return Ok(None);
+        let meanwhile = entries.saturating_mul(size_of::<Found>()) as u64;
+        let Some(mut taken) = Taken::new(cache, most.saturating_add(meanwhile)) else {
+            return Ok(Made::NotNow);
         };
         let (found, keys) = gather(table, seed, &files)?;
         let layout = Layout::of(&found, files.len());
         let Some(layout) = layout.filter(|_| found.len() >= keys / 2) else {
-            return Ok(None);
+            return Ok(Made::Never);
         };
-        taken.keep(PointerIndex::bytes_for(found.len(), files.len()));
         let mut slots = vec![0; slots_for(found.len())].into_boxed_slice();
         for key in &found {
             let mut at = first_slot(key.hash, slots.len());
@@ -126,11 +132,13 @@ impl PointerIndex {
             }
             slots[at] = layout.slot(key);
         }
-        Ok(Some(PointerIndex {
+        let is_complete = found.len() == keys;
+        taken.keep(PointerIndex::bytes_for(found.len(), files.len()));
+        Ok(Made::Index(PointerIndex {
             slots,
             files,
             layout,
-            is_complete: found.len() == keys,
+            is_complete,
             _taken: taken,
         }))
     }

@@ -4,7 +4,7 @@ use super::cache::ReadCache;
 use super::entry::OwnedEntry;
 use super::iter::KeyIter;
 use super::meta::{KeyTableMeta, RecordFileRefs};
-use super::pointer_index::{IndexSlot, PointerIndex};
+use super::pointer_index::{IndexPrice, IndexSlot, Made, PointerIndex};
 use super::properties::FileFacts;
 use super::scattered::Scattered;
 use super::section::{KeySection, verify_file};
@@ -12,7 +12,7 @@ use crate::base::file_header::FileKind;
 use crate::base::file_names;
 use crate::base::keys::SeqNo;
 use crate::base::sync::Guard;
-use crate::base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::base::sync::atomic::AtomicU64;
 use crate::error::Result;
 use crate::vfs::Access;
 use crate::vfs::file_store::{DataFile, FileStore};
@@ -31,13 +31,8 @@ pub(crate) struct KeyTable {
     pub(crate) scan_cost: AtomicU64,
     cache: Arc<ReadCache>,
     index: Arc<IndexSlot>,
-    /// Look-ups without an index.
-    lookups: AtomicU32,
+    price: IndexPrice,
 }
-
-/// An index is worth making when so many look-ups have been made without it for each MiB of the table: each may have
-/// cost a read, and making the index reads the table.
-const LOOKUPS_PER_MIB: u64 = 64;
 
 impl KeyTable {
     /// Bytes of these tables together.
@@ -57,13 +52,13 @@ impl KeyTable {
         let section = KeySection::new(store, Arc::clone(&file), kind, meta.len, None, cache, None);
         KeyTable {
             scattered: Scattered::of(&meta),
+            price: IndexPrice::of(meta.len),
             meta,
             file,
             section: Arc::new(section),
             scan_cost: AtomicU64::new(0),
             cache: Arc::clone(cache),
-            index: Arc::default(),
-            lookups: AtomicU32::new(0),
+            index: Arc::new(IndexSlot::new()),
         }
     }
 
@@ -94,27 +89,31 @@ impl KeyTable {
 
     /// Counts a look-up without the index. Whether it is the one by which an index is worth making.
     pub(crate) fn count_lookup(&self) -> bool {
-        let before = self.lookups.fetch_add(1, Ordering::Relaxed);
-        u64::from(before) == self.lookups_for_index()
+        self.price.pay()
     }
 
-    fn lookups_for_index(&self) -> u64 {
-        1 + (self.meta.len >> 20) * LOOKUPS_PER_MIB
-    }
-
-    /// Whether look-ups have paid for an index.
+    /// Whether look-ups have paid for an index that nobody is making.
     pub(crate) fn wants_index(&self) -> bool {
-        u64::from(self.lookups.load(Ordering::Relaxed)) > self.lookups_for_index()
-            && self.index.load().is_none()
+        self.price.is_paid() && !self.index.is_set()
     }
 
-    /// Makes the index, if there is room for it. Whether there is one or not: it is to be paid for anew.
-    pub(crate) fn make_index(self: &Arc<Self>, seed: u64) -> Result<()> {
-        self.lookups.store(0, Ordering::Relaxed);
-        if let Some(index) = PointerIndex::build(self, seed, &self.cache)? {
-            self.cache.index_budget().set(&self.index, index);
+    /// Makes the index, if look-ups have paid for it and there is room for it. Whether it did; if not, look-ups
+    /// have to pay more for the next attempt. Keys are hashed with `seed`.
+    pub(crate) fn make_index(self: &Arc<Self>, seed: u64) -> bool {
+        let Some(attempt) = self.price.begin() else {
+            return false;
+        };
+        // What cannot be read now, look-ups tell.
+        let made = PointerIndex::build(self, seed, &self.cache).unwrap_or(Made::NotNow);
+        match made {
+            Made::Index(index) => {
+                self.cache.index_budget().set(&self.index, index);
+                attempt.succeeded();
+                true
+            }
+            Made::NotNow => attempt.failed(),
+            Made::Never => attempt.give_up(),
         }
-        Ok(())
     }
 
     /// The section that the file is.

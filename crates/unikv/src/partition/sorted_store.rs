@@ -36,7 +36,9 @@ pub(crate) fn get(
         if candidates.peek().is_none() && index.is_complete() {
             return Ok(None);
         }
-        if let Some(record) = pointed(version, candidates, key, snapshot) {
+        // What has no number of its own is not newer than the table.
+        let is_newest = snapshot >= table.meta().max_seq;
+        if let Some(record) = pointed(version, candidates, key, snapshot, is_newest) {
             return Ok(Some(record.into_value()));
         }
     } else if table.count_lookup() {
@@ -66,13 +68,16 @@ fn pointed(
     mut candidates: impl Iterator<Item = Candidate>,
     key: &[u8],
     snapshot: SeqNo,
+    takes_unnumbered: bool,
 ) -> Option<Record> {
     candidates.find_map(|candidate| {
         let file = version.record_file(candidate.file)?;
         let record = file.get_hinted(candidate.offset, candidate.read_len).ok()?;
-        let is_it = record.key() == key && candidate.may_be(record.seq());
-        let seen = record.seq() <= snapshot && record.seq() != UNNUMBERED;
-        let answers = is_it && seen && record.kind() == Kind::Put;
+        let is_seen = match record.seq() {
+            UNNUMBERED => takes_unnumbered,
+            seq => candidate.may_be(seq) && seq <= snapshot,
+        };
+        let answers = is_seen && record.key() == key && record.kind() == Kind::Put;
         answers.then_some(record)
     })
 }

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 /// Where a table has its index.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::key_table) struct IndexSlot {
     index: ArcSwapOption<PointerIndex>,
     /// Since the budget looked last.
@@ -19,6 +19,18 @@ pub(in crate::key_table) struct IndexSlot {
 }
 
 impl IndexSlot {
+    pub(in crate::key_table) fn new() -> IndexSlot {
+        IndexSlot {
+            index: ArcSwapOption::empty(),
+            is_used: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether there is an index. That is no use of it.
+    pub(in crate::key_table) fn is_set(&self) -> bool {
+        self.index.load().is_some()
+    }
+
     pub(in crate::key_table) fn load(&self) -> Guard<Option<Arc<PointerIndex>>> {
         let index = self.index.load();
         if index.is_some() && !self.is_used.load(Ordering::Relaxed) {

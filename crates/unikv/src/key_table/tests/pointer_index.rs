@@ -32,6 +32,11 @@ fn table_of(model: &Model, cache: &Arc<ReadCache>) -> Arc<KeyTable> {
     Arc::new(KeyTable::open(&store, meta, cache))
 }
 
+/// Pays for an index and makes it, if it can be made.
+fn make(table: &Arc<KeyTable>) -> bool {
+    (0..1000).any(|_| table.count_lookup()) && table.make_index(SEED)
+}
+
 /// The newest version of each key.
 fn newest(model: &Model) -> impl Iterator<Item = (&[u8], u64, &ModelEntry)> {
     let mut last: Option<&[u8]> = None;
@@ -60,7 +65,7 @@ fn it_leads_to_the_newest_record_of_every_key_and_of_no_other() {
         let model = model_of(3000, longest, &others);
         let cache = ReadCache::new(4 << 20);
         let table = table_of(&model, &cache);
-        table.make_index(SEED).unwrap();
+        make(&table);
         let index = table.index();
         let index = index.as_ref().unwrap();
         assert!(!index.is_complete());
@@ -91,7 +96,7 @@ fn where_all_keys_have_a_record_it_knows_those_that_are_not_there() {
     model.retain(|_, entry| entry.kind == Kind::Put);
     let cache = ReadCache::new(1 << 20);
     let table = table_of(&model, &cache);
-    table.make_index(SEED).unwrap();
+    make(&table);
     let before = cache.used_bytes();
     assert!(table.index().as_ref().unwrap().is_complete());
     assert!((4000..9000).contains(&cache.index_budget().used()));
@@ -115,8 +120,9 @@ fn a_table_without_records_or_of_large_ones_has_none() {
     for model in [in_the_table, large] {
         let cache = ReadCache::new(1 << 20);
         let table = table_of(&model, &cache);
-        table.make_index(SEED).unwrap();
+        assert!(!make(&table));
         assert!(table.index().is_none());
+        assert!(!make(&table), "it is not tried again");
         assert_eq!(cache.index_budget().used(), 0);
     }
 }
@@ -126,17 +132,21 @@ fn lookups_pay_for_it_once() {
     let model = model_of(500, 100, &tombstone());
     let cache = ReadCache::new(1 << 20);
     let table = table_of(&model, &cache);
-    assert!(!table.wants_index());
+    assert!(!table.wants_index() && !table.make_index(SEED));
     let paid = (0..1000).filter(|_| table.count_lookup()).count();
     assert!(paid == 1 && table.wants_index());
-    table.make_index(SEED).unwrap();
-    assert!(!table.wants_index());
+    assert!(table.make_index(SEED) && !table.wants_index());
+    // Without room, more has to be paid for each attempt.
+    let small = ReadCache::new(1 << 10);
+    let table = table_of(&model, &small);
+    let attempts = (0..1000).filter(|_| table.count_lookup() && !table.make_index(SEED));
+    assert!((6..11).contains(&attempts.count()));
 }
 
 #[test]
 fn a_smaller_cache_lets_go_of_those_that_are_used_least() {
     let model = model_of(3000, 100, &tombstone());
-    let cache = ReadCache::new(1 << 20);
+    let cache = ReadCache::new(2 << 20);
     let tables: Vec<_> = (0..20).map(|_| table_of(&model, &cache)).collect();
     let has_one = || {
         tables
@@ -145,21 +155,21 @@ fn a_smaller_cache_lets_go_of_those_that_are_used_least() {
             .count()
     };
     for table in &tables {
-        table.make_index(SEED).unwrap();
+        make(table);
     }
     let had = has_one();
-    assert!((4..12).contains(&had), "{had} of some 27 KB in 256 KB");
-    assert!(cache.index_budget().used() <= 256 << 10);
-    cache.set_capacity(1 << 19);
+    assert!((6..16).contains(&had), "{had} of some 27 KB in 512 KB");
+    assert!(cache.index_budget().used() <= 512 << 10);
+    cache.set_capacity(1 << 20);
     let left = has_one();
-    assert!(left > 0 && left < had && cache.index_budget().used() <= 128 << 10);
+    assert!(left > 0 && left < had && cache.index_budget().used() <= 256 << 10);
     // Which of them is used is told by the second look.
-    cache.set_capacity((1 << 19) - 1);
+    cache.set_capacity((1 << 20) - 1);
     let used = tables.iter().rposition(|table| table.index().is_some());
     let used = &tables[used.unwrap()];
     cache.index_budget().forget_uses();
     drop(used.index());
-    cache.set_capacity(1 << 18);
+    cache.set_capacity(1 << 19);
     assert!(used.index().is_some() && has_one() < left);
     cache.set_capacity(0);
     assert_eq!((has_one(), cache.index_budget().used()), (0, 0));
@@ -173,7 +183,6 @@ fn damage_leaves_a_table_without_one() {
     assert!(vfs.flip_bit(Path::new("db/000007.key"), meta.len * 4));
     let cache = ReadCache::new(1 << 20);
     let table = Arc::new(KeyTable::open(&store_on(&vfs), meta, &cache));
-    let error = table.make_index(SEED).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(!make(&table));
     assert!(table.index().is_none() && cache.index_budget().used() == 0);
 }

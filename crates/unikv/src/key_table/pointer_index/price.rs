@@ -1,0 +1,106 @@
+//! What look-ups have to pay for the pointer index of a table before it is made.
+//!
+//! Each look-up without the index may have cost a read; making it reads the table, and takes some ten milliseconds of a
+//! processor for 4 MiB. Where an attempt fails, the next one costs twice as much.
+
+use crate::base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+const LOOKUPS_PER_MIB: u64 = 64;
+/// A price that is never paid.
+const NEVER: u32 = u32::MAX;
+
+/// What is paid and what is to be paid, in look-ups.
+#[derive(Debug)]
+pub(in crate::key_table) struct IndexPrice {
+    paid: AtomicU32,
+    price: AtomicU32,
+    /// Somebody is making the index.
+    attempted: AtomicBool,
+}
+
+/// An attempt to make an index. There is one at a time.
+pub(in crate::key_table) struct Attempt<'a>(&'a IndexPrice);
+
+impl IndexPrice {
+    /// Of the index of a table of so many bytes.
+    pub(in crate::key_table) fn of(table_bytes: u64) -> IndexPrice {
+        let price = (table_bytes >> 20).saturating_mul(LOOKUPS_PER_MIB) + 2;
+        IndexPrice {
+            paid: AtomicU32::new(0),
+            price: AtomicU32::new(u32::try_from(price).unwrap_or(NEVER)),
+            attempted: AtomicBool::new(false),
+        }
+    }
+
+    /// Pays for one look-up. Whether that was the last of it.
+    pub(in crate::key_table) fn pay(&self) -> bool {
+        let price = self.price.load(Ordering::Relaxed);
+        // Look-ups that race may pay a little more.
+        price != NEVER
+            && self.paid.load(Ordering::Relaxed) < price
+            && self.paid.fetch_add(1, Ordering::Relaxed) + 1 == price
+    }
+
+    /// Whether all is paid, and nobody makes the index yet.
+    pub(in crate::key_table) fn is_paid(&self) -> bool {
+        let paid = self.paid.load(Ordering::Relaxed);
+        paid >= self.price.load(Ordering::Relaxed) && !self.attempted.load(Ordering::Relaxed)
+    }
+
+    /// Begins an attempt, unless it is not paid for or somebody makes one.
+    pub(in crate::key_table) fn begin(&self) -> Option<Attempt<'_>> {
+        let is_mine = self.is_paid() && !self.attempted.swap(true, Ordering::AcqRel);
+        is_mine.then_some(Attempt(self))
+    }
+}
+
+impl Attempt<'_> {
+    /// There is an index. Should it go, the next one costs the same.
+    pub(in crate::key_table) fn succeeded(self) {}
+
+    /// It cannot be made at present. False.
+    pub(in crate::key_table) fn failed(self) -> bool {
+        let price = self.0.price.load(Ordering::Relaxed);
+        self.0
+            .price
+            .store(price.saturating_mul(2), Ordering::Relaxed);
+        false
+    }
+
+    /// It is not worth making. False.
+    pub(in crate::key_table) fn give_up(self) -> bool {
+        self.0.price.store(NEVER, Ordering::Relaxed);
+        false
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        self.0.paid.store(0, Ordering::Relaxed);
+        self.0.attempted.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failed_attempt_makes_the_next_one_dearer() {
+        let price = IndexPrice::of(1 << 20);
+        let pays = || (1..).find(|_| price.pay()).unwrap();
+        assert!(price.begin().is_none());
+        assert_eq!(pays(), 66);
+        assert!(price.is_paid() && !price.pay(), "it is paid once");
+        let attempt = price.begin().unwrap();
+        assert!(price.begin().is_none() && !price.is_paid(), "one at a time");
+        assert!(!attempt.failed());
+        assert_eq!(pays(), 132);
+        price.begin().unwrap().succeeded();
+        assert!(!price.is_paid());
+        assert_eq!(pays(), 132);
+        assert!(!price.begin().unwrap().give_up());
+        assert!(!(0..10_000).any(|_| price.pay()));
+        assert!(price.begin().is_none());
+    }
+}
