@@ -48,7 +48,7 @@ operations are due so many times a second, and are timed from then:
   verify       verify-scan and verify-gets together
   verify-scan  a full scan against the full list of keys
   verify-gets  a get of every record
-  settle       wait until nothing runs in the background
+  settle       wait until nothing runs in the background, and then for the device
   flush        write the memtables into tables
   compact      merge everything into the SortedStore
   die          kill this process, as kill -9 does

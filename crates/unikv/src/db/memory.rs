@@ -436,7 +436,7 @@ mod tests {
         assert!(!short && roomy > budget / 2 && memtable == most);
         let (short, smaller, memtable) = divide(4 << 20);
         assert!(!short && memtable == most);
-        assert!((roomy - (4 << 20)).abs_diff(smaller) < 64 << 10);
+        assert!(((3 << 20)..(4 << 20)).contains(&(roomy - smaller)));
         let (_, _, memtable) = divide(budget / 2);
         assert!(memtable < most);
         let (short, least, memtable) = divide(budget);
