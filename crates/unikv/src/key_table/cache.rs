@@ -6,8 +6,8 @@
 //! none is held while a file is read, so two readers that miss together may both read.
 
 use super::block::Block;
+use super::byte_budget::ByteBudget;
 use super::fences::Fences;
-use super::pin::PinBudget;
 use super::pointer_index::IndexBudget;
 use super::read_buffers::{ReadBuffer, ReadBuffers};
 use crate::base::keys::FileNumber;
@@ -29,7 +29,7 @@ const AVERAGE_ITEM_BYTES: u64 = 4 << 10;
 /// The fences of one table must fit into a shard.
 const SHARD_BYTES: u64 = 8 << 20;
 const MAX_SHARDS: u64 = 32;
-/// The share of the bytes that is set aside for pinned fences.
+/// The share of the bytes that pinned fences may take.
 const PINNED_SHARE: u64 = 8;
 /// The share of the bytes that the pointer indexes of tables may take.
 const INDEXES_SHARE: u64 = 4;
@@ -61,7 +61,7 @@ pub(crate) struct ReadCache {
     buffers: Arc<ReadBuffers>,
     hits: AtomicU64,
     misses: AtomicU64,
-    pins: PinBudget,
+    pins: ByteBudget,
     indexes: IndexBudget,
     /// Of everything.
     capacity_bytes: AtomicU64,
@@ -104,7 +104,7 @@ impl ReadCache {
     pub(crate) fn new(capacity_bytes: u64) -> Arc<ReadCache> {
         let whole_bytes = capacity_bytes;
         let buffer_bytes = (capacity_bytes / BUFFERS_SHARE).min(MOST_BUFFER_BYTES);
-        let pins = PinBudget::new(capacity_bytes / PINNED_SHARE);
+        let pins = ByteBudget::new(capacity_bytes / PINNED_SHARE);
         let capacity_bytes = capacity_bytes - pins.limit();
         let items = capacity_bytes / AVERAGE_ITEM_BYTES + 1;
         let items = usize::try_from(items).unwrap_or(usize::MAX);
@@ -191,13 +191,18 @@ impl ReadCache {
     }
 
     /// What is set aside for fences that stay with their tables.
-    pub(super) fn pins(&self) -> &PinBudget {
+    pub(super) fn pins(&self) -> &ByteBudget {
         &self.pins
     }
 
     /// What is set aside for the pointer indexes of tables.
     pub(super) fn index_budget(&self) -> &IndexBudget {
         &self.indexes
+    }
+
+    /// The bytes of the same.
+    pub(super) fn index_bytes(&self) -> &ByteBudget {
+        self.indexes.bytes()
     }
 
     /// Bytes of the pointer indexes of tables.

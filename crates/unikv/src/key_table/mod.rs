@@ -17,6 +17,7 @@
 
 mod block;
 mod builder;
+mod byte_budget;
 mod cache;
 mod entry;
 mod fences;

@@ -19,6 +19,7 @@
 mod budget;
 mod price;
 
+use super::byte_budget::Taken;
 use super::cache::ReadCache;
 use super::entry::EntryValue;
 use super::pointer::{RecordPointer, STREAMED_BYTES};
@@ -28,7 +29,6 @@ use crate::base::keys::{FileNumber, SeqNo};
 use crate::base::seeded::seeded;
 use crate::error::Result;
 use crate::vfs::Access;
-use budget::Taken;
 pub(super) use budget::{IndexBudget, IndexSlot};
 pub(super) use price::IndexPrice;
 use std::sync::Arc;
@@ -116,7 +116,11 @@ impl PointerIndex {
         let entries = usize::try_from(table.meta().count).unwrap_or(usize::MAX);
         let most = PointerIndex::bytes_for(entries, files.len());
         let meanwhile = entries.saturating_mul(size_of::<Found>()) as u64;
-        let Some(mut taken) = Taken::new(cache, most.saturating_add(meanwhile)) else {
+        let Some(mut taken) = Taken::new(
+            cache,
+            ReadCache::index_bytes,
+            most.saturating_add(meanwhile),
+        ) else {
             return Ok(Made::NotNow);
         };
         let (found, keys) = gather(table, seed, &files)?;

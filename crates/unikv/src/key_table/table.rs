@@ -108,12 +108,12 @@ impl KeyTable {
         match made {
             Made::Index(index) => {
                 self.cache.index_budget().set(&self.index, index);
-                attempt.succeeded();
-                true
+                return true;
             }
             Made::NotNow => attempt.failed(),
             Made::Never => attempt.give_up(),
         }
+        false
     }
 
     /// The section that the file is.

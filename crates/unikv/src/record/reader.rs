@@ -89,19 +89,12 @@ impl RecordFile {
 
     /// The record that `pointer` names: from the cache, or with one read.
     pub(crate) fn get(&self, pointer: RecordPointer) -> Result<Record> {
-        self.get_cached(pointer)
-            .map_or_else(|| self.read_and_keep(pointer), Ok)
-    }
-
-    /// The record that `pointer` names, if it is in the cache.
-    pub(crate) fn get_cached(&self, pointer: RecordPointer) -> Option<Record> {
-        let record = self.cached(pointer.offset)?;
-        let is_it = pointer.file == self.meta.number && record.frame_len() == pointer.len as usize;
-        is_it.then_some(record)
-    }
-
-    /// The record that `pointer` names, with one read; offered to the cache.
-    pub(crate) fn read_and_keep(&self, pointer: RecordPointer) -> Result<Record> {
+        if let Some(record) = self.cached(pointer.offset)
+            && pointer.file == self.meta.number
+            && record.frame_len() == pointer.len as usize
+        {
+            return Ok(record);
+        }
         let record = self.read(pointer)?;
         self.keep(&record);
         Ok(record)
@@ -175,17 +168,12 @@ impl RecordFile {
         Ok(())
     }
 
-    /// Whether the record at `offset` is in the cache.
-    pub(crate) fn is_cached(&self, offset: u64) -> bool {
-        self.cache.holds_record(self.meta.number, offset)
-    }
-
     /// Announces the beginning of the record at `offset`, whose length is about `len`, unless it is in
     /// memory. Whether it did.
     pub(crate) fn announce_unless_present(&self, offset: u64, len: usize) -> Result<bool> {
         let left = self.meta.records_end.saturating_sub(offset);
         let len = (len.min(LONGEST_BUFFER) as u64).min(left);
-        if len == 0 || self.is_cached(offset) {
+        if len == 0 || self.cache.holds_record(self.meta.number, offset) {
             return Ok(false);
         }
         Ok(self.read_bytes_present(offset, len as usize)?.is_none())
@@ -296,7 +284,7 @@ impl RecordFile {
     }
 
     /// The record at `offset`, if it is in the cache.
-    pub(crate) fn cached(&self, offset: u64) -> Option<Record> {
+    fn cached(&self, offset: u64) -> Option<Record> {
         let frame = self.cache.record(self.meta.number, offset)?;
         Record::from_cache(frame, &self.place(offset))
     }

@@ -4,9 +4,9 @@
 //! Locks: `IndexBudget::holders`; nothing is locked under it.
 
 use super::PointerIndex;
-use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::base::sync::{ArcSwapOption, Guard, Mutex};
-use crate::key_table::cache::ReadCache;
+use crate::key_table::byte_budget::ByteBudget;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
@@ -43,8 +43,7 @@ impl IndexSlot {
 /// The bytes set aside for the indexes of all tables.
 #[derive(Debug)]
 pub(in crate::key_table) struct IndexBudget {
-    used: AtomicU64,
-    limit: AtomicU64,
+    bytes: ByteBudget,
     /// Tables that have an index, and some that had one.
     holders: Mutex<VecDeque<Weak<IndexSlot>>>,
 }
@@ -52,23 +51,22 @@ pub(in crate::key_table) struct IndexBudget {
 impl IndexBudget {
     pub(in crate::key_table) fn new(limit: u64) -> IndexBudget {
         IndexBudget {
-            used: AtomicU64::new(0),
-            limit: AtomicU64::new(limit),
+            bytes: ByteBudget::new(limit),
             holders: Mutex::default(),
         }
     }
 
-    pub(in crate::key_table) fn used(&self) -> u64 {
-        self.used.load(Ordering::Relaxed)
+    pub(in crate::key_table) fn bytes(&self) -> &ByteBudget {
+        &self.bytes
     }
 
-    pub(in crate::key_table) fn limit(&self) -> u64 {
-        self.limit.load(Ordering::Relaxed)
+    pub(in crate::key_table) fn used(&self) -> u64 {
+        self.bytes.used()
     }
 
     /// Changes what may be taken. What is taken beyond that goes.
     pub(in crate::key_table) fn set_limit(&self, bytes: u64) {
-        self.limit.store(bytes, Ordering::Relaxed);
+        self.bytes.set_limit(bytes);
         if self.used() > bytes {
             self.shrink();
         }
@@ -86,7 +84,7 @@ impl IndexBudget {
         let mut holders = self.holders.lock();
         // Each gets a second chance.
         for _ in 0..2 * holders.len() {
-            if self.used() <= self.limit() {
+            if self.used() <= self.bytes.limit() {
                 return;
             }
             let Some(held) = holders.pop_front() else {
@@ -108,47 +106,5 @@ impl IndexBudget {
         let held = self.holders.lock();
         let slots = held.iter().filter_map(Weak::upgrade);
         slots.for_each(|slot| slot.is_used.store(false, Ordering::Relaxed));
-    }
-
-    fn take(&self, bytes: u64) -> bool {
-        let limit = self.limit();
-        let more = |used: u64| used.checked_add(bytes).filter(|used| *used <= limit);
-        let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
-        self.used.fetch_update(success, failure, more).is_ok()
-    }
-}
-
-/// Bytes that count against the budget until this is dropped.
-#[derive(Debug)]
-pub(super) struct Taken {
-    cache: Arc<ReadCache>,
-    bytes: u64,
-}
-
-impl Taken {
-    /// Takes `bytes`, for which the items of the cache make room, if that is allowed.
-    pub(super) fn new(cache: &Arc<ReadCache>, bytes: u64) -> Option<Taken> {
-        cache.index_budget().take(bytes).then(|| {
-            cache.fit();
-            Taken {
-                cache: Arc::clone(cache),
-                bytes,
-            }
-        })
-    }
-
-    /// Gives back all but `bytes`.
-    pub(super) fn keep(&mut self, bytes: u64) {
-        let rest = self.bytes.saturating_sub(bytes);
-        self.bytes -= rest;
-        let budget = self.cache.index_budget();
-        budget.used.fetch_sub(rest, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        let budget = self.cache.index_budget();
-        budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }

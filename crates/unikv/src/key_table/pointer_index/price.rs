@@ -18,7 +18,8 @@ pub(in crate::key_table) struct IndexPrice {
     attempted: AtomicBool,
 }
 
-/// An attempt to make an index. There is one at a time.
+/// An attempt to make an index. There is one at a time. Unless it fails, the price stays: should the index go, the
+/// next one costs the same.
 pub(in crate::key_table) struct Attempt<'a>(&'a IndexPrice);
 
 impl IndexPrice {
@@ -55,22 +56,16 @@ impl IndexPrice {
 }
 
 impl Attempt<'_> {
-    /// There is an index. Should it go, the next one costs the same.
-    pub(in crate::key_table) fn succeeded(self) {}
-
-    /// It cannot be made at present. False.
-    pub(in crate::key_table) fn failed(self) -> bool {
+    /// It cannot be made at present.
+    pub(in crate::key_table) fn failed(self) {
         let price = self.0.price.load(Ordering::Relaxed);
-        self.0
-            .price
-            .store(price.saturating_mul(2), Ordering::Relaxed);
-        false
+        let price = price.saturating_mul(2);
+        self.0.price.store(price, Ordering::Relaxed);
     }
 
-    /// It is not worth making. False.
-    pub(in crate::key_table) fn give_up(self) -> bool {
+    /// It is not worth making.
+    pub(in crate::key_table) fn give_up(self) {
         self.0.price.store(NEVER, Ordering::Relaxed);
-        false
     }
 }
 
@@ -94,12 +89,12 @@ mod tests {
         assert!(price.is_paid() && !price.pay(), "it is paid once");
         let attempt = price.begin().unwrap();
         assert!(price.begin().is_none() && !price.is_paid(), "one at a time");
-        assert!(!attempt.failed());
+        attempt.failed();
         assert_eq!(pays(), 132);
-        price.begin().unwrap().succeeded();
+        drop(price.begin().unwrap());
         assert!(!price.is_paid());
         assert_eq!(pays(), 132);
-        assert!(!price.begin().unwrap().give_up());
+        price.begin().unwrap().give_up();
         assert!(!(0..10_000).any(|_| price.pay()));
         assert!(price.begin().is_none());
     }

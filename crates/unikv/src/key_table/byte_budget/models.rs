@@ -1,12 +1,12 @@
-//! The budget of pinned fences under loom: it is never overdrawn, and what is given back is all there.
+//! A budget of bytes under loom: it is never overdrawn, and what is given back is all there.
 
 use super::*;
 use crate::testing::loom_model::{errs, holds};
 use loom::thread;
 
 /// Three take from a budget for two.
-fn three_take(take: fn(&PinBudget, u64) -> bool) {
-    let budget = Arc::new(PinBudget::new(2));
+fn three_take(take: fn(&ByteBudget, u64) -> bool) {
+    let budget = Arc::new(ByteBudget::new(2));
     let takers: Vec<_> = (0..2)
         .map(|_| {
             let budget = Arc::clone(&budget);
@@ -22,7 +22,7 @@ fn three_take(take: fn(&PinBudget, u64) -> bool) {
 
 #[test]
 fn a_budget_is_never_overdrawn() {
-    holds(|| three_take(PinBudget::take));
+    holds(|| three_take(ByteBudget::take));
     errs(|| {
         three_take(|budget, bytes| {
             let fits = budget.used() + bytes <= budget.limit();
