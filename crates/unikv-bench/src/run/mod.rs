@@ -4,30 +4,28 @@ mod client;
 mod pace;
 pub mod plan;
 mod shared;
+mod threads;
 mod verify;
 
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::measure::costs::{Costs, Counters};
-use crate::measure::latency::{Interval, Latencies};
+use crate::measure::latency::Interval;
 use crate::measure::process::block_device_bytes;
 use crate::measure::quiet::wait_for_device;
 use crate::measure::space::{SpaceUse, SpaceWatch, directory_bytes};
-use crate::measure::trace::{Gauge, TICK, Trace, Watch};
+use crate::measure::trace::{Gauge, Trace, Watch};
 use crate::report::phase::PhaseReport;
 use crate::report::summary::MergeTally;
 use crate::workload::generator::Distribution;
 use crate::workload::phases::{Kind, Phase};
 use crate::workload::versions::VersionTable;
-use client::{Client, Task};
+use client::Task;
 use plan::{PhaseWork, Plan};
-use rand::SeedableRng;
-use rand::rngs::SmallRng;
 use rustix::process::{Signal, getpid, kill_process};
 use shared::{Shared, deadline};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// A run under way.
@@ -47,17 +45,6 @@ pub struct Runner<'a, E: Engine> {
     // When the background was last quiet, and what clients have written since.
     quiet: Counters,
     written_since_quiet: u64,
-}
-
-/// What the clients of a phase did together.
-#[derive(Default)]
-struct Work {
-    latencies: Latencies,
-    operations: u64,
-    scanned: u64,
-    misses: u64,
-    longest_write: Duration,
-    bytes_written: u64,
 }
 
 impl<'a, E: Engine> Runner<'a, E> {
@@ -267,7 +254,7 @@ impl<'a, E: Engine> Runner<'a, E> {
         let device = block_device_bytes(&self.plan.dir);
         let before = Counters::now(engine.figures());
         let start = Instant::now();
-        let work = run_clients(&shared, &gauges, tasks, seed, &mut watch);
+        let work = threads::run_clients(&shared, &gauges, tasks, seed, &mut watch);
         let elapsed = start.elapsed();
         let (peak, lowest_second) = (watch.peak, watch.lowest_second);
         let work = work?;
@@ -311,89 +298,4 @@ fn die() -> Failure {
 
 fn not_open() -> Failure {
     Failure::invalid("the store is not open")
-}
-
-fn run_clients<E: Engine>(
-    shared: &Shared<'_, E>,
-    gauges: &[Gauge],
-    tasks: Vec<Task>,
-    seed: u64,
-    watch: &mut Watch<'_, E>,
-) -> Result<Work, Failure> {
-    std::thread::scope(|scope| {
-        let (sender, ended) = mpsc::channel();
-        for (thread, (task, gauge)) in tasks.into_iter().zip(gauges).enumerate() {
-            let sender = sender.clone();
-            let rng = SmallRng::seed_from_u64(seed.wrapping_add(thread as u64));
-            scope.spawn(move || {
-                let work = run_client(shared, gauge, task, rng);
-                if work.is_err() {
-                    shared.stop.store(true, Ordering::Relaxed);
-                }
-                // The receiver lives until all threads have ended.
-                let _ = sender.send(work);
-            });
-        }
-        drop(sender);
-        let work = collect(&ended, watch);
-        if work.is_err() {
-            shared.stop.store(true, Ordering::Relaxed);
-        }
-        watch.finish()?;
-        work
-    })
-}
-
-/// Waits for all clients. After a failure it still waits, so that the first one is reported.
-fn collect<E: Engine>(
-    ended: &Receiver<Result<Work, Failure>>,
-    watch: &mut Watch<'_, E>,
-) -> Result<Work, Failure> {
-    let mut sum = Work::default();
-    let mut failure = None;
-    loop {
-        match ended.recv_timeout(TICK) {
-            Ok(Ok(work)) => {
-                sum.latencies.merge(&work.latencies);
-                sum.operations += work.operations;
-                sum.scanned += work.scanned;
-                sum.misses += work.misses;
-                sum.longest_write = sum.longest_write.max(work.longest_write);
-                sum.bytes_written += work.bytes_written;
-            }
-            Ok(Err(error)) => failure = failure.or(Some(error)),
-            Err(RecvTimeoutError::Timeout) => watch.tick()?,
-            Err(RecvTimeoutError::Disconnected) => break,
-        }
-    }
-    failure.map_or(Ok(sum), Err)
-}
-
-fn run_client<E: Engine>(
-    shared: &Shared<'_, E>,
-    gauge: &Gauge,
-    task: Task,
-    rng: SmallRng,
-) -> Result<Work, Failure> {
-    let mut client = Client::new(shared, gauge, rng);
-    match task {
-        Task::Load(records) => client.load(records)?,
-        Task::GetAll(records) => client.get_all(records)?,
-        Task::Delete { records, count } => client.delete_some(records, count)?,
-        Task::Mix {
-            mix,
-            chooser,
-            operations,
-            pace,
-        } => client.run(&mix, &chooser, operations, pace)?,
-        Task::FullScan => client.scanned = verify::full_scan(shared, gauge)?,
-    }
-    Ok(Work {
-        latencies: client.latencies,
-        operations: client.operations,
-        scanned: client.scanned,
-        misses: client.misses,
-        longest_write: client.longest_write,
-        bytes_written: client.bytes_written,
-    })
 }

@@ -66,10 +66,10 @@ pub(crate) fn order(place: Weakness, order: Ordering) -> Ordering {
     }
 }
 
-/// Atomics that no checker is to see, because they are touched under a lock that it does not see: if
-/// it let another thread run there, that one might wait for the lock for ever.
+/// Atomics that no checker is to see: guesses, or because they are touched under a lock that it does not see. If it
+/// let another thread run there, that one might wait for the lock for ever.
 pub(crate) mod unseen {
-    pub(crate) use std::sync::atomic::AtomicBool;
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32};
 }
 
 /// A place where a model can be made wrong, with what is done there then.

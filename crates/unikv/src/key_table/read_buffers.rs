@@ -5,7 +5,7 @@
 //! page by page and zeroed. So buffers of a few sizes are kept for the next read.
 //!
 //! Invariant: a buffer shows the bytes of the read that it was taken for, and no others: its length is that
-//! of the read, and who does not fill it whole drops it.
+//! of the read, and who does not fill it whole drops it, or hands out what was filled alone.
 //!
 //! Lock: `idle`, held for a push or a pop only. No other lock is taken under it.
 

@@ -18,6 +18,7 @@ mod external;
 mod frame;
 pub(crate) mod meta;
 mod reader;
+mod runs;
 mod section_rebuild;
 mod stream;
 #[cfg(test)]
@@ -30,7 +31,8 @@ pub(crate) use crate::key_table::{RecordPointer, STREAMED_BYTES};
 pub(crate) use external::External;
 pub(crate) use frame::{Record, RecordRef, frame_len};
 pub(crate) use meta::{RecordFileMeta, UNNUMBERED};
-pub(crate) use reader::{COALESCE_GAP_BYTES, RecordFile};
+pub(crate) use reader::RecordFile;
+pub(crate) use runs::{COALESCE_GAP_BYTES, Detours};
 pub(crate) use stream::{RecordHead, RecordStream};
 pub(crate) use value_reader::ValueReader;
 pub(crate) use writer::RecordWriter;

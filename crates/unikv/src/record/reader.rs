@@ -10,19 +10,11 @@ use crate::error::{Error, Result};
 use crate::key_table::{
     FileFacts, KeyIter, KeySection, LONGEST_BUFFER, ReadCache, RecordPointer, verify_file,
 };
-use crate::vfs::Access;
-use crate::vfs::file_store::{DataFile, FileStore};
+use crate::vfs::file_store::{DataFile, FileStore, Route};
+use crate::vfs::{AROUND_BYTES, Access};
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
-
-/// Frames with at most so many bytes between them are read together.
-pub(crate) const COALESCE_GAP_BYTES: u64 = 4 << 10;
-/// Of a run longer than so many times what is wanted of it, that is copied.
-const MOST_KEPT_FOR_ONE: u64 = 2;
-/// What is read together spans at most so many bytes, unless it is one frame: who keeps one of many records
-/// keeps no more alive, the buffer is one that is kept for the next read, and it stays in the processor's cache.
-const COALESCE_RUN_BYTES: u64 = LONGEST_BUFFER as u64;
 
 /// A record file, open for reading. Opening it reads nothing.
 #[derive(Debug)]
@@ -128,35 +120,6 @@ impl RecordFile {
         let record = Record::verify(Bytes::from(frame), header, &place)?;
         self.keep(&record);
         Ok(record)
-    }
-
-    /// Reads the records that `pointers` name, in any order, and appends them to `out` in that
-    /// order. It passes by the cache. Neighbours are read together and then share a buffer of up to
-    /// 64 KiB. One damaged record does not harm the others.
-    pub(crate) fn read_many(&self, pointers: &[RecordPointer], out: &mut Vec<Result<Record>>) {
-        if pointers.is_sorted_by_key(|pointer| pointer.offset) {
-            self.read_sorted(pointers, out);
-            return;
-        }
-        let mut order: Vec<usize> = (0..pointers.len()).collect();
-        order.sort_unstable_by_key(|&i| pointers[i].offset);
-        let sorted: Vec<RecordPointer> = order.iter().map(|&i| pointers[i]).collect();
-        let mut results = Vec::with_capacity(sorted.len());
-        self.read_sorted(&sorted, &mut results);
-        let mut placed: Vec<_> = order.into_iter().zip(results).collect();
-        placed.sort_unstable_by_key(|(i, _)| *i);
-        out.extend(placed.into_iter().map(|(_, result)| result));
-    }
-
-    /// As [`RecordFile::read_many`] for what is in memory, `pointers` being sorted. For the others
-    /// there is `None`, and they have been announced: when many files are asked so before any is
-    /// waited for, the device reads for all of them at once (paper §III-F).
-    pub(crate) fn read_present(
-        &self,
-        pointers: &[RecordPointer],
-        out: &mut Vec<Option<Result<Record>>>,
-    ) {
-        self.read_runs(pointers, out, RecordFile::read_bytes_present);
     }
 
     /// Announces that records between `offset` and `len` bytes behind it are needed soon. A hint.
@@ -267,7 +230,7 @@ impl RecordFile {
     }
 
     /// As [`RecordFile::read_bytes`] if the bytes are in memory; else announces that they are needed.
-    fn read_bytes_present(&self, offset: u64, len: usize) -> Result<Option<Bytes>> {
+    pub(super) fn read_bytes_present(&self, offset: u64, len: usize) -> Result<Option<Bytes>> {
         let mut buffer = self.cache.buffer(len);
         if self.file.read_cached_at(buffer.bytes_mut(), offset)? {
             return Ok(Some(buffer.freeze()));
@@ -276,8 +239,32 @@ impl RecordFile {
         Ok(None)
     }
 
+    /// As [`RecordFile::read_bytes`], into a buffer that many may share.
+    pub(super) fn read_bytes_shared(&self, offset: u64, len: usize) -> Result<Bytes> {
+        let mut buffer = self.cache.buffer(len);
+        self.file.read_exact_at(buffer.bytes_mut(), offset)?;
+        Ok(buffer.freeze())
+    }
+
+    /// The same around the page cache; `None` where that cannot be.
+    pub(super) fn read_bytes_around(&self, offset: u64, len: usize) -> Result<Option<Bytes>> {
+        let mut buffer = self.cache.buffer(len + AROUND_BYTES);
+        let begin = self.file.read_around_at(buffer.bytes_mut(), offset, len)?;
+        Ok(begin.map(|begin| buffer.freeze().slice(begin..begin + len)))
+    }
+
+    /// How `len` bytes should be read from `offset` by who wants them once.
+    pub(super) fn route(&self, offset: u64, len: usize) -> Route {
+        self.file.route(offset, len)
+    }
+
+    /// Says whether what came by [`Route::Trial`] was found in memory.
+    pub(super) fn tell_trial(&self, found: bool) {
+        self.file.tell_trial(found);
+    }
+
     /// Reads one record into a buffer of its own.
-    fn read(&self, pointer: RecordPointer) -> Result<Record> {
+    pub(super) fn read(&self, pointer: RecordPointer) -> Result<Record> {
         self.check(pointer)?;
         let frame = self.read_bytes(pointer.offset, pointer.len as usize)?;
         self.decode_pointed(frame, pointer)
@@ -293,84 +280,6 @@ impl RecordFile {
     fn keep(&self, record: &Record) {
         self.cache
             .offer_record(self.meta.number, record.offset(), record.frame());
-    }
-
-    fn read_sorted(&self, pointers: &[RecordPointer], out: &mut Vec<Result<Record>>) {
-        let mut read = Vec::with_capacity(pointers.len());
-        self.read_runs(pointers, &mut read, |file, offset, len| {
-            let mut buffer = file.cache.buffer(len);
-            file.file.read_exact_at(buffer.bytes_mut(), offset)?;
-            Ok(Some(buffer.freeze()))
-        });
-        // Every record has been waited for.
-        out.extend(read.into_iter().flatten());
-    }
-
-    /// Reads sorted pointers, neighbours together, with `read_bytes`; `None` where that gives none.
-    fn read_runs(
-        &self,
-        mut pointers: &[RecordPointer],
-        out: &mut Vec<Option<Result<Record>>>,
-        read_bytes: impl Fn(&RecordFile, u64, usize) -> Result<Option<Bytes>>,
-    ) {
-        while let [first, behind @ ..] = pointers {
-            let (run, rest) = pointers.split_at(self.run_len(*first, behind));
-            pointers = rest;
-            if let Err(error) = self.check(*first) {
-                out.push(Some(Err(error)));
-                continue;
-            }
-            let ends = run.iter().filter_map(RecordPointer::end);
-            let end = ends.max().unwrap_or(first.offset);
-            let len = end - first.offset;
-            let bytes = read_bytes(self, first.offset, len as usize);
-            // Who keeps a value keeps no buffer that was read for little else than gaps.
-            let wanted: u64 = run.iter().map(|pointer| u64::from(pointer.len)).sum();
-            let copies = len > MOST_KEPT_FOR_ONE * wanted;
-            out.extend(run.iter().map(|pointer| match &bytes {
-                Ok(Some(bytes)) => Some(self.take_from_run(bytes, first.offset, *pointer, copies)),
-                Ok(None) => None,
-                // Whatever failed may concern only one of them.
-                Err(_) => Some(self.read(*pointer)),
-            }));
-        }
-    }
-
-    /// A record out of the bytes of a run that begins at `start`.
-    fn take_from_run(
-        &self,
-        bytes: &Bytes,
-        start: u64,
-        pointer: RecordPointer,
-        copies: bool,
-    ) -> Result<Record> {
-        let at = (pointer.offset - start) as usize;
-        let frame = at..at + pointer.len as usize;
-        let frame = match copies {
-            true => Bytes::copy_from_slice(&bytes[frame]),
-            false => bytes.slice(frame),
-        };
-        self.decode_pointed(frame, pointer)
-    }
-
-    /// How many sorted pointers are read together: `first`, and of those behind it as many as join it.
-    fn run_len(&self, first: RecordPointer, behind: &[RecordPointer]) -> usize {
-        let Some(mut end) = first.end().filter(|_| self.check(first).is_ok()) else {
-            return 1;
-        };
-        let joins = behind.iter().take_while(|pointer| {
-            let Some(its_end) = pointer.end().filter(|_| self.check(**pointer).is_ok()) else {
-                return false;
-            };
-            let run_end = end.max(its_end);
-            let near = pointer.offset.saturating_sub(end) <= COALESCE_GAP_BYTES;
-            let joins = near && run_end - first.offset <= COALESCE_RUN_BYTES;
-            if joins {
-                end = run_end;
-            }
-            joins
-        });
-        1 + joins.count()
     }
 }
 

@@ -24,6 +24,7 @@ use std::time::Duration;
 pub mod os;
 pub mod sim;
 
+mod cold_reads;
 pub(crate) mod file_store;
 
 /// How a file will be read; a hint for the system's read-ahead.
@@ -123,6 +124,11 @@ pub enum LockError {
 /// Holds a lock until dropped.
 pub trait LockGuard: Send + Sync + fmt::Debug {}
 
+/// How many more bytes than it wants a buffer must have for a read around the page cache, which moves whole blocks.
+pub const AROUND_BYTES: usize = 2 * BLOCK_BYTES + (BLOCK_BYTES / 8);
+/// The largest logical block of common devices.
+pub(crate) const BLOCK_BYTES: usize = 4096;
+
 /// A file open for reading; shared between threads.
 pub trait ReadFile: Send + Sync + fmt::Debug {
     /// Fills `buf` from `offset`. Returns the bytes read, fewer than asked only at the file's end.
@@ -131,6 +137,13 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     /// waited for. Where that cannot be told, it reads.
     fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
         self.read_at(buf, offset).map(Some)
+    }
+    /// Fills `len` bytes of `buf` from `offset` around the page cache, where they do not stay, and returns from where in
+    /// `buf` they stand: before and behind them it has to have [`AROUND_BYTES`]. `None`: the file system knows no way
+    /// around it, or the file ends.
+    fn read_around_at(&self, buf: &mut [u8], offset: u64, len: usize) -> io::Result<Option<usize>> {
+        let _ = (buf, offset, len);
+        Ok(None)
     }
     /// Begins to bring bytes into memory, so that several reads go to the device at once. A hint.
     fn will_need(&self, offset: u64, len: u64) {

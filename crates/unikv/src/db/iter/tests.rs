@@ -290,3 +290,45 @@ fn a_scan_of_what_is_in_memory_soon_stops_to_announce() {
     assert_eq!(announced, 15, "{events:?}");
     assert!(last.is_some_and(|last| last < events.len() - 3));
 }
+
+#[test]
+fn long_reads_of_what_is_seldom_in_memory_go_around_the_page_cache() {
+    const ENTRIES: usize = 400;
+    let one = OneFile::new(100 * ENTRIES);
+    // How the values of the scan are read that begins at a multiple of so many entries.
+    let scan = |n: usize| {
+        one.trace.take();
+        let first = n * ENTRIES;
+        let range = one.db.range(key(first)..).expecting(ENTRIES);
+        for (i, entry) in range.take(ENTRIES).enumerate() {
+            let (found, content) = entry.unwrap();
+            assert!(found == key(first + i) && content == value(first + i, VALUE_LEN));
+        }
+        one.trace.take()
+    };
+    let goes_around = |n| {
+        let events = scan(n);
+        let bytes: u64 = reads(&events).into_iter().map(len).sum();
+        assert_eq!(bytes, ENTRIES as u64 * one.frame_len, "{events:?}");
+        announcements(&events).is_empty()
+    };
+    assert!(!goes_around(0), "nothing is known yet");
+    let around: Vec<_> = (1..90).filter(|n| goes_around(*n)).collect();
+    assert!((30..60).contains(&around.len()), "{}", around.len());
+    // What is read again stays in memory.
+    for n in &around {
+        assert!(!goes_around(*n), "{n}");
+    }
+
+    // A device that cannot read so much at once gives the records one by one.
+    let path = one.db.0.engine.view.load().version.record_files()[0]
+        .path()
+        .to_owned();
+    one.machine.disk.set_read_fault(Box::new(move |call| {
+        let fails = call.path == path && call.bytes > 1000;
+        fails.then_some(std::io::ErrorKind::Other)
+    }));
+    for n in 90..100 {
+        scan(n);
+    }
+}

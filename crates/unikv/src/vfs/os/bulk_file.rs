@@ -12,7 +12,7 @@
 use super::{OsSyncFile, broken_file, seal};
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::vfs::{SyncFile, WriteFile};
+use crate::vfs::{BLOCK_BYTES, SyncFile, WriteFile};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::fmt;
@@ -24,8 +24,8 @@ use std::sync::Arc;
 
 /// Bytes per direct write. Longer writes gain nothing and would hold up a log's sync.
 const MAX_BUFFER_LEN: usize = 1 << 20;
-/// The largest logical block of common devices; addresses, offsets and lengths must be multiples.
-const ALIGNMENT: usize = 4096;
+/// Addresses, offsets and lengths of direct writes must be multiples.
+const ALIGNMENT: usize = BLOCK_BYTES;
 /// Idle buffers kept for the next file, because the first touch of memory costs more than the
 /// write itself.
 const MAX_IDLE_BUFFERS: usize = 4;
@@ -179,7 +179,7 @@ fn set_direct_flag(file: &File, on: bool) -> io::Result<()> {
     Ok(rustix::fs::fcntl_setfl(file, flags)?)
 }
 
-fn refuses_direct(error: &io::Error) -> bool {
+pub(super) fn refuses_direct(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
         Some(Errno::INVAL | Errno::OPNOTSUPP)

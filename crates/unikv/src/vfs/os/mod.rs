@@ -8,6 +8,7 @@
 
 mod bulk_file;
 mod log_file;
+mod read_file;
 mod runtime;
 
 pub use runtime::OsRuntime;
@@ -17,11 +18,11 @@ pub(crate) use runtime::{OsEvent, run_worker};
 use super::{Access, LockError, LockGuard, ReadFile, SyncFile, Vfs, WriteFile, WriteMode};
 use bulk_file::{BufferPool, BulkFile};
 use log_file::LogFile;
-use rustix::fs::{Advice, FallocateFlags, FlockOperation};
-use rustix::io::{Errno, ReadWriteFlags};
+use read_file::OsReadFile;
+use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -72,14 +73,7 @@ impl Vfs for OsVfs {
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>> {
-        let file = File::open(path)?;
-        let advice = match access {
-            Access::Random => Advice::Random,
-            Access::Sequential => Advice::Sequential,
-        };
-        // Advice only: a file system that does not take it still reads right.
-        let _ = rustix::fs::fadvise(&file, 0, None, advice);
-        Ok(Arc::new(OsReadFile { file }))
+        Ok(Arc::new(OsReadFile::open(path, access)?))
     }
 
     fn create(
@@ -154,12 +148,12 @@ impl Vfs for OsVfs {
     }
 
     fn max_open_files(&self) -> usize {
-        // Half of what the process may have: the host opens files, too.
+        // Half of what the process may have, for the host opens files, too; and one may be open twice.
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-        let half = limit
+        let files = limit
             .current
-            .map_or(MOST_OPEN_FILES as u64, |limit| limit / 2);
-        (half as usize).clamp(LEAST_OPEN_FILES, MOST_OPEN_FILES)
+            .map_or(MOST_OPEN_FILES as u64, |limit| limit / 4);
+        (files as usize).clamp(LEAST_OPEN_FILES, MOST_OPEN_FILES)
     }
 
     fn free_space(&self, dir: &Path) -> io::Result<u64> {
@@ -262,42 +256,6 @@ impl Drop for OsLockGuard {
         if std::process::id() == self.taken_by {
             let _released_when_closed = rustix::fs::flock(&self.file, FlockOperation::Unlock);
         }
-    }
-}
-
-#[derive(Debug)]
-struct OsReadFile {
-    file: File,
-}
-
-impl ReadFile for OsReadFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        read_full(&self.file, buf, offset)
-    }
-
-    fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
-        let want = buf.len();
-        let mut parts = [io::IoSliceMut::new(buf)];
-        let flags = ReadWriteFlags::NOWAIT;
-        let read = rustix::io::retry_on_intr(|| {
-            rustix::io::preadv2(&self.file, &mut parts, offset, flags)
-        });
-        match read {
-            Ok(len) if len == want => Ok(Some(len)),
-            // Part of it, the file's end, or none of it: the ordinary read tells.
-            Ok(_) | Err(Errno::AGAIN) => Ok(None),
-            Err(Errno::OPNOTSUPP) => self.read_at(buf, offset).map(Some),
-            Err(e) => Err(e.into()),
-        }
-    }
-
-    fn will_need(&self, offset: u64, len: u64) {
-        // Advice only, as above.
-        let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(len), Advice::WillNeed);
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::vfs::AROUND_BYTES;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
 use std::cell::{Cell, RefCell};
@@ -368,4 +369,31 @@ fn a_read_from_memory_gives_what_the_file_holds_or_nothing() {
             .is_none_or(|len| len == 1000)
     );
     assert_eq!(file.read_at(&mut buf, 99_000).unwrap(), 1000);
+}
+
+#[test]
+fn a_read_around_the_page_cache_gives_what_the_file_holds_or_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    let bytes = random_bytes(4, 100_001);
+    fs::write(&path, &bytes).unwrap();
+    let file = OsVfs::default().open(&path, Access::Random).unwrap();
+    let mut buf = vec![0; 50_000 + AROUND_BYTES];
+    for (offset, len) in [
+        (0, 1),
+        (4095, 2),
+        (4096, 4096),
+        (33, 50_000),
+        (99_000, 1001),
+    ] {
+        // A file system that knows no way around answers `None`.
+        if let Some(begin) = file.read_around_at(&mut buf, offset, len).unwrap() {
+            let expected = &bytes[offset as usize..offset as usize + len];
+            assert!(&buf[begin..begin + len] == expected, "{offset}, {len}");
+        }
+    }
+    // Neither does it go over the end of the file, nor of the buffer.
+    for (offset, len) in [(99_000, 1002), (200_000, 1), (0, buf.len())] {
+        assert_eq!(file.read_around_at(&mut buf, offset, len).unwrap(), None);
+    }
 }

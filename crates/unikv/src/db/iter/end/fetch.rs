@@ -12,12 +12,14 @@ use crate::key_table::RecordPointer;
 use crate::partition::View;
 use crate::partition::scatter::{Fetched, charge};
 use crate::partition::sorted_store::dangling;
-use crate::record::{Record, RecordFile};
+use crate::record::{Detours, Record, RecordFile};
 use std::mem;
 use std::path::Path;
 
 /// Batches that read ahead after one of which something was not in memory.
 const BATCHES_AHEAD: usize = 16;
+/// Runs of a batch that are read around the page cache.
+const MOST_DETOURS: usize = 2;
 
 /// A value to be fetched, and its entry's place in the batch.
 type Wanted = (RecordPointer, usize);
@@ -31,12 +33,17 @@ impl End {
         wanted.extend(self.stored(false).map(|(i, it)| (it, i)));
         wanted.sort_unstable_by_key(|(pointer, _)| (pointer.file, pointer.offset));
         let mut merged = Vec::new();
+        // A long iteration announces what it wants next: then that is in memory.
+        let is_short = self.batch_len < LAST_BATCH;
+        let mut detours = Detours::at_most(if is_short { MOST_DETOURS } else { 0 });
         if wanted.len() > 1 {
             if clusters {
                 merged.extend(self.stored(true));
             }
             // What is not in memory is announced, so that the device reads it all at once.
-            let all_present = self.fetch_runs(view, &wanted, RecordFile::read_present)?;
+            let all_present = self.fetch_runs(view, &wanted, |file, pointers, out| {
+                file.read_present(pointers, &mut detours, out);
+            })?;
             if !all_present {
                 self.ahead = BATCHES_AHEAD;
             }
@@ -50,6 +57,12 @@ impl End {
         });
         let fetched: Vec<_> = fetched.collect();
         let paid = charge(&view.version, &fetched);
+        if !detours.is_empty() {
+            self.fetch_runs(view, &wanted, |file, pointers, out| {
+                file.read_around(pointers, &detours, out);
+            })?;
+            wanted.retain(|(_, i)| self.is_missing(*i));
+        }
         self.fetch_runs(view, &wanted, |file, pointers, out| {
             let mut records = Vec::with_capacity(pointers.len());
             file.read_many(pointers, &mut records);
@@ -98,7 +111,7 @@ impl End {
         &mut self,
         view: &View,
         wanted: &[Wanted],
-        read: impl Fn(&RecordFile, &[RecordPointer], &mut Vec<Option<Result<Record>>>),
+        mut read: impl FnMut(&RecordFile, &[RecordPointer], &mut Vec<Option<Result<Record>>>),
     ) -> Result<bool> {
         let mut pointers = Vec::with_capacity(wanted.len());
         let mut records = Vec::with_capacity(wanted.len());

@@ -1,0 +1,190 @@
+//! One of the data files: read through, out of or around the page cache, and unlinked when nobody wants it any more.
+
+use super::{FileStore, Handle, Route, Slot};
+use crate::base::keys::{FileNumber, FileUid};
+use crate::base::seeded::seeded;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::error::{Error, Result};
+use crate::vfs::ReadFile;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The counts of the three parts of a data file that are shared, and the system's handle.
+const SHARING_BYTES: usize = 4 * 16 + 8;
+
+/// A file that never changes. Opened lazily; closed when too many others are open.
+pub(crate) struct DataFile {
+    store: Arc<FileStore>,
+    pub(super) slot: Arc<Slot>,
+    number: FileNumber,
+    uid: FileUid,
+    /// The length of the file once it is obsolete, [`LISTED`] until then.
+    obsolete_bytes: AtomicU64,
+}
+
+/// No file has this length.
+const LISTED: u64 = u64::MAX;
+
+impl DataFile {
+    pub(super) fn new(
+        store: Arc<FileStore>,
+        slot: Arc<Slot>,
+        number: FileNumber,
+        uid: FileUid,
+    ) -> DataFile {
+        DataFile {
+            store,
+            slot,
+            number,
+            uid,
+            obsolete_bytes: AtomicU64::new(LISTED),
+        }
+    }
+
+    /// Where the file is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.slot.path
+    }
+
+    /// Memory of the handle, open or not.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let path = self.slot.path.as_os_str().len();
+        size_of::<DataFile>() + size_of::<Slot>() + size_of::<Handle>() + SHARING_BYTES + path
+    }
+
+    /// The number in its name.
+    pub(crate) fn number(&self) -> FileNumber {
+        self.number
+    }
+
+    /// The uid its checksums are bound to.
+    pub(crate) fn uid(&self) -> FileUid {
+        self.uid
+    }
+
+    /// Fills `buf` from `offset`; a file that ends before that is damaged.
+    pub(crate) fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
+        if self.read_at(buf, offset)? < buf.len() {
+            return Err(Error::corruption(
+                self.path(),
+                offset,
+                "the file ends early",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Fills `buf` from `offset`. Returns the bytes read, fewer than asked only at the file's end.
+    pub(crate) fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let result = self.with_file(|file| file.read_at(buf, offset))?;
+        let len = result.map_err(|e| Error::io("read the file", self.path(), e))?;
+        self.count_read(len);
+        Ok(len)
+    }
+
+    /// Fills `buf` from `offset` if the bytes are in memory. False: they are not, or the file ends.
+    pub(crate) fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> Result<bool> {
+        let want = buf.len();
+        let result = self.with_file(|file| file.read_cached_at(buf, offset))?;
+        let len = result.map_err(|e| Error::io("read the file", self.path(), e))?;
+        let whole = len == Some(want);
+        if whole {
+            self.count_read(want);
+        }
+        Ok(whole)
+    }
+
+    /// How `len` bytes from `offset` should be read by who wants them once, as far as is known.
+    pub(crate) fn route(&self, offset: u64, len: usize) -> Route {
+        self.store.cold_reads.route(self.number, offset, len)
+    }
+
+    /// Says whether what came by [`Route::Trial`] was found in memory.
+    pub(crate) fn tell_trial(&self, found: bool) {
+        self.store.cold_reads.tell(found);
+    }
+
+    /// Fills `len` bytes of `buf` from `offset` around the page cache and returns where in `buf` they stand, which
+    /// has to have [`AROUND_BYTES`](crate::vfs::AROUND_BYTES) more. `None`: they must be read through it.
+    pub(crate) fn read_around_at(
+        &self,
+        buf: &mut [u8],
+        offset: u64,
+        len: usize,
+    ) -> Result<Option<usize>> {
+        let result = self.with_file(|file| file.read_around_at(buf, offset, len))?;
+        let begin = result.map_err(|e| Error::io("read the file", self.path(), e))?;
+        match begin {
+            Some(_) => self.count_read(len),
+            None => self.store.cold_reads.refuse(),
+        }
+        Ok(begin)
+    }
+
+    /// Begins to bring bytes into memory.
+    pub(crate) fn will_need(&self, offset: u64, len: u64) -> Result<()> {
+        self.with_file(|file| file.will_need(offset, len))
+    }
+
+    fn count_read(&self, len: usize) {
+        self.store.reads.fetch_add(1, Ordering::Relaxed);
+        self.store
+            .read_bytes
+            .fetch_add(len as u64, Ordering::Relaxed);
+    }
+
+    fn with_file<T>(&self, read: impl FnOnce(&dyn ReadFile) -> T) -> Result<T> {
+        let handle = self.slot.handle.load();
+        match &*handle {
+            Some(handle) => {
+                // Loaded first so that readers of a hot file do not fight for the cache line.
+                if !self.slot.referenced.load(Ordering::Relaxed) {
+                    self.slot.referenced.store(true, Ordering::Relaxed);
+                }
+                Ok(read(&*handle.file))
+            }
+            None => Ok(read(&*self.store.open(&self.slot)?.file)),
+        }
+    }
+
+    /// Says that no version lists the file, of `len` bytes, any more: once dropped, its path goes to
+    /// [`FileStore::take_obsolete`].
+    pub(crate) fn mark_obsolete(&self, len: u64) {
+        if seeded!(RemovePinned) {
+            let _swept_later = self.store.env.vfs.remove(self.path());
+        }
+        if self.obsolete_bytes.swap(len, Ordering::AcqRel) == LISTED {
+            self.store.pinned_files.fetch_add(1, Ordering::Relaxed);
+            self.store.pinned_bytes.fetch_add(len, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for DataFile {
+    fn drop(&mut self) {
+        self.store.open_files.lock().forget(&self.slot);
+        let len = self.obsolete_bytes.load(Ordering::Acquire);
+        if len == LISTED || seeded!(NeverUnlink) {
+            return;
+        }
+        let first = {
+            let mut obsolete = self.store.obsolete.lock();
+            obsolete.push(self.slot.path.clone());
+            obsolete.len() == 1
+        };
+        self.store.pinned_files.fetch_sub(1, Ordering::Relaxed);
+        self.store.pinned_bytes.fetch_sub(len, Ordering::Relaxed);
+        if first {
+            self.store.work.notify();
+        }
+    }
+}
+
+impl fmt::Debug for DataFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DataFile")
+            .field("path", &self.slot.path)
+            .finish_non_exhaustive()
+    }
+}
