@@ -62,8 +62,8 @@ const CURSOR_BYTES: u64 = 512;
 /// What an iterator may fetch ahead, whatever the budget.
 const LEAST_BATCH_BYTES: u64 = 4 << 10;
 const MOST_BATCH_BYTES: u64 = 4 << 20;
-/// Locks, threads, counters, queues.
-const FIXED_BYTES: u64 = 64 << 10;
+/// Locks, threads, counters, queues; and which places of the files were read lately.
+const FIXED_BYTES: u64 = 96 << 10;
 /// What is left over of the budget for what is not charged to the byte.
 const SLACK_PART: u64 = 64;
 

@@ -10,6 +10,7 @@
 //! Lock: `idle`, held for a push or a pop only. No other lock is taken under it.
 
 use crate::base::sync::Mutex;
+use crate::vfs::AROUND_BYTES;
 use bytes::Bytes;
 use std::mem;
 use std::sync::Arc;
@@ -18,6 +19,8 @@ use std::sync::Arc;
 const SHORTEST: usize = 4 << 10;
 pub(crate) const LONGEST_BUFFER: usize = 64 << 10;
 const SIZES: usize = (LONGEST_BUFFER / SHORTEST).ilog2() as usize + 1;
+/// And one that is as long as a read around the page cache may need.
+const AROUND_BUFFER: usize = LONGEST_BUFFER + AROUND_BYTES;
 
 /// Idle buffers, shared by all readers of a database.
 #[derive(Debug)]
@@ -28,7 +31,7 @@ pub(crate) struct ReadBuffers {
 
 #[derive(Debug, Default)]
 struct Idle {
-    by_size: [Vec<Box<[u8]>>; SIZES],
+    by_size: [Vec<Box<[u8]>>; SIZES + 1],
     bytes: usize,
 }
 
@@ -48,7 +51,10 @@ impl ReadBuffers {
 
     /// A buffer of `len` arbitrary bytes, to be filled whole.
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> ReadBuffer {
-        let size = len.next_power_of_two();
+        let size = match len {
+            len if len <= LONGEST_BUFFER => len.next_power_of_two(),
+            len => len.max(AROUND_BUFFER),
+        };
         let fresh = |size| vec![0; size].into_boxed_slice();
         let (memory, pool) = match place_of(size) {
             Some(place) => {
@@ -84,6 +90,9 @@ impl ReadBuffers {
 
 /// Which size this is; `None`: none that is kept.
 fn place_of(size: usize) -> Option<usize> {
+    if size == AROUND_BUFFER {
+        return Some(SIZES);
+    }
     let place = (size / SHORTEST).checked_ilog2()? as usize;
     (place < SIZES && size == SHORTEST << place).then_some(place)
 }
@@ -158,9 +167,11 @@ mod tests {
         drop(pool.take(2048));
         assert_eq!(pool.idle_bytes(), 20 << 10);
         let roomy = ReadBuffers::new(1 << 30);
-        let long = roomy.take(LONGEST_BUFFER + 1);
-        assert_eq!(long.as_ref().len(), LONGEST_BUFFER + 1);
+        let long = roomy.take(AROUND_BUFFER + 1);
+        assert_eq!(long.as_ref().len(), AROUND_BUFFER + 1);
         drop((long, roomy.take(LONGEST_BUFFER)));
         assert_eq!(roomy.idle_bytes(), LONGEST_BUFFER);
+        drop(roomy.take(LONGEST_BUFFER + 1));
+        assert_eq!(roomy.idle_bytes(), LONGEST_BUFFER + AROUND_BUFFER);
     }
 }

@@ -32,7 +32,7 @@ pub(crate) use external::External;
 pub(crate) use frame::{Record, RecordRef, frame_len};
 pub(crate) use meta::{RecordFileMeta, UNNUMBERED};
 pub(crate) use reader::RecordFile;
-pub(crate) use runs::{COALESCE_GAP_BYTES, Detours};
+pub(crate) use runs::{COALESCE_GAP_BYTES, Detour};
 pub(crate) use stream::{RecordHead, RecordStream};
 pub(crate) use value_reader::ValueReader;
 pub(crate) use writer::RecordWriter;

@@ -247,10 +247,10 @@ impl RecordFile {
     }
 
     /// The same around the page cache; `None` where that cannot be.
-    pub(super) fn read_bytes_around(&self, offset: u64, len: usize) -> Result<Option<Bytes>> {
+    pub(super) fn read_bytes_around(&self, offset: u64, len: usize) -> Option<Bytes> {
         let mut buffer = self.cache.buffer(len + AROUND_BYTES);
-        let begin = self.file.read_around_at(buffer.bytes_mut(), offset, len)?;
-        Ok(begin.map(|begin| buffer.freeze().slice(begin..begin + len)))
+        let begin = self.file.read_around(buffer.bytes_mut(), offset, len)?;
+        Some(buffer.freeze().slice(begin..begin + len))
     }
 
     /// How `len` bytes should be read from `offset` by who wants them once.

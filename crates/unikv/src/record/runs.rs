@@ -5,7 +5,6 @@ use super::reader::RecordFile;
 use crate::base::keys::FileNumber;
 use crate::error::Result;
 use crate::key_table::{LONGEST_BUFFER, RecordPointer};
-use crate::vfs::AROUND_BYTES;
 use crate::vfs::file_store::Route;
 use bytes::Bytes;
 
@@ -17,29 +16,13 @@ const MOST_KEPT_FOR_ONE: u64 = 2;
 /// keeps no more alive, the buffer is one that is kept for the next read, and it stays in the processor's cache.
 const COALESCE_RUN_BYTES: u64 = LONGEST_BUFFER as u64;
 
-/// The runs of a batch that are better read around the page cache, once all else is announced.
-pub(crate) struct Detours {
-    /// Where they begin.
-    runs: Vec<(FileNumber, u64)>,
-    most: usize,
-}
-
-impl Detours {
-    /// At most so many: they are waited for one after the other.
-    pub(crate) fn at_most(most: usize) -> Detours {
-        Detours {
-            runs: Vec::new(),
-            most,
-        }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.runs.is_empty()
-    }
-
-    fn has_room(&self) -> bool {
-        self.runs.len() < self.most
-    }
+/// The run of a batch that is better read around the page cache, once all else is announced. There is at most one: the
+/// device reads those that are announced meanwhile, and would not read a second.
+pub(crate) enum Detour {
+    Forbidden,
+    Allowed,
+    /// Where the run begins.
+    At(FileNumber, u64),
 }
 
 impl RecordFile {
@@ -63,47 +46,51 @@ impl RecordFile {
 
     /// As [`RecordFile::read_many`] for what is in memory, `pointers` being sorted. For the others there is `None`, and
     /// they have been announced: when many files are asked so before any is waited for, the device reads for all of
-    /// them at once (paper §III-F). Or they are among the `detours`.
+    /// them at once (paper §III-F). Or they are the `detour`.
     pub(crate) fn read_present(
         &self,
         pointers: &[RecordPointer],
-        detours: &mut Detours,
+        detour: &mut Detour,
         out: &mut Vec<Option<Result<Record>>>,
     ) {
         self.read_runs(pointers, out, |offset, len| {
-            self.read_run_present(offset, len, detours)
+            self.read_run_present(offset, len, detour)
         });
     }
 
-    /// Reads those of sorted `pointers` that are among the `detours`. For the others there is `None`, and for those, too,
-    /// which cannot be read so.
+    /// Reads those of sorted `pointers` that are in the run from `detour`. For the others there is `None`, and for these,
+    /// too, where anything is wrong: the read through the page cache will tell. It may find nothing wrong, if this process
+    /// was forked while the device wrote to its memory (`open(2)`, about `O_DIRECT`).
     pub(crate) fn read_around(
         &self,
         pointers: &[RecordPointer],
-        detours: &Detours,
+        detour: u64,
         out: &mut Vec<Option<Result<Record>>>,
     ) {
+        let first = out.len();
         self.read_runs(pointers, out, |offset, len| {
-            match detours.runs.contains(&(self.meta().number, offset)) {
-                true => self.read_bytes_around(offset, len),
-                false => Ok(None),
-            }
+            let is_detour = offset == detour;
+            Ok(is_detour
+                .then(|| self.read_bytes_around(offset, len))
+                .flatten())
         });
+        for result in out.iter_mut().skip(first) {
+            result.take_if(|result| result.is_err());
+        }
     }
 
     fn read_run_present(
         &self,
         offset: u64,
         len: usize,
-        detours: &mut Detours,
+        detour: &mut Detour,
     ) -> Result<Option<Bytes>> {
-        let can = detours.has_room() && len + AROUND_BYTES <= LONGEST_BUFFER;
-        let route = match can {
-            true => self.route(offset, len),
-            false => Route::Through,
+        let route = match detour {
+            Detour::Allowed => self.route(offset, len),
+            Detour::Forbidden | Detour::At(..) => Route::Through,
         };
         if route == Route::Around {
-            detours.runs.push((self.meta().number, offset));
+            *detour = Detour::At(self.meta().number, offset);
             return Ok(None);
         }
         let found = self.read_bytes_present(offset, len)?;

@@ -3,8 +3,8 @@
 //! To bring 45 KiB into the page cache takes 29 µs of processor time, and drives out as much that others may want;
 //! around it they take 12 (`docs/benchmarks/levers.md`). But then they are not there for who reads them next. So a long
 //! read goes around the page cache when nobody has asked for its place lately, and what nobody has asked for lately is
-//! seldom in memory. Some still go through it, to learn whether that is so: where there is memory enough for all, the
-//! page cache fills with them, and soon no read goes around it any more.
+//! so seldom in memory that it gains time. How seldom, the reads of a part of all places tell, which go through the page
+//! cache. Where there is memory enough for all, it fills with them, and soon no read goes around it any more.
 //!
 //! No lock. What is remembered is a guess: whoever overwrites another's guess does no harm.
 
@@ -13,28 +13,34 @@ use crate::base::keys::FileNumber;
 use crate::base::sync::OnceLock;
 use crate::base::sync::atomic::Ordering::Relaxed;
 use crate::base::sync::unseen::{AtomicBool, AtomicU16, AtomicU32};
+use std::time::Duration;
 
 /// Shorter reads cost no less around the page cache.
 const LONG_BYTES: usize = 16 << 10;
 /// Places remembered, two bytes each; and the bytes of a file that are one place.
 const PLACES: usize = 16 << 10;
 const PLACE_BYTES: u64 = 8 << 10;
+/// One in so many pieces of a file, of so many bytes, is always read through the page cache: it sees all that is asked of
+/// it there, as it would if nothing went around it.
+const TRIED_PART: u64 = 1 << 3;
+const TRIED_BYTES: u64 = 256 << 10;
 /// All of the reads tried were found in memory.
 const ALWAYS: u32 = 1 << 16;
-/// Below this share of them a read around the page cache takes less time in the mean, as 45 KiB take 60 µs around it, 82
-/// through it, and 8 out of it.
-const WORTHWHILE: u32 = ALWAYS / 3;
-/// The newest trial counts this part of all before it.
-const TRIALS: u32 = 1 << 5;
-/// One in so many of the reads that could go around the page cache is a trial.
-const TRIED_PART: u32 = 1 << 3;
+/// The newest of the reads tried, or timed, counts this part of all before it.
+const NEWEST_PART: u32 = 1 << 5;
+/// What a long read takes that is found in memory, and what one that is not takes longer than around the page cache:
+/// measured for 45 KiB.
+const FOUND_NANOS: u64 = 8_000;
+const MISSED_NANOS: u64 = 22_000;
+/// What one around the page cache takes, until it is known.
+const AROUND_NANOS: u32 = 60_000;
 
 /// How a read is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// Through the page cache.
     Through,
-    /// The same, and [`ColdReads::tell`] wants to know whether it was found there.
+    /// The same, and [`ColdReads::tell_trial`] wants to know whether it was found there.
     Trial,
     /// Around the page cache.
     Around,
@@ -44,9 +50,10 @@ pub(crate) enum Route {
 pub(super) struct ColdReads {
     /// Tags of the places that were read lately; made when there is a long read.
     lately: OnceLock<Box<[AtomicU16]>>,
-    /// The share of trials that were found in memory, of [`ALWAYS`].
+    /// The share of those tried that were found in memory, of [`ALWAYS`].
     found: AtomicU32,
-    turn: AtomicU32,
+    /// What a read around the page cache takes.
+    around_nanos: AtomicU32,
     refused: AtomicBool,
 }
 
@@ -55,7 +62,7 @@ impl ColdReads {
         ColdReads {
             lately: OnceLock::new(),
             found: AtomicU32::new(ALWAYS),
-            turn: AtomicU32::new(0),
+            around_nanos: AtomicU32::new(AROUND_NANOS),
             refused: AtomicBool::new(false),
         }
     }
@@ -65,19 +72,30 @@ impl ColdReads {
         if len < LONG_BYTES || self.refused.load(Relaxed) || self.was_read_lately(file, offset) {
             return Route::Through;
         }
-        let seldom_found = self.found.load(Relaxed) < WORTHWHILE;
-        if !seldom_found || self.turn.fetch_add(1, Relaxed).is_multiple_of(TRIED_PART) {
-            return Route::Trial;
+        let piece = hash(file, offset / TRIED_BYTES);
+        match piece.is_multiple_of(TRIED_PART) || !self.is_worthwhile() {
+            true => Route::Trial,
+            false => Route::Around,
         }
-        Route::Around
+    }
+
+    /// Whether reads around the page cache take less time in the mean, `a`, than those through it, of which a share `s`
+    /// is found there: `a < s * FOUND + (1 - s) * (a + MISSED)`.
+    fn is_worthwhile(&self) -> bool {
+        let found = u64::from(self.found.load(Relaxed));
+        let more = u64::from(self.around_nanos.load(Relaxed)) + MISSED_NANOS - FOUND_NANOS;
+        found * more < u64::from(ALWAYS) * MISSED_NANOS
     }
 
     /// Whether what was tried was found in memory.
-    pub(super) fn tell(&self, found: bool) {
-        let before = self.found.load(Relaxed);
-        let now = if found { ALWAYS } else { 0 };
-        self.found
-            .store(before - before / TRIALS + now / TRIALS, Relaxed);
+    pub(super) fn tell_trial(&self, found: bool) {
+        move_mean(&self.found, if found { ALWAYS } else { 0 });
+    }
+
+    /// What a read around the page cache took.
+    pub(super) fn tell_around(&self, took: Duration) {
+        let nanos = u32::try_from(took.as_nanos()).unwrap_or(u32::MAX);
+        move_mean(&self.around_nanos, nanos);
     }
 
     /// The file system knows no way around the page cache.
@@ -89,7 +107,7 @@ impl ColdReads {
     fn was_read_lately(&self, file: FileNumber, offset: u64) -> bool {
         let make = || (0..PLACES).map(|_| AtomicU16::new(0)).collect();
         let lately = self.lately.get_or_init(make);
-        let hash = key_hash(file.0, &(offset / PLACE_BYTES).to_le_bytes());
+        let hash = hash(file, offset / PLACE_BYTES);
         // No place has the tag zero.
         let tag = (hash >> 48) as u16 | 1;
         let Some(slot) = lately.get(hash as usize % PLACES) else {
@@ -103,59 +121,86 @@ impl ColdReads {
     }
 }
 
+fn hash(file: FileNumber, piece: u64) -> u64 {
+    key_hash(file.0, &piece.to_le_bytes())
+}
+
+fn move_mean(mean: &AtomicU32, newest: u32) {
+    let before = mean.load(Relaxed);
+    let now = before - before / NEWEST_PART + newest / NEWEST_PART;
+    mean.store(now, Relaxed);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ops::Range;
 
     const LEN: usize = 45 << 10;
 
-    /// Reads places of a file from `first` on, all of which are or are not in memory, and counts how they went.
-    fn read(cold: &ColdReads, first: u64, count: u64, found: bool) -> [usize; 3] {
+    /// Reads from places of a file, all of which are or are not in memory, and counts how they went.
+    fn read(cold: &ColdReads, places: Range<u64>, found: bool) -> [usize; 3] {
         let mut counts = [0; 3];
-        for place in first..first + count {
-            let route = cold.route(FileNumber(7), place * PLACE_BYTES + 17, LEN);
+        for place in places {
+            let route = cold.route(FileNumber(7), place * TRIED_BYTES + 17, LEN);
             counts[route as usize] += 1;
             if route == Route::Trial {
-                cold.tell(found);
+                cold.tell_trial(found);
             }
         }
         counts
     }
 
     #[test]
-    fn what_is_seldom_in_memory_is_read_around_it_and_tried_now_and_then() {
+    fn what_is_seldom_in_memory_is_read_around_it_and_a_part_of_it_never() {
         let cold = ColdReads::new();
-        assert_eq!(read(&cold, 0, 1000, true), [0, 1000, 0]);
-        let [through, trials, around] = read(&cold, 1000, 1000, false);
-        assert!(through == 0 && around > 800 && trials > 100, "{trials}");
-        // Once most trials are found again, all is read through the page cache.
-        let [_, trials, around] = read(&cold, 2000, 1000, true);
+        assert_eq!(read(&cold, 0..1000, true), [0, 1000, 0]);
+        let [through, trials, around] = read(&cold, 1000..2000, false);
+        assert!(through == 0 && around > 700 && trials > 100, "{trials}");
+        // Once most of those tried are found again, all is read through the page cache.
+        let [_, trials, around] = read(&cold, 2000..3000, true);
         assert!(around < 200 && trials > 800, "{around}");
-        assert_eq!(read(&cold, 3000, 100, true), [0, 100, 0]);
+        assert_eq!(read(&cold, 3000..3100, true), [0, 100, 0]);
+    }
+
+    #[test]
+    fn the_slower_the_device_the_more_is_worth_finding_in_memory() {
+        let goes_around = |micros, found_of_ten: u32| {
+            let cold = ColdReads::new();
+            (0..400).for_each(|_| cold.tell_around(Duration::from_micros(micros)));
+            (0..4000).for_each(|n| cold.tell_trial(n % 10 < found_of_ten));
+            read(&cold, 0..100, true)[Route::Around as usize] > 0
+        };
+        assert!(goes_around(60, 2) && !goes_around(60, 4));
+        assert!(goes_around(5000, 0) && !goes_around(5000, 1));
     }
 
     #[test]
     fn what_was_read_lately_is_read_through_the_page_cache_and_so_is_what_is_short() {
         let cold = ColdReads::new();
-        read(&cold, 0, 1000, false);
-        assert_eq!(read(&cold, 900, 100, false), [100, 0, 0]);
+        read(&cold, 0..1000, false);
+        // Some have been overwritten by others.
+        let [through, ..] = read(&cold, 900..1000, false);
+        assert!(through >= 95, "{through}");
         for _ in 0..100 {
             let short = cold.route(FileNumber(8), 0, LONG_BYTES - 1);
             assert_eq!(short, Route::Through);
         }
         // Another file's places are others, and after many others a place is forgotten.
-        let other = |file| cold.route(FileNumber(file), 950 * PLACE_BYTES, LEN);
-        assert_ne!(other(6), Route::Through);
-        read(&cold, 10_000, 8 * PLACES as u64, false);
-        let [through, _, around] = read(&cold, 0, 1000, false);
-        assert!(through < 50 && around > 800, "{through}");
+        assert_ne!(
+            cold.route(FileNumber(6), 950 * TRIED_BYTES + 17, LEN),
+            Route::Through
+        );
+        read(&cold, 10_000..10_000 + 8 * PLACES as u64, false);
+        let [through, _, around] = read(&cold, 0..1000, false);
+        assert!(through < 50 && around > 700, "{through}");
     }
 
     #[test]
     fn where_there_is_no_way_around_nothing_is_sent_there() {
         let cold = ColdReads::new();
-        read(&cold, 0, 1000, false);
+        read(&cold, 0..1000, false);
         cold.refuse();
-        assert_eq!(read(&cold, 1000, 100, false), [100, 0, 0]);
+        assert_eq!(read(&cold, 1000..1100, false), [100, 0, 0]);
     }
 }

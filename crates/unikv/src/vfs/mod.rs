@@ -46,6 +46,12 @@ pub enum WriteMode {
     Bulk,
 }
 
+/// The largest logical block of common devices.
+pub(crate) const BLOCK_BYTES: usize = 4096;
+/// How many more bytes than are wanted a buffer must have for a read around the page cache: that moves whole blocks, into
+/// memory that begins where a block could.
+pub const AROUND_BYTES: usize = 3 * BLOCK_BYTES;
+
 /// A file system.
 pub trait Vfs: Send + Sync + fmt::Debug {
     /// Creates a directory and its missing parents, durably; existing ones are no error.
@@ -58,6 +64,19 @@ pub trait Vfs: Send + Sync + fmt::Debug {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Opens an existing file for reading.
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>>;
+    /// Fills `len` bytes of `buf` from `offset` of an existing file around the page cache, where they do not stay, and
+    /// returns from where in `buf` they stand: it has to have [`AROUND_BYTES`] more. `None`: the file system knows no way
+    /// around it.
+    fn read_around(
+        &self,
+        path: &Path,
+        buf: &mut [u8],
+        offset: u64,
+        len: usize,
+    ) -> io::Result<Option<usize>> {
+        let _ = (path, buf, offset, len);
+        Ok(None)
+    }
     /// Creates a new file; it is an error if it exists. `size_hint` bytes are preallocated where
     /// that helps, without changing the file's length as readers see it after `finish`.
     fn create(
@@ -124,11 +143,6 @@ pub enum LockError {
 /// Holds a lock until dropped.
 pub trait LockGuard: Send + Sync + fmt::Debug {}
 
-/// How many more bytes than it wants a buffer must have for a read around the page cache, which moves whole blocks.
-pub const AROUND_BYTES: usize = 2 * BLOCK_BYTES + (BLOCK_BYTES / 8);
-/// The largest logical block of common devices.
-pub(crate) const BLOCK_BYTES: usize = 4096;
-
 /// A file open for reading; shared between threads.
 pub trait ReadFile: Send + Sync + fmt::Debug {
     /// Fills `buf` from `offset`. Returns the bytes read, fewer than asked only at the file's end.
@@ -137,13 +151,6 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     /// waited for. Where that cannot be told, it reads.
     fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
         self.read_at(buf, offset).map(Some)
-    }
-    /// Fills `len` bytes of `buf` from `offset` around the page cache, where they do not stay, and returns from where in
-    /// `buf` they stand: before and behind them it has to have [`AROUND_BYTES`]. `None`: the file system knows no way
-    /// around it, or the file ends.
-    fn read_around_at(&self, buf: &mut [u8], offset: u64, len: usize) -> io::Result<Option<usize>> {
-        let _ = (buf, offset, len);
-        Ok(None)
     }
     /// Begins to bring bytes into memory, so that several reads go to the device at once. A hint.
     fn will_need(&self, offset: u64, len: u64) {

@@ -102,24 +102,27 @@ impl DataFile {
 
     /// Says whether what came by [`Route::Trial`] was found in memory.
     pub(crate) fn tell_trial(&self, found: bool) {
-        self.store.cold_reads.tell(found);
+        self.store.cold_reads.tell_trial(found);
     }
 
     /// Fills `len` bytes of `buf` from `offset` around the page cache and returns where in `buf` they stand, which
-    /// has to have [`AROUND_BYTES`](crate::vfs::AROUND_BYTES) more. `None`: they must be read through it.
-    pub(crate) fn read_around_at(
-        &self,
-        buf: &mut [u8],
-        offset: u64,
-        len: usize,
-    ) -> Result<Option<usize>> {
-        let result = self.with_file(|file| file.read_around_at(buf, offset, len))?;
-        let begin = result.map_err(|e| Error::io("read the file", self.path(), e))?;
-        match begin {
-            Some(_) => self.count_read(len),
-            None => self.store.cold_reads.refuse(),
+    /// has to have [`AROUND_BYTES`](crate::vfs::AROUND_BYTES) more. `None`: they must be read through it, and what stands
+    /// in the way will be told then.
+    pub(crate) fn read_around(&self, buf: &mut [u8], offset: u64, len: usize) -> Option<usize> {
+        let (env, cold_reads) = (&self.store.env, &self.store.cold_reads);
+        let start = env.runtime.now();
+        match env.vfs.read_around(self.path(), buf, offset, len) {
+            Ok(Some(begin)) => {
+                cold_reads.tell_around(env.runtime.now().saturating_sub(start));
+                self.count_read(len);
+                Some(begin)
+            }
+            Ok(None) => {
+                cold_reads.refuse();
+                None
+            }
+            Err(_told_by_the_next_read) => None,
         }
-        Ok(begin)
     }
 
     /// Begins to bring bytes into memory.

@@ -1,7 +1,7 @@
 //! The real file system and real threads of a Linux machine.
 //!
 //! Logs are written straight through (`log_file`); tables and record files are gathered into
-//! large aligned writes around the page cache (`bulk_file`). No `unsafe`: system calls go through
+//! large aligned writes around the page cache (`bulk_file`), and can be read around it, too (`read_file`). No `unsafe`: system calls go through
 //! `std` and `rustix`.
 //!
 //! Locks: the pool of idle write buffers has one, held for a push or a pop only.
@@ -76,6 +76,16 @@ impl Vfs for OsVfs {
         Ok(Arc::new(OsReadFile::open(path, access)?))
     }
 
+    fn read_around(
+        &self,
+        path: &Path,
+        buf: &mut [u8],
+        offset: u64,
+        len: usize,
+    ) -> io::Result<Option<usize>> {
+        read_file::read_around(path, buf, offset, len)
+    }
+
     fn create(
         &self,
         path: &Path,
@@ -148,12 +158,12 @@ impl Vfs for OsVfs {
     }
 
     fn max_open_files(&self) -> usize {
-        // Half of what the process may have, for the host opens files, too; and one may be open twice.
+        // Half of what the process may have: the host opens files, too.
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-        let files = limit
+        let half = limit
             .current
-            .map_or(MOST_OPEN_FILES as u64, |limit| limit / 4);
-        (files as usize).clamp(LEAST_OPEN_FILES, MOST_OPEN_FILES)
+            .map_or(MOST_OPEN_FILES as u64, |limit| limit / 2);
+        (half as usize).clamp(LEAST_OPEN_FILES, MOST_OPEN_FILES)
     }
 
     fn free_space(&self, dir: &Path) -> io::Result<u64> {

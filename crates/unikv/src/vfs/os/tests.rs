@@ -377,7 +377,7 @@ fn a_read_around_the_page_cache_gives_what_the_file_holds_or_nothing() {
     let path = dir.path().join("file");
     let bytes = random_bytes(4, 100_001);
     fs::write(&path, &bytes).unwrap();
-    let file = OsVfs::default().open(&path, Access::Random).unwrap();
+    let disk = OsVfs::default();
     let mut buf = vec![0; 50_000 + AROUND_BYTES];
     for (offset, len) in [
         (0, 1),
@@ -387,13 +387,18 @@ fn a_read_around_the_page_cache_gives_what_the_file_holds_or_nothing() {
         (99_000, 1001),
     ] {
         // A file system that knows no way around answers `None`.
-        if let Some(begin) = file.read_around_at(&mut buf, offset, len).unwrap() {
+        if let Some(begin) = disk.read_around(&path, &mut buf, offset, len).unwrap() {
             let expected = &bytes[offset as usize..offset as usize + len];
             assert!(&buf[begin..begin + len] == expected, "{offset}, {len}");
         }
     }
     // Neither does it go over the end of the file, nor of the buffer.
-    for (offset, len) in [(99_000, 1002), (200_000, 1), (0, buf.len())] {
-        assert_eq!(file.read_around_at(&mut buf, offset, len).unwrap(), None);
+    let too_long = buf.len();
+    for (offset, len) in [(99_000, 1002), (200_000, 1), (0, too_long)] {
+        let read = disk.read_around(&path, &mut buf, offset, len);
+        assert!(!matches!(read, Ok(Some(_))), "{offset}, {len}");
     }
+    let missing = dir.path().join("missing");
+    let error = disk.read_around(&missing, &mut buf, 0, 1).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
 }

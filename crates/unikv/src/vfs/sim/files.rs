@@ -6,7 +6,7 @@
 use super::disk::Inode;
 use super::faults::{self, Effect, Op};
 use super::{BULK_BUFFER_LEN, Machine};
-use crate::vfs::{BLOCK_BYTES, LockGuard, ReadFile, SyncFile, WriteFile, WriteMode};
+use crate::vfs::{LockGuard, ReadFile, SyncFile, WriteFile, WriteMode};
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -106,15 +106,6 @@ impl ReadFile for SimReadFile {
             return Ok(None);
         }
         self.read_at(buf, offset).map(Some)
-    }
-
-    fn read_around_at(&self, buf: &mut [u8], offset: u64, len: usize) -> io::Result<Option<usize>> {
-        // Anywhere but at the front.
-        let begin = 1 + offset as usize % BLOCK_BYTES;
-        let Some(buf) = buf.get_mut(begin..begin + len) else {
-            return Ok(None);
-        };
-        Ok((self.read_at(buf, offset)? == len).then_some(begin))
     }
 
     fn will_need(&self, offset: u64, len: u64) {

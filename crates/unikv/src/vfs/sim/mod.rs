@@ -67,7 +67,7 @@ pub use faults::{AnnouncementRule, Call, Fault, FaultRule, Op, ReadCall, ReadFau
 pub use rules::Rule;
 pub use runtime::SimRuntime;
 
-use super::{Access, LockError, LockGuard, ReadFile, Vfs, WriteFile, WriteMode};
+use super::{Access, BLOCK_BYTES, LockError, LockGuard, ReadFile, Vfs, WriteFile, WriteMode};
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use disk::{Disk, Inode};
@@ -278,6 +278,24 @@ impl Vfs for SimVfs {
         self.machine.begin_whole(Op::Open, path)?;
         let inode = self.machine.disk.lock().find(path)?;
         Ok(Arc::new(SimReadFile::new(&self.machine, inode, path)))
+    }
+
+    fn read_around(
+        &self,
+        path: &Path,
+        buf: &mut [u8],
+        offset: u64,
+        len: usize,
+    ) -> io::Result<Option<usize>> {
+        let file = self.open(path, Access::Random)?;
+        // Anywhere but at the front.
+        let begin = 1 + offset as usize % BLOCK_BYTES;
+        let buf = buf.get_mut(begin..begin + len);
+        let read = file.read_at(buf.ok_or(ErrorKind::InvalidInput)?, offset)?;
+        match read == len {
+            true => Ok(Some(begin)),
+            false => Err(ErrorKind::UnexpectedEof.into()),
+        }
     }
 
     fn create(

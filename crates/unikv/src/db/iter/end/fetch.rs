@@ -12,14 +12,12 @@ use crate::key_table::RecordPointer;
 use crate::partition::View;
 use crate::partition::scatter::{Fetched, charge};
 use crate::partition::sorted_store::dangling;
-use crate::record::{Detours, Record, RecordFile};
+use crate::record::{Detour, Record, RecordFile};
 use std::mem;
 use std::path::Path;
 
 /// Batches that read ahead after one of which something was not in memory.
 const BATCHES_AHEAD: usize = 16;
-/// Runs of a batch that are read around the page cache.
-const MOST_DETOURS: usize = 2;
 
 /// A value to be fetched, and its entry's place in the batch.
 type Wanted = (RecordPointer, usize);
@@ -34,15 +32,17 @@ impl End {
         wanted.sort_unstable_by_key(|(pointer, _)| (pointer.file, pointer.offset));
         let mut merged = Vec::new();
         // A long iteration announces what it wants next: then that is in memory.
-        let is_short = self.batch_len < LAST_BATCH;
-        let mut detours = Detours::at_most(if is_short { MOST_DETOURS } else { 0 });
+        let mut detour = match self.batch_len < LAST_BATCH {
+            true => Detour::Allowed,
+            false => Detour::Forbidden,
+        };
         if wanted.len() > 1 {
             if clusters {
                 merged.extend(self.stored(true));
             }
             // What is not in memory is announced, so that the device reads it all at once.
             let all_present = self.fetch_runs(view, &wanted, |file, pointers, out| {
-                file.read_present(pointers, &mut detours, out);
+                file.read_present(pointers, &mut detour, out);
             })?;
             if !all_present {
                 self.ahead = BATCHES_AHEAD;
@@ -57,9 +57,11 @@ impl End {
         });
         let fetched: Vec<_> = fetched.collect();
         let paid = charge(&view.version, &fetched);
-        if !detours.is_empty() {
-            self.fetch_runs(view, &wanted, |file, pointers, out| {
-                file.read_around(pointers, &detours, out);
+        if let Detour::At(file, offset) = detour {
+            let of_file = wanted.iter().filter(|(pointer, _)| pointer.file == file);
+            let of_file: Vec<Wanted> = of_file.copied().collect();
+            self.fetch_runs(view, &of_file, |file, pointers, out| {
+                file.read_around(pointers, offset, out);
             })?;
             wanted.retain(|(_, i)| self.is_missing(*i));
         }
