@@ -160,7 +160,8 @@ impl Options {
     /// Where the budget is small, memtables, key tables and buffers are smaller than asked for; with
     /// at least 24 MiB it holds for a thousand partitions and hundreds of iterators. What a caller
     /// holds (batches, keys and values handed out) does not count. A batch larger than a quarter of
-    /// the budget may exceed it until it is flushed.
+    /// the budget may exceed it until it is flushed. Nor does it count what the program's allocator keeps of
+    /// freed memory: glibc's keeps it by thread, which adds up where the threads that read come and go.
     ///
     /// Stored. It cannot be lowered below twice what the hash indexes of the UnsortedStore take; the
     /// error says how much that is.

@@ -69,10 +69,10 @@ impl RecordFile {
     ) {
         let first = out.len();
         self.read_runs(pointers, out, |offset, len| {
-            let is_detour = offset == detour;
-            Ok(is_detour
-                .then(|| self.read_bytes_around(offset, len))
-                .flatten())
+            Ok(match offset == detour {
+                true => self.read_bytes_around(offset, len),
+                false => None,
+            })
         });
         for result in out.iter_mut().skip(first) {
             result.take_if(|result| result.is_err());
