@@ -157,11 +157,10 @@ impl Options {
     /// files, the buffers of jobs and iterators, and the read cache, which gets what the others
     /// leave. Default: 256 MiB. [`Stats::memory`](crate::Stats::memory) tells it by part.
     ///
-    /// Where the budget is small, memtables, key tables and buffers are smaller than asked for; with
-    /// at least 24 MiB it holds for a thousand partitions and hundreds of iterators. What a caller
-    /// holds (batches, keys and values handed out) does not count. A batch larger than a quarter of
-    /// the budget may exceed it until it is flushed. Nor does it count what the program's allocator keeps of
-    /// freed memory: glibc's keeps it by thread, which adds up where the threads that read come and go.
+    /// Where the budget is small, memtables, key tables and buffers are smaller than asked for; with at least 24 MiB
+    /// it holds for a thousand partitions and hundreds of iterators. What a caller holds (batches, keys and values handed
+    /// out) does not count, nor does freed memory that the program's allocator keeps: glibc's by thread, so it adds up
+    /// where readers' threads come and go. A batch larger than a quarter of it may exceed it until it is flushed.
     ///
     /// Stored. It cannot be lowered below twice what the hash indexes of the UnsortedStore take; the
     /// error says how much that is.
