@@ -66,8 +66,8 @@ pub(crate) fn order(place: Weakness, order: Ordering) -> Ordering {
     }
 }
 
-/// Atomics that no checker is to see: guesses, or because they are touched under a lock that it does not see. If it
-/// let another thread run there, that one might wait for the lock for ever.
+/// Atomics that no checker is to see: those that hold mere guesses, and those touched under a lock that it does not
+/// see, for if it let another thread run there, that one might wait for the lock for ever.
 pub(crate) mod unseen {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32};
 }

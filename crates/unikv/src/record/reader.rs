@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::key_table::{
     FileFacts, KeyIter, KeySection, LONGEST_BUFFER, ReadCache, RecordPointer, verify_file,
 };
-use crate::vfs::file_store::{DataFile, FileStore, Route};
+use crate::vfs::file_store::{DataFile, FileStore};
 use crate::vfs::{AROUND_BYTES, Access};
 use bytes::Bytes;
 use std::path::Path;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct RecordFile {
     meta: Arc<RecordFileMeta>,
-    file: Arc<DataFile>,
+    pub(super) file: Arc<DataFile>,
     section: Option<Arc<KeySection>>,
     cache: Arc<ReadCache>,
 }
@@ -251,16 +251,6 @@ impl RecordFile {
         let mut buffer = self.cache.buffer(len + AROUND_BYTES);
         let begin = self.file.read_around(buffer.bytes_mut(), offset, len)?;
         Some(buffer.freeze().slice(begin..begin + len))
-    }
-
-    /// How `len` bytes should be read from `offset` by who wants them once.
-    pub(super) fn route(&self, offset: u64, len: usize) -> Route {
-        self.file.route(offset, len)
-    }
-
-    /// Says whether what came by [`Route::Trial`] was found in memory.
-    pub(super) fn tell_trial(&self, found: bool) {
-        self.file.tell_trial(found);
     }
 
     /// Reads one record into a buffer of its own.

@@ -86,7 +86,7 @@ impl RecordFile {
         detour: &mut Detour,
     ) -> Result<Option<Bytes>> {
         let route = match detour {
-            Detour::Allowed => self.route(offset, len),
+            Detour::Allowed => self.file.route(offset, len),
             Detour::Forbidden | Detour::At(..) => Route::Through,
         };
         if route == Route::Around {
@@ -95,7 +95,7 @@ impl RecordFile {
         }
         let found = self.read_bytes_present(offset, len)?;
         if route == Route::Trial {
-            self.tell_trial(found.is_some());
+            self.file.tell_trial(found.is_some());
         }
         Ok(found)
     }

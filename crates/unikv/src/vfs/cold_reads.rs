@@ -75,10 +75,10 @@ impl ColdReads {
         if len < LONG_BYTES || self.refused.load(Relaxed) || self.was_read_lately(file, offset) {
             return Route::Through;
         }
-        let piece = hash(file, offset / TRIED_BYTES);
-        match piece.is_multiple_of(TRIED_PART) || !self.is_worthwhile() {
-            true => Route::Trial,
-            false => Route::Around,
+        let is_tried = || hash(file, offset / TRIED_BYTES).is_multiple_of(TRIED_PART);
+        match self.is_worthwhile() && !is_tried() {
+            true => Route::Around,
+            false => Route::Trial,
         }
     }
 

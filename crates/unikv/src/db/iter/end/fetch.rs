@@ -1,9 +1,9 @@
 //! Fetching the values of a batch.
 //!
 //! File by file in the order of their offsets, neighbours in one read. What is not in memory is announced
-//! first, so that the device reads it all at once. A long iteration over what is not in memory also
-//! announces what stands behind the batch in each file, as flushes and merges write in key order: the
-//! device reads on meanwhile.
+//! first, so that the device reads it all at once; of a short iteration, one long run may be read around the page
+//! cache instead. A long iteration over what is not in memory also announces what stands behind the batch in each
+//! file, as flushes and merges write in key order: the device reads on meanwhile.
 
 use super::super::ahead::ahead_of;
 use super::{End, LAST_BATCH, Value};
@@ -58,9 +58,9 @@ impl End {
         let fetched: Vec<_> = fetched.collect();
         let paid = charge(&view.version, &fetched);
         if let Detour::At(file, offset) = detour {
-            let of_file = wanted.iter().filter(|(pointer, _)| pointer.file == file);
-            let of_file: Vec<Wanted> = of_file.copied().collect();
-            self.fetch_runs(view, &of_file, |file, pointers, out| {
+            let first = wanted.partition_point(|(pointer, _)| pointer.file < file);
+            let behind = wanted.partition_point(|(pointer, _)| pointer.file <= file);
+            self.fetch_runs(view, &wanted[first..behind], |file, pointers, out| {
                 file.read_around(pointers, offset, out);
             })?;
             wanted.retain(|(_, i)| self.is_missing(*i));
