@@ -35,7 +35,7 @@ pub enum Clustering {
     /// nobody scans, as [`Clustering::Never`].
     ByScans,
     /// When nothing has been written for a second: loads run as with [`Clustering::Never`], later scans as with
-    /// [`Clustering::EveryMerge`]; costs as much.
+    /// [`Clustering::EveryMerge`], and the first gets find tables indexed in memory; costs as much.
     AtRest,
 }
 

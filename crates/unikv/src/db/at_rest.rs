@@ -101,7 +101,7 @@ impl Engine {
     }
 
     /// Whether writers rest and values may be copied. Writers who wait for a flush do not rest.
-    fn clusters_at_rest(&self) -> bool {
+    pub(super) fn clusters_at_rest(&self) -> bool {
         self.options.clustering == Clustering::AtRest
             && self.rest_begins_in(self.now()).is_none()
             && !self.space.is_full()

@@ -273,7 +273,8 @@ impl Engine {
             || self.join_one(Effort::Merges)?
             || self.scan_merge_one()?
             || self.cluster_one()?
-            || self.cluster_at_rest()?)
+            || self.cluster_at_rest()?
+            || self.want_indexes_at_rest())
     }
 
     /// How long from `now` until the first job that rests is tried again, flushes left aside.

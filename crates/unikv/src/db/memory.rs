@@ -8,138 +8,41 @@
 //! Invariants: what is charged for a part is at least what it takes until the next publication of
 //! a view, so that room has been made before the memory is needed. The cache gives way first. When
 //! little of it is left, memory kept for later memtables is given up, iterators let go of earlier
-//! views with their memtables and indexes, and memtables are sealed earlier. Indexes are bounded by freezing generations and by making flushes wait for merges.
+//! views with their memtables and indexes, and memtables are sealed earlier. Indexes are bounded by
+//! freezing generations and by making flushes wait for merges.
 //!
 //! Locks: `Arbiter::tracked`, taken under `view_lock` or alone; under it the cache's shards, its list of pointer
 //! indexes and the idle chunks, one at a time.
 
-use super::pressure::MAX_SEALED;
+mod plan;
+
+pub(crate) use plan::MemoryPlan;
+
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::hash_index::HashIndex;
 use crate::key_table::ReadCache;
 use crate::memtable::{ArenaPool, Memtable};
-use crate::options::EffectiveOptions;
 use crate::partition::View;
 use crate::version::Version;
+use plan::{MEMTABLE_PART, MEMTABLES, READ_PART, ROOMY_CACHE_PART};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-/// All memtables there may be: the open one and the sealed ones.
-const MEMTABLES: u64 = MAX_SEALED as u64 + 1;
-/// A memtable takes at most this part of the budget.
-const MEMTABLE_PART: u64 = 12;
-/// What iterators fetch ahead takes this part of the budget, and so do the read buffers of merges.
-const READ_PART: u64 = 16;
-/// A key table, which is built in memory, takes at most this part of the budget.
-const KEY_TABLE_PART: u64 = 32;
-/// A buffer in which a file's writes are gathered takes at most this part of the budget.
-const WRITE_BUFFER_PART: u64 = 64;
-/// While the cache has this part of the budget, nobody else has to give way.
-const ROOMY_CACHE_PART: u64 = 8;
 /// What a memtable may take whatever the others take.
 const LEAST_MEMTABLE_PART: u64 = 64;
-/// What the cache keeps whatever the others take.
-const LEAST_CACHE_PART: u64 = 32;
-/// Files that a merge writes at a time, and the buffers that are kept idle for the next file.
-const FILES_PER_MERGE: u64 = 3;
-const IDLE_WRITE_BUFFERS: u64 = 4;
-/// What an output file gathers before it goes to the file's own buffer.
-const GATHERED_BYTES: u64 = 64 << 10;
-/// A manifest that is longer than this part of the budget may be replaced by a shorter one.
-const MANIFEST_PART: u64 = 16;
 /// A hash index is at most as large as this part of the budget.
 const INDEX_PART: u64 = 8;
-/// The longest group of writes that is copied into the log's buffer, and the shortest.
-const GROUP_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=4 << 20;
 /// Per record of a flush: its entry among the table's keys, and its entry in the key section, which
 /// grows by doubling.
 const FLUSH_BYTES_PER_RECORD: u64 = 32 + 64;
-/// Iterators for which room is made at a time.
-const ITERATORS_PER_STEP: usize = 16;
+/// Room for more iterators is given back once few are open; room for fewer only with the next view: they come and go.
+const FEW_ITERATORS: usize = 16;
 /// What a cursor keeps of a table beside a block.
 const CURSOR_BYTES: u64 = 512;
 /// What an iterator may fetch ahead, whatever the budget.
 const LEAST_BATCH_BYTES: u64 = 4 << 10;
 const MOST_BATCH_BYTES: u64 = 4 << 20;
-/// Locks, threads, counters, queues; and which places of the files were read lately.
-const FIXED_BYTES: u64 = 96 << 10;
-/// What is left over of the budget for what is not charged to the byte.
-const SLACK_PART: u64 = 64;
-
-/// How the budget is divided.
-#[derive(Clone, Debug)]
-pub(crate) struct MemoryPlan {
-    pub(crate) budget_bytes: u64,
-    /// At which a memtable is sealed.
-    pub(crate) memtable_bytes: u64,
-    /// Up to which writers that wait share one append to the log.
-    pub(crate) group_bytes: u64,
-    /// Up to which a batch is copied for the queue of those who wait.
-    pub(crate) queued_bytes: u64,
-    /// At which a manifest may be replaced by a shorter one: opening keeps its edits in memory.
-    pub(crate) manifest_bytes: u64,
-    /// Of a key table.
-    pub(crate) key_table_bytes: u64,
-    /// For the read buffers of one merge.
-    pub(crate) merge_read_bytes: u64,
-    /// Of the buffer of a file being written.
-    pub(crate) write_buffer_bytes: u64,
-    block_bytes: u64,
-    merge_threads: u64,
-}
-
-impl MemoryPlan {
-    pub(crate) fn of(options: &EffectiveOptions) -> MemoryPlan {
-        let budget = options.memory_budget;
-        let merge_threads = (options.background_threads as u64).saturating_sub(1).max(1);
-        let memtable_bytes = options.memtable_bytes.min(budget / MEMTABLE_PART);
-        let key_table_bytes = options.key_table_bytes;
-        MemoryPlan {
-            budget_bytes: budget,
-            memtable_bytes,
-            group_bytes: (memtable_bytes / 4).clamp(*GROUP_BYTES.start(), *GROUP_BYTES.end()),
-            key_table_bytes: key_table_bytes.min(budget / KEY_TABLE_PART / merge_threads),
-            queued_bytes: (memtable_bytes / 64).max(*GROUP_BYTES.start()),
-            manifest_bytes: (budget / MANIFEST_PART).max(64 << 10),
-            merge_read_bytes: budget / READ_PART / merge_threads,
-            write_buffer_bytes: budget / WRITE_BUFFER_PART / merge_threads,
-            block_bytes: u64::from(options.block_bytes),
-            merge_threads,
-        }
-    }
-
-    /// Of all memtables together.
-    pub(crate) fn memtables_bytes(&self) -> u64 {
-        MEMTABLES * self.memtable_bytes
-    }
-
-    /// A cache made for what will mostly be left to it. It may hold little before anything is known of
-    /// the others: while a database is opened, they have not made room for one another.
-    pub(crate) fn new_cache(&self) -> Arc<ReadCache> {
-        let cache = ReadCache::new(self.cache_beside(2 * self.memtable_bytes + self.jobs_bytes()));
-        cache.set_capacity(self.budget_bytes / ROOMY_CACHE_PART);
-        cache
-    }
-
-    /// What merges that run on all threads take, and the buffers for the files of all jobs.
-    fn jobs_bytes(&self) -> u64 {
-        // A key table is built in a buffer that grows by doubling.
-        let tables = self.merge_threads * 2 * self.key_table_bytes;
-        let files = self.merge_threads * FILES_PER_MERGE + 1;
-        // Whatever the part, a buffer has a few pages.
-        let buffer = self.write_buffer_bytes.clamp(8 << 10, 1 << 20);
-        let idle = IDLE_WRITE_BUFFERS.min(files);
-        let buffers = files * (buffer + GATHERED_BYTES) + idle * buffer;
-        tables + self.merge_threads * self.merge_read_bytes + buffers + 2 * self.group_bytes
-    }
-
-    fn cache_beside(&self, others: u64) -> u64 {
-        let least = self.budget_bytes / LEAST_CACHE_PART;
-        let slack = FIXED_BYTES + self.budget_bytes / SLACK_PART;
-        self.budget_bytes.saturating_sub(others + slack).max(least)
-    }
-}
 
 /// Memory of an open database by part, in bytes: what is charged, which is what a part takes or may
 /// take before the charges are made anew.
@@ -181,6 +84,8 @@ pub(crate) struct Arbiter {
     /// At which the memtable is to be sealed at present.
     memtable_bytes: AtomicU64,
     iterators: AtomicUsize,
+    /// For how many iterators there is room.
+    iterators_room: AtomicUsize,
     tracked: Mutex<Tracked>,
 }
 
@@ -217,6 +122,7 @@ impl Arbiter {
             pool: Arc::clone(pool),
             cache: Arc::clone(cache),
             iterators: AtomicUsize::new(0),
+            iterators_room: AtomicUsize::new(0),
             tracked: Mutex::default(),
         })
     }
@@ -235,6 +141,7 @@ impl Arbiter {
         }
         let filled = view.memtable.table.bytes() as u64;
         tracked.growth_bytes = self.memtable_bytes().saturating_sub(filled);
+        self.fit_iterators();
         self.divide(&tracked)
     }
 
@@ -302,9 +209,9 @@ impl Arbiter {
     }
 
     fn iterator_bytes(&self, tracked: &Tracked) -> u64 {
-        let steps = self.iterators.load(Ordering::Relaxed) / ITERATORS_PER_STEP + 1;
-        let room_for = (steps * ITERATORS_PER_STEP) as u64;
-        room_for * (tracked.cursor_bytes + LEAST_BATCH_BYTES) + self.plan.budget_bytes / READ_PART
+        let ends = 2 * self.iterators_room.load(Ordering::Relaxed) as u64;
+        let batches = (self.plan.budget_bytes / READ_PART).min(ends * MOST_BATCH_BYTES);
+        ends * (tracked.cursor_bytes + LEAST_BATCH_BYTES) + batches
     }
 
     /// The memory by part.
@@ -314,13 +221,27 @@ impl Arbiter {
 
     /// Counts an iterator until what is returned is dropped.
     pub(crate) fn open_iterator(self: &Arc<Self>) -> IteratorCharge {
-        let before = self.iterators.fetch_add(1, Ordering::Relaxed);
-        if (before + 1).is_multiple_of(ITERATORS_PER_STEP) {
-            self.divide(&self.tracked.lock());
+        let open = self.iterators.fetch_add(1, Ordering::Relaxed) + 1;
+        if open > self.iterators_room.load(Ordering::Relaxed) {
+            self.make_room_for_iterators();
         }
         IteratorCharge {
             arbiter: Arc::clone(self),
         }
+    }
+
+    /// Makes room for as many iterators as are open, or little more.
+    fn make_room_for_iterators(&self) {
+        let tracked = self.tracked.lock();
+        self.fit_iterators();
+        self.divide(&tracked);
+    }
+
+    /// For how many iterators there is to be room. Under the lock.
+    fn fit_iterators(&self) {
+        let open = self.iterators.load(Ordering::Relaxed);
+        let room_for = open.next_power_of_two();
+        self.iterators_room.store(room_for, Ordering::Relaxed);
     }
 }
 
@@ -381,9 +302,10 @@ impl IteratorCharge {
 
 impl Drop for IteratorCharge {
     fn drop(&mut self) {
-        let before = self.arbiter.iterators.fetch_sub(1, Ordering::Relaxed);
-        if before.is_multiple_of(ITERATORS_PER_STEP) {
-            self.arbiter.divide(&self.arbiter.tracked.lock());
+        let open = self.arbiter.iterators.fetch_sub(1, Ordering::Relaxed) - 1;
+        let room_for = self.arbiter.iterators_room.load(Ordering::Relaxed);
+        if room_for > FEW_ITERATORS && open < room_for / 4 {
+            self.arbiter.make_room_for_iterators();
         }
     }
 }
@@ -393,28 +315,9 @@ mod tests {
     use super::*;
     use crate::options::{Options, StoredOptions};
 
-    fn effective(options: &Options) -> EffectiveOptions {
-        options.resolve(&StoredOptions::default()).unwrap()
-    }
-
     fn plan(budget: u64) -> MemoryPlan {
-        MemoryPlan::of(&effective(&Options::default().memory_budget(budget)))
-    }
-
-    #[test]
-    fn the_plan_leaves_something_to_the_cache_and_grants_what_is_asked_if_it_can() {
-        for budget in [64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20, 4 << 30] {
-            let plan = plan(budget);
-            let bounded = plan.memtables_bytes() + plan.jobs_bytes() + budget / INDEX_PART;
-            if budget >= 16 << 20 {
-                assert!(bounded < budget, "{budget}: {plan:?}");
-            }
-            assert!(plan.cache_beside(2 * budget) > 0);
-        }
-        let options = effective(&Options::default());
-        let plan = plan(options.memory_budget);
-        assert_eq!(plan.memtable_bytes, options.memtable_bytes);
-        assert_eq!(plan.key_table_bytes, options.key_table_bytes);
+        let options = Options::default().memory_budget(budget);
+        MemoryPlan::of(&options.resolve(&StoredOptions::default()).unwrap())
     }
 
     #[test]

@@ -42,8 +42,8 @@ const HOT_SHARE: f64 = 0.5;
 const BUFFERS_SHARE: u64 = 64;
 const MOST_BUFFER_BYTES: u64 = 1 << 20;
 /// The share of what items may take that holes between them may take: where a block comes in the place of records, the
-/// allocator cannot use their room for it (30 MB in 330, measured with glibc's).
-const HOLES_SHARE: u64 = 6;
+/// allocator cannot use their room for it (30 to 60 MB in 330, measured with glibc's).
+const HOLES_SHARE: u64 = 5;
 /// What items may take changes by this part of the bytes at a time, and is never less than this.
 const CAPACITY_STEPS: u64 = 128;
 const LEAST_ITEMS_BYTES: u64 = 1 << 10;
@@ -136,13 +136,24 @@ impl ReadCache {
     /// Changes what the cache may hold. When it becomes less, items go at once, except for fences
     /// that are pinned: they stay with their tables, and the others make room for them.
     pub(crate) fn set_capacity(&self, capacity_bytes: u64) {
-        self.capacity_bytes.store(capacity_bytes, Ordering::Relaxed);
+        self.capacity_bytes.store(capacity_bytes, Ordering::SeqCst);
         self.fit();
     }
 
     /// Sizes what holds the items by what they leave of the capacity.
     pub(super) fn fit(&self) {
-        let capacity_bytes = self.capacity_bytes.load(Ordering::Relaxed);
+        let mut fitted = None;
+        loop {
+            // Who fits it at the same time may have known an earlier capacity.
+            let capacity_bytes = self.capacity_bytes.load(Ordering::SeqCst);
+            if fitted.replace(capacity_bytes) == Some(capacity_bytes) {
+                return;
+            }
+            self.fit_to(capacity_bytes);
+        }
+    }
+
+    fn fit_to(&self, capacity_bytes: u64) {
         self.pins.set_limit(capacity_bytes / PINNED_SHARE);
         self.indexes.set_limit(capacity_bytes / INDEXES_SHARE);
         let beside = self.pins.used() + self.indexes.used() + self.beside_weight();
@@ -203,6 +214,11 @@ impl ReadCache {
     /// The bytes of the same.
     pub(super) fn index_bytes(&self) -> &ByteBudget {
         self.indexes.bytes()
+    }
+
+    /// What the pointer indexes of tables may take.
+    pub(crate) fn pointer_index_limit(&self) -> u64 {
+        self.indexes.bytes().limit()
     }
 
     /// Bytes of the pointer indexes of tables.

@@ -22,6 +22,7 @@ mod price;
 use super::byte_budget::Taken;
 use super::cache::ReadCache;
 use super::entry::EntryValue;
+use super::meta::KeyTableMeta;
 use super::pointer::{RecordPointer, STREAMED_BYTES};
 use super::table::KeyTable;
 use crate::base::hash::key_hash;
@@ -110,17 +111,23 @@ impl PointerIndex {
         slots.saturating_add(beside) as u64
     }
 
+    /// How much the index of a table takes at most.
+    pub(super) fn bytes_of(meta: &KeyTableMeta) -> u64 {
+        let entries = usize::try_from(meta.count).unwrap_or(usize::MAX);
+        PointerIndex::bytes_for(entries, meta.refs.len())
+    }
+
+    /// The same while it is made.
+    pub(super) fn most_bytes(meta: &KeyTableMeta) -> u64 {
+        let meanwhile = meta.count.saturating_mul(size_of::<Found>() as u64);
+        PointerIndex::bytes_of(meta).saturating_add(meanwhile)
+    }
+
     /// Makes the index of `table`. Keys are hashed with `seed`.
     pub(super) fn build(table: &Arc<KeyTable>, seed: u64, cache: &Arc<ReadCache>) -> Result<Made> {
         let files: Box<[_]> = table.meta().refs.iter().map(|refs| refs.file).collect();
-        let entries = usize::try_from(table.meta().count).unwrap_or(usize::MAX);
-        let most = PointerIndex::bytes_for(entries, files.len());
-        let meanwhile = entries.saturating_mul(size_of::<Found>()) as u64;
-        let Some(mut taken) = Taken::new(
-            cache,
-            ReadCache::index_bytes,
-            most.saturating_add(meanwhile),
-        ) else {
+        let most = PointerIndex::most_bytes(table.meta());
+        let Some(mut taken) = Taken::new(cache, ReadCache::index_bytes, most) else {
             return Ok(Made::NotNow);
         };
         let (found, keys) = gather(table, seed, &files)?;

@@ -40,6 +40,17 @@ impl KeyTable {
         tables.into_iter().map(|table| table.meta().len).sum()
     }
 
+    /// The memory in which the indexes of these tables can be made one after the other.
+    pub(crate) fn index_bytes_of<'a>(tables: impl IntoIterator<Item = &'a Arc<KeyTable>>) -> u64 {
+        let metas = tables.into_iter().map(|table| table.meta());
+        let (all, meanwhile) = metas.fold((0, 0), |(all, meanwhile), meta| {
+            let one = PointerIndex::bytes_of(meta);
+            let more = PointerIndex::most_bytes(meta) - one;
+            (all + one, more.max(meanwhile))
+        });
+        all + meanwhile
+    }
+
     /// The table that `meta` describes.
     pub(crate) fn open(
         store: &Arc<FileStore>,
@@ -95,6 +106,26 @@ impl KeyTable {
     /// Whether look-ups have paid for an index that nobody is making.
     pub(crate) fn wants_index(&self) -> bool {
         self.price.is_paid() && !self.index.is_set()
+    }
+
+    /// Whether their keys may be the same.
+    pub(crate) fn overlaps(&self, other: &KeyTable) -> bool {
+        self.meta.min_key <= other.meta.max_key && other.meta.min_key <= self.meta.max_key
+    }
+
+    /// Whether there is an index that look-ups use.
+    pub(crate) fn uses_index(&self) -> bool {
+        self.index.is_used()
+    }
+
+    /// Has the index made though no look-up has paid for it yet; once.
+    pub(crate) fn want_index(&self) {
+        self.price.advance();
+    }
+
+    /// Whether [`KeyTable::want_index`] may do something.
+    pub(crate) fn may_want_index(&self) -> bool {
+        !self.price.is_advanced() && !self.index.is_set()
     }
 
     /// Makes the index, if look-ups have paid for it and there is room for it. Whether it did; if not, look-ups

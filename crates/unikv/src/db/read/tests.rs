@@ -247,3 +247,46 @@ fn with_a_pointer_index_a_look_up_reads_a_record_and_no_block() {
         "{read}: the UnsortedStore's index is wrong now and then"
     );
 }
+
+fn index_bytes(db: &Db) -> u64 {
+    db.quiesce().unwrap();
+    db.stats().pointer_index_bytes
+}
+
+#[test]
+fn what_takes_the_place_of_a_table_whose_pointer_index_was_used_has_one_before_it_is_asked() {
+    let machine = Machine::new(5);
+    let (db, _) = machine.open(options());
+    let put = |round| {
+        (0..100).for_each(|n| db.put(key(n), value(n, round)).unwrap());
+        db.compact().unwrap();
+    };
+    put(0);
+    assert_eq!(index_bytes(&db), 0);
+    read_often(&db, 0..100, |n| Some(value(n, 0)));
+    put(1);
+    assert!(index_bytes(&db) > 0);
+    for n in 0..100 {
+        let found = db.get(key(n)).unwrap();
+        assert!(found.as_deref() == Some(&value(n, 1)), "{n}");
+    }
+}
+
+#[test]
+fn while_writers_rest_all_tables_get_a_pointer_index_if_there_is_room_for_all() {
+    let machine = Machine::new(5);
+    let at_rest = || options().clustering(Clustering::AtRest);
+    let (db, _) = machine.open(at_rest());
+    (0..KEYS).for_each(|n| db.put(key(n), value(n, 0)).unwrap());
+    db.compact().unwrap();
+    let all = index_bytes(&db);
+    assert!(all as usize > 8 * KEYS, "{all}");
+    db.close().unwrap();
+
+    let (db, _) = machine.open(options());
+    assert_eq!(index_bytes(&db), 0, "nothing is done at rest");
+    db.close().unwrap();
+
+    let (db, _) = machine.open(at_rest().memory_budget(512 << 10));
+    assert_eq!(index_bytes(&db), 0, "there is no room");
+}

@@ -31,6 +31,11 @@ impl IndexSlot {
         self.index.load().is_some()
     }
 
+    /// Whether there is an index that has been used since the budget looked last.
+    pub(in crate::key_table) fn is_used(&self) -> bool {
+        self.is_set() && self.is_used.load(Ordering::Relaxed)
+    }
+
     pub(in crate::key_table) fn load(&self) -> Guard<Option<Arc<PointerIndex>>> {
         let index = self.index.load();
         if index.is_some() && !self.is_used.load(Ordering::Relaxed) {

@@ -1,7 +1,8 @@
 //! What look-ups have to pay for the pointer index of a table before it is made.
 //!
 //! Each look-up without the index may have cost a read; making it reads the table, and takes some ten milliseconds of a
-//! processor for 4 MiB. Where an attempt fails, the next one costs twice as much.
+//! processor for 4 MiB. Where an attempt fails, the next one costs twice as much. What takes the place of a table whose
+//! index was used has it paid beforehand, and so has every table when writers rest and there is room for all.
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -16,6 +17,8 @@ pub(in crate::key_table) struct IndexPrice {
     price: AtomicU32,
     /// Somebody is making the index.
     attempted: AtomicBool,
+    /// It was paid beforehand.
+    advanced: AtomicBool,
 }
 
 /// An attempt to make an index. There is one at a time. Unless it fails, the price stays: should the index go, the
@@ -30,6 +33,7 @@ impl IndexPrice {
             paid: AtomicU32::new(0),
             price: AtomicU32::new(u32::try_from(price).unwrap_or(NEVER)),
             attempted: AtomicBool::new(false),
+            advanced: AtomicBool::new(false),
         }
     }
 
@@ -40,6 +44,19 @@ impl IndexPrice {
         price != NEVER
             && self.paid.load(Ordering::Relaxed) < price
             && self.paid.fetch_add(1, Ordering::Relaxed) + 1 == price
+    }
+
+    /// Pays all that is left before any look-up has asked for the table. That is done once.
+    pub(in crate::key_table) fn advance(&self) {
+        if !self.advanced.swap(true, Ordering::Relaxed) {
+            let price = self.price.load(Ordering::Relaxed);
+            self.paid.fetch_max(price, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it was paid beforehand.
+    pub(in crate::key_table) fn is_advanced(&self) -> bool {
+        self.advanced.load(Ordering::Relaxed)
     }
 
     /// Whether all is paid, and nobody makes the index yet.
@@ -94,6 +111,11 @@ mod tests {
         drop(price.begin().unwrap());
         assert!(!price.is_paid());
         assert_eq!(pays(), 132);
+        price.advance();
+        price.begin().unwrap().failed();
+        price.advance();
+        assert!(price.is_advanced() && !price.is_paid(), "once");
+        assert_eq!(pays(), 264);
         price.begin().unwrap().give_up();
         assert!(!(0..10_000).any(|_| price.pay()));
         assert!(price.begin().is_none());
