@@ -52,17 +52,21 @@ fn failed(error: impl Display) -> Failure {
     Failure::invalid(format!("a chart cannot be drawn: {error}"))
 }
 
-/// A large number in few letters.
+/// A number in few letters.
 fn short(value: f64) -> String {
-    match value.abs() {
-        v if v >= 1e9 => format!("{:.1}G", value / 1e9),
-        v if v >= 1e6 => format!("{:.1}M", value / 1e6),
-        v if v >= 1e4 => format!("{:.0}k", value / 1e3),
-        v if v >= 1e3 => format!("{:.1}k", value / 1e3),
-        v if v >= 10.0 => format!("{value:.0}"),
-        v if v > 0.0 => format!("{value:.2}"),
-        _ => "0".to_owned(),
-    }
+    let (digits, unit) = match value.abs() {
+        v if v >= 1e9 => (format!("{:.1}", value / 1e9), "G"),
+        v if v >= 1e6 => (format!("{:.1}", value / 1e6), "M"),
+        v if v >= 1e4 => (format!("{:.0}", value / 1e3), "k"),
+        v if v >= 1e3 => (format!("{:.1}", value / 1e3), "k"),
+        v if v >= 10.0 => (format!("{value:.0}"), ""),
+        _ => (format!("{value:.2}"), ""),
+    };
+    let digits = match digits.contains('.') {
+        true => digits.trim_end_matches('0').trim_end_matches('.'),
+        false => &digits,
+    };
+    format!("{digits}{unit}")
 }
 
 impl Bars {
@@ -290,7 +294,7 @@ mod tests {
             svg.matches(&fill).count()
         };
         assert_eq!((of(0), of(1)), (1, 2), "{svg}");
-        for text in ["a &lt; b", "one", "2.5k", "3.0M"] {
+        for text in ["a &lt; b", "one", "2.5k", "3M"] {
             assert!(svg.contains(text), "{text}: {svg}");
         }
     }

@@ -238,10 +238,17 @@ impl Row {
     }
 }
 
+/// What a reader calls the `nth` phase of this name.
 fn numbered(phase: &str, nth: usize) -> String {
+    let name = match (phase, phase.strip_prefix("scan")) {
+        ("c", _) => "gets (YCSB C)".to_owned(),
+        ("a" | "b" | "d" | "e" | "f", _) => format!("YCSB {}", phase.to_uppercase()),
+        (_, Some(records)) if records.parse::<u32>().is_ok() => format!("scans of {records}"),
+        _ => phase.to_owned(),
+    };
     match nth {
-        0 => phase.to_owned(),
-        nth => format!("{phase} ({})", nth + 1),
+        0 => name,
+        nth => format!("{name} ({})", nth + 1),
     }
 }
 
