@@ -16,8 +16,8 @@ pub(crate) const GET_UNSORTED_CACHED: Limit = Limit(1_000, 1_271);
 pub(crate) const GET_UNSORTED_UNCACHED: Limit = Limit(1_000, 4_480);
 pub(crate) const GET_SORTED_CACHED: Limit = Limit(1_000, 1_414);
 pub(crate) const GET_SORTED_UNCACHED: Limit = Limit(1_000, 3_900);
-// 1,233 to 1,591 in eleven runs: alone of all cases it depends on the seed of the hash.
-pub(crate) const GET_ABSENT: Limit = Limit(1_000, 1_700);
+// 1,207 to 1,591 in 27 runs: the seed of the hash decides how far a pointer index is searched until an empty slot.
+pub(crate) const GET_ABSENT: Limit = Limit(1_000, 1_670);
 pub(crate) const SCAN_CLUSTERED: Limit = Limit(1_000, 159_900);
 pub(crate) const SCAN_SORTED: Limit = Limit(1_000, 184_300);
 pub(crate) const SCAN_UNSORTED: Limit = Limit(1_000, 238_000);

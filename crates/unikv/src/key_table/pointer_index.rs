@@ -117,16 +117,15 @@ impl PointerIndex {
         PointerIndex::bytes_for(entries, meta.refs.len())
     }
 
-    /// The same while it is made.
-    pub(super) fn most_bytes(meta: &KeyTableMeta) -> u64 {
-        let meanwhile = meta.count.saturating_mul(size_of::<Found>() as u64);
-        PointerIndex::bytes_of(meta).saturating_add(meanwhile)
+    /// What is taken beside it while it is made.
+    pub(super) fn bytes_meanwhile(meta: &KeyTableMeta) -> u64 {
+        meta.count.saturating_mul(size_of::<Found>() as u64)
     }
 
     /// Makes the index of `table`. Keys are hashed with `seed`.
     pub(super) fn build(table: &Arc<KeyTable>, seed: u64, cache: &Arc<ReadCache>) -> Result<Made> {
         let files: Box<[_]> = table.meta().refs.iter().map(|refs| refs.file).collect();
-        let most = PointerIndex::most_bytes(table.meta());
+        let most = KeyTable::index_bytes_of([table]);
         let Some(mut taken) = Taken::new(cache, ReadCache::index_bytes, most) else {
             return Ok(Made::NotNow);
         };

@@ -42,13 +42,12 @@ impl KeyTable {
 
     /// The memory in which the indexes of these tables can be made one after the other.
     pub(crate) fn index_bytes_of<'a>(tables: impl IntoIterator<Item = &'a Arc<KeyTable>>) -> u64 {
-        let metas = tables.into_iter().map(|table| table.meta());
-        let (all, meanwhile) = metas.fold((0, 0), |(all, meanwhile), meta| {
-            let one = PointerIndex::bytes_of(meta);
-            let more = PointerIndex::most_bytes(meta) - one;
-            (all + one, more.max(meanwhile))
-        });
-        all + meanwhile
+        let (mut all, mut meanwhile) = (0_u64, 0);
+        for table in tables {
+            all = all.saturating_add(PointerIndex::bytes_of(&table.meta));
+            meanwhile = PointerIndex::bytes_meanwhile(&table.meta).max(meanwhile);
+        }
+        all.saturating_add(meanwhile)
     }
 
     /// The table that `meta` describes.
@@ -108,14 +107,14 @@ impl KeyTable {
         self.price.is_paid() && !self.index.is_set()
     }
 
-    /// Whether their keys may be the same.
-    pub(crate) fn overlaps(&self, other: &KeyTable) -> bool {
-        self.meta.min_key <= other.meta.max_key && other.meta.min_key <= self.meta.max_key
-    }
-
-    /// Whether there is an index that look-ups use.
-    pub(crate) fn uses_index(&self) -> bool {
-        self.index.is_used()
+    /// Has the index made if look-ups used that of one of the tables in whose place this one comes.
+    pub(crate) fn succeed(&self, replaced: &[Arc<KeyTable>]) {
+        let (first, last) = (&self.meta.min_key, &self.meta.max_key);
+        let overlaps = |meta: &KeyTableMeta| meta.min_key <= *last && *first <= meta.max_key;
+        let mut replaced = replaced.iter();
+        if replaced.any(|table| table.index.is_used() && overlaps(&table.meta)) {
+            self.want_index();
+        }
     }
 
     /// Has the index made though no look-up has paid for it yet; once.

@@ -270,17 +270,17 @@ impl Version {
                 .remove_key_table(*number)?;
             released.insert(*number, table);
         }
-        let of_indexed = |table: &Arc<KeyTable>| Some(Arc::clone(table)).filter(|t| t.uses_index());
-        let indexed: Vec<_> = released.values().filter_map(of_indexed).collect();
+        let replaced: Vec<_> = released.values().cloned().collect();
         for (partition, meta) in &edit.key_tables {
             let table = match released.remove(&meta.number) {
                 Some(table) if table.meta() == meta => table,
                 Some(_) => return Err(format!("key table {} has changed", meta.number.0)),
-                None => Arc::new(KeyTable::open(context.store, meta.clone(), context.cache)),
+                None => {
+                    let table = KeyTable::open(context.store, meta.clone(), context.cache);
+                    table.succeed(&replaced);
+                    Arc::new(table)
+                }
             };
-            if indexed.iter().any(|before| before.overlaps(&table)) {
-                table.want_index();
-            }
             self.partition_mut(&positions, *partition)?
                 .add_key_table(table)?;
         }

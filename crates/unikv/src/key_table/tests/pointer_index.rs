@@ -186,3 +186,18 @@ fn damage_leaves_a_table_without_one() {
     assert!(!make(&table));
     assert!(table.index().is_none() && cache.index_budget().used() == 0);
 }
+
+#[test]
+fn of_counts_that_cannot_be_the_memory_is_more_than_there_may_ever_be() {
+    let cache = ReadCache::new(1 << 20);
+    let store = store_on(&SimVfs::new());
+    let model = model_of(10, 100, &tombstone());
+    let meta = write_key_table(&store, NUMBER, build(&model, 512)).unwrap();
+    let count = u64::MAX;
+    let table = Arc::new(KeyTable::open(
+        &store,
+        KeyTableMeta { count, ..meta },
+        &cache,
+    ));
+    assert_eq!(KeyTable::index_bytes_of([&table, &table]), u64::MAX);
+}
