@@ -64,6 +64,12 @@ pub(crate) mod jobs;
 pub(crate) mod db;
 pub(crate) mod options;
 
+/// Bytes of memory that did not come from the allocator, in all databases of the process, for tests that count both.
+#[doc(hidden)]
+pub fn mapped_bytes() -> usize {
+    base::mapped::mapped_bytes()
+}
+
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -1,4 +1,5 @@
-//! The lowest layer: identifiers, keys, byte coding, checksums, the file header, the key hash.
+//! The lowest layer: identifiers, keys, byte coding, checksums, the file header, the key hash, memory
+//! from the system.
 //!
 //! Nothing here does I/O or takes a lock. `sync` is where atomics and locks come from.
 
@@ -8,5 +9,6 @@ pub(crate) mod file_header;
 pub(crate) mod file_names;
 pub(crate) mod hash;
 pub(crate) mod keys;
+pub(crate) mod mapped;
 pub(crate) mod seeded;
 pub(crate) mod sync;

@@ -69,7 +69,7 @@ pub(crate) fn order(place: Weakness, order: Ordering) -> Ordering {
 /// Atomics that no checker is to see: those that hold mere guesses, and those touched under a lock that it does not
 /// see, for if it let another thread run there, that one might wait for the lock for ever.
 pub(crate) mod unseen {
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicUsize};
 }
 
 /// A place where a model can be made wrong, with what is done there then.

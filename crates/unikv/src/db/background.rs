@@ -103,7 +103,8 @@ impl BackgroundWorker {
                 match engine.run_job(Engine::flush_and_note) {
                     Step::Wait(rest) => {
                         let settle = engine.rest_or_settle();
-                        let all = rest.into_iter().chain(settle).chain(look_again);
+                        let lend = engine.lend_memory();
+                        let all = rest.into_iter().chain(settle).chain(lend).chain(look_again);
                         Step::Wait(all.min())
                     }
                     step => step,
@@ -275,6 +276,13 @@ impl Engine {
             || self.cluster_one()?
             || self.cluster_at_rest()?
             || self.want_indexes_at_rest())
+    }
+
+    /// Lends the cache what jobs take, if none is waiting and none has run for a while. In what time to look
+    /// again.
+    fn lend_memory(&self) -> Option<Duration> {
+        let waits = !self.view.load().sealed.is_empty();
+        (!waits).then(|| self.memory.lend(self.now()))?
     }
 
     /// How long from `now` until the first job that rests is tried again, flushes left aside.

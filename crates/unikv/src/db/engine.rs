@@ -257,6 +257,7 @@ impl Engine {
             cluster: self.options.clustering == Clustering::EveryMerge && !self.space.is_full(),
             clustered_bytes: self.options.unsorted_bytes,
             begun: RefCell::new(Vec::new()),
+            _running: self.memory.begin_job(),
         }
     }
 

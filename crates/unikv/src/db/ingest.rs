@@ -157,6 +157,8 @@ impl Drop for Ingest<'_> {
             self.engine.remove_files(self.context.begun.take());
             self.engine.probe_space();
         }
+        // What was taken back for it can be lent again.
+        self.engine.work.notify();
     }
 }
 

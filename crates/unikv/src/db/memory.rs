@@ -3,7 +3,8 @@
 //! The [`MemoryPlan`] divides the budget when the database is opened: it bounds the memtables, the
 //! hash indexes and the buffers of jobs, each of which works with less where the budget is small.
 //! The [`Arbiter`] then watches what these parts take, and gives the read cache what they leave.
-//! So the cache shrinks while writers fill memtables or indexes grow, and grows again afterwards.
+//! So the cache shrinks while writers fill memtables or indexes grow, and grows again afterwards. When no
+//! job has run for a while it is *lent* what jobs would take ([`lending`]).
 //!
 //! Invariants: what is charged for a part is at least what it takes until the next publication of
 //! a view, so that room has been made before the memory is needed. The cache gives way first. When
@@ -11,9 +12,10 @@
 //! views with their memtables and indexes, and memtables are sealed earlier. Indexes are bounded by
 //! freezing generations and by making flushes wait for merges.
 //!
-//! Locks: `Arbiter::tracked`, taken under `view_lock` or alone; under it the cache's shards, its list of pointer
-//! indexes and the idle chunks, one at a time.
+//! Locks: `Arbiter::tracked`, taken under `view_lock` or alone; under it the lock by which the cache is fitted, with its
+//! shards and its list of pointer indexes, and the idle chunks, one at a time.
 
+mod lending;
 mod plan;
 
 pub(crate) use plan::MemoryPlan;
@@ -21,6 +23,7 @@ pub(crate) use plan::MemoryPlan;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::hash_index::HashIndex;
+use crate::jobs::Jobs;
 use crate::key_table::ReadCache;
 use crate::memtable::{ArenaPool, Memtable};
 use crate::partition::View;
@@ -28,7 +31,10 @@ use crate::version::Version;
 use plan::{MEMTABLE_PART, MEMTABLES, READ_PART, ROOMY_CACHE_PART};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+/// So many memtables there are while writers are busy: an open one, one that is flushed, and one that waits.
+const USUAL_MEMTABLES: u64 = 3;
 /// What a memtable may take whatever the others take.
 const LEAST_MEMTABLE_PART: u64 = 64;
 /// A hash index is at most as large as this part of the budget.
@@ -86,6 +92,7 @@ pub(crate) struct Arbiter {
     iterators: AtomicUsize,
     /// For how many iterators there is room.
     iterators_room: AtomicUsize,
+    jobs: Jobs,
     tracked: Mutex<Tracked>,
 }
 
@@ -108,6 +115,10 @@ struct Tracked {
     growth_bytes: u64,
     /// What the last flush took or the next will take.
     flush_bytes: u64,
+    /// When a job was last seen.
+    worked_at: Duration,
+    /// How many parts of what jobs and one more memtable take the cache is lent, of [`lending::PARTS`].
+    lent_parts: u64,
 }
 
 impl Arbiter {
@@ -123,6 +134,7 @@ impl Arbiter {
             cache: Arc::clone(cache),
             iterators: AtomicUsize::new(0),
             iterators_room: AtomicUsize::new(0),
+            jobs: Jobs::default(),
             tracked: Mutex::default(),
         })
     }
@@ -153,7 +165,9 @@ impl Arbiter {
     /// Gives cache and memtables what the others leave. Returns whether that is little.
     fn divide(&self, tracked: &Tracked) -> bool {
         let (plan, charges) = (&self.plan, self.charges(tracked));
-        let others = charges.without_cache();
+        // Memtables are not lent what jobs take: nobody would take it back from them.
+        let lent_of_jobs = tracked.lent(self.job_bytes(tracked));
+        let others = charges.without_cache() + lent_of_jobs;
         let roomy = plan.budget_bytes - plan.budget_bytes / ROOMY_CACHE_PART;
         if others > roomy {
             self.pool.trim((others - roomy) as usize);
@@ -162,23 +176,34 @@ impl Arbiter {
         let (most, least) = (plan.memtable_bytes, plan.budget_bytes / LEAST_MEMTABLE_PART);
         let memtable_bytes = (for_memtables / MEMTABLES).clamp(least.min(most), most);
         self.memtable_bytes.store(memtable_bytes, Ordering::Relaxed);
-        let others = self.charges(tracked).without_cache();
-        self.cache.set_capacity(plan.cache_beside(others));
+        let charges = self.charges(tracked);
+        // Room for the next memtables is there before they are made: their writer does not wait for it.
+        let lent_of_memtables = tracked.lent(memtable_bytes);
+        let memtables = USUAL_MEMTABLES * memtable_bytes - lent_of_memtables;
+        let later = memtables.saturating_sub(charges.memtables);
+        let capacity = plan.cache_beside(charges.without_cache() + later);
+        self.cache.lend(capacity, lent_of_jobs + lent_of_memtables);
         others > roomy
     }
 
     fn charges(&self, tracked: &Tracked) -> MemoryStats {
         let allocated = self.pool.allocated_bytes() as u64;
         let idle = self.pool.idle_bytes() as u64;
+        let job_bytes = self.job_bytes(tracked);
         MemoryStats {
             budget: self.plan.budget_bytes,
             memtables: allocated + tracked.growth_bytes.saturating_sub(idle),
             indexes: tracked.index_bytes + self.index_growth_bytes(tracked),
             metadata: tracked.metadata_bytes,
-            jobs: self.plan.jobs_bytes() + tracked.flush_bytes,
+            jobs: self.plan.standing_bytes() + job_bytes - tracked.lent(job_bytes),
             iterators: self.iterator_bytes(tracked),
             cache: self.cache.memory_bytes(),
         }
+    }
+
+    /// What jobs take while they run.
+    fn job_bytes(&self, tracked: &Tracked) -> u64 {
+        self.plan.jobs_bytes() + tracked.flush_bytes
     }
 
     /// An index that becomes too small is replaced by one of about twice its size.
@@ -336,7 +361,10 @@ mod tests {
             (short, cache.capacity(), arbiter.memtable_bytes())
         };
         let (short, roomy, memtable) = divide(0);
-        assert!(!short && roomy > budget / 2 && memtable == most);
+        assert!(
+            !short && roomy > budget * 3 / 8 && memtable == most,
+            "{roomy}"
+        );
         let (short, smaller, memtable) = divide(4 << 20);
         assert!(!short && memtable == most);
         assert!(((3 << 20)..(4 << 20)).contains(&(roomy - smaller)));

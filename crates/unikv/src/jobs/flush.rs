@@ -8,9 +8,10 @@
 use super::JobContext;
 use super::retention::Retention;
 use crate::base::hash::key_hash;
+use crate::base::keys::Kind;
 use crate::base::seeded::slip;
 use crate::error::Result;
-use crate::key_table::{EntryValue, KeyEntry, KeySectionBuilder};
+use crate::key_table::{EntryValue, KeyEntry, KeySectionBuilder, ReadCache};
 use crate::memtable::{MemEntry, Memtable, MemtableIter};
 use crate::record::{RecordFileMeta, RecordPointer, RecordRef, RecordWriter};
 use crate::version::KeyRange;
@@ -187,6 +188,7 @@ fn write_table(
         keys,
         records: 0,
         hash_seed: context.hash_seed,
+        cache: context.cache,
     };
     let mut retention = Retention::new(&context.snapshots);
     let mut newest = true;
@@ -200,7 +202,7 @@ fn write_table(
         }
         let (steps, older_follows) = entries.look_ahead(&mut retention);
         if let Some(entry) = entries.at.entry() {
-            table.append(&entry, newest, older_follows)?;
+            table.append(&entry, newest, older_follows, steps > 1)?;
         }
         (0..steps).for_each(|_| entries.at.next());
         newest = !older_follows;
@@ -209,26 +211,37 @@ fn write_table(
         writer,
         section,
         keys,
+        cache,
         ..
     } = table;
-    Ok(FlushedTable {
-        meta: writer.finish(Some(section))?,
-        keys,
-    })
+    let meta = writer.finish(Some(section))?;
+    // Not before: what is written anew because this failed has not been written lately.
+    for entry in &keys.entries {
+        cache.note_written(entry.hash);
+    }
+    Ok(FlushedTable { meta, keys })
 }
 
 /// A table being written.
-struct TableWriter {
+struct TableWriter<'a> {
     writer: RecordWriter,
     section: KeySectionBuilder,
     keys: TableKeys,
     records: u32,
     hash_seed: u64,
+    cache: &'a ReadCache,
 }
 
-impl TableWriter {
-    fn append(&mut self, entry: &MemEntry<'_>, newest: bool, older_follows: bool) -> Result<()> {
-        let pointer = self.writer.append(&RecordRef {
+impl TableWriter<'_> {
+    fn append(
+        &mut self,
+        entry: &MemEntry<'_>,
+        newest: bool,
+        older_follows: bool,
+        again: bool,
+    ) -> Result<()> {
+        let hash = key_hash(self.hash_seed, entry.key);
+        let record = RecordRef {
             key: entry.key,
             seq: entry.seq,
             kind: entry.kind,
@@ -236,7 +249,16 @@ impl TableWriter {
             expiry_ms: entry.expiry_ms,
             host_type: 0,
             older_follows,
-        })?;
+        };
+        let keeps = newest
+            && entry.kind == Kind::Put
+            && self
+                .cache
+                .keeps_written(hash, record.frame_len() as usize, again);
+        let pointer = match keeps {
+            true => self.writer.append_cached(&record, self.cache, true)?,
+            false => self.writer.append(&record)?,
+        };
         self.section.add(&KeyEntry {
             key: entry.key,
             seq: entry.seq,
@@ -246,7 +268,6 @@ impl TableWriter {
             value: EntryValue::Pointer(pointer),
         });
         if newest {
-            let hash = key_hash(self.hash_seed, entry.key);
             let RecordPointer { offset, len, .. } = pointer;
             self.keys.bytes.extend_from_slice(entry.key);
             self.keys.entries.push(IndexEntry {

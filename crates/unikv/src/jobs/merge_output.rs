@@ -261,7 +261,7 @@ impl<'a> MergeOutput<'a> {
         if !context.cache.holds_record(from.file, from.offset) {
             return writer.append(&record);
         }
-        let copied = writer.append_cached(&record, context.cache)?;
+        let copied = writer.append_cached(&record, context.cache, false)?;
         self.made.moved.push((from.file, from.offset));
         Ok(copied)
     }

@@ -19,7 +19,7 @@ pub(crate) mod split;
 pub(crate) mod tight_gc;
 
 use crate::base::keys::{FileNumber, SeqNo};
-use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::error::{Error, Result};
 use crate::key_table::ReadCache;
 use crate::vfs::file_store::FileStore;
@@ -55,6 +55,40 @@ pub(crate) struct JobContext<'a> {
     pub(crate) clustered_bytes: u64,
     /// Paths of the files the job has begun, to be removed if it fails.
     pub(crate) begun: RefCell<Vec<PathBuf>>,
+    /// The job has its memory.
+    pub(crate) _running: Running<'a>,
+}
+
+/// Counts the jobs that run.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    running: AtomicUsize,
+    /// Since somebody asked last, one has run.
+    have_run: AtomicBool,
+}
+
+/// A job that is counted among those that run.
+pub(crate) struct Running<'a>(&'a Jobs);
+
+impl Jobs {
+    /// Counts a job for as long as what this returns lives.
+    pub(crate) fn begin(&self) -> Running<'_> {
+        self.have_run.store(true, Ordering::SeqCst);
+        self.running.fetch_add(1, Ordering::SeqCst);
+        Running(self)
+    }
+
+    /// Whether a job runs, or has run since this was asked last.
+    pub(crate) fn have_run(&self) -> bool {
+        let running = self.running.load(Ordering::SeqCst) > 0;
+        self.have_run.swap(running, Ordering::SeqCst)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// When a job ends that is only for rests.

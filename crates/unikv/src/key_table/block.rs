@@ -17,6 +17,7 @@ use crate::base::keys::{FileUid, SeqNo, internal_cmp};
 use crate::base::seeded::seeded;
 use bytes::Bytes;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// Entries from one restart to the next.
 const RESTART_INTERVAL: usize = 8;
@@ -133,6 +134,29 @@ impl Block {
             restarts,
             prefix_len,
         })
+    }
+
+    /// From now on the block has the same bytes here.
+    pub(super) fn set_bytes(self: &mut Arc<Block>, bytes: Bytes) {
+        match Arc::get_mut(self) {
+            Some(block) => block.bytes = bytes,
+            None => {
+                let restarts = self.restarts.clone();
+                *self = Arc::new(Block {
+                    bytes,
+                    restarts,
+                    ..**self
+                });
+            }
+        }
+    }
+
+    /// The block in memory of its own.
+    pub(super) fn apart(self: Arc<Block>) -> Arc<Block> {
+        let mut block = self;
+        let bytes = Bytes::copy_from_slice(&block.bytes);
+        block.set_bytes(bytes);
+        block
     }
 
     /// Bytes of memory held.

@@ -5,27 +5,24 @@
 //! belongs to a dropped file is never found again and ages out. Its shards have their own locks;
 //! none is held while a file is read, so two readers that miss together may both read.
 
+mod item;
+
+use self::item::Item;
 use super::block::Block;
 use super::byte_budget::ByteBudget;
 use super::fences::Fences;
+use super::item_log::{ItemLog, Place};
 use super::pointer_index::IndexBudget;
 use super::read_buffers::{ReadBuffer, ReadBuffers};
 use crate::base::keys::FileNumber;
 use crate::base::seeded::slip;
-use crate::base::sync::atomic::{AtomicU64, Ordering};
-use crate::base::sync::unseen::AtomicBool;
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::unseen::{AtomicBool, AtomicU16};
 use bytes::Bytes;
-use quick_cache::{Lifecycle, OptionsBuilder, Weighter, sync::Cache};
 use std::fmt;
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
-/// What the cache itself keeps per item, roughly: its tables grow by doubling.
-const ITEM_OVERHEAD_BYTES: usize = 160;
-/// What sharing a buffer takes.
-const SHARED_BYTES: usize = 24;
-/// What an average item is expected to take.
-const AVERAGE_ITEM_BYTES: u64 = 4 << 10;
 /// The fences of one table must fit into a shard.
 const SHARD_BYTES: u64 = 8 << 20;
 const MAX_SHARDS: u64 = 32;
@@ -35,67 +32,58 @@ const PINNED_SHARE: u64 = 8;
 const INDEXES_SHARE: u64 = 4;
 /// A record that takes more than this share of the cache would drive out too much else.
 const RECORD_SHARE: u64 = 1 << 10;
-/// The share of the bytes that is for what has been asked for again; the rest is for what has come lately. So large a
-/// rest gives a record that was read once the time to be asked for once more (`docs/paper.md`).
-const HOT_SHARE: f64 = 0.5;
 /// The share of the bytes that idle buffers take at most, and how many they take at most.
 const BUFFERS_SHARE: u64 = 64;
 const MOST_BUFFER_BYTES: u64 = 1 << 20;
-/// The share of what items may take that holes between them may take: where a block comes in the place of records, the
-/// allocator cannot use their room for it (30 to 60 MB in 330, measured with glibc's).
-const HOLES_SHARE: u64 = 5;
-/// What items may take changes by this part of the bytes at a time, and is never less than this.
+/// The share of what items may take that holes between small parts of them may take, as the heads of blocks.
+const HOLES_SHARE: u64 = 32;
+/// The bytes for each key that was written lately and is remembered.
+const WRITTEN_SHARE: u64 = 512;
+/// What items may take changes by this part of the bytes at a time.
 const CAPACITY_STEPS: u64 = 128;
-const LEAST_ITEMS_BYTES: u64 = 1 << 10;
-/// The cache's own tables are looked at once in so many misses.
+/// The share of what items may take that may be held for long, in segments of which little is used.
+const HELD_SHARE: u64 = 16;
+/// What is taken beside the items is looked at once in so many misses.
 const MISSES_PER_FIT: u64 = 1 << 10;
 /// Where fences are cached: an offset at which no block stands.
 const FENCES: u64 = u64::MAX;
 
 /// A cache shared by all tables of a database.
 pub(crate) struct ReadCache {
-    items: Cache<Place, Item, ItemWeight, PlaceHash, Evictions>,
-    /// Set once an item had to go, under the lock of a shard.
-    is_full: Arc<AtomicBool>,
+    items: ItemLog<Item>,
+    /// Set once an item had to go.
+    is_full: AtomicBool,
     /// For what passes by the cache.
     buffers: Arc<ReadBuffers>,
+    /// Keys that were written lately, each a tag in the slot of its hash.
+    written: Box<[AtomicU16]>,
     hits: AtomicU64,
     misses: AtomicU64,
     pins: ByteBudget,
     indexes: IndexBudget,
-    /// Of everything.
-    capacity_bytes: AtomicU64,
+    /// Segments of `items` that may be held for long, at most.
+    held_segments: AtomicUsize,
+    /// Held while the parts are fitted to it.
+    granted: Mutex<Granted>,
 }
 
-type Place = (u64, u64);
-
-#[derive(Clone)]
-enum Item {
-    Block(Arc<Block>),
-    Fences(Arc<Fences>),
-    Record(Bytes),
+/// What the cache may hold, of everything.
+#[derive(Clone, Copy)]
+struct Granted {
+    bytes: u64,
+    /// Of these, what it has for a while only.
+    lent_bytes: u64,
 }
 
-impl Item {
-    fn block(self) -> Option<Arc<Block>> {
-        match self {
-            Item::Block(block) => Some(block),
-            Item::Fences(_) | Item::Record(_) => None,
-        }
-    }
+/// Leave to hold one block of the cache for as long as this is.
+#[derive(Debug)]
+pub(super) struct HeldSegment {
+    cache: Arc<ReadCache>,
+}
 
-    fn fences(self) -> Option<Arc<Fences>> {
-        match self {
-            Item::Fences(fences) => Some(fences),
-            Item::Block(_) | Item::Record(_) => None,
-        }
-    }
-
-    fn record(self) -> Option<Bytes> {
-        match self {
-            Item::Record(frame) => Some(frame),
-            Item::Block(_) | Item::Fences(_) => None,
-        }
+impl Drop for HeldSegment {
+    fn drop(&mut self) {
+        self.cache.held_segments.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -106,79 +94,74 @@ impl ReadCache {
         let buffer_bytes = (capacity_bytes / BUFFERS_SHARE).min(MOST_BUFFER_BYTES);
         let pins = ByteBudget::new(capacity_bytes / PINNED_SHARE);
         let capacity_bytes = capacity_bytes - pins.limit();
-        let items = capacity_bytes / AVERAGE_ITEM_BYTES + 1;
-        let items = usize::try_from(items).unwrap_or(usize::MAX);
         let shards = (capacity_bytes / SHARD_BYTES).clamp(1, MAX_SHARDS);
-        let options = OptionsBuilder::new()
-            .shards(shards as usize)
-            .estimated_items_capacity(items)
-            .weight_capacity(capacity_bytes)
-            .hot_allocation(HOT_SHARE)
-            .build();
-        let is_full = Arc::<AtomicBool>::default();
-        let lifecycle = Evictions(Arc::clone(&is_full));
-        let items = match options {
-            Ok(options) => Cache::with_options(options, ItemWeight, PlaceHash, lifecycle),
-            Err(_) => Cache::with(items, capacity_bytes, ItemWeight, PlaceHash, lifecycle),
-        };
         Arc::new(ReadCache {
-            items,
-            is_full,
+            items: ItemLog::new(shards as usize, capacity_bytes),
+            is_full: AtomicBool::new(false),
             buffers: ReadBuffers::new(buffer_bytes as usize),
+            written: (0..whole_bytes / WRITTEN_SHARE + 1)
+                .map(|_| AtomicU16::new(0))
+                .collect(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             pins,
             indexes: IndexBudget::new(whole_bytes / INDEXES_SHARE),
-            capacity_bytes: AtomicU64::new(whole_bytes),
+            held_segments: AtomicUsize::new(0),
+            granted: Mutex::new(Granted {
+                bytes: whole_bytes,
+                lent_bytes: 0,
+            }),
         })
     }
 
     /// Changes what the cache may hold. When it becomes less, items go at once, except for fences
     /// that are pinned: they stay with their tables, and the others make room for them.
     pub(crate) fn set_capacity(&self, capacity_bytes: u64) {
-        self.capacity_bytes.store(capacity_bytes, Ordering::SeqCst);
-        self.fit();
+        self.lend(capacity_bytes, 0);
+    }
+
+    /// As [`ReadCache::set_capacity`], where `lent_bytes` of it will be taken back before long: what is dear to make
+    /// is not made to fill them.
+    pub(crate) fn lend(&self, capacity_bytes: u64, lent_bytes: u64) {
+        let mut granted = self.granted.lock();
+        *granted = Granted {
+            bytes: capacity_bytes,
+            lent_bytes,
+        };
+        self.fit_to(*granted);
     }
 
     /// Sizes what holds the items by what they leave of the capacity.
     pub(super) fn fit(&self) {
-        let mut fitted = None;
-        loop {
-            // Who fits it at the same time may have known an earlier capacity.
-            let capacity_bytes = self.capacity_bytes.load(Ordering::SeqCst);
-            if fitted.replace(capacity_bytes) == Some(capacity_bytes) {
-                return;
-            }
-            self.fit_to(capacity_bytes);
-        }
+        let granted = self.granted.lock();
+        self.fit_to(*granted);
     }
 
-    fn fit_to(&self, capacity_bytes: u64) {
-        self.pins.set_limit(capacity_bytes / PINNED_SHARE);
-        self.indexes.set_limit(capacity_bytes / INDEXES_SHARE);
+    /// Under the lock.
+    fn fit_to(&self, granted: Granted) {
+        let capacity_bytes = granted.bytes;
+        let lasting_bytes = capacity_bytes.saturating_sub(granted.lent_bytes);
+        self.pins.set_limit(lasting_bytes / PINNED_SHARE);
+        self.indexes.set_limit(lasting_bytes / INDEXES_SHARE);
         let beside = self.pins.used() + self.indexes.used() + self.beside_weight();
         let left = capacity_bytes.saturating_sub(beside);
         let left = left - left / HOLES_SHARE;
-        // In steps: each change visits all shards, and makes what they remember of items that have gone shorter by
-        // rounding. Of nothing they would not know any more how it was divided.
+        // In steps: each change visits all shards.
         let step = capacity_bytes / CAPACITY_STEPS + 1;
-        let capacity = (left / step * step).max(LEAST_ITEMS_BYTES);
+        let capacity = left / step * step;
         let now = self.items.capacity();
-        if capacity < now || capacity > now + now / 64 {
+        let grows = capacity > now + now / 64;
+        if grows || capacity < now {
             self.items.set_capacity(capacity);
         }
-        if capacity > now {
+        if grows {
             self.is_full.store(false, Ordering::Relaxed);
         }
     }
 
-    /// Memory that the weights of the items do not tell: the tables of the cache never shrink, so
-    /// they may be made for more items than there are.
+    /// Memory of the cache for what it does not hold.
     fn beside_weight(&self) -> u64 {
-        let tables = self.items.memory_used();
-        let counted = self.items.len() * ITEM_OVERHEAD_BYTES;
-        let more = (tables.entries + tables.map).saturating_sub(counted);
-        (more + self.buffers.idle_bytes()) as u64
+        (size_of_val(&*self.written) + self.items.idle_bytes() + self.buffers.idle_bytes()) as u64
     }
 
     /// A buffer for `len` bytes that pass by the cache.
@@ -186,9 +169,18 @@ impl ReadCache {
         self.buffers.take(len)
     }
 
+    /// Leave to hold one block of the cache for long, unless too many are held: whoever may not holds a copy.
+    pub(super) fn hold_segment(self: &Arc<Self>) -> Option<HeldSegment> {
+        let cache = Arc::clone(self);
+        let held = self.held_segments.fetch_add(1, Ordering::Relaxed) + 1;
+        let leave = HeldSegment { cache };
+        let bytes = (held * self.items.segment_len()) as u64;
+        (bytes <= self.items.capacity() / HELD_SHARE).then_some(leave)
+    }
+
     /// Bytes held now.
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.items.weight() + self.pins.used() + self.indexes.used()
+        self.items.memory_bytes() + self.pins.used() + self.indexes.used()
     }
 
     /// Memory taken for that.
@@ -246,12 +238,12 @@ impl ReadCache {
     }
 
     pub(super) fn insert_block(&self, file: FileNumber, offset: u64, block: Arc<Block>) {
-        self.items.insert((file.0, offset), Item::Block(block));
+        self.insert((file.0, offset), Item::Block(block), false);
     }
 
     /// Keeps a block that nobody has asked for yet, if it is not here.
     pub(super) fn offer_block(&self, file: FileNumber, offset: u64, block: Arc<Block>) {
-        if !self.items.contains_key(&(file.0, offset)) {
+        if !self.items.contains(&(file.0, offset)) {
             self.insert_block(file, offset, block);
         }
     }
@@ -271,12 +263,12 @@ impl ReadCache {
     }
 
     pub(super) fn insert_fences(&self, file: FileNumber, fences: Arc<Fences>) {
-        self.items.insert((file.0, FENCES), Item::Fences(fences));
+        self.insert((file.0, FENCES), Item::Fences(fences), false);
     }
 
     /// Whether the record at `offset` is here. This is no look-up.
     pub(crate) fn holds_record(&self, file: FileNumber, offset: u64) -> bool {
-        self.items.contains_key(&(file.0, offset))
+        self.items.contains(&(file.0, offset))
     }
 
     /// The verified frame of the record at `offset`.
@@ -285,22 +277,60 @@ impl ReadCache {
         self.find((file, offset))?.record()
     }
 
-    /// Keeps the verified `frame` of the record at `offset` if it is not too large. It must be a whole allocation: of a part, the rest would stay in memory uncounted.
+    /// Keeps the verified `frame` of the record at `offset` if it is not too large.
     pub(crate) fn offer_record(&self, file: FileNumber, offset: u64, frame: Bytes) {
-        if frame.len() as u64 <= self.capacity() / RECORD_SHARE {
+        if self.admits(frame.len()) {
             let file = slip!(CacheForgetsFile, 0, file.0);
-            self.items.insert((file, offset), Item::Record(frame));
+            self.insert((file, offset), Item::Record(frame), false);
         }
     }
 
-    /// Keeps the verified `frame` of a record that has come to `offset` of `file`.
-    pub(crate) fn insert_record(&self, file: FileNumber, offset: u64, frame: Bytes) {
-        self.items.insert((file.0, offset), Item::Record(frame));
+    /// Keeps the verified `frame` of a record that has come to `offset` of `file`, and `is_wanted` if it will soon be
+    /// asked for.
+    pub(crate) fn insert_record(
+        &self,
+        file: FileNumber,
+        offset: u64,
+        frame: Bytes,
+        is_wanted: bool,
+    ) {
+        self.insert((file.0, offset), Item::Record(frame), is_wanted);
+    }
+
+    /// Whether a record of `len` bytes is not too large.
+    fn admits(&self, len: usize) -> bool {
+        len as u64 <= self.capacity() / RECORD_SHARE
+    }
+
+    /// Whether a record of `len` bytes of a key with this hash, which is being written, is worth keeping: it was
+    /// written `again`, or lately.
+    pub(crate) fn keeps_written(&self, hash: u64, len: usize, again: bool) -> bool {
+        let (slot, tag) = self.written_slot(hash);
+        (again || slot.load(Ordering::Relaxed) == tag) && self.admits(len)
+    }
+
+    /// A key with this hash has been written.
+    pub(crate) fn note_written(&self, hash: u64) {
+        let (slot, tag) = self.written_slot(hash);
+        if slot.load(Ordering::Relaxed) != tag {
+            slot.store(tag, Ordering::Relaxed);
+        }
+    }
+
+    fn written_slot(&self, hash: u64) -> (&AtomicU16, u16) {
+        let slot = &self.written[hash as usize % self.written.len()];
+        (slot, (hash >> 48) as u16 | 1)
     }
 
     /// Forgets the record at `offset`.
     pub(crate) fn remove_record(&self, file: FileNumber, offset: u64) {
         self.items.remove(&(file.0, offset));
+    }
+
+    fn insert(&self, place: Place, item: Item, is_wanted: bool) {
+        if self.items.insert(place, item, is_wanted) {
+            self.is_full.store(true, Ordering::Relaxed);
+        }
     }
 
     fn find(&self, place: Place) -> Option<Item> {
@@ -327,84 +357,5 @@ impl fmt::Debug for ReadCache {
     }
 }
 
-/// Notes that there are evictions, and drops what was evicted outside the lock.
-#[derive(Clone)]
-struct Evictions(Arc<AtomicBool>);
-
-impl Lifecycle<Place, Item> for Evictions {
-    type RequestState = [Option<Item>; 2];
-
-    fn begin_request(&self) -> Self::RequestState {
-        [None, None]
-    }
-
-    fn on_evict(&self, evicted: &mut Self::RequestState, _place: Place, item: Item) {
-        self.0.store(true, Ordering::Relaxed);
-        // A third, which is rare, is dropped here.
-        if let Some(free) = evicted.iter_mut().find(|slot| slot.is_none()) {
-            *free = Some(item);
-        }
-    }
-}
-
-#[derive(Clone)]
-struct ItemWeight;
-
-impl Weighter<Place, Item> for ItemWeight {
-    fn weight(&self, _place: &Place, item: &Item) -> u64 {
-        let bytes = match item {
-            Item::Block(block) => block.memory_bytes(),
-            Item::Fences(fences) => fences.memory_bytes(),
-            Item::Record(frame) => frame.len() + SHARED_BYTES,
-        };
-        (bytes + ITEM_OVERHEAD_BYTES) as u64
-    }
-}
-
-/// Hashes the two numbers of a place; nobody outside can choose them to collide.
-#[derive(Clone, Copy, Default)]
-struct PlaceHash;
-
-impl BuildHasher for PlaceHash {
-    type Hasher = PlaceHasher;
-
-    fn build_hasher(&self) -> PlaceHasher {
-        PlaceHasher(0)
-    }
-}
-
-struct PlaceHasher(u64);
-
-impl Hasher for PlaceHasher {
-    fn finish(&self) -> u64 {
-        let x = (self.0 ^ (self.0 >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        x ^ (x >> 32)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    fn write_u64(&mut self, n: u64) {
-        self.0 = (self.0.rotate_left(23) ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_hash_of_a_place_depends_on_both_numbers_and_on_their_order() {
-        let places: [Place; 5] = [(1, 2), (2, 1), (1, 3), (1 << 32, 2), (0, FENCES)];
-        for (i, place) in places.iter().enumerate() {
-            for other in &places[i + 1..] {
-                assert_ne!(PlaceHash.hash_one(place), PlaceHash.hash_one(other));
-            }
-        }
-        // Bytes are hashed one by one.
-        assert_ne!(PlaceHash.hash_one(b"ab"), PlaceHash.hash_one(b"ba"));
-    }
-}
+mod tests;

@@ -5,6 +5,7 @@
 //! for the steps that follow.
 
 use super::block::Block;
+use super::cache::HeldSegment;
 use super::entry::{Decoded, KeyEntry, Malformed, RawEntry};
 use super::fences::{BlockPlace, Fences};
 use super::section::KeySection;
@@ -33,6 +34,8 @@ pub(crate) struct KeyIter {
     /// The last blocks that were read together; only when reading sequentially.
     run: Option<Run>,
     at: Option<Position>,
+    /// The block it stands in may be the cache's.
+    held: Option<HeldSegment>,
     /// The key of the current entry.
     key: Vec<u8>,
     passed: Passed,
@@ -104,6 +107,7 @@ impl KeyIter {
             fences: None,
             run: None,
             at: None,
+            held: None,
             key: Vec::new(),
             passed: Passed::default(),
         }
@@ -289,7 +293,7 @@ impl KeyIter {
 
     fn load(&mut self, index: usize, place: BlockPlace, going: Direction) -> Result<Arc<Block>> {
         if self.access == Access::Random {
-            return self.section.cached_block(index, place);
+            return self.section.held_block(index, place, &mut self.held);
         }
         let in_run = self.run.as_ref().and_then(|run| run.slice(place));
         let read = match in_run {

@@ -22,6 +22,7 @@ mod cache;
 mod entry;
 mod fences;
 mod footer;
+mod item_log;
 mod iter;
 pub(crate) mod meta;
 mod output;

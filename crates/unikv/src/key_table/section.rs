@@ -3,7 +3,7 @@
 mod neighbours;
 
 use super::block::Block;
-use super::cache::ReadCache;
+use super::cache::{HeldSegment, ReadCache};
 use super::entry::{EntryValue, Malformed, OwnedEntry, OwnedValue, RawEntry};
 use super::fences::{BlockPlace, Fences};
 use super::footer::Footer;
@@ -193,6 +193,21 @@ impl KeySection {
             }
         }
         Ok(fences)
+    }
+
+    /// The `i`th block, to be held for long: the cache's own with leave to do so, which may be `held` already.
+    pub(super) fn held_block(
+        &self,
+        i: usize,
+        place: BlockPlace,
+        held: &mut Option<HeldSegment>,
+    ) -> Result<Arc<Block>> {
+        let block = self.cached_block(i, place)?;
+        *held = held.take().or_else(|| self.cache.hold_segment());
+        Ok(match held {
+            Some(_) => block,
+            None => block.apart(),
+        })
     }
 
     /// The `i`th block: known here, from the cache, or from the file.

@@ -6,7 +6,7 @@
 //!
 //! Touching fresh memory costs several times more than touching recycled memory (the kernel zeroes
 //! each page at first touch), so dropped arenas give their chunks to an [`ArenaPool`]. The pool
-//! keeps at most `max_idle_bytes`; what goes beyond returns to the allocator. Nothing is zeroed.
+//! keeps at most `max_idle_bytes`; what goes beyond is freed. Nothing is zeroed.
 //! The pool knows all memory of its arenas, idle or in use.
 //!
 //! Lock: `ArenaPool::idle`, held for a push or a pop only. No other lock is taken under it.
@@ -16,6 +16,7 @@
     reason = "memory that lock-free readers share with one writer"
 )]
 
+use crate::base::mapped::Mapped;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use std::alloc::{self, Layout};
@@ -26,6 +27,8 @@ use std::sync::Arc;
 const CHUNK_LENS: std::ops::RangeInclusive<usize> = 4 << 10..=1 << 20;
 /// Chunks that a full arena is made of, at least where chunks are not the longest or shortest.
 const CHUNKS_PER_ARENA: usize = 16;
+/// Chunks of this length are mapped.
+const LEAST_MAPPED_LEN: usize = 64 << 10;
 /// A cache line; at least the alignment of anything stored.
 const CHUNK_ALIGN: usize = 64;
 /// Alignment of the memory for nodes.
@@ -106,7 +109,7 @@ impl ArenaPool {
 
     /// Keeps what fits of `chunks`; the rest is freed after the lock has been released.
     fn give_back(&self, chunks: &mut Vec<Chunk>) {
-        let is_odd = |chunk: &mut Chunk| chunk.layout.size() != self.chunk_len;
+        let is_odd = |chunk: &mut Chunk| chunk.len != self.chunk_len;
         let mut freed: Vec<Chunk> = chunks.extract_if(.., is_odd).collect();
         let mut idle = self.idle.lock();
         let room = self.max_idle_chunks.saturating_sub(idle.len());
@@ -117,16 +120,23 @@ impl ArenaPool {
     }
 
     fn free(&self, chunks: Vec<Chunk>) {
-        let bytes: usize = chunks.iter().map(|chunk| chunk.layout.size()).sum();
+        let bytes: usize = chunks.iter().map(|chunk| chunk.len).sum();
         drop(chunks);
         self.discharge(bytes);
     }
 }
 
-/// Uninitialised memory, freed on drop.
+/// Memory of which nothing is known, freed on drop.
 struct Chunk {
     start: NonNull<u8>,
-    layout: Layout,
+    len: usize,
+    memory: Memory,
+}
+
+enum Memory {
+    Allocated(Layout),
+    /// Kept for its end.
+    Mapped(#[allow(dead_code, reason = "its end gives the memory back")] Mapped),
 }
 
 // SAFETY: a chunk owns its memory; nothing about it is tied to a thread.
@@ -134,20 +144,30 @@ unsafe impl Send for Chunk {}
 
 impl Chunk {
     fn new(len: usize) -> Chunk {
+        assert!(len > 0);
+        if len >= LEAST_MAPPED_LEN
+            && let Some(mut mapped) = Mapped::new(len)
+            && let Some(start) = NonNull::new(mapped.as_mut_ptr())
+        {
+            let memory = Memory::Mapped(mapped);
+            return Chunk { start, len, memory };
+        }
         let layout = Layout::from_size_align(len, CHUNK_ALIGN)
             .unwrap_or_else(|_| alloc::handle_alloc_error(Layout::new::<u8>()));
-        assert!(layout.size() > 0);
         // SAFETY: the layout's size is not zero.
         let start = unsafe { alloc::alloc(layout) };
         let start = NonNull::new(start).unwrap_or_else(|| alloc::handle_alloc_error(layout));
-        Chunk { start, layout }
+        let memory = Memory::Allocated(layout);
+        Chunk { start, len, memory }
     }
 }
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        // SAFETY: `start` came from `alloc` with this very layout and is freed only here.
-        unsafe { alloc::dealloc(self.start.as_ptr(), self.layout) }
+        if let Memory::Allocated(layout) = self.memory {
+            // SAFETY: `start` came from `alloc` with this very layout and is freed only here.
+            unsafe { alloc::dealloc(self.start.as_ptr(), layout) }
+        }
     }
 }
 
@@ -259,7 +279,7 @@ impl Arena {
         let next = unsafe { start.add(len) };
         *bump = Bump {
             next,
-            left: chunk.layout.size() - len,
+            left: chunk.len - len,
         };
         chunks.push(chunk);
         start

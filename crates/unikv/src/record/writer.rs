@@ -57,18 +57,19 @@ impl RecordWriter {
         self.append_frame(record).map(|(pointer, _)| pointer)
     }
 
-    /// As [`RecordWriter::append`], and `cache` has the record at its new place.
+    /// As [`RecordWriter::append`], and `cache` has the record at its new place, `is_wanted` if it will soon be asked for.
     pub(crate) fn append_cached(
         &mut self,
         record: &RecordRef<'_>,
         cache: &ReadCache,
+        is_wanted: bool,
     ) -> Result<RecordPointer> {
         let (pointer, crc) = self.append_frame(record)?;
         let mut frame = Vec::with_capacity(record.frame_len() as usize);
         for part in [&self.head[..], record.value, &crc[..]] {
             frame.extend_from_slice(part);
         }
-        cache.insert_record(pointer.file, pointer.offset, Bytes::from(frame));
+        cache.insert_record(pointer.file, pointer.offset, Bytes::from(frame), is_wanted);
         Ok(pointer)
     }
 

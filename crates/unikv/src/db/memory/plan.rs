@@ -86,7 +86,8 @@ impl MemoryPlan {
     /// A cache made for what will mostly be left to it. It may hold little before anything is known of
     /// the others: while a database is opened, they have not made room for one another.
     pub(crate) fn new_cache(&self) -> Arc<ReadCache> {
-        let cache = ReadCache::new(self.cache_beside(2 * self.memtable_bytes + self.jobs_bytes()));
+        let cache =
+            ReadCache::new(self.cache_beside(2 * self.memtable_bytes + self.standing_bytes()));
         cache.set_capacity(self.budget_bytes / ROOMY_CACHE_PART);
         cache
     }
@@ -95,12 +96,23 @@ impl MemoryPlan {
     pub(super) fn jobs_bytes(&self) -> u64 {
         // A key table is built in a buffer that grows by doubling.
         let tables = self.merge_threads * 2 * self.key_table_bytes;
-        let files = self.merge_threads * FILES_PER_MERGE + 1;
-        // Whatever the part, a buffer has a few pages.
-        let buffer = self.write_buffer_bytes.clamp(8 << 10, 1 << 20);
-        let idle = IDLE_WRITE_BUFFERS.min(files);
-        let buffers = files * (buffer + GATHERED_BYTES) + idle * buffer;
-        tables + self.merge_threads * self.merge_read_bytes + buffers + 2 * self.group_bytes
+        let buffers = self.files() * (self.buffer_bytes() + GATHERED_BYTES);
+        tables + self.merge_threads * self.merge_read_bytes + buffers
+    }
+
+    /// What writers gather, and the buffers that are kept for later files.
+    pub(super) fn standing_bytes(&self) -> u64 {
+        2 * self.group_bytes + IDLE_WRITE_BUFFERS.min(self.files()) * self.buffer_bytes()
+    }
+
+    /// Files that all jobs write at a time.
+    fn files(&self) -> u64 {
+        self.merge_threads * FILES_PER_MERGE + 1
+    }
+
+    /// Whatever the part, a buffer has a few pages.
+    fn buffer_bytes(&self) -> u64 {
+        self.write_buffer_bytes.clamp(8 << 10, 1 << 20)
     }
 
     pub(super) fn cache_beside(&self, others: u64) -> u64 {
@@ -121,7 +133,10 @@ mod tests {
         let effective = |options: Options| options.resolve(&StoredOptions::default()).unwrap();
         for budget in [64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20, 4 << 30] {
             let plan = MemoryPlan::of(&effective(Options::default().memory_budget(budget)));
-            let bounded = plan.memtables_bytes() + plan.jobs_bytes() + budget / INDEX_PART;
+            let bounded = plan.memtables_bytes()
+                + plan.jobs_bytes()
+                + plan.standing_bytes()
+                + budget / INDEX_PART;
             if budget >= 16 << 20 {
                 assert!(bounded < budget, "{budget}: {plan:?}");
             }

@@ -41,8 +41,8 @@ fn a_cache_with_room_is_filled_by_an_eighth_of_the_reads() {
 fn without_room_blocks_are_read_one_by_one() {
     let written = written();
     let store = store_on(&written.vfs);
-    // Large enough for the fences, and too small for all blocks.
-    let cache = ReadCache::new(80_000);
+    // Large enough for the fences to stay, and too small for all blocks.
+    let cache = ReadCache::new(96_000);
     let table = KeyTable::open(&store, written.meta.clone(), &cache);
     let longest_of_a_pass = || {
         let read_bytes = written.model.keys().map(|(key, _)| {
@@ -83,4 +83,25 @@ fn damage_is_told_to_who_wants_the_block_and_to_nobody_else() {
     let alone = failures(0);
     assert!((1..20).contains(&alone), "{alone} keys");
     assert_eq!(failures(1 << 20), alone);
+}
+
+#[test]
+fn iterators_beyond_what_may_be_held_of_the_cache_have_blocks_of_their_own() {
+    let written = written();
+    let store = store_on(&written.vfs);
+    let cache = ReadCache::new(1 << 20);
+    let table = Arc::new(KeyTable::open(&store, written.meta.clone(), &cache));
+    let mut iters: Vec<_> = (0..20).map(|_| table.iter(Access::Random)).collect();
+    for iter in &mut iters {
+        iter.seek_to_first().unwrap();
+    }
+    assert!(cache.hold_segment().is_none());
+    for expected in &written.model {
+        for iter in &mut iters {
+            assert_eq!(of_iter(iter.entry()), of_model(Some(expected)));
+            iter.next().unwrap();
+        }
+    }
+    drop(iters);
+    assert!(cache.hold_segment().is_some());
 }
