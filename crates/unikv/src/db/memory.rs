@@ -178,11 +178,14 @@ impl Arbiter {
         self.memtable_bytes.store(memtable_bytes, Ordering::Relaxed);
         let charges = self.charges(tracked);
         // Room for the next memtables is there before they are made: their writer does not wait for it.
-        let lent_of_memtables = tracked.lent(memtable_bytes);
-        let memtables = USUAL_MEMTABLES * memtable_bytes - lent_of_memtables;
-        let later = memtables.saturating_sub(charges.memtables);
-        let capacity = plan.cache_beside(charges.without_cache() + later);
-        self.cache.lend(capacity, lent_of_jobs + lent_of_memtables);
+        let beside = |memtables: u64| {
+            let later = memtables.saturating_sub(charges.memtables);
+            charges.without_cache() + later
+        };
+        let memtables = USUAL_MEMTABLES * memtable_bytes;
+        let lasting = plan.cache_beside(beside(memtables) + lent_of_jobs);
+        let capacity = plan.cache_beside(beside(memtables - tracked.lent(memtable_bytes)));
+        self.cache.lend(capacity, capacity - lasting);
         others > roomy
     }
 

@@ -81,7 +81,9 @@ impl Jobs {
     /// Whether a job runs, or has run since this was asked last.
     pub(crate) fn have_run(&self) -> bool {
         let running = self.running.load(Ordering::SeqCst) > 0;
-        self.have_run.swap(running, Ordering::SeqCst)
+        let have_run = self.have_run.swap(running, Ordering::SeqCst);
+        // A job may be told of before the last look, and be counted after it.
+        have_run || running
     }
 }
 

@@ -23,7 +23,7 @@ use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
 
-/// The fences of one table must fit into a shard.
+/// The fences of one table must fit into half a shard.
 const SHARD_BYTES: u64 = 8 << 20;
 const MAX_SHARDS: u64 = 32;
 /// The share of the bytes that pinned fences may take.
@@ -171,11 +171,17 @@ impl ReadCache {
 
     /// Leave to hold one block of the cache for long, unless too many are held: whoever may not holds a copy.
     pub(super) fn hold_segment(self: &Arc<Self>) -> Option<HeldSegment> {
-        let cache = Arc::clone(self);
+        let may_be = |held: usize| {
+            let bytes = (held * self.items.segment_len()) as u64;
+            bytes <= self.items.capacity() / HELD_SHARE
+        };
+        if !may_be(self.held_segments.load(Ordering::Relaxed) + 1) {
+            return None;
+        }
         let held = self.held_segments.fetch_add(1, Ordering::Relaxed) + 1;
+        let cache = Arc::clone(self);
         let leave = HeldSegment { cache };
-        let bytes = (held * self.items.segment_len()) as u64;
-        (bytes <= self.items.capacity() / HELD_SHARE).then_some(leave)
+        may_be(held).then_some(leave)
     }
 
     /// Bytes held now.
@@ -277,7 +283,8 @@ impl ReadCache {
         self.find((file, offset))?.record()
     }
 
-    /// Keeps the verified `frame` of the record at `offset` if it is not too large.
+    /// Keeps the verified `frame` of the record at `offset` if it is not too large. It must be a whole allocation: for a
+    /// while the cache keeps that.
     pub(crate) fn offer_record(&self, file: FileNumber, offset: u64, frame: Bytes) {
         if self.admits(frame.len()) {
             let file = slip!(CacheForgetsFile, 0, file.0);
@@ -342,7 +349,10 @@ impl ReadCache {
         };
         let before = counter.fetch_add(1, Ordering::Relaxed);
         if found.is_none() && before % MISSES_PER_FIT == MISSES_PER_FIT - 1 {
-            self.fit();
+            // Who holds the lock fits it.
+            if let Some(granted) = self.granted.try_lock() {
+                self.fit_to(*granted);
+            }
         }
         found
     }

@@ -36,6 +36,10 @@ const SEGMENT_BYTES: usize = 64 << 10;
 const MOST_SEGMENT_BYTES: usize = 1 << 20;
 /// A shard has at least so many segments, however short they are.
 const LEAST_SEGMENTS_PER_SHARD: usize = 32;
+/// Segments of which items get a second chance, one after the other, until one goes without; and when there is to be
+/// less memory, which is waited for.
+const MOST_CHANCES: usize = 8;
+const SHRINKING_CHANCES: usize = 2;
 /// The share of all segments that may be idle, and how many.
 const IDLE_SHARE: usize = 64;
 const MOST_IDLE: usize = 16;
@@ -99,15 +103,15 @@ impl<T: LogItem> ItemLog<T> {
     }
 
     /// Keeps `item` in the place of what was there, as if it had been asked for already if it `is_wanted`; unless it
-    /// would leave no room for others. Whether there was none without another going.
+    /// would leave no room for others. Whether others had to go for it.
     pub(super) fn insert(&self, place: Place, item: T, is_wanted: bool) -> bool {
         let mut shard = self.shard(&place).write();
         if !shard.admits(&item) {
             shard.remove(&place);
-            return true;
+            return false;
         }
         shard.append(place, item, is_wanted.into());
-        shard.make_room()
+        shard.make_room(MOST_CHANCES)
     }
 
     pub(super) fn remove(&self, place: &Place) {
@@ -146,7 +150,7 @@ impl<T: LogItem> ItemLog<T> {
         self.capacity_bytes.store(bytes, Ordering::Relaxed);
         for shard in &self.shards {
             let of_shard = bytes as usize / self.shards.len();
-            shard.write().set_capacity(of_shard);
+            shard.write().set_capacity(of_shard, SHRINKING_CHANCES);
         }
     }
 }

@@ -12,9 +12,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 /// What is longer than this part of a segment keeps the memory that it came with.
-const LARGE_PART: usize = 4;
-/// Segments of which items get a second chance, one after the other, until one goes without.
-const MOST_CHANCES: usize = 8;
+const LARGE_PART: usize = 3;
 /// So many times of asking are remembered: each is worth a chance.
 const MOST_ASKED: u8 = 3;
 
@@ -123,9 +121,9 @@ impl<T: LogItem> Shard<T> {
         segments + self.slots.memory_bytes() + self.beside_bytes + unfilled
     }
 
-    pub(super) fn set_capacity(&mut self, bytes: usize) {
+    pub(super) fn set_capacity(&mut self, bytes: usize, chances: usize) {
         self.capacity_bytes = bytes;
-        self.make_room();
+        self.make_room(chances);
     }
 
     /// Whether `item` leaves room for others.
@@ -215,11 +213,12 @@ impl<T: LogItem> Shard<T> {
         }
     }
 
-    /// Lets items go until the memory is within the capacity. Whether any had to.
-    pub(super) fn make_room(&mut self) -> bool {
+    /// Lets items go until the memory is within the capacity; of so many segments in turn, what was asked for stays.
+    /// Whether any had to go.
+    pub(super) fn make_room(&mut self, chances: usize) -> bool {
         let mut gone = 0;
         while self.memory_bytes() > self.capacity_bytes && !self.segments.is_empty() {
-            self.evict(gone % (MOST_CHANCES + 1) == MOST_CHANCES);
+            self.evict(gone % (chances + 1) == chances);
             gone += 1;
         }
         gone > 0
