@@ -59,13 +59,21 @@ impl Taken {
         budget: fn(&ReadCache) -> &ByteBudget,
         bytes: u64,
     ) -> Option<Taken> {
-        budget(cache).take(bytes).then(|| {
-            cache.fit();
-            Taken {
-                cache: Arc::clone(cache),
-                budget,
-                bytes,
-            }
+        let taken = Taken::among_items(cache, budget, bytes)?;
+        cache.fit();
+        Some(taken)
+    }
+
+    /// The same of bytes that are counted among the items, which make no room for them.
+    pub(super) fn among_items(
+        cache: &Arc<ReadCache>,
+        budget: fn(&ReadCache) -> &ByteBudget,
+        bytes: u64,
+    ) -> Option<Taken> {
+        budget(cache).take(bytes).then(|| Taken {
+            cache: Arc::clone(cache),
+            budget,
+            bytes,
         })
     }
 

@@ -9,7 +9,7 @@ mod item;
 
 use self::item::Item;
 use super::block::Block;
-use super::byte_budget::ByteBudget;
+use super::byte_budget::{ByteBudget, Taken};
 use super::fences::Fences;
 use super::item_log::{ItemLog, Place};
 use super::pointer_index::IndexBudget;
@@ -17,7 +17,7 @@ use super::read_buffers::{ReadBuffer, ReadBuffers};
 use crate::base::keys::FileNumber;
 use crate::base::seeded::slip;
 use crate::base::sync::Mutex;
-use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::base::sync::unseen::{AtomicBool, AtomicU16};
 use bytes::Bytes;
 use std::fmt;
@@ -61,8 +61,8 @@ pub(crate) struct ReadCache {
     misses: AtomicU64,
     pins: ByteBudget,
     indexes: IndexBudget,
-    /// Segments of `items` that may be held for long, at most.
-    held_segments: AtomicUsize,
+    /// Of the items, what may be held for long.
+    held: ByteBudget,
     /// Held while the parts are fitted to it.
     granted: Mutex<Granted>,
 }
@@ -73,18 +73,6 @@ struct Granted {
     bytes: u64,
     /// Of these, what it has for a while only.
     lent_bytes: u64,
-}
-
-/// Leave to hold one block of the cache for as long as this is.
-#[derive(Debug)]
-pub(super) struct HeldSegment {
-    cache: Arc<ReadCache>,
-}
-
-impl Drop for HeldSegment {
-    fn drop(&mut self) {
-        self.cache.held_segments.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl ReadCache {
@@ -106,7 +94,7 @@ impl ReadCache {
             misses: AtomicU64::new(0),
             pins,
             indexes: IndexBudget::new(whole_bytes / INDEXES_SHARE),
-            held_segments: AtomicUsize::new(0),
+            held: ByteBudget::new(capacity_bytes / HELD_SHARE),
             granted: Mutex::new(Granted {
                 bytes: whole_bytes,
                 lent_bytes: 0,
@@ -153,6 +141,7 @@ impl ReadCache {
         let grows = capacity > now + now / 64;
         if grows || capacity < now {
             self.items.set_capacity(capacity);
+            self.held.set_limit(capacity / HELD_SHARE);
         }
         if grows {
             self.is_full.store(false, Ordering::Relaxed);
@@ -170,18 +159,9 @@ impl ReadCache {
     }
 
     /// Leave to hold one block of the cache for long, unless too many are held: whoever may not holds a copy.
-    pub(super) fn hold_segment(self: &Arc<Self>) -> Option<HeldSegment> {
-        let may_be = |held: usize| {
-            let bytes = (held * self.items.segment_len()) as u64;
-            bytes <= self.items.capacity() / HELD_SHARE
-        };
-        if !may_be(self.held_segments.load(Ordering::Relaxed) + 1) {
-            return None;
-        }
-        let held = self.held_segments.fetch_add(1, Ordering::Relaxed) + 1;
-        let cache = Arc::clone(self);
-        let leave = HeldSegment { cache };
-        may_be(held).then_some(leave)
+    pub(super) fn hold_segment(self: &Arc<Self>) -> Option<Taken> {
+        let bytes = self.items.segment_len() as u64;
+        Taken::among_items(self, |cache| &cache.held, bytes)
     }
 
     /// Bytes held now.

@@ -5,7 +5,7 @@
 //! for the steps that follow.
 
 use super::block::Block;
-use super::cache::HeldSegment;
+use super::byte_budget::Taken;
 use super::entry::{Decoded, KeyEntry, Malformed, RawEntry};
 use super::fences::{BlockPlace, Fences};
 use super::section::KeySection;
@@ -35,7 +35,7 @@ pub(crate) struct KeyIter {
     run: Option<Run>,
     at: Option<Position>,
     /// The block it stands in may be the cache's.
-    held: Option<HeldSegment>,
+    held: Option<Taken>,
     /// The key of the current entry.
     key: Vec<u8>,
     passed: Passed,

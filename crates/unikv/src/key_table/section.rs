@@ -3,7 +3,8 @@
 mod neighbours;
 
 use super::block::Block;
-use super::cache::{HeldSegment, ReadCache};
+use super::byte_budget::Taken;
+use super::cache::ReadCache;
 use super::entry::{EntryValue, Malformed, OwnedEntry, OwnedValue, RawEntry};
 use super::fences::{BlockPlace, Fences};
 use super::footer::Footer;
@@ -200,7 +201,7 @@ impl KeySection {
         &self,
         i: usize,
         place: BlockPlace,
-        held: &mut Option<HeldSegment>,
+        held: &mut Option<Taken>,
     ) -> Result<Arc<Block>> {
         let block = self.cached_block(i, place)?;
         *held = held.take().or_else(|| self.cache.hold_segment());

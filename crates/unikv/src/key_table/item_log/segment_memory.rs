@@ -21,7 +21,6 @@ pub(super) struct SegmentMemory {
     /// Pages that have been touched before are cheaper than new ones.
     idle: Mutex<Vec<Mapped>>,
     most_idle: usize,
-    idle_bytes: AtomicUsize,
 }
 
 /// One segment's memory, filled.
@@ -39,7 +38,6 @@ impl SegmentMemory {
             segment_len: segment_len / PAGE_BYTES * PAGE_BYTES,
             idle: Mutex::new(Vec::new()),
             most_idle,
-            idle_bytes: AtomicUsize::new(0),
         }
     }
 
@@ -50,7 +48,7 @@ impl SegmentMemory {
 
     /// Bytes of idle segments.
     pub(super) fn idle_bytes(&self) -> usize {
-        self.idle_bytes.load(Ordering::Relaxed)
+        self.idle.lock().len() * self.segment_len
     }
 
     /// Copies `parts` behind one another into a segment, which counts in `taken_bytes` until nobody holds a part of
@@ -77,12 +75,7 @@ impl SegmentMemory {
     }
 
     fn take(&self) -> Option<Mapped> {
-        let idle = {
-            let mut idle = self.idle.lock();
-            let memory = idle.pop();
-            self.note_idle(idle.len());
-            memory
-        };
+        let idle = self.idle.lock().pop();
         idle.or_else(|| Mapped::new(self.segment_len))
     }
 
@@ -90,17 +83,11 @@ impl SegmentMemory {
         let mut idle = self.idle.lock();
         if idle.len() < self.most_idle {
             idle.push(memory);
-            self.note_idle(idle.len());
             return;
         }
         // To give it back to the system takes a while.
         drop(idle);
         drop(memory);
-    }
-
-    fn note_idle(&self, pieces: usize) {
-        let bytes = pieces * self.segment_len;
-        self.idle_bytes.store(bytes, Ordering::Relaxed);
     }
 }
 

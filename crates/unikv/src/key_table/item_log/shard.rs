@@ -207,10 +207,16 @@ impl<T: LogItem> Shard<T> {
         let Some(entry) = segment.and_then(|segment| segment.get_mut(at.nth)) else {
             return;
         };
+        let (place, is_stored) = (entry.place, entry.is_stored);
         if let Some(item) = entry.item.take() {
-            self.beside_bytes -= beside_bytes(&item, entry.is_stored);
-            self.slots.remove(PlaceHash.hash_one(entry.place), at);
+            self.forget(&place, at, &item, is_stored);
         }
+    }
+
+    /// `item`, which stood at `at`, is there no more.
+    fn forget(&mut self, place: &Place, at: Location, item: &T, is_stored: bool) {
+        self.slots.remove(PlaceHash.hash_one(place), at);
+        self.beside_bytes -= beside_bytes(item, is_stored);
     }
 
     /// Lets items go until the memory is within the capacity; of so many segments in turn, what was asked for stays.
@@ -240,8 +246,7 @@ impl<T: LogItem> Shard<T> {
                 segment: number,
                 nth,
             };
-            self.slots.remove(PlaceHash.hash_one(entry.place), at);
-            self.beside_bytes -= beside_bytes(&item, entry.is_stored);
+            self.forget(&entry.place, at, &item, entry.is_stored);
             let asked = entry.asked.into_inner();
             if asked == 0 || has_no_chance {
                 continue;
