@@ -252,10 +252,8 @@ impl Seen {
                     unknown.insert(format!("{}: {path}", call.name));
                 }
             }
-            assert!(
-                !call.name.starts_with("io_uring") && call.name != "sync",
-                "{call:?}"
-            );
+            // What a ring reads is not told; but it needs a descriptor, whose opening is.
+            assert!(call.name != "sync", "{call:?}");
         }
         let unknown: Vec<_> = unknown.into_iter().take(40).collect();
         assert!(unknown.is_empty(), "not known:\n{}", unknown.join("\n"));

@@ -114,6 +114,12 @@ pub const KNOWN: &[Known] = &[
     ("preadv2", &[Data], "RWF_NOWAIT", "read_cached_at"),
     (
         "openat",
+        &[Data],
+        "O_RDONLY|O_DIRECT",
+        "read_around: later by `io_uring_enter`, which names no file",
+    ),
+    (
+        "openat",
         WRITTEN,
         "O_RDWR|O_CREAT|O_EXCL",
         "create: never over an existing file",

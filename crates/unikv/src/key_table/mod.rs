@@ -48,7 +48,7 @@ pub(crate) use output::OutputFile;
 pub(crate) use pointer::{RecordPointer, STREAMED_BYTES};
 pub(crate) use pointer_index::Candidate;
 pub(crate) use properties::{FileFacts, Properties};
-pub(crate) use read_buffers::LONGEST_BUFFER;
+pub(crate) use read_buffers::{LONGEST_BUFFER, ReadBuffer};
 pub(crate) use rebuilt::{SpareEntries, TakeEntry};
 pub(crate) use scattered::Scattered;
 pub(crate) use section::{KeySection, verify_file};

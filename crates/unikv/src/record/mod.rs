@@ -14,6 +14,7 @@
 //! There are no locks but the cache's: a [`RecordFile`] is immutable, a writer and a stream have
 //! one owner.
 
+mod detours;
 mod external;
 mod frame;
 pub(crate) mod meta;
@@ -28,11 +29,12 @@ pub(crate) mod walk;
 mod writer;
 
 pub(crate) use crate::key_table::{RecordPointer, STREAMED_BYTES};
+pub(crate) use detours::Detours;
 pub(crate) use external::External;
 pub(crate) use frame::{Record, RecordRef, frame_len};
 pub(crate) use meta::{RecordFileMeta, UNNUMBERED};
 pub(crate) use reader::RecordFile;
-pub(crate) use runs::{COALESCE_GAP_BYTES, Detour};
+pub(crate) use runs::COALESCE_GAP_BYTES;
 pub(crate) use stream::{RecordHead, RecordStream};
 pub(crate) use value_reader::ValueReader;
 pub(crate) use writer::RecordWriter;

@@ -8,10 +8,11 @@ use crate::base::file_header::{FileKind, HEADER_LEN};
 use crate::base::file_names;
 use crate::error::{Error, Result};
 use crate::key_table::{
-    FileFacts, KeyIter, KeySection, LONGEST_BUFFER, ReadCache, RecordPointer, verify_file,
+    FileFacts, KeyIter, KeySection, LONGEST_BUFFER, ReadBuffer, ReadCache, RecordPointer,
+    verify_file,
 };
+use crate::vfs::Access;
 use crate::vfs::file_store::{DataFile, FileStore};
-use crate::vfs::{AROUND_BYTES, Access};
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
@@ -232,11 +233,8 @@ impl RecordFile {
     /// As [`RecordFile::read_bytes`] if the bytes are in memory; else announces that they are needed.
     pub(super) fn read_bytes_present(&self, offset: u64, len: usize) -> Result<Option<Bytes>> {
         let mut buffer = self.cache.buffer(len);
-        if self.file.read_cached_at(buffer.bytes_mut(), offset)? {
-            return Ok(Some(buffer.freeze()));
-        }
-        self.file.will_need(offset, len as u64)?;
-        Ok(None)
+        let is_present = self.file.read_cached_at(buffer.bytes_mut(), offset)?;
+        Ok(is_present.then(|| buffer.freeze()))
     }
 
     /// As [`RecordFile::read_bytes`], into a buffer that many may share.
@@ -246,11 +244,9 @@ impl RecordFile {
         Ok(buffer.freeze())
     }
 
-    /// The same around the page cache; `None` where that cannot be.
-    pub(super) fn read_bytes_around(&self, offset: u64, len: usize) -> Option<Bytes> {
-        let mut buffer = self.cache.buffer(len + AROUND_BYTES);
-        let begin = self.file.read_around(buffer.bytes_mut(), offset, len)?;
-        Some(buffer.freeze().slice(begin..begin + len))
+    /// Memory for bytes that are handed out.
+    pub(super) fn buffer(&self, len: usize) -> ReadBuffer {
+        self.cache.buffer(len)
     }
 
     /// Reads one record into a buffer of its own.

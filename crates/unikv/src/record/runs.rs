@@ -1,10 +1,11 @@
 //! Reading many records of a file at once: neighbours in one read, a *run*.
 
+use super::detours::Detours;
 use super::frame::Record;
 use super::reader::RecordFile;
-use crate::base::keys::FileNumber;
 use crate::error::Result;
 use crate::key_table::{LONGEST_BUFFER, RecordPointer};
+use crate::vfs::AROUND_BYTES;
 use crate::vfs::file_store::Route;
 use bytes::Bytes;
 
@@ -15,15 +16,6 @@ const MOST_KEPT_FOR_ONE: u64 = 2;
 /// What is read together spans at most so many bytes, unless it is one frame: who keeps one of many records
 /// keeps no more alive, the buffer is one that is kept for the next read, and it stays in the processor's cache.
 const COALESCE_RUN_BYTES: u64 = LONGEST_BUFFER as u64;
-
-/// The run of a batch that is better read around the page cache, once all else is announced. There is at most one: the
-/// device reads those that are announced meanwhile, and would not read a second.
-pub(crate) enum Detour {
-    Forbidden,
-    Allowed,
-    /// Where the run begins.
-    At(FileNumber, u64),
-}
 
 impl RecordFile {
     /// Reads the records that `pointers` name, in any order, and appends them to `out` in that
@@ -46,33 +38,31 @@ impl RecordFile {
 
     /// As [`RecordFile::read_many`] for what is in memory, `pointers` being sorted. For the others there is `None`, and
     /// they have been announced: when many files are asked so before any is waited for, the device reads for all of
-    /// them at once (paper §III-F). Or they are the `detour`.
+    /// them at once (paper §III-F). Or they are among the `detours`.
     pub(crate) fn read_present(
         &self,
         pointers: &[RecordPointer],
-        detour: &mut Detour,
+        detours: &mut Detours,
         out: &mut Vec<Option<Result<Record>>>,
     ) {
         self.read_runs(pointers, out, |offset, len| {
-            self.read_run_present(offset, len, detour)
+            self.read_run_present(offset, len, detours)
         });
     }
 
-    /// Reads those of sorted `pointers` that are in the run from `detour`. For the others there is `None`, and for these,
-    /// too, where anything is wrong: the read through the page cache will tell. It may find nothing wrong, if this process
-    /// was forked while the device wrote to its memory (`open(2)`, about `O_DIRECT`).
-    pub(crate) fn read_around(
+    /// Takes those of sorted `pointers` that are in `detours`, which have been read. For the others there is `None`, and
+    /// for these, too, where anything is wrong: the read through the page cache will tell. It may find nothing wrong, if
+    /// this process was forked while the device wrote to its memory (`open(2)`, about `O_DIRECT`).
+    pub(crate) fn take_around(
         &self,
         pointers: &[RecordPointer],
-        detour: u64,
+        detours: &Detours,
         out: &mut Vec<Option<Result<Record>>>,
     ) {
         let first = out.len();
         self.read_runs(pointers, out, |offset, len| {
-            Ok(match offset == detour {
-                true => self.read_bytes_around(offset, len),
-                false => None,
-            })
+            let bytes = detours.bytes(self.meta().number, offset);
+            Ok(bytes.filter(|bytes| bytes.len() == len))
         });
         for result in out.iter_mut().skip(first) {
             result.take_if(|result| result.is_err());
@@ -83,19 +73,16 @@ impl RecordFile {
         &self,
         offset: u64,
         len: usize,
-        detour: &mut Detour,
+        detours: &mut Detours,
     ) -> Result<Option<Bytes>> {
-        let route = match detour {
-            Detour::Allowed => self.file.route(offset, len),
-            Detour::Forbidden | Detour::At(..) => Route::Through,
-        };
+        let route = detours.route(&self.file, offset, len);
         if route == Route::Around {
-            *detour = Detour::At(self.meta().number, offset);
+            detours.add(&self.file, offset, len, self.buffer(len + AROUND_BYTES));
             return Ok(None);
         }
         let found = self.read_bytes_present(offset, len)?;
         if route == Route::Trial {
-            self.file.tell_trial(found.is_some());
+            self.file.tell_trial(len, found.is_some());
         }
         Ok(found)
     }

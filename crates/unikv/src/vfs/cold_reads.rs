@@ -1,10 +1,11 @@
-//! Which long reads go around the page cache.
+//! Which reads go around the page cache.
 //!
 //! To bring 45 KiB into the page cache takes 29 µs of processor time, and drives out as much that others may want;
-//! around it they take 12 (`docs/benchmarks/levers.md`). But then they are not there for who reads them next. So a long
-//! read goes around the page cache when nobody has asked for its place lately, and what nobody has asked for lately is
-//! so seldom in memory that it pays. How seldom, the reads of a part of all places tell, which go through the page
-//! cache. Where there is memory enough for all, it fills with them, and soon no read goes around it any more.
+//! around it they take 12, and less where the device gets several reads at once (`docs/benchmarks/levers.md`). But then
+//! they are not there for who reads them next. So a read goes around the page cache when nobody has asked for its place
+//! lately, and what nobody has asked for lately is so seldom in memory that it pays. How seldom, the reads of a part of
+//! all places tell, which go through the page cache. Where there is memory enough for all, it fills with them, and soon
+//! no read goes around it any more.
 //!
 //! No lock. What is remembered is a guess: whoever overwrites another's guess does no harm.
 
@@ -15,10 +16,10 @@ use crate::base::sync::atomic::Ordering::Relaxed;
 use crate::base::sync::unseen::{AtomicBool, AtomicU16, AtomicU32};
 use std::time::Duration;
 
-/// Shorter reads cost no less around the page cache.
-const LONG_BYTES: usize = 16 << 10;
+/// Shorter reads cost no less around the page cache, if they are alone.
+pub(crate) const LONG_BYTES: usize = 16 << 10;
 /// Places remembered, two bytes each; and the bytes of a file that are one place.
-const PLACES: usize = 16 << 10;
+const PLACES: usize = 32 << 10;
 const PLACE_BYTES: u64 = 8 << 10;
 /// One in so many pieces of a file, of so many bytes, is always read through the page cache: it sees all that is asked of
 /// it there, as it would if nothing went around it.
@@ -28,15 +29,29 @@ const TRIED_BYTES: u64 = 256 << 10;
 const ALWAYS: u32 = 1 << 16;
 /// The newest of the reads tried, or timed, counts this part of all before it.
 const NEWEST_PART: u32 = 1 << 5;
-/// What a long read takes of a processor that is found in memory, that is not, and that goes around the page cache:
-/// measured for 45 KiB.
-const FOUND_NANOS: u64 = 8_000;
-const MISSED_NANOS: u64 = 29_000;
-const AROUND_NANOS: u64 = 15_000;
-/// The same with the wait for the device, until that is known.
-const WAITED_NANOS: u32 = 60_000;
+/// What a read takes of a processor that is found in memory, that is not, and that goes around the page cache; and with
+/// the wait for the device, until that is known. Measured for 45 KiB, and for 1 KiB among others.
+const LONG: Costs = Costs {
+    found_nanos: 8_000,
+    missed_nanos: 29_000,
+    around_nanos: 12_000,
+    waited_nanos: 60_000,
+};
+const SHORT: Costs = Costs {
+    found_nanos: 1_000,
+    missed_nanos: 8_000,
+    around_nanos: 4_000,
+    waited_nanos: 20_000,
+};
 /// Waiting costs this part of what the processor's time does: others can use that meanwhile.
 const WAIT_PART: u64 = 4;
+
+struct Costs {
+    found_nanos: u64,
+    missed_nanos: u64,
+    around_nanos: u64,
+    waited_nanos: u32,
+}
 
 /// How a read is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,59 +64,86 @@ pub(crate) enum Route {
     Around,
 }
 
-/// What is known of long reads.
+/// What is known of reads.
 pub(super) struct ColdReads {
-    /// Tags of the places that were read lately; made when there is a long read.
+    /// Tags of the places that were read lately; made when there is a read that may go around.
     lately: OnceLock<Box<[AtomicU16]>>,
+    long: Known,
+    short: Known,
+    refused: AtomicBool,
+}
+
+/// What is known of reads of about one length.
+struct Known {
+    costs: Costs,
     /// The share of those tried that were found in memory, of [`ALWAYS`].
     found: AtomicU32,
     /// What a read around the page cache takes, with the wait for the device.
     waited_nanos: AtomicU32,
-    refused: AtomicBool,
 }
 
-impl ColdReads {
-    pub(super) fn new() -> ColdReads {
-        ColdReads {
-            lately: OnceLock::new(),
+impl Known {
+    fn new(costs: Costs) -> Known {
+        Known {
             found: AtomicU32::new(ALWAYS),
-            waited_nanos: AtomicU32::new(WAITED_NANOS),
-            refused: AtomicBool::new(false),
-        }
-    }
-
-    /// How to read `len` bytes from `offset` of `file`.
-    pub(super) fn route(&self, file: FileNumber, offset: u64, len: usize) -> Route {
-        if len < LONG_BYTES || self.refused.load(Relaxed) || self.was_read_lately(file, offset) {
-            return Route::Through;
-        }
-        let is_tried = || hash(file, offset / TRIED_BYTES).is_multiple_of(TRIED_PART);
-        match self.is_worthwhile() && !is_tried() {
-            true => Route::Around,
-            false => Route::Trial,
+            waited_nanos: AtomicU32::new(costs.waited_nanos),
+            costs,
         }
     }
 
     /// Whether reads around the page cache cost less in the mean than those through it, of which a share `s` is found
     /// there; with the wait `w` for the device: `AROUND + w < s * FOUND + (1 - s) * (MISSED + w)`.
     fn is_worthwhile(&self) -> bool {
+        let costs = &self.costs;
         let found = u64::from(self.found.load(Relaxed));
-        let waited = u64::from(self.waited_nanos.load(Relaxed)).saturating_sub(AROUND_NANOS);
-        let saved = MISSED_NANOS + waited / WAIT_PART - FOUND_NANOS;
-        found * saved < u64::from(ALWAYS) * (MISSED_NANOS - AROUND_NANOS)
+        let waited = u64::from(self.waited_nanos.load(Relaxed)).saturating_sub(costs.around_nanos);
+        let saved = costs.missed_nanos + waited / WAIT_PART - costs.found_nanos;
+        found * saved < u64::from(ALWAYS) * (costs.missed_nanos - costs.around_nanos)
+    }
+}
+
+impl ColdReads {
+    pub(super) fn new() -> ColdReads {
+        ColdReads {
+            lately: OnceLock::new(),
+            long: Known::new(LONG),
+            short: Known::new(SHORT),
+            refused: AtomicBool::new(false),
+        }
+    }
+
+    /// How to read `len` bytes from `offset` of `file`.
+    pub(super) fn route(&self, file: FileNumber, offset: u64, len: usize) -> Route {
+        if self.refused.load(Relaxed) || self.was_read_lately(file, offset) {
+            return Route::Through;
+        }
+        let is_tried = || hash(file, offset / TRIED_BYTES).is_multiple_of(TRIED_PART);
+        match self.known(len).is_worthwhile() && !is_tried() {
+            true => Route::Around,
+            false => Route::Trial,
+        }
+    }
+
+    fn known(&self, len: usize) -> &Known {
+        if len < LONG_BYTES {
+            &self.short
+        } else {
+            &self.long
+        }
     }
 
     /// Whether what was tried was found in memory.
-    pub(super) fn tell_trial(&self, found: bool) {
-        move_mean(&self.found, if found { ALWAYS } else { 0 });
+    pub(super) fn tell_trial(&self, len: usize, found: bool) {
+        let known = self.known(len);
+        move_mean(&known.found, if found { ALWAYS } else { 0 });
         // Where none goes around it none is timed: a device that was slow for a while would seem so for ever.
-        move_mean(&self.waited_nanos, WAITED_NANOS);
+        move_mean(&known.waited_nanos, known.costs.waited_nanos);
     }
 
     /// What a read around the page cache took.
-    pub(super) fn tell_around(&self, took: Duration) {
+    pub(super) fn tell_around(&self, len: usize, took: Duration) {
         let nanos = u32::try_from(took.as_nanos()).unwrap_or(u32::MAX);
-        move_mean(&self.waited_nanos, nanos);
+        move_mean(&self.known(len).waited_nanos, nanos);
     }
 
     /// The file system knows no way around the page cache.
@@ -151,7 +193,7 @@ mod tests {
             let route = cold.route(FileNumber(7), place * TRIED_BYTES + 17, LEN);
             counts[route as usize] += 1;
             if route == Route::Trial {
-                cold.tell_trial(found);
+                cold.tell_trial(LEN, found);
             }
         }
         counts
@@ -174,34 +216,30 @@ mod tests {
         let goes_around = |micros, found_of_ten: u32| {
             let cold = ColdReads::new();
             for n in 0..1000 {
-                cold.tell_trial(n % 10 < found_of_ten);
-                (0..7).for_each(|_| cold.tell_around(Duration::from_micros(micros)));
+                cold.tell_trial(LEN, n % 10 < found_of_ten);
+                (0..7).for_each(|_| cold.tell_around(LEN, Duration::from_micros(micros)));
             }
-            cold.is_worthwhile()
+            cold.long.is_worthwhile()
         };
         assert!(goes_around(60, 3) && !goes_around(60, 6));
         assert!(goes_around(5000, 0) && !goes_around(5000, 1));
 
         let cold = ColdReads::new();
         read(&cold, 0..1000, false);
-        (0..100).for_each(|_| cold.tell_around(Duration::from_secs(1)));
-        cold.tell_trial(true);
-        assert!(!cold.is_worthwhile());
+        (0..100).for_each(|_| cold.tell_around(LEN, Duration::from_secs(1)));
+        cold.tell_trial(LEN, true);
+        assert!(!cold.long.is_worthwhile());
         read(&cold, 1000..2000, false);
-        assert!(cold.is_worthwhile(), "it may have become faster");
+        assert!(cold.long.is_worthwhile(), "it may have become faster");
     }
 
     #[test]
-    fn what_was_read_lately_is_read_through_the_page_cache_and_so_is_what_is_short() {
+    fn what_was_read_lately_is_read_through_the_page_cache() {
         let cold = ColdReads::new();
         read(&cold, 0..1000, false);
         // Some have been overwritten by others.
         let [through, ..] = read(&cold, 900..1000, false);
         assert!(through >= 95, "{through}");
-        for _ in 0..100 {
-            let short = cold.route(FileNumber(8), 0, LONG_BYTES - 1);
-            assert_eq!(short, Route::Through);
-        }
         // Another file's places are others, and after many others a place is forgotten.
         assert_ne!(
             cold.route(FileNumber(6), 950 * TRIED_BYTES + 17, LEN),
@@ -210,6 +248,21 @@ mod tests {
         read(&cold, 10_000..10_000 + 8 * PLACES as u64, false);
         let [through, _, around] = read(&cold, 0..1000, false);
         assert!(through < 50 && around > 700, "{through}");
+    }
+
+    #[test]
+    fn short_reads_have_a_share_of_their_own() {
+        let cold = ColdReads::new();
+        read(&cold, 0..1000, false);
+        let short = |file, place| cold.route(FileNumber(file), place * TRIED_BYTES, LONG_BYTES - 1);
+        assert!((0..100).all(|place| short(8, place) == Route::Trial));
+        (0..1000).for_each(|_| cold.tell_trial(1000, false));
+        let around = (0..100).filter(|place| short(9, *place) == Route::Around);
+        assert!(around.count() > 70);
+        // Half of them found is too much.
+        (0..1000).for_each(|n| cold.tell_trial(1000, n % 2 == 0));
+        assert!((0..100).all(|place| short(10, place) == Route::Trial));
+        assert!(cold.long.is_worthwhile());
     }
 
     #[test]

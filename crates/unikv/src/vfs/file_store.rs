@@ -13,12 +13,13 @@
 //! `directory_failed` over the sync of the directory. None is taken under another. The `work` event is
 //! notified under none.
 
+mod around;
 mod data_file;
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;
 
 use super::cold_reads::ColdReads;
-pub(crate) use super::cold_reads::Route;
+pub(crate) use super::cold_reads::{LONG_BYTES, Route};
 use super::{Access, Env, Event, ReadFile};
 use crate::base::keys::{DatabaseId, FileNumber, FileUid};
 use crate::base::seeded::seeded;
@@ -26,6 +27,7 @@ use crate::base::sync::ArcSwapOption;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::error::{Error, Result};
+pub(crate) use around::Around;
 pub(crate) use data_file::DataFile;
 use std::fmt;
 use std::io;
@@ -247,6 +249,15 @@ struct Slot {
     handle: ArcSwapOption<Handle>,
     /// Read since the clock's hand last passed.
     referenced: AtomicBool,
+}
+
+impl Slot {
+    fn note_read(&self) {
+        // Loaded first so that readers of a hot file do not fight for the cache line.
+        if !self.referenced.load(Ordering::Relaxed) {
+            self.referenced.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Makes the handle a thin pointer, which is what can be swapped atomically.

@@ -17,6 +17,7 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +25,11 @@ use std::time::Duration;
 pub mod os;
 pub mod sim;
 
+mod around;
 mod cold_reads;
 pub(crate) mod file_store;
+
+pub use around::{AROUND_BYTES, AroundRead};
 
 /// How a file will be read; a hint for the system's read-ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,9 +52,6 @@ pub enum WriteMode {
 
 /// The largest logical block of common devices.
 pub(crate) const BLOCK_BYTES: usize = 4096;
-/// How many more bytes than are wanted a buffer must have for a read around the page cache: that moves whole blocks, into
-/// memory that begins where a block could.
-pub const AROUND_BYTES: usize = 3 * BLOCK_BYTES;
 
 /// A file system.
 pub trait Vfs: Send + Sync + fmt::Debug {
@@ -64,18 +65,14 @@ pub trait Vfs: Send + Sync + fmt::Debug {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Opens an existing file for reading.
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>>;
-    /// Fills `len` bytes of `buf` from `offset` of an existing file around the page cache, where they do not stay, and
-    /// returns from where in `buf` they stand: it has to have [`AROUND_BYTES`] more. `None`: the file system knows no way
-    /// around it.
-    fn read_around(
-        &self,
-        path: &Path,
-        buf: &mut [u8],
-        offset: u64,
-        len: usize,
-    ) -> io::Result<Option<usize>> {
-        let _ = (path, buf, offset, len);
-        Ok(None)
+    /// Reads around the page cache, where what is read does not stay, and says of each read from where in its buffer the
+    /// bytes stand. `None`: the file system knows no way around it.
+    fn read_around(&self, reads: &mut [AroundRead<'_>]) -> Vec<io::Result<Option<usize>>> {
+        reads.iter().map(|_| Ok(None)).collect()
+    }
+    /// Whether the device gets all reads of one [`Vfs::read_around`] at once, and not one after the other.
+    fn reads_around_together(&self) -> bool {
+        false
     }
     /// Creates a new file; it is an error if it exists. `size_hint` bytes are preallocated where
     /// that helps, without changing the file's length as readers see it after `finish`.
@@ -147,14 +144,19 @@ pub trait LockGuard: Send + Sync + fmt::Debug {}
 pub trait ReadFile: Send + Sync + fmt::Debug {
     /// Fills `buf` from `offset`. Returns the bytes read, fewer than asked only at the file's end.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// As [`ReadFile::read_at`] if the bytes are in memory; `None` if the device would have to be
-    /// waited for. Where that cannot be told, it reads.
+    /// As [`ReadFile::read_at`] if the bytes are in memory. `None` if the device would have to be waited for: it has been
+    /// told to read them. Where that cannot be done, it reads.
     fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
         self.read_at(buf, offset).map(Some)
     }
     /// Begins to bring bytes into memory, so that several reads go to the device at once. A hint.
     fn will_need(&self, offset: u64, len: u64) {
         let _ = (offset, len);
+    }
+    /// A descriptor of the file that reads around the page cache, for the file system that has opened it: whoever wraps
+    /// a file of another one passes it on.
+    fn around(&self) -> io::Result<Option<BorrowedFd<'_>>> {
+        Ok(None)
     }
     /// The length of the file in bytes.
     fn len(&self) -> io::Result<u64>;

@@ -50,7 +50,8 @@ impl DataFile {
     /// Memory of the handle, open or not.
     pub(crate) fn memory_bytes(&self) -> usize {
         let path = self.slot.path.as_os_str().len();
-        size_of::<DataFile>() + size_of::<Slot>() + size_of::<Handle>() + SHARING_BYTES + path
+        // The open file has the path, too.
+        size_of::<DataFile>() + size_of::<Slot>() + size_of::<Handle>() + SHARING_BYTES + 2 * path
     }
 
     /// The number in its name.
@@ -101,28 +102,13 @@ impl DataFile {
     }
 
     /// Says whether what came by [`Route::Trial`] was found in memory.
-    pub(crate) fn tell_trial(&self, found: bool) {
-        self.store.cold_reads.tell_trial(found);
+    pub(crate) fn tell_trial(&self, len: usize, found: bool) {
+        self.store.cold_reads.tell_trial(len, found);
     }
 
-    /// Fills `len` bytes of `buf` from `offset` around the page cache and returns where in `buf` they stand, which
-    /// has to have [`AROUND_BYTES`](crate::vfs::AROUND_BYTES) more. `None`: they must be read through it, and what stands
-    /// in the way will be told then.
-    pub(crate) fn read_around(&self, buf: &mut [u8], offset: u64, len: usize) -> Option<usize> {
-        let (env, cold_reads) = (&self.store.env, &self.store.cold_reads);
-        let start = env.runtime.now();
-        match env.vfs.read_around(self.path(), buf, offset, len) {
-            Ok(Some(begin)) => {
-                cold_reads.tell_around(env.runtime.now().saturating_sub(start));
-                self.count_read(len);
-                Some(begin)
-            }
-            Ok(None) => {
-                cold_reads.refuse();
-                None
-            }
-            Err(_told_by_the_next_read) => None,
-        }
+    /// The files that it is one of.
+    pub(crate) fn store(&self) -> &Arc<FileStore> {
+        &self.store
     }
 
     /// Begins to bring bytes into memory.
@@ -130,21 +116,29 @@ impl DataFile {
         self.with_file(|file| file.will_need(offset, len))
     }
 
-    fn count_read(&self, len: usize) {
+    pub(super) fn count_read(&self, len: usize) {
         self.store.reads.fetch_add(1, Ordering::Relaxed);
         self.store
             .read_bytes
             .fetch_add(len as u64, Ordering::Relaxed);
     }
 
+    /// The open file.
+    pub(super) fn handle(&self) -> Result<Arc<Handle>> {
+        match self.slot.handle.load_full() {
+            Some(handle) => {
+                self.slot.note_read();
+                Ok(handle)
+            }
+            None => self.store.open(&self.slot),
+        }
+    }
+
     fn with_file<T>(&self, read: impl FnOnce(&dyn ReadFile) -> T) -> Result<T> {
         let handle = self.slot.handle.load();
         match &*handle {
             Some(handle) => {
-                // Loaded first so that readers of a hot file do not fight for the cache line.
-                if !self.slot.referenced.load(Ordering::Relaxed) {
-                    self.slot.referenced.store(true, Ordering::Relaxed);
-                }
+                self.slot.note_read();
                 Ok(read(&*handle.file))
             }
             None => Ok(read(&*self.store.open(&self.slot)?.file)),

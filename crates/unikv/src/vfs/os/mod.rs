@@ -1,24 +1,29 @@
 //! The real file system and real threads of a Linux machine.
 //!
 //! Logs are written straight through (`log_file`); tables and record files are gathered into
-//! large aligned writes around the page cache (`bulk_file`), and can be read around it, too (`read_file`). No `unsafe`: system calls go through
-//! `std` and `rustix`.
+//! large aligned writes around the page cache (`bulk_file`), and can be read around it, too (`around`). System calls go
+//! through `std`, `rustix` and `io-uring`; `unsafe` is in `ring` alone.
 //!
-//! Locks: the pool of idle write buffers has one, held for a push or a pop only.
+//! Locks: the pool of idle write buffers has one and the one of idle rings, held for a push or a pop only.
 
+mod around;
 mod bulk_file;
 mod log_file;
 mod read_file;
+mod ring;
 mod runtime;
 
 pub use runtime::OsRuntime;
 #[cfg(all(test, unikv_model = "shuttle"))]
 pub(crate) use runtime::{OsEvent, run_worker};
 
-use super::{Access, LockError, LockGuard, ReadFile, SyncFile, Vfs, WriteFile, WriteMode};
+use super::{
+    Access, AroundRead, LockError, LockGuard, ReadFile, SyncFile, Vfs, WriteFile, WriteMode,
+};
 use bulk_file::{BufferPool, BulkFile};
 use log_file::LogFile;
 use read_file::OsReadFile;
+use ring::Rings;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
@@ -35,6 +40,7 @@ const MOST_OPEN_FILES: usize = 65_536;
 #[derive(Debug, Default)]
 pub struct OsVfs {
     buffers: Arc<BufferPool>,
+    rings: Rings,
 }
 
 impl Vfs for OsVfs {
@@ -76,14 +82,12 @@ impl Vfs for OsVfs {
         Ok(Arc::new(OsReadFile::open(path, access)?))
     }
 
-    fn read_around(
-        &self,
-        path: &Path,
-        buf: &mut [u8],
-        offset: u64,
-        len: usize,
-    ) -> io::Result<Option<usize>> {
-        read_file::read_around(path, buf, offset, len)
+    fn read_around(&self, reads: &mut [AroundRead<'_>]) -> Vec<io::Result<Option<usize>>> {
+        around::read_around(&self.rings, reads)
+    }
+
+    fn reads_around_together(&self) -> bool {
+        self.rings.are_there()
     }
 
     fn create(
@@ -158,12 +162,12 @@ impl Vfs for OsVfs {
     }
 
     fn max_open_files(&self) -> usize {
-        // Half of what the process may have: the host opens files, too.
+        // Half of what the process may have, as the host opens files, too; and each may be open twice (`around`).
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-        let half = limit
+        let files = limit
             .current
-            .map_or(MOST_OPEN_FILES as u64, |limit| limit / 2);
-        (half as usize).clamp(LEAST_OPEN_FILES, MOST_OPEN_FILES)
+            .map_or(MOST_OPEN_FILES as u64, |limit| limit / 4);
+        (files as usize).clamp(LEAST_OPEN_FILES, MOST_OPEN_FILES)
     }
 
     fn free_space(&self, dir: &Path) -> io::Result<u64> {

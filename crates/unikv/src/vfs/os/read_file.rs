@@ -2,18 +2,40 @@
 
 use super::bulk_file::refuses_direct;
 use super::read_full;
-use crate::vfs::{Access, BLOCK_BYTES, ReadFile};
+use crate::base::sync::OnceLock;
+use crate::vfs::{Access, ReadFile};
 use rustix::fs::{Advice, OFlags};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::num::NonZeroU64;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// No system has smaller pages.
+const PAGE_BYTES: usize = 4096;
+
+/// Whether a read that may not wait, and does not find its page in memory, has the device read it: since Linux 6.12. To
+/// tell it again takes the processor a microsecond. Of several pages it may leave out those behind one that the device
+/// is reading already.
+fn miss_begins_a_read() -> bool {
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    *KNOWN.get_or_init(|| {
+        let system = rustix::system::uname();
+        let release = system.release().to_string_lossy();
+        let numbers = release.split(|c: char| !c.is_ascii_digit());
+        let mut numbers = numbers.map(|number| number.parse().unwrap_or(0_u32));
+        (numbers.next(), numbers.next()) >= (Some(6), Some(12))
+    })
+}
 
 #[derive(Debug)]
 pub(super) struct OsReadFile {
+    path: PathBuf,
     file: File,
+    /// The same file for reads around the page cache, once there was one; `None` if it knows none.
+    around: OnceLock<Option<File>>,
 }
 
 impl OsReadFile {
@@ -25,35 +47,11 @@ impl OsReadFile {
         };
         // Advice only: a file system that does not take it still reads right.
         let _ = rustix::fs::fadvise(&file, 0, None, advice);
-        Ok(OsReadFile { file })
-    }
-}
-
-/// Reads `len` bytes from `offset` of the file at `path` into a part of `buf`, and says where that begins. The file is
-/// opened anew each time, which takes little beside the read: to keep it open would take a second descriptor.
-pub(super) fn read_around(
-    path: &Path,
-    buf: &mut [u8],
-    offset: u64,
-    len: usize,
-) -> io::Result<Option<usize>> {
-    let before = (offset % BLOCK_BYTES as u64) as usize;
-    let blocks = (before + len).next_multiple_of(BLOCK_BYTES);
-    let begin = buf.as_ptr().align_offset(BLOCK_BYTES);
-    let buf = buf.get_mut(begin..begin + blocks);
-    let buf = buf.ok_or(ErrorKind::InvalidInput)?;
-    let mut options = OpenOptions::new();
-    let flags = OFlags::DIRECT.bits() as i32;
-    let read = options.read(true).custom_flags(flags).open(path);
-    let read = read.and_then(|file| {
-        let at = offset - before as u64;
-        Ok(retry_on_intr(|| rustix::io::pread(&file, &mut *buf, at))?)
-    });
-    match read {
-        Ok(read) if read >= before + len => Ok(Some(begin + before)),
-        Ok(_) => Err(ErrorKind::UnexpectedEof.into()),
-        Err(error) if refuses_direct(&error) => Ok(None),
-        Err(error) => Err(error),
+        Ok(OsReadFile {
+            path: path.to_owned(),
+            file,
+            around: OnceLock::new(),
+        })
     }
 }
 
@@ -70,7 +68,13 @@ impl ReadFile for OsReadFile {
         match read {
             Ok(len) if len == want => Ok(Some(len)),
             // Part of it, the file's end, or none of it: the ordinary read tells.
-            Ok(_) | Err(Errno::AGAIN) => Ok(None),
+            Ok(_) | Err(Errno::AGAIN) => {
+                let is_one_page = offset as usize % PAGE_BYTES + want <= PAGE_BYTES;
+                if !(is_one_page && miss_begins_a_read()) {
+                    self.will_need(offset, want as u64);
+                }
+                Ok(None)
+            }
             Err(Errno::OPNOTSUPP) => self.read_at(buf, offset).map(Some),
             Err(e) => Err(e.into()),
         }
@@ -79,6 +83,20 @@ impl ReadFile for OsReadFile {
     fn will_need(&self, offset: u64, len: u64) {
         // Advice only, as above.
         let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(len), Advice::WillNeed);
+    }
+
+    fn around(&self) -> io::Result<Option<BorrowedFd<'_>>> {
+        if let Some(around) = self.around.get() {
+            return Ok(around.as_ref().map(File::as_fd));
+        }
+        let mut options = OpenOptions::new();
+        let flags = OFlags::DIRECT.bits() as i32;
+        let opened = match options.read(true).custom_flags(flags).open(&self.path) {
+            Ok(file) => Some(file),
+            Err(error) if refuses_direct(&error) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(self.around.get_or_init(|| opened).as_ref().map(File::as_fd))
     }
 
     fn len(&self) -> io::Result<u64> {

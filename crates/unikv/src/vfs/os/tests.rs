@@ -1,5 +1,5 @@
 use super::*;
-use crate::vfs::AROUND_BYTES;
+use crate::vfs::{AROUND_BYTES, AroundRead};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
 use std::cell::{Cell, RefCell};
@@ -371,34 +371,113 @@ fn a_read_from_memory_gives_what_the_file_holds_or_nothing() {
     assert_eq!(file.read_at(&mut buf, 99_000).unwrap(), 1000);
 }
 
+/// What a file system that knows a way around the page cache gives for `wanted`, all read at once.
+fn read_around(
+    disk: &OsVfs,
+    wanted: &[(&dyn ReadFile, u64, usize)],
+) -> Vec<io::Result<Option<Vec<u8>>>> {
+    let mut buffers: Vec<_> = wanted
+        .iter()
+        .map(|(.., len)| vec![0; len.min(&100_000) + AROUND_BYTES])
+        .collect();
+    let reads = wanted.iter().zip(&mut buffers);
+    let reads = reads.map(|(&(file, offset, len), buf)| AroundRead {
+        file,
+        offset,
+        len,
+        buf,
+    });
+    let begins = disk.read_around(&mut reads.collect::<Vec<_>>());
+    assert_eq!(begins.len(), wanted.len());
+    let taken = begins.into_iter().zip(wanted.iter().zip(buffers));
+    let taken = taken.map(|(begin, ((.., len), buffer))| {
+        begin.map(|begin| begin.map(|begin| buffer[begin..begin + len].to_vec()))
+    });
+    taken.collect()
+}
+
 #[test]
-fn a_read_around_the_page_cache_gives_what_the_file_holds_or_nothing() {
+fn reads_around_the_page_cache_give_what_the_files_hold_or_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("file");
-    let bytes = random_bytes(4, 100_001);
-    fs::write(&path, &bytes).unwrap();
     let disk = OsVfs::default();
-    let mut buf = vec![0; 50_000 + AROUND_BYTES];
-    for (offset, len) in [
+    let contents: Vec<_> = (0..3).map(|seed| random_bytes(4 + seed, 100_001)).collect();
+    let file = |(n, bytes): (usize, &Vec<u8>)| {
+        let path = dir.path().join(n.to_string());
+        fs::write(&path, bytes).unwrap();
+        disk.open(&path, Access::Random).unwrap()
+    };
+    let files: Vec<_> = contents.iter().enumerate().map(file).collect();
+    let places = [
         (0, 1),
         (4095, 2),
         (4096, 4096),
         (33, 50_000),
         (99_000, 1001),
-    ] {
-        // A file system that knows no way around answers `None`.
-        if let Some(begin) = disk.read_around(&path, &mut buf, offset, len).unwrap() {
-            let expected = &bytes[offset as usize..offset as usize + len];
-            assert!(&buf[begin..begin + len] == expected, "{offset}, {len}");
+        // Over the end of the file, behind it, and longer than the buffer: none of it, and the others come to no harm.
+        (99_000, 1002),
+        (200_000, 1),
+        (0, 100_001 + AROUND_BYTES),
+    ];
+    let all = (0..files.len()).flat_map(|n| places.map(|(offset, len)| (n, offset, len)));
+    let all: Vec<_> = all.collect();
+    // One by one, and more at once than fit.
+    for at_once in [1, 2, 7, 200] {
+        let asked: Vec<_> = all.iter().cycle().take(10 * at_once).copied().collect();
+        for asked in asked.chunks(at_once) {
+            let wanted = asked.iter().map(|(n, at, len)| (&*files[*n], *at, *len));
+            let read = read_around(&disk, &wanted.collect::<Vec<_>>());
+            for (&(n, offset, len), read) in asked.iter().zip(read) {
+                let expected = contents[n].get(offset as usize..offset as usize + len);
+                // A file system that knows no way around answers `None`.
+                match (read, expected) {
+                    (Ok(Some(read)), Some(expected)) => assert!(read == expected),
+                    (Ok(Some(_)), None) => panic!("read {len} bytes at {offset}"),
+                    (Ok(None), _) => {}
+                    (Err(error), expected) => {
+                        assert!(expected.is_none(), "{offset}, {len}: {error}");
+                    }
+                }
+            }
         }
     }
-    // Neither does it go over the end of the file, nor of the buffer.
-    let too_long = buf.len();
-    for (offset, len) in [(99_000, 1002), (200_000, 1), (0, too_long)] {
-        let read = disk.read_around(&path, &mut buf, offset, len);
-        assert!(!matches!(read, Ok(Some(_))), "{offset}, {len}");
-    }
-    let missing = dir.path().join("missing");
-    let error = disk.read_around(&missing, &mut buf, 0, 1).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn many_threads_read_around_the_page_cache() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    let bytes = random_bytes(9, 1 << 20);
+    fs::write(&path, &bytes).unwrap();
+    let disk = OsVfs::default();
+    let file = disk.open(&path, Access::Random).unwrap();
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let (disk, file, bytes) = (&disk, &*file, &bytes);
+            scope.spawn(move || {
+                let mut rng = SmallRng::seed_from_u64(seed);
+                for _ in 0..50 {
+                    let places = (0..rng.random_range(2..100))
+                        .map(|_| (file, rng.random_range(0..1_000_000), 1000));
+                    let places: Vec<_> = places.collect();
+                    for ((_, at, len), read) in places.iter().zip(read_around(disk, &places)) {
+                        let expected = &bytes[*at as usize..][..*len];
+                        assert!(read.unwrap().is_none_or(|read| read == expected));
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_file_that_is_gone_cannot_be_read_around_the_page_cache_for_the_first_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    fs::write(&path, [1; 5000]).unwrap();
+    let disk = OsVfs::default();
+    let file = disk.open(&path, Access::Random).unwrap();
+    fs::remove_file(&path).unwrap();
+    let read = read_around(&disk, &[(&*file, 0, 1)]).remove(0);
+    assert_eq!(read.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(file.read_at(&mut [0; 5], 0).unwrap(), 5);
 }

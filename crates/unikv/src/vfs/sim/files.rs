@@ -103,6 +103,7 @@ impl ReadFile for SimReadFile {
     fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
         if self.file.machine.is_cold() {
             self.file.machine.check_power()?;
+            self.will_need(offset, buf.len() as u64);
             return Ok(None);
         }
         self.read_at(buf, offset).map(Some)

@@ -67,7 +67,9 @@ pub use faults::{AnnouncementRule, Call, Fault, FaultRule, Op, ReadCall, ReadFau
 pub use rules::Rule;
 pub use runtime::SimRuntime;
 
-use super::{Access, BLOCK_BYTES, LockError, LockGuard, ReadFile, Vfs, WriteFile, WriteMode};
+use super::{
+    Access, AroundRead, BLOCK_BYTES, LockError, LockGuard, ReadFile, Vfs, WriteFile, WriteMode,
+};
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use disk::{Disk, Inode};
@@ -280,22 +282,24 @@ impl Vfs for SimVfs {
         Ok(Arc::new(SimReadFile::new(&self.machine, inode, path)))
     }
 
-    fn read_around(
-        &self,
-        path: &Path,
-        buf: &mut [u8],
-        offset: u64,
-        len: usize,
-    ) -> io::Result<Option<usize>> {
-        let file = self.open(path, Access::Random)?;
-        // Anywhere but at the front.
-        let begin = 1 + offset as usize % BLOCK_BYTES;
-        let buf = buf.get_mut(begin..begin + len);
-        let read = file.read_at(buf.ok_or(ErrorKind::InvalidInput)?, offset)?;
-        match read == len {
-            true => Ok(Some(begin)),
-            false => Err(ErrorKind::UnexpectedEof.into()),
-        }
+    fn read_around(&self, reads: &mut [AroundRead<'_>]) -> Vec<io::Result<Option<usize>>> {
+        let read_one = |read: &mut AroundRead<'_>| {
+            // Anywhere but at the front.
+            let begin = 1 + read.offset as usize % BLOCK_BYTES;
+            let buf = read.buf.get_mut(begin..begin + read.len);
+            let len = read
+                .file
+                .read_at(buf.ok_or(ErrorKind::InvalidInput)?, read.offset)?;
+            match len == read.len {
+                true => Ok(Some(begin)),
+                false => Err(ErrorKind::UnexpectedEof.into()),
+            }
+        };
+        reads.iter_mut().map(read_one).collect()
+    }
+
+    fn reads_around_together(&self) -> bool {
+        true
     }
 
     fn create(

@@ -1,8 +1,8 @@
 //! Fetching the values of a batch.
 //!
 //! File by file in the order of their offsets, neighbours in one read. What is not in memory is announced
-//! first, so that the device reads it all at once; of a short iteration, one long run may be read around the page
-//! cache instead. A long iteration over what is not in memory also announces what stands behind the batch in each
+//! first, so that the device reads it all at once; of a short iteration, some may be read around the page cache
+//! instead. A long iteration over what is not in memory also announces what stands behind the batch in each
 //! file, as flushes and merges write in key order: the device reads on meanwhile.
 
 use super::super::ahead::ahead_of;
@@ -12,7 +12,7 @@ use crate::key_table::RecordPointer;
 use crate::partition::View;
 use crate::partition::scatter::{Fetched, charge};
 use crate::partition::sorted_store::dangling;
-use crate::record::{Detour, Record, RecordFile};
+use crate::record::{Detours, Record, RecordFile};
 use std::mem;
 use std::path::Path;
 
@@ -32,17 +32,14 @@ impl End {
         wanted.sort_unstable_by_key(|(pointer, _)| (pointer.file, pointer.offset));
         let mut merged = Vec::new();
         // A long iteration announces what it wants next: then that is in memory.
-        let mut detour = match self.batch_len < LAST_BATCH {
-            true => Detour::Allowed,
-            false => Detour::Forbidden,
-        };
+        let mut detours = Detours::new(self.batch_len < LAST_BATCH);
         if wanted.len() > 1 {
             if clusters {
                 merged.extend(self.stored(true));
             }
             // What is not in memory is announced, so that the device reads it all at once.
             let all_present = self.fetch_runs(view, &wanted, |file, pointers, out| {
-                file.read_present(pointers, &mut detour, out);
+                file.read_present(pointers, &mut detours, out);
             })?;
             if !all_present {
                 self.ahead = BATCHES_AHEAD;
@@ -57,11 +54,10 @@ impl End {
         });
         let fetched: Vec<_> = fetched.collect();
         let paid = charge(&view.version, &fetched);
-        if let Detour::At(file, offset) = detour {
-            let first = wanted.partition_point(|(pointer, _)| pointer.file < file);
-            let behind = wanted.partition_point(|(pointer, _)| pointer.file <= file);
-            self.fetch_runs(view, &wanted[first..behind], |file, pointers, out| {
-                file.read_around(pointers, offset, out);
+        if !detours.is_empty() {
+            detours.read();
+            self.fetch_runs(view, &wanted, |file, pointers, out| {
+                file.take_around(pointers, &detours, out);
             })?;
             wanted.retain(|(_, i)| self.is_missing(*i));
         }

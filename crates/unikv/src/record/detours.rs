@@ -1,0 +1,116 @@
+//! The runs of a batch that are better read around the page cache, once all else is announced.
+
+use crate::base::keys::FileNumber;
+use crate::key_table::ReadBuffer;
+use crate::vfs::file_store::{Around, DataFile, LONG_BYTES, Route};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// So many go around it at once: each takes a buffer of whole blocks.
+const MOST_DETOURS: usize = 64;
+
+/// Such runs, ascending by file and offset.
+pub(crate) struct Detours {
+    are_allowed: bool,
+    runs: Vec<Detour>,
+}
+
+struct Detour {
+    file: Arc<DataFile>,
+    offset: u64,
+    len: usize,
+    /// Until it is read.
+    buffer: Option<ReadBuffer>,
+    bytes: Option<Bytes>,
+}
+
+impl Detours {
+    pub(crate) fn new(are_allowed: bool) -> Detours {
+        Detours {
+            are_allowed,
+            runs: Vec::new(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// How a run is read.
+    pub(super) fn route(&self, file: &DataFile, offset: u64, len: usize) -> Route {
+        if !self.are_allowed {
+            return Route::Through;
+        }
+        let route = file.route(offset, len);
+        // One by one, the device would read nothing else while it reads a second; of the first, the others that are
+        // announced are read meanwhile.
+        let may_be_one = || self.runs.is_empty() && len >= LONG_BYTES;
+        let may_be_many = || self.runs.len() < MOST_DETOURS && file.store().reads_around_together();
+        match route == Route::Around && !may_be_one() && !may_be_many() {
+            true => Route::Through,
+            false => route,
+        }
+    }
+
+    /// Adds a run behind all others, in the order of files and offsets, and the memory for reading it.
+    pub(super) fn add(
+        &mut self,
+        file: &Arc<DataFile>,
+        offset: u64,
+        len: usize,
+        buffer: ReadBuffer,
+    ) {
+        self.runs.push(Detour {
+            file: Arc::clone(file),
+            offset,
+            len,
+            buffer: Some(buffer),
+            bytes: None,
+        });
+        debug_assert!(self.runs.is_sorted_by_key(Detour::place));
+    }
+
+    /// Reads them all.
+    pub(crate) fn read(&mut self) {
+        let Some(store) = self.runs.first().map(|run| Arc::clone(run.file.store())) else {
+            return;
+        };
+        let wanted = self.runs.iter_mut().filter_map(|run| {
+            Some(Around {
+                file: &run.file,
+                offset: run.offset,
+                len: run.len,
+                buf: run.buffer.as_mut()?.bytes_mut(),
+            })
+        });
+        let begins = store.read_around(wanted.collect());
+        for (run, begin) in self.runs.iter_mut().zip(begins) {
+            let (Some(buffer), Some(begin)) = (run.buffer.take(), begin) else {
+                continue;
+            };
+            let place = begin..begin + run.len;
+            let Some(bytes) = buffer.as_ref().get(place.clone()) else {
+                continue;
+            };
+            run.bytes = Some(match run.len < LONG_BYTES {
+                // Who keeps a value does not keep whole blocks.
+                true => Bytes::copy_from_slice(bytes),
+                false => buffer.freeze().slice(place),
+            });
+        }
+    }
+
+    /// The bytes of the run that begins at `offset`, if they have been read.
+    pub(super) fn bytes(&self, file: FileNumber, offset: u64) -> Option<Bytes> {
+        let found = self
+            .runs
+            .binary_search_by_key(&(file, offset), Detour::place);
+        self.runs.get(found.ok()?)?.bytes.clone()
+    }
+}
+
+impl Detour {
+    fn place(&self) -> (FileNumber, u64) {
+        (self.file.number(), self.offset)
+    }
+}

@@ -1,0 +1,67 @@
+//! Reads of data files around the page cache.
+
+use super::{DataFile, FileStore, LONG_BYTES};
+use crate::vfs::AroundRead;
+
+/// A read around the page cache; see [`AroundRead`].
+pub(crate) struct Around<'a> {
+    pub(crate) file: &'a DataFile,
+    pub(crate) offset: u64,
+    pub(crate) len: usize,
+    pub(crate) buf: &'a mut [u8],
+}
+
+impl FileStore {
+    /// Reads around the page cache, all at once where the file system can, and says from where in each buffer the bytes
+    /// stand. `None`: they must be read through it, and what stands in the way will be told then.
+    pub(crate) fn read_around(&self, wanted: Vec<Around<'_>>) -> Vec<Option<usize>> {
+        let handles: Vec<_> = wanted.iter().map(|read| read.file.handle()).collect();
+        let asked: Vec<_> = wanted.iter().map(|read| (read.file, read.len)).collect();
+        let reads = wanted.into_iter().zip(&handles);
+        let reads = reads.filter_map(|(wanted, handle)| {
+            Some(AroundRead {
+                file: &*handle.as_ref().ok()?.file,
+                offset: wanted.offset,
+                len: wanted.len,
+                buf: wanted.buf,
+            })
+        });
+        let mut reads: Vec<_> = reads.collect();
+        let start = self.env.runtime.now();
+        let mut begins = self.env.vfs.read_around(&mut reads).into_iter();
+        let took = self.env.runtime.now().saturating_sub(start);
+        let each = took / u32::try_from(reads.len()).unwrap_or(u32::MAX).max(1);
+        let (mut long, mut short) = (false, false);
+        let told = handles.iter().zip(asked).map(|(handle, (file, len))| {
+            handle.as_ref().ok()?;
+            let begin = match begins.next()? {
+                Ok(Some(begin)) => begin,
+                Ok(None) => {
+                    self.cold_reads.refuse();
+                    return None;
+                }
+                Err(_told_by_the_next_read) => return None,
+            };
+            file.count_read(len);
+            *(if len < LONG_BYTES {
+                &mut short
+            } else {
+                &mut long
+            }) = true;
+            Some(begin)
+        });
+        let told = told.collect();
+        if short {
+            self.cold_reads.tell_around(0, each);
+        }
+        if long {
+            self.cold_reads.tell_around(LONG_BYTES, each);
+        }
+        told
+    }
+
+    /// Whether the device gets all reads of one [`FileStore::read_around`] at once.
+    pub(crate) fn reads_around_together(&self) -> bool {
+        self.env.vfs.reads_around_together()
+    }
+}

@@ -1,0 +1,65 @@
+//! Reads around the page cache: of whole blocks, into memory that begins where a block could (`O_DIRECT`).
+
+use super::bulk_file::refuses_direct;
+use super::ring::{Part, Rings};
+use crate::vfs::{AroundRead, BLOCK_BYTES};
+use std::io::{self, ErrorKind};
+
+/// See [`Vfs::read_around`](crate::vfs::Vfs::read_around).
+pub(super) fn read_around(
+    rings: &Rings,
+    reads: &mut [AroundRead<'_>],
+) -> Vec<io::Result<Option<usize>>> {
+    let mut parts = Vec::with_capacity(reads.len());
+    let places: Vec<io::Result<Option<Place>>> = reads
+        .iter_mut()
+        .map(|read| {
+            let Some((part, place)) = part_of(read)? else {
+                return Ok(None);
+            };
+            parts.push(part);
+            Ok(Some(place))
+        })
+        .collect();
+    let mut done = rings.read(&mut parts).into_iter();
+    let told = places.into_iter().map(|place| {
+        let Some(place) = place? else {
+            return Ok(None);
+        };
+        // There is one for each place.
+        match done.next().unwrap_or(Ok(0)) {
+            Ok(read) if read >= place.least => Ok(Some(place.begin)),
+            Ok(_) => Err(ErrorKind::UnexpectedEof.into()),
+            Err(error) if refuses_direct(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    });
+    told.collect()
+}
+
+/// Where what is wanted stands in the blocks that are read.
+struct Place {
+    begin: usize,
+    /// So many bytes must be read.
+    least: usize,
+}
+
+fn part_of<'a>(read: &'a mut AroundRead<'_>) -> io::Result<Option<(Part<'a>, Place)>> {
+    let Some(file) = read.file.around()? else {
+        return Ok(None);
+    };
+    let before = (read.offset % BLOCK_BYTES as u64) as usize;
+    let blocks = (before + read.len).next_multiple_of(BLOCK_BYTES);
+    let begin = read.buf.as_ptr().align_offset(BLOCK_BYTES);
+    let memory = read.buf.get_mut(begin..begin + blocks);
+    let part = Part {
+        file,
+        offset: read.offset - before as u64,
+        memory: memory.ok_or(ErrorKind::InvalidInput)?,
+    };
+    let place = Place {
+        begin: begin + before,
+        least: before + read.len,
+    };
+    Ok(Some((part, place)))
+}
