@@ -20,9 +20,10 @@ pub(crate) use runtime::{OsEvent, run_worker};
 use super::{
     Access, AroundRead, LockError, LockGuard, ReadFile, SyncFile, Vfs, WriteFile, WriteMode,
 };
+use crate::base::sync::OnceLock;
 use bulk_file::{BufferPool, BulkFile};
 use log_file::LogFile;
-use read_file::OsReadFile;
+use read_file::{OsReadFile, miss_begins_a_read};
 use ring::Rings;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
@@ -41,6 +42,7 @@ const MOST_OPEN_FILES: usize = 65_536;
 pub struct OsVfs {
     buffers: Arc<BufferPool>,
     rings: Rings,
+    miss_begins_a_read: OnceLock<bool>,
 }
 
 impl Vfs for OsVfs {
@@ -79,7 +81,8 @@ impl Vfs for OsVfs {
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>> {
-        Ok(Arc::new(OsReadFile::open(path, access)?))
+        let begins = self.miss_begins_a_read.get_or_init(miss_begins_a_read);
+        Ok(Arc::new(OsReadFile::open(path, access, *begins)?))
     }
 
     fn read_around(&self, reads: &mut [AroundRead<'_>]) -> Vec<io::Result<Option<usize>>> {

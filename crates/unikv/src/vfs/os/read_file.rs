@@ -19,15 +19,12 @@ const PAGE_BYTES: usize = 4096;
 /// Whether a read that may not wait, and does not find its page in memory, has the device read it: since Linux 6.12. To
 /// tell it again takes the processor a microsecond. Of several pages it may leave out those behind one that the device
 /// is reading already.
-fn miss_begins_a_read() -> bool {
-    static KNOWN: OnceLock<bool> = OnceLock::new();
-    *KNOWN.get_or_init(|| {
-        let system = rustix::system::uname();
-        let release = system.release().to_string_lossy();
-        let numbers = release.split(|c: char| !c.is_ascii_digit());
-        let mut numbers = numbers.map(|number| number.parse().unwrap_or(0_u32));
-        (numbers.next(), numbers.next()) >= (Some(6), Some(12))
-    })
+pub(super) fn miss_begins_a_read() -> bool {
+    let system = rustix::system::uname();
+    let release = system.release().to_string_lossy();
+    let numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut numbers = numbers.map(|number| number.parse().unwrap_or(0_u32));
+    (numbers.next(), numbers.next()) >= (Some(6), Some(12))
 }
 
 #[derive(Debug)]
@@ -36,10 +33,16 @@ pub(super) struct OsReadFile {
     file: File,
     /// The same file for reads around the page cache, once there was one; `None` if it knows none.
     around: OnceLock<Option<File>>,
+    /// See [`miss_begins_a_read`].
+    miss_begins_a_read: bool,
 }
 
 impl OsReadFile {
-    pub(super) fn open(path: &Path, access: Access) -> io::Result<OsReadFile> {
+    pub(super) fn open(
+        path: &Path,
+        access: Access,
+        miss_begins_a_read: bool,
+    ) -> io::Result<OsReadFile> {
         let file = File::open(path)?;
         let advice = match access {
             Access::Random => Advice::Random,
@@ -51,6 +54,7 @@ impl OsReadFile {
             path: path.to_owned(),
             file,
             around: OnceLock::new(),
+            miss_begins_a_read,
         })
     }
 }
@@ -70,7 +74,7 @@ impl ReadFile for OsReadFile {
             // Part of it, the file's end, or none of it: the ordinary read tells.
             Ok(_) | Err(Errno::AGAIN) => {
                 let is_one_page = offset as usize % PAGE_BYTES + want <= PAGE_BYTES;
-                if !(is_one_page && miss_begins_a_read()) {
+                if !(is_one_page && self.miss_begins_a_read) {
                     self.will_need(offset, want as u64);
                 }
                 Ok(None)
