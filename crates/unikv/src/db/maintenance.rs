@@ -85,24 +85,29 @@ impl Engine {
         // What there is to do may depend on snapshots that have gone since the background last looked.
         self.work.notify();
         let idle = || {
-            let catalog = self.catalog.lock();
+            let mut catalog = self.catalog.lock();
             let limit = self.options.partition_bytes;
             let mut partitions = catalog.version.partitions().iter();
-            let idle = catalog.merging.is_empty() && self.plan_merge(&catalog, None).is_none();
-            let idle = idle
+            let idle = catalog.merging.is_empty()
+                && self.plan_merge(&catalog, None).is_none()
                 && !partitions.any(|p| Catalog::is_to_be_split(p, limit))
-                && self.plan_join(&catalog, Effort::Merges, None).is_none()
                 && self.view.load().sealed.is_empty();
+            let joined = !idle || self.plan_join(&catalog, Effort::Merges, None).is_none();
+            // A join that was given up meanwhile rests; nothing is in its way any more.
+            let rested = !joined && !catalog.given_up_joins.is_empty();
+            if rested {
+                catalog.given_up_joins.clear();
+            }
             let for_reads = self.plan_scan_merge(&catalog).is_some()
                 || self.plan_clustering(&catalog).is_some()
                 || self.plan_at_rest(&catalog).is_some()
                 || self.is_index_wanted();
             drop(catalog);
-            if for_reads {
+            if for_reads || rested {
                 // A read of an old view may have paid the last of it without knowing.
                 self.work.notify();
             }
-            idle && !for_reads
+            idle && joined && !for_reads
         };
         self.wait_while(idle, Engine::check_jobs)
     }
