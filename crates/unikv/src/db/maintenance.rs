@@ -93,9 +93,9 @@ impl Engine {
                 && !partitions.any(|p| Catalog::is_to_be_split(p, limit))
                 && self.view.load().sealed.is_empty();
             let joined = !idle || self.plan_join(&catalog, Effort::Merges, None).is_none();
-            // A join that was given up meanwhile rests; nothing is in its way any more.
-            let rested = !joined && !catalog.given_up_joins.is_empty();
-            if rested {
+            // A join that was given up meanwhile rests, and nothing is in its way any more.
+            let rests = !joined && !catalog.given_up_joins.is_empty();
+            if rests {
                 catalog.given_up_joins.clear();
             }
             let for_reads = self.plan_scan_merge(&catalog).is_some()
@@ -103,8 +103,8 @@ impl Engine {
                 || self.plan_at_rest(&catalog).is_some()
                 || self.is_index_wanted();
             drop(catalog);
-            if for_reads || rested {
-                // A read of an old view may have paid the last of it without knowing.
+            // A read of an old view may have paid the last of it without knowing.
+            if for_reads || rests {
                 self.work.notify();
             }
             idle && joined && !for_reads
