@@ -72,7 +72,7 @@ fn read(file: &[u8], expected: Option<&[Frame]>, guess: u8) {
         assert_eq!(records.get(offset, len).ok().as_ref(), Some(frame));
         let hinted = (len as usize).saturating_add_signed(isize::from(guess as i8));
         assert_eq!(
-            records.get_hinted(offset, hinted).ok().as_ref(),
+            records.read_hinted(offset, hinted).ok().as_ref(),
             Some(frame)
         );
         let value = records.read_in_pieces(offset, len, usize::from(guess) + 1);
@@ -88,7 +88,7 @@ fn read(file: &[u8], expected: Option<&[Frame]>, guess: u8) {
             .last()
             .map_or(96, |last| last.offset + u64::from(last.len));
         assert!(
-            records.get_hinted(at, usize::from(guess)).is_err(),
+            records.read_hinted(at, usize::from(guess)).is_err(),
             "{error:?}"
         );
     }

@@ -319,8 +319,8 @@ impl Records {
     }
 
     /// The record at `offset`, read with this guess of its length.
-    pub fn get_hinted(&self, offset: u64, guess: usize) -> Result<Frame> {
-        self.file.get_hinted(offset, guess).map(frame)
+    pub fn read_hinted(&self, offset: u64, guess: usize) -> Result<Frame> {
+        self.file.read_hinted(offset, guess).map(frame)
     }
 
     /// The records that pointers name.

@@ -7,6 +7,7 @@
 
 mod item;
 
+pub(crate) use self::item::CachedFrame;
 use self::item::Item;
 use super::block::Block;
 use super::byte_budget::{ByteBudget, Taken};
@@ -215,7 +216,8 @@ impl ReadCache {
     }
 
     pub(super) fn block(&self, file: FileNumber, offset: u64) -> Option<Arc<Block>> {
-        self.find((file.0, offset))?.block()
+        // Blocks stay within the engine; see `hold_segment`.
+        self.find((file.0, offset), |item, _| item.clone().block())
     }
 
     /// As [`ReadCache::block`], and no look-up.
@@ -240,7 +242,7 @@ impl ReadCache {
     }
 
     pub(super) fn fences(&self, file: FileNumber) -> Option<Arc<Fences>> {
-        self.find((file.0, FENCES))?.fences()
+        self.find((file.0, FENCES), |item, _| item.clone().fences())
     }
 
     /// As [`ReadCache::fences`], and no look-up.
@@ -257,10 +259,18 @@ impl ReadCache {
         self.items.contains(&(file.0, offset))
     }
 
-    /// The verified frame of the record at `offset`.
-    pub(crate) fn record(&self, file: FileNumber, offset: u64) -> Option<Bytes> {
+    /// What `take` makes of the verified frame of the record at `offset`. It holds up others who want to change
+    /// something in the cache.
+    pub(crate) fn record<R>(
+        &self,
+        file: FileNumber,
+        offset: u64,
+        take: impl FnOnce(CachedFrame<'_>) -> Option<R>,
+    ) -> Option<R> {
         let file = slip!(CacheForgetsFile, 0, file.0);
-        self.find((file, offset))?.record()
+        self.find((file, offset), |item, is_stored| {
+            take(item.frame(is_stored)?)
+        })
     }
 
     /// Keeps the verified `frame` of the record at `offset` if it is not too large. It must be a whole allocation: for a
@@ -320,8 +330,8 @@ impl ReadCache {
         }
     }
 
-    fn find(&self, place: Place) -> Option<Item> {
-        let found = self.items.get(&place);
+    fn find<R>(&self, place: Place, take: impl FnOnce(&Item, bool) -> Option<R>) -> Option<R> {
+        let found = self.items.get(&place, take);
         let counter = if found.is_some() {
             &self.hits
         } else {
@@ -334,7 +344,7 @@ impl ReadCache {
                 self.fit_to(*granted);
             }
         }
-        found
+        found.flatten()
     }
 }
 

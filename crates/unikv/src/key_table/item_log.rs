@@ -9,7 +9,7 @@
 //!
 //! Invariants:
 //! - An item shows the bytes that were put there for its place. They never change: whoever holds them keeps their
-//!   segment's memory, and it counts until nobody does. So what is handed out to stay is [`LogItem::apart`].
+//!   segment's memory, and it counts until nobody does. So of what is handed out to stay, a copy is made.
 //! - After every insertion and change of the capacity the memory is within the capacity, or there is no item.
 //!
 //! Locks: each shard has its own; under it only that of idle memory is taken.
@@ -52,9 +52,6 @@ pub(super) trait LogItem: Clone {
     /// From now on the item has the same bytes here.
     fn set_bytes(&mut self, bytes: Bytes);
 
-    /// The same item for somebody who may hold it for long, and then should not hold a whole segment.
-    fn apart(&self) -> Self;
-
     /// Memory that it takes beside them.
     fn beside_bytes(&self) -> usize;
 }
@@ -88,9 +85,10 @@ impl<T: LogItem> ItemLog<T> {
         &self.shards[hash as usize % self.shards.len()]
     }
 
-    /// The item at `place`, which has been asked for now.
-    pub(super) fn get(&self, place: &Place) -> Option<T> {
-        self.shard(place).read().get(place)
+    /// What `take` makes of the item at `place`, which has been asked for now, and of whether its bytes stand in a
+    /// segment. Under the lock of a shard.
+    pub(super) fn get<R>(&self, place: &Place, take: impl FnOnce(&T, bool) -> R) -> Option<R> {
+        self.shard(place).read().get(place, take)
     }
 
     /// The same, which does not count as asked for.

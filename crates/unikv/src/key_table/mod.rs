@@ -40,7 +40,7 @@ mod tests;
 pub(crate) mod walk;
 
 pub(crate) use builder::{KeySectionBuilder, write_key_table, write_tail};
-pub(crate) use cache::ReadCache;
+pub(crate) use cache::{CachedFrame, ReadCache};
 pub(crate) use entry::{EntryValue, KeyEntry, OwnedEntry, OwnedValue};
 pub(crate) use iter::KeyIter;
 pub(crate) use meta::{KeyTableMeta, RecordFileRefs};

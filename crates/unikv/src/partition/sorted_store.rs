@@ -13,7 +13,7 @@ use crate::base::keys::{Kind, SeqNo};
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::key_table::{Candidate, OwnedValue, RecordPointer};
-use crate::record::{Record, UNNUMBERED};
+use crate::record::{KeyVersion, Record, UNNUMBERED};
 use crate::version::{Partition, Version};
 use bytes::Bytes;
 use std::path::Path;
@@ -38,8 +38,8 @@ pub(crate) fn get(
         }
         // What has no number of its own is not newer than the table.
         let is_newest = snapshot >= table.meta().max_seq;
-        if let Some(record) = pointed(version, candidates, key, snapshot, is_newest) {
-            return Ok(Some(record.into_value()));
+        if let Some(found) = pointed(version, candidates, key, snapshot, is_newest) {
+            return Ok(Some(found.into_value()));
         }
     } else if table.count_lookup() {
         counters.pointer_index_wanted.store(true, Ordering::Relaxed);
@@ -62,23 +62,23 @@ pub(crate) fn get(
     Ok(value)
 }
 
-/// The newest record of `key`, if one of the candidates is it. What cannot be read is not: the block tells.
+/// The newest version of `key`, if one of the candidates is it. What cannot be read is not: the block tells.
 fn pointed(
     version: &Version,
     mut candidates: impl Iterator<Item = Candidate>,
     key: &[u8],
     snapshot: SeqNo,
     takes_unnumbered: bool,
-) -> Option<Record> {
+) -> Option<KeyVersion> {
     candidates.find_map(|candidate| {
         let file = version.record_file(candidate.file)?;
-        let record = file.get_hinted(candidate.offset, candidate.read_len).ok()?;
-        let is_seen = match record.seq() {
+        let found = file.version_at(candidate.offset, candidate.read_len, key);
+        let found = found.ok()??;
+        let is_seen = match found.seq() {
             UNNUMBERED => takes_unnumbered,
             seq => candidate.may_be(seq) && seq <= snapshot,
         };
-        let answers = is_seen && record.key() == key && record.kind() == Kind::Put;
-        answers.then_some(record)
+        (is_seen && found.kind() == Kind::Put).then_some(found)
     })
 }
 

@@ -11,13 +11,13 @@ use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::key_table::OwnedValue;
-use crate::record::{Record, RecordFile};
+use crate::record::{KeyVersion, RecordFile};
 use crate::version::{Generation, Partition};
 
-/// A record and the table that holds it.
-type Found<'a> = (&'a RecordFile, Record);
+/// A version of a key and the table that holds it.
+type Found<'a> = (&'a RecordFile, KeyVersion);
 
-/// The newest record of `key` at or below `snapshot`, and its table. A hit is one read of the record.
+/// The newest version of `key` at or below `snapshot`, and its table. A hit is one read of the record.
 pub(crate) fn get<'a>(
     partition: &'a Partition,
     key: &[u8],
@@ -67,16 +67,16 @@ fn get_by_index<'a>(
         {
             continue;
         }
-        let record = table.get_hinted(candidate.offset, candidate.read_len)?;
-        if record.key() != key && !seeded!(TrustTag) {
+        let read_len = candidate.read_len;
+        let Some(newest) = table.version_at(candidate.offset, read_len, key)? else {
             counters
                 .index_failed_comparisons
                 .fetch_add(1, Ordering::Relaxed);
             continue;
-        }
-        let visible = newest_visible(table, record, snapshot, candidate.read_len)?;
-        if let Some(record) = visible {
-            return Ok(Some((table, record)));
+        };
+        let visible = newest_visible(table, newest, key, snapshot, read_len)?;
+        if let Some(found) = visible {
+            return Ok(Some((table, found)));
         }
     }
     get_blind(generation, blind, key, snapshot)
@@ -122,21 +122,27 @@ fn get_by_fences<'a>(
         let what = "the record is not the one its pointer was made for";
         return Err(Error::corruption(table.path(), pointer.offset, what));
     }
-    Ok(Some((table, record)))
+    Ok(record.of_key(key).map(|found| (table, found)))
 }
 
 /// Walks from the newest version of a key to the older ones behind it.
 fn newest_visible(
     table: &RecordFile,
-    mut record: Record,
+    newest: KeyVersion,
+    key: &[u8],
     snapshot: SeqNo,
     read_len: usize,
-) -> Result<Option<Record>> {
-    while record.seq() > snapshot {
-        if !record.older_follows() || seeded!(NewestVersionAlone) {
+) -> Result<Option<KeyVersion>> {
+    let mut version = newest;
+    while version.seq() > snapshot {
+        if !version.older_follows() || seeded!(NewestVersionAlone) {
             return Ok(None);
         }
-        record = table.get_hinted(record.end_offset(), read_len)?;
+        let offset = version.end_offset();
+        version = table.version_at(offset, read_len, key)?.ok_or_else(|| {
+            let what = "a record tells of an older version of its key, which is not behind it";
+            Error::corruption(table.path(), offset, what)
+        })?;
     }
-    Ok(Some(record))
+    Ok(Some(version))
 }

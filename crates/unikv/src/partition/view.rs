@@ -87,13 +87,13 @@ impl View {
         if !partition.generations.is_empty() {
             counters.index_lookups.fetch_add(1, Ordering::Relaxed);
             let found = unsorted_store::get(partition, key, hash, snapshot, counters)?;
-            if let Some((table, record)) = found {
-                return match record.kind() {
+            if let Some((table, found)) = found {
+                return match found.kind() {
                     Kind::Delete => Ok(None),
                     Kind::External => self
-                        .external_value(key, record.seq(), record.value_slice(), table.path())
+                        .external_value(key, found.seq(), found.value(), table.path())
                         .map(Some),
-                    _ => Ok(Some(record.into_value())),
+                    _ => Ok(Some(found.into_value())),
                 };
             }
         }

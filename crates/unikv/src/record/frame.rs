@@ -15,6 +15,7 @@
 //!     payload checksum  4  of expiry, key and value, bound to (uid, frame offset)
 //! ```
 
+use super::key_version::KeyVersion;
 use crate::base::checksum::{Crc, bound};
 use crate::base::coding::Decoder;
 use crate::base::keys::{
@@ -24,6 +25,7 @@ use crate::base::keys::{
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use bytes::{Buf, Bytes};
+use std::ops::Range;
 use std::path::Path;
 
 /// Length of a frame's header in bytes.
@@ -212,13 +214,19 @@ impl FrameHeader {
         Ok(header)
     }
 
+    /// The header of the whole `frame`, which was verified before it was kept; `None` if it is none.
+    pub(super) fn of_kept(frame: &[u8], place: &FramePlace<'_>) -> Option<FrameHeader> {
+        let header = FrameHeader::parse(frame.get(CRC_LEN..FRAME_HEADER_LEN)?, place).ok()?;
+        (header.frame_len() == frame.len()).then_some(header)
+    }
+
     /// The length of the whole frame.
     pub(super) fn frame_len(&self) -> usize {
         self.value_end() + CRC_LEN
     }
 
     /// Where the key stands in the frame.
-    pub(super) fn key_range(&self) -> std::ops::Range<usize> {
+    pub(super) fn key_range(&self) -> Range<usize> {
         self.key_start()..self.value_start()
     }
 
@@ -243,6 +251,16 @@ impl FrameHeader {
 
     fn value_end(&self) -> usize {
         self.value_start() + self.value_len
+    }
+
+    /// Where the value stands in the frame.
+    pub(super) fn value_range(&self) -> Range<usize> {
+        self.value_start()..self.value_end()
+    }
+
+    /// Whether an older version of the same key is the next record.
+    pub(super) fn older_follows(&self) -> bool {
+        self.flags & FLAG_OLDER_FOLLOWS != 0
     }
 }
 
@@ -281,12 +299,19 @@ impl Record {
 
     /// The record whose verified `frame` was kept in the cache; `None` if it is none.
     pub(super) fn from_cache(frame: Bytes, place: &FramePlace<'_>) -> Option<Record> {
-        let header = FrameHeader::parse(frame.get(CRC_LEN..FRAME_HEADER_LEN)?, place).ok()?;
-        (header.frame_len() == frame.len()).then_some(Record {
+        let header = FrameHeader::of_kept(&frame, place)?;
+        let offset = place.offset;
+        Some(Record {
             frame,
             header,
-            offset: place.offset,
+            offset,
         })
+    }
+
+    /// What it says of `key`; `None` if it is of another one.
+    pub(crate) fn of_key(self, key: &[u8]) -> Option<KeyVersion> {
+        let is_of = self.key() == key || seeded!(TrustTag);
+        is_of.then(|| KeyVersion::new(self.header, self.offset, self.into_value()))
     }
 
     /// Exactly the frame, sharing the record's buffer.
@@ -301,10 +326,10 @@ impl Record {
 
     /// The value, in the record's buffer.
     pub(crate) fn into_value(self) -> Bytes {
-        let (start, end) = (self.header.value_start(), self.header.value_end());
+        let place = self.header.value_range();
         let mut value = self.frame;
-        value.truncate(end);
-        value.advance(start);
+        value.truncate(place.end);
+        value.advance(place.start);
         value
     }
 
@@ -336,7 +361,7 @@ impl Record {
 
     /// Whether an older version of the same key is the next record.
     pub(crate) fn older_follows(&self) -> bool {
-        self.header.flags & FLAG_OLDER_FOLLOWS != 0
+        self.header.older_follows()
     }
 
     /// Where its frame begins.

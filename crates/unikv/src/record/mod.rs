@@ -17,6 +17,7 @@
 mod detours;
 mod external;
 mod frame;
+mod key_version;
 pub(crate) mod meta;
 mod reader;
 mod runs;
@@ -32,6 +33,7 @@ pub(crate) use crate::key_table::{RecordPointer, STREAMED_BYTES};
 pub(crate) use detours::Detours;
 pub(crate) use external::External;
 pub(crate) use frame::{Record, RecordRef, frame_len};
+pub(crate) use key_version::KeyVersion;
 pub(crate) use meta::{RecordFileMeta, UNNUMBERED};
 pub(crate) use reader::RecordFile;
 pub(crate) use runs::COALESCE_GAP_BYTES;

@@ -1,6 +1,7 @@
 //! Reading records of a listed file at random, through the cache or around it.
 
 use super::frame::{FRAME_HEADER_LEN, FrameHeader, FramePlace, MIN_FRAME_LEN, Record};
+use super::key_version::KeyVersion;
 use super::meta::RecordFileMeta;
 use super::section_rebuild;
 use super::stream::RecordStream;
@@ -8,8 +9,8 @@ use crate::base::file_header::{FileKind, HEADER_LEN};
 use crate::base::file_names;
 use crate::error::{Error, Result};
 use crate::key_table::{
-    FileFacts, KeyIter, KeySection, LONGEST_BUFFER, ReadBuffer, ReadCache, RecordPointer,
-    verify_file,
+    CachedFrame, FileFacts, KeyIter, KeySection, LONGEST_BUFFER, ReadBuffer, ReadCache,
+    RecordPointer, verify_file,
 };
 use crate::vfs::Access;
 use crate::vfs::file_store::{DataFile, FileStore};
@@ -93,12 +94,28 @@ impl RecordFile {
         Ok(record)
     }
 
-    /// The record at `offset`: from the cache, or with a read of `read_len` bytes if the caller's
-    /// guess is good; else a second read fetches the rest.
-    pub(crate) fn get_hinted(&self, offset: u64, read_len: usize) -> Result<Record> {
-        if let Some(record) = self.cached(offset) {
-            return Ok(record);
+    /// What the record at `offset` says of `key`, nothing if it is of another one: from the cache, or as
+    /// [`RecordFile::read_hinted`].
+    pub(crate) fn version_at(
+        &self,
+        offset: u64,
+        read_len: usize,
+        key: &[u8],
+    ) -> Result<Option<KeyVersion>> {
+        let cached = self.cache.record(self.meta.number, offset, |frame| {
+            KeyVersion::in_cache(&frame, key, &self.place(offset))
+        });
+        if let Some(found) = cached {
+            return Ok(found);
         }
+        let record = self.read_hinted(offset, read_len)?;
+        self.keep(&record);
+        Ok(record.of_key(key))
+    }
+
+    /// The record at `offset`, with a read of `read_len` bytes if the caller's guess is good; else a second read
+    /// fetches the rest.
+    pub(crate) fn read_hinted(&self, offset: u64, read_len: usize) -> Result<Record> {
         let place = self.place(offset);
         let left = self.meta.records_end.saturating_sub(offset);
         if offset < HEADER_LEN as u64 || left < MIN_FRAME_LEN as u64 {
@@ -118,9 +135,7 @@ impl RecordFile {
         }
         frame.truncate(header.frame_len());
         frame.shrink_to_fit();
-        let record = Record::verify(Bytes::from(frame), header, &place)?;
-        self.keep(&record);
-        Ok(record)
+        Record::verify(Bytes::from(frame), header, &place)
     }
 
     /// Announces that records between `offset` and `len` bytes behind it are needed soon. A hint.
@@ -258,7 +273,8 @@ impl RecordFile {
 
     /// The record at `offset`, if it is in the cache.
     fn cached(&self, offset: u64) -> Option<Record> {
-        let frame = self.cache.record(self.meta.number, offset)?;
+        let whole = |frame: CachedFrame<'_>| frame.part(0..frame.bytes().len());
+        let frame = self.cache.record(self.meta.number, offset, whole)?;
         Record::from_cache(frame, &self.place(offset))
     }
 

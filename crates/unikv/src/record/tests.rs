@@ -175,7 +175,7 @@ fn every_way_of_reading_yields_what_was_written() {
             assert_eq!(found.value_slice(), record.value);
             assert_eq!(Some(found.end_offset()), pointer.end());
             let hint = rng.random_range(0..5000);
-            let hinted = file.get_hinted(pointer.offset, hint).unwrap();
+            let hinted = file.read_hinted(pointer.offset, hint).unwrap();
             assert_eq!(hinted.as_ref(), record.as_ref());
         }
         let mut stream = file.stream();
@@ -341,7 +341,7 @@ fn no_flipped_bit_yields_wrong_data() {
         let mut many = Vec::new();
         file.read_many(&pointers, &mut many);
         for ((record, pointer), of_many) in records.iter().zip(&pointers).zip(many) {
-            let hinted = file.get_hinted(pointer.offset, 100);
+            let hinted = file.read_hinted(pointer.offset, 100);
             for found in [file.get(*pointer), hinted, of_many] {
                 match found {
                     Ok(found) => assert_eq!(found.as_ref(), record.as_ref(), "bit {bit}"),
@@ -484,8 +484,8 @@ fn a_wrong_pointer_is_refused() {
         meta.len,
         u64::MAX,
     ] {
-        assert!(file.get_hinted(offset, 1000).is_err(), "{offset}");
-        assert!(file.get_hinted(offset, usize::MAX).is_err(), "{offset}");
+        assert!(file.read_hinted(offset, 1000).is_err(), "{offset}");
+        assert!(file.read_hinted(offset, usize::MAX).is_err(), "{offset}");
     }
 }
 
@@ -549,7 +549,7 @@ fn a_length_beyond_the_file_is_refused_before_it_is_allocated() {
         bad[start..start + 4].copy_from_slice(&crc.to_le_bytes());
         vfs.write_file(Path::new(FILE), &bad);
         let file = open(&vfs, &meta);
-        let error = file.get_hinted(start as u64, 64).unwrap_err();
+        let error = file.read_hinted(start as u64, 64).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption);
         let mut stream = file.stream();
         stream.next().unwrap();
@@ -609,19 +609,19 @@ fn reads_take_as_few_calls_as_promised() {
     let exact = pointers[3].len as usize;
     assert_eq!(reads(&|| drop(file.get(pointers[3]).unwrap())), 1);
     assert_eq!(
-        reads(&|| drop(file.get_hinted(pointers[3].offset, exact).unwrap())),
+        reads(&|| drop(file.read_hinted(pointers[3].offset, exact).unwrap())),
         1
     );
     assert_eq!(
-        reads(&|| drop(file.get_hinted(pointers[3].offset, 5000).unwrap())),
+        reads(&|| drop(file.read_hinted(pointers[3].offset, 5000).unwrap())),
         1
     );
     assert_eq!(
-        reads(&|| drop(file.get_hinted(pointers[3].offset, exact - 1).unwrap())),
+        reads(&|| drop(file.read_hinted(pointers[3].offset, exact - 1).unwrap())),
         2
     );
     assert_eq!(
-        reads(&|| drop(file.get_hinted(pointers[2100].offset, 5000).unwrap())),
+        reads(&|| drop(file.read_hinted(pointers[2100].offset, 5000).unwrap())),
         1
     );
 
@@ -727,8 +727,15 @@ fn a_record_that_is_read_again_stays_in_the_cache() {
     };
     assert_eq!([reads(&get), reads(&get)], [1, 0]);
     let hinted = || {
-        let found = file.get_hinted(pointer.offset, 5000).unwrap();
-        assert_eq!(found.as_ref(), small_records()[2].as_ref());
+        let record = small_records().swap_remove(2);
+        let of = |key| file.version_at(pointer.offset, 5000, key).unwrap();
+        let found = of(&record.key).unwrap();
+        assert_eq!(
+            (found.seq(), found.value()),
+            (record.seq, &record.value[..])
+        );
+        assert_eq!(Some(found.end_offset()), pointer.end());
+        assert!(of(b"\0\0\0\0another").is_none());
     };
     assert_eq!(reads(&hinted), 0);
     assert!(cache.used_bytes() > u64::from(pointer.len));

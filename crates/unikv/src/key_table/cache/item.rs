@@ -4,6 +4,7 @@ use crate::key_table::block::Block;
 use crate::key_table::fences::Fences;
 use crate::key_table::item_log::LogItem;
 use bytes::Bytes;
+use std::ops::Range;
 use std::sync::Arc;
 
 #[derive(Clone)]
@@ -28,11 +29,33 @@ impl Item {
         }
     }
 
-    pub(super) fn record(self) -> Option<Bytes> {
+    /// `is_stored`: in a segment, with others.
+    pub(super) fn frame(&self, is_stored: bool) -> Option<CachedFrame<'_>> {
         match self {
-            Item::Record(frame) => Some(frame),
+            Item::Record(frame) => Some(CachedFrame { frame, is_stored }),
             Item::Block(_) | Item::Fences(_) => None,
         }
+    }
+}
+
+/// The frame of a record, in the cache.
+pub(crate) struct CachedFrame<'a> {
+    frame: &'a Bytes,
+    is_stored: bool,
+}
+
+impl CachedFrame<'_> {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.frame
+    }
+
+    /// A part of it for somebody who may hold it for long, and then should not hold a whole segment.
+    pub(crate) fn part(&self, place: Range<usize>) -> Option<Bytes> {
+        let part = self.frame.get(place)?;
+        Some(match self.is_stored {
+            true => Bytes::copy_from_slice(part),
+            false => self.frame.slice_ref(part),
+        })
     }
 }
 
@@ -50,14 +73,6 @@ impl LogItem for Item {
             Item::Block(block) => block.set_bytes(bytes),
             Item::Fences(_) => {}
             Item::Record(frame) => *frame = bytes,
-        }
-    }
-
-    /// Blocks stay within the engine; see `ReadCache::hold_segment`.
-    fn apart(&self) -> Item {
-        match self {
-            Item::Block(_) | Item::Fences(_) => self.clone(),
-            Item::Record(frame) => Item::Record(Bytes::copy_from_slice(frame)),
         }
     }
 

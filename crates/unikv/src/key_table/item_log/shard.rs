@@ -76,19 +76,15 @@ impl<T: LogItem> Shard<T> {
         }
     }
 
-    /// The item at `place`, which has been asked for now.
-    pub(super) fn get(&self, place: &Place) -> Option<T> {
+    /// See [`super::ItemLog::get`].
+    pub(super) fn get<R>(&self, place: &Place, take: impl FnOnce(&T, bool) -> R) -> Option<R> {
         let entry = self.entry(self.find(place)?)?;
         // Of two at the same time one may be forgotten.
         let asked = entry.asked.load(Ordering::Relaxed);
         if asked < MOST_ASKED {
             entry.asked.store(asked + 1, Ordering::Relaxed);
         }
-        let item = entry.item.as_ref()?;
-        Some(match entry.is_stored {
-            true => item.apart(),
-            false => item.clone(),
-        })
+        Some(take(entry.item.as_ref()?, entry.is_stored))
     }
 
     pub(super) fn peek(&self, place: &Place) -> Option<&T> {

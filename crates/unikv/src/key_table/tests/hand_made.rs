@@ -310,13 +310,14 @@ fn what_the_cache_keeps_at_a_place_comes_back_as_nothing_else() {
     let at_fences = u64::MAX;
     for offset in [96, at_fences] {
         cache.offer_record(NUMBER, offset, bytes());
-        assert_eq!(cache.record(NUMBER, offset), Some(bytes()));
+        let found = cache.record(NUMBER, offset, |frame| frame.part(0..bytes().len()));
+        assert_eq!(found, Some(bytes()));
         assert!(cache.block(NUMBER, offset).is_none());
     }
     assert!(cache.fences(NUMBER).is_none());
     let fences = Arc::new(Fences::decode(&[], 96, 0).unwrap());
     cache.insert_fences(NUMBER, Arc::clone(&fences));
     assert!(Arc::ptr_eq(&cache.fences(NUMBER).unwrap(), &fences));
-    assert!(cache.record(NUMBER, at_fences).is_none());
+    assert!(cache.record(NUMBER, at_fences, |_| Some(())).is_none());
     assert!(cache.block(NUMBER, at_fences).is_none());
 }

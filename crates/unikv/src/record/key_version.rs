@@ -1,0 +1,69 @@
+//! A version of a key that a look-up has found.
+
+use super::frame::{FrameHeader, FramePlace};
+use crate::base::keys::{Kind, SeqNo};
+use crate::base::seeded::seeded;
+use crate::key_table::CachedFrame;
+use bytes::Bytes;
+
+/// What a record says of the key that was asked for: all but the key.
+#[derive(Debug)]
+pub(crate) struct KeyVersion {
+    header: FrameHeader,
+    offset: u64,
+    value: Bytes,
+}
+
+impl KeyVersion {
+    pub(super) fn new(header: FrameHeader, offset: u64, value: Bytes) -> KeyVersion {
+        KeyVersion {
+            header,
+            offset,
+            value,
+        }
+    }
+
+    /// What a frame that the cache keeps says of `key`: nothing if it is of another one. `None`: this is no frame.
+    pub(super) fn in_cache(
+        frame: &CachedFrame<'_>,
+        key: &[u8],
+        place: &FramePlace<'_>,
+    ) -> Option<Option<KeyVersion>> {
+        let header = FrameHeader::of_kept(frame.bytes(), place)?;
+        if frame.bytes().get(header.key_range())? != key && !seeded!(TrustTag) {
+            return Some(None);
+        }
+        let value = frame.part(header.value_range())?;
+        Some(Some(KeyVersion::new(header, place.offset, value)))
+    }
+
+    /// The value.
+    pub(crate) fn value(&self) -> &[u8] {
+        &self.value
+    }
+
+    /// The value, for somebody who may hold it for long.
+    pub(crate) fn into_value(self) -> Bytes {
+        self.value
+    }
+
+    /// The sequence number.
+    pub(crate) fn seq(&self) -> SeqNo {
+        self.header.seq
+    }
+
+    /// What the record says about the key.
+    pub(crate) fn kind(&self) -> Kind {
+        self.header.kind
+    }
+
+    /// Whether an older version of the key is the next record.
+    pub(crate) fn older_follows(&self) -> bool {
+        self.header.older_follows()
+    }
+
+    /// Where the record ends.
+    pub(crate) fn end_offset(&self) -> u64 {
+        self.offset + self.header.frame_len() as u64
+    }
+}
