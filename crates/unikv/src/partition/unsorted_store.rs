@@ -117,12 +117,13 @@ fn get_by_fences<'a>(
         let what = "a table's key has no pointer";
         return Err(Error::corruption(table.path(), 0, what));
     };
-    let record = table.get(pointer)?;
-    if (record.key(), record.seq(), record.kind()) != (key, entry.seq, entry.kind) {
+    let found = table.get(pointer)?.of_key(key);
+    let found = found.filter(|found| (found.seq(), found.kind()) == (entry.seq, entry.kind));
+    let found = found.ok_or_else(|| {
         let what = "the record is not the one its pointer was made for";
-        return Err(Error::corruption(table.path(), pointer.offset, what));
-    }
-    Ok(record.of_key(key).map(|found| (table, found)))
+        Error::corruption(table.path(), pointer.offset, what)
+    })?;
+    Ok(Some((table, found)))
 }
 
 /// Walks from the newest version of a key to the older ones behind it.

@@ -731,9 +731,10 @@ fn a_record_that_is_read_again_stays_in_the_cache() {
         let of = |key| file.version_at(pointer.offset, 5000, key).unwrap();
         let found = of(&record.key).unwrap();
         assert_eq!(
-            (found.seq(), found.value()),
-            (record.seq, &record.value[..])
+            (found.seq(), found.kind(), found.value()),
+            (record.seq, record.kind, &record.value[..])
         );
+        assert_eq!(found.older_follows(), record.older_follows);
         assert_eq!(Some(found.end_offset()), pointer.end());
         assert!(of(b"\0\0\0\0another").is_none());
     };
