@@ -27,6 +27,7 @@ use super::pointer::{RecordPointer, STREAMED_BYTES};
 use super::table::KeyTable;
 use crate::base::hash::key_hash;
 use crate::base::keys::{FileNumber, SeqNo};
+use crate::base::mapped::Words;
 use crate::base::seeded::seeded;
 use crate::error::Result;
 use crate::vfs::Access;
@@ -65,7 +66,8 @@ impl Candidate {
 /// The pointer index of one key table.
 #[derive(Debug)]
 pub(crate) struct PointerIndex {
-    slots: Box<[u64]>,
+    /// Mapped: an allocator would keep what indexes leave behind when their tables are merged.
+    slots: Words,
     files: Box<[FileNumber]>,
     layout: Layout,
     /// Whether all keys of the table are here.
@@ -106,7 +108,7 @@ pub(super) enum Made {
 impl PointerIndex {
     /// How much an index of so many keys takes, with pointers into so many files.
     fn bytes_for(keys: usize, files: usize) -> u64 {
-        let slots = slots_for(keys).saturating_mul(size_of::<u64>());
+        let slots = Words::bytes_for(slots_for(keys));
         let beside = size_of::<PointerIndex>() + files * size_of::<FileNumber>();
         slots.saturating_add(beside) as u64
     }
@@ -134,13 +136,15 @@ impl PointerIndex {
         let Some(layout) = layout.filter(|_| found.len() >= keys / 2) else {
             return Ok(Made::Never);
         };
-        let mut slots = vec![0; slots_for(found.len())].into_boxed_slice();
+        let Some(mut slots) = Words::new(slots_for(found.len())) else {
+            return Ok(Made::NotNow);
+        };
         for key in &found {
             let mut at = first_slot(key.hash, slots.len());
-            while slots[at] != 0 {
+            while slots.get(at) != 0 {
                 at = next_slot(at, slots.len());
             }
-            slots[at] = layout.slot(key);
+            slots.set(at, layout.slot(key));
         }
         let is_complete = found.len() == keys;
         taken.keep(PointerIndex::bytes_for(found.len(), files.len()));
@@ -165,7 +169,7 @@ impl PointerIndex {
         let tag = self.layout.tag(hash);
         std::iter::from_fn(move || {
             loop {
-                let slot = self.slots[at];
+                let slot = self.slots.get(at);
                 if slot == 0 {
                     return None;
                 }

@@ -16,7 +16,7 @@
     reason = "memory that lock-free readers share with one writer"
 )]
 
-use crate::base::mapped::Mapped;
+use crate::base::mapped::{LEAST_MAPPED_BYTES, Mapped};
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use std::alloc::{self, Layout};
@@ -27,8 +27,6 @@ use std::sync::Arc;
 const CHUNK_LENS: std::ops::RangeInclusive<usize> = 4 << 10..=1 << 20;
 /// Chunks that a full arena is made of, at least where chunks are not the longest or shortest.
 const CHUNKS_PER_ARENA: usize = 16;
-/// Chunks of this length are mapped.
-const LEAST_MAPPED_LEN: usize = 64 << 10;
 /// A cache line; at least the alignment of anything stored.
 const CHUNK_ALIGN: usize = 64;
 /// Alignment of the memory for nodes.
@@ -145,7 +143,7 @@ unsafe impl Send for Chunk {}
 impl Chunk {
     fn new(len: usize) -> Chunk {
         assert!(len > 0);
-        if len >= LEAST_MAPPED_LEN
+        if len >= LEAST_MAPPED_BYTES
             && let Some(mut mapped) = Mapped::new(len)
             && let Some(start) = NonNull::new(mapped.as_mut_ptr())
         {

@@ -147,3 +147,63 @@ fn newest_visible(
     }
     Ok(Some(version))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::keys::{DatabaseId, FileNumber, Kind};
+    use crate::error::ErrorKind;
+    use crate::key_table::ReadCache;
+    use crate::record::{RecordRef, RecordWriter};
+    use crate::vfs::file_store::FileStore;
+    use crate::vfs::sim::{SimRuntime, SimVfs};
+    use crate::vfs::{Env, Vfs};
+    use std::path::{Path, PathBuf};
+    use std::sync::Arc;
+
+    const KEY: &[u8] = b"\0\0\0\x01key";
+
+    /// What somebody sees at 5 of a key with a version at 9, if `behind` is the record behind that one.
+    fn seen_at_5(behind: Option<(&[u8], u64)>) -> Result<Option<Vec<u8>>> {
+        let env = Env {
+            vfs: Arc::new(SimVfs::new()),
+            runtime: SimRuntime::new(1),
+        };
+        env.vfs.create_dir_all(Path::new("db")).unwrap();
+        let store = FileStore::new(env, PathBuf::from("db"), DatabaseId([1; 16]), 16);
+        let mut writer = RecordWriter::create(&store, FileNumber(1), 0).unwrap();
+        let mut append = |key, seq, older_follows| {
+            let record = RecordRef {
+                key,
+                seq: SeqNo(seq),
+                kind: Kind::Put,
+                value: b"value",
+                expiry_ms: None,
+                host_type: 0,
+                older_follows,
+            };
+            writer.append(&record).unwrap()
+        };
+        let newest = append(KEY, 9, true);
+        if let Some((key, seq)) = behind {
+            append(key, seq, false);
+        }
+        let meta = writer.finish(None).unwrap();
+        let table = RecordFile::open(&store, meta, &ReadCache::new(1 << 20));
+        let found = table.version_at(newest.offset, 128, KEY).unwrap().unwrap();
+        let visible = newest_visible(&table, found, KEY, SeqNo(5), 128)?;
+        Ok(visible.map(|version| version.into_value().to_vec()))
+    }
+
+    #[test]
+    fn an_older_version_is_the_record_behind_or_the_file_is_damaged() {
+        let value = seen_at_5(Some((KEY, 4))).unwrap();
+        assert_eq!(value.as_deref(), Some(&b"value"[..]));
+        assert_eq!(seen_at_5(Some((KEY, 6))).unwrap(), None);
+        // Another key, one with the same beginning, and the end of the file.
+        for behind in [Some(&b"\0\0\0\x01kez"[..]), Some(b"\0\0\0\x01key2"), None] {
+            let error = seen_at_5(behind.map(|key| (key, 4))).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+        }
+    }
+}

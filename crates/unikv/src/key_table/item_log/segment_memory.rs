@@ -5,14 +5,11 @@
 //!
 //! Locks: one, around the few idle pieces; nothing is locked under it.
 
-use crate::base::mapped::Mapped;
+use crate::base::mapped::{Mapped, PAGE_BYTES};
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use std::sync::Arc;
-
-/// A piece is a multiple of this, which is what pages have on most systems.
-const PAGE_BYTES: usize = 4 << 10;
 
 /// Where the segments of one log have their memory from.
 #[derive(Debug)]
