@@ -157,7 +157,7 @@ mod tests {
     use crate::record::{RecordRef, RecordWriter};
     use crate::vfs::file_store::FileStore;
     use crate::vfs::sim::{SimRuntime, SimVfs};
-    use crate::vfs::{Env, Vfs};
+    use crate::vfs::Env;
     use std::path::{Path, PathBuf};
     use std::sync::Arc;
 
