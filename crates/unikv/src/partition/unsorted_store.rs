@@ -155,9 +155,9 @@ mod tests {
     use crate::error::ErrorKind;
     use crate::key_table::ReadCache;
     use crate::record::{RecordRef, RecordWriter};
+    use crate::vfs::Env;
     use crate::vfs::file_store::FileStore;
     use crate::vfs::sim::{SimRuntime, SimVfs};
-    use crate::vfs::Env;
     use std::path::{Path, PathBuf};
     use std::sync::Arc;
 
