@@ -8,7 +8,7 @@ use crate::base::sync::unseen::AtomicUsize;
 use memmap2::MmapMut;
 use std::ops::{Deref, DerefMut};
 
-/// What whole pages have, on most systems a multiple.
+/// No system has smaller pages; most have these.
 pub(crate) const PAGE_BYTES: usize = 4 << 10;
 /// Fewer bytes than these are not worth a mapping of their own.
 pub(crate) const LEAST_MAPPED_BYTES: usize = 64 << 10;

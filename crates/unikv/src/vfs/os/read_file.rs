@@ -2,6 +2,7 @@
 
 use super::bulk_file::refuses_direct;
 use super::read_full;
+use crate::base::mapped::PAGE_BYTES;
 use crate::base::sync::OnceLock;
 use crate::vfs::{Access, ReadFile};
 use rustix::fs::{Advice, OFlags};
@@ -12,9 +13,6 @@ use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-
-/// No system has smaller pages.
-const PAGE_BYTES: usize = 4096;
 
 /// Whether a read that may not wait, and does not find its page in memory, has the device read it: since Linux 6.12. To
 /// tell it again takes the processor a microsecond. Of several pages it may leave out those behind one that the device
