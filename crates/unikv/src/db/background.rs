@@ -270,6 +270,7 @@ impl Engine {
         let joined = self.join_one(if turn { Effort::Merges } else { Effort::Edit })?;
         Ok(self.merge_one()?
             || self.index_pointers_of_one()
+            || self.read_blocks_of_one()
             || joined
             || self.join_one(Effort::Merges)?
             || self.scan_merge_one()?

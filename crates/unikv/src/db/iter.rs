@@ -224,10 +224,11 @@ impl Iter {
     }
 }
 
-/// Wakes the background if scans have just paid for a merge of keys.
+/// Wakes the background if scans have just paid for a merge of keys, or for the blocks of a table.
 fn wake_if(paid: bool, holder: &ViewHolder) {
-    if paid {
-        holder.moment().engine().work.notify();
+    let engine = holder.moment().engine();
+    if engine.cache.are_blocks_wanted() || paid {
+        engine.work.notify();
     }
 }
 

@@ -101,7 +101,8 @@ impl Engine {
             let for_reads = self.plan_scan_merge(&catalog).is_some()
                 || self.plan_clustering(&catalog).is_some()
                 || self.plan_at_rest(&catalog).is_some()
-                || self.is_index_wanted();
+                || self.is_index_wanted()
+                || self.are_blocks_wanted();
             drop(catalog);
             // A read of an old view may have paid the last of it without knowing.
             if for_reads || rests {

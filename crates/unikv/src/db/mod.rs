@@ -21,6 +21,7 @@ pub mod inspect;
 pub(crate) mod iter;
 pub(crate) mod job_errors;
 mod join;
+mod key_blocks;
 mod large;
 pub(crate) mod lifetime;
 pub(crate) mod maintenance;

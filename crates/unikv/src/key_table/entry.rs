@@ -168,19 +168,19 @@ pub(super) struct Entries<'a> {
 
 impl Entries<'_> {
     /// Decodes the entry at `start`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn entry(self, start: usize) -> Decoded<RawEntry> {
         self.head(start).and_then(|head| self.rest(head))
     }
 
     /// Decodes the front of the entry at `start`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn head(self, start: usize) -> Decoded<EntryHead> {
         self.head_checked(start).ok_or(Malformed)
     }
 
     /// Decodes what follows `head`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn rest(self, head: EntryHead) -> Decoded<RawEntry> {
         self.rest_checked(head).ok_or(Malformed)
     }
@@ -191,7 +191,7 @@ impl Entries<'_> {
         self.next_checked(head).ok_or(Malformed)
     }
 
-    #[inline]
+    #[inline(always)]
     fn head_checked(self, start: usize) -> Option<EntryHead> {
         let mut c = Cursor {
             entries: self,
@@ -226,7 +226,7 @@ impl Entries<'_> {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn rest_checked(self, head: EntryHead) -> Option<RawEntry> {
         let EntryHead {
             start,
@@ -290,6 +290,16 @@ impl Entries<'_> {
 /// The top bit of each byte of a word: clear in the last byte of a varint.
 const CONTINUED: u64 = 0x8080_8080_8080_8080;
 
+/// The varint in the lowest `bits` of a word, up to 64.
+#[inline]
+fn joined(word: u64, bits: u32) -> u64 {
+    // Each step joins neighbours: eight groups of 7 bits, four of 14, two of 28, one of 56.
+    let x = word & (u64::MAX >> (u64::BITS - bits));
+    let x = (x & 0x007f_007f_007f_007f) | ((x & 0x7f00_7f00_7f00_7f00) >> 1);
+    let x = (x & 0x0000_3fff_0000_3fff) | ((x & 0x3fff_0000_3fff_0000) >> 2);
+    (x & 0x0fff_ffff) | ((x & 0x0fff_ffff_0000_0000) >> 4)
+}
+
 /// A position in the entries of a block. Unlike [`Decoder`] it yields positions, not slices.
 struct Cursor<'a> {
     entries: Entries<'a>,
@@ -331,11 +341,7 @@ impl Cursor<'_> {
         }
         let bits = ends.trailing_zeros() + 1;
         self.at += bits as usize / 8;
-        // Each step joins neighbours: eight groups of 7 bits, four of 14, two of 28, one of 56.
-        let x = word & (u64::MAX >> (64 - bits));
-        let x = (x & 0x007f_007f_007f_007f) | ((x & 0x7f00_7f00_7f00_7f00) >> 1);
-        let x = (x & 0x0000_3fff_0000_3fff) | ((x & 0x3fff_0000_3fff_0000) >> 2);
-        Some((x & 0x0fff_ffff) | ((x & 0x0fff_ffff_0000_0000) >> 4))
+        Some(joined(word, bits))
     }
 
     /// A varint of more than eight bytes.

@@ -29,6 +29,7 @@ mod output;
 mod pin;
 mod pointer;
 mod pointer_index;
+mod price;
 mod properties;
 mod read_buffers;
 mod rebuilt;

@@ -32,3 +32,9 @@ impl RecordPointer {
         put_varint(out, u64::from(self.len));
     }
 }
+
+impl AsRef<RecordPointer> for RecordPointer {
+    fn as_ref(&self) -> &RecordPointer {
+        self
+    }
+}

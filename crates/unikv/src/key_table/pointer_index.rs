@@ -17,7 +17,6 @@
 //! empty slot. The upper bits of the hash choose a slot; whoever finds it taken goes to the next one.
 
 mod budget;
-mod price;
 
 use super::byte_budget::Taken;
 use super::cache::ReadCache;
@@ -32,7 +31,6 @@ use crate::base::seeded::seeded;
 use crate::error::Result;
 use crate::vfs::Access;
 pub(super) use budget::{IndexBudget, IndexSlot};
-pub(super) use price::IndexPrice;
 use std::sync::Arc;
 
 /// Of so many slots one is empty.

@@ -1,5 +1,6 @@
 //! Reading the key section of a listed file: its fences, its blocks, and one key.
 
+mod all_blocks;
 mod neighbours;
 
 use super::block::Block;
@@ -10,6 +11,7 @@ use super::fences::{BlockPlace, Fences};
 use super::footer::Footer;
 use super::iter::KeyIter;
 use super::pin::PinnedFences;
+use super::price::Price;
 use super::rebuilt::{OfFile, Rebuilt, SpareEntries};
 use crate::base::checksum::{Crc, bound};
 use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN};
@@ -38,6 +40,8 @@ pub(crate) struct KeySection {
     ingest_seq: Option<SeqNo>,
     cache: Arc<ReadCache>,
     pinned: OnceLock<PinnedFences>,
+    /// What scans pay for having all blocks read at once; of a table of the SortedStore.
+    all_blocks: Option<Price>,
     /// Where its entries stand once more.
     spare: Option<SpareEntries>,
     /// What stands in for its damaged parts, since one was met.
@@ -57,7 +61,9 @@ impl KeySection {
         spare: Option<SpareEntries>,
     ) -> KeySection {
         let (database, cache) = (store.database(), Arc::clone(cache));
+        let is_table = kind == FileKind::KeyTable;
         KeySection {
+            all_blocks: is_table.then(|| all_blocks::price(file_len)),
             file,
             kind,
             database,
@@ -203,7 +209,13 @@ impl KeySection {
         place: BlockPlace,
         held: &mut Option<Taken>,
     ) -> Result<Arc<Block>> {
-        let block = self.cached_block(i, place)?;
+        let block = match self.known_block(i, place) {
+            Some(block) => block,
+            None => {
+                self.pay_for_all_blocks();
+                self.read_block(i, place)?
+            }
+        };
         *held = held.take().or_else(|| self.cache.hold_segment());
         Ok(match held {
             Some(_) => block,
@@ -213,24 +225,39 @@ impl KeySection {
 
     /// The `i`th block: known here, from the cache, or from the file.
     pub(super) fn cached_block(&self, i: usize, place: BlockPlace) -> Result<Arc<Block>> {
-        // Blocks of a section that is cut anew are not those of fences that somebody pinned before.
-        let own = place.offset < self.file_len;
-        let pinned = self.pinned.get().filter(|_| own);
-        if let Some(block) = pinned.and_then(|pinned| pinned.block(i)) {
-            return Ok(block);
+        match self.known_block(i, place) {
+            Some(block) => Ok(block),
+            None => self.read_block(i, place),
         }
-        let block = match self.cache.block(self.file.number(), place.offset) {
-            Some(block) => block,
-            None => {
-                let read = self.read_with_neighbours(i, place);
-                let block = self.sound_block(i, place, read)?;
-                let cached = Arc::clone(&block);
-                self.cache
-                    .insert_block(self.file.number(), place.offset, cached);
-                block
-            }
-        };
+    }
+
+    /// The fences that were pinned, if the block at `place` is theirs: those of a section that is cut anew are not.
+    fn pinned_at(&self, place: BlockPlace) -> Option<&PinnedFences> {
+        let own = place.offset < self.file_len;
+        self.pinned.get().filter(|_| own)
+    }
+
+    /// The `i`th block, if it is known here or in the cache.
+    fn known_block(&self, i: usize, place: BlockPlace) -> Option<Arc<Block>> {
+        let pinned = self.pinned_at(place);
+        if let Some(block) = pinned.and_then(|pinned| pinned.block(i)) {
+            return Some(block);
+        }
+        let block = self.cache.block(self.file.number(), place.offset)?;
         if let Some(pinned) = pinned {
+            pinned.remember(i, &block);
+        }
+        Some(block)
+    }
+
+    /// The `i`th block from the file; from now on it is in the cache.
+    fn read_block(&self, i: usize, place: BlockPlace) -> Result<Arc<Block>> {
+        let read = self.read_with_neighbours(i, place);
+        let block = self.sound_block(i, place, read)?;
+        let cached = Arc::clone(&block);
+        self.cache
+            .insert_block(self.file.number(), place.offset, cached);
+        if let Some(pinned) = self.pinned_at(place) {
             pinned.remember(i, &block);
         }
         Ok(block)

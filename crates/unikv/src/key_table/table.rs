@@ -4,7 +4,8 @@ use super::cache::ReadCache;
 use super::entry::OwnedEntry;
 use super::iter::KeyIter;
 use super::meta::{KeyTableMeta, RecordFileRefs};
-use super::pointer_index::{IndexPrice, IndexSlot, Made, PointerIndex};
+use super::pointer_index::{IndexSlot, Made, PointerIndex};
+use super::price::Price;
 use super::properties::FileFacts;
 use super::scattered::Scattered;
 use super::section::{KeySection, verify_file};
@@ -19,6 +20,11 @@ use crate::vfs::file_store::{DataFile, FileStore};
 use std::path::Path;
 use std::sync::Arc;
 
+/// What look-ups pay for a pointer index. Each may have cost a read for want of it; making it reads the table, and takes
+/// some ten milliseconds of a processor for 4 MiB. What takes the place of a table whose index was used has it paid
+/// beforehand, and so has every table when writers rest and there is room for all.
+const LOOKUPS_PER_MIB: u64 = 64;
+
 /// A key table. Opening it reads nothing.
 #[derive(Debug)]
 pub(crate) struct KeyTable {
@@ -31,7 +37,7 @@ pub(crate) struct KeyTable {
     pub(crate) scan_cost: AtomicU64,
     cache: Arc<ReadCache>,
     index: Arc<IndexSlot>,
-    price: IndexPrice,
+    price: Price,
 }
 
 impl KeyTable {
@@ -62,7 +68,7 @@ impl KeyTable {
         let section = KeySection::new(store, Arc::clone(&file), kind, meta.len, None, cache, None);
         KeyTable {
             scattered: Scattered::of(&meta),
-            price: IndexPrice::of(meta.len),
+            price: Price::of(meta.len, LOOKUPS_PER_MIB),
             meta,
             file,
             section: Arc::new(section),
@@ -144,6 +150,17 @@ impl KeyTable {
             Made::Never => attempt.give_up(),
         }
         false
+    }
+
+    /// Whether scans have paid for having all blocks read, and nobody does it.
+    pub(crate) fn wants_blocks(&self) -> bool {
+        self.section.wants_blocks()
+    }
+
+    /// Reads all blocks into the cache, if scans have paid for it; with no room for them, scans have to pay more for the
+    /// next attempt. Whether it did.
+    pub(crate) fn read_blocks(&self, has_room: bool) -> bool {
+        self.section.read_all_blocks(has_room)
     }
 
     /// The section that the file is.

@@ -23,50 +23,60 @@ impl RecordFile {
     /// 64 KiB. One damaged record does not harm the others.
     pub(crate) fn read_many(&self, pointers: &[RecordPointer], out: &mut Vec<Result<Record>>) {
         if pointers.is_sorted_by_key(|pointer| pointer.offset) {
-            self.read_sorted(pointers, out);
+            self.read_sorted(pointers, |_, record| out.push(record));
             return;
         }
         let mut order: Vec<usize> = (0..pointers.len()).collect();
         order.sort_unstable_by_key(|&i| pointers[i].offset);
         let sorted: Vec<RecordPointer> = order.iter().map(|&i| pointers[i]).collect();
         let mut results = Vec::with_capacity(sorted.len());
-        self.read_sorted(&sorted, &mut results);
+        self.read_sorted(&sorted, |_, record| results.push(record));
         let mut placed: Vec<_> = order.into_iter().zip(results).collect();
         placed.sort_unstable_by_key(|(i, _)| *i);
         out.extend(placed.into_iter().map(|(_, result)| result));
     }
 
-    /// As [`RecordFile::read_many`] for what is in memory, `pointers` being sorted. For the others there is `None`, and
-    /// they have been announced: when many files are asked so before any is waited for, the device reads for all of
+    /// As [`RecordFile::read_many`], `wanted` being sorted, for what is in memory: `take` gets each of it. The others
+    /// have been announced: when many files are asked so before any is waited for, the device reads for all of
     /// them at once (paper §III-F). Or they are among the `detours`.
-    pub(crate) fn read_present(
+    pub(crate) fn read_present<W: AsRef<RecordPointer>>(
         &self,
-        pointers: &[RecordPointer],
+        wanted: &[W],
         detours: &mut Detours,
-        out: &mut Vec<Option<Result<Record>>>,
+        take: impl FnMut(&W, Result<Record>),
     ) {
-        self.read_runs(pointers, out, |offset, len| {
-            self.read_run_present(offset, len, detours)
+        let read = |offset, len| self.read_run_present(offset, len, detours);
+        self.read_runs(wanted, read, take);
+    }
+
+    /// Takes those of `wanted`, sorted, that are in `detours`, which have been read; but none where anything is wrong:
+    /// the read through the page cache will tell. It may find nothing wrong, if this process was forked while the
+    /// device wrote to its memory (`open(2)`, about `O_DIRECT`).
+    pub(crate) fn take_around<W: AsRef<RecordPointer>>(
+        &self,
+        wanted: &[W],
+        detours: &Detours,
+        mut take: impl FnMut(&W, Result<Record>),
+    ) {
+        let read = |offset, len| {
+            let bytes = detours.bytes(self.meta().number, offset);
+            Ok(bytes.filter(|bytes| bytes.len() == len))
+        };
+        self.read_runs(wanted, read, |wanted, record| {
+            if record.is_ok() {
+                take(wanted, record);
+            }
         });
     }
 
-    /// Takes those of sorted `pointers` that are in `detours`, which have been read. For the others there is `None`, and
-    /// for these, too, where anything is wrong: the read through the page cache will tell. It may find nothing wrong, if
-    /// this process was forked while the device wrote to its memory (`open(2)`, about `O_DIRECT`).
-    pub(crate) fn take_around(
+    /// As [`RecordFile::read_many`], `wanted` being sorted: `take` gets all of them.
+    pub(crate) fn read_sorted<W: AsRef<RecordPointer>>(
         &self,
-        pointers: &[RecordPointer],
-        detours: &Detours,
-        out: &mut Vec<Option<Result<Record>>>,
+        wanted: &[W],
+        take: impl FnMut(&W, Result<Record>),
     ) {
-        let first = out.len();
-        self.read_runs(pointers, out, |offset, len| {
-            let bytes = detours.bytes(self.meta().number, offset);
-            Ok(bytes.filter(|bytes| bytes.len() == len))
-        });
-        for result in out.iter_mut().skip(first) {
-            result.take_if(|result| result.is_err());
-        }
+        let read = |offset, len| self.read_bytes_shared(offset, len).map(Some);
+        self.read_runs(wanted, read, take);
     }
 
     fn read_run_present(
@@ -87,42 +97,39 @@ impl RecordFile {
         Ok(found)
     }
 
-    fn read_sorted(&self, pointers: &[RecordPointer], out: &mut Vec<Result<Record>>) {
-        let mut read = Vec::with_capacity(pointers.len());
-        self.read_runs(pointers, &mut read, |offset, len| {
-            self.read_bytes_shared(offset, len).map(Some)
-        });
-        // Every record has been waited for.
-        out.extend(read.into_iter().flatten());
-    }
-
-    /// Reads sorted pointers, neighbours together, with `read_bytes`; `None` where that gives none.
-    fn read_runs(
+    /// Reads what is `wanted`, sorted, neighbours together, with `read_bytes`; nothing is taken where that gives nothing.
+    fn read_runs<W: AsRef<RecordPointer>>(
         &self,
-        mut pointers: &[RecordPointer],
-        out: &mut Vec<Option<Result<Record>>>,
+        mut wanted: &[W],
         mut read_bytes: impl FnMut(u64, usize) -> Result<Option<Bytes>>,
+        mut take: impl FnMut(&W, Result<Record>),
     ) {
-        while let [first, behind @ ..] = pointers {
-            let (run, rest) = pointers.split_at(self.run_len(*first, behind));
-            pointers = rest;
-            if let Err(error) = self.check(*first) {
-                out.push(Some(Err(error)));
+        while let [first, behind @ ..] = wanted {
+            let pointer = *first.as_ref();
+            if let Err(error) = self.check(pointer) {
+                take(first, Err(error));
+                wanted = behind;
                 continue;
             }
-            let ends = run.iter().filter_map(RecordPointer::end);
-            let end = ends.max().unwrap_or(first.offset);
-            let len = end - first.offset;
-            let bytes = read_bytes(first.offset, len as usize);
+            let (joining, end) = self.joining(pointer, behind);
+            let (run, rest) = wanted.split_at(1 + joining);
+            wanted = rest;
+            let len = end - pointer.offset;
+            let bytes = read_bytes(pointer.offset, len as usize);
             // Who keeps a value keeps no buffer that was read for little else than gaps.
-            let wanted: u64 = run.iter().map(|pointer| u64::from(pointer.len)).sum();
-            let copies = len > MOST_KEPT_FOR_ONE * wanted;
-            out.extend(run.iter().map(|pointer| match &bytes {
-                Ok(Some(bytes)) => Some(self.take_from_run(bytes, first.offset, *pointer, copies)),
-                Ok(None) => None,
-                // Whatever failed may concern only one of them.
-                Err(_) => Some(self.read(*pointer)),
-            }));
+            let bytes_wanted: u64 = run.iter().map(|it| u64::from(it.as_ref().len)).sum();
+            let copies = len > MOST_KEPT_FOR_ONE * bytes_wanted;
+            for it in run {
+                match &bytes {
+                    Ok(Some(bytes)) => {
+                        let start = pointer.offset;
+                        take(it, self.take_from_run(bytes, start, *it.as_ref(), copies));
+                    }
+                    Ok(None) => {}
+                    // Whatever failed may concern only one of them.
+                    Err(_) => take(it, self.read(*it.as_ref())),
+                }
+            }
         }
     }
 
@@ -143,13 +150,12 @@ impl RecordFile {
         self.decode_pointed(frame, pointer)
     }
 
-    /// How many sorted pointers are read together: `first`, and of those behind it as many as join it.
-    fn run_len(&self, first: RecordPointer, behind: &[RecordPointer]) -> usize {
-        let Some(mut end) = first.end().filter(|_| self.check(first).is_ok()) else {
-            return 1;
-        };
-        let joins = behind.iter().take_while(|pointer| {
-            let Some(its_end) = pointer.end().filter(|_| self.check(**pointer).is_ok()) else {
+    /// How many of those `behind` it are read together with `first`, which is in this file, and where they end.
+    fn joining<W: AsRef<RecordPointer>>(&self, first: RecordPointer, behind: &[W]) -> (usize, u64) {
+        let mut end = first.end().unwrap_or(first.offset);
+        let joins = behind.iter().take_while(|it| {
+            let pointer = *(*it).as_ref();
+            let Some(its_end) = pointer.end().filter(|_| self.check(pointer).is_ok()) else {
                 return false;
             };
             let run_end = end.max(its_end);
@@ -160,6 +166,6 @@ impl RecordFile {
             }
             joins
         });
-        1 + joins.count()
+        (joins.count(), end)
     }
 }

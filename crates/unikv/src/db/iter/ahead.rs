@@ -10,11 +10,11 @@ const AHEAD_SPREAD: u64 = 4;
 
 /// Where a file is read on if the next batch spans in it what this one does, and how far; `None` where
 /// too much stands between the records of `run`, which are sorted.
-pub(super) fn ahead_of(run: &[(RecordPointer, usize)], forward: bool) -> Option<(u64, u64)> {
-    let begin = run.first()?.0.offset;
-    let end = run.last()?.0.end()?;
+pub(super) fn ahead_of<W: AsRef<RecordPointer>>(run: &[W], forward: bool) -> Option<(u64, u64)> {
+    let begin = run.first()?.as_ref().offset;
+    let end = run.last()?.as_ref().end()?;
     let span = end.saturating_sub(begin);
-    let bytes: u64 = run.iter().map(|(pointer, _)| u64::from(pointer.len)).sum();
+    let bytes: u64 = run.iter().map(|it| u64::from(it.as_ref().len)).sum();
     let most = span.min(AHEAD_BYTES);
     let ahead = match forward {
         true => (end, most),
@@ -39,8 +39,7 @@ mod tests {
                 offset: *offset,
                 len,
             };
-            let run = offsets.iter().map(|offset| (pointer(offset), 0));
-            run.collect::<Vec<_>>()
+            offsets.iter().map(pointer).collect::<Vec<_>>()
         };
         let near = run(&[5000, 6000, 8000], 1000);
         assert_eq!(ahead_of(&near, true), Some((9000, 4000)));
@@ -53,6 +52,6 @@ mod tests {
         assert_eq!(ahead_of(&scattered, true), None);
         let long = run(&[0, 1 << 20], 1 << 20);
         assert_eq!(ahead_of(&long, true), Some((2 << 20, AHEAD_BYTES)));
-        assert_eq!(ahead_of(&[], true), None);
+        assert_eq!(ahead_of::<RecordPointer>(&[], true), None);
     }
 }

@@ -12,15 +12,35 @@ use crate::key_table::RecordPointer;
 use crate::partition::View;
 use crate::partition::scatter::{Fetched, charge};
 use crate::partition::sorted_store::dangling;
-use crate::record::{Detours, Record, RecordFile};
+use crate::record::Detours;
 use std::mem;
 use std::path::Path;
 
 /// Batches that read ahead after one of which something was not in memory.
 const BATCHES_AHEAD: usize = 16;
 
-/// A value to be fetched, and its entry's place in the batch.
-type Wanted = (RecordPointer, usize);
+/// A value to be fetched.
+struct Wanted {
+    pointer: RecordPointer,
+    /// Its entry's place in the batch.
+    entry: usize,
+}
+
+impl AsRef<RecordPointer> for Wanted {
+    fn as_ref(&self) -> &RecordPointer {
+        &self.pointer
+    }
+}
+
+/// How values are read.
+enum Way<'a> {
+    /// Those that are in memory; others are announced, or added to the detours.
+    Present(&'a mut Detours),
+    /// Those that the detours have read.
+    Around(&'a Detours),
+    /// All of them.
+    Wait,
+}
 
 impl End {
     /// Fetches the values of the batch, file by file. They pass by the cache: to look for each costs more
@@ -28,8 +48,8 @@ impl End {
     /// values that lie apart; true: that has just paid for their clustering.
     pub(in crate::db::iter) fn fetch(&mut self, view: &View, clusters: bool) -> Result<bool> {
         let mut wanted: Vec<Wanted> = Vec::with_capacity(self.entries.len());
-        wanted.extend(self.stored(false).map(|(i, it)| (it, i)));
-        wanted.sort_unstable_by_key(|(pointer, _)| (pointer.file, pointer.offset));
+        wanted.extend(self.stored(false));
+        wanted.sort_unstable_by_key(|Wanted { pointer, .. }| (pointer.file, pointer.offset));
         let mut merged = Vec::new();
         // A long iteration announces what it wants next: then that is in memory.
         let mut detours = Detours::new(self.batch_len < LAST_BATCH);
@@ -38,45 +58,37 @@ impl End {
                 merged.extend(self.stored(true));
             }
             // What is not in memory is announced, so that the device reads it all at once.
-            let all_present = self.fetch_runs(view, &wanted, |file, pointers, out| {
-                file.read_present(pointers, &mut detours, out);
-            })?;
-            if !all_present {
+            self.fetch_runs(view, &wanted, Way::Present(&mut detours))?;
+            let mut cold = wanted.iter().filter(|it| self.is_missing(it.entry));
+            if cold.next().is_some() {
                 self.ahead = BATCHES_AHEAD;
             }
             self.read_ahead(view, &wanted)?;
-            wanted.retain(|(_, i)| self.is_missing(*i));
+            wanted.retain(|it| self.is_missing(it.entry));
         }
-        let fetched = merged.into_iter().filter_map(|(i, pointer)| {
-            let key = self.entries.get(i)?.key_in(&self.keys);
-            let cold = self.is_missing(i);
+        let fetched = merged.into_iter().filter_map(|Wanted { pointer, entry }| {
+            let key = self.entries.get(entry)?.key_in(&self.keys);
+            let cold = self.is_missing(entry);
             Some(Fetched { key, pointer, cold })
         });
         let fetched: Vec<_> = fetched.collect();
         let paid = charge(&view.version, &fetched);
         if !detours.is_empty() {
             detours.read();
-            self.fetch_runs(view, &wanted, |file, pointers, out| {
-                file.take_around(pointers, &detours, out);
-            })?;
-            wanted.retain(|(_, i)| self.is_missing(*i));
+            self.fetch_runs(view, &wanted, Way::Around(&detours))?;
+            wanted.retain(|it| self.is_missing(it.entry));
         }
-        self.fetch_runs(view, &wanted, |file, pointers, out| {
-            let mut records = Vec::with_capacity(pointers.len());
-            file.read_many(pointers, &mut records);
-            out.extend(records.into_iter().map(Some));
-        })?;
+        self.fetch_runs(view, &wanted, Way::Wait)?;
         Ok(paid)
     }
 
-    /// The entries whose values are to be fetched, with their places in the batch; if asked for, those of
-    /// the SortedStore alone.
-    fn stored(&self, merged_alone: bool) -> impl Iterator<Item = (usize, RecordPointer)> {
+    /// The values to be fetched; if asked for, those of the SortedStore alone.
+    fn stored(&self, merged_alone: bool) -> impl Iterator<Item = Wanted> {
         let entries = self.entries.iter().enumerate();
         entries.filter_map(move |(i, entry)| match entry.value {
             Value::Stored {
                 pointer, merged, ..
-            } if merged || !merged_alone => Some((i, pointer)),
+            } if merged || !merged_alone => Some(Wanted { pointer, entry: i }),
             _ => None,
         })
     }
@@ -94,8 +106,8 @@ impl End {
             return Ok(());
         }
         self.ahead -= 1;
-        for run in wanted.chunk_by(|a, b| a.0.file == b.0.file) {
-            let number = run.first().map(|(first, _)| first.file);
+        for run in wanted.chunk_by(are_together) {
+            let number = run.first().map(|first| first.pointer.file);
             let file = number.and_then(|number| view.version.record_file(number));
             if let (Some(file), Some((from, len))) = (file, ahead_of(run, self.forward)) {
                 file.announce(from, len)?;
@@ -104,33 +116,29 @@ impl End {
         Ok(())
     }
 
-    /// Reads what is `wanted`, sorted, with one call a file. False: some entries are without a record.
-    fn fetch_runs(
-        &mut self,
-        view: &View,
-        wanted: &[Wanted],
-        mut read: impl FnMut(&RecordFile, &[RecordPointer], &mut Vec<Option<Result<Record>>>),
-    ) -> Result<bool> {
-        let mut pointers = Vec::with_capacity(wanted.len());
-        let mut records = Vec::with_capacity(wanted.len());
-        let mut all = true;
-        for run in wanted.chunk_by(|a, b| a.0.file == b.0.file) {
-            pointers.clear();
-            pointers.extend(run.iter().map(|(pointer, _)| *pointer));
-            let Some(&first) = pointers.first() else {
+    /// Reads what is `wanted`, sorted, with one call a file.
+    fn fetch_runs(&mut self, view: &View, wanted: &[Wanted], mut way: Way<'_>) -> Result<()> {
+        for run in wanted.chunk_by(are_together) {
+            let Some(first) = run.first().map(|first| first.pointer) else {
                 continue;
             };
             let file = view.version.record_file(first.file);
             let file = file.ok_or_else(|| dangling(Path::new("MANIFEST"), first))?;
-            read(file, &pointers, &mut records);
-            for (&(_, i), record) in run.iter().zip(records.drain(..)) {
-                let (Some(entry), Some(record)) = (self.entries.get_mut(i), record) else {
-                    all = false;
-                    continue;
-                };
-                entry.take_value(&self.keys, record, file.path());
+            let take = |wanted: &Wanted, record| {
+                if let Some(entry) = self.entries.get_mut(wanted.entry) {
+                    entry.take_value(&self.keys, record, file.path());
+                }
+            };
+            match &mut way {
+                Way::Present(detours) => file.read_present(run, detours, take),
+                Way::Around(detours) => file.take_around(run, detours, take),
+                Way::Wait => file.read_sorted(run, take),
             }
         }
-        Ok(all)
+        Ok(())
     }
+}
+
+fn are_together(a: &Wanted, b: &Wanted) -> bool {
+    a.pointer.file == b.pointer.file
 }

@@ -1,35 +1,34 @@
-//! What look-ups have to pay for the pointer index of a table before it is made.
+//! What reads have to pay for something that makes later ones cheaper, before it is made: the pointer index of a table,
+//! or having all its blocks in the cache.
 //!
-//! Each look-up without the index may have cost a read; making it reads the table, and takes some ten milliseconds of a
-//! processor for 4 MiB. Where an attempt fails, the next one costs twice as much. What takes the place of a table whose
-//! index was used has it paid beforehand, and so has every table when writers rest and there is room for all.
+//! They pay what they cost for want of it, so it is never made for less than has been lost already. Where an attempt
+//! fails, the next one costs twice as much.
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-const LOOKUPS_PER_MIB: u64 = 64;
 /// A price that is never paid.
 const NEVER: u32 = u32::MAX;
 
-/// What is paid and what is to be paid, in look-ups.
+/// What is paid and what is to be paid, in reads.
 #[derive(Debug)]
-pub(in crate::key_table) struct IndexPrice {
+pub(super) struct Price {
     paid: AtomicU32,
     price: AtomicU32,
-    /// Somebody is making the index.
+    /// Somebody is making it.
     attempted: AtomicBool,
     /// It was paid beforehand.
     advanced: AtomicBool,
 }
 
-/// An attempt to make an index. There is one at a time. Unless it fails, the price stays: should the index go, the
+/// An attempt to make it. There is one at a time. Unless it fails, the price stays: should what was made go, the
 /// next one costs the same.
-pub(in crate::key_table) struct Attempt<'a>(&'a IndexPrice);
+pub(super) struct Attempt<'a>(&'a Price);
 
-impl IndexPrice {
-    /// Of the index of a table of so many bytes.
-    pub(in crate::key_table) fn of(table_bytes: u64) -> IndexPrice {
-        let price = (table_bytes >> 20).saturating_mul(LOOKUPS_PER_MIB) + 2;
-        IndexPrice {
+impl Price {
+    /// For a table of so many bytes, at so many reads for each MiB.
+    pub(super) fn of(table_bytes: u64, reads_per_mib: u64) -> Price {
+        let price = (table_bytes >> 20).saturating_mul(reads_per_mib) + 2;
+        Price {
             paid: AtomicU32::new(0),
             price: AtomicU32::new(u32::try_from(price).unwrap_or(NEVER)),
             attempted: AtomicBool::new(false),
@@ -37,17 +36,17 @@ impl IndexPrice {
         }
     }
 
-    /// Pays for one look-up. Whether that was the last of it.
-    pub(in crate::key_table) fn pay(&self) -> bool {
+    /// Pays for one read. Whether that was the last of it.
+    pub(super) fn pay(&self) -> bool {
         let price = self.price.load(Ordering::Relaxed);
-        // Look-ups that race may pay a little more.
+        // Reads that race may pay a little more.
         price != NEVER
             && self.paid.load(Ordering::Relaxed) < price
             && self.paid.fetch_add(1, Ordering::Relaxed) + 1 == price
     }
 
-    /// Pays all that is left before any look-up has asked for the table. That is done once.
-    pub(in crate::key_table) fn advance(&self) {
+    /// Pays all that is left before any read has. That is done once.
+    pub(super) fn advance(&self) {
         if !self.advanced.swap(true, Ordering::Relaxed) {
             let price = self.price.load(Ordering::Relaxed);
             self.paid.fetch_max(price, Ordering::Relaxed);
@@ -55,18 +54,18 @@ impl IndexPrice {
     }
 
     /// Whether it was paid beforehand.
-    pub(in crate::key_table) fn is_advanced(&self) -> bool {
+    pub(super) fn is_advanced(&self) -> bool {
         self.advanced.load(Ordering::Relaxed)
     }
 
-    /// Whether all is paid, and nobody makes the index yet.
-    pub(in crate::key_table) fn is_paid(&self) -> bool {
+    /// Whether all is paid, and nobody makes it yet.
+    pub(super) fn is_paid(&self) -> bool {
         let paid = self.paid.load(Ordering::Relaxed);
         paid >= self.price.load(Ordering::Relaxed) && !self.attempted.load(Ordering::Relaxed)
     }
 
     /// Begins an attempt, unless it is not paid for or somebody makes one.
-    pub(in crate::key_table) fn begin(&self) -> Option<Attempt<'_>> {
+    pub(super) fn begin(&self) -> Option<Attempt<'_>> {
         let is_mine = self.is_paid() && !self.attempted.swap(true, Ordering::AcqRel);
         is_mine.then_some(Attempt(self))
     }
@@ -74,14 +73,14 @@ impl IndexPrice {
 
 impl Attempt<'_> {
     /// It cannot be made at present.
-    pub(in crate::key_table) fn failed(self) {
+    pub(super) fn failed(self) {
         let price = self.0.price.load(Ordering::Relaxed);
         let price = price.saturating_mul(2);
         self.0.price.store(price, Ordering::Relaxed);
     }
 
     /// It is not worth making.
-    pub(in crate::key_table) fn give_up(self) {
+    pub(super) fn give_up(self) {
         self.0.price.store(NEVER, Ordering::Relaxed);
     }
 }
@@ -99,7 +98,7 @@ mod tests {
 
     #[test]
     fn each_failed_attempt_makes_the_next_one_dearer() {
-        let price = IndexPrice::of(1 << 20);
+        let price = Price::of(1 << 20, 64);
         let pays = || (1..).find(|_| price.pay()).unwrap();
         assert!(price.begin().is_none());
         assert_eq!(pays(), 66);

@@ -1,0 +1,141 @@
+//! All blocks of a table, read at once when scans have paid for it.
+
+use super::*;
+use bytes::Bytes;
+
+/// Bytes of a block, about.
+const BLOCK: usize = 256;
+const KEYS: u32 = 3000;
+
+struct Written {
+    vfs: SimVfs,
+    meta: KeyTableMeta,
+}
+
+fn written() -> Written {
+    let entries = (0..KEYS).map(|i| {
+        let entry = put_of(ModelValue::Inline(vec![i as u8; 20]));
+        ((i.to_be_bytes().to_vec(), Reverse(7)), entry)
+    });
+    let vfs = SimVfs::new();
+    let meta = write_key_table(&store_on(&vfs), NUMBER, build(&entries.collect(), BLOCK)).unwrap();
+    Written { vfs, meta }
+}
+
+/// A cache that has room for all blocks, and is full: it reads them one by one.
+fn full_cache(meta: &KeyTableMeta) -> Arc<ReadCache> {
+    let cache = ReadCache::new(4 * meta.len);
+    for offset in 0..40 {
+        let other = Bytes::from(vec![0; meta.len as usize / 8]);
+        cache.insert_record(FileNumber(1), offset, other, false);
+    }
+    assert!(!cache.has_room());
+    cache
+}
+
+/// What a scan finds that begins at each of these keys, in turn.
+fn scan(table: &Arc<KeyTable>, keys: impl Iterator<Item = u32>) -> Vec<Result<u8>> {
+    let found = keys.map(|i| {
+        let mut scan = table.iter(Access::Random);
+        scan.seek(&i.to_be_bytes(), SeqNo::MAX)?;
+        let entry = scan.entry().unwrap();
+        assert_eq!(entry.key, i.to_be_bytes());
+        match entry.value {
+            EntryValue::Inline(value) => Ok(value[0]),
+            _ => panic!("a value that stands elsewhere"),
+        }
+    });
+    found.collect()
+}
+
+/// Keys of many blocks.
+fn spread() -> impl Iterator<Item = u32> {
+    (0..KEYS).step_by(KEYS as usize / 40)
+}
+
+#[test]
+fn scans_that_waited_often_wait_no_more() {
+    let written = written();
+    let store = store_on(&written.vfs);
+    let cache = full_cache(&written.meta);
+    let table = Arc::new(KeyTable::open(&store, written.meta.clone(), &cache));
+    assert!(!table.read_blocks(true), "nobody has paid");
+    scan(&table, 0..1);
+    assert!(!table.wants_blocks() && !cache.are_blocks_wanted());
+    scan(&table, spread());
+    assert!(table.wants_blocks() && cache.are_blocks_wanted());
+    assert!(!cache.are_blocks_wanted(), "it is told once");
+
+    let before = store.reads();
+    assert!(table.read_blocks(true));
+    let blocks = written.meta.len / BLOCK as u64;
+    assert!(store.reads() - before < blocks / 50);
+    let before = store.reads();
+    for (i, found) in (0..KEYS).zip(scan(&table, 0..KEYS)) {
+        assert_eq!(found.unwrap(), i as u8);
+    }
+    assert_eq!(store.reads(), before);
+    assert!(!table.wants_blocks());
+}
+
+#[test]
+fn look_ups_do_not_pay_for_it() {
+    let written = written();
+    let cache = full_cache(&written.meta);
+    let table = Arc::new(KeyTable::open(
+        &store_on(&written.vfs),
+        written.meta.clone(),
+        &cache,
+    ));
+    for i in spread() {
+        assert!(table.get(&i.to_be_bytes(), SeqNo::MAX).unwrap().is_some());
+    }
+    assert!(!table.wants_blocks());
+}
+
+#[test]
+fn without_room_nothing_is_read_and_the_next_attempt_is_dearer() {
+    let written = written();
+    let store = store_on(&written.vfs);
+    let cache = full_cache(&written.meta);
+    assert!(cache.has_room_for_blocks(written.meta.len));
+    assert!(!cache.has_room_for_blocks(4 * written.meta.len));
+    let table = Arc::new(KeyTable::open(&store, written.meta.clone(), &cache));
+    let waits = || {
+        let mut keys = (0..KEYS).step_by(10);
+        keys.position(|i| {
+            cache.set_capacity(0);
+            cache.set_capacity(4 * written.meta.len);
+            scan(&table, i..i + 1);
+            table.wants_blocks()
+        })
+    };
+    let (first, before) = (waits().unwrap(), store.reads());
+    assert!(!table.read_blocks(false));
+    assert_eq!(store.reads(), before);
+    assert!(!table.wants_blocks());
+    assert!(waits().unwrap() > first);
+}
+
+#[test]
+fn damage_is_told_to_who_wants_the_block_and_to_nobody_else() {
+    let written = written();
+    let middle = written.meta.len / 2;
+    assert!(written.vfs.flip_bit(Path::new("db/000007.key"), middle * 8));
+    let store = store_on(&written.vfs);
+    let cache = full_cache(&written.meta);
+    let table = Arc::new(KeyTable::open(&store, written.meta.clone(), &cache));
+    scan(&table, spread());
+    assert!(table.read_blocks(true));
+    let mut failures = 0;
+    for (i, found) in (0..KEYS).zip(scan(&table, 0..KEYS)) {
+        match found {
+            Ok(found) => assert_eq!(found, i as u8),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corruption);
+                failures += 1;
+            }
+        }
+    }
+    assert!((1..20).contains(&failures), "{failures} keys");
+}
