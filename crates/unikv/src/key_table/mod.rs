@@ -38,6 +38,7 @@ mod section;
 mod table;
 #[cfg(test)]
 mod tests;
+mod verify_file;
 pub(crate) mod walk;
 
 pub(crate) use builder::{KeySectionBuilder, write_key_table, write_tail};
@@ -52,5 +53,6 @@ pub(crate) use properties::{FileFacts, Properties};
 pub(crate) use read_buffers::{LONGEST_BUFFER, ReadBuffer};
 pub(crate) use rebuilt::{SpareEntries, TakeEntry};
 pub(crate) use scattered::Scattered;
-pub(crate) use section::{KeySection, verify_file};
+pub(crate) use section::KeySection;
 pub(crate) use table::KeyTable;
+pub(crate) use verify_file::verify_file;

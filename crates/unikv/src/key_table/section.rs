@@ -13,7 +13,7 @@ use super::iter::KeyIter;
 use super::pin::PinnedFences;
 use super::price::Price;
 use super::rebuilt::{OfFile, Rebuilt, SpareEntries};
-use crate::base::checksum::{Crc, bound};
+use crate::base::checksum::bound;
 use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN};
 use crate::base::keys::{DatabaseId, SeqNo};
 use crate::base::seeded::seeded;
@@ -24,9 +24,6 @@ use crate::vfs::file_store::{DataFile, FileStore};
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
-
-/// How much is read at a time when a whole file is verified.
-const VERIFY_BYTES: usize = 1 << 20;
 
 /// The key section of a file. Nothing is read before it is asked for; then the fences go to the
 /// cache and come back from it, or from the file when it has dropped them.
@@ -393,28 +390,4 @@ fn own(entry: &RawEntry, block: &Block) -> OwnedEntry {
         expiry_ms,
         value,
     }
-}
-
-/// Reads a listed file from front to back: it has `len` bytes whose CRC-32C is `checksum`.
-pub(crate) fn verify_file(file: &DataFile, len: u64, checksum: u32) -> Result<()> {
-    let mut buffer = vec![0; VERIFY_BYTES.min(usize::try_from(len).unwrap_or(VERIFY_BYTES))];
-    let (mut crc, mut offset) = (Crc::default(), 0);
-    while offset < len {
-        let part = (len - offset).min(buffer.len() as u64) as usize;
-        file.read_exact_at(&mut buffer[..part], offset)?;
-        crc = crc.update(&buffer[..part]);
-        offset += part as u64;
-    }
-    if crc.raw() != checksum {
-        let what = "the checksum of the whole file does not match";
-        return Err(Error::corruption(file.path(), 0, what));
-    }
-    if file.read_at(&mut [0; 1], len)? != 0 {
-        return Err(Error::corruption(
-            file.path(),
-            len,
-            "the file is longer than it was written",
-        ));
-    }
-    Ok(())
 }
