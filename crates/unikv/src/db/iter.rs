@@ -31,10 +31,12 @@ pub struct Iter {
     memory: IteratorCharge,
     /// The first engine key of the range.
     begin: Vec<u8>,
-    /// The first engine key of what is left.
+    /// The first engine key of what is left, once [`Iter::raise_lower`] was called.
     lower: Vec<u8>,
     /// The first engine key behind what is left.
     upper: Vec<u8>,
+    /// Whether `upper` is less than it was at first.
+    has_upper_moved: bool,
     front: End,
     back: End,
     /// How many entries the caller wants, if it has said so.
@@ -55,6 +57,7 @@ impl Iter {
             begin: lower.clone(),
             lower,
             upper,
+            has_upper_moved: false,
             front: End::new(),
             back: End::new(),
             expected: None,
@@ -84,6 +87,7 @@ impl Iter {
     /// Moves the front to the first entry of the range at or behind `key`, forward or back. Entries
     /// that the back has handed out stay gone. An iteration that an error has ended goes on from there.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
+        self.raise_lower();
         let lower = engine_key(DEFAULT_KEYSPACE, key.as_ref()).max(self.begin.clone());
         // The back may have dropped entries because the front had handed them out.
         let back_again = lower < self.lower;
@@ -107,7 +111,23 @@ impl Iter {
         self.holder.release();
     }
 
+    /// Begins what is left behind what the front has handed out. Not done at each entry, as a long iteration needs it
+    /// only once a batch.
+    fn raise_lower(&mut self) {
+        if let Some(key) = self.front.passed() {
+            self.lower.clear();
+            self.lower.extend_from_slice(key);
+            self.lower.push(0);
+        }
+    }
+
     fn next_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
+        if self.front.is_handed_out() {
+            self.raise_lower();
+            if self.lower >= self.upper {
+                return Ok(None);
+            }
+        }
         let (front, seq) = (&mut self.front, self.holder.moment().seq());
         let clusters = self.holder.moment().engine().clusters_by_scans();
         if front.is_handed_out() && !front.has_failed() {
@@ -148,16 +168,18 @@ impl Iter {
         {
             return Err(error);
         }
-        let Some(key) = front.key().filter(|key| *key < &self.upper[..]) else {
+        // Entries were gathered before `upper`, as it was then.
+        if self.has_upper_moved && front.key().is_some_and(|key| *key >= self.upper[..]) {
             return Ok(None);
-        };
-        self.lower.clear();
-        self.lower.extend_from_slice(key);
-        self.lower.push(0);
+        }
         front.hand_out(|key| self.holder.look_up(key))
     }
 
     fn next_back_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
+        self.raise_lower();
+        if self.lower >= self.upper {
+            return Ok(None);
+        }
         let (back, seq) = (&mut self.back, self.holder.moment().seq());
         let clusters = self.holder.moment().engine().clusters_by_scans();
         if back.is_handed_out() && !back.has_failed() {
@@ -202,6 +224,7 @@ impl Iter {
         };
         self.upper.clear();
         self.upper.extend_from_slice(key);
+        self.has_upper_moved = true;
         back.hand_out(|key| self.holder.look_up(key))
     }
 
@@ -213,7 +236,7 @@ impl Iter {
             self.ended = true;
             return Some(Err(error));
         }
-        if self.ended || self.lower >= self.upper {
+        if self.ended {
             return None;
         }
         let next = next(self);

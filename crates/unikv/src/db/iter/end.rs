@@ -28,9 +28,11 @@ const KEYS_BYTES: usize = 64 << 10;
 
 /// One end of an iteration and the batch that it hands out.
 pub(super) struct End {
-    /// The visible entries of the batch; those before `next` have been handed out.
+    /// The visible entries of the batch; those before `next` have been handed out, and those before `told` were told by
+    /// [`End::passed`].
     entries: Vec<Entry>,
     next: usize,
+    told: usize,
     /// Their engine keys, one behind the other: one buffer, which the keys handed out share.
     keys: Bytes,
     /// How many entries the next batch may have.
@@ -42,7 +44,7 @@ pub(super) struct End {
     forward: bool,
     /// Whether the range goes on behind the batch.
     goes_on: bool,
-    /// The key that the cursor has dealt with last, going forward.
+    /// The key that the cursor has dealt with last, going forward, if it is not the last one of the batch.
     last: Option<Vec<u8>>,
     /// What kept the cursor from going on: it comes behind the batch.
     failure: Option<Error>,
@@ -74,6 +76,7 @@ impl End {
         End {
             entries: Vec::new(),
             next: 0,
+            told: 0,
             keys: Bytes::new(),
             batch_len: FIRST_BATCH,
             is_first: true,
@@ -98,6 +101,14 @@ impl End {
     /// The engine key to be handed out next.
     pub(super) fn key(&self) -> Option<&[u8]> {
         let entry = self.entries.get(self.next)?;
+        Some(entry.key_in(&self.keys))
+    }
+
+    /// The engine key that was handed out last, unless it has been told already.
+    pub(super) fn passed(&mut self) -> Option<&[u8]> {
+        let last = self.next.checked_sub(1).filter(|_| self.told < self.next)?;
+        self.told = self.next;
+        let entry = self.entries.get(last)?;
         Some(entry.key_in(&self.keys))
     }
 
@@ -134,7 +145,7 @@ impl End {
     /// Forgets the batch, of which nothing was handed out.
     pub(super) fn give_up(&mut self) {
         self.entries.clear();
-        self.next = 0;
+        (self.next, self.told) = (0, 0);
         self.failure = None;
     }
 
@@ -154,7 +165,17 @@ impl End {
         self.forward = true;
         let mut batch = self.begin_batch(batch_bytes);
         self.failure = self.fill_forward(&mut batch, cursor, seq, upper).err();
+        if let Some(last) = batch.last_key().filter(|_| batch.ends_with_last) {
+            self.remember(last);
+        }
         self.end_batch(batch);
+    }
+
+    /// The cursor has dealt with `key`.
+    fn remember(&mut self, key: &[u8]) {
+        let last = self.last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key);
     }
 
     fn fill_forward(
@@ -170,12 +191,16 @@ impl End {
                 break;
             }
             // The first version at or below the snapshot decides; older ones are passed over.
-            if entry.seq <= seq && self.last.as_deref() != Some(entry.key) {
-                let last = self.last.get_or_insert_default();
-                last.clear();
-                last.extend_from_slice(entry.key);
-                if let Some(value) = Value::of(&entry, cursor.is_merged()) {
-                    batch.push(entry.key, value);
+            let last = match batch.ends_with_last {
+                true => batch.last_key(),
+                false => self.last.as_deref(),
+            };
+            if entry.seq <= seq && last != Some(entry.key) {
+                let value = Value::of(&entry, cursor.is_merged());
+                batch.ends_with_last = value.is_some();
+                match value {
+                    Some(value) => batch.push(entry.key, value),
+                    None => self.remember(entry.key),
                 }
             }
             cursor.next()?;
@@ -239,12 +264,13 @@ impl End {
             value_bytes: 0,
             most_value_bytes,
             len: self.batch_len,
+            ends_with_last: false,
         }
     }
 
     fn end_batch(&mut self, batch: Batch) {
         self.entries = batch.entries;
-        self.next = 0;
+        (self.next, self.told) = (0, 0);
         self.keys = Bytes::from(batch.keys);
         self.batch_len = (self.batch_len * 2).min(LAST_BATCH);
     }
@@ -258,6 +284,8 @@ struct Batch {
     most_value_bytes: u64,
     /// How many entries it may have.
     len: usize,
+    /// Whether its last key is the one that the cursor has dealt with last.
+    ends_with_last: bool,
 }
 
 impl Batch {
@@ -265,6 +293,10 @@ impl Batch {
         self.entries.len() >= self.len
             || self.keys.len() >= KEYS_BYTES
             || self.value_bytes >= self.most_value_bytes
+    }
+
+    fn last_key(&self) -> Option<&[u8]> {
+        self.keys.get(self.entries.last()?.key.clone())
     }
 
     fn push(&mut self, key: &[u8], value: Value) {
