@@ -12,15 +12,15 @@ pub(crate) struct Limit(u64, u64);
 pub(crate) const PUT: Limit = Limit(1_000, 4_390);
 pub(crate) const BATCH: Limit = Limit(100, 147_800);
 pub(crate) const GET_MEMTABLE: Limit = Limit(1_000, 680);
-pub(crate) const GET_UNSORTED_CACHED: Limit = Limit(1_000, 1_271);
+pub(crate) const GET_UNSORTED_CACHED: Limit = Limit(1_000, 1_362);
 pub(crate) const GET_UNSORTED_UNCACHED: Limit = Limit(1_000, 4_480);
-pub(crate) const GET_SORTED_CACHED: Limit = Limit(1_000, 1_414);
-pub(crate) const GET_SORTED_UNCACHED: Limit = Limit(1_000, 3_900);
+pub(crate) const GET_SORTED_CACHED: Limit = Limit(1_000, 1_550);
+pub(crate) const GET_SORTED_UNCACHED: Limit = Limit(1_000, 4_820);
 // 1,207 to 1,591 in 27 runs: the seed of the hash decides how far a pointer index is searched until an empty slot.
 pub(crate) const GET_ABSENT: Limit = Limit(1_000, 1_670);
-pub(crate) const SCAN_CLUSTERED: Limit = Limit(1_000, 159_900);
-pub(crate) const SCAN_SORTED: Limit = Limit(1_000, 184_300);
-pub(crate) const SCAN_UNSORTED: Limit = Limit(1_000, 238_000);
+pub(crate) const SCAN_CLUSTERED: Limit = Limit(1_000, 147_000);
+pub(crate) const SCAN_SORTED: Limit = Limit(1_000, 169_500);
+pub(crate) const SCAN_UNSORTED: Limit = Limit(1_000, 225_000);
 
 impl Limit {
     pub(crate) fn operations(&self) -> u64 {

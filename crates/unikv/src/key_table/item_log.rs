@@ -81,8 +81,9 @@ impl<T: LogItem> ItemLog<T> {
 
     fn shard(&self, place: &Place) -> &RwLock<Shard<T>> {
         // The lower bits choose among the entries of the shard.
-        let hash = PlaceHash.hash_one(place) >> 32;
-        &self.shards[hash as usize % self.shards.len()]
+        let hash = PlaceHash.hash_one(place) >> u32::BITS;
+        let shard = (hash * self.shards.len() as u64) >> u32::BITS;
+        &self.shards[shard as usize]
     }
 
     /// What `take` makes of the item at `place`, which has been asked for now, and of whether its bytes stand in a

@@ -12,7 +12,7 @@ use crate::base::keys::SeqNo;
 use crate::base::seeded::slip;
 use crate::error::Result;
 use crate::key_table::KeyEntry;
-use crate::version::Partition;
+use crate::version::{Generation, Partition};
 use crate::vfs::Access;
 use std::sync::Arc;
 
@@ -171,10 +171,15 @@ impl ViewCursor {
 /// The sources of a partition, newest first.
 fn sources(view: &View, partition: &Arc<Partition>) -> Result<Vec<Cursor>> {
     let memtables = std::iter::once(&view.memtable).chain(&view.sealed);
-    let mut sources: Vec<Cursor> = memtables
-        .filter(|handle| !handle.table.is_empty())
-        .map(|handle| Cursor::Memtable(handle.table.iter()))
-        .collect();
+    // Room for no more than there are: one piece of a common size.
+    let tables: usize = partition
+        .generations
+        .iter()
+        .map(Generation::scan_sources)
+        .sum();
+    let mut sources = Vec::with_capacity(1 + view.sealed.len() + tables + 1);
+    let memtables = memtables.filter(|handle| !handle.table.is_empty());
+    sources.extend(memtables.map(|handle| Cursor::Memtable(handle.table.iter())));
     for generation in &partition.generations {
         for source in scan_sources::for_scan(generation) {
             sources.push(source?);

@@ -18,6 +18,9 @@ use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Who keeps a record keeps at most this part more than it takes: to give less back costs the allocator a get's time.
+const MOST_SLACK_PART: usize = 16;
+
 /// A record file, open for reading. Opening it reads nothing.
 #[derive(Debug)]
 pub(crate) struct RecordFile {
@@ -134,7 +137,9 @@ impl RecordFile {
             frame = whole;
         }
         frame.truncate(header.frame_len());
-        frame.shrink_to_fit();
+        if frame.capacity() - frame.len() > frame.len() / MOST_SLACK_PART {
+            frame.shrink_to_fit();
+        }
         Record::verify(Bytes::from(frame), header, &place)
     }
 

@@ -38,12 +38,22 @@ impl Slots {
         first_segment: u64,
         is_it: impl Fn(Location) -> bool,
     ) -> Option<Location> {
-        let candidates = self.words_from(hash).map(|slot| self.words[slot]);
-        candidates
-            .take_while(|word| *word != EMPTY)
-            .filter(|word| hash_of(*word) == tag(hash))
-            .map(|word| location(word, first_segment))
-            .find(|location| is_it(*location))
+        let mask = self.words.len().checked_sub(1)?;
+        let mut slot = self.home(word_hash(hash));
+        // There is always an empty one.
+        loop {
+            let word = *self.words.get(slot & mask)?;
+            if word == EMPTY {
+                return None;
+            }
+            if hash_of(word) == tag(hash) {
+                let at = location(word, first_segment);
+                if is_it(at) {
+                    return Some(at);
+                }
+            }
+            slot += 1;
+        }
     }
 
     /// Enters an item that is not here.
