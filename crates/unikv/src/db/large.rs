@@ -222,7 +222,7 @@ impl Engine {
                 return;
             }
             // The price changes while a long value is paid for.
-            let step = kib.min((LONGEST_PAUSE_NS / ns_per_kib).max(1));
+            let step = kib.min((LONGEST_PAUSE_NS.unsigned_abs() / ns_per_kib).max(1));
             let pause = ns_per_kib.saturating_mul(step);
             let runtime = &self.store.env().runtime;
             runtime.delay(Duration::from_nanos(pause));

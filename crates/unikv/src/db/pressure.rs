@@ -5,8 +5,8 @@
 //! the rest, so that the background catches up before anything is full. With the last memtable open
 //! a byte costs at least what its flush took of late; only who comes when that is full, too, waits.
 //!
-//! The time is gathered as a debt and paid in pauses of at least a millisecond, because shorter ones
-//! cannot be kept; a pause is held under the commit lock, for the rate is one for all writers. What a
+//! The time is gathered as a debt and paid in pauses of at least half a millisecond, because much shorter ones
+//! cannot be kept, and longer ones are felt; a pause is held under the commit lock, for the rate is one for all writers. What a
 //! large batch owes beyond one pause is paid by the next writes. A delete costs what it frees, because
 //! all of that lies on the disk until the background has caught up.
 
@@ -36,11 +36,11 @@ const SPACE_NS_PER_KIB: f64 = 50_000.0;
 const MOST_MEMTABLES_NS_PER_KIB: u64 = 1_000_000;
 /// The shortest pause; the longest for what earlier writes owe; and the longest of all, which only
 /// batches of some MiB come to.
-const LEAST_PAUSE_NS: u64 = 1_000_000;
-const LONGEST_OWED_PAUSE_NS: u64 = 10_000_000;
-pub(super) const LONGEST_PAUSE_NS: u64 = 100_000_000;
+const LEAST_PAUSE_NS: i64 = 500_000;
+const LONGEST_OWED_PAUSE_NS: i64 = 10_000_000;
+pub(super) const LONGEST_PAUSE_NS: i64 = 100_000_000;
 /// What is still owed after a pause, at most: by then the prices have changed.
-const MOST_OWED_NS: u64 = 1_000_000_000;
+const MOST_OWED_NS: i64 = 1_000_000_000;
 
 /// What a written KiB costs at present.
 #[derive(Debug, Default)]
@@ -147,17 +147,29 @@ impl Engine {
             return;
         }
         let cost = bytes.saturating_mul(ns_per_kib) >> 10;
+        let cost = i64::try_from(cost).unwrap_or(i64::MAX);
         commit.pause_debt_ns = commit.pause_debt_ns.saturating_add(cost);
         if commit.pause_debt_ns >= LEAST_PAUSE_NS {
             // What is owed by others must not make a short write wait for long.
             let most = cost.clamp(LONGEST_OWED_PAUSE_NS, LONGEST_PAUSE_NS);
             let pause = commit.pause_debt_ns.min(most);
-            commit.pause_debt_ns = (commit.pause_debt_ns - pause).min(MOST_OWED_NS);
-            self.store.env().runtime.delay(Duration::from_nanos(pause));
+            let took = self.delay(pause);
+            // What a pause took too long is credited, but not for ever.
+            let left = commit.pause_debt_ns.saturating_sub(took);
+            commit.pause_debt_ns = left.clamp(-LEAST_PAUSE_NS, MOST_OWED_NS);
             let cause = self.pressure.cause.load(Ordering::Relaxed);
             let cause = CAUSES.get(cause).copied().unwrap_or(StallCause::Memtables);
-            self.counters.count_pause(cause, pause);
+            self.counters.count_pause(cause, took.unsigned_abs());
         }
+    }
+
+    /// Waits for so many nanoseconds, and says how many it were.
+    fn delay(&self, pause_ns: i64) -> i64 {
+        let runtime = &self.store.env().runtime;
+        let begin = runtime.now();
+        runtime.delay(Duration::from_nanos(pause_ns.unsigned_abs()));
+        let took = runtime.now().saturating_sub(begin).as_nanos();
+        i64::try_from(took).unwrap_or(i64::MAX).max(pause_ns)
     }
 
     /// Waits while every memtable is sealed.

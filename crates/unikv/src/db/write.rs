@@ -34,8 +34,8 @@ pub(crate) struct Commit {
     pub(crate) memtable: MemtableHandle,
     /// Deletes in the memtable.
     pub(crate) deletes: u64,
-    /// What writers owe to back-pressure.
-    pub(crate) pause_debt_ns: u64,
+    /// What writers owe to back-pressure; negative, they have paid more.
+    pub(crate) pause_debt_ns: i64,
 }
 
 /// A batch that waits for the holder of the commit lock.

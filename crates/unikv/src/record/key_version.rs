@@ -5,6 +5,11 @@ use crate::base::keys::{Kind, SeqNo};
 use crate::base::seeded::seeded;
 use crate::key_table::CachedFrame;
 use bytes::Bytes;
+use std::hint::black_box;
+
+/// Of a frame, so many cache lines are waited for together; further ones the processor expects by itself.
+const LINES_TOGETHER: usize = 32;
+const LINE_BYTES: usize = 64;
 
 /// What a record says of the key that was asked for: all but the key.
 #[derive(Debug)]
@@ -29,6 +34,7 @@ impl KeyVersion {
         key: &[u8],
         place: &FramePlace<'_>,
     ) -> Option<Option<KeyVersion>> {
+        touch(frame.bytes());
         let header = FrameHeader::of_kept(frame.bytes(), place)?;
         if frame.bytes().get(header.key_range())? != key && !seeded!(TrustTag) {
             return Some(None);
@@ -66,4 +72,10 @@ impl KeyVersion {
     pub(crate) fn end_offset(&self) -> u64 {
         self.offset + self.header.frame_len() as u64
     }
+}
+
+/// Has the processor wait for the memory of a frame once, and not for its header first and then for what the header says.
+fn touch(frame: &[u8]) {
+    let lines = frame.iter().step_by(LINE_BYTES).take(LINES_TOGETHER);
+    black_box(lines.fold(0, |all, byte| all | byte));
 }
