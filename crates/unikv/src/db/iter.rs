@@ -89,8 +89,9 @@ impl Iter {
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
         self.raise_lower();
         let lower = engine_key(DEFAULT_KEYSPACE, key.as_ref()).max(self.begin.clone());
-        // The back may have dropped entries because the front had handed them out.
-        let back_again = lower < self.lower;
+        // The back may have dropped entries because the front had handed them out, or have been stopped half-way by the
+        // error that ended the iteration.
+        let back_again = lower < self.lower || self.ended;
         if back_again {
             self.back = self.new_end();
         }

@@ -123,10 +123,9 @@ impl End {
         self.next += 1;
         let value = match &mut entry.value {
             Value::Ready(value) => mem::take(value),
-            Value::Large => look_up(entry.key_in(&self.keys))?,
+            // What was not fetched with its batch is looked up as well: an error may have come between.
+            Value::Large | Value::Stored { .. } => look_up(entry.key_in(&self.keys))?,
             Value::Failed(error) => return Err(error.clone()),
-            // Fetched before any entry is handed out.
-            Value::Stored { .. } => Bytes::new(),
         };
         let key = entry.key.start + KEYSPACE_PREFIX_LEN..entry.key.end;
         Ok(Some((self.keys.slice(key), value)))

@@ -359,3 +359,45 @@ fn once_scans_have_waited_often_enough_the_background_reads_the_blocks_of_the_ta
     db.quiesce().unwrap();
     assert_eq!(reads_of(1), 0);
 }
+
+#[test]
+fn behind_a_failed_read_both_ends_go_on_where_they_were() {
+    let machine = Machine::new(9);
+    let options = || {
+        let options = Options::default().memory_budget(64 << 20);
+        options.inline_value_bytes(200)
+    };
+    let (db, _) = machine.open(options());
+    const KEYS: usize = 4000;
+    (0..KEYS).for_each(|n| db.put(key(n), value(n, 100)).unwrap());
+    db.compact().unwrap();
+    db.close().unwrap();
+
+    let (db, _) = machine.open(options());
+    let mut iter = db.range(key(0)..);
+    let mut left = KEYS;
+    let mut back = |iter: &mut Iter, left: &mut usize| match iter.next_back() {
+        Some(Ok((found, content))) => {
+            *left -= 1;
+            assert!(
+                found == key(*left) && content == value(*left, 100),
+                "{left}"
+            );
+            Ok(true)
+        }
+        Some(Err(error)) => Err(error),
+        None => Ok(false),
+    };
+    (0..50).for_each(|_| assert!(back(&mut iter, &mut left).unwrap()));
+    let fails = |kind| {
+        machine.disk.set_read_fault(Box::new(move |_| kind));
+    };
+    fails(Some(std::io::ErrorKind::Other));
+    let error = std::iter::repeat_with(|| back(&mut iter, &mut left)).find_map(Result::err);
+    assert_eq!(error.unwrap().kind(), crate::ErrorKind::Io);
+    assert!(left > KEYS / 2, "most is to be read yet");
+    fails(None);
+    iter.seek(key(0));
+    while back(&mut iter, &mut left).unwrap() {}
+    assert_eq!(left, 0);
+}
