@@ -376,7 +376,7 @@ fn behind_a_failed_read_both_ends_go_on_where_they_were() {
     let (db, _) = machine.open(options());
     let mut iter = db.range(key(0)..);
     let mut left = KEYS;
-    let mut back = |iter: &mut Iter, left: &mut usize| match iter.next_back() {
+    let back = |iter: &mut Iter, left: &mut usize| match iter.next_back() {
         Some(Ok((found, content))) => {
             *left -= 1;
             assert!(
