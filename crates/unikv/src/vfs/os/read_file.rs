@@ -48,10 +48,6 @@ impl OsReadFile {
         };
         // Advice only: a file system that does not take it still reads right.
         let _ = rustix::fs::fadvise(&file, 0, None, advice);
-        // No read has to see whether its time is to be noted. Only the file's owner may say so.
-        if let Ok(flags) = rustix::fs::fcntl_getfl(&file) {
-            let _ = rustix::fs::fcntl_setfl(&file, flags | OFlags::NOATIME);
-        }
         Ok(OsReadFile {
             path: path.to_owned(),
             file,
