@@ -1,7 +1,7 @@
 //! Reading all blocks of a table at once, when scans have paid for it.
 //!
 //! A scan waits for each block that the cache lacks before it knows what else to ask for. A cache full of what gets
-//! asked for comes by the blocks of its tables one by one, and each costs as much as a hundredth of the whole table
+//! asked for comes by the blocks of its tables one by one, and each costs as much as an eighth of a MiB of the table
 //! does where that is read in long runs. So a scan pays for each block that it had to wait for, and when as much is paid
 //! as reading the table costs, that is done, in the background. Should the blocks go again, scans pay again.
 //!
@@ -17,8 +17,8 @@ use crate::vfs::file_store::Around;
 use bytes::Bytes;
 use std::ops::Range;
 
-/// A block that is waited for costs what a sixteenth of this does in long runs, with its verification; and it is waited
-/// for by somebody, where the run is not.
+/// So many blocks that are waited for, one by one, cost about what a MiB does in long runs, which nobody waits for; the
+/// verification of its blocks included.
 const MISSES_PER_MIB: u64 = 8;
 /// So many runs are given to the device at once.
 const RUNS_AT_ONCE: usize = 4;
