@@ -126,7 +126,7 @@ pub const KNOWN: &[Known] = &[
     ),
     (
         "fallocate",
-        WRITTEN,
+        &[Data],
         "FALLOC_FL_KEEP_SIZE",
         "create: room ahead, without a change of the length",
     ),
@@ -147,7 +147,7 @@ pub const KNOWN: &[Known] = &[
     ("fcntl", &[Data], "F_SETFL", "direct writes of a bulk file"),
     (
         "ftruncate",
-        WRITTEN,
+        &[Data],
         "",
         "finish: what was preallocated and is not needed",
     ),

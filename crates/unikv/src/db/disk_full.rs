@@ -14,7 +14,7 @@
 //! - deletes are sealed and flushed once they pause, every generation is then merged, so that what
 //!   they made garbage is known, and the value logs that need least space to reclaim are collected
 //!   first ([`crate::jobs::tight_gc`]);
-//! - log segments are not preallocated and values are not clustered.
+//! - log segments are not kept to be written over, and values are not clustered.
 //!
 //! The flush worker looks after all this between its jobs ([`Engine::tend_space`]), each second while
 //! the disk is full. When [`state::SpaceLimits::resume_bytes`] are free, the log and the manifest are as they

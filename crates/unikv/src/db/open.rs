@@ -249,10 +249,8 @@ impl<'a> Opening<'a> {
         self.sweep(&store, &version, number, low_water, cut_off, &memtables);
         let is_linked = !memtables.is_empty() && !seeded!(UnlinkedAtOpen);
         let prev = outcome.last.filter(|_| is_linked);
-        let hint = space.segment_hint(self.plan.memtable_bytes);
         // Reads need no log: on a full disk it begins once there is room.
-        let (wal, refused) = match wal_sync.begin(&store, wal_number, prev, manifest.edits(), hint)
-        {
+        let (wal, refused) = match wal_sync.begin(&store, wal_number, prev, manifest.edits()) {
             Ok(begun) => (Some(begun), None),
             Err(error) if error.kind() == ErrorKind::DiskFull => (None, Some(error)),
             Err(error) => return Err(error),

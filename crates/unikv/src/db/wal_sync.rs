@@ -24,7 +24,7 @@ use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Mutex, Weakness, is_weak};
 use crate::error::{Error, Result};
-use crate::log::{DurableMark, Place, SegmentEnd, WalWriter, covered_until};
+use crate::log::{DurableMark, SegmentEnd, WalWriter, covered_until};
 use crate::vfs::SyncFile;
 use crate::vfs::file_store::FileStore;
 use std::collections::VecDeque;
@@ -155,7 +155,7 @@ pub(crate) struct WalSync {
 
 impl WalSync {
     /// Begins segment `number`, the newest, behind `prev`: over the spare, if there is one. `edits` are
-    /// durable in the manifest; `size_hint` bytes are preallocated for a new file.
+    /// durable in the manifest.
     ///
     /// After an error nothing more may be written to the predecessor.
     pub(crate) fn begin(
@@ -164,14 +164,10 @@ impl WalSync {
         number: FileNumber,
         prev: Option<SegmentEnd>,
         edits: u64,
-        size_hint: u64,
     ) -> Result<Begun> {
         let spare = self.take_spare();
-        let place = Place {
-            spare: spare.as_ref().map(|spare| &*spare.path),
-            size_hint,
-        };
-        let begun = WalWriter::create(store, number, prev, edits, self.durable_mark(), place);
+        let over = spare.as_ref().map(|spare| &*spare.path);
+        let begun = WalWriter::create(store, number, prev, edits, self.durable_mark(), over);
         let recycled = begun.as_ref().is_ok_and(WalWriter::is_recycled);
         let remove = |path: &Path| drop(store.env().vfs.remove(path));
         if let Some(spare) = spare.as_ref().filter(|_| !recycled) {

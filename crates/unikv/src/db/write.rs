@@ -252,10 +252,7 @@ impl Engine {
         prev: Option<SegmentEnd>,
     ) -> Result<Begun> {
         let edits = self.manifest_edits.load(Ordering::Acquire);
-        let size_hint = self.space.segment_hint(self.memory.plan.memtable_bytes);
-        let begun = self
-            .wal_sync
-            .begin(&self.store, number, prev, edits, size_hint)?;
+        let begun = self.wal_sync.begin(&self.store, number, prev, edits)?;
         let wal_bytes = &self.counters.wal_bytes;
         wal_bytes.fetch_add(begun.0.end(), Ordering::Relaxed);
         Ok(begun)

@@ -42,7 +42,7 @@ pub(crate) mod writer;
 
 pub(crate) use reader::{LogItem, LogReader};
 pub(crate) use replay::ReplayOutcome;
-pub(crate) use wal::{Place, SegmentEnd, WalWrite, WalWriter};
+pub(crate) use wal::{SegmentEnd, WalWrite, WalWriter};
 pub(crate) use writer::{LogWriter, covered_until};
 
 use crate::base::checksum;

@@ -31,7 +31,7 @@ fn path() -> PathBuf {
 }
 
 fn writer(vfs: &SimVfs) -> LogWriter {
-    LogWriter::create(&store(vfs, 1), path(), FileKind::Wal, FileNumber(7), 0).unwrap()
+    LogWriter::create(&store(vfs, 1), path(), FileKind::Wal, FileNumber(7)).unwrap()
 }
 
 fn reader(vfs: &SimVfs) -> LogReader {
@@ -183,7 +183,7 @@ fn a_file_that_has_become_shorter_ends_early_and_nothing_is_made_up() {
     for (number, left) in (1..).zip([first_end, first_end + 10, first_end + 2 * len - 1]) {
         let path = dir.path().join(format!("{number:06}.wal"));
         let (kind, number) = (FileKind::Wal, FileNumber(number));
-        let mut log = LogWriter::create(&store, path.clone(), kind, number, 0).unwrap();
+        let mut log = LogWriter::create(&store, path.clone(), kind, number).unwrap();
         (0..3).for_each(|_| log.stage(2, &[&payload], None));
         log.write_staged().unwrap();
         let vfs = &*store.env().vfs;
@@ -280,7 +280,7 @@ fn records_of_another_file_do_not_verify() {
 
     let other = SimVfs::new();
     let store = store(&other, 2);
-    let mut log = LogWriter::create(&store, path(), FileKind::Wal, FileNumber(7), 0).unwrap();
+    let mut log = LogWriter::create(&store, path(), FileKind::Wal, FileNumber(7)).unwrap();
     for payload in [&b"also"[..], b"recycled", b"blocks"] {
         log.stage(2, &[payload], None);
     }

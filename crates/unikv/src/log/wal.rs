@@ -198,15 +198,6 @@ fn last_of(base_seq: SeqNo, count: u32) -> Option<SeqNo> {
     Some(SeqNo(last))
 }
 
-/// Where a segment is written.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Place<'a> {
-    /// Over this segment, which is below the durable low-water mark, if that can be opened for it.
-    pub(crate) spare: Option<&'a Path>,
-    /// Bytes to preallocate for a new file.
-    pub(crate) size_hint: u64,
-}
-
 /// Appends to one segment.
 #[derive(Debug)]
 pub(crate) struct WalWriter {
@@ -214,9 +205,12 @@ pub(crate) struct WalWriter {
 }
 
 impl WalWriter {
-    /// Begins segment `number`, which goes on where `prev` ended: as a new file, or in the place of an
-    /// old segment. The first segment of a chain is the one that the low-water mark may name, so its
-    /// name is durable when this returns.
+    /// Begins segment `number`, which goes on where `prev` ended: in the place of `spare`, which is below
+    /// the durable low-water mark, if that can be opened for it, or as a new file. The first segment of a
+    /// chain is the one that the low-water mark may name, so its name is durable when this returns.
+    ///
+    /// No blocks are reserved for a new file. A file system that has to read first which are free would
+    /// make the writer wait behind what is being flushed; written to a page, it chooses them later.
     ///
     /// After an error nothing more may be appended to the predecessor: see [`super::replay`].
     pub(crate) fn create(
@@ -225,7 +219,7 @@ impl WalWriter {
         prev: Option<SegmentEnd>,
         manifest_edits: u64,
         durable: Option<DurableMark>,
-        place: Place<'_>,
+        spare: Option<&Path>,
     ) -> Result<WalWriter> {
         let path = store.dir().join(file_names::wal(number));
         let start = SegmentStart {
@@ -237,19 +231,13 @@ impl WalWriter {
             log.write_staged().map(|()| log)
         };
         let recycle = |old| LogWriter::recycle(store, old, FileKind::Wal, number).ok();
-        let log = match place.spare.and_then(recycle) {
+        let log = match spare.and_then(recycle) {
             Some(log) => {
                 let mut log = begin(log)?;
                 log.take_name(store, path)?;
                 log
             }
-            None => begin(LogWriter::create(
-                store,
-                path,
-                FileKind::Wal,
-                number,
-                place.size_hint,
-            )?)?,
+            None => begin(LogWriter::create(store, path, FileKind::Wal, number)?)?,
         };
         if prev.is_none() {
             store.sync_directory()?;

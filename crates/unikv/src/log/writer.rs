@@ -75,9 +75,8 @@ impl LogWriter {
         path: PathBuf,
         kind: FileKind,
         number: FileNumber,
-        size_hint: u64,
     ) -> Result<LogWriter> {
-        let file = store.env().vfs.create(&path, WriteMode::Log, size_hint);
+        let file = store.env().vfs.create(&path, WriteMode::Log, 0);
         let file = file.map_err(|e| Error::io("create this log", &path, e))?;
         let (mut log, header) = LogWriter::new(store, file, path, kind, number);
         log.append(&header)?;
@@ -343,7 +342,7 @@ mod tests {
     fn a_large_group_leaves_no_large_buffer_behind() {
         let store = store(&SimVfs::new(), 1);
         let path = Path::new(DIR).join("000007.wal");
-        let mut log = LogWriter::create(&store, path, FileKind::Wal, FileNumber(7), 0).unwrap();
+        let mut log = LogWriter::create(&store, path, FileKind::Wal, FileNumber(7)).unwrap();
         let payload = vec![1; STAGING_KEPT_BYTES / 2];
         log.stage(2, &[&payload], None);
         log.write_staged().unwrap();

@@ -277,7 +277,7 @@ fn write_snapshot(
     number: FileNumber,
     snapshot: &VersionEdit,
 ) -> Result<LogWriter> {
-    let mut log = LogWriter::create(store, path.to_owned(), FileKind::Manifest, number, 0)?;
+    let mut log = LogWriter::create(store, path.to_owned(), FileKind::Manifest, number)?;
     log.stage(KIND_EDIT, &[&snapshot.encode()], None);
     log.write_staged()?;
     let synced = log.sync_handle().sync();

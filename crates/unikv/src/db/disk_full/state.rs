@@ -131,19 +131,13 @@ impl DiskFull {
         }
     }
 
-    /// What to preallocate for a log segment.
-    pub(crate) fn segment_hint(&self, memtable_bytes: u64) -> u64 {
-        if self.is_full() {
-            0
-        } else {
-            memtable_bytes + memtable_bytes / 8
-        }
-    }
-
     /// The longest log segment that is kept for the next to be written over it: one that a large batch
     /// has made much longer than a memtable is not.
     pub(crate) fn spare_bytes(&self, memtable_bytes: u64) -> u64 {
-        2 * self.segment_hint(memtable_bytes)
+        match self.is_full() {
+            true => 0,
+            false => 2 * (memtable_bytes + memtable_bytes / 8),
+        }
     }
 
     /// The disk is full from now on, and the ballast is released. True: it was not before.

@@ -44,7 +44,7 @@ impl Walk<'_> {
                     let goes_on = log.resync()?;
                     let len = log.offset() - offset;
                     if !goes_on && self.is_zero(offset)? {
-                        // What was preallocated and not yet written.
+                        // The length reached the disk, and the bytes did not.
                         self.show(&Part::new("unused", offset, len));
                     } else {
                         self.show(&Part::new("no record", offset, len).faulty(reason));

@@ -5,7 +5,7 @@ use crate::base::keys::{DatabaseId, EXTERNAL_LEN, FileUid, KEYSPACE_PREFIX_LEN, 
 use crate::db::tests::common::{key, put, rewrite_manifest};
 use crate::db::tests::{Machine, Model, same, small};
 use crate::log::wal::{KIND_MARK, KIND_START, KIND_WRITE, SegmentStart};
-use crate::log::{LogWriter, Place, WalWriter};
+use crate::log::{LogWriter, WalWriter};
 use crate::record::RecordPointer;
 use crate::testing::golden;
 use crate::version::manifest::Manifest;
@@ -220,7 +220,7 @@ fn add_segment(machine: &Machine, records: &[(u8, &[u8])]) -> PathBuf {
     let store = FileStore::new(machine.env(), "/db".into(), found.database, 16);
     let number = FileNumber(survey.max_number() + 1);
     let path = path(file_names::wal(number));
-    let mut log = LogWriter::create(&store, path.clone(), FileKind::Wal, number, 0).unwrap();
+    let mut log = LogWriter::create(&store, path.clone(), FileKind::Wal, number).unwrap();
     for (kind, payload) in records {
         log.stage(*kind, &[payload], None);
     }
@@ -426,8 +426,7 @@ fn a_segment_with_batches_is_pinned_byte_for_byte() {
     let mut second = Batch::new();
     second.delete("b").set_mark("a mark");
     second.push_external(b"\0\0\0\0large", None, &external.encode(), 1 << 20);
-    let mut wal =
-        WalWriter::create(&store, FileNumber(12), None, 3, None, Place::default()).unwrap();
+    let mut wal = WalWriter::create(&store, FileNumber(12), None, 3, None, None).unwrap();
     for (base_seq, batch) in [(5, &first), (8, &second)] {
         let write = WalWrite {
             base_seq: SeqNo(base_seq),

@@ -3,7 +3,7 @@ use crate::base::file_names::{self, FileName};
 use crate::base::keys::DatabaseId;
 use crate::error::ErrorKind;
 use crate::log::tests::{DIR, store};
-use crate::log::wal::{Place, WalWriter};
+use crate::log::wal::WalWriter;
 use crate::log::{DurableMark, LogWriter};
 use crate::testing::golden;
 use crate::vfs::os::OsVfs;
@@ -101,14 +101,7 @@ struct Log {
 impl Log {
     /// A log whose first segment is `number`.
     fn new(vfs: &SimVfs, seed: u64, number: u64) -> Log {
-        let wal = WalWriter::create(
-            &store(vfs, seed),
-            FileNumber(number),
-            None,
-            0,
-            None,
-            Place::default(),
-        );
+        let wal = WalWriter::create(&store(vfs, seed), FileNumber(number), None, 0, None, None);
         Log {
             vfs: vfs.clone(),
             seed,
@@ -126,14 +119,7 @@ impl Log {
         number: u64,
     ) -> Log {
         let number = FileNumber(number);
-        let wal = WalWriter::create(
-            &store(vfs, seed),
-            number,
-            outcome.last,
-            0,
-            None,
-            Place::default(),
-        );
+        let wal = WalWriter::create(&store(vfs, seed), number, outcome.last, 0, None, None);
         Log {
             vfs: vfs.clone(),
             seed,
@@ -163,8 +149,7 @@ impl Log {
         self.seed += 1000;
         let prev = Some(self.wal.segment_end());
         let store = store(&self.vfs, self.seed);
-        self.wal =
-            WalWriter::create(&store, FileNumber(number), prev, 0, None, Place::default()).unwrap();
+        self.wal = WalWriter::create(&store, FileNumber(number), prev, 0, None, None).unwrap();
     }
 
     fn end(&self) -> DurableMark {
@@ -512,8 +497,7 @@ fn a_failed_creation_is_followed_by_one_with_a_new_number() {
                     Fault::None
                 }
             }));
-            let created =
-                WalWriter::create(&store, FileNumber(10), Some(end), 0, None, Place::default());
+            let created = WalWriter::create(&store, FileNumber(10), Some(end), 0, None, None);
             vfs.clear_faults();
             let (found, outcome) = replay_all(&vfs).unwrap();
             assert_eq!(found, log.names);
@@ -531,8 +515,7 @@ fn a_failed_creation_is_followed_by_one_with_a_new_number() {
     }
 }
 
-/// On the real file system: preallocated space is no part of the log, and what was written is
-/// there although nobody closed the file.
+/// On the real file system: what was written is there although nobody closed the file.
 #[test]
 fn the_real_file_system_keeps_the_log() {
     let dir = tempfile::tempdir().unwrap();
@@ -545,7 +528,7 @@ fn the_real_file_system_keeps_the_log() {
     let mut written = Vec::new();
     for number in 1..4 {
         let number = FileNumber(number);
-        let mut wal = WalWriter::create(&store, number, prev, 0, None, Place::default()).unwrap();
+        let mut wal = WalWriter::create(&store, number, prev, 0, None, None).unwrap();
         for i in 0..10u8 {
             wal.stage(&write_of(u64::from(i), 1, &[i; 100]), None);
             wal.write_staged().unwrap();
@@ -627,7 +610,7 @@ fn records_of_a_later_version_are_refused_not_cut() {
     for (kind, payload) in payloads {
         let vfs = SimVfs::new();
         let mut log =
-            LogWriter::create(&store(&vfs, 1), path(1), FileKind::Wal, FileNumber(1), 0).unwrap();
+            LogWriter::create(&store(&vfs, 1), path(1), FileKind::Wal, FileNumber(1)).unwrap();
         if kind != wal::KIND_START {
             let start = wal::SegmentStart {
                 prev: None,
@@ -682,7 +665,7 @@ fn malformed_records_are_corruption_and_are_not_cut() {
     for (kind, payload, what) in cases {
         let vfs = SimVfs::new();
         let store = store(&vfs, 1);
-        let mut log = LogWriter::create(&store, path(1), FileKind::Wal, FileNumber(1), 0).unwrap();
+        let mut log = LogWriter::create(&store, path(1), FileKind::Wal, FileNumber(1)).unwrap();
         if kind != wal::KIND_START {
             log.stage(wal::KIND_START, &[&start], None);
         }
@@ -700,7 +683,7 @@ fn malformed_records_are_corruption_and_are_not_cut() {
 fn a_segment_that_does_not_begin_with_its_link_is_corruption() {
     let vfs = SimVfs::new();
     let store = store(&vfs, 1);
-    let mut log = LogWriter::create(&store, path(3), FileKind::Wal, FileNumber(3), 0).unwrap();
+    let mut log = LogWriter::create(&store, path(3), FileKind::Wal, FileNumber(3)).unwrap();
     let begin = log.end();
     let prefix = write_of(1, 1, b"1:1").prefix();
     log.stage(wal::KIND_WRITE, &[&prefix, b"1:1"], None);
@@ -726,7 +709,7 @@ fn a_segment_that_its_successor_saw_end_otherwise_is_corruption() {
         let mut prev = log.wal.segment_end();
         change(&mut prev);
         let store = store(&vfs, 2);
-        WalWriter::create(&store, FileNumber(5), Some(prev), 0, None, Place::default()).unwrap();
+        WalWriter::create(&store, FileNumber(5), Some(prev), 0, None, None).unwrap();
         let error = corruption(&vfs, 2);
         assert!(error.offset() >= Some(prev.end), "{error}");
         assert!(error.to_string().contains("ended elsewhere"), "{error}");
@@ -737,9 +720,9 @@ fn a_segment_that_its_successor_saw_end_otherwise_is_corruption() {
 fn segments_tell_how_many_edits_the_manifest_had() {
     let vfs = SimVfs::new();
     let store = store(&vfs, 1);
-    let a = WalWriter::create(&store, FileNumber(1), None, 7, None, Place::default()).unwrap();
+    let a = WalWriter::create(&store, FileNumber(1), None, 7, None, None).unwrap();
     let prev = Some(a.segment_end());
-    WalWriter::create(&store, FileNumber(2), prev, 12, None, Place::default()).unwrap();
+    WalWriter::create(&store, FileNumber(2), prev, 12, None, None).unwrap();
     assert_eq!(max_manifest_edits(&store, &segments_on(&vfs)).unwrap(), 12);
 }
 
@@ -747,8 +730,7 @@ fn segments_tell_how_many_edits_the_manifest_had() {
 fn large_writes_and_errors_of_the_sink_go_through() {
     let vfs = SimVfs::new();
     let store = store(&vfs, 1);
-    let mut wal =
-        WalWriter::create(&store, FileNumber(1), None, 0, None, Place::default()).unwrap();
+    let mut wal = WalWriter::create(&store, FileNumber(1), None, 0, None, None).unwrap();
     let ops = vec![7; 3 << 20];
     assert!(WalWriter::is_large(&ops));
     wal.stage(&write_of(1, 2, b"staged"), None);
@@ -795,15 +777,7 @@ fn a_segment_is_pinned_byte_for_byte() {
     };
     let durable = Some(mark(9, 4000));
     let store = store(&vfs, 1);
-    let mut wal = WalWriter::create(
-        &store,
-        FileNumber(12),
-        Some(prev),
-        3,
-        durable,
-        Place::default(),
-    )
-    .unwrap();
+    let mut wal = WalWriter::create(&store, FileNumber(12), Some(prev), 3, durable, None).unwrap();
     wal.stage(&write_of(1, 1, b"1:one"), durable);
     let host_mark = Some(&b"a mark"[..]);
     let second = write_of(2, 1, b"2:two");

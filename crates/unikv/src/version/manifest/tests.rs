@@ -344,7 +344,7 @@ fn a_manifest_without_shares_of_tables_is_read() {
 fn hand_made(vfs: &SimVfs, records: &[(u8, &[u8])]) {
     let (store, path) = (store(vfs, 1), manifest_path(1));
     let number = FileNumber(1);
-    let mut log = LogWriter::create(&store, path, FileKind::Manifest, number, 0).unwrap();
+    let mut log = LogWriter::create(&store, path, FileKind::Manifest, number).unwrap();
     log.stage(KIND_EDIT, &[&edit(10).encode()], None);
     for (kind, payload) in records {
         log.stage(*kind, &[payload], None);

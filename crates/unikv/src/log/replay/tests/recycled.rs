@@ -14,11 +14,7 @@ fn recycle(log: &mut Log, old: u64, number: u64) {
 
 fn over(store: &FileStore, old: u64, number: u64, prev: Option<SegmentEnd>) -> Result<WalWriter> {
     let old = path(old);
-    let place = Place {
-        spare: Some(&old),
-        size_hint: 0,
-    };
-    WalWriter::create(store, FileNumber(number), prev, 0, None, place)
+    WalWriter::create(store, FileNumber(number), prev, 0, None, Some(&old))
 }
 
 /// An old segment 2 with so many writes, of which each claims that all is durable, and segment 3 begun
