@@ -23,6 +23,7 @@ mod reader;
 mod runs;
 mod section_rebuild;
 mod stream;
+mod stream_memory;
 #[cfg(test)]
 mod tests;
 mod value_reader;

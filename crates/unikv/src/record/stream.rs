@@ -2,6 +2,7 @@
 
 use super::frame::{FRAME_HEADER_LEN, FrameHeader, Record};
 use super::reader::RecordFile;
+use super::stream_memory::StreamMemory;
 use super::value_reader::ValueReader;
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::{Kind, SeqNo};
@@ -14,11 +15,12 @@ use std::sync::Arc;
 const LEAST_BUFFER_BYTES: usize = 4 << 10;
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// A front-to-back reader. Its records share its buffers.
+/// A front-to-back reader. Its records share its memory.
 #[derive(Debug)]
 pub(crate) struct RecordStream {
     file: Arc<RecordFile>,
     buffer_bytes: usize,
+    memory: StreamMemory,
     buffer: Bytes,
     /// Where `buffer` stands in the file.
     buffer_offset: u64,
@@ -47,6 +49,7 @@ impl RecordStream {
         RecordStream {
             file,
             buffer_bytes: BUFFER_BYTES,
+            memory: StreamMemory::new(BUFFER_BYTES),
             buffer,
             buffer_offset: position,
             position,
@@ -122,7 +125,7 @@ impl RecordStream {
 
     /// Bytes of memory that its buffer takes.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.buffer.len()
+        self.buffer.len().max(self.memory.kept_bytes())
     }
 
     /// `len` bytes at `start`, all within the records.
@@ -133,9 +136,10 @@ impl RecordStream {
         let left = self.file.meta().records_end.saturating_sub(start);
         let read_len = (len.max(self.buffer_bytes) as u64).min(left) as usize;
         let goes_on = self.goes_on_at(start);
-        // The old one is given back before the new one is allocated.
+        // The old one is given back before the new one is taken.
         self.buffer = Bytes::new();
-        self.buffer = self.file.read_bytes(start, read_len)?;
+        let fill = |bytes: &mut [u8]| self.file.fill(bytes, start);
+        self.buffer = self.memory.read(read_len, fill)?;
         self.buffer_offset = start;
         if goes_on {
             // The device reads the next while this one is worked on.
