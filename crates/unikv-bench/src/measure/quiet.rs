@@ -14,12 +14,12 @@ const LOOKS: u32 = 10;
 /// What a quiet process may still compute and write between two looks.
 const CPU: Duration = Duration::from_millis(3);
 const BYTES: u64 = 64 << 10;
-/// A process that is not quiet by then will never be.
-const LONGEST: Duration = Duration::from_secs(3600);
+/// A process that is not quiet by then is measured as it is.
+const LONGEST: Duration = Duration::from_secs(300);
 /// Nor will a device that others use.
 const LONGEST_FOR_DEVICE: Duration = Duration::from_secs(60);
 
-/// Returns when nothing has run for a second, and gives the time until that second began.
+/// Returns when nothing has run for a second, or after five minutes, and gives the time until that second began.
 pub fn wait_until_quiet() -> Duration {
     let mut last = (cpu_time(), written());
     wait_while_busy(LONGEST, || {
