@@ -109,9 +109,9 @@ impl<'a> Section<'a> {
         for bars in self.bars() {
             out.push_str(&bars.svg()?);
         }
-        // The two curves of a phase stand side by side.
+        // Two curves fit side by side: those of a phase, if it lasted long enough for a trace.
+        out.push_str("</div>\n<div class=\"charts\">\n");
         for row in self.rows.iter().filter(|row| row.is_worked()) {
-            out.push_str("</div>\n<div class=\"charts\">\n");
             let lines = self.lines(row, latencies, "percentile", "latency, µs");
             out.push_str(&lines.of_latencies()?.unwrap_or_default());
             let lines = self.lines(row, trace, "seconds", "operations/s");
