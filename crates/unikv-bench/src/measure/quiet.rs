@@ -16,7 +16,7 @@ const CPU: Duration = Duration::from_millis(3);
 const BYTES: u64 = 64 << 10;
 /// A process that is not quiet by then is measured as it is.
 const LONGEST: Duration = Duration::from_secs(300);
-/// Nor will a device that others use.
+/// And a device that others use is as quiet then as it will be.
 const LONGEST_FOR_DEVICE: Duration = Duration::from_secs(60);
 
 /// Returns when nothing has run for a second, or after five minutes, and gives the time until that second began.
