@@ -74,8 +74,8 @@ pub trait Vfs: Send + Sync + fmt::Debug {
     fn reads_around_together(&self) -> bool {
         false
     }
-    /// Creates a new file; it is an error if it exists. `size_hint` bytes are preallocated where
-    /// that helps, without changing the file's length as readers see it after `finish`.
+    /// Creates a new file; it is an error if it exists. For a file in [`WriteMode::Bulk`] `size_hint`
+    /// bytes are preallocated where that helps, without changing its length as readers see it after `finish`.
     fn create(
         &self,
         path: &Path,

@@ -3,7 +3,7 @@
 //! Invariant: `broken` is set by the first failed append and refuses all later ones, because a
 //! short write may have left a torn record that nothing may follow.
 
-use super::{OsSyncFile, broken_file, seal};
+use super::{OsSyncFile, broken_file};
 use crate::vfs::{SyncFile, WriteFile};
 use std::fs::File;
 use std::io;
@@ -14,18 +14,15 @@ use std::sync::Arc;
 pub(super) struct LogFile {
     file: Arc<File>,
     len: u64,
-    /// Bytes that may be preallocated.
-    reserved: u64,
     broken: bool,
 }
 
 impl LogFile {
-    /// Writes to `file` from its front. It may have `reserved` bytes preallocated.
-    pub(super) fn new(file: Arc<File>, reserved: u64) -> LogFile {
+    /// Writes to `file` from its front.
+    pub(super) fn new(file: Arc<File>) -> LogFile {
         LogFile {
             file,
             len: 0,
-            reserved,
             broken: false,
         }
     }
@@ -65,6 +62,6 @@ impl WriteFile for LogFile {
         if self.broken {
             return Err(broken_file());
         }
-        seal(&self.file, self.len, self.reserved)
+        self.file.sync_data()
     }
 }

@@ -104,11 +104,13 @@ impl Vfs for OsVfs {
             .write(true)
             .create_new(true)
             .open(path)?;
-        let reserved = preallocate(&file, size_hint);
-        let file = Arc::new(file);
         Ok(match mode {
-            WriteMode::Log => Box::new(LogFile::new(file, reserved)),
-            WriteMode::Bulk => Box::new(BulkFile::new(file, reserved, self.buffers.take())),
+            WriteMode::Log => Box::new(LogFile::new(Arc::new(file))),
+            WriteMode::Bulk => {
+                let reserved = preallocate(&file, size_hint);
+                let buffer = self.buffers.take();
+                Box::new(BulkFile::new(Arc::new(file), reserved, buffer))
+            }
         })
     }
 
@@ -118,7 +120,7 @@ impl Vfs for OsVfs {
             let what = "somebody else has this file under another name";
             return Err(io::Error::new(ErrorKind::Unsupported, what));
         }
-        Ok(Box::new(LogFile::new(Arc::new(file), 0)))
+        Ok(Box::new(LogFile::new(Arc::new(file))))
     }
 
     fn limit_write_buffers(&self, bytes: usize) {

@@ -159,7 +159,7 @@ fn an_append_to_a_log_is_readable_before_any_sync() {
         scope.spawn(|| sync.sync().unwrap());
         log.append(b"two").unwrap();
     });
-    // Never finished: the length is still exact, whatever was preallocated.
+    // Never finished: the length is still exact.
     drop(log);
     assert_eq!(fs::read(&path).unwrap(), b"onetwo");
 }
@@ -204,7 +204,7 @@ fn after_a_failed_append_nothing_follows() {
         )
     };
     let bulk = BulkFile::new(full(), 0, Arc::<BufferPool>::default().take());
-    let files: [Box<dyn WriteFile>; 2] = [Box::new(LogFile::new(full(), 0)), Box::new(bulk)];
+    let files: [Box<dyn WriteFile>; 2] = [Box::new(LogFile::new(full())), Box::new(bulk)];
     for mut file in files {
         let err = file.append(&vec![1; 1 << 20]).unwrap_err();
         assert_eq!(err.kind(), ErrorKind::StorageFull);
