@@ -13,11 +13,13 @@ run: ## build, then load, update, scan, reopen and check a database of 1 GB unde
 # Each of these waits for the device, a timer or one thread now and then: two at a time keep two cores busy.
 SIDE_BY_SIDE = kill-test built-tests seeded-bugs fuzz tsan model-check full-disk-test strace-check
 
-# The workspace tests come last, so that the log ends with their summary.
-test: lint doc package ## everything that must pass before a change goes in
+# Each step has a limit after which it fails and says what it waited for (scripts/limited.sh). The workspace
+# tests come last, so that the log ends with their summary.
+test: ## everything that must pass before a change goes in
+	@for step in lint doc package; do scripts/limited.sh $$step $(MAKE) --no-print-directory $$step || exit 1; done
 	@MAKE=$(MAKE) scripts/side_by_side.sh $(SIDE_BY_SIDE)
 	@echo "== tests, with the fixed seeds"
-	env -u UNIKV_TIMES -u UNIKV_SEEDS -u UNIKV_STEPS $(CARGO) test --workspace --locked
+	env -u UNIKV_TIMES -u UNIKV_SEEDS -u UNIKV_STEPS scripts/limited.sh tests $(CARGO) test --workspace --locked
 
 built-tests:
 	@echo "== building the tests"

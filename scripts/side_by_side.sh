@@ -14,7 +14,7 @@ export logs MAKE=${MAKE:-make}
 
 run() {
     local begun=$SECONDS status=0
-    "$MAKE" --no-print-directory "$1" >"$logs/$1" 2>&1 || status=$?
+    scripts/limited.sh "$1" "$MAKE" --no-print-directory "$1" >"$logs/$1" 2>&1 || status=$?
     if ((status != 0)); then touch "$logs/$1.failed"; fi
     echo "== $1: exit $status after $((SECONDS - begun)) s" >>"$logs/$1"
     flock "$logs" cat "$logs/$1"

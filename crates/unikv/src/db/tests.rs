@@ -8,6 +8,7 @@ use super::background::indexes_of;
 use crate::jobs::flush::flush;
 use crate::jobs::placing::{PlacingContext, place};
 use crate::partition::View;
+use crate::testing::{MOST_WAIT, wait_for};
 use crate::version::edit::VersionEdit;
 use crate::vfs::Env;
 use crate::vfs::sim::{Fault, Op, SimRuntime, SimVfs};
@@ -522,22 +523,23 @@ fn a_writer_that_panics_does_not_leave_those_who_wait_for_it() {
     let db = threaded(&disk);
     db.put("before", "1").unwrap();
     let waiting = db.clone();
+    let (leads, is_led) = std::sync::mpsc::channel();
     disk.set_fault(Box::new(move |call| {
         if call.op != Op::Sync {
             return Fault::None;
         }
-        while waiting.0.engine.queue.lock().is_empty() {
-            std::thread::yield_now();
-        }
+        leads.send(()).unwrap();
+        wait_for("a second writer in the queue", || {
+            !waiting.0.engine.queue.lock().is_empty()
+        });
         panic!("a bug in a writer");
     }));
     let mut batch = Batch::new();
     batch.put("key", "2");
     std::thread::scope(|scope| {
         let dies = scope.spawn(|| db.write_with(&batch, Durability::Sync));
-        while !db.0.engine.commit.is_locked() {
-            std::thread::yield_now();
-        }
+        // Not "the commit lock is held": a worker holds it for a moment, too.
+        is_led.recv_timeout(MOST_WAIT).expect("a write that syncs");
         let waits = scope.spawn(|| db.put("waiting", "3"));
         assert!(dies.join().is_err());
         assert_eq!(

@@ -1,13 +1,17 @@
 //! Which calls fail: the counts of calls, the rules of a test, and the power.
 //!
 //! Calls that change the disk and calls that only look at it are counted apart, and each kind has a
-//! rule of its own: so the n-th change stays the n-th, whatever is read between. A rule is taken out while it runs, so it may look at the disk or change the rules itself;
-//! `rule_version` tells whether it has been replaced meanwhile. Calls of other threads go past a
-//! rule that is running: rules are for simulations, which have one thread.
+//! rule of its own: so the n-th change stays the n-th, whatever is read between.
+//!
+//! A rule runs without the lock of [`Faults`], so it may look at the disk or change the rules itself; what its
+//! own thread calls meanwhile passes it. Calls of other threads wait until it has ended, so no call escapes a
+//! rule. A rule that panics is removed.
 
 use crate::base::sync::Mutex;
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, ThreadId};
 
 /// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -122,7 +126,9 @@ pub type AnnouncementRule = Box<dyn FnMut(&ReadCall<'_>) + Send>;
 #[derive(Default)]
 struct Watch {
     calls: u64,
-    rule: Option<FaultRule>,
+    rule: Option<Arc<Mutex<FaultRule>>>,
+    /// The thread in which the rule runs.
+    running_in: Option<ThreadId>,
 }
 
 #[derive(Default)]
@@ -131,7 +137,7 @@ pub(super) struct Faults {
     looks: Watch,
     power_is_off: bool,
     announcement_rule: Option<AnnouncementRule>,
-    rule_version: u64,
+    announcement_rule_version: u64,
 }
 
 impl Faults {
@@ -144,18 +150,16 @@ impl Faults {
     }
 
     pub(super) fn set_rule(&mut self, rule: Option<FaultRule>) {
-        self.changes.rule = rule;
-        self.rule_version += 1;
+        self.changes.rule = rule.map(|rule| Arc::new(Mutex::new(rule)));
     }
 
     pub(super) fn set_look_rule(&mut self, rule: Option<FaultRule>) {
-        self.looks.rule = rule;
-        self.rule_version += 1;
+        self.looks.rule = rule.map(|rule| Arc::new(Mutex::new(rule)));
     }
 
     pub(super) fn set_announcement_rule(&mut self, rule: Option<AnnouncementRule>) {
         self.announcement_rule = rule;
-        self.rule_version += 1;
+        self.announcement_rule_version += 1;
     }
 
     pub(super) fn check_power(&self) -> io::Result<()> {
@@ -174,6 +178,32 @@ impl Faults {
     }
 }
 
+/// Notes in which thread a rule runs, and removes it if it panics.
+struct RunningRule<'a> {
+    faults: &'a Mutex<Faults>,
+    op: Op,
+    rule: &'a Arc<Mutex<FaultRule>>,
+}
+
+impl<'a> RunningRule<'a> {
+    fn begin(faults: &'a Mutex<Faults>, op: Op, rule: &'a Arc<Mutex<FaultRule>>) -> Self {
+        faults.lock().watch(op).running_in = Some(thread::current().id());
+        RunningRule { faults, op, rule }
+    }
+}
+
+impl Drop for RunningRule<'_> {
+    fn drop(&mut self) {
+        let mut faults = self.faults.lock();
+        let watch = faults.watch(self.op);
+        watch.running_in = None;
+        let is_current = |rule: &Arc<_>| Arc::ptr_eq(rule, self.rule);
+        if thread::panicking() && watch.rule.as_ref().is_some_and(is_current) {
+            watch.rule = None;
+        }
+    }
+}
+
 /// Counts a call and asks the rule what becomes of it.
 pub(super) fn begin(
     faults: &Mutex<Faults>,
@@ -181,29 +211,30 @@ pub(super) fn begin(
     path: &Path,
     (offset, bytes): (u64, usize),
 ) -> io::Result<Effect> {
-    let (index, version, rule) = {
+    let (index, rule) = {
         let mut faults = faults.lock();
         faults.check_power()?;
-        let version = faults.rule_version;
         let watch = faults.watch(op);
         let index = watch.calls;
         watch.calls += 1;
-        (index, version, watch.rule.take())
+        let is_own = watch.running_in == Some(thread::current().id());
+        (index, watch.rule.clone().filter(|_| !is_own))
     };
-    let Some(mut rule) = rule else {
+    let Some(rule) = rule else {
         return Ok(Effect::Whole);
     };
-    let fault = rule(&Call {
-        index,
-        op,
-        path,
-        offset,
-        bytes,
-    });
+    let fault = {
+        let mut ask = rule.lock();
+        let _running = RunningRule::begin(faults, op, &rule);
+        ask(&Call {
+            index,
+            op,
+            path,
+            offset,
+            bytes,
+        })
+    };
     let mut faults = faults.lock();
-    if faults.rule_version == version {
-        faults.watch(op).rule = Some(rule);
-    }
     match fault {
         Fault::None => Ok(Effect::Whole),
         Fault::Fail(kind) => Err(injected(kind)),
@@ -233,7 +264,8 @@ pub(super) fn for_reads(mut rule: ReadFaultRule) -> FaultRule {
 pub(super) fn announce(faults: &Mutex<Faults>, path: &Path, offset: u64, bytes: usize) {
     let (version, rule) = {
         let mut faults = faults.lock();
-        (faults.rule_version, faults.announcement_rule.take())
+        let version = faults.announcement_rule_version;
+        (version, faults.announcement_rule.take())
     };
     let Some(mut rule) = rule else { return };
     rule(&ReadCall {
@@ -242,7 +274,7 @@ pub(super) fn announce(faults: &Mutex<Faults>, path: &Path, offset: u64, bytes: 
         bytes,
     });
     let mut faults = faults.lock();
-    if faults.rule_version == version {
+    if faults.announcement_rule_version == version {
         faults.announcement_rule = Some(rule);
     }
 }

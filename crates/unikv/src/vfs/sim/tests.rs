@@ -887,3 +887,46 @@ fn a_failed_sync_of_what_was_written_over_leaves_it_in_doubt() {
         }
     }
 }
+
+#[test]
+fn a_call_of_another_thread_waits_for_the_rule_that_runs() {
+    use crate::testing::MOST_WAIT;
+    use std::sync::mpsc;
+    use std::time::Duration;
+    let disk = disk_with_old_file();
+    let (entered, is_entered) = mpsc::channel();
+    let (ended, has_ended) = mpsc::channel();
+    disk.set_fault(Box::new(move |call| {
+        if call.path != path("first") {
+            return Fault::Fail(ErrorKind::PermissionDenied);
+        }
+        entered.send(()).unwrap();
+        // The other call must not end before this one. That it does not cannot be waited for: a
+        // disk that lets it pass is found out here nearly always, and one that does not never fails.
+        let ended_early = has_ended.recv_timeout(Duration::from_millis(200)).is_ok();
+        assert!(!ended_early, "the call of the other thread passed the rule");
+        Fault::None
+    }));
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| disk.create(&path("first"), WriteMode::Log, 0).map(drop));
+        is_entered.recv_timeout(MOST_WAIT).expect("the rule runs");
+        let second = scope.spawn(|| {
+            let created = disk.create(&path("second"), WriteMode::Log, 0).map(drop);
+            let _the_rule_may_have_ended = ended.send(());
+            created
+        });
+        first.join().unwrap().unwrap();
+        let refused = second.join().unwrap().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
+    });
+}
+
+#[test]
+fn a_rule_that_panics_is_removed() {
+    let disk = disk_with_old_file();
+    disk.set_fault(Box::new(|_| panic!("a rule with a bug")));
+    let create = |name| disk.create(&path(name), WriteMode::Log, 0).map(drop);
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| create("first")));
+    assert!(caught.is_err());
+    create("second").unwrap();
+}
