@@ -66,9 +66,11 @@ pub(crate) fn order(place: Weakness, order: Ordering) -> Ordering {
     }
 }
 
-/// Atomics that no checker is to see: those that hold mere guesses, and those touched under a lock that it does not
-/// see, for if it let another thread run there, that one might wait for the lock for ever.
+/// What no checker is to see: atomics that hold mere guesses or are touched under a lock that it does not see, for if it
+/// let another thread run there, that one might wait for the lock for ever; and the lock of what a test has a
+/// simulated disk do.
 pub(crate) mod unseen {
+    pub(crate) use parking_lot::ReentrantMutex;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicUsize};
 }
 

@@ -8,10 +8,11 @@
 //! rule. A rule that panics is removed.
 
 use crate::base::sync::Mutex;
+use crate::base::sync::unseen::ReentrantMutex;
+use std::cell::RefCell;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::{self, ThreadId};
 
 /// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -122,13 +123,18 @@ pub type ReadFaultRule = Box<dyn FnMut(&ReadCall<'_>) -> Option<ErrorKind> + Sen
 /// Is told what `ReadFile::will_need` announces.
 pub type AnnouncementRule = Box<dyn FnMut(&ReadCall<'_>) + Send>;
 
+/// A rule that one thread at a time asks. Where that thread asks again while the rule runs, the rule is borrowed.
+type SharedRule = ReentrantMutex<RefCell<FaultRule>>;
+
+fn shared(rule: FaultRule) -> Arc<SharedRule> {
+    Arc::new(ReentrantMutex::new(RefCell::new(rule)))
+}
+
 /// A rule with the count of the calls that it is asked about.
 #[derive(Default)]
 struct Watch {
     calls: u64,
-    rule: Option<Arc<Mutex<FaultRule>>>,
-    /// The thread in which the rule runs.
-    running_in: Option<ThreadId>,
+    rule: Option<Arc<SharedRule>>,
 }
 
 #[derive(Default)]
@@ -150,11 +156,11 @@ impl Faults {
     }
 
     pub(super) fn set_rule(&mut self, rule: Option<FaultRule>) {
-        self.changes.rule = rule.map(|rule| Arc::new(Mutex::new(rule)));
+        self.changes.rule = rule.map(shared);
     }
 
     pub(super) fn set_look_rule(&mut self, rule: Option<FaultRule>) {
-        self.looks.rule = rule.map(|rule| Arc::new(Mutex::new(rule)));
+        self.looks.rule = rule.map(shared);
     }
 
     pub(super) fn set_announcement_rule(&mut self, rule: Option<AnnouncementRule>) {
@@ -178,27 +184,20 @@ impl Faults {
     }
 }
 
-/// Notes in which thread a rule runs, and removes it if it panics.
+/// Removes a rule that has not ended: it has panicked.
 struct RunningRule<'a> {
     faults: &'a Mutex<Faults>,
     op: Op,
-    rule: &'a Arc<Mutex<FaultRule>>,
-}
-
-impl<'a> RunningRule<'a> {
-    fn begin(faults: &'a Mutex<Faults>, op: Op, rule: &'a Arc<Mutex<FaultRule>>) -> Self {
-        faults.lock().watch(op).running_in = Some(thread::current().id());
-        RunningRule { faults, op, rule }
-    }
+    rule: &'a Arc<SharedRule>,
+    has_ended: bool,
 }
 
 impl Drop for RunningRule<'_> {
     fn drop(&mut self) {
         let mut faults = self.faults.lock();
         let watch = faults.watch(self.op);
-        watch.running_in = None;
         let is_current = |rule: &Arc<_>| Arc::ptr_eq(rule, self.rule);
-        if thread::panicking() && watch.rule.as_ref().is_some_and(is_current) {
+        if !self.has_ended && watch.rule.as_ref().is_some_and(is_current) {
             watch.rule = None;
         }
     }
@@ -217,22 +216,32 @@ pub(super) fn begin(
         let watch = faults.watch(op);
         let index = watch.calls;
         watch.calls += 1;
-        let is_own = watch.running_in == Some(thread::current().id());
-        (index, watch.rule.clone().filter(|_| !is_own))
+        (index, watch.rule.clone())
     };
     let Some(rule) = rule else {
         return Ok(Effect::Whole);
     };
     let fault = {
-        let mut ask = rule.lock();
-        let _running = RunningRule::begin(faults, op, &rule);
-        ask(&Call {
+        let asked = rule.lock();
+        let Ok(mut ask) = asked.try_borrow_mut() else {
+            // The rule itself makes this call.
+            return Ok(Effect::Whole);
+        };
+        let mut running = RunningRule {
+            faults,
+            op,
+            rule: &rule,
+            has_ended: false,
+        };
+        let fault = ask(&Call {
             index,
             op,
             path,
             offset,
             bytes,
-        })
+        });
+        running.has_ended = true;
+        fault
     };
     let mut faults = faults.lock();
     match fault {
