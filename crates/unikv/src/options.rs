@@ -221,7 +221,8 @@ impl Options {
     ///
     /// Beside that product the directory holds the log and a spare segment of it, up to twice
     /// `unsorted_bytes` for each background thread while these have work, and a floor of 8 MiB and eleven
-    /// times `memtable_bytes`, of which up to three are kept back for a full disk. What snapshots and iterators
+    /// times `memtable_bytes`. Of these, up to three, and at most a sixteenth of the data, are kept back for a
+    /// full disk once there are some megabytes of data. What snapshots and iterators
     /// keep comes on top ([`Stats::pins`]): the bytes of files that are only held, and the bytes of
     /// older versions times the factor. What deletes and released snapshots free is reclaimed without
     /// further writes.
@@ -338,7 +339,7 @@ impl Options {
 }
 
 /// A sixteenth of the budget, as the open memtable and the sealed ones shall not take most of it; and at
-/// most what does not make a small database large: log and ballast take some memtables each.
+/// most what does not make a small database large: the log takes some memtables.
 fn default_memtable_bytes(memory_budget: u64) -> u64 {
     (memory_budget / 16).clamp(LEAST_MEMTABLE_BYTES, 64 << 20)
 }

@@ -51,6 +51,7 @@ fn print_json(report: &CheckReport, out: &mut impl Write) -> io::Result<()> {
         "clean": report.is_clean(),
         "files": report.files,
         "bytes": report.bytes,
+        "ballast_bytes": report.ballast_bytes,
         "records": report.records,
         "keys": report.keys,
         "pointers": report.pointers,
@@ -67,6 +68,10 @@ fn print_text(report: &CheckReport, out: &mut impl Write) -> io::Result<()> {
     for problem in &report.problems {
         let (file, offset) = (problem.file.display(), problem.offset);
         writeln!(out, "problem: {file} at offset {offset}: {}", problem.what)?;
+    }
+    if report.ballast_bytes > 0 {
+        let bytes = HumanBytes(report.ballast_bytes);
+        writeln!(out, "note: {bytes} are kept back for a full disk")?;
     }
     let verdict = match report.problems.len() {
         0 => "no problems".to_owned(),

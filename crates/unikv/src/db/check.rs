@@ -12,6 +12,7 @@ use super::directory::take_lock;
 use super::lifetime;
 use super::recovery;
 use super::report::{CheckReport, Problem};
+use crate::base::file_names::BALLAST;
 use crate::base::keys::{FileNumber, Kind, SeqNo, internal_cmp};
 use crate::error::{Error, Result};
 use crate::key_table::{KeyIter, KeyTable, KeyTableMeta, Properties, ReadCache};
@@ -86,6 +87,8 @@ impl Check {
     ) -> Result<()> {
         self.report.files += 2;
         self.report.bytes += manifest.end;
+        let ballast = store.dir().join(BALLAST);
+        self.report.ballast_bytes = store.env().vfs.len(&ballast).unwrap_or(0);
         if let Some(cut) = &manifest.cut {
             let what = format!(
                 "{}: torn in a power cut, or damaged; opening cuts it",

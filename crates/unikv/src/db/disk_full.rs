@@ -2,8 +2,9 @@
 //!
 //! Two things stand between a shrinking disk and a torn write. The *reserve* is free space that puts
 //! leave alone: when less is free, the state *full* begins before anything has failed. The *ballast*
-//! is a file of real blocks ([`state::SpaceLimits::ballast_bytes`], a part of the fixed floor of disk use)
-//! that is removed when the state begins, whoever has taken the reserve: what it gives back serves the
+//! is a file of real blocks, at most a sixteenth of the data ([`state::SpaceLimits::ballast_for`]): a small
+//! database has none, and no use for one, as deletes make little room there. It
+//! is removed when the state begins, whoever has taken the reserve: what it gives back serves the
 //! flush of what is in memory, a renewal of the manifest, deletes, and merges and collections small
 //! enough to fit. The state also begins when a write of the background or of the log is refused for
 //! want of space.
@@ -17,7 +18,7 @@
 //! - log segments are not kept to be written over, and values are not clustered.
 //!
 //! The flush worker looks after all this between its jobs ([`Engine::tend_space`]), each second while
-//! the disk is full. When [`state::SpaceLimits::resume_bytes`] are free, the log and the manifest are as they
+//! the disk is full. When [`DiskFull::resume_bytes`] are free, the log and the manifest are as they
 //! should be and the ballast has been made anew, the state ends. No call is needed.
 //!
 //! Locks: `cause` is a leaf, but for the removal of the ballast under it. Nothing here waits for the
@@ -184,8 +185,7 @@ impl Engine {
             return Some(PROBE_EVERY);
         }
         let free = || free_bytes(&self.store).unwrap_or(u64::MAX);
-        let there =
-            space.has_ballast.load(Ordering::Acquire) || space.make_ballast(&self.store, free());
+        let there = space.keep_ballast(&self.store, free);
         (!there).then_some(BALLAST_EVERY)
     }
 
@@ -198,15 +198,15 @@ impl Engine {
         // begin and end it without a pause.
         let begun = Duration::from_nanos(space.begun_ns.load(Ordering::Relaxed));
         let lasted = self.now().saturating_sub(begun) >= PROBE_EVERY;
-        let enough = lasted && free >= space.limits.resume_bytes();
+        let enough = lasted && free >= space.resume_bytes();
         if !enough {
             self.seal_deletes();
         }
-        if self.mend_after_full_disk() && enough && space.make_ballast(&self.store, free) {
+        if self.mend_after_full_disk() && enough && space.keep_ballast(&self.store, || free) {
             space.end();
             // Where there is little more than that, jobs that found too little go on resting: they
             // would make the disk full again at once.
-            if free >= PLENTY * space.limits.resume_bytes() {
+            if free >= PLENTY * space.resume_bytes() {
                 self.health.forget_full_disk();
             }
             self.work.notify();
@@ -266,7 +266,7 @@ impl Engine {
     /// Bytes that a job may write while the disk is full; `None`: it is not.
     pub(super) fn tight_space(&self) -> Option<u64> {
         let full = self.space.is_full();
-        full.then(|| free_bytes(&self.store).unwrap_or(self.space.limits.ballast_bytes()))
+        full.then(|| free_bytes(&self.store).unwrap_or(self.space.limits.most_ballast()))
     }
 }
 

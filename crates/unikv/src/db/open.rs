@@ -20,6 +20,7 @@ use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::AtomicU64;
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::placing::{FlushTarget, GenerationLimits};
+use crate::jobs::space::Space;
 use crate::key_table::ReadCache;
 use crate::log::{ReplayOutcome, replay};
 use crate::memtable::{ArenaPool, Memtable};
@@ -267,6 +268,7 @@ impl<'a> Opening<'a> {
             pause_debt_ns: 0,
             deletes: 0,
         };
+        space.note_data(Space::of(&version, None).file_bytes());
         let targets = self.targets(&version);
         let version = Arc::new(version);
         let sealed = memtables.into_iter().rev().collect();

@@ -118,6 +118,7 @@ impl Engine {
             .max(self.index_fill(limits));
         let space = self.space_of(&view.version, self.snapshots.oldest());
         self.update_reclaim(&space);
+        self.space.note_data(space.file_bytes());
         let fill = self.space_fill(view, &space);
         let costs = [
             cost(sealed, self.pressure.memtables_ns_per_kib()),

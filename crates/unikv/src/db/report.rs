@@ -52,6 +52,8 @@ pub struct CheckReport {
     pub files: u64,
     /// Bytes read.
     pub bytes: u64,
+    /// Bytes of the file that is kept back for a full disk. It means nothing and is not read.
+    pub ballast_bytes: u64,
     /// Records read from record files.
     pub records: u64,
     /// Entries read from key sections and key tables.

@@ -156,7 +156,7 @@ pub struct Stats {
     pub key_table_bytes: u64,
     /// Per partition, in key order.
     pub partitions: Vec<PartitionStats>,
-    /// Bytes of all live files.
+    /// Bytes of all live files, the ballast included.
     pub disk_bytes: u64,
     /// What snapshots and iterators keep on disk, among those files and beside them.
     pub pins: PinStats,
@@ -172,7 +172,8 @@ pub struct Stats {
     pub longest_stall: Duration,
     /// Whether the disk is full: puts are refused, reads and deletes go on.
     pub disk_full: bool,
-    /// Bytes of the file that is kept back for a full disk; not part of `disk_bytes`.
+    /// Bytes of the file that is kept back for a full disk: at most a sixteenth of the data,
+    /// none for a few megabytes.
     pub ballast_bytes: u64,
     /// Background jobs that have failed, are due, and are tried again from time to time.
     pub job_errors: Vec<JobError>,
@@ -328,7 +329,8 @@ impl Engine {
             + stats.key_table_bytes
             + stats.scan_run_bytes
             + manifest_len
-            + self.wal_sync.bytes();
+            + self.wal_sync.bytes()
+            + stats.ballast_bytes;
         stats
     }
 }

@@ -129,6 +129,11 @@ impl Space {
         self.older_bytes_in_all.saturating_sub(self.older_bytes)
     }
 
+    /// Bytes of all record files and key tables.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.log_bytes + self.section_bytes + self.key_table_bytes + self.unsorted_bytes
+    }
+
     /// Bytes of garbage.
     pub(crate) fn dead_bytes(&self) -> u64 {
         let dead = self.log_bytes.saturating_sub(self.live_bytes);

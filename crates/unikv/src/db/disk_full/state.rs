@@ -10,6 +10,13 @@ use crate::vfs::file_store::FileStore;
 /// The most that manifests, key tables and the like add to the memtables in ballast and reserve.
 const MOST_BESIDE_MEMTABLES: u64 = 4 << 20;
 
+/// The least ballast is this part of the largest: smaller ones are not worth a file.
+const LEAST_BALLAST_PART: u64 = 64;
+/// A ballast takes at most this part of the data; one is made, or made larger, where it takes a little less, so that
+/// garbage that comes and goes does not have it made again and again.
+const KEPT_PART: u64 = 16;
+const MADE_PART: u64 = 20;
+
 /// How much space is kept for what.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SpaceLimits {
@@ -26,19 +33,31 @@ impl SpaceLimits {
         self.memtable_bytes.min(MOST_BESIDE_MEMTABLES)
     }
 
-    /// Two memtables and what goes with them.
-    pub(crate) fn ballast_bytes(self) -> u64 {
+    /// Two memtables and what goes with them: the largest ballast.
+    pub(super) fn most_ballast(self) -> u64 {
         2 * self.memtable_bytes + self.beside()
+    }
+
+    /// The ballast for `data` bytes of files where there is one of `held` bytes: the largest ballast halved until it
+    /// is no more than a sixteenth of them, or none.
+    pub(super) fn ballast_for(self, data: u64, held: u64) -> u64 {
+        let most = self.most_ballast();
+        let mut bytes = most;
+        while bytes > data / MADE_PART {
+            bytes /= 2;
+        }
+        if bytes < most / LEAST_BALLAST_PART {
+            bytes = 0;
+        }
+        if held > bytes && held <= most.min(data / KEPT_PART) {
+            bytes = held;
+        }
+        bytes
     }
 
     /// With less than this free the disk counts as full.
     pub(super) fn reserve_bytes(self) -> u64 {
         self.memtable_bytes + self.beside()
-    }
-
-    /// With this much free writing resumes: the ballast, and twice the reserve.
-    pub(super) fn resume_bytes(self) -> u64 {
-        self.ballast_bytes() + 2 * self.reserve_bytes()
     }
 
     /// Written bytes between two looks at the free space.
@@ -56,7 +75,10 @@ pub(crate) struct DiskFull {
     pub(super) cause: Mutex<Option<Error>>,
     /// When the state began, in nanoseconds on the runtime's clock.
     pub(super) begun_ns: AtomicU64,
-    pub(super) has_ballast: AtomicBool,
+    /// Bytes of the ballast; zero: there is none.
+    held_ballast: AtomicU64,
+    /// Bytes of tables, value logs and key tables.
+    data_bytes: AtomicU64,
     /// Bytes written to the log since the free space was looked at.
     pub(super) unprobed_bytes: AtomicU64,
     pub(super) reclaim: Reclaim,
@@ -76,24 +98,21 @@ pub(super) struct Reclaim {
 }
 
 impl DiskFull {
-    /// Looks at the disk while the database in `store` is opened. A ballast of another size than
-    /// this database keeps is removed.
+    /// Looks at the disk while the database in `store` is opened.
     pub(crate) fn at_open(store: &FileStore, memtable_bytes: u64) -> DiskFull {
         let limits = SpaceLimits::of(memtable_bytes);
         let path = store.dir().join(file_names::BALLAST);
-        let len = store.env().vfs.len(&path).ok();
+        let len = store.env().vfs.len(&path).unwrap_or(0);
         let space = DiskFull {
             limits,
             is_full: AtomicBool::new(false),
             cause: Mutex::default(),
             begun_ns: AtomicU64::new(0),
-            has_ballast: AtomicBool::new(len.is_some()),
+            held_ballast: AtomicU64::new(len),
+            data_bytes: AtomicU64::new(0),
             unprobed_bytes: AtomicU64::new(0),
             reclaim: Reclaim::default(),
         };
-        if len.is_some_and(|len| len != limits.ballast_bytes()) {
-            space.release_ballast(store);
-        }
         space.probe(store);
         space
     }
@@ -122,13 +141,25 @@ impl DiskFull {
         &self.is_full
     }
 
-    /// Bytes of the ballast, if it is there.
+    /// Bytes of the ballast; zero: there is none.
     pub(crate) fn ballast_bytes(&self) -> u64 {
-        if self.has_ballast.load(Ordering::Acquire) {
-            self.limits.ballast_bytes()
-        } else {
-            0
-        }
+        self.held_ballast.load(Ordering::Acquire)
+    }
+
+    /// Notes how many bytes the files of the published version have.
+    pub(crate) fn note_data(&self, bytes: u64) {
+        self.data_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that the ballast should have.
+    fn wanted_ballast(&self) -> u64 {
+        let data = self.data_bytes.load(Ordering::Relaxed);
+        self.limits.ballast_for(data, self.ballast_bytes())
+    }
+
+    /// With this much free writing resumes: the ballast, and twice the reserve.
+    pub(super) fn resume_bytes(&self) -> u64 {
+        self.wanted_ballast() + 2 * self.limits.reserve_bytes()
     }
 
     /// The longest log segment that is kept for the next to be written over it: one that a large batch
@@ -174,7 +205,7 @@ impl DiskFull {
 
     /// Removes the ballast. What cannot be removed now is tried again at the next look.
     pub(super) fn release_ballast(&self, store: &FileStore) {
-        if !self.has_ballast.load(Ordering::Acquire) {
+        if self.ballast_bytes() == 0 {
             return;
         }
         let path = store.dir().join(file_names::BALLAST);
@@ -182,23 +213,30 @@ impl DiskFull {
             Ok(()) => true,
             Err(e) => e.kind() == std::io::ErrorKind::NotFound,
         };
-        self.has_ballast.store(!gone, Ordering::Release);
+        if gone {
+            self.held_ballast.store(0, Ordering::Release);
+        }
     }
 
-    /// Makes the ballast, if it is not there and `free` leaves twice the reserve beside it.
-    pub(super) fn make_ballast(&self, store: &FileStore, free: u64) -> bool {
-        if self.has_ballast.load(Ordering::Acquire) {
+    /// Gives the ballast the size that the data justify. A larger one is made only if `free` bytes leave twice the
+    /// reserve beside it. False: there is no room for it.
+    pub(super) fn keep_ballast(&self, store: &FileStore, free: impl Fn() -> u64) -> bool {
+        let (held, wanted) = (self.ballast_bytes(), self.wanted_ballast());
+        if held == wanted {
             return true;
         }
-        if free < self.limits.resume_bytes() {
+        if wanted > held && free().saturating_add(held) < self.resume_bytes() {
             return false;
         }
-        let path = store.dir().join(file_names::BALLAST);
-        if seeded!(BallastNotRestored) {
+        self.release_ballast(store);
+        if wanted == 0 || seeded!(BallastNotRestored) {
             return true;
         }
-        let made = store.env().vfs.reserve(&path, self.limits.ballast_bytes());
-        self.has_ballast.store(made.is_ok(), Ordering::Release);
+        let path = store.dir().join(file_names::BALLAST);
+        let made = store.env().vfs.reserve(&path, wanted);
+        if made.is_ok() {
+            self.held_ballast.store(wanted, Ordering::Release);
+        }
         made.is_ok()
     }
 
@@ -209,7 +247,7 @@ impl DiskFull {
         free: Option<u64>,
         cause: Option<&Error>,
     ) -> Error {
-        let needed = self.limits.resume_bytes();
+        let needed = self.resume_bytes();
         let free = free.map_or("unknown".to_owned(), |free| format!("{free}"));
         Error::disk_full(store.dir(), cause, &free, needed)
     }

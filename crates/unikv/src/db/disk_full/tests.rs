@@ -3,7 +3,7 @@ use super::*;
 use crate::vfs::Runtime as _;
 use crate::vfs::sim::{Fault, Op, SimRuntime};
 use crate::{Clustering, Db, Durability};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicUsize;
 
 const BALLAST_PATH: &str = "/db/BALLAST";
@@ -18,9 +18,13 @@ fn limits() -> SpaceLimits {
     SpaceLimits::of(4 << 10)
 }
 
-fn has_ballast(machine: &Machine) -> bool {
+fn ballast(machine: &Machine) -> u64 {
     let bytes = machine.disk.read_file(Path::new(BALLAST_PATH));
-    bytes.is_some_and(|bytes| bytes.len() as u64 == limits().ballast_bytes())
+    bytes.map_or(0, |bytes| bytes.len() as u64)
+}
+
+fn has_ballast(machine: &Machine) -> bool {
+    ballast(machine) > 0
 }
 
 /// Puts new keys until the disk is full; returns the error.
@@ -56,16 +60,24 @@ fn delete_most(db: &Db, runtime: &SimRuntime, model: &mut Model, nth: usize) {
 fn puts_fail_cleanly_while_reads_and_deletes_go_on_and_writing_resumes_by_itself() {
     let machine = Machine::new(1);
     let (db, runtime) = machine.open(small());
-    runtime.run_until_idle();
-    assert!(has_ballast(&machine));
-    assert_eq!(db.stats().ballast_bytes, limits().ballast_bytes());
-    machine.disk.set_free_space(Some(100_000));
     let mut model = Model::new();
+    for n in 0..800u32 {
+        let key = format!("big{n:03}").into_bytes();
+        db.put(&key, [8; 400]).unwrap();
+        model.insert(key, vec![8; 400]);
+    }
+    runtime.run_until_idle();
+    assert_eq!(ballast(&machine), limits().most_ballast());
+    assert_eq!(db.stats().ballast_bytes, limits().most_ballast());
+    machine.disk.set_free_space(Some(100_000));
     let error = fill(&db, &mut model, 400);
     assert_eq!(error.kind(), ErrorKind::DiskFull);
     assert_eq!(error.file(), Some(Path::new("/db")));
-    let needed = limits().resume_bytes().to_string();
-    assert!(error.to_string().contains(&needed), "{error}");
+    let resume_bytes = limits().most_ballast() + 2 * limits().reserve_bytes();
+    assert!(
+        error.to_string().contains(&resume_bytes.to_string()),
+        "{error}"
+    );
     assert!(db.stats().disk_full && !has_ballast(&machine));
     same(&db, &model);
 
@@ -80,10 +92,12 @@ fn puts_fail_cleanly_while_reads_and_deletes_go_on_and_writing_resumes_by_itself
     model.remove(b"key000003".as_slice());
     model.remove(b"key000004".as_slice());
     same(&db, &model);
+    // Others take what merges give back.
+    machine.disk.set_free_space(Some(20_000));
     let_pass(&runtime, 10);
     assert!(db.stats().disk_full);
 
-    machine.disk.set_free_space(Some(limits().resume_bytes()));
+    machine.disk.set_free_space(Some(resume_bytes));
     let_pass(&runtime, 5);
     assert!(!db.stats().disk_full && has_ballast(&machine));
     db.put("key000001", "new").unwrap();
@@ -264,7 +278,6 @@ fn a_log_that_met_a_full_disk_begins_anew_without_a_call() {
             let_pass(&runtime, 5);
             db.put("after", "3").unwrap();
             model.insert(b"after".to_vec(), b"3".to_vec());
-            assert!(has_ballast(&machine));
         }
         same(&db, &model);
     }
@@ -274,12 +287,14 @@ fn a_log_that_met_a_full_disk_begins_anew_without_a_call() {
 fn a_database_opens_on_a_full_disk() {
     for free in [0, 5_000] {
         let machine = Machine::new(7);
-        let (db, runtime) = machine.open(small());
+        // Few files, so that a manifest is smaller than the ballast.
+        let options = || small().memtable_bytes(32 << 10);
+        let (db, runtime) = machine.open(options());
         let mut model = Model::new();
-        for n in 0..300u32 {
+        for n in 0..800u32 {
             let key = format!("key{n:03}").into_bytes();
-            db.put(&key, [7; 100]).unwrap();
-            model.insert(key, vec![7; 100]);
+            db.put(&key, [7; 400]).unwrap();
+            model.insert(key, vec![7; 400]);
         }
         runtime.run_until_idle();
         assert!(has_ballast(&machine));
@@ -288,7 +303,7 @@ fn a_database_opens_on_a_full_disk() {
             seed: 8,
         };
         machine.disk.set_free_space(Some(free));
-        let (db, runtime) = machine.open(small());
+        let (db, runtime) = machine.open(options());
         same(&db, &model);
         assert!(db.stats().disk_full);
         assert_eq!(db.put("a", "1").unwrap_err().kind(), ErrorKind::DiskFull);
@@ -303,7 +318,7 @@ fn a_database_opens_on_a_full_disk() {
         model.insert(b"a".to_vec(), b"1".to_vec());
         db.close().unwrap();
         machine.check();
-        let (db, _runtime) = machine.open(small());
+        let (db, _runtime) = machine.open(options());
         same(&db, &model);
     }
 }
@@ -343,21 +358,110 @@ fn a_database_opens_although_no_log_can_be_begun() {
     machine.check();
 }
 
+/// Bytes of all files but the log.
+fn file_bytes(db: &Db) -> u64 {
+    let stats = db.stats();
+    stats.record_file_bytes + stats.key_table_bytes
+}
+
 #[test]
-fn a_ballast_of_another_size_is_replaced() {
+fn the_ballast_follows_the_data() {
     let machine = Machine::new(12);
     let (db, runtime) = machine.open(small());
+    db.put("one", "record").unwrap();
+    db.compact().unwrap();
     runtime.run_until_idle();
+    assert!(!has_ballast(&machine), "a small database has none");
+    let mut sizes = std::collections::BTreeSet::new();
+    for n in 0..800u32 {
+        db.put(format!("key{n:04}"), [7; 400]).unwrap();
+        runtime.run_until_idle();
+        let bytes = ballast(&machine);
+        assert!(bytes <= file_bytes(&db) / 16, "{bytes}: {:#?}", db.stats());
+        assert_eq!(db.stats().ballast_bytes, bytes);
+        sizes.insert(bytes);
+    }
+    let most = limits().most_ballast();
+    let halved = (0..7)
+        .map(|step| most >> step)
+        .filter(|bytes| *bytes >= most / 64);
+    assert!(
+        sizes
+            .into_iter()
+            .skip(1)
+            .eq(halved.collect::<std::collections::BTreeSet<_>>())
+    );
+
+    // A reopening keeps it; with less data than that it shrinks, and goes.
     db.close().unwrap();
-    let path = PathBuf::from(BALLAST_PATH);
-    let (db, runtime) = machine.open(small().memtable_bytes(8 << 10));
+    let report = Db::check_in(&machine.env(), "/db").unwrap();
+    assert_eq!((ballast(&machine), report.ballast_bytes), (most, most));
+    let (db, runtime) = machine.open(small());
     runtime.run_until_idle();
-    let len = machine
-        .disk
-        .read_file(&path)
-        .map(|bytes| bytes.len() as u64);
-    assert_eq!(len, Some(2 * limits().ballast_bytes()));
+    assert_eq!(ballast(&machine), most);
+    for n in 0..800u32 {
+        db.delete(format!("key{n:04}")).unwrap();
+    }
+    db.compact().unwrap();
+    db.collect_garbage().unwrap();
+    runtime.run_until_idle();
+    assert!(
+        ballast(&machine) <= file_bytes(&db) / 16,
+        "{:#?}",
+        db.stats()
+    );
     db.close().unwrap();
+    machine.check();
+}
+
+#[test]
+fn without_a_ballast_opening_on_a_full_disk_fails_cleanly() {
+    let machine = Machine::new(14);
+    let (db, _runtime) = machine.open(small());
+    db.put("key", "1").unwrap();
+    db.close().unwrap();
+    machine.disk.set_free_space(Some(0));
+    let refused = Db::open_in(machine.env(), "/db", small()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::DiskFull);
+    machine.disk.set_free_space(None);
+    let (db, _runtime) = machine.open(small());
+    assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"1"[..]));
+    db.close().unwrap();
+    machine.check();
+}
+
+#[test]
+fn a_small_database_without_a_ballast_fails_cleanly_on_a_full_disk_and_resumes() {
+    for free in [0, 3_000, 9_000] {
+        let machine = Machine::new(13);
+        let (db, runtime) = machine.open(small());
+        let mut model = Model::new();
+        db.put("before", "1").unwrap();
+        model.insert(b"before".to_vec(), b"1".to_vec());
+        runtime.run_until_idle();
+        assert!(!has_ballast(&machine));
+        machine.disk.set_free_space(Some(free));
+        let error = fill(&db, &mut model, 300);
+        assert!(
+            matches!(
+                error.kind(),
+                ErrorKind::DiskFull | ErrorKind::WritesSuspended
+            ),
+            "{error}"
+        );
+        same(&db, &model);
+        assert!(db.stats().disk_full);
+        machine.disk.set_free_space(None);
+        let_pass(&runtime, 5);
+        db.put("after", "2").unwrap();
+        model.insert(b"after".to_vec(), b"2".to_vec());
+        same(&db, &model);
+        assert!(!db.stats().disk_full);
+        db.close().unwrap();
+        machine.check();
+        let (db, _runtime) = machine.open(small());
+        same(&db, &model);
+    }
 }
 
 /// The table that is flushed in the end is shorter than the one that could not be listed, for a
