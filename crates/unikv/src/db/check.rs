@@ -8,7 +8,7 @@ mod scan_runs;
 
 use super::check_large;
 use super::check_pointers::Pointers;
-use super::directory::take_lock;
+use super::directory::{hold, take_lock};
 use super::lifetime;
 use super::recovery;
 use super::report::{CheckReport, Problem};
@@ -37,8 +37,10 @@ pub(crate) fn check(env: &Env, dir: &Path) -> Result<CheckReport> {
     if !survey.has_current && !survey.has_data() {
         return Err(Error::not_found(dir));
     }
+    let env = &hold(env, dir)?;
     file_names::refuse_foreign(&*env.vfs, dir)?;
     let _lock = take_lock(env, dir)?;
+    let survey = file_names::survey(&*env.vfs, dir)?;
     let mut check = Check {
         report: CheckReport::default(),
         tables: HashSet::new(),

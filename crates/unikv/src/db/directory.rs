@@ -44,7 +44,14 @@ pub(super) fn check_directory(dir: &Path, survey: &DirSurvey, options: &Options)
     Ok(())
 }
 
-/// Takes the directory's lock file.
+/// The environment for work in the directory that `dir` is now: the lock is taken there, and all that is done later
+/// is done in the directory that is locked, wherever it is moved to.
+pub(crate) fn hold(env: &Env, dir: &Path) -> Result<Env> {
+    let held = env.in_directory(dir);
+    held.map_err(|e| Error::io("open the directory", dir, e))
+}
+
+/// Takes the lock file of a directory that is held.
 pub(crate) fn take_lock(env: &Env, dir: &Path) -> Result<Box<dyn LockGuard>> {
     let path = dir.join(file_names::LOCK);
     env.vfs.lock(&path).map_err(|error| match error {

@@ -279,8 +279,8 @@ impl Staging<'_> {
             None => {
                 let number = FileNumber(engine.next_file.fetch_add(1, Ordering::Relaxed));
                 let name = file_names::record(number);
-                self.begun.push(engine.store.dir().join(name));
                 let writer = RecordWriter::create(&engine.store, number, 0)?;
+                self.begun.push(engine.store.dir().join(name));
                 self.writer.insert(writer)
             }
         };

@@ -1,7 +1,7 @@
 //! What a caller can ask for beside reading and writing: flush, compact, wait, stop, destroy.
 
 use super::catalog::Catalog;
-use super::directory::take_lock;
+use super::directory::{hold, take_lock};
 use super::engine::Engine;
 use super::join::Effort;
 use crate::base::keys::FileNumber;
@@ -165,8 +165,10 @@ pub(crate) fn destroy(env: &Env, dir: &Path) -> Result<()> {
     if survey.names.is_empty() || (only_lock && !survey.foreign.is_empty()) {
         return Ok(());
     }
+    let env = &hold(env, dir)?;
     file_names::refuse_foreign(&*env.vfs, dir)?;
     let lock = take_lock(env, dir)?;
+    let survey = file_names::survey(&*env.vfs, dir)?;
     let remove = |name: &FileName| {
         let path = dir.join(name.to_string());
         env.vfs

@@ -101,17 +101,17 @@ impl Engine {
         if seeded!(RenewalForgetsEdits) {
             snapshot.edits_before = None;
         }
-        let renewed = match Manifest::create(&self.store, number, &snapshot) {
-            Ok(renewed) => renewed,
-            Err(error) => {
-                // CURRENT may name the new one: nothing is appended to the old one any more.
-                catalog.manifest.poison(&error);
-                let path = self.store.dir().join(file_names::manifest(number));
-                catalog.unsure.push(path);
-                self.manifest_failed(&error);
-                return Err(error);
-            }
-        };
+        // Until CURRENT is replaced the old one goes on as it was.
+        let written = Manifest::write(&self.store, number, &snapshot);
+        let mut renewed = written.inspect_err(|error| self.note_full(error))?;
+        if let Err(error) = renewed.make_current(&self.store) {
+            // CURRENT may name the new one: nothing is appended to the old one any more.
+            catalog.manifest.poison(&error);
+            let path = self.store.dir().join(file_names::manifest(number));
+            catalog.unsure.push(path);
+            self.manifest_failed(&error);
+            return Err(error);
+        }
         let old = std::mem::replace(&mut catalog.manifest, renewed);
         self.counters
             .retired_manifest_bytes

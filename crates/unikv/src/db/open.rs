@@ -5,7 +5,7 @@
 //! only after the new manifest is durable and everything it lists has been seen.
 
 use super::catalog::Catalog;
-use super::directory::{check_directory, take_lock};
+use super::directory::{check_directory, hold, take_lock};
 use super::disk_full::DiskFull;
 use super::engine::{Engine, EngineParts};
 use super::lifetime::{self, LifetimeStats};
@@ -52,6 +52,7 @@ pub(crate) fn open(
         let created = env.vfs.create_dir_all(dir);
         created.map_err(|e| Error::io("create the directory", dir, e))?;
     }
+    let env = hold(&env, dir)?;
     let lock = take_lock(&env, dir)?;
     // What was seen before the lock was held may have changed since.
     let survey = file_names::survey(&*env.vfs, dir)?;
@@ -353,7 +354,8 @@ impl<'a> Opening<'a> {
         Ok(())
     }
 
-    /// Removes files that nothing lists. What cannot be removed stays for the next opening.
+    /// Removes files of this database that nothing lists. What cannot be removed stays for the next opening, and so does
+    /// what somebody has put there of another database: it is theirs.
     fn sweep(
         &mut self,
         store: &FileStore,
@@ -382,7 +384,11 @@ impl<'a> Opening<'a> {
             };
             let file = name.to_string();
             let path: PathBuf = store.dir().join(&file);
-            if !needed && self.env.vfs.remove(&path).is_ok() {
+            if needed || file_names::is_of_another_database(&*self.env.vfs, &path, store.database())
+            {
+                continue;
+            }
+            if self.env.vfs.remove(&path).is_ok() {
                 self.report.swept.push(file);
             }
         }

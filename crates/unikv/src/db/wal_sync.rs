@@ -18,7 +18,6 @@ mod models;
 #[cfg(test)]
 mod tests;
 
-use crate::base::file_names;
 use crate::base::keys::FileNumber;
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -173,9 +172,7 @@ impl WalSync {
         if let Some(spare) = spare.as_ref().filter(|_| !recycled) {
             remove(&spare.path);
         }
-        // Whoever began it gives up its predecessor, too, so whether it is there is all the same.
-        let path = store.dir().join(file_names::wal(number));
-        let wal = begun.inspect_err(|_| remove(&path))?;
+        let wal = begun?;
         let remains = spare.filter(|_| recycled).map_or(0, |spare| spare.bytes);
         let segment = Segment::of(&wal, remains);
         self.push(Arc::clone(&segment));

@@ -181,9 +181,9 @@ fn write_table(
     entries: &mut Entries,
     keys: TableKeys,
 ) -> Result<FlushedTable> {
-    let number = context.begin_file(file_names::record);
+    let create = |number| RecordWriter::create(context.store, number, 0);
     let mut table = TableWriter {
-        writer: RecordWriter::create(context.store, number, 0)?,
+        writer: context.begin_file(file_names::record, create)?,
         section: KeySectionBuilder::new(context.block_bytes),
         keys,
         records: 0,

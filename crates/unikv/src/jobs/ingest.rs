@@ -52,8 +52,8 @@ impl IngestWriter {
         let (records, section) = match &mut self.table {
             Some(table) => table,
             None => {
-                let number = context.begin_file(file_names::record);
-                let records = RecordWriter::create(context.store, number, 0)?;
+                let create = |number| RecordWriter::create(context.store, number, 0);
+                let records = context.begin_file(file_names::record, create)?;
                 let section = KeySectionBuilder::new(context.block_bytes);
                 self.table.insert((records, section))
             }

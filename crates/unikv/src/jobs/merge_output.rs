@@ -309,8 +309,8 @@ impl<'a> MergeOutput<'a> {
         Ok(match slot {
             Some(writer) => writer,
             None => {
-                let number = self.context.begin_file(file_names::record);
-                slot.insert(RecordWriter::create(self.context.store, number, 0)?)
+                let create = |number| RecordWriter::create(self.context.store, number, 0);
+                slot.insert(self.context.begin_file(file_names::record, create)?)
             }
         })
     }
@@ -322,10 +322,9 @@ impl<'a> MergeOutput<'a> {
         }
         let next = KeySectionBuilder::new(self.context.block_bytes);
         let section = std::mem::replace(&mut self.builder, next);
-        let number = self.context.begin_file(file_names::key_table);
-        self.made
-            .key_tables
-            .push(write_key_table(self.context.store, number, section)?);
+        let write = |number| write_key_table(self.context.store, number, section);
+        let table = self.context.begin_file(file_names::key_table, write)?;
+        self.made.key_tables.push(table);
         Ok(())
     }
 

@@ -110,13 +110,18 @@ impl Resting<'_> {
 }
 
 impl JobContext<'_> {
-    /// A number for a new file, whose path is remembered for removal should the job fail.
-    fn begin_file(&self, name: impl FnOnce(FileNumber) -> String) -> FileNumber {
+    /// Creates a file under a new number. Once it is there its path is remembered for removal should the job fail: a
+    /// file that is in the way of `create` is somebody else's.
+    fn begin_file<T>(
+        &self,
+        name: impl FnOnce(FileNumber) -> String,
+        create: impl FnOnce(FileNumber) -> Result<T>,
+    ) -> Result<T> {
         let number = FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed));
-        self.begun
-            .borrow_mut()
-            .push(self.store.dir().join(name(number)));
-        number
+        let created = create(number)?;
+        let path = self.store.dir().join(name(number));
+        self.begun.borrow_mut().push(path);
+        Ok(created)
     }
 
     /// The buffer of each of `files` that are read from front to back at a time.

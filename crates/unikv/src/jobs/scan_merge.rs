@@ -88,8 +88,8 @@ impl Output<'_> {
         }
         let next = KeySectionBuilder::new(self.context.block_bytes);
         let section = std::mem::replace(&mut self.builder, next);
-        let number = self.context.begin_file(file_names::key_table);
-        let table = write_key_table(self.context.store, number, section)?;
+        let write = |number| write_key_table(self.context.store, number, section);
+        let table = self.context.begin_file(file_names::key_table, write)?;
         self.tables.push(table);
         Ok(())
     }

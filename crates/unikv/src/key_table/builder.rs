@@ -217,7 +217,7 @@ pub(crate) fn write_tail(
 }
 
 /// Writes `section` as the key table `number` and makes its bytes durable. The caller syncs the
-/// directory before it lists the table.
+/// directory before it lists the table. After an error there is no such file, unless somebody else had made it.
 pub(crate) fn write_key_table(
     store: &Arc<FileStore>,
     number: FileNumber,
@@ -238,8 +238,12 @@ pub(super) fn write_with_header(
     let name = file_names::key_table(header.number);
     let size_hint = section.estimated_len() as u64;
     let mut output = OutputFile::create(store, &name, header, size_hint)?;
-    let properties = write_tail(&mut output, Some(section), Properties::default())?;
-    let (len, checksum) = output.finish()?;
+    let path = store.dir().join(&name);
+    let written = write_tail(&mut output, Some(section), Properties::default());
+    let written = written.and_then(|properties| Ok((properties, output.finish()?)));
+    let (properties, (len, checksum)) = written.inspect_err(|_| {
+        let _swept_at_open = store.env().vfs.remove(&path);
+    })?;
     Ok(KeyTableMeta {
         number: header.number,
         uid: header.uid,

@@ -32,7 +32,8 @@ pub(crate) struct OutputFile {
 }
 
 impl OutputFile {
-    /// Creates the file `name` of the store's directory and writes its header.
+    /// Creates the file `name` of the store's directory and writes its header. After an error the file is not there,
+    /// unless somebody else had made it.
     pub(crate) fn create(
         store: &FileStore,
         name: &str,
@@ -52,8 +53,13 @@ impl OutputFile {
             len: 0,
             failed: false,
         };
-        output.append(&header.encode())?;
-        Ok(output)
+        match output.append(&header.encode()) {
+            Ok(()) => Ok(output),
+            Err(error) => {
+                let _swept_at_open = store.env().vfs.remove(&output.path);
+                Err(error)
+            }
+        }
     }
 
     /// A header for a new file of the store.

@@ -212,7 +212,8 @@ impl WalWriter {
     /// No blocks are reserved for a new file. A file system that has to read first which are free would
     /// make the writer wait behind what is being flushed; written to a page, it chooses them later.
     ///
-    /// After an error nothing more may be appended to the predecessor: see [`super::replay`].
+    /// After an error nothing more may be appended to the predecessor: see [`super::replay`]. A file that was made for the
+    /// segment is gone then; the spare stays where it was.
     pub(crate) fn create(
         store: &FileStore,
         number: FileNumber,
@@ -230,17 +231,22 @@ impl WalWriter {
             log.stage(KIND_START, &[&start.encode()], durable);
             log.write_staged().map(|()| log)
         };
+        let remove = |path: &Path| drop(store.env().vfs.remove(path));
         let recycle = |old| LogWriter::recycle(store, old, FileKind::Wal, number).ok();
         let log = match spare.and_then(recycle) {
             Some(log) => {
                 let mut log = begin(log)?;
-                log.take_name(store, path)?;
+                log.take_name(store, path.clone())?;
                 log
             }
-            None => begin(LogWriter::create(store, path, FileKind::Wal, number)?)?,
+            None => {
+                let log = LogWriter::create(store, path.clone(), FileKind::Wal, number)?;
+                begin(log).inspect_err(|_| remove(&path))?
+            }
         };
         if prev.is_none() {
-            store.sync_directory()?;
+            let named = store.sync_directory();
+            named.inspect_err(|_| remove(log.path()))?;
         }
         Ok(WalWriter { log })
     }

@@ -22,6 +22,7 @@ use crate::base::keys::{FileNumber, FileUid};
 use crate::error::{Error, Result};
 use crate::vfs::file_store::FileStore;
 use crate::vfs::{SyncFile, WriteFile, WriteMode};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -69,7 +70,7 @@ enum State {
 }
 
 impl LogWriter {
-    /// Creates the file and writes its header.
+    /// Creates the file and writes its header. After an error it is not there, unless somebody else had made it.
     pub(crate) fn create(
         store: &FileStore,
         path: PathBuf,
@@ -79,8 +80,13 @@ impl LogWriter {
         let file = store.env().vfs.create(&path, WriteMode::Log, 0);
         let file = file.map_err(|e| Error::io("create this log", &path, e))?;
         let (mut log, header) = LogWriter::new(store, file, path, kind, number);
-        log.append(&header)?;
-        Ok(log)
+        match log.append(&header) {
+            Ok(()) => Ok(log),
+            Err(error) => {
+                let _swept_at_open = store.env().vfs.remove(&log.path);
+                Err(error)
+            }
+        }
     }
 
     /// Begins the log in the place of `old`, a log that nobody needs any more. Until
@@ -99,9 +105,15 @@ impl LogWriter {
         Ok(log)
     }
 
-    /// Gives a recycled log its name, once its first records are written.
+    /// Gives a recycled log its name, once its first records are written. Nobody but the holder of the directory's lock
+    /// makes files there, so what has that name already was put there by mistake: it is not replaced.
     pub(crate) fn take_name(&mut self, store: &FileStore, path: PathBuf) -> Result<()> {
-        let renamed = store.env().vfs.rename(&self.path, &path);
+        let vfs = &store.env().vfs;
+        let renamed = match vfs.len(&path) {
+            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => vfs.rename(&self.path, &path),
+            Err(e) => Err(e),
+        };
         renamed.map_err(|e| Error::io("rename this old log", &self.path, e))?;
         self.path = path;
         Ok(())

@@ -3,7 +3,8 @@
 
 pub(crate) use crate::base::file_names::*;
 
-use crate::base::file_header::FileHeader;
+use crate::base::file_header::{FileHeader, HEADER_LEN, RawHeader};
+use crate::base::keys::DatabaseId;
 use crate::error::{Error, Result};
 use crate::vfs::{Access, Vfs};
 use std::path::Path;
@@ -55,6 +56,16 @@ pub(crate) fn refuse_foreign(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
         return Err(Error::incompatible(&path, what, "choose another directory"));
     }
     Ok(())
+}
+
+/// Whether the header of `path` is whole and names another database than `database`. A torn one is what a crash leaves.
+pub(crate) fn is_of_another_database(vfs: &dyn Vfs, path: &Path, database: DatabaseId) -> bool {
+    let mut header = [0; HEADER_LEN];
+    let file = vfs.open(path, Access::Sequential);
+    let read = file.and_then(|file| file.read_at(&mut header, 0));
+    let found = read.ok().and_then(|_| RawHeader::decode(&header));
+    let whole = found.filter(|header| header.has_magic && header.checksum_fits);
+    whole.is_some_and(|header| header.database != database)
 }
 
 /// Lists `dir` and tells our files from others. A directory that does not exist is empty.

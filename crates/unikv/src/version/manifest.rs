@@ -83,22 +83,44 @@ impl Manifest {
         number: FileNumber,
         snapshot: &VersionEdit,
     ) -> Result<Manifest> {
+        let mut manifest = Manifest::write(store, number, snapshot)?;
+        manifest.make_current(store)?;
+        Ok(manifest)
+    }
+
+    /// The first part of [`Manifest::create`]: all is durable but what `CURRENT` names. After an error nothing has
+    /// changed.
+    pub(crate) fn write(
+        store: &FileStore,
+        number: FileNumber,
+        snapshot: &VersionEdit,
+    ) -> Result<Manifest> {
         let path = store.dir().join(file_names::manifest(number));
-        let log = write_snapshot(store, &path, number, snapshot).inspect_err(|_| {
-            // Nothing names it yet; what cannot be removed now is swept at the next opening.
+        let log = write_snapshot(store, &path, number, snapshot)?;
+        // Its name first: CURRENT must never name a file that a power cut can take away.
+        let named = slip!(ManifestNameUnsynced, Ok(()), store.sync_directory());
+        let staged = named.and_then(|()| write_next_current(store, number, log.uid()));
+        staged.inspect_err(|_| {
+            // Nothing names it; what cannot be removed now is swept at the next opening.
             let _swept_later = store.env().vfs.remove(&path);
         })?;
-        // Its name first: CURRENT must never name a file that a power cut can take away.
-        slip!(ManifestNameUnsynced, Ok(()), store.sync_directory())?;
-        write_current(store, number, log.uid())?;
-        let mut manifest = Manifest {
+        Ok(Manifest {
             log,
             edits: snapshot.edits_before.unwrap_or(0) + 1,
             synced_end: 0,
             poisoned: None,
-        };
-        manifest.claim_durable();
-        Ok(manifest)
+        })
+    }
+
+    /// The second part: `CURRENT` is replaced. After an error it may name either manifest.
+    pub(crate) fn make_current(&mut self, store: &FileStore) -> Result<()> {
+        let temp = store.dir().join(file_names::CURRENT_TEMP);
+        let path = store.dir().join(file_names::CURRENT);
+        let renamed = store.env().vfs.rename(&temp, &path);
+        renamed.map_err(|e| Error::io("replace this file", &path, e))?;
+        store.sync_directory()?;
+        self.claim_durable();
+        Ok(())
     }
 
     /// Commits `edit`: returns when it is durable. After an error its fate is unknown, and every
@@ -279,17 +301,22 @@ fn write_snapshot(
 ) -> Result<LogWriter> {
     let mut log = LogWriter::create(store, path.to_owned(), FileKind::Manifest, number)?;
     log.stage(KIND_EDIT, &[&snapshot.encode()], None);
-    log.write_staged()?;
-    let synced = log.sync_handle().sync();
-    synced.map_err(|e| Error::io("sync this manifest", path, e))?;
+    let sync = |log: &LogWriter| {
+        let synced = log.sync_handle().sync();
+        synced.map_err(|e| Error::io("sync this manifest", path, e))
+    };
+    let written = log.write_staged().and_then(|()| sync(&log));
+    written.inspect_err(|_| {
+        // Nothing names it yet; what cannot be removed now is swept at the next opening.
+        let _swept_later = store.env().vfs.remove(path);
+    })?;
     Ok(log)
 }
 
-/// Replaces `CURRENT`: a new file, its bytes durable, renamed, the name durable.
-fn write_current(store: &FileStore, number: FileNumber, uid: FileUid) -> Result<()> {
+/// Writes what is to become `CURRENT`: a new file, its bytes durable.
+fn write_next_current(store: &FileStore, number: FileNumber, uid: FileUid) -> Result<()> {
     let vfs = &store.env().vfs;
     let temp = store.dir().join(file_names::CURRENT_TEMP);
-    let path = store.dir().join(file_names::CURRENT);
     match vfs.remove(&temp) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => {
             return Err(Error::io("remove this left-over file", &temp, e));
@@ -300,10 +327,7 @@ fn write_current(store: &FileStore, number: FileNumber, uid: FileUid) -> Result<
     let io = |e| Error::io("write this file", &temp, e);
     let mut file = vfs.create(&temp, WriteMode::Log, 0).map_err(io)?;
     file.append(&bytes).map_err(io)?;
-    file.finish().map_err(io)?;
-    vfs.rename(&temp, &path)
-        .map_err(|e| Error::io("replace this file", &path, e))?;
-    store.sync_directory()
+    file.finish().map_err(io)
 }
 
 fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<Current> {

@@ -55,7 +55,15 @@ pub(crate) const BLOCK_BYTES: usize = 4096;
 
 /// A file system.
 pub trait Vfs: Send + Sync + fmt::Debug {
-    /// Creates a directory and its missing parents, durably; existing ones are no error.
+    /// The same file system, in which paths that are `dir` or in it mean the very directory that `dir` is now:
+    /// also once that has been moved, another one has taken its place, or the working directory is another. `None`:
+    /// a path always means the same directory here.
+    fn in_directory(&self, dir: &Path) -> io::Result<Option<Arc<dyn Vfs>>> {
+        let _ = dir;
+        Ok(None)
+    }
+    /// Creates a directory and its missing parents, durably; existing ones are no error. The name of `dir` itself is
+    /// durable also if it existed.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Removes an empty directory.
     fn remove_dir(&self, dir: &Path) -> io::Result<()>;
@@ -272,6 +280,15 @@ pub struct Env {
 }
 
 impl Env {
+    /// The environment for work in the directory that `dir` is now; see [`Vfs::in_directory`].
+    pub(crate) fn in_directory(&self, dir: &Path) -> io::Result<Env> {
+        let held = self.vfs.in_directory(dir)?;
+        Ok(Env {
+            vfs: held.unwrap_or_else(|| Arc::clone(&self.vfs)),
+            runtime: Arc::clone(&self.runtime),
+        })
+    }
+
     /// The real file system and real threads.
     pub fn os() -> Env {
         Env {

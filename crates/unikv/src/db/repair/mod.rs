@@ -62,6 +62,7 @@ mod trust;
 mod vouch;
 mod walk;
 
+use super::directory::hold;
 use crate::db::{Db, stored_options};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::Batch;
@@ -148,6 +149,7 @@ pub(crate) fn repair(
         return Err(Error::invalid(what, "name a new directory to repair into"));
     }
     let target = Target::new(env, to)?;
+    let env = &hold(env, dir)?;
     let _lock = target::lock_source(env, dir)?;
     let mut report = RepairReport::default();
     let done = salvage(env, dir, &target, options, &mut report);

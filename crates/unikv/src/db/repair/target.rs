@@ -14,12 +14,12 @@
 use super::sorter::RunWriter;
 use crate::base::keys::FileNumber;
 use crate::db::Db;
-use crate::db::directory::take_lock;
+use crate::db::directory::{hold, take_lock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Options;
 use crate::version::file_names::{self, DirSurvey, FileName};
 use crate::vfs::{Env, LockGuard, Vfs, WriteMode};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,6 +29,8 @@ const MARK_TEXT: &[u8] = b"unikv repair has begun to write a database here and h
 /// Where a repair writes.
 pub(super) struct Target {
     env: Env,
+    /// The same, for the directory that is held once it is there.
+    held: OnceCell<Env>,
     dir: PathBuf,
     lock: RefCell<Option<Box<dyn LockGuard>>>,
     begun: Cell<bool>,
@@ -41,6 +43,7 @@ impl Target {
         survey_free(env, dir)?;
         Ok(Target {
             env: env.clone(),
+            held: OnceCell::new(),
             dir: dir.to_owned(),
             lock: RefCell::default(),
             begun: Cell::new(false),
@@ -48,8 +51,12 @@ impl Target {
         })
     }
 
+    fn env(&self) -> &Env {
+        self.held.get().unwrap_or(&self.env)
+    }
+
     pub(super) fn vfs(&self) -> &Arc<dyn Vfs> {
-        &self.env.vfs
+        &self.env().vfs
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -63,9 +70,11 @@ impl Target {
         }
         let created = self.vfs().create_dir_all(&self.dir);
         created.map_err(|e| Error::io("create the directory", &self.dir, e))?;
-        *self.lock.borrow_mut() = Some(take_lock(&self.env, &self.dir)?);
+        let held = hold(&self.env, &self.dir)?;
+        let env = self.held.get_or_init(|| held);
+        *self.lock.borrow_mut() = Some(take_lock(env, &self.dir)?);
         // Somebody may have been here before the lock was ours.
-        let survey = survey_free(&self.env, &self.dir)?;
+        let survey = survey_free(self.env(), &self.dir)?;
         self.begun.set(true);
         if survey.is_being_repaired() {
             self.clear(&survey.names)?;
@@ -107,17 +116,17 @@ impl Target {
         self.lock.borrow_mut().take();
         let mut options = options.create_if_missing(true).error_if_exists(true);
         options.for_repair = true;
-        Db::open_in(self.env.clone(), &self.dir, options)
+        Db::open_in(self.env().clone(), &self.dir, options)
     }
 
     /// Verifies the closed database, and takes the mark away.
     pub(super) fn finish(&self) -> Result<()> {
-        let report = Db::check_in(&self.env, &self.dir)?;
+        let report = Db::check_in(self.env(), &self.dir)?;
         if let Some(problem) = report.problems.first() {
             let what = format!("the salvaged database is damaged: {}", problem.what);
             return Err(Error::corruption(&problem.file, problem.offset, what));
         }
-        let survey = file_names::survey(&*self.env.vfs, &self.dir)?;
+        let survey = file_names::survey(&**self.vfs(), &self.dir)?;
         let runs = survey.names.iter();
         for name in runs.filter(|name| matches!(name, FileName::SortRun(_))) {
             self.remove_run(&self.dir.join(name.to_string()))?;
@@ -137,19 +146,19 @@ impl Target {
         if !self.begun.get() {
             return Ok(());
         }
-        let survey = file_names::survey(&*self.env.vfs, &self.dir)?;
+        let survey = file_names::survey(&**self.vfs(), &self.dir)?;
         let kept = [FileName::Repairing, FileName::Lock];
         if survey.names.iter().any(|name| !kept.contains(name)) {
             if !survey.is_being_repaired() {
                 // The last step failed, behind the mark's removal: a part of a database is none.
-                *self.lock.borrow_mut() = Some(take_lock(&self.env, &self.dir)?);
+                *self.lock.borrow_mut() = Some(take_lock(self.env(), &self.dir)?);
                 self.mark()?;
             }
             self.clear(&survey.names)?;
             self.sync()?;
         }
         // Read again: a mark that could not be written may be there all the same.
-        let survey = file_names::survey(&*self.env.vfs, &self.dir)?;
+        let survey = file_names::survey(&**self.vfs(), &self.dir)?;
         let there = survey.names.iter().rev();
         for name in there.filter(|name| kept.contains(name)) {
             let path = self.dir.join(name.to_string());

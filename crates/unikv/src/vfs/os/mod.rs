@@ -1,13 +1,15 @@
 //! The real file system and real threads of a Linux machine.
 //!
 //! Logs are written straight through (`log_file`); tables and record files are gathered into
-//! large aligned writes around the page cache (`bulk_file`), and can be read around it, too (`around`). System calls go
+//! large aligned writes around the page cache (`bulk_file`), and can be read around it, too (`around`). The directory
+//! of a database is held open (`directory`). System calls go
 //! through `std`, `rustix` and `io-uring`; `unsafe` is in `ring` alone.
 //!
 //! Locks: the pool of idle write buffers has one and the one of idle rings, held for a push or a pop only.
 
 mod around;
 mod bulk_file;
+mod directory;
 mod log_file;
 mod read_file;
 mod ring;
@@ -22,12 +24,13 @@ use super::{
 };
 use crate::base::sync::OnceLock;
 use bulk_file::{BufferPool, BulkFile};
+use directory::Directory;
 use log_file::LogFile;
 use read_file::{OsReadFile, miss_begins_a_read};
 use ring::Rings;
-use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use rustix::io::Errno;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -40,18 +43,39 @@ const MOST_OPEN_FILES: usize = 65_536;
 /// The real file system.
 #[derive(Debug, Default)]
 pub struct OsVfs {
+    shared: Arc<Shared>,
+    directory: Directory,
+}
+
+/// What is shared with the file systems of single directories.
+#[derive(Debug, Default)]
+struct Shared {
     buffers: Arc<BufferPool>,
     rings: Rings,
     miss_begins_a_read: OnceLock<bool>,
 }
 
 impl Vfs for OsVfs {
+    fn in_directory(&self, dir: &Path) -> io::Result<Option<Arc<dyn Vfs>>> {
+        let directory = match self.directory.held(dir) {
+            Some(_) => self.directory.clone(),
+            None => Directory::hold(dir)?,
+        };
+        Ok(Some(Arc::new(OsVfs {
+            shared: Arc::clone(&self.shared),
+            directory,
+        })))
+    }
+
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
         let mut missing = Vec::new();
         let mut existing = Some(dir);
         while let Some(ancestor) = existing.filter(|a| !a.as_os_str().is_empty() && !a.is_dir()) {
             missing.push(ancestor);
             existing = ancestor.parent();
+        }
+        if missing.is_empty() {
+            return sync_name_of_existing(dir);
         }
         for dir in missing.into_iter().rev() {
             match fs::create_dir(dir) {
@@ -67,30 +91,50 @@ impl Vfs for OsVfs {
     }
 
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        self.directory.check_in_place(dir)?;
         fs::remove_dir(dir)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        fs::read_dir(dir)?
-            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
-            .collect()
+        let opened;
+        let file = match self.directory.held(dir) {
+            Some(held) => held,
+            None => {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+                opened = self.directory.open(dir, flags)?;
+                &opened
+            }
+        };
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(file)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if name != "." && name != ".." {
+                names.push(name);
+            }
+        }
+        Ok(names)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        File::open(dir)?.sync_all()
+        match self.directory.held(dir) {
+            Some(held) => held.sync_all(),
+            None => File::open(dir)?.sync_all(),
+        }
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>> {
-        let begins = self.miss_begins_a_read.get_or_init(miss_begins_a_read);
-        Ok(Arc::new(OsReadFile::open(path, access, *begins)?))
+        let begins = &self.shared.miss_begins_a_read;
+        let begins = begins.get_or_init(miss_begins_a_read);
+        let file = OsReadFile::open(&self.directory, path, access, *begins)?;
+        Ok(Arc::new(file))
     }
 
     fn read_around(&self, reads: &mut [AroundRead<'_>]) -> Vec<io::Result<Option<usize>>> {
-        around::read_around(&self.rings, reads)
+        around::read_around(&self.shared.rings, reads)
     }
 
     fn reads_around_together(&self) -> bool {
-        self.rings.are_there()
+        self.shared.rings.are_there()
     }
 
     fn create(
@@ -99,23 +143,20 @@ impl Vfs for OsVfs {
         mode: WriteMode,
         size_hint: u64,
     ) -> io::Result<Box<dyn WriteFile>> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(path)?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        let file = self.directory.open(path, flags)?;
         Ok(match mode {
             WriteMode::Log => Box::new(LogFile::new(Arc::new(file))),
             WriteMode::Bulk => {
                 let reserved = preallocate(&file, size_hint);
-                let buffer = self.buffers.take();
+                let buffer = self.shared.buffers.take();
                 Box::new(BulkFile::new(Arc::new(file), reserved, buffer))
             }
         })
     }
 
     fn overwrite(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let file = self.directory.open(path, OFlags::RDWR)?;
         if file.metadata()?.nlink() != 1 {
             let what = "somebody else has this file under another name";
             return Err(io::Error::new(ErrorKind::Unsupported, what));
@@ -124,34 +165,33 @@ impl Vfs for OsVfs {
     }
 
     fn limit_write_buffers(&self, bytes: usize) {
-        self.buffers.limit(bytes);
+        self.shared.buffers.limit(bytes);
     }
 
     fn reserve(&self, path: &Path, bytes: u64) -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create_new(true).open(path)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let file = self.directory.open(path, flags)?;
         let reserved = allocate(&file, bytes).and_then(|()| file.sync_data());
-        reserved.inspect_err(|_| drop(fs::remove_file(path)))
+        reserved.inspect_err(|_| drop(self.directory.remove(path)))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
+        self.directory.rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
+        self.directory.remove(path)
     }
 
     fn len(&self, path: &Path) -> io::Result<u64> {
-        Ok(fs::metadata(path)?.len())
+        self.directory.len(path)
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError> {
         // The file is never removed: a remover could unlink the file that another opener has just
         // locked, and a third would then lock a fresh one.
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let file = options.open(path).map_err(LockError::Io)?;
+        let flags = OFlags::RDWR | OFlags::CREATE;
+        let file = self.directory.open(path, flags).map_err(LockError::Io)?;
         let operation = FlockOperation::NonBlockingLockExclusive;
         match rustix::io::retry_on_intr(|| rustix::fs::flock(&file, operation)) {
             Ok(()) => {}
@@ -176,7 +216,10 @@ impl Vfs for OsVfs {
     }
 
     fn free_space(&self, dir: &Path) -> io::Result<u64> {
-        let stat = rustix::fs::statvfs(dir)?;
+        let stat = match self.directory.held(dir) {
+            Some(held) => rustix::fs::fstatvfs(held)?,
+            None => rustix::fs::statvfs(dir)?,
+        };
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 }
@@ -186,6 +229,16 @@ fn parent_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
+    }
+}
+
+/// Makes the name of a directory durable that somebody else has created, perhaps just now. Who may not read the directory
+/// that it is in cannot, and has not created it.
+fn sync_name_of_existing(dir: &Path) -> io::Result<()> {
+    let synced = File::open(dir.join("..")).and_then(|parent| parent.sync_all());
+    match synced {
+        Err(e) if e.kind() == ErrorKind::PermissionDenied => Ok(()),
+        other => other,
     }
 }
 

@@ -1,17 +1,17 @@
 //! A file open for reading: through the page cache, out of it alone, or around it.
 
 use super::bulk_file::refuses_direct;
+use super::directory::Directory;
 use super::read_full;
 use crate::base::mapped::PAGE_BYTES;
 use crate::base::sync::OnceLock;
 use crate::vfs::{Access, ReadFile};
 use rustix::fs::{Advice, OFlags};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Whether a read that may not wait, and does not find its page in memory, has the device read it: since Linux 6.12. To
@@ -27,6 +27,7 @@ pub(super) fn miss_begins_a_read() -> bool {
 
 #[derive(Debug)]
 pub(super) struct OsReadFile {
+    directory: Directory,
     path: PathBuf,
     file: File,
     /// The same file for reads around the page cache, once there was one; `None` if it knows none.
@@ -37,11 +38,12 @@ pub(super) struct OsReadFile {
 
 impl OsReadFile {
     pub(super) fn open(
+        directory: &Directory,
         path: &Path,
         access: Access,
         miss_begins_a_read: bool,
     ) -> io::Result<OsReadFile> {
-        let file = File::open(path)?;
+        let file = directory.open(path, OFlags::RDONLY)?;
         let advice = match access {
             Access::Random => Advice::Random,
             Access::Sequential => Advice::Sequential,
@@ -49,6 +51,7 @@ impl OsReadFile {
         // Advice only: a file system that does not take it still reads right.
         let _ = rustix::fs::fadvise(&file, 0, None, advice);
         Ok(OsReadFile {
+            directory: directory.clone(),
             path: path.to_owned(),
             file,
             around: OnceLock::new(),
@@ -91,9 +94,8 @@ impl ReadFile for OsReadFile {
         if let Some(around) = self.around.get() {
             return Ok(around.as_ref().map(File::as_fd));
         }
-        let mut options = OpenOptions::new();
-        let flags = OFlags::DIRECT.bits() as i32;
-        let opened = match options.read(true).custom_flags(flags).open(&self.path) {
+        let flags = OFlags::RDONLY | OFlags::DIRECT;
+        let opened = match self.directory.open(&self.path, flags) {
             Ok(file) => Some(file),
             Err(error) if refuses_direct(&error) => None,
             Err(error) => return Err(error),
