@@ -144,7 +144,7 @@ fn inspected(place: &mut Place, db: &str, seen: &mut Seen) {
         let path = paths.find(|path| path.contains(ending)).unwrap();
         let (output, calls) = place.watched(&[], &["inspect", &path]);
         assert!(output.status.success(), "{output:?}");
-        let writes = |call: &&Call| call.flags().contains(&"O_RDWR") || call.name == "unlink";
+        let writes = |call: &&Call| call.flags().contains(&"O_RDWR") || call.name == "unlinkat";
         assert_eq!(calls.iter().filter(writes).count(), 0, "{path}");
         seen.add(&calls, db, place);
     }
@@ -234,7 +234,7 @@ impl Seen {
         // With debug assertions, the standard library asks about each descriptor before it closes it.
         let asks = |call: &&Call| call.name == "fcntl" && call.flags() == ["F_GETFD"];
         for call in calls.iter().filter(|call| !asks(call)) {
-            for path in call.paths() {
+            for path in &call.paths() {
                 if path == db || path.starts_with(&format!("{db}/")) {
                     let kind = Kind::of(path, db);
                     let flags = call.flags();

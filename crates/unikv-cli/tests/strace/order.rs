@@ -46,7 +46,7 @@ fn manifest(calls: &[Call], db: &str) -> Option<Manifest> {
         path: path.to_owned(),
         ..Manifest::default()
     };
-    inspect(Path::new(path), &mut |part| {
+    inspect(Path::new(&path), &mut |part| {
         let name = |suffix: &str| {
             let number = field(part, "number").and_then(|n| n.parse::<u64>().ok());
             format!("{db}/{:06}{suffix}", number.unwrap_or(u64::MAX))
@@ -135,6 +135,7 @@ impl<'a> State<'a> {
 
     fn step(&mut self, call: &Call) {
         let paths = call.paths();
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         let Some(path) = paths.iter().find(|path| path.starts_with(self.db)) else {
             return;
         };
@@ -167,9 +168,9 @@ impl<'a> State<'a> {
             "fsync" if kind == Kind::Directory => {
                 self.directory_synced = Some(call.begin);
             }
-            "rename" if kind == Kind::Wal => self.renamed_log(&paths, call),
-            "rename" => self.renamed_current(call),
-            "unlink" => self.unlinked(path, kind, call),
+            "renameat" if kind == Kind::Wal => self.renamed_log(&paths, call),
+            "renameat" => self.renamed_current(call),
+            "unlinkat" => self.unlinked(path, kind, call),
             _ => {}
         }
     }

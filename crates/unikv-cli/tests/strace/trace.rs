@@ -72,9 +72,11 @@ fn call(text: &str, begin: usize, end: usize) -> Option<Call> {
 }
 
 impl Call {
-    /// The paths that it names: of file descriptors, and in quotes.
-    pub fn paths(&self) -> Vec<&str> {
-        let mut paths = Vec::new();
+    /// The paths that it names: of file descriptors, and in quotes. A name that is looked up in an open directory is one
+    /// path with that of the directory.
+    pub fn paths(&self) -> Vec<String> {
+        let mut paths: Vec<String> = Vec::new();
+        let mut directory = None;
         let mut rest = &self.args[..];
         while let Some(at) = rest.find(['<', '"']) {
             let close = if rest.as_bytes()[at] == b'<' {
@@ -89,10 +91,19 @@ impl Call {
             let path = inside[..end].trim_end_matches(" (deleted)");
             // The directory that a relative name would be taken from is not what is touched.
             let of_directory = rest[..at].ends_with("AT_FDCWD");
-            if path.starts_with('/') && !of_directory {
-                paths.push(path);
+            let is_name = close == '"' && !path.is_empty() && !path.starts_with('/');
+            match directory.take() {
+                Some(directory) if is_name => {
+                    paths.pop();
+                    paths.push(format!("{directory}/{path}"));
+                }
+                _ if path.starts_with('/') && !of_directory => paths.push(path.to_owned()),
+                _ => {}
             }
             rest = &inside[end + 1..];
+            if close == '>' && rest.starts_with(", \"") && !of_directory {
+                directory = Some(path);
+            }
         }
         paths
     }

@@ -3,6 +3,7 @@
 mod closing;
 pub(super) mod common;
 mod damage;
+mod directories;
 
 use super::background::indexes_of;
 use crate::jobs::flush::flush;

@@ -114,11 +114,7 @@ impl Manifest {
 
     /// The second part: `CURRENT` is replaced. After an error it may name either manifest.
     pub(crate) fn make_current(&mut self, store: &FileStore) -> Result<()> {
-        let temp = store.dir().join(file_names::CURRENT_TEMP);
-        let path = store.dir().join(file_names::CURRENT);
-        let renamed = store.env().vfs.rename(&temp, &path);
-        renamed.map_err(|e| Error::io("replace this file", &path, e))?;
-        store.sync_directory()?;
+        replace_current(store)?;
         self.claim_durable();
         Ok(())
     }
@@ -328,6 +324,15 @@ fn write_next_current(store: &FileStore, number: FileNumber, uid: FileUid) -> Re
     let mut file = vfs.create(&temp, WriteMode::Log, 0).map_err(io)?;
     file.append(&bytes).map_err(io)?;
     file.finish().map_err(io)
+}
+
+/// Puts it in the place of `CURRENT`, durably.
+fn replace_current(store: &FileStore) -> Result<()> {
+    let temp = store.dir().join(file_names::CURRENT_TEMP);
+    let path = store.dir().join(file_names::CURRENT);
+    let renamed = store.env().vfs.rename(&temp, &path);
+    renamed.map_err(|e| Error::io("replace this file", &path, e))?;
+    store.sync_directory()
 }
 
 fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<Current> {

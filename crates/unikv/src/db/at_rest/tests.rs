@@ -352,7 +352,7 @@ fn a_full_disk_ends_a_pass_and_it_is_tried_again_when_the_database_is_opened_ane
     machine.disk.set_fault(Box::new(move |call| {
         let is_copying = call.path.to_string_lossy().ends_with(".key");
         calls += u32::from(is_copying);
-        match is_copying && calls <= 2 {
+        match is_copying && calls <= 1 {
             true => Fault::Fail(std::io::ErrorKind::StorageFull),
             false => Fault::None,
         }

@@ -350,7 +350,8 @@ fn hand_made(vfs: &SimVfs, records: &[(u8, &[u8])]) {
         log.stage(*kind, &[payload], None);
     }
     log.write_staged().unwrap();
-    write_current(&store, number, log.uid()).unwrap();
+    write_next_current(&store, number, log.uid()).unwrap();
+    replace_current(&store).unwrap();
 }
 
 fn salvage(vfs: &SimVfs, number: u64) -> Result<Option<SalvagedManifest>> {

@@ -3,6 +3,7 @@ use crate::vfs::{AROUND_BYTES, AroundRead};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
 use std::cell::{Cell, RefCell};
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};

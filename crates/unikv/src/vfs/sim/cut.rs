@@ -52,6 +52,7 @@ impl Disk {
             disk.dirs.insert(
                 path.clone(),
                 Dir {
+                    held_as: None,
                     names,
                     durable_names,
                     ..Dir::default()
@@ -78,6 +79,7 @@ impl Disk {
                 op.apply(&mut names);
             }
             let dir = Dir {
+                held_as: None,
                 removed: dir.removed,
                 names,
                 durable_names,

@@ -24,7 +24,12 @@ pub(super) const UNLIMITED_FREE: u64 = 1 << 50;
 pub(super) struct Disk {
     pub(super) next_inode: u64,
     pub(super) dirs: BTreeMap<PathBuf, Dir>,
-    pub(super) locks: BTreeSet<PathBuf>,
+    /// The lock files that are locked, wherever they are.
+    pub(super) locks: BTreeSet<u64>,
+    /// Directories that have been held so far.
+    pub(super) next_hold: u64,
+    /// From where relative paths start.
+    pub(super) working_dir: PathBuf,
     /// Bytes that can still be written; `None` for no limit.
     pub(super) free: Option<u64>,
     /// Counts the changes that a cut may take.
@@ -140,7 +145,11 @@ impl Disk {
             if self.find(ancestor).is_ok() {
                 return Err(ErrorKind::NotADirectory.into());
             }
-            self.dirs.entry(ancestor.to_owned()).or_default().removed = None;
+            let found = self.dirs.entry(ancestor.to_owned()).or_default();
+            if found.removed.take().is_some() {
+                // Another one, in the place of that which was removed.
+                found.held_as = None;
+            }
         }
         Ok(())
     }
@@ -261,16 +270,13 @@ impl Disk {
         len
     }
 
-    /// Takes the lock at `path`, creating its file; `false` when it is taken.
-    pub(super) fn lock(&mut self, path: &Path) -> io::Result<bool> {
-        if self.locks.contains(path) {
-            return Ok(false);
-        }
-        if self.find(path).is_err() {
-            self.create(path)?;
-        }
-        self.locks.insert(path.to_owned());
-        Ok(true)
+    /// Takes the lock at `path`, creating its file; `None` when it is taken.
+    pub(super) fn lock(&mut self, path: &Path) -> io::Result<Option<u64>> {
+        let file = match self.find(path) {
+            Ok(file) => file,
+            Err(_) => self.create(path)?,
+        };
+        Ok(self.locks.insert(file.id).then_some(file.id))
     }
 
     pub(super) fn put_durable(&mut self, path: &Path, bytes: &[u8]) {
@@ -326,7 +332,7 @@ impl Disk {
     }
 
     /// An existing directory. The roots always exist.
-    fn dir(&mut self, dir: &Path) -> io::Result<&mut Dir> {
+    pub(super) fn dir(&mut self, dir: &Path) -> io::Result<&mut Dir> {
         if is_root(dir) {
             return Ok(self.dirs.entry(dir.to_owned()).or_default());
         }

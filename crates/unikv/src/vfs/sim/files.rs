@@ -235,13 +235,15 @@ impl SyncFile for SimSyncFile {
 /// Holds a lock of one machine; the copies of its disk do not have it.
 pub(super) struct SimLockGuard {
     machine: Arc<Machine>,
+    file: u64,
     path: PathBuf,
 }
 
 impl SimLockGuard {
-    pub(super) fn new(machine: &Arc<Machine>, path: &Path) -> SimLockGuard {
+    pub(super) fn new(machine: &Arc<Machine>, file: u64, path: &Path) -> SimLockGuard {
         SimLockGuard {
             machine: Arc::clone(machine),
+            file,
             path: path.to_owned(),
         }
     }
@@ -251,7 +253,7 @@ impl LockGuard for SimLockGuard {}
 
 impl Drop for SimLockGuard {
     fn drop(&mut self) {
-        self.machine.disk.lock().locks.remove(&self.path);
+        self.machine.disk.lock().locks.remove(&self.file);
     }
 }
 

@@ -57,6 +57,7 @@ mod cut;
 mod disk;
 mod faults;
 mod files;
+mod held;
 mod names;
 mod over;
 mod rules;
@@ -72,9 +73,10 @@ use super::{
 };
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
-use disk::{Disk, Inode};
+use disk::Disk;
 use faults::{Effect, Faults};
 use files::{SimLockGuard, SimReadFile, SimWriteFile};
+use held::Held;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -88,6 +90,7 @@ pub const BULK_BUFFER_LEN: usize = 4096;
 #[derive(Clone, Default)]
 pub struct SimVfs {
     machine: Arc<Machine>,
+    held: Option<Held>,
 }
 
 /// What all handles of one disk share.
@@ -113,6 +116,7 @@ impl SimVfs {
                 faults: Mutex::default(),
                 cold: AtomicBool::new(self.machine.is_cold()),
             }),
+            held: None,
         }
     }
 
@@ -249,28 +253,47 @@ impl Machine {
 }
 
 impl Vfs for SimVfs {
+    fn in_directory(&self, dir: &Path) -> io::Result<Option<Arc<dyn Vfs>>> {
+        let mut disk = self.machine.disk.lock();
+        let at = self.resolve(&disk, dir)?;
+        let (path, hold) = (dir.to_owned(), disk.hold(&at)?);
+        Ok(Some(Arc::new(SimVfs {
+            machine: Arc::clone(&self.machine),
+            held: Some(Held { path, hold }),
+        })))
+    }
+
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
         self.machine.begin_whole(Op::CreateDir, dir)?;
-        self.machine.disk.lock().create_dir_all(dir)
+        let mut disk = self.machine.disk.lock();
+        let dir = self.resolve(&disk, dir)?;
+        disk.create_dir_all(&dir)
     }
 
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
         self.machine.begin_whole(Op::RemoveDir, dir)?;
-        self.machine.disk.lock().remove_dir(dir)
+        let mut disk = self.machine.disk.lock();
+        let at = self.resolve(&disk, dir)?;
+        if at != disk.working_dir.join(dir) {
+            return Err(ErrorKind::NotFound.into());
+        }
+        disk.remove_dir(&at)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         self.machine.begin_whole(Op::List, dir)?;
-        self.machine.disk.lock().list(dir)
+        let disk = self.machine.disk.lock();
+        disk.list(&self.resolve(&disk, dir)?)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let begun = self.machine.begin_whole(Op::SyncDir, dir);
         let mut disk = self.machine.disk.lock();
+        let dir = self.resolve(&disk, dir)?;
         match begun {
-            Ok(()) => disk.sync_dir(dir),
+            Ok(()) => disk.sync_dir(&dir),
             Err(error) => {
-                disk.fail_sync_dir(dir);
+                disk.fail_sync_dir(&dir);
                 Err(error)
             }
         }
@@ -278,7 +301,7 @@ impl Vfs for SimVfs {
 
     fn open(&self, path: &Path, _access: Access) -> io::Result<Arc<dyn ReadFile>> {
         self.machine.begin_whole(Op::Open, path)?;
-        let inode = self.machine.disk.lock().find(path)?;
+        let inode = self.find(path)?;
         Ok(Arc::new(SimReadFile::new(&self.machine, inode, path)))
     }
 
@@ -309,7 +332,10 @@ impl Vfs for SimVfs {
         _size_hint: u64,
     ) -> io::Result<Box<dyn WriteFile>> {
         self.machine.begin_whole(Op::Create, path)?;
-        let inode = self.machine.disk.lock().create(path)?;
+        let mut disk = self.machine.disk.lock();
+        let at = self.resolve(&disk, path)?;
+        let inode = disk.create(&at)?;
+        drop(disk);
         Ok(Box::new(SimWriteFile::new(
             &self.machine,
             inode,
@@ -320,29 +346,35 @@ impl Vfs for SimVfs {
 
     fn overwrite(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
         self.machine.begin_whole(Op::Overwrite, path)?;
-        let inode = self.machine.disk.lock().find(path)?;
+        let inode = self.find(path)?;
         let (machine, mode) = (&self.machine, WriteMode::Log);
         Ok(Box::new(SimWriteFile::new(machine, inode, path, mode)))
     }
 
     fn reserve(&self, path: &Path, bytes: u64) -> io::Result<()> {
         self.machine.begin_whole(Op::Create, path)?;
-        self.machine.disk.lock().reserve(path, bytes)
+        let mut disk = self.machine.disk.lock();
+        let at = self.resolve(&disk, path)?;
+        disk.reserve(&at, bytes)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.machine.begin_whole(Op::Rename, from)?;
-        self.machine.disk.lock().rename(from, to)
+        let mut disk = self.machine.disk.lock();
+        let (from, to) = (self.resolve(&disk, from)?, self.resolve(&disk, to)?);
+        disk.rename(&from, &to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.machine.begin_whole(Op::Remove, path)?;
-        self.machine.disk.lock().remove(path)
+        let mut disk = self.machine.disk.lock();
+        let at = self.resolve(&disk, path)?;
+        disk.remove(&at)
     }
 
     fn len(&self, path: &Path) -> io::Result<u64> {
         self.machine.begin_whole(Op::Len, path)?;
-        let inode: Arc<Inode> = self.machine.disk.lock().find(path)?;
+        let inode = self.find(path)?;
         let len = inode.content.lock().bytes().len();
         Ok(len as u64)
     }
@@ -351,16 +383,18 @@ impl Vfs for SimVfs {
         self.machine
             .begin_whole(Op::Lock, path)
             .map_err(LockError::Io)?;
-        if !self.machine.disk.lock().lock(path).map_err(LockError::Io)? {
+        let mut disk = self.machine.disk.lock();
+        let at = self.resolve(&disk, path).map_err(LockError::Io)?;
+        let Some(file) = disk.lock(&at).map_err(LockError::Io)? else {
             return Err(LockError::Held(Some(std::process::id())));
-        }
-        Ok(Box::new(SimLockGuard::new(&self.machine, path)))
+        };
+        Ok(Box::new(SimLockGuard::new(&self.machine, file, path)))
     }
 
     fn free_space(&self, dir: &Path) -> io::Result<u64> {
         self.machine.begin_whole(Op::FreeSpace, dir)?;
         let disk = self.machine.disk.lock();
-        disk.list(dir)?;
+        disk.list(&self.resolve(&disk, dir)?)?;
         Ok(disk.free.unwrap_or(disk::UNLIMITED_FREE))
     }
 }

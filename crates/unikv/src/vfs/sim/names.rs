@@ -13,6 +13,8 @@ pub(super) type Moment = u64;
 
 #[derive(Default)]
 pub(super) struct Dir {
+    /// Which directory it is, once somebody holds it; other machines' holds mean nothing on a copy of the disk.
+    pub(super) held_as: Option<u64>,
     /// Removed, but its parent is not synced yet.
     pub(super) removed: Option<Moment>,
     pub(super) names: Names,
