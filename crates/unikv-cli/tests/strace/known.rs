@@ -204,9 +204,15 @@ pub const KNOWN: &[Known] = &[
     ("close", &[Sort, Mark], "", "the end of any of these"),
     (
         "statx",
-        &[Directory, Current, Manifest, Wal, Data, Ballast],
+        &[Directory, Current, Manifest, Wal, Data],
         "*",
-        "len, and whether a directory is there",
+        "of an open file, and whether a directory is there",
+    ),
+    (
+        "newfstatat",
+        &[Current, Manifest, Wal, Data, Ballast],
+        "*",
+        "len, and whether a name is free",
     ),
     (
         "close",
