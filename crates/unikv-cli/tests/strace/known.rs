@@ -42,6 +42,8 @@ impl Kind {
             "CURRENT.tmp" => Kind::Temp,
             "LOCK" => Kind::Lock,
             "BALLAST" => Kind::Ballast,
+            // The directory that the database's is in.
+            ".." => Kind::Directory,
             "REPAIRING" => Kind::Mark,
             _ if name.starts_with("MANIFEST-") => Kind::Manifest,
             _ if name.ends_with(".wal") => Kind::Wal,
@@ -72,7 +74,6 @@ pub const KNOWN: &[Known] = &[
         "in_directory: held from before the lock is taken; and list",
     ),
     ("getdents64", &[Directory], "", "list"),
-    ("newfstatat", &[Directory], "*", "list"),
     ("fsync", &[Directory], "", "sync_dir"),
     ("fcntl", &[Directory], "F_GETFL", "list"),
     ("fstatfs", &[Directory], "", "free_space"),

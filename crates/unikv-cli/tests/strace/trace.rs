@@ -93,6 +93,7 @@ impl Call {
             let of_directory = rest[..at].ends_with("AT_FDCWD");
             let is_name = close == '"' && !path.is_empty() && !path.starts_with('/');
             match directory.take() {
+                Some(_) if path == "." => {}
                 Some(directory) if is_name => {
                     paths.pop();
                     paths.push(format!("{directory}/{path}"));
