@@ -36,6 +36,9 @@ pub enum ErrorKind {
     WritesSuspended,
     /// The database has been closed.
     Closed,
+    /// The process that opened the database has forked, and this is the child: open the database there anew, once the
+    /// parent has closed it, or leave it to the parent. Nothing changed.
+    Forked,
 }
 
 /// An error of the engine. Cheap to clone.
@@ -170,6 +173,15 @@ impl Error {
             ErrorKind::WritesSuspended,
             what,
             remedy,
+        )))
+    }
+
+    /// The call comes from a child of the process that opened the database.
+    pub(crate) fn forked() -> Error {
+        Error(Arc::new(Inner::new(
+            ErrorKind::Forked,
+            "the database was opened in another process, of which this one is a fork",
+            "use it in the process that opened it; a child may open a database of its own",
         )))
     }
 

@@ -32,7 +32,7 @@ use crate::options::{Clustering, EffectiveOptions};
 use crate::partition::{LargeFiles, ReadCounters, View};
 use crate::version::Version;
 use crate::vfs::file_store::FileStore;
-use crate::vfs::{Event, LockGuard};
+use crate::vfs::{Event, LockGuard, Process};
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -87,6 +87,8 @@ pub(crate) struct Engine {
     pub(crate) flush_blocked: AtomicBool,
     pub(crate) space: DiskFull,
     pub(crate) closing: AtomicBool,
+    /// That which has opened the database. In its children nothing may be done.
+    pub(crate) process: Process,
     /// Held shared by each ingest, and alone to release the directory.
     pub(crate) ingesting: RwLock<()>,
 
@@ -121,6 +123,7 @@ impl Engine {
         let runtime = &parts.store.env().runtime;
         let (progress, sync_wake) = (runtime.event(), runtime.event());
         let work = Arc::clone(parts.store.work());
+        let process = parts.memory.process.clone();
         Engine {
             options: parts.options,
             cache: parts.cache,
@@ -151,6 +154,7 @@ impl Engine {
             flush_blocked: AtomicBool::new(false),
             space: parts.space,
             closing: AtomicBool::new(false),
+            process,
             ingesting: RwLock::new(()),
             counters: EngineCounters::default(),
             counted_before: parts.counted_before,
@@ -188,9 +192,12 @@ impl Engine {
         self.visible_seq.store(seq.0, ordering);
     }
 
-    /// Refuses work on a closed database.
+    /// Refuses work on a closed database, and in a child of the process that has opened it. To be asked before any lock
+    /// is taken: in a child, a thread that is not there may hold it.
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.closing.load(Ordering::Acquire) {
+        if !self.process.is_this() {
+            Err(Error::forked())
+        } else if self.closing.load(Ordering::Acquire) {
             Err(Error::closed())
         } else {
             Ok(())

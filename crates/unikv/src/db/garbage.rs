@@ -89,6 +89,9 @@ pub struct GarbageStats {
 impl Engine {
     /// What garbage collection would do now, had a caller asked for it.
     pub(crate) fn garbage(&self) -> GarbageStats {
+        if !self.process.is_this() {
+            return GarbageStats::default();
+        }
         let version = Arc::clone(&self.view.load().version);
         let limit = self.space_limit();
         let space = self.space_of(&version, limit.oldest);

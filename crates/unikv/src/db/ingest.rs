@@ -44,6 +44,7 @@ pub(super) struct Ingest<'a> {
 
 impl<'a> Ingest<'a> {
     pub(super) fn begin(engine: &'a Engine, mark: Option<&[u8]>) -> Result<Ingest<'a>> {
+        engine.check_open()?;
         mark.map_or(Ok(()), check_mark)?;
         let running = engine.ingesting.read_recursive();
         engine.check_open()?;
@@ -61,6 +62,7 @@ impl<'a> Ingest<'a> {
     }
 
     pub(super) fn add(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        self.engine.check_open()?;
         let bytes = key.len() + value.map_or(0, <[u8]>::len);
         self.user_bytes += bytes as u64;
         let key = engine_key(DEFAULT_KEYSPACE, key);
@@ -70,6 +72,7 @@ impl<'a> Ingest<'a> {
     /// Makes all of it visible and durable; says how many records there are.
     pub(super) fn commit(mut self) -> Result<u64> {
         let engine = self.engine;
+        engine.check_open()?;
         let metas = self.writer.finish()?;
         if metas.is_empty() {
             return self.commit_mark_alone();
@@ -153,6 +156,11 @@ impl<'a> Ingest<'a> {
 
 impl Drop for Ingest<'_> {
     fn drop(&mut self) {
+        if !self.engine.process.is_this() {
+            // The files are the parent's.
+            std::mem::forget(std::mem::take(&mut self.writer));
+            return;
+        }
         if !self.commit_tried {
             self.engine.remove_files(self.context.begun.take());
             self.engine.probe_space();

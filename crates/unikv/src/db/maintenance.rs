@@ -17,6 +17,7 @@ impl Engine {
     /// Seals the memtable and waits until all memtables sealed so far are in tables. A poisoned log
     /// is then begun anew.
     pub(crate) fn flush_memtables(&self) -> Result<()> {
+        self.check_open()?;
         let newest = {
             let mut commit = self.commit.lock();
             self.check_open()?;

@@ -13,6 +13,9 @@ use bytes::Bytes;
 impl Engine {
     /// The newest mark among the visible writes.
     pub(crate) fn mark(&self) -> Option<Bytes> {
+        if !self.process.is_this() {
+            return None;
+        }
         let (view, seq) = self.read_point();
         if view.version.counters.flushed_seq <= seq {
             return view.mark(seq);

@@ -28,6 +28,7 @@ use crate::key_table::ReadCache;
 use crate::memtable::{ArenaPool, Memtable};
 use crate::partition::View;
 use crate::version::Version;
+use crate::vfs::Process;
 use plan::{MEMTABLE_PART, MEMTABLES, READ_PART, ROOMY_CACHE_PART};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -85,6 +86,8 @@ impl MemoryStats {
 /// Watches the parts and divides the budget between them.
 pub(crate) struct Arbiter {
     pub(crate) plan: MemoryPlan,
+    /// That which has opened the database.
+    pub(crate) process: Process,
     pool: Arc<ArenaPool>,
     cache: Arc<ReadCache>,
     /// At which the memtable is to be sealed at present.
@@ -126,10 +129,12 @@ impl Arbiter {
         plan: MemoryPlan,
         pool: &Arc<ArenaPool>,
         cache: &Arc<ReadCache>,
+        process: Process,
     ) -> Arc<Arbiter> {
         Arc::new(Arbiter {
             memtable_bytes: AtomicU64::new(plan.memtable_bytes),
             plan,
+            process,
             pool: Arc::clone(pool),
             cache: Arc::clone(cache),
             iterators: AtomicUsize::new(0),
@@ -260,6 +265,10 @@ impl Arbiter {
 
     /// Makes room for as many iterators as are open, or little more.
     fn make_room_for_iterators(&self) {
+        // In the child of a fork the lock may be held by a thread that is not there.
+        if !self.process.is_this() {
+            return;
+        }
         let tracked = self.tracked.lock();
         self.fit_iterators();
         self.divide(&tracked);
@@ -354,7 +363,7 @@ mod tests {
         let (most, budget) = (plan.memtable_bytes, plan.budget_bytes);
         let pool = ArenaPool::new(most as usize, plan.memtables_bytes() as usize);
         let cache = plan.new_cache();
-        let arbiter = Arbiter::new(plan, &pool, &cache);
+        let arbiter = Arbiter::new(plan, &pool, &cache, Process::alone());
         let divide = |index_bytes| {
             let tracked = Tracked {
                 index_bytes,
@@ -384,7 +393,7 @@ mod tests {
         let plan = plan(64 << 20);
         let pool = ArenaPool::new(1 << 20, 0);
         let cache = plan.new_cache();
-        let arbiter = Arbiter::new(plan, &pool, &cache);
+        let arbiter = Arbiter::new(plan, &pool, &cache, Process::alone());
         let one = arbiter.open_iterator();
         let alone = one.batch_bytes();
         let more: Vec<_> = (0..99).map(|_| arbiter.open_iterator()).collect();

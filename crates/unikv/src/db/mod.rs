@@ -15,6 +15,7 @@ mod directory;
 mod disk_full;
 pub(crate) mod engine;
 pub(crate) mod garbage;
+mod handle;
 mod health;
 mod ingest;
 pub mod inspect;
@@ -53,14 +54,13 @@ pub(crate) mod views;
 mod wal_sync;
 mod write;
 
-use crate::base::sync::Mutex;
 use crate::error::{Error, Result};
 use crate::memtable::Batch;
 use crate::options::{Durability, EffectiveOptions, Options};
-use crate::vfs::{Env, JoinHandle};
+use crate::vfs::Env;
 use bytes::Bytes;
-use engine::Engine;
 use garbage::GarbageStats;
+use handle::Handle;
 use ingest::Ingest;
 use iter::Iter;
 use read::{engine_bounds, prefix_bounds};
@@ -81,12 +81,6 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Db(Arc<Handle>);
 
-struct Handle {
-    engine: Arc<Engine>,
-    workers: Mutex<Vec<Box<dyn JoinHandle>>>,
-    recovery: RecoveryReport,
-}
-
 impl Db {
     /// Opens the database in directory `dir`, creating it if the options allow.
     ///
@@ -102,12 +96,7 @@ impl Db {
     /// As [`Db::open`], on the given file system and runtime. Errors as [`Db::open`].
     pub fn open_in(env: Env, dir: impl AsRef<Path>, options: Options) -> Result<Db> {
         let (engine, recovery) = open::open(env, dir.as_ref(), options)?;
-        let handle = Handle {
-            engine,
-            workers: Mutex::new(Vec::new()),
-            recovery,
-        };
-        background::spawn(&handle.engine, &mut handle.workers.lock())?;
+        let handle = Handle::start(engine, recovery)?;
         Ok(Db(Arc::new(handle)))
     }
 
@@ -233,7 +222,9 @@ impl Db {
     /// read the entries that they are about to hand out. Each goes on as before, in newer files; only
     /// the versions of entries that it sees are kept for it.
     pub fn release_views(&self) {
-        self.0.engine.views.release();
+        if self.0.engine.process.is_this() {
+            self.0.engine.views.release();
+        }
     }
 
     /// Makes every acknowledged write survive a power cut.
@@ -375,26 +366,5 @@ impl fmt::Debug for Db {
         f.debug_struct("Db")
             .field("dir", &self.0.engine.store.dir())
             .finish_non_exhaustive()
-    }
-}
-
-impl Handle {
-    /// Stops the workers and releases the directory. Idempotent.
-    fn shut_down(&self) {
-        self.stop_workers();
-        self.engine.release();
-    }
-
-    fn stop_workers(&self) {
-        self.engine.stop();
-        for worker in self.workers.lock().drain(..) {
-            worker.join();
-        }
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        self.shut_down();
     }
 }

@@ -292,7 +292,7 @@ impl<'a> Opening<'a> {
             given_up_joins: HashMap::new(),
             last_generation: Arc::new(AtomicU64::new(last_generation)),
         };
-        let memory = Arbiter::new(self.plan.clone(), &pool, &cache);
+        let memory = Arbiter::new(self.plan.clone(), &pool, &cache, self.env.runtime.process());
         memory.look_at(&view);
         let (options, next_file) = (self.options.clone(), self.next_file);
         let engine = Engine::new(EngineParts {

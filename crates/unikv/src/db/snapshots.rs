@@ -14,6 +14,7 @@ use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,8 +115,12 @@ pub(crate) struct Registered {
 impl Registered {
     /// Registers what is visible now. Views loaded from here on serve it.
     pub(crate) fn take(engine: &Arc<Engine>, holder: Holder) -> Arc<Registered> {
-        let now = engine.store.env().runtime.now();
-        let seq = engine.snapshots.take(&engine.visible_seq, holder, now);
+        let seq = if engine.process.is_this() {
+            let now = engine.store.env().runtime.now();
+            engine.snapshots.take(&engine.visible_seq, holder, now)
+        } else {
+            SeqNo(engine.visible_seq.load(Ordering::Acquire))
+        };
         Arc::new(Registered {
             engine: Arc::clone(engine),
             seq,
@@ -134,6 +139,10 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
+        if !self.engine.process.is_this() {
+            mem::forget(Arc::clone(&self.engine));
+            return;
+        }
         if self.engine.snapshots.release(self.seq, self.holder) {
             self.engine.snapshot_released();
         }

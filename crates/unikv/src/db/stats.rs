@@ -261,6 +261,9 @@ fn partition_stats(partition: &Partition) -> PartitionStats {
 impl Engine {
     /// The figures now.
     pub(crate) fn stats(&self) -> Stats {
+        if !self.process.is_this() {
+            return Stats::default();
+        }
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let manifest_len = self.catalog.lock().manifest.len();
         let view = self.view.load_full();

@@ -21,6 +21,7 @@ use crate::version::Version;
 use bytes::Bytes;
 use hold::Hold;
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,10 +115,12 @@ pub(super) struct ViewHolder {
 
 impl ViewHolder {
     pub(super) fn new(moment: Arc<Registered>) -> ViewHolder {
-        let views = &moment.engine().views;
-        let id = views.next.fetch_add(1, Ordering::Relaxed);
+        let engine = moment.engine();
+        let id = engine.views.next.fetch_add(1, Ordering::Relaxed);
         let hold = Arc::<Hold<Position>>::default();
-        views.held.lock().insert(id, Arc::clone(&hold));
+        if engine.process.is_this() {
+            engine.views.held.lock().insert(id, Arc::clone(&hold));
+        }
         ViewHolder { moment, id, hold }
     }
 
@@ -160,16 +163,26 @@ impl ViewHolder {
 
     /// Forgets a cursor, which is then made anew.
     pub(super) fn forget(&self, forget: impl FnOnce(&mut Position)) {
+        if !self.engine().process.is_this() {
+            return;
+        }
         self.hold.with(|position| position.as_mut().map(forget));
     }
 
     pub(super) fn release(&self) {
-        self.hold.release();
+        if self.engine().process.is_this() {
+            self.hold.release();
+        }
     }
 }
 
 impl Drop for ViewHolder {
     fn drop(&mut self) {
+        if !self.engine().process.is_this() {
+            // Its view is a copy of the parent's, whose files would be removed with it.
+            mem::forget(Arc::clone(&self.hold));
+            return;
+        }
         self.engine().views.held.lock().remove(&self.id);
         self.hold.release();
     }

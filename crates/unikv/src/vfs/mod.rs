@@ -28,8 +28,10 @@ pub mod sim;
 mod around;
 mod cold_reads;
 pub(crate) mod file_store;
+mod process;
 
 pub use around::{AROUND_BYTES, AroundRead};
+pub use process::Process;
 
 /// How a file will be read; a hint for the system's read-ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -232,6 +234,11 @@ pub trait Runtime: Send + Sync + fmt::Debug {
         wake: Arc<dyn Event>,
         worker: Box<dyn Worker>,
     ) -> io::Result<Box<dyn JoinHandle>>;
+    /// The calling process, as one of those that may fork: a database that it opens refuses to work in a child, where
+    /// there are no background threads, and where locks may be held by threads that are not there.
+    fn process(&self) -> Process {
+        Process::alone()
+    }
     /// Time since some fixed moment; never goes back.
     fn now(&self) -> Duration;
     /// Wall-clock milliseconds since 1970.

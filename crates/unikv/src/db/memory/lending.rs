@@ -64,6 +64,7 @@ mod tests {
     use crate::db::memory::MemoryPlan;
     use crate::memtable::{ArenaPool, Memtable};
     use crate::options::{Options, StoredOptions};
+    use crate::vfs::Process;
 
     #[test]
     fn the_cache_is_lent_what_no_job_needs_and_gives_it_back_before_one_begins() {
@@ -72,7 +73,7 @@ mod tests {
         let (budget, most) = (plan.budget_bytes, plan.memtable_bytes);
         let pool = ArenaPool::new(most as usize, plan.memtables_bytes() as usize);
         let cache = plan.new_cache();
-        let arbiter = Arbiter::new(plan, &pool, &cache);
+        let arbiter = Arbiter::new(plan, &pool, &cache, Process::alone());
         let at = Duration::from_millis;
         let filled = || {
             let table = Memtable::new(&pool, 0);

@@ -77,13 +77,14 @@ impl SegmentMemory {
     }
 
     fn give_back(&self, memory: Mapped) {
-        let mut idle = self.idle.lock();
-        if idle.len() < self.most_idle {
+        // Whoever drops a value does not wait, least of all in the child of a fork, where nobody may be there to unlock.
+        if let Some(mut idle) = self.idle.try_lock()
+            && idle.len() < self.most_idle
+        {
             idle.push(memory);
             return;
         }
         // To give it back to the system takes a while.
-        drop(idle);
         drop(memory);
     }
 }

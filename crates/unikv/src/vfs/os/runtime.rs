@@ -5,7 +5,7 @@
 
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::base::sync::{Condvar, Mutex, Weakness, is_weak};
-use crate::vfs::{Event, JoinHandle, Runtime, Step, Worker};
+use crate::vfs::{Event, JoinHandle, Process, Runtime, Step, Worker};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 use std::hash::{BuildHasher, RandomState};
@@ -42,6 +42,10 @@ impl Runtime for OsRuntime {
         let thread = thread::Builder::new().name(name.to_owned());
         let thread = thread.spawn(move || run_worker(&*wake, worker))?;
         Ok(Box::new(OsJoinHandle { thread }))
+    }
+
+    fn process(&self) -> Process {
+        Process::this()
     }
 
     fn now(&self) -> Duration {

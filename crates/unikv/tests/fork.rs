@@ -1,0 +1,257 @@
+//! Processes that fork while they have a database open, as Python's multiprocessing does.
+
+#![allow(unsafe_code, reason = "forks, and waits for children")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot set its stage must fail"
+)]
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use unikv::{Batch, Bytes, Db, Durability, ErrorKind, Iter, Options, Result};
+
+/// Tests that fork take turns: each sees no other's threads.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// After this a child that stands still is ended, and the test fails.
+const MOST_SECONDS: u32 = 120;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+#[derive(Clone, Copy, Debug)]
+enum How {
+    /// By the C library, which tells who has asked it to.
+    Fork,
+    /// By the system call alone.
+    Clone,
+}
+
+/// Runs `child` in a child process; it must return.
+fn in_child(how: How, what: &str, child: impl FnOnce()) {
+    // SAFETY: the child runs `child` and ends without returning from here.
+    let pid = unsafe {
+        match how {
+            How::Fork => libc::fork(),
+            How::Clone => {
+                let none = 0 as libc::c_long;
+                let flags = libc::c_long::from(libc::SIGCHLD);
+                libc::syscall(libc::SYS_clone, flags, none, none, none, none) as libc::pid_t
+            }
+        }
+    };
+    assert!(pid >= 0, "{how:?} of {what}");
+    if pid == 0 {
+        // SAFETY: calls of the system that take numbers.
+        unsafe {
+            libc::alarm(MOST_SECONDS);
+            let outcome = catch_unwind(AssertUnwindSafe(child));
+            libc::_exit(if outcome.is_ok() { 0 } else { 1 });
+        }
+    }
+    let mut status = 0;
+    // SAFETY: the status is written to memory that is there.
+    let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+    assert_eq!(waited, pid);
+    let signal = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
+    assert!(
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
+        "{what}: the child failed, or was ended by a signal ({signal:?}; {} says that it stood still)",
+        libc::SIGALRM
+    );
+}
+
+fn options() -> Options {
+    Options::default()
+        .memtable_bytes(64 << 10)
+        .unsorted_bytes(512 << 10)
+        .memory_budget(8 << 20)
+}
+
+fn put(db: &Db, model: &mut Model, round: u32) {
+    for n in 0..1000u32 {
+        let (key, value) = (format!("key{n:05}"), format!("{round}.{n}.").repeat(20));
+        db.put(&key, &value).unwrap();
+        model.insert(key.into_bytes(), value.into_bytes());
+    }
+}
+
+fn verify(db: &Db, model: &Model) {
+    let found = db.iter().map(|entry| entry.unwrap());
+    assert!(
+        found
+            .map(|(k, v)| (k.to_vec(), v.to_vec()))
+            .eq(model.clone())
+    );
+}
+
+fn reopen(dir: &Path, model: &Model) {
+    let report = Db::check(dir).unwrap();
+    assert!(report.is_clean(), "{:?}", report.problems);
+    verify(&Db::open(dir, options()).unwrap(), model);
+}
+
+fn forked<T>(what: &str, outcome: Result<T>) {
+    match outcome {
+        Ok(_) => panic!("{what} works in a child"),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Forked, "{what}: {error}"),
+    }
+}
+
+fn first(mut iter: Iter) -> Result<()> {
+    iter.next().unwrap().map(drop)
+}
+
+/// Every call in a child says so, or does nothing.
+fn call_all(db: &Db) {
+    let mut batch = Batch::new();
+    batch.put("key", "of a child");
+    let mut large = Batch::new();
+    large.put("large", vec![7; 1 << 20]);
+    forked("put", db.put("key", "of a child"));
+    forked("put of a large value", db.put("large", vec![7; 1 << 20]));
+    forked("delete", db.delete("key"));
+    forked("write", db.write(&batch));
+    forked("write of a large value", db.write(&large));
+    forked("synced write", db.write_with(&batch, Durability::Sync));
+    let entries = [("a", Some("1")), ("b", None)];
+    forked(
+        "ingest",
+        db.ingest_sorted(entries.map(Result::Ok), Some(b"mark")),
+    );
+    forked("get", db.get("key00001"));
+    forked("multi_get", db.multi_get(["key00001", "none"]));
+    forked("contains_key", db.contains_key("key00001"));
+    forked("iter", first(db.iter()));
+    forked("iter from the back", db.iter().next_back().unwrap());
+    forked("range", first(db.range("key".."l")));
+    forked("prefix", first(db.prefix("key")));
+    let snapshot = db.snapshot();
+    forked("get of a snapshot", snapshot.get("key00001"));
+    forked("scan of a snapshot", first(snapshot.iter()));
+    forked("sync", db.sync());
+    forked("flush", db.flush());
+    forked("compact", db.compact());
+    forked("compact_range", db.compact_range("a".."b"));
+    forked("quiesce", db.quiesce());
+    forked("approximate_size", db.approximate_size::<&str>(..));
+    forked("middle_key", db.middle_key::<&str>(..));
+    forked("collect_garbage", db.collect_garbage());
+    assert_eq!(db.mark(), None::<Bytes>);
+    assert_eq!(db.stats().puts, 0);
+    assert_eq!(db.garbage().live_bytes, 0);
+    assert!(db.options().memory_budget > 0 && db.recovery().created);
+    db.release_views();
+    assert!(format!("{db:?} {snapshot:?} {:?}", db.iter()).contains("Db"));
+    forked("close", db.clone().close());
+}
+
+fn a_child_is_refused_and_the_parent_goes_on(how: How) {
+    let _turn = TURN.lock();
+    let dir = tempfile::tempdir().unwrap();
+    let mut model = Model::new();
+    let db = Db::open(dir.path(), options()).unwrap();
+    put(&db, &mut model, 0);
+    db.quiesce().unwrap();
+    let value = db.get("key00001").unwrap();
+    let snapshot = db.snapshot();
+    let (mut begun, mut old) = (db.iter(), snapshot.iter());
+    begun.next().unwrap().unwrap();
+    // Files that only the iterators keep: a child must not remove them.
+    put(&db, &mut model, 1);
+    db.compact().unwrap();
+
+    // Owned by the child alone, to be dropped there: the last handle of all that it knows.
+    let mut of_parent = Some((db, snapshot, begun, value));
+    in_child(how, "all calls", || {
+        let (db, snapshot, mut begun, value) = of_parent.take().unwrap();
+        call_all(&db);
+        forked("an older snapshot", snapshot.get("key00001"));
+        forked("an older iterator", old.next().unwrap());
+        // What it has gathered it may hand out.
+        let failed = begun.by_ref().find_map(Result::err);
+        assert_eq!(failed.map(|error| error.kind()), Some(ErrorKind::Forked));
+        begun.seek("key00002");
+        forked("an iterator that was moved", begun.next().unwrap());
+        begun.release();
+        drop((value, begun, old, snapshot, db));
+    });
+    let (db, snapshot, begun, value) = of_parent.unwrap();
+    assert!(value.is_some() && snapshot.get("key00001").unwrap() == value);
+    assert_eq!(begun.count(), 999);
+    drop(snapshot);
+    put(&db, &mut model, 2);
+    in_child(How::Fork, "another opener", || {
+        let refused = Db::open(dir.path(), options()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Locked, "{refused}");
+    });
+    put(&db, &mut model, 3);
+    db.compact().unwrap();
+    verify(&db, &model);
+    drop(db);
+    // Now it may be opened, by a child, too.
+    in_child(How::Fork, "an opener after the end", || {
+        reopen(dir.path(), &model)
+    });
+    reopen(dir.path(), &model);
+}
+
+#[test]
+fn a_forked_child_is_refused_and_the_parent_goes_on() {
+    a_child_is_refused_and_the_parent_goes_on(How::Fork);
+}
+
+#[test]
+fn so_is_a_child_made_by_the_system_call_alone() {
+    a_child_is_refused_and_the_parent_goes_on(How::Clone);
+}
+
+#[test]
+fn a_child_of_a_busy_parent_waits_for_no_lock() {
+    let _turn = TURN.lock();
+    let dir = tempfile::tempdir().unwrap();
+    let mut model = Model::new();
+    let db = Db::open(dir.path(), options()).unwrap();
+    put(&db, &mut model, 0);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers = [0, 1].map(|writer| {
+            let (db, over) = (&db, &over);
+            scope.spawn(move || {
+                let (mut own, mut n) = (Model::new(), 0u32);
+                while !over.load(Ordering::Relaxed) {
+                    let key = format!("writer{writer}.{:04}", n % 500).into_bytes();
+                    let value = n.to_string().repeat(50).into_bytes();
+                    db.put(&key, &value).unwrap();
+                    own.insert(key, value);
+                    n += 1;
+                    if n.is_multiple_of(100) {
+                        assert!(db.iter().take(50).all(|entry| entry.is_ok()));
+                        db.stats();
+                    }
+                }
+                own
+            })
+        });
+        for _ in 0..40 {
+            let mut iter = db.iter();
+            iter.next().unwrap().unwrap();
+            let mut of_child = Some((db.clone(), iter));
+            in_child(How::Fork, "a child of a busy parent", || {
+                let (db, iter) = of_child.take().unwrap();
+                call_all(&db);
+                drop((iter, db));
+            });
+        }
+        over.store(true, Ordering::Relaxed);
+        for writer in writers {
+            model.extend(writer.join().unwrap());
+        }
+    });
+    verify(&db, &model);
+    db.close().unwrap();
+    reopen(dir.path(), &model);
+}
