@@ -28,10 +28,9 @@ pub mod sim;
 mod around;
 mod cold_reads;
 pub(crate) mod file_store;
-mod process;
 
 pub use around::{AROUND_BYTES, AroundRead};
-pub use process::Process;
+pub use os::Process;
 
 /// How a file will be read; a hint for the system's read-ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

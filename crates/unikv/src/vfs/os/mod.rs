@@ -16,7 +16,7 @@ mod read_file;
 mod ring;
 mod runtime;
 
-pub(crate) use process::ForkMark;
+pub use process::Process;
 pub use runtime::OsRuntime;
 #[cfg(all(test, unikv_model = "shuttle"))]
 pub(crate) use runtime::{OsEvent, run_worker};

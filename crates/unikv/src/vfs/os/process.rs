@@ -11,48 +11,85 @@ use crate::base::mapped::{Mapped, PAGE_BYTES};
 use rustix::mm::{Advice, madvise};
 use std::fmt;
 use std::process;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 /// The byte that stands in the page of the process that has made it.
 const OWN: u8 = 1;
+static ALWAYS_OWN: u8 = OWN;
+static NEVER_OWN: u8 = 0;
 
-/// See the module.
-pub(crate) struct ForkMark {
-    page: Option<Mapped>,
-    /// `None`: the page is enough.
-    pid: Option<u32>,
+/// What tells the process in which a database was opened from the children that it forks: see [`Runtime::process`].
+///
+/// [`Runtime::process`]: crate::vfs::Runtime::process
+#[derive(Clone)]
+pub struct Process {
+    /// Holds [`OWN`] in this process; in another one the process id is asked for.
+    mark: NonNull<u8>,
+    /// Keeps the page that the mark is in.
+    _page: Option<Arc<Mapped>>,
+    id: Option<u32>,
 }
 
-impl ForkMark {
-    /// The mark of this process.
-    pub(crate) fn new() -> ForkMark {
+// SAFETY: the mark is read only. It is a static's, or in the page that lives as long as this.
+unsafe impl Send for Process {}
+// SAFETY: as above.
+unsafe impl Sync for Process {}
+
+impl Process {
+    /// The calling process.
+    pub fn this() -> Process {
         let page = Mapped::new(PAGE_BYTES).and_then(|mut page| {
             let at = page.as_mut_ptr();
             // SAFETY: the range is that of a private anonymous mapping, which this function alone knows. The advice
             // changes nothing in this process.
             let advised = unsafe { madvise(at.cast(), PAGE_BYTES, Advice::LinuxWipeOnFork) };
             *page.first_mut()? = OWN;
-            advised.is_ok().then_some(page)
+            advised
+                .is_ok()
+                .then_some((NonNull::new(at)?, Arc::new(page)))
         });
-        let pid = page.is_none().then(process::id);
-        ForkMark { page, pid }
+        match page {
+            Some((mark, page)) => Process {
+                mark,
+                _page: Some(page),
+                id: None,
+            },
+            None => Process {
+                mark: NonNull::from(&NEVER_OWN),
+                _page: None,
+                id: Some(process::id()),
+            },
+        }
     }
 
-    /// Whether this process has made the mark.
-    #[inline]
-    pub(crate) fn is_own(&self) -> bool {
-        match &self.page {
-            // SAFETY: the page is mapped and readable as long as `self` is there. Nobody writes to it; that it is empty in
-            // a child is not seen by the compiler, so the load is volatile.
-            Some(page) => unsafe { page.as_ptr().read_volatile() == OWN },
-            None => self.pid == Some(process::id()),
+    /// A process that never forks.
+    pub fn alone() -> Process {
+        Process {
+            mark: NonNull::from(&ALWAYS_OWN),
+            _page: None,
+            id: None,
         }
+    }
+
+    /// Whether it is the calling one.
+    #[inline]
+    pub(crate) fn is_this(&self) -> bool {
+        // SAFETY: see above. That the kernel empties the page of a child the compiler does not know.
+        let mark = unsafe { ptr::read_volatile(self.mark.as_ptr()) };
+        mark == OWN || self.has_id_of_this()
+    }
+
+    #[cold]
+    fn has_id_of_this(&self) -> bool {
+        self.id == Some(process::id())
     }
 }
 
-impl fmt::Debug for ForkMark {
+impl fmt::Debug for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ForkMark")
-            .field("is_own", &self.is_own())
+        f.debug_struct("Process")
+            .field("is_this", &self.is_this())
             .finish_non_exhaustive()
     }
 }
