@@ -221,11 +221,10 @@ impl Options {
     ///
     /// Beside that product the directory holds the log and a spare segment of it, up to twice
     /// `unsorted_bytes` for each background thread while these have work, and a floor of 8 MiB and eleven
-    /// times `memtable_bytes`. Of these, up to three, and at most a sixteenth of the data, are kept back for a
-    /// full disk once there are some megabytes of data. What snapshots and iterators
-    /// keep comes on top ([`Stats::pins`]): the bytes of files that are only held, and the bytes of
-    /// older versions times the factor. What deletes and released snapshots free is reclaimed without
-    /// further writes.
+    /// times `memtable_bytes`. Of these, up to three, but at most a sixteenth of the data, are kept back for
+    /// a full disk. What snapshots and iterators keep comes on top ([`Stats::pins`]): the bytes of files that
+    /// are only held, and the bytes of older versions times the factor. What deletes and released snapshots
+    /// free is reclaimed without further writes.
     ///
     /// Frames and keys take 40 to 70 bytes a record. Where values stand apart and that is more than the
     /// factor leaves, files exceed it without any garbage: at 1.5 with records of less than about 150

@@ -31,6 +31,17 @@ impl SimVfs {
         self.machine.disk.lock().working_dir = dir.to_owned();
     }
 
+    /// The same disk, for work in the directory that `dir` is now.
+    pub(super) fn hold(&self, dir: &Path) -> io::Result<SimVfs> {
+        let mut disk = self.machine.disk.lock();
+        let at = self.resolve(&disk, dir)?;
+        let (path, hold) = (dir.to_owned(), disk.hold(&at)?);
+        Ok(SimVfs {
+            machine: Arc::clone(&self.machine),
+            held: Some(Held { path, hold }),
+        })
+    }
+
     /// The file at `path`.
     pub(super) fn find(&self, path: &Path) -> io::Result<Arc<Inode>> {
         let disk = self.machine.disk.lock();

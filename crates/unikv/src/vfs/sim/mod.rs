@@ -254,13 +254,7 @@ impl Machine {
 
 impl Vfs for SimVfs {
     fn in_directory(&self, dir: &Path) -> io::Result<Option<Arc<dyn Vfs>>> {
-        let mut disk = self.machine.disk.lock();
-        let at = self.resolve(&disk, dir)?;
-        let (path, hold) = (dir.to_owned(), disk.hold(&at)?);
-        Ok(Some(Arc::new(SimVfs {
-            machine: Arc::clone(&self.machine),
-            held: Some(Held { path, hold }),
-        })))
+        Ok(Some(Arc::new(self.hold(dir)?)))
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
