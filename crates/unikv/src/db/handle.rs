@@ -47,7 +47,9 @@ impl Drop for Handle {
     fn drop(&mut self) {
         if !self.engine.process.is_this() {
             // All that is here is a copy of what the parent has: its files, its lock, threads that are not there.
-            mem::forget(mem::take(self.workers.get_mut()));
+            if let Some(mut workers) = self.workers.try_lock() {
+                mem::forget(mem::take(&mut *workers));
+            }
             mem::forget(Arc::clone(&self.engine));
             return;
         }
