@@ -206,8 +206,8 @@ impl Options {
         self
     }
 
-    /// Values shorter than this many bytes are kept beside their keys in the SortedStore instead of
-    /// in a value log. Default: 128, at most 64 KiB: a key block holds its values whole.
+    /// Values shorter than this many bytes, or than their key, are kept beside their keys in the SortedStore
+    /// instead of in a value log. Default: 128, at most 64 KiB: a key block holds its values whole.
     ///
     /// Stored; may change.
     #[must_use]
@@ -217,18 +217,16 @@ impl Options {
     }
 
     /// Bytes on disk over the keys and values of visible records, at most. Default: 1.5. Less space
-    /// costs more writing: garbage collection copies what is live between the dead.
+    /// costs more writing: garbage collection copies what is live between the dead. For its frames a record may
+    /// take 70 bytes more, and its key once more, if the key has more than 32 bytes or the value less than 256,
+    /// or if the factor is less than 1.5.
     ///
-    /// Beside that product the directory holds the log and a spare segment of it, up to twice
+    /// Beside these the directory holds the log and a spare segment of it, up to twice
     /// `unsorted_bytes` for each background thread while these have work, and a floor of 8 MiB and eleven
     /// times `memtable_bytes`. Of these, up to three, but at most a sixteenth of the data, are kept back for
     /// a full disk. What snapshots and iterators keep comes on top ([`Stats::pins`]): the bytes of files that
     /// are only held, and the bytes of older versions times the factor. What deletes and released snapshots
     /// free is reclaimed without further writes.
-    ///
-    /// Frames and keys take 40 to 70 bytes a record. Where values stand apart and that is more than the
-    /// factor leaves, files exceed it without any garbage: at 1.5 with records of less than about 150
-    /// bytes, at 1.2 of less than 350, at 1.1 of less than 700.
     ///
     /// Stored; may change.
     ///

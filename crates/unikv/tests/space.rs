@@ -2,11 +2,12 @@
 //! thread lists the directory every few milliseconds, and at least once every two thousand writes, and no
 //! listing may exceed
 //!
-//! > `max_space_amp` × (keys and values of visible records) + log + 2 × `unsorted_bytes` for each
-//! > background thread + the floor + what is pinned,
+//! > `max_space_amp` × (keys and values of visible records) + 70 bytes and once more the key for those with
+//! > keys of more than 32 bytes or values of less than 256 + log + 2 × `unsorted_bytes` for each background
+//! > thread + the floor + what is pinned,
 //!
 //! and soon after the last write, without the share of the background threads and with nothing pinned.
-//! The visible bytes are the model's own, the least of a listing's time. `Stats` tells what is pinned:
+//! What is visible is the model's own, the least of a listing's time. `Stats` tells what is pinned:
 //! the bytes of files that are only held, and of older versions, which have their share of garbage and
 //! count until all is at rest, as what was kept has to be reclaimed first.
 
@@ -80,8 +81,8 @@ struct Shared<'a> {
     dir: &'a Path,
     db: &'a Db,
     name: &'a str,
-    /// Keys and values of visible records, at least.
-    visible: AtomicU64,
+    /// What is promised for the visible records, at least.
+    promised: AtomicU64,
     listings: Listings,
     /// The most that versions took which only snapshots and iterators kept, since all was at rest.
     kept: AtomicU64,
@@ -123,8 +124,8 @@ impl Drop for NoMore<'_> {
 impl Shared<'_> {
     /// What files may take with `kept` bytes in older versions, and no job.
     fn most_with(&self, kept: u64) -> f64 {
-        let reached = self.visible.load(Ordering::SeqCst) + kept;
-        reached as f64 * self.db.options().max_space_amp + FLOOR_BYTES as f64
+        let promised = self.promised.load(Ordering::SeqCst) + FLOOR_BYTES;
+        promised as f64 + kept as f64 * self.db.options().max_space_amp
     }
 
     /// Bytes of pinned files; notes what kept versions take.
@@ -144,6 +145,13 @@ struct Stage<'a> {
     rng: SmallRng,
     /// Puts and deletes since it waited for a listing.
     writes: u64,
+}
+
+/// The bytes that a record may take: see [`Options::max_space_amp`].
+fn promised(key: usize, value: usize, amp: f64) -> u64 {
+    let frames_count = key > 32 || value < 256 || amp < 1.5;
+    let frame = if frames_count { 70 + key } else { 0 };
+    ((key + value) as f64 * amp) as u64 + frame as u64
 }
 
 fn key(id: u64) -> String {
@@ -169,8 +177,9 @@ impl<'a> Stage<'a> {
             Some(len) => self.lens.insert(id, len),
             None => self.lens.remove(&id),
         };
-        let bytes = |len: Option<usize>| len.map_or(0, |len| (key(id).len() + len) as u64);
-        (bytes(before), bytes(len))
+        let amp = self.db.options().max_space_amp;
+        let promised = |len: Option<usize>| len.map_or(0, |len| promised(key(id).len(), len, amp));
+        (promised(before), promised(len))
     }
 
     /// Counts the smaller of both states from before `write` to its end.
@@ -179,10 +188,10 @@ impl<'a> Stage<'a> {
         (before, after): (u64, u64),
         write: impl FnOnce(&Db) -> unikv::Result<()>,
     ) {
-        let visible = &self.shared.visible;
-        visible.fetch_sub(before.saturating_sub(after), Ordering::SeqCst);
+        let promised = &self.shared.promised;
+        promised.fetch_sub(before.saturating_sub(after), Ordering::SeqCst);
         write(self.db).unwrap();
-        visible.fetch_add(after.saturating_sub(before), Ordering::SeqCst);
+        promised.fetch_add(after.saturating_sub(before), Ordering::SeqCst);
         if self.writes >= LISTED_EVERY {
             self.writes = 0;
             self.shared.listings.wait();
@@ -241,9 +250,9 @@ impl<'a> Stage<'a> {
                 self.shared.kept.store(0, Ordering::SeqCst);
                 return;
             }
-            let (name, visible) = (self.shared.name, &self.shared.visible);
+            let (name, promised) = (self.shared.name, &self.shared.promised);
             watchdog.look(self.db, &|| {
-                format!("{name}: at rest {bytes} bytes for {visible:?} visible")
+                format!("{name}: at rest {bytes} bytes for {promised:?} promised")
             });
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -258,7 +267,7 @@ fn watched(name: &str, options: Options, play: impl FnOnce(&mut Stage<'_>)) {
         dir: dir.path(),
         db: &db,
         name,
-        visible: AtomicU64::new(0),
+        promised: AtomicU64::new(0),
         listings: Listings::default(),
         kept: AtomicU64::new(0),
     };
@@ -313,8 +322,8 @@ fn watch(shared: &Shared<'_>, over: &AtomicBool) -> (u64, f64) {
         if fill > nearest.max(1.0) {
             let stats = shared.db.stats();
             breach = Some(format!(
-                "{bytes} bytes of {most}, of which {pinned} pinned, for {:?} visible and {:?} kept: {stats:?}",
-                shared.visible, shared.kept
+                "{bytes} bytes of {most}, of which {pinned} pinned, for {:?} promised and {:?} kept: {stats:?}",
+                shared.promised, shared.kept
             ));
         }
         nearest = nearest.max(fill);

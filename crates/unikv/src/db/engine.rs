@@ -37,8 +37,6 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The part of the allowed garbage that may wait in UnsortedStores to be merged.
-const UNSORTED_SHARE: f64 = 0.25;
 /// A partition large enough to be split has so many key tables at least.
 const KEY_TABLES_OF_A_PARTITION: u64 = 8;
 
@@ -223,7 +221,7 @@ impl Engine {
             oldest: self.snapshots.oldest(),
             job_bytes: (2 * self.options.background_threads as u64)
                 .saturating_mul(self.options.unsorted_bytes),
-            pass_bytes: self.options.unsorted_bytes,
+            unsorted_bytes: self.options.unsorted_bytes,
         }
     }
 
@@ -235,13 +233,11 @@ impl Engine {
         self.progress.notify();
     }
 
-    /// How large the UnsortedStores may grow. A part of the garbage that is allowed is theirs, for each
-    /// of their records may shadow an older one.
-    pub(crate) fn generation_limits(&self, version: &Version) -> GenerationLimits {
-        let data: u64 = version.partitions().iter().map(|p| p.data_bytes()).sum();
-        let spare = data as f64 * (self.options.max_space_amp - 1.0);
-        GenerationLimits::of(self.options.unsorted_bytes, self.options.memory_budget)
-            .sharing((spare * UNSORTED_SHARE) as u64)
+    /// How large the UnsortedStores may grow.
+    pub(crate) fn generation_limits(&self, version: &Arc<Version>) -> GenerationLimits {
+        let limit = self.space_limit();
+        let most = self.space_of(version, limit.oldest).most_open_bytes(limit);
+        GenerationLimits::of(self.options.unsorted_bytes, self.options.memory_budget).sharing(most)
     }
 
     /// What a job needs. Lists the snapshots, so take it after choosing the job's inputs: a snapshot

@@ -46,6 +46,8 @@ pub struct RecordFileStats {
     pub live_records: u64,
     /// Bytes of those.
     pub live_bytes: u64,
+    /// Bytes of its key section, which nobody reads any more, if they are worth a collection.
+    pub dead_section_bytes: u64,
     /// Whether it is a table of an UnsortedStore: its merge will decide what is live in it.
     pub is_table: bool,
     /// Its place among the victims if garbage were collected now, the first being 0.
@@ -53,11 +55,11 @@ pub struct RecordFileStats {
 }
 
 impl RecordFileStats {
-    /// Bytes of records that nothing needs. Unknown, and so zero, in a table of an UnsortedStore.
+    /// Bytes of records and of a key section that nothing needs. Unknown, and so zero, in a table of an UnsortedStore.
     pub fn dead_bytes(&self) -> u64 {
         match self.is_table {
             true => 0,
-            false => self.record_bytes.saturating_sub(self.live_bytes),
+            false => self.record_bytes.saturating_sub(self.live_bytes) + self.dead_section_bytes,
         }
     }
 }
@@ -70,7 +72,7 @@ pub struct GarbageStats {
     pub max_space_amp: f64,
     /// Bytes that key tables point to.
     pub live_bytes: u64,
-    /// Bytes that nothing points to.
+    /// Bytes that nothing points to, and those of key sections that are worth a collection.
     pub dead_bytes: u64,
     /// Bytes of key tables, with the small values in them.
     pub key_table_bytes: u64,
@@ -157,6 +159,7 @@ fn files(version: &Version, places: &HashMap<FileNumber, usize>) -> Vec<RecordFi
             records: meta.count,
             live_records: live.count,
             live_bytes: live.bytes,
+            dead_section_bytes: gc::section_worth_a_pass(file),
             is_table: !logs.contains(&meta.number),
             victim: places.get(&meta.number).copied(),
         }
@@ -189,8 +192,9 @@ mod tests {
         // A bound of which a part is used that lies between the two thresholds.
         let told = db.garbage();
         let user = f64::from(400 * ("key00000".len() as u32 + 200));
-        let stored = 100.0 * user - told.allowed_bytes as f64;
-        let max_space_amp = (told.dead_bytes as f64 / 0.5 + stored) / user;
+        let frames = f64::from(400 * ("key00000".len() as u32 + 70));
+        let stored = 100.0 * user + frames - told.allowed_bytes as f64;
+        let max_space_amp = (told.dead_bytes as f64 / 0.5 + stored - frames) / user;
         db.close().unwrap();
         let (db, _) = machine.open(options.max_space_amp(max_space_amp));
         let told = db.garbage();

@@ -102,7 +102,7 @@ impl Engine {
             snapshot.edits_before = None;
         }
         // Until CURRENT is replaced the old one goes on as it was.
-        let written = Manifest::write(&self.store, number, &snapshot);
+        let written = Manifest::write(&self.store, number, snapshot);
         let mut renewed = written.inspect_err(|error| self.note_full(error))?;
         if let Err(error) = renewed.make_current(&self.store) {
             // CURRENT may name the new one: nothing is appended to the old one any more.

@@ -242,7 +242,7 @@ impl<'a> Opening<'a> {
             version.counters.next_file = self.next_file;
             let mut snapshot = version.snapshot();
             snapshot.edits_before = Some(edits_before);
-            Manifest::create(&store, number, &snapshot)
+            Manifest::create(&store, number, snapshot)
         })?;
         let number = manifest.number();
         let wal_sync = WalSync::default();
@@ -269,7 +269,8 @@ impl<'a> Opening<'a> {
             pause_debt_ns: 0,
             deletes: 0,
         };
-        space.note_data(Space::of(&version, None).file_bytes());
+        let amp = self.options.max_space_amp;
+        space.note_data(Space::of(&version, None, amp).file_bytes());
         let targets = self.targets(&version);
         let version = Arc::new(version);
         let sealed = memtables.into_iter().rev().collect();

@@ -1,7 +1,8 @@
 //! Back-pressure: writers are slowed smoothly when the background falls behind.
 //!
-//! Three fills are watched: sealed memtables, the UnsortedStore with its indexes, and the space promise.
-//! Up to 70 % of a fill writers run free. From there each byte costs time, growing with the square of what is used of
+//! Three fills are watched: sealed memtables, the UnsortedStore with its indexes, and the room for garbage
+//! beyond what collections and merges leave alone. Up to 70 % of a fill, 25 % of that room, writers run free.
+//! From there each byte costs time, growing with the square of what is used of
 //! the rest, so that the background catches up before anything is full. With the last memtable open
 //! a byte costs at least what its flush took of late; only who comes when that is full, too, waits.
 //!
@@ -25,8 +26,10 @@ use std::time::Duration;
 /// Sealed memtables beyond which writers wait for a flush.
 pub(crate) const MAX_SEALED: usize = 4;
 
-/// The fill at which slowing begins.
+/// The fill of memtables and UnsortedStores at which slowing begins, and that of the room for garbage, of
+/// which nothing counts that would be there without writers, too.
 const BEGIN: f64 = 0.7;
+const BEGIN_OF_SPACE: f64 = 0.25;
 /// Nanoseconds that a written KiB costs when memtables, UnsortedStore or space are at their limit:
 /// 100 (or what flushes keep up with), 50 and 20 MiB/s.
 const MEMTABLES_NS_PER_KIB: f64 = 10_000.0;
@@ -91,10 +94,10 @@ fn generations_fill(partition: &Partition, unsorted_bytes: u64) -> f64 {
     (older.len() as f64 + newest) / MAX_GENERATIONS as f64
 }
 
-/// The cost of a KiB at `fill` of something that costs `at_limit` when it is full, and four times as
+/// The cost of a KiB at `fill`, slowing having begun at `begin`, of something that costs `at_limit` when it is full, and four times as
 /// much beyond: nothing but its price keeps space within its bound.
-fn cost(fill: f64, at_limit: f64) -> f64 {
-    let over = ((fill - BEGIN) / (1.0 - BEGIN)).clamp(0.0, 2.0);
+fn cost(fill: f64, begin: f64, at_limit: f64) -> f64 {
+    let over = ((fill - begin) / (1.0 - begin)).clamp(0.0, 2.0);
     at_limit * over * over
 }
 
@@ -121,9 +124,9 @@ impl Engine {
         self.space.note_data(space.file_bytes());
         let fill = self.space_fill(view, &space);
         let costs = [
-            cost(sealed, self.pressure.memtables_ns_per_kib()),
-            cost(unsorted, UNSORTED_NS_PER_KIB),
-            cost(fill, SPACE_NS_PER_KIB),
+            cost(sealed, BEGIN, self.pressure.memtables_ns_per_kib()),
+            cost(unsorted, BEGIN, UNSORTED_NS_PER_KIB),
+            cost(fill, BEGIN_OF_SPACE, SPACE_NS_PER_KIB),
         ];
         let greatest = (0..costs.len()).max_by(|a, b| costs[*a].total_cmp(&costs[*b]));
         let total: f64 = costs.iter().sum();
@@ -280,11 +283,11 @@ mod tests {
 
     #[test]
     fn slowing_begins_at_its_mark_and_grows_without_a_jump() {
-        assert_eq!(cost(0.0, 1000.0), 0.0);
-        assert_eq!(cost(BEGIN, 1000.0), 0.0);
+        assert_eq!(cost(0.0, BEGIN, 1000.0), 0.0);
+        assert_eq!(cost(BEGIN, BEGIN, 1000.0), 0.0);
         let mut last = 0.0;
         for percent in 71..=130 {
-            let now = cost(f64::from(percent) / 100.0, 1000.0);
+            let now = cost(f64::from(percent) / 100.0, BEGIN, 1000.0);
             if percent == 100 {
                 assert!((now - 1000.0).abs() < 1e-6);
             }
@@ -295,6 +298,6 @@ mod tests {
             last = now;
         }
         assert!((last - 4000.0).abs() < 1e-6);
-        assert_eq!(cost(7.0, 1000.0), cost(1.3, 1000.0));
+        assert_eq!(cost(7.0, BEGIN, 1000.0), cost(1.3, BEGIN, 1000.0));
     }
 }

@@ -91,7 +91,7 @@ impl Engine {
         if let Some(known) = known.as_ref().filter(is_same) {
             return known.space;
         }
-        let space = Space::of(version, oldest);
+        let space = Space::of(version, oldest, self.options.max_space_amp);
         *known = Some(KnownSpace {
             version: Arc::downgrade(version),
             oldest,
@@ -143,8 +143,7 @@ impl Engine {
     pub(crate) fn freeze_hiding(&self, catalog: &mut Catalog) {
         let version = Arc::clone(&catalog.version);
         let space = self.space_of(&version, self.snapshots.oldest());
-        let limit = space.allowed_garbage(self.space_limit()) / 4;
-        let limit = limit.max(self.options.unsorted_bytes);
+        let limit = space.most_hidden(self.space_limit());
         if space.unmerged_garbage() <= limit {
             return;
         }

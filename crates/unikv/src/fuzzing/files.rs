@@ -161,6 +161,7 @@ impl Files {
             refs: Vec::new(),
             inline_bytes: 0,
             older_bytes: 0,
+            newest: None,
             expiry: None,
             has_range_deletes: false,
             clip: None,

@@ -49,6 +49,20 @@ pub(super) fn record_bytes(file: &RecordFile) -> u64 {
     file.meta().records_end.saturating_sub(HEADER_LEN as u64)
 }
 
+/// The part of a file at which its key section makes it worth a pass.
+const SECTION_PART: u64 = 16;
+
+/// Bytes of a value log's key section and footer, if they are worth a pass that leaves them out. Where keys
+/// are long beside their values the section takes as much as the garbage that is allowed.
+pub(crate) fn section_worth_a_pass(file: &RecordFile) -> u64 {
+    let meta = file.meta();
+    let bytes = meta.len.saturating_sub(record_bytes(file));
+    match meta.key_section && bytes > meta.len / SECTION_PART {
+        true => bytes,
+        false => 0,
+    }
+}
+
 /// The record files that are no tables of an UnsortedStore.
 pub(crate) fn value_logs(version: &Version) -> impl Iterator<Item = &Arc<RecordFile>> {
     let tables = version.tables();
@@ -98,7 +112,8 @@ pub(super) fn candidates(version: &Version) -> impl Iterator<Item = (u64, u64, &
     let files = value_logs(version).filter(move |file| !unmerged.contains(&file.meta().number));
     files.map(move |file| {
         let live = live.get(&file.meta().number).map_or(0, |live| live.bytes);
-        (record_bytes(file).saturating_sub(live), live, file)
+        let dead = record_bytes(file).saturating_sub(live);
+        (dead + section_worth_a_pass(file), live, file)
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::JobContext;
 use super::merge::{Kept, KeptValue, MergeInputs, Merged};
-use crate::base::keys::{FileNumber, Kind, SeqNo};
+use crate::base::keys::{FileNumber, KEYSPACE_PREFIX_LEN, Kind, SeqNo};
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::key_table::{
@@ -143,7 +143,7 @@ impl<'a> MergeOutput<'a> {
                     && pointer.len >= STREAMED_BYTES
                 {
                     EntryValue::Pointer(self.copy_streamed(key, version, *pointer, destination)?)
-                } else if version.unsorted && value_len < self.context.inline_value_bytes as u64 {
+                } else if version.unsorted && self.is_inline(key, value_len) {
                     record = self.read(key, version, *pointer)?;
                     EntryValue::Inline(record.value_slice())
                 } else if let Some(destination) = destination {
@@ -166,6 +166,13 @@ impl<'a> MergeOutput<'a> {
             value,
         });
         Ok(())
+    }
+
+    /// Whether a value is to stand beside its key. Merges write the key again and again in any case, so that
+    /// costs no more than twice as much for a value shorter than it, and its record's copy of the key goes.
+    fn is_inline(&self, key: &[u8], value_len: u64) -> bool {
+        let key_len = key.len().saturating_sub(KEYSPACE_PREFIX_LEN);
+        value_len < self.context.inline_value_bytes.max(key_len) as u64
     }
 
     /// Where the value is to move, if it is to move. Large values are as good alone as among others.

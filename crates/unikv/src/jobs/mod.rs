@@ -12,6 +12,7 @@ pub(crate) mod lazy_cluster;
 pub(crate) mod merge;
 mod merge_output;
 pub(crate) mod placing;
+mod promise;
 mod retention;
 pub(crate) mod scan_merge;
 pub(crate) mod space;

@@ -16,8 +16,9 @@ const LEAST_GARBAGE: u64 = 8;
 
 /// The value logs to be reclaimed when `free_bytes` can be written, those with least need first.
 pub(crate) fn victims(version: &Version, free_bytes: u64) -> Vec<Arc<RecordFile>> {
-    let candidates = gc::candidates(version).filter_map(|(dead, live, file)| {
+    let candidates = gc::candidates(version).filter_map(|(_, live, file)| {
         let bytes = gc::record_bytes(file);
+        let dead = bytes.saturating_sub(live);
         (live > 0 && dead >= bytes / LEAST_GARBAGE && dead > 0).then_some((live, file))
     });
     let mut candidates: Vec<(u64, &Arc<RecordFile>)> = candidates.collect();

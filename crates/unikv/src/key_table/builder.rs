@@ -5,6 +5,7 @@ use super::entry::{EntryValue, KeyEntry};
 use super::fences;
 use super::footer::Footer;
 use super::meta::KeyTableMeta;
+use super::newest::Newest;
 use super::output::OutputFile;
 use super::properties::Properties;
 use crate::base::checksum::{Crc, bound};
@@ -35,7 +36,7 @@ pub(crate) struct KeySectionBuilder {
     block_first: Vec<u8>,
     before_block: Option<(Vec<u8>, SeqNo)>,
     properties: Properties,
-    newest_record_bytes: u64,
+    newest: Newest,
 }
 
 #[derive(Debug)]
@@ -58,7 +59,7 @@ impl KeySectionBuilder {
             block_first: Vec::new(),
             before_block: None,
             properties: Properties::default(),
-            newest_record_bytes: 0,
+            newest: Newest::default(),
         }
     }
 
@@ -92,7 +93,7 @@ impl KeySectionBuilder {
 
     /// Bytes of records to which the newest versions of its keys point.
     pub(crate) fn newest_record_bytes(&self) -> u64 {
-        self.newest_record_bytes
+        self.newest.apart.bytes
     }
 
     /// Whether it has no entry.
@@ -120,8 +121,12 @@ impl KeySectionBuilder {
         properties.inline_bytes += inline;
         if properties.entries > 1 && self.last_key == entry.key {
             properties.older_bytes += inline + record;
-        } else {
-            self.newest_record_bytes += record;
+            return;
+        }
+        match entry.value {
+            EntryValue::None => {}
+            EntryValue::Inline(_) => self.newest.add_inline(entry.key, inline),
+            EntryValue::Pointer(_) => self.newest.add_apart(entry.key, record),
         }
     }
 
@@ -233,8 +238,9 @@ pub(crate) fn write_key_table(
 pub(super) fn write_with_header(
     store: &FileStore,
     header: FileHeader,
-    section: KeySectionBuilder,
+    mut section: KeySectionBuilder,
 ) -> Result<KeyTableMeta> {
+    section.properties.newest = Some(section.newest);
     let name = file_names::key_table(header.number);
     let size_hint = section.estimated_len() as u64;
     let mut output = OutputFile::create(store, &name, header, size_hint)?;
@@ -257,6 +263,7 @@ pub(super) fn write_with_header(
         refs: properties.refs,
         inline_bytes: properties.inline_bytes,
         older_bytes: properties.older_bytes,
+        newest: properties.newest,
         expiry: properties.expiry,
         has_range_deletes: properties.has_range_deletes,
         clip: None,

@@ -1,5 +1,6 @@
 //! What the manifest knows of a key table.
 
+use super::newest::Newest;
 use super::properties::FileFacts;
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
@@ -25,6 +26,8 @@ pub(crate) struct KeyTableMeta {
     pub(crate) inline_bytes: u64,
     /// Bytes of records and inline values that only versions older than the newest of their key keep.
     pub(crate) older_bytes: u64,
+    /// `None`: a release that did not count this has written the table, or listed it.
+    pub(crate) newest: Option<Newest>,
     /// The earliest and the latest expiry of its entries.
     pub(crate) expiry: Option<(u64, u64)>,
     pub(crate) has_range_deletes: bool,
@@ -54,6 +57,7 @@ impl KeyTableMeta {
             && (found.min_seq(), found.max_seq()) == (self.min_seq, self.max_seq)
             && (&found.refs, found.inline_bytes) == (&self.refs, self.inline_bytes)
             && found.older_bytes == self.older_bytes
+            && (self.newest.is_none() || found.newest == self.newest)
             && (found.expiry, found.has_range_deletes) == (self.expiry, self.has_range_deletes)
     }
 }

@@ -9,6 +9,9 @@ use crate::base::keys::FileNumber;
 /// Records of at least this many bytes are moved and checked piece by piece, and fetched one by one.
 pub(crate) const STREAMED_BYTES: u32 = 256 << 10;
 
+/// What a frame takes beside key, value and expiry.
+pub(crate) const FRAME_BYTES: u32 = 36;
+
 /// The place of one frame in a record file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RecordPointer {

@@ -5,6 +5,7 @@
 
 use super::footer::Footer;
 use super::meta::RecordFileRefs;
+use super::newest::{Newest, NewestNumbers};
 use crate::base::checksum::bound;
 use crate::base::coding::{Decoder, put_prefixed, put_varint};
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
@@ -21,6 +22,7 @@ const RANGE_DELETES: u64 = 7;
 const REFS: u64 = 8;
 const INLINE_BYTES: u64 = 9;
 const OLDER_BYTES: u64 = 10;
+const NEWEST: u64 = 11;
 
 /// The properties of a record file or a key table, gathered while it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub(crate) struct Properties {
     pub(crate) inline_bytes: u64,
     /// Bytes of what all but the newest version of each key keep: records and inline values.
     pub(crate) older_bytes: u64,
+    /// `None`: unknown.
+    pub(crate) newest: Option<Newest>,
 }
 
 impl Properties {
@@ -108,6 +112,9 @@ impl Properties {
         if self.older_bytes > 0 {
             put_number(&mut out, OLDER_BYTES, self.older_bytes);
         }
+        if let Some(newest) = self.newest {
+            put_numbers(&mut out, NEWEST, &NewestNumbers::from(newest));
+        }
         let crc = bound(uid, offset, &out);
         out.extend_from_slice(&crc.to_le_bytes());
         out
@@ -151,6 +158,13 @@ impl Properties {
                 }
                 INLINE_BYTES => properties.inline_bytes = field.varint()?,
                 OLDER_BYTES => properties.older_bytes = field.varint()?,
+                NEWEST => {
+                    let mut numbers = NewestNumbers::default();
+                    for number in &mut numbers {
+                        *number = field.varint()?;
+                    }
+                    properties.newest = Some(numbers.into());
+                }
                 _ => {}
             }
         }

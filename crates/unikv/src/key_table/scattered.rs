@@ -98,6 +98,7 @@ mod tests {
             refs: refs.collect(),
             inline_bytes: 0,
             older_bytes: 0,
+            newest: None,
             expiry: None,
             has_range_deletes: false,
             clip: None,

@@ -285,6 +285,32 @@ fn assert_meta(meta: &KeyTableMeta, model: &Model) {
     let of_refs = |(file, (count, bytes))| RecordFileRefs { file, count, bytes };
     assert_eq!(meta.refs, refs.into_iter().map(of_refs).collect::<Vec<_>>());
     assert_eq!(meta.inline_bytes, inline_bytes);
+    assert_eq!(meta.newest, Some(newest(model)));
+}
+
+/// The versions with values behind which no newer one of their key stands.
+fn newest(model: &Model) -> Newest {
+    let mut numbers = [0; 8];
+    let mut before: Option<&[u8]> = None;
+    for ((key, _), entry) in model {
+        let is_newest = before.replace(key) != Some(key);
+        let (at, bytes) = match &entry.value {
+            ModelValue::None => continue,
+            ModelValue::Inline(bytes) => (0, bytes.len() as u64),
+            ModelValue::Pointer(pointer) => (3, u64::from(pointer.len)),
+        };
+        if is_newest {
+            numbers[at] += 1;
+            numbers[at + 1] += key.len() as u64;
+            numbers[at + 2] += bytes;
+            let value_len = bytes.saturating_sub(if at == 0 { 0 } else { key.len() as u64 + 36 });
+            if value_len < 256 || key.len() > 32 + 4 {
+                numbers[6] += 1;
+                numbers[7] += key.len() as u64;
+            }
+        }
+    }
+    numbers.into()
 }
 
 /// Seeks and steps at random beside the model.
@@ -421,11 +447,21 @@ fn a_table_written_by_an_older_release_is_read() {
     let vfs = SimVfs::new();
     let store = store_on(&vfs);
     let meta = write_small(&store);
-    vfs.write_file(Path::new("db/000007.key"), &golden::load("key_table"));
-    let table = Arc::new(KeyTable::open(&store, meta, &ReadCache::new(1 << 20)));
-    let found = all(table.iter(Access::Sequential)).unwrap();
-    assert_eq!(found, small_model().into_iter().collect::<Vec<_>>());
-    assert!(table.meta().agrees_with(&table.facts().unwrap()));
+    for name in ["key_table", "key_table_without_newest"] {
+        let (bytes, has_newest) = (golden::load(name), name == "key_table");
+        let meta = KeyTableMeta {
+            len: bytes.len() as u64,
+            newest: meta.newest.filter(|_| has_newest),
+            ..meta.clone()
+        };
+        vfs.write_file(Path::new("db/000007.key"), &bytes);
+        let table = Arc::new(KeyTable::open(&store, meta, &ReadCache::new(1 << 20)));
+        let found = all(table.iter(Access::Sequential)).unwrap();
+        assert_eq!(found, small_model().into_iter().collect::<Vec<_>>());
+        let facts = table.facts().unwrap();
+        assert!(table.meta().agrees_with(&facts));
+        assert_eq!(facts.properties.newest, table.meta().newest);
+    }
 }
 
 #[test]
@@ -437,13 +473,14 @@ fn a_table_knows_when_the_manifest_says_something_else() {
         .facts()
         .unwrap();
     assert!(good.agrees_with(&facts));
-    let wrong: [fn(&mut KeyTableMeta); 8] = [
+    let wrong: [fn(&mut KeyTableMeta); 9] = [
         |meta| meta.count += 1,
         |meta| meta.min_key.push(0),
         |meta| meta.max_key.truncate(2),
         |meta| meta.max_seq.0 += 1,
         |meta| meta.refs[0].bytes += 1,
         |meta| meta.inline_bytes += 1,
+        |meta| meta.newest = meta.newest.map(|_| Newest::default()),
         |meta| meta.expiry = None,
         |meta| meta.has_range_deletes ^= true,
     ];

@@ -35,6 +35,7 @@ pub(crate) const MIN_FRAME_LEN: usize = FRAME_HEADER_LEN + KEYSPACE_PREFIX_LEN +
 
 pub(super) const CRC_LEN: usize = 4;
 const EXPIRY_LEN: usize = 8;
+const _: () = assert!(FRAME_HEADER_LEN + CRC_LEN == crate::key_table::FRAME_BYTES as usize);
 const FLAG_EXPIRY: u8 = 0b01;
 const FLAG_OLDER_FOLLOWS: u8 = 0b10;
 const FLAGS_UNKNOWN: u8 = !(FLAG_EXPIRY | FLAG_OLDER_FOLLOWS);

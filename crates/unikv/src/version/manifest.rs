@@ -81,7 +81,7 @@ impl Manifest {
     pub(crate) fn create(
         store: &FileStore,
         number: FileNumber,
-        snapshot: &VersionEdit,
+        snapshot: VersionEdit,
     ) -> Result<Manifest> {
         let mut manifest = Manifest::write(store, number, snapshot)?;
         manifest.make_current(store)?;
@@ -93,9 +93,10 @@ impl Manifest {
     pub(crate) fn write(
         store: &FileStore,
         number: FileNumber,
-        snapshot: &VersionEdit,
+        snapshot: VersionEdit,
     ) -> Result<Manifest> {
         let path = store.dir().join(file_names::manifest(number));
+        let edits = snapshot.edits_before.unwrap_or(0) + 1;
         let log = write_snapshot(store, &path, number, snapshot)?;
         // Its name first: CURRENT must never name a file that a power cut can take away.
         let named = slip!(ManifestNameUnsynced, Ok(()), store.sync_directory());
@@ -106,7 +107,7 @@ impl Manifest {
         })?;
         Ok(Manifest {
             log,
-            edits: snapshot.edits_before.unwrap_or(0) + 1,
+            edits,
             synced_end: 0,
             poisoned: None,
         })
@@ -293,10 +294,14 @@ fn write_snapshot(
     store: &FileStore,
     path: &Path,
     number: FileNumber,
-    snapshot: &VersionEdit,
+    snapshot: VersionEdit,
 ) -> Result<LogWriter> {
     let mut log = LogWriter::create(store, path.to_owned(), FileKind::Manifest, number)?;
-    log.stage(KIND_EDIT, &[&snapshot.encode()], None);
+    // It is as large as all that is known of files, so of its forms there are only two at a time.
+    let payload = snapshot.encode();
+    drop(snapshot);
+    log.stage(KIND_EDIT, &[&payload], None);
+    drop(payload);
     let sync = |log: &LogWriter| {
         let synced = log.sync_handle().sync();
         synced.map_err(|e| Error::io("sync this manifest", path, e))

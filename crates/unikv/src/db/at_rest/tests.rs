@@ -2,6 +2,7 @@ use super::super::tests::common::{all_the_same, delete, flush_apart, key, put, v
 use super::super::tests::{Machine, Model, same, small};
 use crate::base::file_header::HEADER_LEN;
 use crate::db::Db;
+use crate::jobs::lazy_cluster::FEW_FILES;
 use crate::record::RecordFile;
 use crate::vfs::sim::{Fault, Op};
 use crate::{Clustering, Error, Options};
@@ -47,7 +48,9 @@ fn a_new_opening_tries_again(machine: &Machine, db: Db, model: &Model) {
     db.close().unwrap();
     let (db, _) = machine.open(at_rest());
     db.quiesce().unwrap();
-    assert_eq!((most_files(&db), db.stats().clusterings), (1, 1));
+    assert_eq!(db.stats().clusterings, 1);
+    // What was written since may stay apart, if that is little.
+    assert!(most_files(&db) <= FEW_FILES);
     ends_well(machine, db, model);
 }
 

@@ -66,7 +66,7 @@ pub(in crate::db) fn rewrite_manifest(
     let (store, mut snapshot) = told_by_manifest(machine);
     let number = FileNumber(snapshot.next_file.unwrap() + 100);
     change(&mut snapshot);
-    Manifest::create(&store, number, &snapshot).unwrap()
+    Manifest::create(&store, number, snapshot).unwrap()
 }
 
 /// The database holds what the model holds, and of the first `keys` keys no others.

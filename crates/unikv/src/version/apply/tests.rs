@@ -134,6 +134,7 @@ fn key_table(number: u64, min_key: &str, max_key: &str) -> KeyTableMeta {
         }],
         inline_bytes: 0,
         older_bytes: 0,
+        newest: None,
         expiry: None,
         has_range_deletes: false,
         clip: None,

@@ -4,10 +4,11 @@
 use super::super::scan_run::ScanRunMeta;
 use super::super::tagged::{FieldWriter, Fields, Place};
 use super::{KeyspaceMeta, PartitionMeta, TablePlace, TableShare};
-use crate::base::coding::Decoder;
+use crate::base::coding::{Decoder, put_varint};
 use crate::base::keys::{FileNumber, FileUid, GenerationId, KeyspaceId, PartitionId, SeqNo, Slot};
 use crate::error::Result;
 use crate::key_table::meta::{KeyTableMeta, RecordFileRefs};
+use crate::key_table::{Newest, NewestNumbers};
 use crate::record::meta::RecordFileMeta;
 
 /// The tags within a keyspace, a partition, a table place, a scan run and a drop.
@@ -44,7 +45,8 @@ mod file {
     pub(super) const CLIP_END: u16 = 17;
     pub(super) const OLDER_BYTES: u16 = 18;
     pub(super) const INGEST_SEQ: u16 = 19;
-    pub(super) const LAST: u16 = INGEST_SEQ;
+    pub(super) const NEWEST: u16 = 20;
+    pub(super) const LAST: u16 = NEWEST;
 }
 
 /// Bytes of one reference to a record file: number, count, bytes.
@@ -278,6 +280,13 @@ pub(super) fn put_key_table(out: &mut FieldWriter, partition: PartitionId, meta:
     if meta.older_bytes > 0 {
         out.put_u64(file::OLDER_BYTES, meta.older_bytes);
     }
+    if let Some(newest) = meta.newest {
+        let mut bytes = Vec::new();
+        for number in NewestNumbers::from(newest) {
+            put_varint(&mut bytes, number);
+        }
+        out.put_skippable(file::NEWEST, &bytes);
+    }
     if let Some(expiry) = meta.expiry {
         out.put(file::EXPIRY, &pair_bytes(expiry));
     }
@@ -314,11 +323,28 @@ pub(super) fn key_table(bytes: &[u8], place: Place<'_>) -> Result<(PartitionId, 
             Some(bytes) => f.checked_amount(file::OLDER_BYTES, bytes)?,
             None => 0,
         },
+        newest: newest(&f)?,
         expiry: f.pair(file::EXPIRY)?,
         has_range_deletes: f.flag(file::HAS_RANGE_DELETES)?,
         clip,
     };
     Ok((PartitionId(f.number(file::PARTITION)?), meta))
+}
+
+fn newest(f: &Fields<'_>) -> Result<Option<Newest>> {
+    let Some(bytes) = f.bytes(file::NEWEST)? else {
+        return Ok(None);
+    };
+    let wrong = || f.corrupt(file::NEWEST, "has a wrong length");
+    let mut d = Decoder::new(bytes);
+    let mut numbers = NewestNumbers::default();
+    for number in &mut numbers {
+        *number = f.checked_amount(file::NEWEST, d.varint().ok_or_else(wrong)?)?;
+    }
+    match d.is_empty() {
+        true => Ok(Some(numbers.into())),
+        false => Err(wrong()),
+    }
 }
 
 fn refs(f: &Fields<'_>, bytes: &[u8]) -> Result<Vec<RecordFileRefs>> {

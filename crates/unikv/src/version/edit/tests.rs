@@ -82,6 +82,7 @@ pub(crate) fn full_edit() -> VersionEdit {
                 }],
                 inline_bytes: 11,
                 older_bytes: 13,
+                newest: Some([3, 31, 10, 2, 9, 2048, 3, 31].into()),
                 expiry: Some((1, 2)),
                 has_range_deletes: true,
                 clip: Some((b"c".to_vec(), b"j".to_vec())),
@@ -109,6 +110,7 @@ pub(crate) fn full_edit() -> VersionEdit {
                 }],
                 inline_bytes: 0,
                 older_bytes: 0,
+                newest: None,
                 expiry: None,
                 has_range_deletes: false,
                 clip: None,
@@ -190,6 +192,9 @@ fn random_key_table(rng: &mut SmallRng) -> KeyTableMeta {
         refs: list(rng, random_refs),
         inline_bytes: amount(rng),
         older_bytes: amount(rng),
+        newest: some(rng, |rng| {
+            std::array::from_fn::<_, 8, _>(|_| amount(rng)).into()
+        }),
         expiry: some(rng, |rng| (rng.random(), rng.random())),
         has_range_deletes: rng.random(),
         clip: some(rng, |rng| (bytes(rng), bytes(rng))),

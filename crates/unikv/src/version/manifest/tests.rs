@@ -52,7 +52,7 @@ fn edits(recovered: &RecoveredManifest) -> Vec<VersionEdit> {
 }
 
 fn create(vfs: &SimVfs, number: u64, first: u64) -> Manifest {
-    Manifest::create(&store(vfs, number), FileNumber(number), &edit(first)).unwrap()
+    Manifest::create(&store(vfs, number), FileNumber(number), edit(first)).unwrap()
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_new_manifest_replaces_the_old_one_at_once() {
                 DATABASE,
                 16,
             );
-            let created = Manifest::create(&store, FileNumber(2), &edit(20));
+            let created = Manifest::create(&store, FileNumber(2), edit(20));
             let found = recover(&vfs.power_cut(Keep::Torn(seed))).unwrap();
             let new = found.path == manifest_path(2);
             assert_eq!(committed(&found), [if new { 20 } else { 10 }]);
@@ -126,7 +126,7 @@ fn an_interrupted_first_creation_is_not_found_and_can_be_repeated() {
                     Fault::None
                 }
             }));
-            let created = Manifest::create(&store, FileNumber(1), &edit(10));
+            let created = Manifest::create(&store, FileNumber(1), edit(10));
             let vfs = vfs.power_cut(keep);
             match recover(&vfs) {
                 Ok(found) => assert_eq!(committed(&found), [10]),
@@ -231,7 +231,7 @@ fn edits_are_counted_across_manifests() {
         edits_before: Some(recover(&vfs).unwrap().edit_count),
         ..edit(12)
     };
-    let mut manifest = Manifest::create(&store(&vfs, 2), FileNumber(2), &snapshot).unwrap();
+    let mut manifest = Manifest::create(&store(&vfs, 2), FileNumber(2), snapshot).unwrap();
     assert_eq!(manifest.edits(), 3);
     manifest.append(&edit(13)).unwrap();
     let found = recover(&vfs).unwrap();
@@ -290,7 +290,7 @@ fn a_manifest_that_current_does_not_mean_is_refused() {
     let vfs = SimVfs::new();
     create(&vfs, 1, 10);
     let other = SimVfs::new();
-    Manifest::create(&store(&other, 9), FileNumber(1), &edit(10)).unwrap();
+    Manifest::create(&store(&other, 9), FileNumber(1), edit(10)).unwrap();
     let swapped = other.read_file(&manifest_path(1)).unwrap();
     vfs.write_file(&manifest_path(1), &swapped);
     assert_eq!(recover(&vfs).err().unwrap().kind(), ErrorKind::Corruption);
@@ -304,7 +304,7 @@ fn a_manifest_that_current_does_not_mean_is_refused() {
 fn the_manifest_and_current_are_pinned_byte_for_byte() {
     let vfs = SimVfs::new();
     let store = store(&vfs, 1);
-    let mut manifest = Manifest::create(&store, FileNumber(3), &full_edit()).unwrap();
+    let mut manifest = Manifest::create(&store, FileNumber(3), full_edit()).unwrap();
     manifest.append(&edit(101)).unwrap();
     golden::check("manifest", &vfs.read_file(&manifest_path(3)).unwrap());
     golden::check("current", &vfs.read_file(&current_path()).unwrap());
@@ -315,6 +315,20 @@ fn the_manifest_and_current_are_pinned_byte_for_byte() {
     let found = recover(&old).unwrap();
     assert_eq!(edits(&found), [full_edit(), edit(101)]);
     assert_eq!((found.edit_count, found.cut), (19, None));
+}
+
+/// Then nobody knew what the newest versions of a table take.
+#[test]
+fn a_manifest_that_does_not_count_the_newest_versions_is_read() {
+    let old = SimVfs::new();
+    old.write_file(&manifest_path(3), &golden::load("manifest_without_newest"));
+    old.write_file(&current_path(), &golden::load("current"));
+    let mut expected = full_edit();
+    expected
+        .key_tables
+        .iter_mut()
+        .for_each(|(_, t)| t.newest = None);
+    assert_eq!(edits(&recover(&old).unwrap()), [expected, edit(101)]);
 }
 
 /// Before there were partitions to share them, a table had no share: all of it counts. Nor were there
@@ -336,7 +350,7 @@ fn a_manifest_without_shares_of_tables_is_read() {
     expected
         .key_tables
         .iter_mut()
-        .for_each(|(_, t)| t.older_bytes = 0);
+        .for_each(|(_, t)| (t.older_bytes, t.newest) = (0, None));
     assert_eq!(edits(&recover(&old).unwrap()), [expected, edit(101)]);
 }
 
@@ -407,7 +421,7 @@ fn a_repair_takes_no_other_manifest_for_the_one_that_current_names() {
     create(&vfs, 1, 10);
     // Whole, but begun anew under the same number; and one that says another number than its name.
     let other = SimVfs::new();
-    Manifest::create(&store(&other, 9), FileNumber(1), &edit(10)).unwrap();
+    Manifest::create(&store(&other, 9), FileNumber(1), edit(10)).unwrap();
     let renewed = other.read_file(&manifest_path(1)).unwrap();
     let own = vfs.read_file(&manifest_path(1)).unwrap();
     vfs.write_file(&manifest_path(1), &renewed);
