@@ -15,7 +15,7 @@ use super::report::{CheckReport, Problem};
 use crate::base::file_names::BALLAST;
 use crate::base::keys::{FileNumber, Kind, SeqNo, internal_cmp};
 use crate::error::{Error, Result};
-use crate::key_table::{KeyIter, KeyTable, KeyTableMeta, Properties, ReadCache};
+use crate::key_table::{KeyIter, KeyTable, KeyTableMeta, Properties, ReadCache, bounds};
 use crate::log::{WalWrite, replay};
 use crate::memtable::OpsIter;
 use crate::record::{RecordFile, RecordFileMeta, UNNUMBERED};
@@ -333,7 +333,8 @@ impl Summary {
 
     fn compare(&self, count: u64, keys: (&[u8], &[u8]), seqs: (SeqNo, SeqNo)) -> bool {
         self.count == count
-            && (self.first.as_slice(), self.last.as_slice()) == keys
+            && bounds::is_lower_of(keys.0, &self.first)
+            && bounds::is_upper_of(keys.1, &self.last)
             && (self.min_seq, self.max_seq) == (Some(seqs.0), Some(seqs.1))
     }
 

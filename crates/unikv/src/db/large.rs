@@ -308,7 +308,7 @@ impl Staging<'_> {
 
     fn end_file(&mut self) -> Result<()> {
         if let Some(writer) = self.writer.take() {
-            self.finished.push(writer.finish(None)?);
+            self.finished.push(writer.finish(None)?.bounded());
         }
         Ok(())
     }

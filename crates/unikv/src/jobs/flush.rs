@@ -214,7 +214,7 @@ fn write_table(
         cache,
         ..
     } = table;
-    let meta = writer.finish(Some(section))?;
+    let meta = writer.finish(Some(section))?.bounded();
     // Not before: what is written anew because this failed has not been written lately.
     for entry in &keys.entries {
         cache.note_written(entry.hash);

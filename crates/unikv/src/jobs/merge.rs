@@ -83,7 +83,7 @@ pub(crate) fn merge(
     let mut merger = Merger {
         unsorted,
         group: Group::new(&context.snapshots),
-        output: MergeOutput::new(context, inputs, buffer),
+        output: MergeOutput::new(context, inputs, buffer, partition.range()),
         dropped: Vec::new(),
         context,
         buffer,
@@ -95,7 +95,7 @@ pub(crate) fn merge(
     merger.drain_unsorted_before(partition.end.as_deref())?;
     Ok(Merged {
         dropped_key_tables: merger.dropped,
-        ..merger.output.finish()?
+        ..merger.output.finish(partition.end.as_deref())?
     })
 }
 
@@ -123,7 +123,7 @@ impl Merger<'_> {
         let touched = touched || self.output.points_to_a_victim(meta) || is_outlived(meta, oldest);
         let touched = self.output.enter_range_of(meta) || touched;
         if !touched && !self.output.would_leave_a_splinter() {
-            return self.output.cut_table();
+            return self.output.keep_table(meta);
         }
         self.dropped.push(meta.number);
         let mut sorted = Cursor::Keys(table.iter(Access::Sequential).reading(self.buffer));

@@ -1,6 +1,7 @@
 //! The files that a merge writes: key tables, and record files where values are clustered.
 
 use super::JobContext;
+use super::key_tables::KeyTables;
 use super::merge::{Kept, KeptValue, MergeInputs, Merged};
 use crate::base::keys::{FileNumber, KEYSPACE_PREFIX_LEN, Kind, SeqNo};
 use crate::base::seeded::seeded;
@@ -13,8 +14,8 @@ use crate::record::{
     External, Record, RecordFile, RecordRef, RecordStream, RecordWriter, STREAMED_BYTES,
     UNNUMBERED, ValueReader, frame_len,
 };
-use crate::version::Generation;
 use crate::version::file_names;
+use crate::version::{Generation, KeyRange};
 use std::collections::HashMap;
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -40,6 +41,7 @@ pub(super) struct MergeOutput<'a> {
     /// Survivors of garbage collection: what has outlived its file is likely to live on, and is kept
     /// apart from fresh values (HashKV §3.4).
     cold: Option<RecordWriter>,
+    key_tables: KeyTables,
     made: Merged,
 }
 
@@ -63,6 +65,7 @@ impl<'a> MergeOutput<'a> {
         context: &'a JobContext<'a>,
         inputs: &'a MergeInputs,
         buffer: usize,
+        range: KeyRange<'_>,
     ) -> MergeOutput<'a> {
         let input = |(file, victim): (&Arc<RecordFile>, bool)| {
             let file = Arc::clone(file);
@@ -92,6 +95,7 @@ impl<'a> MergeOutput<'a> {
             builder: KeySectionBuilder::new(context.block_bytes),
             clustered: None,
             cold: None,
+            key_tables: KeyTables::new(range.start),
             made: Merged::default(),
         }
     }
@@ -311,7 +315,7 @@ impl<'a> MergeOutput<'a> {
             Destination::Cold => &mut self.cold,
         };
         if let Some(full) = slot.take_if(|writer| writer.len() >= self.context.copied_file_bytes) {
-            self.made.record_files.push(full.finish(None)?);
+            self.made.record_files.push(full.finish(None)?.bounded());
         }
         Ok(match slot {
             Some(writer) => writer,
@@ -323,7 +327,7 @@ impl<'a> MergeOutput<'a> {
     }
 
     /// Ends the key table being built, if it has keys.
-    pub(super) fn cut_table(&mut self) -> Result<()> {
+    fn cut_table(&mut self) -> Result<()> {
         if self.builder.is_empty() {
             return Ok(());
         }
@@ -331,18 +335,26 @@ impl<'a> MergeOutput<'a> {
         let section = std::mem::replace(&mut self.builder, next);
         let write = |number| write_key_table(self.context.store, number, section);
         let table = self.context.begin_file(file_names::key_table, write)?;
-        self.made.key_tables.push(table);
+        self.key_tables.push(table);
         Ok(())
     }
 
-    /// Ends all files.
-    pub(super) fn finish(mut self) -> Result<Merged> {
+    /// Ends the key table being built: `table` comes next, and stays.
+    pub(super) fn keep_table(&mut self, table: &KeyTableMeta) -> Result<()> {
         self.cut_table()?;
+        self.key_tables.keep(table);
+        Ok(())
+    }
+
+    /// Ends all files; the range of the partition ends before `end`.
+    pub(super) fn finish(mut self, end: Option<&[u8]>) -> Result<Merged> {
+        self.cut_table()?;
+        self.made.key_tables = self.key_tables.finish(end);
         for writer in [self.clustered.take(), self.cold.take()]
             .into_iter()
             .flatten()
         {
-            self.made.record_files.push(writer.finish(None)?);
+            self.made.record_files.push(writer.finish(None)?.bounded());
         }
         Ok(self.made)
     }

@@ -8,6 +8,7 @@ pub(crate) mod half_merged;
 pub(crate) mod index_build;
 pub(crate) mod ingest;
 pub(crate) mod join;
+mod key_tables;
 pub(crate) mod lazy_cluster;
 pub(crate) mod merge;
 mod merge_output;

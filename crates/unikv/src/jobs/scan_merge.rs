@@ -8,10 +8,11 @@
 //! what is visible, and the hash index does not notice.
 
 use super::JobContext;
+use super::key_tables::KeyTables;
 use crate::base::keys::{Kind, SeqNo, Slot};
 use crate::base::seeded::seeded;
 use crate::error::Result;
-use crate::key_table::{KeySectionBuilder, KeyTableMeta, write_key_table};
+use crate::key_table::{KeySectionBuilder, write_key_table};
 use crate::partition::merging::{MergingCursor, comes_behind};
 use crate::partition::scan_sources;
 use crate::version::file_names;
@@ -30,7 +31,7 @@ pub(crate) fn scan_merge(
     let mut output = Output {
         context,
         builder: KeySectionBuilder::new(context.block_bytes),
-        tables: Vec::new(),
+        tables: KeyTables::new(&partition.start),
         last_key: Vec::new(),
         last_seq: SeqNo::MAX,
     };
@@ -63,7 +64,7 @@ pub(crate) fn scan_merge(
         partition: partition.id,
         generation: generation.id,
         end: Slot(generation.high_water().0 + 1),
-        tables: output.tables,
+        tables: output.tables.finish(range.end),
     })
 }
 
@@ -71,7 +72,7 @@ pub(crate) fn scan_merge(
 struct Output<'a> {
     context: &'a JobContext<'a>,
     builder: KeySectionBuilder,
-    tables: Vec<KeyTableMeta>,
+    tables: KeyTables,
     last_key: Vec<u8>,
     last_seq: SeqNo,
 }

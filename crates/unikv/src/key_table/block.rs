@@ -1,5 +1,5 @@
 //! Blocks: some 4 KiB of entries in order, each key without the prefix it shares with the key
-//! before it; every 8th entry is a *restart* that carries its whole key.
+//! before it; every 8th entry, unless that prefix is long, is a *restart* that carries its whole key.
 //!
 //! ```text
 //! entry*  restart offset u32 *  restart count u32  checksum u32
@@ -21,6 +21,9 @@ use std::sync::Arc;
 
 /// Entries from one restart to the next.
 const RESTART_INTERVAL: usize = 8;
+/// Keys that share more stand whole only where a block begins: to have them once more would cost more than a
+/// search without restarts.
+const LONGEST_REPEATED: usize = 256;
 /// The restart count and the checksum.
 const TRAILER_LEN: usize = 8;
 
@@ -30,17 +33,24 @@ pub(super) struct BlockBuilder {
     start: usize,
     restarts: Vec<u32>,
     entries: usize,
+    /// What the first key has in common with the one before the block.
+    repeated: usize,
 }
 
 impl BlockBuilder {
     /// Appends an entry to the block at the end of `out`. `previous` is the key before it.
     pub(super) fn add(&mut self, out: &mut Vec<u8>, previous: &[u8], entry: &KeyEntry<'_>) {
-        let shared = if self.entries.is_multiple_of(RESTART_INTERVAL) {
+        let common = common_prefix(previous, entry.key);
+        let is_due = self.entries.is_multiple_of(RESTART_INTERVAL);
+        let shared = if self.is_empty() || (is_due && common <= LONGEST_REPEATED) {
             self.restarts.push((out.len() - self.start) as u32);
             0
         } else {
-            common_prefix(previous, entry.key)
+            common
         };
+        if self.is_empty() {
+            self.repeated = common;
+        }
         entry::encode(out, shared, entry);
         self.entries += 1;
     }
@@ -53,6 +63,13 @@ impl BlockBuilder {
     /// The length the block would have if it ended now.
     pub(super) fn len(&self, out: &[u8]) -> usize {
         out.len() - self.start + 4 * self.restarts.len() + TRAILER_LEN
+    }
+
+    /// What counts of that towards the length at which blocks end. A long prefix is no reason to end a block: the
+    /// next one would begin with it again.
+    pub(super) fn len_beside_prefix(&self, out: &[u8]) -> usize {
+        let repeated = Some(self.repeated).filter(|len| *len > LONGEST_REPEATED);
+        self.len(out) - repeated.unwrap_or(0)
     }
 
     /// Ends the block: returns its length and its checksum, for which four bytes are left at its

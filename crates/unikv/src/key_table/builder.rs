@@ -80,7 +80,7 @@ impl KeySectionBuilder {
         self.last_key.clear();
         self.last_key.extend_from_slice(entry.key);
         self.last_seq = entry.seq;
-        if self.block.len(&self.blocks) >= self.block_bytes {
+        if self.block.len_beside_prefix(&self.blocks) >= self.block_bytes {
             self.end_block();
         }
     }

@@ -1,5 +1,6 @@
 //! What the manifest knows of a key table.
 
+use super::bounds;
 use super::newest::Newest;
 use super::properties::FileFacts;
 use crate::base::file_header::HEADER_LEN;
@@ -14,6 +15,7 @@ pub(crate) struct KeyTableMeta {
     pub(crate) len: u64,
     /// How many entries it has.
     pub(crate) count: u64,
+    /// Bounds of the keys: these themselves, or shorter ones ([`bounds`]).
     pub(crate) min_key: Vec<u8>,
     pub(crate) max_key: Vec<u8>,
     pub(crate) min_seq: SeqNo,
@@ -53,7 +55,8 @@ impl KeyTableMeta {
         facts.has_key_section
             && facts.records_end == HEADER_LEN as u64
             && (found.records, found.entries) == (0, self.count)
-            && (&found.min_key, &found.max_key) == (&self.min_key, &self.max_key)
+            && bounds::is_lower_of(&self.min_key, &found.min_key)
+            && bounds::is_upper_of(&self.max_key, &found.max_key)
             && (found.min_seq(), found.max_seq()) == (self.min_seq, self.max_seq)
             && (&found.refs, found.inline_bytes) == (&self.refs, self.inline_bytes)
             && found.older_bytes == self.older_bytes

@@ -16,6 +16,7 @@
 //! a read of a file, and nothing is locked under them.
 
 mod block;
+pub(crate) mod bounds;
 mod builder;
 mod byte_budget;
 mod cache;

@@ -1,7 +1,7 @@
 //! What the manifest knows of a record file.
 
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
-use crate::key_table::{FileFacts, RecordFileRefs};
+use crate::key_table::{FileFacts, RecordFileRefs, bounds};
 
 /// In the place of the sequence number of a large value's frame, which is written before the number is
 /// known; the number stands where the frame is pointed to. No write is given it.
@@ -48,6 +48,15 @@ impl RecordFileMeta {
         self.max_seq == UNNUMBERED
     }
 
+    /// The same with bounds in place of long keys. Not for files of which the bounds must not meet.
+    pub(crate) fn bounded(self) -> RecordFileMeta {
+        RecordFileMeta {
+            min_key: bounds::lower(&self.min_key, None),
+            max_key: bounds::upper(&self.max_key, None),
+            ..self
+        }
+    }
+
     /// The file, written for an ingest, once it is known at which number.
     pub(crate) fn ingested_at(self, seq: SeqNo) -> RecordFileMeta {
         RecordFileMeta {
@@ -66,7 +75,8 @@ impl RecordFileMeta {
         facts.has_key_section == self.key_section
             && facts.records_end == self.records_end
             && found.records == self.count
-            && (&found.min_key, &found.max_key) == (&self.min_key, &self.max_key)
+            && bounds::is_lower_of(&self.min_key, &found.min_key)
+            && bounds::is_upper_of(&self.max_key, &found.max_key)
             && (found.min_seq(), found.max_seq()) == seqs
             && (found.expiry, found.has_range_deletes) == (self.expiry, self.has_range_deletes)
             && found
