@@ -122,6 +122,45 @@ impl Iter {
         }
     }
 
+    /// Gathers the next batch of the front.
+    fn gather_front(&mut self) -> Result<()> {
+        let (front, seq) = (&mut self.front, self.holder.moment().seq());
+        let clusters = self.holder.moment().engine().clusters_by_scans();
+        let (lower, upper) = (&self.lower, &self.upper);
+        let batch_bytes = self.memory.batch_bytes();
+        let (paid, cursor_bytes) = self.holder.with_position(|position| {
+            loop {
+                let Position {
+                    view, front: slot, ..
+                } = position;
+                let cursor = match slot {
+                    Some(cursor) => cursor,
+                    None => {
+                        let mut begun = ViewCursor::new(Arc::clone(view));
+                        begun.seek(lower, SeqNo::MAX)?;
+                        if seeded!(ReanchorTooFar) && *lower > self.begin {
+                            begun.next()?;
+                        }
+                        front.anchor();
+                        slot.insert(begun)
+                    }
+                };
+                front.gather_forward(cursor, seq, upper, batch_bytes);
+                if front.has_failed() && cursor.has_lost_run() {
+                    // It was met in the middle of a derived run: without it, all is there.
+                    front.give_up();
+                    *slot = None;
+                    continue;
+                }
+                let scattered = front.fetch(view, clusters)?;
+                return Ok((cursor.settle() || scattered, cursor.memory_bytes()));
+            }
+        })?;
+        wake_if(paid, &self.holder);
+        self.account(cursor_bytes);
+        Ok(())
+    }
+
     fn next_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
         if self.front.is_handed_out() {
             self.raise_lower();
@@ -129,41 +168,10 @@ impl Iter {
                 return Ok(None);
             }
         }
-        let (front, seq) = (&mut self.front, self.holder.moment().seq());
-        let clusters = self.holder.moment().engine().clusters_by_scans();
-        if front.is_handed_out() && !front.has_failed() {
-            let (lower, upper) = (&self.lower, &self.upper);
-            let batch_bytes = self.memory.batch_bytes();
-            let paid = self.holder.with_position(|position| {
-                loop {
-                    let Position {
-                        view, front: slot, ..
-                    } = position;
-                    let cursor = match slot {
-                        Some(cursor) => cursor,
-                        None => {
-                            let mut begun = ViewCursor::new(Arc::clone(view));
-                            begun.seek(lower, SeqNo::MAX)?;
-                            if seeded!(ReanchorTooFar) && *lower > self.begin {
-                                begun.next()?;
-                            }
-                            front.anchor();
-                            slot.insert(begun)
-                        }
-                    };
-                    front.gather_forward(cursor, seq, upper, batch_bytes);
-                    if front.has_failed() && cursor.has_lost_run() {
-                        // It was met in the middle of a derived run: without it, all is there.
-                        front.give_up();
-                        *slot = None;
-                        continue;
-                    }
-                    let scattered = front.fetch(view, clusters)?;
-                    return Ok(cursor.settle() || scattered);
-                }
-            })?;
-            wake_if(paid, &self.holder);
+        if self.front.is_handed_out() && !self.front.has_failed() {
+            self.gather_front()?;
         }
+        let front = &mut self.front;
         if front.is_handed_out()
             && let Some(error) = front.take_failure()
         {
@@ -176,43 +184,51 @@ impl Iter {
         front.hand_out(|key| self.holder.look_up(key))
     }
 
+    /// Gathers the next batch of the back.
+    fn gather_back(&mut self) -> Result<()> {
+        let (back, seq) = (&mut self.back, self.holder.moment().seq());
+        let clusters = self.holder.moment().engine().clusters_by_scans();
+        let (lower, upper) = (&self.lower, &self.upper);
+        let batch_bytes = self.memory.batch_bytes();
+        let (paid, cursor_bytes) = self.holder.with_position(|position| {
+            loop {
+                let Position {
+                    view, back: slot, ..
+                } = position;
+                let cursor = match slot {
+                    Some(cursor) => cursor,
+                    None => {
+                        let mut begun = ViewCursor::new(Arc::clone(view));
+                        begun.seek_before(upper, SeqNo::MAX)?;
+                        back.anchor();
+                        slot.insert(begun)
+                    }
+                };
+                back.gather_backward(cursor, seq, lower, batch_bytes);
+                if back.has_failed() && cursor.has_lost_run() {
+                    // It was met in the middle of a derived run: without it, all is there.
+                    back.give_up();
+                    *slot = None;
+                    continue;
+                }
+                let scattered = back.fetch(view, clusters)?;
+                return Ok((cursor.settle() || scattered, cursor.memory_bytes()));
+            }
+        })?;
+        wake_if(paid, &self.holder);
+        self.account(cursor_bytes);
+        Ok(())
+    }
+
     fn next_back_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
         self.raise_lower();
         if self.lower >= self.upper {
             return Ok(None);
         }
-        let (back, seq) = (&mut self.back, self.holder.moment().seq());
-        let clusters = self.holder.moment().engine().clusters_by_scans();
-        if back.is_handed_out() && !back.has_failed() {
-            let (lower, upper) = (&self.lower, &self.upper);
-            let batch_bytes = self.memory.batch_bytes();
-            let paid = self.holder.with_position(|position| {
-                loop {
-                    let Position {
-                        view, back: slot, ..
-                    } = position;
-                    let cursor = match slot {
-                        Some(cursor) => cursor,
-                        None => {
-                            let mut begun = ViewCursor::new(Arc::clone(view));
-                            begun.seek_before(upper, SeqNo::MAX)?;
-                            back.anchor();
-                            slot.insert(begun)
-                        }
-                    };
-                    back.gather_backward(cursor, seq, lower, batch_bytes);
-                    if back.has_failed() && cursor.has_lost_run() {
-                        // It was met in the middle of a derived run: without it, all is there.
-                        back.give_up();
-                        *slot = None;
-                        continue;
-                    }
-                    let scattered = back.fetch(view, clusters)?;
-                    return Ok(cursor.settle() || scattered);
-                }
-            })?;
-            wake_if(paid, &self.holder);
+        if self.back.is_handed_out() && !self.back.has_failed() {
+            self.gather_back()?;
         }
+        let back = &mut self.back;
         if back.is_handed_out()
             && let Some(error) = back.take_failure()
         {
@@ -227,6 +243,18 @@ impl Iter {
         self.upper.extend_from_slice(key);
         self.has_upper_moved = true;
         back.hand_out(|key| self.holder.look_up(key))
+    }
+
+    /// Counts what the iterator takes, the cursor of the end that has just been read with `cursor_bytes`. While all take
+    /// too much, it goes on without cursors: each batch finds its place anew.
+    fn account(&mut self, cursor_bytes: usize) {
+        let range = self.begin.capacity() + self.lower.capacity() + self.upper.capacity();
+        let kept = range + self.front.memory_bytes() + self.back.memory_bytes();
+        if self.memory.is_too_much(kept + cursor_bytes) {
+            self.holder
+                .forget(|position| (position.front, position.back) = (None, None));
+            self.memory.note(kept);
+        }
     }
 
     fn or_end(

@@ -45,6 +45,10 @@ const INDEX_PART: u64 = 8;
 const FLUSH_BYTES_PER_RECORD: u64 = 32 + 64;
 /// Room for more iterators is given back once few are open; room for fewer only with the next view: they come and go.
 const FEW_ITERATORS: usize = 16;
+/// When iterators take this part of the budget, each lets go of its cursors behind every batch.
+const ITERATORS_PART: u64 = 4;
+/// Room for what iterators take is made in steps of this part of the budget.
+const ITERATORS_STEP_PART: u64 = 64;
 /// What a cursor keeps of a table beside a block.
 const CURSOR_BYTES: u64 = 512;
 /// What an iterator may fetch ahead, whatever the budget.
@@ -95,6 +99,9 @@ pub(crate) struct Arbiter {
     iterators: AtomicUsize,
     /// For how many iterators there is room.
     iterators_room: AtomicUsize,
+    /// What they took when each last looked, and for how much of it room was made.
+    iterators_used: AtomicU64,
+    iterators_charged: AtomicU64,
     jobs: Jobs,
     tracked: Mutex<Tracked>,
 }
@@ -139,6 +146,8 @@ impl Arbiter {
             cache: Arc::clone(cache),
             iterators: AtomicUsize::new(0),
             iterators_room: AtomicUsize::new(0),
+            iterators_used: AtomicU64::new(0),
+            iterators_charged: AtomicU64::new(0),
             jobs: Jobs::default(),
             tracked: Mutex::default(),
         })
@@ -244,7 +253,9 @@ impl Arbiter {
     fn iterator_bytes(&self, tracked: &Tracked) -> u64 {
         let ends = 2 * self.iterators_room.load(Ordering::Relaxed) as u64;
         let batches = (self.plan.budget_bytes / READ_PART).min(ends * MOST_BATCH_BYTES);
-        ends * (tracked.cursor_bytes + LEAST_BATCH_BYTES) + batches
+        let expected = ends * (tracked.cursor_bytes + LEAST_BATCH_BYTES) + batches;
+        // Keys may be long.
+        expected.max(self.iterators_charged.load(Ordering::Relaxed))
     }
 
     /// The memory by part.
@@ -260,6 +271,7 @@ impl Arbiter {
         }
         IteratorCharge {
             arbiter: Arc::clone(self),
+            bytes: 0,
         }
     }
 
@@ -279,6 +291,10 @@ impl Arbiter {
         let open = self.iterators.load(Ordering::Relaxed);
         let room_for = open.next_power_of_two();
         self.iterators_room.store(room_for, Ordering::Relaxed);
+        let step = self.plan.budget_bytes / ITERATORS_STEP_PART;
+        let used = self.iterators_used.load(Ordering::Relaxed);
+        let charged = used.next_multiple_of(step.max(1));
+        self.iterators_charged.store(charged, Ordering::Relaxed);
     }
 }
 
@@ -326,6 +342,8 @@ fn flush_bytes(memtable: &Memtable) -> u64 {
 /// Counts an open iterator.
 pub(crate) struct IteratorCharge {
     arbiter: Arc<Arbiter>,
+    /// What it took when it last looked.
+    bytes: u64,
 }
 
 impl IteratorCharge {
@@ -335,10 +353,32 @@ impl IteratorCharge {
         let share = self.arbiter.plan.budget_bytes / READ_PART / open;
         share.clamp(LEAST_BATCH_BYTES, MOST_BATCH_BYTES)
     }
+
+    /// The iterator takes so much now.
+    pub(crate) fn note(&mut self, bytes: usize) {
+        let (arbiter, bytes) = (&self.arbiter, bytes as u64);
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        let used = &arbiter.iterators_used;
+        // Together they are never less than nothing: each takes away what it has added.
+        used.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+        if used.load(Ordering::Relaxed) > arbiter.iterators_charged.load(Ordering::Relaxed) {
+            arbiter.make_room_for_iterators();
+        }
+    }
+
+    /// The iterator takes so much with its cursors. Whether all of them together take so much that it is to
+    /// let go of these.
+    pub(crate) fn is_too_much(&mut self, bytes: usize) -> bool {
+        self.note(bytes);
+        let used = self.arbiter.iterators_used.load(Ordering::Relaxed);
+        used > self.arbiter.plan.budget_bytes / ITERATORS_PART
+    }
 }
 
 impl Drop for IteratorCharge {
     fn drop(&mut self) {
+        let used = &self.arbiter.iterators_used;
+        used.fetch_sub(self.bytes, Ordering::Relaxed);
         let open = self.arbiter.iterators.fetch_sub(1, Ordering::Relaxed) - 1;
         let room_for = self.arbiter.iterators_room.load(Ordering::Relaxed);
         if room_for > FEW_ITERATORS && open < room_for / 4 {

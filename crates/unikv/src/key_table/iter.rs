@@ -153,6 +153,13 @@ impl KeyIter {
         self.enter(0)
     }
 
+    /// Memory of the position: keys, the block it stands in and those read with it.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let run = self.run.as_ref().map_or(0, |run| run.bytes.len());
+        let block = self.at.as_ref().map_or(0, |at| at.place.len);
+        self.key.capacity() + self.passed.keys.capacity() + run.max(block)
+    }
+
     /// The path of the file.
     pub(crate) fn path(&self) -> &Path {
         self.section.path()

@@ -96,6 +96,15 @@ impl Cursor {
         }
     }
 
+    /// Memory of the position, about.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match self {
+            Cursor::Memtable(_) => 0,
+            Cursor::Keys(it) => it.memory_bytes(),
+            Cursor::Run(it) => it.current.as_ref().map_or(0, KeyIter::memory_bytes),
+        }
+    }
+
     /// Whether it is the keys of a SortedStore.
     pub(crate) fn is_sorted_store(&self) -> bool {
         matches!(self, Cursor::Run(run) if matches!(run.tables, Tables::SortedStore(_)))

@@ -61,6 +61,11 @@ impl MergingCursor {
         self.sources.get(*self.tree.first()?)?.entry()
     }
 
+    /// Memory of the positions in all sources, about.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.sources.iter().map(Cursor::memory_bytes).sum()
+    }
+
     /// The file that the entry at the position is from; `None`: it is in memory.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.sources.get(*self.tree.first()?)?.path()

@@ -92,6 +92,11 @@ impl ViewCursor {
         self.merge.as_ref()?.entry()
     }
 
+    /// Memory of the position, about.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.merge.as_ref().map_or(0, MergingCursor::memory_bytes)
+    }
+
     /// Whether the entry at the position is from a SortedStore.
     pub(crate) fn is_merged(&self) -> bool {
         self.merge.as_ref().is_some_and(MergingCursor::is_merged)

@@ -24,7 +24,7 @@ const LAST_BATCH: usize = 1024;
 const ENTRIES_AT_ONCE: usize = 64;
 const KEY_BYTES: usize = 32;
 /// A batch ends early when its keys reach this many bytes: who keeps one keeps them all.
-const KEYS_BYTES: usize = 64 << 10;
+const KEYS_BYTES: u64 = 64 << 10;
 
 /// One end of an iteration and the batch that it hands out.
 pub(super) struct End {
@@ -91,6 +91,14 @@ impl End {
     /// So many entries are wanted from here.
     pub(super) fn expect(&mut self, entries: usize) {
         self.batch_len = entries.clamp(1, LAST_BATCH);
+    }
+
+    /// Memory of its keys, and of the values that were fetched with it.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let last = self.last.as_ref().map_or(0, Vec::capacity);
+        let entries = self.entries.capacity() * mem::size_of::<Entry>();
+        let values = self.entries.iter().map(|entry| entry.value.len());
+        self.keys.len() + last + entries + values.sum::<usize>()
     }
 
     /// Whether nothing of the batch is left.
@@ -290,7 +298,7 @@ struct Batch {
 impl Batch {
     fn is_full(&self) -> bool {
         self.entries.len() >= self.len
-            || self.keys.len() >= KEYS_BYTES
+            || self.keys.len() as u64 >= self.most_value_bytes.min(KEYS_BYTES)
             || self.value_bytes >= self.most_value_bytes
     }
 
@@ -330,6 +338,14 @@ impl Entry {
 }
 
 impl Value {
+    /// Bytes that it takes at present.
+    fn len(&self) -> usize {
+        match self {
+            Value::Ready(value) => value.len(),
+            _ => 0,
+        }
+    }
+
     /// The value of an entry; `None` for a tombstone. `merged`: it is from a SortedStore.
     fn of(entry: &KeyEntry<'_>, merged: bool) -> Option<Value> {
         match (entry.kind, entry.value) {
