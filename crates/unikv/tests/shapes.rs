@@ -12,7 +12,7 @@ mod standstill;
 mod watched;
 
 use rand::Rng;
-use unikv::Clustering;
+use unikv::{Clustering, Db};
 use unikv_shapes::{Change, Shape};
 use watched::{Stage, options, watched};
 
@@ -42,7 +42,12 @@ impl Load<'_, '_> {
         let rare: Vec<u64> = (0..keys).filter(|id| self.shape.is_rare(*id)).collect();
         match self.shape.change() {
             Change::Mixed => {
-                for _ in 0..keys.max(VERSIONS).min(4 * keys.max(5000)) {
+                let before = self.stage.db.stats().user_bytes_written;
+                let written = |db: &Db| db.stats().user_bytes_written - before;
+                for n in 0..keys.max(VERSIONS) {
+                    if n % 64 == 0 && written(self.stage.db) > 2 * BYTES {
+                        break;
+                    }
                     let id = self.stage.rng.random_range(0..keys);
                     match self.stage.rng.random_range(0..8) {
                         0 => self.stage.delete(id),
@@ -63,7 +68,7 @@ impl Load<'_, '_> {
                 }
             }
             Change::Delete => {
-                let step = 7919 % keys.max(1) | 1;
+                let step = (7919 % keys.max(1)) | 1;
                 (0..keys).for_each(|id| self.stage.delete(id * step % keys));
                 (0..keys).for_each(|id| self.stage.delete(id));
             }
@@ -81,17 +86,22 @@ impl Load<'_, '_> {
 fn space_holds_for_every_shape() {
     for shape in Shape::ALL {
         let name = shape.name();
-        let (nearest, stats) = watched(name, options(Clustering::Never), Some(shape), |stage| {
-            let keys = shape.keys_in(BYTES);
-            let mut load = Load {
-                stage,
-                shape,
-                versions: Vec::new(),
-            };
-            (0..keys).for_each(|id| load.put(id));
-            load.stage.at_rest();
-            load.change(keys);
-        });
+        let (nearest, stats) = watched(
+            name,
+            options(Clustering::Never).key_table_bytes(512 << 10),
+            Some(shape),
+            |stage| {
+                let keys = shape.keys_in(BYTES);
+                let mut load = Load {
+                    stage,
+                    shape,
+                    versions: Vec::new(),
+                };
+                (0..keys).for_each(|id| load.put(id));
+                load.stage.at_rest();
+                load.change(keys);
+            },
+        );
         assert!(nearest <= 1.0, "{name}: {nearest}");
         let longest = stats.stall_causes.iter().map(|cause| cause.longest).max();
         eprintln!("{name}: longest pause {:?}", longest.unwrap_or_default());

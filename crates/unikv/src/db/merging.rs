@@ -213,6 +213,7 @@ impl Engine {
         self.commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())
             .inspect_err(|_| self.keep_unsure(&mut catalog, &context))?;
         drop(catalog);
+        self.learn_outliers(partition.id);
         // Nobody asks for them there any more.
         for (file, offset) in moved {
             self.cache.remove_record(file, offset);

@@ -267,7 +267,8 @@ impl<'a> Opening<'a> {
             last_seq,
             memtable: memtable.clone(),
             pause_debt_ns: 0,
-            deletes: 0,
+            freed_bytes: 0,
+            is_watched: false,
         };
         let amp = self.options.max_space_amp;
         space.note_data(Space::of(&version, None, amp).file_bytes());

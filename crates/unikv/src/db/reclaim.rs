@@ -3,20 +3,24 @@
 //! A tombstone takes a few bytes and may hide a large record, which only its flush, its merge and then
 //! garbage collection reclaim. Three rules bound what is hidden ([`crate::jobs::space`] estimates it):
 //! a memtable with too many deletes is sealed early; while generations hide too much the worst is frozen,
-//! and so merged, early; and when space is out of bounds and nobody has written for a second, all are.
+//! and so merged, early; and when space may be out of bounds and nobody has written for a second, all are,
+//! behind the memtable if its writes may supersede long records.
 //! The last two hold as well for what has died in tables that other partitions have merged already
 //! ([`crate::jobs::half_merged`]): generations keep it.
 
 use super::catalog::Catalog;
 use super::engine::Engine;
 use super::write::Commit;
-use crate::base::keys::SeqNo;
+use crate::base::hash::key_hash;
+use crate::base::keys::{PartitionId, SeqNo};
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::error::Result;
 use crate::jobs::gc::Pressure;
 use crate::jobs::half_merged::HalfMerged;
-use crate::jobs::space::{Space, hidden_by};
+use crate::jobs::hidden::hidden_by;
+use crate::jobs::space::Space;
+use crate::memtable::{Batch, BatchOp, Memtable, OpsIter};
 use crate::partition::View;
 use crate::version::Version;
 use std::collections::VecDeque;
@@ -29,14 +33,18 @@ const IDLE: Duration = Duration::from_secs(1);
 /// What the rules go by.
 #[derive(Debug, Default)]
 pub(crate) struct Reclaim {
-    /// Bytes that a delete frees in the mean.
+    /// Bytes that a delete frees in the mean, of records that are about alike.
     mean_record_bytes: AtomicU64,
-    /// Bytes that the deletes of one memtable may free.
+    /// Whether there are records that are much longer than the others.
+    has_outliers: AtomicBool,
+    /// Bytes that the writes of one memtable may free.
     memtable_limit: AtomicU64,
+    /// As many writes in the memtable are worth a flush when writers rest; 0: none are.
+    writes_worth_a_flush: AtomicU64,
     /// Space would press if no snapshot were left.
     presses_without_snapshots: AtomicBool,
-    /// The deletes in each sealed memtable of this process, oldest first.
-    sealed_deletes: Mutex<VecDeque<u64>>,
+    /// What the writes in each sealed memtable of this process free, oldest first.
+    sealed_bytes: Mutex<VecDeque<u64>>,
     /// The last sequence number when the flush worker last looked.
     seen_seq: AtomicU64,
     /// What was summed up last.
@@ -52,9 +60,9 @@ struct KnownSpace {
 }
 
 impl Reclaim {
-    /// A memtable with `deletes` is about to be sealed.
-    pub(crate) fn sealed(&self, deletes: u64) {
-        self.sealed_deletes.lock().push_back(deletes);
+    /// A memtable whose writes free so much is about to be sealed.
+    pub(crate) fn sealed(&self, freed_bytes: u64) {
+        self.sealed_bytes.lock().push_back(freed_bytes);
     }
 
     /// Notes whether space would press if no snapshot were left. Whoever does so looks for the oldest
@@ -70,13 +78,19 @@ impl Reclaim {
         self.presses_without_snapshots.load(Ordering::SeqCst)
     }
 
-    /// The deletes of the memtables that are sealed still, recovered ones left out.
-    fn deletes_in(&self, sealed: usize) -> u64 {
-        let mut deletes = self.sealed_deletes.lock();
-        while deletes.len() > sealed {
-            deletes.pop_front();
+    /// Whether the writes in a memtable may supersede long records, more than there may be at rest.
+    fn is_worth_a_flush(&self, memtable: &Memtable) -> bool {
+        let worth = self.writes_worth_a_flush.load(Ordering::Relaxed);
+        worth > 0 && memtable.len() as u64 >= worth
+    }
+
+    /// What the writes of the memtables free that are sealed still, recovered ones left out.
+    fn freed_in(&self, sealed: usize) -> u64 {
+        let mut bytes = self.sealed_bytes.lock();
+        while bytes.len() > sealed {
+            bytes.pop_front();
         }
-        deletes.iter().sum()
+        bytes.iter().sum()
     }
 }
 
@@ -103,7 +117,7 @@ impl Engine {
     /// How full the space promise is at worst: 1 when files may take all that is promised, jobs
     /// included; 0 when there is no garbage at all.
     pub(crate) fn space_fill(&self, view: &View, space: &Space) -> f64 {
-        let hidden = self.freed_by(self.reclaim.deletes_in(view.sealed.len()));
+        let hidden = self.reclaim.freed_in(view.sealed.len());
         space.fill(self.space_limit(), hidden)
     }
 
@@ -112,24 +126,60 @@ impl Engine {
         let limit = self.space_limit();
         let excess = space.without_snapshots().excess(limit, Pressure::Alone);
         let presses = space.older_bytes_in_all > 0 && excess > 0;
-        let stored = space.live_bytes + space.key_table_bytes;
-        let mean = stored.checked_div(space.entries).unwrap_or(0);
-        let limit = space.allowed_garbage(limit) / 16;
         let reclaim = &self.reclaim;
+        let stored = space.live_bytes + space.key_table_bytes;
+        let alike = space.entries.saturating_sub(space.outliers.count);
+        let mean = stored
+            .saturating_sub(space.outliers.bytes)
+            .checked_div(alike);
+        let mean = mean.unwrap_or(0);
+        let worth = space.writes_worth_a_flush(limit).unwrap_or(0);
+        reclaim.writes_worth_a_flush.store(worth, Ordering::Relaxed);
+        let limit = space.allowed_garbage(limit) / 16;
         reclaim.mean_record_bytes.store(mean, Ordering::Relaxed);
+        let has_outliers = space.outliers.count > 0;
+        reclaim.has_outliers.store(has_outliers, Ordering::Relaxed);
         let limit = limit.max(self.memory.plan.memtable_bytes);
         reclaim.memtable_limit.store(limit, Ordering::Relaxed);
         reclaim.judge(presses);
     }
 
-    /// Bytes that `deletes` free, about.
-    pub(crate) fn freed_by(&self, deletes: u64) -> u64 {
-        deletes.saturating_mul(self.reclaim.mean_record_bytes.load(Ordering::Relaxed))
+    /// Bytes that a group of batches frees, about: the deletes as many records of mean size, and all of them what is
+    /// known of much longer ones, unless `memtable` has superseded these already.
+    pub(super) fn freed_by(&self, memtable: &Memtable, group: &[(&Batch, bool)]) -> u64 {
+        let batches = || group.iter().map(|(batch, _)| batch);
+        let deletes: u64 = batches().map(|batch| batch.deletes() as u64).sum();
+        let mean = self.reclaim.mean_record_bytes.load(Ordering::Relaxed);
+        let freed = deletes.saturating_mul(mean);
+        if !self.reclaim.has_outliers.load(Ordering::Relaxed) {
+            return freed;
+        }
+        let version = Arc::clone(&self.view.load().version);
+        let superseded = |op: BatchOp<'_>| {
+            let table = version.partition_for(op.key)?.key_table_for(op.key)?;
+            let len = table.known_outliers()?.len_of(op.key)?;
+            let hash = key_hash(self.hash_seed, op.key);
+            let is_first = memtable.get(op.key, hash, SeqNo::MAX).is_none();
+            is_first.then(|| len.saturating_sub(op.value.len() as u64))
+        };
+        let ops = batches().flat_map(|batch| OpsIter::new(batch.ops_bytes()));
+        let long: u64 = ops.flatten().filter_map(superseded).sum();
+        freed.saturating_add(long)
     }
 
-    /// Whether the deletes in the memtable free so much that it is to be sealed.
+    /// Has the key tables of a partition read which of their records are much longer than the others. Of what
+    /// cannot be read nothing is known.
+    pub(super) fn learn_outliers(&self, partition: PartitionId) {
+        let version = Arc::clone(&self.view.load().version);
+        let partition = version.partition(partition);
+        for table in partition.into_iter().flat_map(|p| &p.key_tables) {
+            let _nothing_known = table.outliers();
+        }
+    }
+
+    /// Whether the writes in the memtable free so much that it is to be sealed.
     pub(crate) fn hides_too_much(&self, commit: &Commit) -> bool {
-        self.freed_by(commit.deletes) > self.reclaim.memtable_limit.load(Ordering::Relaxed)
+        commit.freed_bytes > self.reclaim.memtable_limit.load(Ordering::Relaxed)
     }
 
     /// The oldest snapshot has gone: wakes the background if it kept much.
@@ -154,7 +204,7 @@ impl Engine {
                 .generations
                 .first()
                 .filter(|g| g.id == target.generation)?;
-            let hidden = hidden_by(p, generation.records(), generation.bytes());
+            let hidden = hidden_by(p, [generation]);
             Some((hidden + half_merged.kept_by(generation), p))
         });
         let mut open: Vec<_> = open.filter(|(garbage, _)| *garbage > 0).collect();
@@ -170,23 +220,27 @@ impl Engine {
         }
     }
 
-    /// How long the flush worker may rest: a second at most while the files hold too much that merges
+    /// How long the flush worker may rest: a second at most while the files may hold too much that merges
     /// would let go of. When nobody has written for so long, it begins with that.
     pub(crate) fn rest_or_settle(&self) -> Option<Duration> {
-        if !self.holds_too_much() {
+        let is_flush_due = self.is_memtable_worth_a_flush();
+        if !is_flush_due && !self.holds_too_much() {
             return None;
         }
         let seq = self.visible_seq.load(Ordering::Acquire);
         if self.reclaim.seen_seq.swap(seq, Ordering::Relaxed) == seq {
+            if is_flush_due {
+                self.seal_at_rest();
+            }
             self.freeze_all();
         }
         Some(IDLE)
     }
 
-    /// Seals and freezes what hides too much without waiting for its time.
+    /// Seals and freezes what may hide too much without waiting for its time.
     pub(crate) fn settle(&self) -> Result<()> {
-        let deletes = self.commit.lock().deletes;
-        let in_memtable = self.freed_by(deletes) > self.space_limit().floor_bytes;
+        let hides = self.commit.lock().freed_bytes > self.space_limit().floor_bytes;
+        let in_memtable = hides || self.is_memtable_worth_a_flush();
         if in_memtable {
             self.flush_memtables()?;
         }
@@ -196,11 +250,39 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether open generations hide more than there may be at rest.
+    /// Whether generations may hide more than there may be at rest.
     fn holds_too_much(&self) -> bool {
         let version = Arc::clone(&self.view.load().version);
         let space = self.space_of(&version, self.snapshots.oldest());
-        space.hides_too_much(self.space_limit())
+        space.is_too_much_at_rest(self.space_limit(), 0)
+    }
+
+    /// Whether what is in the memtable may supersede long records, more than there may be at rest.
+    fn is_memtable_worth_a_flush(&self) -> bool {
+        self.reclaim
+            .is_worth_a_flush(&self.view.load().memtable.table)
+    }
+
+    /// Wakes the flush worker once when the memtable has become worth a flush: it waits for writers to rest.
+    pub(super) fn watch_memtable(&self, commit: &mut Commit) {
+        if !commit.is_watched && self.reclaim.is_worth_a_flush(&commit.memtable.table) {
+            commit.is_watched = true;
+            self.work.notify();
+        }
+    }
+
+    /// Seals the memtable for the flush worker, which has nothing to flush. Whoever has the lock is no writer that
+    /// rests, and may wait for this worker.
+    fn seal_at_rest(&self) {
+        let Some(mut commit) = self.commit.try_lock() else {
+            return;
+        };
+        let may_seal = !self.health.is_suspended()
+            && self.view.load().sealed.is_empty()
+            && !commit.memtable.table.is_empty();
+        if may_seal && self.seal(&mut commit).is_ok() {
+            self.work.notify();
+        }
     }
 
     fn freeze_all(&self) {

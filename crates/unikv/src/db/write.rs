@@ -32,8 +32,10 @@ pub(crate) struct Commit {
     pub(crate) wal: Option<(WalWriter, Arc<Segment>)>,
     pub(crate) last_seq: SeqNo,
     pub(crate) memtable: MemtableHandle,
-    /// Deletes in the memtable.
-    pub(crate) deletes: u64,
+    /// Bytes that the writes in the memtable free, about.
+    pub(crate) freed_bytes: u64,
+    /// Whether the background knows that what is in the memtable may hide much.
+    pub(crate) is_watched: bool,
     /// What writers owe to back-pressure; negative, they have paid more.
     pub(crate) pause_debt_ns: i64,
 }
@@ -165,22 +167,23 @@ impl Engine {
         if seeded!(PublishBeforeInsert) {
             self.visible_seq.store(commit.last_seq.0, Ordering::Release);
         }
+        let freed_bytes = self.freed_by(&commit.memtable.table, group);
         let mut seq = first;
         for (batch, _) in group {
             seq = insert(&commit.memtable.table, batch, seq)?;
         }
         note_mark(commit, group, first);
         debug_assert_eq!(SeqNo(seq.0 - 1), commit.last_seq);
-        let deletes: u64 = group.iter().map(|(batch, _)| batch.deletes() as u64).sum();
-        commit.deletes += deletes;
+        commit.freed_bytes += freed_bytes;
         self.publish_seq(commit.last_seq);
+        self.watch_memtable(commit);
         self.counters
             .count_writes(group.iter().map(|(batch, _)| *batch));
         if bytes as u64 > self.memory.plan.memtable_bytes {
             // More than was reckoned with.
             self.update_view(|_| ());
         }
-        self.pace(commit, bytes as u64 + self.freed_by(deletes));
+        self.pace(commit, bytes as u64 + freed_bytes);
         Ok(())
     }
 
@@ -262,7 +265,8 @@ impl Engine {
     fn seal_memtable(&self, commit: &mut Commit, number: FileNumber) {
         let memtable = commit.memtable.table.next(&self.pool);
         commit.memtable = MemtableHandle::new(memtable, number);
-        self.reclaim.sealed(std::mem::take(&mut commit.deletes));
+        self.reclaim.sealed(std::mem::take(&mut commit.freed_bytes));
+        commit.is_watched = false;
         let memtable = commit.memtable.clone();
         self.update_view(|view| {
             let full = std::mem::replace(&mut view.memtable, memtable);

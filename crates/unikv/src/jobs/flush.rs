@@ -76,6 +76,14 @@ impl TableKeys {
         start..first_not(&|key| range.is_before_end(key)).max(start)
     }
 
+    /// Some of the entries, with their keys.
+    pub(super) fn with_keys(
+        &self,
+        range: Range<usize>,
+    ) -> impl Iterator<Item = (&[u8], &IndexEntry)> {
+        range.filter_map(|i| Some((self.key(i), self.entries.get(i)?)))
+    }
+
     /// Some of the entries.
     pub(crate) fn entries(&self, range: Range<usize>) -> &[IndexEntry] {
         self.entries.get(range).unwrap_or_default()

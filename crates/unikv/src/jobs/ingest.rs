@@ -180,6 +180,7 @@ impl IngestPlan {
                 slot: Slot(slot as u16),
                 file: *file,
                 share: Some(*share),
+                hidden_bytes: 0,
             }));
         }
         places

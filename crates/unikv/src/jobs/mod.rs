@@ -5,6 +5,7 @@ pub(crate) mod cluster;
 pub(crate) mod flush;
 pub(crate) mod gc;
 pub(crate) mod half_merged;
+pub(crate) mod hidden;
 pub(crate) mod index_build;
 pub(crate) mod ingest;
 pub(crate) mod join;

@@ -13,6 +13,7 @@
 //! generations frozen meanwhile; then [`place`] is asked again and goes over those only.
 
 use super::flush::FlushedTable;
+use super::hidden::known_of;
 use super::index_build::build_index;
 use crate::base::keys::{GenerationId, PartitionId, Slot};
 use crate::base::seeded::seeded;
@@ -251,8 +252,11 @@ fn place_in(
             };
             let slot = Slot(open.next_slot);
             open.next_slot += 1;
-            let own = own.clone();
-            fresh.push(Share { table, own, slot });
+            fresh.push(Share {
+                table,
+                own: own.clone(),
+                slot,
+            });
             if open.take(context, partition, &fresh, share)? {
                 indexes.retain(|(generation, _)| *generation != open.generation);
                 indexes.push((open.generation, Arc::clone(&open.index)));
@@ -262,6 +266,7 @@ fn place_in(
                     slot,
                     file: table.meta.number,
                     share: (share != table.whole()).then_some(share),
+                    hidden_bytes: known_of(table, &own, partition),
                 });
                 target = Some(open);
                 break;

@@ -70,6 +70,7 @@ fn at_least(table: &KeyTableMeta) -> Newest {
         apart,
         small: 0,
         small_key_bytes: 0,
+        ..Newest::default()
     }
 }
 
@@ -112,7 +113,7 @@ mod tests {
 
     #[test]
     fn keys_and_values_count_and_frames_where_they_are_small() {
-        let counted = table(Some([10, 280, 200, 1, 28, 1064, 10, 280].into()));
+        let counted = table(Some([10, 280, 200, 1, 28, 1064, 10, 280, 0, 0, 0].into()));
         assert_eq!(of(&counted, 1.5), (240 + 200 + 1024, 700 + 240));
         assert_eq!(of(&counted, 1.1), (240 + 200 + 1024, 770 + 264));
     }

@@ -1,10 +1,8 @@
 //! How much space the files take, and how much of it is garbage. How much there may be: [`limits`].
 //!
 //! The promise (design I7) is about keys and values of visible records. What is known of them: key
-//! tables count what the newest versions take, and the older ones. What is not known is what records of the UnsortedStore supersede there. One that is about as large as
-//! what it supersedes does no harm beyond its own bytes, which `unsorted_bytes` bounds; so only what
-//! they may hide *beyond* their own size is estimated, as if each, tombstones above all, hid a record
-//! of mean size.
+//! tables count what the newest versions take, and the older ones. What records of the UnsortedStore
+//! supersede there is [estimated](super::hidden).
 
 mod limits;
 
@@ -12,11 +10,12 @@ pub(crate) use limits::SpaceLimit;
 
 use super::gc::{record_bytes, section_worth_a_pass};
 use super::half_merged::HalfMerged;
+use super::hidden::hidden_by;
 use super::promise::Promise;
 use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
-use crate::key_table::KeyTableMeta;
-use crate::version::{Partition, Version};
+use crate::key_table::{KeyTableMeta, OutlierSum};
+use crate::version::Version;
 
 /// What the files hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +45,10 @@ pub(crate) struct Space {
     pub(crate) half_merged_bytes: u64,
     /// What unmerged records may hide there beyond their own bytes.
     pub(crate) hidden_bytes: u64,
+    /// Records in key tables that are much longer than the others.
+    pub(crate) outliers: OutlierSum,
+    /// Bytes of large values of unmerged records, which `user_bytes` counts as visible.
+    pub(crate) unmerged_large_bytes: u64,
     /// Bytes of the UnsortedStores and of their scan runs.
     pub(crate) unsorted_bytes: u64,
     /// Bytes of the newest generation of each partition.
@@ -69,7 +72,7 @@ impl Space {
                 space.section_bytes += merged.section_bytes;
                 space.live_bytes += merged.live_bytes;
                 // Large values of unmerged records are in value logs already.
-                space.user_bytes += meta.refs.iter().map(|r| r.bytes).sum::<u64>();
+                space.unmerged_large_bytes += meta.refs.iter().map(|r| r.bytes).sum::<u64>();
             } else {
                 space.log_bytes += record_bytes(file);
                 space.section_bytes += meta.len.saturating_sub(record_bytes(file));
@@ -80,6 +83,7 @@ impl Space {
         for table in version.key_tables().map(|table| table.meta()) {
             space.key_table_bytes += table.len;
             space.entries += table.count;
+            space.outliers = space.outliers.and(table.outliers());
             let promise = Promise::of(table, max_space_amp);
             space.user_bytes += promise.user_bytes;
             space.frame_bytes += promise.frame_bytes;
@@ -95,9 +99,9 @@ impl Space {
             space.partitions += 1;
             space.unsorted_bytes += partition.unsorted_bytes();
             space.open_bytes += partition.generations.first().map_or(0, |g| g.bytes());
-            let records = partition.generations.iter().map(|g| g.records()).sum();
-            space.hidden_bytes += hidden_by(partition, records, partition.unsorted_bytes());
+            space.hidden_bytes += hidden_by(partition, &partition.generations);
         }
+        space.user_bytes += space.unmerged_large_bytes;
         space.unsorted_bytes += version.scan_runs().map(|run| run.bytes()).sum::<u64>();
         space
     }
@@ -134,19 +138,4 @@ pub(crate) fn is_outlived(table: &KeyTableMeta, oldest: Option<SeqNo>) -> bool {
     !seeded!(OutlivedForever)
         && table.older_bytes > table.len / 4
         && oldest.is_none_or(|oldest| oldest >= table.max_seq)
-}
-
-/// What `records` of `bytes` in the partition's UnsortedStore may hide in its SortedStore beyond their
-/// own size.
-pub(crate) fn hidden_by(partition: &Partition, records: u64, bytes: u64) -> u64 {
-    let tables = partition.key_tables.iter().map(|t| t.meta());
-    let sorted: u64 = tables.clone().map(KeyTableMeta::reach_bytes).sum();
-    let entries: u64 = tables.map(|t| t.count).sum();
-    let Some(mean) = sorted.checked_div(entries) else {
-        return 0;
-    };
-    records
-        .saturating_mul(mean)
-        .saturating_sub(bytes)
-        .min(sorted)
 }

@@ -88,8 +88,11 @@ impl Split {
                 let file = table.file.meta().number;
                 let sides = self.tables.get(&file).copied().unwrap_or_default();
                 for (partition, share) in ids.into_iter().zip(sides) {
-                    if share.is_some() {
+                    if let Some(part) = share {
+                        let records = table.share().records.max(1);
+                        let hidden = u128::from(table.hidden_bytes) * u128::from(part.records);
                         edit.tables.push(TablePlace {
+                            hidden_bytes: (hidden / u128::from(records)) as u64,
                             partition,
                             generation: generation.id,
                             slot,

@@ -6,6 +6,7 @@ use super::fences;
 use super::footer::Footer;
 use super::meta::KeyTableMeta;
 use super::newest::Newest;
+use super::outliers::Outliers;
 use super::output::OutputFile;
 use super::properties::Properties;
 use crate::base::checksum::{Crc, bound};
@@ -37,6 +38,7 @@ pub(crate) struct KeySectionBuilder {
     before_block: Option<(Vec<u8>, SeqNo)>,
     properties: Properties,
     newest: Newest,
+    outliers: Outliers,
 }
 
 #[derive(Debug)]
@@ -60,6 +62,7 @@ impl KeySectionBuilder {
             before_block: None,
             properties: Properties::default(),
             newest: Newest::default(),
+            outliers: Outliers::default(),
         }
     }
 
@@ -126,7 +129,11 @@ impl KeySectionBuilder {
         match entry.value {
             EntryValue::None => {}
             EntryValue::Inline(_) => self.newest.add_inline(entry.key, inline),
-            EntryValue::Pointer(_) => self.newest.add_apart(entry.key, record),
+            EntryValue::Pointer(_) => {
+                let before = self.newest.sum();
+                self.outliers.note(entry.key, record, before);
+                self.newest.add_apart(entry.key, record);
+            }
         }
     }
 
@@ -240,7 +247,9 @@ pub(super) fn write_with_header(
     header: FileHeader,
     mut section: KeySectionBuilder,
 ) -> Result<KeyTableMeta> {
+    section.newest.outliers = section.outliers.settle(section.newest.sum());
     section.properties.newest = Some(section.newest);
+    section.properties.outliers = std::mem::take(&mut section.outliers);
     let name = file_names::key_table(header.number);
     let size_hint = section.estimated_len() as u64;
     let mut output = OutputFile::create(store, &name, header, size_hint)?;

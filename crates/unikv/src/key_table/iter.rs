@@ -8,6 +8,7 @@ use super::block::Block;
 use super::byte_budget::Taken;
 use super::entry::{Decoded, KeyEntry, Malformed, RawEntry};
 use super::fences::{BlockPlace, Fences};
+use super::passed::Passed;
 use super::section::KeySection;
 use crate::base::keys::SeqNo;
 use crate::error::{Error, Result};
@@ -39,40 +40,6 @@ pub(crate) struct KeyIter {
     /// The key of the current entry.
     key: Vec<u8>,
     passed: Passed,
-}
-
-/// The entries right before the current one, back to a restart, the nearest last; empty unless the
-/// last step was back.
-#[derive(Debug, Default)]
-struct Passed {
-    entries: Vec<RawEntry>,
-    /// Their keys, one behind the other.
-    keys: Vec<u8>,
-    /// Where each key begins.
-    starts: Vec<usize>,
-}
-
-impl Passed {
-    fn clear(&mut self) {
-        self.entries.clear();
-        self.keys.clear();
-        self.starts.clear();
-    }
-
-    fn push(&mut self, entry: RawEntry, key: &[u8]) {
-        self.entries.push(entry);
-        self.starts.push(self.keys.len());
-        self.keys.extend_from_slice(key);
-    }
-
-    /// Takes the nearest entry and puts its key into `key`.
-    fn pop(&mut self, key: &mut Vec<u8>) -> Option<RawEntry> {
-        let (entry, start) = self.entries.pop().zip(self.starts.pop())?;
-        key.clear();
-        key.extend_from_slice(&self.keys[start..]);
-        self.keys.truncate(start);
-        Some(entry)
-    }
 }
 
 #[derive(Debug)]
@@ -157,7 +124,7 @@ impl KeyIter {
     pub(crate) fn memory_bytes(&self) -> usize {
         let run = self.run.as_ref().map_or(0, |run| run.bytes.len());
         let block = self.at.as_ref().map_or(0, |at| at.place.len);
-        self.key.capacity() + self.passed.keys.capacity() + run.max(block)
+        self.key.capacity() + self.passed.memory_bytes() + run.max(block)
     }
 
     /// The path of the file.

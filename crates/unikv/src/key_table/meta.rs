@@ -2,6 +2,7 @@
 
 use super::bounds;
 use super::newest::Newest;
+use super::outliers::OutlierSum;
 use super::properties::FileFacts;
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
@@ -47,6 +48,13 @@ impl KeyTableMeta {
     /// The same without what only versions older than the newest of their key keep.
     pub(crate) fn newest_bytes(&self) -> u64 {
         self.reach_bytes().saturating_sub(self.older_bytes)
+    }
+
+    /// The newest records that are much longer than the others.
+    pub(crate) fn outliers(&self) -> OutlierSum {
+        self.newest
+            .map(|newest| newest.outliers)
+            .unwrap_or_default()
     }
 
     /// Whether the file says the same of itself.

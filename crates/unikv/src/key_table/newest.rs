@@ -4,6 +4,7 @@
 //! Counted exactly, for the promise on space is about the bytes of these keys and values
 //! ([`crate::jobs::promise`]). Older releases did not store it.
 
+use super::outliers::OutlierSum;
 use super::pointer::FRAME_BYTES;
 use crate::base::keys::KEYSPACE_PREFIX_LEN;
 
@@ -33,9 +34,18 @@ pub(crate) struct Newest {
     pub(crate) small: u64,
     /// Bytes of the keys of these, each with its prefix.
     pub(crate) small_key_bytes: u64,
+    /// Those that are much longer than the others.
+    pub(crate) outliers: OutlierSum,
 }
 
 impl Newest {
+    /// Records and inline values, and their bytes.
+    pub(super) fn sum(&self) -> (u64, u64) {
+        let (inline, apart) = (self.inline, self.apart);
+        let inline_bytes = inline.bytes + inline.key_bytes;
+        (inline.count + apart.count, inline_bytes + apart.bytes)
+    }
+
     /// Counts a value of `value_len` bytes that stands in the table.
     pub(super) fn add_inline(&mut self, key: &[u8], value_len: u64) {
         self.inline.add(key, value_len);
@@ -67,13 +77,17 @@ impl Values {
 }
 
 /// The numbers of which it consists, in the order in which they are stored.
-pub(crate) type NewestNumbers = [u64; 8];
+pub(crate) type NewestNumbers = [u64; 11];
 
 impl From<Newest> for NewestNumbers {
     fn from(of: Newest) -> NewestNumbers {
         let [a, b] = [of.inline, of.apart].map(|v| [v.count, v.key_bytes, v.bytes]);
+        let c = of.outliers;
         let (n, key_bytes) = (of.small, of.small_key_bytes);
-        [a[0], a[1], a[2], b[0], b[1], b[2], n, key_bytes]
+        let c = [c.count, c.bytes, c.longest];
+        [
+            a[0], a[1], a[2], b[0], b[1], b[2], n, key_bytes, c[0], c[1], c[2],
+        ]
     }
 }
 
@@ -89,6 +103,11 @@ impl From<NewestNumbers> for Newest {
             apart,
             small: numbers[6],
             small_key_bytes: numbers[7],
+            outliers: OutlierSum {
+                count: numbers[8],
+                bytes: numbers[9],
+                longest: numbers[10],
+            },
         }
     }
 }

@@ -6,6 +6,7 @@
 use super::footer::Footer;
 use super::meta::RecordFileRefs;
 use super::newest::{Newest, NewestNumbers};
+use super::outliers::Outliers;
 use crate::base::checksum::bound;
 use crate::base::coding::{Decoder, put_prefixed, put_varint};
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
@@ -23,6 +24,7 @@ const REFS: u64 = 8;
 const INLINE_BYTES: u64 = 9;
 const OLDER_BYTES: u64 = 10;
 const NEWEST: u64 = 11;
+const OUTLIERS: u64 = 12;
 
 /// The properties of a record file or a key table, gathered while it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,6 +47,7 @@ pub(crate) struct Properties {
     pub(crate) older_bytes: u64,
     /// `None`: unknown.
     pub(crate) newest: Option<Newest>,
+    pub(crate) outliers: Outliers,
 }
 
 impl Properties {
@@ -115,6 +118,9 @@ impl Properties {
         if let Some(newest) = self.newest {
             put_numbers(&mut out, NEWEST, &NewestNumbers::from(newest));
         }
+        if !self.outliers.is_empty() {
+            put_field(&mut out, OUTLIERS, &self.outliers.encode());
+        }
         let crc = bound(uid, offset, &out);
         out.extend_from_slice(&crc.to_le_bytes());
         out
@@ -165,6 +171,7 @@ impl Properties {
                     }
                     properties.newest = Some(numbers.into());
                 }
+                OUTLIERS => properties.outliers = Outliers::decode(&mut field)?,
                 _ => {}
             }
         }

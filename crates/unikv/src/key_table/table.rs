@@ -4,6 +4,7 @@ use super::cache::ReadCache;
 use super::entry::OwnedEntry;
 use super::iter::KeyIter;
 use super::meta::{KeyTableMeta, RecordFileRefs};
+use super::outliers::Outliers;
 use super::pointer_index::{IndexSlot, Made, PointerIndex};
 use super::price::Price;
 use super::properties::FileFacts;
@@ -13,8 +14,8 @@ use super::verify_file::verify_file;
 use crate::base::file_header::FileKind;
 use crate::base::file_names;
 use crate::base::keys::SeqNo;
-use crate::base::sync::Guard;
 use crate::base::sync::atomic::AtomicU64;
+use crate::base::sync::{Guard, OnceLock};
 use crate::error::Result;
 use crate::vfs::Access;
 use crate::vfs::file_store::{DataFile, FileStore};
@@ -39,6 +40,7 @@ pub(crate) struct KeyTable {
     cache: Arc<ReadCache>,
     index: Arc<IndexSlot>,
     price: Price,
+    outliers: OnceLock<Outliers>,
 }
 
 impl KeyTable {
@@ -76,6 +78,7 @@ impl KeyTable {
             scan_cost: AtomicU64::new(0),
             cache: Arc::clone(cache),
             index: Arc::new(IndexSlot::new()),
+            outliers: OnceLock::new(),
         }
     }
 
@@ -84,13 +87,32 @@ impl KeyTable {
         &self.meta
     }
 
+    /// The newest records that are much longer than the others; read from the file the first time that it is asked for
+    /// and there are some.
+    pub(crate) fn outliers(&self) -> Result<&Outliers> {
+        if let Some(outliers) = self.outliers.get() {
+            return Ok(outliers);
+        }
+        let outliers = match self.meta.outliers().count {
+            0 => Outliers::default(),
+            _ => self.facts()?.properties.outliers,
+        };
+        Ok(self.outliers.get_or_init(|| outliers))
+    }
+
+    /// The same, if they have been read.
+    pub(crate) fn known_outliers(&self) -> Option<&Outliers> {
+        self.outliers.get()
+    }
+
     /// Memory of the handle and of what is known of the table.
     pub(crate) fn memory_bytes(&self) -> usize {
         let meta = &self.meta;
         let keys = meta.min_key.capacity() + meta.max_key.capacity();
         let refs = meta.refs.capacity() * size_of::<RecordFileRefs>();
         let section = self.section.memory_bytes();
-        size_of::<KeyTable>() + keys + refs + section + self.file.memory_bytes()
+        let outliers = meta.outliers().count as usize * size_of::<(u64, u64)>();
+        size_of::<KeyTable>() + keys + outliers + refs + section + self.file.memory_bytes()
     }
 
     /// The newest version of `key` that is not newer than `snapshot`. Reads at most one block.

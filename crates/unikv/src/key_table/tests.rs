@@ -290,7 +290,7 @@ fn assert_meta(meta: &KeyTableMeta, model: &Model) {
 
 /// The versions with values behind which no newer one of their key stands.
 fn newest(model: &Model) -> Newest {
-    let mut numbers = [0; 8];
+    let mut numbers = [0; 11];
     let mut before: Option<&[u8]> = None;
     for ((key, _), entry) in model {
         let is_newest = before.replace(key) != Some(key);

@@ -5,8 +5,9 @@
 //! refused with the reason: a bug, or a manifest that contradicts itself.
 
 use super::edit::{PartitionMeta, TablePlace, TableShare, VersionEdit};
+use super::generation::{Generation, Table};
 use super::scan_run::ScanRun;
-use super::state::{Counters, Generation, Partition, Table, Version};
+use super::state::{Counters, Partition, Version};
 use crate::base::keys::{FileNumber, GenerationId, PartitionId};
 use crate::base::seeded::{seeded, slip};
 use crate::hash_index::HashIndex;
@@ -330,13 +331,7 @@ impl Partition {
         if let Some(index) = index {
             found.index = index;
         }
-        let share = place.share;
-        let table = Table { file, share };
-        let TableShare { records, bytes } = table.share();
-        found.sum.records = found.sum.records.saturating_add(records);
-        found.sum.bytes = found.sum.bytes.saturating_add(bytes);
-        found.tables.resize(usize::from(slot.0), None);
-        found.tables.push(Some(table));
+        found.push(slot, Table::placed(place, file));
         Ok(())
     }
 

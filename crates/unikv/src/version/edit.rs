@@ -78,6 +78,8 @@ pub(crate) struct TablePlace {
     pub(crate) file: FileNumber,
     /// What of the file lies in the partition's range; `None`: all of it.
     pub(crate) share: Option<TableShare>,
+    /// Bytes of long records in the SortedStore that it supersedes, beyond its own.
+    pub(crate) hidden_bytes: u64,
 }
 
 /// The part of a table that lies in one partition's range. After a split it is an estimate.

@@ -3,7 +3,8 @@
 //! A generation holds what was flushed or what was ingested, never both. Of what was ingested, slots
 //! ascend with the keys and have no gap, but where a split has left the first ones to the other side.
 
-use super::state::{Generation, Partition, Table};
+use super::generation::{Generation, Table};
+use super::state::Partition;
 use crate::base::keys::Slot;
 use crate::record::RecordFile;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! The memory that a version takes, for the engine's budget.
 
+use super::generation::{Generation, Table};
 use super::scan_run::ScanRun;
-use super::state::{Generation, Live, Partition, Table, Version};
+use super::state::{Live, Partition, Version};
 use std::collections::HashSet;
 use std::mem::size_of;
 use std::sync::Arc;

@@ -4,6 +4,7 @@
 mod apply;
 pub(crate) mod edit;
 pub(crate) mod file_names;
+mod generation;
 mod ingested;
 pub(crate) mod manifest;
 mod memory;
@@ -12,4 +13,5 @@ mod state;
 pub(crate) mod tagged;
 
 pub(crate) use apply::ApplyContext;
-pub(crate) use state::{Generation, KeyRange, Partition, Table, Version};
+pub(crate) use generation::{Generation, Table};
+pub(crate) use state::{KeyRange, Partition, Version};

@@ -6,7 +6,8 @@
 //! pointers lead into these tables, which the generation keeps; so they count nowhere, and whoever
 //! finds the run lost or damaged reads the sections instead. Point lookups do not know it.
 
-use super::state::{Generation, Partition};
+use super::generation::Generation;
+use super::state::Partition;
 use crate::base::keys::{GenerationId, PartitionId, Slot};
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::key_table::{KeyTable, KeyTableMeta};

@@ -9,17 +9,15 @@
 //! names a record file of the same version. A table may lie in several partitions; each serves and
 //! counts the keys of its own range only. Key tables lie in one partition whole.
 
-use super::edit::{KeyspaceMeta, PartitionMeta, TablePlace, TableShare, VersionEdit};
+use super::edit::{KeyspaceMeta, PartitionMeta, TablePlace, VersionEdit};
+use super::generation::Generation;
 use super::scan_run::ScanRun;
-use crate::base::keys::{FileNumber, GenerationId, PartitionId, SeqNo, Slot};
+use crate::base::keys::{FileNumber, PartitionId, SeqNo};
 use crate::base::seeded::slip;
 use crate::base::sync::OnceLock;
-use crate::base::sync::atomic::AtomicU64;
-use crate::error::Result;
 use crate::hash_index::HashIndex;
-use crate::key_table::{KeyIter, KeyTable};
+use crate::key_table::KeyTable;
 use crate::record::RecordFile;
-use crate::vfs::Access;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -34,87 +32,6 @@ impl KeyRange<'_> {
     /// Whether `key` comes before the end.
     pub(crate) fn is_before_end(&self, key: &[u8]) -> bool {
         self.end.is_none_or(|end| key < end)
-    }
-}
-
-/// A table of a generation: a record file, and what of it lies in the partition's range.
-#[derive(Clone)]
-pub(crate) struct Table {
-    pub(crate) file: Arc<RecordFile>,
-    /// `None`: all of it.
-    pub(crate) share: Option<TableShare>,
-}
-
-impl Table {
-    /// Records and bytes in the partition's range.
-    pub(crate) fn share(&self) -> TableShare {
-        let meta = self.file.meta();
-        self.share.unwrap_or(TableShare {
-            records: meta.count,
-            bytes: meta.reach_bytes(),
-        })
-    }
-
-    /// The keys, for a job that reads the share from its start to its end: a small share is read
-    /// block by block, so that a thousand partitions do not each read the whole section.
-    pub(crate) fn job_keys(&self) -> Result<KeyIter> {
-        let small = self.share().records < self.file.meta().count / 8;
-        self.file.keys(if small {
-            Access::Random
-        } else {
-            Access::Sequential
-        })
-    }
-}
-
-/// Tables flushed one after the other, found through one hash index. Or else the tables of one
-/// ingest, sorted and disjoint, which are searched through the fences and have no index.
-#[derive(Clone)]
-pub(crate) struct Generation {
-    pub(crate) id: GenerationId,
-    /// By slot; a slot whose flush was aborted stays empty for good.
-    pub(super) tables: Vec<Option<Table>>,
-    /// The sum of the tables' shares.
-    pub(super) sum: TableShare,
-    pub(super) is_ingested: bool,
-    /// May hold entries of other partitions, after a split: their keys are never looked up here.
-    pub(crate) index: Arc<HashIndex>,
-    /// For scans, in place of the keys of the tables that it covers.
-    pub(super) run: Option<Arc<ScanRun>>,
-    /// What scans have paid since for merging sources that a run could have merged for them.
-    pub(crate) scan_cost: Arc<AtomicU64>,
-}
-
-impl Generation {
-    /// The table in `slot`.
-    pub(crate) fn table(&self, slot: Slot) -> Option<&Arc<RecordFile>> {
-        Some(&self.tables.get(usize::from(slot.0))?.as_ref()?.file)
-    }
-
-    /// The highest slot of this version; readers ignore index entries above it.
-    pub(crate) fn high_water(&self) -> Slot {
-        Slot(self.tables.len().saturating_sub(1) as u16)
-    }
-
-    /// The tables, newest first.
-    pub(crate) fn tables(&self) -> impl DoubleEndedIterator<Item = (Slot, &Arc<RecordFile>)> {
-        self.shares().map(|(slot, table)| (slot, &table.file))
-    }
-
-    /// The tables with their shares, newest first.
-    pub(crate) fn shares(&self) -> impl DoubleEndedIterator<Item = (Slot, &Table)> {
-        let slots = self.tables.iter().enumerate().rev();
-        slots.filter_map(|(slot, table)| Some((Slot(slot as u16), table.as_ref()?)))
-    }
-
-    /// Bytes of the tables in the partition's range.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.sum.bytes
-    }
-
-    /// Records of the tables in the partition's range.
-    pub(crate) fn records(&self) -> u64 {
-        self.sum.records
     }
 }
 
@@ -370,6 +287,7 @@ impl Version {
                         slot,
                         file: table.file.meta().number,
                         share: table.share,
+                        hidden_bytes: table.hidden_bytes,
                     }));
                 let run = generation.run.as_ref();
                 edit.scan_runs

@@ -1,6 +1,8 @@
 //! A database of which the directory is watched while a stage is played on it: see `space.rs` for what no
 //! listing may exceed.
 
+#![allow(dead_code, reason = "each test needs a part of it")]
+
 use super::standstill::Standstill;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};

@@ -12,6 +12,8 @@ pub(crate) struct SpaceLimit {
     pub(crate) max_space_amp: f64,
     /// Garbage that is not worth a pass.
     pub(crate) floor_bytes: u64,
+    /// What files may take beside what is visible while writers rest.
+    pub(crate) rest_bytes: u64,
     /// The oldest live snapshot.
     pub(crate) oldest: Option<SeqNo>,
     /// Bytes that jobs may take beside the rest, the UnsortedStores among them.
@@ -149,21 +151,51 @@ impl Space {
         self.hidden_bytes + self.half_merged_bytes
     }
 
-    /// Whether merging the UnsortedStores may let go of more than the limit allows to keep.
-    pub(crate) fn hides_too_much(&self, limit: SpaceLimit) -> bool {
-        let hidden = self.hidden_bytes as f64 * limit.max_space_amp;
-        let most = self.promised_bytes(limit) - hidden + limit.floor_bytes as f64;
-        self.unmerged_garbage() > limit.floor_bytes && self.file_bytes() as f64 > most
+    /// What `writes` may supersede at most beyond what records of mean size take.
+    fn most_superseded(&self, writes: u64) -> u64 {
+        let most = writes.saturating_mul(self.outliers.longest);
+        most.min(self.outliers.bytes)
+    }
+
+    /// Whether files may take more than they may at rest, with `writes` in the memtable: what is unmerged
+    /// counts as visible only if it is in the SortedStore, too. Merges would show, and let go of it.
+    pub(crate) fn is_too_much_at_rest(&self, limit: SpaceLimit, writes: u64) -> bool {
+        let superseded = self.most_superseded(writes);
+        let unmerged = self.unsorted_bytes + self.unmerged_large_bytes + self.half_merged_bytes;
+        let hidden = self.hidden_bytes + self.unmerged_large_bytes + superseded;
+        let visible = self.promised_bytes(limit) - hidden as f64 * limit.max_space_amp;
+        let most = visible + limit.rest_bytes as f64;
+        (unmerged > 0 || superseded > 0) && self.file_bytes() as f64 > most
+    }
+
+    /// How many writes in the memtable make it worth a flush when writers rest, for what they may supersede;
+    /// `None`: none do.
+    pub(crate) fn writes_worth_a_flush(&self, limit: SpaceLimit) -> Option<u64> {
+        let most = u64::from(u32::MAX);
+        if self.is_too_much_at_rest(limit, 0) || !self.is_too_much_at_rest(limit, most) {
+            return None;
+        }
+        let (mut too_few, mut enough) = (0, most);
+        while enough - too_few > 1 {
+            let middle = too_few + (enough - too_few) / 2;
+            match self.is_too_much_at_rest(limit, middle) {
+                true => enough = middle,
+                false => too_few = middle,
+            }
+        }
+        Some(enough)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key_table::OutlierSum;
 
     const LIMIT: SpaceLimit = SpaceLimit {
         max_space_amp: 1.5,
         floor_bytes: 10,
+        rest_bytes: 20,
         oldest: None,
         job_bytes: 100,
         unsorted_bytes: 1000,
@@ -246,18 +278,93 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_hidden_makes_the_unsorted_store_too_much() {
-        assert!(!space().hides_too_much(LIMIT));
+    fn nobody_is_slowed_for_what_nobody_takes_away() {
+        use rand::rngs::SmallRng;
+        use rand::{Rng, SeedableRng};
+        let mut rng = SmallRng::seed_from_u64(1);
+        let (mut slowed, mut free) = (0, 0);
+        for _ in 0..100_000 {
+            let mut up_to = |most: u64| rng.random_range(0..=most);
+            let live_bytes = up_to(1 << 30);
+            let log_bytes = live_bytes + up_to(live_bytes);
+            let section_bytes = up_to(live_bytes / 4);
+            let space = Space {
+                log_bytes,
+                live_bytes,
+                section_bytes,
+                dead_section_bytes: up_to(section_bytes),
+                key_table_bytes: up_to(live_bytes / 4),
+                user_bytes: up_to(live_bytes),
+                frame_bytes: up_to(live_bytes / 2),
+                half_merged_bytes: up_to(log_bytes - live_bytes),
+                hidden_bytes: up_to(live_bytes / 8),
+                unsorted_bytes: up_to(64 << 20),
+                open_bytes: up_to(64 << 20),
+                partitions: 1 + up_to(9),
+                ..Space::default()
+            };
+            let limit = SpaceLimit {
+                max_space_amp: 1.1 + up_to(4) as f64 / 4.0,
+                floor_bytes: 1 << 20,
+                job_bytes: 32 << 20,
+                unsorted_bytes: 8 << 20,
+                ..LIMIT
+            };
+            let open_bytes = space.open_bytes.min(space.unsorted_bytes);
+            let space = Space {
+                open_bytes,
+                ..space
+            };
+            let hidden = space.hidden_bytes as f64 * limit.max_space_amp;
+            let is_due = space.excess(limit, Pressure::Alone) > 0
+                || hidden > space.most_hidden(limit) as f64
+                || space.unsorted_bytes > space.open_bytes.min(space.most_open_bytes(limit));
+            match space.fill(limit, 0) > 0.0 {
+                true => slowed += 1,
+                false => free += 1,
+            }
+            assert!(is_due || space.fill(limit, 0) == 0.0, "{space:?} {limit:?}");
+        }
+        assert!(slowed > 1000 && free > 1000, "{slowed} {free}");
+    }
+
+    #[test]
+    fn at_rest_only_what_is_merged_counts_as_visible() {
+        assert!(!space().is_too_much_at_rest(LIMIT, 1000), "all is merged");
         let loaded = Space {
             unsorted_bytes: 5000,
             ..space()
         };
-        assert!(!loaded.hides_too_much(LIMIT), "all of it may be new");
+        assert!(loaded.is_too_much_at_rest(LIMIT, 0), "it may hide all");
         let deleted = Space {
             hidden_bytes: 900,
             unsorted_bytes: 50,
             ..space()
         };
-        assert!(deleted.hides_too_much(LIMIT));
+        assert!(deleted.is_too_much_at_rest(LIMIT, 0));
+        let little = Space {
+            unsorted_bytes: 50,
+            ..space()
+        };
+        assert!(
+            !little.is_too_much_at_rest(LIMIT, 0),
+            "the rest leaves room"
+        );
+    }
+
+    #[test]
+    fn writes_are_worth_a_flush_when_they_may_supersede_long_records() {
+        assert_eq!(space().writes_worth_a_flush(LIMIT), None, "all are alike");
+        let outliers = OutlierSum {
+            count: 8,
+            bytes: 800,
+            longest: 100,
+        };
+        let skewed = Space {
+            outliers,
+            ..space()
+        };
+        // 1,300 are taken, and 1,500 promised, with 20 beside.
+        assert_eq!(skewed.writes_worth_a_flush(LIMIT), Some(2));
     }
 }

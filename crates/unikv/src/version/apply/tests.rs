@@ -148,6 +148,7 @@ fn place(partition: PartitionId, generation: GenerationId, slot: u16, file: u64)
         slot: Slot(slot),
         file: FileNumber(file),
         share: None,
+        hidden_bytes: 0,
     }
 }
 

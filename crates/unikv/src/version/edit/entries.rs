@@ -21,7 +21,8 @@ mod part {
     pub(super) const FILE: u16 = 6;
     pub(super) const SHARE: u16 = 7;
     pub(super) const KEY_TABLE: u16 = 8;
-    pub(super) const LAST: u16 = KEY_TABLE;
+    pub(super) const HIDDEN_BYTES: u16 = 9;
+    pub(super) const LAST: u16 = HIDDEN_BYTES;
 }
 
 /// The tags within a record file or a key table.
@@ -134,6 +135,9 @@ pub(super) fn put_table(out: &mut FieldWriter, place: &TablePlace) {
     if let Some(TableShare { records, bytes }) = place.share {
         out.put(part::SHARE, &pair_bytes((records, bytes)));
     }
+    if place.hidden_bytes > 0 {
+        out.put_skippable(part::HIDDEN_BYTES, &place.hidden_bytes.to_le_bytes());
+    }
 }
 
 pub(super) fn table(bytes: &[u8], place: Place<'_>) -> Result<TablePlace> {
@@ -149,6 +153,10 @@ pub(super) fn table(bytes: &[u8], place: Place<'_>) -> Result<TablePlace> {
                 bytes: f.checked_amount(part::SHARE, bytes)?,
             }),
             None => None,
+        },
+        hidden_bytes: match f.u64(part::HIDDEN_BYTES)? {
+            Some(bytes) => f.checked_amount(part::HIDDEN_BYTES, bytes)?,
+            None => 0,
         },
     })
 }

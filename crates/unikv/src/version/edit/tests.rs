@@ -61,6 +61,7 @@ pub(crate) fn full_edit() -> VersionEdit {
                 records: 12,
                 bytes: 1600,
             }),
+            hidden_bytes: 700,
         }],
         dropped_generations: vec![(PartitionId(2), GenerationId(1))],
         key_tables: vec![(
@@ -82,7 +83,7 @@ pub(crate) fn full_edit() -> VersionEdit {
                 }],
                 inline_bytes: 11,
                 older_bytes: 13,
-                newest: Some([3, 31, 10, 2, 9, 2048, 3, 31].into()),
+                newest: Some([3, 31, 10, 2, 9, 2048, 3, 31, 1, 2000, 2000].into()),
                 expiry: Some((1, 2)),
                 has_range_deletes: true,
                 clip: Some((b"c".to_vec(), b"j".to_vec())),
@@ -193,7 +194,7 @@ fn random_key_table(rng: &mut SmallRng) -> KeyTableMeta {
         inline_bytes: amount(rng),
         older_bytes: amount(rng),
         newest: some(rng, |rng| {
-            std::array::from_fn::<_, 8, _>(|_| amount(rng)).into()
+            std::array::from_fn::<_, 11, _>(|_| amount(rng)).into()
         }),
         expiry: some(rng, |rng| (rng.random(), rng.random())),
         has_range_deletes: rng.random(),
@@ -235,6 +236,7 @@ fn random_edit(rng: &mut SmallRng) -> VersionEdit {
                 records: amount(rng),
                 bytes: amount(rng),
             }),
+            hidden_bytes: amount(rng),
         }),
         dropped_generations: list(rng, |rng| {
             (PartitionId(number(rng)), GenerationId(number(rng)))
