@@ -14,6 +14,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use unikv::{Batch, Db, Options};
+use unikv_shapes::Shape;
 
 static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
 static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -227,6 +228,69 @@ fn a_thousand_partitions_of_small_values_fit() {
     let stats = db.stats();
     assert!(stats.partitions.len() >= 1000, "{}", stats.partitions.len());
     assert!(stats.memory.total() <= BUDGET as u64, "{:?}", stats.memory);
+}
+
+/// A key and a value of the longest kind, as the caller has them.
+const CALLERS: usize = (1 << 20) + (64 << 10);
+
+#[test]
+fn every_shape_fits_with_a_hundred_iterators() {
+    const BUDGET: usize = 64 << 20;
+    const BYTES: u64 = 48 << 20;
+    let _turn = TURN.lock();
+    for shape in Shape::ALL {
+        let dir = directory();
+        let options = Options::default()
+            .memory_budget(BUDGET as u64)
+            .unsorted_bytes(8 << 20);
+        let meter = Meter::new(BUDGET + BUDGET / 20);
+        let db = Db::open(dir.path(), options.clone()).unwrap();
+        let value = vec![7; 1 << 20];
+        let keys = shape.keys_in(BYTES);
+        let put = |id, version| {
+            let value = &value[..shape.value_len(id, version)];
+            db.put(shape.key(id), value).unwrap();
+        };
+        let check = |phase: &str, db: Option<&Db>| {
+            let phase = format!("{}: {phase}", shape.name());
+            meter.check_beside(CALLERS, &phase, db);
+        };
+        (0..keys).for_each(|id| put(id, 1));
+        check("load", Some(&db));
+        let scan = |db: &Db| {
+            let mut iterators: Vec<_> = (0..100)
+                .map(|i| db.range(shape.key(scrambled(i) % keys)..))
+                .collect();
+            for iterator in &mut iterators {
+                assert!(iterator.take(20).all(|item| item.is_ok()));
+                assert!(iterator.rev().take(5).all(|item| item.is_ok()));
+            }
+            check("a hundred iterators", Some(db));
+        };
+        scan(&db);
+        let updates = (keys / 2).max(if keys == 1 { 50_000 } else { 0 });
+        for i in 0..updates {
+            let id = scrambled(i) % keys;
+            match i % 8 {
+                0 => db.delete(shape.key(id)).unwrap(),
+                _ => put(id, 2 + i / keys),
+            }
+        }
+        check("updates", Some(&db));
+        scan(&db);
+        db.compact().unwrap();
+        check("compaction", Some(&db));
+        scan(&db);
+        for i in 0..2000 {
+            db.get(shape.key(scrambled(i) % keys)).unwrap();
+        }
+        check("gets", Some(&db));
+        db.close().unwrap();
+        check("closing", None);
+        let db = Db::open(dir.path(), options).unwrap();
+        check("reopening", Some(&db));
+        scan(&db);
+    }
 }
 
 #[test]
