@@ -24,7 +24,7 @@
 # meets depends on the machine all the same.
 #
 # Variables: UNIKV (the command; built when not given), LOAD (writer, mixed or jobs), KILL_SEED (1),
-# KILL_THREADS (writers), KILL_KEYS (of the mixed load), KILL_MS (least and greatest life of a process),
+# KILL_THREADS (writers), KILL_KEYS and KILL_SHAPE (of the mixed load), KILL_MS (least and greatest life of a process),
 # KILL_OPTIONS (further engine options), DIR (kept afterwards when given).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -87,7 +87,7 @@ finish() {
 trap finish EXIT
 
 if [[ $load != writer ]]; then
-    mixed=("$unikv" torture "$dir/db" --threads "$threads" --keys "${KILL_KEYS:-$keys}"
+    mixed=("$unikv" torture "$dir/db" --threads "$threads" --keys "${KILL_KEYS:-$keys}" --shape "${KILL_SHAPE:-usual}"
         --expect "$dir/acks" "${options[@]}")
     write() { exec "${mixed[@]}" --minutes 600 --seed "$1" >"$dir/load.out" 2>&1; }
     verify() { "${mixed[@]}" --minutes 0; }

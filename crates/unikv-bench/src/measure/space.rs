@@ -1,7 +1,7 @@
 //! Watching the space promise: lists the directory of a database ten times a second and compares
 //! what its files take with what they may take.
 //!
-//! The bound is a factor × (keys and values of the records there) + what does not grow with them +
+//! The bound is a factor × (keys and values of the records there) + what their frames may take + what does not grow with them +
 //! what snapshots and iterators pin. For UniKV the factor is `max_space_amp`, and the fixed part is 2 ×
 //! `unsorted_bytes` for each background thread, as each may run a job, and a floor. The write-ahead log is allowed for as it is, so its files are left out on both sides. A
 //! file counts with the blocks that the file system has given it.
@@ -33,7 +33,15 @@ impl SpaceLimits {
     /// What the files without the log may take.
     pub fn bound(&self, use_: &SpaceUse) -> u64 {
         let live = self.max_space_amp * use_.live_bytes as f64;
-        live as u64 + self.fixed_bytes + use_.pinned_bytes
+        live as u64 + use_.frame_bytes + self.fixed_bytes + use_.pinned_bytes
+    }
+}
+
+/// What a record may take beyond the factor: see [`unikv::Options::max_space_amp`].
+pub fn frame_bytes(key_len: usize, value_len: usize, max_space_amp: f64) -> u64 {
+    match key_len > 32 || value_len < 256 || max_space_amp < 1.5 {
+        true => 70 + key_len as u64,
+        false => 0,
     }
 }
 
@@ -42,6 +50,8 @@ impl SpaceLimits {
 pub struct SpaceUse {
     /// Keys and values of the records there.
     pub live_bytes: u64,
+    /// What these may take beyond the factor: see [`frame_bytes`].
+    pub frame_bytes: u64,
     /// What snapshots and iterators keep from being reclaimed.
     pub pinned_bytes: u64,
 }
@@ -185,11 +195,7 @@ impl Drop for SpaceWatch {
 }
 
 /// One look at the directory, when nothing is pinned and no job runs.
-pub fn look_once(dir: &Path, limits: &SpaceLimits, live_bytes: u64) -> io::Result<SpaceSample> {
-    let in_use = SpaceUse {
-        live_bytes,
-        pinned_bytes: 0,
-    };
+pub fn look_once(dir: &Path, limits: &SpaceLimits, in_use: SpaceUse) -> io::Result<SpaceSample> {
     look(dir, limits, &|| in_use)
 }
 
@@ -204,6 +210,7 @@ fn look(
     let after = in_use();
     let used = SpaceUse {
         live_bytes: before.live_bytes.max(after.live_bytes),
+        frame_bytes: before.frame_bytes.max(after.frame_bytes),
         pinned_bytes: before.pinned_bytes.max(after.pinned_bytes),
     };
     Ok(SpaceSample {
@@ -237,6 +244,7 @@ mod tests {
             [(200_000, 0, 0), (10_000, 300_000, 0), (100_000, 0, 1)]
         {
             let in_use = || SpaceUse {
+                frame_bytes: 0,
                 live_bytes,
                 pinned_bytes,
             };

@@ -69,8 +69,10 @@ impl<'a, E: Engine> Runner<'a, E> {
         };
         let space = limits.map(|limits| {
             let (versions, record_bytes) = (Arc::clone(&versions), plan.record_bytes());
+            let record_frame_bytes = plan.record_frame_bytes(limits.max_space_amp);
             SpaceWatch::start(plan.dir.clone(), limits, move || SpaceUse {
                 live_bytes: versions.live() * record_bytes,
+                frame_bytes: versions.live() * record_frame_bytes,
                 pinned_bytes: 0,
             })
         });

@@ -1,6 +1,7 @@
 //! What a run is given, and what follows from it for each phase.
 
 use crate::failure::Failure;
+use crate::measure::space::frame_bytes;
 use crate::run::client::Task;
 use crate::run::pace::Pace;
 use crate::workload::generator::{Chooser, Distribution};
@@ -62,6 +63,11 @@ impl Plan {
     /// Bytes of key and value.
     pub fn record_bytes(&self) -> u64 {
         (KEY_BYTES + self.value_bytes) as u64
+    }
+
+    /// What a record may take beyond a factor that is promised.
+    pub fn record_frame_bytes(&self, max_space_amp: f64) -> u64 {
+        frame_bytes(KEY_BYTES, self.value_bytes, max_space_amp)
     }
 
     /// Operations of `phase`.

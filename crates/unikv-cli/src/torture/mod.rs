@@ -20,6 +20,8 @@ use clap::Args;
 use indicatif::HumanBytes;
 use model::{BLOCK, MAX_THREADS};
 use oracle::Oracle;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,15 +33,21 @@ use unikv_bench::engines::unikv::space_limits;
 use unikv_bench::measure::latency::Interval;
 use unikv_bench::measure::space::{SpaceUse, SpaceWatch, look_once};
 use unikv_bench::report::summary::space_in_words;
+use unikv_shapes::Shape;
 use watch::Watch;
 use worker::{Counts, Shared, Worker};
+
+/// Keys are as many as have so many bytes with their values, and no more than so many.
+const BYTES: u64 = 2 << 30;
+const MOST_KEYS: u64 = 1_000_000;
 
 const LONG_HELP: &str = "\
 Each thread owns a share of the keys and remembers their versions. It puts, deletes and writes
 batches of eight, gets and scans its own keys, which must be exactly as it left them, reads those of
 the others, and holds snapshots and iterators for seconds to many minutes. The first thread now and
-then makes all iterators let go of their views, behind which they must go on as before. Values have 16
-bytes to 1 MiB, 2 KB on average; with --memtable-bytes 2m and less the longest go to files of their own.
+then makes all iterators let go of their views, behind which they must go on as before. Of the usual shape
+values have 16 bytes to 1 MiB, 2 KB on average; with --memtable-bytes 2m and less the longest go to
+files of their own. Others have longer keys, shorter values, or a few that are much longer.
 
 Every ten seconds a line: operations and writes per second, latency of puts, anonymous memory, bytes
 of the directory, live bytes, greatest share of the space bound in use (see unikv ycsb --help; files
@@ -64,9 +72,12 @@ pub struct Torture {
     /// Client threads
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     threads: u64,
-    /// Keys of all threads together; about 2 KB each
-    #[arg(long, value_name = "COUNT", value_parser = args::count, default_value = "1m")]
-    keys: u64,
+    /// Keys of all threads together; a million, or so many as have 2 GB, unless given
+    #[arg(long, value_name = "COUNT", value_parser = args::count)]
+    keys: Option<u64>,
+    /// How long keys and values are; that of FILE, or one drawn at random, unless given
+    #[arg(long, value_name = "NAME", value_parser = shape_named)]
+    shape: Option<Shape>,
     /// Seed of the random choices
     #[arg(long, value_name = "NUMBER", default_value_t = 42)]
     seed: u64,
@@ -89,6 +100,13 @@ pub struct Torture {
     engine: EngineArgs,
 }
 
+fn shape_named(name: &str) -> Result<Shape, String> {
+    Shape::named(name).ok_or_else(|| {
+        let names: Vec<_> = Shape::ALL.iter().map(|shape| shape.name()).collect();
+        format!("one of {}", names.join(", "))
+    })
+}
+
 impl Torture {
     pub fn run(self) -> Outcome {
         if !(1..=MAX_THREADS).contains(&self.threads) {
@@ -98,16 +116,24 @@ impl Torture {
         if !(0.0..=1e6).contains(&self.minutes) {
             return Err(Failure::invalid("--minutes: from 0 to a million"));
         }
-        let keys_per_thread = (self.keys / self.threads)
-            .next_multiple_of(BLOCK)
-            .max(BLOCK);
-        if keys_per_thread >= 1 << 32 {
-            return Err(Failure::invalid("--keys: fewer than 2^32 for each thread"));
-        }
         if self.fresh {
             self.remove()?;
         }
-        let oracle = Oracle::open(self.threads, keys_per_thread, self.expect.as_deref())?;
+        let of_file = || self.expect.as_deref().and_then(oracle::shape_in);
+        let draw = || SmallRng::from_os_rng().random_range(0..Shape::ALL.len());
+        let shape = self.shape.or_else(of_file);
+        let shape = shape.unwrap_or_else(|| Shape::ALL[draw()]);
+        model::choose(shape);
+        println_to_stdout(&format!("shape of the data: --shape {}", shape.name()))?;
+        let keys = self
+            .keys
+            .unwrap_or_else(|| shape.keys_in(BYTES).min(MOST_KEYS));
+        let keys_per_thread = (keys / self.threads).next_multiple_of(BLOCK).max(BLOCK);
+        if keys_per_thread >= 1 << 32 {
+            return Err(Failure::invalid("--keys: fewer than 2^32 for each thread"));
+        }
+        let amp = self.engine.max_space_amp.unwrap_or(1.5);
+        let oracle = Oracle::open(self.threads, keys_per_thread, amp, self.expect.as_deref())?;
         let oracle = Arc::new(oracle);
         let options = self.engine.options().error_if_exists(!oracle.continued);
         let db = Db::open(&self.dir, options)?;
@@ -177,6 +203,7 @@ impl Torture {
             // Files that are held, and versions that snapshots keep, with their share of garbage.
             move || SpaceUse {
                 live_bytes: oracle.live_bytes(),
+                frame_bytes: oracle.frame_bytes(),
                 pinned_bytes: db.stats().pins.bytes
                     + (counts.pinned_bytes() as f64 * limits.max_space_amp) as u64,
             }
@@ -216,7 +243,12 @@ impl Torture {
         let report = &watch.space_report;
         println_to_stdout(&format!("space: {}", space_in_words(report)))?;
         db.quiesce()?;
-        let quiet = look_once(&self.dir, &limits, oracle.live_bytes())?;
+        let in_use = SpaceUse {
+            live_bytes: oracle.live_bytes(),
+            frame_bytes: oracle.frame_bytes(),
+            pinned_bytes: 0,
+        };
+        let quiet = look_once(&self.dir, &limits, in_use)?;
         println_to_stdout(&format!(
             "space when all is released and quiet: {} of {} allowed, {} live",
             HumanBytes(quiet.data_bytes),

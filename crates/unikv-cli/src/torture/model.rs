@@ -8,8 +8,11 @@
 //! in one batch, with one version: whoever sees two of them at one moment sees one version.
 
 use std::ops::Range;
+use std::sync::OnceLock;
+use unikv_bench::measure::space::frame_bytes;
 use unikv_bench::workload::keys::mix as hash;
 use unikv_bench::workload::values::{check as check_value, fill as fill_value};
+use unikv_shapes::Shape;
 
 /// Keys in a block.
 pub const BLOCK: u64 = 8;
@@ -21,6 +24,21 @@ const LONGEST_PAD: u64 = 48;
 const LONG_VALUE: u64 = 256 << 10;
 /// Beyond a quarter of a memtable of up to 2 MiB, so that some go to files of their own.
 const LARGEST_VALUE: u64 = 1 << 20;
+/// A value names its key and its version.
+const SHORTEST_VALUE: usize = 16;
+
+/// The shape of all keys and values of this process. Chosen once, before the first of them is made.
+static SHAPE: OnceLock<Shape> = OnceLock::new();
+
+/// Gives the keys and values of this process a shape.
+pub fn choose(shape: Shape) {
+    SHAPE.get_or_init(|| shape);
+}
+
+/// That shape.
+pub fn shape() -> Shape {
+    *SHAPE.get_or_init(|| Shape::Usual)
+}
 
 /// One key: its thread and its place among the keys of that thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +64,17 @@ impl Record {
     /// Its key. Keys ascend with threads and indexes.
     pub fn key(self) -> Vec<u8> {
         let mut key = format!("t{:02}/{:0DIGITS$x}", self.thread, self.index).into_bytes();
+        if shape() != Shape::Usual {
+            let len = shape().key_len(self.index, key.len());
+            let filled = match shape().has_common_prefix() {
+                true => key.len() - DIGITS,
+                false => key.len(),
+            };
+            let rest = key.split_off(filled);
+            key.resize(len - rest.len(), b'.');
+            key.extend_from_slice(&rest);
+            return key;
+        }
         let dice = hash(self.index);
         if dice.is_multiple_of(4) {
             let pad = (dice >> 8) % LONGEST_PAD;
@@ -58,7 +87,11 @@ impl Record {
     pub fn of_key(key: &[u8]) -> Option<Record> {
         let text = std::str::from_utf8(key).ok()?.strip_prefix('t')?;
         let (thread, rest) = text.split_at_checked(2)?;
-        let digits = rest.strip_prefix('/')?.get(..DIGITS)?;
+        let rest = rest.strip_prefix('/')?;
+        let digits = match shape().has_common_prefix() {
+            true => rest.get(rest.len().checked_sub(DIGITS)?..)?,
+            false => rest.get(..DIGITS)?,
+        };
         let record = Record {
             thread: thread.parse().ok()?,
             index: u64::from_str_radix(digits, 16).ok()?,
@@ -80,6 +113,10 @@ impl Record {
         if dice % 256 < deletes {
             return Effect::Absent;
         }
+        if shape() != Shape::Usual {
+            let len = shape().value_len(self.index, u64::from(version));
+            return Effect::Value(len.max(SHORTEST_VALUE));
+        }
         let (kind, rest) = ((dice >> 8) % 1024, dice >> 20);
         let length = match kind {
             0..=511 => 16 + rest % 112,
@@ -96,6 +133,14 @@ impl Record {
         match self.effect(version) {
             Effect::Absent => 0,
             Effect::Value(length) => (self.key().len() + length) as u64,
+        }
+    }
+
+    /// What key and value may take at this version beyond the factor that is promised.
+    pub fn frame_bytes(self, version: u32, max_space_amp: f64) -> u64 {
+        match self.effect(version) {
+            Effect::Absent => 0,
+            Effect::Value(length) => frame_bytes(self.key().len(), length, max_space_amp),
         }
     }
 

@@ -9,13 +9,14 @@
 //! process, so that the next one can tell what must be there: see [`Oracle::adopt`].
 
 use crate::exit::Failure;
-use crate::torture::model::{Effect, Record};
+use crate::torture::model::{Effect, Record, shape};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use unikv_shapes::{Shape, mix};
 
 const MAGIC: &[u8; 8] = b"unikv-x1";
 /// A unit of eight versions never lies on two pages, so a kill cannot tear its note.
@@ -28,6 +29,8 @@ pub struct Oracle {
     pub keys_per_thread: u64,
     versions: Vec<AtomicU32>,
     live_bytes: AtomicU64,
+    frame_bytes: AtomicU64,
+    max_space_amp: f64,
     file: Option<(PathBuf, File)>,
     /// Whether the file was there already.
     pub continued: bool,
@@ -50,11 +53,26 @@ impl Found {
     }
 }
 
+/// What stands for a shape in the file.
+fn mark_of(shape: Shape) -> u64 {
+    let name = shape.name().bytes();
+    name.fold(0, |mark, byte| mix(mark ^ u64::from(byte)))
+}
+
+/// The shape of the keys and values that a file is of, if there is such a file.
+pub fn shape_in(path: &Path) -> Option<Shape> {
+    let mut header = [0; HEADER_BYTES as usize];
+    File::open(path).ok()?.read_exact_at(&mut header, 0).ok()?;
+    let mark = u64::from_le_bytes(*header.last_chunk()?);
+    Shape::ALL.into_iter().find(|shape| mark_of(*shape) == mark)
+}
+
 impl Oracle {
     /// Of keys that have never been written, or as an earlier process left them in `file`.
     pub fn open(
         threads: u64,
         keys_per_thread: u64,
+        max_space_amp: f64,
         file: Option<&Path>,
     ) -> Result<Oracle, Failure> {
         let count = threads * keys_per_thread;
@@ -63,6 +81,8 @@ impl Oracle {
             keys_per_thread,
             versions: (0..count).map(|_| AtomicU32::new(0)).collect(),
             live_bytes: AtomicU64::new(0),
+            frame_bytes: AtomicU64::new(0),
+            max_space_amp,
             file: None,
             continued: false,
         };
@@ -85,6 +105,7 @@ impl Oracle {
         header[..8].copy_from_slice(MAGIC);
         header[8..16].copy_from_slice(&self.threads.to_le_bytes());
         header[16..24].copy_from_slice(&self.keys_per_thread.to_le_bytes());
+        header[24..32].copy_from_slice(&mark_of(shape()).to_le_bytes());
         let length = file.metadata().map_err(failed)?.len();
         if length < HEADER_BYTES + self.versions.len() as u64 * VERSION_BYTES {
             // New, or of a process that was killed before it began: the length comes last.
@@ -103,19 +124,22 @@ impl Oracle {
         let mut found = [0; HEADER_BYTES as usize];
         file.read_exact_at(&mut found, 0)?;
         if found != header {
-            let what = "is of another number of threads or keys";
+            let what = "is of another number of threads or keys, or of another shape";
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
         let mut bytes = vec![0; self.versions.len() * VERSION_BYTES as usize];
         file.read_exact_at(&mut bytes, HEADER_BYTES)?;
         let (words, _) = bytes.as_chunks::<4>();
-        let mut live_bytes = 0;
+        let (mut live_bytes, mut frame_bytes) = (0, 0);
         for (slot, (version, word)) in self.versions.iter().zip(words).enumerate() {
             let value = u32::from_le_bytes(*word);
             version.store(value, Ordering::Release);
-            live_bytes += self.record(slot as u64).live_bytes(value);
+            let record = self.record(slot as u64);
+            live_bytes += record.live_bytes(value);
+            frame_bytes += record.frame_bytes(value, self.max_space_amp);
         }
         self.live_bytes.store(live_bytes, Ordering::Release);
+        self.frame_bytes.store(frame_bytes, Ordering::Release);
         Ok(())
     }
 
@@ -139,6 +163,11 @@ impl Oracle {
     /// Keys and values of the records there.
     pub fn live_bytes(&self) -> u64 {
         self.live_bytes.load(Ordering::Acquire)
+    }
+
+    /// What these may take beyond the factor that is promised.
+    pub fn frame_bytes(&self) -> u64 {
+        self.frame_bytes.load(Ordering::Acquire)
     }
 
     /// A write of the keys `unit` of a thread has been acknowledged.
@@ -165,6 +194,10 @@ impl Oracle {
             self.live_bytes.fetch_add(grown, Ordering::AcqRel);
             let shrunk = record.live_bytes(old);
             self.live_bytes.fetch_sub(shrunk, Ordering::AcqRel);
+            let frames = |version| record.frame_bytes(version, self.max_space_amp);
+            self.frame_bytes
+                .fetch_add(frames(version), Ordering::AcqRel);
+            self.frame_bytes.fetch_sub(frames(old), Ordering::AcqRel);
         }
         Ok(())
     }
@@ -246,7 +279,7 @@ mod tests {
 
     #[test]
     fn owners_know_exactly_and_others_a_range() {
-        let oracle = Oracle::open(2, 8, None).unwrap();
+        let oracle = Oracle::open(2, 8, 1.5, None).unwrap();
         assert!(oracle.judge_own(RECORD, Found::Nothing).is_ok());
         assert!(oracle.judge_own(RECORD, Found::Version(1)).is_err());
         for version in 1..10 {
@@ -269,7 +302,7 @@ mod tests {
     fn the_file_tells_the_next_process() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("expect");
-        let open = |threads| Oracle::open(threads, 8, Some(&path));
+        let open = |threads| Oracle::open(threads, 8, 1.5, Some(&path));
         let oracle = open(2).unwrap();
         assert!(!oracle.continued);
         oracle.acknowledge(1, 0..8, 4).unwrap();
@@ -292,7 +325,7 @@ mod tests {
         let v = (2..)
             .find(|v| (v - 1..=v + 1).all(|v| is_value(0, v) && is_value(1, v)))
             .unwrap();
-        let oracle = Oracle::open(2, 8, None).unwrap();
+        let oracle = Oracle::open(2, 8, 1.5, None).unwrap();
         oracle.acknowledge(1, 0..2, v).unwrap();
         let adopt = |versions: [u32; 2], ahead| {
             let left = versions.map(Found::Version);

@@ -223,7 +223,7 @@ fn gc_riding() -> History {
     }
     script.under(Config {
         unsorted_bytes: 4 << 10,
-        max_space_amp: 1.5,
+        max_space_amp: 1.7,
         ..quiet()
     })
 }
@@ -369,13 +369,17 @@ fn manifest_renewal() -> History {
             stamp: 1000 + n,
             len: 50,
         };
-        script.op(Op::Set(long(n), Some(value)));
+        // What was ingested is listed with its keys as they are.
+        script.op(Op::Ingest(vec![(long(n), Some(value))], false));
         script.put([n, n + 1], 100).op(Op::Flush).steps(3);
         if n % 4 == 3 {
             script.op(Op::Set(long(n - 1), None)).op(Op::Compact);
         }
     }
-    script.under(quiet())
+    script.under(Config {
+        memory_budget: 1 << 20,
+        ..quiet()
+    })
 }
 
 /// The disk is full again and again, and has room again.

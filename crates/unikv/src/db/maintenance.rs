@@ -79,8 +79,16 @@ impl Engine {
     /// Waits until no memtable is sealed, no generation is frozen, no partition is too large, no two
     /// neighbours are too small, there is little enough garbage, and what scans have paid for is done.
     pub(crate) fn quiesce(&self) -> Result<()> {
+        // What merges have shown may make the memtable worth a flush.
+        while self.settle()? {
+            self.await_background()?;
+        }
+        self.await_background()
+    }
+
+    /// Waits until the background finds nothing to do.
+    fn await_background(&self) -> Result<()> {
         self.check_open()?;
-        self.settle()?;
         self.catalog.lock().given_up_joins.clear();
         let _at_once = self.at_rest.ask();
         // What there is to do may depend on snapshots that have gone since the background last looked.

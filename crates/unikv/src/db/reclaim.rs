@@ -237,17 +237,16 @@ impl Engine {
         Some(IDLE)
     }
 
-    /// Seals and freezes what may hide too much without waiting for its time.
-    pub(crate) fn settle(&self) -> Result<()> {
+    /// Seals and freezes what may hide too much without waiting for its time. Whether there was any.
+    pub(crate) fn settle(&self) -> Result<bool> {
+        self.check_open()?;
         let hides = self.commit.lock().freed_bytes > self.space_limit().floor_bytes;
         let in_memtable = hides || self.is_memtable_worth_a_flush();
         if in_memtable {
             self.flush_memtables()?;
         }
-        if in_memtable || self.holds_too_much() {
-            self.freeze_all();
-        }
-        Ok(())
+        let holds = in_memtable || self.holds_too_much();
+        Ok(holds && self.freeze_all())
     }
 
     /// Whether generations may hide more than there may be at rest.
@@ -285,10 +284,11 @@ impl Engine {
         }
     }
 
-    fn freeze_all(&self) {
+    fn freeze_all(&self) -> bool {
         let frozen = self.catalog.lock().freeze_all();
         if frozen {
             self.work.notify();
         }
+        frozen
     }
 }
