@@ -83,7 +83,10 @@ impl Engine {
         while self.settle()? {
             self.await_background()?;
         }
-        self.await_background()
+        self.await_background()?;
+        // What the last readers and jobs have let go of takes no space when this returns.
+        self.remove_files(self.store.take_obsolete());
+        Ok(())
     }
 
     /// Waits until the background finds nothing to do.
