@@ -39,7 +39,8 @@ use std::sync::Arc;
 
 /// A part of what the space promise allows beside what is visible. The rest of that is for large values of the
 /// memtable, for the ballast, and for manifests.
-const REST_BYTES: u64 = 4 << 20;
+const REST_BYTES: u64 = 7 << 20;
+pub(super) const MEMTABLES_AT_REST: u64 = 4;
 /// A partition large enough to be split has so many key tables at least.
 const KEY_TABLES_OF_A_PARTITION: u64 = 8;
 
@@ -221,7 +222,7 @@ impl Engine {
         SpaceLimit {
             max_space_amp: self.options.max_space_amp,
             floor_bytes: self.memory.plan.memtable_bytes.saturating_mul(2),
-            rest_bytes: REST_BYTES,
+            rest_bytes: REST_BYTES + MEMTABLES_AT_REST * self.memory.plan.memtable_bytes,
             oldest: self.snapshots.oldest(),
             job_bytes: (2 * self.options.background_threads as u64)
                 .saturating_mul(self.options.unsorted_bytes),

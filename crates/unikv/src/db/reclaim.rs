@@ -9,9 +9,8 @@
 //! ([`crate::jobs::half_merged`]): generations keep it.
 
 use super::catalog::Catalog;
-use super::engine::Engine;
+use super::engine::{Engine, MEMTABLES_AT_REST};
 use super::write::Commit;
-use crate::base::hash::key_hash;
 use crate::base::keys::{PartitionId, SeqNo};
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,7 +20,7 @@ use crate::jobs::half_merged::HalfMerged;
 use crate::jobs::hidden::hidden_by;
 use crate::jobs::space::Space;
 use crate::memtable::{Batch, BatchOp, Memtable, OpsIter};
-use crate::partition::View;
+use crate::partition::{MemtableHandle, View};
 use crate::version::Version;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -76,12 +75,6 @@ impl Reclaim {
     /// Whether somebody is to be woken when the oldest snapshot has gone. To be asked behind its release.
     pub(super) fn waits_for_snapshots(&self) -> bool {
         self.presses_without_snapshots.load(Ordering::SeqCst)
-    }
-
-    /// Whether the writes in a memtable may supersede long records, more than there may be at rest.
-    fn is_worth_a_flush(&self, memtable: &Memtable) -> bool {
-        let worth = self.writes_worth_a_flush.load(Ordering::Relaxed);
-        worth > 0 && memtable.len() as u64 >= worth
     }
 
     /// What the writes of the memtables free that are sealed still, recovered ones left out.
@@ -146,7 +139,7 @@ impl Engine {
 
     /// Bytes that a group of batches frees, about: the deletes as many records of mean size, and all of them what is
     /// known of much longer ones, unless `memtable` has superseded these already.
-    pub(super) fn freed_by(&self, memtable: &Memtable, group: &[(&Batch, bool)]) -> u64 {
+    pub(super) fn freed_by(&self, memtable: &Arc<Memtable>, group: &[(&Batch, bool)]) -> u64 {
         let batches = || group.iter().map(|(batch, _)| batch);
         let deletes: u64 = batches().map(|batch| batch.deletes() as u64).sum();
         let mean = self.reclaim.mean_record_bytes.load(Ordering::Relaxed);
@@ -158,8 +151,9 @@ impl Engine {
         let superseded = |op: BatchOp<'_>| {
             let table = version.partition_for(op.key)?.key_table_for(op.key)?;
             let len = table.known_outliers()?.len_of(op.key)?;
-            let hash = key_hash(self.hash_seed, op.key);
-            let is_first = memtable.get(op.key, hash, SeqNo::MAX).is_none();
+            let mut before = memtable.iter();
+            before.seek(op.key, SeqNo::MAX);
+            let is_first = before.entry().is_none_or(|entry| entry.key != op.key);
             is_first.then(|| len.saturating_sub(op.value.len() as u64))
         };
         let ops = batches().flat_map(|batch| OpsIter::new(batch.ops_bytes()));
@@ -223,7 +217,7 @@ impl Engine {
     /// How long the flush worker may rest: a second at most while the files may hold too much that merges
     /// would let go of. When nobody has written for so long, it begins with that.
     pub(crate) fn rest_or_settle(&self) -> Option<Duration> {
-        let is_flush_due = self.is_memtable_worth_a_flush();
+        let is_flush_due = self.is_worth_a_flush(&self.view.load().memtable);
         if !is_flush_due && !self.holds_too_much() {
             return None;
         }
@@ -241,7 +235,7 @@ impl Engine {
     pub(crate) fn settle(&self) -> Result<bool> {
         self.check_open()?;
         let hides = self.commit.lock().freed_bytes > self.space_limit().floor_bytes;
-        let in_memtable = hides || self.is_memtable_worth_a_flush();
+        let in_memtable = hides || self.is_worth_a_flush(&self.view.load().memtable);
         if in_memtable {
             self.flush_memtables()?;
         }
@@ -256,15 +250,18 @@ impl Engine {
         space.is_too_much_at_rest(self.space_limit(), 0)
     }
 
-    /// Whether what is in the memtable may supersede long records, more than there may be at rest.
-    fn is_memtable_worth_a_flush(&self) -> bool {
-        self.reclaim
-            .is_worth_a_flush(&self.view.load().memtable.table)
+    /// Whether the writes in a memtable may supersede long records, more than there may be at rest, or whether
+    /// it has so many large values that overwritten ones among them may take as much.
+    fn is_worth_a_flush(&self, memtable: &MemtableHandle) -> bool {
+        let worth = self.reclaim.writes_worth_a_flush.load(Ordering::Relaxed);
+        let most_large = MEMTABLES_AT_REST * self.memory.plan.memtable_bytes;
+        let supersedes = worth > 0 && memtable.table.len() as u64 >= worth;
+        supersedes || memtable.large.bytes() > most_large
     }
 
     /// Wakes the flush worker once when the memtable has become worth a flush: it waits for writers to rest.
     pub(super) fn watch_memtable(&self, commit: &mut Commit) {
-        if !commit.is_watched && self.reclaim.is_worth_a_flush(&commit.memtable.table) {
+        if !commit.is_watched && self.is_worth_a_flush(&commit.memtable) {
             commit.is_watched = true;
             self.work.notify();
         }
