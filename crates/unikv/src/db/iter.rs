@@ -117,6 +117,7 @@ impl Iter {
     fn raise_lower(&mut self) {
         if let Some(key) = self.front.passed() {
             self.lower.clear();
+            self.lower.reserve_exact(key.len() + 1);
             self.lower.extend_from_slice(key);
             self.lower.push(0);
         }
@@ -128,7 +129,7 @@ impl Iter {
         let clusters = self.holder.moment().engine().clusters_by_scans();
         let (lower, upper) = (&self.lower, &self.upper);
         let batch_bytes = self.memory.batch_bytes();
-        let (paid, cursor_bytes) = self.holder.with_position(|position| {
+        let paid = self.holder.with_position(|position| {
             loop {
                 let Position {
                     view, front: slot, ..
@@ -153,11 +154,13 @@ impl Iter {
                     continue;
                 }
                 let scattered = front.fetch(view, clusters)?;
-                return Ok((cursor.settle() || scattered, cursor.memory_bytes()));
+                let paid = cursor.settle() || scattered;
+                position.count();
+                return Ok(paid);
             }
         })?;
         wake_if(paid, &self.holder);
-        self.account(cursor_bytes);
+        self.account();
         Ok(())
     }
 
@@ -190,7 +193,7 @@ impl Iter {
         let clusters = self.holder.moment().engine().clusters_by_scans();
         let (lower, upper) = (&self.lower, &self.upper);
         let batch_bytes = self.memory.batch_bytes();
-        let (paid, cursor_bytes) = self.holder.with_position(|position| {
+        let paid = self.holder.with_position(|position| {
             loop {
                 let Position {
                     view, back: slot, ..
@@ -212,11 +215,13 @@ impl Iter {
                     continue;
                 }
                 let scattered = back.fetch(view, clusters)?;
-                return Ok((cursor.settle() || scattered, cursor.memory_bytes()));
+                let paid = cursor.settle() || scattered;
+                position.count();
+                return Ok(paid);
             }
         })?;
         wake_if(paid, &self.holder);
-        self.account(cursor_bytes);
+        self.account();
         Ok(())
     }
 
@@ -245,15 +250,13 @@ impl Iter {
         back.hand_out(|key| self.holder.look_up(key))
     }
 
-    /// Counts what the iterator takes, the cursor of the end that has just been read with `cursor_bytes`. While all take
-    /// too much, it goes on without cursors: each batch finds its place anew.
-    fn account(&mut self, cursor_bytes: usize) {
+    /// Counts what the buffers take. While all iterators take too much, they go on without cursors: each batch
+    /// finds its place anew.
+    fn account(&mut self) {
         let range = self.begin.capacity() + self.lower.capacity() + self.upper.capacity();
-        let kept = range + self.front.memory_bytes() + self.back.memory_bytes();
-        if self.memory.is_too_much(kept + cursor_bytes) {
-            self.holder
-                .forget(|position| (position.front, position.back) = (None, None));
-            self.memory.note(kept);
+        let ends = self.front.memory_bytes() + self.back.memory_bytes();
+        if self.memory.note(range + ends) {
+            self.holder.moment().engine().views.release();
         }
     }
 

@@ -15,9 +15,11 @@
 //! Locks: `Arbiter::tracked`, taken under `view_lock` or alone; under it the lock by which the cache is fitted, with its
 //! shards and its list of pointer indexes, and the idle chunks, one at a time.
 
+mod iterators;
 mod lending;
 mod plan;
 
+pub(crate) use iterators::{IteratorBytes, IteratorCharge};
 pub(crate) use plan::MemoryPlan;
 
 use crate::base::sync::Mutex;
@@ -45,8 +47,6 @@ const INDEX_PART: u64 = 8;
 const FLUSH_BYTES_PER_RECORD: u64 = 32 + 64;
 /// Room for more iterators is given back once few are open; room for fewer only with the next view: they come and go.
 const FEW_ITERATORS: usize = 16;
-/// When iterators take this part of the budget, each lets go of its cursors behind every batch.
-const ITERATORS_PART: u64 = 4;
 /// Room for what iterators take is made in steps of this part of the budget.
 const ITERATORS_STEP_PART: u64 = 64;
 /// What a cursor keeps of a table beside a block.
@@ -269,10 +269,7 @@ impl Arbiter {
         if open > self.iterators_room.load(Ordering::Relaxed) {
             self.make_room_for_iterators();
         }
-        IteratorCharge {
-            arbiter: Arc::clone(self),
-            bytes: 0,
-        }
+        IteratorCharge::new(self)
     }
 
     /// Makes room for as many iterators as are open, or little more.
@@ -337,54 +334,6 @@ impl Tracked {
 fn flush_bytes(memtable: &Memtable) -> u64 {
     let ordering = memtable.ordering_bytes() as u64;
     memtable.len() as u64 * FLUSH_BYTES_PER_RECORD + 2 * memtable.key_bytes() as u64 + ordering
-}
-
-/// Counts an open iterator.
-pub(crate) struct IteratorCharge {
-    arbiter: Arc<Arbiter>,
-    /// What it took when it last looked.
-    bytes: u64,
-}
-
-impl IteratorCharge {
-    /// Bytes of values that the iterator may fetch ahead at present.
-    pub(crate) fn batch_bytes(&self) -> u64 {
-        let open = self.arbiter.iterators.load(Ordering::Relaxed).max(1) as u64;
-        let share = self.arbiter.plan.budget_bytes / READ_PART / open;
-        share.clamp(LEAST_BATCH_BYTES, MOST_BATCH_BYTES)
-    }
-
-    /// The iterator takes so much now.
-    pub(crate) fn note(&mut self, bytes: usize) {
-        let (arbiter, bytes) = (&self.arbiter, bytes as u64);
-        let before = std::mem::replace(&mut self.bytes, bytes);
-        let used = &arbiter.iterators_used;
-        // Together they are never less than nothing: each takes away what it has added.
-        used.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
-        if used.load(Ordering::Relaxed) > arbiter.iterators_charged.load(Ordering::Relaxed) {
-            arbiter.make_room_for_iterators();
-        }
-    }
-
-    /// The iterator takes so much with its cursors. Whether all of them together take so much that it is to
-    /// let go of these.
-    pub(crate) fn is_too_much(&mut self, bytes: usize) -> bool {
-        self.note(bytes);
-        let used = self.arbiter.iterators_used.load(Ordering::Relaxed);
-        used > self.arbiter.plan.budget_bytes / ITERATORS_PART
-    }
-}
-
-impl Drop for IteratorCharge {
-    fn drop(&mut self) {
-        let used = &self.arbiter.iterators_used;
-        used.fetch_sub(self.bytes, Ordering::Relaxed);
-        let open = self.arbiter.iterators.fetch_sub(1, Ordering::Relaxed) - 1;
-        let room_for = self.arbiter.iterators_room.load(Ordering::Relaxed);
-        if room_for > FEW_ITERATORS && open < room_for / 4 {
-            self.arbiter.make_room_for_iterators();
-        }
-    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 mod hold;
 
 use super::engine::Engine;
+use super::memory::IteratorBytes;
 use super::snapshots::Registered;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
@@ -30,6 +31,16 @@ pub(super) struct Position {
     pub(super) view: Arc<View>,
     pub(super) front: Option<ViewCursor>,
     pub(super) back: Option<ViewCursor>,
+    /// What the cursors hold.
+    bytes: IteratorBytes,
+}
+
+impl Position {
+    /// Counts what the cursors hold now.
+    pub(super) fn count(&mut self) {
+        let cursors = [&self.front, &self.back].into_iter().flatten();
+        self.bytes.set(cursors.map(ViewCursor::memory_bytes).sum());
+    }
 }
 
 /// The iterators of an engine.
@@ -145,6 +156,7 @@ impl ViewHolder {
                 view: self.engine().view.load_full(),
                 front: None,
                 back: None,
+                bytes: IteratorBytes::new(&self.engine().memory),
             })),
         })
     }

@@ -29,6 +29,7 @@ impl KeyVersion {
     }
 
     /// What a frame that the cache keeps says of `key`: nothing if it is of another one. `None`: this is no frame.
+    #[inline]
     pub(super) fn in_cache(
         frame: &CachedFrame<'_>,
         key: &[u8],

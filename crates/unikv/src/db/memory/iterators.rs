@@ -1,0 +1,90 @@
+//! What open iterators take: how many there are, and what each of them holds.
+//!
+//! Keys may be long, so an iterator counts what it has: its buffers, and beside its view what its cursors hold
+//! ([`IteratorBytes`]). While all together take more than their part of the budget, all let go of their
+//! cursors, and each does so behind every batch.
+
+use super::plan::READ_PART;
+use super::{Arbiter, FEW_ITERATORS, LEAST_BATCH_BYTES, MOST_BATCH_BYTES};
+use crate::base::sync::atomic::Ordering;
+use std::sync::Arc;
+
+/// When iterators take this part of the budget, they let go of their cursors.
+const MOST_PART: u64 = 8;
+
+/// Bytes that count as an iterator's until this is dropped.
+pub(crate) struct IteratorBytes {
+    arbiter: Arc<Arbiter>,
+    bytes: u64,
+}
+
+impl IteratorBytes {
+    pub(crate) fn new(arbiter: &Arc<Arbiter>) -> IteratorBytes {
+        IteratorBytes {
+            arbiter: Arc::clone(arbiter),
+            bytes: 0,
+        }
+    }
+
+    /// So many it is now.
+    pub(crate) fn set(&mut self, bytes: usize) {
+        let before = std::mem::replace(&mut self.bytes, bytes as u64);
+        // Together they are never less than nothing: each takes away what it has added.
+        let more = self.bytes.wrapping_sub(before);
+        self.arbiter
+            .iterators_used
+            .fetch_add(more, Ordering::Relaxed);
+    }
+}
+
+impl Drop for IteratorBytes {
+    fn drop(&mut self) {
+        let used = &self.arbiter.iterators_used;
+        used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Counts an open iterator.
+pub(crate) struct IteratorCharge {
+    arbiter: Arc<Arbiter>,
+    /// Of its own buffers.
+    bytes: IteratorBytes,
+}
+
+impl IteratorCharge {
+    pub(super) fn new(arbiter: &Arc<Arbiter>) -> IteratorCharge {
+        IteratorCharge {
+            arbiter: Arc::clone(arbiter),
+            bytes: IteratorBytes::new(arbiter),
+        }
+    }
+
+    /// Bytes of values that the iterator may fetch ahead at present.
+    pub(crate) fn batch_bytes(&self) -> u64 {
+        let open = self.arbiter.iterators.load(Ordering::Relaxed).max(1) as u64;
+        let share = self.arbiter.plan.budget_bytes / READ_PART / open;
+        share.clamp(LEAST_BATCH_BYTES, MOST_BATCH_BYTES)
+    }
+
+    /// The buffers of the iterator take so much now. Whether all iterators together take so much that they
+    /// are to let go of their cursors.
+    pub(crate) fn note(&mut self, bytes: usize) -> bool {
+        self.bytes.set(bytes);
+        let arbiter = &self.arbiter;
+        let used = arbiter.iterators_used.load(Ordering::Relaxed);
+        if used > arbiter.iterators_charged.load(Ordering::Relaxed) {
+            arbiter.make_room_for_iterators();
+        }
+        used > arbiter.plan.budget_bytes / MOST_PART
+    }
+}
+
+impl Drop for IteratorCharge {
+    fn drop(&mut self) {
+        let open = self.arbiter.iterators.fetch_sub(1, Ordering::Relaxed) - 1;
+        let room_for = self.arbiter.iterators_room.load(Ordering::Relaxed);
+        if room_for > FEW_ITERATORS && open < room_for / 4 {
+            self.arbiter.make_room_for_iterators();
+        }
+    }
+}
