@@ -4,6 +4,7 @@ mod closing;
 pub(super) mod common;
 mod damage;
 mod directories;
+mod long_keys;
 
 use super::background::indexes_of;
 use crate::jobs::flush::flush;
