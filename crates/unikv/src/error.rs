@@ -36,6 +36,9 @@ pub enum ErrorKind {
     WritesSuspended,
     /// The database has been closed.
     Closed,
+    /// What the call asks for does not fit into `memory_budget` beside what is open: close iterators, or open the
+    /// database with a larger budget. Nothing changed.
+    OutOfMemory,
     /// The process that opened the database has forked, and this is the child: open the database there anew, once the
     /// parent has closed it, or leave it to the parent. Nothing changed.
     Forked,
@@ -173,6 +176,15 @@ impl Error {
             ErrorKind::WritesSuspended,
             what,
             remedy,
+        )))
+    }
+
+    /// There is no memory for one more iterator.
+    pub(crate) fn too_many_iterators(bytes: u64, budget: u64) -> Error {
+        Error(Arc::new(Inner::new(
+            ErrorKind::OutOfMemory,
+            format!("iterators hold {bytes} bytes of a memory budget of {budget}"),
+            "close some of them, or open the database with a larger memory_budget",
         )))
     }
 

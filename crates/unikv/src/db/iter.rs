@@ -49,8 +49,9 @@ pub struct Iter {
 impl Iter {
     /// The entries between the bounds as of `moment`.
     pub(crate) fn new(moment: Arc<Registered>, (lower, upper): (Vec<u8>, Vec<u8>)) -> Iter {
-        let error = moment.engine().check_open().err();
         let memory = moment.engine().memory.open_iterator();
+        let fits = || memory.check();
+        let error = moment.engine().check_open().and_then(|()| fits()).err();
         Iter {
             memory,
             holder: ViewHolder::new(moment),

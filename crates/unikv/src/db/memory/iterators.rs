@@ -7,10 +7,14 @@
 use super::plan::READ_PART;
 use super::{Arbiter, FEW_ITERATORS, LEAST_BATCH_BYTES, MOST_BATCH_BYTES};
 use crate::base::sync::atomic::Ordering;
+use crate::error::{Error, Result};
 use std::sync::Arc;
 
 /// When iterators take this part of the budget, they let go of their cursors.
 const MOST_PART: u64 = 8;
+
+/// When they take three quarters of it all the same, there is none for one more.
+const FULL: (u64, u64) = (3, 4);
 
 /// Bytes that count as an iterator's until this is dropped.
 pub(crate) struct IteratorBytes {
@@ -56,6 +60,16 @@ impl IteratorCharge {
         IteratorCharge {
             arbiter: Arc::clone(arbiter),
             bytes: IteratorBytes::new(arbiter),
+        }
+    }
+
+    /// Refuses one more iterator where those that are open leave no memory for it.
+    pub(crate) fn check(&self) -> Result<()> {
+        let used = self.arbiter.iterators_used.load(Ordering::Relaxed);
+        let budget = self.arbiter.plan.budget_bytes;
+        match used > budget / FULL.1 * FULL.0 {
+            true => Err(Error::too_many_iterators(used, budget)),
+            false => Ok(()),
         }
     }
 

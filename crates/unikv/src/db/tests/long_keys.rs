@@ -2,7 +2,7 @@
 //! bounds are cut everywhere, while partitions split and join, tables are merged, and the database is reopened.
 
 use super::{Machine, Model, same, small};
-use crate::Db;
+use crate::{Db, ErrorKind};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -83,6 +83,35 @@ fn bounds_keep_tables_and_partitions_apart_whatever_keys_have_in_common() {
     }
     assert!(splits > 10 && merges > 50, "{splits} {merges}");
     assert!(joins > 0 && scan_merges > 0, "{joins} {scan_merges}");
+}
+
+#[test]
+fn an_iterator_for_which_there_is_no_memory_says_so() {
+    let machine = Machine::new(2);
+    let (db, _) = machine.open(small().memory_budget(4 << 20));
+    let mut model = Model::new();
+    for i in 0..40_u8 {
+        let mut key = vec![b'k'; 60_000];
+        key.push(i);
+        db.put(&key, "value").unwrap();
+        model.insert(key, b"value".to_vec());
+    }
+    let mut open = Vec::new();
+    let error = loop {
+        let mut iter = db.iter();
+        match iter.next().unwrap() {
+            Ok(_) => open.push(iter),
+            Err(error) => break error,
+        }
+        assert!(open.len() < 100);
+    };
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    assert!(error.to_string().contains("close some"), "{error}");
+    assert!(open.len() > 10, "{}", open.len());
+    // Those that are open go on, and there is room again when they have gone.
+    assert!(open.iter_mut().all(|iter| iter.next().unwrap().is_ok()));
+    drop(open);
+    same(&db, &model);
 }
 
 #[test]
