@@ -236,7 +236,7 @@ const CALLERS: usize = (1 << 20) + (64 << 10);
 #[test]
 fn every_shape_fits_with_a_hundred_iterators() {
     const BUDGET: usize = 64 << 20;
-    const BYTES: u64 = 48 << 20;
+    const BYTES: u64 = 36 << 20;
     let _turn = TURN.lock();
     for shape in Shape::ALL {
         let dir = directory();

@@ -16,7 +16,7 @@ use unikv::{Clustering, Db};
 use unikv_shapes::{Change, Shape};
 use watched::{Stage, options, watched};
 
-const BYTES: u64 = 24 << 20;
+const BYTES: u64 = 20 << 20;
 /// Of one key there are as many versions as of keys elsewhere.
 const VERSIONS: u64 = 20_000;
 
