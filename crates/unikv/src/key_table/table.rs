@@ -15,7 +15,7 @@ use crate::base::file_header::FileKind;
 use crate::base::file_names;
 use crate::base::keys::SeqNo;
 use crate::base::sync::atomic::AtomicU64;
-use crate::base::sync::{Guard, OnceLock};
+use crate::base::sync::{ArcSwapOption, Guard};
 use crate::error::Result;
 use crate::vfs::Access;
 use crate::vfs::file_store::{DataFile, FileStore};
@@ -40,7 +40,8 @@ pub(crate) struct KeyTable {
     cache: Arc<ReadCache>,
     index: Arc<IndexSlot>,
     price: Price,
-    outliers: OnceLock<Outliers>,
+    /// `None`: not read yet.
+    outliers: ArcSwapOption<Outliers>,
 }
 
 impl KeyTable {
@@ -78,7 +79,7 @@ impl KeyTable {
             scan_cost: AtomicU64::new(0),
             cache: Arc::clone(cache),
             index: Arc::new(IndexSlot::new()),
-            outliers: OnceLock::new(),
+            outliers: ArcSwapOption::empty(),
         }
     }
 
@@ -89,20 +90,21 @@ impl KeyTable {
 
     /// The newest records that are much longer than the others; read from the file the first time that it is asked for
     /// and there are some.
-    pub(crate) fn outliers(&self) -> Result<&Outliers> {
-        if let Some(outliers) = self.outliers.get() {
+    pub(crate) fn outliers(&self) -> Result<Arc<Outliers>> {
+        if let Some(outliers) = self.outliers.load_full() {
             return Ok(outliers);
         }
-        let outliers = match self.meta.outliers().count {
+        let outliers = Arc::new(match self.meta.outliers().count {
             0 => Outliers::default(),
             _ => self.facts()?.properties.outliers,
-        };
-        Ok(self.outliers.get_or_init(|| outliers))
+        });
+        self.outliers.store(Some(Arc::clone(&outliers)));
+        Ok(outliers)
     }
 
     /// The same, if they have been read.
-    pub(crate) fn known_outliers(&self) -> Option<&Outliers> {
-        self.outliers.get()
+    pub(crate) fn known_outliers(&self) -> Option<Arc<Outliers>> {
+        self.outliers.load_full()
     }
 
     /// Memory of the handle and of what is known of the table.
