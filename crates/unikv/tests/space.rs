@@ -260,6 +260,22 @@ fn four_writers() {
 }
 
 #[test]
+fn everything_replaced_by_an_ingest() {
+    watched(
+        "replaced by an ingest",
+        options(Clustering::Never),
+        |stage| {
+            for len in [1000, 130, 20, 600] {
+                (0..12_000).for_each(|id| stage.put(id, len));
+                stage.at_rest();
+                stage.ingest(0..12_000, 1000);
+                stage.at_rest();
+            }
+        },
+    );
+}
+
+#[test]
 fn the_least_factor() {
     let options = options(Clustering::Never).max_space_amp(1.1);
     watched("a factor of 1.1", options, |stage| {

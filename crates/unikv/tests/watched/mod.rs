@@ -221,6 +221,19 @@ impl<'a> Stage<'a> {
         self.counted((before, after), |db| db.write(&batch));
     }
 
+    /// Puts all of these in one ingest; the keys ascend with the ids.
+    pub fn ingest(&mut self, ids: impl IntoIterator<Item = u64>, len: usize) {
+        let (mut entries, mut before, mut after) = (Vec::new(), 0, 0);
+        for id in ids {
+            entries.push(Ok((self.shared.key(id), Some(self.value(len)))));
+            let change = self.note(id, Some(len));
+            (before, after) = (before + change.0, after + change.1);
+        }
+        self.counted((before, after), |db| {
+            db.ingest_sorted(entries, None).map(drop)
+        });
+    }
+
     /// One of `n` ids, the k-th with a weight of 1/k, spread over the range.
     pub fn zipf(&mut self, n: u64) -> u64 {
         let rank = (n as f64).powf(self.rng.random::<f64>()) as u64;
