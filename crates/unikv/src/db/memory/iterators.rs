@@ -15,6 +15,8 @@ const MOST_PART: u64 = 8;
 
 /// When they take three quarters of it all the same, there is none for one more.
 const FULL: (u64, u64) = (3, 4);
+/// So much they may take whatever the budget: it is kept from 64 MiB on.
+const LEAST_FULL: u64 = 16 << 20;
 
 /// Bytes that count as an iterator's until this is dropped.
 pub(crate) struct IteratorBytes {
@@ -67,7 +69,7 @@ impl IteratorCharge {
     pub(crate) fn check(&self) -> Result<()> {
         let used = self.arbiter.iterators_used.load(Ordering::Relaxed);
         let budget = self.arbiter.plan.budget_bytes;
-        match used > budget / FULL.1 * FULL.0 {
+        match used > (budget / FULL.1 * FULL.0).max(LEAST_FULL) {
             true => Err(Error::too_many_iterators(used, budget)),
             false => Ok(()),
         }

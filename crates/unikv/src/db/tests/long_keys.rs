@@ -103,7 +103,7 @@ fn an_iterator_for_which_there_is_no_memory_says_so() {
             Ok(_) => open.push(iter),
             Err(error) => break error,
         }
-        assert!(open.len() < 100);
+        assert!(open.len() < 400);
     };
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
     assert!(error.to_string().contains("close some"), "{error}");
