@@ -1,7 +1,7 @@
 //! Shapes of data: how long keys and values are, and how they change.
 //!
-//! Promises hold for every shape, so tests of them run on all of these. Everything follows from the number of a
-//! key and its version: whoever knows both knows what a database must hold.
+//! Promises hold for every shape, so tests of them run on all of these. Everything follows from the
+//! number of a key and its version: whoever knows both knows what a database must hold.
 
 /// A shape of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +167,7 @@ impl Shape {
         }
     }
 
-    /// How many keys have about so many bytes together with their first values; at least one.
+    /// How many keys fit into `bytes` with their first values; at least one.
     pub fn keys_in(self, bytes: u64) -> u64 {
         if self == Shape::OneKey {
             return 1;
@@ -184,7 +184,8 @@ impl Shape {
         fits.count().max(1) as u64
     }
 
-    /// The key of a number; no two numbers have the same. The first ones are as short as keys can be.
+    /// The key of a number; no two numbers have the same. The first ones are as short as keys can
+    /// be.
     pub fn key(self, number: u64) -> Vec<u8> {
         let number_bytes = &number.to_be_bytes()[8 - NUMBER_BYTES..];
         let len = self.key_len(number, NUMBER_BYTES);

@@ -36,8 +36,8 @@ pub enum ErrorKind {
     WritesSuspended,
     /// The database has been closed.
     Closed,
-    /// What the call asks for does not fit into `memory_budget` beside what is open: close iterators, or open the
-    /// database with a larger budget. Nothing changed.
+    /// What the call asks for does not fit into `memory_budget` beside what is open: close
+    /// iterators, or open the database with a larger budget. Nothing changed.
     OutOfMemory,
     /// The process that opened the database has forked, and this is the child: open the database there anew, once the
     /// parent has closed it, or leave it to the parent. Nothing changed.

@@ -206,8 +206,9 @@ impl Options {
         self
     }
 
-    /// Values shorter than this many bytes, or than their key, are kept beside their keys in the SortedStore
-    /// instead of in a value log. Default: 128, at most 64 KiB: a key block holds its values whole.
+    /// Values shorter than this many bytes, or than their key, are kept beside their keys in the
+    /// SortedStore instead of in a value log. Default: 128, at most 64 KiB: a key block holds its
+    /// values whole.
     ///
     /// Stored; may change.
     #[must_use]
@@ -217,9 +218,9 @@ impl Options {
     }
 
     /// Bytes on disk over the keys and values of visible records, at most. Default: 1.5. Less space
-    /// costs more writing: garbage collection copies what is live between the dead. For its frames a record may
-    /// take 70 bytes more, and its key once more, if the key has more than 32 bytes or the value less than 256,
-    /// or if the factor is less than 1.5.
+    /// costs more writing: garbage collection copies what is live between the dead. For its frames
+    /// a record may take 70 bytes more, and its key once more, if the key has more than 32 bytes or
+    /// the value less than 256, or if the factor is less than 1.5.
     ///
     /// Beside these the directory holds the log and a spare segment of it, up to twice
     /// `unsorted_bytes` for each background thread while these have work, and a floor of 8 MiB and eleven

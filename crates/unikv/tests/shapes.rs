@@ -1,5 +1,5 @@
-//! The promise on space, and the pauses of writers, for every shape of data: see `space.rs` for what no listing
-//! may exceed.
+//! The promise on space, and the pauses of writers, for every shape of data: see `space.rs` for
+//! what no listing may exceed.
 
 #![allow(
     clippy::unwrap_used,

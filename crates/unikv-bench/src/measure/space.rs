@@ -1,10 +1,11 @@
 //! Watching the space promise: lists the directory of a database ten times a second and compares
 //! what its files take with what they may take.
 //!
-//! The bound is a factor × (keys and values of the records there) + what their frames may take + what does not grow with them +
-//! what snapshots and iterators pin. For UniKV the factor is `max_space_amp`, and the fixed part is 2 ×
-//! `unsorted_bytes` for each background thread, as each may run a job, and a floor. The write-ahead log is allowed for as it is, so its files are left out on both sides. A
-//! file counts with the blocks that the file system has given it.
+//! The bound is a factor × (keys and values of the records there) + what their frames may take +
+//! what does not grow with them + what snapshots and iterators pin. For UniKV the factor is
+//! `max_space_amp`, and the fixed part is 2 × `unsorted_bytes` for each background thread, as each
+//! may run a job, and a floor. The write-ahead log is allowed for as it is, so its files are left
+//! out on both sides. A file counts with the blocks that the file system has given it.
 
 use serde::Serialize;
 use std::fs;

@@ -37,7 +37,8 @@ use unikv_shapes::Shape;
 use watch::Watch;
 use worker::{Counts, Shared, Worker};
 
-/// Keys are as many as have so many bytes with their values, and no more than so many.
+/// Without `--keys` there are as many keys as fit into this with their values, and at most
+/// [`MOST_KEYS`].
 const BYTES: u64 = 2 << 30;
 const MOST_KEYS: u64 = 1_000_000;
 
@@ -45,8 +46,8 @@ const LONG_HELP: &str = "\
 Each thread owns a share of the keys and remembers their versions. It puts, deletes and writes
 batches of eight, gets and scans its own keys, which must be exactly as it left them, reads those of
 the others, and holds snapshots and iterators for seconds to many minutes. The first thread now and
-then makes all iterators let go of their views, behind which they must go on as before. Of the usual shape
-values have 16 bytes to 1 MiB, 2 KB on average; with --memtable-bytes 2m and less the longest go to
+then makes all iterators let go of their views, after which they must go on as before. Of the usual
+shape values have 16 bytes to 1 MiB, 2 KB on average; with --memtable-bytes 2m and less the longest go to
 files of their own. Others have longer keys, shorter values, or a few that are much longer.
 
 Every ten seconds a line: operations and writes per second, latency of puts, anonymous memory, bytes
@@ -72,7 +73,7 @@ pub struct Torture {
     /// Client threads
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     threads: u64,
-    /// Keys of all threads together; a million, or so many as have 2 GB, unless given
+    /// Keys of all threads together; a million, or as many as fit into 2 GB, unless given
     #[arg(long, value_name = "COUNT", value_parser = args::count)]
     keys: Option<u64>,
     /// How long keys and values are; that of FILE, or one drawn at random, unless given

@@ -237,7 +237,8 @@ impl Engine {
 
     /// Gives tables their places in the partitions. This may read key sections, so it is done
     /// without the lock; what was split or frozen meanwhile is gone over with it, and that reads no
-    /// section, because new generations begin there, and little of key tables that a merge has just made.
+    /// section, because new generations begin there, and little of key tables that a merge has just
+    /// made.
     pub(crate) fn place_tables(
         &self,
         tables: &[FlushedTable],

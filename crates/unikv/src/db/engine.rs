@@ -37,8 +37,8 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A part of what the space promise allows beside what is visible. The rest of that is for large values of the
-/// memtable, for the ballast, and for manifests.
+/// A part of what the space promise allows beside what is visible. The rest of that is for large
+/// values of the memtable, for the ballast, and for manifests.
 const REST_BYTES: u64 = 7 << 20;
 pub(super) const MEMTABLES_AT_REST: u64 = 4;
 /// A partition large enough to be split has so many key tables at least.

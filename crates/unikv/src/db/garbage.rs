@@ -55,7 +55,8 @@ pub struct RecordFileStats {
 }
 
 impl RecordFileStats {
-    /// Bytes of records and of a key section that nothing needs. Unknown, and so zero, in a table of an UnsortedStore.
+    /// Bytes of records and of a key section that nothing needs. Unknown, and so zero, in a table
+    /// of an UnsortedStore.
     pub fn dead_bytes(&self) -> u64 {
         match self.is_table {
             true => 0,

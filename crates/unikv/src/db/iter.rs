@@ -12,7 +12,7 @@ mod end;
 use super::memory::IteratorCharge;
 use super::read::{DEFAULT_KEYSPACE, engine_key};
 use super::snapshots::Registered;
-use super::views::{Position, ViewHolder};
+use super::views::ViewHolder;
 use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
@@ -46,12 +46,19 @@ pub struct Iter {
     ended: bool,
 }
 
+/// Which way an end of an iteration goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Toward {
+    Upper,
+    Lower,
+}
+
 impl Iter {
     /// The entries between the bounds as of `moment`.
     pub(crate) fn new(moment: Arc<Registered>, (lower, upper): (Vec<u8>, Vec<u8>)) -> Iter {
         let memory = moment.engine().memory.open_iterator();
-        let fits = || memory.check();
-        let error = moment.engine().check_open().and_then(|()| fits()).err();
+        let open = moment.engine().check_open();
+        let error = open.and_then(|()| memory.check()).err();
         Iter {
             memory,
             holder: ViewHolder::new(moment),
@@ -124,37 +131,50 @@ impl Iter {
         }
     }
 
-    /// Gathers the next batch of the front.
-    fn gather_front(&mut self) -> Result<()> {
-        let (front, seq) = (&mut self.front, self.holder.moment().seq());
+    /// Gathers the next batch of one end.
+    fn gather(&mut self, toward: Toward) -> Result<()> {
+        let seq = self.holder.moment().seq();
         let clusters = self.holder.moment().engine().clusters_by_scans();
         let (lower, upper) = (&self.lower, &self.upper);
         let batch_bytes = self.memory.batch_bytes();
+        let end = match toward {
+            Toward::Upper => &mut self.front,
+            Toward::Lower => &mut self.back,
+        };
         let paid = self.holder.with_position(|position| {
             loop {
-                let Position {
-                    view, front: slot, ..
-                } = position;
+                let view = &position.view;
+                let slot = match toward {
+                    Toward::Upper => &mut position.front,
+                    Toward::Lower => &mut position.back,
+                };
                 let cursor = match slot {
                     Some(cursor) => cursor,
                     None => {
                         let mut begun = ViewCursor::new(Arc::clone(view));
-                        begun.seek(lower, SeqNo::MAX)?;
-                        if seeded!(ReanchorTooFar) && *lower > self.begin {
+                        match toward {
+                            Toward::Upper => begun.seek(lower, SeqNo::MAX)?,
+                            Toward::Lower => begun.seek_before(upper, SeqNo::MAX)?,
+                        }
+                        let is_forward = toward == Toward::Upper;
+                        if seeded!(ReanchorTooFar) && is_forward && *lower > self.begin {
                             begun.next()?;
                         }
-                        front.anchor();
+                        end.anchor();
                         slot.insert(begun)
                     }
                 };
-                front.gather_forward(cursor, seq, upper, batch_bytes);
-                if front.has_failed() && cursor.has_lost_run() {
+                match toward {
+                    Toward::Upper => end.gather_forward(cursor, seq, upper, batch_bytes),
+                    Toward::Lower => end.gather_backward(cursor, seq, lower, batch_bytes),
+                }
+                if end.has_failed() && cursor.has_lost_run() {
                     // It was met in the middle of a derived run: without it, all is there.
-                    front.give_up();
+                    end.give_up();
                     *slot = None;
                     continue;
                 }
-                let scattered = front.fetch(view, clusters)?;
+                let scattered = end.fetch(view, clusters)?;
                 let paid = cursor.settle() || scattered;
                 position.count();
                 return Ok(paid);
@@ -173,7 +193,7 @@ impl Iter {
             }
         }
         if self.front.is_handed_out() && !self.front.has_failed() {
-            self.gather_front()?;
+            self.gather(Toward::Upper)?;
         }
         let front = &mut self.front;
         if front.is_handed_out()
@@ -188,51 +208,13 @@ impl Iter {
         front.hand_out(|key| self.holder.look_up(key))
     }
 
-    /// Gathers the next batch of the back.
-    fn gather_back(&mut self) -> Result<()> {
-        let (back, seq) = (&mut self.back, self.holder.moment().seq());
-        let clusters = self.holder.moment().engine().clusters_by_scans();
-        let (lower, upper) = (&self.lower, &self.upper);
-        let batch_bytes = self.memory.batch_bytes();
-        let paid = self.holder.with_position(|position| {
-            loop {
-                let Position {
-                    view, back: slot, ..
-                } = position;
-                let cursor = match slot {
-                    Some(cursor) => cursor,
-                    None => {
-                        let mut begun = ViewCursor::new(Arc::clone(view));
-                        begun.seek_before(upper, SeqNo::MAX)?;
-                        back.anchor();
-                        slot.insert(begun)
-                    }
-                };
-                back.gather_backward(cursor, seq, lower, batch_bytes);
-                if back.has_failed() && cursor.has_lost_run() {
-                    // It was met in the middle of a derived run: without it, all is there.
-                    back.give_up();
-                    *slot = None;
-                    continue;
-                }
-                let scattered = back.fetch(view, clusters)?;
-                let paid = cursor.settle() || scattered;
-                position.count();
-                return Ok(paid);
-            }
-        })?;
-        wake_if(paid, &self.holder);
-        self.account();
-        Ok(())
-    }
-
     fn next_back_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
         self.raise_lower();
         if self.lower >= self.upper {
             return Ok(None);
         }
         if self.back.is_handed_out() && !self.back.has_failed() {
-            self.gather_back()?;
+            self.gather(Toward::Lower)?;
         }
         let back = &mut self.back;
         if back.is_handed_out()
@@ -251,8 +233,8 @@ impl Iter {
         back.hand_out(|key| self.holder.look_up(key))
     }
 
-    /// Counts what the buffers take. While all iterators take too much, they go on without cursors: each batch
-    /// finds its place anew.
+    /// Counts what the buffers take. While all iterators take too much, they go on without cursors:
+    /// each batch finds its place anew.
     fn account(&mut self) {
         let range = self.begin.capacity() + self.lower.capacity() + self.upper.capacity();
         let ends = self.front.memory_bytes() + self.back.memory_bytes();

@@ -1,8 +1,8 @@
 //! Back-pressure: writers are slowed smoothly when the background falls behind.
 //!
-//! Three fills are watched: sealed memtables, the UnsortedStore with its indexes, and the room for garbage
-//! beyond what collections and merges leave alone. Up to 70 % of a fill, 25 % of that room, writers run free.
-//! From there each byte costs time, growing with the square of what is used of
+//! Three fills are watched: sealed memtables, the UnsortedStore with its indexes, and the room for
+//! garbage beyond what collections and merges leave alone. Up to 70 % of a fill, 25 % of that room,
+//! writers run free. From there each byte costs time, growing with the square of what is used of
 //! the rest, so that the background catches up before anything is full. With the last memtable open
 //! a byte costs at least what its flush took of late; only who comes when that is full, too, waits.
 //!
@@ -26,8 +26,8 @@ use std::time::Duration;
 /// Sealed memtables beyond which writers wait for a flush.
 pub(crate) const MAX_SEALED: usize = 4;
 
-/// The fill of memtables and UnsortedStores at which slowing begins, and that of the room for garbage, of
-/// which nothing counts that would be there without writers, too.
+/// The fill of memtables and UnsortedStores at which slowing begins, and that of the room for
+/// garbage, of which nothing counts that would be there without writers, too.
 const BEGIN: f64 = 0.7;
 const BEGIN_OF_SPACE: f64 = 0.25;
 /// Nanoseconds that a written KiB costs when memtables, UnsortedStore or space are at their limit:
@@ -94,8 +94,9 @@ fn generations_fill(partition: &Partition, unsorted_bytes: u64) -> f64 {
     (older.len() as f64 + newest) / MAX_GENERATIONS as f64
 }
 
-/// The cost of a KiB at `fill`, slowing having begun at `begin`, of something that costs `at_limit` when it is full, and four times as
-/// much beyond: nothing but its price keeps space within its bound.
+/// The cost of a KiB at `fill`, slowing having begun at `begin`, of something that costs `at_limit`
+/// when it is full, and four times as much beyond: nothing but its price keeps space within its
+/// bound.
 fn cost(fill: f64, begin: f64, at_limit: f64) -> f64 {
     let over = ((fill - begin) / (1.0 - begin)).clamp(0.0, 2.0);
     at_limit * over * over

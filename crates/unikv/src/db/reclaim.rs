@@ -1,11 +1,11 @@
 //! Deleted records give their space back early, and also when nobody writes any more (design I7).
 //!
-//! A tombstone takes a few bytes and may hide a large record, which only its flush, its merge and then
-//! garbage collection reclaim. Three rules bound what is hidden ([`crate::jobs::space`] estimates it):
-//! a memtable with too many deletes is sealed early; while generations hide too much the worst is frozen,
-//! and so merged, early; and when space may be out of bounds and nobody has written for a second, all are,
-//! behind the memtable if its writes may supersede long records.
-//! The last two hold as well for what has died in tables that other partitions have merged already
+//! A tombstone takes a few bytes and may hide a large record, which only its flush, its merge and
+//! then garbage collection reclaim. Three rules bound what is hidden ([`crate::jobs::space`]
+//! estimates it): a memtable with too many deletes is sealed early; while generations hide too much
+//! the worst is frozen, and so merged, early; and when space may be out of bounds and nobody has
+//! written for a second, all are, behind the memtable if its writes may supersede long records. The
+//! last two hold as well for what has died in tables that other partitions have merged already
 //! ([`crate::jobs::half_merged`]): generations keep it.
 
 use super::catalog::Catalog;
@@ -137,8 +137,9 @@ impl Engine {
         reclaim.judge(presses);
     }
 
-    /// Bytes that a group of batches frees, about: the deletes as many records of mean size, and all of them what is
-    /// known of much longer ones, unless `memtable` has superseded these already.
+    /// Bytes that a group of batches frees, about: the deletes as many records of mean size, and
+    /// all of them what is known of much longer ones, unless `memtable` has superseded these
+    /// already.
     pub(super) fn freed_by(&self, memtable: &Arc<Memtable>, group: &[(&Batch, bool)]) -> u64 {
         let batches = || group.iter().map(|(batch, _)| batch);
         let deletes: u64 = batches().map(|batch| batch.deletes() as u64).sum();
@@ -161,8 +162,8 @@ impl Engine {
         freed.saturating_add(long)
     }
 
-    /// Has the key tables of a partition read which of their records are much longer than the others. Of what
-    /// cannot be read nothing is known.
+    /// Has the key tables of a partition read which of their records are much longer than the
+    /// others. Of what cannot be read nothing is known.
     pub(super) fn learn_outliers(&self, partition: PartitionId) {
         let version = Arc::clone(&self.view.load().version);
         let partition = version.partition(partition);
@@ -214,8 +215,8 @@ impl Engine {
         }
     }
 
-    /// How long the flush worker may rest: a second at most while the files may hold too much that merges
-    /// would let go of. When nobody has written for so long, it begins with that.
+    /// How long the flush worker may rest: a second at most while the files may hold too much that
+    /// merges would let go of. When nobody has written for so long, it begins with that.
     pub(crate) fn rest_or_settle(&self) -> Option<Duration> {
         let is_flush_due = self.is_worth_a_flush(&self.view.load().memtable);
         if !is_flush_due && !self.holds_too_much() {
@@ -231,7 +232,8 @@ impl Engine {
         Some(IDLE)
     }
 
-    /// Seals and freezes what may hide too much without waiting for its time. Whether there was any.
+    /// Seals and freezes what may hide too much without waiting for its time. Whether there was
+    /// any.
     pub(crate) fn settle(&self) -> Result<bool> {
         self.check_open()?;
         let hides = self.commit.lock().freed_bytes > self.space_limit().floor_bytes;
@@ -250,8 +252,8 @@ impl Engine {
         space.is_too_much_at_rest(self.space_limit(), 0)
     }
 
-    /// Whether the writes in a memtable may supersede long records, more than there may be at rest, or whether
-    /// it has so many large values that overwritten ones among them may take as much.
+    /// Whether the writes in a memtable may supersede long records, more than there may be at rest,
+    /// or whether it has so many large values that overwritten ones among them may take as much.
     fn is_worth_a_flush(&self, memtable: &MemtableHandle) -> bool {
         let worth = self.reclaim.writes_worth_a_flush.load(Ordering::Relaxed);
         let most_large = MEMTABLES_AT_REST * self.memory.plan.memtable_bytes;
@@ -259,7 +261,8 @@ impl Engine {
         supersedes || memtable.large.bytes() > most_large
     }
 
-    /// Wakes the flush worker once when the memtable has become worth a flush: it waits for writers to rest.
+    /// Wakes the flush worker once when the memtable has become worth a flush: it waits for writers
+    /// to rest.
     pub(super) fn watch_memtable(&self, commit: &mut Commit) {
         if !commit.is_watched && self.is_worth_a_flush(&commit.memtable) {
             commit.is_watched = true;
@@ -267,8 +270,8 @@ impl Engine {
         }
     }
 
-    /// Seals the memtable for the flush worker, which has nothing to flush. Whoever has the lock is no writer that
-    /// rests, and may wait for this worker.
+    /// Seals the memtable for the flush worker, which has nothing to flush. Whoever has the lock is
+    /// no writer that rests, and may wait for this worker.
     fn seal_at_rest(&self) {
         let Some(mut commit) = self.commit.try_lock() else {
             return;

@@ -52,8 +52,9 @@ pub(super) fn record_bytes(file: &RecordFile) -> u64 {
 /// The part of a file at which its key section makes it worth a pass.
 const SECTION_PART: u64 = 16;
 
-/// Bytes of a value log's key section and footer, if they are worth a pass that leaves them out. Where keys
-/// are long beside their values the section takes as much as the garbage that is allowed.
+/// Bytes of a value log's key section and footer, if they are worth a pass that leaves them out.
+/// Where keys are long beside their values the section takes as much as the garbage that is
+/// allowed.
 pub(crate) fn section_worth_a_pass(file: &RecordFile) -> u64 {
     let meta = file.meta();
     let bytes = meta.len.saturating_sub(record_bytes(file));

@@ -1,10 +1,11 @@
-//! What records of an UnsortedStore hide: older versions in the SortedStore that only their merge shows to be
-//! garbage.
+//! What records of an UnsortedStore hide: older versions in the SortedStore that only their merge
+//! shows to be garbage.
 //!
 //! A record that is about as large as what it supersedes does no harm beyond its own bytes, which
-//! `unsorted_bytes` bounds; so only what it may hide *beyond* its own size counts. That is estimated, as if each
-//! record, tombstones above all, hid one of mean size. Where records are much longer than the mean
-//! ([`crate::key_table::Outliers`]), a flush knows which of them it supersedes: these count exactly.
+//! `unsorted_bytes` bounds; so only what it may hide *beyond* its own size counts. That is
+//! estimated, as if each record, tombstones above all, hid one of mean size. Where records are much
+//! longer than the mean ([`crate::key_table::Outliers`]), a flush knows which of them it
+//! supersedes: these count exactly.
 
 use super::flush::FlushedTable;
 use crate::key_table::{KeyTable, KeyTableMeta};
@@ -36,8 +37,9 @@ pub(crate) fn hidden_by<'a>(
     estimated.saturating_add(known).min(sorted)
 }
 
-/// Bytes of long records in the partition's SortedStore that the entries `own` of a table supersede, beyond
-/// their own. What cannot be read counts as nothing: it is an estimate, and the merge will see.
+/// Bytes of long records in the partition's SortedStore that the entries `own` of a table
+/// supersede, beyond their own. What cannot be read counts as nothing: it is an estimate, and the
+/// merge will see.
 pub(super) fn known_of(table: &FlushedTable, own: &Range<usize>, partition: &Partition) -> u64 {
     let long = partition.key_tables.iter();
     let long = long.filter(|table| table.meta().outliers().count > 0);

@@ -1,5 +1,5 @@
-//! The key tables that a job makes of a range, in their order, with bounds that keep them apart from one another
-//! and from those around them ([`crate::key_table::bounds`]).
+//! The key tables that a job makes of a range, in their order, with bounds that keep them apart
+//! from one another and from those around them ([`crate::key_table::bounds`]).
 //!
 //! The bounds of a table are known when the next key is: until then it has its greatest key itself.
 

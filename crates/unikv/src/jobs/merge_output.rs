@@ -172,8 +172,9 @@ impl<'a> MergeOutput<'a> {
         Ok(())
     }
 
-    /// Whether a value is to stand beside its key. Merges write the key again and again in any case, so that
-    /// costs no more than twice as much for a value shorter than it, and its record's copy of the key goes.
+    /// Whether a value is to stand beside its key. Merges write the key again and again in any
+    /// case, so that costs no more than twice as much for a value shorter than it, and its record's
+    /// copy of the key goes.
     fn is_inline(&self, key: &[u8], value_len: u64) -> bool {
         let key_len = key.len().saturating_sub(KEYSPACE_PREFIX_LEN);
         value_len < self.context.inline_value_bytes.max(key_len) as u64

@@ -1,9 +1,9 @@
 //! What the visible records of a key table may take on the disk: the formula of
 //! [`Options::max_space_amp`](crate::Options::max_space_amp) (design I7).
 //!
-//! That is the factor times the bytes of their keys and values. Beside them stand a frame, a pointer, and in
-//! places the key once more; where keys are long, values short or the factor small, that may be more than the
-//! factor leaves, so these records may take as much beyond it.
+//! That is the factor times the bytes of their keys and values. Beside them stand a frame, a
+//! pointer, and in places the key once more; where keys are long, values short or the factor small,
+//! that may be more than the factor leaves, so these records may take as much beyond it.
 
 use crate::base::keys::KEYSPACE_PREFIX_LEN;
 use crate::key_table::{KeyTableMeta, Newest, Values};
@@ -48,7 +48,8 @@ fn without_prefixes(key_bytes: u64, keys: u64) -> u64 {
     key_bytes.saturating_sub(keys * KEYSPACE_PREFIX_LEN as u64)
 }
 
-/// The least that the newest versions of a table can be of which an older release has not counted them.
+/// The least that the newest versions of a table can be of which an older release has not counted
+/// them.
 fn at_least(table: &KeyTableMeta) -> Newest {
     let refs = table.refs.iter();
     let (count, bytes) = refs.fold((0, 0), |(n, bytes), r| (n + r.count, bytes + r.bytes));

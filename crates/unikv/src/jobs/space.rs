@@ -1,8 +1,8 @@
 //! How much space the files take, and how much of it is garbage. How much there may be: [`limits`].
 //!
 //! The promise (design I7) is about keys and values of visible records. What is known of them: key
-//! tables count what the newest versions take, and the older ones. What records of the UnsortedStore
-//! supersede there is [estimated](super::hidden).
+//! tables count what the newest versions take, and the older ones. What records of the
+//! UnsortedStore supersede there is [estimated](super::hidden).
 
 mod limits;
 
@@ -22,10 +22,11 @@ use crate::version::Version;
 pub(crate) struct Space {
     /// Bytes of records in value logs, and of what has been merged of tables.
     pub(crate) log_bytes: u64,
-    /// Bytes of their key sections and footers, which nobody reads any more: they go with their files.
+    /// Bytes of their key sections and footers, which nobody reads any more: they go with their
+    /// files.
     pub(crate) section_bytes: u64,
-    /// Those of value logs of which they are no small part. They are garbage; the others are none, for
-    /// counting them would set garbage collection on files without any.
+    /// Those of value logs of which they are no small part. They are garbage; the others are none,
+    /// for counting them would set garbage collection on files without any.
     pub(crate) dead_section_bytes: u64,
     /// Bytes of records there that key tables point to.
     pub(crate) live_bytes: u64,
@@ -57,7 +58,8 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// The space of a version; `oldest` is the oldest live snapshot, `max_space_amp` what is promised.
+    /// The space of a version; `oldest` is the oldest live snapshot, `max_space_amp` what is
+    /// promised.
     pub(crate) fn of(version: &Version, oldest: Option<SeqNo>, max_space_amp: f64) -> Space {
         let live = version.live();
         let half_merged = HalfMerged::of(version);

@@ -1,5 +1,6 @@
 //! Blocks: some 4 KiB of entries in order, each key without the prefix it shares with the key
-//! before it; every 8th entry, unless that prefix is long, is a *restart* that carries its whole key.
+//! before it; every 8th entry, unless that prefix is long, is a *restart* that carries its whole
+//! key.
 //!
 //! ```text
 //! entry*  restart offset u32 *  restart count u32  checksum u32
@@ -21,8 +22,8 @@ use std::sync::Arc;
 
 /// Entries from one restart to the next.
 const RESTART_INTERVAL: usize = 8;
-/// Keys that share more stand whole only where a block begins: to have them once more would cost more than a
-/// search without restarts.
+/// Keys that share more stand whole only where a block begins: to have them once more would cost
+/// more than a search without restarts.
 const LONGEST_REPEATED: usize = 256;
 /// The restart count and the checksum.
 const TRAILER_LEN: usize = 8;
@@ -65,8 +66,8 @@ impl BlockBuilder {
         out.len() - self.start + 4 * self.restarts.len() + TRAILER_LEN
     }
 
-    /// What counts of that towards the length at which blocks end. A long prefix is no reason to end a block: the
-    /// next one would begin with it again.
+    /// What counts of that towards the length at which blocks end. A long prefix is no reason to
+    /// end a block: the next one would begin with it again.
     pub(super) fn len_beside_prefix(&self, out: &[u8]) -> usize {
         let repeated = Some(self.repeated).filter(|len| *len > LONGEST_REPEATED);
         self.len(out) - repeated.unwrap_or(0)

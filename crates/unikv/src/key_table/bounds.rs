@@ -1,9 +1,10 @@
-//! The least and the greatest key of a file as they are kept in memory and in the manifest: bounds, which are
-//! shorter than the keys where these are long.
+//! The least and the greatest key of a file as they are kept in memory and in the manifest: bounds,
+//! which are shorter than the keys where these are long.
 //!
-//! A key of up to [`LONGEST_EXACT`] bytes is its own bound. Of a longer one the lower bound is a prefix, and the
-//! upper bound a prefix whose last byte is one greater. They are as long as it takes to keep files apart that
-//! have no key in common: what lay behind one another stays so. In the file itself the keys stand whole.
+//! A key of up to [`LONGEST_EXACT`] bytes is its own bound. Of a longer one the lower bound is a
+//! prefix, and the upper bound a prefix whose last byte is one greater. They are as long as it
+//! takes to keep files apart that have no key in common: what lay behind one another stays so. In
+//! the file itself the keys stand whole.
 
 use super::block::common_prefix;
 
@@ -12,7 +13,8 @@ const LONGEST_EXACT: usize = 256;
 /// What is left of them at least: bounds also say that a file does not have a key.
 const LEAST_LEN: usize = 64;
 
-/// Of keys `last` < `first` of neighbours: an upper bound of the one below a lower bound of the other.
+/// Of keys `last` < `first` of neighbours: an upper bound of the one below a lower bound of the
+/// other.
 pub(crate) fn between(last: &[u8], first: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let lower = lower(first, Some(last));
     (upper(last, Some(&lower)), lower)

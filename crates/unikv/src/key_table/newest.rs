@@ -1,5 +1,5 @@
-//! What a key table holds for readers of the present: the newest version of each of its keys, if that is a
-//! value.
+//! What a key table holds for readers of the present: the newest version of each of its keys, if
+//! that is a value.
 //!
 //! Counted exactly, for the promise on space is about the bytes of these keys and values
 //! ([`crate::jobs::promise`]). Older releases did not store it.
@@ -19,7 +19,8 @@ pub(crate) struct Values {
     pub(crate) count: u64,
     /// Bytes of their keys, each with its prefix.
     pub(crate) key_bytes: u64,
-    /// Bytes of values that stand in the table, or of records, keys and frames included, that stand apart.
+    /// Bytes of values that stand in the table, or of records, keys and frames included, that stand
+    /// apart.
     pub(crate) bytes: u64,
 }
 

@@ -1,8 +1,9 @@
 //! Records that are much longer than the others of their table.
 //!
-//! Who deletes or overwrites a record frees as much as it takes, and nobody reads it for that. Where all are about
-//! as long, the mean says enough. Of the others a table knows which they are, by hashes of their keys: so a flush
-//! learns what it supersedes without a read of any record. See `docs/format.md`, "Properties".
+//! Who deletes or overwrites a record frees as much as it takes, and nobody reads it for that.
+//! Where all are about as long, the mean says enough. Of the others a table knows which they are,
+//! by hashes of their keys: so a flush learns what it supersedes without a read of any record. See
+//! `docs/format.md`, "Properties".
 
 use crate::base::coding::{Decoder, put_varint};
 use crate::base::hash::key_hash;

@@ -88,8 +88,8 @@ impl KeyTable {
         &self.meta
     }
 
-    /// The newest records that are much longer than the others; read from the file the first time that it is asked for
-    /// and there are some.
+    /// The newest records that are much longer than the others; read from the file the first time
+    /// that it is asked for and there are some.
     pub(crate) fn outliers(&self) -> Result<Arc<Outliers>> {
         if let Some(outliers) = self.outliers.load_full() {
             return Ok(outliers);

@@ -1,5 +1,5 @@
-//! A database of which the directory is watched while a stage is played on it: see `space.rs` for what no
-//! listing may exceed.
+//! A database of which the directory is watched while a stage is played on it: see `space.rs` for
+//! what no listing may exceed.
 
 #![allow(dead_code, reason = "each test needs a part of it")]
 
@@ -240,8 +240,8 @@ impl<'a> Stage<'a> {
         rank.wrapping_mul(0x9e37_79b9_7f4a_7c15) % n
     }
 
-    /// Waits until the promise holds without the background's share and with nothing kept or pinned,
-    /// with nobody writing or asking for it.
+    /// Waits until the promise holds without the background's share and with nothing kept or
+    /// pinned, with nobody writing or asking for it.
     pub fn at_rest(&self) {
         let mut watchdog = Standstill::new(self.db);
         loop {
@@ -264,8 +264,8 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Runs `play` on a new database while its directory is watched, and returns the greatest share of the
-/// promise that any listing took.
+/// Runs `play` on a new database while its directory is watched, and returns the greatest share of
+/// the promise that any listing took.
 pub fn watched(
     name: &str,
     options: Options,

@@ -1,8 +1,8 @@
 //! What open iterators take: how many there are, and what each of them holds.
 //!
-//! Keys may be long, so an iterator counts what it has: its buffers, and beside its view what its cursors hold
-//! ([`IteratorBytes`]). While all together take more than their part of the budget, all let go of their
-//! cursors, and each does so behind every batch.
+//! Keys may be long, so an iterator counts what it has: its buffers, and beside its view what its
+//! cursors hold ([`IteratorBytes`]). While all together take more than their part of the budget,
+//! all let go of their cursors, and each does so behind every batch.
 
 use super::plan::READ_PART;
 use super::{Arbiter, FEW_ITERATORS, LEAST_BATCH_BYTES, MOST_BATCH_BYTES};
@@ -82,8 +82,8 @@ impl IteratorCharge {
         share.clamp(LEAST_BATCH_BYTES, MOST_BATCH_BYTES)
     }
 
-    /// The buffers of the iterator take so much now. Whether all iterators together take so much that they
-    /// are to let go of their cursors.
+    /// The buffers of the iterator take so much now. Whether all iterators together take so much
+    /// that they are to let go of their cursors.
     pub(crate) fn note(&mut self, bytes: usize) -> bool {
         self.bytes.set(bytes);
         let arbiter = &self.arbiter;

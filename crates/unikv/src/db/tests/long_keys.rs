@@ -1,5 +1,6 @@
-//! Keys that are longer than their bounds: what neighbours have in common, and where they end, is drawn so that
-//! bounds are cut everywhere, while partitions split and join, tables are merged, and the database is reopened.
+//! Keys that are longer than their bounds: what neighbours have in common, and where they end, is
+//! drawn so that bounds are cut everywhere, while partitions split and join, tables are merged, and
+//! the database is reopened.
 
 use super::{Machine, Model, same, small};
 use crate::{Db, ErrorKind};

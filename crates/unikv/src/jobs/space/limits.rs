@@ -18,17 +18,18 @@ pub(crate) struct SpaceLimit {
     pub(crate) oldest: Option<SeqNo>,
     /// Bytes that jobs may take beside the rest, the UnsortedStores among them.
     pub(crate) job_bytes: u64,
-    /// Bytes that the open generation of one partition may have in any case. A pass may copy as many
-    /// live ones: see [`Space::pass_bytes`].
+    /// Bytes that the open generation of one partition may have in any case. A pass may copy as
+    /// many live ones: see [`Space::pass_bytes`].
     pub(crate) unsorted_bytes: u64,
 }
 
-/// The part of the garbage that `max_space_amp` allows of records that may be there in any case: where
-/// an older release has not counted what is visible, passes without end would not help.
+/// The part of the garbage that `max_space_amp` allows of records that may be there in any case:
+/// where an older release has not counted what is visible, passes without end would not help.
 const LEAST_ALLOWED: f64 = 0.125;
 /// The share of it to which a pass may go while nobody writes.
 const SHARE_AT_REST: f64 = 0.85;
-/// The share of it that open generations may hold, for each of their records may supersede an older one.
+/// The share of it that open generations may hold, for each of their records may supersede an older
+/// one.
 const SHARE_OF_UNSORTED: f64 = 0.25;
 /// Unmerged records may hide this part of it.
 const HIDDEN_PART: u64 = 4;
@@ -72,15 +73,15 @@ impl Space {
         (self.garbage_beside_jobs(limit) * pressure.share()) as u64
     }
 
-    /// Garbage to which a pass may go that ends when somebody writes, and that lets go of its victims at once.
-    /// It may use what is kept free for passes, or what has just not been enough for a collection would keep
-    /// values apart for as long as nobody writes.
+    /// Garbage to which a pass may go that ends when somebody writes, and that lets go of its
+    /// victims at once. It may use what is kept free for passes, or what has just not been enough
+    /// for a collection would keep values apart for as long as nobody writes.
     pub(crate) fn most_at_rest(&self, limit: SpaceLimit) -> u64 {
         (self.garbage_beside_jobs(limit) * SHARE_AT_REST) as u64
     }
 
-    /// Bytes of garbage within the limit for value logs. UnsortedStores that take more than is set apart for
-    /// jobs leave less, and so does what they hide.
+    /// Bytes of garbage within the limit for value logs. UnsortedStores that take more than is set
+    /// apart for jobs leave less, and so does what they hide.
     fn garbage_beside_jobs(&self, limit: SpaceLimit) -> f64 {
         let allowed = self.allowed_garbage(limit);
         let beyond = self.unsorted_bytes.saturating_sub(limit.job_bytes);
@@ -91,9 +92,10 @@ impl Space {
         allowed as f64
     }
 
-    /// Bytes to reclaim under `pressure`; zero while there is little enough garbage. Half of what may be
-    /// reclaimed is left, so that the next pass finds files worth it. What is in half-merged tables cannot
-    /// be reclaimed yet: making up for all of it would take files in which nearly everything lives.
+    /// Bytes to reclaim under `pressure`; zero while there is little enough garbage. Half of what
+    /// may be reclaimed is left, so that the next pass finds files worth it. What is in half-merged
+    /// tables cannot be reclaimed yet: making up for all of it would take files in which nearly
+    /// everything lives.
     pub(crate) fn excess(&self, limit: SpaceLimit, pressure: Pressure) -> u64 {
         let begin = self.begins_at(limit, pressure);
         let dead = self.dead_bytes();
@@ -105,10 +107,11 @@ impl Space {
         }
     }
 
-    /// Live bytes that the victims of a collection have at most, beyond the first of them. Before any of
-    /// them is freed, a pass through each partition has written all of that anew, so it is space that is
-    /// needed beside them; but each pass also writes its partition's key tables anew and commits an edit,
-    /// and what it copies should be worth that, or many partitions would keep it busy with nothing else.
+    /// Live bytes that the victims of a collection have at most, beyond the first of them. Before
+    /// any of them is freed, a pass through each partition has written all of that anew, so it is
+    /// space that is needed beside them; but each pass also writes its partition's key tables anew
+    /// and commits an edit, and what it copies should be worth that, or many partitions would keep
+    /// it busy with nothing else.
     pub(crate) fn pass_bytes(&self, limit: SpaceLimit) -> u64 {
         let keys = self.key_table_bytes.min(self.live_bytes);
         let worth = keys.max(self.partitions * LEAST_COPIED);
@@ -117,10 +120,10 @@ impl Space {
             .max(limit.unsorted_bytes)
     }
 
-    /// How much of the room for garbage is used at worst, if `hidden` bytes more than known are hidden: 0
-    /// while there is no more than nobody takes away, 1 when files take all that is promised, jobs
-    /// included. What a pass writes before it lets go of its victims, records and key tables, is set apart
-    /// for it.
+    /// How much of the room for garbage is used at worst, if `hidden` bytes more than known are
+    /// hidden: 0 while there is no more than nobody takes away, 1 when files take all that is
+    /// promised, jobs included. What a pass writes before it lets go of its victims, records and
+    /// key tables, is set apart for it.
     pub(crate) fn fill(&self, limit: SpaceLimit, hidden: u64) -> f64 {
         let amp = limit.max_space_amp;
         let of_a_pass = self.pass_bytes(limit) as f64 * 1.25;
@@ -132,8 +135,8 @@ impl Space {
         ((garbage - stays) / room.max(1.0)).max(0.0)
     }
 
-    /// What of the garbage neither collections nor merges are due for: writers that wait would wait for
-    /// nobody.
+    /// What of the garbage neither collections nor merges are due for: writers that wait would wait
+    /// for nobody.
     fn stays(&self, limit: SpaceLimit) -> f64 {
         let most_hidden = self.most_hidden(limit);
         let hidden = self.hidden_bytes as f64 * limit.max_space_amp;
@@ -157,8 +160,9 @@ impl Space {
         most.min(self.outliers.bytes)
     }
 
-    /// Whether files may take more than they may at rest, with `writes` in the memtable: what is unmerged
-    /// counts as visible only if it is in the SortedStore, too. Merges would show, and let go of it.
+    /// Whether files may take more than they may at rest, with `writes` in the memtable: what is
+    /// unmerged counts as visible only if it is in the SortedStore, too. Merges would show, and let
+    /// go of it.
     pub(crate) fn is_too_much_at_rest(&self, limit: SpaceLimit, writes: u64) -> bool {
         let superseded = self.most_superseded(writes);
         let unmerged = self.unsorted_bytes + self.unmerged_large_bytes + self.half_merged_bytes;
@@ -168,8 +172,8 @@ impl Space {
         (unmerged > 0 || superseded > 0) && self.file_bytes() as f64 > most
     }
 
-    /// How many writes in the memtable make it worth a flush when writers rest, for what they may supersede;
-    /// `None`: none do.
+    /// How many writes in the memtable make it worth a flush when writers rest, for what they may
+    /// supersede; `None`: none do.
     pub(crate) fn writes_worth_a_flush(&self, limit: SpaceLimit) -> Option<u64> {
         let most = u64::from(u32::MAX);
         if self.is_too_much_at_rest(limit, 0) || !self.is_too_much_at_rest(limit, most) {
