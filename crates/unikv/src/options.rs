@@ -196,8 +196,9 @@ impl Options {
 
     /// Bytes of data at which a partition, a range of keys with its own UnsortedStore and
     /// SortedStore, becomes two (the paper's `partitionSizeLimit`). Default: 8 GiB. A split moves no
-    /// data. Smaller means smaller merges, of which several run at a time, and more of them.
-    /// Neighbours that together hold less than a quarter of it become one again.
+    /// data. Smaller means smaller merges, of which several run at a time, and more of them. Keys and
+    /// small values, which a merge writes again, may be twice `unsorted_bytes` of it, or a sixteenth.
+    /// Neighbours that together hold less than a quarter of both become one again.
     ///
     /// Stored; may change.
     #[must_use]

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::hash_index::HashIndex;
 use crate::jobs::flush::FlushedTable;
 use crate::jobs::placing::{self, FlushTarget, GenerationLimits};
-use crate::jobs::split;
+use crate::jobs::split::{self, PartitionLimits};
 use crate::partition::View;
 use crate::version::edit::VersionEdit;
 use crate::version::manifest::Manifest;
@@ -117,10 +117,10 @@ impl Catalog {
         }
     }
 
-    /// Whether a partition has outgrown `partition_bytes` and can be split. At the limit of
+    /// Whether a partition has outgrown its limits and can be split. At the limit of
     /// generations a merge goes first, so that both sides can begin another one at once.
-    pub(crate) fn is_to_be_split(partition: &Partition, partition_bytes: u64) -> bool {
-        partition.data_bytes() > partition_bytes
+    pub(crate) fn is_to_be_split(partition: &Partition, limits: PartitionLimits) -> bool {
+        limits.are_exceeded(partition)
             && partition.generations.len() < MAX_GENERATIONS
             && split::is_even(partition)
     }

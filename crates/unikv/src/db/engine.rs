@@ -26,6 +26,7 @@ use crate::error::{Error, Result};
 use crate::jobs::JobContext;
 use crate::jobs::placing::GenerationLimits;
 use crate::jobs::space::SpaceLimit;
+use crate::jobs::split::PartitionLimits;
 use crate::key_table::ReadCache;
 use crate::memtable::ArenaPool;
 use crate::options::{Clustering, EffectiveOptions};
@@ -236,6 +237,11 @@ impl Engine {
         let error = Error::writes_suspended("a thread of the engine panicked", remedy);
         self.health.set_fatal(&error);
         self.progress.notify();
+    }
+
+    /// How large partitions may grow.
+    pub(crate) fn partition_limits(&self) -> PartitionLimits {
+        PartitionLimits::new(self.options.partition_bytes, self.options.unsorted_bytes)
     }
 
     /// How large the UnsortedStores may grow.

@@ -77,7 +77,7 @@ impl Engine {
             (_, None) => false,
             (Job::Merge, Some(partition)) => !catalog.frozen(partition).is_empty(),
             (Job::Split, Some(partition)) => {
-                Catalog::is_to_be_split(partition, self.options.partition_bytes)
+                Catalog::is_to_be_split(partition, self.partition_limits())
                     || self.is_too_large_for_space(partition)
             }
             (Job::Join, Some(partition)) => self.is_to_be_joined(catalog, partition.id),

@@ -118,10 +118,10 @@ impl Engine {
         &self,
         catalog: &'a Catalog,
     ) -> impl Iterator<Item = (&'a Arc<Partition>, &'a Arc<Partition>)> {
-        let limit = self.options.partition_bytes;
+        let limits = self.partition_limits();
         let partitions = catalog.version.partitions();
         let pairs = partitions.iter().zip(partitions.iter().skip(1));
-        pairs.filter(move |(left, right)| join::is_due(left, right, limit))
+        pairs.filter(move |(left, right)| join::is_due(left, right, limits))
     }
 
     /// Whether a partition is to be joined with the one behind it.
@@ -164,7 +164,7 @@ impl Engine {
             return Ok(Attempt::GivenUp);
         };
         // What came meanwhile may be too much for one partition.
-        if !join::is_due(&left, &right, self.options.partition_bytes) {
+        if !join::is_due(&left, &right, self.partition_limits()) {
             return Ok(Attempt::GivenUp);
         }
         let id = PartitionId(catalog.version.counters.next_partition);

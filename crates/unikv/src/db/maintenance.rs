@@ -98,11 +98,11 @@ impl Engine {
         self.work.notify();
         let idle = || {
             let mut catalog = self.catalog.lock();
-            let limit = self.options.partition_bytes;
+            let limits = self.partition_limits();
             let mut partitions = catalog.version.partitions().iter();
             let idle = catalog.merging.is_empty()
                 && self.plan_merge(&catalog, None).is_none()
-                && !partitions.any(|p| Catalog::is_to_be_split(p, limit))
+                && !partitions.any(|p| Catalog::is_to_be_split(p, limits))
                 && self.view.load().sealed.is_empty();
             let joined = !idle || self.plan_join(&catalog, Effort::Merges, None).is_none();
             // A join that was given up meanwhile rests, and nothing is in its way any more.

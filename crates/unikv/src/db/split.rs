@@ -30,7 +30,7 @@ impl Engine {
     }
 
     fn lease_for_split(&self) -> Option<Arc<Partition>> {
-        let (limit, now) = (self.options.partition_bytes, self.now());
+        let (limits, now) = (self.partition_limits(), self.now());
         let mut catalog = self.catalog.lock();
         self.forget_settled(&catalog);
         let version = Arc::clone(&catalog.version);
@@ -40,7 +40,7 @@ impl Engine {
             .iter()
             .filter(|p| !catalog.merging.contains(&p.id) && !rests(p.id));
         let partition = free
-            .filter(|p| Catalog::is_to_be_split(p, limit) || self.is_too_large_for_space(p))
+            .filter(|p| Catalog::is_to_be_split(p, limits) || self.is_too_large_for_space(p))
             .max_by_key(|p| p.data_bytes())?;
         catalog.merging.insert(partition.id);
         Some(Arc::clone(partition))

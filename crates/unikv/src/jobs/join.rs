@@ -22,25 +22,30 @@
 //!
 //! # When
 //!
-//! Sides are measured as for a split ([`Partition::data_bytes`]). After a split they hold more than
-//! `partition_bytes` together; they are joined below a quarter of it. So what a split has made is joined only
-//! after three quarters of it are gone, and what was joined is split only after it has grown to four
-//! times its size. A side that holds nothing adds nothing: it goes to a neighbour of any size, but only
+//! Sides are measured as for a split ([`PartitionLimits`]). After a split they exceed one of the
+//! limits together; they are joined below a quarter of each. So what a split has made is joined
+//! only after three quarters of it are gone, and what was joined is split only after it has grown
+//! to four times its size. A side that holds nothing adds nothing: it goes to a neighbour of any size, but only
 //! if nothing needs to be merged for it.
 
 use crate::base::keys::PartitionId;
 use crate::base::seeded::{seeded, slip};
+use crate::jobs::split::PartitionLimits;
 use crate::version::Partition;
 use crate::version::edit::{PartitionMeta, VersionEdit};
 
-/// Sides are joined when both together are smaller than this part of `partition_bytes`.
+/// Sides are joined when both together are smaller than this part of each limit of a partition.
 const JOINED_PART: u64 = 4;
 
 /// Whether two neighbours are to be joined.
-pub(crate) fn is_due(left: &Partition, right: &Partition, partition_bytes: u64) -> bool {
+pub(crate) fn is_due(left: &Partition, right: &Partition, limits: PartitionLimits) -> bool {
     let empty = |side: &Partition| side.key_tables.is_empty() && side.generations.is_empty();
-    sum(left, right) < partition_bytes / JOINED_PART
-        || (is_merged(left, right) && (empty(left) || empty(right)))
+    let key_table_bytes = left
+        .key_table_bytes()
+        .saturating_add(right.key_table_bytes());
+    let are_small = sum(left, right) < limits.data_bytes / JOINED_PART
+        && key_table_bytes < limits.key_table_bytes / JOINED_PART;
+    are_small || (is_merged(left, right) && (empty(left) || empty(right)))
 }
 
 /// Bytes of both sides.

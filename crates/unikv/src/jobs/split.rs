@@ -16,6 +16,34 @@ use crate::version::edit::{PartitionMeta, TablePlace, TableShare, VersionEdit};
 use crate::version::{KeyRange, Partition, Table};
 use std::collections::HashMap;
 
+/// How large a partition may grow before it is split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PartitionLimits {
+    /// Of [`Partition::data_bytes`].
+    pub(crate) data_bytes: u64,
+    /// Of its key tables. A merge of records from the whole range writes all of them again, beside
+    /// those that are there: this bounds the space that it needs.
+    pub(crate) key_table_bytes: u64,
+}
+
+impl PartitionLimits {
+    /// The limits that follow from the options of these names. The promise on space allows a job
+    /// twice `unsorted_bytes`; what is small beside a partition does not need a limit.
+    pub(crate) fn new(partition_bytes: u64, unsorted_bytes: u64) -> PartitionLimits {
+        let for_a_job = unsorted_bytes.saturating_mul(2);
+        PartitionLimits {
+            data_bytes: partition_bytes,
+            key_table_bytes: for_a_job.max(partition_bytes / 16),
+        }
+    }
+
+    /// Whether `partition` is larger than one of them.
+    pub(crate) fn are_exceeded(self, partition: &Partition) -> bool {
+        partition.data_bytes() > self.data_bytes
+            || partition.key_table_bytes() > self.key_table_bytes
+    }
+}
+
 /// What each side gets of a table; `None`: nothing.
 type Sides = [Option<TableShare>; 2];
 

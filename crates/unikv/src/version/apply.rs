@@ -164,6 +164,7 @@ impl Version {
                 generations: Vec::new(),
                 key_tables: Vec::new(),
                 sorted_bytes: 0,
+                key_table_bytes: 0,
             };
             self.partitions.insert(at, Arc::new(partition));
         }
@@ -351,6 +352,7 @@ impl Partition {
             return Err(format!("key table {} overlaps another", meta.number.0));
         }
         self.sorted_bytes = self.sorted_bytes.saturating_add(meta.newest_bytes());
+        self.key_table_bytes = self.key_table_bytes.saturating_add(meta.len);
         self.key_tables.insert(at, table);
         Ok(())
     }
@@ -365,6 +367,7 @@ impl Partition {
         self.sorted_bytes = self
             .sorted_bytes
             .saturating_sub(table.meta().newest_bytes());
+        self.key_table_bytes = self.key_table_bytes.saturating_sub(table.meta().len);
         Ok(table)
     }
 }

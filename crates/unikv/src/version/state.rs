@@ -49,6 +49,8 @@ pub(crate) struct Partition {
     pub(crate) key_tables: Vec<Arc<KeyTable>>,
     /// Bytes of the key tables and of the newest records they point to.
     pub(super) sorted_bytes: u64,
+    /// Those of the key tables alone.
+    pub(super) key_table_bytes: u64,
 }
 
 impl Partition {
@@ -64,6 +66,11 @@ impl Partition {
     /// point to, and the UnsortedStore. What is kept for snapshots alone goes with them, but a split stays.
     pub(crate) fn data_bytes(&self) -> u64 {
         self.sorted_bytes + self.unsorted_bytes()
+    }
+
+    /// Bytes of the key tables: a merge writes them again, before it drops those it replaces.
+    pub(crate) fn key_table_bytes(&self) -> u64 {
+        self.key_table_bytes
     }
 
     /// The key table whose range may hold `key`.

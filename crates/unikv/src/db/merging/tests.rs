@@ -355,7 +355,7 @@ fn no_split_takes_a_partition_whose_lease_is_held() {
     while engine.split_one().unwrap() {}
     let stands = version(&db);
     let leased = stands.partition(left).unwrap();
-    assert!(Catalog::is_to_be_split(leased, PARTITION));
+    assert!(Catalog::is_to_be_split(leased, engine.partition_limits()));
     assert!(stands.partition(right).is_none() && stands.partitions().len() > 3);
     release(&db, left);
     assert!(engine.split_one().unwrap());

@@ -65,6 +65,39 @@ fn partitions_split_as_they_grow_and_all_is_read_as_before() {
 }
 
 #[test]
+fn a_partition_is_split_where_a_merge_would_write_too_much_of_it_again() {
+    const LIMIT: u64 = 32 << 10;
+    let machine = Machine::new(23);
+    // Small values: key tables are nearly all that there is.
+    let options = small().key_table_bytes(1 << 10).partition_bytes(16 * LIMIT);
+    let (db, _) = machine.open(options);
+    let mut model = Model::new();
+    let put = |model: &mut Model, i: u32| {
+        let (key, value) = (format!("{i:06}").into_bytes(), vec![i as u8; 40]);
+        db.put(&key, &value).unwrap();
+        model.insert(key, value);
+    };
+    (0..5000).for_each(|i| put(&mut model, i));
+    db.compact().unwrap();
+    db.quiesce().unwrap();
+    let partitions = db.stats().partitions;
+    let data: u64 = partitions.iter().map(|p| p.data_bytes).sum();
+    assert!(data < 16 * LIMIT, "{data}");
+    let key_tables: Vec<u64> = partitions.iter().map(|p| p.key_table_bytes).collect();
+    assert!(key_tables.len() > 1, "{key_tables:?}");
+    assert!(key_tables.iter().all(|b| *b <= LIMIT), "{key_tables:?}");
+    same(&db, &model);
+    // What was split for this is not joined while it stays as large.
+    let joins = db.stats().joins;
+    (0..500).for_each(|i| put(&mut model, i * 10));
+    db.quiesce().unwrap();
+    assert_eq!(db.stats().joins, joins);
+    same(&db, &model);
+    db.close().unwrap();
+    machine.check();
+}
+
+#[test]
 fn a_split_writes_nothing_but_its_edit() {
     let machine = Machine::new(22);
     let (db, model) = filled(&machine, &mut SmallRng::seed_from_u64(22));
