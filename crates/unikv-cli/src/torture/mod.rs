@@ -20,6 +20,7 @@ use clap::Args;
 use indicatif::HumanBytes;
 use model::{BLOCK, MAX_THREADS};
 use oracle::Oracle;
+use pins::HeldFiles;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::io;
@@ -201,11 +202,12 @@ impl Torture {
         let limits = space_limits(&db.options(), self.space_floor);
         let space = SpaceWatch::start(self.dir.clone(), limits, {
             let (oracle, counts, db) = (Arc::clone(oracle), Arc::clone(&counts), db.clone());
+            let held_files = HeldFiles::default();
             // Files that are held, and versions that snapshots keep, with their share of garbage.
             move || SpaceUse {
                 live_bytes: oracle.live_bytes(),
                 frame_bytes: oracle.frame_bytes(),
-                pinned_bytes: db.stats().pins.bytes
+                pinned_bytes: held_files.most(db.stats().pins.bytes, Instant::now())
                     + (counts.pinned_bytes() as f64 * limits.max_space_amp) as u64,
             }
         });

@@ -5,10 +5,14 @@
 //! counts for some time after its release, as what it kept has to be reclaimed first.
 
 use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// Within this time what a snapshot kept has to be reclaimed after its release.
 const RECLAIM_TIME: Duration = Duration::from_secs(60);
+/// Within this time files have to be removed after the last iterator that held them has gone: an
+/// unlink takes about a millisecond, and an iterator may hold hundreds of files.
+const UNLINK_TIME: Duration = Duration::from_secs(1);
 
 struct Pin {
     id: u64,
@@ -59,6 +63,20 @@ impl Pins {
     }
 }
 
+/// Bytes of the files that only iterators and snapshots hold.
+#[derive(Default)]
+pub struct HeldFiles(Mutex<VecDeque<(Instant, u64)>>);
+
+impl HeldFiles {
+    /// The most that they took within [`UNLINK_TIME`], if they take `bytes` at `now`.
+    pub fn most(&self, bytes: u64, now: Instant) -> u64 {
+        let mut seen = self.0.lock();
+        seen.push_back((now, bytes));
+        seen.retain(|(at, _)| now.saturating_duration_since(*at) < UNLINK_TIME);
+        seen.iter().map(|(_, bytes)| *bytes).max().unwrap_or(bytes)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,5 +94,14 @@ mod tests {
         // What it kept is not reclaimed at once.
         pins.release(first);
         assert_eq!(pins.bytes(|| 9_000), 700);
+    }
+
+    #[test]
+    fn files_count_for_a_second_after_they_were_held() {
+        let (held, start) = (HeldFiles::default(), Instant::now());
+        assert_eq!(held.most(5, start), 5);
+        assert_eq!(held.most(900, start + UNLINK_TIME / 2), 900);
+        assert_eq!(held.most(0, start + UNLINK_TIME), 900);
+        assert_eq!(held.most(0, start + UNLINK_TIME * 3 / 2), 0);
     }
 }

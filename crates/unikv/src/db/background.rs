@@ -98,7 +98,7 @@ impl BackgroundWorker {
         }
         match self.task {
             Task::Flush => {
-                engine.remove_files(engine.store.take_obsolete());
+                engine.store.remove_obsolete();
                 let look_again = engine.tend_space();
                 match engine.run_job(Engine::flush_and_note) {
                     Step::Wait(rest) => {

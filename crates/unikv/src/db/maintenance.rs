@@ -85,7 +85,7 @@ impl Engine {
         }
         self.await_background()?;
         // What the last readers and jobs have let go of takes no space when this returns.
-        self.remove_files(self.store.take_obsolete());
+        self.store.remove_obsolete();
         Ok(())
     }
 
@@ -163,7 +163,7 @@ impl Engine {
         self.commit.lock().wal = None;
         self.remove_files(self.wal_sync.drop_spare());
         self.views.release();
-        self.remove_files(self.store.take_obsolete());
+        self.store.remove_obsolete();
         drop(self.lock.lock().take());
     }
 }

@@ -9,9 +9,9 @@
 //!   reference, so a read that has the handle goes on.
 //!
 //! Locks: `open_files` is held while a handle is installed or evicted, never during a system call
-//! other than the close of an evicted file; `obsolete` for a push or a take;
-//! `directory_failed` over the sync of the directory. None is taken under another. The `work` event is
-//! notified under none.
+//! other than the close of an evicted file; `obsolete` for a push or a take, alone or under `removing`,
+//! which is held while obsolete files are unlinked; `directory_failed` over the sync of the directory.
+//! Else none is taken under another. The `work` event is notified under none.
 
 mod around;
 mod data_file;
@@ -42,6 +42,7 @@ pub(crate) struct FileStore {
     database: DatabaseId,
     open_files: Mutex<OpenFiles>,
     obsolete: Mutex<Vec<PathBuf>>,
+    removing: Mutex<()>,
     /// Notified when there are obsolete files to unlink.
     work: Arc<dyn Event>,
     /// Why a sync of the directory has failed.
@@ -75,6 +76,7 @@ impl FileStore {
                 hand: 0,
             }),
             obsolete: Mutex::default(),
+            removing: Mutex::default(),
             work,
             directory_failed: Mutex::default(),
             pinned_files: AtomicU64::new(0),
@@ -143,13 +145,22 @@ impl FileStore {
         DataFile::new(Arc::clone(self), slot, number, uid)
     }
 
-    /// The paths of obsolete files that nobody holds any more, each told once: to be unlinked.
-    pub(crate) fn take_obsolete(&self) -> Vec<PathBuf> {
+    /// Unlinks the obsolete files that nobody holds any more, and waits for those that another thread
+    /// is unlinking. What cannot be unlinked is swept at the next open.
+    pub(crate) fn remove_obsolete(&self) {
+        let _one_at_a_time = self.removing.lock();
+        for path in self.take_obsolete() {
+            let _swept_at_open = self.env.vfs.remove(&path);
+        }
+    }
+
+    /// The paths of obsolete files that nobody holds any more, each once: to be unlinked.
+    fn take_obsolete(&self) -> Vec<PathBuf> {
         mem::take(&mut self.obsolete.lock())
     }
 
-    /// Notified when [`FileStore::take_obsolete`] has something again: a last holder, be it a reader,
-    /// must not wait for the removal itself.
+    /// Notified when [`FileStore::remove_obsolete`] has something to do again: a last holder, be it a
+    /// reader, must not wait for the removal itself.
     pub(crate) fn work(&self) -> &Arc<dyn Event> {
         &self.work
     }

@@ -65,6 +65,32 @@ fn an_obsolete_file_is_told_of_once_by_its_last_holder() {
     errs(|| last_holder(true));
 }
 
+/// Two threads remove what is obsolete; or one of them without the lock, which is wrong.
+fn removal_by_two(takes: bool) {
+    let (store, [first, _other]) = store_with_two_files();
+    first.mark_obsolete(4);
+    let path = first.path().to_owned();
+    drop(first);
+    let worker = thread::spawn({
+        let store = Arc::clone(&store);
+        move || match takes {
+            true => store.take_obsolete().iter().for_each(|path| {
+                let _is_gone = store.env().vfs.remove(path);
+            }),
+            false => store.remove_obsolete(),
+        }
+    });
+    store.remove_obsolete();
+    assert!(store.env().vfs.len(&path).is_err());
+    worker.join().unwrap();
+}
+
+#[test]
+fn a_removal_returns_when_that_of_another_thread_is_done() {
+    holds(|| removal_by_two(false));
+    errs(|| removal_by_two(true));
+}
+
 fn read(file: &DataFile) {
     let mut buf = [0; 4];
     file.read_exact_at(&mut buf, 0).unwrap();
