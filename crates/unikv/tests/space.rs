@@ -273,6 +273,20 @@ fn everything_replaced_by_an_ingest() {
 }
 
 #[test]
+fn long_values_by_short_ones_at_full_speed() {
+    for len in [130, 10] {
+        let name = format!("values of 1,000 overwritten by {len}");
+        watched(&name, options(Clustering::Never), |stage| {
+            for _ in 0..3 {
+                stage.ingest(0..12_000, 1000);
+                stage.at_rest();
+                (0..12_000).for_each(|id| stage.put(id, len));
+            }
+        });
+    }
+}
+
+#[test]
 fn the_least_factor() {
     let options = options(Clustering::Never).max_space_amp(1.1);
     watched("a factor of 1.1", options, |stage| {
