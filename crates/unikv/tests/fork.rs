@@ -7,6 +7,9 @@
     reason = "a test that cannot set its stage must fail"
 )]
 
+mod limit;
+
+use limit::limit;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -217,6 +220,7 @@ fn a_child_of_a_busy_parent_waits_for_no_lock() {
     let db = Db::open(dir.path(), options()).unwrap();
     put(&db, &mut model, 0);
     let over = AtomicBool::new(false);
+    let _limit = limit("writers beside forks");
     std::thread::scope(|scope| {
         let writers = [0, 1].map(|writer| {
             let (db, over) = (&db, &over);

@@ -7,6 +7,9 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::print_stdout, reason = "figures, shown by --nocapture")]
 
+mod limit;
+
+use limit::limit;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -327,6 +330,7 @@ fn large_batches_of_kilobyte_values_fit() {
     drop(batch);
     let phase = "batches, one of a quarter of the budget";
     meter.check_beside(callers, phase, Some(&db));
+    let _limit = limit("writers");
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let db = &db;

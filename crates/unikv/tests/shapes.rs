@@ -8,6 +8,7 @@
     reason = "a test that cannot set its stage must fail; the figures are for whoever reads its output"
 )]
 
+mod limit;
 mod standstill;
 mod watched;
 

@@ -11,6 +11,9 @@
     reason = "a test fails by panicking"
 )]
 
+mod limit;
+
+use limit::limit;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
@@ -202,6 +205,7 @@ fn live(dir: &Path, clustering: Clustering, models: &mut [BTreeMap<Vec<u8>, u32>
             own
         }));
     }
+    let _limit = limit("writers, readers and jobs");
     for (writer, model) in writers.into_iter().zip(models.iter_mut()) {
         *model = writer.join().unwrap();
     }
@@ -251,5 +255,6 @@ fn a_race_is_reported() {
         })
     };
     let racers = [racer(), racer()];
+    let _limit = limit("two racers");
     racers.into_iter().for_each(|racer| racer.join().unwrap());
 }

@@ -10,7 +10,7 @@ use super::background::indexes_of;
 use crate::jobs::flush::flush;
 use crate::jobs::placing::{PlacingContext, place};
 use crate::partition::View;
-use crate::testing::{MOST_WAIT, wait_for};
+use crate::testing::{MOST_WAIT, limit, wait_for};
 use crate::version::edit::VersionEdit;
 use crate::vfs::Env;
 use crate::vfs::sim::{Fault, Op, SimRuntime, SimVfs};
@@ -333,6 +333,7 @@ fn a_snapshot_taken_while_a_merge_begins_keeps_its_versions() {
     let engine = &db.0.engine;
     // The merge stands at the door; meanwhile a snapshot is taken and a newer version flushed.
     let mut catalog = engine.catalog.lock();
+    let _limit = limit("a merge");
     let snapshot = std::thread::scope(|scope| {
         let merge = scope.spawn(|| engine.merge_one());
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -538,6 +539,7 @@ fn a_writer_that_panics_does_not_leave_those_who_wait_for_it() {
     }));
     let mut batch = Batch::new();
     batch.put("key", "2");
+    let _limit = limit("the writers");
     std::thread::scope(|scope| {
         let dies = scope.spawn(|| db.write_with(&batch, Durability::Sync));
         // Not "the commit lock is held": a worker holds it for a moment, too.
@@ -631,6 +633,7 @@ fn other_threads_see_a_batch_whole_or_not_at_all() {
     let ends = [0, LAST].map(u32::to_be_bytes);
     let over = std::sync::atomic::AtomicBool::new(false);
     let is_over = || over.load(std::sync::atomic::Ordering::SeqCst);
+    let _limit = limit("readers beside a writer");
     std::thread::scope(|scope| {
         let readers = [0, 1].map(|_| {
             scope.spawn(|| {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::base::hash::key_hash;
+use crate::testing::limit;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::{BTreeMap, HashSet};
@@ -244,6 +245,7 @@ fn readers_beside_the_writer_find_all_that_was_published() {
     let (keys, tables) = (if cfg!(miri) { 20 } else { 2_000 }, 30u16);
     let index = HashIndex::with_capacity(3 * keys as usize * tables as usize);
     let published = AtomicU64::new(0);
+    let _limit = limit("readers beside the writer");
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for slot in 0..tables {

@@ -1,6 +1,7 @@
 //! The memtable against a model, and its readers beside its writer.
 
 use super::*;
+use crate::testing::limit;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
 use std::cmp::Reverse;
@@ -351,6 +352,7 @@ fn readers_beside_the_writer_see_whole_entries_in_order() {
     let key_of = |n: u64| format!("\0\0\0\0a shared start {:06}", n % 5_000).into_bytes();
     let table = memtable();
     let published = AtomicU64::new(0);
+    let _limit = limit("readers beside the writer");
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut rng = SmallRng::seed_from_u64(6);

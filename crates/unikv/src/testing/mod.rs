@@ -2,15 +2,15 @@
 
 pub(crate) mod file_trace;
 pub(crate) mod golden;
+#[path = "../../tests/limit/mod.rs"]
+mod limits;
 #[cfg(all(test, unikv_model = "loom"))]
 pub(crate) mod loom_model;
 #[cfg(all(test, unikv_model = "shuttle"))]
 pub(crate) mod shuttle_model;
 
-use std::time::{Duration, Instant};
-
-/// After this a test fails that waits for another thread: far more than that takes on any machine.
-pub(crate) const MOST_WAIT: Duration = Duration::from_secs(300);
+pub(crate) use limits::{MOST_WAIT, limit};
+use std::time::Instant;
 
 /// Waits until `condition` holds, which another thread is about to bring about.
 ///

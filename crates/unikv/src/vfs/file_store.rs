@@ -280,6 +280,7 @@ struct Handle {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
+    use crate::testing::limit;
     use crate::vfs::os::OsRuntime;
     use crate::vfs::sim::SimVfs;
     use rand::rngs::SmallRng;
@@ -377,6 +378,7 @@ mod tests {
     #[test]
     fn readers_in_many_threads_see_the_right_bytes() {
         let (_disk, store, files) = store_with_files(16, 2);
+        let _limit = limit("readers");
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let files = &files;

@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each test needs a part of it")]
 
+use super::limit::limit;
 use super::standstill::Standstill;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -285,6 +286,7 @@ pub fn watched(
     };
     let over = AtomicBool::new(false);
     let begin = Instant::now();
+    let _limit = limit("a load and its watcher");
     let nearest = std::thread::scope(|scope| {
         let watch = scope.spawn(|| watch(&shared, &over));
         let mut stage = Stage::new(&shared, 1);

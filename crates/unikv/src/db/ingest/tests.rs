@@ -4,6 +4,7 @@ use super::Ingest;
 use crate::db::tests::{Machine, Model, churn, same, small};
 use crate::jobs::ingest::IngestPlan;
 use crate::record::RecordFile;
+use crate::testing::limit;
 use crate::vfs::Vfs;
 use crate::vfs::sim::{Call, Fault, Keep, Op, SimVfs};
 use crate::{Db, Error, ErrorKind, Options, Result};
@@ -418,6 +419,7 @@ fn ingests_beside_writers_and_readers_show_whole_moments() {
     let stop = std::sync::atomic::AtomicBool::new(false);
     let keys = ["a", "m", "z"];
     let stopped = || stop.load(std::sync::atomic::Ordering::SeqCst);
+    let _limit = limit("writers, readers and ingests");
     std::thread::scope(|scope| {
         for writer in 0..2u64 {
             let db = &db;

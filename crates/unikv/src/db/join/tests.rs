@@ -6,6 +6,7 @@ use super::*;
 use crate::base::keys::{FileNumber, KEYSPACE_PREFIX_LEN};
 use crate::db::Db;
 use crate::jobs::ingest::IngestPlan;
+use crate::testing::limit;
 use crate::version::Generation;
 use crate::vfs::sim::{Fault, Keep, Op, ReadCall};
 use crate::{ErrorKind, Options};
@@ -792,6 +793,7 @@ fn threads_join_beside_writers_and_readers() {
     let key = |w: u32, i: u32| format!("{i:05}-{w}");
     const WINDOW: u32 = 200;
     const WRITES: u32 = 3000;
+    let _limit = limit("writers, readers and joins");
     std::thread::scope(|scope| {
         for w in 0..3 {
             let db = &db;

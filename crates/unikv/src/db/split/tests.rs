@@ -3,6 +3,7 @@ use super::super::tests::{Machine, Model, churn, same, small};
 use crate::Options;
 use crate::db::Db;
 use crate::db::engine::Engine;
+use crate::testing::limit;
 use crate::vfs::sim::{Keep, ReadCall};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -452,6 +453,7 @@ fn threads_split_merge_and_flush_beside_writers_and_readers() {
     let db = Db::open(dir.path(), options()).unwrap();
     let writers: u32 = 3;
     let key = |w: u32, i: u32| format!("{:05}-{w}", (i * 7919) % 4000);
+    let _limit = limit("writers, readers and splits");
     std::thread::scope(|scope| {
         for w in 0..writers {
             let db = &db;

@@ -137,6 +137,7 @@ mod models;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::limit;
     use crate::vfs::wait_until;
     use std::sync::atomic::AtomicBool;
 
@@ -146,6 +147,7 @@ mod tests {
         let runtime = OsRuntime::default();
         let (ping, pong) = (runtime.event(), runtime.event());
         let turns = AtomicU64::new(0);
+        let _limit = limit("two threads that wake each other");
         thread::scope(|scope| {
             scope.spawn(|| {
                 for round in 0..ROUNDS {

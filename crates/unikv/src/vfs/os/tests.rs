@@ -1,4 +1,5 @@
 use super::*;
+use crate::testing::limit;
 use crate::vfs::{AROUND_BYTES, AroundRead};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
@@ -156,6 +157,7 @@ fn an_append_to_a_log_is_readable_before_any_sync() {
     let sync = log.sync_handle();
     log.append(b"one").unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"one");
+    let _limit = limit("a sync");
     std::thread::scope(|scope| {
         scope.spawn(|| sync.sync().unwrap());
         log.append(b"two").unwrap();
@@ -451,6 +453,7 @@ fn many_threads_read_around_the_page_cache() {
     fs::write(&path, &bytes).unwrap();
     let disk = OsVfs::default();
     let file = disk.open(&path, Access::Random).unwrap();
+    let _limit = limit("readers");
     std::thread::scope(|scope| {
         for seed in 0..4 {
             let (disk, file, bytes) = (&disk, &*file, &bytes);

@@ -890,7 +890,7 @@ fn a_failed_sync_of_what_was_written_over_leaves_it_in_doubt() {
 
 #[test]
 fn a_call_of_another_thread_waits_for_the_rule_that_runs() {
-    use crate::testing::MOST_WAIT;
+    use crate::testing::{MOST_WAIT, limit};
     use std::sync::mpsc;
     use std::time::Duration;
     let disk = disk_with_old_file();
@@ -907,6 +907,7 @@ fn a_call_of_another_thread_waits_for_the_rule_that_runs() {
         assert!(!ended_early, "the call of the other thread passed the rule");
         Fault::None
     }));
+    let _limit = limit("calls of two threads");
     std::thread::scope(|scope| {
         let first = scope.spawn(|| disk.create(&path("first"), WriteMode::Log, 0).map(drop));
         is_entered.recv_timeout(MOST_WAIT).expect("the rule runs");
