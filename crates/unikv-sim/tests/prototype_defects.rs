@@ -1,7 +1,7 @@
 //! What the paper's prototype gets wrong (`design.md`, section 5), each a test.
 //!
 //! Not here: stalls of several seconds (a measurement, see the benchmarks), scans that rewrite again
-//! and again (`db/scan_merging/tests.rs`, as it takes a look inside), 16-byte index entries (the hash
+//! and again (`engine/background/scan_merge/tests.rs`, as it takes a look inside), 16-byte index entries (the hash
 //! index tests its own size).
 #![allow(
     clippy::unwrap_used,

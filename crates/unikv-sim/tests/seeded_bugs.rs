@@ -138,7 +138,7 @@ const CASES: &[Case] = &[
     Case(Seeded::RetryFailedSync, Faults, 9),
     Case(
         Seeded::PublishBeforeInsert,
-        unit("db::tests::other_threads_see_a_batch_whole_or_not_at_all"),
+        unit("engine::tests::other_threads_see_a_batch_whole_or_not_at_all"),
         0,
     ),
     Case(Seeded::TornPayloadReplayed, Cuts, 0),
@@ -151,19 +151,21 @@ const CASES: &[Case] = &[
     Case(Seeded::FlushNewestFirst, Crashes, 0),
     Case(
         Seeded::IndexOfOldest,
-        unit("db::read::tests::a_pointer_index_leads_to_the_newest_value_of_each_moment"),
+        unit("engine::read::tests::a_pointer_index_leads_to_the_newest_value_of_each_moment"),
         0,
     ),
     Case(
         Seeded::IndexIsComplete,
-        unit("db::read::tests::a_pointer_index_leads_to_the_newest_value_of_each_moment"),
+        unit("engine::read::tests::a_pointer_index_leads_to_the_newest_value_of_each_moment"),
         0,
     ),
     // The manifest, and what it lists.
     Case(Seeded::DirectoryUnsynced, Cuts, 0),
     Case(
         Seeded::DirectoryFailureForgotten,
-        unit("db::ingest::tests::names_that_a_failed_sync_may_have_lost_are_never_listed"),
+        unit(
+            "engine::background::ingest::tests::names_that_a_failed_sync_may_have_lost_are_never_listed",
+        ),
         0,
     ),
     Case(Seeded::ManifestUnsynced, Cuts, 0),
@@ -174,22 +176,30 @@ const CASES: &[Case] = &[
     Case(Seeded::DataRemovedBeforeEdit, Cuts, 0),
     Case(
         Seeded::RenewalForgetsLog,
-        unit("db::manifest_renewal::tests::a_renewed_manifest_says_all_that_the_long_one_said"),
+        unit(
+            "engine::catalog::manifest_renewal::tests::a_renewed_manifest_says_all_that_the_long_one_said",
+        ),
         0,
     ),
     Case(
         Seeded::RenewalForgetsMark,
-        unit("db::manifest_renewal::tests::a_renewed_manifest_says_all_that_the_long_one_said"),
+        unit(
+            "engine::catalog::manifest_renewal::tests::a_renewed_manifest_says_all_that_the_long_one_said",
+        ),
         0,
     ),
     Case(
         Seeded::RenewalForgetsEdits,
-        unit("db::manifest_renewal::tests::a_renewed_manifest_says_all_that_the_long_one_said"),
+        unit(
+            "engine::catalog::manifest_renewal::tests::a_renewed_manifest_says_all_that_the_long_one_said",
+        ),
         0,
     ),
     Case(
         Seeded::RemovePinned,
-        unit("db::views::tests::what_only_an_iterator_keeps_is_reported_and_goes_when_it_lets_go"),
+        unit(
+            "engine::read::pins::tests::what_only_an_iterator_keeps_is_reported_and_goes_when_it_lets_go",
+        ),
         0,
     ),
     Case(Seeded::RemoveUnsure, Faults, 0),
@@ -211,7 +221,9 @@ const CASES: &[Case] = &[
     ),
     Case(
         Seeded::ReuseSlot,
-        unit("db::disk_full::tests::a_flush_that_could_not_be_listed_leaves_no_trace_in_the_index"),
+        unit(
+            "engine::space::disk_full::tests::a_flush_that_could_not_be_listed_leaves_no_trace_in_the_index",
+        ),
         0,
     ),
     Case(Seeded::OldGenerationFirst, Histories, 0),
@@ -231,26 +243,30 @@ const CASES: &[Case] = &[
     Case(Seeded::GcRenumbers, Histories, 0),
     Case(
         Seeded::GcUnleased,
-        unit("db::merging::tests::no_merge_runs_beside_a_collection_of_its_partition"),
+        unit(
+            "engine::background::merge::tests::no_merge_runs_beside_a_collection_of_its_partition",
+        ),
         0,
     ),
     Case(
         Seeded::GcNever,
         unit(
-            "db::merging::tests::garbage_between_the_thresholds_is_collected_when_a_merge_passes_by",
+            "engine::background::merge::tests::garbage_between_the_thresholds_is_collected_when_a_merge_passes_by",
         ),
         0,
     ),
     Case(
         Seeded::KeepDeadFiles,
         unit(
-            "db::merging::tests::garbage_between_the_thresholds_is_collected_when_a_merge_passes_by",
+            "engine::background::merge::tests::garbage_between_the_thresholds_is_collected_when_a_merge_passes_by",
         ),
         0,
     ),
     Case(
         Seeded::NeverUnlink,
-        unit("db::views::tests::what_only_an_iterator_keeps_is_reported_and_goes_when_it_lets_go"),
+        unit(
+            "engine::read::pins::tests::what_only_an_iterator_keeps_is_reported_and_goes_when_it_lets_go",
+        ),
         0,
     ),
     Case(
@@ -261,7 +277,9 @@ const CASES: &[Case] = &[
     Case(Seeded::SplitLosesBorderKey, Histories, 0),
     Case(
         Seeded::SplitForgetsNewTables,
-        unit("db::split::tests::a_table_flushed_while_a_split_reads_the_others_goes_to_both_sides"),
+        unit(
+            "engine::background::split::tests::a_table_flushed_while_a_split_reads_the_others_goes_to_both_sides",
+        ),
         0,
     ),
     Case(Seeded::JoinLosesBorderKey, Histories, 0),
@@ -273,7 +291,7 @@ const CASES: &[Case] = &[
     // Ingest and large values.
     Case(
         Seeded::IngestBeforeFlush,
-        unit("db::ingest::tests::what_slips_in_before_the_commit_lock_is_older"),
+        unit("engine::background::ingest::tests::what_slips_in_before_the_commit_lock_is_older"),
         0,
     ),
     Case(Seeded::IngestKeepsTargets, Histories, 0),
@@ -281,7 +299,7 @@ const CASES: &[Case] = &[
     Case(
         Seeded::RemoveAdoptedLarge,
         unit(
-            "db::large::tests::a_value_whose_log_record_has_an_unknown_outcome_is_kept_until_the_log_is_given_up",
+            "engine::write::blobs::tests::a_value_whose_log_record_has_an_unknown_outcome_is_kept_until_the_log_is_given_up",
         ),
         0,
     ),
@@ -306,19 +324,19 @@ const CASES: &[Case] = &[
     Case(
         Seeded::BallastNotRestored,
         unit(
-            "db::disk_full::tests::puts_fail_cleanly_while_reads_and_deletes_go_on_and_writing_resumes_by_itself",
+            "engine::space::disk_full::tests::puts_fail_cleanly_while_reads_and_deletes_go_on_and_writing_resumes_by_itself",
         ),
         0,
     ),
     Case(Seeded::RefusedAndWritten, Shortage, 0),
     Case(
         Seeded::StoredOptionsForgotten,
-        unit("db::stored_options::tests::what_is_not_set_stays_and_what_is_set_holds"),
+        unit("engine::open::stored_options::tests::what_is_not_set_stays_and_what_is_set_holds"),
         0,
     ),
     Case(
         Seeded::OpenReadsAll,
-        unit("db::tests::opening_reads_nothing_of_what_is_merged"),
+        unit("engine::tests::opening_reads_nothing_of_what_is_merged"),
         0,
     ),
 ];

@@ -61,6 +61,10 @@ pub(crate) mod partition;
 
 pub(crate) mod jobs;
 
+pub(crate) mod engine;
+
+pub(crate) mod offline;
+
 pub(crate) mod db;
 pub(crate) mod options;
 
@@ -87,22 +91,22 @@ pub use base::seeded::Seeded;
 /// A value or key handed out: a slice of the buffer it was read into, cheap to clone.
 pub use bytes::Bytes;
 pub use db::Db;
-pub use db::garbage::{GarbageStats, RecordFileStats};
-pub use db::inspect;
-pub use db::iter::Iter;
-pub use db::job_errors::JobError;
-pub use db::lifetime::LifetimeStats;
-pub use db::memory::MemoryStats;
-pub use db::repair::RepairOptions;
-pub use db::repair::report::{
-    LogGap, LostKey, LostRange, RepairFault, RepairReport, RepairTrust, RepairedFile, RepairedLog,
-};
-pub use db::report::{CheckReport, Problem, RecoveryReport};
 pub use db::snapshot::Snapshot;
-pub use db::stalls::{StallCause, StallStats};
-pub use db::stats::{PartitionStats, Stats};
-pub use db::views::PinStats;
+pub use engine::background::gc::{GarbageStats, RecordFileStats};
+pub use engine::health::job_errors::JobError;
+pub use engine::memory::MemoryStats;
+pub use engine::read::iter::Iter;
+pub use engine::read::pins::PinStats;
+pub use engine::stats::lifetime::LifetimeStats;
+pub use engine::stats::report::{CheckReport, Problem, RecoveryReport};
+pub use engine::stats::{PartitionStats, Stats};
+pub use engine::write::stalls::{StallCause, StallStats};
 pub use error::{Error, ErrorKind, Result};
 pub use log::TailCut;
 pub use memtable::Batch;
+pub use offline::inspect;
+pub use offline::repair::RepairOptions;
+pub use offline::repair::report::{
+    LogGap, LostKey, LostRange, RepairFault, RepairReport, RepairTrust, RepairedFile, RepairedLog,
+};
 pub use options::{Clustering, Durability, EffectiveOptions, Options};

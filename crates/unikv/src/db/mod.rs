@@ -1,73 +1,26 @@
 //! The database: the public handle over the engine.
 //!
 //! [`Db`] is a cheap handle; all of them, and the snapshots and iterators they make, share one
-//! [`engine::Engine`]. The last handle to go stops the background.
+//! [`crate::engine::Engine`]. The last handle to go stops the background.
 
-pub(crate) mod at_rest;
-mod background;
-pub(crate) mod catalog;
-pub(crate) mod check;
-mod check_large;
-mod check_pointers;
-mod clustering;
-mod counters;
-mod directory;
-mod disk_full;
-pub(crate) mod engine;
-pub(crate) mod garbage;
-mod handle;
-mod health;
-mod ingest;
-pub mod inspect;
-pub(crate) mod iter;
-pub(crate) mod job_errors;
-mod join;
-mod key_blocks;
-mod large;
-pub(crate) mod lifetime;
-pub(crate) mod maintenance;
-mod manifest_renewal;
-mod marks;
-pub(crate) mod memory;
-mod merging;
-#[cfg(all(test, unikv_model = "shuttle"))]
-mod models;
-pub(crate) mod open;
-mod pointer_indexes;
-mod pressure;
-mod read;
-mod reclaim;
-pub(crate) mod recovery;
-pub(crate) mod repair;
-pub(crate) mod report;
-mod scan_merging;
-mod sizes;
 pub(crate) mod snapshot;
-mod snapshots;
-mod split;
-pub(crate) mod stalls;
-pub(crate) mod stats;
-pub(crate) mod stored_options;
-#[cfg(test)]
-mod tests;
-pub(crate) mod views;
-mod wal_sync;
-mod write;
 
+use crate::engine::background::gc::GarbageStats;
+use crate::engine::background::ingest::Ingest;
+use crate::engine::handle::Handle;
+use crate::engine::read::iter::Iter;
+use crate::engine::read::snapshots::{Holder, Registered};
+use crate::engine::read::{engine_bounds, prefix_bounds};
+use crate::engine::stats::Stats;
+use crate::engine::stats::report::{CheckReport, RecoveryReport};
 use crate::error::{Error, Result};
 use crate::memtable::Batch;
+use crate::offline::repair::report::RepairReport;
+use crate::offline::repair::{self, RepairOptions};
 use crate::options::{Durability, EffectiveOptions, Options};
 use crate::vfs::Env;
 use bytes::Bytes;
-use garbage::GarbageStats;
-use handle::Handle;
-use ingest::Ingest;
-use iter::Iter;
-use read::{engine_bounds, prefix_bounds};
-use report::{CheckReport, RecoveryReport};
 use snapshot::Snapshot;
-use snapshots::{Holder, Registered};
-use stats::Stats;
 use std::fmt;
 use std::ops::RangeBounds;
 use std::path::Path;
@@ -79,7 +32,7 @@ use std::sync::Arc;
 /// Dropping the last clone stops the background and releases the directory; [`Db::close`] does the
 /// same, syncs the log first, stores what was counted and reports errors.
 #[derive(Clone)]
-pub struct Db(Arc<Handle>);
+pub struct Db(pub(crate) Arc<Handle>);
 
 impl Db {
     /// Opens the database in directory `dir`, creating it if the options allow.
@@ -95,8 +48,7 @@ impl Db {
 
     /// As [`Db::open`], on the given file system and runtime. Errors as [`Db::open`].
     pub fn open_in(env: Env, dir: impl AsRef<Path>, options: Options) -> Result<Db> {
-        let (engine, recovery) = open::open(env, dir.as_ref(), options)?;
-        let handle = Handle::start(engine, recovery)?;
+        let handle = Handle::open(env, dir.as_ref(), options)?;
         Ok(Db(Arc::new(handle)))
     }
 
@@ -320,14 +272,7 @@ impl Db {
     /// The error of the sync, or of background work that has failed and not been made up for; the
     /// database is closed all the same.
     pub fn close(self) -> Result<()> {
-        let engine = &self.0.engine;
-        engine.check_open()?;
-        let synced = engine.sync_and_mark();
-        let jobs = engine.check_jobs();
-        self.0.stop_workers();
-        engine.store_lifetime();
-        self.0.shut_down();
-        synced.and(jobs)
+        self.0.close()
     }
 
     /// Reads and verifies every byte of the database in `dir`, which nobody may have open: every
@@ -342,7 +287,47 @@ impl Db {
 
     /// As [`Db::check`], on the given file system.
     pub fn check_in(env: &Env, dir: impl AsRef<Path>) -> Result<CheckReport> {
-        check::check(env, dir.as_ref())
+        crate::offline::check::check(env, dir.as_ref())
+    }
+
+    /// Salvages the damaged database in `dir`, which nobody may have open, into a new one in `to`, a
+    /// directory that is empty or does not exist. The damaged directory is not changed. When this
+    /// returns, the new database is complete, durable and checked; until then nobody can open it.
+    ///
+    /// The report says what was saved and what is lost; [`RepairReport::is_complete`] whether that is
+    /// nothing. A database that is not damaged is copied.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no database, `Incompatible` if it is another program's or of a newer
+    /// release, `Locked`, `InvalidArgument` if `to` is not empty, `DiskFull` and `Io` for the target,
+    /// `Corruption` if what was written there does not verify. After an error what was written is removed;
+    /// where that is not possible, `to` cannot be opened, and another repair into it begins anew. (If the
+    /// very last step failed, and the disk then takes nothing more, what is in `to` is complete.)
+    ///
+    /// ```no_run
+    /// # fn main() -> unikv::Result<()> {
+    /// use unikv::{Db, RepairOptions};
+    /// let report = Db::repair("db", "db.repaired", &RepairOptions::default())?;
+    /// println!("{} records saved, {} lost", report.saved, report.lost);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn repair(
+        dir: impl AsRef<Path>,
+        to: impl AsRef<Path>,
+        options: &RepairOptions,
+    ) -> Result<RepairReport> {
+        Db::repair_in(&Env::os(), dir, to, options)
+    }
+
+    /// As [`Db::repair`], on the given file system.
+    pub fn repair_in(
+        env: &Env,
+        dir: impl AsRef<Path>,
+        to: impl AsRef<Path>,
+        options: &RepairOptions,
+    ) -> Result<RepairReport> {
+        repair::repair(env, dir.as_ref(), to.as_ref(), options)
     }
 
     /// Removes the database in `dir`, which nobody may have open, and the directory if nothing else
@@ -357,7 +342,7 @@ impl Db {
 
     /// As [`Db::destroy`], on the given file system.
     pub fn destroy_in(env: &Env, dir: impl AsRef<Path>) -> Result<()> {
-        maintenance::destroy(env, dir.as_ref())
+        crate::engine::background::maintenance::destroy(env, dir.as_ref())
     }
 }
 

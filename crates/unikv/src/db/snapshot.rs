@@ -1,9 +1,9 @@
 //! Snapshots: the database as it was at one moment, for as long as the handle lives.
 
-use super::engine::Engine;
-use super::iter::Iter;
-use super::read::{engine_bounds, prefix_bounds};
-use super::snapshots::{Holder, Registered};
+use crate::engine::Engine;
+use crate::engine::read::iter::Iter;
+use crate::engine::read::snapshots::{Holder, Registered};
+use crate::engine::read::{engine_bounds, prefix_bounds};
 use crate::error::Result;
 use bytes::Bytes;
 use std::fmt;

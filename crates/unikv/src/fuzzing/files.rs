@@ -1,12 +1,11 @@
 //! Readers of whole files, for the fuzz targets. No invariants and no locks of its own.
 
 use crate::base::keys::{DatabaseId, FileNumber, FileUid, SeqNo};
-use crate::db::recovery;
+use crate::engine::open::recovery;
 use crate::error::Result;
 use crate::key_table::meta::KeyTableMeta;
 use crate::key_table::{EntryValue, FileFacts, KeyIter, KeyTable, ReadCache, RecordPointer};
-use crate::log::TailCut;
-use crate::log::replay;
+use crate::log::{TailCut, replay};
 use crate::record::{Record, RecordFile, RecordFileMeta, ValueReader};
 use crate::version::manifest::Manifest;
 use crate::vfs::file_store::FileStore;

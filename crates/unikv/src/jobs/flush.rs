@@ -14,9 +14,8 @@ use crate::error::Result;
 use crate::key_table::{EntryValue, KeyEntry, KeySectionBuilder, ReadCache};
 use crate::memtable::{MemEntry, Memtable, MemtableIter};
 use crate::record::{RecordFileMeta, RecordPointer, RecordRef, RecordWriter};
-use crate::version::KeyRange;
 use crate::version::edit::TableShare;
-use crate::version::file_names;
+use crate::version::{KeyRange, file_names};
 use std::ops::Range;
 use std::sync::Arc;
 

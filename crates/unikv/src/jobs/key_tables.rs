@@ -3,8 +3,7 @@
 //!
 //! The bounds of a table are known when the next key is: until then it has its greatest key itself.
 
-use crate::key_table::KeyTableMeta;
-use crate::key_table::bounds;
+use crate::key_table::{KeyTableMeta, bounds};
 
 /// Key tables being made.
 pub(super) struct KeyTables {

@@ -8,7 +8,7 @@
 //! is, with the keyspace id. [`OpsIter`] reads the same bytes back and trusts none of them.
 //!
 //! An operation of kind external has [`EXTERNAL_LEN`] bytes in the place of its value. Only the
-//! engine makes them, from the large values of a batch; see `db/large.rs`.
+//! engine makes them, from the large values of a batch; see `engine/write/blobs.rs`.
 
 use crate::base::coding::Decoder;
 use crate::base::keys::{EXTERNAL_LEN, KEYSPACE_PREFIX_LEN, Kind, MAX_USER_KEY_LEN, MAX_VALUE_LEN};

@@ -52,10 +52,6 @@ impl<T> Mutex<T> {
             Err(TryLockError::WouldBlock) => None,
         }
     }
-
-    pub(crate) fn is_locked(&self) -> bool {
-        self.try_lock().is_none()
-    }
 }
 
 /// To loom, unlocking is no step of its own: nobody would ever find a mutex locked under which there is

@@ -1,0 +1,287 @@
+//! What garbage collection sees, and collecting on request.
+//!
+//! What is to be collected is decided in [`crate::jobs::gc`] alone; here it is shown, and asked for
+//! before it would begin by itself.
+//!
+//! Locks: the catalog, while a plan is looked for.
+
+use crate::base::file_header::HEADER_LEN;
+use crate::base::keys::FileNumber;
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::jobs::gc::{self, Pressure};
+use crate::record::RecordFile;
+use crate::version::Version;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// How many callers wait for garbage collection.
+#[derive(Debug, Default)]
+pub(crate) struct GarbageRequests(AtomicUsize);
+
+impl GarbageRequests {
+    /// The pressure under which collections that run alone choose their victims.
+    pub(crate) fn pressure(&self) -> Pressure {
+        match self.0.load(Ordering::Acquire) {
+            0 => Pressure::Alone,
+            _ => Pressure::Riding,
+        }
+    }
+}
+
+/// What a record file holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordFileStats {
+    /// The number in its name.
+    pub number: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Bytes of its records.
+    pub record_bytes: u64,
+    /// Records, dead ones included.
+    pub records: u64,
+    /// Records that key tables point to.
+    pub live_records: u64,
+    /// Bytes of those.
+    pub live_bytes: u64,
+    /// Bytes of its key section, which nobody reads any more, if they are worth a collection.
+    pub dead_section_bytes: u64,
+    /// Whether it is a table of an UnsortedStore: its merge will decide what is live in it.
+    pub is_table: bool,
+    /// Its place among the victims if garbage were collected now, the first being 0.
+    pub victim: Option<usize>,
+}
+
+impl RecordFileStats {
+    /// Bytes of records and of a key section that nothing needs. Unknown, and so zero, in a table
+    /// of an UnsortedStore.
+    pub fn dead_bytes(&self) -> u64 {
+        match self.is_table {
+            true => 0,
+            false => self.record_bytes.saturating_sub(self.live_bytes) + self.dead_section_bytes,
+        }
+    }
+}
+
+/// What garbage collection sees. Bytes are bytes of records in value logs, if not said otherwise.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct GarbageStats {
+    /// The bound in effect: see [`Options::max_space_amp`](crate::Options::max_space_amp).
+    pub max_space_amp: f64,
+    /// Bytes that key tables point to.
+    pub live_bytes: u64,
+    /// Bytes that nothing points to, and those of key sections that are worth a collection.
+    pub dead_bytes: u64,
+    /// Bytes of key tables, with the small values in them.
+    pub key_table_bytes: u64,
+    /// Garbage that the bound allows.
+    pub allowed_bytes: u64,
+    /// Garbage from which merges that run anyway take victims along.
+    pub riding_from_bytes: u64,
+    /// Garbage from which collections run alone.
+    pub alone_from_bytes: u64,
+    /// The partition in which victims would be moved first; `None`: nothing would be collected.
+    pub next_partition: Option<u64>,
+    /// All record files, victims first and in their order, then by number.
+    pub files: Vec<RecordFileStats>,
+}
+
+impl Engine {
+    /// What garbage collection would do now, had a caller asked for it.
+    pub(crate) fn garbage(&self) -> GarbageStats {
+        if !self.process.is_this() {
+            return GarbageStats::default();
+        }
+        let version = Arc::clone(&self.view.load().version);
+        let limit = self.space_limit();
+        let space = self.space_of(&version, limit.oldest);
+        let victims = gc::victims(&version, &space, limit, Pressure::Riding);
+        let next = gc::partition_of(&version, &space, limit, &victims, |_| true);
+        let places = victims.iter().enumerate();
+        let places = places.map(|(place, file)| (file.meta().number, place));
+        GarbageStats {
+            max_space_amp: limit.max_space_amp,
+            live_bytes: space.live_bytes,
+            dead_bytes: space.dead_bytes(),
+            key_table_bytes: space.key_table_bytes,
+            allowed_bytes: space.allowed_garbage(limit),
+            riding_from_bytes: space.begins_at(limit, Pressure::Riding),
+            alone_from_bytes: space.begins_at(limit, Pressure::Alone),
+            next_partition: next.map(|partition| partition.id.0),
+            files: files(&version, &places.collect()),
+        }
+    }
+
+    /// Collects garbage as a merge would that passes by, and waits for that. While the disk is full, so
+    /// much as there is room for.
+    pub(crate) fn collect_garbage(&self) -> Result<()> {
+        self.check_open()?;
+        self.garbage_requests.0.fetch_add(1, Ordering::AcqRel);
+        self.work.notify();
+        let done = || {
+            let version = &self.catalog.lock().version;
+            let limit = self.space_limit();
+            let space = self.space_of(version, limit.oldest);
+            let victims = gc::victims(version, &space, limit, Pressure::Riding);
+            gc::partition_of(version, &space, limit, &victims, |_| true).is_none()
+        };
+        let collected = self.wait_while(done, Engine::check_collecting);
+        self.garbage_requests.0.fetch_sub(1, Ordering::AcqRel);
+        collected
+    }
+
+    /// Refuses to wait for garbage collection while it fails, or while the disk is full and there is no
+    /// room for any.
+    fn check_collecting(&self) -> Result<()> {
+        self.check_jobs()?;
+        let version = Arc::clone(&self.view.load().version);
+        let (limit, victims) = (self.space_limit(), self.victims_alone(&version));
+        let space = self.space_of(&version, limit.oldest);
+        match gc::partition_of(&version, &space, limit, &victims, |_| true) {
+            Some(_) => Ok(()),
+            None => self.check_space(),
+        }
+    }
+}
+
+fn files(version: &Version, places: &HashMap<FileNumber, usize>) -> Vec<RecordFileStats> {
+    let logs: Vec<FileNumber> = gc::value_logs(version).map(|f| f.meta().number).collect();
+    let live = version.live();
+    let of = |file: &Arc<RecordFile>| {
+        let meta = file.meta();
+        let live = live.get(&meta.number).copied().unwrap_or_default();
+        RecordFileStats {
+            number: meta.number.0,
+            file_bytes: meta.len,
+            record_bytes: meta.records_end.saturating_sub(HEADER_LEN as u64),
+            records: meta.count,
+            live_records: live.count,
+            live_bytes: live.bytes,
+            dead_section_bytes: gc::section_worth_a_pass(file),
+            is_table: !logs.contains(&meta.number),
+            victim: places.get(&meta.number).copied(),
+        }
+    };
+    let mut files: Vec<_> = version.record_files().iter().map(of).collect();
+    files.sort_by_key(|file| (file.victim.unwrap_or(usize::MAX), file.number));
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Options;
+    use crate::engine::tests::{Machine, small};
+    use crate::testing::file_trace::{FileTrace, announced_in_vain, announcements, reads};
+    use std::sync::Arc;
+
+    #[test]
+    fn what_is_told_is_what_is_collected() {
+        let machine = Machine::new(8);
+        let options = small().partition_bytes(1 << 40);
+        let (db, _) = machine.open(options.clone().max_space_amp(100.0));
+        let keys = || (0..400_u32).map(|i| format!("key{i:05}"));
+        for round in 0..3_u8 {
+            // Ever fewer keys are overwritten, so that files keep live records.
+            for key in keys().step_by(1 + usize::from(round)) {
+                db.put(key, [round; 200]).unwrap();
+            }
+            db.compact().unwrap();
+        }
+        // A bound of which a part is used that lies between the two thresholds.
+        let told = db.garbage();
+        let user = f64::from(400 * ("key00000".len() as u32 + 200));
+        let frames = f64::from(400 * ("key00000".len() as u32 + 70));
+        let stored = 100.0 * user + frames - told.allowed_bytes as f64;
+        let max_space_amp = (told.dead_bytes as f64 / 0.5 + stored - frames) / user;
+        db.close().unwrap();
+        let (db, _) = machine.open(options.max_space_amp(max_space_amp));
+        let told = db.garbage();
+        let dead: u64 = told.files.iter().map(|file| file.dead_bytes()).sum();
+        assert_eq!(dead, told.dead_bytes);
+        assert!(told.riding_from_bytes < told.alone_from_bytes, "{told:?}");
+        assert!(told.alone_from_bytes < told.allowed_bytes, "{told:?}");
+        let live: u64 = told.files.iter().map(|file| file.live_bytes).sum();
+        assert_eq!(live, told.live_bytes);
+        assert!(told.dead_bytes > told.riding_from_bytes, "{told:?}");
+        assert!(told.dead_bytes < told.alone_from_bytes, "{told:?}");
+        assert_eq!(told.files[0].victim, Some(0));
+        let gcs = db.stats().gcs;
+        db.collect_garbage().unwrap();
+        let after = db.garbage();
+        assert!(db.stats().gcs > gcs);
+        assert!(after.dead_bytes <= after.riding_from_bytes, "{after:?}");
+        assert_eq!(after.next_partition, None);
+        assert!(after.files.iter().all(|file| file.victim.is_none()));
+        let victim = told.files[0].number;
+        assert!(after.files.iter().all(|file| file.number != victim));
+        for (i, key) in keys().enumerate() {
+            let newest = if i % 3 == 0 {
+                2
+            } else if i % 2 == 0 {
+                1
+            } else {
+                0
+            };
+            assert_eq!(db.get(key).unwrap().unwrap(), &[newest; 200][..]);
+        }
+        // Nothing is left to do.
+        let gcs = db.stats().gcs;
+        db.collect_garbage().unwrap();
+        assert_eq!(db.stats().gcs, gcs);
+        db.close().unwrap();
+        machine.check();
+    }
+    #[test]
+    fn a_collection_announces_what_it_reads_next_of_its_victims() {
+        let machine = Machine::new(9);
+        let options = |memtable_bytes| {
+            Options::default()
+                .memtable_bytes(memtable_bytes)
+                .unsorted_bytes(32 << 20)
+                .memory_budget(256 << 20)
+        };
+        // One file of all records; then less garbage than would be left alone beside large memtables.
+        let (db, _) = machine.open(options(32 << 20));
+        let keys = || (0..3000_u32).map(|i| format!("key{i:05}"));
+        for key in keys() {
+            db.put(key, [1; 1000]).unwrap();
+        }
+        db.compact().unwrap();
+        db.close().unwrap();
+        let (db, _) = machine.open(options(64 << 10));
+        let version = Arc::clone(&db.0.engine.view.load().version);
+        assert_eq!(version.record_files().len(), 1);
+        let victim = version.record_files()[0].meta().clone();
+        let trace = FileTrace::begin(&machine.disk, version.record_files()[0].path());
+        drop(version);
+        machine.disk.set_cold(true);
+        // Two of three are live, some of them in each buffer.
+        for key in keys().step_by(3) {
+            db.put(key, [2; 1000]).unwrap();
+        }
+        db.compact().unwrap();
+        db.collect_garbage().unwrap();
+        let is_victim = |number| number == victim.number.0;
+        assert!(!db.garbage().files.iter().any(|file| is_victim(file.number)));
+
+        let events = trace.take();
+        let (reads, announced) = (reads(&events), announcements(&events));
+        assert!(reads.len() >= 10, "{events:?}");
+        assert_eq!(announced.len(), reads.len() - 2, "{events:?}");
+        let end = announced.iter().map(|bytes| bytes.end).max();
+        assert!(end <= Some(victim.records_end), "{events:?}");
+        // What may stand between two buffers is dead.
+        let frame_len = victim.records_end / 3000;
+        assert!(announced_in_vain(&events) <= frame_len * announced.len() as u64);
+        for (i, key) in keys().enumerate() {
+            let newest = if i % 3 == 0 { 2 } else { 1 };
+            assert_eq!(db.get(key).unwrap().unwrap(), &[newest; 1000][..]);
+        }
+        db.close().unwrap();
+        machine.disk.clear_faults();
+        machine.check();
+    }
+}

@@ -1,0 +1,246 @@
+//! Clustering while writers rest (see [`crate::jobs::lazy_cluster`]).
+//!
+//! Writers rest when the last sequence number has not changed for a second, or when somebody waits for the
+//! background to become quiet. Then, after all other work, UnsortedStores of many tables are merged, and files
+//! that flushes wrote are moved; what merges meanwhile is copied in key order at once.
+//!
+//! A pass holds the partition's lease, as every merge does. It is for speed alone: one that fails is no failure
+//! of the database, and its partition is left as it is.
+//!
+//! Locks: `rest` and `failed`, for a look; nothing is locked under them, and they under the catalog.
+
+use crate::base::keys::PartitionId;
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
+use crate::engine::Engine;
+use crate::engine::background::merge::MergePlan;
+use crate::engine::catalog::Catalog;
+use crate::engine::health::Job;
+use crate::engine::space::disk_full::free_bytes;
+use crate::error::{Error, ErrorKind, Result};
+use crate::jobs::Resting;
+use crate::jobs::gc::{self, Pressure};
+use crate::jobs::lazy_cluster::{self, FEW_FILES};
+use crate::jobs::merge::MergeInputs;
+use crate::jobs::space::{Space, SpaceLimit};
+use crate::key_table::KeyTable;
+use crate::options::Clustering;
+use crate::record::RecordFile;
+use crate::version::{Generation, Partition, Version};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A pass may write this part of what is free on the disk.
+const FREE_PART: u64 = 4;
+/// How long nobody must have written; twice as long after each pass that a writer has ended, so that who writes
+/// little but often does not have passes begun for nothing.
+const REST: Duration = Duration::from_secs(1);
+/// Up to so many times.
+const MOST_DOUBLINGS: u32 = 10;
+
+/// What is known of the rests of writers.
+#[derive(Debug, Default)]
+pub(crate) struct AtRest {
+    rest: Mutex<Rest>,
+    /// How many callers wait for the background.
+    asked: AtomicUsize,
+    /// Where a pass has failed: what lies apart there is left so until the database is opened anew.
+    failed: Mutex<HashSet<PartitionId>>,
+}
+
+/// What is known of the last writes.
+#[derive(Debug, Default)]
+struct Rest {
+    /// The last sequence number when it was last found changed, and when that was.
+    seen: Option<(u64, Duration)>,
+    /// By how many writes in a row passes were ended, none having come to its end.
+    interrupted: u32,
+    /// The sequence number at the last of them.
+    interrupted_at: u64,
+}
+
+/// As long as it lives, writers are taken to rest.
+pub(crate) struct Asked<'a>(&'a AtomicUsize);
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl AtRest {
+    /// Has clustering begin without a rest.
+    pub(crate) fn ask(&self) -> Asked<'_> {
+        self.asked.fetch_add(1, Ordering::AcqRel);
+        Asked(&self.asked)
+    }
+
+    /// Whether somebody waits for the background to become quiet.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Acquire) > 0
+    }
+}
+
+impl Engine {
+    /// In what time writers will have rested for long enough if they do; `None`: they have, or it is all one.
+    pub(crate) fn rest_begins_in(&self, now: Duration) -> Option<Duration> {
+        if self.options.clustering != Clustering::AtRest || self.at_rest.is_asked() {
+            return None;
+        }
+        let seq = self.visible_seq.load(Ordering::Acquire);
+        let mut rest = self.at_rest.rest.lock();
+        let since = match rest.seen {
+            Some((last, since)) if last == seq => since,
+            _ => rest.seen.insert((seq, now)).1,
+        };
+        let least = REST * (1 << rest.interrupted.min(MOST_DOUBLINGS));
+        (since + least)
+            .checked_sub(now)
+            .filter(|left| !left.is_zero())
+    }
+
+    /// Whether writers rest and values may be copied. Writers who wait for a flush do not rest.
+    pub(crate) fn clusters_at_rest(&self) -> bool {
+        self.options.clustering == Clustering::AtRest
+            && self.rest_begins_in(self.now()).is_none()
+            && !self.space.is_full()
+            && self.view.load().sealed.is_empty()
+    }
+
+    /// Whether a merge of `generations` copies values because writers rest, and garbage and the disk have room
+    /// for what is left behind. What was ingested is in order.
+    pub(crate) fn copies_at_rest(
+        &self,
+        generations: &[Generation],
+        space: &Space,
+        limit: SpaceLimit,
+    ) -> bool {
+        let bytes: u64 = generations.iter().map(Generation::bytes).sum();
+        self.clusters_at_rest()
+            && !generations.iter().any(Generation::is_ingested)
+            && space.excess(limit, Pressure::Alone) == 0
+            && bytes <= self.free_bytes() / FREE_PART
+    }
+
+    fn free_bytes(&self) -> u64 {
+        free_bytes(&self.store).unwrap_or(u64::MAX)
+    }
+
+    /// What is to be done now, if writers rest.
+    pub(crate) fn plan_at_rest(&self, catalog: &Catalog) -> Option<Plan> {
+        if !self.clusters_at_rest() {
+            return None;
+        }
+        let partitions = catalog.version.partitions().iter();
+        let due: Vec<_> = partitions
+            .filter(|p| is_worth_merging(catalog, p))
+            .filter(|p| self.health.failure(Job::Merge, Some(p.id)).is_none())
+            .collect();
+        if !due.is_empty() {
+            return Some(Plan::Freeze(due.into_iter().cloned().collect()));
+        }
+        let (version, limit) = (&catalog.version, self.space_limit());
+        let space = self.space_of(version, limit.oldest);
+        let victims = self.apart(version, &space, limit);
+        if victims.is_empty() {
+            return None;
+        }
+        let failed = self.at_rest.failed.lock();
+        let is_free = |id| !catalog.merging.contains(&id) && !failed.contains(&id);
+        let partition = gc::partition_of(version, &space, limit, &victims, is_free)?;
+        Some(Plan::Pass(MergePlan {
+            partition: Arc::clone(partition),
+            inputs: MergeInputs {
+                victims,
+                at_rest: true,
+                ..MergeInputs::default()
+            },
+        }))
+    }
+
+    /// Files that a pass takes while writers rest: as many as garbage leaves room for, and the disk.
+    fn apart(&self, version: &Version, space: &Space, limit: SpaceLimit) -> Vec<Arc<RecordFile>> {
+        let keys = KeyTable::bytes_of(version.key_tables());
+        // Of a single partition the pass lets go of its victims at once. Elsewhere they stay until each
+        // partition has had its pass, and a collection must not begin meanwhile.
+        let begins = space.begins_at(limit, Pressure::Alone);
+        let most = match version.partitions().len() {
+            1 => begins.max(space.most_at_rest(limit).saturating_sub(keys)),
+            _ => begins,
+        };
+        let room = most.saturating_sub(space.dead_bytes());
+        let free = self.free_bytes().saturating_sub(keys);
+        lazy_cluster::choose(version, room.min(free / FREE_PART))
+    }
+
+    /// By what a pass sees that it is to end. Who waits for it is not kept waiting.
+    pub(crate) fn resting(&self) -> Resting<'_> {
+        let seq = self.visible_seq.load(Ordering::Acquire);
+        Resting {
+            last_seq: &self.visible_seq,
+            seq: (!self.at_rest.is_asked()).then_some(seq),
+            disk_full: self.space.is_full_flag(),
+        }
+    }
+
+    /// Clusters in one partition what lies apart, if writers rest.
+    pub(crate) fn cluster_at_rest(&self) -> Result<bool> {
+        self.health.check_fatal()?;
+        let mut plan = {
+            let mut catalog = self.catalog.lock();
+            match self.plan_at_rest(&catalog) {
+                None => return Ok(false),
+                Some(Plan::Freeze(partitions)) => {
+                    let frozen = partitions.iter().filter(|p| catalog.freeze(p)).count();
+                    return Ok(frozen > 0);
+                }
+                Some(Plan::Pass(plan)) => {
+                    catalog.merging.insert(plan.partition.id);
+                    plan
+                }
+            }
+        };
+        if self.run_for_scans(&mut plan, |plan, error| self.pass_failed(plan, error))? {
+            self.at_rest.rest.lock().interrupted = 0;
+        }
+        Ok(true)
+    }
+
+    /// Notes how a pass failed.
+    fn pass_failed(&self, plan: &MergePlan, error: &Error) {
+        if error.kind() == ErrorKind::Closed && !self.space.is_full() {
+            // Somebody writes, or the database is being closed.
+            let seq = self.visible_seq.load(Ordering::Acquire);
+            let mut rest = self.at_rest.rest.lock();
+            // One write may end several passes.
+            rest.interrupted += u32::from(rest.interrupted_at != seq);
+            rest.interrupted_at = seq;
+            return;
+        }
+        let failed = &self.counters.failed_clusterings;
+        failed.fetch_add(1, Ordering::Relaxed);
+        self.at_rest.failed.lock().insert(plan.partition.id);
+    }
+}
+
+/// What is done at rest.
+pub(crate) enum Plan {
+    /// The UnsortedStores of these partitions are to be merged.
+    Freeze(Vec<Arc<Partition>>),
+    /// These files are to be moved.
+    Pass(MergePlan),
+}
+
+/// Whether a partition's open generation makes scans look into many tables, and its merge writes more of
+/// values than of keys that are there already.
+fn is_worth_merging(catalog: &Catalog, partition: &Partition) -> bool {
+    let is_worth = |newest: &Generation| {
+        newest.tables().count() > FEW_FILES
+            && newest.bytes() >= KeyTable::bytes_of(&partition.key_tables)
+    };
+    catalog.may_freeze(partition) && partition.generations.first().is_some_and(is_worth)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,390 @@
+use crate::base::file_header::HEADER_LEN;
+use crate::db::Db;
+use crate::engine::tests::common::{all_the_same, delete, flush_apart, key, put, version};
+use crate::engine::tests::{Machine, Model, same, small};
+use crate::jobs::lazy_cluster::FEW_FILES;
+use crate::record::RecordFile;
+use crate::vfs::sim::{Fault, Op};
+use crate::{Clustering, Error, Options};
+use std::sync::Arc;
+use std::time::Duration;
+
+const KEYS: u32 = 400;
+
+/// Key tables of some sixty keys, in one partition.
+fn at_rest() -> Options {
+    small()
+        .clustering(Clustering::AtRest)
+        .unsorted_bytes(1 << 20)
+        .key_table_bytes(1 << 10)
+        .partition_bytes(1 << 30)
+        .max_space_amp(4.0)
+}
+
+/// Writes neighbours at `rounds` different times, and merges.
+fn scatter(db: &Db, model: &mut Model, rounds: u32, stamp: u8) {
+    flush_apart(db, model, KEYS, rounds, stamp);
+    db.compact().unwrap();
+}
+
+/// A database whose neighbours were written at eight different times, all merged.
+fn scattered(seed: u64) -> (Machine, Db, Model) {
+    let machine = Machine::new(seed);
+    let (db, _) = machine.open(at_rest());
+    let mut model = Model::new();
+    scatter(&db, &mut model, 8, 0);
+    (machine, db, model)
+}
+
+/// The database holds what the model holds, closes, and its files are in order.
+fn ends_well(machine: &Machine, db: Db, model: &Model) {
+    all_the_same(&db, model, KEYS);
+    db.close().unwrap();
+    machine.check();
+}
+
+/// What a failure has left apart lies together once the database was opened anew; then it ends well.
+fn a_new_opening_tries_again(machine: &Machine, db: Db, model: &Model) {
+    db.close().unwrap();
+    let (db, _) = machine.open(at_rest());
+    db.quiesce().unwrap();
+    assert_eq!(db.stats().clusterings, 1);
+    // What was written since may stay apart, if that is little.
+    assert!(most_files(&db) <= FEW_FILES);
+    ends_well(machine, db, model);
+}
+
+/// Lets the background work for so long.
+fn pass(db: &Db, time: Duration) {
+    let nothing = db.0.engine.store.env().runtime.event();
+    nothing.wait_past(nothing.epoch(), Some(time));
+}
+
+/// In how many files the key tables have their values, at most.
+fn most_files(db: &Db) -> usize {
+    let version = version(db);
+    let files = version.key_tables().map(|table| table.meta().refs.len());
+    files.max().unwrap()
+}
+
+/// How many passes in a row writers have ended.
+fn interruptions(db: &Db) -> u32 {
+    db.0.engine.at_rest.rest.lock().interrupted
+}
+
+#[test]
+fn values_lie_together_when_the_background_is_quiet_and_are_copied_once() {
+    let (machine, db, mut model) = scattered(71);
+    assert!(most_files(&db) >= 8 && db.stats().clusterings == 0);
+    db.quiesce().unwrap();
+    let stats = db.stats();
+    assert_eq!((most_files(&db), stats.clusterings, stats.gcs), (1, 1, 0));
+    assert_eq!(version(&db).record_files().len(), 1, "the others are gone");
+    all_the_same(&db, &model, KEYS);
+
+    // What stays as it is, is not copied again; what is written anew makes a second run.
+    for round in 0..5 {
+        for i in (round..KEYS).step_by(20) {
+            put(&db, &mut model, i, 90);
+        }
+        delete(&db, &mut model, 7 * round);
+        db.flush().unwrap();
+    }
+    db.compact().unwrap();
+    db.quiesce().unwrap();
+    let copied = db.stats().merge_copied_bytes - stats.merge_copied_bytes;
+    assert!(copied < stats.merge_copied_bytes / 2, "{copied} bytes");
+    assert_eq!((most_files(&db), db.stats().clusterings), (2, 2));
+    same(&db, &model);
+    db.close().unwrap();
+    machine.check();
+    let (db, _) = machine.open(at_rest());
+    all_the_same(&db, &model, KEYS);
+    db.close().unwrap();
+}
+
+#[test]
+fn what_readers_had_in_memory_they_have_there_after_it_has_moved() {
+    let (machine, db, model) = scattered(85);
+    db.close().unwrap();
+    let (db, _) = machine.open(at_rest().memory_budget(64 << 20));
+    let reads = |keys: &[u32]| {
+        let before = db.stats().reads;
+        for key in keys.iter().map(|i| key(*i)) {
+            assert_eq!(db.get(&key).unwrap().as_ref().unwrap(), &model[&key]);
+        }
+        db.stats().reads - before
+    };
+    let hot: Vec<u32> = (0..KEYS).step_by(2).collect();
+    assert!(reads(&hot) > hot.len() as u64);
+    assert_eq!(reads(&hot), 0);
+    db.quiesce().unwrap();
+    assert_eq!((most_files(&db), db.stats().clusterings), (1, 1));
+    // The keys stand in new blocks, and nothing else is to be read.
+    let stands = version(&db);
+    let blocks = stands.key_tables().map(|table| table.meta().len / 256 + 4);
+    let blocks: u64 = blocks.sum();
+    assert!(blocks < hot.len() as u64 / 2, "{blocks} blocks, at most");
+    let (again, others) = (
+        reads(&hot),
+        reads(&(1..KEYS).step_by(2).collect::<Vec<_>>()),
+    );
+    assert!(
+        again <= blocks && others >= hot.len() as u64,
+        "{again} and {others} reads"
+    );
+    db.close().unwrap();
+    machine.check();
+}
+
+#[test]
+fn an_unsorted_store_of_many_tables_is_merged_and_clustered_at_once() {
+    let machine = Machine::new(72);
+    let (db, _) = machine.open(at_rest());
+    let mut model = Model::new();
+    flush_apart(&db, &mut model, KEYS, 8, 0);
+    assert_eq!(db.stats().merges, 0);
+    db.quiesce().unwrap();
+    let stats = db.stats();
+    assert_eq!((most_files(&db), stats.merges, stats.gcs), (1, 1, 0));
+    assert_eq!(version(&db).record_files().len(), 1);
+
+    // A few records are not worth writing all keys anew.
+    for i in 0..5 {
+        put(&db, &mut model, i, 50);
+        db.flush().unwrap();
+    }
+    db.quiesce().unwrap();
+    assert_eq!(db.stats().merges, 1);
+    // What merges now makes a run of its own, and so do the files of flushes that were merged before.
+    db.compact().unwrap();
+    assert_eq!((most_files(&db), db.stats().merges), (1 + 5, 2));
+    flush_apart(&db, &mut model, KEYS, 4, 100);
+    db.quiesce().unwrap();
+    let stats = db.stats();
+    assert!(most_files(&db) <= 3 && stats.merges == 3, "{stats:#?}");
+    ends_well(&machine, db, &model);
+}
+
+#[test]
+fn it_begins_when_nobody_has_written_for_a_second() {
+    let (_machine, db, mut model) = scattered(73);
+    for i in 0..20 {
+        pass(&db, Duration::from_millis(700));
+        put(&db, &mut model, i, 1);
+    }
+    assert_eq!(db.stats().clusterings, 0);
+    pass(&db, Duration::from_secs(5));
+    assert_eq!(db.stats().clusterings, 1);
+    same(&db, &model);
+    db.close().unwrap();
+}
+
+#[test]
+fn garbage_leaves_room_for_it_or_it_waits() {
+    // With 2.8 there is not as much room as a collection leaves, and enough before it is all used up.
+    for (max_space_amp, clusterings) in [(1.1, 0), (2.8, 1), (4.0, 1)] {
+        let machine = Machine::new(74);
+        let (db, _) = machine.open(at_rest().max_space_amp(max_space_amp));
+        let mut model = Model::new();
+        scatter(&db, &mut model, 8, 0);
+        db.quiesce().unwrap();
+        assert_eq!(db.stats().clusterings, clusterings, "{max_space_amp}");
+        same(&db, &model);
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn several_partitions_have_their_passes_one_after_the_other() {
+    let machine = Machine::new(75);
+    let options = at_rest().partition_bytes(32 << 10);
+    let (db, _) = machine.open(options.clone());
+    let mut model = Model::new();
+    scatter(&db, &mut model, 12, 0);
+    db.quiesce().unwrap();
+    let stats = db.stats();
+    let partitions = version(&db).partitions().len();
+    assert!(partitions >= 3, "{partitions} partitions");
+    assert!(stats.clusterings >= partitions as u64 / 2, "{stats:#?}");
+    assert!(most_files(&db) <= 3, "{}", most_files(&db));
+    let flushed = |file: &Arc<RecordFile>| file.meta().key_section;
+    assert!(!version(&db).record_files().iter().any(flushed));
+    ends_well(&machine, db, &model);
+    let (db, _) = machine.open(options);
+    all_the_same(&db, &model, KEYS);
+    db.close().unwrap();
+}
+
+#[test]
+fn a_failed_pass_harms_nothing_and_is_not_tried_again() {
+    let (machine, db, model) = scattered(76);
+    machine.disk.set_fault(Box::new(|call| {
+        match call.path.to_string_lossy().ends_with(".key") {
+            true => Fault::Fail(std::io::ErrorKind::Other),
+            false => Fault::None,
+        }
+    }));
+    let files = machine.disk.file_names();
+    db.quiesce().unwrap();
+    let stats = db.stats();
+    assert_eq!((stats.clusterings, stats.failed_clusterings), (0, 1));
+    assert_eq!(machine.disk.file_names(), files, "what was begun is gone");
+    machine.disk.clear_faults();
+    db.quiesce().unwrap();
+    assert_eq!(db.stats().clusterings, 0);
+    same(&db, &model);
+    a_new_opening_tries_again(&machine, db, &model);
+}
+
+#[test]
+fn snapshots_keep_their_versions() {
+    let machine = Machine::new(77);
+    let (db, _) = machine.open(at_rest());
+    let mut model = Model::new();
+    scatter(&db, &mut model, 6, 0);
+    let (snapshot, then) = (db.snapshot(), model.clone());
+    scatter(&db, &mut model, 6, 100);
+    db.quiesce().unwrap();
+    assert!(db.stats().clusterings > 0);
+    for (key, value) in &then {
+        assert_eq!(snapshot.get(key).unwrap().as_deref(), Some(&value[..]));
+    }
+    same(&db, &model);
+    drop(snapshot);
+    db.close().unwrap();
+    machine.check();
+}
+
+#[test]
+fn a_damaged_value_stays_where_it_is_and_keeps_no_merge_from_its_work() {
+    for is_merged in [false, true] {
+        let machine = Machine::new(78);
+        let (db, _) = machine.open(at_rest().clustering(Clustering::Never));
+        let mut model = Model::new();
+        flush_apart(&db, &mut model, KEYS, 8, 0);
+        if is_merged {
+            db.compact().unwrap();
+        }
+        let file = version(&db).record_files()[0].path().to_owned();
+        db.close().unwrap();
+        // In the midst of the first record behind the header.
+        assert!(machine.disk.flip_bit(&file, (HEADER_LEN as u64 + 100) * 8));
+        let (db, _) = machine.open(at_rest());
+        for round in 4..8 {
+            for i in (round..KEYS).step_by(8) {
+                put(&db, &mut model, i, 50);
+            }
+            db.flush().unwrap();
+        }
+        db.quiesce().unwrap();
+        let stats = db.stats();
+        let failed = if is_merged { 1 } else { 2 };
+        assert_eq!((stats.merges, stats.failed_clusterings), (1, failed));
+        assert!(version(&db).tables().is_empty(), "all is merged");
+        let mut damaged = 0;
+        for (key, value) in &model {
+            match db.get(key) {
+                Ok(found) => assert_eq!(found.as_deref(), Some(&value[..])),
+                Err(_) => damaged += 1,
+            }
+        }
+        assert_eq!(damaged, 1);
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn a_pass_ends_when_somebody_writes_and_the_next_one_waits_longer() {
+    let (machine, db, mut model) = scattered(79);
+    pass(&db, Duration::from_millis(1));
+    let files = machine.disk.file_names();
+    let writer = db.clone();
+    let mut writes = vec![(5, 60), (4, 60), (3, 60)];
+    machine.disk.set_fault(Box::new(move |call| {
+        if call.op == Op::Create
+            && call.path.to_string_lossy().ends_with(".key")
+            && interruptions(&writer) as usize == 3 - writes.len()
+            && let Some((i, fill)) = writes.pop()
+        {
+            writer.put(key(i), [fill; 200]).unwrap();
+        }
+        Fault::None
+    }));
+    let begin = db.0.engine.now();
+    // After one second, three and seven; and once more after fifteen.
+    for (second, interrupted) in [(2, 1), (4, 2), (6, 2), (8, 3), (14, 3)] {
+        pass(&db, begin + Duration::from_secs(second) - db.0.engine.now());
+        assert_eq!(interruptions(&db), interrupted, "second {second}");
+        assert_eq!(machine.disk.file_names(), files, "what was begun is gone");
+    }
+    let stats = db.stats();
+    assert_eq!((stats.clusterings, stats.failed_clusterings), (0, 0));
+    pass(&db, Duration::from_secs(10));
+    assert_eq!((interruptions(&db), db.stats().clusterings), (0, 1));
+    machine.disk.clear_faults();
+    for i in 3..6 {
+        model.insert(key(i), vec![60; 200]);
+    }
+    ends_well(&machine, db, &model);
+}
+
+#[test]
+fn what_was_ingested_stays_where_it_is() {
+    let machine = Machine::new(80);
+    let (db, _) = machine.open(at_rest());
+    let mut model = Model::new();
+    for stream in 0..6 {
+        let keys = (stream..KEYS).step_by(6).map(key);
+        let value = vec![stream as u8; 200];
+        model.extend(keys.clone().map(|key| (key, value.clone())));
+        let entries = keys.map(|key| Ok::<_, Error>((key, Some(&value))));
+        db.ingest_sorted(entries, None).unwrap();
+    }
+    db.compact().unwrap();
+    db.quiesce().unwrap();
+    let stats = db.stats();
+    assert_eq!((stats.clusterings, stats.merge_copied_bytes), (0, 0));
+    ends_well(&machine, db, &model);
+}
+
+#[test]
+fn a_full_disk_ends_a_pass_and_it_is_tried_again_when_the_database_is_opened_anew() {
+    let (machine, db, mut model) = scattered(81);
+    let mut calls = 0;
+    machine.disk.set_fault(Box::new(move |call| {
+        let is_copying = call.path.to_string_lossy().ends_with(".key");
+        calls += u32::from(is_copying);
+        match is_copying && calls <= 1 {
+            true => Fault::Fail(std::io::ErrorKind::StorageFull),
+            false => Fault::None,
+        }
+    }));
+    db.quiesce().unwrap();
+    pass(&db, Duration::from_secs(60));
+    db.quiesce().unwrap();
+    let stats = db.stats();
+    assert_eq!((stats.clusterings, stats.failed_clusterings), (0, 1));
+    put(&db, &mut model, 1, 1);
+    a_new_opening_tries_again(&machine, db, &model);
+}
+
+#[test]
+fn writers_that_wait_for_a_flush_do_not_rest() {
+    let (machine, db, mut model) = scattered(82);
+    machine.disk.set_fault(Box::new(|call| {
+        match call.op == Op::Create && call.path.to_string_lossy().ends_with(".rec") {
+            true => Fault::Fail(std::io::ErrorKind::Other),
+            false => Fault::None,
+        }
+    }));
+    // The memtable is full, and its flush fails again and again.
+    (0..30).for_each(|i| put(&db, &mut model, i, 9));
+    pass(&db, Duration::from_secs(10));
+    let stats = db.stats();
+    assert_eq!((stats.clusterings, stats.failed_clusterings), (0, 0));
+    machine.disk.clear_faults();
+    pass(&db, Duration::from_secs(60));
+    assert_eq!(db.stats().clusterings, 1);
+    ends_well(&machine, db, &model);
+}

@@ -1,0 +1,251 @@
+//! Ingesting a sorted stream: all of it becomes visible at one moment, by one edit.
+//!
+//! The tables are written and synced without any lock. To commit, everything written before must be
+//! in tables, for what is newer stands in newer generations: memtables are flushed, at first beside
+//! other writers, then, when little is left, under the commit lock, so that nothing slips in. With
+//! that lock held and no memtable sealed the flush worker has nothing to do, and the ingest takes
+//! the next sequence number. The open generations of the partitions it meets end with it: their next
+//! flush begins another one, behind the ingest's.
+//!
+//! Locks: `ingesting` is held shared for the whole of an ingest, so that closing waits for its end
+//! before another opener may come; it is taken before the commit lock.
+
+use crate::base::keys::{FileNumber, GenerationId, SeqNo};
+use crate::base::seeded::seeded;
+use crate::base::sync::RwLockReadGuard;
+use crate::base::sync::atomic::Ordering;
+use crate::engine::Engine;
+use crate::engine::catalog::{Catalog, Indexes, MAX_GENERATIONS};
+use crate::engine::read::{DEFAULT_KEYSPACE, engine_key};
+use crate::engine::write::Commit;
+use crate::error::{Error, Result};
+use crate::jobs::JobContext;
+use crate::jobs::ingest::{IngestPlan, IngestWriter};
+use crate::memtable::{Batch, check_mark};
+use crate::options::Durability;
+use crate::record::RecordFile;
+use crate::version::edit::{TablePlace, VersionEdit};
+use std::sync::Arc;
+
+/// Attempts to commit that let writers go on while something is waited for.
+const PATIENT_ROUNDS: usize = 8;
+
+/// An ingest under way. Dropped before it is committed it leaves nothing.
+pub(crate) struct Ingest<'a> {
+    engine: &'a Engine,
+    context: JobContext<'a>,
+    writer: IngestWriter,
+    mark: Option<Vec<u8>>,
+    user_bytes: u64,
+    /// The edit may be durable.
+    commit_tried: bool,
+    _running: RwLockReadGuard<'a, ()>,
+}
+
+impl<'a> Ingest<'a> {
+    pub(crate) fn begin(engine: &'a Engine, mark: Option<&[u8]>) -> Result<Ingest<'a>> {
+        engine.check_open()?;
+        mark.map_or(Ok(()), check_mark)?;
+        let running = engine.ingesting.read_recursive();
+        engine.check_open()?;
+        engine.health.check_fatal()?;
+        engine.check_space()?;
+        Ok(Ingest {
+            engine,
+            context: engine.job_context(),
+            writer: IngestWriter::default(),
+            mark: mark.map(<[u8]>::to_vec),
+            user_bytes: 0,
+            commit_tried: false,
+            _running: running,
+        })
+    }
+
+    pub(crate) fn add(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        self.engine.check_open()?;
+        let bytes = key.len() + value.map_or(0, <[u8]>::len);
+        self.user_bytes += bytes as u64;
+        let key = engine_key(DEFAULT_KEYSPACE, key);
+        self.writer.add(&self.context, &key, value)
+    }
+
+    /// Makes all of it visible and durable; says how many records there are.
+    pub(crate) fn commit(mut self) -> Result<u64> {
+        let engine = self.engine;
+        engine.check_open()?;
+        let metas = self.writer.finish()?;
+        if metas.is_empty() {
+            return self.commit_mark_alone();
+        }
+        let open = |meta| Arc::new(RecordFile::open(&engine.store, meta, &engine.cache));
+        if metas.len() >= usize::from(u16::MAX) {
+            let what = format!("the stream makes {} tables, more than slots", metas.len());
+            return Err(Error::invalid(what, "ingest it in parts"));
+        }
+        let mut plan = IngestPlan::new(metas.into_iter().map(open).collect());
+        for round in 0.. {
+            engine.flush_memtables()?;
+            engine.work.notify();
+            let has_room = || engine.has_room(&engine.catalog.lock(), &plan);
+            engine.wait_while(has_room, Engine::check_merges)?;
+            plan.divide(&Arc::clone(&engine.view.load().version))?;
+            let patient = round < PATIENT_ROUNDS;
+            if self.try_commit(&mut plan, patient)? {
+                break;
+            }
+        }
+        let counters = &engine.counters;
+        counters.ingests.fetch_add(1, Ordering::Relaxed);
+        counters
+            .ingest_bytes
+            .fetch_add(plan.bytes(), Ordering::Relaxed);
+        counters
+            .user_bytes
+            .fetch_add(self.user_bytes, Ordering::Relaxed);
+        engine.work.notify();
+        Ok(self.writer.records())
+    }
+
+    fn commit_mark_alone(&self) -> Result<u64> {
+        if let Some(mark) = &self.mark {
+            let mut batch = Batch::new();
+            batch.set_mark(mark);
+            self.engine.write(&batch, Durability::Sync)?;
+        }
+        Ok(0)
+    }
+
+    /// Commits under the commit lock. False: something is to be waited for without it first.
+    fn try_commit(&mut self, plan: &mut IngestPlan, patient: bool) -> Result<bool> {
+        let engine = self.engine;
+        let mut commit = engine.commit.lock();
+        engine.check_open()?;
+        let filled = commit.memtable.table.bytes() as u64;
+        let much = filled > engine.memory.plan.memtable_bytes / 8;
+        if patient && (engine.health.is_suspended() || much) {
+            return Ok(false);
+        }
+        if !seeded!(IngestBeforeFlush) {
+            engine.empty_memtables(&mut commit)?;
+        }
+        loop {
+            let mut catalog = engine.catalog.lock();
+            if !engine.has_room(&catalog, plan) {
+                drop(catalog);
+                if patient {
+                    return Ok(false);
+                }
+                let has_room = || engine.has_room(&engine.catalog.lock(), plan);
+                engine.wait_while(has_room, Engine::check_merges)?;
+            } else if !plan.is_complete(&catalog.version) {
+                // A partition was split. Its sides are looked at without the lock.
+                let version = Arc::clone(&catalog.version);
+                drop(catalog);
+                plan.divide(&version)?;
+            } else {
+                self.commit_tried = true;
+                let mark = self.mark.take();
+                engine
+                    .commit_ingest(&mut commit, &mut catalog, plan, mark)
+                    .inspect_err(|_| engine.keep_unsure(&mut catalog, &self.context))?;
+                return Ok(true);
+            }
+        }
+    }
+}
+
+impl Drop for Ingest<'_> {
+    fn drop(&mut self) {
+        if !self.engine.process.is_this() {
+            // The files are the parent's.
+            std::mem::forget(std::mem::take(&mut self.writer));
+            return;
+        }
+        if !self.commit_tried {
+            self.engine.remove_files(self.context.begun.take());
+            self.engine.probe_space();
+        }
+        // What was taken back for it can be lent again.
+        self.engine.work.notify();
+    }
+}
+
+impl Engine {
+    /// Brings everything written into tables, while the commit lock keeps more from coming.
+    fn empty_memtables(&self, commit: &mut Commit) -> Result<()> {
+        if self.health.is_suspended() {
+            self.resume(commit)?;
+        }
+        if !commit.memtable.table.is_empty() {
+            self.wait_for_flushes()?;
+            self.seal(commit)?;
+        }
+        let flushed = || self.view.load().sealed.is_empty();
+        self.wait_while(flushed, Engine::check_flushes)
+    }
+
+    /// Whether each partition that the ingest meets can take its generation, and one for flushes
+    /// behind it.
+    fn has_room(&self, catalog: &Catalog, plan: &IngestPlan) -> bool {
+        let mut partitions = plan.partitions(&catalog.version).iter();
+        partitions.all(|p| p.generations.len() + 2 <= MAX_GENERATIONS)
+            && !catalog.flush_is_blocked(self.generation_limits(&catalog.version))
+    }
+
+    /// Gives the ingest its number and commits it. There is no memtable with an entry.
+    fn commit_ingest(
+        &self,
+        commit: &mut Commit,
+        catalog: &mut Catalog,
+        plan: &IngestPlan,
+        mark: Option<Vec<u8>>,
+    ) -> Result<()> {
+        let seq = SeqNo(commit.last_seq.0 + 1);
+        if seq >= SeqNo::MAX {
+            let what = "the database has used up its 2^56 sequence numbers";
+            return Err(Error::invalid(what, "copy it into a new database"));
+        }
+        // From here on the number may be in the manifest: it is never given again.
+        commit.last_seq = seq;
+        let last_generation = &catalog.last_generation;
+        let generation = GenerationId(last_generation.fetch_add(1, Ordering::Relaxed) + 1);
+        let edit = VersionEdit {
+            last_seq: Some(seq),
+            host_mark: mark,
+            record_files: plan.metas(seq),
+            tables: plan.places(&catalog.version, generation),
+            ..VersionEdit::default()
+        };
+        let places = edit.tables.clone();
+        let committed = self.commit_edit(catalog, edit, &Indexes::new(), |_| ());
+        // An error may come when the edit is in force: from what is done after it.
+        if catalog.version.counters.flushed_seq == seq {
+            let ended = |_: &&TablePlace| !seeded!(IngestKeepsTargets);
+            for place in places.iter().filter(ended) {
+                catalog.targets.remove(&place.partition);
+            }
+            // The view first: who sees the number finds the tables.
+            self.publish_seq(seq);
+            self.begin_segment(commit);
+        }
+        committed
+    }
+
+    /// Lets later writes go to a new segment of the log, which says how many edits there were when it
+    /// began: a manifest that has lost the ingest is so found out, and no later write shows without it.
+    fn begin_segment(&self, commit: &mut Commit) {
+        let Some((wal, _)) = &commit.wal else {
+            return;
+        };
+        let prev = Some(wal.segment_end());
+        let number = FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed));
+        match self.new_segment(number, prev) {
+            Ok(begun) => commit.wal = Some(begun),
+            // The ingest stands; the next write finds the log poisoned and resumes.
+            Err(error) => self.poison_wal(&error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! Replacing the manifest: when it has grown long, and when a full disk has broken it.
+//!
+//! # After an append that found the disk full
+//! The manifest `M` describes the version `V` in memory, and behind it perhaps, in part or whole, the
+//! edit `E` whose append or sync failed. Whether a crash would bring back `V` or `V + E` is unknown.
+//! `E` counts as not applied, and a new manifest with a snapshot of `V` is made durable under
+//! `CURRENT`, as reopening would. This loses nothing and brings back nothing old:
+//!
+//! - *Until `CURRENT` durably names the new manifest* both outcomes stay whole. No input of `E` is
+//!   removed, for only a successful commit lets go of files or log segments; no output is, because
+//!   they are kept in `Catalog::unsure` until then. Nothing is appended behind `E`: the manifest is
+//!   poisoned, and every commit first comes here. What is acknowledged meanwhile is in log segments at
+//!   or above the low-water mark of `V` as well as of `V + E`, since `E` names a segment that exists or,
+//!   when the log begins anew, one above all that is in tables.
+//! - *Afterwards* `M` is never read again. `V` is what readers and jobs have gone on with, so no
+//!   reader ever saw `E`. Its outputs are rubbish and removed; their numbers are never given again. Its
+//!   job runs again from `V`, with new outputs.
+//! - *A renewal that fails* may leave a manifest that `CURRENT` names already: it holds `V` and nothing
+//!   else, so either outcome is right as long as nothing is appended to either of the two. Therefore
+//!   the old one stays poisoned, each attempt makes a file of its own, and the files of failed attempts
+//!   are removed only when a later one is durable under `CURRENT`.
+//! - The count of edits, by which log segments tell a manifest that has lost some, grows with
+//!   successful commits only: a segment never claims more than the older of the possible manifests
+//!   holds.
+//!
+//! No failed sync is tried again: the new manifest is a new file, all of whose bytes are written and
+//! synced anew. Only a full disk is mended so. Any other failure, and any failed sync of the directory
+//! (by which the names of other files may be lost, too), is fatal until reopen.
+
+use crate::base::keys::FileNumber;
+use crate::base::seeded::seeded;
+use crate::base::sync::atomic::Ordering;
+use crate::engine::Engine;
+use crate::engine::catalog::Catalog;
+use crate::error::{Error, ErrorKind, Result};
+use crate::jobs::JobContext;
+use crate::version::file_names;
+use crate::version::manifest::Manifest;
+use std::path::PathBuf;
+
+/// A manifest of this many times the length of its snapshot is replaced by a new one.
+const MANIFEST_GROWTH: u64 = 8;
+const MANIFEST_LEAST_BYTES: u64 = 4 << 20;
+
+impl Engine {
+    /// Whether a failure of the manifest is one that space and a new manifest mend.
+    fn is_mendable(&self, error: &Error) -> bool {
+        let of_directory = error.file() == Some(self.store.dir());
+        error.kind() == ErrorKind::DiskFull && !of_directory
+    }
+
+    /// Takes notice of a failure of the manifest.
+    pub(crate) fn manifest_failed(&self, error: &Error) {
+        if self.is_mendable(error) {
+            self.note_full(error);
+        } else {
+            self.health.set_fatal(error);
+        }
+    }
+
+    /// The job in `context` has failed to commit: whether its edit is durable may be unknown, so the
+    /// files that it began are kept until a new manifest says that it is not.
+    pub(crate) fn keep_unsure(&self, catalog: &mut Catalog, context: &JobContext<'_>) {
+        if seeded!(RemoveUnsure) {
+            self.remove_files(context.begun.take());
+        }
+        catalog.unsure.append(&mut context.begun.take());
+    }
+
+    /// Replaces a manifest that a full disk has broken. An error if that is not possible now.
+    pub(crate) fn renew_full_manifest(&self, catalog: &mut Catalog) -> Result<()> {
+        match catalog.manifest.poisoned() {
+            Some(error) if self.is_mendable(error) => self.renew_manifest(catalog),
+            _ => Ok(()),
+        }
+    }
+
+    /// Replaces a manifest that has grown long. What fails is noted: the edit that made it long
+    /// stands.
+    pub(crate) fn renew_long_manifest(&self, catalog: &mut Catalog) {
+        let long = catalog.manifest_snapshot_len * MANIFEST_GROWTH;
+        let long = long.max(MANIFEST_LEAST_BYTES.min(self.memory.plan.manifest_bytes));
+        if catalog.manifest.len() >= long && !self.space.is_full() {
+            let _noted = self.renew_manifest(catalog);
+        }
+    }
+
+    /// Makes a manifest that holds a snapshot of the version in memory, durable under `CURRENT`.
+    fn renew_manifest(&self, catalog: &mut Catalog) -> Result<()> {
+        let number = FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed));
+        let mut snapshot = catalog.version.snapshot();
+        snapshot.next_file = Some(self.next_file.load(Ordering::Relaxed));
+        snapshot.edits_before = Some(catalog.manifest.edits());
+        snapshot.lifetime = Some(self.lifetime(catalog.manifest.len()).encode());
+        if seeded!(RenewalForgetsLog) {
+            snapshot.wal_low_water = None;
+        }
+        if seeded!(RenewalForgetsMark) {
+            snapshot.host_mark = None;
+        }
+        if seeded!(RenewalForgetsEdits) {
+            snapshot.edits_before = None;
+        }
+        // Until CURRENT is replaced the old one goes on as it was.
+        let written = Manifest::write(&self.store, number, snapshot);
+        let mut renewed = written.inspect_err(|error| self.note_full(error))?;
+        if let Err(error) = renewed.make_current(&self.store) {
+            // CURRENT may name the new one: nothing is appended to the old one any more.
+            catalog.manifest.poison(&error);
+            let path = self.store.dir().join(file_names::manifest(number));
+            catalog.unsure.push(path);
+            self.manifest_failed(&error);
+            return Err(error);
+        }
+        let old = std::mem::replace(&mut catalog.manifest, renewed);
+        self.counters
+            .retired_manifest_bytes
+            .fetch_add(old.len(), Ordering::Relaxed);
+        self.manifest_edits
+            .store(catalog.manifest.edits(), Ordering::Release);
+        catalog.manifest_snapshot_len = catalog.manifest.len();
+        let rubbish: Vec<PathBuf> = catalog.unsure.drain(..).collect();
+        self.remove_files(rubbish.into_iter().chain([old.path().to_owned()]));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Batch;
+    use crate::base::keys::FileNumber;
+    use crate::engine::tests::common::told_by_manifest;
+    use crate::engine::tests::{Machine, Model, churn, same, small};
+    use crate::version::edit::VersionEdit;
+    use rand::SeedableRng;
+    use rand::rngs::SmallRng;
+
+    #[test]
+    fn a_renewed_manifest_says_all_that_the_long_one_said() {
+        let machine = Machine::new(81);
+        let (db, _) = machine.open(small());
+        let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(81));
+        for round in 0..3 {
+            churn(&db, &mut model, &mut rng, 200);
+            let mut batch = Batch::new();
+            db.write(batch.set_mark(format!("mark {round}"))).unwrap();
+            db.flush().unwrap();
+        }
+        db.quiesce().unwrap();
+        churn(&db, &mut model, &mut rng, 20);
+        db.sync().unwrap();
+
+        let engine = &db.0.engine;
+        let (_, before) = told_by_manifest(&machine);
+        engine.renew_manifest(&mut engine.catalog.lock()).unwrap();
+        let (_, after) = told_by_manifest(&machine);
+        assert!(before.wal_low_water > Some(FileNumber(0)), "{before:?}");
+        assert_eq!(before.host_mark.as_deref(), Some(&b"mark 2"[..]));
+        // It has taken a number, counts as an edit itself, and its figures are newer.
+        assert!(after.next_file > before.next_file);
+        let expected = VersionEdit {
+            next_file: after.next_file,
+            edits_before: before.edits_before.map(|edits| edits + 1),
+            lifetime: after.lifetime.clone(),
+            ..before
+        };
+        assert_eq!(after, expected);
+
+        let machine = Machine {
+            disk: machine.disk.process_kill(),
+            seed: 82,
+        };
+        let (db, _) = machine.open(small());
+        same(&db, &model);
+        assert_eq!(db.mark().as_deref(), Some(&b"mark 2"[..]));
+    }
+}

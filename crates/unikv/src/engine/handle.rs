@@ -1,0 +1,78 @@
+//! What all handles of an open database share: the engine and its background. With the last of them it ends.
+//!
+//! Lock: `workers`, held while they are started and while they are waited for.
+
+use crate::base::sync::Mutex;
+use crate::engine::open;
+use crate::engine::stats::report::RecoveryReport;
+use crate::engine::{Engine, background};
+use crate::error::Result;
+use crate::options::Options;
+use crate::vfs::Env;
+use crate::vfs::JoinHandle;
+use std::mem;
+use std::path::Path;
+use std::sync::Arc;
+
+pub(crate) struct Handle {
+    pub(crate) engine: Arc<Engine>,
+    workers: Mutex<Vec<Box<dyn JoinHandle>>>,
+    pub(crate) recovery: RecoveryReport,
+}
+
+impl Handle {
+    /// Opens the database in `dir` and starts its background.
+    pub(crate) fn open(env: Env, dir: &Path, options: Options) -> Result<Handle> {
+        let (engine, recovery) = open::open(env, dir, options)?;
+        Handle::start(engine, recovery)
+    }
+
+    fn start(engine: Arc<Engine>, recovery: RecoveryReport) -> Result<Handle> {
+        let handle = Handle {
+            engine,
+            workers: Mutex::new(Vec::new()),
+            recovery,
+        };
+        background::spawn(&handle.engine, &mut handle.workers.lock())?;
+        Ok(handle)
+    }
+
+    /// Syncs the log, stops the background, stores what was counted and releases the directory. The
+    /// error is that of the sync, or of background work that has failed and not been made up for.
+    pub(crate) fn close(&self) -> Result<()> {
+        self.engine.check_open()?;
+        let synced = self.engine.sync_and_mark();
+        let jobs = self.engine.check_jobs();
+        self.stop_workers();
+        self.engine.store_lifetime();
+        self.shut_down();
+        synced.and(jobs)
+    }
+
+    /// Stops the workers and releases the directory. Idempotent.
+    pub(crate) fn shut_down(&self) {
+        self.stop_workers();
+        self.engine.release();
+    }
+
+    pub(crate) fn stop_workers(&self) {
+        self.engine.stop();
+        for worker in self.workers.lock().drain(..) {
+            worker.join();
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if !self.engine.process.is_this() {
+            // All that is here is a copy of what the parent has: its files, its lock, threads that are not there.
+            if let Some(mut workers) = self.workers.try_lock() {
+                mem::forget(mem::take(&mut *workers));
+            }
+            mem::forget(Arc::clone(&self.engine));
+            return;
+        }
+        self.shut_down();
+    }
+}

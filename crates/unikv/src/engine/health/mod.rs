@@ -1,0 +1,265 @@
+//! What is wrong with the engine right now, and what that forbids.
+//!
+//! - A *fatal* error (the manifest could not be appended to, or the directory not be synced) suspends
+//!   writing until reopen.
+//! - A *poisoned WAL* (a write or sync of it failed) suspends writing until everything acknowledged
+//!   is in tables; then it goes on in a new segment.
+//! - A *job failure* belongs to a job and, but for flushes, to a partition. That job rests for a
+//!   while that doubles with each failure up to a minute, and is retried; others go on. Its success
+//!   clears it, and so does its being no longer due ([`crate::engine::health::job_errors`] decides that).
+//!
+//! Locks: `causes` for what suspends writing, `failures` for jobs: leaves, held for a look or a change.
+
+pub(crate) mod job_errors;
+
+use crate::base::keys::PartitionId;
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::error::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long a failed job rests before it is retried: at first, and at most.
+const FIRST_REST: Duration = Duration::from_secs(1);
+const LONGEST_REST: Duration = Duration::from_secs(60);
+
+/// Which job an error belongs to. Flushes wait for merges, merges for nothing behind them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Job {
+    Flush,
+    Merge,
+    Gc,
+    Split,
+    Join,
+}
+
+impl Job {
+    /// Its name for a person.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Job::Flush => "flush",
+            Job::Merge => "merge",
+            Job::Gc => "garbage collection",
+            Job::Split => "split",
+            Job::Join => "join",
+        }
+    }
+
+    /// How long it rests after it has failed so many times in a row. Writers wait for flushes.
+    fn rest(self, failures: u32) -> Duration {
+        match self {
+            Job::Flush => FIRST_REST,
+            _ => FIRST_REST
+                .saturating_mul(1 << failures.saturating_sub(1).min(6))
+                .min(LONGEST_REST),
+        }
+    }
+}
+
+/// A job that has failed and not been made up for.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) job: Job,
+    pub(crate) partition: Option<PartitionId>,
+    pub(crate) error: Error,
+    /// How often in a row.
+    pub(crate) failures: u32,
+    /// When it is tried again, on the runtime's clock.
+    next_try: Duration,
+}
+
+/// Why writing is suspended.
+#[derive(Debug, Default)]
+struct Causes {
+    fatal: Option<Error>,
+    poisoned: Option<Error>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    causes: Mutex<Causes>,
+    /// Whether there is a cause: the one test on the way of every write. Changed under their lock.
+    suspended: AtomicBool,
+    failures: Mutex<BTreeMap<(Job, Option<PartitionId>), Failure>>,
+    /// How many there are, to be read without the lock.
+    failure_count: AtomicUsize,
+}
+
+impl Health {
+    /// Whether a write must look at what is wrong before it goes on.
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.suspended.load(Ordering::Acquire)
+    }
+
+    /// Refuses writing after a fatal error.
+    pub(crate) fn check_fatal(&self) -> Result<()> {
+        match &self.causes.lock().fatal {
+            None => Ok(()),
+            Some(cause) => {
+                let remedy = "reads go on; close and reopen the database to resume writing";
+                Err(Error::writes_suspended(cause, remedy))
+            }
+        }
+    }
+
+    fn suspend(&self, change: impl FnOnce(&mut Causes)) {
+        let mut causes = self.causes.lock();
+        change(&mut causes);
+        let suspended = causes.fatal.is_some() || causes.poisoned.is_some();
+        self.suspended.store(suspended, Ordering::Release);
+    }
+
+    /// Suspends writing until reopen.
+    pub(crate) fn set_fatal(&self, error: &Error) {
+        self.suspend(|causes| {
+            causes.fatal.get_or_insert_with(|| error.clone());
+        });
+    }
+
+    /// Why the WAL is poisoned, if it is.
+    pub(crate) fn poisoned(&self) -> Option<Error> {
+        self.causes.lock().poisoned.clone()
+    }
+
+    /// Suspends writing until the memtables are in tables.
+    pub(crate) fn poison(&self, error: &Error) {
+        self.suspend(|causes| {
+            causes.poisoned.get_or_insert_with(|| error.clone());
+        });
+    }
+
+    /// A new WAL segment has taken over.
+    pub(crate) fn unpoison(&self) {
+        self.suspend(|causes| causes.poisoned = None);
+    }
+
+    /// Notes that a job has failed at `now`.
+    pub(crate) fn job_failed(
+        &self,
+        job: Job,
+        partition: Option<PartitionId>,
+        error: Error,
+        now: Duration,
+    ) {
+        self.change_failures(|failures| {
+            let before = failures.get(&(job, partition)).map_or(0, |f| f.failures);
+            let count = before.saturating_add(1);
+            let failure = Failure {
+                job,
+                partition,
+                error,
+                failures: count,
+                next_try: now.saturating_add(job.rest(count)),
+            };
+            failures.insert((job, partition), failure);
+        });
+    }
+
+    /// Notes that a job has succeeded.
+    pub(crate) fn job_succeeded(&self, job: Job, partition: Option<PartitionId>) {
+        if self.has_failures() {
+            self.change_failures(|failures| drop(failures.remove(&(job, partition))));
+        }
+    }
+
+    /// Lets what failed because the disk was full be tried again at once, now that there is room.
+    pub(crate) fn forget_full_disk(&self) {
+        let keep = |failure: &Failure| failure.error.kind() != ErrorKind::DiskFull;
+        self.change_failures(|failures| failures.retain(|_, failure| keep(failure)));
+    }
+
+    /// Whether some job has failed and not been made up for.
+    pub(crate) fn has_failures(&self) -> bool {
+        self.failure_count.load(Ordering::Acquire) > 0
+    }
+
+    /// All failures.
+    pub(crate) fn failures(&self) -> Vec<Failure> {
+        self.failures.lock().values().cloned().collect()
+    }
+
+    /// The failure of one job.
+    pub(crate) fn failure(&self, job: Job, partition: Option<PartitionId>) -> Option<Failure> {
+        let there = self.has_failures();
+        there.then(|| self.failures.lock().get(&(job, partition)).cloned())?
+    }
+
+    /// Whether a job that has failed still rests at `now`.
+    pub(crate) fn rests(&self, job: Job, partition: PartitionId, now: Duration) -> bool {
+        self.failure(job, Some(partition))
+            .is_some_and(|failure| failure.next_try > now)
+    }
+
+    /// How long from `now` until the first job that rests is tried again, flushes left aside.
+    pub(crate) fn rest_left(&self, now: Duration) -> Option<Duration> {
+        let failures = self.failures.lock();
+        let partitioned = failures.values().filter(|f| f.job != Job::Flush);
+        let first = partitioned.map(|f| f.next_try).min()?;
+        // Never at once: a job that is due and cannot be chosen would be asked for without a pause.
+        Some(first.saturating_sub(now).max(FIRST_REST / 10))
+    }
+
+    fn change_failures(
+        &self,
+        change: impl FnOnce(&mut BTreeMap<(Job, Option<PartitionId>), Failure>),
+    ) {
+        let mut failures = self.failures.lock();
+        change(&mut failures);
+        self.failure_count.store(failures.len(), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failing() -> Error {
+        Error::corruption(std::path::Path::new("000001.rec"), 7, "damaged")
+    }
+
+    #[test]
+    fn a_failing_job_rests_longer_each_time_up_to_a_minute() {
+        let (health, id) = (Health::default(), PartitionId(3));
+        let mut now = Duration::ZERO;
+        let mut rests = Vec::new();
+        for _ in 0..9 {
+            health.job_failed(Job::Merge, Some(id), failing(), now);
+            let rest = health.rest_left(now).unwrap();
+            assert!(health.rests(Job::Merge, id, now + rest / 2));
+            assert!(!health.rests(Job::Merge, id, now + rest));
+            rests.push(rest.as_secs());
+            now += rest;
+        }
+        assert_eq!(rests, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        assert!(!health.rests(Job::Gc, id, Duration::ZERO));
+        assert!(!health.rests(Job::Merge, PartitionId(4), Duration::ZERO));
+        health.job_succeeded(Job::Merge, Some(id));
+        assert!(!health.has_failures());
+        health.job_failed(Job::Merge, Some(id), failing(), now);
+        assert_eq!(health.failures()[0].failures, 1);
+    }
+
+    #[test]
+    fn a_flush_is_retried_every_second() {
+        let health = Health::default();
+        for _ in 0..9 {
+            health.job_failed(Job::Flush, None, failing(), Duration::ZERO);
+        }
+        let failure = health.failure(Job::Flush, None).unwrap();
+        assert_eq!(failure.next_try, Duration::from_secs(1));
+        assert_eq!(health.rest_left(Duration::ZERO), None);
+    }
+
+    #[test]
+    fn failures_that_a_full_disk_explains_are_forgotten_alone() {
+        let health = Health::default();
+        let full = std::io::ErrorKind::StorageFull.into();
+        let full = Error::io("write", std::path::Path::new("f"), full);
+        health.job_failed(Job::Merge, Some(PartitionId(1)), full, Duration::ZERO);
+        health.job_failed(Job::Gc, Some(PartitionId(1)), failing(), Duration::ZERO);
+        health.forget_full_disk();
+        let left = health.failures();
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].job, Job::Gc);
+    }
+}

@@ -1,0 +1,61 @@
+//! The directory of a database: whether it may be opened, and its lock.
+
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::version::file_names::{self, DirSurvey};
+use crate::vfs::{Env, LockError, LockGuard};
+use std::path::Path;
+
+/// Refuses a directory that holds something else, holds too little, or holds nothing where
+/// something is required.
+pub(crate) fn check_directory(dir: &Path, survey: &DirSurvey, options: &Options) -> Result<()> {
+    if survey.is_being_repaired() && !options.for_repair {
+        let what = "a repair has begun to write a database here and has not ended";
+        let remedy = "run `unikv repair` again with the same target, or remove this directory";
+        let path = dir.join(file_names::REPAIRING);
+        return Err(Error::incompatible(&path, what, remedy));
+    }
+    if survey.has_current {
+        if options.error_if_exists {
+            let what = format!("{} holds a database already", dir.display());
+            return Err(Error::invalid(
+                what,
+                "choose another directory, or allow opening it",
+            ));
+        }
+        return Ok(());
+    }
+    if survey.has_data() {
+        let what = "CURRENT is missing, and the directory holds data files of a database";
+        return Err(Error::corruption(&dir.join("CURRENT"), 0, what));
+    }
+    if !options.create_if_missing {
+        return Err(Error::not_found(dir));
+    }
+    if let Some(foreign) = survey.foreign.first() {
+        let what = "the directory holds files that are not a UniKV database's";
+        let path = dir.join(foreign);
+        return Err(Error::incompatible(
+            &path,
+            what,
+            "choose an empty or a new directory",
+        ));
+    }
+    Ok(())
+}
+
+/// The environment for work in the directory that `dir` is now: the lock is taken there, and all that is done later
+/// is done in the directory that is locked, wherever it is moved to.
+pub(crate) fn hold(env: &Env, dir: &Path) -> Result<Env> {
+    let held = env.in_directory(dir);
+    held.map_err(|e| Error::io("open the directory", dir, e))
+}
+
+/// Takes the lock file of a directory that is held.
+pub(crate) fn take_lock(env: &Env, dir: &Path) -> Result<Box<dyn LockGuard>> {
+    let path = dir.join(file_names::LOCK);
+    env.vfs.lock(&path).map_err(|error| match error {
+        LockError::Held(pid) => Error::locked(dir, pid),
+        LockError::Io(e) => Error::io("lock", &path, e),
+    })
+}

@@ -1,0 +1,369 @@
+//! Opening: lock, recover, write the new manifest and WAL segment, sweep, start the workers.
+//!
+//! Every opening begins a new manifest with a snapshot and a new WAL segment: a recovered log is
+//! never appended to. What the old files hold stays listed until tables hold it. Files are swept
+//! only after the new manifest is durable and everything it lists has been seen.
+
+pub(crate) mod directory;
+pub(crate) mod recovery;
+pub(crate) mod stored_options;
+mod sweep;
+
+use self::directory::{check_directory, hold, take_lock};
+use self::recovery::Replayed;
+use self::sweep::{Needed, sweep};
+use super::catalog::Catalog;
+use super::memory::{Arbiter, MemoryPlan};
+use super::write::Commit;
+use crate::base::keys::{DatabaseId, FileNumber, PartitionId, SeqNo};
+use crate::base::seeded::{seeded, slip};
+use crate::base::sync::atomic::AtomicU64;
+use crate::engine::space::disk_full::DiskFull;
+use crate::engine::stats::lifetime::{self, LifetimeStats};
+use crate::engine::stats::report::RecoveryReport;
+use crate::engine::write::wal_sync::{Segment, WalSync};
+use crate::engine::{Engine, EngineParts};
+use crate::error::{Error, ErrorKind, Result};
+use crate::jobs::placing::{FlushTarget, GenerationLimits};
+use crate::jobs::space::Space;
+use crate::key_table::ReadCache;
+use crate::log::{ReplayOutcome, replay};
+use crate::memtable::{ArenaPool, Memtable};
+use crate::options::{EffectiveOptions, Options, StoredOptions};
+use crate::partition::{MemtableHandle, View};
+use crate::version::Version;
+use crate::version::edit::{PartitionMeta, VersionEdit};
+use crate::version::file_names::{self, DirSurvey};
+use crate::version::manifest::{Manifest, RecoveredManifest};
+use crate::vfs::file_store::FileStore;
+use crate::vfs::{Env, LockGuard};
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Opens the database in `dir`, creating it if the options allow.
+pub(crate) fn open(
+    env: Env,
+    dir: &Path,
+    options: Options,
+) -> Result<(Arc<Engine>, RecoveryReport)> {
+    // What is wrong without looking at the database.
+    options.resolve(&StoredOptions::default())?;
+    let begin = env.runtime.now();
+    let survey = file_names::survey(&*env.vfs, dir)?;
+    check_directory(dir, &survey, &options)?;
+    file_names::refuse_foreign(&*env.vfs, dir)?;
+    if !survey.has_current {
+        let created = env.vfs.create_dir_all(dir);
+        created.map_err(|e| Error::io("create the directory", dir, e))?;
+    }
+    let env = hold(&env, dir)?;
+    let lock = take_lock(&env, dir)?;
+    // What was seen before the lock was held may have changed since.
+    let survey = file_names::survey(&*env.vfs, dir)?;
+    check_directory(dir, &survey, &options)?;
+    let recovered = match survey.has_current {
+        true => Some(Manifest::recover(&*env.vfs, dir)?),
+        false => None,
+    };
+    let stored = stored_options::of(recovered.as_ref())?;
+    let options = options.resolve(&stored)?;
+    let mut opening = Opening::new(env, dir, options, stored, survey);
+    let engine = match recovered {
+        Some(manifest) => opening.recover(manifest, lock)?,
+        None => opening.create(lock)?,
+    };
+    let mut report = opening.report;
+    report.elapsed = engine.store.env().runtime.now().saturating_sub(begin);
+    Ok((Arc::new(engine), report))
+}
+
+/// What opening gathers on its way.
+struct Opening<'a> {
+    env: Env,
+    dir: &'a Path,
+    options: EffectiveOptions,
+    stored: StoredOptions,
+    survey: DirSurvey,
+    next_file: u64,
+    /// What the manifest has stored of earlier processes.
+    counted_before: LifetimeStats,
+    plan: MemoryPlan,
+    /// For the recovered memtables and all later ones.
+    pool: Arc<ArenaPool>,
+    report: RecoveryReport,
+}
+
+impl<'a> Opening<'a> {
+    fn new(
+        env: Env,
+        dir: &'a Path,
+        options: EffectiveOptions,
+        stored: StoredOptions,
+        survey: DirSurvey,
+    ) -> Opening<'a> {
+        let next_file = slip!(ReuseFileNumbers, 1, survey.max_number() + 1);
+        // Room for all memtables there may be: chunks given back to the allocator and taken anew by
+        // another thread leave holes that it cannot use.
+        let plan = MemoryPlan::of(&options);
+        env.vfs
+            .limit_write_buffers(plan.write_buffer_bytes as usize);
+        let memtables_bytes = plan.memtables_bytes() as usize;
+        let pool = ArenaPool::new(plan.memtable_bytes as usize, memtables_bytes);
+        Opening {
+            env,
+            dir,
+            options,
+            stored,
+            survey,
+            next_file,
+            counted_before: LifetimeStats::default(),
+            plan,
+            pool,
+            report: RecoveryReport::default(),
+        }
+    }
+
+    fn take_number(&mut self) -> FileNumber {
+        let number = FileNumber(self.next_file);
+        self.next_file += 1;
+        number
+    }
+
+    /// Makes a new, empty database.
+    fn create(&mut self, lock: Box<dyn LockGuard>) -> Result<Engine> {
+        self.report.created = true;
+        let runtime = &self.env.runtime;
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&runtime.random_u64().to_le_bytes());
+        id[8..].copy_from_slice(&runtime.random_u64().to_le_bytes());
+        let first = VersionEdit {
+            hash_seed: Some(runtime.random_u64()),
+            next_partition: Some(1),
+            partitions: vec![PartitionMeta {
+                id: PartitionId(0),
+                start: Vec::new(),
+                end: None,
+            }],
+            ..VersionEdit::default()
+        };
+        let store = self.store(DatabaseId(id));
+        let cache = self.plan.new_cache();
+        let version = recovery::build_version(&store, &cache, self.dir, [Ok(first)])?;
+        self.start(store, cache, version, None, 0, lock)
+    }
+
+    /// Brings back an existing database.
+    fn recover(
+        &mut self,
+        mut manifest: RecoveredManifest,
+        lock: Box<dyn LockGuard>,
+    ) -> Result<Engine> {
+        let store = self.store(manifest.database);
+        let cache = self.plan.new_cache();
+        // First, so that a manifest which lost edits is blamed, and not the files it misplaces.
+        let segments = recovery::wal_segments(&self.survey);
+        manifest.check_edits(replay::max_manifest_edits(&store, &segments)?)?;
+        let edits = std::mem::take(&mut manifest.edits);
+        let mut version =
+            recovery::build_version(&store, &cache, &manifest.path, edits.iter(&manifest.path))?;
+        drop(edits);
+        self.next_file = self.next_file.max(version.counters.next_file);
+        // Figures that cannot be understood keep nobody from the data; a check tells of them.
+        self.counted_before = lifetime::of(&version, &manifest.path).unwrap_or_default();
+        self.report.manifest_edits = manifest.edit_count;
+        recovery::forget_lost_runs(&store, &mut version);
+        recovery::check_files(&store, &version)?;
+        if seeded!(OpenReadsAll) {
+            let mut files = version.record_files().iter();
+            files.try_for_each(|file| file.verify())?;
+        }
+
+        let bytes = self.plan.memtable_bytes;
+        let replay = recovery::WalReplay::new(&store, &cache, &self.pool, bytes);
+        let replayed = replay.run(&self.survey, &version)?;
+        self.report.manifest_cut = manifest.cut.take();
+        let limits = self.limits();
+        recovery::rebuild_indexes(&mut version, limits, &mut self.report)?;
+        stored_options::check_budget(&version, &self.stored, &self.options)?;
+        self.note(&replayed);
+        self.start(
+            store,
+            cache,
+            version,
+            Some(replayed),
+            manifest.edit_count,
+            lock,
+        )
+    }
+
+    fn note(&mut self, replayed: &Replayed) {
+        let outcome = &replayed.outcome;
+        self.report.wal_segments = outcome.segments;
+        self.report.wal_records = outcome.records;
+        self.report.wal_ops = outcome.ops;
+        self.report.wal_bytes = outcome.bytes;
+        self.report.wal_cut = outcome.cut.clone();
+    }
+
+    fn store(&self, database: DatabaseId) -> Arc<FileStore> {
+        FileStore::new(
+            self.env.clone(),
+            self.dir.to_owned(),
+            database,
+            self.env.vfs.max_open_files(),
+        )
+    }
+
+    fn limits(&self) -> GenerationLimits {
+        GenerationLimits::of(self.options.unsorted_bytes, self.options.memory_budget)
+    }
+
+    /// Writes the new manifest and WAL segment, sweeps, and puts the engine together.
+    fn start(
+        &mut self,
+        store: Arc<FileStore>,
+        cache: Arc<ReadCache>,
+        mut version: Version,
+        replayed: Option<Replayed>,
+        edits_before: u64,
+        lock: Box<dyn LockGuard>,
+    ) -> Result<Engine> {
+        let (memtables, outcome) = match replayed {
+            Some(Replayed { memtables, outcome }) => (memtables, outcome),
+            None => Default::default(),
+        };
+        let space = DiskFull::at_open(&store, self.plan.memtable_bytes);
+        let wal_number = self.take_number();
+        // Old segments are needed as long as a recovered memtable is not in tables. The mark stays where it
+        // was, at a segment whose name is known to be durable: a sync of the directory that was to cover a
+        // later one may have failed, and no sync makes up for that.
+        let before = version.counters.wal_low_water;
+        let low_water = memtables.first().map_or(wal_number, |m| m.wal.min(before));
+        version.counters.wal_low_water = low_water;
+        version.counters.options = stored_options::encode(&self.options);
+        let manifest = space.with_ballast(&store, || {
+            let number = self.take_number();
+            version.counters.next_file = self.next_file;
+            let mut snapshot = version.snapshot();
+            snapshot.edits_before = Some(edits_before);
+            Manifest::create(&store, number, snapshot)
+        })?;
+        let number = manifest.number();
+        let wal_sync = WalSync::default();
+        self.keep_segments(&store, &wal_sync, low_water, &outcome)?;
+        let needed = Needed {
+            version: &version,
+            manifest: number,
+            low_water,
+            abandoned: &outcome.abandoned,
+            memtables: &memtables,
+        };
+        self.report.swept = sweep(&store, &self.survey, &needed);
+        let is_linked = !memtables.is_empty() && !seeded!(UnlinkedAtOpen);
+        let prev = outcome.last.filter(|_| is_linked);
+        // Reads need no log: on a full disk it begins once there is room.
+        let (wal, refused) = match wal_sync.begin(&store, wal_number, prev, manifest.edits()) {
+            Ok(begun) => (Some(begun), None),
+            Err(error) if error.kind() == ErrorKind::DiskFull => (None, Some(error)),
+            Err(error) => return Err(error),
+        };
+
+        let last_seq = SeqNo(version.counters.flushed_seq.0.max(outcome.last_seq.0));
+        let pool = Arc::clone(&self.pool);
+        let memtable = Memtable::new(&pool, version.counters.hash_seed);
+        let memtable = MemtableHandle::new(memtable, wal_number);
+        let commit = Commit {
+            wal,
+            last_seq,
+            memtable: memtable.clone(),
+            pause_debt_ns: 0,
+            freed_bytes: 0,
+            is_watched: false,
+        };
+        let amp = self.options.max_space_amp;
+        space.note_data(Space::of(&version, None, amp).file_bytes());
+        let targets = self.targets(&version);
+        let version = Arc::new(version);
+        let sealed = memtables.into_iter().rev().collect();
+        let view = View {
+            memtable,
+            sealed,
+            version: Arc::clone(&version),
+        };
+        let manifest_snapshot_len = manifest.len();
+        let merging = HashSet::new();
+        let generations = version.partitions().iter().flat_map(|p| &p.generations);
+        let last_generation = generations.map(|g| g.id.0).max().unwrap_or_default();
+        let catalog = Catalog {
+            version,
+            manifest,
+            manifest_snapshot_len,
+            unsure: Vec::new(),
+            targets,
+            merging,
+            given_up_joins: HashMap::new(),
+            last_generation: Arc::new(AtomicU64::new(last_generation)),
+        };
+        let memory = Arbiter::new(self.plan.clone(), &pool, &cache, self.env.runtime.process());
+        memory.look_at(&view);
+        let (options, next_file) = (self.options.clone(), self.next_file);
+        let engine = Engine::new(EngineParts {
+            options,
+            store,
+            cache,
+            pool,
+            memory,
+            view,
+            last_seq,
+            commit,
+            wal_sync,
+            catalog,
+            next_file,
+            counted_before: self.counted_before.clone(),
+            space,
+            lock,
+        });
+        if let Some(error) = refused {
+            engine.poison_wal(&error);
+        }
+        Ok(engine)
+    }
+
+    /// The newest generation of each partition goes on taking tables.
+    fn targets(&self, version: &Version) -> HashMap<PartitionId, FlushTarget> {
+        let limits = self.limits();
+        let newest = version
+            .partitions()
+            .iter()
+            .filter_map(|p| Some((p.id, p.generations.first()?)))
+            .filter(|(_, newest)| !newest.is_ingested());
+        let targets = newest.map(|(id, newest)| (id, FlushTarget::resume(newest)));
+        targets
+            .filter(|(_, target)| !target.is_full(limits))
+            .collect()
+    }
+
+    /// Puts the recovered segments in front of the new one, so that it is never synced before them.
+    fn keep_segments(
+        &self,
+        store: &FileStore,
+        wal_sync: &WalSync,
+        low_water: FileNumber,
+        outcome: &ReplayOutcome,
+    ) -> Result<()> {
+        let mut kept = recovery::wal_segments(&self.survey);
+        kept.retain(|n| *n >= low_water && !outcome.abandoned.contains(n));
+        for number in kept {
+            let path = store.dir().join(file_names::wal(number));
+            let vfs = &self.env.vfs;
+            // The last one counts up to where its records end, not to the end of the junk behind.
+            let end = match outcome.last.filter(|last| last.number == number) {
+                Some(last) => last.end,
+                None => vfs.len(&path).map_err(|e| Error::io("look at", &path, e))?,
+            };
+            wal_sync.push(Segment::recovered(number, path, end));
+        }
+        Ok(())
+    }
+}

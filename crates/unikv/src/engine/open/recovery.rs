@@ -1,0 +1,290 @@
+//! Bringing a directory back to the state of its last acknowledged write (paper §III-G).
+//!
+//! CURRENT → manifest → version → hash indexes from the key sections → WAL. Nothing is written or
+//! removed here: whoever opens the database does that afterwards, so a recovery that fails or is
+//! cut changes nothing.
+
+use crate::base::keys::{FileNumber, Kind};
+use crate::base::seeded::seeded;
+use crate::engine::stats::report::RecoveryReport;
+use crate::error::{Error, Result};
+use crate::jobs::index_build::build_index;
+use crate::jobs::placing::GenerationLimits;
+use crate::key_table::{KeyTable, ReadCache};
+use crate::log::{ReplayOutcome, WalWrite, replay};
+use crate::memtable::{ArenaPool, BadOp, BatchOp, Memtable, OpsIter};
+use crate::partition::MemtableHandle;
+use crate::record::External;
+use crate::version::edit::VersionEdit;
+use crate::version::file_names::{self, DirSurvey, FileName};
+use crate::version::{ApplyContext, Version};
+use crate::vfs::file_store::FileStore;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const NEWER: &str = "open it with the newer release that wrote it";
+
+/// Builds the version that the edits of a manifest describe. Its hash indexes are empty.
+pub(crate) fn build_version(
+    store: &Arc<FileStore>,
+    cache: &Arc<ReadCache>,
+    manifest: &Path,
+    edits: impl IntoIterator<Item = Result<VersionEdit>>,
+) -> Result<Version> {
+    let mut context = ApplyContext {
+        store,
+        cache,
+        index: &mut |_, _| None,
+        unlisted: &|_| None,
+    };
+    let mut version = Version::default();
+    for edit in edits {
+        let applied = version.apply_in_place(&edit?, &mut context);
+        applied.map_err(|what| Error::corruption(manifest, 0, what))?;
+    }
+    let sound = version
+        .check_pointers()
+        .and_then(|()| version.check_tables());
+    sound.map_err(|what| Error::corruption(manifest, 0, what))?;
+    check_features(&version)?;
+    Ok(version)
+}
+
+/// Refuses what the formats provide for and this release does not read.
+fn check_features(version: &Version) -> Result<()> {
+    let refuse = |path: &Path, what: &str| {
+        Err(Error::incompatible(
+            path,
+            format!("the file uses {what}"),
+            NEWER,
+        ))
+    };
+    for file in version.record_files() {
+        if file.meta().has_range_deletes {
+            return refuse(file.path(), "range deletes");
+        }
+        if file.meta().expiry.is_some() {
+            return refuse(file.path(), "expiring records");
+        }
+    }
+    let of_runs = version.scan_runs().flat_map(|run| run.tables());
+    for table in version.key_tables().chain(of_runs) {
+        if table.meta().has_range_deletes {
+            return refuse(table.path(), "range deletes");
+        }
+        if table.meta().expiry.is_some() {
+            return refuse(table.path(), "expiring records");
+        }
+        if table.meta().clip.is_some() {
+            return refuse(table.path(), "tables shared by partitions");
+        }
+    }
+    Ok(())
+}
+
+/// Forgets scan runs whose files are not there, whole: the key sections hold the same.
+pub(crate) fn forget_lost_runs(store: &FileStore, version: &mut Version) {
+    let is_there = |table: &Arc<KeyTable>| {
+        let len = store.env().vfs.len(table.path());
+        len.is_ok_and(|len| len == table.meta().len)
+    };
+    version.retain_scan_runs(|run| run.tables().iter().all(is_there));
+}
+
+/// Makes sure that every listed file is there, whole.
+pub(crate) fn check_files(store: &FileStore, version: &Version) -> Result<()> {
+    let records = version
+        .record_files()
+        .iter()
+        .map(|f| (f.path(), f.meta().len));
+    let keys = version.key_tables().map(|t| (t.path(), t.meta().len));
+    for (path, len) in records.chain(keys) {
+        match store.env().vfs.len(path) {
+            Ok(found) if found == len => {}
+            Ok(found) => {
+                let what = format!("the file has {found} bytes where the manifest lists {len}");
+                return Err(Error::corruption(path, found.min(len), what));
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                let what = "the manifest lists this file, and it is missing";
+                return Err(Error::corruption(path, 0, what));
+            }
+            Err(e) => return Err(Error::io("look at", path, e)),
+        }
+    }
+    Ok(())
+}
+
+/// Rebuilds the hash index of each generation from its tables' key sections.
+pub(crate) fn rebuild_indexes(
+    version: &mut Version,
+    limits: GenerationLimits,
+    report: &mut RecoveryReport,
+) -> Result<()> {
+    let seed = version.counters.hash_seed;
+    version.replace_indexes(|partition, generation| {
+        let newest = partition.generations.first();
+        let is_forgotten =
+            seeded!(FrozenUnindexed) && newest.is_some_and(|n| n.id != generation.id);
+        if generation.is_ingested() || is_forgotten {
+            return Ok(Arc::clone(&generation.index));
+        }
+        let records = generation.records() as usize;
+        // The newest generation goes on growing.
+        let mut capacity = if newest.is_some_and(|newest| newest.id == generation.id) {
+            limits.capacity_for(records, generation.bytes(), 0)
+        } else {
+            records + records / 8
+        };
+        // Full at the first try if keys share their buckets, or if shares are estimated too low;
+        // then more room helps, for the records are known to have fitted before. Where it does not,
+        // a table has a slot or a record has an offset that no index can hold.
+        let most = 64 * (records + 1024).max(capacity);
+        while capacity <= most {
+            if let Some(index) = build_index(generation, partition.range(), seed, capacity)? {
+                report.index_records += index.len() as u64;
+                return Ok(Arc::new(index));
+            }
+            capacity = 2 * capacity.max(64);
+        }
+        let first = generation.tables().next().map(|(_, table)| table.path());
+        let what = "the tables listed beside this one cannot be indexed";
+        Err(Error::corruption(
+            first.unwrap_or(Path::new("MANIFEST")),
+            0,
+            what,
+        ))
+    })
+}
+
+/// Writes of the WAL that no table holds yet, in memtables of the usual size.
+pub(crate) struct Replayed {
+    /// Oldest first.
+    pub(crate) memtables: Vec<MemtableHandle>,
+    pub(crate) outcome: ReplayOutcome,
+}
+
+/// What a replay of the WAL needs.
+pub(crate) struct WalReplay<'a> {
+    store: &'a Arc<FileStore>,
+    cache: &'a Arc<ReadCache>,
+    pool: &'a Arc<ArenaPool>,
+    memtable_bytes: u64,
+}
+
+impl<'a> WalReplay<'a> {
+    pub(crate) fn new(
+        store: &'a Arc<FileStore>,
+        cache: &'a Arc<ReadCache>,
+        pool: &'a Arc<ArenaPool>,
+        memtable_bytes: u64,
+    ) -> WalReplay<'a> {
+        WalReplay {
+            store,
+            cache,
+            pool,
+            memtable_bytes,
+        }
+    }
+
+    /// Replays the WAL behind what the version's tables hold.
+    pub(crate) fn run(&self, survey: &DirSurvey, version: &Version) -> Result<Replayed> {
+        let segments = wal_segments(survey);
+        let flushed = version.counters.flushed_seq;
+        let (mut memtables, mut newest) = (Vec::new(), None);
+        let mut sink = |segment: FileNumber, write: &WalWrite<'_>| {
+            // Flushes commit in write order: a record is in the tables whole or not at all.
+            if write.last_seq() <= flushed {
+                return Ok(());
+            }
+            let (more, limit) = (write.ops.len(), self.memtable_bytes);
+            let full = |m: &mut MemtableHandle| (m.table.bytes() + more) as u64 > limit;
+            memtables.extend(newest.take_if(full));
+            let new = || Memtable::new(self.pool, version.counters.hash_seed);
+            let memtable = newest.get_or_insert_with(|| MemtableHandle::new(new(), segment));
+            self.insert_ops(segment, memtable, write)?;
+            if let Some(mark) = write.host_mark {
+                memtable.table.note_mark(write.last_seq(), mark);
+            }
+            Ok(())
+        };
+        let low_water = version.counters.wal_low_water;
+        let outcome = replay::replay(self.store, &segments, low_water, &mut sink)?;
+        memtables.extend(newest);
+        Ok(Replayed { memtables, outcome })
+    }
+
+    fn insert_ops(
+        &self,
+        segment: FileNumber,
+        memtable: &MemtableHandle,
+        write: &WalWrite<'_>,
+    ) -> Result<()> {
+        let base = write.base_seq;
+        let path = || self.store.dir().join(file_names::wal(segment));
+        let mut seq = base;
+        for op in OpsIter::new(write.ops) {
+            let op = known_op(op, &path)?;
+            if op.kind == Kind::External {
+                self.keep_large(op.value, memtable, &path)?;
+            }
+            let MemtableHandle { table, .. } = memtable;
+            table.insert(op.key, seq, op.kind, op.expiry_ms, op.value);
+            seq.0 += 1;
+        }
+        if seq.0 - base.0 != u64::from(write.count) {
+            let (holds, says) = (seq.0 - base.0, write.count);
+            let what = format!("a record holds {holds} operations and says {says}");
+            return Err(Error::corruption(&path(), 0, what));
+        }
+        Ok(())
+    }
+
+    /// Puts the file of a large value with the memtable. It was durable before the log named it.
+    fn keep_large(
+        &self,
+        external: &[u8],
+        memtable: &MemtableHandle,
+        path: &dyn Fn() -> PathBuf,
+    ) -> Result<()> {
+        let Some(external) = External::decode(external) else {
+            let what = "what stands in the place of a large value is malformed";
+            return Err(Error::corruption(&path(), 0, what));
+        };
+        match memtable.large.get(external.pointer.file) {
+            Some(file) => external.is_in(&file),
+            None => {
+                let file = external.open_file(self.store, self.cache)?;
+                memtable.large.insert(file);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// An operation of the log at `path`, unless it is damaged or of a newer release.
+pub(crate) fn known_op<'a>(
+    op: std::result::Result<BatchOp<'a>, BadOp>,
+    path: &dyn Fn() -> PathBuf,
+) -> Result<BatchOp<'a>> {
+    let op = op.map_err(|bad| bad.in_log(&path()))?;
+    if op.expiry_ms.is_some() {
+        let what = "the log holds an operation that expires";
+        return Err(Error::incompatible(&path(), what, NEWER));
+    }
+    Ok(op)
+}
+
+/// The numbers of the WAL segments in a directory, ascending.
+pub(crate) fn wal_segments(survey: &DirSurvey) -> Vec<FileNumber> {
+    let wal = |name: &FileName| match name {
+        FileName::Wal(number) => Some(*number),
+        _ => None,
+    };
+    let mut segments: Vec<FileNumber> = survey.names.iter().filter_map(wal).collect();
+    segments.sort_unstable();
+    segments
+}
+
+#[cfg(test)]
+mod tests;

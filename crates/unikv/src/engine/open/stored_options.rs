@@ -1,0 +1,318 @@
+//! The options that a database keeps, and what becomes of them when it is opened.
+//!
+//! They stand in the manifest's snapshot of each opening (`docs/format.md`, "Options"), as fields that
+//! a reader must know. What the caller sets holds and is stored; what the caller leaves open is as it
+//! is stored, or else the default. All of them may change from one opening to the next, as files say
+//! themselves how they were written; only the memory budget may not fall below what the indexes at
+//! hand need.
+//!
+//! No locks.
+
+use crate::base::seeded::seeded;
+use crate::error::{Error, Result};
+use crate::options::{Clustering, EffectiveOptions, Options, StoredOptions};
+use crate::version::Version;
+use crate::version::manifest::RecoveredManifest;
+use crate::version::tagged::{FieldWriter, Fields, Place};
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The tags. The numbers are in the files and never change.
+mod tag {
+    pub(crate) const MEMORY_BUDGET: u16 = 1;
+    pub(crate) const MEMTABLE_BYTES: u16 = 2;
+    pub(crate) const UNSORTED_BYTES: u16 = 3;
+    pub(crate) const PARTITION_BYTES: u16 = 4;
+    pub(crate) const INLINE_VALUE_BYTES: u16 = 5;
+    pub(crate) const MAX_SPACE_AMP: u16 = 6;
+    pub(crate) const CLUSTERING: u16 = 7;
+    pub(crate) const KEY_TABLE_BYTES: u16 = 8;
+    pub(crate) const BLOCK_BYTES: u16 = 9;
+    pub(crate) const SCAN_MERGE_LIMIT: u16 = 10;
+    pub(crate) const LAST: u16 = SCAN_MERGE_LIMIT;
+}
+
+const NEVER: u64 = 0;
+const EVERY_MERGE: u64 = 1;
+const BY_SCANS: u64 = 2;
+const AT_REST: u64 = 3;
+
+/// The part of the memory budget that the hash indexes of the stored UnsortedStores may take at most
+/// when the budget is lowered.
+const INDEX_PART: u64 = 2;
+
+/// The bytes that go into the manifest.
+pub(crate) fn encode(options: &EffectiveOptions) -> Vec<u8> {
+    let mut out = FieldWriter::default();
+    out.put_u64(tag::MEMORY_BUDGET, options.memory_budget);
+    out.put_u64(tag::MEMTABLE_BYTES, options.memtable_bytes);
+    out.put_u64(tag::UNSORTED_BYTES, options.unsorted_bytes);
+    out.put_u64(tag::PARTITION_BYTES, options.partition_bytes);
+    out.put_u64(tag::INLINE_VALUE_BYTES, options.inline_value_bytes.into());
+    out.put_u64(tag::MAX_SPACE_AMP, options.max_space_amp.to_bits());
+    let clustering = match options.clustering {
+        Clustering::Never => NEVER,
+        Clustering::EveryMerge => EVERY_MERGE,
+        Clustering::ByScans => BY_SCANS,
+        Clustering::AtRest => AT_REST,
+    };
+    out.put_u64(tag::CLUSTERING, clustering);
+    out.put_u64(tag::KEY_TABLE_BYTES, options.key_table_bytes);
+    out.put_u64(tag::BLOCK_BYTES, options.block_bytes.into());
+    out.put_u64(tag::SCAN_MERGE_LIMIT, options.scan_merge_limit.into());
+    out.finish()
+}
+
+/// Decodes what stands in the manifest at `path`; nothing in a database that has stored none.
+pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<StoredOptions> {
+    let place = Place { path, offset: 0 };
+    let fields = Fields::read(bytes, "options", 1..=tag::LAST, place)?;
+    let small = |tag| {
+        let value = fields.u64(tag)?.map(u32::try_from).transpose();
+        value.map_err(|_| fields.corrupt(tag, "is out of range"))
+    };
+    Ok(StoredOptions {
+        memory_budget: fields.u64(tag::MEMORY_BUDGET)?,
+        memtable_bytes: fields.u64(tag::MEMTABLE_BYTES)?,
+        unsorted_bytes: fields.u64(tag::UNSORTED_BYTES)?,
+        partition_bytes: fields.u64(tag::PARTITION_BYTES)?,
+        inline_value_bytes: small(tag::INLINE_VALUE_BYTES)?,
+        max_space_amp: fields.u64(tag::MAX_SPACE_AMP)?.map(f64::from_bits),
+        clustering: match fields.u64(tag::CLUSTERING)? {
+            None => None,
+            Some(NEVER) => Some(Clustering::Never),
+            Some(EVERY_MERGE) => Some(Clustering::EveryMerge),
+            Some(BY_SCANS) => Some(Clustering::ByScans),
+            Some(AT_REST) => Some(Clustering::AtRest),
+            Some(other) => {
+                let what = format!("option `clustering` has the unknown value {other}");
+                let remedy = "open it with the newer release that wrote it";
+                return Err(Error::incompatible(path, what, remedy));
+            }
+        },
+        key_table_bytes: fields.u64(tag::KEY_TABLE_BYTES)?,
+        block_bytes: small(tag::BLOCK_BYTES)?,
+        scan_merge_limit: small(tag::SCAN_MERGE_LIMIT)?,
+    })
+}
+
+/// The options that a manifest stores; none where there is no database yet. They stand in its first
+/// edit, and nowhere else.
+pub(crate) fn of(manifest: Option<&RecoveredManifest>) -> Result<StoredOptions> {
+    let Some(manifest) = manifest.filter(|_| !seeded!(StoredOptionsForgotten)) else {
+        return Ok(StoredOptions::default());
+    };
+    let snapshot = manifest.edits.iter(&manifest.path).next().transpose()?;
+    match snapshot.and_then(|edit| edit.options) {
+        Some(bytes) => decode(&bytes, &manifest.path),
+        None => Ok(StoredOptions::default()),
+    }
+}
+
+/// The options with what another database has stored, where nothing is set.
+pub(crate) fn carry_over(options: Options, stored: &StoredOptions) -> Options {
+    let asked = &options.asked;
+    Options {
+        asked: StoredOptions {
+            memory_budget: asked.memory_budget.or(stored.memory_budget),
+            memtable_bytes: asked.memtable_bytes.or(stored.memtable_bytes),
+            unsorted_bytes: asked.unsorted_bytes.or(stored.unsorted_bytes),
+            partition_bytes: asked.partition_bytes.or(stored.partition_bytes),
+            inline_value_bytes: asked.inline_value_bytes.or(stored.inline_value_bytes),
+            max_space_amp: asked.max_space_amp.or(stored.max_space_amp),
+            clustering: asked.clustering.or(stored.clustering),
+            key_table_bytes: asked.key_table_bytes.or(stored.key_table_bytes),
+            block_bytes: asked.block_bytes.or(stored.block_bytes),
+            scan_merge_limit: asked.scan_merge_limit.or(stored.scan_merge_limit),
+        },
+        ..options
+    }
+}
+
+/// Refuses a memory budget that was lowered below what the indexes of the UnsortedStores need, which
+/// stay until merges have emptied these.
+pub(crate) fn check_budget(
+    version: &Version,
+    stored: &StoredOptions,
+    options: &EffectiveOptions,
+) -> Result<()> {
+    let Some(before) = stored.memory_budget.filter(|b| options.memory_budget < *b) else {
+        return Ok(());
+    };
+    let generations = version.partitions().iter().flat_map(|p| &p.generations);
+    // After a split, both sides share one index.
+    let mut seen = HashSet::new();
+    let indexes = generations.filter(|g| seen.insert(Arc::as_ptr(&g.index)));
+    let index_bytes: u64 = indexes.map(|g| g.index.memory_bytes() as u64).sum();
+    let least = index_bytes.saturating_mul(INDEX_PART);
+    let asked = options.memory_budget;
+    if asked >= least.min(before) {
+        return Ok(());
+    }
+    let what = format!(
+        "option `memory_budget` cannot change from {before} to {asked}: the hash indexes of the \
+         UnsortedStore take {index_bytes} bytes, and may take half of the budget"
+    );
+    let least = least.min(before);
+    let remedy = format!(
+        "set `memory_budget` to {least} or more, or open with {before}, compact, and open again"
+    );
+    Err(Error::invalid(what, remedy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::common::rewrite_manifest;
+    use crate::engine::tests::{Machine, small};
+    use crate::testing::golden;
+    use crate::{Db, ErrorKind};
+
+    fn effective(options: &Options) -> EffectiveOptions {
+        options.resolve(&StoredOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn options_survive_encoding() {
+        let path = Path::new("MANIFEST-000001");
+        let options = Options::default()
+            .memory_budget(1 << 20)
+            .memtable_bytes(2 << 20)
+            .unsorted_bytes(3 << 20)
+            .partition_bytes(4 << 20)
+            .inline_value_bytes(5)
+            .max_space_amp(1.75)
+            .clustering(Clustering::EveryMerge)
+            .key_table_bytes(6 << 20)
+            .block_bytes(7 << 10)
+            .scan_merge_limit(9);
+        let bytes = encode(&effective(&options));
+        golden::check("options", &bytes);
+        let stored = decode(&bytes, path).unwrap();
+        assert_eq!(
+            Options::default().resolve(&stored).unwrap(),
+            effective(&options)
+        );
+        assert_eq!(decode(&[], path).unwrap(), StoredOptions::default());
+        for len in 1..bytes.len() {
+            // Cut within a field it is damaged, between fields it stores fewer.
+            if let Ok(fewer) = decode(&bytes[..len], path) {
+                assert_ne!(fewer, stored);
+            }
+        }
+    }
+
+    #[test]
+    fn each_kind_of_clustering_has_its_number() {
+        let path = Path::new("MANIFEST-000001");
+        let clusters = |clustering| effective(&Options::default().clustering(clustering));
+        golden::check("options_by_scans", &encode(&clusters(Clustering::ByScans)));
+        let bytes = golden::load("options_by_scans");
+        let stored = decode(&bytes, path).unwrap();
+        assert_eq!(stored.clustering, Some(Clustering::ByScans));
+        for clustering in [
+            Clustering::Never,
+            Clustering::EveryMerge,
+            Clustering::AtRest,
+        ] {
+            let other = encode(&clusters(clustering));
+            let differ = other.iter().zip(&bytes).filter(|(a, b)| a != b).count();
+            assert_eq!((other.len(), differ), (bytes.len(), 1));
+            let stored = decode(&other, path).unwrap();
+            assert_eq!(stored.clustering, Some(clustering));
+        }
+    }
+
+    #[test]
+    fn a_database_that_has_stored_none_takes_those_of_its_opening() {
+        let machine = Machine::new(5);
+        let (db, _) = machine.open(small().block_bytes(1024));
+        db.close().unwrap();
+        rewrite_manifest(&machine, |edit| edit.options = None);
+        let (db, _) = machine.open(small().memory_budget(8 << 20));
+        assert_eq!(db.options(), effective(&small().memory_budget(8 << 20)));
+    }
+
+    #[test]
+    fn what_a_newer_release_stores_is_refused() {
+        let path = Path::new("MANIFEST-000001");
+        for (tag, value) in [(tag::LAST + 1, 1), (tag::CLUSTERING, 77)] {
+            let mut out = FieldWriter::default();
+            out.put_u64(tag, value);
+            let error = decode(&out.finish(), path).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Incompatible);
+        }
+        let mut out = FieldWriter::default();
+        out.put_u64(tag::BLOCK_BYTES, 1 << 32);
+        let error = decode(&out.finish(), path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+    }
+
+    #[test]
+    fn what_is_not_set_stays_and_what_is_set_holds() {
+        let machine = Machine::new(3);
+        let opened = |options: Options| {
+            let (db, _) = machine.open(options);
+            let options = db.options();
+            db.close().unwrap();
+            options
+        };
+        let first = opened(small().max_space_amp(1.25).scan_merge_limit(3));
+        assert_eq!((first.block_bytes, first.max_space_amp), (512, 1.25));
+        assert_eq!(opened(Options::default()), first);
+        let changed = opened(Options::default().block_bytes(1024).background_threads(4));
+        assert_eq!((changed.block_bytes, changed.background_threads), (1024, 4));
+        // What belongs to the process is not stored, the rest is as it was.
+        let last = opened(Options::default());
+        let expected = EffectiveOptions {
+            block_bytes: 1024,
+            ..first
+        };
+        assert_eq!(last, expected);
+        // A refused opening changes nothing.
+        let env = machine.env();
+        let refused = Db::open_in(env, "/db", Options::default().block_bytes(7)).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+        assert_eq!(opened(Options::default()), expected);
+    }
+
+    #[test]
+    fn the_budget_cannot_fall_below_what_the_indexes_need() {
+        let machine = Machine::new(4);
+        let roomy = small().unsorted_bytes(8 << 20).memory_budget(16 << 20);
+        let roomy = roomy.memtable_bytes(256 << 10);
+        let (db, _) = machine.open(roomy);
+        for i in 0..20_000_u32 {
+            db.put(i.to_be_bytes(), b"value").unwrap();
+        }
+        db.flush().unwrap();
+        db.close().unwrap();
+        let open = |budget| {
+            let options = Options::default().memory_budget(budget);
+            Db::open_in(machine.env(), "/db", options)
+        };
+        let asked = 64 << 10;
+        let error = open(asked).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        for words in ["memory_budget", &(16 << 20).to_string(), &asked.to_string()] {
+            assert!(error.to_string().contains(words), "{words}: {error}");
+        }
+        // The remedy names the least value, which is enough.
+        let words = error.remedy().split_whitespace();
+        let least: u64 = words.filter_map(|word| word.parse().ok()).next().unwrap();
+        assert!(least > 20_000 * 8, "{least}");
+        let db = open(least).unwrap();
+        assert_eq!(db.options().memory_budget, least);
+        let value = db.get(7_u32.to_be_bytes()).unwrap();
+        assert_eq!(value.as_deref(), Some(&b"value"[..]));
+        // Merging makes room for less, and a budget that is small already can be kept.
+        db.compact().unwrap();
+        db.close().unwrap();
+        for budget in [asked, asked] {
+            let db = open(budget).unwrap();
+            assert_eq!(db.options().memory_budget, asked);
+            db.close().unwrap();
+        }
+    }
+}

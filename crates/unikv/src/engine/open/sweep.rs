@@ -1,0 +1,56 @@
+//! Removes the files that an earlier process has left behind: outputs of jobs that did not commit,
+//! old manifests, logs whose writes are in tables.
+//!
+//! Only under the lock, only names of this format with this database's id or a torn header, and
+//! only after the new manifest is durable and everything it lists has been seen.
+
+use crate::base::keys::FileNumber;
+use crate::base::seeded::seeded;
+use crate::partition::MemtableHandle;
+use crate::version::Version;
+use crate::version::file_names::{self, DirSurvey, FileName};
+use crate::vfs::file_store::FileStore;
+use std::collections::HashSet;
+
+/// What is still needed.
+pub(super) struct Needed<'a> {
+    pub(super) version: &'a Version,
+    pub(super) manifest: FileNumber,
+    /// The first segment of the log that is.
+    pub(super) low_water: FileNumber,
+    /// Segments behind it that are not.
+    pub(super) abandoned: &'a [FileNumber],
+    pub(super) memtables: &'a [MemtableHandle],
+}
+
+/// Removes the files of this database that nothing lists, and returns their names. What cannot be
+/// removed stays for the next opening, and so does what belongs to another database.
+pub(super) fn sweep(store: &FileStore, survey: &DirSurvey, needed: &Needed<'_>) -> Vec<String> {
+    let of_runs = needed.version.scan_runs().flat_map(|run| run.tables());
+    let key_tables = needed.version.key_tables().chain(of_runs);
+    let key_tables: HashSet<FileNumber> = key_tables.map(|t| t.meta().number).collect();
+    let is_large = |n| needed.memtables.iter().any(|m| m.large.get(n).is_some());
+    let is_record = |n| needed.version.record_file(n).is_some() || is_large(n);
+    let vfs = &*store.env().vfs;
+    let mut swept = Vec::new();
+    for name in &survey.names {
+        let stays = match name {
+            FileName::Current | FileName::Lock | FileName::Ballast => true,
+            // Only a repair opens a directory that holds them, and it removes them itself.
+            FileName::Repairing | FileName::SortRun(_) => true,
+            FileName::Manifest(n) => *n == needed.manifest,
+            FileName::Wal(n) if seeded!(SweepNeededLog) => *n > needed.low_water,
+            FileName::Wal(n) => *n >= needed.low_water && !needed.abandoned.contains(n),
+            FileName::Record(n) => is_record(*n),
+            FileName::KeyTable(n) => key_tables.contains(n),
+            FileName::Temp => false,
+        };
+        let file = name.to_string();
+        let path = store.dir().join(&file);
+        let is_ours = || !file_names::is_of_another_database(vfs, &path, store.database());
+        if !stays && is_ours() && vfs.remove(&path).is_ok() {
+            swept.push(file);
+        }
+    }
+    swept
+}

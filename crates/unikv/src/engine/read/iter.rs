@@ -1,0 +1,296 @@
+//! Iteration over a range, from both ends (paper §III-F).
+//!
+//! An [`Iter`] shows one moment, a registered sequence number, whatever happens meanwhile. It reads
+//! through one view, which keeps files on disk, from its first step until it is told to let go; then
+//! it begins anew in a later view, behind what it has handed out ([`crate::engine::read::pins`]). Each end gathers
+//! visible entries in batches that grow as it goes on, and fetches the values of a batch file by
+//! file, in the order of their offsets, neighbours in one read. Entries gathered need no view.
+
+mod ahead;
+mod end;
+
+use super::snapshots::Registered;
+use crate::base::keys::SeqNo;
+use crate::base::seeded::seeded;
+use crate::engine::memory::IteratorCharge;
+use crate::engine::read::pins::ViewHolder;
+use crate::engine::read::{DEFAULT_KEYSPACE, engine_key};
+use crate::error::{Error, Result};
+use crate::partition::view_cursor::ViewCursor;
+use bytes::Bytes;
+use end::End;
+use std::sync::Arc;
+
+/// An iterator over the entries of a range in key order; from the back with
+/// [`Iterator::rev`] or [`DoubleEndedIterator::next_back`].
+///
+/// It shows the database as it was when it was made. An error ends the iteration.
+pub struct Iter {
+    holder: ViewHolder,
+    /// Bounds what is fetched ahead.
+    memory: IteratorCharge,
+    /// The first engine key of the range.
+    begin: Vec<u8>,
+    /// The first engine key of what is left, once [`Iter::raise_lower`] was called.
+    lower: Vec<u8>,
+    /// The first engine key behind what is left.
+    upper: Vec<u8>,
+    /// Whether `upper` is less than it was at first.
+    has_upper_moved: bool,
+    front: End,
+    back: End,
+    /// How many entries the caller wants, if it has said so.
+    expected: Option<usize>,
+    /// An error to be handed out next.
+    error: Option<Error>,
+    ended: bool,
+}
+
+/// Which way an end of an iteration goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Toward {
+    Upper,
+    Lower,
+}
+
+impl Iter {
+    /// The entries between the bounds as of `moment`.
+    pub(crate) fn new(moment: Arc<Registered>, (lower, upper): (Vec<u8>, Vec<u8>)) -> Iter {
+        let memory = moment.engine().memory.open_iterator();
+        let open = moment.engine().check_open();
+        let error = open.and_then(|()| memory.check()).err();
+        Iter {
+            memory,
+            holder: ViewHolder::new(moment),
+            begin: lower.clone(),
+            lower,
+            upper,
+            has_upper_moved: false,
+            front: End::new(),
+            back: End::new(),
+            expected: None,
+            error,
+            ended: false,
+        }
+    }
+
+    /// Tells how many entries are wanted, here and behind each [`Iter::seek`], so that their values are
+    /// fetched at once and not in batches that grow. More may be taken, and fewer.
+    #[must_use]
+    pub fn expecting(mut self, entries: usize) -> Iter {
+        self.expected = Some(entries);
+        self.front.expect(entries);
+        self.back.expect(entries);
+        self
+    }
+
+    fn new_end(&self) -> End {
+        let mut end = End::new();
+        if let Some(entries) = self.expected {
+            end.expect(entries);
+        }
+        end
+    }
+
+    /// Moves the front to the first entry of the range at or behind `key`, forward or back. Entries
+    /// that the back has handed out stay gone. An iteration that an error has ended goes on from there.
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) {
+        self.raise_lower();
+        let lower = engine_key(DEFAULT_KEYSPACE, key.as_ref()).max(self.begin.clone());
+        // The back may have dropped entries because the front had handed them out, or have been stopped half-way by the
+        // error that ended the iteration.
+        let back_again = lower < self.lower || self.ended;
+        if back_again {
+            self.back = self.new_end();
+        }
+        self.lower = lower;
+        self.ended = false;
+        self.front = self.new_end();
+        self.holder.forget(|position| {
+            position.front = None;
+            if back_again {
+                position.back = None;
+            }
+        });
+    }
+
+    /// Lets go of the files that this iterator keeps on disk. It goes on as before when it is next
+    /// used, in newer files; see [`Db::release_views`](crate::Db::release_views).
+    pub fn release(&mut self) {
+        self.holder.release();
+    }
+
+    /// Begins what is left behind what the front has handed out. Not done at each entry, as a long iteration needs it
+    /// only once a batch.
+    fn raise_lower(&mut self) {
+        if let Some(key) = self.front.passed() {
+            self.lower.clear();
+            self.lower.reserve_exact(key.len() + 1);
+            self.lower.extend_from_slice(key);
+            self.lower.push(0);
+        }
+    }
+
+    /// Gathers the next batch of one end.
+    fn gather(&mut self, toward: Toward) -> Result<()> {
+        let seq = self.holder.moment().seq();
+        let clusters = self.holder.moment().engine().clusters_by_scans();
+        let (lower, upper) = (&self.lower, &self.upper);
+        let batch_bytes = self.memory.batch_bytes();
+        let end = match toward {
+            Toward::Upper => &mut self.front,
+            Toward::Lower => &mut self.back,
+        };
+        let paid = self.holder.with_position(|position| {
+            loop {
+                let view = &position.view;
+                let slot = match toward {
+                    Toward::Upper => &mut position.front,
+                    Toward::Lower => &mut position.back,
+                };
+                let cursor = match slot {
+                    Some(cursor) => cursor,
+                    None => {
+                        let mut begun = ViewCursor::new(Arc::clone(view));
+                        match toward {
+                            Toward::Upper => begun.seek(lower, SeqNo::MAX)?,
+                            Toward::Lower => begun.seek_before(upper, SeqNo::MAX)?,
+                        }
+                        let is_forward = toward == Toward::Upper;
+                        if seeded!(ReanchorTooFar) && is_forward && *lower > self.begin {
+                            begun.next()?;
+                        }
+                        end.anchor();
+                        slot.insert(begun)
+                    }
+                };
+                match toward {
+                    Toward::Upper => end.gather_forward(cursor, seq, upper, batch_bytes),
+                    Toward::Lower => end.gather_backward(cursor, seq, lower, batch_bytes),
+                }
+                if end.has_failed() && cursor.has_lost_run() {
+                    // It was met in the middle of a derived run: without it, all is there.
+                    end.give_up();
+                    *slot = None;
+                    continue;
+                }
+                let scattered = end.fetch(view, clusters)?;
+                let paid = cursor.settle() || scattered;
+                position.count();
+                return Ok(paid);
+            }
+        })?;
+        wake_if(paid, &self.holder);
+        self.account();
+        Ok(())
+    }
+
+    fn next_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
+        if self.front.is_handed_out() {
+            self.raise_lower();
+            if self.lower >= self.upper {
+                return Ok(None);
+            }
+        }
+        if self.front.is_handed_out() && !self.front.has_failed() {
+            self.gather(Toward::Upper)?;
+        }
+        let front = &mut self.front;
+        if front.is_handed_out()
+            && let Some(error) = front.take_failure()
+        {
+            return Err(error);
+        }
+        // Entries were gathered before `upper`, as it was then.
+        if self.has_upper_moved && front.key().is_some_and(|key| *key >= self.upper[..]) {
+            return Ok(None);
+        }
+        front.hand_out(|key| self.holder.look_up(key))
+    }
+
+    fn next_back_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
+        self.raise_lower();
+        if self.lower >= self.upper {
+            return Ok(None);
+        }
+        if self.back.is_handed_out() && !self.back.has_failed() {
+            self.gather(Toward::Lower)?;
+        }
+        let back = &mut self.back;
+        if back.is_handed_out()
+            && let Some(error) = back.take_failure()
+        {
+            return Err(error);
+        }
+        let lower = &self.lower[..];
+        let passed = |key: &[u8]| key < lower && !seeded!(EndsOverlap);
+        let Some(key) = back.key().filter(|key| !passed(key)) else {
+            return Ok(None);
+        };
+        self.upper.clear();
+        self.upper.extend_from_slice(key);
+        self.has_upper_moved = true;
+        back.hand_out(|key| self.holder.look_up(key))
+    }
+
+    /// Counts what the buffers take. While all iterators take too much, they go on without cursors:
+    /// each batch finds its place anew.
+    fn account(&mut self) {
+        let range = self.begin.capacity() + self.lower.capacity() + self.upper.capacity();
+        let ends = self.front.memory_bytes() + self.back.memory_bytes();
+        if self.memory.note(range + ends) {
+            self.holder.moment().engine().views.release();
+        }
+    }
+
+    fn or_end(
+        &mut self,
+        next: impl FnOnce(&mut Iter) -> Result<Option<(Bytes, Bytes)>>,
+    ) -> Option<Result<(Bytes, Bytes)>> {
+        if let Some(error) = self.error.take() {
+            self.ended = true;
+            return Some(Err(error));
+        }
+        if self.ended {
+            return None;
+        }
+        let next = next(self);
+        self.ended = next.is_err();
+        let engine = self.holder.moment().engine();
+        next.map_err(|error| engine.unless_closed(error))
+            .transpose()
+    }
+}
+
+/// Wakes the background if scans have just paid for a merge of keys, or for the blocks of a table.
+fn wake_if(paid: bool, holder: &ViewHolder) {
+    let engine = holder.moment().engine();
+    if engine.cache.are_blocks_wanted() || paid {
+        engine.work.notify();
+    }
+}
+
+impl Iterator for Iter {
+    type Item = Result<(Bytes, Bytes)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.or_end(Iter::next_entry)
+    }
+}
+
+impl DoubleEndedIterator for Iter {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.or_end(Iter::next_back_entry)
+    }
+}
+
+impl std::fmt::Debug for Iter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Iter")
+            .field("seq", &self.holder.moment().seq().0)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! Fetching the values of a batch.
+//!
+//! File by file in the order of their offsets, neighbours in one read. What is not in memory is announced
+//! first, so that the device reads it all at once; of a short iteration, some may be read around the page cache
+//! instead. A long iteration over what is not in memory also announces what stands behind the batch in each
+//! file, as flushes and merges write in key order: the device reads on meanwhile.
+
+use super::super::ahead::ahead_of;
+use super::{End, LAST_BATCH, Value};
+use crate::error::Result;
+use crate::key_table::RecordPointer;
+use crate::partition::View;
+use crate::partition::scatter::{Fetched, charge};
+use crate::partition::sorted_store::dangling;
+use crate::record::Detours;
+use std::mem;
+use std::path::Path;
+
+/// Batches that read ahead after one of which something was not in memory.
+const BATCHES_AHEAD: usize = 16;
+
+/// A value to be fetched.
+struct Wanted {
+    pointer: RecordPointer,
+    /// Its entry's place in the batch.
+    entry: usize,
+}
+
+impl AsRef<RecordPointer> for Wanted {
+    fn as_ref(&self) -> &RecordPointer {
+        &self.pointer
+    }
+}
+
+/// How values are read.
+enum Way<'a> {
+    /// Those that are in memory; others are announced, or added to the detours.
+    Present(&'a mut Detours),
+    /// Those that the detours have read.
+    Around(&'a Detours),
+    /// All of them.
+    Wait,
+}
+
+impl End {
+    /// Fetches the values of the batch, file by file. They pass by the cache: to look for each costs more
+    /// than it finds, and to keep them drives out what gets want. With `clusters`, who scans is charged for
+    /// values that lie apart; true: that has just paid for their clustering.
+    pub(in crate::engine::read::iter) fn fetch(
+        &mut self,
+        view: &View,
+        clusters: bool,
+    ) -> Result<bool> {
+        let mut wanted: Vec<Wanted> = Vec::with_capacity(self.entries.len());
+        wanted.extend(self.stored(false));
+        wanted.sort_unstable_by_key(|Wanted { pointer, .. }| (pointer.file, pointer.offset));
+        let mut merged = Vec::new();
+        // A long iteration announces what it wants next: then that is in memory.
+        let mut detours = Detours::new(self.batch_len < LAST_BATCH);
+        if wanted.len() > 1 {
+            if clusters {
+                merged.extend(self.stored(true));
+            }
+            // What is not in memory is announced, so that the device reads it all at once.
+            self.fetch_runs(view, &wanted, Way::Present(&mut detours))?;
+            let mut cold = wanted.iter().filter(|it| self.is_missing(it.entry));
+            if cold.next().is_some() {
+                self.ahead = BATCHES_AHEAD;
+            }
+            self.read_ahead(view, &wanted)?;
+            wanted.retain(|it| self.is_missing(it.entry));
+        }
+        let fetched = merged.into_iter().filter_map(|Wanted { pointer, entry }| {
+            let key = self.entries.get(entry)?.key_in(&self.keys);
+            let cold = self.is_missing(entry);
+            Some(Fetched { key, pointer, cold })
+        });
+        let fetched: Vec<_> = fetched.collect();
+        let paid = charge(&view.version, &fetched);
+        if !detours.is_empty() {
+            detours.read();
+            self.fetch_runs(view, &wanted, Way::Around(&detours))?;
+            wanted.retain(|it| self.is_missing(it.entry));
+        }
+        self.fetch_runs(view, &wanted, Way::Wait)?;
+        Ok(paid)
+    }
+
+    /// The values to be fetched; if asked for, those of the SortedStore alone.
+    fn stored(&self, merged_alone: bool) -> impl Iterator<Item = Wanted> {
+        let entries = self.entries.iter().enumerate();
+        entries.filter_map(move |(i, entry)| match entry.value {
+            Value::Stored {
+                pointer, merged, ..
+            } if merged || !merged_alone => Some(Wanted { pointer, entry: i }),
+            _ => None,
+        })
+    }
+
+    fn is_missing(&self, i: usize) -> bool {
+        let value = self.entries.get(i).map(|entry| &entry.value);
+        matches!(value, Some(Value::Stored { .. }))
+    }
+
+    /// Announces what the next batch probably wants, when this is a long iteration over what is not in
+    /// memory: in each file as much as this batch spans, behind it in the direction of travel.
+    fn read_ahead(&mut self, view: &View, wanted: &[Wanted]) -> Result<()> {
+        let is_first = mem::take(&mut self.is_first);
+        if is_first || !self.goes_on || self.ahead == 0 || self.batch_len < LAST_BATCH {
+            return Ok(());
+        }
+        self.ahead -= 1;
+        for run in wanted.chunk_by(are_together) {
+            let number = run.first().map(|first| first.pointer.file);
+            let file = number.and_then(|number| view.version.record_file(number));
+            if let (Some(file), Some((from, len))) = (file, ahead_of(run, self.forward)) {
+                file.announce(from, len)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what is `wanted`, sorted, with one call a file.
+    fn fetch_runs(&mut self, view: &View, wanted: &[Wanted], mut way: Way<'_>) -> Result<()> {
+        for run in wanted.chunk_by(are_together) {
+            let Some(first) = run.first().map(|first| first.pointer) else {
+                continue;
+            };
+            let file = view.version.record_file(first.file);
+            let file = file.ok_or_else(|| dangling(Path::new("MANIFEST"), first))?;
+            let take = |wanted: &Wanted, record| {
+                if let Some(entry) = self.entries.get_mut(wanted.entry) {
+                    entry.take_value(&self.keys, record, file.path());
+                }
+            };
+            match &mut way {
+                Way::Present(detours) => file.read_present(run, detours, take),
+                Way::Around(detours) => file.take_around(run, detours, take),
+                Way::Wait => file.read_sorted(run, take),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn are_together(a: &Wanted, b: &Wanted) -> bool {
+    a.pointer.file == b.pointer.file
+}

@@ -1,0 +1,180 @@
+//! Engine keys, and point reads at a moment: the newest state, or a snapshot's.
+
+pub(crate) mod iter;
+pub(crate) mod pins;
+pub(crate) mod sizes;
+pub(crate) mod snapshots;
+
+use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId, MAX_USER_KEY_LEN, SeqNo};
+use crate::base::sync::atomic::Ordering;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::partition::View;
+use crate::partition::announce::Ahead;
+use bytes::Bytes;
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+/// Of so many keys of one call the reads are announced together.
+const ANNOUNCED_TOGETHER: usize = 64;
+/// When the first so many keys are in memory, the others are taken to be.
+const IN_MEMORY_ALONE: usize = 2;
+/// The keyspace of the calls that name none.
+pub(crate) const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
+
+/// The key below `db`: the keyspace id, big-endian, then the user's key.
+pub(crate) fn engine_key(keyspace: KeyspaceId, key: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(KEYSPACE_PREFIX_LEN + key.len());
+    out.extend_from_slice(&keyspace.0.to_be_bytes());
+    out.extend_from_slice(key);
+    out
+}
+
+/// What a range of user keys is in engine keys: from the first key to the first key behind.
+pub(crate) fn engine_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> (Vec<u8>, Vec<u8>) {
+    let after = |key: &K| {
+        let mut key = engine_key(DEFAULT_KEYSPACE, key.as_ref());
+        key.push(0);
+        key
+    };
+    let at = |key: &K| engine_key(DEFAULT_KEYSPACE, key.as_ref());
+    let lower = match range.start_bound() {
+        Bound::Included(key) => at(key),
+        Bound::Excluded(key) => after(key),
+        Bound::Unbounded => engine_key(DEFAULT_KEYSPACE, b""),
+    };
+    let upper = match range.end_bound() {
+        Bound::Included(key) => after(key),
+        Bound::Excluded(key) => at(key),
+        Bound::Unbounded => (DEFAULT_KEYSPACE.0 + 1).to_be_bytes().to_vec(),
+    };
+    (lower, upper)
+}
+
+/// The engine keys that begin with a user prefix.
+pub(crate) fn prefix_bounds(prefix: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let lower = engine_key(DEFAULT_KEYSPACE, prefix);
+    let mut upper = lower.clone();
+    // The next string after all that begin with the prefix; the keyspace id leaves room to count up.
+    while upper.last() == Some(&u8::MAX) {
+        upper.pop();
+    }
+    if let Some(last) = upper.last_mut() {
+        *last += 1;
+    }
+    (lower, upper)
+}
+
+/// Calls `with` with the engine key; short keys are put together without an allocation.
+pub(crate) fn with_engine_key<T>(key: &[u8], with: impl FnOnce(&[u8]) -> T) -> T {
+    const SHORT: usize = 128;
+    let len = KEYSPACE_PREFIX_LEN + key.len();
+    if len > SHORT {
+        return with(&engine_key(DEFAULT_KEYSPACE, key));
+    }
+    let mut buffer = [0; SHORT];
+    buffer[..KEYSPACE_PREFIX_LEN].copy_from_slice(&DEFAULT_KEYSPACE.0.to_be_bytes());
+    buffer[KEYSPACE_PREFIX_LEN..len].copy_from_slice(key);
+    with(&buffer[..len])
+}
+
+impl Engine {
+    /// The value of `key` in `view` as of `seq`.
+    pub(crate) fn get_at(&self, view: &View, seq: SeqNo, key: &[u8]) -> Result<Option<Bytes>> {
+        if key.len() > MAX_USER_KEY_LEN {
+            let what = format!("a key of {} bytes is longer than any can be", key.len());
+            return Err(Error::invalid(
+                what,
+                format!("use at most {MAX_USER_KEY_LEN} bytes"),
+            ));
+        }
+        let value = self.while_open(|| {
+            self.counters.gets.fetch_add(1, Ordering::Relaxed);
+            with_engine_key(key, |key| view.get(key, seq, &self.reads))
+        })?;
+        self.wake_if_index_is_wanted();
+        if value.is_some() {
+            self.counters.hits.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(value)
+    }
+
+    /// The newest value of `key`.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+        let (view, seq) = self.read_point();
+        self.get_at(&view, seq, key)
+    }
+
+    /// The value of each key, all as of one moment: now, or `snapshot`.
+    pub(crate) fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        snapshot: Option<SeqNo>,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Bytes>>> {
+        let mut view = self.view.load_full();
+        let seq = loop {
+            let seq = snapshot.unwrap_or_else(|| SeqNo(self.visible_seq.load(Ordering::Acquire)));
+            // If an ingest is visible at this number, the view must have its tables for all keys.
+            let now = self.view.load_full();
+            if snapshot.is_some() || Arc::ptr_eq(&now, &view) {
+                break seq;
+            }
+            view = now;
+        };
+        let (mut keys, mut values) = (keys.into_iter(), Vec::new());
+        loop {
+            let group: Vec<K> = keys.by_ref().take(ANNOUNCED_TOGETHER).collect();
+            if group.is_empty() {
+                return Ok(values);
+            }
+            values.reserve(group.len());
+            let mut is_announced = false;
+            for (at, key) in group.iter().enumerate() {
+                let misses = self.cache.misses();
+                values.push(self.get_at(&view, seq, key.as_ref())?);
+                // Others may have missed meanwhile: then it is announced for nothing.
+                if !is_announced && self.cache.misses() != misses {
+                    is_announced = true;
+                    // What has failed fails again in the look-up, which tells.
+                    let _hint = self.announce(&view, seq, &group[at + 1..]);
+                }
+            }
+        }
+    }
+
+    /// Has the device read what look-ups of `keys` will wait for, all of it at once (as paper §III-F for
+    /// scans): key blocks first, then the records behind them.
+    fn announce<K: AsRef<[u8]>>(&self, view: &View, seq: SeqNo, keys: &[K]) -> Result<()> {
+        let behind_blocks = self.announce_next(view, seq, keys.iter(), false)?;
+        self.announce_next(view, seq, behind_blocks.into_iter(), true)?;
+        Ok(())
+    }
+
+    /// See [`View::announce`]. Returns the keys whose records are behind blocks that had to be announced.
+    fn announce_next<'a, K: AsRef<[u8]>>(
+        &self,
+        view: &View,
+        seq: SeqNo,
+        keys: impl Iterator<Item = &'a K>,
+        waits: bool,
+    ) -> Result<Vec<&'a K>> {
+        let mut behind_blocks = Vec::new();
+        let mut needless = 0;
+        for (at, key) in keys.enumerate() {
+            let ahead = self
+                .while_open(|| with_engine_key(key.as_ref(), |key| view.announce(key, seq, waits)));
+            match ahead? {
+                Ahead::InMemory => needless += 1,
+                Ahead::Announced => {}
+                Ahead::BlockFirst => behind_blocks.push(key),
+            }
+            if needless == IN_MEMORY_ALONE && at + 1 == needless {
+                break;
+            }
+        }
+        Ok(behind_blocks)
+    }
+}
+
+#[cfg(test)]
+mod tests;

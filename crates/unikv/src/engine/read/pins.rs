@@ -1,0 +1,336 @@
+//! The views that iterators hold, and letting go of them on request.
+//!
+//! An iterator needs a view only while it gathers a batch. Between two batches it may be told to let
+//! go: its next batch then comes from the view of that time, from where the last one ended. It sees
+//! the same, because its sequence number is registered as a snapshot's is, from before its first view
+//! was loaded to its end, so that no job drops a version that it needs.
+//!
+//! Locks: `held` and the position in each [`Hold`] are leaf locks. A position is locked by its iterator
+//! while a batch is gathered, by others only with `try_lock`.
+
+mod hold;
+
+use super::snapshots::Registered;
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::engine::Engine;
+use crate::engine::memory::IteratorBytes;
+use crate::error::{Error, Result};
+use crate::partition::View;
+use crate::partition::view_cursor::ViewCursor;
+use crate::version::Version;
+use bytes::Bytes;
+use hold::Hold;
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where an iterator reads: the view, and the cursors of its two ends in it.
+pub(crate) struct Position {
+    pub(crate) view: Arc<View>,
+    pub(crate) front: Option<ViewCursor>,
+    pub(crate) back: Option<ViewCursor>,
+    /// What the cursors hold.
+    bytes: IteratorBytes,
+}
+
+impl Position {
+    /// Counts what the cursors hold now.
+    pub(crate) fn count(&mut self) {
+        let cursors = [&self.front, &self.back].into_iter().flatten();
+        self.bytes.set(cursors.map(ViewCursor::memory_bytes).sum());
+    }
+}
+
+/// The iterators of an engine.
+#[derive(Default)]
+pub(crate) struct Views {
+    next: AtomicU64,
+    held: Mutex<BTreeMap<u64, Arc<Hold<Position>>>>,
+}
+
+impl Views {
+    /// All iterators that do not gather a batch let go of their views, the others soon.
+    pub(crate) fn release(&self) {
+        let holds: Vec<Arc<Hold<Position>>> = self.held.lock().values().cloned().collect();
+        holds.iter().for_each(|hold| hold.release());
+    }
+
+    /// How many iterators there are, and how many of them hold a view.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        let held = self.held.lock();
+        (held.len(), held.values().filter(|h| h.is_held()).count())
+    }
+}
+
+/// What keeps old files and old versions of entries on disk.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct PinStats {
+    /// Snapshots, each counted once with its clones and its iterators.
+    pub snapshots: usize,
+    /// Iterators.
+    pub iterators: usize,
+    /// Iterators that hold a view, and with it files, at present.
+    pub views: usize,
+    /// The oldest moment that a snapshot or an iterator shows, as a sequence number. Of entries
+    /// overwritten since, the versions seen there are kept.
+    pub oldest_seq: Option<u64>,
+    /// How many operations have been committed since then.
+    pub oldest_behind: u64,
+    /// How long ago the snapshot or iterator was made.
+    pub oldest_age: Duration,
+    /// Files that no longer belong to the database and that readers or ending jobs still hold.
+    pub files: u64,
+    /// Bytes of those files.
+    pub bytes: u64,
+    /// Bytes in files that do belong to the database, taken by overwritten and deleted versions that only
+    /// snapshots and iterators need. Where there is none this is 0, though what was kept has still
+    /// to be reclaimed. Left out is what no merge has met yet, which the allowance for `unsorted_bytes`
+    /// covers, and what is too little in its key table to be worth writing that anew.
+    pub version_bytes: u64,
+}
+
+impl Engine {
+    pub(crate) fn pin_stats(&self, version: &Arc<Version>) -> PinStats {
+        let figures = self.snapshots.figures();
+        let (iterators, views) = self.views.count();
+        let (files, bytes) = self.store.pinned();
+        let visible = self.visible_seq.load(Ordering::Acquire);
+        let (oldest, since) = figures.oldest.unzip();
+        let space = self.space_of(version, oldest);
+        let age = |since| self.store.env().runtime.now().saturating_sub(since);
+        PinStats {
+            snapshots: figures.snapshots,
+            iterators,
+            views,
+            oldest_seq: oldest.map(|seq| seq.0),
+            oldest_behind: oldest.map_or(0, |seq| visible.saturating_sub(seq.0)),
+            oldest_age: since.map_or(Duration::ZERO, age),
+            files,
+            bytes,
+            version_bytes: space.kept_by_snapshots(),
+        }
+    }
+}
+
+/// An iterator's place among the views.
+pub(crate) struct ViewHolder {
+    /// Keeps the versions that the iterator sees.
+    moment: Arc<Registered>,
+    id: u64,
+    /// Empty before the first batch, and after letting go.
+    hold: Arc<Hold<Position>>,
+}
+
+impl ViewHolder {
+    pub(crate) fn new(moment: Arc<Registered>) -> ViewHolder {
+        let engine = moment.engine();
+        let id = engine.views.next.fetch_add(1, Ordering::Relaxed);
+        let hold = Arc::<Hold<Position>>::default();
+        if engine.process.is_this() {
+            engine.views.held.lock().insert(id, Arc::clone(&hold));
+        }
+        ViewHolder { moment, id, hold }
+    }
+
+    /// What the iterator sees the database at.
+    pub(crate) fn moment(&self) -> &Registered {
+        &self.moment
+    }
+
+    fn engine(&self) -> &Engine {
+        self.moment.engine()
+    }
+
+    /// Calls `read` with a position, which nobody takes away meanwhile. It has no cursors if it is new.
+    pub(crate) fn with_position<T>(
+        &self,
+        read: impl FnOnce(&mut Position) -> Result<T>,
+    ) -> Result<T> {
+        self.engine().check_open()?;
+        self.hold.with(|position| match position {
+            Some(position) => read(position),
+            none => read(none.insert(Position {
+                view: self.engine().view.load_full(),
+                front: None,
+                back: None,
+                bytes: IteratorBytes::new(&self.engine().memory),
+            })),
+        })
+    }
+
+    /// The value of a key that the iterator has met. Its versions are kept, so any view will do.
+    pub(crate) fn look_up(&self, key: &[u8]) -> Result<Bytes> {
+        let engine = self.engine();
+        engine.check_open()?;
+        let view = engine.view.load_full();
+        let value = view.get(key, self.moment.seq(), &engine.reads)?;
+        value.ok_or_else(|| {
+            let what = "a value that an iterator has met is gone";
+            Error::corruption(engine.store.dir(), 0, what)
+        })
+    }
+
+    /// Forgets a cursor, which is then made anew.
+    pub(crate) fn forget(&self, forget: impl FnOnce(&mut Position)) {
+        if !self.engine().process.is_this() {
+            return;
+        }
+        self.hold.with(|position| position.as_mut().map(forget));
+    }
+
+    pub(crate) fn release(&self) {
+        if self.engine().process.is_this() {
+            self.hold.release();
+        }
+    }
+}
+
+impl Drop for ViewHolder {
+    fn drop(&mut self) {
+        if !self.engine().process.is_this() {
+            // Its view is a copy of the parent's, whose files would be removed with it.
+            mem::forget(Arc::clone(&self.hold));
+            return;
+        }
+        self.engine().views.held.lock().remove(&self.id);
+        self.hold.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::tests::{Machine, Model, churn, small};
+    use crate::{Clustering, Db, ErrorKind, Iter};
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
+
+    fn files(machine: &Machine) -> usize {
+        use crate::vfs::Vfs;
+        machine.disk.list("/db".as_ref()).unwrap().len()
+    }
+
+    fn pair(
+        entry: Option<crate::Result<(crate::Bytes, crate::Bytes)>>,
+    ) -> Option<(Vec<u8>, Vec<u8>)> {
+        entry.map(|e| e.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap())
+    }
+
+    #[test]
+    fn released_iterators_go_on_as_before_while_keys_are_merged_moved_and_split() {
+        for clustering in [Clustering::Never, Clustering::EveryMerge] {
+            let machine = Machine::new(21);
+            let options = small().clustering(clustering).partition_bytes(24 << 10);
+            let (db, runtime) = machine.open(options.max_space_amp(1.1));
+            let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(21));
+            churn(&db, &mut model, &mut rng, 2000);
+            let snapshot = db.snapshot();
+            let ranges = [db.iter(), db.iter(), snapshot.iter(), snapshot.iter()];
+            drop(snapshot);
+            let mut iters: Vec<(Iter, Vec<_>)> = ranges
+                .into_iter()
+                .map(|iter| (iter, model.clone().into_iter().collect::<Vec<_>>()))
+                .collect();
+            while iters.iter().any(|(_, left)| !left.is_empty()) {
+                churn(&db, &mut model, &mut rng, 60);
+                runtime.run_one();
+                for (iter, left) in &mut iters {
+                    for _ in 0..rng.random_range(0..6) {
+                        if rng.random_bool(0.5) {
+                            let expected = (!left.is_empty()).then(|| left.remove(0));
+                            assert_eq!(pair(iter.next()), expected);
+                        } else {
+                            assert_eq!(pair(iter.next_back()), left.pop());
+                        }
+                    }
+                    if rng.random_range(0..4) == 0 {
+                        iter.release();
+                    }
+                }
+                if rng.random_range(0..4) == 0 {
+                    db.release_views();
+                    assert_eq!(db.stats().pins.views, 0);
+                }
+            }
+            let stats = db.stats();
+            assert!(stats.merges > 5 && stats.splits > 1, "{stats:?}");
+            assert_eq!((stats.pins.snapshots, stats.pins.iterators), (1, 4));
+            assert!(stats.gcs > 0, "{stats:?}");
+        }
+    }
+
+    #[test]
+    fn a_released_iterator_can_be_moved_back() {
+        let machine = Machine::new(22);
+        let (db, _) = machine.open(small());
+        for i in 0..40 {
+            db.put(format!("key{i:02}"), "then").unwrap();
+        }
+        let mut iter = db.iter();
+        let key = |entry| pair(entry).map(|(k, v)| (String::from_utf8(k).unwrap(), v));
+        let then = |i: u32| Some((format!("key{i:02}"), b"then".to_vec()));
+        assert_eq!(key(iter.next()), then(0));
+        assert_eq!(key(iter.next_back()), then(39));
+        for i in 0..40 {
+            db.put(format!("key{i:02}"), "now").unwrap();
+        }
+        db.delete("key20").unwrap();
+        db.compact().unwrap();
+        iter.release();
+        iter.seek("key20");
+        assert_eq!(key(iter.next()), then(20));
+        iter.release();
+        iter.seek("key05");
+        db.compact().unwrap();
+        for i in 5..39 {
+            db.release_views();
+            assert_eq!(key(iter.next()), then(i));
+        }
+        assert_eq!(key(iter.next()), None);
+    }
+
+    #[test]
+    fn what_only_an_iterator_keeps_is_reported_and_goes_when_it_lets_go() {
+        let machine = Machine::new(23);
+        let (db, runtime) = machine.open(small());
+        let mut model = Model::new();
+        churn(&db, &mut model, &mut SmallRng::seed_from_u64(23), 1000);
+        db.quiesce().unwrap();
+        let mut iter = db.iter();
+        assert_eq!(db.stats().pins.views, 0, "not begun");
+        iter.next().unwrap().unwrap();
+        for key in model.keys() {
+            db.delete(key).unwrap();
+        }
+        db.compact().unwrap();
+        let pins = db.stats().pins;
+        assert_eq!((pins.iterators, pins.views), (1, 1));
+        assert!(pins.files > 0 && pins.bytes > 0, "{pins:?}");
+        assert_eq!(pins.oldest_behind, model.len() as u64);
+        let before = files(&machine);
+        db.release_views();
+        let pins = db.stats().pins;
+        assert_eq!((pins.iterators, pins.views, pins.files), (1, 0, 0));
+        runtime.run_until_idle();
+        assert!(files(&machine) < before, "unlinked without a write");
+        assert_eq!(iter.count(), model.len() - 1);
+        assert_eq!(db.stats().pins.oldest_seq, None);
+    }
+
+    #[test]
+    fn an_iterator_that_outlives_the_database_says_so() {
+        let machine = Machine::new(24);
+        let (db, _) = machine.open(small());
+        for i in 0..40 {
+            db.put(format!("key{i:02}"), "value").unwrap();
+        }
+        let mut iter = db.iter();
+        iter.next().unwrap().unwrap();
+        Db::close(db).unwrap();
+        let error = iter.find_map(Result::err).unwrap();
+        assert_eq!(error.kind(), ErrorKind::Closed);
+        assert!(iter.next().is_none());
+    }
+}

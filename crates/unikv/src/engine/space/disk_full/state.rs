@@ -1,0 +1,259 @@
+//! The state of [`super`]: the limits, the ballast, whether the disk counts as full and why.
+
+use crate::base::file_names;
+use crate::base::seeded::seeded;
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::error::{Error, ErrorKind, Result};
+use crate::vfs::file_store::FileStore;
+
+/// The most that manifests, key tables and the like add to the memtables in ballast and reserve.
+const MOST_BESIDE_MEMTABLES: u64 = 4 << 20;
+
+/// The least ballast is this part of the largest: smaller ones are not worth a file.
+const LEAST_BALLAST_PART: u64 = 64;
+/// A ballast takes at most this part of the data; one is made, or made larger, where it takes a little less, so that
+/// garbage that comes and goes does not have it made again and again.
+const KEPT_PART: u64 = 16;
+const MADE_PART: u64 = 20;
+
+/// How much space is kept for what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SpaceLimits {
+    pub(super) memtable_bytes: u64,
+}
+
+impl SpaceLimits {
+    /// The limits that follow from the size of a memtable.
+    pub(crate) fn of(memtable_bytes: u64) -> SpaceLimits {
+        SpaceLimits { memtable_bytes }
+    }
+
+    pub(super) fn beside(self) -> u64 {
+        self.memtable_bytes.min(MOST_BESIDE_MEMTABLES)
+    }
+
+    /// Two memtables and what goes with them: the largest ballast.
+    pub(super) fn most_ballast(self) -> u64 {
+        2 * self.memtable_bytes + self.beside()
+    }
+
+    /// The ballast for `data` bytes of files where there is one of `held` bytes: the largest ballast halved until it
+    /// is no more than a sixteenth of them, or none.
+    pub(super) fn ballast_for(self, data: u64, held: u64) -> u64 {
+        let most = self.most_ballast();
+        let mut bytes = most;
+        while bytes > data / MADE_PART {
+            bytes /= 2;
+        }
+        if bytes < most / LEAST_BALLAST_PART {
+            bytes = 0;
+        }
+        if held > bytes && held <= most.min(data / KEPT_PART) {
+            bytes = held;
+        }
+        bytes
+    }
+
+    /// With less than this free the disk counts as full.
+    pub(super) fn reserve_bytes(self) -> u64 {
+        self.memtable_bytes + self.beside()
+    }
+
+    /// Written bytes between two looks at the free space.
+    pub(super) fn probe_bytes(self) -> u64 {
+        self.memtable_bytes / 16
+    }
+}
+
+/// Whether the disk is full, and what is kept for that.
+#[derive(Debug)]
+pub(crate) struct DiskFull {
+    pub(super) limits: SpaceLimits,
+    /// Whether `cause` holds something: the one test on the way of every write.
+    pub(super) is_full: AtomicBool,
+    pub(super) cause: Mutex<Option<Error>>,
+    /// When the state began, in nanoseconds on the runtime's clock.
+    pub(super) begun_ns: AtomicU64,
+    /// Bytes of the ballast; zero: there is none.
+    held_ballast: AtomicU64,
+    /// Bytes of tables, value logs and key tables.
+    data_bytes: AtomicU64,
+    /// Bytes written to the log since the free space was looked at.
+    pub(super) unprobed_bytes: AtomicU64,
+    pub(super) reclaim: Reclaim,
+}
+
+/// Whether there is something that may have become garbage and is not merged yet.
+#[derive(Debug, Default)]
+pub(super) struct Reclaim {
+    /// Grows with each group of deletes, and when the disk becomes full.
+    pub(super) wanted: AtomicU64,
+    /// What it was at the last look.
+    pub(super) seen: AtomicU64,
+    /// What it was when memtables were sealed for it.
+    pub(super) sealed: AtomicU64,
+    /// Whether all generations are to be frozen once the memtables are flushed.
+    pub(super) freeze: AtomicBool,
+}
+
+impl DiskFull {
+    /// Looks at the disk while the database in `store` is opened.
+    pub(crate) fn at_open(store: &FileStore, memtable_bytes: u64) -> DiskFull {
+        let limits = SpaceLimits::of(memtable_bytes);
+        let path = store.dir().join(file_names::BALLAST);
+        let len = store.env().vfs.len(&path).unwrap_or(0);
+        let space = DiskFull {
+            limits,
+            is_full: AtomicBool::new(false),
+            cause: Mutex::default(),
+            begun_ns: AtomicU64::new(0),
+            held_ballast: AtomicU64::new(len),
+            data_bytes: AtomicU64::new(0),
+            unprobed_bytes: AtomicU64::new(0),
+            reclaim: Reclaim::default(),
+        };
+        space.probe(store);
+        space
+    }
+
+    /// Writes what opening needs; if the disk is too full for it, again without the ballast.
+    pub(crate) fn with_ballast<T>(
+        &self,
+        store: &FileStore,
+        mut write: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        match write() {
+            Err(error) if error.kind() == ErrorKind::DiskFull && self.begin(store, &error) => {
+                write()
+            }
+            other => other,
+        }
+    }
+
+    /// Whether puts are refused.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Acquire)
+    }
+
+    /// The same, for who is to see it change.
+    pub(crate) fn is_full_flag(&self) -> &AtomicBool {
+        &self.is_full
+    }
+
+    /// Bytes of the ballast; zero: there is none.
+    pub(crate) fn ballast_bytes(&self) -> u64 {
+        self.held_ballast.load(Ordering::Acquire)
+    }
+
+    /// Notes how many bytes the files of the published version have.
+    pub(crate) fn note_data(&self, bytes: u64) {
+        self.data_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that the ballast should have.
+    fn wanted_ballast(&self) -> u64 {
+        let data = self.data_bytes.load(Ordering::Relaxed);
+        self.limits.ballast_for(data, self.ballast_bytes())
+    }
+
+    /// With this much free writing resumes: the ballast, and twice the reserve.
+    pub(super) fn resume_bytes(&self) -> u64 {
+        self.wanted_ballast() + 2 * self.limits.reserve_bytes()
+    }
+
+    /// The longest log segment that is kept for the next to be written over it: one that a large batch
+    /// has made much longer than a memtable is not.
+    pub(crate) fn spare_bytes(&self, memtable_bytes: u64) -> u64 {
+        match self.is_full() {
+            true => 0,
+            false => 2 * (memtable_bytes + memtable_bytes / 8),
+        }
+    }
+
+    /// The disk is full from now on, and the ballast is released. True: it was not before.
+    pub(crate) fn begin(&self, store: &FileStore, cause: &Error) -> bool {
+        let mut held = self.cause.lock();
+        if held.is_some() {
+            return false;
+        }
+        *held = Some(cause.clone());
+        let now = store.env().runtime.now().as_nanos() as u64;
+        self.begun_ns.store(now, Ordering::Relaxed);
+        self.is_full.store(true, Ordering::Release);
+        self.reclaim.wanted.fetch_add(1, Ordering::Relaxed);
+        self.release_ballast(store);
+        true
+    }
+
+    pub(super) fn end(&self) {
+        let mut held = self.cause.lock();
+        *held = None;
+        // Under the lock: a disk that becomes full again at once must not be taken for one that is not.
+        self.is_full.store(false, Ordering::Release);
+        self.unprobed_bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Looks at the free space; true: the disk has become full.
+    pub(super) fn probe(&self, store: &FileStore) -> bool {
+        let free = free_bytes(store);
+        if free.is_none_or(|free| free >= self.limits.reserve_bytes()) {
+            return false;
+        }
+        self.begin(store, &self.error(store, free, None))
+    }
+
+    /// Removes the ballast. What cannot be removed now is tried again at the next look.
+    pub(super) fn release_ballast(&self, store: &FileStore) {
+        if self.ballast_bytes() == 0 {
+            return;
+        }
+        let path = store.dir().join(file_names::BALLAST);
+        let gone = match store.env().vfs.remove(&path) {
+            Ok(()) => true,
+            Err(e) => e.kind() == std::io::ErrorKind::NotFound,
+        };
+        if gone {
+            self.held_ballast.store(0, Ordering::Release);
+        }
+    }
+
+    /// Gives the ballast the size that the data justify. A larger one is made only if `free` bytes leave twice the
+    /// reserve beside it. False: there is no room for it.
+    pub(super) fn keep_ballast(&self, store: &FileStore, free: impl Fn() -> u64) -> bool {
+        let (held, wanted) = (self.ballast_bytes(), self.wanted_ballast());
+        if held == wanted {
+            return true;
+        }
+        if wanted > held && free().saturating_add(held) < self.resume_bytes() {
+            return false;
+        }
+        self.release_ballast(store);
+        if wanted == 0 || seeded!(BallastNotRestored) {
+            return true;
+        }
+        let path = store.dir().join(file_names::BALLAST);
+        let made = store.env().vfs.reserve(&path, wanted);
+        if made.is_ok() {
+            self.held_ballast.store(wanted, Ordering::Release);
+        }
+        made.is_ok()
+    }
+
+    /// What a refused write is told.
+    pub(super) fn error(
+        &self,
+        store: &FileStore,
+        free: Option<u64>,
+        cause: Option<&Error>,
+    ) -> Error {
+        let needed = self.resume_bytes();
+        let free = free.map_or("unknown".to_owned(), |free| format!("{free}"));
+        Error::disk_full(store.dir(), cause, &free, needed)
+    }
+}
+
+/// Bytes that can be written to the file system of the database, where that can be told.
+pub(crate) fn free_bytes(store: &FileStore) -> Option<u64> {
+    store.env().vfs.free_space(store.dir()).ok()
+}

@@ -1,0 +1,541 @@
+use super::*;
+use crate::engine::tests::{Machine, Model, same, small};
+use crate::vfs::Runtime as _;
+use crate::vfs::sim::{Fault, Op, SimRuntime};
+use crate::{Clustering, Db, Durability};
+use std::path::Path;
+use std::sync::atomic::AtomicUsize;
+
+const BALLAST_PATH: &str = "/db/BALLAST";
+
+/// Lets workers run for some time, also those that wake up by the clock.
+fn let_pass(runtime: &SimRuntime, seconds: u64) {
+    let never = runtime.event();
+    never.wait_past(never.epoch(), Some(Duration::from_secs(seconds)));
+}
+
+fn limits() -> SpaceLimits {
+    SpaceLimits::of(4 << 10)
+}
+
+fn ballast(machine: &Machine) -> u64 {
+    let bytes = machine.disk.read_file(Path::new(BALLAST_PATH));
+    bytes.map_or(0, |bytes| bytes.len() as u64)
+}
+
+fn has_ballast(machine: &Machine) -> bool {
+    ballast(machine) > 0
+}
+
+/// Puts new keys until the disk is full; returns the error.
+fn fill(db: &Db, model: &mut Model, len: usize) -> Error {
+    for n in model.len()..100_000 {
+        let (key, value) = (format!("key{n:06}"), vec![n as u8; len]);
+        match db.put(&key, &value) {
+            Ok(()) => drop(model.insert(key.into_bytes(), value)),
+            Err(error) => return error,
+        }
+    }
+    panic!("the disk does not become full");
+}
+
+/// Deletes all but each `nth` key. Now and then there is no room even for that until the background
+/// has made something of what was deleted before.
+fn delete_most(db: &Db, runtime: &SimRuntime, model: &mut Model, nth: usize) {
+    let keys: Vec<Vec<u8>> = model.keys().cloned().collect();
+    let mut tries = 0;
+    for (n, key) in keys.iter().enumerate().filter(|(n, _)| n % nth != 0) {
+        while let Err(error) = db.delete(key) {
+            assert_eq!(error.kind(), ErrorKind::DiskFull);
+            assert!(db.get(key).unwrap().is_some());
+            tries += 1;
+            assert!(tries < 60, "after {n} deletes: {error} {:#?}", db.stats());
+            let_pass(runtime, 10);
+        }
+        model.remove(key);
+    }
+}
+
+#[test]
+fn puts_fail_cleanly_while_reads_and_deletes_go_on_and_writing_resumes_by_itself() {
+    let machine = Machine::new(1);
+    let (db, runtime) = machine.open(small());
+    let mut model = Model::new();
+    for n in 0..800u32 {
+        let key = format!("big{n:03}").into_bytes();
+        db.put(&key, [8; 400]).unwrap();
+        model.insert(key, vec![8; 400]);
+    }
+    runtime.run_until_idle();
+    assert_eq!(ballast(&machine), limits().most_ballast());
+    assert_eq!(db.stats().ballast_bytes, limits().most_ballast());
+    machine.disk.set_free_space(Some(100_000));
+    let error = fill(&db, &mut model, 400);
+    assert_eq!(error.kind(), ErrorKind::DiskFull);
+    assert_eq!(error.file(), Some(Path::new("/db")));
+    let resume_bytes = limits().most_ballast() + 2 * limits().reserve_bytes();
+    assert!(
+        error.to_string().contains(&resume_bytes.to_string()),
+        "{error}"
+    );
+    assert!(db.stats().disk_full && !has_ballast(&machine));
+    same(&db, &model);
+
+    // Nothing of a batch with a put is there; a batch of deletes is.
+    let mut mixed = Batch::new();
+    mixed.delete("key000001").put("key000002", "new");
+    assert_eq!(db.write(&mixed).unwrap_err().kind(), ErrorKind::DiskFull);
+    same(&db, &model);
+    let mut deletes = Batch::new();
+    deletes.delete("key000003").delete("key000004");
+    db.write_with(&deletes, Durability::Sync).unwrap();
+    model.remove(b"key000003".as_slice());
+    model.remove(b"key000004".as_slice());
+    same(&db, &model);
+    // Others take what merges give back.
+    machine.disk.set_free_space(Some(20_000));
+    let_pass(&runtime, 10);
+    assert!(db.stats().disk_full);
+
+    machine.disk.set_free_space(Some(resume_bytes));
+    let_pass(&runtime, 5);
+    assert!(!db.stats().disk_full && has_ballast(&machine));
+    db.put("key000001", "new").unwrap();
+    model.insert(b"key000001".to_vec(), b"new".to_vec());
+    same(&db, &model);
+    machine.disk.set_free_space(None);
+    db.close().unwrap();
+    machine.check();
+    let (db, _runtime) = machine.open(small());
+    same(&db, &model);
+}
+
+#[test]
+fn deletes_alone_make_room_for_writing_to_resume() {
+    for (seed, inline, len) in [(1, 0, 500), (2, 16, 100), (3, 0, 100)] {
+        let machine = Machine::new(seed);
+        let (db, runtime) = machine.open(small().inline_value_bytes(inline));
+        machine.disk.set_free_space(Some(400_000));
+        let mut model = Model::new();
+        // The space of the ballast and of spare logs may be enough to go on for a while.
+        let mut rounds = 0;
+        while !db.stats().disk_full {
+            rounds += 1;
+            assert!(rounds < 1000, "the disk never counts as full");
+            assert_eq!(fill(&db, &mut model, len).kind(), ErrorKind::DiskFull);
+            let_pass(&runtime, 100);
+        }
+        delete_most(&db, &runtime, &mut model, 4);
+        let_pass(&runtime, 200);
+        let stats = db.stats();
+        assert!(!stats.disk_full, "seed {seed}: {stats:#?}");
+        db.put("resumed", "1").unwrap();
+        model.insert(b"resumed".to_vec(), b"1".to_vec());
+        same(&db, &model);
+        db.quiesce().unwrap();
+        same(&db, &model);
+        db.close().unwrap();
+        machine.check();
+    }
+}
+
+#[test]
+fn deletes_are_refused_cleanly_when_there_is_no_space_for_them_either() {
+    let machine = Machine::new(5);
+    let (db, runtime) = machine.open(small());
+    let mut model = Model::new();
+    machine.disk.set_free_space(Some(150_000));
+    fill(&db, &mut model, 300);
+    machine.disk.set_free_space(Some(0));
+    assert_eq!(
+        db.delete("key000001").unwrap_err().kind(),
+        ErrorKind::DiskFull
+    );
+    same(&db, &model);
+    let_pass(&runtime, 100);
+    same(&db, &model);
+    machine.disk.set_free_space(None);
+    let_pass(&runtime, 5);
+    db.delete("key000001").unwrap();
+    model.remove(b"key000001".as_slice());
+    same(&db, &model);
+    db.close().unwrap();
+    machine.check();
+}
+
+/// Calls that write to a file whose name begins with `prefix` find the disk full, `count` of them.
+fn refuse(machine: &Machine, op: Op, prefix: &'static str, count: usize) -> Arc<AtomicUsize> {
+    let refused = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&refused);
+    machine.disk.set_fault(Box::new(move |call| {
+        let name = call.path.file_name().unwrap_or_default().to_string_lossy();
+        let concerned = call.op == op && name.starts_with(prefix);
+        if !concerned || counter.load(Ordering::Relaxed) == count {
+            return Fault::None;
+        }
+        counter.fetch_add(1, Ordering::Relaxed);
+        Fault::Fail(std::io::ErrorKind::StorageFull)
+    }));
+    refused
+}
+
+#[test]
+fn a_manifest_that_met_a_full_disk_is_replaced_without_reopening() {
+    let operations = [
+        (Op::Append, "MANIFEST"),
+        (Op::Sync, "MANIFEST"),
+        (Op::Create, "MANIFEST"),
+    ];
+    for (seed, (op, prefix)) in operations.into_iter().enumerate() {
+        for count in [1, 2, 5] {
+            let machine = Machine::new(seed as u64);
+            let (db, runtime) = machine.open(small());
+            let mut model = Model::new();
+            runtime.run_until_idle();
+            // A creation is needed only once another append has failed.
+            let first = if op == Op::Create { Op::Append } else { op };
+            let refused = refuse(&machine, first, prefix, count);
+            for n in 0..20u32 {
+                let key = format!("key{n:03}").into_bytes();
+                db.put(&key, [7; 100]).unwrap();
+                model.insert(key, vec![7; 100]);
+            }
+            assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::DiskFull);
+            assert!(refused.load(Ordering::Relaxed) > 0);
+            same(&db, &model);
+            if op == Op::Create {
+                refuse(&machine, op, prefix, count);
+            }
+            let_pass(&runtime, 20);
+            assert!(!db.stats().disk_full, "{op:?} {count}");
+            db.put("after", "1").unwrap();
+            model.insert(b"after".to_vec(), b"1".to_vec());
+            db.compact().unwrap();
+            same(&db, &model);
+            db.close().unwrap();
+            machine.check();
+            let (db, _runtime) = machine.open(small());
+            same(&db, &model);
+            // What the edits of unknown outcome had made is gone already.
+            let rubbish = |name: &&String| name.ends_with(".rec") || name.ends_with(".key");
+            let swept = &db.recovery().swept;
+            assert_eq!(swept.iter().filter(rubbish).count(), 0, "{swept:?}");
+        }
+    }
+}
+
+#[test]
+fn a_failed_sync_of_the_manifest_for_another_reason_needs_a_reopening() {
+    let machine = Machine::new(9);
+    let (db, runtime) = machine.open(small());
+    db.put("a", "1").unwrap();
+    machine.disk.set_fault(Box::new(|call| {
+        let name = call.path.file_name().unwrap_or_default().to_string_lossy();
+        match call.op == Op::Sync && name.starts_with("MANIFEST") {
+            true => Fault::Fail(std::io::ErrorKind::Other),
+            false => Fault::None,
+        }
+    }));
+    db.flush().unwrap_err();
+    machine.disk.clear_faults();
+    let_pass(&runtime, 100);
+    assert_eq!(
+        db.put("b", "2").unwrap_err().kind(),
+        ErrorKind::WritesSuspended
+    );
+}
+
+#[test]
+fn a_log_that_met_a_full_disk_begins_anew_without_a_call() {
+    for torn in [0, 30] {
+        let machine = Machine::new(6);
+        let (db, runtime) = machine.open(small());
+        runtime.run_until_idle();
+        let mut model = Model::new();
+        db.put("before", "1").unwrap();
+        model.insert(b"before".to_vec(), b"1".to_vec());
+        let mut done = false;
+        machine.disk.set_fault(Box::new(move |call| {
+            let is_log = call.path.extension().is_some_and(|e| e == "wal");
+            if done || !is_log || call.op != Op::Append {
+                return Fault::None;
+            }
+            done = true;
+            match torn {
+                0 => Fault::Fail(std::io::ErrorKind::StorageFull),
+                bytes => Fault::FailAfter { bytes },
+            }
+        }));
+        let error = db.put("torn", "2").unwrap_err();
+        match torn {
+            // The outcome is unknown, which DiskFull would deny.
+            0 => assert_eq!(error.kind(), ErrorKind::WritesSuspended),
+            _ => assert_eq!(error.kind(), ErrorKind::Io),
+        }
+        if torn == 0 {
+            db.delete("before").unwrap();
+            model.remove(b"before".as_slice());
+            let_pass(&runtime, 5);
+            db.put("after", "3").unwrap();
+            model.insert(b"after".to_vec(), b"3".to_vec());
+        }
+        same(&db, &model);
+    }
+}
+
+#[test]
+fn a_database_opens_on_a_full_disk() {
+    for free in [0, 5_000] {
+        let machine = Machine::new(7);
+        // Few files, so that a manifest is smaller than the ballast.
+        let options = || small().memtable_bytes(32 << 10);
+        let (db, runtime) = machine.open(options());
+        let mut model = Model::new();
+        for n in 0..800u32 {
+            let key = format!("key{n:03}").into_bytes();
+            db.put(&key, [7; 400]).unwrap();
+            model.insert(key, vec![7; 400]);
+        }
+        runtime.run_until_idle();
+        assert!(has_ballast(&machine));
+        let machine = Machine {
+            disk: machine.disk.process_kill(),
+            seed: 8,
+        };
+        machine.disk.set_free_space(Some(free));
+        let (db, runtime) = machine.open(options());
+        same(&db, &model);
+        assert!(db.stats().disk_full);
+        assert_eq!(db.put("a", "1").unwrap_err().kind(), ErrorKind::DiskFull);
+        db.delete("key001").unwrap();
+        model.remove(b"key001".as_slice());
+        same(&db, &model);
+        let_pass(&runtime, 20);
+        same(&db, &model);
+        machine.disk.set_free_space(None);
+        let_pass(&runtime, 5);
+        db.put("a", "1").unwrap();
+        model.insert(b"a".to_vec(), b"1".to_vec());
+        db.close().unwrap();
+        machine.check();
+        let (db, _runtime) = machine.open(options());
+        same(&db, &model);
+    }
+}
+
+#[test]
+fn a_database_opens_although_no_log_can_be_begun() {
+    let machine = Machine::new(10);
+    let (db, _runtime) = machine.open(small());
+    let mut model = Model::new();
+    for n in 0..30u32 {
+        let key = format!("key{n:03}").into_bytes();
+        db.put(&key, [7; 100]).unwrap();
+        model.insert(key, vec![7; 100]);
+    }
+    let machine = Machine {
+        disk: machine.disk.process_kill(),
+        seed: 11,
+    };
+    machine.disk.set_fault(Box::new(|call| {
+        let is_log = call.path.extension().is_some_and(|e| e == "wal");
+        match is_log && call.op == Op::Append {
+            true => Fault::Fail(std::io::ErrorKind::StorageFull),
+            false => Fault::None,
+        }
+    }));
+    let (db, runtime) = machine.open(small());
+    same(&db, &model);
+    let_pass(&runtime, 5);
+    same(&db, &model);
+    db.put("a", "1").unwrap_err();
+    machine.disk.clear_faults();
+    let_pass(&runtime, 5);
+    db.put("a", "1").unwrap();
+    model.insert(b"a".to_vec(), b"1".to_vec());
+    same(&db, &model);
+    db.close().unwrap();
+    machine.check();
+}
+
+/// Bytes of all files but the log.
+fn file_bytes(db: &Db) -> u64 {
+    let stats = db.stats();
+    stats.record_file_bytes + stats.key_table_bytes
+}
+
+#[test]
+fn the_ballast_follows_the_data() {
+    let machine = Machine::new(12);
+    let (db, runtime) = machine.open(small());
+    db.put("one", "record").unwrap();
+    db.compact().unwrap();
+    runtime.run_until_idle();
+    assert!(!has_ballast(&machine), "a small database has none");
+    let mut sizes = std::collections::BTreeSet::new();
+    for n in 0..800u32 {
+        db.put(format!("key{n:04}"), [7; 400]).unwrap();
+        runtime.run_until_idle();
+        let bytes = ballast(&machine);
+        assert!(bytes <= file_bytes(&db) / 16, "{bytes}: {:#?}", db.stats());
+        assert_eq!(db.stats().ballast_bytes, bytes);
+        sizes.insert(bytes);
+    }
+    let most = limits().most_ballast();
+    let halved = (0..7)
+        .map(|step| most >> step)
+        .filter(|bytes| *bytes >= most / 64);
+    assert!(
+        sizes
+            .into_iter()
+            .skip(1)
+            .eq(halved.collect::<std::collections::BTreeSet<_>>())
+    );
+
+    // A reopening keeps it; with less data than that it shrinks, and goes.
+    db.close().unwrap();
+    let report = Db::check_in(&machine.env(), "/db").unwrap();
+    assert_eq!((ballast(&machine), report.ballast_bytes), (most, most));
+    let (db, runtime) = machine.open(small());
+    runtime.run_until_idle();
+    assert_eq!(ballast(&machine), most);
+    for n in 0..800u32 {
+        db.delete(format!("key{n:04}")).unwrap();
+    }
+    db.compact().unwrap();
+    db.collect_garbage().unwrap();
+    runtime.run_until_idle();
+    assert!(
+        ballast(&machine) <= file_bytes(&db) / 16,
+        "{:#?}",
+        db.stats()
+    );
+    db.close().unwrap();
+    machine.check();
+}
+
+#[test]
+fn without_a_ballast_opening_on_a_full_disk_fails_cleanly() {
+    let machine = Machine::new(14);
+    let (db, _runtime) = machine.open(small());
+    db.put("key", "1").unwrap();
+    db.close().unwrap();
+    machine.disk.set_free_space(Some(0));
+    let refused = Db::open_in(machine.env(), "/db", small()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::DiskFull);
+    machine.disk.set_free_space(None);
+    let (db, _runtime) = machine.open(small());
+    assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"1"[..]));
+    db.close().unwrap();
+    machine.check();
+}
+
+#[test]
+fn a_small_database_without_a_ballast_fails_cleanly_on_a_full_disk_and_resumes() {
+    for free in [0, 3_000, 9_000] {
+        let machine = Machine::new(13);
+        let (db, runtime) = machine.open(small());
+        let mut model = Model::new();
+        db.put("before", "1").unwrap();
+        model.insert(b"before".to_vec(), b"1".to_vec());
+        runtime.run_until_idle();
+        assert!(!has_ballast(&machine));
+        machine.disk.set_free_space(Some(free));
+        let error = fill(&db, &mut model, 300);
+        assert!(
+            matches!(
+                error.kind(),
+                ErrorKind::DiskFull | ErrorKind::WritesSuspended
+            ),
+            "{error}"
+        );
+        same(&db, &model);
+        assert!(db.stats().disk_full);
+        machine.disk.set_free_space(None);
+        let_pass(&runtime, 5);
+        db.put("after", "2").unwrap();
+        model.insert(b"after".to_vec(), b"2".to_vec());
+        same(&db, &model);
+        assert!(!db.stats().disk_full);
+        db.close().unwrap();
+        machine.check();
+        let (db, _runtime) = machine.open(small());
+        same(&db, &model);
+    }
+}
+
+/// The table that is flushed in the end is shorter than the one that could not be listed, for a
+/// snapshot has gone meanwhile: what was entered for that one leads nowhere in this one.
+#[test]
+fn a_flush_that_could_not_be_listed_leaves_no_trace_in_the_index() {
+    let machine = Machine::new(9);
+    let (db, runtime) = machine.open(small().unsorted_bytes(1 << 20));
+    db.put("before", "flushed").unwrap();
+    db.flush().unwrap();
+    db.put("key", [1; 300]).unwrap();
+    let first = db.snapshot();
+    db.put("key", [2; 300]).unwrap();
+    let second = db.snapshot();
+    db.put("later", "seen by neither").unwrap();
+    runtime.run_until_idle();
+    let refused = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&refused);
+    machine.disk.set_fault(Box::new(move |call| {
+        if call.path.to_string_lossy().contains("MANIFEST") && call.op == Op::Append {
+            count.fetch_add(1, Ordering::SeqCst);
+            return Fault::Fail(std::io::ErrorKind::StorageFull);
+        }
+        Fault::None
+    }));
+    db.flush().unwrap_err();
+    assert!(refused.load(Ordering::SeqCst) > 0);
+    machine.disk.clear_faults();
+    drop(first);
+    // No further than the flush: a merge would make another index.
+    let is_flushed = || db.0.engine.view.load().sealed.is_empty();
+    let mut steps = 0;
+    while !is_flushed() {
+        if !runtime.run_one() {
+            runtime.delay(Duration::from_millis(100));
+        }
+        steps += 1;
+        assert!(steps < 1000, "the flush is not tried again");
+    }
+    assert!(db.stats().unsorted_records > 1);
+    assert_eq!(
+        db.get("later").unwrap().as_deref(),
+        Some(&b"seen by neither"[..])
+    );
+    assert_eq!(second.get("key").unwrap().as_deref(), Some(&[2; 300][..]));
+    assert_eq!(second.get("later").unwrap(), None);
+}
+
+#[test]
+fn garbage_collection_on_request_does_not_wait_for_room() {
+    let machine = Machine::new(11);
+    let (db, _) = machine.open(small().max_space_amp(100.0).clustering(Clustering::Never));
+    let mut model = Model::new();
+    for round in 0..2_u8 {
+        for n in (0..400_u32).filter(|n| round == 0 || n % 4 != 0) {
+            let key = format!("key{n:03}").into_bytes();
+            db.put(&key, [round; 300]).unwrap();
+            model.insert(key, vec![round; 300]);
+        }
+        db.compact().unwrap();
+    }
+    machine.disk.set_free_space(Some(0));
+    let refused = fill(&db, &mut model, 300);
+    assert_eq!(refused.kind(), ErrorKind::DiskFull, "{refused}");
+    db.close().unwrap();
+    // There is garbage beyond this bound, and room for nothing.
+    let (db, runtime) = machine.open(small().max_space_amp(1.1).clustering(Clustering::Never));
+    let refused = db.collect_garbage().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::DiskFull, "{refused}");
+    same(&db, &model);
+    machine.disk.set_free_space(None);
+    let_pass(&runtime, 5);
+    db.collect_garbage().unwrap();
+    same(&db, &model);
+    db.close().unwrap();
+    machine.check();
+}

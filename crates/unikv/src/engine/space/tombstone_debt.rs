@@ -1,0 +1,294 @@
+//! Deleted records give their space back early, and also when nobody writes any more (design I7).
+//!
+//! A tombstone takes a few bytes and may hide a large record, which only its flush, its merge and
+//! then garbage collection reclaim. Three rules bound what is hidden ([`crate::jobs::space`]
+//! estimates it): a memtable with too many deletes is sealed early; while generations hide too much
+//! the worst is frozen, and so merged, early; and when space may be out of bounds and nobody has
+//! written for a second, all are, behind the memtable if its writes may supersede long records. The
+//! last two hold as well for what has died in tables that other partitions have merged already
+//! ([`crate::jobs::half_merged`]): generations keep it.
+
+use crate::base::keys::{PartitionId, SeqNo};
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::engine::catalog::Catalog;
+use crate::engine::write::Commit;
+use crate::engine::{Engine, MEMTABLES_AT_REST};
+use crate::error::Result;
+use crate::jobs::gc::Pressure;
+use crate::jobs::half_merged::HalfMerged;
+use crate::jobs::hidden::hidden_by;
+use crate::jobs::space::Space;
+use crate::memtable::{Batch, BatchOp, Memtable, OpsIter};
+use crate::partition::{MemtableHandle, View};
+use crate::version::Version;
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// How long nobody must have written before generations are merged although they are not full.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// What the rules go by.
+#[derive(Debug, Default)]
+pub(crate) struct Reclaim {
+    /// Bytes that a delete frees in the mean, of records that are about alike.
+    mean_record_bytes: AtomicU64,
+    /// Whether there are records that are much longer than the others.
+    has_outliers: AtomicBool,
+    /// Bytes that the writes of one memtable may free.
+    memtable_limit: AtomicU64,
+    /// As many writes in the memtable are worth a flush when writers rest; 0: none are.
+    writes_worth_a_flush: AtomicU64,
+    /// Space would press if no snapshot were left.
+    presses_without_snapshots: AtomicBool,
+    /// What the writes in each sealed memtable of this process free, oldest first.
+    sealed_bytes: Mutex<VecDeque<u64>>,
+    /// The last sequence number when the flush worker last looked.
+    seen_seq: AtomicU64,
+    /// What was summed up last.
+    known: Mutex<Option<KnownSpace>>,
+}
+
+/// The space of a version, as long as that is the one asked about.
+#[derive(Debug)]
+struct KnownSpace {
+    version: Weak<Version>,
+    oldest: Option<SeqNo>,
+    space: Space,
+}
+
+impl Reclaim {
+    /// A memtable whose writes free so much is about to be sealed.
+    pub(crate) fn sealed(&self, freed_bytes: u64) {
+        self.sealed_bytes.lock().push_back(freed_bytes);
+    }
+
+    /// Notes whether space would press if no snapshot were left. Whoever does so looks for the oldest
+    /// snapshot afterwards: one that is released before that look is seen to be gone there, a later one
+    /// wakes the background.
+    pub(crate) fn judge(&self, presses: bool) {
+        let flag = &self.presses_without_snapshots;
+        flag.store(presses, Ordering::SeqCst);
+    }
+
+    /// Whether somebody is to be woken when the oldest snapshot has gone. To be asked behind its release.
+    pub(crate) fn waits_for_snapshots(&self) -> bool {
+        self.presses_without_snapshots.load(Ordering::SeqCst)
+    }
+
+    /// What the writes of the memtables free that are sealed still, recovered ones left out.
+    fn freed_in(&self, sealed: usize) -> u64 {
+        let mut bytes = self.sealed_bytes.lock();
+        while bytes.len() > sealed {
+            bytes.pop_front();
+        }
+        bytes.iter().sum()
+    }
+}
+
+impl Engine {
+    /// The space of a version, `oldest` being the oldest live snapshot. Summed up once a version:
+    /// it is asked for at every seal and by every job, and the sum is over all files.
+    pub(crate) fn space_of(&self, version: &Arc<Version>, oldest: Option<SeqNo>) -> Space {
+        let mut known = self.reclaim.known.lock();
+        let is_same = |known: &&KnownSpace| {
+            known.oldest == oldest && std::ptr::eq(known.version.as_ptr(), Arc::as_ptr(version))
+        };
+        if let Some(known) = known.as_ref().filter(is_same) {
+            return known.space;
+        }
+        let space = Space::of(version, oldest, self.options.max_space_amp);
+        *known = Some(KnownSpace {
+            version: Arc::downgrade(version),
+            oldest,
+            space,
+        });
+        space
+    }
+
+    /// How full the space promise is at worst: 1 when files may take all that is promised, jobs
+    /// included; 0 when there is no garbage at all.
+    pub(crate) fn space_fill(&self, view: &View, space: &Space) -> f64 {
+        let hidden = self.reclaim.freed_in(view.sealed.len());
+        space.fill(self.space_limit(), hidden)
+    }
+
+    /// Judges anew, after a version of such a space was published.
+    pub(crate) fn update_reclaim(&self, space: &Space) {
+        let limit = self.space_limit();
+        let excess = space.without_snapshots().excess(limit, Pressure::Alone);
+        let presses = space.older_bytes_in_all > 0 && excess > 0;
+        let reclaim = &self.reclaim;
+        let stored = space.live_bytes + space.key_table_bytes;
+        let alike = space.entries.saturating_sub(space.outliers.count);
+        let mean = stored
+            .saturating_sub(space.outliers.bytes)
+            .checked_div(alike);
+        let mean = mean.unwrap_or(0);
+        let worth = space.writes_worth_a_flush(limit).unwrap_or(0);
+        reclaim.writes_worth_a_flush.store(worth, Ordering::Relaxed);
+        let limit = space.allowed_garbage(limit) / 16;
+        reclaim.mean_record_bytes.store(mean, Ordering::Relaxed);
+        let has_outliers = space.outliers.count > 0;
+        reclaim.has_outliers.store(has_outliers, Ordering::Relaxed);
+        let limit = limit.max(self.memory.plan.memtable_bytes);
+        reclaim.memtable_limit.store(limit, Ordering::Relaxed);
+        reclaim.judge(presses);
+    }
+
+    /// Bytes that a group of batches frees, about: the deletes as many records of mean size, and
+    /// all of them what is known of much longer ones, unless `memtable` has superseded these
+    /// already.
+    pub(crate) fn freed_by(&self, memtable: &Arc<Memtable>, group: &[(&Batch, bool)]) -> u64 {
+        let batches = || group.iter().map(|(batch, _)| batch);
+        let deletes: u64 = batches().map(|batch| batch.deletes() as u64).sum();
+        let mean = self.reclaim.mean_record_bytes.load(Ordering::Relaxed);
+        let freed = deletes.saturating_mul(mean);
+        if !self.reclaim.has_outliers.load(Ordering::Relaxed) {
+            return freed;
+        }
+        let version = Arc::clone(&self.view.load().version);
+        let superseded = |op: BatchOp<'_>| {
+            let table = version.partition_for(op.key)?.key_table_for(op.key)?;
+            let len = table.known_outliers()?.len_of(op.key)?;
+            let mut before = memtable.iter();
+            before.seek(op.key, SeqNo::MAX);
+            let is_first = before.entry().is_none_or(|entry| entry.key != op.key);
+            is_first.then(|| len.saturating_sub(op.value.len() as u64))
+        };
+        let ops = batches().flat_map(|batch| OpsIter::new(batch.ops_bytes()));
+        let long: u64 = ops.flatten().filter_map(superseded).sum();
+        freed.saturating_add(long)
+    }
+
+    /// Has the key tables of a partition read which of their records are much longer than the
+    /// others. Of what cannot be read nothing is known.
+    pub(crate) fn learn_outliers(&self, partition: PartitionId) {
+        let version = Arc::clone(&self.view.load().version);
+        let partition = version.partition(partition);
+        for table in partition.into_iter().flat_map(|p| &p.key_tables) {
+            let _nothing_known = table.outliers();
+        }
+    }
+
+    /// Whether the writes in the memtable free so much that it is to be sealed.
+    pub(crate) fn hides_too_much(&self, commit: &Commit) -> bool {
+        commit.freed_bytes > self.reclaim.memtable_limit.load(Ordering::Relaxed)
+    }
+
+    /// The oldest snapshot has gone: wakes the background if it kept much.
+    pub(crate) fn snapshot_released(&self) {
+        if self.reclaim.waits_for_snapshots() {
+            self.work.notify();
+        }
+    }
+
+    /// Freezes the open generations that hide and keep most while all hide and keep too much.
+    pub(crate) fn freeze_hiding(&self, catalog: &mut Catalog) {
+        let version = Arc::clone(&catalog.version);
+        let space = self.space_of(&version, self.snapshots.oldest());
+        let limit = space.most_hidden(self.space_limit());
+        if space.unmerged_garbage() <= limit {
+            return;
+        }
+        let half_merged = HalfMerged::of(&version);
+        let open = version.partitions().iter().filter_map(|p| {
+            let target = catalog.targets.get(&p.id)?;
+            let generation = p
+                .generations
+                .first()
+                .filter(|g| g.id == target.generation)?;
+            let hidden = hidden_by(p, [generation]);
+            Some((hidden + half_merged.kept_by(generation), p))
+        });
+        let mut open: Vec<_> = open.filter(|(garbage, _)| *garbage > 0).collect();
+        let mut garbage: u64 = open.iter().map(|(garbage, _)| garbage).sum();
+        open.sort_unstable_by_key(|(garbage, _)| std::cmp::Reverse(*garbage));
+        for (its, partition) in open {
+            if garbage <= limit {
+                return;
+            }
+            if catalog.freeze(partition) {
+                garbage -= its;
+            }
+        }
+    }
+
+    /// How long the flush worker may rest: a second at most while the files may hold too much that
+    /// merges would let go of. When nobody has written for so long, it begins with that.
+    pub(crate) fn rest_or_settle(&self) -> Option<Duration> {
+        let is_flush_due = self.is_worth_a_flush(&self.view.load().memtable);
+        if !is_flush_due && !self.holds_too_much() {
+            return None;
+        }
+        let seq = self.visible_seq.load(Ordering::Acquire);
+        if self.reclaim.seen_seq.swap(seq, Ordering::Relaxed) == seq {
+            if is_flush_due {
+                self.seal_at_rest();
+            }
+            self.freeze_all();
+        }
+        Some(IDLE)
+    }
+
+    /// Seals and freezes what may hide too much without waiting for its time. Whether there was
+    /// any.
+    pub(crate) fn settle(&self) -> Result<bool> {
+        self.check_open()?;
+        let hides = self.commit.lock().freed_bytes > self.space_limit().floor_bytes;
+        let in_memtable = hides || self.is_worth_a_flush(&self.view.load().memtable);
+        if in_memtable {
+            self.flush_memtables()?;
+        }
+        let holds = in_memtable || self.holds_too_much();
+        Ok(holds && self.freeze_all())
+    }
+
+    /// Whether generations may hide more than there may be at rest.
+    fn holds_too_much(&self) -> bool {
+        let version = Arc::clone(&self.view.load().version);
+        let space = self.space_of(&version, self.snapshots.oldest());
+        space.is_too_much_at_rest(self.space_limit(), 0)
+    }
+
+    /// Whether the writes in a memtable may supersede long records, more than there may be at rest,
+    /// or whether it has so many large values that overwritten ones among them may take as much.
+    fn is_worth_a_flush(&self, memtable: &MemtableHandle) -> bool {
+        let worth = self.reclaim.writes_worth_a_flush.load(Ordering::Relaxed);
+        let most_large = MEMTABLES_AT_REST * self.memory.plan.memtable_bytes;
+        let supersedes = worth > 0 && memtable.table.len() as u64 >= worth;
+        supersedes || memtable.large.bytes() > most_large
+    }
+
+    /// Wakes the flush worker once when the memtable has become worth a flush: it waits for writers
+    /// to rest.
+    pub(crate) fn watch_memtable(&self, commit: &mut Commit) {
+        if !commit.is_watched && self.is_worth_a_flush(&commit.memtable) {
+            commit.is_watched = true;
+            self.work.notify();
+        }
+    }
+
+    /// Seals the memtable for the flush worker, which has nothing to flush. Whoever has the lock is
+    /// no writer that rests, and may wait for this worker.
+    fn seal_at_rest(&self) {
+        let Some(mut commit) = self.commit.try_lock() else {
+            return;
+        };
+        let may_seal = !self.health.is_suspended()
+            && self.view.load().sealed.is_empty()
+            && !commit.memtable.table.is_empty();
+        if may_seal && self.seal(&mut commit).is_ok() {
+            self.work.notify();
+        }
+    }
+
+    fn freeze_all(&self) -> bool {
+        let frozen = self.catalog.lock().freeze_all();
+        if frozen {
+            self.work.notify();
+        }
+        frozen
+    }
+}

@@ -1,0 +1,300 @@
+//! What is counted over the whole life of a database, from process to process.
+//!
+//! The manifest keeps it (`docs/format.md`, "Lifetime figures"): in each snapshot, in each edit of a
+//! job, and in an edit of its own when the database is closed. A crash loses what was counted since,
+//! and so does dropping the database without closing it.
+//! These are statistics: nothing depends on them, and a release that does not know them skips them.
+//!
+//! Lock: storing them takes the catalog's.
+
+use super::counters::EngineCounters;
+use crate::base::coding::Decoder;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::engine::Engine;
+use crate::engine::write::stalls::{StallCause, StallStats};
+use crate::error::Result;
+use crate::version::Version;
+use crate::version::edit::VersionEdit;
+use crate::version::tagged::{FieldWriter, Fields, Place};
+use std::path::Path;
+use std::time::Duration;
+
+/// The tags. The numbers are in the files and never change.
+mod tag {
+    pub(crate) const USER_BYTES: u16 = 1;
+    pub(crate) const WAL_BYTES: u16 = 2;
+    pub(crate) const LARGE_BYTES: u16 = 3;
+    pub(crate) const FLUSH_BYTES: u16 = 4;
+    pub(crate) const INGEST_BYTES: u16 = 5;
+    pub(crate) const MERGE_BYTES: u16 = 6;
+    pub(crate) const GC_BYTES: u16 = 7;
+    pub(crate) const SCAN_MERGE_BYTES: u16 = 8;
+    pub(crate) const MANIFEST_BYTES: u16 = 9;
+    pub(crate) const FLUSHES: u16 = 10;
+    pub(crate) const INGESTS: u16 = 11;
+    pub(crate) const MERGES: u16 = 12;
+    pub(crate) const GCS: u16 = 13;
+    pub(crate) const SPLITS: u16 = 14;
+    pub(crate) const SCAN_MERGES: u16 = 15;
+    pub(crate) const STALL: u16 = 16;
+    pub(crate) const JOINS: u16 = 17;
+    pub(crate) const LAST: u16 = JOINS;
+}
+
+/// What was counted since a database was created, or since a release first counted it. A crash, or
+/// dropping it without [`Db::close`](crate::Db::close), loses what was counted after the last flush or
+/// other job. Openings that wrote nothing are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LifetimeStats {
+    /// Bytes of the keys and values of committed operations, ingested ones included.
+    pub user_bytes_written: u64,
+    /// Bytes appended to the WAL.
+    pub wal_bytes: u64,
+    /// Bytes of record files for large values.
+    pub large_bytes: u64,
+    /// Bytes written by flushes.
+    pub flush_bytes: u64,
+    /// Bytes written by ingests.
+    pub ingest_bytes: u64,
+    /// Bytes written by merges, copied values included.
+    pub merge_bytes: u64,
+    /// Bytes written by garbage collection that ran alone, copied values included.
+    pub gc_bytes: u64,
+    /// Bytes written by scan merges.
+    pub scan_merge_bytes: u64,
+    /// Bytes written to manifests.
+    pub manifest_bytes: u64,
+    /// Flushes done.
+    pub flushes: u64,
+    /// Sorted streams ingested.
+    pub ingests: u64,
+    /// Merges done.
+    pub merges: u64,
+    /// Garbage collections that ran alone.
+    pub gcs: u64,
+    /// Partitions split.
+    pub splits: u64,
+    /// Neighbouring partitions joined, two at a time.
+    pub joins: u64,
+    /// Merges of keys of an UnsortedStore for which scans have paid.
+    pub scan_merges: u64,
+    /// Pauses and waits of writers by what caused them; causes that never held a writer up are left
+    /// out.
+    pub stall_causes: Vec<StallStats>,
+}
+
+impl LifetimeStats {
+    /// Bytes written to files, the WAL included.
+    pub fn written_bytes(&self) -> u64 {
+        let written = [
+            self.wal_bytes,
+            self.large_bytes,
+            self.flush_bytes,
+            self.ingest_bytes,
+            self.merge_bytes,
+            self.gc_bytes,
+            self.scan_merge_bytes,
+            self.manifest_bytes,
+        ];
+        written.into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// Bytes written to files per byte that the user wrote, the WAL included. Zero before the first
+    /// write.
+    pub fn write_amplification(&self) -> f64 {
+        amplification(self.written_bytes(), self.user_bytes_written)
+    }
+
+    /// The single numbers with their tags.
+    fn numbers(&mut self) -> [(u16, &mut u64); 16] {
+        [
+            (tag::USER_BYTES, &mut self.user_bytes_written),
+            (tag::WAL_BYTES, &mut self.wal_bytes),
+            (tag::LARGE_BYTES, &mut self.large_bytes),
+            (tag::FLUSH_BYTES, &mut self.flush_bytes),
+            (tag::INGEST_BYTES, &mut self.ingest_bytes),
+            (tag::MERGE_BYTES, &mut self.merge_bytes),
+            (tag::GC_BYTES, &mut self.gc_bytes),
+            (tag::SCAN_MERGE_BYTES, &mut self.scan_merge_bytes),
+            (tag::MANIFEST_BYTES, &mut self.manifest_bytes),
+            (tag::FLUSHES, &mut self.flushes),
+            (tag::INGESTS, &mut self.ingests),
+            (tag::MERGES, &mut self.merges),
+            (tag::GCS, &mut self.gcs),
+            (tag::SPLITS, &mut self.splits),
+            (tag::SCAN_MERGES, &mut self.scan_merges),
+            (tag::JOINS, &mut self.joins),
+        ]
+    }
+
+    /// These and what was counted before them.
+    fn after(mut self, before: &LifetimeStats) -> LifetimeStats {
+        let mut before = before.clone();
+        for ((_, sum), (_, number)) in self.numbers().into_iter().zip(before.numbers()) {
+            *sum = sum.saturating_add(*number);
+        }
+        for stall in before.stall_causes {
+            self.add_stall(stall);
+        }
+        self
+    }
+
+    fn add_stall(&mut self, stall: StallStats) {
+        let stalls = &mut self.stall_causes;
+        match stalls.iter_mut().find(|s| s.cause == stall.cause) {
+            Some(sum) => {
+                sum.count = sum.count.saturating_add(stall.count);
+                sum.time = sum.time.saturating_add(stall.time);
+                sum.longest = sum.longest.max(stall.longest);
+            }
+            None => {
+                let at = stalls.partition_point(|s| code(s.cause) < code(stall.cause));
+                stalls.insert(at, stall);
+            }
+        }
+    }
+
+    /// The bytes that go into the manifest. What is zero is left out.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = FieldWriter::default();
+        for (tag, number) in self.clone().numbers() {
+            if *number > 0 {
+                out.put_skippable(tag, &number.to_le_bytes());
+            }
+        }
+        for stall in &self.stall_causes {
+            let numbers = [
+                code(stall.cause),
+                stall.count,
+                nanos(stall.time),
+                nanos(stall.longest),
+            ];
+            let bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_le_bytes).collect();
+            out.put_skippable(tag::STALL, &bytes);
+        }
+        out.finish()
+    }
+
+    /// Decodes what stands in the manifest at `path`.
+    pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<LifetimeStats> {
+        let place = Place { path, offset: 0 };
+        let fields = Fields::read(bytes, "lifetime figures", 1..=tag::LAST, place)?;
+        let mut found = LifetimeStats::default();
+        for (tag, number) in found.numbers() {
+            *number = fields.u64(tag)?.unwrap_or(0);
+        }
+        for bytes in fields.all(tag::STALL) {
+            let mut d = Decoder::new(bytes);
+            let mut four = || Some([d.u64()?, d.u64()?, d.u64()?, d.u64()?]);
+            let numbers = four().filter(|_| d.is_empty());
+            let [cause, count, time, longest] =
+                numbers.ok_or_else(|| fields.corrupt(tag::STALL, "has a wrong length"))?;
+            // A newer release may know more causes.
+            if let Some(cause) = StallCause::ALL.into_iter().find(|c| code(*c) == cause) {
+                found.add_stall(StallStats {
+                    cause,
+                    count,
+                    time: Duration::from_nanos(time),
+                    longest: Duration::from_nanos(longest),
+                });
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Bytes written per byte of the user's; zero before there is one.
+pub(crate) fn amplification(written_bytes: u64, user_bytes: u64) -> f64 {
+    match user_bytes {
+        0 => 0.0,
+        user_bytes => written_bytes as f64 / user_bytes as f64,
+    }
+}
+
+/// How files name a cause. The numbers never change.
+fn code(cause: StallCause) -> u64 {
+    match cause {
+        StallCause::Memtables => 1,
+        StallCause::UnsortedStore => 2,
+        StallCause::Space => 3,
+        StallCause::FlushWait => 4,
+        StallCause::MergeWait => 5,
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What the manifest at `path`, which describes `version`, has stored; zeros if nothing.
+pub(crate) fn of(version: &Version, path: &Path) -> Result<LifetimeStats> {
+    match &version.counters.lifetime {
+        Some(bytes) => LifetimeStats::decode(bytes, path),
+        None => Ok(LifetimeStats::default()),
+    }
+}
+
+impl EngineCounters {
+    /// What this process has counted; its present manifest has `manifest_len` bytes.
+    fn of_process(&self, manifest_len: u64) -> LifetimeStats {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        LifetimeStats {
+            user_bytes_written: of(&self.user_bytes),
+            wal_bytes: of(&self.wal_bytes),
+            large_bytes: of(&self.large_bytes),
+            flush_bytes: of(&self.flush_bytes),
+            ingest_bytes: of(&self.ingest_bytes),
+            merge_bytes: of(&self.merge_bytes),
+            gc_bytes: of(&self.gc_bytes),
+            scan_merge_bytes: of(&self.scan_merge_bytes),
+            manifest_bytes: of(&self.retired_manifest_bytes).saturating_add(manifest_len),
+            flushes: of(&self.flushes),
+            ingests: of(&self.ingests),
+            merges: of(&self.merges),
+            gcs: of(&self.gcs),
+            splits: of(&self.splits),
+            joins: of(&self.joins),
+            scan_merges: of(&self.scan_merges),
+            stall_causes: self.causes.figures(),
+        }
+    }
+}
+
+impl Engine {
+    /// What was counted since the creation; the present manifest has `manifest_len` bytes.
+    pub(crate) fn lifetime(&self, manifest_len: u64) -> LifetimeStats {
+        let counted = self.counters.of_process(manifest_len);
+        counted.after(&self.counted_before)
+    }
+
+    /// Stores what was counted, if something was written since it last was. The workers have ended. A
+    /// failure loses no more than figures, and nothing is written behind it. Where another call has
+    /// released the directory meanwhile, the manifest may be another process's.
+    pub(crate) fn store_lifetime(&self) {
+        let mut catalog = self.catalog.lock();
+        let directory = self.lock.lock();
+        if directory.is_none() || self.health.is_suspended() || self.space.is_full() {
+            return;
+        }
+        let lifetime = self.lifetime(catalog.manifest.len());
+        let stored = of(&catalog.version, catalog.manifest.path()).unwrap_or_default();
+        // Opening and closing alone write to the log and the manifest.
+        let with_own_writes = LifetimeStats {
+            wal_bytes: lifetime.wal_bytes,
+            manifest_bytes: lifetime.manifest_bytes,
+            ..stored
+        };
+        if lifetime == with_own_writes {
+            return;
+        }
+        let edit = VersionEdit {
+            lifetime: Some(lifetime.encode()),
+            ..VersionEdit::default()
+        };
+        let _only_figures = catalog.manifest.append(&edit);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,343 @@
+//! The figures that the engine shows.
+
+pub(crate) mod counters;
+pub(crate) mod lifetime;
+pub(crate) mod report;
+
+use super::memory::MemoryStats;
+use crate::base::keys::{KEYSPACE_PREFIX_LEN, PartitionId};
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::engine::Engine;
+use crate::engine::health::job_errors::JobError;
+use crate::engine::read::pins::PinStats;
+use crate::engine::stats::lifetime::{LifetimeStats, amplification};
+use crate::engine::write::stalls::StallStats;
+use crate::key_table::KeyTable;
+use crate::version::{Partition, Version};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A partition's figures.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct PartitionStats {
+    /// The partition's id.
+    pub id: u64,
+    /// The first key of its range.
+    pub start: Vec<u8>,
+    /// The first key behind its range; `None`: it has no end.
+    pub end: Option<Vec<u8>>,
+    /// Bytes that count towards its splitting: key tables, the newest records that they point to, and
+    /// its share of the UnsortedStore's tables.
+    pub data_bytes: u64,
+    /// Generations of its UnsortedStore.
+    pub generations: usize,
+    /// Tables of its UnsortedStore.
+    pub tables: usize,
+    /// Sources that a scan merges in place of those tables: the tables that no scan run covers, and
+    /// the runs.
+    pub scan_sources: usize,
+    /// Bytes of those tables in the range; after a split an estimate.
+    pub unsorted_bytes: u64,
+    /// Records of those tables in the range, superseded ones included; after a split an estimate.
+    pub unsorted_records: u64,
+    /// Key tables of its SortedStore.
+    pub key_tables: usize,
+    /// Bytes of those key tables.
+    pub key_table_bytes: u64,
+    /// Entries of those key tables.
+    pub sorted_keys: u64,
+    /// Merges of this partition since it came to be, or since the database was opened.
+    pub merges: u64,
+}
+
+/// The figures of an open database. Counters count from the opening, those in `lifetime` from the
+/// creation; bytes are bytes.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Puts committed.
+    pub puts: u64,
+    /// Deletes committed.
+    pub deletes: u64,
+    /// Batches committed; a single put or delete is a batch.
+    pub batches: u64,
+    /// Point lookups.
+    pub gets: u64,
+    /// Point lookups that found a value.
+    pub hits: u64,
+    /// Bytes of the keys and values of committed operations.
+    pub user_bytes_written: u64,
+    /// Bytes appended to the WAL.
+    pub wal_bytes: u64,
+    /// Values that went to record files of their own, because of their size or that of their batch.
+    pub large_values: u64,
+    /// Bytes of those files.
+    pub large_bytes: u64,
+    /// Bytes written by flushes.
+    pub flush_bytes: u64,
+    /// Bytes written by ingests.
+    pub ingest_bytes: u64,
+    /// Bytes written by merges, copied values included.
+    pub merge_bytes: u64,
+    /// Bytes of values copied by merges, to cluster them or to reclaim what lay between them.
+    pub merge_copied_bytes: u64,
+    /// Bytes written by garbage collection that ran alone, copied values included.
+    pub gc_bytes: u64,
+    /// Bytes of values copied by garbage collection that ran alone.
+    pub gc_copied_bytes: u64,
+    /// Bytes written to manifests.
+    pub manifest_bytes: u64,
+    /// Bytes read from data files, by reads and jobs.
+    pub read_bytes: u64,
+    /// Reads of data files.
+    pub reads: u64,
+    /// Flushes done.
+    pub flushes: u64,
+    /// Sorted streams ingested.
+    pub ingests: u64,
+    /// Merges done.
+    pub merges: u64,
+    /// Garbage collections that ran alone.
+    pub gcs: u64,
+    /// Partitions split.
+    pub splits: u64,
+    /// Neighbouring partitions joined, two at a time.
+    pub joins: u64,
+    /// Memory by part, and its budget.
+    pub memory: MemoryStats,
+    /// Merges of keys of an UnsortedStore for which scans have paid.
+    pub scan_merges: u64,
+    /// Those that failed; scans go on without.
+    pub failed_scan_merges: u64,
+    /// Bytes written by them.
+    pub scan_merge_bytes: u64,
+    /// Bytes of the runs that they made and that are in use.
+    pub scan_run_bytes: u64,
+    /// Merges that clustered values for which scans have paid, those included that did nothing else, and
+    /// passes that did while writers rested. What they write counts as written by merges.
+    pub clusterings: u64,
+    /// Those that failed; scans go on without.
+    pub failed_clusterings: u64,
+    /// Bytes in the memtable.
+    pub memtable_bytes: u64,
+    /// Memtables waiting for their flush.
+    pub sealed_memtables: usize,
+    /// Bytes of the UnsortedStore's tables.
+    pub unsorted_bytes: u64,
+    /// Records in them, superseded ones included.
+    pub unsorted_records: u64,
+    /// Entries of the hash indexes.
+    pub index_entries: u64,
+    /// Bytes of the hash indexes.
+    pub index_bytes: u64,
+    /// The share of the hash indexes' places that hold entries, from 0 to 1, weighted by their bytes.
+    pub index_utilisation: f64,
+    /// Lookups that went to a hash index.
+    pub index_lookups: u64,
+    /// Records read for such a lookup that were another key's.
+    pub index_failed_comparisons: u64,
+    /// Bytes of the pointer indexes of key tables: a part of `cache_bytes`.
+    pub pointer_index_bytes: u64,
+    /// Bytes in the read cache.
+    pub cache_bytes: u64,
+    /// Bytes the read cache may hold.
+    pub cache_capacity: u64,
+    /// Blocks, fences and records found in the cache.
+    pub cache_hits: u64,
+    /// Blocks, fences and records read because they were not there.
+    pub cache_misses: u64,
+    /// Record files: UnsortedStore tables and value logs.
+    pub record_files: usize,
+    /// Bytes of those files.
+    pub record_file_bytes: u64,
+    /// Bytes of records that key tables point to.
+    pub record_live_bytes: u64,
+    /// Key tables.
+    pub key_tables: usize,
+    /// Bytes of the key tables.
+    pub key_table_bytes: u64,
+    /// Per partition, in key order.
+    pub partitions: Vec<PartitionStats>,
+    /// Bytes of all live files, the ballast included.
+    pub disk_bytes: u64,
+    /// What snapshots and iterators keep on disk, among those files and beside them.
+    pub pins: PinStats,
+    /// Pauses that slowed writers down while the background was behind.
+    pub pauses: u64,
+    /// How long they were in all.
+    pub pause_time: Duration,
+    /// How often a writer waited because every memtable was sealed.
+    pub stalls: u64,
+    /// How long they waited in all.
+    pub stall_time: Duration,
+    /// The longest such wait.
+    pub longest_stall: Duration,
+    /// Whether the disk is full: puts are refused, reads and deletes go on.
+    pub disk_full: bool,
+    /// Bytes of the file that is kept back for a full disk: at most a sixteenth of the data,
+    /// none for a few megabytes.
+    pub ballast_bytes: u64,
+    /// Background jobs that have failed, are due, and are tried again from time to time.
+    pub job_errors: Vec<JobError>,
+    /// Pauses and waits by what caused them; causes that never held a writer up are left out.
+    pub stall_causes: Vec<StallStats>,
+    /// What was counted since the database was created, by this process and those before it.
+    pub lifetime: LifetimeStats,
+}
+
+impl Stats {
+    /// Bytes written to files since the opening, the WAL included.
+    pub fn written_bytes(&self) -> u64 {
+        self.wal_bytes
+            + self.large_bytes
+            + self.flush_bytes
+            + self.ingest_bytes
+            + self.merge_bytes
+            + self.gc_bytes
+            + self.scan_merge_bytes
+            + self.manifest_bytes
+    }
+
+    /// Bytes written to files since the opening per byte that the user wrote, the WAL included. Zero
+    /// before the first write. Since the creation: [`LifetimeStats::write_amplification`].
+    pub fn write_amplification(&self) -> f64 {
+        amplification(self.written_bytes(), self.user_bytes_written)
+    }
+
+    fn add_version(&mut self, version: &Version) {
+        self.partitions = version
+            .partitions()
+            .iter()
+            .map(|p| partition_stats(p))
+            .collect();
+        let mut used_bytes = 0.0;
+        let mut seen = HashSet::new();
+        for generation in version.partitions().iter().flat_map(|p| &p.generations) {
+            self.unsorted_bytes += generation.bytes();
+            self.unsorted_records += generation.records();
+            // After a split, both sides share one index.
+            if !seen.insert(Arc::as_ptr(&generation.index)) {
+                continue;
+            }
+            self.index_entries += generation.index.len() as u64;
+            self.index_bytes += generation.index.memory_bytes() as u64;
+            used_bytes += generation.index.utilisation() * generation.index.memory_bytes() as f64;
+        }
+        if self.index_bytes > 0 {
+            self.index_utilisation = used_bytes / self.index_bytes as f64;
+        }
+        self.record_files = version.record_files().len();
+        self.record_file_bytes = version.record_files().iter().map(|f| f.meta().len).sum();
+        self.record_live_bytes = version.live().values().map(|live| live.bytes).sum();
+        self.scan_run_bytes = version.scan_runs().map(|run| run.bytes()).sum();
+        self.key_tables = version.key_tables().count();
+        self.key_table_bytes = KeyTable::bytes_of(version.key_tables());
+    }
+}
+
+/// The key as the user knows it.
+fn user_key(engine_key: &[u8]) -> Vec<u8> {
+    let key = engine_key.get(KEYSPACE_PREFIX_LEN..);
+    key.unwrap_or_default().to_vec()
+}
+
+fn partition_stats(partition: &Partition) -> PartitionStats {
+    let generations = &partition.generations;
+    PartitionStats {
+        id: partition.id.0,
+        start: user_key(&partition.start),
+        end: partition.end.as_deref().map(user_key),
+        data_bytes: partition.data_bytes(),
+        generations: generations.len(),
+        tables: generations.iter().map(|g| g.tables().count()).sum(),
+        scan_sources: generations.iter().map(|g| g.scan_sources()).sum(),
+        unsorted_bytes: partition.unsorted_bytes(),
+        unsorted_records: generations.iter().map(|g| g.records()).sum(),
+        key_tables: partition.key_tables.len(),
+        key_table_bytes: KeyTable::bytes_of(&partition.key_tables),
+        sorted_keys: partition.key_tables.iter().map(|t| t.meta().count).sum(),
+        merges: 0,
+    }
+}
+
+impl Engine {
+    /// The figures now.
+    pub(crate) fn stats(&self) -> Stats {
+        if !self.process.is_this() {
+            return Stats::default();
+        }
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let manifest_len = self.catalog.lock().manifest.len();
+        let view = self.view.load_full();
+        let counters = &self.counters;
+        let mut stats = Stats {
+            puts: of(&counters.operations).saturating_sub(of(&counters.deletes)),
+            deletes: of(&counters.deletes),
+            batches: of(&counters.batches),
+            gets: of(&counters.gets),
+            hits: of(&counters.hits),
+            user_bytes_written: of(&counters.user_bytes),
+            wal_bytes: of(&counters.wal_bytes),
+            large_values: of(&counters.large_values),
+            large_bytes: of(&counters.large_bytes),
+            flush_bytes: of(&counters.flush_bytes),
+            ingest_bytes: of(&counters.ingest_bytes),
+            merge_bytes: of(&counters.merge_bytes),
+            merge_copied_bytes: of(&counters.merge_copied_bytes),
+            gc_bytes: of(&counters.gc_bytes),
+            gc_copied_bytes: of(&counters.gc_copied_bytes),
+            manifest_bytes: of(&counters.retired_manifest_bytes) + manifest_len,
+            read_bytes: self.store.read_bytes(),
+            reads: self.store.reads(),
+            flushes: of(&counters.flushes),
+            ingests: of(&counters.ingests),
+            merges: of(&counters.merges),
+            gcs: of(&counters.gcs),
+            splits: of(&counters.splits),
+            joins: of(&counters.joins),
+            memory: self.memory.stats(),
+            scan_merges: of(&counters.scan_merges),
+            failed_scan_merges: of(&counters.failed_scan_merges),
+            scan_merge_bytes: of(&counters.scan_merge_bytes),
+            clusterings: of(&counters.clusterings),
+            failed_clusterings: of(&counters.failed_clusterings),
+            memtable_bytes: view.memtable.table.bytes() as u64,
+            sealed_memtables: view.sealed.len(),
+            index_lookups: of(&self.reads.index_lookups),
+            index_failed_comparisons: of(&self.reads.index_failed_comparisons),
+            pointer_index_bytes: self.cache.pointer_index_bytes(),
+            cache_bytes: self.cache.used_bytes(),
+            cache_capacity: self.cache.capacity(),
+            cache_hits: self.cache.hits(),
+            cache_misses: self.cache.misses(),
+            pauses: of(&counters.pauses),
+            pause_time: Duration::from_nanos(of(&counters.pause_ns)),
+            stalls: of(&counters.stalls),
+            stall_time: Duration::from_nanos(of(&counters.stall_ns)),
+            longest_stall: Duration::from_nanos(of(&counters.longest_stall_ns)),
+            pins: self.pin_stats(&view.version),
+            disk_full: self.space.is_full(),
+            ballast_bytes: self.space.ballast_bytes(),
+            job_errors: self.job_errors(),
+            stall_causes: counters.causes.figures(),
+            lifetime: self.lifetime(manifest_len),
+            ..Stats::default()
+        };
+        stats.add_version(&view.version);
+        let merges = counters.partition_merges();
+        for partition in &mut stats.partitions {
+            let id = PartitionId(partition.id);
+            partition.merges = merges.get(&id).copied().unwrap_or_default();
+        }
+        drop(merges);
+        stats.disk_bytes = stats.record_file_bytes
+            + stats.key_table_bytes
+            + stats.scan_run_bytes
+            + manifest_len
+            + self.wal_sync.bytes()
+            + stats.ballast_bytes;
+        stats
+    }
+}

@@ -1,0 +1,304 @@
+//! Back-pressure: writers are slowed smoothly when the background falls behind.
+//!
+//! Three fills are watched: sealed memtables, the UnsortedStore with its indexes, and the room for
+//! garbage beyond what collections and merges leave alone. Up to 70 % of a fill, 25 % of that room,
+//! writers run free. From there each byte costs time, growing with the square of what is used of
+//! the rest, so that the background catches up before anything is full. With the last memtable open
+//! a byte costs at least what its flush took of late; only who comes when that is full, too, waits.
+//!
+//! The time is gathered as a debt and paid in pauses of at least half a millisecond, because much shorter ones
+//! cannot be kept, and longer ones are felt; a pause is held under the commit lock, for the rate is one for all writers. What a
+//! large batch owes beyond one pause is paid by the next writes. A delete costs what it frees, because
+//! all of that lies on the disk until the background has caught up.
+
+use super::stalls::StallCause;
+use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::engine::Engine;
+use crate::engine::catalog::{INDEX_LIMIT_HARD, MAX_GENERATIONS, most_unsorted_bytes};
+use crate::engine::write::Commit;
+use crate::error::Result;
+use crate::jobs::placing::{GenerationLimits, MAX_SLOTS};
+use crate::partition::View;
+use crate::version::Partition;
+use crate::vfs::wait_until;
+use std::time::Duration;
+
+/// Sealed memtables beyond which writers wait for a flush.
+pub(crate) const MAX_SEALED: usize = 4;
+
+/// The fill of memtables and UnsortedStores at which slowing begins, and that of the room for
+/// garbage, of which nothing counts that would be there without writers, too.
+const BEGIN: f64 = 0.7;
+const BEGIN_OF_SPACE: f64 = 0.25;
+/// Nanoseconds that a written KiB costs when memtables, UnsortedStore or space are at their limit:
+/// 100 (or what flushes keep up with), 50 and 20 MiB/s.
+const MEMTABLES_NS_PER_KIB: f64 = 10_000.0;
+const UNSORTED_NS_PER_KIB: f64 = 20_000.0;
+const SPACE_NS_PER_KIB: f64 = 50_000.0;
+/// However slow flushes are: 1 MiB/s.
+const MOST_MEMTABLES_NS_PER_KIB: u64 = 1_000_000;
+/// The shortest pause; the longest for what earlier writes owe; and the longest of all, which only
+/// batches of some MiB come to.
+const LEAST_PAUSE_NS: i64 = 500_000;
+const LONGEST_OWED_PAUSE_NS: i64 = 10_000_000;
+pub(crate) const LONGEST_PAUSE_NS: i64 = 100_000_000;
+/// What is still owed after a pause, at most: by then the prices have changed.
+const MOST_OWED_NS: i64 = 1_000_000_000;
+
+/// What a written KiB costs at present.
+#[derive(Debug, Default)]
+pub(crate) struct Pressure {
+    pub(crate) ns_per_kib: AtomicU64,
+    /// The cause with the greatest part in that, by its place in [`CAUSES`].
+    cause: AtomicUsize,
+    /// What the last flush took for a KiB of its memtable.
+    flush_ns_per_kib: AtomicU64,
+}
+
+const CAUSES: [StallCause; 3] = [
+    StallCause::Memtables,
+    StallCause::UnsortedStore,
+    StallCause::Space,
+];
+
+impl Pressure {
+    pub(crate) fn ns_per_kib(&self) -> u64 {
+        self.ns_per_kib.load(Ordering::Relaxed)
+    }
+
+    /// A memtable of `bytes`, or of fewer that took what a flush takes in any case, was written in `time`.
+    pub(crate) fn note_flush(&self, bytes: u64, time: Duration) {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let ns_per_kib = (ns / (bytes >> 10).max(1)).min(MOST_MEMTABLES_NS_PER_KIB);
+        self.flush_ns_per_kib.store(ns_per_kib, Ordering::Relaxed);
+    }
+
+    fn memtables_ns_per_kib(&self) -> f64 {
+        let flush = self.flush_ns_per_kib.load(Ordering::Relaxed) as f64;
+        flush.max(MEMTABLES_NS_PER_KIB)
+    }
+}
+
+/// How near a partition is to as many generations as it may have, when flushes wait for merges. The
+/// newest counts by what it has of slots and bytes; one that was ingested takes no more.
+fn generations_fill(partition: &Partition, unsorted_bytes: u64) -> f64 {
+    let Some((newest, older)) = partition.generations.split_first() else {
+        return 0.0;
+    };
+    let slots = (f64::from(newest.high_water().0) + 1.0) / f64::from(MAX_SLOTS);
+    let bytes = newest.bytes() as f64 / unsorted_bytes as f64;
+    let newest = match newest.is_ingested() {
+        true => 1.0,
+        false => slots.max(bytes).min(1.0),
+    };
+    (older.len() as f64 + newest) / MAX_GENERATIONS as f64
+}
+
+/// The cost of a KiB at `fill`, slowing having begun at `begin`, of something that costs `at_limit`
+/// when it is full, and four times as much beyond: nothing but its price keeps space within its
+/// bound.
+fn cost(fill: f64, begin: f64, at_limit: f64) -> f64 {
+    let over = ((fill - begin) / (1.0 - begin)).clamp(0.0, 2.0);
+    at_limit * over * over
+}
+
+impl Engine {
+    /// Judges anew how far the background is behind, after `view` was published.
+    pub(crate) fn update_pressure(&self, view: &View) {
+        let sealed = view.sealed.len() as f64 / MAX_SEALED as f64;
+        let limits = self.generation_limits(&view.version);
+        let partitions = view.version.partitions();
+        let bytes = partitions.iter().map(|p| p.flushed_bytes());
+        let (largest, sum) =
+            bytes.fold((0, 0), |(most, sum), bytes| (bytes.max(most), sum + bytes));
+        let most = (limits.unsorted_bytes.saturating_mul(MAX_GENERATIONS as u64)) as f64;
+        let most_shared = most_unsorted_bytes(limits) as f64;
+        let generations = partitions
+            .iter()
+            .map(|p| generations_fill(p, limits.unsorted_bytes));
+        let unsorted = (largest as f64 / most)
+            .max(sum as f64 / most_shared)
+            .max(generations.fold(0.0, f64::max))
+            .max(self.index_fill(limits));
+        let space = self.space_of(&view.version, self.snapshots.oldest());
+        self.update_reclaim(&space);
+        self.space.note_data(space.file_bytes());
+        let fill = self.space_fill(view, &space);
+        let costs = [
+            cost(sealed, BEGIN, self.pressure.memtables_ns_per_kib()),
+            cost(unsorted, BEGIN, UNSORTED_NS_PER_KIB),
+            cost(fill, BEGIN_OF_SPACE, SPACE_NS_PER_KIB),
+        ];
+        let greatest = (0..costs.len()).max_by(|a, b| costs[*a].total_cmp(&costs[*b]));
+        let total: f64 = costs.iter().sum();
+        let pressure = &self.pressure;
+        pressure
+            .cause
+            .store(greatest.unwrap_or(0), Ordering::Relaxed);
+        pressure.ns_per_kib.store(total as u64, Ordering::Relaxed);
+    }
+
+    /// How full the memory of hash indexes is: at 1 flushes wait for merges.
+    fn index_fill(&self, limits: GenerationLimits) -> f64 {
+        let most = limits.index_bytes.saturating_mul(INDEX_LIMIT_HARD);
+        self.memory.index_bytes() as f64 / most as f64
+    }
+
+    /// Takes from the writer the time that `bytes` cost at present.
+    pub(crate) fn pace(&self, commit: &mut Commit, bytes: u64) {
+        let ns_per_kib = self.pressure.ns_per_kib();
+        if ns_per_kib == 0 {
+            commit.pause_debt_ns = 0;
+            return;
+        }
+        let cost = bytes.saturating_mul(ns_per_kib) >> 10;
+        let cost = i64::try_from(cost).unwrap_or(i64::MAX);
+        commit.pause_debt_ns = commit.pause_debt_ns.saturating_add(cost);
+        if commit.pause_debt_ns >= LEAST_PAUSE_NS {
+            // What is owed by others must not make a short write wait for long.
+            let most = cost.clamp(LONGEST_OWED_PAUSE_NS, LONGEST_PAUSE_NS);
+            let pause = commit.pause_debt_ns.min(most);
+            let took = self.delay(pause);
+            // What a pause took too long is credited, but not for ever.
+            let left = commit.pause_debt_ns.saturating_sub(took);
+            commit.pause_debt_ns = left.clamp(-LEAST_PAUSE_NS, MOST_OWED_NS);
+            let cause = self.pressure.cause.load(Ordering::Relaxed);
+            let cause = CAUSES.get(cause).copied().unwrap_or(StallCause::Memtables);
+            self.counters.count_pause(cause, took.unsigned_abs());
+        }
+    }
+
+    /// Waits for so many nanoseconds, and says how many it were.
+    fn delay(&self, pause_ns: i64) -> i64 {
+        let runtime = &self.store.env().runtime;
+        let begin = runtime.now();
+        runtime.delay(Duration::from_nanos(pause_ns.unsigned_abs()));
+        let took = runtime.now().saturating_sub(begin).as_nanos();
+        i64::try_from(took).unwrap_or(i64::MAX).max(pause_ns)
+    }
+
+    /// Waits while every memtable is sealed.
+    pub(crate) fn wait_for_flushes(&self) -> Result<()> {
+        self.wait_for(|engine| engine.view.load().sealed.len() < MAX_SEALED)
+    }
+
+    /// Waits until flushes have given back memory for a batch of `bytes`, as far as they can.
+    pub(crate) fn wait_for_memory(&self, bytes: u64) -> Result<()> {
+        self.wait_for(|engine| engine.memory.fits(bytes) || engine.view.load().sealed.is_empty())?;
+        self.memory.expect(bytes);
+        Ok(())
+    }
+
+    fn wait_for(&self, is_ready: impl Fn(&Engine) -> bool) -> Result<()> {
+        if is_ready(self) {
+            return Ok(());
+        }
+        let runtime = &self.store.env().runtime;
+        let begin = runtime.now();
+        self.flush_blocked.store(false, Ordering::Relaxed);
+        // A flush that waits for a merge says so when it looks again.
+        self.work.notify();
+        let mut failed = None;
+        wait_until(&*self.progress, || {
+            failed = self.check_flushes().err();
+            let closing = self.closing.load(Ordering::Acquire);
+            failed.is_some() || closing || is_ready(self)
+        });
+        let cause = match self.flush_blocked.swap(false, Ordering::Relaxed) {
+            true => StallCause::MergeWait,
+            false => StallCause::FlushWait,
+        };
+        self.counters
+            .count_stall(cause, runtime.now().saturating_sub(begin));
+        failed.map_or(Ok(()), Err).and_then(|()| self.check_open())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{Machine, small};
+
+    #[test]
+    fn what_a_batch_owes_beyond_the_longest_pause_is_paid_by_later_writes() {
+        let machine = Machine::new(5);
+        let (db, _) = machine.open(small());
+        let engine = &db.0.engine;
+        let mut commit = engine.commit.lock();
+        let mut pace = |bytes| {
+            let begin = engine.now();
+            engine.pace(&mut commit, bytes);
+            (engine.now() - begin).as_millis()
+        };
+        assert_eq!(pace(1 << 30), 0, "free while nothing presses");
+        let prices = &engine.pressure.ns_per_kib;
+        prices.store(1_000_000, Ordering::Relaxed);
+        assert_eq!(pace(20 << 10), 20);
+        // 256 ms: two pauses at once would be too long for those who wait.
+        assert_eq!(pace(256 << 10), 100);
+        assert_eq!(pace(0), 10);
+        assert_eq!(pace(54 << 10), 54);
+        assert_eq!((0..20).map(|_| pace(0)).sum::<u128>(), 146);
+        // Who was dear when prices were high is not made to pay for ever.
+        assert_eq!(pace(1 << 30), 100);
+        assert_eq!((0..200).map(|_| pace(0)).sum::<u128>(), 1000);
+        prices.store(0, Ordering::Relaxed);
+        assert_eq!(pace(1 << 20), 0);
+    }
+
+    #[test]
+    fn writing_slows_to_the_pace_of_slow_flushes() {
+        let pressure = Pressure::default();
+        assert!((pressure.memtables_ns_per_kib() - MEMTABLES_NS_PER_KIB).abs() < 1.0);
+        pressure.note_flush(16 << 20, Duration::from_secs(2));
+        let per_kib = 2e9 / f64::from(16 << 10);
+        assert!((pressure.memtables_ns_per_kib() - per_kib).abs() < 1.0);
+        pressure.note_flush(0, Duration::from_secs(2));
+        assert!((pressure.memtables_ns_per_kib() - 1e6).abs() < 1.0);
+        pressure.note_flush(0, Duration::ZERO);
+        assert!((pressure.memtables_ns_per_kib() - MEMTABLES_NS_PER_KIB).abs() < 1.0);
+    }
+
+    #[test]
+    fn generations_fill_up_before_they_keep_flushes_waiting() {
+        let machine = Machine::new(6);
+        let (db, _) = machine.open(small().partition_bytes(1 << 40));
+        let engine = &db.0.engine;
+        let partition = || engine.view.load().version.partitions()[0].clone();
+        assert_eq!(generations_fill(&partition(), 1 << 30), 0.0);
+        engine.catalog.lock().merging.insert(partition().id);
+        for full in 0..MAX_GENERATIONS {
+            engine.catalog.lock().freeze_all();
+            db.put("key", "value").unwrap();
+            db.flush().unwrap();
+            let fill = generations_fill(&partition(), 1 << 30) * MAX_GENERATIONS as f64;
+            assert!(fill > full as f64 && fill < full as f64 + 0.1, "{fill}");
+        }
+        assert!(
+            engine.pressure.ns_per_kib() > 0,
+            "hardly any bytes, yet slower"
+        );
+        assert_eq!(generations_fill(&partition(), 1), 1.0, "full of bytes");
+        engine.catalog.lock().merging.clear();
+    }
+
+    #[test]
+    fn slowing_begins_at_its_mark_and_grows_without_a_jump() {
+        assert_eq!(cost(0.0, BEGIN, 1000.0), 0.0);
+        assert_eq!(cost(BEGIN, BEGIN, 1000.0), 0.0);
+        let mut last = 0.0;
+        for percent in 71..=130 {
+            let now = cost(f64::from(percent) / 100.0, BEGIN, 1000.0);
+            if percent == 100 {
+                assert!((now - 1000.0).abs() < 1e-6);
+            }
+            assert!(
+                now > last && now - last < 140.0,
+                "{percent} %: {last} to {now}"
+            );
+            last = now;
+        }
+        assert!((last - 4000.0).abs() < 1e-6);
+        assert_eq!(cost(7.0, BEGIN, 1000.0), cost(1.3, BEGIN, 1000.0));
+    }
+}

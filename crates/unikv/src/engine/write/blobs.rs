@@ -1,0 +1,339 @@
+//! Large values: out of the way of log and memtable.
+//!
+//! A value of a quarter of a memtable or more is written to a record file before its batch is
+//! committed, by the thread that writes it, while other writers go on. What is committed is a batch
+//! with an [`External`] in the place of each such value: its WAL record, its memtable entry and its
+//! table's record are small. So a value of 1 GiB takes no memory but its caller's.
+//!
+//! Invariants:
+//! - The file and its name are durable before the WAL record is written, whatever durability is
+//!   asked for: no record of the log ever names a file that a power cut could take.
+//! - The file is with the memtable ([`LargeFiles`]) before the record is in the log: from then on
+//!   only the flush of that memtable decides about it, since a failed write may have left its record
+//!   in the log. The flush lists the file if a version that it keeps names it, and else removes it,
+//!   when its edit has put the record below the log's low-water mark.
+//! - Before that the file is in `Engine::staged_large`, and the writer removes it if the write fails.
+//! - What neither a flush listed nor a record of the log names is swept at the next opening.
+//!
+//! A batch that is large in all gives up smaller values, too; what is left of it must be a small part
+//! of the memory budget, or the batch is refused.
+
+use crate::base::keys::{FileNumber, Kind};
+use crate::base::seeded::{seeded, slip};
+use crate::base::sync::atomic::Ordering;
+use crate::engine::Engine;
+use crate::engine::read::with_engine_key;
+use crate::engine::write::backpressure::LONGEST_PAUSE_NS;
+use crate::error::{Error, Result};
+use crate::key_table::RecordPointer;
+use crate::memtable::{Batch, BatchOp, OpsIter, check_put};
+use crate::options::Durability;
+use crate::partition::{LargeFiles, MemtableHandle};
+use crate::record::{External, RecordFile, RecordFileMeta, RecordRef, RecordWriter, UNNUMBERED};
+use crate::version::file_names;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A file is ended at this size: a batch may have many large values.
+const FILE_BYTES: u64 = 64 << 20;
+/// Values of a batch larger than a memtable that stay in it.
+const LARGE_BATCH_VALUE_BYTES: usize = 256;
+/// What is left of a batch takes at most this part of the memory budget, and may always take so much.
+const BATCH_PART: u64 = 8;
+const LEAST_BATCH_BYTES: u64 = 1 << 20;
+/// Values of so many memtables may be with one: then it is sealed.
+const MEMTABLES_OF_LARGE: u64 = 8;
+/// After so many bytes the writer of large values pays for them.
+const PACED_BYTES: usize = 1 << 20;
+
+/// A batch without its large values, which are in files.
+struct Staged {
+    batch: Batch,
+    files: Vec<FileNumber>,
+}
+
+/// Writes large values to files, one behind the other.
+struct Staging<'a> {
+    engine: &'a Engine,
+    writer: Option<RecordWriter>,
+    finished: Vec<RecordFileMeta>,
+    /// In the order of the values.
+    pointers: Vec<RecordPointer>,
+    begun: Vec<PathBuf>,
+    /// Of values that have been written and not been paid for. Each alone may be short.
+    unpaid_bytes: usize,
+}
+
+impl Engine {
+    /// Values of at least so many bytes are large.
+    fn large_value_bytes(&self) -> usize {
+        usize::try_from(self.memory.plan.memtable_bytes / 4).unwrap_or(usize::MAX)
+    }
+
+    /// Whether the memtable is to be sealed for the large values that are with it.
+    pub(crate) fn is_full_of_large(&self, memtable: &MemtableHandle) -> bool {
+        memtable.large.bytes() >= MEMTABLES_OF_LARGE * self.memory.plan.memtable_bytes
+    }
+
+    /// Commits one put. A large value is not copied into a batch.
+    pub(crate) fn put(&self, key: &[u8], value: &[u8], durability: Durability) -> Result<()> {
+        if value.len() < self.large_value_bytes() {
+            let mut batch = Batch::new();
+            batch.put(key, value);
+            return self.write(&batch, durability);
+        }
+        self.check_open()?;
+        check_put(key.len(), value.len())?;
+        with_engine_key(key, |key| {
+            let op = BatchOp {
+                kind: Kind::Put,
+                key,
+                value,
+                expiry_ms: None,
+            };
+            self.write_without_large(std::iter::once(op), None, 0, durability)
+        })
+    }
+
+    /// Commits a batch; its large values go to files first.
+    pub(crate) fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        self.check_open()?;
+        if let Some(violation) = batch.violation() {
+            return Err(violation.clone());
+        }
+        let mut least = self.large_value_bytes();
+        if batch.byte_len() as u64 > self.memory.plan.memtable_bytes {
+            least = least.min(LARGE_BATCH_VALUE_BYTES);
+        }
+        if batch.longest_value() < least {
+            self.check_size(batch.byte_len())?;
+            return self.commit(batch, durability);
+        }
+        let ops = OpsIter::new(batch.ops_bytes()).map_while(std::result::Result::ok);
+        debug_assert_eq!(ops.clone().count(), batch.len());
+        self.write_without_large(ops, batch.mark(), least, durability)
+    }
+
+    /// Refuses a batch of which `bytes` would be left.
+    fn check_size(&self, bytes: usize) -> Result<()> {
+        let limit = (self.memory.plan.budget_bytes / BATCH_PART).max(LEAST_BATCH_BYTES);
+        if bytes as u64 <= limit {
+            return Ok(());
+        }
+        let what = format!(
+            "the batch is too large: its keys and small values take {bytes} bytes, more than {limit}"
+        );
+        let remedy = "write it as several batches, or raise `memory_budget`";
+        Err(Error::invalid(what, remedy))
+    }
+
+    /// Commits operations, whose puts of at least `least` bytes go to files first, with a mark.
+    fn write_without_large<'a>(
+        &self,
+        ops: impl Iterator<Item = BatchOp<'a>> + Clone,
+        mark: Option<&[u8]>,
+        least: usize,
+        durability: Durability,
+    ) -> Result<()> {
+        self.check_space()?;
+        let ops = ops.map(|op| {
+            let is_large = op.kind == Kind::Put && op.value.len() >= least;
+            (op, is_large)
+        });
+        let left = |(op, is_large)| Batch::op_len(&op, is_large);
+        self.check_size(ops.clone().map(left).sum())?;
+        // Whoever opens the directory next may give the same numbers to files.
+        let _staging = self.staging.read();
+        self.check_open()?;
+        let mut staged = self.stage(ops)?;
+        if let Some(mark) = mark {
+            staged.batch.set_mark(mark);
+        }
+        let written = self.commit(&staged.batch, durability);
+        if written.is_err() {
+            // Those that are with a memtable may be named in the log, and stay.
+            self.unstage(&staged.files);
+        }
+        written
+    }
+
+    /// Writes the large values of the operations to files, which are durable then.
+    fn stage<'a>(&self, ops: impl Iterator<Item = (BatchOp<'a>, bool)> + Clone) -> Result<Staged> {
+        self.health.check_fatal()?;
+        let mut staging = Staging {
+            engine: self,
+            writer: None,
+            finished: Vec::new(),
+            pointers: Vec::new(),
+            begun: Vec::new(),
+            unpaid_bytes: 0,
+        };
+        let staged = staging.stage(ops);
+        staged.inspect_err(|error| {
+            self.note_full(error);
+            self.remove_files(std::mem::take(&mut staging.begun));
+        })
+    }
+
+    /// Gives up files that are with no memtable.
+    fn unstage(&self, files: &[FileNumber]) {
+        if seeded!(RemoveAdoptedLarge) {
+            let names = files.iter().map(|n| file_names::record(*n));
+            self.remove_files(names.map(|name| self.store.dir().join(name)));
+        }
+        let staged = files.iter().filter_map(|n| self.staged_large.take(*n));
+        self.remove_files(staged.map(|file| file.path().to_owned()));
+    }
+
+    /// Puts the files of the batches' large values with the memtable. From here on they may be named
+    /// in the log.
+    pub(crate) fn adopt_large<'a>(
+        &self,
+        memtable: &MemtableHandle,
+        batches: impl Iterator<Item = &'a Batch>,
+    ) -> Result<()> {
+        for batch in batches.filter(|batch| batch.externals() > 0) {
+            for op in OpsIter::new(batch.ops_bytes()).filter_map(std::result::Result::ok) {
+                let external = match op.kind {
+                    Kind::External => External::decode(op.value),
+                    _ => None,
+                };
+                let Some(number) = external.map(|external| external.pointer.file) else {
+                    continue;
+                };
+                if let Some(file) = self.staged_large.take(number) {
+                    memtable.large.insert(file);
+                } else if memtable.large.get(number).is_none() {
+                    let what = format!("the file {} of a large value is unknown", number.0);
+                    return Err(Error::invalid(what, "report this as a bug"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes from a writer of large values the time that `bytes` cost at present.
+    fn pace_large(&self, bytes: usize) {
+        let mut kib = (bytes >> 10) as u64;
+        while kib > 0 {
+            let ns_per_kib = self.pressure.ns_per_kib();
+            if ns_per_kib == 0 || self.check_open().is_err() {
+                return;
+            }
+            // The price changes while a long value is paid for.
+            let step = kib.min((LONGEST_PAUSE_NS.unsigned_abs() / ns_per_kib).max(1));
+            let pause = ns_per_kib.saturating_mul(step);
+            let runtime = &self.store.env().runtime;
+            runtime.delay(Duration::from_nanos(pause));
+            kib -= step;
+        }
+    }
+}
+
+impl Staging<'_> {
+    fn stage<'a>(
+        &mut self,
+        ops: impl Iterator<Item = (BatchOp<'a>, bool)> + Clone,
+    ) -> Result<Staged> {
+        for (op, _) in ops.clone().filter(|(_, is_large)| *is_large) {
+            self.append(&op)?;
+        }
+        self.end_file()?;
+        let engine = self.engine;
+        engine.pace_large(std::mem::take(&mut self.unpaid_bytes));
+        let store = &engine.store;
+        let synced = slip!(LargeNameUnsynced, Ok(()), store.sync_directory());
+        synced.inspect_err(|error| engine.health.set_fatal(error))?;
+        let mut batch = Batch::new();
+        let mut pointers = self.pointers.iter();
+        for (op, is_large) in ops {
+            if !is_large {
+                batch.push_op(&op);
+                continue;
+            }
+            let pointer = pointers.next();
+            let external = pointer.and_then(|p| Some(External::new(*p, self.meta_of(p.file)?)));
+            let Some(external) = external else {
+                let what = "a large value was written nowhere";
+                return Err(Error::invalid(what, "report this as a bug"));
+            };
+            let external = external.encode();
+            batch.push_external(op.key, op.expiry_ms, &external, op.value.len());
+        }
+        let mut files = Vec::new();
+        for meta in self.finished.drain(..) {
+            files.push(meta.number);
+            let counted = &engine.counters.large_bytes;
+            counted.fetch_add(meta.len, Ordering::Relaxed);
+            let file = RecordFile::open(&engine.store, meta, &engine.cache);
+            engine.staged_large.insert(Arc::new(file));
+        }
+        Ok(Staged { batch, files })
+    }
+
+    fn append(&mut self, op: &BatchOp<'_>) -> Result<()> {
+        let engine = self.engine;
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            None => {
+                let number = FileNumber(engine.next_file.fetch_add(1, Ordering::Relaxed));
+                let name = file_names::record(number);
+                let writer = RecordWriter::create(&engine.store, number, 0)?;
+                self.begun.push(engine.store.dir().join(name));
+                self.writer.insert(writer)
+            }
+        };
+        let pointer = writer.append(&RecordRef {
+            key: op.key,
+            seq: UNNUMBERED,
+            kind: Kind::Put,
+            value: op.value,
+            expiry_ms: op.expiry_ms,
+            host_type: 0,
+            older_follows: false,
+        })?;
+        let is_full = writer.len() >= FILE_BYTES;
+        self.pointers.push(pointer);
+        engine.counters.large_values.fetch_add(1, Ordering::Relaxed);
+        self.unpaid_bytes += op.value.len();
+        if self.unpaid_bytes >= PACED_BYTES {
+            engine.pace_large(std::mem::take(&mut self.unpaid_bytes));
+        }
+        if is_full {
+            self.end_file()?;
+        }
+        Ok(())
+    }
+
+    fn end_file(&mut self) -> Result<()> {
+        if let Some(writer) = self.writer.take() {
+            self.finished.push(writer.finish(None)?.bounded());
+        }
+        Ok(())
+    }
+
+    fn meta_of(&self, number: FileNumber) -> Option<&RecordFileMeta> {
+        self.finished.iter().find(|meta| meta.number == number)
+    }
+}
+
+/// The files of `large` that `tables` name, to be listed with them, and the others.
+pub(crate) fn named_by(
+    tables: &[RecordFileMeta],
+    large: &LargeFiles,
+) -> (Vec<RecordFileMeta>, Vec<Arc<RecordFile>>) {
+    let named = |number: FileNumber| {
+        let mut refs = tables.iter().flat_map(|table| &table.refs);
+        refs.any(|refs| refs.file == number)
+    };
+    let (named, others): (Vec<_>, Vec<_>) = large
+        .all()
+        .into_iter()
+        .partition(|file| named(file.meta().number));
+    let named = named.iter().map(|file| file.meta().clone()).collect();
+    (named, others)
+}
+
+#[cfg(test)]
+mod tests;

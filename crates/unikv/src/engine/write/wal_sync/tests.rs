@@ -1,0 +1,136 @@
+use crate::engine::tests::{Machine, Model, same, small};
+use crate::vfs::sim::{Fault, Op, SimRuntime, SimVfs};
+use crate::{Batch, Db, ErrorKind};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const MEMTABLE_BYTES: u64 = 4 << 10;
+
+fn is_log(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "wal")
+}
+
+fn logs(disk: &SimVfs) -> usize {
+    disk.file_names().iter().filter(|path| is_log(path)).count()
+}
+
+/// A database with small memtables, of which `memtables` have been filled and flushed.
+fn filled(seed: u64, memtables: usize) -> (Machine, Db, Arc<SimRuntime>, Model) {
+    let machine = Machine::new(seed);
+    let (db, runtime) = machine.open(small().memtable_bytes(MEMTABLE_BYTES));
+    let mut model = Model::new();
+    fill(&db, &mut model, memtables);
+    (machine, db, runtime, model)
+}
+
+/// Writes so much that memtables are sealed and flushed, one after the other.
+fn fill(db: &Db, model: &mut Model, memtables: usize) {
+    for _ in 0..memtables {
+        for _ in 0..8 {
+            let key = format!("key{:06}", model.len());
+            let value = vec![model.len() as u8; 300];
+            db.put(&key, &value).unwrap();
+            model.insert(key.into_bytes(), value);
+        }
+        db.flush().unwrap();
+    }
+}
+
+/// How many logs are created from now on, and how many opened for writing over them.
+fn count_begun(machine: &Machine) -> [Arc<AtomicU64>; 2] {
+    let counts = [Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0))];
+    let [created, over] = counts.clone();
+    machine.disk.set_fault(Box::new(move |call| {
+        match call.op {
+            Op::Create if is_log(call.path) => drop(created.fetch_add(1, Ordering::Relaxed)),
+            Op::Overwrite => drop(over.fetch_add(1, Ordering::Relaxed)),
+            _ => {}
+        }
+        Fault::None
+    }));
+    counts
+}
+
+fn disk_bytes(disk: &SimVfs) -> u64 {
+    let len = |path: &PathBuf| disk.read_file(path).unwrap().len() as u64;
+    let counts = |path: &&PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy();
+        !["LOCK", "CURRENT"].contains(&&*name)
+    };
+    disk.file_names().iter().filter(counts).map(len).sum()
+}
+
+#[test]
+fn the_log_is_written_over_segments_that_have_been_flushed() {
+    let (machine, db, runtime, mut model) = filled(1, 2);
+    let [created, over] = count_begun(&machine);
+    fill(&db, &mut model, 20);
+    assert_eq!(created.load(Ordering::Relaxed), 0);
+    assert!(over.load(Ordering::Relaxed) >= 20);
+    runtime.run_until_idle();
+    // The one that is written and the spare; both are told of.
+    assert_eq!(logs(&machine.disk), 2);
+    assert_eq!(db.stats().disk_bytes, disk_bytes(&machine.disk));
+    db.put("last", "1").unwrap();
+    model.insert(b"last".to_vec(), b"1".to_vec());
+
+    let mut killed = Machine::new(1);
+    killed.disk = machine.disk.process_kill();
+    let (reopened, _runtime) = killed.open(small());
+    assert_eq!(reopened.recovery().wal_cut, None);
+    same(&reopened, &model);
+    db.close().unwrap();
+    assert_eq!(logs(&machine.disk), 1, "the spare goes when it is closed");
+    machine.check();
+}
+
+#[test]
+fn a_segment_that_a_large_batch_made_long_is_not_kept() {
+    let (machine, db, runtime, mut model) = filled(2, 0);
+    let mut batch = Batch::new();
+    for n in 0..600 {
+        let key = format!("many{n:03}");
+        batch.put(&key, "1");
+        model.insert(key.into_bytes(), b"1".to_vec());
+    }
+    db.write(&batch).unwrap();
+    db.flush().unwrap();
+    runtime.run_until_idle();
+    assert_eq!(logs(&machine.disk), 1);
+    same(&db, &model);
+}
+
+#[test]
+fn where_an_old_segment_cannot_be_written_over_a_new_one_is_begun() {
+    let (machine, db, runtime, mut model) = filled(3, 2);
+    machine.disk.set_fault(Box::new(|call| match call.op {
+        Op::Overwrite => Fault::Fail(io::ErrorKind::Unsupported),
+        _ => Fault::None,
+    }));
+    fill(&db, &mut model, 5);
+    runtime.run_until_idle();
+    assert!(logs(&machine.disk) <= 2);
+    machine.disk.clear_faults();
+    fill(&db, &mut model, 5);
+    same(&db, &model);
+}
+
+/// What a failed sync left of a segment is not known: it is never written over.
+#[test]
+fn after_a_failed_sync_the_log_begins_in_a_new_file() {
+    let (machine, db, _runtime, mut model) = filled(4, 2);
+    machine.disk.set_fault(Box::new(|call| match call.op {
+        Op::Sync if is_log(call.path) => Fault::Fail(io::ErrorKind::Other),
+        _ => Fault::None,
+    }));
+    assert_eq!(db.sync().unwrap_err().kind(), ErrorKind::Io);
+    let [created, over] = count_begun(&machine);
+    db.flush().unwrap();
+    db.put("resumed", "1").unwrap();
+    model.insert(b"resumed".to_vec(), b"1".to_vec());
+    assert_eq!(created.load(Ordering::Relaxed), 1);
+    assert_eq!(over.load(Ordering::Relaxed), 0);
+    same(&db, &model);
+}

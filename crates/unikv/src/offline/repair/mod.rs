@@ -1,0 +1,285 @@
+//! Salvage: what is left of a damaged database becomes a new one, and what is lost is told.
+//!
+//! # What it promises
+//! - The damaged directory is not changed ([`source`]); only its lock is taken. The salvaged database is
+//!   written to a new directory, which nobody can open before it is complete, durable and checked
+//!   ([`target`]).
+//! - Nothing damaged, foreign or made up is ever saved: each value comes out of a record, a key block or a
+//!   batch whose checksum, bound to file and offset, verified, and whose key and sequence number are those
+//!   that were asked for.
+//! - Nothing stale is saved silently. Where something that is lost may have been newer, the record counts
+//!   as *in doubt*; where nothing that survived says whether a record is in force, it is *uncertain*, and
+//!   left out unless the caller wants it. Both are counted, and so are lost keys, ranges and batches.
+//! - Memory stays within the budget, whatever the size of the database: files are streamed, and keys are
+//!   sorted in runs on the target's disk. It needs room there for the salvaged records and, until it is
+//!   done, for the keys.
+//!
+//! # How it decides
+//! Everything that verifies makes *claims* ([`claims`]): a key, a sequence number, and where the value is.
+//! Claims are sorted by key, newest first ([`sorter`]), and of each key the newest that is in force
+//! answers ([`resolve`]). What is in force is told, in this order of trust ([`trust`], [`judge`]):
+//!
+//! 1. *The manifest is whole.* Key tables, unmerged tables in the ranges of the partitions that list them, and
+//!    the log above what is flushed are in force. All other records are garbage or copies: value logs hold
+//!    overwritten and deleted records, whose tombstones may be merged away. Such a record is used in two
+//!    cases only: its key and sequence number are those of a record in force that is damaged, for then
+//!    it is the same write; or it lies where a key table or a table is damaged, and then it is uncertain.
+//!    Scan runs are derived and not read. Files that the manifest does not list were left by jobs that
+//!    never committed: their records are copies as well.
+//! 2. *The manifest has lost its end.* Its beginning tells what was merged, ingested and flushed then; for
+//!    the rest as 3.
+//! 3. *There is no manifest.* [`from_files`] argues what file numbers, sequence numbers and pointers still
+//!    tell. `CURRENT` alone is no loss: the newest manifest that can be read stands in.
+//!
+//! A record and its key back each other: where a key block of a table is damaged its records say the same,
+//! and where a record is damaged the key says what is lost. What a damaged key table held is proven, where
+//! that is possible, by the number of its pointers ([`vouch`]). Where nothing tells, there is a hole
+//! ([`holes`]).
+//!
+//! The log ([`log`]) is replayed along its chain, and beyond gaps batch by batch: a batch that verifies was
+//! written, though an earlier one may be missing. A batch is there whole or not at all, as far as the log
+//! still tells batches.
+//!
+//! The newest state is saved, without versions that only snapshots saw. It goes through the engine's own
+//! ingest. The new database has an id of its own and counts its lifetime anew; options are carried over,
+//! and so is the caller's mark: the newest one before the first gap in the log.
+//!
+//! No locks but those of the two directories.
+
+mod claims;
+mod files;
+mod from_files;
+mod gather;
+mod holes;
+mod judge;
+mod log;
+pub(crate) mod report;
+mod resolve;
+mod sorter;
+mod source;
+mod target;
+mod trust;
+mod vouch;
+mod walk;
+
+use crate::engine::background::ingest::Ingest;
+use crate::engine::open::directory::hold;
+use crate::engine::open::stored_options;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memtable::Batch;
+use crate::options::{Durability, Options, StoredOptions};
+use crate::version::file_names::{self, DirSurvey, FileName};
+use crate::vfs::Env;
+use bytes::Bytes;
+use files::Files;
+use holes::Holes;
+use report::RepairReport;
+use resolve::Resolver;
+use sorter::Sorter;
+use source::Source;
+use std::io;
+use std::path::Path;
+use target::Target;
+
+/// One ingest takes so many bytes; the next goes on.
+const INGEST_BYTES: u64 = 16 << 30;
+/// The sorter takes at most so much memory, and at most half of the budget.
+const MOST_SORT_BYTES: u64 = 128 << 20;
+/// What the fences and blocks of the damaged files may take.
+const CACHE_BYTES: u64 = 8 << 20;
+
+/// How [`crate::Db::repair`] goes about it.
+///
+/// ```
+/// # use unikv::RepairOptions;
+/// let options = RepairOptions::default().dry_run(true);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct RepairOptions {
+    include_uncertain: bool,
+    partial_batches: bool,
+    dry_run: bool,
+    options: Options,
+}
+
+impl RepairOptions {
+    /// Write records that may have been deleted or overwritten before the damage, too. They are counted
+    /// either way. Default: false.
+    #[must_use]
+    pub fn include_uncertain(mut self, yes: bool) -> RepairOptions {
+        self.include_uncertain = yes;
+        self
+    }
+
+    /// Write what is left of a batch of the log of which a part is lost. Default: false.
+    #[must_use]
+    pub fn partial_batches(mut self, yes: bool) -> RepairOptions {
+        self.partial_batches = yes;
+        self
+    }
+
+    /// Only report; the target directory serves for sorting and is removed again. Default: false.
+    #[must_use]
+    pub fn dry_run(mut self, yes: bool) -> RepairOptions {
+        self.dry_run = yes;
+        self
+    }
+
+    /// The options of the salvaged database, and of the repair its memory budget. What is not set is as
+    /// it was, if that can be read.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> RepairOptions {
+        self.options = options;
+        self
+    }
+}
+
+/// Salvages the database in `dir` into the new directory `to`.
+pub(crate) fn repair(
+    env: &Env,
+    dir: &Path,
+    to: &Path,
+    options: &RepairOptions,
+) -> Result<RepairReport> {
+    let begin = env.runtime.now();
+    let survey = file_names::survey(&*env.vfs, dir)?;
+    check_source(dir, &survey)?;
+    file_names::refuse_foreign(&*env.vfs, dir)?;
+    if dir == to {
+        let what = "the damaged database and the salvaged one have the same directory";
+        return Err(Error::invalid(what, "name a new directory to repair into"));
+    }
+    let target = Target::new(env, to)?;
+    let env = &hold(env, dir)?;
+    let _lock = target::lock_source(env, dir)?;
+    let mut report = RepairReport::default();
+    let done = salvage(env, dir, &target, options, &mut report);
+    if done.is_err() || options.dry_run {
+        let abandoned = target.abandon();
+        done?;
+        abandoned?;
+    }
+    report.elapsed = env.runtime.now().saturating_sub(begin);
+    Ok(report)
+}
+
+/// Refuses a directory that holds nothing of a database.
+fn check_source(dir: &Path, survey: &DirSurvey) -> Result<()> {
+    let holds = |name: &FileName| name.number().is_some() || *name == FileName::Current;
+    if survey.names.iter().any(holds) {
+        return Ok(());
+    }
+    Err(Error::not_found(dir))
+}
+
+fn salvage(
+    env: &Env,
+    dir: &Path,
+    target: &Target,
+    options: &RepairOptions,
+    report: &mut RepairReport,
+) -> Result<()> {
+    let (source_env, source) = Source::of(env);
+    let survey = file_names::survey(&*source_env.vfs, dir)?;
+    let known = trust::find_out(&source_env, dir, &survey, CACHE_BYTES, report)?;
+    report.trust = known.trust;
+    let stored = known.stored.clone();
+    report.options_carried = stored.is_some();
+    let asked = options.options.clone();
+    let new_options = stored_options::carry_over(asked, &stored.unwrap_or_default());
+    let budget = new_options
+        .resolve(&StoredOptions::default())?
+        .memory_budget;
+    let files = Files::new(&known.store, &known.cache);
+    let mut sorter = Sorter::new(target, (budget / 2).min(MOST_SORT_BYTES));
+    let gathered = gather::gather(&known, &survey, &files, &mut sorter, options, report)?;
+    let mut claims = sorter.finish()?;
+    let mut holes = gathered.holes;
+    let proven = vouch::proven(gathered.broken, &gathered.unsound, &mut claims)?;
+    claims.rewind()?;
+    for table in &proven {
+        holes.retain(|hole| hole.file != table.table);
+        let name = file_names::key_table(table.table);
+        let what = "what its damaged blocks held is known from the records that they pointed to";
+        report.notes.push(format!("{name}: {what}"));
+    }
+    holes.iter().for_each(|hole| report.add_range(hole));
+    report.uncertain_included = options.include_uncertain;
+    report.mark = gathered.mark.map(Bytes::from);
+    let wants_uncertain = options.include_uncertain;
+    let decided = (Holes::new(holes), proven);
+    let mark = report.mark.clone();
+    let mut records = Resolver::new(claims, decided, &files, report, wants_uncertain);
+    if options.dry_run {
+        while records.next()?.is_some() {}
+    } else {
+        let written = write(target, new_options, &mut records, mark);
+        written.map_err(|error| told_to_the_caller(target, error))?;
+        report.written = Some(target.dir().to_owned());
+    }
+    for place in source.unreadable() {
+        let entry = report.file(&trust::name_of(&place.path));
+        let what = format!("the system cannot read it: {}", place.error);
+        entry.fault(place.offset, what);
+    }
+    Ok(())
+}
+
+/// The caller has no database that takes no more writes, but a target that took none.
+fn told_to_the_caller(target: &Target, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::WritesSuspended => {
+            let cause = io::Error::other(error.to_string());
+            Error::io("write the salvaged database", target.dir(), cause)
+        }
+        _ => error,
+    }
+}
+
+/// Writes the salvaged database.
+fn write(
+    target: &Target,
+    options: Options,
+    records: &mut Resolver<'_>,
+    mark: Option<Bytes>,
+) -> Result<()> {
+    let db = target.open(options)?;
+    loop {
+        let (mut bytes, mut is_last) = (0, false);
+        let part = std::iter::from_fn(|| {
+            if bytes >= INGEST_BYTES {
+                return None;
+            }
+            match records.next() {
+                Ok(Some((key, value))) => {
+                    bytes += (key.len() + value.len()) as u64;
+                    Some(Ok((report::user_key(&key), Some(value))))
+                }
+                Ok(None) => {
+                    is_last = true;
+                    None
+                }
+                Err(error) => Some(Err(error)),
+            }
+        });
+        let mut ingest = Ingest::begin(&db.engine, None)?;
+        for entry in part {
+            let (key, value): (_, Option<Bytes>) = entry?;
+            ingest.add(key.as_ref(), value.as_deref())?;
+        }
+        ingest.commit()?;
+        if is_last {
+            break;
+        }
+    }
+    if let Some(mark) = mark {
+        let mut batch = Batch::new();
+        batch.set_mark(mark);
+        db.engine.write(&batch, Durability::Sync)?;
+    }
+    db.close()?;
+    target.finish()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! What `unikv-sim/tests/repair.rs`, which damages whole databases, does not reach.
+
+use super::*;
+use crate::Db;
+use crate::base::keys::FileNumber;
+use crate::base::sync::Mutex;
+use crate::engine::tests::common::{delete, key, put, rewrite_manifest};
+use crate::engine::tests::{Machine, Model, same, small};
+use crate::version::edit::VersionEdit;
+use crate::vfs::Vfs;
+use crate::vfs::sim::{Fault, Op, SimVfs};
+use crate::{ErrorKind, RepairTrust};
+use std::sync::Arc;
+
+/// A closed database with key tables, value logs, tables and a log.
+fn database(seed: u64) -> (Machine, Model) {
+    let machine = Machine::new(seed);
+    let mut model = Model::new();
+    let (db, _) = machine.open(small());
+    (0..60).for_each(|i| put(&db, &mut model, i, 1));
+    db.compact().unwrap();
+    (20..30).for_each(|i| put(&db, &mut model, i, 2));
+    delete(&db, &mut model, 40);
+    db.flush().unwrap();
+    (25..35).for_each(|i| put(&db, &mut model, i, 3));
+    db.close().unwrap();
+    (machine, model)
+}
+
+fn repaired(machine: &Machine) -> Result<RepairReport> {
+    Db::repair_in(&machine.env(), "/db", "/new", &RepairOptions::default())
+}
+
+fn salvaged(machine: &Machine) -> Db {
+    Db::open_in(machine.env(), "/new", Options::default()).unwrap()
+}
+
+fn left_in_target(disk: &SimVfs) -> usize {
+    let files = disk.file_names();
+    files.iter().filter(|path| path.starts_with("/new")).count()
+}
+
+#[test]
+fn options_that_cannot_be_read_are_not_carried_over_and_those_of_a_newer_release_are_refused() {
+    let (machine, model) = database(1);
+    rewrite_manifest(&machine, |edit| edit.options = Some(vec![1, 2, 3]));
+    let refused = Db::open_in(machine.env(), "/db", small()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Corruption, "{refused}");
+    let report = repaired(&machine).unwrap();
+    assert!(
+        !report.options_carried && report.is_complete(),
+        "{report:#?}"
+    );
+    same(&salvaged(&machine), &model);
+
+    let (machine, _) = database(2);
+    // A field that a reader must know, with a number that none has yet.
+    let newer = vec![0xff, 0x80, 1, 0, 0, 0, 9];
+    rewrite_manifest(&machine, |edit| edit.options = Some(newer));
+    let refused = repaired(&machine).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Incompatible, "{refused}");
+    assert_eq!(left_in_target(&machine.disk), 0);
+}
+
+#[test]
+fn of_edits_that_contradict_each_other_the_first_ones_count() {
+    let (machine, model) = database(3);
+    let mut manifest = rewrite_manifest(&machine, |_| ());
+    let contradicts = VersionEdit {
+        dropped_record_files: vec![FileNumber(9999)],
+        ..VersionEdit::default()
+    };
+    manifest.append(&contradicts).unwrap();
+    let refused = Db::open_in(machine.env(), "/db", small()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Corruption, "{refused}");
+    let report = repaired(&machine).unwrap();
+    assert_eq!(report.trust, RepairTrust::ManifestPrefix);
+    assert_eq!(report.lost, 0, "{report:#?}");
+    same(&salvaged(&machine), &model);
+}
+
+#[test]
+fn a_database_on_the_real_disk_is_copied() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("db"), dir.path().join("new"));
+    let db = Db::open(&from, Options::default()).unwrap();
+    db.put(key(1), "one").unwrap();
+    db.close().unwrap();
+    let report = Db::repair(&from, &to, &RepairOptions::default()).unwrap();
+    assert!(report.is_complete() && report.saved == 1, "{report:#?}");
+    let db = Db::open(&to, Options::default()).unwrap();
+    assert_eq!(db.get(key(1)).unwrap().as_deref(), Some(&b"one"[..]));
+}
+
+/// A process dies between writing the beginning of a segment over an old one and giving it its name. The
+/// manifest, which knows that the old one is not needed, is lost as well.
+#[test]
+fn a_segment_that_has_not_got_its_name_leaves_no_gap() {
+    let machine = Machine::new(7);
+    let (db, _runtime) = machine.open(small().memtable_bytes(4 << 10));
+    let mut keys = 0;
+    let mut fill = || {
+        for _ in 0..8 {
+            db.put(format!("key{keys:06}"), vec![1; 300]).unwrap();
+            keys += 1;
+        }
+        db.flush().unwrap();
+    };
+    fill();
+    fill();
+    let dead = Arc::new(Mutex::new(None));
+    let (seen, disk) = (Arc::clone(&dead), machine.disk.clone());
+    machine.disk.set_fault(Box::new(move |call| {
+        let is_log = call.path.extension().is_some_and(|ending| ending == "wal");
+        if call.op == Op::Rename && is_log {
+            seen.lock().get_or_insert_with(|| disk.process_kill());
+        }
+        Fault::None
+    }));
+    fill();
+    let mut machine = Machine::new(7);
+    machine.disk = dead
+        .lock()
+        .take()
+        .expect("a segment written over an old one");
+    for path in machine.disk.file_names() {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name == "CURRENT" || name.starts_with("MANIFEST") {
+            machine.disk.remove(&path).unwrap();
+        }
+    }
+    let report = repaired(&machine).unwrap();
+    assert!(report.log.gaps.is_empty(), "{report:#?}");
+    assert_eq!(report.saved, keys, "{report:#?}");
+    let unnamed = report.files.iter().filter(|file| file.ignored.is_some());
+    assert_eq!(unnamed.count(), 1, "{report:#?}");
+}
