@@ -49,6 +49,7 @@ pub(crate) mod base;
 
 pub mod vfs;
 
+pub(crate) mod cache;
 pub(crate) mod hash_index;
 pub(crate) mod key_table;
 pub(crate) mod log;

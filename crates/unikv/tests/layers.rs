@@ -23,7 +23,14 @@ use std::path::Path;
 const RANKS: &[&[&str]] = &[
     &["base", "error"],
     &["vfs"],
-    &["log", "memtable", "record", "key_table", "hash_index"],
+    &[
+        "log",
+        "memtable",
+        "record",
+        "key_table",
+        "hash_index",
+        "cache",
+    ],
     &["version"],
     &["partition"],
     &["jobs"],
@@ -47,6 +54,11 @@ const ALLOWED: &[(&str, &str, &str)] = &[
         "a record file ends with a key section, read like a key table",
     ),
     (
+        "key_table",
+        "cache",
+        "blocks lie in the segments of the read cache",
+    ),
+    (
         "engine",
         "options",
         "nothing below the engine reads the options",
@@ -55,6 +67,9 @@ const ALLOWED: &[(&str, &str, &str)] = &[
 
 /// Lines of a file outside its tests.
 const MAX_LINES: usize = 400;
+
+/// Files in one folder, those below it left out.
+const MAX_FILES: usize = 14;
 
 /// Where the real system may be touched: `vfs/os.rs` and everything under `vfs/os…`.
 const OUTSIDE: &str = "vfs/os";
@@ -178,7 +193,7 @@ fn test_only(sources: &BTreeMap<String, String>) -> BTreeSet<String> {
 /// Every breach of the rules in `sources` (file name under `src/` → text), as lines for a person.
 fn breaches(sources: &BTreeMap<String, String>) -> Vec<String> {
     let exempt = test_only(sources);
-    let mut found = Vec::new();
+    let mut found = crowded_folders(sources);
     for (file, text) in sources.iter().filter(|(file, _)| !exempt.contains(*file)) {
         let source = Source::new(text);
         if !text.starts_with("//!") {
@@ -204,6 +219,20 @@ fn breaches(sources: &BTreeMap<String, String>) -> Vec<String> {
         upward_imports(file, &source, &mut found);
     }
     found
+}
+
+fn crowded_folders(sources: &BTreeMap<String, String>) -> Vec<String> {
+    let mut files = BTreeMap::<&str, usize>::new();
+    for file in sources.keys() {
+        let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
+        *files.entry(folder).or_default() += 1;
+    }
+    let crowded = files.into_iter().filter(|(_, files)| *files > MAX_FILES);
+    crowded
+        .map(|(folder, files)| {
+            format!("src/{folder}: {files} files in one folder, at most {MAX_FILES} allowed")
+        })
+        .collect()
 }
 
 fn past_the_seam(file: &str, source: &Source, found: &mut Vec<String>) {
@@ -353,6 +382,18 @@ fn breaches_of(files: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
+fn a_folder_has_a_bounded_number_of_files() {
+    let names: Vec<String> = (0..=MAX_FILES).map(|i| format!("log/f{i}.rs")).collect();
+    let mut files: Vec<(&str, &str)> = names.iter().map(|name| (&name[..], "//! One.\n")).collect();
+    assert_eq!(
+        breaches_of(&files),
+        ["src/log: 15 files in one folder, at most 14 allowed"]
+    );
+    files.pop();
+    assert_eq!(breaches_of(&files), Vec::<String>::new());
+}
+
+#[test]
 fn an_upward_import_is_named_with_file_and_line() {
     let found = breaches_of(&[("log/wal.rs", "//! The log.\n\nuse crate::version::Edit;\n")]);
     assert_eq!(
@@ -391,7 +432,7 @@ fn downward_and_sideways_inside_a_layer_is_no_breach() {
                 use crate::{error::Result, vfs::Env};\nuse self::inner::X;\n\
                 mod inner { use super::super::merge; }\n";
     assert_eq!(
-        breaches_of(&[("jobs/flush.rs", text)]),
+        breaches_of(&[("jobs/flush/mod.rs", text)]),
         Vec::<String>::new()
     );
 }
@@ -466,9 +507,8 @@ fn a_use_of_the_wall_clock_is_a_breach_outside_vfs() {
         "fn f(r: &dyn Runtime) -> u64 { Runtime::wall_clock_ms(r) }",
     ] {
         let text = format!("//! A module.\n{text}\n");
-        let found = breaches_of(&[("jobs/flush.rs", &text)]);
-        let want =
-            "src/jobs/flush.rs:2: reads the wall clock, on which nothing may depend; take `now`";
+        let found = breaches_of(&[("jobs/flush/mod.rs", &text)]);
+        let want = "src/jobs/flush/mod.rs:2: reads the wall clock, on which nothing may depend; take `now`";
         assert_eq!(found, [want], "{text}");
         assert_eq!(
             breaches_of(&[("vfs/sim/runtime.rs", &text)]),

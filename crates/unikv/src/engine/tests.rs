@@ -8,7 +8,7 @@ mod long_keys;
 
 use super::background::indexes_of;
 use crate::jobs::flush::flush;
-use crate::jobs::placing::{PlacingContext, place};
+use crate::jobs::flush::placing::{PlacingContext, place};
 use crate::partition::View;
 use crate::testing::{MOST_WAIT, limit, wait_for};
 use crate::version::edit::VersionEdit;

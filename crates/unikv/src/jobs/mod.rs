@@ -1,25 +1,11 @@
 //! Background jobs as functions: a view goes in, new files and the parts of one version edit come
 //! out. Nothing here commits; until `db` does, the new files are rubbish that nobody lists.
 
-pub(crate) mod cluster;
+pub(crate) mod compact;
 pub(crate) mod flush;
-pub(crate) mod gc;
-pub(crate) mod half_merged;
-pub(crate) mod hidden;
-pub(crate) mod index_build;
 pub(crate) mod ingest;
-pub(crate) mod join;
-mod key_tables;
-pub(crate) mod lazy_cluster;
-pub(crate) mod merge;
-mod merge_output;
-pub(crate) mod placing;
-mod promise;
-mod retention;
-pub(crate) mod scan_merge;
+pub(crate) mod partitioning;
 pub(crate) mod space;
-pub(crate) mod split;
-pub(crate) mod tight_gc;
 
 use crate::base::keys::{FileNumber, SeqNo};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -1,11 +1,11 @@
 //! What the manifest knows of a key table.
 
-use super::bounds;
-use super::newest::Newest;
 use super::outliers::OutlierSum;
 use super::properties::FileFacts;
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
+use crate::key_table::builder::bounds;
+use crate::key_table::builder::newest::Newest;
 
 /// A listed key table.
 #[derive(Clone, Debug, PartialEq, Eq)]

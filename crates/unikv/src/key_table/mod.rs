@@ -15,50 +15,33 @@
 //! The only locks are those inside the [`ReadCache`] and the one of its idle buffers; none is held during
 //! a read of a file, and nothing is locked under them.
 
-mod block;
-pub(crate) mod bounds;
-mod builder;
-mod byte_budget;
+pub(crate) mod block;
+pub(crate) mod builder;
 mod cache;
-mod entry;
-mod fences;
 mod footer;
-mod item_log;
-mod iter;
 pub(crate) mod meta;
-mod newest;
 mod outliers;
-mod output;
-mod passed;
-mod pin;
 mod pointer;
 mod pointer_index;
-mod price;
 mod properties;
-mod read_buffers;
-mod rebuilt;
-mod scattered;
-mod section;
-mod table;
+pub(crate) mod reader;
 #[cfg(test)]
 mod tests;
-mod verify_file;
-pub(crate) mod walk;
 
+pub(crate) use crate::cache::read_buffers::{LONGEST_BUFFER, ReadBuffer};
+pub(crate) use block::entry::{EntryValue, KeyEntry, OwnedEntry, OwnedValue};
+pub(crate) use builder::newest::{Newest, NewestNumbers, Values};
+pub(crate) use builder::output::OutputFile;
+pub(crate) use builder::rebuilt::{SpareEntries, TakeEntry};
 pub(crate) use builder::{KeySectionBuilder, write_key_table, write_tail};
 pub(crate) use cache::{CachedFrame, ReadCache};
-pub(crate) use entry::{EntryValue, KeyEntry, OwnedEntry, OwnedValue};
-pub(crate) use iter::KeyIter;
 pub(crate) use meta::{KeyTableMeta, RecordFileRefs};
-pub(crate) use newest::{Newest, NewestNumbers, Values};
 pub(crate) use outliers::OutlierSum;
-pub(crate) use output::OutputFile;
 pub(crate) use pointer::{FRAME_BYTES, RecordPointer, STREAMED_BYTES};
 pub(crate) use pointer_index::Candidate;
 pub(crate) use properties::{FileFacts, Properties};
-pub(crate) use read_buffers::{LONGEST_BUFFER, ReadBuffer};
-pub(crate) use rebuilt::{SpareEntries, TakeEntry};
-pub(crate) use scattered::Scattered;
-pub(crate) use section::KeySection;
-pub(crate) use table::KeyTable;
-pub(crate) use verify_file::verify_file;
+pub(crate) use reader::KeyTable;
+pub(crate) use reader::iter::KeyIter;
+pub(crate) use reader::scattered::Scattered;
+pub(crate) use reader::section::KeySection;
+pub(crate) use reader::verify_file::verify_file;

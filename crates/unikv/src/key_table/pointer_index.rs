@@ -18,17 +18,17 @@
 
 mod budget;
 
-use super::byte_budget::Taken;
 use super::cache::ReadCache;
-use super::entry::EntryValue;
 use super::meta::KeyTableMeta;
 use super::pointer::{RecordPointer, STREAMED_BYTES};
-use super::table::KeyTable;
 use crate::base::hash::key_hash;
 use crate::base::keys::{FileNumber, SeqNo};
 use crate::base::mapped::Words;
 use crate::base::seeded::seeded;
 use crate::error::Result;
+use crate::key_table::block::entry::EntryValue;
+use crate::key_table::cache::byte_budget::Taken;
+use crate::key_table::reader::KeyTable;
 use crate::vfs::Access;
 pub(super) use budget::{IndexBudget, IndexSlot};
 use std::sync::Arc;

@@ -5,12 +5,12 @@
 
 use super::footer::Footer;
 use super::meta::RecordFileRefs;
-use super::newest::{Newest, NewestNumbers};
 use super::outliers::Outliers;
 use crate::base::checksum::bound;
 use crate::base::coding::{Decoder, put_prefixed, put_varint};
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
 use crate::error::{Error, Result};
+use crate::key_table::builder::newest::{Newest, NewestNumbers};
 use crate::vfs::file_store::DataFile;
 
 const RECORD_COUNT: u64 = 1;

@@ -2,11 +2,11 @@
 
 use super::block::common_prefix;
 use super::builder::write_with_header;
-use super::fences::Fences;
 use super::*;
 use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::keys::{DatabaseId, FileNumber, FileUid, Kind, SeqNo};
 use crate::error::{ErrorKind, Result};
+use crate::key_table::block::fences::Fences;
 use crate::testing::golden;
 use crate::vfs::file_store::FileStore;
 use crate::vfs::sim::{SimRuntime, SimVfs};
@@ -113,7 +113,7 @@ fn of_model(found: Option<(&ModelKey, &ModelEntry)>) -> Option<(ModelKey, ModelE
     found.map(|(key, entry)| (key.clone(), entry.clone()))
 }
 
-fn of_get(key: &[u8], found: Option<entry::OwnedEntry>) -> Option<(ModelKey, ModelEntry)> {
+fn of_get(key: &[u8], found: Option<block::entry::OwnedEntry>) -> Option<(ModelKey, ModelEntry)> {
     let found = found?;
     let value = match found.value {
         OwnedValue::None => ModelValue::None,
@@ -657,9 +657,9 @@ fn a_sequential_pass_reads_long_runs() {
 #[test]
 fn malformed_fences_are_refused() {
     let mut index = Vec::new();
-    fences::encode(&mut index, 100, None, b"first");
-    fences::encode(&mut index, 50, Some((b"apple", SeqNo(3))), b"apricot");
-    fences::encode(&mut index, 60, Some((b"banana", SeqNo(9))), b"banana");
+    block::fences::encode(&mut index, 100, None, b"first");
+    block::fences::encode(&mut index, 50, Some((b"apple", SeqNo(3))), b"apricot");
+    block::fences::encode(&mut index, 60, Some((b"banana", SeqNo(9))), b"banana");
     let good = Fences::decode(&index, 96, 210).unwrap();
     assert_eq!(good.find(b"apple", SeqNo(0)), Some(0));
     assert_eq!(good.find(b"apr", SeqNo::MAX), Some(1));
@@ -762,10 +762,10 @@ fn numbers_of_every_length_survive_in_an_entry() {
                     value,
                 };
                 let mut block = Vec::new();
-                entry::encode(&mut block, shared, &wanted);
+                block::entry::encode(&mut block, shared, &wanted);
                 let end = block.len();
                 block.extend_from_slice(&[0xff; 12]);
-                let entries = entry::Entries { block: &block, end };
+                let entries = block::entry::Entries { block: &block, end };
                 let found = entries.entry(0).unwrap();
                 assert_eq!(found.value.of(&block), value);
                 assert_eq!((found.seq, found.expiry_ms), (seq, expiry_ms));
@@ -773,7 +773,7 @@ fn numbers_of_every_length_survive_in_an_entry() {
                 assert_eq!(found.next, end);
                 assert_eq!(entries.next(&entries.head(0).unwrap()), Ok(end));
                 // Cut anywhere in the value, it runs over the end.
-                let cut = entry::Entries {
+                let cut = block::entry::Entries {
                     block: &block,
                     end: end - 1,
                 };

@@ -1,7 +1,8 @@
 //! What the manifest knows of a record file.
 
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
-use crate::key_table::{FileFacts, RecordFileRefs, bounds};
+use crate::key_table::builder::bounds;
+use crate::key_table::{FileFacts, RecordFileRefs};
 
 /// In the place of the sequence number of a large value's frame, which is written before the number is
 /// known; the number stands where the frame is pointed to. No write is given it.

@@ -23,10 +23,8 @@ mod reader;
 mod runs;
 mod section_rebuild;
 mod stream;
-mod stream_memory;
 #[cfg(test)]
 mod tests;
-mod value_reader;
 pub(crate) mod walk;
 mod writer;
 
@@ -38,6 +36,6 @@ pub(crate) use key_version::KeyVersion;
 pub(crate) use meta::{RecordFileMeta, UNNUMBERED};
 pub(crate) use reader::RecordFile;
 pub(crate) use runs::COALESCE_GAP_BYTES;
+pub(crate) use stream::value_reader::ValueReader;
 pub(crate) use stream::{RecordHead, RecordStream};
-pub(crate) use value_reader::ValueReader;
 pub(crate) use writer::RecordWriter;

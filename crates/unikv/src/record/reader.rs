@@ -8,9 +8,10 @@ use super::stream::RecordStream;
 use crate::base::file_header::{FileKind, HEADER_LEN};
 use crate::base::file_names;
 use crate::error::{Error, Result};
+use crate::key_table::verify_file;
 use crate::key_table::{
     CachedFrame, FileFacts, KeyIter, KeySection, LONGEST_BUFFER, ReadBuffer, ReadCache,
-    RecordPointer, verify_file,
+    RecordPointer,
 };
 use crate::vfs::Access;
 use crate::vfs::file_store::{DataFile, FileStore};

@@ -1,4 +1,4 @@
-//! Running clusterings (see [`crate::jobs::cluster`]): when scans have paid for one, copy values that lie
+//! Running clusterings (see [`crate::jobs::compact::cluster`]): when scans have paid for one, copy values that lie
 //! apart next to each other.
 //!
 //! It holds the partition's lease, as every merge does, and comes after all other work. It is for speed
@@ -10,9 +10,10 @@ use crate::engine::Engine;
 use crate::engine::background::merge::MergePlan;
 use crate::engine::catalog::Catalog;
 use crate::error::{Error, Result};
-use crate::jobs::cluster::{self, Clusters};
-use crate::jobs::gc::Pressure;
-use crate::jobs::merge::MergeInputs;
+use crate::jobs::compact::cluster;
+use crate::jobs::compact::cluster::Clusters;
+use crate::jobs::compact::gc::Pressure;
+use crate::jobs::compact::merge::MergeInputs;
 use crate::options::Clustering;
 use crate::version::{Partition, Version};
 use std::sync::Arc;

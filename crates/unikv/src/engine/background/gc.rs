@@ -1,6 +1,6 @@
 //! What garbage collection sees, and collecting on request.
 //!
-//! What is to be collected is decided in [`crate::jobs::gc`] alone; here it is shown, and asked for
+//! What is to be collected is decided in [`crate::jobs::compact::gc`] alone; here it is shown, and asked for
 //! before it would begin by itself.
 //!
 //! Locks: the catalog, while a plan is looked for.
@@ -10,7 +10,8 @@ use crate::base::keys::FileNumber;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::jobs::gc::{self, Pressure};
+use crate::jobs::compact::gc;
+use crate::jobs::compact::gc::Pressure;
 use crate::record::RecordFile;
 use crate::version::Version;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Clustering while writers rest (see [`crate::jobs::lazy_cluster`]).
+//! Clustering while writers rest (see [`crate::jobs::compact::lazy_cluster`]).
 //!
 //! Writers rest when the last sequence number has not changed for a second, or when somebody waits for the
 //! background to become quiet. Then, after all other work, UnsortedStores of many tables are merged, and files
@@ -19,9 +19,10 @@ use crate::engine::health::Job;
 use crate::engine::space::disk_full::free_bytes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::Resting;
-use crate::jobs::gc::{self, Pressure};
-use crate::jobs::lazy_cluster::{self, FEW_FILES};
-use crate::jobs::merge::MergeInputs;
+use crate::jobs::compact::gc::Pressure;
+use crate::jobs::compact::lazy_cluster::FEW_FILES;
+use crate::jobs::compact::merge::MergeInputs;
+use crate::jobs::compact::{gc, lazy_cluster};
 use crate::jobs::space::{Space, SpaceLimit};
 use crate::key_table::KeyTable;
 use crate::options::Clustering;

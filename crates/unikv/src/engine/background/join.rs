@@ -1,5 +1,5 @@
 //! Joining partitions: choosing neighbours, merging what they have in UnsortedStores, and committing
-//! the edit (see [`crate::jobs::join`]).
+//! the edit (see [`crate::jobs::partitioning::join`]).
 //!
 //! Nobody waits for a join, so there is none while flushes wait for merges. One that needs no merge costs no
 //! more than its edit, and is made beside each merge; another comes after splits and after the merges that
@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::engine::catalog::{Catalog, Indexes, MAX_GENERATIONS};
 use crate::engine::health::Job;
 use crate::error::Result;
-use crate::jobs::join;
+use crate::jobs::partitioning::join;
 use crate::version::Partition;
 use std::sync::Arc;
 use std::time::Duration;

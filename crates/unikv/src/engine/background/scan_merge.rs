@@ -1,4 +1,4 @@
-//! Running scan merges (see [`crate::jobs::scan_merge`]): when scans have paid for one, merge the keys
+//! Running scan merges (see [`crate::jobs::compact::scan_merge`]): when scans have paid for one, merge the keys
 //! of a partition's newest generation, and commit the run.
 //!
 //! A run is for speed alone. So a scan merge comes after splits and merges, and a failed one is no
@@ -10,7 +10,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::engine::catalog::{Catalog, Indexes};
 use crate::error::Result;
-use crate::jobs::scan_merge;
+use crate::jobs::compact::scan_merge;
 use crate::partition::scan_sources;
 use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition};

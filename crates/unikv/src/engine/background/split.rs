@@ -1,4 +1,4 @@
-//! Splitting partitions: choosing one, and committing the edit (see [`crate::jobs::split`]).
+//! Splitting partitions: choosing one, and committing the edit (see [`crate::jobs::partitioning::split`]).
 
 use crate::base::keys::PartitionId;
 use crate::base::seeded::seeded;
@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::engine::catalog::{Catalog, Indexes};
 use crate::engine::health::Job;
 use crate::error::{ErrorKind, Result};
-use crate::jobs::split::Split;
+use crate::jobs::partitioning::split::Split;
 use crate::version::Partition;
 use std::sync::Arc;
 

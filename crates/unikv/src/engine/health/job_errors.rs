@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::engine::catalog::{Catalog, FlushBlock};
 use crate::engine::health::{Failure, Job};
 use crate::error::{Error, Result};
-use crate::jobs::gc;
+use crate::jobs::compact::gc;
 use std::time::Duration;
 
 /// A background job that has failed and not been made up for.

@@ -24,7 +24,7 @@ use crate::engine::stats::report::RecoveryReport;
 use crate::engine::write::wal_sync::{Segment, WalSync};
 use crate::engine::{Engine, EngineParts};
 use crate::error::{Error, ErrorKind, Result};
-use crate::jobs::placing::{FlushTarget, GenerationLimits};
+use crate::jobs::flush::placing::{FlushTarget, GenerationLimits};
 use crate::jobs::space::Space;
 use crate::key_table::ReadCache;
 use crate::log::{ReplayOutcome, replay};

@@ -14,7 +14,7 @@
 //!   deletes is taken as long as what is then in memory could still be flushed;
 //! - deletes are sealed and flushed once they pause, every generation is then merged, so that what
 //!   they made garbage is known, and the value logs that need least space to reclaim are collected
-//!   first ([`crate::jobs::tight_gc`]);
+//!   first ([`crate::jobs::compact::tight_gc`]);
 //! - log segments are not kept to be written over, and values are not clustered.
 //!
 //! The flush worker looks after all this between its jobs ([`Engine::tend_space`]), each second while

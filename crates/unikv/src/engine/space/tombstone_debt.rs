@@ -6,7 +6,7 @@
 //! the worst is frozen, and so merged, early; and when space may be out of bounds and nobody has
 //! written for a second, all are, behind the memtable if its writes may supersede long records. The
 //! last two hold as well for what has died in tables that other partitions have merged already
-//! ([`crate::jobs::half_merged`]): generations keep it.
+//! ([`crate::jobs::compact::half_merged`]): generations keep it.
 
 use crate::base::keys::{PartitionId, SeqNo};
 use crate::base::sync::Mutex;
@@ -15,10 +15,10 @@ use crate::engine::catalog::Catalog;
 use crate::engine::write::Commit;
 use crate::engine::{Engine, MEMTABLES_AT_REST};
 use crate::error::Result;
-use crate::jobs::gc::Pressure;
-use crate::jobs::half_merged::HalfMerged;
-use crate::jobs::hidden::hidden_by;
+use crate::jobs::compact::gc::Pressure;
+use crate::jobs::compact::half_merged::HalfMerged;
 use crate::jobs::space::Space;
+use crate::jobs::space::hidden::hidden_by;
 use crate::memtable::{Batch, BatchOp, Memtable, OpsIter};
 use crate::partition::{MemtableHandle, View};
 use crate::version::Version;

@@ -6,7 +6,7 @@ use crate::base::keys::FileNumber;
 use crate::engine::background::indexes_of;
 use crate::engine::open::recovery::build_version;
 use crate::jobs::flush::flush;
-use crate::jobs::placing::{PlacingContext, place};
+use crate::jobs::flush::placing::{PlacingContext, place};
 use crate::key_table::ReadCache;
 use crate::partition::View;
 use crate::version::Version;

@@ -17,7 +17,7 @@ use crate::engine::Engine;
 use crate::engine::catalog::{INDEX_LIMIT_HARD, MAX_GENERATIONS, most_unsorted_bytes};
 use crate::engine::write::Commit;
 use crate::error::Result;
-use crate::jobs::placing::{GenerationLimits, MAX_SLOTS};
+use crate::jobs::flush::placing::{GenerationLimits, MAX_SLOTS};
 use crate::partition::View;
 use crate::version::Partition;
 use crate::vfs::wait_until;

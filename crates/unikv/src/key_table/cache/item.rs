@@ -1,8 +1,8 @@
 //! What the read cache holds.
 
+use crate::cache::LogItem;
 use crate::key_table::block::Block;
-use crate::key_table::fences::Fences;
-use crate::key_table::item_log::LogItem;
+use crate::key_table::block::fences::Fences;
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 use super::PointerIndex;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::base::sync::{ArcSwapOption, Guard, Mutex};
-use crate::key_table::byte_budget::ByteBudget;
+use crate::key_table::cache::byte_budget::ByteBudget;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 

@@ -1,14 +1,13 @@
 //! Files whose checksums are right and whose bytes do not follow the grammar, or say more than this
 //! release knows, or nothing.
 
-use super::super::entry;
-use super::super::fences;
 use super::super::footer::{FOOTER_LEN, Footer};
-use super::super::walk::{BlockWalk, parts};
 use super::*;
 use crate::base::checksum::bound;
 use crate::base::coding::{put_prefixed, put_varint};
 use crate::error::Error;
+use crate::key_table::block::walk::{BlockWalk, parts};
+use crate::key_table::block::{entry, fences};
 use crate::vfs::file_store::DataFile;
 use bytes::Bytes;
 

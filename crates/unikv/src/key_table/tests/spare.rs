@@ -1,8 +1,8 @@
 //! Sections with spare entries, good and bad ones, and sections of ingested files.
 
-use super::super::rebuilt::{SpareEntries, TakeEntry};
 use super::*;
 use crate::error::Error;
+use crate::key_table::builder::rebuilt::{SpareEntries, TakeEntry};
 
 const PATH: &str = "db/000007.key";
 

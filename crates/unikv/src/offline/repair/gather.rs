@@ -7,21 +7,21 @@
 
 use super::RepairOptions;
 use super::files::{Files, Found, describe, look_at, path_of};
-use super::from_files::{FromFiles, Shape, TableFacts};
-use super::holes::Hole;
-use super::judge::{Judge, Listed};
 use super::log::Replay;
 use super::report::{RepairReport, RepairTrust};
-use super::sorter::Sorter;
-use super::trust::Known;
-use super::vouch::Broken;
-use super::walk::{TableBounds, Walk};
 use crate::base::file_header::FileKind;
 use crate::base::file_names::{self, FileName};
 use crate::base::keys::{FileNumber, SeqNo};
 use crate::engine::open::recovery;
 use crate::error::Result;
 use crate::key_table::KeyTableMeta;
+use crate::offline::repair::files::from_files::{FromFiles, Shape, TableFacts};
+use crate::offline::repair::files::holes::Hole;
+use crate::offline::repair::files::trust::Known;
+use crate::offline::repair::files::vouch::Broken;
+use crate::offline::repair::files::walk::{TableBounds, Walk};
+use crate::offline::repair::resolve::judge::{Judge, Listed};
+use crate::offline::repair::resolve::sorter::Sorter;
 use crate::record::RecordFileMeta;
 use crate::version::Version;
 use crate::version::file_names::DirSurvey;

@@ -18,8 +18,6 @@ mod pass;
 
 use super::files::Files;
 use super::report::{LogGap, RepairReport};
-use super::sorter::Sorter;
-use super::trust::{Header, header_of, refuse_newer};
 use crate::base::file_header::FileKind;
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
@@ -27,6 +25,8 @@ use crate::error::Result;
 use crate::log::replay::OLDER_SEGMENT;
 use crate::log::wal::{KIND_START, KIND_WRITE, SegmentStart};
 use crate::log::{DurableMark, LogItem, LogReader, SegmentEnd, WalWrite};
+use crate::offline::repair::files::trust::{Header, header_of, refuse_newer};
+use crate::offline::repair::resolve::sorter::Sorter;
 use crate::vfs::file_store::FileStore;
 use pass::Pass;
 use std::collections::HashSet;

@@ -46,21 +46,12 @@
 //!
 //! No locks but those of the two directories.
 
-mod claims;
 mod files;
-mod from_files;
 mod gather;
-mod holes;
-mod judge;
 mod log;
 pub(crate) mod report;
 mod resolve;
-mod sorter;
-mod source;
 mod target;
-mod trust;
-mod vouch;
-mod walk;
 
 use crate::engine::background::ingest::Ingest;
 use crate::engine::open::directory::hold;
@@ -72,11 +63,11 @@ use crate::version::file_names::{self, DirSurvey, FileName};
 use crate::vfs::Env;
 use bytes::Bytes;
 use files::Files;
-use holes::Holes;
+use files::holes::Holes;
+use files::source::Source;
 use report::RepairReport;
 use resolve::Resolver;
-use sorter::Sorter;
-use source::Source;
+use resolve::sorter::Sorter;
 use std::io;
 use std::path::Path;
 use target::Target;
@@ -181,7 +172,7 @@ fn salvage(
 ) -> Result<()> {
     let (source_env, source) = Source::of(env);
     let survey = file_names::survey(&*source_env.vfs, dir)?;
-    let known = trust::find_out(&source_env, dir, &survey, CACHE_BYTES, report)?;
+    let known = files::trust::find_out(&source_env, dir, &survey, CACHE_BYTES, report)?;
     report.trust = known.trust;
     let stored = known.stored.clone();
     report.options_carried = stored.is_some();
@@ -195,7 +186,7 @@ fn salvage(
     let gathered = gather::gather(&known, &survey, &files, &mut sorter, options, report)?;
     let mut claims = sorter.finish()?;
     let mut holes = gathered.holes;
-    let proven = vouch::proven(gathered.broken, &gathered.unsound, &mut claims)?;
+    let proven = files::vouch::proven(gathered.broken, &gathered.unsound, &mut claims)?;
     claims.rewind()?;
     for table in &proven {
         holes.retain(|hole| hole.file != table.table);
@@ -218,7 +209,7 @@ fn salvage(
         report.written = Some(target.dir().to_owned());
     }
     for place in source.unreadable() {
-        let entry = report.file(&trust::name_of(&place.path));
+        let entry = report.file(&files::trust::name_of(&place.path));
         let what = format!("the system cannot read it: {}", place.error);
         entry.fault(place.offset, what);
     }

@@ -2,9 +2,9 @@
 //!
 //! Lists are bounded, counts are not.
 
-use super::holes::Hole;
 use crate::base::keys::KEYSPACE_PREFIX_LEN;
 use crate::log::TailCut;
+use crate::offline::repair::files::holes::Hole;
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::path::PathBuf;

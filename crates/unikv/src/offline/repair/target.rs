@@ -11,12 +11,12 @@
 //!
 //! No locks but the directory's own, held until the engine takes it.
 
-use super::sorter::RunWriter;
 use crate::base::keys::FileNumber;
 use crate::engine::handle::Handle;
 use crate::engine::open::directory::{hold, take_lock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::offline::check::check;
+use crate::offline::repair::resolve::sorter::RunWriter;
 use crate::options::Options;
 use crate::version::file_names::{self, DirSurvey, FileName};
 use crate::vfs::{Env, LockGuard, Vfs, WriteMode};

@@ -3,8 +3,8 @@
 
 use super::super::external::External;
 use super::super::frame::FrameHeader;
-use super::super::value_reader::ValueReader;
 use super::*;
+use crate::record::stream::value_reader::ValueReader;
 use crate::vfs::sim::{Fault, Op};
 use std::io;
 

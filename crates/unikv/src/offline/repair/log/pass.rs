@@ -11,10 +11,10 @@ use crate::log::replay::OLDER_SEGMENT;
 use crate::log::wal::{BadPayload, KIND_MARK, KIND_START, KIND_WRITE};
 use crate::log::{DurableMark, LogItem, SegmentEnd, TailCut, WalWrite};
 use crate::memtable::{BatchOp, OpsIter};
-use crate::offline::repair::claims::{Claim, Place, Rank};
 use crate::offline::repair::files::Files;
 use crate::offline::repair::report::{LogGap, RepairReport};
-use crate::offline::repair::sorter::Sorter;
+use crate::offline::repair::resolve::claims::{Claim, Place, Rank};
+use crate::offline::repair::resolve::sorter::Sorter;
 use crate::record::External;
 use std::path::Path;
 

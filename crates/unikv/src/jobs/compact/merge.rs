@@ -1,0 +1,281 @@
+//! Merge: frozen generations of the UnsortedStore join the SortedStore (paper §III-C).
+//!
+//! A k-way merge of the generations' key sections with the key tables that they overlap. Key
+//! tables without a key of the generations in their range are kept by name only, so a sequential
+//! load rewrites nothing. Pointers are carried over; values move only when they are small enough
+//! to be kept beside the key, or when the range is to be clustered.
+//!
+//! The generations are the oldest of their partition and everything older lies in the SortedStore, so
+//! a key's versions from both are all there is: a tombstone with nothing kept below it is dropped.
+//! Because flushes go to a newer generation, these cannot change under the merge, and the edit drops
+//! them whole.
+//!
+//! Garbage collection is the same pass with *victims*: value logs whose live records move to a new
+//! file ([`super::gc`] chooses them). It may run without a generation; then key tables that point to
+//! no victim are kept by name, unless they keep versions that no snapshot needs any more.
+//!
+//! So is clustering: the same pass with key tables whose values are to be copied next to each other
+//! ([`super::cluster`] chooses them).
+//!
+//! A large value of the UnsortedStore is a record that says where the value stands; the key table gets
+//! the pointer to that place, and the value does not move.
+
+use super::cluster::Clusters;
+use super::merge_output::MergeOutput;
+use super::retention::Retention;
+use crate::base::keys::{FileNumber, Kind, SeqNo};
+use crate::base::seeded::{seeded, slip};
+use crate::error::Result;
+use crate::jobs::JobContext;
+use crate::jobs::space::is_outlived;
+use crate::key_table::{EntryValue, KeyEntry, KeyTable, KeyTableMeta, RecordPointer};
+use crate::partition::cursor::Cursor;
+use crate::partition::merging::{MergingCursor, comes_behind};
+use crate::partition::scan_sources;
+use crate::record::{RecordFile, RecordFileMeta};
+use crate::version::{Generation, Partition};
+use crate::vfs::Access;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a merge made; the parts of its edit.
+#[derive(Default)]
+pub(crate) struct Merged {
+    pub(crate) key_tables: Vec<KeyTableMeta>,
+    pub(crate) dropped_key_tables: Vec<FileNumber>,
+    /// Record files with values copied in key order.
+    pub(crate) record_files: Vec<RecordFileMeta>,
+    /// Where records stood that the read cache has at their new places, too.
+    pub(crate) moved: Vec<(FileNumber, u64)>,
+}
+
+/// What a merge takes in.
+#[derive(Default)]
+pub(crate) struct MergeInputs {
+    /// The oldest generations of the partition, newest first.
+    pub(crate) generations: Vec<Generation>,
+    /// Value logs whose live records are to move.
+    pub(crate) victims: Vec<Arc<RecordFile>>,
+    pub(crate) clusters: Clusters,
+    /// Values that leave the UnsortedStore are copied because writers rest.
+    pub(crate) at_rest: bool,
+}
+
+/// Merges the generations into the SortedStore of `partition`, moves the live records that it has in the
+/// victims, and clusters.
+pub(crate) fn merge(
+    context: &JobContext<'_>,
+    partition: &Partition,
+    inputs: &MergeInputs,
+) -> Result<Merged> {
+    let generations = &inputs.generations;
+    // The keys and the records of each table, the records of each further file, and a key table.
+    let tables = generations.iter().flat_map(Generation::tables).count();
+    let files = inputs.victims.len() + inputs.clusters.files.len();
+    let buffer = context.read_buffer_bytes(2 * tables + files + 1);
+    let sources = generations
+        .iter()
+        .flat_map(|generation| scan_sources::for_job(generation, buffer));
+    let mut unsorted = MergingCursor::new(sources.collect::<Result<_>>()?);
+    // Tables may hold keys of other partitions on both sides of this one's range.
+    let begin = slip!(MergeBeyondBorder, &[], &partition.start[..]);
+    unsorted.seek(begin, SeqNo::MAX)?;
+    let mut merger = Merger {
+        unsorted,
+        group: Group::new(&context.snapshots),
+        output: MergeOutput::new(context, inputs, buffer, partition.range()),
+        dropped: Vec::new(),
+        context,
+        buffer,
+        keys: 0,
+    };
+    for table in &partition.key_tables {
+        merger.pass_table(table)?;
+    }
+    merger.drain_unsorted_before(partition.end.as_deref())?;
+    Ok(Merged {
+        dropped_key_tables: merger.dropped,
+        ..merger.output.finish(partition.end.as_deref())?
+    })
+}
+
+struct Merger<'a> {
+    unsorted: MergingCursor,
+    group: Group<'a>,
+    output: MergeOutput<'a>,
+    dropped: Vec<FileNumber>,
+    context: &'a JobContext<'a>,
+    /// Bytes of a read buffer.
+    buffer: usize,
+    keys: u64,
+}
+
+impl Merger<'_> {
+    /// Merges what comes before `table`, then `table` itself, or keeps it by name.
+    fn pass_table(&mut self, table: &Arc<KeyTable>) -> Result<()> {
+        let meta = table.meta();
+        self.drain_unsorted_before(Some(&meta.min_key))?;
+        let touched = self
+            .unsorted
+            .entry()
+            .is_some_and(|e| e.key <= meta.max_key.as_slice());
+        let oldest = self.context.snapshots.first().copied();
+        let touched = touched || self.output.points_to_a_victim(meta) || is_outlived(meta, oldest);
+        let touched = self.output.enter_range_of(meta) || touched;
+        if !touched && !self.output.would_leave_a_splinter() {
+            return self.output.keep_table(meta);
+        }
+        self.dropped.push(meta.number);
+        let mut sorted = Cursor::Keys(table.iter(Access::Sequential).reading(self.buffer));
+        sorted.seek_to_first()?;
+        while let Some(entry) = sorted.entry() {
+            // Of one key, the versions of the UnsortedStore are the newer ones.
+            let is_newer =
+                |e: &KeyEntry<'_>| slip!(SortedStoreFirst, e.key < entry.key, e.key <= entry.key);
+            let newer = self.unsorted.entry().filter(is_newer);
+            if let Some(newer) = newer {
+                let path = self.unsorted.path();
+                self.group.push((&newer, path), true, &mut self.output)?;
+                self.unsorted.next()?;
+            } else {
+                let path = Some(table.path());
+                self.group.push((&entry, path), false, &mut self.output)?;
+                sorted.next()?;
+            }
+            self.count_key()?;
+        }
+        Ok(())
+    }
+
+    /// Merges entries of the UnsortedStore before `end` and completes the last key.
+    fn drain_unsorted_before(&mut self, end: Option<&[u8]>) -> Result<()> {
+        while let Some(entry) = self.unsorted.entry() {
+            if end.is_some_and(|end| entry.key >= end) {
+                break;
+            }
+            let path = self.unsorted.path();
+            self.group.push((&entry, path), true, &mut self.output)?;
+            self.unsorted.next()?;
+            self.count_key()?;
+        }
+        self.group.complete(&mut self.output)
+    }
+
+    fn count_key(&mut self) -> Result<()> {
+        self.keys += 1;
+        if self.keys.is_multiple_of(1024) {
+            self.context.check_closing()
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// A kept version of the key being merged.
+pub(crate) struct Kept {
+    pub(crate) seq: SeqNo,
+    pub(crate) kind: Kind,
+    pub(crate) expiry_ms: Option<u64>,
+    pub(crate) value: KeptValue,
+    /// Whether it comes from the UnsortedStore.
+    pub(crate) unsorted: bool,
+}
+
+pub(crate) enum KeptValue {
+    None,
+    /// A range of the group's inline bytes.
+    Inline(std::ops::Range<usize>),
+    Pointer(RecordPointer),
+}
+
+/// The kept versions of one key, newest first.
+struct Group<'a> {
+    /// The last key, and the number of its last version, also behind the end of the group.
+    key: Vec<u8>,
+    seq: SeqNo,
+    begun: bool,
+    kept: Vec<Kept>,
+    inline: Vec<u8>,
+    retention: Retention<'a>,
+}
+
+impl<'a> Group<'a> {
+    fn new(snapshots: &'a [SeqNo]) -> Group<'a> {
+        let retention = Retention::new(snapshots);
+        Group {
+            key: Vec::new(),
+            seq: SeqNo::MAX,
+            begun: false,
+            kept: Vec::new(),
+            inline: Vec::new(),
+            retention,
+        }
+    }
+
+    /// Takes the next version in internal order, and the file that it is from.
+    fn push(
+        &mut self,
+        (entry, path): (&KeyEntry<'_>, Option<&Path>),
+        unsorted: bool,
+        output: &mut MergeOutput<'_>,
+    ) -> Result<()> {
+        if !comes_behind((&self.key, self.seq), entry, path)? {
+            return Ok(());
+        }
+        self.seq = entry.seq;
+        if !self.begun || self.key != entry.key {
+            self.complete(output)?;
+            self.begun = true;
+            self.key.clear();
+            self.key.extend_from_slice(entry.key);
+            self.retention.next_key();
+        }
+        if !self.retention.keep(entry.seq) {
+            return Ok(());
+        }
+        let value = match entry.value {
+            EntryValue::None => KeptValue::None,
+            // A tombstone needs its record no more.
+            EntryValue::Pointer(_) if entry.kind == Kind::Delete => KeptValue::None,
+            EntryValue::Pointer(pointer) => KeptValue::Pointer(pointer),
+            EntryValue::Inline(bytes) => {
+                let from = self.inline.len();
+                self.inline.extend_from_slice(bytes);
+                KeptValue::Inline(from..self.inline.len())
+            }
+        };
+        let (seq, kind, expiry_ms) = (entry.seq, entry.kind, entry.expiry_ms);
+        self.kept.push(Kept {
+            seq,
+            kind,
+            expiry_ms,
+            value,
+            unsorted,
+        });
+        Ok(())
+    }
+
+    /// Writes the key out.
+    fn complete(&mut self, output: &mut MergeOutput<'_>) -> Result<()> {
+        if !std::mem::take(&mut self.begun) {
+            return Ok(());
+        }
+        if seeded!(DropEveryTombstone) {
+            self.kept.retain(|version| version.kind != Kind::Delete);
+        }
+        // Nothing older exists beneath: a tombstone at the bottom hides nothing.
+        while self
+            .kept
+            .last()
+            .is_some_and(|oldest| oldest.kind == Kind::Delete)
+        {
+            self.kept.pop();
+        }
+        if !self.kept.is_empty() {
+            output.add_key(&self.key, &self.kept, &self.inline)?;
+        }
+        self.kept.clear();
+        self.inline.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,379 @@
+//! The files that a merge writes: key tables, and record files where values are clustered.
+
+use super::key_tables::KeyTables;
+use super::merge::{Kept, KeptValue, MergeInputs, Merged};
+use crate::base::keys::{FileNumber, KEYSPACE_PREFIX_LEN, Kind, SeqNo};
+use crate::base::seeded::seeded;
+use crate::error::{Error, Result};
+use crate::jobs::JobContext;
+use crate::key_table::{
+    EntryValue, KeyEntry, KeySectionBuilder, KeyTableMeta, RecordPointer, Scattered,
+    write_key_table,
+};
+use crate::record::{
+    External, Record, RecordFile, RecordRef, RecordStream, RecordWriter, STREAMED_BYTES,
+    UNNUMBERED, ValueReader, frame_len,
+};
+use crate::version::file_names;
+use crate::version::{Generation, KeyRange};
+use std::collections::HashMap;
+use std::slice::from_ref;
+use std::sync::Arc;
+
+/// Collects merged keys into key tables of the target size.
+pub(crate) struct MergeOutput<'a> {
+    context: &'a JobContext<'a>,
+    /// The record files to be read, each front to back: within one, pointers ascend in key order.
+    /// They are the generations' tables, the victims of garbage collection, and what is clustered.
+    inputs: HashMap<FileNumber, Input>,
+    /// Bytes of the buffer of each, and of all that there are.
+    buffer: usize,
+    held: usize,
+    /// Key tables to be clustered.
+    tables: &'a HashMap<FileNumber, Scattered>,
+    /// What lies apart in the one whose range is being merged, if it is to be clustered.
+    range: Option<&'a Scattered>,
+    /// Bytes that may still be copied for scans.
+    spare: u64,
+    builder: KeySectionBuilder,
+    /// Values that leave the UnsortedStore or lay apart, next to their neighbours in key order.
+    clustered: Option<RecordWriter>,
+    /// Survivors of garbage collection: what has outlived its file is likely to live on, and is kept
+    /// apart from fresh values (HashKV §3.4).
+    cold: Option<RecordWriter>,
+    key_tables: KeyTables,
+    made: Merged,
+}
+
+/// A record file that a merge reads values from.
+struct Input {
+    file: Arc<RecordFile>,
+    stream: Option<RecordStream>,
+    /// Whether all its live records are to move.
+    victim: bool,
+}
+
+/// Where a copied value goes.
+#[derive(Clone, Copy)]
+enum Destination {
+    Clustered,
+    Cold,
+}
+
+impl<'a> MergeOutput<'a> {
+    pub(crate) fn new(
+        context: &'a JobContext<'a>,
+        inputs: &'a MergeInputs,
+        buffer: usize,
+        range: KeyRange<'_>,
+    ) -> MergeOutput<'a> {
+        let input = |(file, victim): (&Arc<RecordFile>, bool)| {
+            let file = Arc::clone(file);
+            (
+                file.meta().number,
+                Input {
+                    file,
+                    stream: None,
+                    victim,
+                },
+            )
+        };
+        let clusters = &inputs.clusters;
+        let tables = inputs.generations.iter().flat_map(Generation::tables);
+        let plain = tables.map(|(_, table)| table).chain(&clusters.files);
+        // A file that is both is a victim.
+        let victims = inputs.victims.iter().map(|file| (file, true));
+        let files = plain.map(|file| (file, false)).chain(victims);
+        MergeOutput {
+            context,
+            inputs: files.map(input).collect(),
+            buffer,
+            held: 0,
+            tables: &clusters.tables,
+            range: None,
+            spare: context.clustered_bytes,
+            builder: KeySectionBuilder::new(context.block_bytes),
+            clustered: None,
+            cold: None,
+            key_tables: KeyTables::new(range.start),
+            made: Merged::default(),
+        }
+    }
+
+    /// Whether ending the key table here would leave it much smaller than its target.
+    pub(crate) fn would_leave_a_splinter(&self) -> bool {
+        !self.builder.is_empty() && !self.is_full_by(4)
+    }
+
+    /// Adds a key with its kept versions, newest first.
+    pub(crate) fn add_key(&mut self, key: &[u8], kept: &[Kept], inline: &[u8]) -> Result<()> {
+        let kept = match (self.range, kept) {
+            (Some(_), [newest, ..]) if seeded!(ClusterNewestAlone) => from_ref(newest),
+            (Some(_), [.., oldest]) if seeded!(ClusterOldestAlone) => from_ref(oldest),
+            _ => kept,
+        };
+        for version in kept {
+            self.add_version(key, version, inline)?;
+        }
+        if self.is_full_by(1) {
+            self.cut_table()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the key table being built has a `part`th of the size at which it is ended.
+    fn is_full_by(&self, part: u64) -> bool {
+        let len = self.builder.estimated_len() as u64;
+        len >= self.context.key_table_bytes as u64 / part
+            || self.builder.newest_record_bytes() >= self.context.key_table_reach_bytes / part
+    }
+
+    fn add_version(&mut self, key: &[u8], version: &Kept, inline: &[u8]) -> Result<()> {
+        let record;
+        let mut kind = version.kind;
+        let value = match &version.value {
+            KeptValue::None => EntryValue::None,
+            KeptValue::Inline(range) => {
+                EntryValue::Inline(inline.get(range.clone()).unwrap_or_default())
+            }
+            KeptValue::Pointer(pointer) => {
+                let without_value = frame_len(key.len(), 0, version.expiry_ms.is_some());
+                let value_len = u64::from(pointer.len).saturating_sub(without_value);
+                let destination = self.destination(version, *pointer);
+                if kind == Kind::External {
+                    kind = Kind::Put;
+                    EntryValue::Pointer(self.place_of_large(key, version, *pointer)?)
+                } else if let Some(destination) = destination
+                    && pointer.len >= STREAMED_BYTES
+                {
+                    EntryValue::Pointer(self.copy_streamed(key, version, *pointer, destination)?)
+                } else if version.unsorted && self.is_inline(key, value_len) {
+                    record = self.read(key, version, *pointer)?;
+                    EntryValue::Inline(record.value_slice())
+                } else if let Some(destination) = destination {
+                    let record = self.read(key, version, *pointer)?;
+                    EntryValue::Pointer(self.copy(&record, version, *pointer, destination)?)
+                } else {
+                    EntryValue::Pointer(*pointer)
+                }
+            }
+        };
+        let (mut seq, expiry_ms) = (version.seq, version.expiry_ms);
+        if seeded!(GcRenumbers) && !version.unsorted {
+            seq.0 += 1;
+        }
+        self.builder.add(&KeyEntry {
+            key,
+            seq,
+            kind,
+            expiry_ms,
+            value,
+        });
+        Ok(())
+    }
+
+    /// Whether a value is to stand beside its key. Merges write the key again and again in any
+    /// case, so that costs no more than twice as much for a value shorter than it, and its record's
+    /// copy of the key goes.
+    fn is_inline(&self, key: &[u8], value_len: u64) -> bool {
+        let key_len = key.len().saturating_sub(KEYSPACE_PREFIX_LEN);
+        value_len < self.context.inline_value_bytes.max(key_len) as u64
+    }
+
+    /// Where the value is to move, if it is to move. Large values are as good alone as among others.
+    fn destination(&mut self, version: &Kept, pointer: RecordPointer) -> Option<Destination> {
+        if version.unsorted && self.context.cluster && pointer.len < STREAMED_BYTES {
+            return Some(Destination::Clustered);
+        }
+        let len = u64::from(pointer.len);
+        let range = self
+            .range
+            .filter(|_| pointer.len < STREAMED_BYTES && len <= self.spare);
+        let input = self.inputs.get(&pointer.file)?;
+        if range.is_some_and(|apart| version.unsorted || !apart.stays(pointer.file)) {
+            self.spare -= len;
+            return Some(Destination::Clustered);
+        }
+        input.victim.then_some(Destination::Cold)
+    }
+
+    /// What is added next is from the range of `table`, and what comes behind it. True: it is to be
+    /// clustered.
+    pub(crate) fn enter_range_of(&mut self, table: &KeyTableMeta) -> bool {
+        self.range = self.tables.get(&table.number);
+        self.range.is_some()
+    }
+
+    /// Whether a key table points to a victim.
+    pub(crate) fn points_to_a_victim(&self, table: &KeyTableMeta) -> bool {
+        let is_victim = |file| self.inputs.get(&file).is_some_and(|input| input.victim);
+        table.refs.iter().any(|refs| is_victim(refs.file))
+    }
+
+    /// Reads the record of a key entry and makes sure that it is the one.
+    fn read(&mut self, key: &[u8], version: &Kept, pointer: RecordPointer) -> Result<Record> {
+        let (buffer, held) = (self.buffer, self.held);
+        let most = self.context.read_buffers_bytes;
+        let Input { file, stream, .. } = self.input(pointer)?;
+        let opened = stream.get_or_insert_with(|| file.stream().reading(buffer));
+        let before = opened.held_bytes();
+        let record = opened.read(pointer)?;
+        let found = (record.key(), record.seq(), record.kind());
+        check_found(found, key, version, file, pointer)?;
+        let mut now = held - before + opened.held_bytes();
+        // More files than there is memory for: of those beyond, each record is read by itself.
+        if now > most && held > 0 {
+            now -= opened.held_bytes();
+            *stream = None;
+        }
+        self.held = now;
+        Ok(record)
+    }
+
+    fn input(&mut self, pointer: RecordPointer) -> Result<&mut Input> {
+        let dir = self.context.store.dir();
+        self.inputs.get_mut(&pointer.file).ok_or_else(|| {
+            let what = format!("a key points to file {}, not its own table", pointer.file.0);
+            Error::corruption(dir, 0, what)
+        })
+    }
+
+    /// Where the large value stands that the record at `pointer` names.
+    fn place_of_large(
+        &mut self,
+        key: &[u8],
+        version: &Kept,
+        pointer: RecordPointer,
+    ) -> Result<RecordPointer> {
+        let record = self.read(key, version, pointer)?;
+        let external = External::decode(record.value_slice()).ok_or_else(|| {
+            let what = "what stands in the place of a large value is malformed";
+            Error::corruption(self.context.store.dir(), pointer.offset, what)
+        })?;
+        Ok(external.pointer)
+    }
+
+    /// Writes a value once more, behind the one before it in key order. What readers had in memory they
+    /// have there afterwards.
+    fn copy(
+        &mut self,
+        record: &Record,
+        version: &Kept,
+        from: RecordPointer,
+        destination: Destination,
+    ) -> Result<RecordPointer> {
+        let context = self.context;
+        context.check_closing()?;
+        let record = RecordRef {
+            older_follows: false,
+            seq: version.seq,
+            ..record.as_ref()
+        };
+        let writer = self.writer(destination)?;
+        if !context.cache.holds_record(from.file, from.offset) {
+            return writer.append(&record);
+        }
+        let copied = writer.append_cached(&record, context.cache, false)?;
+        self.made.moved.push((from.file, from.offset));
+        Ok(copied)
+    }
+
+    /// As [`MergeOutput::copy`] for a large record, which is never in memory whole.
+    fn copy_streamed(
+        &mut self,
+        key: &[u8],
+        version: &Kept,
+        pointer: RecordPointer,
+        destination: Destination,
+    ) -> Result<RecordPointer> {
+        let context = self.context;
+        let file = Arc::clone(&self.input(pointer)?.file);
+        let mut source = ValueReader::open(&file, pointer)?;
+        let found = (source.key(), source.seq(), source.kind());
+        check_found(found, key, version, &file, pointer)?;
+        let record = RecordRef {
+            key,
+            seq: version.seq,
+            kind: version.kind,
+            value: &[],
+            expiry_ms: version.expiry_ms,
+            host_type: source.host_type(),
+            older_follows: false,
+        };
+        let writer = self.writer(destination)?;
+        let copied = writer.append_streamed(&record, source.value_len(), |piece| {
+            context.check_closing()?;
+            source.read(piece)
+        })?;
+        source.finish()?;
+        Ok(copied)
+    }
+
+    /// The file to write the next value to.
+    fn writer(&mut self, destination: Destination) -> Result<&mut RecordWriter> {
+        let slot = match destination {
+            Destination::Clustered => &mut self.clustered,
+            Destination::Cold => &mut self.cold,
+        };
+        if let Some(full) = slot.take_if(|writer| writer.len() >= self.context.copied_file_bytes) {
+            self.made.record_files.push(full.finish(None)?.bounded());
+        }
+        Ok(match slot {
+            Some(writer) => writer,
+            None => {
+                let create = |number| RecordWriter::create(self.context.store, number, 0);
+                slot.insert(self.context.begin_file(file_names::record, create)?)
+            }
+        })
+    }
+
+    /// Ends the key table being built, if it has keys.
+    fn cut_table(&mut self) -> Result<()> {
+        if self.builder.is_empty() {
+            return Ok(());
+        }
+        let next = KeySectionBuilder::new(self.context.block_bytes);
+        let section = std::mem::replace(&mut self.builder, next);
+        let write = |number| write_key_table(self.context.store, number, section);
+        let table = self.context.begin_file(file_names::key_table, write)?;
+        self.key_tables.push(table);
+        Ok(())
+    }
+
+    /// Ends the key table being built: `table` comes next, and stays.
+    pub(crate) fn keep_table(&mut self, table: &KeyTableMeta) -> Result<()> {
+        self.cut_table()?;
+        self.key_tables.keep(table);
+        Ok(())
+    }
+
+    /// Ends all files; the range of the partition ends before `end`.
+    pub(crate) fn finish(mut self, end: Option<&[u8]>) -> Result<Merged> {
+        self.cut_table()?;
+        self.made.key_tables = self.key_tables.finish(end);
+        for writer in [self.clustered.take(), self.cold.take()]
+            .into_iter()
+            .flatten()
+        {
+            self.made.record_files.push(writer.finish(None)?.bounded());
+        }
+        Ok(self.made)
+    }
+}
+
+/// Refuses a record that is not the one of its key entry. That of a large value has no sequence number
+/// of its own.
+fn check_found(
+    (found_key, seq, kind): (&[u8], SeqNo, Kind),
+    key: &[u8],
+    version: &Kept,
+    file: &RecordFile,
+    pointer: RecordPointer,
+) -> Result<()> {
+    let numbered = seq == version.seq || (seq == UNNUMBERED && kind == Kind::Put);
+    if found_key == key && numbered && kind == version.kind {
+        return Ok(());
+    }
+    let what = "the record is not the one its key entry was made for";
+    Err(Error::corruption(file.path(), pointer.offset, what))
+}

@@ -1,0 +1,13 @@
+//! Jobs that write key tables and value logs again: merges, garbage collection, clustering, and
+//! merges of keys for scans. What a pass is for decides what it takes in.
+
+pub(crate) mod cluster;
+pub(crate) mod gc;
+pub(crate) mod half_merged;
+pub(crate) mod key_tables;
+pub(crate) mod lazy_cluster;
+pub(crate) mod merge;
+mod merge_output;
+pub(crate) mod retention;
+pub(crate) mod scan_merge;
+pub(crate) mod tight_gc;

@@ -1,0 +1,295 @@
+//! Flush: a sealed memtable becomes tables of the UnsortedStore (paper §III-B, "Data management").
+//!
+//! A table is a record file sorted by key, with its keys in a section behind the records. It is not
+//! cut at the borders of partitions: those that stand when the flush commits share it, each for its
+//! own keys (see [`crate::jobs::flush::placing`]). So a thousand partitions do not make a thousand small files,
+//! and a split beside the flush does no harm. The keys are kept in memory until then.
+
+pub(crate) mod index_build;
+pub(crate) mod placing;
+
+use super::JobContext;
+use crate::base::hash::key_hash;
+use crate::base::keys::Kind;
+use crate::base::seeded::slip;
+use crate::error::Result;
+use crate::jobs::compact::retention::Retention;
+use crate::key_table::{EntryValue, KeyEntry, KeySectionBuilder, ReadCache};
+use crate::memtable::{MemEntry, Memtable, MemtableIter};
+use crate::record::{RecordFileMeta, RecordPointer, RecordRef, RecordWriter};
+use crate::version::edit::TableShare;
+use crate::version::{KeyRange, file_names};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A table is ended when its records reach this many bytes: index entries hold 30-bit offsets.
+pub(super) const MAX_TABLE_BYTES: u64 = 512 << 20;
+/// A key's place in a new table.
+pub(crate) struct IndexEntry {
+    pub(crate) hash: u64,
+    pub(crate) offset: u64,
+    /// Of the newest version's frame.
+    pub(crate) len: u32,
+    /// Where the key ends in [`TableKeys::bytes`].
+    key_end: u32,
+    /// Records in front of it.
+    records_before: u32,
+}
+
+/// The keys of a new table in their order, one entry each, at the newest version.
+#[derive(Default)]
+pub(crate) struct TableKeys {
+    /// The keys, one behind the other.
+    bytes: Vec<u8>,
+    entries: Vec<IndexEntry>,
+}
+
+impl TableKeys {
+    /// Room for the keys of a memtable.
+    fn for_keys(memtable: &Memtable) -> TableKeys {
+        TableKeys {
+            bytes: Vec::with_capacity(memtable.key_bytes()),
+            entries: Vec::with_capacity(memtable.len()),
+        }
+    }
+
+    fn key(&self, i: usize) -> &[u8] {
+        let end = |i: usize| self.entries.get(i).map_or(0, |e| e.key_end as usize);
+        let start = i.checked_sub(1).map_or(0, end);
+        self.bytes.get(start..end(i)).unwrap_or_default()
+    }
+
+    /// The entries whose keys lie in `range`.
+    pub(crate) fn within(&self, range: KeyRange<'_>) -> Range<usize> {
+        let first_not = |before: &dyn Fn(&[u8]) -> bool| {
+            let (mut low, mut high) = (0, self.entries.len());
+            while low < high {
+                let middle = low + (high - low) / 2;
+                if before(self.key(middle)) {
+                    low = middle + 1;
+                } else {
+                    high = middle;
+                }
+            }
+            low
+        };
+        let start =
+            first_not(&|key| slip!(FirstKeyUnindexed, key <= range.start, key < range.start));
+        start..first_not(&|key| range.is_before_end(key)).max(start)
+    }
+
+    /// Some of the entries, with their keys.
+    pub(super) fn with_keys(
+        &self,
+        range: Range<usize>,
+    ) -> impl Iterator<Item = (&[u8], &IndexEntry)> {
+        range.filter_map(|i| Some((self.key(i), self.entries.get(i)?)))
+    }
+
+    /// Some of the entries.
+    pub(crate) fn entries(&self, range: Range<usize>) -> &[IndexEntry] {
+        self.entries.get(range).unwrap_or_default()
+    }
+}
+
+/// A table that a flush has written.
+pub(crate) struct FlushedTable {
+    pub(crate) meta: RecordFileMeta,
+    pub(crate) keys: TableKeys,
+}
+
+impl FlushedTable {
+    /// All of the table, with its large values elsewhere: they are unsorted as it is.
+    pub(crate) fn whole(&self) -> TableShare {
+        TableShare {
+            records: self.meta.count,
+            bytes: self.meta.reach_bytes(),
+        }
+    }
+
+    /// What the entries of `range` make of the table: their records, and in proportion to these
+    /// what stands behind the records and elsewhere.
+    pub(crate) fn share(&self, range: Range<usize>) -> TableShare {
+        let entries = &self.keys.entries;
+        if range.len() == entries.len() {
+            return self.whole();
+        }
+        let (count, records_end) = (self.meta.count, self.meta.records_end);
+        let at = |i: usize| {
+            let entry = entries.get(i);
+            entry.map_or((count, records_end), |e| {
+                (u64::from(e.records_before), e.offset)
+            })
+        };
+        let ((before, start), (behind, end)) = (at(range.start), at(range.end));
+        let records = behind - before;
+        let tail = u128::from(self.meta.reach_bytes() - records_end) * u128::from(records);
+        TableShare {
+            records,
+            bytes: end - start + (tail / u128::from(count.max(1))) as u64,
+        }
+    }
+}
+
+/// Writes a memtable out as a table, or as several if it is very large.
+pub(crate) fn flush(
+    context: &JobContext<'_>,
+    memtable: &Arc<Memtable>,
+) -> Result<Vec<FlushedTable>> {
+    let mut entries = Entries::new(memtable);
+    let mut tables = Vec::new();
+    while entries.at.entry().is_some() {
+        let keys = TableKeys::for_keys(memtable);
+        tables.push(write_table(context, &mut entries, keys)?);
+    }
+    Ok(tables)
+}
+
+/// A position in the memtable and one ahead of it: a record says whether an older version of its
+/// key stands right behind it, so the next kept version is sought before a record is written.
+struct Entries {
+    at: MemtableIter,
+    ahead: MemtableIter,
+}
+
+impl Entries {
+    fn new(memtable: &Arc<Memtable>) -> Entries {
+        let mut entries = Entries {
+            at: memtable.iter(),
+            ahead: memtable.iter(),
+        };
+        entries.at.seek_to_first();
+        entries.ahead.seek_to_first();
+        entries
+    }
+
+    /// Moves `ahead` to the next kept version of the key at `at`, or else to the next key. Returns
+    /// the steps taken and whether it is the same key.
+    fn look_ahead(&mut self, retention: &mut Retention<'_>) -> (usize, bool) {
+        let Some(entry) = self.at.entry() else {
+            return (0, false);
+        };
+        let mut steps = 0;
+        loop {
+            self.ahead.next();
+            steps += 1;
+            match self.ahead.entry() {
+                Some(next) if next.key == entry.key => {
+                    if retention.keep(next.seq) {
+                        return (steps, true);
+                    }
+                }
+                _ => return (steps, false),
+            }
+        }
+    }
+}
+
+/// Writes entries until there are no more, or the table is full.
+fn write_table(
+    context: &JobContext<'_>,
+    entries: &mut Entries,
+    keys: TableKeys,
+) -> Result<FlushedTable> {
+    let create = |number| RecordWriter::create(context.store, number, 0);
+    let mut table = TableWriter {
+        writer: context.begin_file(file_names::record, create)?,
+        section: KeySectionBuilder::new(context.block_bytes),
+        keys,
+        records: 0,
+        hash_seed: context.hash_seed,
+        cache: context.cache,
+    };
+    let mut retention = Retention::new(&context.snapshots);
+    let mut newest = true;
+    while let Some(entry) = entries.at.entry() {
+        if newest {
+            if table.writer.len() >= MAX_TABLE_BYTES {
+                break;
+            }
+            retention.next_key();
+            retention.keep(entry.seq);
+        }
+        let (steps, older_follows) = entries.look_ahead(&mut retention);
+        if let Some(entry) = entries.at.entry() {
+            table.append(&entry, newest, older_follows, steps > 1)?;
+        }
+        (0..steps).for_each(|_| entries.at.next());
+        newest = !older_follows;
+    }
+    let TableWriter {
+        writer,
+        section,
+        keys,
+        cache,
+        ..
+    } = table;
+    let meta = writer.finish(Some(section))?.bounded();
+    // Not before: what is written anew because this failed has not been written lately.
+    for entry in &keys.entries {
+        cache.note_written(entry.hash);
+    }
+    Ok(FlushedTable { meta, keys })
+}
+
+/// A table being written.
+struct TableWriter<'a> {
+    writer: RecordWriter,
+    section: KeySectionBuilder,
+    keys: TableKeys,
+    records: u32,
+    hash_seed: u64,
+    cache: &'a ReadCache,
+}
+
+impl TableWriter<'_> {
+    fn append(
+        &mut self,
+        entry: &MemEntry<'_>,
+        newest: bool,
+        older_follows: bool,
+        again: bool,
+    ) -> Result<()> {
+        let hash = key_hash(self.hash_seed, entry.key);
+        let record = RecordRef {
+            key: entry.key,
+            seq: entry.seq,
+            kind: entry.kind,
+            value: entry.value,
+            expiry_ms: entry.expiry_ms,
+            host_type: 0,
+            older_follows,
+        };
+        let keeps = newest
+            && entry.kind == Kind::Put
+            && self
+                .cache
+                .keeps_written(hash, record.frame_len() as usize, again);
+        let pointer = match keeps {
+            true => self.writer.append_cached(&record, self.cache, true)?,
+            false => self.writer.append(&record)?,
+        };
+        self.section.add(&KeyEntry {
+            key: entry.key,
+            seq: entry.seq,
+            kind: entry.kind,
+            expiry_ms: entry.expiry_ms,
+            // Tombstones too: recovery finds the place of every record in the key section.
+            value: EntryValue::Pointer(pointer),
+        });
+        if newest {
+            let RecordPointer { offset, len, .. } = pointer;
+            self.keys.bytes.extend_from_slice(entry.key);
+            self.keys.entries.push(IndexEntry {
+                hash,
+                offset,
+                len,
+                // A table's records, and so its keys and their number, stay below 2 GiB.
+                key_end: self.keys.bytes.len() as u32,
+                records_before: self.records,
+            });
+        }
+        self.records += 1;
+        Ok(())
+    }
+}

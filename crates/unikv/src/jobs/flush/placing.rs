@@ -1,0 +1,334 @@
+//! Placing: a flushed table becomes part of every partition that owns some of its keys.
+//!
+//! A partition gives the table a slot of its newest generation and enters its own keys into that
+//! generation's hash index. Entries go in before the version that lists the slot is published;
+//! readers ignore slots above the high water of their version. Slots are reserved before anything
+//! is entered, so those of a flush that fails stay burned.
+//!
+//! An index begins small and grows with its generation: when a table does not fit, a larger index
+//! is built from the generation's key sections and published with the table, while readers of older
+//! views keep the old one. An index that may not grow freezes its generation, and another begins.
+//!
+//! Only one flush runs at a time, so nobody else enters keys. Partitions may be split and
+//! generations frozen meanwhile; then [`place`] is asked again and goes over those only.
+
+use super::index_build::build_index;
+use crate::base::keys::{GenerationId, PartitionId, Slot};
+use crate::base::seeded::seeded;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::error::{Error, Result};
+use crate::hash_index::{HashIndex, MAX_BYTES_PER_RECORD};
+use crate::jobs::flush::FlushedTable;
+use crate::jobs::space::hidden::known_of;
+use crate::version::edit::{TablePlace, TableShare};
+use crate::version::{Generation, Partition, Version};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Slots after which a generation is frozen: scans merge its tables, and an entry of the index
+/// holds ten bits of the slot.
+pub(crate) const MAX_SLOTS: u16 = 128;
+/// The records of the smallest index, if the budget for indexes has room for a few thousand such.
+const LEAST_CAPACITY: std::ops::RangeInclusive<u64> = 32..=1024;
+const LEAST_INDEXES: u64 = 2048;
+/// Larger indexes that are tried for one table before it is given up.
+const MAX_TRIES: usize = 32;
+
+/// Where a partition's next table goes: its newest generation.
+#[derive(Clone)]
+pub(crate) struct FlushTarget {
+    pub(crate) generation: GenerationId,
+    pub(crate) index: Arc<HashIndex>,
+    next_slot: u16,
+    bytes: u64,
+}
+
+/// How large generations may grow.
+#[derive(Clone, Copy)]
+pub(crate) struct GenerationLimits {
+    /// Bytes of its tables (the paper's `UnsortedLimit`).
+    pub(crate) unsorted_bytes: u64,
+    /// Bytes of its hash index, and of those of all open generations together.
+    pub(crate) index_bytes: u64,
+    /// Bytes of the tables of all open generations together.
+    pub(crate) shared_bytes: u64,
+}
+
+impl GenerationLimits {
+    /// A generation's index may take an eighth of the memory budget.
+    pub(crate) fn of(unsorted_bytes: u64, memory_budget: u64) -> GenerationLimits {
+        GenerationLimits {
+            unsorted_bytes,
+            index_bytes: memory_budget / 8,
+            shared_bytes: unsorted_bytes,
+        }
+    }
+
+    /// Lets the open generations hold `bytes` together. What a merge rewrites grows with a partition and
+    /// not with the database, but only while every partition may gather as much as before.
+    pub(crate) fn sharing(self, bytes: u64) -> GenerationLimits {
+        GenerationLimits {
+            shared_bytes: self.shared_bytes.max(bytes),
+            ..self
+        }
+    }
+
+    /// The capacity of an index that holds `records` of a generation of `bytes`, so that it need not
+    /// grow at once: twice as many, or as many as the generation will have when it is full.
+    pub(crate) fn capacity_for(&self, records: usize, bytes: u64, table_bytes: u64) -> usize {
+        let mean_bytes = (bytes / records.max(1) as u64).max(1);
+        // The table that makes a generation full may overshoot the limit by its own size.
+        let at_the_end = (self.unsorted_bytes.saturating_add(table_bytes) / mean_bytes) as usize;
+        let doubled = (2 * records).max(self.least_capacity());
+        let capacity = if doubled + doubled / 2 >= at_the_end {
+            at_the_end.max(records + records / 8)
+        } else {
+            doubled
+        };
+        capacity.min(self.affordable()).max(self.least_capacity())
+    }
+
+    /// The records of the largest index that the budget allows.
+    fn affordable(&self) -> usize {
+        let records = self.index_bytes / MAX_BYTES_PER_RECORD as u64;
+        (records as usize).max(self.least_capacity())
+    }
+
+    /// The records of the smallest index.
+    fn least_capacity(&self) -> usize {
+        let records = self.index_bytes / (LEAST_INDEXES * MAX_BYTES_PER_RECORD as u64);
+        records.clamp(*LEAST_CAPACITY.start(), *LEAST_CAPACITY.end()) as usize
+    }
+}
+
+impl FlushTarget {
+    fn begin(context: &PlacingContext<'_>, records: usize, bytes: u64) -> FlushTarget {
+        let capacity = context.limits.capacity_for(records, bytes, bytes);
+        FlushTarget {
+            generation: context.new_generation(),
+            index: Arc::new(HashIndex::with_capacity(capacity)),
+            next_slot: 0,
+            bytes: 0,
+        }
+    }
+
+    /// A generation of a recovered version, to be continued.
+    pub(crate) fn resume(generation: &Generation) -> FlushTarget {
+        FlushTarget {
+            generation: generation.id,
+            index: Arc::clone(&generation.index),
+            next_slot: generation.high_water().0 + 1,
+            bytes: generation.bytes(),
+        }
+    }
+
+    /// Bytes of its tables.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether the generation is to be merged before it takes more.
+    pub(crate) fn is_full(&self, limits: GenerationLimits) -> bool {
+        self.bytes >= limits.unsorted_bytes || self.next_slot >= MAX_SLOTS
+    }
+
+    /// Burns slots that a flush may use. The flush works on a copy from before.
+    pub(crate) fn reserve(&mut self, slots: usize) {
+        if seeded!(ReuseSlot) {
+            return;
+        }
+        let slots = u16::try_from(slots).unwrap_or(u16::MAX);
+        self.next_slot = self.next_slot.saturating_add(slots);
+    }
+}
+
+/// What one partition gets of a flush.
+pub(crate) struct Placed {
+    pub(crate) partition: PartitionId,
+    /// The generation that was open before.
+    was: Option<GenerationId>,
+    /// Where the next table goes.
+    pub(crate) target: FlushTarget,
+    pub(crate) places: Vec<TablePlace>,
+    /// The generations that take tables, with their indexes from now on.
+    pub(crate) indexes: Vec<(GenerationId, Arc<HashIndex>)>,
+}
+
+/// What placing needs beside the version.
+pub(crate) struct PlacingContext<'a> {
+    pub(crate) limits: GenerationLimits,
+    pub(crate) hash_seed: u64,
+    pub(crate) last_generation: &'a AtomicU64,
+}
+
+impl PlacingContext<'_> {
+    fn new_generation(&self) -> GenerationId {
+        GenerationId(self.last_generation.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+/// The partitions of `version` that own keys of `tables`.
+pub(crate) fn owners<'a>(
+    tables: &'a [FlushedTable],
+    version: &'a Version,
+) -> impl Iterator<Item = &'a Arc<Partition>> {
+    let first = tables.first().map(|t| t.meta.min_key.as_slice());
+    let last = tables.last().map(|t| t.meta.max_key.as_slice());
+    let between = first
+        .zip(last)
+        .map(|(a, b)| version.partitions_between(a, b));
+    let partitions = between.unwrap_or_default().iter();
+    partitions.filter(|p| tables.iter().any(|t| !t.keys.within(p.range()).is_empty()))
+}
+
+/// Places `tables` in the partitions of `version`, whose open generations are `targets`. What was
+/// placed before and still holds is taken over from `known`.
+pub(crate) fn place(
+    context: &PlacingContext<'_>,
+    tables: &[FlushedTable],
+    version: &Version,
+    targets: &HashMap<PartitionId, FlushTarget>,
+    known: Vec<Placed>,
+) -> Result<Vec<Placed>> {
+    let mut known: HashMap<PartitionId, Placed> =
+        known.into_iter().map(|p| (p.partition, p)).collect();
+    let mut all = Vec::new();
+    for partition in owners(tables, version) {
+        let target = targets.get(&partition.id);
+        let was = target.map(|t| t.generation);
+        all.push(match known.remove(&partition.id) {
+            Some(placed) if placed.was == was => placed,
+            _ => place_in(context, tables, partition, target.cloned())?,
+        });
+    }
+    Ok(all)
+}
+
+/// A table's share that is in a generation, or about to be.
+struct Share<'a> {
+    table: &'a FlushedTable,
+    own: Range<usize>,
+    slot: Slot,
+}
+
+impl Share<'_> {
+    /// Enters the keys; false if the index is full.
+    fn enter(&self, index: &HashIndex) -> bool {
+        let mut index = index.writer();
+        let entries = self.table.keys.entries(self.own.clone());
+        entries.iter().all(|entry| {
+            let len = u64::from(entry.len);
+            index
+                .insert(entry.hash, self.slot, entry.offset, len)
+                .is_ok()
+        })
+    }
+}
+
+fn place_in(
+    context: &PlacingContext<'_>,
+    tables: &[FlushedTable],
+    partition: &Partition,
+    mut target: Option<FlushTarget>,
+) -> Result<Placed> {
+    let was = target.as_ref().map(|t| t.generation);
+    let (mut places, mut indexes) = (Vec::new(), Vec::new());
+    // The tables of this flush that are in the target's generation.
+    let mut fresh: Vec<Share<'_>> = Vec::new();
+    for table in tables {
+        let own = table.keys.within(partition.range());
+        if own.is_empty() {
+            continue;
+        }
+        let share = table.share(own.clone());
+        loop {
+            let mut open = match target.take().filter(|t| !t.is_full(context.limits)) {
+                Some(open) => open,
+                None => {
+                    fresh.clear();
+                    FlushTarget::begin(context, own.len(), share.bytes)
+                }
+            };
+            let slot = Slot(open.next_slot);
+            open.next_slot += 1;
+            fresh.push(Share {
+                table,
+                own: own.clone(),
+                slot,
+            });
+            if open.take(context, partition, &fresh, share)? {
+                indexes.retain(|(generation, _)| *generation != open.generation);
+                indexes.push((open.generation, Arc::clone(&open.index)));
+                places.push(TablePlace {
+                    partition: partition.id,
+                    generation: open.generation,
+                    slot,
+                    file: table.meta.number,
+                    share: (share != table.whole()).then_some(share),
+                    hidden_bytes: known_of(table, &own, partition),
+                });
+                target = Some(open);
+                break;
+            }
+        }
+    }
+    let partition = partition.id;
+    let target = target.unwrap_or_else(|| FlushTarget::begin(context, 0, 0));
+    Ok(Placed {
+        partition,
+        was,
+        target,
+        places,
+        indexes,
+    })
+}
+
+impl FlushTarget {
+    /// Enters the last of `fresh`, into a larger index if need be. False: the index may not grow.
+    fn take(
+        &mut self,
+        context: &PlacingContext<'_>,
+        partition: &Partition,
+        fresh: &[Share<'_>],
+        share: TableShare,
+    ) -> Result<bool> {
+        let Some(last) = fresh.last() else {
+            return Ok(true);
+        };
+        let records = self.index.len() + last.own.len();
+        self.bytes += share.bytes;
+        if records <= self.index.capacity() && last.enter(&self.index) {
+            return Ok(true);
+        }
+        let limits = context.limits;
+        let mut capacity = limits.capacity_for(records, self.bytes, share.bytes);
+        let listed = partition
+            .generations
+            .iter()
+            .find(|g| g.id == self.generation);
+        let is_new = listed.is_none() && fresh.len() == 1;
+        for _ in 0..MAX_TRIES {
+            // A generation's first table must fit, whatever the budget says.
+            if (capacity < records || capacity > limits.affordable()) && !is_new {
+                return Ok(false);
+            }
+            capacity = capacity.max(records);
+            let grown = match listed {
+                Some(generation) => {
+                    build_index(generation, partition.range(), context.hash_seed, capacity)?
+                }
+                None => Some(HashIndex::with_capacity(capacity)),
+            };
+            let grown = grown.filter(|index| fresh.iter().all(|share| share.enter(index)));
+            if let Some(index) = grown {
+                self.index = Arc::new(index);
+                return Ok(true);
+            }
+            // Keys that share their buckets: more room helps.
+            capacity += capacity / 4;
+        }
+        let what = "a table does not fit into any hash index";
+        Err(Error::invalid(what, "report this as a bug"))
+    }
+}

@@ -1,0 +1,74 @@
+//! What records of an UnsortedStore hide: older versions in the SortedStore that only their merge
+//! shows to be garbage.
+//!
+//! A record that is about as large as what it supersedes does no harm beyond its own bytes, which
+//! `unsorted_bytes` bounds; so only what it may hide *beyond* its own size counts. That is
+//! estimated, as if each record, tombstones above all, hid one of mean size. Where records are much
+//! longer than the mean ([`crate::key_table::Outliers`]), a flush knows which of them it
+//! supersedes: these count exactly.
+
+use crate::jobs::flush::FlushedTable;
+use crate::key_table::{KeyTable, KeyTableMeta};
+use crate::version::{Generation, KeyRange, Partition};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What `generations` may hide in the SortedStore of their partition.
+pub(crate) fn hidden_by<'a>(
+    partition: &Partition,
+    generations: impl IntoIterator<Item = &'a Generation>,
+) -> u64 {
+    let (mut records, mut bytes, mut known) = (0, 0, 0);
+    for generation in generations {
+        records += generation.records();
+        bytes += generation.bytes();
+        known += generation.hidden_bytes();
+    }
+    let tables = partition.key_tables.iter().map(|t| t.meta());
+    let (mut sorted, mut alike, mut entries) = (0, 0, 0);
+    for table in tables {
+        let (reach, outliers) = (table.reach_bytes(), table.outliers());
+        sorted += reach;
+        alike += reach.saturating_sub(outliers.bytes);
+        entries += table.count.saturating_sub(outliers.count);
+    }
+    let mean = u64::checked_div(alike, entries).unwrap_or(0);
+    let estimated = records.saturating_mul(mean).saturating_sub(bytes);
+    estimated.saturating_add(known).min(sorted)
+}
+
+/// Bytes of long records in the partition's SortedStore that the entries `own` of a table
+/// supersede, beyond their own. What cannot be read counts as nothing: it is an estimate, and the
+/// merge will see.
+pub(crate) fn known_of(table: &FlushedTable, own: &Range<usize>, partition: &Partition) -> u64 {
+    let long = partition.key_tables.iter();
+    let long = long.filter(|table| table.meta().outliers().count > 0);
+    long.map(|sorted| known_in(table, own, sorted)).sum()
+}
+
+fn known_in(table: &FlushedTable, own: &Range<usize>, sorted: &Arc<KeyTable>) -> u64 {
+    let KeyTableMeta {
+        min_key, max_key, ..
+    } = sorted.meta();
+    let from_min = KeyRange {
+        start: min_key,
+        end: None,
+    };
+    let near = table.keys.within(from_min);
+    let near = near.start.max(own.start)..own.end;
+    if near.is_empty() {
+        return 0;
+    }
+    let Ok(outliers) = sorted.outliers() else {
+        return 0;
+    };
+    let mut bytes = 0;
+    for (key, entry) in table.keys.with_keys(near) {
+        if key > max_key.as_slice() {
+            break;
+        }
+        let superseded = outliers.len_of(key).unwrap_or(0);
+        bytes += superseded.saturating_sub(u64::from(entry.len));
+    }
+    bytes
+}

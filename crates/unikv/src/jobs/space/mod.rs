@@ -1,0 +1,145 @@
+//! How much space the files take, and how much of it is garbage. How much there may be: [`limits`].
+//!
+//! The promise (design I7) is about keys and values of visible records. What is known of them: key
+//! tables count what the newest versions take, and the older ones. What records of the
+//! UnsortedStore supersede there is [estimated](crate::jobs::space::hidden).
+
+pub(crate) mod hidden;
+mod limits;
+pub(crate) mod promise;
+
+pub(crate) use limits::SpaceLimit;
+
+use crate::base::keys::SeqNo;
+use crate::base::seeded::seeded;
+use crate::jobs::compact::gc::{record_bytes, section_worth_a_pass};
+use crate::jobs::compact::half_merged::HalfMerged;
+use crate::jobs::space::hidden::hidden_by;
+use crate::jobs::space::promise::Promise;
+use crate::key_table::{KeyTableMeta, OutlierSum};
+use crate::version::Version;
+
+/// What the files hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Space {
+    /// Bytes of records in value logs, and of what has been merged of tables.
+    pub(crate) log_bytes: u64,
+    /// Bytes of their key sections and footers, which nobody reads any more: they go with their
+    /// files.
+    pub(crate) section_bytes: u64,
+    /// Those of value logs of which they are no small part. They are garbage; the others are none,
+    /// for counting them would set garbage collection on files without any.
+    pub(crate) dead_section_bytes: u64,
+    /// Bytes of records there that key tables point to.
+    pub(crate) live_bytes: u64,
+    /// Bytes of key tables, small values included.
+    pub(crate) key_table_bytes: u64,
+    /// Of both, what versions take that no snapshot needs any more.
+    pub(crate) older_bytes: u64,
+    /// The same if there were no snapshots.
+    pub(crate) older_bytes_in_all: u64,
+    /// Entries of key tables.
+    pub(crate) entries: u64,
+    /// Keys and values of what key tables hold.
+    pub(crate) user_bytes: u64,
+    /// What these records may take beyond the factor that is promised.
+    pub(crate) frame_bytes: u64,
+    /// Of dead records, those in tables that only some of their partitions have merged.
+    pub(crate) half_merged_bytes: u64,
+    /// What unmerged records may hide there beyond their own bytes.
+    pub(crate) hidden_bytes: u64,
+    /// Records in key tables that are much longer than the others.
+    pub(crate) outliers: OutlierSum,
+    /// Bytes of large values of unmerged records, which `user_bytes` counts as visible.
+    pub(crate) unmerged_large_bytes: u64,
+    /// Bytes of the UnsortedStores and of their scan runs.
+    pub(crate) unsorted_bytes: u64,
+    /// Bytes of the newest generation of each partition.
+    pub(crate) open_bytes: u64,
+    pub(crate) partitions: u64,
+}
+
+impl Space {
+    /// The space of a version; `oldest` is the oldest live snapshot, `max_space_amp` what is
+    /// promised.
+    pub(crate) fn of(version: &Version, oldest: Option<SeqNo>, max_space_amp: f64) -> Space {
+        let live = version.live();
+        let half_merged = HalfMerged::of(version);
+        let mut space = Space {
+            half_merged_bytes: half_merged.dead_bytes(),
+            ..Space::default()
+        };
+        for file in version.record_files().iter().map(|file| file.as_ref()) {
+            let meta = file.meta();
+            if let Some(merged) = half_merged.of_table(meta.number) {
+                space.log_bytes += merged.record_bytes;
+                space.section_bytes += merged.section_bytes;
+                space.live_bytes += merged.live_bytes;
+                // Large values of unmerged records are in value logs already.
+                space.unmerged_large_bytes += meta.refs.iter().map(|r| r.bytes).sum::<u64>();
+            } else {
+                space.log_bytes += record_bytes(file);
+                space.section_bytes += meta.len.saturating_sub(record_bytes(file));
+                space.dead_section_bytes += section_worth_a_pass(file);
+                space.live_bytes += live.get(&meta.number).map_or(0, |live| live.bytes);
+            }
+        }
+        for table in version.key_tables().map(|table| table.meta()) {
+            space.key_table_bytes += table.len;
+            space.entries += table.count;
+            space.outliers = space.outliers.and(table.outliers());
+            let promise = Promise::of(table, max_space_amp);
+            space.user_bytes += promise.user_bytes;
+            space.frame_bytes += promise.frame_bytes;
+            match is_outlived(table, oldest) {
+                true => space.older_bytes += table.older_bytes,
+                false => space.user_bytes += table.older_bytes,
+            }
+            if is_outlived(table, None) {
+                space.older_bytes_in_all += table.older_bytes;
+            }
+        }
+        for partition in version.partitions() {
+            space.partitions += 1;
+            space.unsorted_bytes += partition.unsorted_bytes();
+            space.open_bytes += partition.generations.first().map_or(0, |g| g.bytes());
+            space.hidden_bytes += hidden_by(partition, &partition.generations);
+        }
+        space.user_bytes += space.unmerged_large_bytes;
+        space.unsorted_bytes += version.scan_runs().map(|run| run.bytes()).sum::<u64>();
+        space
+    }
+
+    /// What it would be if there were no snapshots.
+    pub(crate) fn without_snapshots(&self) -> Space {
+        Space {
+            older_bytes: self.older_bytes_in_all,
+            user_bytes: self.user_bytes.saturating_sub(self.kept_by_snapshots()),
+            ..*self
+        }
+    }
+
+    /// Bytes of versions that would be garbage if there were no snapshots.
+    pub(crate) fn kept_by_snapshots(&self) -> u64 {
+        self.older_bytes_in_all.saturating_sub(self.older_bytes)
+    }
+
+    /// Bytes of all record files and key tables.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.log_bytes + self.section_bytes + self.key_table_bytes + self.unsorted_bytes
+    }
+
+    /// Bytes of garbage.
+    pub(crate) fn dead_bytes(&self) -> u64 {
+        let dead = self.log_bytes.saturating_sub(self.live_bytes);
+        dead + self.dead_section_bytes + self.older_bytes
+    }
+}
+
+/// Whether a key table has versions that no snapshot needs any more, and enough of them to be worth
+/// its rewriting.
+pub(crate) fn is_outlived(table: &KeyTableMeta, oldest: Option<SeqNo>) -> bool {
+    !seeded!(OutlivedForever)
+        && table.older_bytes > table.len / 4
+        && oldest.is_none_or(|oldest| oldest >= table.max_seq)
+}

@@ -1,0 +1,385 @@
+//! The cache of verified blocks, decoded fences and verified records, of one size in bytes for a
+//! whole database.
+//!
+//! Keyed ⟨file number, offset⟩, never by a user's key; file numbers are never reused, so what
+//! belongs to a dropped file is never found again and ages out. Its shards have their own locks;
+//! none is held while a file is read, so two readers that miss together may both read.
+
+pub(crate) mod byte_budget;
+mod item;
+pub(crate) mod pin;
+pub(crate) mod price;
+
+pub(crate) use self::item::CachedFrame;
+use self::item::Item;
+use super::block::Block;
+use super::pointer_index::IndexBudget;
+use crate::base::keys::FileNumber;
+use crate::base::seeded::slip;
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::unseen::{AtomicBool, AtomicU16};
+use crate::cache::read_buffers::{ReadBuffer, ReadBuffers};
+use crate::cache::{ItemLog, Place};
+use crate::key_table::block::fences::Fences;
+use crate::key_table::cache::byte_budget::{ByteBudget, Taken};
+use bytes::Bytes;
+use std::fmt;
+use std::sync::Arc;
+
+/// The fences of one table must fit into half a shard.
+const SHARD_BYTES: u64 = 8 << 20;
+const MAX_SHARDS: u64 = 32;
+/// The share of the bytes that pinned fences may take.
+const PINNED_SHARE: u64 = 8;
+/// The share of the bytes that the pointer indexes of tables may take.
+const INDEXES_SHARE: u64 = 4;
+/// A record that takes more than this share of the cache would drive out too much else.
+const RECORD_SHARE: u64 = 1 << 10;
+/// The share of the bytes that idle buffers take at most, and how many they take at most.
+const BUFFERS_SHARE: u64 = 64;
+const MOST_BUFFER_BYTES: u64 = 1 << 20;
+/// The share of what items may take that holes between small parts of them may take, as the heads of blocks.
+const HOLES_SHARE: u64 = 32;
+/// The share of what items may take that the blocks of all tables may, if they are read because scans want them.
+const BLOCKS_SHARE: (u64, u64) = (3, 4);
+/// The bytes for each key that was written lately and is remembered.
+const WRITTEN_SHARE: u64 = 512;
+/// What items may take changes by this part of the bytes at a time.
+const CAPACITY_STEPS: u64 = 128;
+/// The share of what items may take that may be held for long, in segments of which little is used.
+const HELD_SHARE: u64 = 16;
+/// What is taken beside the items is looked at once in so many misses.
+const MISSES_PER_FIT: u64 = 1 << 10;
+/// Where fences are cached: an offset at which no block stands.
+const FENCES: u64 = u64::MAX;
+
+/// A cache shared by all tables of a database.
+pub(crate) struct ReadCache {
+    items: ItemLog<Item>,
+    /// Set once an item had to go.
+    is_full: AtomicBool,
+    /// Scans have paid for the blocks of a table.
+    blocks_wanted: AtomicBool,
+    /// For what passes by the cache.
+    buffers: Arc<ReadBuffers>,
+    /// Keys that were written lately, each a tag in the slot of its hash.
+    written: Box<[AtomicU16]>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    pins: ByteBudget,
+    indexes: IndexBudget,
+    /// Of the items, what may be held for long.
+    held: ByteBudget,
+    /// Held while the parts are fitted to it.
+    granted: Mutex<Granted>,
+}
+
+/// What the cache may hold, of everything.
+#[derive(Clone, Copy)]
+struct Granted {
+    bytes: u64,
+    /// Of these, what it has for a while only.
+    lent_bytes: u64,
+}
+
+impl ReadCache {
+    /// A cache of about `capacity_bytes`.
+    pub(crate) fn new(capacity_bytes: u64) -> Arc<ReadCache> {
+        let whole_bytes = capacity_bytes;
+        let buffer_bytes = (capacity_bytes / BUFFERS_SHARE).min(MOST_BUFFER_BYTES);
+        let pins = ByteBudget::new(capacity_bytes / PINNED_SHARE);
+        let capacity_bytes = capacity_bytes - pins.limit();
+        let shards = (capacity_bytes / SHARD_BYTES).clamp(1, MAX_SHARDS);
+        Arc::new(ReadCache {
+            items: ItemLog::new(shards as usize, capacity_bytes),
+            is_full: AtomicBool::new(false),
+            blocks_wanted: AtomicBool::new(false),
+            buffers: ReadBuffers::new(buffer_bytes as usize),
+            written: (0..whole_bytes / WRITTEN_SHARE + 1)
+                .map(|_| AtomicU16::new(0))
+                .collect(),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            pins,
+            indexes: IndexBudget::new(whole_bytes / INDEXES_SHARE),
+            held: ByteBudget::new(capacity_bytes / HELD_SHARE),
+            granted: Mutex::new(Granted {
+                bytes: whole_bytes,
+                lent_bytes: 0,
+            }),
+        })
+    }
+
+    /// Changes what the cache may hold. When it becomes less, items go at once, except for fences
+    /// that are pinned: they stay with their tables, and the others make room for them.
+    pub(crate) fn set_capacity(&self, capacity_bytes: u64) {
+        self.lend(capacity_bytes, 0);
+    }
+
+    /// As [`ReadCache::set_capacity`], where `lent_bytes` of it will be taken back before long: what is dear to make
+    /// is not made to fill them.
+    pub(crate) fn lend(&self, capacity_bytes: u64, lent_bytes: u64) {
+        let mut granted = self.granted.lock();
+        *granted = Granted {
+            bytes: capacity_bytes,
+            lent_bytes,
+        };
+        self.fit_to(*granted);
+    }
+
+    /// Sizes what holds the items by what they leave of the capacity.
+    pub(super) fn fit(&self) {
+        let granted = self.granted.lock();
+        self.fit_to(*granted);
+    }
+
+    /// Under the lock.
+    fn fit_to(&self, granted: Granted) {
+        let capacity_bytes = granted.bytes;
+        let lasting_bytes = capacity_bytes.saturating_sub(granted.lent_bytes);
+        self.pins.set_limit(lasting_bytes / PINNED_SHARE);
+        self.indexes.set_limit(lasting_bytes / INDEXES_SHARE);
+        let beside = self.pins.used() + self.indexes.used() + self.beside_weight();
+        let left = capacity_bytes.saturating_sub(beside);
+        let left = left - left / HOLES_SHARE;
+        // In steps: each change visits all shards.
+        let step = capacity_bytes / CAPACITY_STEPS + 1;
+        let capacity = left / step * step;
+        let now = self.items.capacity();
+        let grows = capacity > now + now / 64;
+        if grows || capacity < now {
+            self.items.set_capacity(capacity);
+            self.held.set_limit(capacity / HELD_SHARE);
+        }
+        if grows {
+            self.is_full.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Memory of the cache for what it does not hold.
+    fn beside_weight(&self) -> u64 {
+        (size_of_val(&*self.written) + self.items.idle_bytes() + self.buffers.idle_bytes()) as u64
+    }
+
+    /// A buffer for `len` bytes that pass by the cache.
+    pub(crate) fn buffer(&self, len: usize) -> ReadBuffer {
+        self.buffers.take(len)
+    }
+
+    /// Leave to hold one block of the cache for long, unless too many are held: whoever may not holds a copy.
+    pub(super) fn hold_segment(self: &Arc<Self>) -> Option<Taken> {
+        let bytes = self.items.segment_len() as u64;
+        Taken::among_items(self, |cache| &cache.held, bytes)
+    }
+
+    /// Bytes held now.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.items.memory_bytes() + self.pins.used() + self.indexes.used()
+    }
+
+    /// Memory taken for that.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.used_bytes() + self.beside_weight()
+    }
+
+    /// Bytes that may be held.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.items.capacity() + self.pins.used() + self.indexes.used()
+    }
+
+    /// What is set aside for fences that stay with their tables.
+    pub(super) fn pins(&self) -> &ByteBudget {
+        &self.pins
+    }
+
+    /// What is set aside for the pointer indexes of tables.
+    pub(super) fn index_budget(&self) -> &IndexBudget {
+        &self.indexes
+    }
+
+    /// The bytes of the same.
+    pub(super) fn index_bytes(&self) -> &ByteBudget {
+        self.indexes.bytes()
+    }
+
+    /// What the pointer indexes of tables may take.
+    pub(crate) fn pointer_index_limit(&self) -> u64 {
+        self.indexes.bytes().limit()
+    }
+
+    /// Bytes of the pointer indexes of tables.
+    pub(crate) fn pointer_index_bytes(&self) -> u64 {
+        self.indexes.used()
+    }
+
+    /// Look-ups that found what they looked for.
+    pub(crate) fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    /// Look-ups that led to a read of a file.
+    pub(crate) fn misses(&self) -> u64 {
+        self.misses.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn block(&self, file: FileNumber, offset: u64) -> Option<Arc<Block>> {
+        // Blocks stay within the engine; see `hold_segment`.
+        self.find((file.0, offset), |item, _| item.clone().block())
+    }
+
+    /// As [`ReadCache::block`], and no look-up.
+    pub(super) fn peek_block(&self, file: FileNumber, offset: u64) -> Option<Arc<Block>> {
+        self.items.peek(&(file.0, offset))?.block()
+    }
+
+    pub(super) fn insert_block(&self, file: FileNumber, offset: u64, block: Arc<Block>) {
+        self.insert((file.0, offset), Item::Block(block), false);
+    }
+
+    /// Keeps a block that nobody has asked for yet, if it is not here.
+    pub(super) fn offer_block(&self, file: FileNumber, offset: u64, block: Arc<Block>) {
+        if !self.items.contains(&(file.0, offset)) {
+            self.insert_block(file, offset, block);
+        }
+    }
+
+    /// Scans have paid for the blocks of a table.
+    pub(super) fn want_blocks(&self) {
+        self.blocks_wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether scans have paid for the blocks of a table since this was asked last.
+    pub(crate) fn are_blocks_wanted(&self) -> bool {
+        let wanted = &self.blocks_wanted;
+        wanted.load(Ordering::Relaxed) && wanted.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether key tables of so many bytes leave room for other items, with all their blocks here.
+    pub(crate) fn has_room_for_blocks(&self, bytes: u64) -> bool {
+        bytes <= self.items.capacity() / BLOCKS_SHARE.1 * BLOCKS_SHARE.0
+    }
+
+    /// Whether nothing had to go yet.
+    pub(super) fn has_room(&self) -> bool {
+        !self.is_full.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn fences(&self, file: FileNumber) -> Option<Arc<Fences>> {
+        self.find((file.0, FENCES), |item, _| item.clone().fences())
+    }
+
+    /// As [`ReadCache::fences`], and no look-up.
+    pub(super) fn peek_fences(&self, file: FileNumber) -> Option<Arc<Fences>> {
+        self.items.peek(&(file.0, FENCES))?.fences()
+    }
+
+    pub(super) fn insert_fences(&self, file: FileNumber, fences: Arc<Fences>) {
+        self.insert((file.0, FENCES), Item::Fences(fences), false);
+    }
+
+    /// Whether the record at `offset` is here. This is no look-up.
+    pub(crate) fn holds_record(&self, file: FileNumber, offset: u64) -> bool {
+        self.items.contains(&(file.0, offset))
+    }
+
+    /// What `take` makes of the verified frame of the record at `offset`. It holds up others who want to change
+    /// something in the cache.
+    pub(crate) fn record<R>(
+        &self,
+        file: FileNumber,
+        offset: u64,
+        take: impl FnOnce(CachedFrame<'_>) -> Option<R>,
+    ) -> Option<R> {
+        let file = slip!(CacheForgetsFile, 0, file.0);
+        self.find((file, offset), |item, is_stored| {
+            take(item.frame(is_stored)?)
+        })
+    }
+
+    /// Keeps the verified `frame` of the record at `offset` if it is not too large. It must be a whole allocation: for a
+    /// while the cache keeps that.
+    pub(crate) fn offer_record(&self, file: FileNumber, offset: u64, frame: Bytes) {
+        if self.admits(frame.len()) {
+            let file = slip!(CacheForgetsFile, 0, file.0);
+            self.insert((file, offset), Item::Record(frame), false);
+        }
+    }
+
+    /// Keeps the verified `frame` of a record that has come to `offset` of `file`, and `is_wanted` if it will soon be
+    /// asked for.
+    pub(crate) fn insert_record(
+        &self,
+        file: FileNumber,
+        offset: u64,
+        frame: Bytes,
+        is_wanted: bool,
+    ) {
+        self.insert((file.0, offset), Item::Record(frame), is_wanted);
+    }
+
+    /// Whether a record of `len` bytes is not too large.
+    fn admits(&self, len: usize) -> bool {
+        len as u64 <= self.capacity() / RECORD_SHARE
+    }
+
+    /// Whether a record of `len` bytes of a key with this hash, which is being written, is worth keeping: it was
+    /// written `again`, or lately.
+    pub(crate) fn keeps_written(&self, hash: u64, len: usize, again: bool) -> bool {
+        let (slot, tag) = self.written_slot(hash);
+        (again || slot.load(Ordering::Relaxed) == tag) && self.admits(len)
+    }
+
+    /// A key with this hash has been written.
+    pub(crate) fn note_written(&self, hash: u64) {
+        let (slot, tag) = self.written_slot(hash);
+        if slot.load(Ordering::Relaxed) != tag {
+            slot.store(tag, Ordering::Relaxed);
+        }
+    }
+
+    fn written_slot(&self, hash: u64) -> (&AtomicU16, u16) {
+        let slot = &self.written[hash as usize % self.written.len()];
+        (slot, (hash >> 48) as u16 | 1)
+    }
+
+    /// Forgets the record at `offset`.
+    pub(crate) fn remove_record(&self, file: FileNumber, offset: u64) {
+        self.items.remove(&(file.0, offset));
+    }
+
+    fn insert(&self, place: Place, item: Item, is_wanted: bool) {
+        if self.items.insert(place, item, is_wanted) {
+            self.is_full.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn find<R>(&self, place: Place, take: impl FnOnce(&Item, bool) -> Option<R>) -> Option<R> {
+        let found = self.items.get(&place, take);
+        let counter = if found.is_some() {
+            &self.hits
+        } else {
+            &self.misses
+        };
+        let before = counter.fetch_add(1, Ordering::Relaxed);
+        if found.is_none() && before % MISSES_PER_FIT == MISSES_PER_FIT - 1 {
+            // Who holds the lock fits it.
+            if let Some(granted) = self.granted.try_lock() {
+                self.fit_to(*granted);
+            }
+        }
+        found.flatten()
+    }
+}
+
+impl fmt::Debug for ReadCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("ReadCache");
+        out.field("used_bytes", &self.used_bytes());
+        out.field("capacity", &self.capacity())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

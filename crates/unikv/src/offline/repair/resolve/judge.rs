@@ -1,0 +1,92 @@
+//! How far each record and each key is to be believed: by the manifest, or by the files alone.
+
+use super::claims::Rank;
+use crate::base::keys::{FileNumber, SeqNo};
+use crate::offline::repair::files::from_files::FromFiles;
+use crate::version::{Generation, Version};
+use std::collections::HashMap;
+
+/// A range of keys with its end, if it has one.
+pub(crate) type Range = (Vec<u8>, Option<Vec<u8>>);
+
+/// Who decides.
+pub(crate) enum Judge {
+    Listed(Listed),
+    FromFiles(Box<FromFiles>),
+}
+
+impl Judge {
+    /// The rank of a frame of a record file.
+    pub(crate) fn frame(&self, file: FileNumber, key: &[u8], seq: SeqNo) -> Rank {
+        match self {
+            Judge::Listed(listed) => listed.frame(file, key, seq),
+            Judge::FromFiles(files) => files.frame(file, key),
+        }
+    }
+
+    /// The rank of an entry of a key table.
+    pub(crate) fn entry(&self, table: FileNumber, key: &[u8]) -> Rank {
+        match self {
+            Judge::Listed(_) => Rank::Live,
+            Judge::FromFiles(files) => files.entry(table, key),
+        }
+    }
+
+    /// The ranges in which the file is, or may be, an unmerged table.
+    pub(crate) fn unmerged_ranges(&self, file: FileNumber) -> Vec<Range> {
+        match self {
+            Judge::Listed(listed) => listed.unmerged.get(&file).cloned().unwrap_or_default(),
+            Judge::FromFiles(files) => match files.may_be_table(file) {
+                true => vec![(Vec::new(), None)],
+                false => Vec::new(),
+            },
+        }
+    }
+}
+
+/// What a whole manifest says.
+pub(crate) struct Listed {
+    /// For each table of an UnsortedStore the ranges of the partitions that have not merged it.
+    unmerged: HashMap<FileNumber, Vec<Range>>,
+    /// The newest write that the manifest or the log knows.
+    last_seq: SeqNo,
+}
+
+impl Listed {
+    pub(crate) fn new(version: &Version, last_seq: SeqNo) -> Listed {
+        Listed {
+            unmerged: unmerged(version),
+            last_seq: last_seq.max(version.counters.flushed_seq),
+        }
+    }
+
+    fn frame(&self, file: FileNumber, key: &[u8], seq: SeqNo) -> Rank {
+        let ranges = self.unmerged.get(&file);
+        if ranges.is_some_and(|ranges| ranges.iter().any(|range| holds(range, key))) {
+            Rank::Live
+        } else if seq > self.last_seq {
+            // Newer than all that is known: the log that told of it is lost.
+            Rank::Stray
+        } else {
+            Rank::Copy
+        }
+    }
+}
+
+/// The tables of a version and where each is unmerged.
+pub(crate) fn unmerged(version: &Version) -> HashMap<FileNumber, Vec<Range>> {
+    let mut unmerged: HashMap<FileNumber, Vec<Range>> = HashMap::new();
+    for partition in version.partitions() {
+        let tables = partition.generations.iter().flat_map(Generation::tables);
+        for (_, table) in tables {
+            let range = (partition.start.clone(), partition.end.clone());
+            unmerged.entry(table.meta().number).or_default().push(range);
+        }
+    }
+    unmerged
+}
+
+/// Whether the range holds `key`.
+pub(crate) fn holds((start, end): &Range, key: &[u8]) -> bool {
+    start.as_slice() <= key && end.as_deref().is_none_or(|end| key < end)
+}

@@ -1,0 +1,365 @@
+//! From claims to the salvaged records: for each key the newest version that is in force, or what became
+//! of it.
+//!
+//! Of the versions of a key the newest believed one answers; a tombstone answers, too. Its value is read
+//! where the claim says, or, if that is damaged, from any other record of the same key and sequence
+//! number, which is the same write. If none is left the key is lost: an older version is never taken in
+//! its place, but counts as uncertain. What is not believed counts as uncertain where it is newer than
+//! what is, and is left out unless the caller wants it.
+//!
+//! Memory: some versions of one key, and a batch of records that are read together.
+//!
+//! No locks; nothing is written.
+
+pub(crate) mod claims;
+pub(crate) mod judge;
+pub(crate) mod sorter;
+
+use super::files::{Fetched, Files, Meant};
+use super::report::RepairReport;
+use crate::base::seeded::seeded;
+use crate::error::{ErrorKind, Result};
+use crate::key_table::RecordPointer;
+use crate::offline::repair::files::holes::Holes;
+use crate::offline::repair::files::vouch::Broken;
+use crate::offline::repair::resolve::claims::{Claim, Place, Rank};
+use crate::offline::repair::resolve::sorter::Claims;
+use bytes::Bytes;
+use std::collections::VecDeque;
+
+/// Records that are read together: so many, or so many bytes.
+const BATCH: usize = 1024;
+const BATCH_BYTES: u64 = 2 << 20;
+/// Longer records are read one by one, when their turn comes.
+const LARGE_BYTES: u32 = 256 << 10;
+/// Versions of one key that are looked at on either side of the one in force.
+const MOST_VERSIONS: usize = 16;
+
+/// A key that has a value, and where it may be read.
+struct Wanted {
+    key: Vec<u8>,
+    /// The version in force first, then copies of it.
+    places: Vec<Claim>,
+    /// Older ones, newest first, should all of these be lost.
+    older: Vec<Claim>,
+    in_doubt: bool,
+    /// It is not known to be in force.
+    uncertain: bool,
+    first: Option<Result<Fetched>>,
+}
+
+/// Gives the salvaged records in key order.
+pub(super) struct Resolver<'a> {
+    claims: Claims,
+    ahead: Option<Claim>,
+    holes: Holes,
+    /// Key tables of which it is proven what was lost.
+    proven: Vec<Broken>,
+    files: &'a Files,
+    report: &'a mut RepairReport,
+    wants_uncertain: bool,
+    batch: VecDeque<Wanted>,
+}
+
+/// The versions of one key.
+#[derive(Default)]
+struct Versions {
+    /// Not believed, newer than the one in force; whether only a lost key table can have vouched for it.
+    newer: Vec<(Claim, bool)>,
+    live: Option<Claim>,
+    same: Vec<Claim>,
+    older: Vec<Claim>,
+    unordered: Vec<Claim>,
+    /// What a batch that is left out said, if nothing newer is in force.
+    left_out: Option<Claim>,
+}
+
+impl<'a> Resolver<'a> {
+    pub(super) fn new(
+        claims: Claims,
+        (holes, proven): (Holes, Vec<Broken>),
+        files: &'a Files,
+        report: &'a mut RepairReport,
+        wants_uncertain: bool,
+    ) -> Resolver<'a> {
+        Resolver {
+            claims,
+            ahead: None,
+            holes,
+            proven,
+            files,
+            report,
+            wants_uncertain,
+            batch: VecDeque::new(),
+        }
+    }
+
+    /// The next key and its value.
+    pub(super) fn next(&mut self) -> Result<Option<(Vec<u8>, Bytes)>> {
+        loop {
+            if self.batch.is_empty() && !self.fill_batch()? {
+                return Ok(None);
+            }
+            let Some(wanted) = self.batch.pop_front() else {
+                continue;
+            };
+            if let Some((value, uncertain)) = self.value_of(&wanted)? {
+                self.report.saved += 1;
+                self.report.saved_bytes += (wanted.key.len() + value.len()) as u64;
+                self.report.in_doubt += u64::from(wanted.in_doubt && !uncertain);
+                return Ok(Some((wanted.key, value)));
+            }
+        }
+    }
+
+    /// Decides about the next keys and reads what they want. False: there are none.
+    fn fill_batch(&mut self) -> Result<bool> {
+        let mut bytes = 0;
+        while self.batch.len() < BATCH && bytes < BATCH_BYTES {
+            let Some((key, versions)) = self.next_key()? else {
+                break;
+            };
+            if let Some(wanted) = self.decide(key, versions) {
+                bytes += wanted.places.first().map_or(0, |claim| claim.len());
+                self.batch.push_back(wanted);
+            }
+        }
+        let wanted = self.batch.iter();
+        let small: Vec<(usize, Meant<'_>)> = wanted
+            .enumerate()
+            .filter_map(|(i, wanted)| {
+                let claim = wanted.places.first()?;
+                let pointer = claim.pointer().filter(|p| p.len < LARGE_BYTES)?;
+                Some((i, (pointer, wanted.key.as_slice(), claim.seq)))
+            })
+            .collect();
+        let pointers: Vec<_> = small.iter().map(|(_, pointer)| *pointer).collect();
+        let read = self.files.read_many(&pointers);
+        let places: Vec<usize> = small.iter().map(|(i, _)| *i).collect();
+        for (i, read) in places.into_iter().zip(read) {
+            if let Some(wanted) = self.batch.get_mut(i) {
+                wanted.first = Some(read);
+            }
+        }
+        Ok(!self.batch.is_empty())
+    }
+
+    /// The next key and its versions.
+    fn next_key(&mut self) -> Result<Option<(Vec<u8>, Versions)>> {
+        let first = match self.ahead.take() {
+            Some(claim) => Some(claim),
+            None => self.next_claim()?,
+        };
+        let Some(first) = first else {
+            return Ok(None);
+        };
+        let key = first.key.clone();
+        self.holes.go_to(&key);
+        let mut versions = Versions::default();
+        versions.add(first, &self.holes);
+        while let Some(claim) = self.next_claim()? {
+            if claim.key != key {
+                self.ahead = Some(claim);
+                break;
+            }
+            versions.add(claim, &self.holes);
+        }
+        Ok(Some((key, versions)))
+    }
+
+    fn next_claim(&mut self) -> Result<Option<Claim>> {
+        let mut claim = self.claims.next()?;
+        if let Some(claim) = &mut claim {
+            self.proven.iter().for_each(|table| table.vouch_for(claim));
+        }
+        Ok(claim)
+    }
+
+    /// What is wanted of a key, if anything.
+    fn decide(&mut self, key: Vec<u8>, mut versions: Versions) -> Option<Wanted> {
+        if versions.live.as_ref().is_some_and(|live| !live.sorted) {
+            versions.newer.retain(|(_, by_key_table)| !by_key_table);
+        }
+        if let Some(pointer) = versions.left_out.take().and_then(|claim| claim.pointer()) {
+            let segment = self.files.segment(pointer.file);
+            self.report.add_lost(&key, segment, pointer.offset);
+        }
+        let unordered = !versions.unordered.is_empty();
+        let newest = versions.newer.first().map(|(claim, _)| claim.seq);
+        let is_newest = |claim: &Claim| Some(claim.seq) == newest;
+        let newer = std::mem::take(&mut versions.newer).into_iter();
+        let mut newer: Vec<Claim> = newer.map(|(claim, _)| claim).filter(is_newest).collect();
+        if newer.is_empty() && versions.live.is_none() {
+            newer = versions.unordered;
+        }
+        let deletes = newer.first().is_some_and(|claim| claim.is_delete);
+        if !(newer.is_empty() || deletes && versions.live.is_none()) {
+            self.report.add_uncertain(&key);
+        }
+        if !newer.is_empty() && self.wants_uncertain {
+            if deletes {
+                return None;
+            }
+            let believed = versions.live.into_iter().chain(versions.same);
+            return Some(Wanted {
+                key,
+                places: newer,
+                older: believed.chain(versions.older).collect(),
+                in_doubt: true,
+                uncertain: true,
+                first: None,
+            });
+        }
+        let live = versions.live?;
+        if live.is_delete {
+            self.report.tombstones += 1;
+            return None;
+        }
+        let in_doubt =
+            live.rank != Rank::Live || unordered || !newer.is_empty() || self.holes.doubt(&live);
+        let mut places = vec![live];
+        places.extend(versions.same);
+        Some(Wanted {
+            key,
+            places,
+            older: versions.older,
+            in_doubt,
+            uncertain: false,
+            first: None,
+        })
+    }
+
+    /// Reads the value; and says whether it is an uncertain one.
+    fn value_of(&mut self, wanted: &Wanted) -> Result<Option<(Bytes, bool)>> {
+        let mut fault = None;
+        for (i, claim) in wanted.places.iter().enumerate() {
+            let fetched = wanted.first.as_ref().filter(|_| i == 0);
+            match self.read(&wanted.key, claim, fetched)? {
+                Ok(value) => return Ok(Some((value, wanted.uncertain))),
+                Err(place) => drop(fault.get_or_insert(place)),
+            }
+        }
+        if !wanted.uncertain {
+            let (file, offset) = fault.unwrap_or_default();
+            self.report.add_lost(&wanted.key, file, offset);
+        }
+        for claim in wanted.older.iter().filter(|claim| !claim.is_delete) {
+            if let Ok(value) = self.read(&wanted.key, claim, None)? {
+                if !wanted.uncertain {
+                    self.report.add_uncertain(&wanted.key);
+                }
+                let taken = self.wants_uncertain || seeded!(RepairTakesOlder);
+                return Ok(taken.then_some((value, true)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The value of a claim, or where it is damaged. Fails only when the system does.
+    fn read(
+        &self,
+        key: &[u8],
+        claim: &Claim,
+        fetched: Option<&Result<Fetched>>,
+    ) -> Result<std::result::Result<Bytes, (std::path::PathBuf, u64)>> {
+        let pointer = match &claim.place {
+            Place::Inline(value) => return Ok(Ok(Bytes::copy_from_slice(value))),
+            Place::Frame(pointer) => *pointer,
+            Place::None => return Ok(Err(Default::default())),
+        };
+        let read = match fetched {
+            Some(Ok(Fetched::Value(value))) => Ok(value.clone()),
+            Some(Ok(Fetched::Elsewhere(pointer))) => self.files.read(*pointer, key, claim.seq),
+            Some(Err(error)) => Err(error.clone()),
+            None => self.files.read(pointer, key, claim.seq),
+        };
+        match read {
+            Ok(value) => Ok(Ok(value)),
+            Err(error) if error.kind() == ErrorKind::Corruption => {
+                let file = error.file().map(std::path::Path::to_owned);
+                let file = file.unwrap_or_else(|| self.files.path(pointer.file));
+                Ok(Err((file, error.offset().unwrap_or(pointer.offset))))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Versions {
+    /// Takes the next version, newest first.
+    fn add(&mut self, claim: Claim, holes: &Holes) {
+        if claim.rank == Rank::Unordered {
+            if !claim.is_delete && self.unordered.len() < MOST_VERSIONS {
+                self.unordered.push(claim);
+            }
+            return;
+        }
+        if claim.rank == Rank::LeftOut {
+            if self.live.is_none() {
+                self.left_out.get_or_insert(claim);
+            }
+            return;
+        }
+        if let Some(live) = &self.live {
+            let list = match claim.seq == live.seq {
+                true => &mut self.same,
+                false => &mut self.older,
+            };
+            if list.len() < MOST_VERSIONS {
+                list.push(claim);
+            }
+            return;
+        }
+        match claim.rank {
+            Rank::Live | Rank::LikelyLive => self.believe(claim),
+            Rank::Copy if !holes.may_vouch_for(&claim) => {}
+            _ if self.newer.len() >= MOST_VERSIONS => {}
+            Rank::Copy => {
+                let by_key_table = !holes.records_may_vouch_for(&claim);
+                self.newer.push((claim, by_key_table));
+            }
+            _ => self.newer.push((claim, false)),
+        }
+    }
+}
+
+impl Versions {
+    /// Takes the newest version that is in force. Had a newer record of a table been merged, a key table
+    /// would not have this one: that record is in force.
+    fn believe(&mut self, claim: Claim) {
+        let is_unmerged = |(newer, _): &&(Claim, bool)| newer.rank == Rank::Uncertain;
+        let unmerged = match claim.sorted && claim.rank == Rank::Live {
+            true => self.newer.iter().find(is_unmerged).cloned(),
+            false => None,
+        };
+        let Some((mut newer, _)) = unmerged else {
+            self.live = Some(claim);
+            return;
+        };
+        newer.rank = Rank::LikelyLive;
+        self.newer.retain(|(other, _)| other.seq > newer.seq);
+        self.live = Some(newer);
+        self.older.push(claim);
+    }
+}
+
+impl Claim {
+    fn pointer(&self) -> Option<RecordPointer> {
+        match self.place {
+            Place::Frame(pointer) => Some(pointer),
+            _ => None,
+        }
+    }
+
+    /// About how many bytes reading it takes.
+    fn len(&self) -> u64 {
+        match &self.place {
+            Place::None => 0,
+            Place::Inline(value) => value.len() as u64,
+            Place::Frame(pointer) => match pointer.len {
+                len if len < LARGE_BYTES => u64::from(len),
+                _ => 0,
+            },
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! Sorting claims in bounded memory: runs that are sorted in memory and written to the target
+//! directory, and a merge of them.
+//!
+//! Invariants: memory is the buffer of claims while they come, then a read buffer for each of at most
+//! [`FAN_IN`] runs. A run is written once and read once; none survives the sorter. Runs need not
+//! survive a crash, so nothing is synced.
+//!
+//! No locks.
+
+use super::claims::{Claim, order};
+use crate::error::{Error, Result};
+use crate::offline::repair::target::Target;
+use crate::vfs::{Access, ReadFile, Vfs};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Runs that are merged at a time.
+const FAN_IN: usize = 64;
+/// Bytes that are written at a time.
+const WRITE_BYTES: usize = 256 << 10;
+/// The length in front of each claim of a run.
+const LEN_BYTES: usize = 4;
+
+/// Gathers claims.
+pub(crate) struct Sorter<'a> {
+    target: &'a Target,
+    budget: usize,
+    bytes: Vec<u8>,
+    /// Where each claim begins and ends in `bytes`.
+    places: Vec<(usize, usize)>,
+    runs: Vec<PathBuf>,
+}
+
+impl<'a> Sorter<'a> {
+    /// Sorts in about `budget` bytes.
+    pub(crate) fn new(target: &'a Target, budget: u64) -> Sorter<'a> {
+        Sorter {
+            target,
+            budget: usize::try_from(budget).unwrap_or(usize::MAX),
+            bytes: Vec::new(),
+            places: Vec::new(),
+            runs: Vec::new(),
+        }
+    }
+
+    /// Takes one more claim.
+    pub(crate) fn push(&mut self, claim: &Claim) -> Result<()> {
+        let start = self.bytes.len();
+        claim.encode(&mut self.bytes);
+        self.places.push((start, self.bytes.len()));
+
+        let held = self.bytes.len() + self.places.len() * size_of::<(usize, usize)>();
+        if held >= self.budget {
+            self.spill()?;
+        }
+        Ok(())
+    }
+
+    /// All claims in their order.
+    pub(crate) fn finish(mut self) -> Result<Claims> {
+        if !self.runs.is_empty() {
+            self.spill()?;
+        }
+        let read_bytes = (self.budget / FAN_IN).clamp(4 << 10, 256 << 10);
+        while self.runs.len() > FAN_IN {
+            let merged: Vec<PathBuf> = self.runs.drain(..FAN_IN).collect();
+            let mut claims = Claims::of_runs(self.target, &merged, read_bytes)?;
+            let mut run = self.target.begin_run()?;
+            while let Some(bytes) = claims.next_bytes()? {
+                run.push(&bytes)?;
+            }
+            self.runs.push(run.finish()?);
+            for path in merged {
+                self.target.remove_run(&path)?;
+            }
+        }
+        if !self.runs.is_empty() {
+            return Claims::of_runs(self.target, &self.runs, read_bytes);
+        }
+        self.sort();
+        Ok(Claims {
+            memory: Some((std::mem::take(&mut self.bytes), self.places)),
+            next: 0,
+            heap: BinaryHeap::new(),
+            readers: Vec::new(),
+        })
+    }
+
+    fn sort(&mut self) {
+        let bytes = &self.bytes;
+        let of = |place: &(usize, usize)| bytes.get(place.0..place.1).unwrap_or_default();
+        self.places.sort_unstable_by(|a, b| order(of(a), of(b)));
+    }
+
+    fn spill(&mut self) -> Result<()> {
+        if self.places.is_empty() {
+            return Ok(());
+        }
+        self.sort();
+        let mut run = self.target.begin_run()?;
+        for (start, end) in self.places.drain(..) {
+            run.push(self.bytes.get(start..end).unwrap_or_default())?;
+        }
+        self.bytes.clear();
+        self.runs.push(run.finish()?);
+        Ok(())
+    }
+}
+
+/// A run being written.
+pub(crate) struct RunWriter {
+    file: Box<dyn crate::vfs::WriteFile>,
+    path: PathBuf,
+    buffer: Vec<u8>,
+}
+
+impl RunWriter {
+    pub(crate) fn new(file: Box<dyn crate::vfs::WriteFile>, path: PathBuf) -> RunWriter {
+        let buffer = Vec::new();
+        RunWriter { file, path, buffer }
+    }
+
+    fn push(&mut self, claim: &[u8]) -> Result<()> {
+        self.buffer
+            .extend_from_slice(&(claim.len() as u32).to_le_bytes());
+        self.buffer.extend_from_slice(claim);
+        if self.buffer.len() >= WRITE_BYTES {
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let written = self.file.append(&self.buffer);
+        self.buffer.clear();
+        written.map_err(|e| Error::io("write this file", &self.path, e))
+    }
+
+    fn finish(mut self) -> Result<PathBuf> {
+        self.write()?;
+        Ok(self.path)
+    }
+}
+
+/// Encoded claims, and where each begins and ends.
+type Gathered = (Vec<u8>, Vec<(usize, usize)>);
+
+/// Sorted claims.
+pub(crate) struct Claims {
+    /// All of them, when they fitted into memory.
+    memory: Option<Gathered>,
+    next: usize,
+    heap: BinaryHeap<Head>,
+    readers: Vec<RunReader>,
+}
+
+/// The first claim of a run.
+#[derive(PartialEq, Eq)]
+struct Head {
+    claim: Vec<u8>,
+    run: usize,
+}
+
+impl Ord for Head {
+    /// The heap gives the greatest first, so the order is turned round.
+    fn cmp(&self, other: &Head) -> Ordering {
+        order(&other.claim, &self.claim).then_with(|| other.run.cmp(&self.run))
+    }
+}
+
+impl PartialOrd for Head {
+    fn partial_cmp(&self, other: &Head) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Claims {
+    fn of_runs(target: &Target, runs: &[PathBuf], read_bytes: usize) -> Result<Claims> {
+        let vfs = target.vfs();
+        let readers = runs
+            .iter()
+            .map(|path| RunReader::open(&**vfs, path, read_bytes));
+        let mut claims = Claims {
+            memory: None,
+            next: 0,
+            heap: BinaryHeap::new(),
+            readers: readers.collect::<Result<_>>()?,
+        };
+        claims.rewind()?;
+        Ok(claims)
+    }
+
+    /// Begins anew.
+    pub(crate) fn rewind(&mut self) -> Result<()> {
+        self.next = 0;
+        self.heap.clear();
+        for (run, reader) in self.readers.iter_mut().enumerate() {
+            reader.rewind();
+            if let Some(claim) = reader.next()? {
+                self.heap.push(Head { claim, run });
+            }
+        }
+        Ok(())
+    }
+
+    /// The next claim.
+    pub(crate) fn next(&mut self) -> Result<Option<Claim>> {
+        let claim = self.next_bytes()?;
+        // They were encoded here, moments ago.
+        Ok(claim.and_then(|bytes| Claim::decode(&bytes)))
+    }
+
+    fn next_bytes(&mut self) -> Result<Option<Vec<u8>>> {
+        if let Some((bytes, places)) = &self.memory {
+            let place = places.get(self.next);
+            self.next += 1;
+            return Ok(place.and_then(|(start, end)| Some(bytes.get(*start..*end)?.to_vec())));
+        }
+        let Some(Head { claim, run }) = self.heap.pop() else {
+            return Ok(None);
+        };
+        if let Some(reader) = self.readers.get_mut(run)
+            && let Some(claim) = reader.next()?
+        {
+            self.heap.push(Head { claim, run });
+        }
+        Ok(Some(claim))
+    }
+}
+
+/// Reads a run from front to back.
+struct RunReader {
+    file: Arc<dyn ReadFile>,
+    path: PathBuf,
+    buffer: Vec<u8>,
+    /// The position in the buffer, and where the buffer ends in the file.
+    at: usize,
+    offset: u64,
+    read_bytes: usize,
+}
+
+impl RunReader {
+    fn open(vfs: &dyn Vfs, path: &std::path::Path, read_bytes: usize) -> Result<RunReader> {
+        let file = vfs.open(path, Access::Sequential);
+        Ok(RunReader {
+            file: file.map_err(|e| Error::io("open this file", path, e))?,
+            path: path.to_owned(),
+            buffer: Vec::new(),
+            at: 0,
+            offset: 0,
+            read_bytes,
+        })
+    }
+
+    fn rewind(&mut self) {
+        self.buffer.clear();
+        self.at = 0;
+        self.offset = 0;
+    }
+
+    fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        if !self.fill(LEN_BYTES)? {
+            return Ok(None);
+        }
+        let len = self.buffer.get(self.at..).and_then(|b| b.first_chunk());
+        let len = len.map_or(0, |len| u32::from_le_bytes(*len)) as usize;
+        if !self.fill(LEN_BYTES + len)? {
+            let what = "a sorted run of this repair ends early";
+            return Err(Error::corruption(&self.path, self.offset, what));
+        }
+        let start = self.at + LEN_BYTES;
+        self.at = start + len;
+        Ok(Some(
+            self.buffer.get(start..self.at).unwrap_or_default().to_vec(),
+        ))
+    }
+
+    /// Brings `len` bytes from the position on into the buffer; false if the run ends before.
+    fn fill(&mut self, len: usize) -> Result<bool> {
+        if self.buffer.len() - self.at >= len {
+            return Ok(true);
+        }
+        self.buffer.drain(..self.at);
+        self.at = 0;
+        let held = self.buffer.len();
+        self.buffer.resize(len.max(self.read_bytes), 0);
+        let read = self.file.read_at(&mut self.buffer[held..], self.offset);
+        let read = read.map_err(|e| Error::io("read this file", &self.path, e))?;
+        self.offset += read as u64;
+        self.buffer.truncate(held + read);
+        Ok(self.buffer.len() >= len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::claims::{Place, Rank};
+    use super::*;
+    use crate::ErrorKind;
+    use crate::base::keys::{Kind, SeqNo};
+    use crate::vfs::Env;
+    use crate::vfs::sim::{SimRuntime, SimVfs};
+    use std::path::Path;
+
+    const CLAIMS: u64 = 3000;
+
+    /// The n-th claim in no order; each key has three versions.
+    fn claim(n: u64) -> Claim {
+        let mixed = n * 7919 % CLAIMS;
+        let key = format!("key{:05}", mixed / 3);
+        let place = Place::Inline(mixed.to_le_bytes().to_vec());
+        let who = (key.as_bytes(), SeqNo(mixed), Kind::Put);
+        Claim::new(who, (Rank::Live, false), place)
+    }
+
+    fn target(disk: &SimVfs) -> Target {
+        let env = Env {
+            vfs: Arc::new(disk.clone()),
+            runtime: SimRuntime::new(1),
+        };
+        Target::new(&env, Path::new("/new")).unwrap()
+    }
+
+    fn sorted(target: &Target, budget: u64) -> Claims {
+        let mut sorter = Sorter::new(target, budget);
+        (0..CLAIMS).for_each(|n| sorter.push(&claim(n)).unwrap());
+        sorter.finish().unwrap()
+    }
+
+    fn runs(disk: &SimVfs) -> Vec<PathBuf> {
+        let mut runs = disk.file_names();
+        runs.retain(|path| path.extension().is_some_and(|of| of == "sort"));
+        runs
+    }
+
+    #[test]
+    fn claims_come_in_order_whether_they_fit_into_memory_or_not() {
+        // In memory; in a few runs; in more runs than are merged at a time.
+        for (budget, least, most) in [(1 << 20, 0, 0), (16 << 10, 2, FAN_IN), (1 << 10, 2, FAN_IN)]
+        {
+            let disk = SimVfs::new();
+            let target = target(&disk);
+            let mut claims = sorted(&target, budget);
+            let left = runs(&disk).len();
+            assert!((least..=most).contains(&left), "{budget}: {left} runs");
+            for _ in 0..2 {
+                let (mut count, mut last) = (0, (Vec::new(), SeqNo::MAX));
+                while let Some(claim) = claims.next().unwrap() {
+                    let in_order = match claim.key == last.0 {
+                        true => claim.seq < last.1,
+                        false => claim.key > last.0,
+                    };
+                    assert!(in_order, "{budget}: {claim:?} behind {last:?}");
+                    last = (claim.key, claim.seq);
+                    count += 1;
+                }
+                assert_eq!(count, CLAIMS, "{budget}");
+                claims.rewind().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_that_ends_early_is_told() {
+        let disk = SimVfs::new();
+        let target = target(&disk);
+        drop(sorted(&target, 16 << 10));
+        let path = runs(&disk).remove(0);
+        let bytes = disk.read_file(&path).unwrap();
+        disk.write_file(&path, &bytes[..bytes.len() - 1]);
+        let mut claims = Claims::of_runs(&target, std::slice::from_ref(&path), 4 << 10).unwrap();
+        let error = std::iter::from_fn(|| claims.next().transpose())
+            .find_map(Result::err)
+            .unwrap();
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+        assert_eq!(error.file(), Some(path.as_path()));
+    }
+}
