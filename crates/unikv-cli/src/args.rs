@@ -24,8 +24,6 @@ pub enum ClusteringArg {
     Never,
     /// Every merge copies the values of its range in the order of their keys
     EveryMerge,
-    /// Values are copied in the order of their keys where scans have paid for it
-    ByScans,
     /// Values are copied in the order of their keys when nothing was written for a second
     AtRest,
 }
@@ -97,7 +95,6 @@ impl EngineArgs {
             options = options.clustering(match clustering {
                 ClusteringArg::Never => Clustering::Never,
                 ClusteringArg::EveryMerge => Clustering::EveryMerge,
-                ClusteringArg::ByScans => Clustering::ByScans,
                 ClusteringArg::AtRest => Clustering::AtRest,
             });
         }

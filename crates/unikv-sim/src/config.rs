@@ -61,7 +61,7 @@ impl Config {
             },
             clustering: match pick(rng, &[Clustering::Never, Clustering::EveryMerge]) {
                 Clustering::Never => {
-                    let others = [Clustering::Never, Clustering::ByScans, Clustering::AtRest];
+                    let others = [Clustering::Never, Clustering::AtRest, Clustering::AtRest];
                     pick(&mut further, &others)
                 }
                 clustering => clustering,

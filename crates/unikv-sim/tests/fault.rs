@@ -36,7 +36,6 @@ unikv_sim::scenario_tests!(
     flush,
     merge,
     clustering_merge,
-    clustering_by_scans,
     clustering_at_rest,
     scan_merge,
     gc_alone,

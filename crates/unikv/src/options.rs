@@ -31,9 +31,6 @@ pub enum Clustering {
     /// At every merge, the values that leave the UnsortedStore are written once more, in key order
     /// (the paper's §III-C). Scans read neighbours together; costs one more write of each value below 256 KiB.
     EveryMerge,
-    /// Where scans have lost as much to values that lie apart as it costs to copy them in key order. Where
-    /// nobody scans, as [`Clustering::Never`].
-    ByScans,
     /// When nothing has been written for a second: loads run as with [`Clustering::Never`], later scans as with
     /// [`Clustering::EveryMerge`], and the first gets find tables indexed in memory; costs as much.
     AtRest,

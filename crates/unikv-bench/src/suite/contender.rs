@@ -46,8 +46,6 @@ pub enum Clusters {
     Never,
     /// [`Clustering::EveryMerge`].
     EveryMerge,
-    /// [`Clustering::ByScans`].
-    ByScans,
     /// [`Clustering::AtRest`].
     AtRest,
 }
@@ -57,7 +55,6 @@ impl From<Clusters> for Clustering {
         match clusters {
             Clusters::Never => Clustering::Never,
             Clusters::EveryMerge => Clustering::EveryMerge,
-            Clusters::ByScans => Clustering::ByScans,
             Clusters::AtRest => Clustering::AtRest,
         }
     }

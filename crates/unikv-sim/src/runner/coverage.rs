@@ -103,7 +103,7 @@ impl Runner {
         let clusters = match self.config.clustering {
             Clustering::Never => false,
             Clustering::EveryMerge => true,
-            Clustering::ByScans | Clustering::AtRest => stats.clusterings > 0,
+            Clustering::AtRest => stats.clusterings > 0,
         };
         let copied = stats.merge_copied_bytes;
         let (clustered_bytes, ridden_bytes) = if clusters { (copied, 0) } else { (0, copied) };

@@ -15,7 +15,7 @@ use unikv::{Clustering, Durability};
 type Aimed = (&'static str, History, fn(&Seen) -> bool);
 
 pub fn all() -> Vec<Scenario> {
-    let aimed: [Aimed; 21] = [
+    let aimed: [Aimed; 20] = [
         ("flush", flush(), |seen| {
             let it = seen.coverage;
             it.flushes >= 12 && it.merges == 0
@@ -23,9 +23,6 @@ pub fn all() -> Vec<Scenario> {
         ("merge", merge(), |seen| seen.coverage.merges >= 8),
         ("clustering_merge", clustering_merge(), |seen| {
             seen.coverage.merges >= 8 && seen.coverage.clustered_bytes > 10_000
-        }),
-        ("clustering_by_scans", clustering_by_scans(), |seen| {
-            seen.coverage.clusterings >= 5
         }),
         ("clustering_at_rest", clustering_at_rest(), |seen| {
             seen.coverage.clusterings >= 3 && seen.coverage.merges >= 5
@@ -119,32 +116,6 @@ fn clustering_merge() -> History {
     let mut history = merge();
     history.config.clustering = Clustering::EveryMerge;
     history
-}
-
-/// Values that lie apart are copied together once scans have paid for it: alone, and along with merges.
-fn clustering_by_scans() -> History {
-    let mut script = Script::default();
-    script.hold(0);
-    for n in 0..7 {
-        for part in 0..3 {
-            script.put((0..8).map(|i| (n * 5 + part + i * 3) % 40), 120);
-            script.op(Op::Flush);
-        }
-        script.op(Op::Compact).scans(16);
-        if n % 2 == 0 {
-            script.op(Op::Quiesce);
-        }
-        script.delete([n * 7]).held(0).hold(n as usize % 2).steps(2);
-    }
-    let history = script.under(Config {
-        clustering: Clustering::ByScans,
-        ..quiet()
-    });
-    // Who waits for the device pays more.
-    History {
-        cold: true,
-        ..history
-    }
 }
 
 /// Values are copied together while writers rest: of files alone, along with merges, and of an UnsortedStore.

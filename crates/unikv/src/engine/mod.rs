@@ -284,7 +284,6 @@ impl Engine {
             inline_value_bytes: self.options.inline_value_bytes as usize,
             copied_file_bytes: self.options.unsorted_bytes.clamp(64 << 10, 64 << 20),
             cluster: self.options.clustering == Clustering::EveryMerge && !self.space.is_full(),
-            clustered_bytes: self.options.unsorted_bytes,
             begun: RefCell::new(Vec::new()),
             _running: self.memory.begin_job(),
         }

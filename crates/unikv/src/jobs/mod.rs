@@ -40,8 +40,6 @@ pub(crate) struct JobContext<'a> {
     pub(crate) copied_file_bytes: u64,
     /// Whether values that leave the UnsortedStore are copied in key order.
     pub(crate) cluster: bool,
-    /// Bytes that one pass copies for scans, elsewhere, at most.
-    pub(crate) clustered_bytes: u64,
     /// Paths of the files the job has begun, to be removed if it fails.
     pub(crate) begun: RefCell<Vec<PathBuf>>,
     /// The job has its memory.

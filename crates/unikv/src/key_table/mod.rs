@@ -42,6 +42,5 @@ pub(crate) use pointer_index::Candidate;
 pub(crate) use properties::{FileFacts, Properties};
 pub(crate) use reader::KeyTable;
 pub(crate) use reader::iter::KeyIter;
-pub(crate) use reader::scattered::Scattered;
 pub(crate) use reader::section::KeySection;
 pub(crate) use reader::verify_file::verify_file;

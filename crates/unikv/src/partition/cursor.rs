@@ -105,11 +105,6 @@ impl Cursor {
         }
     }
 
-    /// Whether it is the keys of a SortedStore.
-    pub(crate) fn is_sorted_store(&self) -> bool {
-        matches!(self, Cursor::Run(run) if matches!(run.tables, Tables::SortedStore(_)))
-    }
-
     /// The file that the entry at the position is from.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {

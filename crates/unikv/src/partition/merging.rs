@@ -71,12 +71,6 @@ impl MergingCursor {
         self.sources.get(*self.tree.first()?)?.path()
     }
 
-    /// Whether the entry at the position is from a SortedStore.
-    pub(crate) fn is_merged(&self) -> bool {
-        let winner = self.tree.first().and_then(|at| self.sources.get(*at));
-        winner.is_some_and(Cursor::is_sorted_store)
-    }
-
     /// Moves forward. Only after a forward seek.
     pub(crate) fn next(&mut self) -> Result<()> {
         debug_assert!(self.forward);

@@ -8,7 +8,6 @@ pub(crate) mod cursor;
 pub(crate) mod large_files;
 pub(crate) mod merging;
 pub(crate) mod scan_sources;
-pub(crate) mod scatter;
 pub(crate) mod sorted_store;
 pub(crate) mod unsorted_store;
 pub(crate) mod view;

@@ -97,11 +97,6 @@ impl ViewCursor {
         self.merge.as_ref().map_or(0, MergingCursor::memory_bytes)
     }
 
-    /// Whether the entry at the position is from a SortedStore.
-    pub(crate) fn is_merged(&self) -> bool {
-        self.merge.as_ref().is_some_and(MergingCursor::is_merged)
-    }
-
     fn partition(&self) -> Option<&Arc<Partition>> {
         self.view.version.partitions().get(self.at)
     }

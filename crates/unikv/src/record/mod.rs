@@ -35,7 +35,6 @@ pub(crate) use frame::{Record, RecordRef, frame_len};
 pub(crate) use key_version::KeyVersion;
 pub(crate) use meta::{RecordFileMeta, UNNUMBERED};
 pub(crate) use reader::RecordFile;
-pub(crate) use runs::COALESCE_GAP_BYTES;
 pub(crate) use stream::value_reader::ValueReader;
 pub(crate) use stream::{RecordHead, RecordStream};
 pub(crate) use writer::RecordWriter;

@@ -98,7 +98,6 @@ pub(super) fn all() -> Vec<Experiment> {
             source: "UniKV's suite",
             runs: [
                 ("never", Clusters::Never),
-                ("where scans have paid", Clusters::ByScans),
                 ("at rest", Clusters::AtRest),
                 ("at every merge", Clusters::EveryMerge),
             ]

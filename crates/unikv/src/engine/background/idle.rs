@@ -1,4 +1,4 @@
-//! Clustering while writers rest (see [`crate::jobs::compact::lazy_cluster`]).
+//! Clustering while writers rest (see [`crate::jobs::compact::cluster`]).
 //!
 //! Writers rest when the last sequence number has not changed for a second, or when somebody waits for the
 //! background to become quiet. Then, after all other work, UnsortedStores of many tables are merged, and files
@@ -19,10 +19,10 @@ use crate::engine::health::Job;
 use crate::engine::space::disk_full::free_bytes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::Resting;
+use crate::jobs::compact::cluster::FEW_FILES;
 use crate::jobs::compact::gc::Pressure;
-use crate::jobs::compact::lazy_cluster::FEW_FILES;
 use crate::jobs::compact::merge::MergeInputs;
-use crate::jobs::compact::{gc, lazy_cluster};
+use crate::jobs::compact::{cluster, gc};
 use crate::jobs::space::{Space, SpaceLimit};
 use crate::key_table::KeyTable;
 use crate::options::Clustering;
@@ -172,7 +172,7 @@ impl Engine {
         };
         let room = most.saturating_sub(space.dead_bytes());
         let free = self.free_bytes().saturating_sub(keys);
-        lazy_cluster::choose(version, room.min(free / FREE_PART))
+        cluster::choose(version, room.min(free / FREE_PART))
     }
 
     /// By what a pass sees that it is to end. Who waits for it is not kept waiting.
@@ -188,7 +188,7 @@ impl Engine {
     /// Clusters in one partition what lies apart, if writers rest.
     pub(crate) fn cluster_at_rest(&self) -> Result<bool> {
         self.health.check_fatal()?;
-        let mut plan = {
+        let plan = {
             let mut catalog = self.catalog.lock();
             match self.plan_at_rest(&catalog) {
                 None => return Ok(false),
@@ -202,8 +202,16 @@ impl Engine {
                 }
             }
         };
-        if self.run_for_scans(&mut plan, |plan, error| self.pass_failed(plan, error))? {
-            self.at_rest.rest.lock().interrupted = 0;
+        // Before anybody else may plan, it is known how it failed.
+        let ended = self.run_plan(&plan).inspect_err(|error| {
+            self.note_full(error);
+            self.pass_failed(&plan, error);
+        });
+        self.catalog.lock().merging.remove(&plan.partition.id);
+        match ended {
+            Ok(()) => self.at_rest.rest.lock().interrupted = 0,
+            // Unless writing is suspended, that was all: it is for speed alone, and nobody waits for it.
+            Err(_) => self.health.check_fatal()?,
         }
         Ok(true)
     }

@@ -111,7 +111,6 @@ impl Engine {
                 catalog.given_up_joins.clear();
             }
             let for_reads = self.plan_scan_merge(&catalog).is_some()
-                || self.plan_clustering(&catalog).is_some()
                 || self.plan_at_rest(&catalog).is_some()
                 || self.is_index_wanted()
                 || self.are_blocks_wanted();

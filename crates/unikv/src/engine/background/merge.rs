@@ -65,6 +65,16 @@ impl Engine {
         self.note(plan.job(), plan.partition.id, merged)
     }
 
+    /// Takes out of a plan that has failed what it was to copy because nobody writes; false: nothing.
+    fn gives_up_copies(&self, plan: &mut MergePlan) -> bool {
+        if !std::mem::take(&mut plan.inputs.at_rest) || self.closing.load(Ordering::Acquire) {
+            return false;
+        }
+        let failed = &self.counters.failed_clusterings;
+        failed.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
     /// Notes how a partition's job ended. What failed rests, and other partitions go on.
     pub(crate) fn note(&self, job: Job, partition: PartitionId, ended: Result<()>) -> Result<bool> {
         if let Err(error) = &ended {
@@ -155,9 +165,6 @@ impl Engine {
             return inputs;
         }
         inputs.at_rest = self.copies_at_rest(&inputs.generations, space, limit);
-        if self.may_cluster(version) {
-            inputs.clusters = self.clusters(version, partition);
-        }
         inputs
     }
 
@@ -220,7 +227,7 @@ impl Engine {
             self.cache.remove_record(file, offset);
         }
         let counters = &self.counters;
-        let clusters = !inputs.clusters.is_empty() || plan.is_pass_at_rest();
+        let clusters = plan.is_pass_at_rest();
         let (bytes, copied_bytes) = if !inputs.generations.is_empty() {
             counters.count_merge(partition.id);
             (&counters.merge_bytes, &counters.merge_copied_bytes)

@@ -6,7 +6,6 @@
 //! then its outcome is unknown), leaves its error in `health` and is retried after a pause, while
 //! the other jobs go on.
 
-pub(crate) mod cluster;
 pub(crate) mod gc;
 pub(crate) mod idle;
 pub(crate) mod ingest;
@@ -287,7 +286,6 @@ impl Engine {
             || joined
             || self.join_one(Effort::Merges)?
             || self.scan_merge_one()?
-            || self.cluster_one()?
             || self.cluster_at_rest()?
             || self.want_indexes_at_rest())
     }

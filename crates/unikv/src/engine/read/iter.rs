@@ -134,7 +134,6 @@ impl Iter {
     /// Gathers the next batch of one end.
     fn gather(&mut self, toward: Toward) -> Result<()> {
         let seq = self.holder.moment().seq();
-        let clusters = self.holder.moment().engine().clusters_by_scans();
         let (lower, upper) = (&self.lower, &self.upper);
         let batch_bytes = self.memory.batch_bytes();
         let end = match toward {
@@ -174,8 +173,8 @@ impl Iter {
                     *slot = None;
                     continue;
                 }
-                let scattered = end.fetch(view, clusters)?;
-                let paid = cursor.settle() || scattered;
+                end.fetch(view)?;
+                let paid = cursor.settle();
                 position.count();
                 return Ok(paid);
             }

@@ -1,72 +1,81 @@
-//! Choosing what is to be clustered: key tables whose scans have paid for it
-//! ([`crate::partition::scatter`]).
+//! Choosing what is clustered while writers rest: files as flushes wrote them, oldest first.
 //!
-//! Clustering is a merge that copies what lies apart of such tables' values to a new file, in key order. It
-//! rides on a merge of its partition when one is due, which then copies the values that leave the
-//! UnsortedStore in the ranges of these tables, too; or it runs alone. What it leaves behind is garbage like
-//! any other, so there is none while garbage is to be collected.
+//! A flush writes the values of all keys that came meanwhile, so a range that many flushes have touched has its
+//! values in as many files. Such files are moved like victims of garbage collection: one pass over a
+//! partition writes what lives in them anew, in key order ([`super::merge`]), and when each partition has had
+//! its pass, they are dropped. So a value is copied once, and never again for scans alone; the files that a
+//! pass writes have no key section, by which they are told from those of flushes.
 //!
-//! One pass copies so many bytes at most (`JobContext::clustered_bytes`); what comes behind them in a table
-//! stays where it is until scans have paid for it anew.
+//! What is copied lies on the disk twice until the last partition is through. So as much is chosen at a
+//! time as there may be garbage; and because the oldest come first, a group that some partitions have left
+//! behind is what the next pass goes on with.
 
+use super::gc::record_bytes;
 use crate::base::keys::FileNumber;
-use crate::base::sync::atomic::Ordering;
-use crate::key_table::{KeyTable, Scattered};
-use crate::partition::scatter::paid_for;
+use crate::key_table::{KeyTable, RecordFileRefs, STREAMED_BYTES};
 use crate::record::RecordFile;
-use crate::version::{Partition, Version};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use crate::version::Version;
+use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What a merge is to cluster.
-#[derive(Clone, Default)]
-pub(crate) struct Clusters {
-    /// Key tables, and which of their values lie apart.
-    pub(crate) tables: HashMap<FileNumber, Scattered>,
-    /// The record files that these are in.
-    pub(crate) files: Vec<Arc<RecordFile>>,
-}
+/// In so many files the values of a key table may stay: to copy them would save a scan little.
+pub(crate) const FEW_FILES: usize = 3;
 
-impl Clusters {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.tables.is_empty()
+/// More than garbage collection takes at a time: each pass writes the keys of a partition anew.
+const MOST_FILES: usize = 1 << 10;
+
+/// Files to be clustered together, in which at most `most_bytes` live. None: neighbours lie together, or what
+/// does not is less than the key tables that a pass would write anew.
+pub(crate) fn choose(version: &Version, most_bytes: u64) -> Vec<Arc<RecordFile>> {
+    let apart = apart(version);
+    let live = version.live();
+    let live = |file: FileNumber| live.get(&file).map_or(0, |live| live.bytes);
+    // A file of which little lies apart is one of a load in key order.
+    let mut files: Vec<_> = apart
+        .into_iter()
+        .filter(|(file, apart)| *apart >= live(*file) / 2)
+        .filter_map(|(file, _)| version.record_file(file))
+        .collect();
+    files.sort_unstable_by_key(|file| file.meta().number);
+    let mut bytes = 0;
+    let mut fits = |file: &Arc<RecordFile>| {
+        bytes += live(file.meta().number);
+        bytes <= most_bytes
+    };
+    let fitting = files
+        .into_iter()
+        .take(MOST_FILES)
+        .take_while(|file| fits(file));
+    let chosen: Vec<_> = fitting.cloned().collect();
+    // Of all that stands in them: what is dead may be what partitions have left behind that had their pass.
+    let records: u64 = chosen.iter().map(|file| record_bytes(file)).sum();
+    if chosen.len() > FEW_FILES && records >= KeyTable::bytes_of(version.key_tables()) {
+        chosen
+    } else {
+        Vec::new()
     }
 }
 
-/// What one pass over `partition` clusters: tables for which scans have paid, the one with the highest sum
-/// first, until `most_bytes` are to be copied.
-pub(crate) fn choose(version: &Version, partition: &Partition, most_bytes: u64) -> Clusters {
-    let paid = partition.key_tables.iter().filter_map(|table| {
-        let sum = table.scan_cost.load(Ordering::Relaxed);
-        Some((sum, table, paid_for(table)?))
-    });
-    let mut paid: Vec<_> = paid.collect();
-    paid.sort_by_key(|(sum, ..)| Reverse(*sum));
-    let (mut chosen, mut bytes, mut files) = (Clusters::default(), 0, BTreeMap::new());
-    for (_, table, apart) in paid {
-        if bytes + apart.bytes > most_bytes && !chosen.is_empty() {
-            break;
+/// Of each file of a flush that is in no UnsortedStore any more, the bytes that key tables have there beside
+/// those in too many others.
+fn apart(version: &Version) -> HashMap<FileNumber, u64> {
+    let unsorted = version.tables();
+    // Large values are as good alone.
+    let is_large = |refs: &RecordFileRefs| refs.bytes / refs.count.max(1) >= STREAMED_BYTES.into();
+    let is_flushed = |refs: &&RecordFileRefs| {
+        let file = version.record_file(refs.file);
+        file.is_some_and(|file| file.meta().key_section && file.meta().ingest_seq.is_none())
+            && !unsorted.contains(&refs.file)
+            && !is_large(refs)
+    };
+    let mut apart = HashMap::new();
+    for table in version.key_tables() {
+        let flushed: Vec<_> = table.meta().refs.iter().filter(is_flushed).collect();
+        if flushed.len() > FEW_FILES {
+            for refs in flushed {
+                *apart.entry(refs.file).or_default() += refs.bytes;
+            }
         }
-        bytes += apart.bytes;
-        let refs = table.meta().refs.iter().map(|refs| refs.file);
-        let sources = refs.filter(|file| !apart.stays(*file));
-        files.extend(sources.filter_map(|file| Some((file, version.record_file(file)?))));
-        chosen.tables.insert(table.meta().number, *apart);
     }
-    chosen.files = files.into_values().cloned().collect();
-    chosen
-}
-
-/// Whether scans have paid for clustering something in `partition`.
-pub(crate) fn is_due(partition: &Partition) -> bool {
-    let mut tables = partition.key_tables.iter();
-    tables.any(|table| paid_for(table).is_some())
-}
-
-/// Forgets what scans have paid for what a failed pass was to cluster.
-pub(crate) fn forget(partition: &Partition, clusters: &Clusters) {
-    let is_chosen = |table: &&Arc<KeyTable>| clusters.tables.contains_key(&table.meta().number);
-    let chosen = partition.key_tables.iter().filter(is_chosen);
-    chosen.for_each(|table| table.scan_cost.store(0, Ordering::Relaxed));
+    apart
 }

@@ -14,13 +14,12 @@
 //! file ([`super::gc`] chooses them). It may run without a generation; then key tables that point to
 //! no victim are kept by name, unless they keep versions that no snapshot needs any more.
 //!
-//! So is clustering: the same pass with key tables whose values are to be copied next to each other
+//! So is clustering while writers are idle: its victims are files as flushes wrote them
 //! ([`super::cluster`] chooses them).
 //!
 //! A large value of the UnsortedStore is a record that says where the value stands; the key table gets
 //! the pointer to that place, and the value does not move.
 
-use super::cluster::Clusters;
 use super::merge_output::MergeOutput;
 use super::retention::Retention;
 use crate::base::keys::{FileNumber, Kind, SeqNo};
@@ -56,13 +55,12 @@ pub(crate) struct MergeInputs {
     pub(crate) generations: Vec<Generation>,
     /// Value logs whose live records are to move.
     pub(crate) victims: Vec<Arc<RecordFile>>,
-    pub(crate) clusters: Clusters,
     /// Values that leave the UnsortedStore are copied because writers rest.
     pub(crate) at_rest: bool,
 }
 
-/// Merges the generations into the SortedStore of `partition`, moves the live records that it has in the
-/// victims, and clusters.
+/// Merges the generations into the SortedStore of `partition`, and moves the live records that it has in
+/// the victims.
 pub(crate) fn merge(
     context: &JobContext<'_>,
     partition: &Partition,
@@ -71,7 +69,7 @@ pub(crate) fn merge(
     let generations = &inputs.generations;
     // The keys and the records of each table, the records of each further file, and a key table.
     let tables = generations.iter().flat_map(Generation::tables).count();
-    let files = inputs.victims.len() + inputs.clusters.files.len();
+    let files = inputs.victims.len();
     let buffer = context.read_buffer_bytes(2 * tables + files + 1);
     let sources = generations
         .iter()
@@ -121,7 +119,6 @@ impl Merger<'_> {
             .is_some_and(|e| e.key <= meta.max_key.as_slice());
         let oldest = self.context.snapshots.first().copied();
         let touched = touched || self.output.points_to_a_victim(meta) || is_outlived(meta, oldest);
-        let touched = self.output.enter_range_of(meta) || touched;
         if !touched && !self.output.would_leave_a_splinter() {
             return self.output.keep_table(meta);
         }

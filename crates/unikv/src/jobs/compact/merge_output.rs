@@ -7,8 +7,7 @@ use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::jobs::JobContext;
 use crate::key_table::{
-    EntryValue, KeyEntry, KeySectionBuilder, KeyTableMeta, RecordPointer, Scattered,
-    write_key_table,
+    EntryValue, KeyEntry, KeySectionBuilder, KeyTableMeta, RecordPointer, write_key_table,
 };
 use crate::record::{
     External, Record, RecordFile, RecordRef, RecordStream, RecordWriter, STREAMED_BYTES,
@@ -24,19 +23,13 @@ use std::sync::Arc;
 pub(crate) struct MergeOutput<'a> {
     context: &'a JobContext<'a>,
     /// The record files to be read, each front to back: within one, pointers ascend in key order.
-    /// They are the generations' tables, the victims of garbage collection, and what is clustered.
+    /// They are the generations' tables and the victims.
     inputs: HashMap<FileNumber, Input>,
     /// Bytes of the buffer of each, and of all that there are.
     buffer: usize,
     held: usize,
-    /// Key tables to be clustered.
-    tables: &'a HashMap<FileNumber, Scattered>,
-    /// What lies apart in the one whose range is being merged, if it is to be clustered.
-    range: Option<&'a Scattered>,
-    /// Bytes that may still be copied for scans.
-    spare: u64,
     builder: KeySectionBuilder,
-    /// Values that leave the UnsortedStore or lay apart, next to their neighbours in key order.
+    /// Values that leave the UnsortedStore, next to their neighbours in key order.
     clustered: Option<RecordWriter>,
     /// Survivors of garbage collection: what has outlived its file is likely to live on, and is kept
     /// apart from fresh values (HashKV §3.4).
@@ -63,7 +56,7 @@ enum Destination {
 impl<'a> MergeOutput<'a> {
     pub(crate) fn new(
         context: &'a JobContext<'a>,
-        inputs: &'a MergeInputs,
+        inputs: &MergeInputs,
         buffer: usize,
         range: KeyRange<'_>,
     ) -> MergeOutput<'a> {
@@ -78,20 +71,14 @@ impl<'a> MergeOutput<'a> {
                 },
             )
         };
-        let clusters = &inputs.clusters;
         let tables = inputs.generations.iter().flat_map(Generation::tables);
-        let plain = tables.map(|(_, table)| table).chain(&clusters.files);
-        // A file that is both is a victim.
-        let victims = inputs.victims.iter().map(|file| (file, true));
-        let files = plain.map(|file| (file, false)).chain(victims);
+        let plain = tables.map(|(_, table)| (table, false));
+        let files = plain.chain(inputs.victims.iter().map(|file| (file, true)));
         MergeOutput {
             context,
             inputs: files.map(input).collect(),
             buffer,
             held: 0,
-            tables: &clusters.tables,
-            range: None,
-            spare: context.clustered_bytes,
             builder: KeySectionBuilder::new(context.block_bytes),
             clustered: None,
             cold: None,
@@ -107,9 +94,10 @@ impl<'a> MergeOutput<'a> {
 
     /// Adds a key with its kept versions, newest first.
     pub(crate) fn add_key(&mut self, key: &[u8], kept: &[Kept], inline: &[u8]) -> Result<()> {
-        let kept = match (self.range, kept) {
-            (Some(_), [newest, ..]) if seeded!(ClusterNewestAlone) => from_ref(newest),
-            (Some(_), [.., oldest]) if seeded!(ClusterOldestAlone) => from_ref(oldest),
+        let clusters = self.context.cluster || self.context.resting.is_some();
+        let kept = match kept {
+            [newest, ..] if clusters && seeded!(ClusterNewestAlone) => from_ref(newest),
+            [.., oldest] if clusters && seeded!(ClusterOldestAlone) => from_ref(oldest),
             _ => kept,
         };
         for version in kept {
@@ -181,27 +169,12 @@ impl<'a> MergeOutput<'a> {
     }
 
     /// Where the value is to move, if it is to move. Large values are as good alone as among others.
-    fn destination(&mut self, version: &Kept, pointer: RecordPointer) -> Option<Destination> {
+    fn destination(&self, version: &Kept, pointer: RecordPointer) -> Option<Destination> {
         if version.unsorted && self.context.cluster && pointer.len < STREAMED_BYTES {
             return Some(Destination::Clustered);
         }
-        let len = u64::from(pointer.len);
-        let range = self
-            .range
-            .filter(|_| pointer.len < STREAMED_BYTES && len <= self.spare);
         let input = self.inputs.get(&pointer.file)?;
-        if range.is_some_and(|apart| version.unsorted || !apart.stays(pointer.file)) {
-            self.spare -= len;
-            return Some(Destination::Clustered);
-        }
         input.victim.then_some(Destination::Cold)
-    }
-
-    /// What is added next is from the range of `table`, and what comes behind it. True: it is to be
-    /// clustered.
-    pub(crate) fn enter_range_of(&mut self, table: &KeyTableMeta) -> bool {
-        self.range = self.tables.get(&table.number);
-        self.range.is_some()
     }
 
     /// Whether a key table points to a victim.

@@ -5,7 +5,6 @@ pub(crate) mod cluster;
 pub(crate) mod gc;
 pub(crate) mod half_merged;
 pub(crate) mod key_tables;
-pub(crate) mod lazy_cluster;
 pub(crate) mod merge;
 mod merge_output;
 pub(crate) mod retention;

@@ -1,7 +1,6 @@
 //! A listed key table, open for reading.
 
 pub(crate) mod iter;
-pub(crate) mod scattered;
 pub(crate) mod section;
 pub(crate) mod verify_file;
 
@@ -13,13 +12,11 @@ use super::properties::FileFacts;
 use crate::base::file_header::FileKind;
 use crate::base::file_names;
 use crate::base::keys::SeqNo;
-use crate::base::sync::atomic::AtomicU64;
 use crate::base::sync::{ArcSwapOption, Guard};
 use crate::error::Result;
 use crate::key_table::block::entry::OwnedEntry;
 use crate::key_table::cache::price::Price;
 use crate::key_table::reader::iter::KeyIter;
-use crate::key_table::reader::scattered::Scattered;
 use crate::key_table::reader::section::KeySection;
 use crate::key_table::reader::verify_file::verify_file;
 use crate::vfs::Access;
@@ -38,10 +35,6 @@ pub(crate) struct KeyTable {
     meta: KeyTableMeta,
     file: Arc<DataFile>,
     section: Arc<KeySection>,
-    /// Which of the values that it points to lie apart.
-    pub(crate) scattered: Option<Scattered>,
-    /// What scans have paid because values that the table points to lie apart.
-    pub(crate) scan_cost: AtomicU64,
     cache: Arc<ReadCache>,
     index: Arc<IndexSlot>,
     price: Price,
@@ -76,12 +69,10 @@ impl KeyTable {
         let kind = FileKind::KeyTable;
         let section = KeySection::new(store, Arc::clone(&file), kind, meta.len, None, cache, None);
         KeyTable {
-            scattered: Scattered::of(&meta),
             price: Price::of(meta.len, LOOKUPS_PER_MIB),
             meta,
             file,
             section: Arc::new(section),
-            scan_cost: AtomicU64::new(0),
             cache: Arc::clone(cache),
             index: Arc::new(IndexSlot::new()),
             outliers: ArcSwapOption::empty(),

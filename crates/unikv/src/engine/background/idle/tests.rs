@@ -2,7 +2,7 @@ use crate::base::file_header::HEADER_LEN;
 use crate::db::Db;
 use crate::engine::tests::common::{all_the_same, delete, flush_apart, key, put, version};
 use crate::engine::tests::{Machine, Model, same, small};
-use crate::jobs::compact::lazy_cluster::FEW_FILES;
+use crate::jobs::compact::cluster::FEW_FILES;
 use crate::record::RecordFile;
 use crate::vfs::sim::{Fault, Op};
 use crate::{Clustering, Error, Options};

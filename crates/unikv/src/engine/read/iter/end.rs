@@ -62,8 +62,6 @@ enum Value {
     Stored {
         pointer: RecordPointer,
         seq: SeqNo,
-        /// Whether its key is from a SortedStore.
-        merged: bool,
     },
     /// A large one, to be looked up when it is handed out.
     Large,
@@ -203,7 +201,7 @@ impl End {
                 false => self.last.as_deref(),
             };
             if entry.seq <= seq && last != Some(entry.key) {
-                let value = Value::of(&entry, cursor.is_merged());
+                let value = Value::of(&entry);
                 batch.ends_with_last = value.is_some();
                 match value {
                     Some(value) => batch.push(entry.key, value),
@@ -249,7 +247,7 @@ impl End {
             while let Some(entry) = cursor.entry().filter(|e| e.key == key) {
                 let is_first = newest.is_none() || !seeded!(BackwardOldest);
                 if entry.seq <= seq && is_first {
-                    newest = Value::of(&entry, cursor.is_merged());
+                    newest = Value::of(&entry);
                 }
                 cursor.prev()?;
             }
@@ -346,8 +344,8 @@ impl Value {
         }
     }
 
-    /// The value of an entry; `None` for a tombstone. `merged`: it is from a SortedStore.
-    fn of(entry: &KeyEntry<'_>, merged: bool) -> Option<Value> {
+    /// The value of an entry; `None` for a tombstone.
+    fn of(entry: &KeyEntry<'_>) -> Option<Value> {
         match (entry.kind, entry.value) {
             (Kind::Delete, _) | (_, EntryValue::None) => None,
             (Kind::External, _) => Some(Value::Large),
@@ -358,7 +356,6 @@ impl Value {
             (_, EntryValue::Pointer(pointer)) => Some(Value::Stored {
                 pointer,
                 seq: entry.seq,
-                merged,
             }),
         }
     }

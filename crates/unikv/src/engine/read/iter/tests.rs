@@ -63,7 +63,7 @@ fn values_clustered_by_merges_take_a_scan_few_reads() {
         let stats = db.stats();
         assert!(stats.flushes > 30 && stats.merges > 0, "{stats:#?}");
         match clustering {
-            Clustering::Never | Clustering::ByScans | Clustering::AtRest => {
+            Clustering::Never | Clustering::AtRest => {
                 assert_eq!(stats.merge_copied_bytes, 0);
             }
             Clustering::EveryMerge => {

@@ -10,7 +10,6 @@ use super::{End, LAST_BATCH, Value};
 use crate::error::Result;
 use crate::key_table::RecordPointer;
 use crate::partition::View;
-use crate::partition::scatter::{Fetched, charge};
 use crate::partition::sorted_store::dangling;
 use crate::record::Detours;
 use std::mem;
@@ -44,23 +43,14 @@ enum Way<'a> {
 
 impl End {
     /// Fetches the values of the batch, file by file. They pass by the cache: to look for each costs more
-    /// than it finds, and to keep them drives out what gets want. With `clusters`, who scans is charged for
-    /// values that lie apart; true: that has just paid for their clustering.
-    pub(in crate::engine::read::iter) fn fetch(
-        &mut self,
-        view: &View,
-        clusters: bool,
-    ) -> Result<bool> {
+    /// than it finds, and to keep them drives out what gets want.
+    pub(in crate::engine::read::iter) fn fetch(&mut self, view: &View) -> Result<()> {
         let mut wanted: Vec<Wanted> = Vec::with_capacity(self.entries.len());
-        wanted.extend(self.stored(false));
+        wanted.extend(self.stored());
         wanted.sort_unstable_by_key(|Wanted { pointer, .. }| (pointer.file, pointer.offset));
-        let mut merged = Vec::new();
         // A long iteration announces what it wants next: then that is in memory.
         let mut detours = Detours::new(self.batch_len < LAST_BATCH);
         if wanted.len() > 1 {
-            if clusters {
-                merged.extend(self.stored(true));
-            }
             // What is not in memory is announced, so that the device reads it all at once.
             self.fetch_runs(view, &wanted, Way::Present(&mut detours))?;
             let mut cold = wanted.iter().filter(|it| self.is_missing(it.entry));
@@ -70,29 +60,19 @@ impl End {
             self.read_ahead(view, &wanted)?;
             wanted.retain(|it| self.is_missing(it.entry));
         }
-        let fetched = merged.into_iter().filter_map(|Wanted { pointer, entry }| {
-            let key = self.entries.get(entry)?.key_in(&self.keys);
-            let cold = self.is_missing(entry);
-            Some(Fetched { key, pointer, cold })
-        });
-        let fetched: Vec<_> = fetched.collect();
-        let paid = charge(&view.version, &fetched);
         if !detours.is_empty() {
             detours.read();
             self.fetch_runs(view, &wanted, Way::Around(&detours))?;
             wanted.retain(|it| self.is_missing(it.entry));
         }
-        self.fetch_runs(view, &wanted, Way::Wait)?;
-        Ok(paid)
+        self.fetch_runs(view, &wanted, Way::Wait)
     }
 
-    /// The values to be fetched; if asked for, those of the SortedStore alone.
-    fn stored(&self, merged_alone: bool) -> impl Iterator<Item = Wanted> {
+    /// The values to be fetched.
+    fn stored(&self) -> impl Iterator<Item = Wanted> {
         let entries = self.entries.iter().enumerate();
-        entries.filter_map(move |(i, entry)| match entry.value {
-            Value::Stored {
-                pointer, merged, ..
-            } if merged || !merged_alone => Some(Wanted { pointer, entry: i }),
+        entries.filter_map(|(i, entry)| match entry.value {
+            Value::Stored { pointer, .. } => Some(Wanted { pointer, entry: i }),
             _ => None,
         })
     }
