@@ -19,7 +19,8 @@ Exit status:
    9  writing is suspended after a failed sync
   10  verification failed (ycsb, torture, crash-verify)
   11  the database has been closed
-  12  repair: something is lost, in doubt or uncertain; the rest is saved";
+  12  repair: something is lost, in doubt or uncertain; the rest is saved
+  13  a bug of the engine: report it, with the message";
 
 /// The exit status of the process. Clap itself uses 2 for wrong usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,7 @@ pub enum Code {
     VerificationFailed = 10,
     Closed = 11,
     DataLost = 12,
+    Internal = 13,
 }
 
 /// Why a command ended early.
@@ -86,6 +88,7 @@ impl From<unikv::Error> for Failure {
             ErrorKind::NotFound | ErrorKind::Incompatible => Code::NoDatabase,
             ErrorKind::WritesSuspended => Code::WritesSuspended,
             ErrorKind::Closed => Code::Closed,
+            ErrorKind::Internal => Code::Internal,
             _ => Code::Io,
         };
         Failure::Failed {

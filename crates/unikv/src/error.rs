@@ -36,6 +36,13 @@ pub enum ErrorKind {
     WritesSuspended,
     /// The database has been closed.
     Closed,
+    /// Background work has given way to writers or to a full disk, and is tried again. No call of a
+    /// database returns it.
+    #[doc(hidden)]
+    Cancelled,
+    /// The engine has met a state that it excludes, which is a bug: report it, with the message.
+    /// What is on disk is as it was; close and reopen the database to go on.
+    Internal,
     /// What the call asks for does not fit into `memory_budget` beside what is open: close
     /// iterators, or open the database with a larger budget. Nothing changed.
     OutOfMemory,
@@ -194,6 +201,23 @@ impl Error {
             ErrorKind::Forked,
             "the database was opened in another process, of which this one is a fork",
             "use it in the process that opened it; a child may open a database of its own",
+        )))
+    }
+
+    /// A bug of the engine.
+    pub(crate) fn internal(what: impl Into<String>) -> Error {
+        let remedy = "this is a bug of UniKV: report it with this message, then close and reopen the \
+                      database";
+        Error(Arc::new(Inner::new(ErrorKind::Internal, what, remedy)))
+    }
+
+    /// Background work is to give way.
+    pub(crate) fn cancelled() -> Error {
+        let what = "background work has given way";
+        Error(Arc::new(Inner::new(
+            ErrorKind::Cancelled,
+            what,
+            "try again",
         )))
     }
 

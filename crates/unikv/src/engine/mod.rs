@@ -246,11 +246,14 @@ impl Engine {
         }
     }
 
-    /// Suspends writing and wakes whoever waits: a thread dies of a bug in the middle of its work.
+    /// Suspends writing and wakes all that wait: a thread has panicked in the middle of its work.
     pub(crate) fn suspend_after_panic(&self) {
-        let remedy = "report this bug with the message that the thread has printed";
-        let error = Error::writes_suspended("a thread of the engine panicked", remedy);
-        self.health.set_fatal(&error);
+        self.suspend_for_good(&Error::internal("a thread of the engine panicked"));
+    }
+
+    /// Suspends writing until the database is reopened, and wakes all that wait.
+    pub(crate) fn suspend_for_good(&self, error: &Error) {
+        self.health.set_fatal(error);
         self.progress.notify();
     }
 

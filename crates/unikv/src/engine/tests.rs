@@ -556,6 +556,24 @@ fn a_writer_that_panics_does_not_leave_those_who_wait_for_it() {
 }
 
 #[test]
+fn a_group_that_fails_behind_the_log_is_never_shown_by_halves() {
+    let machine = Machine::new(12);
+    let (db, _) = machine.open(small());
+    db.put("before", "1").unwrap();
+    let mut batch = Batch::new();
+    batch.put("first", "2").put("second", "3");
+    batch.damage();
+    assert_eq!(db.write(&batch).unwrap_err().kind(), ErrorKind::Internal);
+    // Whatever is published after it would show the first half.
+    let after = db.put("after", "4").unwrap_err();
+    assert_eq!(after.kind(), ErrorKind::WritesSuspended);
+    assert!(after.to_string().contains("a bug of UniKV"), "{after}");
+    let keys: Vec<_> = db.iter().map(|entry| entry.unwrap().0).collect();
+    assert_eq!(keys, ["before"]);
+    assert_eq!(db.get("first").unwrap(), None);
+}
+
+#[test]
 fn a_merge_that_fell_behind_takes_two_generations_along() {
     let machine = Machine::new(11);
     let (db, _) = machine.open(small());

@@ -47,7 +47,7 @@ impl IngestWriter {
             return Err(Error::invalid(what, "sort the keys, and keep one of each"));
         }
         if self.records.is_multiple_of(1024) {
-            context.check_closing()?;
+            context.check_cancelled()?;
         }
         let (records, section) = match &mut self.table {
             Some(table) => table,

@@ -116,11 +116,13 @@ impl JobContext<'_> {
         self.read_buffers_bytes / files.max(1)
     }
 
-    /// Ends the job early when the database is being closed, or when the rest is over that it is for.
-    fn check_closing(&self) -> Result<()> {
-        let is_over = self.resting.is_some_and(|resting| resting.is_over());
-        if self.closing.load(Ordering::Relaxed) || is_over {
+    /// Ends the job early: `Closed` when the database is being closed, `Cancelled` when writers are
+    /// no longer idle and the job is for idle times.
+    fn check_cancelled(&self) -> Result<()> {
+        if self.closing.load(Ordering::Relaxed) {
             Err(Error::closed())
+        } else if self.resting.is_some_and(|resting| resting.is_over()) {
+            Err(Error::cancelled())
         } else {
             Ok(())
         }

@@ -180,6 +180,12 @@ impl Batch {
         &self.ops
     }
 
+    /// Cuts the last operation short, as no caller can.
+    #[cfg(test)]
+    pub(crate) fn damage(&mut self) {
+        self.ops.pop();
+    }
+
     /// The first limit that was violated.
     pub(crate) fn violation(&self) -> Option<&Error> {
         self.violation.as_ref()

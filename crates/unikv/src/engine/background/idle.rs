@@ -218,8 +218,11 @@ impl Engine {
 
     /// Notes how a pass failed.
     fn pass_failed(&self, plan: &MergePlan, error: &Error) {
-        if error.kind() == ErrorKind::Closed && !self.space.is_full() {
-            // Somebody writes, or the database is being closed.
+        if error.kind() == ErrorKind::Closed {
+            return;
+        }
+        if error.kind() == ErrorKind::Cancelled && !self.space.is_full() {
+            // Somebody writes.
             let seq = self.visible_seq.load(Ordering::Acquire);
             let mut rest = self.at_rest.rest.lock();
             // One write may end several passes.

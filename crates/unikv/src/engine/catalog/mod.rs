@@ -251,10 +251,6 @@ impl Engine {
     }
 
     fn inconsistent(&self, what: String) -> Error {
-        Error::corruption(
-            self.store.dir(),
-            0,
-            format!("the new version is inconsistent: {what}"),
-        )
+        Error::internal(format!("the new version is inconsistent: {what}"))
     }
 }

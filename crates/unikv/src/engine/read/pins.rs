@@ -167,10 +167,7 @@ impl ViewHolder {
         engine.check_open()?;
         let view = engine.view.load_full();
         let value = view.get(key, self.moment.seq(), &engine.reads)?;
-        value.ok_or_else(|| {
-            let what = "a value that an iterator has met is gone";
-            Error::corruption(engine.store.dir(), 0, what)
-        })
+        value.ok_or_else(|| Error::internal("a value that an iterator has met is gone"))
     }
 
     /// Forgets a cursor, which is then made anew.

@@ -206,7 +206,7 @@ impl Engine {
                     memtable.large.insert(file);
                 } else if memtable.large.get(number).is_none() {
                     let what = format!("the file {} of a large value is unknown", number.0);
-                    return Err(Error::invalid(what, "report this as a bug"));
+                    return Err(Error::internal(what));
                 }
             }
         }
@@ -256,7 +256,7 @@ impl Staging<'_> {
             let external = pointer.and_then(|p| Some(External::new(*p, self.meta_of(p.file)?)));
             let Some(external) = external else {
                 let what = "a large value was written nowhere";
-                return Err(Error::invalid(what, "report this as a bug"));
+                return Err(Error::internal(what));
             };
             let external = external.encode();
             batch.push_external(op.key, op.expiry_ms, &external, op.value.len());

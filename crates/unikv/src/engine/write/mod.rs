@@ -176,7 +176,10 @@ impl Engine {
         let freed_bytes = self.freed_by(&commit.memtable.table, group);
         let mut seq = first;
         for (batch, _) in group {
-            seq = insert(&commit.memtable.table, batch, seq)?;
+            seq = insert(&commit.memtable.table, batch, seq).inspect_err(|error| {
+                // A part of the group is in the memtable: nothing may be published behind it.
+                self.suspend_for_good(error);
+            })?;
         }
         note_mark(commit, group, first);
         debug_assert_eq!(SeqNo(seq.0 - 1), commit.last_seq);
@@ -391,7 +394,7 @@ fn append_batches(
 fn insert(memtable: &Memtable, batch: &Batch, first: SeqNo) -> Result<SeqNo> {
     let mut seq = first;
     for op in OpsIter::new(batch.ops_bytes()) {
-        let op = op.map_err(|bad| Error::invalid(bad.to_string(), "encode the batch again"))?;
+        let op = op.map_err(|bad| Error::internal(format!("a batch in the log: {bad}")))?;
         memtable.insert(op.key, seq, op.kind, op.expiry_ms, op.value);
         seq.0 += 1;
     }

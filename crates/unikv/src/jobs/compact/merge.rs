@@ -161,7 +161,7 @@ impl Merger<'_> {
     fn count_key(&mut self) -> Result<()> {
         self.keys += 1;
         if self.keys.is_multiple_of(1024) {
-            self.context.check_closing()
+            self.context.check_cancelled()
         } else {
             Ok(())
         }

@@ -236,7 +236,7 @@ impl<'a> MergeOutput<'a> {
         destination: Destination,
     ) -> Result<RecordPointer> {
         let context = self.context;
-        context.check_closing()?;
+        context.check_cancelled()?;
         let record = RecordRef {
             older_follows: false,
             seq: version.seq,
@@ -275,7 +275,7 @@ impl<'a> MergeOutput<'a> {
         };
         let writer = self.writer(destination)?;
         let copied = writer.append_streamed(&record, source.value_len(), |piece| {
-            context.check_closing()?;
+            context.check_cancelled()?;
             source.read(piece)
         })?;
         source.finish()?;

@@ -56,7 +56,7 @@ pub(crate) fn scan_merge(
         keys.next()?;
         count += 1;
         if count.is_multiple_of(1024) {
-            context.check_closing()?;
+            context.check_cancelled()?;
         }
     }
     output.cut_table()?;

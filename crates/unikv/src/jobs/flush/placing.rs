@@ -329,6 +329,6 @@ impl FlushTarget {
             capacity += capacity / 4;
         }
         let what = "a table does not fit into any hash index";
-        Err(Error::invalid(what, "report this as a bug"))
+        Err(Error::internal(what))
     }
 }
