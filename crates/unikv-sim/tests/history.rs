@@ -28,7 +28,7 @@ impl Sum {
             && it.splits > runs
             && it.joins > runs / 10
             && it.scan_merges > runs
-            && it.clusterings > runs / 10
+            && it.clusterings > runs / 40
             && it.large > 5 * runs
             && it.ingests > runs
             && it.gcs > runs

@@ -34,9 +34,10 @@ use crate::engine::space::disk_full::DiskFull;
 use crate::engine::space::tombstone_debt::Reclaim;
 use crate::engine::stats::counters::EngineCounters;
 use crate::engine::stats::lifetime::LifetimeStats;
+use crate::engine::write::Commit;
 use crate::engine::write::backpressure::Pressure;
+use crate::engine::write::queue::WriteQueue;
 use crate::engine::write::wal_sync::WalSync;
-use crate::engine::write::{Commit, Request};
 use crate::error::{Error, Result};
 use crate::jobs::JobContext;
 use crate::jobs::flush::placing::GenerationLimits;
@@ -75,8 +76,8 @@ pub(crate) struct Engine {
     pub(crate) visible_seq: AtomicU64,
 
     pub(crate) commit: Mutex<Commit>,
-    /// Writers waiting for the commit lock; whoever gets it commits for all of them.
-    pub(crate) queue: Mutex<Vec<Arc<Request>>>,
+    /// Writers that wait for the one that leads.
+    pub(crate) queue: WriteQueue,
     pub(crate) wal_sync: WalSync,
     /// Files of large values whose batches are not committed yet.
     pub(crate) staged_large: LargeFiles,
@@ -152,7 +153,7 @@ impl Engine {
             view_lock: Mutex::new(()),
             visible_seq: AtomicU64::new(parts.last_seq.0),
             commit: Mutex::new(parts.commit),
-            queue: Mutex::new(Vec::new()),
+            queue: WriteQueue::default(),
             wal_sync: parts.wal_sync,
             staged_large: LargeFiles::default(),
             staging: RwLock::default(),

@@ -533,7 +533,7 @@ fn a_writer_that_panics_does_not_leave_those_who_wait_for_it() {
         }
         leads.send(()).unwrap();
         wait_for("a second writer in the queue", || {
-            !waiting.0.engine.queue.lock().is_empty()
+            waiting.0.engine.queue.waiting() > 0
         });
         panic!("a bug in a writer");
     }));

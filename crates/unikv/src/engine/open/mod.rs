@@ -277,7 +277,6 @@ impl<'a> Opening<'a> {
             wal,
             last_seq,
             memtable: memtable.clone(),
-            pause_debt_ns: 0,
             freed_bytes: 0,
             is_watched: false,
         };

@@ -33,7 +33,8 @@ use state::SpaceLimits;
 
 use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
-use crate::engine::write::{Commit, Request};
+use crate::engine::write::Commit;
+use crate::engine::write::queue::Request;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::Batch;
 pub(crate) use state::free_bytes;
@@ -111,9 +112,9 @@ impl Engine {
         &self,
         commit: &Commit,
         mut waiting: Vec<Arc<Request>>,
-        own: Option<&Batch>,
+        own: &Batch,
     ) -> (Vec<Arc<Request>>, Result<()>) {
-        let batches = waiting.iter().map(|request| &request.batch).chain(own);
+        let batches = waiting.iter().map(|request| &request.batch).chain([own]);
         let bytes: usize = batches.map(Batch::byte_len).sum();
         let space = &self.space;
         let unprobed = space
@@ -139,6 +140,7 @@ impl Engine {
             space.reclaim.wanted.fetch_add(1, Ordering::Relaxed);
             Ok(())
         };
+        let own = admit(own);
         waiting.retain(|request| {
             let refused = admit(&request.batch).err();
             let taken = refused.is_none();
@@ -147,7 +149,6 @@ impl Engine {
             }
             taken
         });
-        let own = own.map_or(Ok(()), admit);
         (waiting, own)
     }
 

@@ -6,16 +6,19 @@
 //! the rest, so that the background catches up before anything is full. With the last memtable open
 //! a byte costs at least what its flush took of late; only who comes when that is full, too, waits.
 //!
-//! The time is gathered as a debt and paid in pauses of at least half a millisecond, because much shorter ones
-//! cannot be kept, and longer ones are felt; a pause is held under the commit lock, for the rate is one for all writers. What a
-//! large batch owes beyond one pause is paid by the next writes. A delete costs what it frees, because
-//! all of that lies on the disk until the background has caught up.
+//! The time is gathered as a debt and paid in pauses of at least half a millisecond, because much
+//! shorter ones cannot be kept, and longer ones are felt. The rate is one for all writers: a pause
+//! begins where that of another ends. What a large batch owes beyond one pause is paid by the next
+//! writes. A delete costs what it frees, because all of that lies on the disk until the background
+//! has caught up.
+//!
+//! Lock: `debt`, a leaf. Nothing is held during a pause.
 
 use super::stalls::StallCause;
-use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::engine::Engine;
 use crate::engine::catalog::{INDEX_LIMIT_HARD, MAX_GENERATIONS, most_unsorted_bytes};
-use crate::engine::write::Commit;
 use crate::error::Result;
 use crate::jobs::flush::placing::{GenerationLimits, MAX_SLOTS};
 use crate::partition::View;
@@ -53,6 +56,44 @@ pub(crate) struct Pressure {
     cause: AtomicUsize,
     /// What the last flush took for a KiB of its memtable.
     flush_ns_per_kib: AtomicU64,
+    debt: Mutex<Debt>,
+    /// Whether something may be owed.
+    is_owed: AtomicBool,
+}
+
+/// What writers owe.
+#[derive(Debug, Default)]
+struct Debt {
+    /// What no pause has been begun for; negative, pauses have taken longer than they were to.
+    owed_ns: i64,
+    /// When the pauses end that have been begun.
+    until_ns: i64,
+}
+
+impl Debt {
+    /// Adds the cost of a write; returns how long its writer is to pause from `now_ns` on.
+    fn add(&mut self, cost_ns: i64, now_ns: i64) -> Option<i64> {
+        self.owed_ns = self.owed_ns.saturating_add(cost_ns);
+        let begun = self.until_ns.saturating_sub(now_ns).max(0);
+        let all = begun.saturating_add(self.owed_ns);
+        if all < LEAST_PAUSE_NS {
+            return None;
+        }
+        // What is owed by others must not make a short write wait for long.
+        let most = cost_ns.clamp(LONGEST_OWED_PAUSE_NS, LONGEST_PAUSE_NS);
+        let pause = all.min(most);
+        let all = all.min(pause + MOST_OWED_NS);
+        *self = Debt {
+            owed_ns: 0,
+            until_ns: now_ns.saturating_add(all),
+        };
+        Some(pause)
+    }
+
+    /// What a pause took too long is credited, but not for ever.
+    fn credit(&mut self, ns: i64) {
+        self.owed_ns = self.owed_ns.saturating_sub(ns).max(-LEAST_PAUSE_NS);
+    }
 }
 
 const CAUSES: [StallCause; 3] = [
@@ -145,27 +186,28 @@ impl Engine {
     }
 
     /// Takes from the writer the time that `bytes` cost at present.
-    pub(crate) fn pace(&self, commit: &mut Commit, bytes: u64) {
-        let ns_per_kib = self.pressure.ns_per_kib();
+    pub(crate) fn pace(&self, bytes: u64) {
+        let pressure = &self.pressure;
+        let ns_per_kib = pressure.ns_per_kib();
         if ns_per_kib == 0 {
-            commit.pause_debt_ns = 0;
+            let is_owed = &pressure.is_owed;
+            if is_owed.load(Ordering::Relaxed) && is_owed.swap(false, Ordering::Relaxed) {
+                *pressure.debt.lock() = Debt::default();
+            }
             return;
         }
         let cost = bytes.saturating_mul(ns_per_kib) >> 10;
         let cost = i64::try_from(cost).unwrap_or(i64::MAX);
-        commit.pause_debt_ns = commit.pause_debt_ns.saturating_add(cost);
-        if commit.pause_debt_ns >= LEAST_PAUSE_NS {
-            // What is owed by others must not make a short write wait for long.
-            let most = cost.clamp(LONGEST_OWED_PAUSE_NS, LONGEST_PAUSE_NS);
-            let pause = commit.pause_debt_ns.min(most);
-            let took = self.delay(pause);
-            // What a pause took too long is credited, but not for ever.
-            let left = commit.pause_debt_ns.saturating_sub(took);
-            commit.pause_debt_ns = left.clamp(-LEAST_PAUSE_NS, MOST_OWED_NS);
-            let cause = self.pressure.cause.load(Ordering::Relaxed);
-            let cause = CAUSES.get(cause).copied().unwrap_or(StallCause::Memtables);
-            self.counters.count_pause(cause, took.unsigned_abs());
-        }
+        pressure.is_owed.store(true, Ordering::Relaxed);
+        let now = i64::try_from(self.now().as_nanos()).unwrap_or(i64::MAX);
+        let Some(pause) = pressure.debt.lock().add(cost, now) else {
+            return;
+        };
+        let took = self.delay(pause);
+        pressure.debt.lock().credit(took - pause);
+        let cause = pressure.cause.load(Ordering::Relaxed);
+        let cause = CAUSES.get(cause).copied().unwrap_or(StallCause::Memtables);
+        self.counters.count_pause(cause, took.unsigned_abs());
     }
 
     /// Waits for so many nanoseconds, and says how many it were.
@@ -224,10 +266,9 @@ mod tests {
         let machine = Machine::new(5);
         let (db, _) = machine.open(small());
         let engine = &db.0.engine;
-        let mut commit = engine.commit.lock();
-        let mut pace = |bytes| {
+        let pace = |bytes| {
             let begin = engine.now();
-            engine.pace(&mut commit, bytes);
+            engine.pace(bytes);
             (engine.now() - begin).as_millis()
         };
         assert_eq!(pace(1 << 30), 0, "free while nothing presses");

@@ -1,0 +1,196 @@
+//! Group commit (paper §III-B, "WAL"; design §3 "put").
+//!
+//! The leader of the [queue](super::queue) assigns sequence numbers to its batch and to those of the
+//! writers that wait, appends all to the WAL in one write, syncs if one of them asks for it, inserts
+//! into the memtable, and publishes. So a sync is shared by all that arrived during the one before.
+//!
+//! Lock: the leader holds the commit lock, because jobs seal memtables, too. It gives the lock and the
+//! lead back before the others get their results, and pauses for back-pressure last, so that no
+//! writer waits for one that pauses.
+
+use crate::base::keys::SeqNo;
+use crate::base::seeded::seeded;
+use crate::base::sync::atomic::Ordering;
+use crate::engine::Engine;
+use crate::engine::write::Commit;
+use crate::engine::write::marks::note_mark;
+use crate::engine::write::queue::{Lead, Request, Turn};
+use crate::error::{Error, Result};
+use crate::log::{DurableMark, WalWrite, WalWriter};
+use crate::memtable::{Batch, Memtable, OpsIter};
+use crate::options::Durability;
+use std::sync::Arc;
+
+/// Gives waiting requests their result when dropped, also if the thread that commits for them dies.
+struct Answers<'a> {
+    engine: &'a Engine,
+    waiting: &'a [Arc<Request>],
+    /// `None` until the group has been dealt with.
+    result: Option<Result<()>>,
+}
+
+impl Drop for Answers<'_> {
+    fn drop(&mut self) {
+        let died = || {
+            let remedy = "close and reopen the database to see whether it is there";
+            Error::writes_suspended("the thread that wrote this batch panicked", remedy)
+        };
+        for request in self.waiting {
+            let result = self.result.clone().unwrap_or_else(|| Err(died()));
+            request.answer(result);
+        }
+        if self.result.is_none() {
+            // A part of the group may be in the memtable: nothing may be published behind it.
+            self.engine.suspend_after_panic();
+        }
+    }
+}
+
+impl Engine {
+    /// Commits a batch without large values (see [`crate::engine::write::blobs`]). Returns once it is
+    /// in the WAL as `durability` asks, and visible.
+    pub(crate) fn commit(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        if batch.seq_count() == 0 {
+            return Ok(());
+        }
+        self.refuse_at_once(batch)?;
+        let sync = durability == Durability::Sync;
+        let is_large = batch.byte_len() as u64 > self.memory.plan.queued_bytes;
+        let runtime = &*self.store.env().runtime;
+        let turn = self.queue.enter(|| match is_large {
+            true => Request::to_lead(runtime),
+            false => Request::new(batch.clone(), sync, runtime),
+        });
+        match turn {
+            Turn::Leads(lead) => self.lead(lead, (batch, sync)),
+            Turn::Ended(result) => result,
+        }
+    }
+
+    /// Commits the leader's own batch and those of writers that wait.
+    fn lead(&self, lead: Lead<'_>, own: (&Batch, bool)) -> Result<()> {
+        let mut commit = self.commit.lock();
+        let waiting = lead.take(self.memory.plan.group_bytes);
+        let (waiting, admitted) = self.admit(&commit, waiting, own.0);
+        let is_admitted = admitted.is_ok() || seeded!(RefusedAndWritten);
+        let requests = waiting.iter().map(|r| (&r.batch, r.sync));
+        let own = is_admitted.then_some(own);
+        let group: Vec<(&Batch, bool)> = own.into_iter().chain(requests).collect();
+        let mut answers = Answers {
+            engine: self,
+            waiting: &waiting,
+            result: None,
+        };
+        let committed = self.commit_batches(&mut commit, &group);
+        answers.result = Some(committed.as_ref().map(|_| ()).map_err(Error::clone));
+        drop(commit);
+        drop(lead);
+        drop(answers);
+        self.pace(*committed.as_ref().unwrap_or(&0));
+        admitted.and(committed.map(|_| ()))
+    }
+
+    /// Commits the batches, and returns how many bytes back-pressure is to count.
+    fn commit_batches(&self, commit: &mut Commit, group: &[(&Batch, bool)]) -> Result<u64> {
+        if group.is_empty() {
+            return Ok(0);
+        }
+        self.check_open()?;
+        let bytes: usize = group.iter().map(|(batch, _)| batch.byte_len()).sum();
+        self.make_room(commit, bytes)?;
+        if group.iter().any(|(_, sync)| *sync) {
+            // Before anything is written: should it fail, the log is as good as it was.
+            self.flush_recovered()?;
+        }
+        self.adopt_large(&commit.memtable, group.iter().map(|(batch, _)| *batch))?;
+        let first = self.append_to_wal(commit, group)?;
+        if seeded!(PublishBeforeInsert) {
+            self.visible_seq.store(commit.last_seq.0, Ordering::Release);
+        }
+        let freed_bytes = self.freed_by(&commit.memtable.table, group);
+        let mut seq = first;
+        for (batch, _) in group {
+            seq = insert(&commit.memtable.table, batch, seq).inspect_err(|error| {
+                // A part of the group is in the memtable: nothing may be published behind it.
+                self.suspend_for_good(error);
+            })?;
+        }
+        note_mark(commit, group, first);
+        debug_assert_eq!(SeqNo(seq.0 - 1), commit.last_seq);
+        commit.freed_bytes += freed_bytes;
+        self.publish_seq(commit.last_seq);
+        self.watch_memtable(commit);
+        self.counters
+            .count_writes(group.iter().map(|(batch, _)| *batch));
+        if bytes as u64 > self.memory.plan.memtable_bytes {
+            // More than was reckoned with.
+            self.update_view(|_| ());
+        }
+        Ok(bytes as u64 + freed_bytes)
+    }
+
+    /// Appends the group in one write and syncs it if one of the batches asks for that. Returns the
+    /// first sequence number. A failure leaves the outcome of the group unknown.
+    fn append_to_wal(&self, commit: &mut Commit, group: &[(&Batch, bool)]) -> Result<SeqNo> {
+        let first = SeqNo(commit.last_seq.0 + 1);
+        let ops: u64 = group.iter().map(|(batch, _)| batch.seq_count()).sum();
+        if first.0 + ops > SeqNo::MAX.0 {
+            let what = "the database has used up its 2^56 sequence numbers";
+            return Err(Error::invalid(what, "copy it into a new database"));
+        }
+        let durable = self.wal_sync.durable_mark();
+        let Some((wal, segment)) = &mut commit.wal else {
+            return Err(Error::writes_suspended("the log has no segment", "retry"));
+        };
+        let begin = wal.end();
+        // From here on the numbers may be in the file: they are never given again.
+        commit.last_seq = SeqNo(first.0 + ops - 1);
+        let mut written = append_batches(wal, group, first, durable);
+        if written.is_ok() {
+            let end = wal.end();
+            segment.written(end);
+            let wal_bytes = &self.counters.wal_bytes;
+            wal_bytes.fetch_add(end - begin, Ordering::Relaxed);
+            if group.iter().any(|(_, sync)| *sync) && !seeded!(AckBeforeSync) {
+                written = self.wal_sync.sync(&self.store);
+            }
+        }
+        written.map_err(|error| self.unknown_outcome(error))?;
+        Ok(first)
+    }
+}
+
+/// Appends each batch as one record, all small ones in one write.
+fn append_batches(
+    wal: &mut WalWriter,
+    group: &[(&Batch, bool)],
+    mut seq: SeqNo,
+    durable: Option<DurableMark>,
+) -> Result<()> {
+    for (batch, _) in group {
+        let write = WalWrite {
+            base_seq: seq,
+            count: batch.len() as u32,
+            host_mark: batch.mark(),
+            ops: batch.ops_bytes(),
+        };
+        if WalWriter::is_large(write.ops) {
+            wal.write_large(&write, durable)?;
+        } else {
+            wal.stage(&write, durable);
+        }
+        seq.0 += batch.seq_count();
+    }
+    wal.write_staged()
+}
+
+/// Inserts the operations of a batch, the first with `first`; returns the number after the batch.
+fn insert(memtable: &Memtable, batch: &Batch, first: SeqNo) -> Result<SeqNo> {
+    let mut seq = first;
+    for op in OpsIter::new(batch.ops_bytes()) {
+        let op = op.map_err(|bad| Error::internal(format!("a batch in the log: {bad}")))?;
+        memtable.insert(op.key, seq, op.kind, op.expiry_ms, op.value);
+        seq.0 += 1;
+    }
+    Ok(SeqNo(first.0 + batch.seq_count()))
+}
