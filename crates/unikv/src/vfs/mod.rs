@@ -244,6 +244,8 @@ pub trait Runtime: Send + Sync + fmt::Debug {
     fn wall_clock_ms(&self) -> u64;
     /// An unpredictable number (from the seed, in a simulation).
     fn random_u64(&self) -> u64;
+    /// Lets other threads run that wait for this one's processor.
+    fn yield_now(&self) {}
     /// Holds the calling thread for `time`: for limiting rates, never for waiting on a condition.
     fn delay(&self, time: Duration);
 }

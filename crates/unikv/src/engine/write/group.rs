@@ -57,7 +57,7 @@ impl Engine {
         let sync = durability == Durability::Sync;
         let is_large = batch.byte_len() as u64 > self.memory.plan.queued_bytes;
         let runtime = &*self.store.env().runtime;
-        let turn = self.queue.enter(|| match is_large {
+        let turn = self.queue.enter(runtime, || match is_large {
             true => Request::to_lead(runtime),
             false => Request::new(batch.clone(), sync, runtime),
         });

@@ -14,9 +14,11 @@ use crate::vfs::{Event, Runtime, wait_until};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How often a writer looks for its result before it lets its thread sleep: a group without a sync
-/// takes a few microseconds, and waking a thread as many.
-const SPINS: u32 = if cfg!(unikv_model) { 0 } else { 100 };
+/// How often a writer looks for its result before it lets its thread sleep, at first without and then
+/// with a chance for the threads that wait for its processor: a group without a sync takes a few
+/// microseconds, and waking a thread takes longer.
+const SPINS: u32 = if cfg!(unikv_model) { 0 } else { 50 };
+const YIELDS: u32 = if cfg!(unikv_model) { 0 } else { 100 };
 
 #[derive(Default)]
 pub(crate) struct WriteQueue {
@@ -75,14 +77,17 @@ impl Request {
         self.woken.notify();
     }
 
-    fn wait(&self) -> Outcome {
+    fn wait(&self, runtime: &dyn Runtime) -> Outcome {
         let mut outcome = None;
         let mut has_ended = || {
             outcome = self.outcome.lock().take();
             outcome.is_some()
         };
-        let seen = (0..SPINS).any(|_| {
-            std::hint::spin_loop();
+        let seen = (0..SPINS + YIELDS).any(|i| {
+            match i < SPINS {
+                true => std::hint::spin_loop(),
+                false => runtime.yield_now(),
+            }
             self.woken.epoch() > 0 && has_ended()
         });
         if !seen {
@@ -104,7 +109,7 @@ pub(crate) enum Turn<'a> {
 impl WriteQueue {
     /// Returns when this writer leads, or another has committed the batch of the request that `make`
     /// returns.
-    pub(crate) fn enter(&self, make: impl FnOnce() -> Request) -> Turn<'_> {
+    pub(crate) fn enter(&self, runtime: &dyn Runtime, make: impl FnOnce() -> Request) -> Turn<'_> {
         let request = {
             let mut state = self.state.lock();
             if !state.is_led {
@@ -115,7 +120,7 @@ impl WriteQueue {
             state.waiting.push_back(Arc::clone(&request));
             request
         };
-        match request.wait() {
+        match request.wait(runtime) {
             Outcome::Leads => Turn::Leads(Lead(self)),
             Outcome::Result(result) => Turn::Ended(result),
         }
@@ -176,12 +181,14 @@ mod tests {
     #[test]
     fn who_came_first_leads_next_and_whoever_was_taken_along_has_its_result() {
         let queue = WriteQueue::default();
-        let Turn::Leads(first) = queue.enter(|| request("1")) else {
+        let Turn::Leads(first) = queue.enter(&OsRuntime::default(), || request("1")) else {
             panic!("nobody led");
         };
         let _limit = limit("writers of the queue");
         std::thread::scope(|scope| {
-            let (queue, enter) = (&queue, |value: &'static str| queue.enter(|| request(value)));
+            let (queue, enter) = (&queue, |value: &'static str| {
+                queue.enter(&OsRuntime::default(), || request(value))
+            });
             let taken = scope.spawn(move || matches!(enter("2"), Turn::Ended(Ok(()))));
             wait_for("the second writer", || queue.waiting() == 1);
             let leads = scope.spawn(move || match enter("3") {
@@ -197,20 +204,23 @@ mod tests {
             group.iter().for_each(|request| request.answer(Ok(())));
             assert!(taken.join().unwrap());
         });
-        assert!(matches!(queue.enter(|| request("4")), Turn::Leads(_)));
+        assert!(matches!(
+            queue.enter(&OsRuntime::default(), || request("4")),
+            Turn::Leads(_)
+        ));
     }
 
     #[test]
     fn a_writer_with_a_large_batch_is_not_taken_along() {
         let queue = WriteQueue::default();
         let runtime = OsRuntime::default();
-        let Turn::Leads(first) = queue.enter(|| request("1")) else {
+        let Turn::Leads(first) = queue.enter(&OsRuntime::default(), || request("1")) else {
             panic!("nobody led");
         };
         let _limit = limit("a writer of the queue");
         std::thread::scope(|scope| {
             let large = scope.spawn(|| {
-                let turn = queue.enter(|| Request::to_lead(&runtime));
+                let turn = queue.enter(&runtime, || Request::to_lead(&runtime));
                 matches!(turn, Turn::Leads(_))
             });
             wait_for("the large writer", || queue.waiting() == 1);

@@ -66,6 +66,10 @@ impl Runtime for OsRuntime {
             .unwrap_or_else(|_| RandomState::new().hash_one(self.start.elapsed()))
     }
 
+    fn yield_now(&self) {
+        thread::yield_now();
+    }
+
     fn delay(&self, time: Duration) {
         thread::sleep(time);
     }
