@@ -111,9 +111,9 @@ impl Engine {
     pub(crate) fn admit(
         &self,
         commit: &Commit,
-        mut waiting: Vec<Arc<Request>>,
+        waiting: &mut Vec<Arc<Request>>,
         own: &Batch,
-    ) -> (Vec<Arc<Request>>, Result<()>) {
+    ) -> Result<()> {
         let batches = waiting.iter().map(|request| &request.batch).chain([own]);
         let bytes: usize = batches.map(Batch::byte_len).sum();
         let space = &self.space;
@@ -125,7 +125,7 @@ impl Engine {
             self.probe_space();
         }
         if !space.is_full() {
-            return (waiting, Ok(()));
+            return Ok(());
         }
         let mut room = self.room_for_deletes(commit);
         let mut admit = |batch: &Batch| -> Result<()> {
@@ -149,7 +149,7 @@ impl Engine {
             }
             taken
         });
-        (waiting, own)
+        own
     }
 
     /// Bytes of deletes that a full disk still takes: so many that the memtables can be flushed and

@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// Gives waiting requests their result when dropped, also if the thread that commits for them dies.
 struct Answers<'a> {
     engine: &'a Engine,
-    waiting: &'a [Arc<Request>],
+    waiting: Vec<Arc<Request>>,
     /// `None` until the group has been dealt with.
     result: Option<Result<()>>,
 }
@@ -35,7 +35,7 @@ impl Drop for Answers<'_> {
             let remedy = "close and reopen the database to see whether it is there";
             Error::writes_suspended("the thread that wrote this batch panicked", remedy)
         };
-        for request in self.waiting {
+        for request in &self.waiting {
             let result = self.result.clone().unwrap_or_else(|| Err(died()));
             request.answer(result);
         }
@@ -70,17 +70,17 @@ impl Engine {
     /// Commits the leader's own batch and those of writers that wait.
     fn lead(&self, lead: Lead<'_>, own: (&Batch, bool)) -> Result<()> {
         let mut commit = self.commit.lock();
-        let waiting = lead.take(self.memory.plan.group_bytes);
-        let (waiting, admitted) = self.admit(&commit, waiting, own.0);
-        let is_admitted = admitted.is_ok() || seeded!(RefusedAndWritten);
-        let requests = waiting.iter().map(|r| (&r.batch, r.sync));
-        let own = is_admitted.then_some(own);
-        let group: Vec<(&Batch, bool)> = own.into_iter().chain(requests).collect();
+        // From here on, whatever happens, those that are taken along get a result.
         let mut answers = Answers {
             engine: self,
-            waiting: &waiting,
+            waiting: lead.take(self.memory.plan.group_bytes),
             result: None,
         };
+        let admitted = self.admit(&commit, &mut answers.waiting, own.0);
+        let is_admitted = admitted.is_ok() || seeded!(RefusedAndWritten);
+        let requests = answers.waiting.iter().map(|r| (&r.batch, r.sync));
+        let own = is_admitted.then_some(own);
+        let group: Vec<(&Batch, bool)> = own.into_iter().chain(requests).collect();
         let committed = self.commit_batches(&mut commit, &group);
         answers.result = Some(committed.as_ref().map(|_| ()).map_err(Error::clone));
         drop(commit);
