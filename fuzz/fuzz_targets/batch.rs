@@ -1,5 +1,5 @@
-//! What a record of the write-ahead log holds: operations, whole writes, the start of a segment, the
-//! place of a large value; and a batch that a caller makes. The first byte says which.
+//! What a record of the write-ahead log holds: operations, whole writes, the start of a segment,
+//! the place of a large value; and a batch that a caller makes. The first byte says which.
 #![no_main]
 
 use libfuzzer_sys::arbitrary::Unstructured;
@@ -11,7 +11,8 @@ fuzz_target!(|data: &[u8]| {
     let Some((&which, bytes)) = data.split_first() else {
         return;
     };
-    // A batch has a head of 14 bytes for an operation that two of these are enough for, and is made twice.
+    // A batch has a head of 14 bytes for an operation that two of these are enough for, and is made
+    // twice.
     let limit = 64 * bytes.len() + 4096;
     allocation::bounded(limit, || match which % 5 {
         0 => operations(bytes),

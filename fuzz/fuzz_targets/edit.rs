@@ -1,4 +1,5 @@
-//! Version edits: what decodes encodes to an edit that is the same, however its fields were ordered.
+//! Version edits: what decodes encodes to an edit that is the same, however its fields were
+//! ordered.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

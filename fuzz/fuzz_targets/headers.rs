@@ -1,5 +1,5 @@
-//! File headers and file names. The first byte: the kind that is expected (bits 0 to 2), whether the
-//! checksum is made right (bit 3), and whether the database must be a given one (bit 4).
+//! File headers and file names. The first byte: the kind that is expected (bits 0 to 2), whether
+//! the checksum is made right (bit 3), and whether the database must be a given one (bit 4).
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,7 @@
-//! Key tables. The first byte says what the rest is: 0 a file as it is, 1 a file whose checksums are
-//! made right, 2 the entries and restarts of one block, 3 an index over one block, 4 properties, 5
-//! entries that an encoder of this target's own makes into blocks as `docs/format.md` says.
+//! Key tables. The first byte says what the rest is: 0 a file as it is, 1 a file whose checksums
+//! are made right, 2 the entries and restarts of one block, 3 an index over one block, 4
+//! properties, 5 entries that an encoder of this target's own makes into blocks as `docs/format.md`
+//! says.
 #![no_main]
 
 use libfuzzer_sys::arbitrary::Unstructured;

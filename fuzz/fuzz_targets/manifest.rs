@@ -26,8 +26,8 @@ fuzz_target!(|data: &[u8]| {
             seal::log(&mut manifest, None);
         }
     }
-    // Buffers of the readers, and an edit of 6 bytes makes a structure of some hundred. What was ingested may
-    // have left any number of slots to the other side of a split.
+    // Buffers of the readers, and an edit of 6 bytes makes a structure of some hundred. What was
+    // ingested may have left any number of slots to the other side of a split.
     let limit = 256 * data.len() + (8 << 20);
     let read = allocation::bounded(limit, || recover(&manifest));
     if let Some(found) = typed::checked(read) {

@@ -1,6 +1,6 @@
-//! Record files. The first byte: 0 a file as it is, 1 a file whose checksums are made right, 2 frames
-//! alone, 3 frames whose checksums are made right, 4 records that an encoder of this target's own
-//! writes as `docs/format.md` says. The second: how much a guess of a length is off.
+//! Record files. The first byte: 0 a file as it is, 1 a file whose checksums are made right, 2
+//! frames alone, 3 frames whose checksums are made right, 4 records that an encoder of this
+//! target's own writes as `docs/format.md` says. The second: how much a guess of a length is off.
 #![no_main]
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
@@ -32,8 +32,8 @@ fuzz_target!(|data: &[u8]| {
         seal::header(&mut file, 4, NUMBER, seal::DATABASE);
         seal::record_file(&mut file);
     }
-    // Buffers of streams and walks; every other buffer is as long as what the file holds, and what is
-    // read is kept in several copies.
+    // Buffers of streams and walks; every other buffer is as long as what the file holds, and what
+    // is read is kept in several copies.
     let limit = 64 * data.len() + 16 * file.len() + (2 << 20);
     allocation::bounded(limit, || read(&file, expected.as_deref(), guess));
     let disk = SimVfs::new();

@@ -1,6 +1,6 @@
 //! Replay of the write-ahead log: up to three segments. The first byte: whether headers (bit 0) and
-//! records (bit 1) are made right, whether links are (bit 2), and the low-water mark (bits 3 and 4).
-//! Then the lengths of the first two segments, two bytes each; then the segments.
+//! records (bit 1) are made right, whether links are (bit 2), and the low-water mark (bits 3 and
+//! 4). Then the lengths of the first two segments, two bytes each; then the segments.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -29,7 +29,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Runs `parse` and asserts that it never holds more than `limit` bytes beyond what was held before.
+/// Runs `parse` and asserts that it never holds more than `limit` bytes beyond what was held
+/// before.
 pub fn bounded<T>(limit: usize, parse: impl FnOnce() -> T) -> T {
     let before = NOW.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);

@@ -2,8 +2,8 @@
 //! parser of the engine (through the door `unikv::fuzzing`, or through the public interface), and
 //! asserts more than that it does not panic:
 //!
-//! - what decodes encodes to the same bytes, or to bytes that decode to the same ([`typed`] for what
-//!   does not decode: its error has a kind, and damage has a file and an offset);
+//! - what decodes encodes to the same bytes, or to bytes that decode to the same ([`typed`] for
+//!   what does not decode: its error has a kind, and damage has a file and an offset);
 //! - a length that lies allocates nothing: memory is bounded by the length of the input
 //!   ([`allocation`]);
 //! - what passes its checksums and was never changed reads as what was written.

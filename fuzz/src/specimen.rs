@@ -1,6 +1,6 @@
 //! A small database on a simulated disk, with files of every kind: value logs, tables of an
-//! UnsortedStore, key tables with inline values and pointers, a file of a large value, a manifest of
-//! several edits, and a log of two segments.
+//! UnsortedStore, key tables with inline values and pointers, a file of a large value, a manifest
+//! of several edits, and a log of two segments.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

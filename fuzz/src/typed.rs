@@ -2,8 +2,8 @@
 
 use unikv::{Error, ErrorKind};
 
-/// Asserts that `error` is one that bytes on a disk explain: damage, with file and offset, or a format
-/// that is not known, with the file.
+/// Asserts that `error` is one that bytes on a disk explain: damage, with file and offset, or a
+/// format that is not known, with the file.
 pub fn damage(error: &Error) {
     match error.kind() {
         ErrorKind::Corruption => {

@@ -28,8 +28,8 @@ pub struct Setup {
     sync: bool,
 }
 
-/// The two settings. Nothing bounds its memory as a whole: with the caches and memtables of the others it is
-/// killed for want of memory while it loads, so it gets smaller ones.
+/// The two settings. Nothing bounds its memory as a whole: with the caches and memtables of the
+/// others it is killed for want of memory while it loads, so it gets smaller ones.
 pub fn entrants() -> Vec<Box<dyn Contender>> {
     let entrant = |name, setup| -> Box<dyn Contender> {
         Box::new(Entrant::<Fjall> {

@@ -1,7 +1,7 @@
 //! LMDB: a memory-mapped B-tree with copy on write.
 //!
-//! It has no log and no cache of its own. Without syncing, a commit has been written to the kernel, so
-//! that a killed process loses nothing; a power cut may lose the whole database.
+//! It has no log and no cache of its own. Without syncing, a commit has been written to the kernel,
+//! so that a killed process loses nothing; a power cut may lose the whole database.
 
 #![allow(
     unsafe_code,
@@ -64,8 +64,9 @@ impl Engine for Lmdb {
         options.map_size(MAP_BYTES).max_readers(126);
         let mut flags = EnvFlags::NO_READ_AHEAD;
         flags.set(EnvFlags::NO_SYNC, !sync);
-        // SAFETY: of these flags one changes what the kernel reads ahead; the other gives up durability
-        // after a power cut, which is what is asked for. Neither lets anyone write through the map.
+        // SAFETY: of these flags one changes what the kernel reads ahead; the other gives up
+        // durability after a power cut, which is what is asked for. Neither lets anyone write
+        // through the map.
         unsafe { options.flags(flags) };
         // SAFETY: the directory belongs to this run alone, which opens it once at a time, so nobody
         // changes the file behind the map.

@@ -1,14 +1,15 @@
-//! The suite with UniKV and the engines that it is measured against, as far as features bring them in.
+//! The suite with UniKV and the engines that it is measured against, as far as features bring them
+//! in.
 //!
 //! # What the one number of bytes of memory becomes
 //!
-//! UniKV takes it as its `memory_budget`: memtables, hash indexes, what it knows of its files, buffers
-//! of jobs and the read cache together. A peer gets a sixteenth for each memtable, as UniKV's default
-//! is, with at most four, and three quarters for its block cache; so no peer gets less than UniKV, and
-//! what it allocates beside them comes on top. BadgerDB's cache is half for blocks, half for indexes, and
-//! its values are read through the page cache. LMDB has no memory of its own: all the page cache is its
-//! cache. redb has one cache. Nothing is compressed. What a write has survived when it is acknowledged
-//! stands in the settings of each.
+//! UniKV takes it as its `memory_budget`: memtables, hash indexes, what it knows of its files,
+//! buffers of jobs and the read cache together. A peer gets a sixteenth for each memtable, as
+//! UniKV's default is, with at most four, and three quarters for its block cache; so no peer gets
+//! less than UniKV, and what it allocates beside them comes on top. BadgerDB's cache is half for
+//! blocks, half for indexes, and its values are read through the page cache. LMDB has no memory of
+//! its own: all the page cache is its cache. redb has one cache. Nothing is compressed. What a
+//! write has survived when it is acknowledged stands in the settings of each.
 
 #[cfg(feature = "fjall")]
 mod fjall;

@@ -1,8 +1,8 @@
 //! What a store has to offer to be measured.
 //!
-//! Runs are generic over [`Engine`], so that each engine's calls are compiled into the client's loop:
-//! no dynamic call, no copy and no allocation stands between the clock and the engine. What an engine
-//! reads is handed to the caller's closure where the engine has it.
+//! Runs are generic over [`Engine`], so that each engine's calls are compiled into the client's
+//! loop: no dynamic call, no copy and no allocation stands between the clock and the engine. What
+//! an engine reads is handed to the caller's closure where the engine has it.
 
 use crate::failure::Failure;
 use crate::measure::quiet::wait_until_quiet;

@@ -28,8 +28,8 @@ pub enum ClusteringArg {
     AtRest,
 }
 
-/// Every option of the engine. What is not given stays as the database has stored it, or else is the
-/// engine's default.
+/// Every option of the engine. What is not given stays as the database has stored it, or else is
+/// the engine's default.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Engine options")]
 pub struct EngineArgs {
@@ -60,8 +60,8 @@ pub struct EngineArgs {
     /// Bytes of one block of a key table
     #[arg(long, value_name = "SIZE", value_parser = small_size)]
     pub block_bytes: Option<u32>,
-    /// Tables of a partition's UnsortedStore whose keys a scan merges each time anew, before they are
-    /// merged for good
+    /// Tables of a partition's UnsortedStore whose keys a scan merges each time anew, before they
+    /// are merged for good
     #[arg(long, value_name = "COUNT")]
     pub scan_merge_limit: Option<u32>,
     /// Threads for flushes and merges

@@ -124,7 +124,8 @@ pub struct Ycsb {
     /// Check the space promise every 100 ms
     #[arg(long)]
     check_space: bool,
-    /// What files may take with no data in them, for --check-space: 8 MiB and 11 memtables unless given
+    /// What files may take with no data in them, for --check-space: 8 MiB and 11 memtables unless
+    /// given
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     space_floor: Option<u64>,
     /// Print the results as one JSON object

@@ -1,6 +1,7 @@
 //! The real command on a real file system, watched with `strace`: every file access is one that the
-//! file layer knows, the order rules of durability hold as seen from outside, and interrupted calls are
-//! taken up again. `scripts/strace_check.sh` runs these tests; they need `strace` and the right to use it.
+//! file layer knows, the order rules of durability hold as seen from outside, and interrupted calls
+//! are taken up again. `scripts/strace_check.sh` runs these tests; they need `strace` and the right
+//! to use it.
 
 #![allow(
     clippy::unwrap_used,
@@ -91,7 +92,8 @@ fn with_options<'a>(first: &[&'a str], last: &[&'a str]) -> Vec<&'a str> {
     [first, &SMALL[..], last].concat()
 }
 
-/// A life of the writer, bounded by operations, and everything that another command may do behind it.
+/// A life of the writer, bounded by operations, and everything that another command may do behind
+/// it.
 #[test]
 #[ignore = "scripts/strace_check.sh runs it"]
 fn every_file_access_is_known_to_the_file_layer_and_in_order() {
@@ -186,8 +188,8 @@ fn repaired(place: &mut Place, db: &str, seen: &mut Seen) {
     the_rules_are_broken_without_the_syncs(&calls, &salvaged);
 }
 
-/// As if the kill had come between the creation of a segment of the log and its first bytes: the next
-/// opening removes it.
+/// As if the kill had come between the creation of a segment of the log and its first bytes: the
+/// next opening removes it.
 fn created_and_no_more(db: &str) {
     let entries = fs::read_dir(db).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -199,8 +201,8 @@ fn created_and_no_more(db: &str) {
     fs::write(format!("{db}/{next:06}.wal"), b"").unwrap();
 }
 
-/// The check of the order sees what it is for: take the syncs of one kind of file out of a trace, and a
-/// rule is broken.
+/// The check of the order sees what it is for: take the syncs of one kind of file out of a trace,
+/// and a rule is broken.
 fn the_rules_are_broken_without_the_syncs(calls: &[Call], db: &str) {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
@@ -231,7 +233,8 @@ impl Seen {
     fn add(&mut self, calls: &[Call], db: &str, place: &Place) {
         let mut unknown = BTreeSet::new();
         let mut is_read_around = false;
-        // With debug assertions, the standard library asks about each descriptor before it closes it.
+        // With debug assertions, the standard library asks about each descriptor before it closes
+        // it.
         let asks = |call: &&Call| call.name == "fcntl" && call.flags() == ["F_GETFD"];
         for call in calls.iter().filter(|call| !asks(call)) {
             for path in &call.paths() {
@@ -253,7 +256,8 @@ impl Seen {
                     unknown.insert(format!("{}: {path}", call.name));
                 }
             }
-            // What a ring reads is not told; but it needs a descriptor, and has none but those for that.
+            // What a ring reads is not told; but it needs a descriptor, and has none but those for
+            // that.
             is_read_around |= call.name == "openat" && call.flags().contains(&"O_DIRECT");
             let is_known = call.name != "io_uring_enter" || is_read_around;
             assert!(is_known && call.name != "sync", "{call:?}");
@@ -273,7 +277,8 @@ impl Seen {
         for row in &unseen {
             println!("strace: never seen: {:?}", KNOWN[*row]);
         }
-        // What needs a crash at the right moment, a second opener or another file system may be absent.
+        // What needs a crash at the right moment, a second opener or another file system may be
+        // absent.
         assert!(unseen.len() <= 6, "the list knows too much");
     }
 }

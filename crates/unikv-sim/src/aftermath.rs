@@ -1,13 +1,13 @@
 //! A failed change of the disk, and then a power cut, which finds what neither does alone.
 //!
-//! What a failed sync was to make durable stays in doubt for good, bytes and names alike, although a
-//! later sync succeeds: see the fault model of [`unikv::vfs::sim`]. An engine that takes that success for
-//! more than it says goes wrong only when the power goes, be it some calls later, be it after the process
-//! has died and another one has opened the database. So behind the failed call
+//! What a failed sync was to make durable stays in doubt for good, bytes and names alike, although
+//! a later sync succeeds: see the fault model of [`unikv::vfs::sim`]. An engine that takes that
+//! success for more than it says goes wrong only when the power goes, be it some calls later, be it
+//! after the process has died and another one has opened the database. So behind the failed call
 //!
 //! - the power is cut before each of the next calls that change the disk;
-//! - the process is killed before one of them, the database is opened again, takes a write and syncs it,
-//!   and the power is cut in the midst of that and behind it.
+//! - the process is killed before one of them, the database is opened again, takes a write and
+//!   syncs it, and the power is cut in the midst of that and behind it.
 //!
 //! Everything must then be there as its durability promises, and of the rest a prefix.
 
@@ -76,8 +76,8 @@ impl Aftermath {
         }
     }
 
-    /// Cuts the power at each of the moments, and after another opening. Returns the number of disks
-    /// that were recovered after a cut.
+    /// Cuts the power at each of the moments, and after another opening. Returns the number of
+    /// disks that were recovered after a cut.
     pub fn explore(&self, seed: u64) -> u64 {
         let taken = std::mem::take(&mut *self.taken.lock().expect("nobody panics with it"));
         let mut images = Images::default();
@@ -167,7 +167,8 @@ fn reopened(moment: &Moment, seed: u64, images: &mut Images) {
     }
 }
 
-/// The moments of an opening after the death of the process, and of a write that is then made durable.
+/// The moments of an opening after the death of the process, and of a write that is then made
+/// durable.
 fn second_life(moment: &Moment, seed: u64) -> Vec<Moment> {
     let disk = fork(&moment.disk, Ending::Kill);
     disk.set_free_space(None);

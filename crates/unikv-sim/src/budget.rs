@@ -42,8 +42,8 @@ pub fn chosen(name: &str, value: &str) -> bool {
     env::var(name).map_or(true, |only| only == value)
 }
 
-/// Whether the environment asks for one seed or place alone: then nothing can be said of how much was
-/// covered.
+/// Whether the environment asks for one seed or place alone: then nothing can be said of how much
+/// was covered.
 pub fn replays() -> bool {
     [
         "UNIKV_SEED",

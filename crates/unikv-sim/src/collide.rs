@@ -1,11 +1,11 @@
-//! Keys that collide: their hashes are equal in all 64 bits, so that the hash index has one tag, in the
-//! same buckets, for all of them.
+//! Keys that collide: their hashes are equal in all 64 bits, so that the hash index has one tag, in
+//! the same buckets, for all of them.
 //!
-//! Whoever does not know a database's secret seed cannot choose such keys. A simulation knows it, for it
-//! is drawn from a seeded runtime. XXH3 then is easy to lead: of 32 or 64 bytes, the last 16 add to a sum
-//! the product of two factors, each a half of them and of the secret. With the first half the one factor
-//! is made 1, with the second the sum is made what is wanted. So any beginning of 16 or 48 bytes can be
-//! completed, and the engine under test is the ordinary one.
+//! Whoever does not know a database's secret seed cannot choose such keys. A simulation knows it,
+//! for it is drawn from a seeded runtime. XXH3 then is easy to lead: of 32 or 64 bytes, the last 16
+//! add to a sum the product of two factors, each a half of them and of the secret. With the first
+//! half the one factor is made 1, with the second the sum is made what is wanted. So any beginning
+//! of 16 or 48 bytes can be completed, and the engine under test is the ordinary one.
 
 use crate::history::Key;
 use rand::Rng;
@@ -36,8 +36,8 @@ const MOST_STEM: usize = 12;
 /// What a key is filled up with to its beginning of full length.
 const FILLER: u8 = b'.';
 
-/// Whether the history of a seed is about such keys: a quarter are, whatever else the last bits of a
-/// seed decide.
+/// Whether the history of a seed is about such keys: a quarter are, whatever else the last bits of
+/// a seed decide.
 pub fn is_about(seed: u64) -> bool {
     seed / 4 % 4 == 3
 }
@@ -50,8 +50,9 @@ pub fn hash_seed(runtime_seed: u64) -> u64 {
     drawn
 }
 
-/// Makes `keys` collide. The first `spared` stay as they are, and so do long ones; each of the others
-/// becomes the beginning of one that collides. Some of these begin others that collide with them.
+/// Makes `keys` collide. The first `spared` stay as they are, and so do long ones; each of the
+/// others becomes the beginning of one that collides. Some of these begin others that collide with
+/// them.
 pub fn make(keys: &mut Vec<Key>, spared: usize, hash_seed: u64, rng: &mut SmallRng) {
     let mut longer = Vec::new();
     for key in keys.iter_mut().skip(spared) {
@@ -87,7 +88,8 @@ fn complete(stem: &mut Vec<u8>, hash_seed: u64, sum: u64) {
     stem.drain(..KEYSPACE.len());
 }
 
-/// What a chunk of 16 bytes is multiplied of; `secret` is the word of the secret at which it stands.
+/// What a chunk of 16 bytes is multiplied of; `secret` is the word of the secret at which it
+/// stands.
 fn factors(chunk: &[u8], secret: usize, hash_seed: u64) -> [u64; 2] {
     let word = |at: usize| {
         let bytes = chunk[at..].first_chunk().expect("two words of 8 bytes");
@@ -139,8 +141,8 @@ mod tests {
         (db, runtime)
     }
 
-    /// Every `get` goes past all records in front of its own, in the index that a flush made and in the
-    /// one that an opening made.
+    /// Every `get` goes past all records in front of its own, in the index that a flush made and in
+    /// the one that an opening made.
     #[test]
     fn keys_made_so_have_one_tag_in_one_bucket() {
         let (seed, vfs) = (5, SimVfs::new());

@@ -1,10 +1,10 @@
 //! The crash explorer: one history, and the power cut before each call that changes the disk.
 //!
-//! One run takes a copy of the disk at each such call. Then, for each place, the disk in every way the
-//! machine may come back: the process alone killed; nothing unsynced left; everything left; the first
-//! changes of the whole disk; some prefix of each file; any subset of sectors; torn sectors. Each must
-//! recover to a state the oracle allows. Some are then checked, live on, are closed and opened again.
-//! For some, recovery itself is cut at each of its calls, and that recovery again.
+//! One run takes a copy of the disk at each such call. Then, for each place, the disk in every way
+//! the machine may come back: the process alone killed; nothing unsynced left; everything left; the
+//! first changes of the whole disk; some prefix of each file; any subset of sectors; torn sectors.
+//! Each must recover to a state the oracle allows. Some are then checked, live on, are closed and
+//! opened again. For some, recovery itself is cut at each of its calls, and that recovery again.
 
 use crate::budget;
 use crate::config::Config;
@@ -225,8 +225,8 @@ pub(crate) fn fork(disk: &SimVfs, ending: Ending) -> SimVfs {
     }
 }
 
-/// Opens a copy of a disk, which must hold what the oracle allows; a `deep` look also checks it before
-/// and lets it live on.
+/// Opens a copy of a disk, which must hold what the oracle allows; a `deep` look also checks it
+/// before and lets it live on.
 pub(crate) fn recover(
     disk: &SimVfs,
     config: &Config,
@@ -250,7 +250,8 @@ fn has_database(disk: &SimVfs) -> bool {
     disk.read_file(&Path::new(DIR).join("CURRENT")).is_some()
 }
 
-/// Cuts the power inside recovery at each of its calls, and now and then inside the recovery of that.
+/// Cuts the power inside recovery at each of its calls, and now and then inside the recovery of
+/// that.
 fn cut_recovery(
     disk: &SimVfs,
     config: &Config,
@@ -271,8 +272,8 @@ fn cut_recovery(
         points,
     ) {
         let _nested = story::scope("UNIKV_NESTED_AT", second.call);
-        // After a kill, what had reached the kernel was there for recovery to see, but only what was
-        // synced is sure to outlast the power cut that followed.
+        // After a kill, what had reached the kernel was there for recovery to see, but only what
+        // was synced is sure to outlast the power cut that followed.
         let disk = cut(second, seed);
         recover(
             &disk,

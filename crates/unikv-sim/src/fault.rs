@@ -1,11 +1,11 @@
 //! The fault explorer: one history, and one error of the disk at each of its calls.
 //!
-//! The engine goes on after the error. After a failed change, reads never fail and never answer wrong;
-//! a failed write is there whole or not at all; writing comes back after a flush or, where the manifest
-//! is concerned, after reopening. After a failed look (opening, listing, lengths, reads, free space)
-//! whatever needed it may fail, and works when it is done again. What was acknowledged is there after a
-//! clean reopening, a kill, and, if synced, a power cut. Snapshots and iterators are held across all
-//! that, and go on.
+//! The engine goes on after the error. After a failed change, reads never fail and never answer
+//! wrong; a failed write is there whole or not at all; writing comes back after a flush or, where
+//! the manifest is concerned, after reopening. After a failed look (opening, listing, lengths,
+//! reads, free space) whatever needed it may fail, and works when it is done again. What was
+//! acknowledged is there after a clean reopening, a kill, and, if synced, a power cut. Snapshots
+//! and iterators are held across all that, and go on.
 //!
 //! Behind a failed sync or rename the power is cut, too: see [`aftermath`].
 
@@ -159,8 +159,8 @@ pub(crate) fn draw(seed: u64, steps: usize) -> History {
     History::draw(seed, mix)
 }
 
-/// The calls that the history makes when nothing disturbs it: those that change the disk, those that
-/// only look; and what the engine did.
+/// The calls that the history makes when nothing disturbs it: those that change the disk, those
+/// that only look; and what the engine did.
 fn run_through(history: &History) -> (Vec<Op>, Vec<Op>, Coverage) {
     let vfs = SimVfs::new();
     let (calls, looks) = <(Arc<Mutex<Vec<Op>>>, Arc<Mutex<Vec<Op>>>)>::default();
@@ -184,8 +184,8 @@ fn run_through(history: &History) -> (Vec<Op>, Vec<Op>, Coverage) {
     (take(calls), take(looks), runner.finish())
 }
 
-/// Runs `history` with the `at`-th call that changes the disk, or that looks, failing, and looks at the
-/// disk afterwards.
+/// Runs `history` with the `at`-th call that changes the disk, or that looks, failing, and looks at
+/// the disk afterwards.
 fn inject(history: &History, (op, at): (Op, u64), kind: Kind, n: u64, tally: &mut Tally) {
     let vfs = SimVfs::new();
     let hit = Arc::new(AtomicBool::new(false));
@@ -197,7 +197,8 @@ fn inject(history: &History, (op, at): (Op, u64), kind: Kind, n: u64, tally: &mu
         false => Tolerance::AfterReadFault(hit.clone()),
     };
     let mut runner = Runner::new(history, vfs.clone(), tolerance);
-    // The other errors leave the disk as this one does, but the engine takes some of them otherwise.
+    // The other errors leave the disk as this one does, but the engine takes some of them
+    // otherwise.
     let crosses = aftermath::follows(op) && (kind == Kind::Io || n.is_multiple_of(CROSSED_EVERY));
     let aftermath = crosses.then(|| Aftermath::new(&vfs, runner.watch()));
     let rule = failing(at, kind, hit.clone(), aftermath.clone());

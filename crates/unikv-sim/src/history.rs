@@ -39,8 +39,8 @@ impl AsRef<[u8]> for Key {
 /// The bounds of a scan.
 pub type Bounds = (Bound<Key>, Bound<Key>);
 
-/// How many snapshots, and how many iterators, a history makes and drops again and again. Behind these
-/// slots is one more, [`LONG_SLOT`].
+/// How many snapshots, and how many iterators, a history makes and drops again and again. Behind
+/// these slots is one more, [`LONG_SLOT`].
 pub const SLOTS: usize = 3;
 
 /// The slot of a snapshot and of an iterator that are held long.

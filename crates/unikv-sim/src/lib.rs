@@ -7,7 +7,8 @@
 //! - [`runner`]: plays a history against an engine on a simulated disk and checks every answer.
 //! - [`scenario`]: short histories, each aimed at one thing that the engine does.
 //! - [`moments`]: the disk before each call that changes it, with what the oracle then allows.
-//! - [`crash`], [`fault`]: a history with the power cut, or one error, at each place; [`aftermath`]: both.
+//! - [`crash`], [`fault`]: a history with the power cut, or one error, at each place;
+//!   [`aftermath`]: both.
 //! - [`storm`]: a history in which errors of the disk come again and again.
 //! - [`damage`]: small databases of every shape, each byte and each block of them damaged.
 //! - [`salvage`]: a repair, and the verdict on what it saved.

@@ -1,4 +1,5 @@
-//! The moments of a run: the disk just before each call that changes it, with what the oracle then allows.
+//! The moments of a run: the disk just before each call that changes it, with what the oracle then
+//! allows.
 //!
 //! The power may go at each of these. A copy of a disk shares the bytes of its files until they are
 //! written, so one run yields all of its crash points, and none needs the run again.

@@ -1,4 +1,5 @@
-//! A repair, and the verdict on it: what it saved must be right, and what it did not save must be told.
+//! A repair, and the verdict on it: what it saved must be right, and what it did not save must be
+//! told.
 
 use crate::oracle::State;
 use crate::runner::{DIR, env};
@@ -40,8 +41,9 @@ pub fn contents(disk: &SimVfs) -> Vec<(PathBuf, Vec<u8>)> {
     all.into_iter().filter_map(with_bytes).collect()
 }
 
-/// Repairs the database into [`TO`]. Asserts that it stays as it is, that the salvaged one is sound, and that
-/// it holds nothing but values that its keys once had. A repair that fails must leave nothing.
+/// Repairs the database into [`TO`]. Asserts that it stays as it is, that the salvaged one is
+/// sound, and that it holds nothing but values that its keys once had. A repair that fails must
+/// leave nothing.
 ///
 /// # Errors
 /// As the repair.

@@ -14,8 +14,8 @@ pub fn checked(history: &History, check: impl Fn(&History)) {
     checked_by(history, &check, &check, MAX_RUNS);
 }
 
-/// As [`checked`], where the whole check takes too long to be run hundreds of times: `quick` is to fail
-/// for the same reason, and is run at most `runs` times.
+/// As [`checked`], where the whole check takes too long to be run hundreds of times: `quick` is to
+/// fail for the same reason, and is run at most `runs` times.
 pub fn checked_by(
     history: &History,
     check: impl Fn(&History),

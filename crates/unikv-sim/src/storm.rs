@@ -1,9 +1,9 @@
 //! Storms: a drawn history in which errors of the disk come again and again.
 //!
-//! The fault explorer lets one call fail; here any may, by rules about kinds of files and calls, each
-//! with a probability. The verdict is the same: every answer is right or a typed error, nothing that
-//! was acknowledged is lost to a crash, writing comes back when the errors end, and the database then
-//! opens and is whole.
+//! The fault explorer lets one call fail; here any may, by rules about kinds of files and calls,
+//! each with a probability. The verdict is the same: every answer is right or a typed error,
+//! nothing that was acknowledged is lost to a crash, writing comes back when the errors end, and
+//! the database then opens and is whole.
 
 use crate::fault;
 use crate::history::History;
@@ -72,8 +72,8 @@ pub fn no_descriptors(seed: u64) -> Vec<Rule> {
     vec![rule.chance(chance, rng.random())]
 }
 
-/// Runs the history drawn from `seed` in storms of these rules. Returns how many calls of the engine have
-/// failed.
+/// Runs the history drawn from `seed` in storms of these rules. Returns how many calls of the
+/// engine have failed.
 pub fn run(seed: u64, steps: usize, rules: fn(u64) -> Vec<Rule>) -> u64 {
     let _seed = story::scope("UNIKV_SEED", seed);
     let _steps = story::scope("UNIKV_STEPS", steps);

@@ -43,7 +43,8 @@ impl fmt::Debug for Value {
     }
 }
 
-/// A key or value for a person: short, with its length. Nothing is put together before it is printed.
+/// A key or value for a person: short, with its length. Nothing is put together before it is
+/// printed.
 pub struct Shown<'a>(Option<&'a [u8]>);
 
 impl fmt::Display for Shown<'_> {

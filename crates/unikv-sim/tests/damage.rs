@@ -1,7 +1,7 @@
 //! The corruption matrix: every byte of small databases of every shape. See `unikv_sim::damage`.
 //!
-//! One test for each shape, so that they run beside each other. All memory is counted, each thread's for
-//! itself: a simulated engine has one thread.
+//! One test for each shape, so that they run beside each other. All memory is counted, each
+//! thread's for itself: a simulated engine has one thread.
 
 #![allow(unsafe_code, reason = "a global allocator that counts")]
 #![allow(clippy::print_stdout, reason = "figures, shown by --nocapture")]
@@ -13,7 +13,8 @@ use unikv_sim::damage::{self, Memory, Tally};
 use unikv_sim::story;
 
 thread_local! {
-    /// Bytes allocated now and at the peak. What other threads give back may let the first be below zero.
+    /// Bytes allocated now and at the peak. What other threads give back may let the first be below
+    /// zero.
     static BYTES: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
 }
 
@@ -62,8 +63,8 @@ const MEMORY: Memory = Memory {
     peak: || BYTES.get().1.max(0) as usize,
 };
 
-/// What must have been looked at in one shape: so many damages, refusals, failed reads, shortened logs,
-/// and databases that jobs ran upon.
+/// What must have been looked at in one shape: so many damages, refusals, failed reads, shortened
+/// logs, and databases that jobs ran upon.
 struct Floor {
     damages: u64,
     refused: u64,

@@ -151,9 +151,10 @@ fn long_histories_without_reopening_agree_with_the_oracle() {
     });
 }
 
-/// Nothing the engine does or writes follows from the wall clock, wherever it jumps. A guard: outside
-/// `vfs` the engine never reads that clock, which `tests/layers.rs` of the engine enforces, so this can
-/// fail only once a reader is allowed there, or the runtimes let the clock into their timers.
+/// Nothing the engine does or writes follows from the wall clock, wherever it jumps. A guard:
+/// outside `vfs` the engine never reads that clock, which `tests/layers.rs` of the engine enforces,
+/// so this can fail only once a reader is allowed there, or the runtimes let the clock into their
+/// timers.
 #[test]
 fn nothing_depends_on_the_wall_clock() {
     let mut jumps = 0;

@@ -1,8 +1,8 @@
 //! What the paper's prototype gets wrong (`design.md`, section 5), each a test.
 //!
-//! Not here: stalls of several seconds (a measurement, see the benchmarks), scans that rewrite again
-//! and again (`engine/background/scan_merge/tests.rs`, as it takes a look inside), 16-byte index entries (the hash
-//! index tests its own size).
+//! Not here: stalls of several seconds (a measurement, see the benchmarks), scans that rewrite
+//! again and again (`engine/background/scan_merge/tests.rs`, as it takes a look inside), 16-byte
+//! index entries (the hash index tests its own size).
 #![allow(
     clippy::unwrap_used,
     reason = "the helpers of a test fail as the test does"

@@ -1,5 +1,5 @@
-//! Salvage: small databases of several shapes, damage of every kind in every file, and an oracle that knows
-//! every value that a key ever had.
+//! Salvage: small databases of several shapes, damage of every kind in every file, and an oracle
+//! that knows every value that a key ever had.
 
 #![allow(
     clippy::unwrap_used,
@@ -756,8 +756,8 @@ struct Hindered<'a> {
 }
 
 impl Hindered<'_> {
-    /// Repairs a disk on which the rules for calls that change it and for those that look are set. Whether that
-    /// fails. `is_left`: whether something may be left, as the faults go on.
+    /// Repairs a disk on which the rules for calls that change it and for those that look are set.
+    /// Whether that fails. `is_left`: whether something may be left, as the faults go on.
     fn repair(&self, disk: &SimVfs, is_left: bool) -> bool {
         let what = &self.what;
         let done = Db::repair_in(&env(disk), DIR, TO, self.options);

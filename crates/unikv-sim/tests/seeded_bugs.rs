@@ -1,10 +1,11 @@
-//! Tests of the tests: the engine is told to make a mistake, and a short test of the ordinary kind must
-//! catch it. See `unikv::Seeded` for the mistakes, `scripts/seeded_bugs.sh` for how this is run.
+//! Tests of the tests: the engine is told to make a mistake, and a short test of the ordinary kind
+//! must catch it. See `unikv::Seeded` for the mistakes, `scripts/seeded_bugs.sh` for how this is
+//! run.
 //!
 //! Each bug is given to the kind of test that ought to catch it, and to the seed from which on that
 //! test is tried. What counts is that the test passes without the bug and fails with it, each in a
-//! process of its own: no test knows which bug is armed. A table says what caught each bug, and after
-//! how many histories of those that the ordinary run has.
+//! process of its own: no test knows which bug is armed. A table says what caught each bug, and
+//! after how many histories of those that the ordinary run has.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -76,7 +77,8 @@ impl By {
         }
     }
 
-    /// Seeds that are tried from a recorded one on: the generator of histories changes now and then.
+    /// Seeds that are tried from a recorded one on: the generator of histories changes now and
+    /// then.
     fn within(self) -> u64 {
         match self {
             By::History | By::Crashes => 100,
@@ -119,8 +121,8 @@ impl By {
     }
 }
 
-/// A bug, what has to catch it, and how many seeds may be left out because they did not when this was
-/// written.
+/// A bug, what has to catch it, and how many seeds may be left out because they did not when this
+/// was written.
 struct Case(Seeded, By, u64);
 
 use By::{Crashes, Cuts, Damage, Faults, History as Histories, Shortage, Test};

@@ -17,10 +17,11 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum ErrorKind {
     /// The call is wrong (a limit exceeded, an option out of range): fix the call. Nothing changed.
     InvalidArgument,
-    /// Bytes on disk are not what was written: restore the file from a copy, or salvage what is intact
-    /// with [`Db::repair`](crate::Db::repair). Other data stay readable.
+    /// Bytes on disk are not what was written: restore the file from a copy, or salvage what is
+    /// intact with [`Db::repair`](crate::Db::repair). Other data stay readable.
     Corruption,
-    /// The operating system refused: fix the cause it names (space, permission, device), then retry.
+    /// The operating system refused: fix the cause it names (space, permission, device), then
+    /// retry.
     Io,
     /// The disk is full: free space or delete keys; writing then resumes by itself. Nothing
     /// acknowledged was lost. From a write it means that nothing of the batch has been written.
@@ -46,8 +47,8 @@ pub enum ErrorKind {
     /// What the call asks for does not fit into `memory_budget` beside what is open: close
     /// iterators, or open the database with a larger budget. Nothing changed.
     OutOfMemory,
-    /// The process that opened the database has forked, and this is the child: open the database there anew, once the
-    /// parent has closed it, or leave it to the parent. Nothing changed.
+    /// The process that opened the database has forked, and this is the child: open the database
+    /// there anew, once the parent has closed it, or leave it to the parent. Nothing changed.
     Forked,
 }
 

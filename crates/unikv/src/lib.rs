@@ -35,8 +35,8 @@
 //!   what an acknowledged write survives.
 //! - Calls fail with an [`Error`], whose [`ErrorKind`] says what the caller can do. Damage on disk
 //!   is always an error that names file and offset: it never reads as another value, or as none.
-//! - [`Db::check`] verifies every byte of a database at rest, [`Db::repair`] salvages what is intact of a
-//!   damaged one, [`Db::stats`] shows the figures of an open one.
+//! - [`Db::check`] verifies every byte of a database at rest, [`Db::repair`] salvages what is
+//!   intact of a damaged one, [`Db::stats`] shows the figures of an open one.
 //!
 //! The engine's own threads do the flushing and merging. Files, threads and clocks are reached
 //! through [`vfs`] only, where a simulated machine can stand in.
@@ -69,7 +69,8 @@ pub(crate) mod offline;
 pub(crate) mod db;
 pub(crate) mod options;
 
-/// Bytes of memory that did not come from the allocator, in all databases of the process, for tests that count both.
+/// Bytes of memory that did not come from the allocator, in all databases of the process, for tests
+/// that count both.
 #[doc(hidden)]
 pub fn mapped_bytes() -> usize {
     base::mapped::mapped_bytes()

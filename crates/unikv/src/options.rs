@@ -29,10 +29,12 @@ pub enum Clustering {
     #[default]
     Never,
     /// At every merge, the values that leave the UnsortedStore are written once more, in key order
-    /// (the paper's §III-C). Scans read neighbours together; costs one more write of each value below 256 KiB.
+    /// (the paper's §III-C). Scans read neighbours together; costs one more write of each value
+    /// below 256 KiB.
     EveryMerge,
-    /// When nothing has been written for a second: loads run as with [`Clustering::Never`], later scans as with
-    /// [`Clustering::EveryMerge`], and the first gets find tables indexed in memory; costs as much.
+    /// When nothing has been written for a second: loads run as with [`Clustering::Never`], later
+    /// scans as with [`Clustering::EveryMerge`], and the first gets find tables indexed in memory;
+    /// costs as much.
     AtRest,
 }
 
@@ -69,12 +71,11 @@ pub struct EffectiveOptions {
 /// How a database is opened: defaults that serve, and methods that change one each. Sizes are in
 /// bytes.
 ///
-/// Most options are *stored* in the database. What is not set stays as it was at the last opening; what
-/// is set holds from then on, for what is written later: files say themselves how they were written, so
-/// any stored option may change at any opening. The one exception is a memory budget that has become too
-/// small for the indexes at hand. [`Db::options`](crate::Db::options) tells what is in effect. Not stored
-/// are what belongs to a process: `create_if_missing`, `error_if_exists`, `durability` and
-/// `background_threads`.
+/// Most options are *stored* in the database. What is not set stays as it was at the last opening;
+/// what is set holds for what is written later, so any stored option may change at any opening. The
+/// one exception is a memory budget that has become too small for the indexes at hand.
+/// [`Db::options`](crate::Db::options) returns what is in effect. Not stored are `create_if_missing`,
+/// `error_if_exists`, `durability` and `background_threads`.
 ///
 /// ```
 /// # use unikv::{Durability, Options};
@@ -150,17 +151,18 @@ impl Options {
         self
     }
 
-    /// Bytes for everything that the engine allocates: memtables, hash indexes, what is known of the
-    /// files, the buffers of jobs and iterators, and the read cache, which gets what the others
+    /// Bytes for everything that the engine allocates: memtables, hash indexes, what is known of
+    /// the files, the buffers of jobs and iterators, and the read cache, which gets what the others
     /// leave. Default: 256 MiB. [`Stats::memory`](crate::Stats::memory) tells it by part.
     ///
-    /// Where the budget is small, memtables, key tables and buffers are smaller than asked for; with at least 24 MiB
-    /// it holds for a thousand partitions and hundreds of iterators. What a caller holds (batches, keys and values handed
-    /// out) does not count, nor does freed memory that the program's allocator keeps: glibc's by thread, so it adds up
-    /// where readers' threads come and go. A batch larger than a quarter of it may exceed it until it is flushed.
+    /// Where the budget is small, memtables, key tables and buffers are smaller than asked for;
+    /// with at least 24 MiB it holds for a thousand partitions and hundreds of iterators. What a
+    /// caller holds (batches, keys and values handed out) does not count, nor does freed memory
+    /// that the program's allocator keeps: glibc's by thread, so it adds up where readers' threads
+    /// come and go. A batch larger than a quarter of it may exceed it until it is flushed.
     ///
-    /// Stored. It cannot be lowered below twice what the hash indexes of the UnsortedStore take; the
-    /// error says how much that is.
+    /// Stored. It cannot be lowered below twice what the hash indexes of the UnsortedStore take;
+    /// the error says how much that is.
     #[must_use]
     pub fn memory_budget(mut self, bytes: u64) -> Options {
         self.asked.memory_budget = Some(bytes);
@@ -168,10 +170,10 @@ impl Options {
     }
 
     /// Bytes at which the memtable is sealed and flushed, at most a twelfth of the memory budget.
-    /// Default: a sixteenth of it, at most 64 MiB. Larger memtables absorb more overwrites, and their
-    /// flushes give each partition a larger table, so that a large database merges no more often than a
-    /// small one: from some hundred partitions on, more than the default pays. Recovery replays up to
-    /// five of them.
+    /// Default: a sixteenth of it, at most 64 MiB. Larger memtables absorb more overwrites, and
+    /// their flushes give each partition a larger table, so that a large database merges no more
+    /// often than a small one: from some hundred partitions on, more than the default pays.
+    /// Recovery replays up to five of them.
     ///
     /// Stored, the default too: set it when the budget has grown much. May change.
     #[must_use]
@@ -192,10 +194,10 @@ impl Options {
     }
 
     /// Bytes of data at which a partition, a range of keys with its own UnsortedStore and
-    /// SortedStore, becomes two (the paper's `partitionSizeLimit`). Default: 8 GiB. A split moves no
-    /// data. Smaller means smaller merges, of which several run at a time, and more of them. Keys and
-    /// small values, which a merge writes again, may be twice `unsorted_bytes` of it, or a sixteenth.
-    /// Neighbours that together hold less than a quarter of both become one again.
+    /// SortedStore, becomes two (the paper's `partitionSizeLimit`). Default: 8 GiB. A split moves
+    /// no data. Smaller means smaller merges, of which several run at a time, and more of them.
+    /// Keys and small values, which a merge writes again, may be twice `unsorted_bytes` of it, or a
+    /// sixteenth. Neighbours that together hold less than a quarter of both become one again.
     ///
     /// Stored; may change.
     #[must_use]
@@ -221,11 +223,12 @@ impl Options {
     /// the value less than 256, or if the factor is less than 1.5.
     ///
     /// Beside these the directory holds the log and a spare segment of it, up to twice
-    /// `unsorted_bytes` for each background thread while these have work, and a floor of 8 MiB and eleven
-    /// times `memtable_bytes`. Of these, up to three, but at most a sixteenth of the data, are kept back for
-    /// a full disk. What snapshots and iterators keep comes on top ([`Stats::pins`]): the bytes of files that
-    /// are only held, and the bytes of older versions times the factor. What deletes and released snapshots
-    /// free is reclaimed without further writes.
+    /// `unsorted_bytes` for each background thread while these have work, and a floor of 8 MiB and
+    /// eleven times `memtable_bytes`. Of these, up to three, but at most a sixteenth of the data,
+    /// are kept back for a full disk. What snapshots and iterators keep comes on top
+    /// ([`Stats::pins`]): the bytes of files that are only held, and the bytes of older versions
+    /// times the factor. What deletes and released snapshots free is reclaimed without further
+    /// writes.
     ///
     /// Stored; may change.
     ///
@@ -246,8 +249,8 @@ impl Options {
     }
 
     /// Target size of a key table in bytes, at most a thirty-second of the memory budget for each
-    /// thread that merges. Default: 2 MiB. Smaller tables let a merge leave more
-    /// of the SortedStore untouched. A table also ends when it points to an eighth of `partition_bytes`.
+    /// thread that merges. Default: 2 MiB. Smaller tables let a merge leave more of the SortedStore
+    /// untouched. A table also ends when it points to an eighth of `partition_bytes`.
     ///
     /// Stored; may change.
     #[must_use]
@@ -256,7 +259,8 @@ impl Options {
         self
     }
 
-    /// Target size of a key block in bytes: what one lookup in the SortedStore reads. Default: 4096.
+    /// Target size of a key block in bytes: what one lookup in the SortedStore reads. Default:
+    /// 4096.
     ///
     /// Stored; may change.
     #[must_use]
@@ -322,9 +326,9 @@ impl Options {
     }
 
     /// Tables of an UnsortedStore whose keys scans merge each time anew, at most (the paper's
-    /// `scanMergeLimit`). Default: 8. When a partition has more and scans have paid as much for them as
-    /// it costs, the keys are merged in the background. Fewer make scans faster and merges more; a
-    /// workload without scans never pays.
+    /// `scanMergeLimit`). Default: 8. When a partition has more and scans have paid as much for
+    /// them as it costs, the keys are merged in the background. Fewer make scans faster and merges
+    /// more; a workload without scans never pays.
     ///
     /// Stored; may change.
     #[must_use]
@@ -334,8 +338,8 @@ impl Options {
     }
 }
 
-/// A sixteenth of the budget, as the open memtable and the sealed ones shall not take most of it; and at
-/// most what does not make a small database large: the log takes some memtables.
+/// A sixteenth of the budget, as the open memtable and the sealed ones shall not take most of it;
+/// and at most what does not make a small database large: the log takes some memtables.
 fn default_memtable_bytes(memory_budget: u64) -> u64 {
     (memory_budget / 16).clamp(LEAST_MEMTABLE_BYTES, 64 << 20)
 }

@@ -1,4 +1,5 @@
-//! A process that has no descriptor left for a while. One test, as descriptors are the whole process's.
+//! A process that has no descriptor left for a while. One test, as descriptors are the whole
+//! process's.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! Directories that move, on the real file system, and working directories that change: one test, as a working
-//! directory is the whole process's.
+//! Directories that move, on the real file system, and working directories that change: one test,
+//! as a working directory is the whole process's.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! A real file system that becomes full. `scripts/full_disk_test.sh` mounts a small one and runs this;
-//! without it the test is skipped.
+//! A real file system that becomes full. `scripts/full_disk_test.sh` mounts a small one and runs
+//! this; without it the test is skipped.
 
 #![allow(
     clippy::unwrap_used,

@@ -2,8 +2,8 @@
 //!
 //! The folders under `src/` are layers; a layer may name only layers of a lower rank. A module
 //! opens with `//!`, has at most [`MAX_LINES`] lines before its tests, and reaches files, threads,
-//! clocks and the system's randomness only through `vfs`, and the wall clock not even so. Tests inside
-//! the sources are exempt.
+//! clocks and the system's randomness only through `vfs`, and the wall clock not even so. Tests
+//! inside the sources are exempt.
 
 #![allow(
     clippy::expect_used,
@@ -71,6 +71,9 @@ const MAX_LINES: usize = 400;
 /// Files in one folder, those below it left out.
 const MAX_FILES: usize = 14;
 
+/// Characters of a line that is a comment: rustfmt does not break these.
+const MAX_COLUMNS: usize = 100;
+
 /// Where the real system may be touched: `vfs/os.rs` and everything under `vfs/os…`.
 const OUTSIDE: &str = "vfs/os";
 
@@ -95,14 +98,16 @@ const NAMES_PAST_THE_SEAM: &[&str] = &[
     "libc",
 ];
 
-/// Reads the wall clock, which may jump anywhere: time limits, rests and ages take `Runtime::now`. So
-/// nothing that the engine does or writes depends on it. Only `vfs` may name it.
+/// Reads the wall clock, which may jump anywhere: time limits, rests and ages take `Runtime::now`.
+/// So nothing that the engine does or writes depends on it. Only `vfs` may name it.
 const WALL_CLOCK: &str = "wall_clock_ms";
 
-/// The module that hands out atomics, locks and swapped pointers, so that a model checker can stand in.
+/// The module that hands out atomics, locks and swapped pointers, so that a model checker can stand
+/// in.
 const SYNC: &str = "base/sync.rs";
 
-/// Paths to what comes from there. A lock of the standard library would be as invisible to a checker.
+/// Paths to what comes from there. A lock of the standard library would be as invisible to a
+/// checker.
 const PAST_SYNC: &[&[&str]] = &[
     &["sync", "atomic"],
     &["sync", "Barrier"],
@@ -219,6 +224,18 @@ fn breaches(sources: &BTreeMap<String, String>) -> Vec<String> {
         upward_imports(file, &source, &mut found);
     }
     found
+}
+
+/// The comments that are too wide, but for tables, which cannot be broken.
+fn wide_comments(file: &str, text: &str) -> Vec<String> {
+    let comments = text.lines().enumerate().filter(|(_, line)| {
+        let line = line.trim_start();
+        let is_table = line.trim_start_matches(['/', '!', ' ']).starts_with('|');
+        line.starts_with("//") && !is_table
+    });
+    let wide = comments.filter(|(_, line)| line.chars().count() > MAX_COLUMNS);
+    wide.map(|(i, _)| format!("{file}:{}: wider than {MAX_COLUMNS} columns", i + 1))
+        .collect()
 }
 
 fn crowded_folders(sources: &BTreeMap<String, String>) -> Vec<String> {
@@ -353,6 +370,38 @@ fn the_sources_keep_the_rules() {
         "{} breaches:\n{}",
         found.len(),
         found.join("\n")
+    );
+}
+
+#[test]
+fn no_comment_of_any_crate_is_too_wide() {
+    let mut found = Vec::new();
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for part in fs::read_dir(crates).expect("the crates can be listed") {
+        let part = part.expect("a crate can be listed").path();
+        for folder in ["src", "tests"] {
+            let (mut sources, folder) = (BTreeMap::new(), part.join(folder));
+            if folder.is_dir() {
+                read_sources(&folder, "", &mut sources);
+            }
+            let name = |file: &str| folder.join(file).display().to_string();
+            found.extend(
+                sources
+                    .iter()
+                    .flat_map(|(file, text)| wide_comments(&name(file), text)),
+            );
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn a_wide_comment_is_found_and_a_wide_table_is_not() {
+    let wide = "x".repeat(MAX_COLUMNS);
+    let text = format!("// short\n    /// {wide}\n//! | {wide} |\nlet x = \"{wide}\"; // short\n");
+    assert_eq!(
+        wide_comments("a.rs", &text),
+        ["a.rs:2: wider than 100 columns"]
     );
 }
 

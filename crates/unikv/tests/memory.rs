@@ -1,5 +1,6 @@
-//! The memory promise, counted by the allocator and where memory is mapped: whatever the engine does, what it has taken
-//! stays inside `memory_budget`, down to small budgets and up to many partitions and iterators.
+//! The memory promise, counted by the allocator and where memory is mapped: whatever the engine
+//! does, what it has taken stays inside `memory_budget`, down to small budgets and up to many
+//! partitions and iterators.
 //!
 //! The tests hold next to nothing themselves. Threads' stacks are no allocations.
 
@@ -26,8 +27,8 @@ static TURN: Mutex<()> = Mutex::new(());
 
 struct Counting;
 
-/// What is allocated, and what is mapped beside it. What is mapped shows in the peak with the next allocation, of which
-/// each operation does several.
+/// What is allocated, and what is mapped beside it. What is mapped shows in the peak with the next
+/// allocation, of which each operation does several.
 fn live_bytes() -> usize {
     LIVE_BYTES.load(Ordering::Relaxed) + unikv::mapped_bytes()
 }
@@ -58,7 +59,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, new_len: usize) -> *mut u8 {
-        // As if the old and the new memory never lived together: large ones are moved by their pages.
+        // As if the old and the new memory never lived together: large ones are moved by their
+        // pages.
         if new_len >= layout.size() {
             grown(new_len - layout.size());
         } else {
@@ -364,8 +366,8 @@ fn large_batches_of_kilobyte_values_fit() {
     meter.check("reopening", Some(&db));
 }
 
-/// A value of `len` bytes is put, read, scanned past, checked and moved by garbage collection; beside
-/// the caller's own buffers the engine stays within its budget.
+/// A value of `len` bytes is put, read, scanned past, checked and moved by garbage collection;
+/// beside the caller's own buffers the engine stays within its budget.
 fn a_long_value_fits(len: usize, budget: usize) {
     let _turn = TURN.lock();
     let dir = tempfile::tempdir().unwrap();

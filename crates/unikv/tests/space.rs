@@ -1,15 +1,15 @@
-//! The promise on disk space (I7), on the real file system: while writers and the background work, a
-//! thread lists the directory every few milliseconds, and at least once every two thousand writes, and no
-//! listing may exceed
+//! The promise on disk space (I7), on the real file system: while writers and the background work,
+//! a thread lists the directory every few milliseconds, and at least once every two thousand
+//! writes, and no listing may exceed
 //!
-//! > `max_space_amp` × (keys and values of visible records) + 70 bytes and once more the key for those with
-//! > keys of more than 32 bytes or values of less than 256 + log + 2 × `unsorted_bytes` for each background
-//! > thread + the floor + what is pinned,
+//! > `max_space_amp` × (keys and values of visible records) + 70 bytes and once more the key for
+//! those with > keys of more than 32 bytes or values of less than 256 + log + 2 × `unsorted_bytes`
+//! for each background > thread + the floor + what is pinned,
 //!
-//! and soon after the last write, without the share of the background threads and with nothing pinned.
-//! What is visible is the model's own, the least of a listing's time. `Stats` tells what is pinned:
-//! the bytes of files that are only held, and of older versions, which have their share of garbage and
-//! count until all is at rest, as what was kept has to be reclaimed first.
+//! and soon after the last write, without the share of the background threads and with nothing
+//! pinned. What is visible is the model's own, the least of a listing's time. `Stats` tells what is
+//! pinned: the bytes of files that are only held, and of older versions, which have their share of
+//! garbage and count until all is at rest, as what was kept has to be reclaimed first.
 
 #![allow(
     clippy::unwrap_used,

@@ -236,7 +236,8 @@ fn threads_agree_about_everything() {
     }
 }
 
-/// Two threads write to one place without any order. ThreadSanitizer must say so, or it sees nothing.
+/// Two threads write to one place without any order. ThreadSanitizer must say so, or it sees
+/// nothing.
 #[test]
 #[ignore = "a race, for scripts/tsan.sh alone"]
 #[allow(unsafe_code, reason = "the race that is to be found")]

@@ -80,7 +80,8 @@ fn outcome(error: Error) -> Result<(), String> {
     if error.is_null() {
         return Ok(());
     }
-    // SAFETY: a non-null error is a string that ends with a zero, made by `malloc` and ours to free.
+    // SAFETY: a non-null error is a string that ends with a zero, made by `malloc` and ours to
+    // free.
     let text = unsafe { CStr::from_ptr(error) }
         .to_string_lossy()
         .into_owned();
@@ -173,8 +174,8 @@ impl Db {
         })
     }
 
-    /// Gives at most `limit` entries to `visit`, whose own failure ends the scan. A scan that does not fit
-    /// into the buffer goes on, from its last key, as another.
+    /// Gives at most `limit` entries to `visit`, whose own failure ends the scan. A scan that does
+    /// not fit into the buffer goes on, from its last key, as another.
     pub fn scan<E>(
         &self,
         from: Option<&[u8]>,
@@ -215,8 +216,8 @@ impl Db {
         })
     }
 
-    /// Fills `buffer` with entries: how many there are, and, if there would be more and at most `limit`, how
-    /// long it must be for one more.
+    /// Fills `buffer` with entries: how many there are, and, if there would be more and at most
+    /// `limit`, how long it must be for one more.
     fn read(
         &self,
         from: Option<&[u8]>,

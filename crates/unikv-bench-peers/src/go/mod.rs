@@ -1,5 +1,5 @@
-//! Pebble and BadgerDB, which are written in Go. Each call crosses into Go, which takes a fraction of a
-//! microsecond, and what is read is copied once more.
+//! Pebble and BadgerDB, which are written in Go. Each call crosses into Go, which takes a fraction
+//! of a microsecond, and what is read is copied once more.
 
 mod ffi;
 

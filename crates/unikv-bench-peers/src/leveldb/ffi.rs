@@ -144,8 +144,8 @@ pub struct Db {
     write: *mut Opaque,
 }
 
-// SAFETY: the library allows any thread to use an open database without locks of the caller; the options
-// are only read once it is open.
+// SAFETY: the library allows any thread to use an open database without locks of the caller; the
+// options are only read once it is open.
 unsafe impl Send for Db {}
 // SAFETY: as above.
 unsafe impl Sync for Db {}
@@ -153,9 +153,9 @@ unsafe impl Sync for Db {}
 impl Db {
     pub fn open(dir: &Path, setup: &Options) -> Result<Db, String> {
         let name = CString::new(dir.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
-        // SAFETY: the constructors take plain numbers and give objects of their own, which are freed
-        // below or when the database is dropped; the setters keep pointers to the cache and the
-        // filter, which live as long as the options.
+        // SAFETY: the constructors take plain numbers and give objects of their own, which are
+        // freed below or when the database is dropped; the setters keep pointers to the cache and
+        // the filter, which live as long as the options.
         unsafe {
             let options = leveldb_options_create();
             let cache = leveldb_cache_create_lru(setup.cache_bytes);
@@ -360,7 +360,8 @@ impl Cursor<'_> {
             return None;
         }
         let (mut key_len, mut value_len) = (0, 0);
-        // SAFETY: the iterator is at an entry; both slices live until it moves, which needs `&mut self`.
+        // SAFETY: the iterator is at an entry; both slices live until it moves, which needs `&mut
+        // self`.
         unsafe {
             let key = leveldb_iter_key(self.0, &raw mut key_len);
             let value = leveldb_iter_value(self.0, &raw mut value_len);

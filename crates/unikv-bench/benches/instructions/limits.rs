@@ -1,7 +1,7 @@
 //! What each case may take: about 5 % above what was measured.
 //!
-//! A change that makes an operation dearer for a good reason raises its limit, one that makes it cheaper
-//! lowers it; docs/benchmarks/README.md has the figures that were measured.
+//! A change that makes an operation dearer for a good reason raises its limit, one that makes it
+//! cheaper lowers it; docs/benchmarks/README.md has the figures that were measured.
 
 use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig};
 
@@ -16,7 +16,8 @@ pub(crate) const GET_UNSORTED_CACHED: Limit = Limit(1_000, 1_362);
 pub(crate) const GET_UNSORTED_UNCACHED: Limit = Limit(1_000, 4_760);
 pub(crate) const GET_SORTED_CACHED: Limit = Limit(1_000, 1_550);
 pub(crate) const GET_SORTED_UNCACHED: Limit = Limit(1_000, 4_820);
-// 1,207 to 1,591 in 27 runs: the seed of the hash decides how far a pointer index is searched until an empty slot.
+// 1,207 to 1,591 in 27 runs: the seed of the hash decides how far a pointer index is searched until
+// an empty slot.
 pub(crate) const GET_ABSENT: Limit = Limit(1_000, 1_670);
 pub(crate) const SCAN_CLUSTERED: Limit = Limit(1_000, 147_000);
 pub(crate) const SCAN_SORTED: Limit = Limit(1_000, 169_500);

@@ -1,12 +1,12 @@
 //! Instructions of UniKV's operations, counted by callgrind: `make instructions`.
 //!
 //! Each case is a function that does a fixed number of operations on a database that is ready
-//! ([`prepared`]), and has a limit ([`limits`]); a run that exceeds one fails. Counts do not depend on
-//! what else the machine does, so a limit can be close to what was measured.
+//! ([`prepared`]), and has a limit ([`limits`]); a run that exceeds one fails. Counts do not depend
+//! on what else the machine does, so a limit can be close to what was measured.
 //!
-//! Callgrind runs the threads of a process one at a time, and switches counting on and off for each of
-//! them by itself: on where a thread enters the case's function, off where it leaves. So what the
-//! engine's own threads do is never counted, nor is what prepares and closes the database.
+//! Callgrind runs the threads of a process one at a time, and switches counting on and off for each
+//! of them by itself: on where a thread enters the case's function, off where it leaves. So what
+//! the engine's own threads do is never counted, nor is what prepares and closes the database.
 
 #![allow(
     clippy::unwrap_used,
@@ -112,8 +112,8 @@ library_benchmark_group!(name = writes, benchmarks = [put, batch]);
 library_benchmark_group!(name = reads, benchmarks = [get, get_absent, scan_50]);
 
 // Only instructions are looked at, so caches are not simulated. Callgrind takes each byte that a
-// `rep stosb` or `rep movsb` fills or copies for an instruction; told that the processor is not good at
-// these, the C library does without.
+// `rep stosb` or `rep movsb` fills or copies for an instruction; told that the processor is not
+// good at these, the C library does without.
 main!(
     config = LibraryBenchmarkConfig::default()
         .tool(Callgrind::with_args(["--cache-sim=no"]))

@@ -1,10 +1,11 @@
 //! Databases that are ready to be measured, and what is asked of them.
 //!
-//! Everything follows from record numbers, so that each run does the same; only the seed of the hash
-//! index differs. What is in files is written before the first case, by a process of its own, and each
-//! case opens a copy: flushes and merges beside it would leave the heap in a state that depends on how
-//! threads were scheduled, and with it what `malloc` does for the case. At the end each case is looked
-//! at: that nothing was flushed meanwhile, and that files were read as often as the case is meant to.
+//! Everything follows from record numbers, so that each run does the same; only the seed of the
+//! hash index differs. What is in files is written before the first case, by a process of its own,
+//! and each case opens a copy: flushes and merges beside it would leave the heap in a state that
+//! depends on how threads were scheduled, and with it what `malloc` does for the case. At the end
+//! each case is looked at: that nothing was flushed meanwhile, and that files were read as often as
+//! the case is meant to.
 
 use std::fs;
 use std::ops::RangeInclusive;
@@ -15,8 +16,8 @@ use unikv_bench::workload::keys::{Key, KeyOrder};
 use unikv_bench::workload::values;
 
 const VALUE_BYTES: usize = 1_000;
-/// Records that are there before anything is measured. With those that are written then, they fit into a
-/// memtable.
+/// Records that are there before anything is measured. With those that are written then, they fit
+/// into a memtable.
 const RECORDS: u64 = 10_000;
 /// Of an UnsortedStore: as many as scans may merge each time anew, unless more is asked for.
 const TABLES: u64 = 8;
@@ -49,8 +50,8 @@ pub(crate) enum Place {
 pub(crate) enum Cache {
     /// All that is asked for.
     Warm,
-    /// Key blocks and some records, none of those that are asked for. It is full, so that what is read
-    /// once is not kept.
+    /// Key blocks and some records, none of those that are asked for. It is full, so that what is
+    /// read once is not kept.
     Small,
 }
 
@@ -208,8 +209,8 @@ pub(crate) fn scan(db: &Db, first: &Key) {
     assert_eq!(entries, ENTRIES);
 }
 
-/// Looks at the length of a value and at its first bytes, which name its record: enough to see that it
-/// is the right one, and next to nothing beside the work of getting it.
+/// Looks at the length of a value and at its first bytes, which name its record: enough to see that
+/// it is the right one, and next to nothing beside the work of getting it.
 #[inline]
 pub(crate) fn verify(value: &[u8], record: u64) {
     assert!(value.len() == VALUE_BYTES && value[..8] == record.to_le_bytes());

@@ -1,8 +1,9 @@
 //! Latencies per operation.
 //!
 //! In a closed loop they are service times: each thread issues its next operation when the last one
-//! has ended, so a stall shows in the latencies of the operations it held, once each. In an open loop
-//! operations are due at a fixed rate and timed from then, so a stall shows in all that it delayed.
+//! has ended, so a stall shows in the latencies of the operations it held, once each. In an open
+//! loop operations are due at a fixed rate and timed from then, so a stall shows in all that it
+//! delayed.
 
 use crate::workload::phases::Operation;
 use hdrhistogram::Histogram;

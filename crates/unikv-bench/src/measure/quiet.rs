@@ -1,6 +1,7 @@
 //! Waiting until the background of an engine that does not tell is quiet: its process then neither
 //! computes nor writes. And until the device has carried out what it was given: where the space of
-//! removed files is given back to it, it may be busy with that for seconds after the engine is quiet.
+//! removed files is given back to it, it may be busy with that for seconds after the engine is
+//! quiet.
 
 use crate::measure::process::{block_device_counts, cpu_time, device_bytes};
 use std::fs::File;
@@ -19,7 +20,8 @@ const LONGEST: Duration = Duration::from_secs(300);
 /// And a device that others use is as quiet then as it will be.
 const LONGEST_FOR_DEVICE: Duration = Duration::from_secs(60);
 
-/// Returns when nothing has run for a second, or after five minutes, and gives the time until that second began.
+/// Returns when nothing has run for a second, or after five minutes, and gives the time until that
+/// second began.
 pub fn wait_until_quiet() -> Duration {
     let mut last = (cpu_time(), written());
     wait_while_busy(LONGEST, || {
@@ -30,8 +32,8 @@ pub fn wait_until_quiet() -> Duration {
     })
 }
 
-/// Hands all that is dirty under `dir` to the device and returns when that has done nothing for a second.
-/// Gives the time until that second began; `None` where the system does not tell.
+/// Hands all that is dirty under `dir` to the device and returns when that has done nothing for a
+/// second. Gives the time until that second began; `None` where the system does not tell.
 pub fn wait_for_device(dir: &Path) -> Option<Duration> {
     let start = Instant::now();
     rustix::fs::syncfs(File::open(dir).ok()?).ok()?;
@@ -47,8 +49,8 @@ pub fn wait_for_device(dir: &Path) -> Option<Duration> {
     Some(handed_over + busy)
 }
 
-/// Looks until `is_quiet` has said so often enough in a row, or for the `longest` time, and gives the time until the first
-/// of those looks.
+/// Looks until `is_quiet` has said so often enough in a row, or for the `longest` time, and gives
+/// the time until the first of those looks.
 fn wait_while_busy(longest: Duration, mut is_quiet: impl FnMut() -> bool) -> Duration {
     let start = Instant::now();
     let mut quiet = 0;

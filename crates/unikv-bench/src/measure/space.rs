@@ -150,8 +150,8 @@ pub struct SpaceWatch {
 }
 
 impl SpaceWatch {
-    /// Starts to watch. `in_use` is asked before and after each look, and the greater figures count:
-    /// records may go while the directory is listed.
+    /// Starts to watch. `in_use` is asked before and after each look, and the greater figures
+    /// count: records may go while the directory is listed.
     pub fn start(
         dir: PathBuf,
         limits: SpaceLimits,

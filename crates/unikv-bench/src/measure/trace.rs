@@ -34,7 +34,8 @@ pub struct Gauge {
 pub enum Trace {
     /// A CSV file with one line per second, and latencies in it.
     Csv(Csv),
-    /// In memory, until it is taken; with the longest latency alone, which costs clients next to nothing.
+    /// In memory, until it is taken; with the longest latency alone, which costs clients next to
+    /// nothing.
     Points(Vec<Point>),
 }
 

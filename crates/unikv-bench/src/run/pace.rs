@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// A thread sleeps until so long before its next operation is due, as sleeping ends late; the rest it
-/// spends asking for the time, and giving way to others.
+/// A thread sleeps until so long before its next operation is due, as sleeping ends late; the rest
+/// it spends asking for the time, and giving way to others.
 const AWAKE: Duration = Duration::from_micros(200);
 
 /// When the operations of one thread are due.

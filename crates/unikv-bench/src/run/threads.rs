@@ -54,8 +54,9 @@ pub(super) fn run_clients<E: Engine>(
         if work.is_err() {
             shared.stop.store(true, Ordering::Relaxed);
         }
-        // A scope waits for what its threads do, not for their end. Those of the next phase are to find the memory that
-        // these have freed: glibc's allocator keeps it for one thread after the other.
+        // A scope waits for what its threads do, not for their end. Those of the next phase are to
+        // find the memory that these have freed: glibc's allocator keeps it for one thread after
+        // the other.
         for client in clients {
             client.join().unwrap_or_else(|panic| resume_unwind(panic));
         }

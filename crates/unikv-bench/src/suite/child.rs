@@ -1,8 +1,8 @@
-//! One step of a run in a process of its own: nothing of another engine or step is in its memory, its
-//! CPU time and its counters.
+//! One step of a run in a process of its own: nothing of another engine or step is in its memory,
+//! its CPU time and its counters.
 //!
-//! It writes one line of JSON when the store is open and one for each phase, at once, so that a step
-//! which kills its process leaves what it has told.
+//! It writes one line of JSON when the store is open and one for each phase, at once, so that a
+//! step which kills its process leaves what it has told.
 
 use super::contender::{Contender, Progress};
 use super::expand::Scaled;

@@ -30,7 +30,8 @@ enum Command {
     List,
     /// Runs experiments and writes results.json and report.html
     Run(Run),
-    /// Says how few reads of the device an experiment can do with, and so how fast any engine can be
+    /// Says how few reads of the device an experiment can do with, and so how fast any engine can
+    /// be
     Floor(Floor),
     /// Writes report.html from files of results
     Report {

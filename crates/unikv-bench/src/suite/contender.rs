@@ -77,8 +77,8 @@ pub trait Contender: Sync {
     /// What the engine makes of `terms`.
     fn settings(&self, terms: &Terms) -> Settings;
 
-    /// Runs the phases of `plan`, and tells `done` each report as it comes; first, without one, that
-    /// the store is open and how long that took.
+    /// Runs the phases of `plan`, and tells `done` each report as it comes; first, without one,
+    /// that the store is open and how long that took.
     ///
     /// # Errors
     /// The engine failed, a value was wrong, or `done` failed.

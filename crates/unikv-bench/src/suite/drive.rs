@@ -31,7 +31,8 @@ pub struct Suite {
     pub rounds: u32,
     /// Runs that may take more on disk are left out.
     pub most_disk_bytes: u64,
-    /// Runs a command with less memory: `LIMITER BYTES COMMAND …`; `LIMITER --probe` tells whether it can.
+    /// Runs a command with less memory: `LIMITER BYTES COMMAND …`; `LIMITER --probe` tells whether
+    /// it can.
     pub limiter: Option<PathBuf>,
     /// The commit that is measured.
     pub commit: Option<String>,
@@ -43,7 +44,8 @@ impl Suite {
     /// Runs everything and writes `results.json` after each engine.
     ///
     /// # Errors
-    /// Processes cannot be started or files not written. What fails within a run stands in the results.
+    /// Processes cannot be started or files not written. What fails within a run stands in the
+    /// results.
     pub fn run(
         &self,
         experiments: &[Experiment],

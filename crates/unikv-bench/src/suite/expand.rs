@@ -66,7 +66,8 @@ impl Scaled {
         let least = LEAST_RECORDS.min(LEAST_BYTES / record_bytes);
         let records = scaled(run.records).max(least.max(FEWEST_RECORDS));
         let data_bytes = records * record_bytes;
-        // Where nothing limits memory, an engine is asked to do with less than the data all the same.
+        // Where nothing limits memory, an engine is asked to do with less than the data all the
+        // same.
         let memory = data_bytes / run.data_over_memory.unwrap_or(1);
         let memory_bytes = (memory / 8 * BUDGET_EIGHTHS).max(LEAST_BUDGET);
         let part = |bytes: Option<u64>| bytes.map(|bytes| scaled(bytes).max(LEAST_PART));

@@ -1,8 +1,8 @@
 //! What is measured, as data.
 //!
 //! Sizes are those of the papers; [`super::expand`] scales them. A step is a list of phases as
-//! `unikv ycsb --workload` takes it, run by one process; `@xF` stands for F times the records of the
-//! run. A step that ends with `die` kills its process as `kill -9` does.
+//! `unikv ycsb --workload` takes it, run by one process; `@xF` stands for F times the records of
+//! the run. A step that ends with `die` kills its process as `kill -9` does.
 
 mod operations;
 
@@ -41,7 +41,8 @@ pub struct Run {
     pub sync: bool,
     /// How many times the memory the data are; `None`: memory is not limited.
     pub data_over_memory: Option<u64>,
-    /// Options of UniKV; with any of them no other engine takes part. Sizes are those at full scale.
+    /// Options of UniKV; with any of them no other engine takes part. Sizes are those at full
+    /// scale.
     pub tuning: Tuning,
     /// The length of scans in phases that do not say.
     pub scan_length: Option<u64>,
@@ -284,7 +285,8 @@ fn of_others() -> Vec<Experiment> {
             runs: vec![Run {
                 records: 100 * MILLION / 6,
                 data_over_memory: None,
-                // What reads every record brings it to memory, also where the background wrote past the page cache.
+                // What reads every record brings it to memory, also where the background wrote past
+                // the page cache.
                 ..paper(
                     "",
                     &["load,settle,verify,c:uniform@x0.5,c@x0.5,scan50@x0.02"],

@@ -87,7 +87,8 @@ pub struct PhaseView {
     pub latencies: Vec<LatencyView>,
     /// Bytes of files written by the process over keys and values written.
     pub process_write_amplification: Option<f64>,
-    /// Until the background was quiet, what was written since it last was, over what the user wrote.
+    /// Until the background was quiet, what was written since it last was, over what the user
+    /// wrote.
     pub process_write_amplification_until_quiet: Option<f64>,
     /// CPU time of all threads.
     pub cpu_us_per_operation: Option<f64>,

@@ -162,7 +162,8 @@ impl Chooser {
                     let record = fnv1a(rank) % span;
                     odds[record as usize] += zipf.below(rank + 1) - zipf.below(rank);
                 }
-                // What is not inserted yet is not drawn, and all that is drawn may be among the likeliest.
+                // What is not inserted yet is not drawn, and all that is drawn may be among the
+                // likeliest.
                 let drawn: f64 = odds[..present as usize].iter().sum();
                 odds.sort_unstable_by(|one, other| other.total_cmp(one));
                 let records = usize::try_from(records).unwrap_or(usize::MAX);

@@ -134,8 +134,8 @@ fn print_stats(
     print_partitions(&stats.partitions, options, out)
 }
 
-/// What jobs did, and what held writers up, since the creation: this process has only just opened the
-/// database.
+/// What jobs did, and what held writers up, since the creation: this process has only just opened
+/// the database.
 fn print_activity(stats: &unikv::Stats, out: &mut impl Write) -> io::Result<()> {
     let mut line = |what: &str, text: String| writeln!(out, "{what:<14}{text}");
     let lifetime = &stats.lifetime;

@@ -1,8 +1,9 @@
 //! `torture`: a mixed load for hours, of which every value read is judged.
 //!
-//! `model` says what each version of a key is, `oracle` which version it has, `worker` is one thread
-//! of the load, `held` the snapshots and iterators that it holds, `ranges` judges scans, `pins` bounds what snapshots keep, `verify`
-//! compares everything, `watch` reports and looks for drift.
+//! `model` says what each version of a key is, `oracle` which version it has, `worker` is one
+//! thread of the load, `held` the snapshots and iterators that it holds, `ranges` judges scans,
+//! `pins` bounds what snapshots keep, `verify` compares everything, `watch` reports and looks for
+//! drift.
 
 mod held;
 mod model;

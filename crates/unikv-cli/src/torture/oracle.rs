@@ -1,9 +1,9 @@
 //! What the database must hold: one version number per key, of which only the thread that owns the
 //! key writes any.
 //!
-//! The number changes when the write has been acknowledged. So a read by the owner must find exactly
-//! it. A read by another thread finds a version between the number before the read and one more than
-//! the number behind it.
+//! The number changes when the write has been acknowledged. So a read by the owner must find
+//! exactly it. A read by another thread finds a version between the number before the read and one
+//! more than the number behind it.
 //!
 //! With a file, each acknowledged version is also written there. It survives the death of the
 //! process, so that the next one can tell what must be there: see [`Oracle::adopt`].
@@ -225,8 +225,8 @@ impl Oracle {
         }
     }
 
-    /// What an earlier process left of the keys `unit`, in their order: the acknowledged version, or
-    /// one more, of all of them alike. The latter is adopted; true then.
+    /// What an earlier process left of the keys `unit`, in their order: the acknowledged version,
+    /// or one more, of all of them alike. The latter is adopted; true then.
     pub fn adopt(
         &self,
         thread: u64,

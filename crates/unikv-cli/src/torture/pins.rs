@@ -1,8 +1,8 @@
 //! What the snapshots of a run may keep on disk, at most.
 //!
-//! Between one snapshot and the next, no more is overwritten than is written, and no more of what the
-//! first shows than was live then. So the lesser of the two bounds what only the first keeps. A snapshot
-//! counts for some time after its release, as what it kept has to be reclaimed first.
+//! Between one snapshot and the next, no more is overwritten than is written, and no more of what
+//! the first shows than was live then. So the lesser of the two bounds what only the first keeps. A
+//! snapshot counts for some time after its release, as what it kept has to be reclaimed first.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;

@@ -1,4 +1,5 @@
-//! What one sees of a run: a line every ten seconds, and at the end whether memory or space drifted.
+//! What one sees of a run: a line every ten seconds, and at the end whether memory or space
+//! drifted.
 
 use crate::exit::Failure;
 use crate::torture::worker::{Counts, Shared};

@@ -1,6 +1,6 @@
 //! Every way in which the file layer (`vfs/os` of the engine) touches the files of a database, with
-//! its reason. What the command does beyond it fails the check: either something goes round the file
-//! layer, or this list must learn of it.
+//! its reason. What the command does beyond it fails the check: either something goes round the
+//! file layer, or this list must learn of it.
 
 /// What a file of a database directory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

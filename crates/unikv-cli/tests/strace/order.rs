@@ -3,13 +3,14 @@
 //! - when an append to the manifest begins, each data file that it lists has been synced behind its
 //!   last write, and the directory behind its creation;
 //! - a file that an edit drops is unlinked only when the manifest has been synced behind that edit;
-//! - a segment of the log that recovery cut off has no such edit: it goes at the opening, before the
-//!   process begins a segment of its own, and then no later segment stays;
-//! - a segment of the log is opened for writing over it only when the manifest has been synced behind the
-//!   edit that says that it is not needed, and takes the name of a later one;
+//! - a segment of the log that recovery cut off has no such edit: it goes at the opening, before
+//!   the process begins a segment of its own, and then no later segment stays;
+//! - a segment of the log is opened for writing over it only when the manifest has been synced
+//!   behind the edit that says that it is not needed, and takes the name of a later one;
 //! - `CURRENT.tmp` is synced before it is renamed, and so are the manifest that it names and the
 //!   directory; nothing is unlinked before the directory is synced behind the rename;
-//! - a repair's mark goes when the files that it stands for have been synced, and the directory behind their names;
+//! - a repair's mark goes when the files that it stands for have been synced, and the directory
+//!   behind their names;
 //! - no segment of the log is synced while an earlier one that is needed has bytes that are not.
 
 use super::known::Kind;
@@ -99,8 +100,8 @@ struct State<'a> {
     directory_synced: Option<usize>,
     renamed: Option<usize>,
     checked: BTreeSet<String>,
-    /// Segments of the log from earlier processes that are there, and those that went without an edit,
-    /// until the process begins its own.
+    /// Segments of the log from earlier processes that are there, and those that went without an
+    /// edit, until the process begins its own.
     found: BTreeSet<String>,
     cut_off: BTreeSet<String>,
     log_begun: bool,

@@ -1,5 +1,5 @@
-//! Reading what `strace -f -y -s 0` writes: one call a line, or two lines where another thread's call
-//! came between its beginning and its end.
+//! Reading what `strace -f -y -s 0` writes: one call a line, or two lines where another thread's
+//! call came between its beginning and its end.
 
 use std::collections::HashMap;
 
@@ -72,8 +72,8 @@ fn call(text: &str, begin: usize, end: usize) -> Option<Call> {
 }
 
 impl Call {
-    /// The paths that it names: of file descriptors, and in quotes. A name that is looked up in an open directory is one
-    /// path with that of the directory.
+    /// The paths that it names: of file descriptors, and in quotes. A name that is looked up in an
+    /// open directory is one path with that of the directory.
     pub fn paths(&self) -> Vec<String> {
         let mut paths: Vec<String> = Vec::new();
         let mut directory = None;

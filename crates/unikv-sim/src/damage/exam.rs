@@ -57,8 +57,8 @@ pub(super) fn explains(specimen: &Specimen, damage: &Damage, error: &Error) -> b
     kind && named && !error.remedy().is_empty()
 }
 
-/// Whether a damage may be told as one of `file`. Where two files say different things and nobody else
-/// can be asked, it may be either.
+/// Whether a damage may be told as one of `file`. Where two files say different things and nobody
+/// else can be asked, it may be either.
 fn blames(specimen: &Specimen, damage: &Damage, file: &Path) -> bool {
     if name_of(file) == name_of(&damage.path) {
         return true;
@@ -219,14 +219,16 @@ impl<'a> Exam<'a> {
             "durable writes are lost and nobody says so"
         );
         assert!(!(shorter && grown), "what stands behind a log changes it");
-        // A change within the end of a log leaves the marks in front of it, which say what is durable.
+        // A change within the end of a log leaves the marks in front of it, which say what is
+        // durable.
         let keeps_marks = matches!(damage.what, What::Byte | What::Grown);
         let mut oracle = match keeps_marks {
             true => specimen.oracle.clone(),
             false => specimen.history.clone(),
         };
         if let Some(twin) = specimen.whose_log(damage) {
-            // The newest segment is known by its own header alone: a batch of either database may be here.
+            // The newest segment is known by its own header alone: a batch of either database may
+            // be here.
             for (key, value) in &found {
                 let was = |history: &Oracle| history.ever_was(key, value);
                 assert!(
@@ -244,7 +246,8 @@ impl<'a> Exam<'a> {
         }
     }
 
-    /// Every read gives what it gave before or, where it reads what is damaged, an error that says so.
+    /// Every read gives what it gave before or, where it reads what is damaged, an error that says
+    /// so.
     fn reads_are_right(&self, damage: &Damage, db: &Db) -> Verdict {
         let touched = match self.specimen.is_twofold(&damage.path, &damage.changed) {
             true => ALL,
@@ -309,8 +312,8 @@ pub(super) fn failed_reads(specimen: &Specimen, damage: &Damage, db: &Db, touche
     failed
 }
 
-/// Scans everything, one way, beginning anew behind each failure. Whatever comes is right. Calls back
-/// with each error and the number of the key at which it came.
+/// Scans everything, one way, beginning anew behind each failure. Whatever comes is right. Calls
+/// back with each error and the number of the key at which it came.
 fn each_failure_of_scans(
     specimen: &Specimen,
     db: &Db,

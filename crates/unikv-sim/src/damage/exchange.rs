@@ -1,10 +1,10 @@
-//! Pieces of files in the place of others: each two of one file exchanged, and each one of another file put
-//! over each own one.
+//! Pieces of files in the place of others: each two of one file exchanged, and each one of another
+//! file put over each own one.
 //!
-//! Pieces are sectors, pages, blocks of keys, frames of records, records of a log, and the sections behind
-//! the blocks; only those of a kind meet. Where that makes more than [`MOST_SWAPS`] pairs of a kind in a
-//! file, or more than [`MOST_FOREIGN`] of a kind between two files, every n-th is taken instead. What
-//! stands at the same place in both files is always taken.
+//! Pieces are sectors, pages, blocks of keys, frames of records, records of a log, and the sections
+//! behind the blocks; only those of a kind meet. Where that makes more than [`MOST_SWAPS`] pairs of
+//! a kind in a file, or more than [`MOST_FOREIGN`] of a kind between two files, every n-th is taken
+//! instead. What stands at the same place in both files is always taken.
 
 use super::pieces::{self, Piece};
 use super::plan::{Each, File, What};
@@ -38,8 +38,8 @@ impl Donor {
     }
 }
 
-/// Of `count` things at most about `most`: how far apart. It shares no factor with `row`, so that of things
-/// in rows of that length not always the same columns are met.
+/// Of `count` things at most about `most`: how far apart. It shares no factor with `row`, so that
+/// of things in rows of that length not always the same columns are met.
 fn stride(count: usize, most: usize, row: usize) -> usize {
     let shares = |n: usize| (2..=n.min(row)).any(|d| n.is_multiple_of(d) && row.is_multiple_of(d));
     let mut least = count.div_ceil(most).max(1)..;

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use unikv::vfs::sim::{SimRuntime, SimVfs};
 use unikv::{Db, Snapshot};
 
-/// Whether jobs can meet this damage, and the file get its bytes back: one in place, of a file that is not
-/// made anew by an opening, as those of the other kinds are.
+/// Whether jobs can meet this damage, and the file get its bytes back: one in place, of a file that
+/// is not made anew by an opening, as those of the other kinds are.
 pub(super) fn can_work(specimen: &Specimen, damage: &Damage) -> bool {
     let in_place = matches!(damage.what, What::Byte | What::Swap | What::Foreign);
     let is_listed = specimen.files.contains_key(&damage.path);

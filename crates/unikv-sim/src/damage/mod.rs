@@ -1,45 +1,48 @@
 //! The corruption matrix: small databases of every shape, and each of them damaged in every way.
 //!
 //! # Damages
-//! In each file, at each byte: one bit flipped, 0x00, 0xFF. At each length: the file cut short there; at
-//! its end: zeros and garbage. Each two sectors, pages, blocks of keys, record frames and records of a log
-//! exchanged. Pieces of these kinds, and the sections of a table, of every other file of the form put over
-//! each own piece of the kind: of files of the same database, of the same file of another database with
-//! the same layout and other values, and of an older incarnation of the file in the same database. Where
-//! that makes very many pairs, a fixed stride takes some (`exchange`). Whole files exchanged,
-//! missing, empty, unreadable, a directory in their place. Files that nothing lists, under the names
-//! that come next and under absurd ones. `LOCK` and `BALLAST` are damaged too: that must mean nothing.
+//! In each file, at each byte: one bit flipped, 0x00, 0xFF. At each length: the file cut short
+//! there; at its end: zeros and garbage. Each two sectors, pages, blocks of keys, record frames and
+//! records of a log exchanged. Pieces of these kinds, and the sections of a table, of every other
+//! file of the form put over each own piece of the kind: of files of the same database, of the same
+//! file of another database with the same layout and other values, and of an older incarnation of
+//! the file in the same database. Where that makes very many pairs, a fixed stride takes some
+//! (`exchange`). Whole files exchanged, missing, empty, unreadable, a directory in their place.
+//! Files that nothing lists, under the names that come next and under absurd ones. `LOCK` and
+//! `BALLAST` are damaged too: that must mean nothing.
 //!
 //! # Verdicts
-//! Opening refuses with an error that names file and remedy, and the place where there is one; or the
-//! database opens, and each read gives what it gave before or such an error. It may be an error only
-//! where the undamaged database *reads the damaged bytes for that very read* (`specimen::Touched`):
-//! so damage costs the keys that it touches, and no others. What is derived from other files or from
-//! other parts of its file may cost nothing at all. The offline check names the damaged file.
+//! Opening refuses with an error that names file and remedy, and the place where there is one; or
+//! the database opens, and each read gives what it gave before or such an error. It may be an error
+//! only where the undamaged database *reads the damaged bytes for that very read*
+//! (`specimen::Touched`): so damage costs the keys that it touches, and no others. What is derived
+//! from other files or from other parts of its file may cost nothing at all. The offline check
+//! names the damaged file.
 //!
-//! The end of a log is special: damage above the last durable mark is taken for a torn end, and what
-//! opens is a prefix of the order of writes that holds everything synced. Who cuts a log takes the
-//! marks away, too. What is left may be a state that the log once had; where no mark is left that says
-//! more, it opens as a shorter prefix, and neither an older write nor a half one ever shows.
+//! The end of a log is special: damage above the last durable mark is taken for a torn end, and
+//! what opens is a prefix of the order of writes that holds everything synced. Who cuts a log takes
+//! the marks away, too. What is left may be a state that the log once had; where no mark is left
+//! that says more, it opens as a shorter prefix, and neither an older write nor a half one ever
+//! shows.
 //!
 //! # Outside the model
-//! A whole directory that is rolled back to an older state of itself is that older state: nothing in
-//! it can tell. So is the end of the newest log, as said above: when the newest segment is missing or cut,
-//! the writes in it are gone, synced ones as well, and nobody says so. The newest segment is known by its own
-//! header alone, so that of a copy of the database which lived on by itself is taken for the own one.
-//! Damage that repairs all checksums is not damage but forgery.
+//! A whole directory that is rolled back to an older state of itself is that older state: nothing
+//! in it can tell. So is the end of the newest log, as said above: when the newest segment is
+//! missing or cut, the writes in it are gone, synced ones as well, and nobody says so. The newest
+//! segment is known by its own header alone, so that of a copy of the database which lived on by
+//! itself is taken for the own one. Damage that repairs all checksums is not damage but forgery.
 //!
 //! # Jobs
-//! One in `LIVE_EVERY` of the damages that change bytes of record files and key tables in place, and let
-//! the database open, it also lives on with: writes, flushes, merges, collections, and scans run on the
-//! damaged files, with a snapshot held. They may fail with an error that names the file. Then the file
-//! gets its bytes back, and everything must be right again, in the same process and in the next. The
-//! other files are made anew by an opening, or read by it alone.
+//! One in `LIVE_EVERY` of the damages that change bytes of record files and key tables in place,
+//! and let the database open, it also lives on with: writes, flushes, merges, collections, and
+//! scans run on the damaged files, with a snapshot held. They may fail with an error that names the
+//! file. Then the file gets its bytes back, and everything must be right again, in the same process
+//! and in the next. The other files are made anew by an opening, or read by it alone.
 //!
 //! # Repairs
-//! For one in some fifty damages of bytes, and every other one of whole files, the database is repaired as well:
-//! keys whose reads do not meet the damage are saved as they were, no value comes back that its key never
-//! had, and what is missing or old is told (`rescue`).
+//! For one in some fifty damages of bytes, and every other one of whole files, the database is
+//! repaired as well: keys whose reads do not meet the damage are saved as they were, no value comes
+//! back that its key never had, and what is missing or old is told (`rescue`).
 
 mod exam;
 mod exchange;

@@ -24,8 +24,8 @@ pub(super) fn parts(disk: &SimVfs, path: &Path) -> Vec<Part> {
     parts
 }
 
-/// The blocks, frames and sections among the parts of a file. The records of a log are of one kind, whatever
-/// they say.
+/// The blocks, frames and sections among the parts of a file. The records of a log are of one kind,
+/// whatever they say.
 pub(super) fn of(parts: &[Part]) -> Vec<Piece> {
     let kind = |part: &Part| match part.what {
         "edit" | "mark" | "write" | "segment start" => Some("log record"),

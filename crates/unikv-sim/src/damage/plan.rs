@@ -215,8 +215,8 @@ impl File<'_> {
     }
 }
 
-/// Files that nothing lists: copies of listed ones under the names that come next and under absurd ones,
-/// garbage, nothing, and directories.
+/// Files that nothing lists: copies of listed ones under the names that come next and under absurd
+/// ones, garbage, nothing, and directories.
 fn add_files(specimen: &Specimen, each: &mut Each<'_>) {
     let dir = specimen.files.keys().next().and_then(|path| path.parent());
     let dir = dir.expect("a directory");

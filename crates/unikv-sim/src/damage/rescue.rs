@@ -1,5 +1,5 @@
-//! A damaged database that is repaired: what the damage leaves alone is saved, whatever else is saved is
-//! right, and what is lost is told.
+//! A damaged database that is repaired: what the damage leaves alone is saved, whatever else is
+//! saved is right, and what is lost is told.
 
 use super::Tally;
 use super::exam::{ALL, explains};
@@ -80,8 +80,8 @@ impl<'a> Rescue<'a> {
             // Whatever else stands there names another database.
             Some(FileKind::Current) if damage.what == What::Replaced => {}
             Some(FileKind::Current) => salvaged.assert_exact("the manifest is there"),
-            // What came after it is told from the files; ingested ones do not say when that was. The log
-            // may lack what an edit had made superfluous.
+            // What came after it is told from the files; ingested ones do not say when that was.
+            // The log may lack what an edit had made superfluous.
             Some(FileKind::Manifest) => {
                 let (in_doubt, stale) = (salvaged.report.in_doubt, &salvaged.stale);
                 let gaps = !salvaged.report.log.gaps.is_empty();
@@ -113,8 +113,8 @@ impl<'a> Rescue<'a> {
     }
 }
 
-/// Whether a damage is among the sample that is repaired: of those of bytes every so many-th, of those of
-/// whole files more.
+/// Whether a damage is among the sample that is repaired: of those of bytes every so many-th, of
+/// those of whole files more.
 pub(super) fn is_sampled(damage: &Damage, number: u64) -> bool {
     let every = match damage.what {
         What::Byte | What::Cut | What::Swap | What::Foreign => 53,

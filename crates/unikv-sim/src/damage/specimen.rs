@@ -66,8 +66,8 @@ impl FileKind {
     }
 }
 
-/// The reads that read a byte of a file, in the undamaged database right after opening: a bit for each
-/// key that is asked for.
+/// The reads that read a byte of a file, in the undamaged database right after opening: a bit for
+/// each key that is asked for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Touched {
     pub(super) get: u64,
@@ -233,8 +233,8 @@ impl Specimen {
         }
     }
 
-    /// Whether the database can do without this file: whether a check says nothing, and whether it opens
-    /// with what it had.
+    /// Whether the database can do without this file: whether a check says nothing, and whether it
+    /// opens with what it had.
     fn without(&self, path: &Path) -> (bool, bool) {
         use unikv::vfs::Vfs;
         let disk = self.disk.process_kill();
@@ -319,7 +319,8 @@ impl Specimen {
     pub(super) fn is_vouched_for(&self, path: &Path, changed: &Range<u64>) -> bool {
         let number = number_of(path);
         let same_chain = |mark: &&Mark| extension(&mark.carrier) == extension(path);
-        // Without the uid in its header nothing in a file can be verified; one byte of it can be tried out.
+        // Without the uid in its header nothing in a file can be verified; one byte of it can be
+        // tried out.
         let of_uid = changed
             .end
             .min(UID.end)
@@ -352,8 +353,8 @@ impl Specimen {
         }
     }
 
-    /// Whether these bytes are records as well as what else tells of them: then nobody knows what keys
-    /// the table has.
+    /// Whether these bytes are records as well as what else tells of them: then nobody knows what
+    /// keys the table has.
     pub(super) fn is_twofold(&self, path: &Path, changed: &Range<u64>) -> bool {
         let table = self.files.get(path).filter(|f| f.kind == FileKind::Table);
         let Some(facts) = table else {

@@ -26,10 +26,11 @@ pub struct Coverage {
     pub gcs: u64,
     /// Bytes that merges copied where they cluster values.
     pub clustered_bytes: u64,
-    /// Bytes that merges copied where they do not cluster values: survivors of collections that rode
-    /// on them.
+    /// Bytes that merges copied where they do not cluster values: survivors of collections that
+    /// rode on them.
     pub ridden_bytes: u64,
-    /// Records of other keys that lookups met in a hash index, and those in one that an opening had made.
+    /// Records of other keys that lookups met in a hash index, and those in one that an opening had
+    /// made.
     pub collisions: u64,
     /// See there.
     pub rebuilt_collisions: u64,
@@ -128,8 +129,8 @@ impl Runner {
         });
     }
 
-    /// Counts for what was made when the engine had done `before` and has just been read, how often it has
-    /// outlived what: for each event once.
+    /// Counts for what was made when the engine had done `before` and has just been read, how often
+    /// it has outlived what: for each event once.
     pub(super) fn outlives(&mut self, before: &mut Outlived) {
         let now = Outlived::events(self.db());
         let once = |now: u64, before: &mut u64| {

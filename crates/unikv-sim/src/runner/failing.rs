@@ -78,8 +78,8 @@ impl Runner {
         matches!(&self.tolerance, Tolerance::ShortOfSpace(short) if short.load(Ordering::SeqCst))
     }
 
-    /// Ends an episode of little space, `now` or after some operations: the engine notices by itself
-    /// and takes writes again, without a call and without a reopening.
+    /// Ends an episode of little space, `now` or after some operations: the engine notices by
+    /// itself and takes writes again, without a call and without a reopening.
     pub fn end_shortage(&mut self, now: bool) -> Result<(), Interrupt> {
         if !self.is_short_of_space() {
             return Ok(());
@@ -100,8 +100,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Leaves only so many bytes of space, or all of it. Where an episode of little space is expected,
-    /// one begins or ends; else the space is there again when a write has failed.
+    /// Leaves only so many bytes of space, or all of it. Where an episode of little space is
+    /// expected, one begins or ends; else the space is there again when a write has failed.
     pub(super) fn set_space(&mut self, bytes: Option<u64>) -> Result<(), Interrupt> {
         if bytes.is_none() && self.is_short_of_space() {
             return self.end_shortage(true);

@@ -12,8 +12,8 @@ const MOST_KEY_BYTES: usize = 64 << 10;
 pub const REFUSALS: u32 = 8;
 
 impl Runner {
-    /// Estimates of a range: a part is not more than the whole, nor the whole far more than what is there.
-    /// (A large value that one partition has merged and another not yet counts twice.)
+    /// Estimates of a range: a part is not more than the whole, nor the whole far more than what is
+    /// there. (A large value that one partition has merged and another not yet counts twice.)
     pub(super) fn measure(&self, range: &Range) -> Result<(), Interrupt> {
         let bounds = range.bounds();
         let size = self.db().approximate_size(bounds.clone());

@@ -52,12 +52,12 @@ pub enum Tolerance {
         /// Whether to open again instead of waiting for the engine.
         reopens: bool,
     },
-    /// Once the flag is up, some calls that only look at the disk have failed, and whatever the engine
-    /// does may fail with them; done again, it works in the end.
+    /// Once the flag is up, some calls that only look at the disk have failed, and whatever the
+    /// engine does may fail with them; done again, it works in the end.
     AfterReadFault(Arc<AtomicBool>),
     /// While the flag is up there is little space: writes may fail, and those that fail with
-    /// `DiskFull` have written nothing. After some operations there is space again, and writing comes
-    /// back by itself.
+    /// `DiskFull` have written nothing. After some operations there is space again, and writing
+    /// comes back by itself.
     ShortOfSpace(Arc<AtomicBool>),
     /// Storms in which errors come again and again: whatever the engine does may fail.
     Storms(Storms),

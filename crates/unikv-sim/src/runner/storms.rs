@@ -1,8 +1,8 @@
 //! Storms: errors of the disk that come again and again by rules, with calms between.
 //!
-//! While one rages, writes that fail are endured, and one after the other goes on; what cannot be done
-//! in it is done in a calm. Whenever too many outcomes are unknown, and at each lull, writing must come
-//! back.
+//! While one rages, writes that fail are endured, and one after the other goes on; what cannot be
+//! done in it is done in a calm. Whenever too many outcomes are unknown, and at each lull, writing
+//! must come back.
 
 use super::{Interrupt, Runner, Tolerance};
 use crate::history::Exit;
@@ -12,7 +12,8 @@ use unikv::vfs::sim::Rule;
 /// Operations that a storm lasts, and the lull behind it.
 const STORM_OPS: usize = 40;
 const LULL_OPS: usize = 10;
-/// Writes of unknown outcome that are endured. The operation that meets the last of them may add some.
+/// Writes of unknown outcome that are endured. The operation that meets the last of them may add
+/// some.
 const MOST_ENDURED: usize = 4;
 
 /// The storms of a run.
@@ -81,8 +82,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Finds out what became of writes of unknown outcome: after a power cut the disk tells, once and
-    /// for all.
+    /// Finds out what became of writes of unknown outcome: after a power cut the disk tells, once
+    /// and for all.
     pub(super) fn clear_up(&mut self) -> Result<(), Interrupt> {
         if matches!(self.tolerance, Tolerance::Storms(_)) && self.oracle.unknowns() > 0 {
             return self.reopen(Exit::PowerCut(0), None);

@@ -1,8 +1,9 @@
 //! Named scenarios: short histories, each aimed at one thing that the engine does.
 //!
-//! A drawn history meets everything now and then; a scenario meets its one thing at every few calls,
-//! and says afterwards whether it did. They are short because each of their calls is a crash point or
-//! fails. Where it does no harm to the aim, snapshots and iterators are held across the events.
+//! A drawn history meets everything now and then; a scenario meets its one thing at every few
+//! calls, and says afterwards whether it did. They are short because each of their calls is a crash
+//! point or fails. Where it does no harm to the aim, snapshots and iterators are held across the
+//! events.
 
 mod script;
 mod scripts;
@@ -38,8 +39,8 @@ impl Scenario {
     }
 }
 
-/// A test for each scenario, which calls `explore` with its name, and one that none is left out but those
-/// named as such.
+/// A test for each scenario, which calls `explore` with its name, and one that none is left out but
+/// those named as such.
 #[macro_export]
 macro_rules! scenario_tests {
     ($explore:ident, but [$($left_out:literal),*]: $($name:ident),* $(,)?) => {

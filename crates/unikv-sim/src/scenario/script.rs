@@ -6,7 +6,8 @@ use crate::value::Value;
 use std::time::Duration;
 use unikv::{Clustering, Durability};
 
-/// Options under which nothing happens by itself but flushes; each scenario changes what it is about.
+/// Options under which nothing happens by itself but flushes; each scenario changes what it is
+/// about.
 pub fn quiet() -> Config {
     Config {
         durability: Durability::Periodic(Duration::from_secs(3600)),

@@ -118,7 +118,8 @@ fn clustering_merge() -> History {
     history
 }
 
-/// Values are copied together while writers rest: of files alone, along with merges, and of an UnsortedStore.
+/// Values are copied together while writers rest: of files alone, along with merges, and of an
+/// UnsortedStore.
 fn clustering_at_rest() -> History {
     let mut script = Script::default();
     script.hold(0);
@@ -158,7 +159,8 @@ fn scan_merge() -> History {
     })
 }
 
-/// Keys of which every other is overwritten at once, and the rest stays: so each file is soon half dead.
+/// Keys of which every other is overwritten at once, and the rest stays: so each file is soon half
+/// dead.
 fn hot_and_cold(n: u32) -> impl Iterator<Item = u32> {
     (0..3).flat_map(move |i| [100 + i, (n * 3 + i) % 40])
 }
@@ -238,7 +240,8 @@ fn split_under_load() -> History {
     })
 }
 
-/// Partitions that deletes have made small become one again, twice, while what they held is still read.
+/// Partitions that deletes have made small become one again, twice, while what they held is still
+/// read.
 fn join() -> History {
     let mut script = Script::default();
     for n in 0..2u32 {

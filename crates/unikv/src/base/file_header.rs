@@ -109,8 +109,9 @@ impl FileHeader {
         bytes.iter().any(|&byte| byte != 0) && 2 * alike < bytes.len().min(MAGIC.len())
     }
 
-    /// The uid with which the checksum of a header fits, if all that is wrong with the header is one byte
-    /// of its uid. What the file holds cannot be verified without its uid, but it can be tried out.
+    /// The uid with which the checksum of a header fits, if all that is wrong with the header is
+    /// one byte of its uid. What the file holds cannot be verified without its uid, but it can be
+    /// tried out.
     pub(crate) fn uid_before_damage(bytes: &[u8]) -> Option<FileUid> {
         let (body, crc) = bytes.get(..HEADER_LEN)?.split_last_chunk::<4>()?;
         let mut body = body.to_vec();
@@ -129,8 +130,8 @@ impl FileHeader {
         None
     }
 
-    /// The uid in the header of file `number`, of which the number may be damaged and nothing else; a
-    /// header that bears its number may be damaged elsewhere. `None`: it may be another file's.
+    /// The uid in the header of file `number`, of which the number may be damaged and nothing else;
+    /// a header that bears its number may be damaged elsewhere. `None`: it may be another file's.
     pub(crate) fn uid_of(bytes: &[u8], number: FileNumber) -> Option<FileUid> {
         let raw = RawHeader::decode(bytes)?;
         if raw.number == number {

@@ -42,8 +42,8 @@ pub(crate) enum Kind {
     RangeDelete = 3,
     /// An operand to combine with the older value. Reserved.
     Merge = 4,
-    /// The key has the value that stands elsewhere, in a record file of its own; what stands here is
-    /// [`EXTERNAL_LEN`] bytes that say where.
+    /// The key has the value that stands elsewhere, in a record file of its own; what stands here
+    /// is [`EXTERNAL_LEN`] bytes that say where.
     External = 5,
 }
 

@@ -1,7 +1,8 @@
 //! Memory that comes from the system, and goes back to it as soon as it is dropped.
 //!
-//! An allocator may keep what one thread has taken and another gives back, for neither of them to use. That does for
-//! what is small or short-lived; not for the memory that caches, memtables and indexes give up for one another.
+//! An allocator may keep what one thread has taken and another gives back, for neither of them to
+//! use. That does for what is small or short-lived; not for the memory that caches, memtables and
+//! indexes give up for one another.
 
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::unseen::AtomicUsize;

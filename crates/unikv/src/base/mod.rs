@@ -1,5 +1,5 @@
-//! The lowest layer: identifiers, keys, byte coding, checksums, the file header, the key hash, memory
-//! from the system.
+//! The lowest layer: identifiers, keys, byte coding, checksums, the file header, the key hash,
+//! memory from the system.
 //!
 //! Nothing here does I/O or takes a lock. `sync` is where atomics and locks come from.
 

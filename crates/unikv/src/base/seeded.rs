@@ -1,13 +1,15 @@
-//! Seeded bugs: mistakes that one build of the engine can be told to make, so that the tests are tested.
+//! Seeded bugs: mistakes that one build of the engine can be told to make, so that the tests are
+//! tested.
 //!
-//! Each is one condition, `seeded!(…)`, or one choice, `slip!(…)`, at the place where an engineer could make
-//! the mistake. In every normal build [`is_armed`] is the constant `false`, and nothing is left of them. Built with `--cfg unikv_seeded_bugs`
-//! the engine makes the one that `UNIKV_SEEDED_BUG` names, for the whole process. The tests that have to
-//! catch each of them are listed in `crates/unikv-sim/tests/seeded_bugs.rs`.
+//! Each is one condition, `seeded!(…)`, or one choice, `slip!(…)`, at the place where an engineer
+//! could make the mistake. In every normal build [`is_armed`] is the constant `false`, and nothing
+//! is left of them. Built with `--cfg unikv_seeded_bugs` the engine makes the one that
+//! `UNIKV_SEEDED_BUG` names, for the whole process. The tests that have to catch each of them are
+//! listed in `crates/unikv-sim/tests/seeded_bugs.rs`.
 //!
 //! Behind each name stands the promise that falls (I1 to I8): what was synced survives; what was
-//! acknowledged survives a kill; a power cut takes a suffix; batches are whole; never wrong, stale or
-//! missing data; writers do not stop; space and memory stay in bounds; opening is quick.
+//! acknowledged survives a kill; a power cut takes a suffix; batches are whole; never wrong, stale
+//! or missing data; writers do not stop; space and memory stay in bounds; opening is quick.
 //!
 //! Mistakes that only threads show, such as a missing barrier, are made by the models instead
 //! ([`super::sync::Weakness`]).
@@ -65,7 +67,8 @@ bugs! {
     DirectoryFailureForgotten,
     /// I1: an edit is in force before it is synced.
     ManifestUnsynced,
-    /// I2: an edit claims that what stands before it is durable, so a torn note is taken for damage.
+    /// I2: an edit claims that what stands before it is durable, so a torn note is taken for
+    /// damage.
     MarkAheadOfSync,
     /// I1: `CURRENT` names a manifest whose name is not durable.
     ManifestNameUnsynced,
@@ -75,7 +78,8 @@ bugs! {
     LogRecycledBeforeEdit,
     /// I1: data files are removed before the edit that drops them is durable.
     DataRemovedBeforeEdit,
-    /// I2: a manifest that takes the place of a long one does not say from where on the log is needed.
+    /// I2: a manifest that takes the place of a long one does not say from where on the log is
+    /// needed.
     RenewalForgetsLog,
     /// I4: nor the caller's mark.
     RenewalForgetsMark,
@@ -141,8 +145,8 @@ bugs! {
     MergeBeyondBorder,
     /// I5: garbage collection gives what it moves a new sequence number.
     GcRenumbers,
-    /// I5: garbage collection does not hold the lease by which no merge runs beside it. Nothing else keeps
-    /// it from pointing to a version that was overwritten meanwhile.
+    /// I5: garbage collection does not hold the lease by which no merge runs beside it. Nothing
+    /// else keeps it from pointing to a version that was overwritten meanwhile.
     GcUnleased,
     /// I7: garbage collection finds that there is never enough to do.
     GcNever,

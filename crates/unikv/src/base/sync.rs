@@ -1,16 +1,16 @@
 //! The one module from which atomics, locks and swapped pointers come.
 //!
-//! So a model checker can stand in: in the tests' build with `--cfg unikv_model` (`make model-check`)
-//! the same names are those of loom or shuttle, which choose who runs next at each use of them. In
-//! any other build they are what they are called, and nothing here costs anything.
+//! So a model checker can stand in: in the tests' build with `--cfg unikv_model` (`make
+//! model-check`) the same names are those of loom or shuttle, which choose who runs next at each
+//! use of them. In any other build they are what they are called, and nothing here costs anything.
 //!
-//! What a checker cannot see is told to it in two ways. Bytes that are shared by raw pointers have a
-//! [`Witness`] beside them, which is told of reads and writes. And [`Weakness`] names the places where
-//! a model may be made wrong on purpose: a test that does not notice proves nothing.
+//! What a checker cannot see is told to it in two ways. Bytes that are shared by raw pointers have
+//! a [`Witness`] beside them, which is told of reads and writes. And [`Weakness`] names the places
+//! where a model may be made wrong on purpose: a test that does not notice proves nothing.
 //!
-//! `Arc` and `Weak` may come from the standard library everywhere: whoever drops the last one does so
-//! between two uses of what is seen here. [`Arc`] is for the few places where a checker is to follow
-//! the count itself.
+//! `Arc` and `Weak` may come from the standard library everywhere: whoever drops the last one does
+//! so between two uses of what is seen here. [`Arc`] is for the few places where a checker is to
+//! follow the count itself.
 //!
 //! No lock is taken here.
 
@@ -30,8 +30,8 @@ mod plain {
     pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
     pub(crate) use std::sync::{Arc, OnceLock, atomic};
 
-    /// Stands beside bytes that are shared by raw pointers; a checker that is told of each use finds
-    /// those that nothing orders.
+    /// Stands beside bytes that are shared by raw pointers; a checker that is told of each use
+    /// finds those that nothing orders.
     #[derive(Debug)]
     pub(crate) struct Witness;
 
@@ -66,9 +66,9 @@ pub(crate) fn order(place: Weakness, order: Ordering) -> Ordering {
     }
 }
 
-/// What no checker is to see: atomics that hold mere guesses or are touched under a lock that it does not see, for if it
-/// let another thread run there, that one might wait for the lock for ever; and the lock of what a test has a
-/// simulated disk do.
+/// What no checker is to see: atomics that hold mere guesses or are touched under a lock that it
+/// does not see, for if it let another thread run there, that one might wait for the lock for ever;
+/// and the lock of what a test has a simulated disk do.
 pub(crate) mod unseen {
     pub(crate) use parking_lot::ReentrantMutex;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicUsize};

@@ -1,16 +1,18 @@
-//! The items of the read cache, and the memory that they take: a log of *segments*, each with what came one after the
-//! other.
+//! The items of the read cache, and the memory that they take: a log of *segments*, each with what
+//! came one after the other.
 //!
-//! Items go with the segment that they stand in, oldest segment first. Of the newest one they keep the bytes that they
-//! came with; once it is full they are copied behind one another into memory of the segment's own. So memory is taken
-//! and given back in pieces of one size, and the holes between items that an allocator leaves do not arise. What has
-//! been asked for since it came goes to the log's end when its segment goes (a *second chance*), and counts as asked
-//! for once less.
+//! Items go with the segment that they stand in, oldest segment first. Of the newest one they keep
+//! the bytes that they came with; once it is full they are copied behind one another into memory of
+//! the segment's own. So memory is taken and given back in pieces of one size, and the holes
+//! between items that an allocator leaves do not arise. What has been asked for since it came goes
+//! to the log's end when its segment goes (a *second chance*), and counts as asked for once less.
 //!
 //! Invariants:
-//! - An item shows the bytes that were put there for its place. They never change: whoever holds them keeps their
-//!   segment's memory, and it counts until nobody does. So of what is handed out to stay, a copy is made.
-//! - After every insertion and change of the capacity the memory is within the capacity, or there is no item.
+//! - An item shows the bytes that were put there for its place. They never change: whoever holds
+//!   them keeps their segment's memory, and it counts until nobody does. So of what is handed out
+//!   to stay, a copy is made.
+//! - After every insertion and change of the capacity the memory is within the capacity, or there
+//!   is no item.
 //!
 //! Locks: each shard has its own; under it only that of idle memory is taken.
 
@@ -30,15 +32,15 @@ use bytes::Bytes;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-/// There are many, so that what is half empty or about to go counts little; but not without end: each may be a mapping
-/// of its own to the system, which has a limit.
+/// There are many, so that what is half empty or about to go counts little; but not without end:
+/// each may be a mapping of its own to the system, which has a limit.
 const SEGMENTS_PER_SHARD: usize = 512;
 const SEGMENT_BYTES: usize = 64 << 10;
 const MOST_SEGMENT_BYTES: usize = 1 << 20;
 /// A shard has at least so many segments, however short they are.
 const LEAST_SEGMENTS_PER_SHARD: usize = 32;
-/// Segments of which items get a second chance, one after the other, until one goes without; and when there is to be
-/// less memory, which is waited for.
+/// Segments of which items get a second chance, one after the other, until one goes without; and
+/// when there is to be less memory, which is waited for.
 const MOST_CHANCES: usize = 8;
 const SHRINKING_CHANCES: usize = 2;
 /// The share of all segments that may be idle, and how many.
@@ -87,8 +89,8 @@ impl<T: LogItem> ItemLog<T> {
         &self.shards[shard as usize]
     }
 
-    /// What `take` makes of the item at `place`, which has been asked for now, and of whether its bytes stand in a
-    /// segment. Under the lock of a shard.
+    /// What `take` makes of the item at `place`, which has been asked for now, and of whether its
+    /// bytes stand in a segment. Under the lock of a shard.
     pub(crate) fn get<R>(&self, place: &Place, take: impl FnOnce(&T, bool) -> R) -> Option<R> {
         self.shard(place).read().get(place, take)
     }
@@ -102,8 +104,8 @@ impl<T: LogItem> ItemLog<T> {
         self.shard(place).read().peek(place).is_some()
     }
 
-    /// Keeps `item` in the place of what was there, as if it had been asked for already if it `is_wanted`; unless it
-    /// would leave no room for others. Whether others had to go for it.
+    /// Keeps `item` in the place of what was there, as if it had been asked for already if it
+    /// `is_wanted`; unless it would leave no room for others. Whether others had to go for it.
     pub(crate) fn insert(&self, place: Place, item: T, is_wanted: bool) -> bool {
         let mut shard = self.shard(&place).write();
         if !shard.admits(&item) {

@@ -1,11 +1,12 @@
 //! Recycled memory for reads whose bytes are handed out.
 //!
-//! What a scan reads at once lives as long as the last value in it, so its buffer cannot belong to the
-//! iterator. Memory of that size which is freed goes back to the kernel again and again, and comes from there
-//! page by page and zeroed. So buffers of a few sizes are kept for the next read.
+//! What a scan reads at once lives as long as the last value in it, so its buffer cannot belong to
+//! the iterator. Memory of that size which is freed goes back to the kernel again and again, and
+//! comes from there page by page and zeroed. So buffers of a few sizes are kept for the next read.
 //!
-//! Invariant: a buffer shows the bytes of the read that it was taken for, and no others: its length is that
-//! of the read, and who does not fill it whole drops it, or hands out what was filled alone.
+//! Invariant: a buffer shows the bytes of the read that it was taken for, and no others: its length
+//! is that of the read, and who does not fill it whole drops it, or hands out what was filled
+//! alone.
 //!
 //! Lock: `idle`, held for a push or a pop only. No other lock is taken under it.
 
@@ -15,7 +16,8 @@ use bytes::Bytes;
 use std::mem;
 use std::sync::Arc;
 
-/// The shortest buffer that is worth keeping, and the longest; those between are twice as long each.
+/// The shortest buffer that is worth keeping, and the longest; those between are twice as long
+/// each.
 const SHORTEST: usize = 4 << 10;
 pub(crate) const LONGEST_BUFFER: usize = 64 << 10;
 const SIZES: usize = (LONGEST_BUFFER / SHORTEST).ilog2() as usize + 1;

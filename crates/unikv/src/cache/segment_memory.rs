@@ -1,7 +1,8 @@
-//! Memory for the segments of a log: mapped pieces of one size, a few of which are kept for the next segments.
+//! Memory for the segments of a log: mapped pieces of one size, a few of which are kept for the
+//! next segments.
 //!
-//! Invariant: a piece counts as taken from when it is made until nobody holds any part of its bytes, and its bytes do
-//! not change meanwhile.
+//! Invariant: a piece counts as taken from when it is made until nobody holds any part of its
+//! bytes, and its bytes do not change meanwhile.
 //!
 //! Locks: one, around the few idle pieces; nothing is locked under it.
 
@@ -29,7 +30,8 @@ struct Piece {
 }
 
 impl SegmentMemory {
-    /// For segments of `segment_len` bytes in whole pages, of which up to `most_idle` are kept while nobody uses them.
+    /// For segments of `segment_len` bytes in whole pages, of which up to `most_idle` are kept
+    /// while nobody uses them.
     pub(super) fn new(segment_len: usize, most_idle: usize) -> SegmentMemory {
         SegmentMemory {
             segment_len: segment_len / PAGE_BYTES * PAGE_BYTES,
@@ -48,8 +50,8 @@ impl SegmentMemory {
         self.idle.lock().len() * self.segment_len
     }
 
-    /// Copies `parts` behind one another into a segment, which counts in `taken_bytes` until nobody holds a part of
-    /// it. Nothing if the system has no memory for it, or they do not fit.
+    /// Copies `parts` behind one another into a segment, which counts in `taken_bytes` until nobody
+    /// holds a part of it. Nothing if the system has no memory for it, or they do not fit.
     pub(super) fn gather<'a>(
         self: &Arc<Self>,
         parts: impl Iterator<Item = &'a [u8]>,
@@ -77,7 +79,8 @@ impl SegmentMemory {
     }
 
     fn give_back(&self, memory: Mapped) {
-        // Whoever drops a value does not wait, least of all in the child of a fork, where nobody may be there to unlock.
+        // Whoever drops a value does not wait, least of all in the child of a fork, where nobody
+        // may be there to unlock.
         if let Some(mut idle) = self.idle.try_lock()
             && idle.len() < self.most_idle
         {

@@ -215,8 +215,8 @@ impl<T: LogItem> Shard<T> {
         self.beside_bytes -= beside_bytes(item, is_stored);
     }
 
-    /// Lets items go until the memory is within the capacity; of so many segments in turn, what was asked for stays.
-    /// Whether any had to go.
+    /// Lets items go until the memory is within the capacity; of so many segments in turn, what was
+    /// asked for stays. Whether any had to go.
     pub(super) fn make_room(&mut self, chances: usize) -> bool {
         let mut gone = 0;
         while self.memory_bytes() > self.capacity_bytes && !self.segments.is_empty() {
@@ -226,7 +226,8 @@ impl<T: LogItem> Shard<T> {
         gone > 0
     }
 
-    /// Lets the oldest segment go, and what nobody has asked for in it; the rest as well if it `has_no_chance`.
+    /// Lets the oldest segment go, and what nobody has asked for in it; the rest as well if it
+    /// `has_no_chance`.
     fn evict(&mut self, has_no_chance: bool) {
         let Some(segment) = self.segments.pop_front() else {
             return;

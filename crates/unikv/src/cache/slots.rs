@@ -1,11 +1,14 @@
 //! Where in a shard each item stands: an open hash table of one word per item.
 //!
-//! A word has bits of the item's hash beside its location, so the table grows and lets go without a look at the items.
-//! What goes leaves nothing behind (those after it move up), so a table that items come to and go from stays as it is.
+//! A word has bits of the item's hash beside its location, so the table grows and lets go without a
+//! look at the items. What goes leaves nothing behind (those after it move up), so a table that
+//! items come to and go from stays as it is.
 //!
-//! Invariant: between the slot where a word's hash leads and the one where it stands, none is empty.
+//! Invariant: between the slot where a word's hash leads and the one where it stands, none is
+//! empty.
 
-/// Bits of a word: a part of the hash, the segment's number without its upper bits, and the place there from 1 on.
+/// Bits of a word: a part of the hash, the segment's number without its upper bits, and the place
+/// there from 1 on.
 const HASH_BITS: u32 = 28;
 const SEGMENT_BITS: u32 = 20;
 const NTH_BITS: u32 = 16;
@@ -31,7 +34,8 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// The location among those of this hash that `is_it`. `first_segment` is the number of the oldest segment.
+    /// The location among those of this hash that `is_it`. `first_segment` is the number of the
+    /// oldest segment.
     pub(super) fn find(
         &self,
         hash: u64,

@@ -81,11 +81,11 @@ impl Db {
         self.0.engine.write(batch, durability)
     }
 
-    /// Stores a sorted stream all at once: values, and `None` for keys to be removed. It goes straight
-    /// into files, without log and memtable, in memory that does not grow with its length; nothing of
-    /// it is visible before all of it is, and when this returns it survives a power cut. It is newer
-    /// than every write that returned before the whole stream was read, and older than those that
-    /// begin after this returns. The mark, if there is one, is committed with it, as
+    /// Stores a sorted stream all at once: values, and `None` for keys to be removed. It goes
+    /// straight into files, without log and memtable, in memory that does not grow with its length;
+    /// nothing of it is visible before all of it is, and when this returns it survives a power cut.
+    /// It is newer than every write that returned before the whole stream was read, and older than
+    /// those that begin after this returns. The mark, if there is one, is committed with it, as
     /// [`Batch::set_mark`] says. Returns the number of entries.
     ///
     /// Made for large streams: memtables are flushed first, and what is ingested is merged soon.
@@ -95,7 +95,8 @@ impl Db {
     /// # Errors
     /// `InvalidArgument` if a key is not greater than the one before or something is longer than
     /// [`Batch`] allows; an error of the stream, as it came: then nothing has changed. Else as
-    /// [`Db::flush`]; `WritesSuspended` may leave the outcome unknown until the database is reopened.
+    /// [`Db::flush`]; `WritesSuspended` may leave the outcome unknown until the database is
+    /// reopened.
     ///
     /// ```no_run
     /// # fn main() -> unikv::Result<()> {
@@ -132,8 +133,9 @@ impl Db {
         self.0.engine.get(key.as_ref())
     }
 
-    /// The values of `keys`, in their order, all as of one moment. What is not in memory the device reads
-    /// for up to 64 keys at once: several times as fast as one [`Db::get`] after the other. Errors as there.
+    /// The values of `keys`, in their order, all as of one moment. What is not in memory the device
+    /// reads for up to 64 keys at once: several times as fast as one [`Db::get`] after the other.
+    /// Errors as there.
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
         keys: impl IntoIterator<Item = K>,
@@ -171,8 +173,8 @@ impl Db {
     }
 
     /// Makes iterators let go of the files that only they keep on disk: at once, or when they have
-    /// read the entries that they are about to hand out. Each goes on as before, in newer files; only
-    /// the versions of entries that it sees are kept for it.
+    /// read the entries that they are about to hand out. Each goes on as before, in newer files;
+    /// only the versions of entries that it sees are kept for it.
     pub fn release_views(&self) {
         if self.0.engine.process.is_this() {
             self.0.engine.views.release();
@@ -196,8 +198,8 @@ impl Db {
         self.0.engine.flush_memtables()
     }
 
-    /// Merges everything into the SortedStore and waits for that. What is written meanwhile may stay
-    /// in the UnsortedStore. Errors as [`Db::flush`].
+    /// Merges everything into the SortedStore and waits for that. What is written meanwhile may
+    /// stay in the UnsortedStore. Errors as [`Db::flush`].
     pub fn compact(&self) -> Result<()> {
         self.compact_range::<&[u8]>(..)
     }
@@ -226,7 +228,8 @@ impl Db {
         self.0.engine.options.clone()
     }
 
-    /// Figures of the database: counters since it was opened and since it was created, sizes as of now.
+    /// Figures of the database: counters since it was opened and since it was created, sizes as of
+    /// now.
     pub fn stats(&self) -> Stats {
         self.0.engine.stats()
     }
@@ -265,8 +268,8 @@ impl Db {
         &self.0.recovery
     }
 
-    /// Syncs the log, stops the background, stores what was counted ([`Stats::lifetime`]) and releases
-    /// the directory. Later calls on clones of this handle fail with `Closed`.
+    /// Syncs the log, stops the background, stores what was counted ([`Stats::lifetime`]) and
+    /// releases the directory. Later calls on clones of this handle fail with `Closed`.
     ///
     /// # Errors
     /// The error of the sync, or of background work that has failed and not been made up for; the
@@ -290,19 +293,20 @@ impl Db {
         crate::offline::check::check(env, dir.as_ref())
     }
 
-    /// Salvages the damaged database in `dir`, which nobody may have open, into a new one in `to`, a
-    /// directory that is empty or does not exist. The damaged directory is not changed. When this
+    /// Salvages the damaged database in `dir`, which nobody may have open, into a new one in `to`,
+    /// a directory that is empty or does not exist. The damaged directory is not changed. When this
     /// returns, the new database is complete, durable and checked; until then nobody can open it.
     ///
-    /// The report says what was saved and what is lost; [`RepairReport::is_complete`] whether that is
-    /// nothing. A database that is not damaged is copied.
+    /// The report says what was saved and what is lost; [`RepairReport::is_complete`] whether that
+    /// is nothing. A database that is not damaged is copied.
     ///
     /// # Errors
     /// `NotFound` if there is no database, `Incompatible` if it is another program's or of a newer
-    /// release, `Locked`, `InvalidArgument` if `to` is not empty, `DiskFull` and `Io` for the target,
-    /// `Corruption` if what was written there does not verify. After an error what was written is removed;
-    /// where that is not possible, `to` cannot be opened, and another repair into it begins anew. (If the
-    /// very last step failed, and the disk then takes nothing more, what is in `to` is complete.)
+    /// release, `Locked`, `InvalidArgument` if `to` is not empty, `DiskFull` and `Io` for the
+    /// target, `Corruption` if what was written there does not verify. After an error what was
+    /// written is removed; where that is not possible, `to` cannot be opened, and another repair
+    /// into it begins anew. (If the very last step failed, and the disk then takes nothing more,
+    /// what is in `to` is complete.)
     ///
     /// ```no_run
     /// # fn main() -> unikv::Result<()> {
@@ -334,8 +338,8 @@ impl Db {
     /// is in it. A directory without a database is left alone.
     ///
     /// # Errors
-    /// `Locked`; `Incompatible` if the database is another program's; `Io`. After `Io` a part may be
-    /// removed already, and a second call removes the rest.
+    /// `Locked`; `Incompatible` if the database is another program's; `Io`. After `Io` a part may
+    /// be removed already, and a second call removes the rest.
     pub fn destroy(dir: impl AsRef<Path>) -> Result<()> {
         Db::destroy_in(&Env::os(), dir)
     }

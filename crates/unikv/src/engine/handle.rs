@@ -1,4 +1,5 @@
-//! What all handles of an open database share: the engine and its background. With the last of them it ends.
+//! What all handles of an open database share: the engine and its background. With the last of them
+//! it ends.
 //!
 //! Lock: `workers`, held while they are started and while they are waited for.
 
@@ -65,7 +66,8 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if !self.engine.process.is_this() {
-            // All that is here is a copy of what the parent has: its files, its lock, threads that are not there.
+            // All that is here is a copy of what the parent has: its files, its lock, threads that
+            // are not there.
             if let Some(mut workers) = self.workers.try_lock() {
                 mem::forget(mem::take(&mut *workers));
             }

@@ -1,8 +1,8 @@
 //! The engine's shared state and its locks.
 //!
-//! Lock order: `commit` → `catalog` → `wal_sync` → `view_lock` → `snapshots`. A thread takes them in
-//! this order or skips some; jobs never wait for `commit`. Readers take none of them: they load the
-//! view, then the visible sequence number.
+//! Lock order: `commit` → `catalog` → `wal_sync` → `view_lock` → `snapshots`. A thread takes them
+//! in this order or skips some; jobs never wait for `commit`. Readers take none of them: they load
+//! the view, then the visible sequence number.
 
 pub(crate) mod background;
 pub(crate) mod catalog;
@@ -81,8 +81,8 @@ pub(crate) struct Engine {
     pub(crate) wal_sync: WalSync,
     /// Files of large values whose batches are not committed yet.
     pub(crate) staged_large: LargeFiles,
-    /// Shared by writers of large values from before they begin a file until it is with a memtable or
-    /// removed; taken alone before the directory is released. Before all other locks.
+    /// Shared by writers of large values from before they begin a file until it is with a memtable
+    /// or removed; taken alone before the directory is released. Before all other locks.
     pub(crate) staging: RwLock<()>,
     pub(crate) catalog: Mutex<Catalog>,
     pub(crate) snapshots: Snapshots,
@@ -211,8 +211,8 @@ impl Engine {
         self.visible_seq.store(seq.0, ordering);
     }
 
-    /// Refuses work on a closed database, and in a child of the process that has opened it. To be asked before any lock
-    /// is taken: in a child, a thread that is not there may hold it.
+    /// Refuses work on a closed database, and in a child of the process that has opened it. To be
+    /// asked before any lock is taken: in a child, a thread that is not there may hold it.
     pub(crate) fn check_open(&self) -> Result<()> {
         if !self.process.is_this() {
             Err(Error::forked())
@@ -270,8 +270,8 @@ impl Engine {
         GenerationLimits::of(self.options.unsorted_bytes, self.options.memory_budget).sharing(most)
     }
 
-    /// What a job needs. Lists the snapshots, so take it after choosing the job's inputs: a snapshot
-    /// that is not listed then sees the newest version of everything in them.
+    /// What a job needs. Lists the snapshots, so take it after choosing the job's inputs: a
+    /// snapshot that is not listed then sees the newest version of everything in them.
     pub(crate) fn job_context(&self) -> JobContext<'_> {
         JobContext {
             store: &self.store,

@@ -12,8 +12,8 @@
 //!   stands in says nothing. (The paper's order of buckets returns stale versions once buckets have
 //!   been freed.)
 //! - An entry is in overflow only if both its buckets are full, and full buckets stay full.
-//! - A key that is in a table and not in the index is in a *blind* slot: one whose keys could not be read
-//!   when the index was built, because of damage.
+//! - A key that is in a table and not in the index is in a *blind* slot: one whose keys could not
+//!   be read when the index was built, because of damage.
 //! - All memory together stays below 11 bytes for each record of the capacity.
 //!
 //! Lock: `HashIndex::writer`, held while entries are added. Lookups take none.
@@ -124,7 +124,8 @@ impl HashIndex {
         candidates
     }
 
-    /// Two different buckets, by multiply-shift on the upper bits of the hash and of its lower half.
+    /// Two different buckets, by multiply-shift on the upper bits of the hash and of its lower
+    /// half.
     fn bucket_numbers(&self, hash: u64) -> [usize; 2] {
         let count = self.main.len();
         let scale = |bits: u64| ((u128::from(bits) * count as u128) >> 64) as usize;

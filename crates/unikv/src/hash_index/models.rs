@@ -1,4 +1,5 @@
-//! The hash index under loom: lookups beside the writer find every entry that was published to them.
+//! The hash index under loom: lookups beside the writer find every entry that was published to
+//! them.
 
 use super::*;
 use crate::base::sync::Weakness;
@@ -26,8 +27,8 @@ fn enter(index: &HashIndex, hash: u64, slot: usize) {
     assert_eq!(entered, Ok(()));
 }
 
-/// `before` entries of another key, then beside a reader one of `KEY` in each of two slots, after each
-/// of which the high water rises, as it does with a view; or before each, which is wrong.
+/// `before` entries of another key, then beside a reader one of `KEY` in each of two slots, after
+/// each of which the high water rises, as it does with a view; or before each, which is wrong.
 fn lookup_beside_writer(before: usize, too_early: bool) {
     let (index, high_water) = (Arc::new(index()), Arc::new(AtomicUsize::new(0)));
     for _ in 0..before {

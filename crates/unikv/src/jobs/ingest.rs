@@ -2,9 +2,9 @@
 //!
 //! The tables of one stream are sorted and disjoint: a *run*. They make a generation of their own,
 //! which is searched through their fences and needs no hash index, so memory does not grow with the
-//! stream: what is being written is held as one key section of the size of a key table. The sequence
-//! number is known only when all is committed. Records and keys say 0, and the manifest names the
-//! number that they have (`RecordFileMeta::ingest_seq`).
+//! stream: what is being written is held as one key section of the size of a key table. The
+//! sequence number is known only when all is committed. Records and keys say 0, and the manifest
+//! names the number that they have (`RecordFileMeta::ingest_seq`).
 
 use super::JobContext;
 use super::flush::MAX_TABLE_BYTES;
@@ -134,8 +134,8 @@ impl IngestPlan {
         between.unwrap_or_default()
     }
 
-    /// Finds out what each partition gets that was not yet looked at. The range of a partition never
-    /// changes.
+    /// Finds out what each partition gets that was not yet looked at. The range of a partition
+    /// never changes.
     pub(crate) fn divide(&mut self, version: &Version) -> Result<()> {
         for partition in self.partitions(version) {
             if self.shares.contains_key(&partition.id) {

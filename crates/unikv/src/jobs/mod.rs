@@ -29,14 +29,15 @@ pub(crate) struct JobContext<'a> {
     pub(crate) hash_seed: u64,
     pub(crate) block_bytes: usize,
     pub(crate) key_table_bytes: usize,
-    /// A key table is ended also when its newest records take this much: a partition is split between
-    /// two of its key tables, so it must have several when it is large enough.
+    /// A key table is ended also when its newest records take this much: a partition is split
+    /// between two of its key tables, so it must have several when it is large enough.
     pub(crate) key_table_reach_bytes: u64,
     /// For the buffers of all files that a job reads from front to back.
     pub(crate) read_buffers_bytes: usize,
     /// Values shorter than this are kept beside their keys.
     pub(crate) inline_value_bytes: usize,
-    /// A record file of copied values is ended at this size: small enough to be reclaimed piece by piece.
+    /// A record file of copied values is ended at this size: small enough to be reclaimed piece by
+    /// piece.
     pub(crate) copied_file_bytes: u64,
     /// Whether values that leave the UnsortedStore are copied in key order.
     pub(crate) cluster: bool,
@@ -97,8 +98,8 @@ impl Resting<'_> {
 }
 
 impl JobContext<'_> {
-    /// Creates a file under a new number. Once it is there its path is remembered for removal should the job fail: a
-    /// file that is in the way of `create` is somebody else's.
+    /// Creates a file under a new number. Once it is there its path is remembered for removal
+    /// should the job fail: a file that is in the way of `create` is somebody else's.
     fn begin_file<T>(
         &self,
         name: impl FnOnce(FileNumber) -> String,

@@ -27,7 +27,8 @@ pub(crate) struct KeyTableMeta {
     pub(crate) refs: Vec<RecordFileRefs>,
     /// Bytes of values that stand in the table itself.
     pub(crate) inline_bytes: u64,
-    /// Bytes of records and inline values that only versions older than the newest of their key keep.
+    /// Bytes of records and inline values that only versions older than the newest of their key
+    /// keep.
     pub(crate) older_bytes: u64,
     /// `None`: a release that did not count this has written the table, or listed it.
     pub(crate) newest: Option<Newest>,

@@ -12,8 +12,8 @@
 //! - A block's checksum is verified when it is read from the file and not again while it is cached.
 //!   What is decoded afterwards is still bounds-checked: no bytes can cause a panic.
 //!
-//! The only locks are those inside the [`ReadCache`] and the one of its idle buffers; none is held during
-//! a read of a file, and nothing is locked under them.
+//! The only locks are those inside the [`ReadCache`] and the one of its idle buffers; none is held
+//! during a read of a file, and nothing is locked under them.
 
 pub(crate) mod block;
 pub(crate) mod builder;

@@ -6,7 +6,8 @@
 use crate::base::coding::put_varint;
 use crate::base::keys::FileNumber;
 
-/// Records of at least this many bytes are moved and checked piece by piece, and fetched one by one.
+/// Records of at least this many bytes are moved and checked piece by piece, and fetched one by
+/// one.
 pub(crate) const STREAMED_BYTES: u32 = 256 << 10;
 
 /// What a frame takes beside key, value and expiry.

@@ -1,20 +1,20 @@
 //! The way from a hash to the record, past fences and blocks: the *pointer index* of a key table.
 //!
-//! A block says where one record stands and takes 4 KiB of memory for that, or a read of its own. The index
-//! says it of every key of the table in some nine bytes a key. It is made from the table's entries when look-ups
-//! have asked for the table often enough, and is in memory alone.
+//! A block says where one record stands and takes 4 KiB of memory for that, or a read of its own.
+//! The index says it of every key of the table in some nine bytes a key. It is made from the
+//! table's entries when look-ups have asked for the table often enough, and is in memory alone.
 //!
-//! It has the newest version of each key whose record stands in a record file. The key is not in it: who
-//! follows a pointer compares the key with the record's. Where every key has one, a hash that is not in
-//! it belongs to no key of the table.
+//! It has the newest version of each key whose record stands in a record file. The key is not in
+//! it: who follows a pointer compares the key with the record's. Where every key has one, a hash
+//! that is not in it belongs to no key of the table.
 //!
 //! Tables never change, so an index is as true as its table for as long as both live.
 //!
-//! A slot is, from its upper end: a part of the hash, the lowest bits of the sequence number, the number of the
-//! file among those that the table points to, how much longer the frame is than the shortest one (rounded up to a
-//! unit), and the offset in the file.
-//! How many bits each part has depends on the table. No record stands at the beginning of a file, so 0 is an
-//! empty slot. The upper bits of the hash choose a slot; whoever finds it taken goes to the next one.
+//! A slot is, from its upper end: a part of the hash, the lowest bits of the sequence number, the
+//! number of the file among those that the table points to, how much longer the frame is than the
+//! shortest one (rounded up to a unit), and the offset in the file. How many bits each part has
+//! depends on the table. No record stands at the beginning of a file, so 0 is an empty slot. The
+//! upper bits of the hash choose a slot; whoever finds it taken goes to the next one.
 
 mod budget;
 
@@ -55,7 +55,8 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// Whether the record may have this number. Another one is not the one that the table points to.
+    /// Whether the record may have this number. Another one is not the one that the table points
+    /// to.
     pub(crate) fn may_be(&self, seq: SeqNo) -> bool {
         seq.0 & mask(self.seq_bits) == self.seq
     }

@@ -16,14 +16,14 @@
 //! ```
 //!
 //! A log may be written over an old one that nobody needs any more ([`LogWriter::recycle`]). Then a
-//! record of kind [`KIND_END`] without payload stands behind the last one, written with it and written
-//! over by the next: *the log ends here, what follows are remains*.
+//! record of kind [`KIND_END`] without payload stands behind the last one, written with it and
+//! written over by the next: *the log ends here, what follows are remains*.
 //!
 //! # Invariants
 //! - A log file is only ever appended to, by the one writer that began it, from its file header on.
 //!   Whoever recovers it reads it and leaves it as it is.
-//! - A log is written over only once it is below the durable low-water mark, and under a number and a
-//!   uid of its own. So no record in it is both ours and of former use.
+//! - A log is written over only once it is below the durable low-water mark, and under a number and
+//!   a uid of its own. So no record in it is both ours and of former use.
 //! - *The durable mark* ([`DurableMark`]): when the record was written, every byte below the mark
 //!   was known to be durable, in the mark's file and in all files before it in the chain. Writers
 //!   may be late in claiming, never early.
@@ -83,8 +83,8 @@ pub struct TailCut {
     pub path: PathBuf,
     /// Where it ends.
     pub offset: u64,
-    /// How many bytes were ignored, in that file and in those that followed it. What is left of an older
-    /// segment counts, where the log was written over one.
+    /// How many bytes were ignored, in that file and in those that followed it. What is left of an
+    /// older segment counts, where the log was written over one.
     pub bytes: u64,
     /// What was found there.
     pub reason: String,

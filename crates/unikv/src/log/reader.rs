@@ -6,8 +6,8 @@
 //! - [`LogReader::next`] fails only for errors of the system. Damage is a [`LogItem::Bad`], and
 //!   the reader stands still there until [`LogReader::resync`] has found the next whole record.
 //!   Whether damage is the end of the log or corruption is the caller's to judge.
-//! - Behind a record that says that the log ends there ([`KIND_END`]) no record of the log verifies, or
-//!   that record is damage: a later write has not taken its place.
+//! - Behind a record that says that the log ends there ([`KIND_END`]) no record of the log
+//!   verifies, or that record is damage: a later write has not taken its place.
 //!
 //! One owner, no locks.
 
@@ -25,8 +25,8 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// A buffer grown by one large payload is given back when it is larger than this.
 const BUFFER_KEPT_BYTES: usize = 4 << 20;
 
-/// Whose durable mark counts: among so many headers of an older log as may stand in a file one has the
-/// right checksum by chance too often.
+/// Whose durable mark counts: among so many headers of an older log as may stand in a file one has
+/// the right checksum by chance too often.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trust {
     Headers,

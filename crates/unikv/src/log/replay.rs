@@ -15,13 +15,14 @@
 //! # Why no acknowledged durable write is lost silently
 //! A crash of process or machine changes only bytes that were not durable. A write is acknowledged
 //! as durable when its segment up to its end, all earlier segments of the chain, and the names of
-//! all of them were durable. So after any crash every place before that write verifies, a break
-//! can only lie behind it, and replay reaches it. When a medium damages durable bytes, the marks
-//! that later records carry (or the marks that stand alone after a sync) lie above the damage and
-//! turn it into an error; only damage above the last mark that survived cannot be told from a torn
+//! all of them were durable. So after any crash every place before that write verifies, a break can
+//! only lie behind it, and replay reaches it. When a medium damages durable bytes, the marks that
+//! later records carry (or the marks that stand alone after a sync) lie above the damage and turn
+//! it into an error; only damage above the last mark that survived cannot be told from a torn
 //! write, and it is reported as a cut. The uid in a file header stands for all checksums of the
 //! file. Where the header is damaged it is taken from a link or from the damaged header itself, one
-//! byte of it, or its number, mended; when more of it is lost, the marks in that file are lost with it.
+//! byte of it, or its number, mended; when more of it is lost, the marks in that file are lost with
+//! it.
 //!
 //! # Why nothing behind a cut comes back
 //! - Recovered segments are never appended to or changed, or written over. As long as nothing links
@@ -36,14 +37,14 @@
 //! - Records in recycled blocks carry another uid and do not verify.
 //!
 //! # Segments written over old ones
-//! A segment may begin in the file of one that is below the durable low-water mark and so is read by
-//! nobody any more, whatever becomes of it. The beginning is written under the old name; then the file
-//! is renamed. What a crash can leave:
+//! A segment may begin in the file of one that is below the durable low-water mark and so is read
+//! by nobody any more, whatever becomes of it. The beginning is written under the old name; then
+//! the file is renamed. What a crash can leave:
 //! - the old name: it is below the low-water mark. If the segment has a successor, it is missing.
-//! - the new name with the old file header: a segment without readable beginning. The header's uid is not
-//!   the segment's, so nothing that it verifies is taken for a claim of this segment.
-//! - old bytes behind or between new ones: they verify under another uid only. Where the log ended a
-//!   record says so; behind it no record of the log may verify, or writes are missing in between.
+//! - the new name with the old file header: a segment without readable beginning. The header's uid
+//!   is not the segment's, so nothing that it verifies is taken for a claim of this segment.
+//! - old bytes behind or between new ones: they verify under another uid only. Where the log ended
+//!   a record says so; behind it no record of the log may verify, or writes are missing in between.
 //!
 //! # What the caller owes
 //! - It numbers a new segment above every file in the directory.
@@ -54,8 +55,8 @@
 //! - The name of a segment is durable (the directory synced) before a record claims anything about
 //!   it, and, where the manifest names it as the low-water mark, before it has a successor.
 //!   [`wal::WalWriter::create`] sees to that for a segment without predecessor, and the sync of the
-//!   directory that precedes every edit for the others. Opening does not raise the mark to a recovered
-//!   segment: an earlier process may have failed to make its name durable.
+//!   directory that precedes every edit for the others. Opening does not raise the mark to a
+//!   recovered segment: an earlier process may have failed to make its name durable.
 //! - A mark never lies behind the linked end of its segment: what was cut is not claimed.
 //! - It claims a mark, or acknowledges as durable, in a segment begun after recovery only when the
 //!   recovered segments have been made durable too or have fallen below the low-water mark: a

@@ -167,7 +167,8 @@ fn a_payload_longer_than_its_length_field_is_refused_with_its_group() {
     assert_eq!((found.offset(), found.chain()), (log.end(), log.chain()));
 }
 
-/// A file that another process cuts is read up to its new end, be that within a record or between two.
+/// A file that another process cuts is read up to its new end, be that within a record or between
+/// two.
 #[test]
 fn a_file_that_has_become_shorter_ends_early_and_nothing_is_made_up() {
     let dir = tempfile::tempdir().unwrap();

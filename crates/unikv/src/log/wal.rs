@@ -60,8 +60,8 @@ impl BadPayload {
         BadPayload::Unknown(format!("log record kind {kind} is unknown"))
     }
 
-    /// The error for the record at `offset` of `path`. Its checksums match, so it is no torn write, and
-    /// is never cut.
+    /// The error for the record at `offset` of `path`. Its checksums match, so it is no torn write,
+    /// and is never cut.
     pub(crate) fn at(self, path: &Path, offset: u64) -> Error {
         match self {
             BadPayload::Malformed(what) => Error::corruption(path, offset, what),
@@ -205,15 +205,17 @@ pub(crate) struct WalWriter {
 }
 
 impl WalWriter {
-    /// Begins segment `number`, which goes on where `prev` ended: in the place of `spare`, which is below
-    /// the durable low-water mark, if that can be opened for it, or as a new file. The first segment of a
-    /// chain is the one that the low-water mark may name, so its name is durable when this returns.
+    /// Begins segment `number`, which goes on where `prev` ended: in the place of `spare`, which is
+    /// below the durable low-water mark, if that can be opened for it, or as a new file. The first
+    /// segment of a chain is the one that the low-water mark may name, so its name is durable when
+    /// this returns.
     ///
-    /// No blocks are reserved for a new file. A file system that has to read first which are free would
-    /// make the writer wait behind what is being flushed; written to a page, it chooses them later.
+    /// No blocks are reserved for a new file. A file system that has to read first which are free
+    /// would make the writer wait behind what is being flushed; written to a page, it chooses them
+    /// later.
     ///
-    /// After an error nothing more may be appended to the predecessor: see [`super::replay`]. A file that was made for the
-    /// segment is gone then; the spare stays where it was.
+    /// After an error nothing more may be appended to the predecessor: see [`super::replay`]. A
+    /// file that was made for the segment is gone then; the spare stays where it was.
     pub(crate) fn create(
         store: &FileStore,
         number: FileNumber,

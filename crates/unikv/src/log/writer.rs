@@ -8,10 +8,11 @@
 //!   [`LogWriter::chain`] keep naming the last good end, which the successor's link will carry.
 //!
 //! - Over an old file each write carries the end of the log with it ([`KIND_END`]), and the next
-//!   write begins in its place. The file header goes with the first records, and the file takes its name
-//!   when they are written: a process that dies leaves no file under a name that is not its own.
-//! - There the write that first comes into a block fills it with zeros. A block that is written in part
-//!   would have to be read first, should it be in memory no more.
+//!   write begins in its place. The file header goes with the first records, and the file takes its
+//!   name when they are written: a process that dies leaves no file under a name that is not its
+//!   own.
+//! - There the write that first comes into a block fills it with zeros. A block that is written in
+//!   part would have to be read first, should it be in memory no more.
 //!
 //! One owner, no locks.
 
@@ -70,7 +71,8 @@ enum State {
 }
 
 impl LogWriter {
-    /// Creates the file and writes its header. After an error it is not there, unless somebody else had made it.
+    /// Creates the file and writes its header. After an error it is not there, unless somebody else
+    /// had made it.
     pub(crate) fn create(
         store: &FileStore,
         path: PathBuf,
@@ -105,8 +107,9 @@ impl LogWriter {
         Ok(log)
     }
 
-    /// Gives a recycled log its name, once its first records are written. Nobody but the holder of the directory's lock
-    /// makes files there, so what has that name already was put there by mistake: it is not replaced.
+    /// Gives a recycled log its name, once its first records are written. Nobody but the holder of
+    /// the directory's lock makes files there, so what has that name already was put there by
+    /// mistake: it is not replaced.
     pub(crate) fn take_name(&mut self, store: &FileStore, path: PathBuf) -> Result<()> {
         let vfs = &store.env().vfs;
         let renamed = match vfs.len(&path) {
@@ -273,8 +276,8 @@ impl LogWriter {
         true
     }
 
-    /// Stages what stands behind the last record of a log that has remains: its end, and zeros up to the
-    /// end of a block that has not been written to.
+    /// Stages what stands behind the last record of a log that has remains: its end, and zeros up
+    /// to the end of a block that has not been written to.
     fn stage_end(&mut self) {
         let Some(covered) = self.covered else { return };
         let offset = self.planned.end;

@@ -43,7 +43,8 @@ pub(crate) struct ArenaPool {
 }
 
 impl ArenaPool {
-    /// A pool for arenas of about `arena_bytes` that keeps at most `max_idle_bytes` of unused memory.
+    /// A pool for arenas of about `arena_bytes` that keeps at most `max_idle_bytes` of unused
+    /// memory.
     pub(crate) fn new(arena_bytes: usize, max_idle_bytes: usize) -> Arc<ArenaPool> {
         let chunk_len = (arena_bytes / CHUNKS_PER_ARENA).next_power_of_two();
         let chunk_len = chunk_len.clamp(*CHUNK_LENS.start(), *CHUNK_LENS.end());
@@ -90,7 +91,8 @@ impl ArenaPool {
         self.allocated_bytes.load(Ordering::Relaxed)
     }
 
-    /// Longer requests get a chunk of their own, so that at most a quarter of a chunk is ever wasted.
+    /// Longer requests get a chunk of their own, so that at most a quarter of a chunk is ever
+    /// wasted.
     fn max_shared_len(&self) -> usize {
         self.chunk_len / 4
     }
@@ -273,7 +275,8 @@ impl Arena {
         let chunk = pool.take();
         let start = chunk.start;
         *used_bytes += bump.left + len;
-        // SAFETY: a shared request is shorter than a chunk, and all of the pool's are of one length.
+        // SAFETY: a shared request is shorter than a chunk, and all of the pool's are of one
+        // length.
         let next = unsafe { start.add(len) };
         *bump = Bump {
             next,

@@ -16,10 +16,11 @@ const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
 /// Several writes that are applied together: after a crash either all of them are there or none.
 ///
 /// Later operations on a key win over earlier ones. An operation beyond the limits (64 KiB for a
-/// key, 1 GiB for a value, 3 GiB for all together, 64 KiB for a mark) is left out and reported when the batch is
-/// written, which then changes nothing. Large values are written to files of their own; of a batch
-/// that takes more memory than a memtable these are all values of 256 bytes and more. What is left,
-/// keys and small values, may take an eighth of [`Options::memory_budget`](crate::Options::memory_budget).
+/// key, 1 GiB for a value, 3 GiB for all together, 64 KiB for a mark) is left out and reported when
+/// the batch is written, which then changes nothing. Large values are written to files of their
+/// own; of a batch that takes more memory than a memtable these are all values of 256 bytes and
+/// more. What is left, keys and small values, may take an eighth of
+/// [`Options::memory_budget`](crate::Options::memory_budget).
 ///
 /// ```
 /// # use unikv::Batch;
@@ -161,7 +162,8 @@ impl Batch {
         self.longest_value = self.longest_value.max(op.value.len());
     }
 
-    /// Sets `key`, an engine key, to a value of `value_len` bytes that stands where `external` says.
+    /// Sets `key`, an engine key, to a value of `value_len` bytes that stands where `external`
+    /// says.
     pub(crate) fn push_external(
         &mut self,
         key: &[u8],

@@ -5,9 +5,9 @@
 //! chain and links on to what that one linked to; so who stands at the old node goes on as before,
 //! past what has come since, none of which its snapshot shows.
 //!
-//! **Publication.** As in `skiplist`: a node is complete, its own links included, before the `Release`
-//! store of its address; readers load with `Acquire`. One writer at a time: who holds the lock of
-//! `entries`.
+//! **Publication.** As in `skiplist`: a node is complete, its own links included, before the
+//! `Release` store of its address; readers load with `Acquire`. One writer at a time: who holds the
+//! lock of `entries`.
 
 use super::arena::ArenaPool;
 use super::node::{Link, NodeRef};
@@ -15,7 +15,8 @@ use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{Weakness, order};
 use std::sync::Arc;
 
-/// Bytes of a memtable for each bucket: of entries of a kilobyte there are four times as many buckets.
+/// Bytes of a memtable for each bucket: of entries of a kilobyte there are four times as many
+/// buckets.
 const BYTES_PER_BUCKET: usize = 256;
 pub(super) const LEAST_BUCKETS: usize = 16;
 
@@ -58,8 +59,8 @@ impl Buckets {
         None
     }
 
-    /// Adds `node`, whose key has this hash. Of two with the same key and sequence number the later one
-    /// stands first.
+    /// Adds `node`, whose key has this hash. Of two with the same key and sequence number the later
+    /// one stands first.
     pub(super) fn insert(&self, node: NodeRef, hash: u64) {
         let (key, tag) = (node.key(), Buckets::tag(hash));
         let mut link = self.bucket(hash);

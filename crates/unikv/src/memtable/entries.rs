@@ -2,12 +2,12 @@
 //!
 //! Each entry is a node in an arena, and is in the hash table at once: that is all that writes and
 //! point reads need. Most memtables are ordered only when they are sealed and flushed, by sorting
-//! them, which costs a fraction of as many inserts into a list. Who scans a memtable that still grows
-//! has it ordered at once, and from then on each insert goes into the list, too; the memtable after a
-//! scanned one is ordered from its beginning.
+//! them, which costs a fraction of as many inserts into a list. Who scans a memtable that still
+//! grows has it ordered at once, and from then on each insert goes into the list, too; the memtable
+//! after a scanned one is ordered from its beginning.
 //!
-//! All memory is released with the last holder. So a reader needs no guard: whoever holds the entries
-//! may follow any link it has read.
+//! All memory is released with the last holder. So a reader needs no guard: whoever holds the
+//! entries may follow any link it has read.
 //!
 //! Invariants: before `is_ordered`, nobody but the writer follows a link of a tower, and nodes hang
 //! behind `Writer::unordered` by those of level 0; after it, all nodes are in the list.
@@ -25,7 +25,8 @@ use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::base::sync::{Mutex, Weakness, order};
 use std::sync::Arc;
 
-/// An entry among those that are being sorted: the beginning of its key, how many came after it, its node.
+/// An entry among those that are being sorted: the beginning of its key, how many came after it,
+/// its node.
 type Unsorted = (u128, u64, NodeRef);
 
 /// So many newer versions a look-up for an older moment passes over, before it looks in the order.
@@ -49,8 +50,9 @@ impl Writer {
         (self.random.trailing_zeros() as usize / 2 + 1).min(MAX_HEIGHT)
     }
 
-    /// The `len` nodes that came before there was an order, in internal order. Of two with the same key and
-    /// sequence number the earlier one stands first: the list puts the later one in front of it.
+    /// The `len` nodes that came before there was an order, in internal order. Of two with the same
+    /// key and sequence number the earlier one stands first: the list puts the later one in front
+    /// of it.
     fn sort(&mut self, len: usize) -> Vec<Unsorted> {
         let mut nodes = Vec::with_capacity(len);
         let mut at = self.unordered.take();
@@ -153,8 +155,8 @@ impl Entries {
         self.is_ordered.load(Ordering::Acquire)
     }
 
-    /// Adds an entry, whose key has this hash. Of two entries with the same key and sequence number the
-    /// later one stands first.
+    /// Adds an entry, whose key has this hash. Of two entries with the same key and sequence number
+    /// the later one stands first.
     pub(super) fn insert(&self, entry: &MemEntry<'_>, hash: u64) {
         // The lengths are stored in 32 bits; what is longer never gets past a batch.
         assert!(entry.key.len() <= KEYSPACE_PREFIX_LEN + MAX_USER_KEY_LEN);

@@ -88,8 +88,8 @@ impl Memtable {
         }
     }
 
-    /// Remembers the mark of the writes up to `seq`. Of writes that become visible together only the
-    /// newest mark is noted.
+    /// Remembers the mark of the writes up to `seq`. Of writes that become visible together only
+    /// the newest mark is noted.
     pub(crate) fn note_mark(&self, seq: SeqNo, mark: &[u8]) {
         let mut marks = self.marks.lock();
         self.mark_bytes

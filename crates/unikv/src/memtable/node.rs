@@ -1,18 +1,20 @@
 //! The nodes of a memtable: their layout, and the comparison that a search makes at each.
 //!
 //! ```text
-//! node:  next[height-1] … next[1] next[0] | seq, chain, lengths, kind … | key, zero-padded | prev, older, value, value_len [expiry]
-//!        \______ tower, grows downwards _/ \______ Node, 24 bytes _____/                    \___________ Tail ____________/
+//! tower, grows downwards:  next[height-1] … next[1] next[0]
+//! Node, 24 bytes:          seq, chain, lengths, kind …
+//!                          key, zero-padded
+//! Tail:                    prev, older, value, value_len [expiry]
 //! ```
 //!
 //! What a search reads stands together: the lowest links, the sequence number and the first key
 //! bytes mostly share a cache line, and 16 key bytes are compared as one number. The value stands
 //! elsewhere in the arena.
 //!
-//! Contract with `entries`, `buckets` and `skiplist`, the only users: a [`NodeRef`] is followed only
-//! while the arena that holds the node is alive, and nothing taken from it outlives a borrow of the
-//! arena's owner. A node is complete when [`new_node`] returns; afterwards only its links change, and
-//! those are atomics.
+//! Contract with `entries`, `buckets` and `skiplist`, the only users: a [`NodeRef`] is followed
+//! only while the arena that holds the node is alive, and nothing taken from it outlives a borrow
+//! of the arena's owner. A node is complete when [`new_node`] returns; afterwards only its links
+//! change, and those are atomics.
 
 #![allow(
     unsafe_code,

@@ -1,8 +1,8 @@
 //! The order of a memtable's entries: a skiplist over nodes of its arena, one writer, any number of
 //! lock-free readers.
 //!
-//! Nodes stand in internal order (key ascending, newest first) and are never moved or removed. How a
-//! node looks is told in `node`; who writes, in `entries`.
+//! Nodes stand in internal order (key ascending, newest first) and are never moved or removed. How
+//! a node looks is told in `node`; who writes, in `entries`.
 //!
 //! **Publication.** A node is complete before the first `Release` store of its address into a link;
 //! readers load links with `Acquire`. Links at level 0 define the content; higher links only

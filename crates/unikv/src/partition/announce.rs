@@ -1,7 +1,8 @@
 //! Telling the device what look-ups of many keys will read, before any of them waits.
 //!
-//! It walks as [`View::get`] does, up to the first read that memory cannot serve, and announces that
-//! one. All of it is a hint: whatever it finds, overlooks or fails in, the look-up itself decides.
+//! It walks as [`View::get`] does, up to the first read that memory cannot serve, and announces
+//! that one. All of it is a hint: whatever it finds, overlooks or fails in, the look-up itself
+//! decides.
 
 use super::View;
 use crate::base::hash::key_hash;
@@ -27,8 +28,8 @@ pub(crate) enum Ahead {
 type Told = Option<Ahead>;
 
 impl View {
-    /// Announces what a look-up of `key` as of `snapshot` would wait for first. With `waits` it waits for
-    /// a block of keys, so that the record behind it can be announced.
+    /// Announces what a look-up of `key` as of `snapshot` would wait for first. With `waits` it
+    /// waits for a block of keys, so that the record behind it can be announced.
     pub(crate) fn announce(&self, key: &[u8], snapshot: SeqNo, waits: bool) -> Result<Ahead> {
         let hash = key_hash(self.version.counters.hash_seed, key);
         let mut memtables = std::iter::once(&self.memtable).chain(&self.sealed);

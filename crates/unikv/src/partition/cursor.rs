@@ -1,5 +1,5 @@
-//! One ordered source of entries: a memtable, the keys of a table, or a run of key tables: that of a
-//! SortedStore, a scan run, or what was ingested at one moment.
+//! One ordered source of entries: a memtable, the keys of a table, or a run of key tables: that of
+//! a SortedStore, a scan run, or what was ingested at one moment.
 //!
 //! All present entries as [`KeyEntry`], in internal order.
 
@@ -202,7 +202,8 @@ impl RunCursor {
         self
     }
 
-    /// Passes the outcome of a move on. Whatever keeps a scan run from being read, it is not needed.
+    /// Passes the outcome of a move on. Whatever keeps a scan run from being read, it is not
+    /// needed.
     #[inline]
     fn moved(&self, outcome: Result<()>) -> Result<()> {
         outcome.inspect_err(|_| {

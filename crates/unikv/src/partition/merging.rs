@@ -10,9 +10,9 @@ use crate::key_table::KeyEntry;
 use std::cmp::Ordering;
 use std::path::Path;
 
-/// Whether an entry of the file at `path` comes behind the `last` one; false: it is the same once more.
-/// Refuses one that comes before it: checksums that are right say nothing of order, and what a job made
-/// of such a file could not be searched.
+/// Whether an entry of the file at `path` comes behind the `last` one; false: it is the same once
+/// more. Refuses one that comes before it: checksums that are right say nothing of order, and what
+/// a job made of such a file could not be searched.
 pub(crate) fn comes_behind(
     last: (&[u8], SeqNo),
     entry: &KeyEntry<'_>,

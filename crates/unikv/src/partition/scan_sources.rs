@@ -1,15 +1,16 @@
 //! The sources in which scans and merges find the keys of a generation, and what a scan pays for
 //! their number.
 //!
-//! Where a generation has a scan run, that is one source for all the tables that it covers; the newer
-//! tables come beside it, each with its key section. Damage found in a run is remembered in the run:
-//! the reader that meets it gets an error or starts anew, and later ones read the sections.
+//! Where a generation has a scan run, that is one source for all the tables that it covers; the
+//! newer tables come beside it, each with its key section. Damage found in a run is remembered in
+//! the run: the reader that meets it gets an error or starts anew, and later ones read the
+//! sections.
 //!
 //! **Cost.** What a run would have saved is counted in its generation, in units of one entry that a
 //! merge passes on: per positioning, [`SEEK_COST`] for each source beyond the first; per step, the
 //! matches that the larger tree of the merge costs. When the sum has reached what it costs to merge
-//! the generation's keys, the scans have paid for the merge, and by then they have lost to it no more
-//! than it costs. A workload without scans pays nothing.
+//! the generation's keys, the scans have paid for the merge, and by then they have lost to it no
+//! more than it costs. A workload without scans pays nothing.
 
 use super::cursor::{Cursor, RunCursor};
 use crate::base::seeded::slip;
@@ -20,9 +21,10 @@ use crate::version::{Generation, Partition};
 use crate::vfs::Access;
 use std::sync::Arc;
 
-/// What positioning a source costs, in entries merged: a search among fences, and in a block. With 39
-/// tables in memory 5 were measured; where blocks are to be read it is many times that. The figure
-/// lies between the two, near the first: to merge late costs scans, to merge early costs writes too.
+/// What positioning a source costs, in entries merged: a search among fences, and in a block. With
+/// 39 tables in memory 5 were measured; where blocks are to be read it is many times that. The
+/// figure lies between the two, near the first: to merge late costs scans, to merge early costs
+/// writes too.
 const SEEK_COST: u64 = 8;
 /// Steps of a scan that cost as much as one entry merged, per match that each of them plays more.
 const STEPS_PER_ENTRY: u64 = 8;
@@ -81,8 +83,8 @@ pub(super) fn sound_runs(partition: &Partition) -> usize {
     generations.filter(|g| g.sound_run().is_some()).count()
 }
 
-/// What the scans of one cursor pay in one partition for the sources of its newest generation; older
-/// ones are about to be merged anyway.
+/// What the scans of one cursor pay in one partition for the sources of its newest generation;
+/// older ones are about to be merged anyway.
 #[derive(Default)]
 pub(super) struct Toll {
     /// Sources beyond the first.

@@ -4,9 +4,10 @@
 //! pointer leads to is compared with the key and the sequence number that pointed there, so that a
 //! wrong pointer is an error and never foreign bytes.
 //!
-//! Where a table has a pointer index (see `key_table::pointer_index`), the index leads to the record of the newest
-//! version without a block. Whatever it does not lead to, the block tells: older versions, values and tombstones in
-//! the table, and what is wrong with a record that cannot be read.
+//! Where a table has a pointer index (see `key_table::pointer_index`), the index leads to the
+//! record of the newest version without a block. Whatever it does not lead to, the block tells:
+//! older versions, values and tombstones in the table, and what is wrong with a record that cannot
+//! be read.
 
 use super::view::ReadCounters;
 use crate::base::keys::{Kind, SeqNo};
@@ -18,8 +19,8 @@ use crate::version::{Partition, Version};
 use bytes::Bytes;
 use std::path::Path;
 
-/// The value of the newest version of `key`, which has this hash, at or below `snapshot`; `None` if that
-/// is a tombstone.
+/// The value of the newest version of `key`, which has this hash, at or below `snapshot`; `None` if
+/// that is a tombstone.
 pub(crate) fn get(
     version: &Version,
     partition: &Partition,
@@ -62,7 +63,8 @@ pub(crate) fn get(
     Ok(value)
 }
 
-/// The newest version of `key`, if one of the candidates is it. What cannot be read is not: the block tells.
+/// The newest version of `key`, if one of the candidates is it. What cannot be read is not: the
+/// block tells.
 fn pointed(
     version: &Version,
     mut candidates: impl Iterator<Item = Candidate>,

@@ -2,8 +2,8 @@
 //!
 //! Newest wins by construction: generations newest first, and within one the highest slot first. A
 //! key has one index entry per table, at its newest version there; older versions that a snapshot
-//! needs stand right behind it in the file. The tables of an ingest are searched by their fences, and so
-//! are those whose keys could not all be entered into the index.
+//! needs stand right behind it in the file. The tables of an ingest are searched by their fences,
+//! and so are those whose keys could not all be entered into the index.
 
 use super::view::ReadCounters;
 use crate::base::keys::{SeqNo, Slot};
@@ -17,7 +17,8 @@ use crate::version::{Generation, Partition};
 /// A version of a key and the table that holds it.
 type Found<'a> = (&'a RecordFile, KeyVersion);
 
-/// The newest version of `key` at or below `snapshot`, and its table. A hit is one read of the record.
+/// The newest version of `key` at or below `snapshot`, and its table. A hit is one read of the
+/// record.
 pub(crate) fn get<'a>(
     partition: &'a Partition,
     key: &[u8],
@@ -82,8 +83,8 @@ fn get_by_index<'a>(
     get_blind(generation, blind, key, snapshot)
 }
 
-/// The record of `key` in tables whose keys the index may not have, newest first: by their sections,
-/// as far as they can be read.
+/// The record of `key` in tables whose keys the index may not have, newest first: by their
+/// sections, as far as they can be read.
 #[cold]
 fn get_blind<'a>(
     generation: &'a Generation,
@@ -163,7 +164,8 @@ mod tests {
 
     const KEY: &[u8] = b"\0\0\0\x01key";
 
-    /// What somebody sees at 5 of a key with a version at 9, if `behind` is the record behind that one.
+    /// What somebody sees at 5 of a key with a version at 9, if `behind` is the record behind that
+    /// one.
     fn seen_at_5(behind: Option<(&[u8], u64)>) -> Result<Option<Vec<u8>>> {
         let env = Env {
             vfs: Arc::new(SimVfs::new()),

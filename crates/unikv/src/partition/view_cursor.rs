@@ -50,8 +50,8 @@ impl ViewCursor {
         std::mem::take(&mut self.paid)
     }
 
-    /// Whether damage was met in a scan run since this cursor came into its partition: another one would
-    /// do without that run.
+    /// Whether damage was met in a scan run since this cursor came into its partition: another one
+    /// would do without that run.
     pub(crate) fn has_lost_run(&self) -> bool {
         let partition = self.partition();
         partition.is_some_and(|partition| scan_sources::sound_runs(partition) < self.sound_runs)

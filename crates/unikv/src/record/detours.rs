@@ -42,8 +42,8 @@ impl Detours {
             return Route::Through;
         }
         let route = file.route(offset, len);
-        // One by one, the device would read nothing else while it reads a second; of the first, the others that are
-        // announced are read meanwhile.
+        // One by one, the device would read nothing else while it reads a second; of the first, the
+        // others that are announced are read meanwhile.
         let may_be_one = || self.runs.is_empty() && len >= LONG_BYTES;
         let may_be_many = || self.runs.len() < MOST_DETOURS && file.store().reads_around_together();
         match route == Route::Around && !may_be_one() && !may_be_many() {
@@ -52,7 +52,8 @@ impl Detours {
         }
     }
 
-    /// Adds a run behind all others, in the order of files and offsets, and the memory for reading it.
+    /// Adds a run behind all others, in the order of files and offsets, and the memory for reading
+    /// it.
     pub(super) fn add(
         &mut self,
         file: &Arc<DataFile>,

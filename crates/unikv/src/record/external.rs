@@ -1,7 +1,7 @@
 //! External values: large ones, which stand in record files of their own.
 //!
-//! A large value is written to a record file before its record of the write-ahead log, as a frame of
-//! kind put. Its sequence number is not known then, so the frame says [`UNNUMBERED`]; the number
+//! A large value is written to a record file before its record of the write-ahead log, as a frame
+//! of kind put. Its sequence number is not known then, so the frame says [`UNNUMBERED`]; the number
 //! stands where the frame is pointed to. What goes through log, memtable and flush in the place of
 //! the value is an [`External`], of kind external. A merge turns it into an ordinary pointer.
 //!
@@ -77,8 +77,8 @@ impl External {
         })
     }
 
-    /// Opens the file of a value that the log names, and makes sure that it is that file, whole, and
-    /// has room for the frame. Reads its header and what stands behind its records.
+    /// Opens the file of a value that the log names, and makes sure that it is that file, whole,
+    /// and has room for the frame. Reads its header and what stands behind its records.
     pub(crate) fn open_file(
         &self,
         store: &Arc<FileStore>,
@@ -135,8 +135,8 @@ impl External {
         }
     }
 
-    /// Whether `file`, which has the number that this names, is the file meant, and has room for the
-    /// frame.
+    /// Whether `file`, which has the number that this names, is the file meant, and has room for
+    /// the frame.
     pub(crate) fn is_in(&self, file: &RecordFile) -> Result<()> {
         let meta = file.meta();
         let same =

@@ -215,7 +215,8 @@ impl FrameHeader {
         Ok(header)
     }
 
-    /// The header of the whole `frame`, which was verified before it was kept; `None` if it is none.
+    /// The header of the whole `frame`, which was verified before it was kept; `None` if it is
+    /// none.
     pub(super) fn of_kept(frame: &[u8], place: &FramePlace<'_>) -> Option<FrameHeader> {
         let header = FrameHeader::parse(frame.get(CRC_LEN..FRAME_HEADER_LEN)?, place).ok()?;
         (header.frame_len() == frame.len()).then_some(header)

@@ -7,7 +7,8 @@ use crate::key_table::CachedFrame;
 use bytes::Bytes;
 use std::hint::black_box;
 
-/// Of a frame, so many cache lines are waited for together; further ones the processor expects by itself.
+/// Of a frame, so many cache lines are waited for together; further ones the processor expects by
+/// itself.
 const LINES_TOGETHER: usize = 32;
 const LINE_BYTES: usize = 64;
 
@@ -28,7 +29,8 @@ impl KeyVersion {
         }
     }
 
-    /// What a frame that the cache keeps says of `key`: nothing if it is of another one. `None`: this is no frame.
+    /// What a frame that the cache keeps says of `key`: nothing if it is of another one. `None`:
+    /// this is no frame.
     #[inline]
     pub(super) fn in_cache(
         frame: &CachedFrame<'_>,
@@ -75,7 +77,8 @@ impl KeyVersion {
     }
 }
 
-/// Has the processor wait for the memory of a frame once, and not for its header first and then for what the header says.
+/// Has the processor wait for the memory of a frame once, and not for its header first and then for
+/// what the header says.
 fn touch(frame: &[u8]) {
     let lines = frame.iter().step_by(LINE_BYTES).take(LINES_TOGETHER);
     black_box(lines.fold(0, |all, byte| all | byte));

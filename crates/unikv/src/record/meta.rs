@@ -4,8 +4,8 @@ use crate::base::keys::{FileNumber, FileUid, SeqNo};
 use crate::key_table::builder::bounds;
 use crate::key_table::{FileFacts, RecordFileRefs};
 
-/// In the place of the sequence number of a large value's frame, which is written before the number is
-/// known; the number stands where the frame is pointed to. No write is given it.
+/// In the place of the sequence number of a large value's frame, which is written before the number
+/// is known; the number stands where the frame is pointed to. No write is given it.
 pub(crate) const UNNUMBERED: SeqNo = SeqNo(0);
 
 /// A listed record file.

@@ -19,7 +19,8 @@ use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Who keeps a record keeps at most this part more than it takes: to give less back costs the allocator a get's time.
+/// Who keeps a record keeps at most this part more than it takes: to give less back costs the
+/// allocator a get's time.
 const MOST_SLACK_PART: usize = 16;
 
 /// A record file, open for reading. Opening it reads nothing.
@@ -98,8 +99,8 @@ impl RecordFile {
         Ok(record)
     }
 
-    /// What the record at `offset` says of `key`, nothing if it is of another one: from the cache, or as
-    /// [`RecordFile::read_hinted`].
+    /// What the record at `offset` says of `key`, nothing if it is of another one: from the cache,
+    /// or as [`RecordFile::read_hinted`].
     pub(crate) fn version_at(
         &self,
         offset: u64,
@@ -117,8 +118,8 @@ impl RecordFile {
         Ok(record.of_key(key))
     }
 
-    /// The record at `offset`, with a read of `read_len` bytes if the caller's guess is good; else a second read
-    /// fetches the rest.
+    /// The record at `offset`, with a read of `read_len` bytes if the caller's guess is good; else
+    /// a second read fetches the rest.
     pub(crate) fn read_hinted(&self, offset: u64, read_len: usize) -> Result<Record> {
         let place = self.place(offset);
         let left = self.meta.records_end.saturating_sub(offset);
@@ -153,8 +154,8 @@ impl RecordFile {
         Ok(())
     }
 
-    /// Announces the beginning of the record at `offset`, whose length is about `len`, unless it is in
-    /// memory. Whether it did.
+    /// Announces the beginning of the record at `offset`, whose length is about `len`, unless it is
+    /// in memory. Whether it did.
     pub(crate) fn announce_unless_present(&self, offset: u64, len: usize) -> Result<bool> {
         let left = self.meta.records_end.saturating_sub(offset);
         let len = (len.min(LONGEST_BUFFER) as u64).min(left);
@@ -251,7 +252,8 @@ impl RecordFile {
         self.file.read_exact_at(piece, offset)
     }
 
-    /// As [`RecordFile::read_bytes`] if the bytes are in memory; else announces that they are needed.
+    /// As [`RecordFile::read_bytes`] if the bytes are in memory; else announces that they are
+    /// needed.
     pub(super) fn read_bytes_present(&self, offset: u64, len: usize) -> Result<Option<Bytes>> {
         let mut buffer = self.cache.buffer(len);
         let is_present = self.file.read_cached_at(buffer.bytes_mut(), offset)?;

@@ -13,8 +13,9 @@ use bytes::Bytes;
 pub(crate) const COALESCE_GAP_BYTES: u64 = 4 << 10;
 /// Of a run longer than so many times what is wanted of it, that is copied.
 const MOST_KEPT_FOR_ONE: u64 = 2;
-/// What is read together spans at most so many bytes, unless it is one frame: who keeps one of many records
-/// keeps no more alive, the buffer is one that is kept for the next read, and it stays in the processor's cache.
+/// What is read together spans at most so many bytes, unless it is one frame: who keeps one of many
+/// records keeps no more alive, the buffer is one that is kept for the next read, and it stays in
+/// the processor's cache.
 const COALESCE_RUN_BYTES: u64 = LONGEST_BUFFER as u64;
 
 impl RecordFile {
@@ -36,9 +37,10 @@ impl RecordFile {
         out.extend(placed.into_iter().map(|(_, result)| result));
     }
 
-    /// As [`RecordFile::read_many`], `wanted` being sorted, for what is in memory: `take` gets each of it. The others
-    /// have been announced: when many files are asked so before any is waited for, the device reads for all of
-    /// them at once (paper §III-F). Or they are among the `detours`.
+    /// As [`RecordFile::read_many`], `wanted` being sorted, for what is in memory: `take` gets each
+    /// of it. The others have been announced: when many files are asked so before any is waited
+    /// for, the device reads for all of them at once (paper §III-F). Or they are among the
+    /// `detours`.
     pub(crate) fn read_present<W: AsRef<RecordPointer>>(
         &self,
         wanted: &[W],
@@ -49,9 +51,9 @@ impl RecordFile {
         self.read_runs(wanted, read, take);
     }
 
-    /// Takes those of `wanted`, sorted, that are in `detours`, which have been read; but none where anything is wrong:
-    /// the read through the page cache will tell. It may find nothing wrong, if this process was forked while the
-    /// device wrote to its memory (`open(2)`, about `O_DIRECT`).
+    /// Takes those of `wanted`, sorted, that are in `detours`, which have been read; but none where
+    /// anything is wrong: the read through the page cache will tell. It may find nothing wrong, if
+    /// this process was forked while the device wrote to its memory (`open(2)`, about `O_DIRECT`).
     pub(crate) fn take_around<W: AsRef<RecordPointer>>(
         &self,
         wanted: &[W],
@@ -97,7 +99,8 @@ impl RecordFile {
         Ok(found)
     }
 
-    /// Reads what is `wanted`, sorted, neighbours together, with `read_bytes`; nothing is taken where that gives nothing.
+    /// Reads what is `wanted`, sorted, neighbours together, with `read_bytes`; nothing is taken
+    /// where that gives nothing.
     fn read_runs<W: AsRef<RecordPointer>>(
         &self,
         mut wanted: &[W],
@@ -150,7 +153,8 @@ impl RecordFile {
         self.decode_pointed(frame, pointer)
     }
 
-    /// How many of those `behind` it are read together with `first`, which is in this file, and where they end.
+    /// How many of those `behind` it are read together with `first`, which is in this file, and
+    /// where they end.
     fn joining<W: AsRef<RecordPointer>>(&self, first: RecordPointer, behind: &[W]) -> (usize, u64) {
         let mut end = first.end().unwrap_or(first.offset);
         let joins = behind.iter().take_while(|it| {

@@ -681,7 +681,8 @@ fn who_keeps_one_of_many_records_keeps_no_large_buffer() {
         value: vec![i; value_len],
         ..small_records().swap_remove(0)
     };
-    // In how many buffers the values of each `step`th record stand: in one they are as far apart as in the file.
+    // In how many buffers the values of each `step`th record stand: in one they are as far apart as
+    // in the file.
     let buffers = |value_len: usize, count: u8, step: usize| {
         let records: Vec<Owned> = (0..count).map(|i| record(i, value_len)).collect();
         let (meta, pointers) = write(&store_on(&vfs), &records, false);

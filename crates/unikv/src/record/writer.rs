@@ -57,7 +57,8 @@ impl RecordWriter {
         self.append_frame(record).map(|(pointer, _)| pointer)
     }
 
-    /// As [`RecordWriter::append`], and `cache` has the record at its new place, `is_wanted` if it will soon be asked for.
+    /// As [`RecordWriter::append`], and `cache` has the record at its new place, `is_wanted` if it
+    /// will soon be asked for.
     pub(crate) fn append_cached(
         &mut self,
         record: &RecordRef<'_>,

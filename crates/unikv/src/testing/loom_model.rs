@@ -1,8 +1,8 @@
 //! Running a model under loom: every execution that the memory model allows, within a bound on
 //! preemptions, for a program of two or three threads and some dozen steps.
 //!
-//! A model that holds is shown to be able to fail, too: made wrong at a place ([`Weakness`]), loom must
-//! find the execution that shows it.
+//! A model that holds is shown to be able to fail, too: made wrong at a place ([`Weakness`]), loom
+//! must find the execution that shows it.
 
 use crate::base::sync::{Weakness, weakly};
 use std::cell::Cell;
@@ -21,8 +21,8 @@ thread_local! {
     static SECOND_FIRST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Two threads beside each other, till both are done. Which executions loom finds depends on which one
-/// begins, as it leaves out those that it holds for equal to others: a model is run both ways.
+/// Two threads beside each other, till both are done. Which executions loom finds depends on which
+/// one begins, as it leaves out those that it holds for equal to others: a model is run both ways.
 pub(crate) fn beside(first: impl FnOnce() + 'static, second: impl FnOnce() + 'static) {
     let mut threads: [Box<dyn FnOnce()>; 2] = [Box::new(first), Box::new(second)];
     if SECOND_FIRST.get() {

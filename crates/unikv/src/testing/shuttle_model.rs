@@ -1,5 +1,5 @@
-//! Running the whole engine under shuttle: its threads are shuttle's, which chooses at each use of an
-//! atomic, a lock or an event who goes on; the simulated disk is its file system.
+//! Running the whole engine under shuttle: its threads are shuttle's, which chooses at each use of
+//! an atomic, a lock or an event who goes on; the simulated disk is its file system.
 //!
 //! Time stands still but for [`Runtime::delay`] and [`ModelRuntime::pass`], so that a wait with a
 //! timeout, too, needs its event: a wake-up that is lost shows as a deadlock and is not mended by a
@@ -34,9 +34,10 @@ pub(crate) fn count(what: &'static str, number: u64) {
     TOTALS.with_borrow_mut(|totals| *totals.entry(what).or_default() += number);
 }
 
-/// Runs `model` under `schedules` schedules of each of two kinds that follow from `seed`: at each step
-/// any thread, or by priorities that change at a few steps. More with `UNIKV_SCHEDULES`. Each of `happens`
-/// must have been counted in some schedule: of what never happens a model says nothing.
+/// Runs `model` under `schedules` schedules of each of two kinds that follow from `seed`: at each
+/// step any thread, or by priorities that change at a few steps. More with `UNIKV_SCHEDULES`. Each
+/// of `happens` must have been counted in some schedule: of what never happens a model says
+/// nothing.
 pub(crate) fn holds(
     seed: u64,
     schedules: usize,
@@ -66,7 +67,8 @@ fn run(
     totals
 }
 
-/// Runs `model` made wrong at `place`; one of the schedules must show it, if need be with further seeds.
+/// Runs `model` made wrong at `place`; one of the schedules must show it, if need be with further
+/// seeds.
 pub(crate) fn fails(
     place: Weakness,
     seed: u64,

@@ -17,8 +17,8 @@ use crate::vfs::file_store::FileStore;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Slots that flushes may have burned between two tables: far more than there ever are, and few enough to
-/// take no memory to speak of.
+/// Slots that flushes may have burned between two tables: far more than there ever are, and few
+/// enough to take no memory to speak of.
 const MOST_BURNED_SLOTS: usize = 1 << 10;
 
 /// Handles of key tables that an edit has taken out of a partition.
@@ -117,7 +117,8 @@ impl Version {
         Ok(dropped)
     }
 
-    /// Every pointer names a record file of this version: of key tables, and of large values in tables.
+    /// Every pointer names a record file of this version: of key tables, and of large values in
+    /// tables.
     pub(crate) fn check_pointers(&self) -> Result<(), String> {
         let missing = |number: &&FileNumber| self.record_file(**number).is_none();
         match self.live().keys().find(missing) {

@@ -42,8 +42,8 @@ impl DirSurvey {
     }
 }
 
-/// Refuses a directory whose `CURRENT` is of another program: LevelDB and its kin have files of that
-/// name, and of some others of ours. To be called before anything is written to the directory.
+/// Refuses a directory whose `CURRENT` is of another program: LevelDB and its kin have files of
+/// that name, and of some others of ours. To be called before anything is written to the directory.
 pub(crate) fn refuse_foreign(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     let path = dir.join(CURRENT);
     let mut begin = [0; 8];
@@ -58,7 +58,8 @@ pub(crate) fn refuse_foreign(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether the header of `path` is whole and names another database than `database`. A torn one is what a crash leaves.
+/// Whether the header of `path` is whole and names another database than `database`. A torn one is
+/// what a crash leaves.
 pub(crate) fn is_of_another_database(vfs: &dyn Vfs, path: &Path, database: DatabaseId) -> bool {
     let mut header = [0; HEADER_LEN];
     let file = vfs.open(path, Access::Sequential);

@@ -1,7 +1,8 @@
 //! Generations that an ingest made: sorted, disjoint tables, found through their fences.
 //!
-//! A generation holds what was flushed or what was ingested, never both. Of what was ingested, slots
-//! ascend with the keys and have no gap, but where a split has left the first ones to the other side.
+//! A generation holds what was flushed or what was ingested, never both. Of what was ingested,
+//! slots ascend with the keys and have no gap, but where a split has left the first ones to the
+//! other side.
 
 use super::generation::{Generation, Table};
 use super::state::Partition;
@@ -15,8 +16,8 @@ impl Generation {
         self.is_ingested
     }
 
-    /// The table of an ingest whose keys may include `key`. Slots without a table come first, as a split
-    /// leaves them.
+    /// The table of an ingest whose keys may include `key`. Slots without a table come first, as a
+    /// split leaves them.
     pub(crate) fn ingested_table_for(&self, key: &[u8]) -> Option<&Arc<RecordFile>> {
         let is_before = |table: &Option<Table>| {
             let file = table.as_ref().map(|table| table.file.meta());

@@ -12,8 +12,8 @@
 //!   durable. The old manifest stays until the sweep.
 //! - A recovered manifest is never appended to: whoever opens the database creates a new one that
 //!   begins with a snapshot. So bytes behind a cut are never read again.
-//! - After a killed process the last edit read may still be in the page cache only. Whoever recovers
-//!   removes nothing on its word before the new manifest is durable under `CURRENT`.
+//! - After a killed process the last edit read may still be in the page cache only. Whoever
+//!   recovers removes nothing on its word before the new manifest is durable under `CURRENT`.
 //! - Edits are counted across manifests (`edits_before` in the snapshot). A segment of the
 //!   write-ahead log says how many were durable when it began, so a manifest that lost some is
 //!   noticed ([`RecoveredManifest::check_edits`]).
@@ -88,8 +88,8 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// The first part of [`Manifest::create`]: all is durable but what `CURRENT` names. After an error nothing has
-    /// changed.
+    /// The first part of [`Manifest::create`]: all is durable but what `CURRENT` names. After an
+    /// error nothing has changed.
     pub(crate) fn write(
         store: &FileStore,
         number: FileNumber,
@@ -219,9 +219,9 @@ impl Manifest {
         read_current(vfs, dir)
     }
 
-    /// Reads as much of manifest `number` as is there, for a repair. `named`: `CURRENT` names it, so a
-    /// damaged file header is made up for. `None`: not even its first edit can be read, or it is another
-    /// manifest than `CURRENT` names.
+    /// Reads as much of manifest `number` as is there, for a repair. `named`: `CURRENT` names it,
+    /// so a damaged file header is made up for. `None`: not even its first edit can be read, or it
+    /// is another manifest than `CURRENT` names.
     pub(crate) fn salvage(
         vfs: &dyn Vfs,
         dir: &Path,

@@ -1,10 +1,10 @@
 //! Scan runs: the keys of several tables of a generation, merged into one sorted sequence of key
 //! tables, so that scans read one source in place of many (paper §III-F, the size-based merge).
 //!
-//! A run belongs to its generation and goes with it. It is *derived*: it holds the key sections of the
-//! tables below a slot once more, all versions, as far as they lie in the partition's range. Its
-//! pointers lead into these tables, which the generation keeps; so they count nowhere, and whoever
-//! finds the run lost or damaged reads the sections instead. Point lookups do not know it.
+//! A run belongs to its generation and goes with it. It is *derived*: it holds the key sections of
+//! the tables below a slot once more, all versions, as far as they lie in the partition's range.
+//! Its pointers lead into these tables, which the generation keeps; so they count nowhere, and
+//! whoever finds the run lost or damaged reads the sections instead. Point lookups do not know it.
 
 use super::generation::Generation;
 use super::state::Partition;
@@ -91,8 +91,8 @@ impl Generation {
 }
 
 impl Partition {
-    /// Checks that `run` fits the generation that it is for, and puts it there. Returns the run that
-    /// it takes the place of.
+    /// Checks that `run` fits the generation that it is for, and puts it there. Returns the run
+    /// that it takes the place of.
     pub(super) fn set_scan_run(
         &mut self,
         id: GenerationId,

@@ -62,8 +62,9 @@ impl Partition {
         }
     }
 
-    /// What counts towards the size at which a partition is split: key tables, the newest records they
-    /// point to, and the UnsortedStore. What is kept for snapshots alone goes with them, but a split stays.
+    /// What counts towards the size at which a partition is split: key tables, the newest records
+    /// they point to, and the UnsortedStore. What is kept for snapshots alone goes with them, but a
+    /// split stays.
     pub(crate) fn data_bytes(&self) -> u64 {
         self.sorted_bytes + self.unsorted_bytes()
     }
@@ -197,9 +198,9 @@ impl Version {
         }
     }
 
-    /// Per record file what key tables point to, and the large values of UnsortedStore tables. Nobody
-    /// decrements: it is a sum (design: GC). A large value of a table that is merged in one partition
-    /// and not yet in another may count twice until then.
+    /// Per record file what key tables point to, and the large values of UnsortedStore tables.
+    /// Nobody decrements: it is a sum (design: GC). A large value of a table that is merged in one
+    /// partition and not yet in another may count twice until then.
     pub(crate) fn live(&self) -> &HashMap<FileNumber, Live> {
         self.live.get_or_init(|| {
             let mut live: HashMap<FileNumber, Live> = HashMap::new();

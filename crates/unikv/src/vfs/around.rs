@@ -2,8 +2,8 @@
 
 use super::{BLOCK_BYTES, ReadFile};
 
-/// How many more bytes than are wanted a buffer must have for a read around the page cache: that moves whole blocks, into
-/// memory that begins where a block could.
+/// How many more bytes than are wanted a buffer must have for a read around the page cache: that
+/// moves whole blocks, into memory that begins where a block could.
 pub const AROUND_BYTES: usize = 3 * BLOCK_BYTES;
 
 /// One of the reads of [`Vfs::read_around`](super::Vfs::read_around).

@@ -1,11 +1,12 @@
 //! Which reads go around the page cache.
 //!
-//! To bring 45 KiB into the page cache takes 29 µs of processor time, and drives out as much that others may want;
-//! around it they take 12, and less where the device gets several reads at once (`docs/benchmarks/levers.md`). But then
-//! they are not there for who reads them next. So a read goes around the page cache when nobody has asked for its place
-//! lately, and what nobody has asked for lately is so seldom in memory that it pays. How seldom, the reads of a part of
-//! all places tell, which go through the page cache. Where there is memory enough for all, it fills with them, and soon
-//! no read goes around it any more.
+//! To bring 45 KiB into the page cache takes 29 µs of processor time, and drives out as much that
+//! others may want; around it they take 12, and less where the device gets several reads at once
+//! (`docs/benchmarks/levers.md`). But then they are not there for who reads them next. So a read
+//! goes around the page cache when nobody has asked for its place lately, and what nobody has asked
+//! for lately is so seldom in memory that it pays. How seldom, the reads of a part of all places
+//! tell, which go through the page cache. Where there is memory enough for all, it fills with them,
+//! and soon no read goes around it any more.
 //!
 //! No lock. What is remembered is a guess: whoever overwrites another's guess does no harm.
 
@@ -21,16 +22,17 @@ pub(crate) const LONG_BYTES: usize = 16 << 10;
 /// Places remembered, two bytes each; and the bytes of a file that are one place.
 const PLACES: usize = 32 << 10;
 const PLACE_BYTES: u64 = 8 << 10;
-/// One in so many pieces of a file, of so many bytes, is always read through the page cache: it sees all that is asked of
-/// it there, as it would if nothing went around it.
+/// One in so many pieces of a file, of so many bytes, is always read through the page cache: it
+/// sees all that is asked of it there, as it would if nothing went around it.
 const TRIED_PART: u64 = 1 << 3;
 const TRIED_BYTES: u64 = 256 << 10;
 /// All of the reads tried were found in memory.
 const ALWAYS: u32 = 1 << 16;
 /// The newest of the reads tried, or timed, counts this part of all before it.
 const NEWEST_PART: u32 = 1 << 5;
-/// What a read takes of a processor that is found in memory, that is not, and that goes around the page cache; and with
-/// the wait for the device, until that is known. Measured for 45 KiB, and for 1 KiB among others.
+/// What a read takes of a processor that is found in memory, that is not, and that goes around the
+/// page cache; and with the wait for the device, until that is known. Measured for 45 KiB, and for
+/// 1 KiB among others.
 const LONG: Costs = Costs {
     found_nanos: 8_000,
     missed_nanos: 29_000,
@@ -91,8 +93,9 @@ impl Known {
         }
     }
 
-    /// Whether reads around the page cache cost less in the mean than those through it, of which a share `s` is found
-    /// there; with the wait `w` for the device: `AROUND + w < s * FOUND + (1 - s) * (MISSED + w)`.
+    /// Whether reads around the page cache cost less in the mean than those through it, of which a
+    /// share `s` is found there; with the wait `w` for the device: `AROUND + w < s * FOUND + (1 -
+    /// s) * (MISSED + w)`.
     fn is_worthwhile(&self) -> bool {
         let costs = &self.costs;
         let found = u64::from(self.found.load(Relaxed));
@@ -136,7 +139,8 @@ impl ColdReads {
     pub(super) fn tell_trial(&self, len: usize, found: bool) {
         let known = self.known(len);
         move_mean(&known.found, if found { ALWAYS } else { 0 });
-        // Where none goes around it none is timed: a device that was slow for a while would seem so for ever.
+        // Where none goes around it none is timed: a device that was slow for a while would seem so
+        // for ever.
         move_mean(&known.waited_nanos, known.costs.waited_nanos);
     }
 
@@ -186,7 +190,8 @@ mod tests {
 
     const LEN: usize = 45 << 10;
 
-    /// Reads from places of a file, all of which are or are not in memory, and counts how they went.
+    /// Reads from places of a file, all of which are or are not in memory, and counts how they
+    /// went.
     fn read(cold: &ColdReads, places: Range<u64>, found: bool) -> [usize; 3] {
         let mut counts = [0; 3];
         for place in places {

@@ -9,9 +9,9 @@
 //!   reference, so a read that has the handle goes on.
 //!
 //! Locks: `open_files` is held while a handle is installed or evicted, never during a system call
-//! other than the close of an evicted file; `obsolete` for a push or a take, alone or under `removing`,
-//! which is held while obsolete files are unlinked; `directory_failed` over the sync of the directory.
-//! Else none is taken under another. The `work` event is notified under none.
+//! other than the close of an evicted file; `obsolete` for a push or a take, alone or under
+//! `removing`, which is held while obsolete files are unlinked; `directory_failed` over the sync of
+//! the directory. Else none is taken under another. The `work` event is notified under none.
 
 mod around;
 mod data_file;
@@ -111,9 +111,9 @@ impl FileStore {
         }
     }
 
-    /// Makes the names of new files durable. Once that has failed it fails for good: the system may have
-    /// dropped the names that were to be written, also those of other threads' files, and would then
-    /// report a success that means nothing.
+    /// Makes the names of new files durable. Once that has failed it fails for good: the system may
+    /// have dropped the names that were to be written, also those of other threads' files, and
+    /// would then report a success that means nothing.
     pub(crate) fn sync_directory(&self) -> Result<()> {
         let mut failed = self.directory_failed.lock();
         if let Some(error) = &*failed
@@ -144,8 +144,8 @@ impl FileStore {
         DataFile::new(Arc::clone(self), slot, number, uid)
     }
 
-    /// Unlinks the obsolete files that nobody holds any more, and waits for those that another thread
-    /// is unlinking. What cannot be unlinked is swept at the next open.
+    /// Unlinks the obsolete files that nobody holds any more, and waits for those that another
+    /// thread is unlinking. What cannot be unlinked is swept at the next open.
     pub(crate) fn remove_obsolete(&self) {
         let _one_at_a_time = self.removing.lock();
         for path in self.take_obsolete() {
@@ -158,8 +158,8 @@ impl FileStore {
         mem::take(&mut self.obsolete.lock())
     }
 
-    /// Notified when [`FileStore::remove_obsolete`] has something to do again: a last holder, be it a
-    /// reader, must not wait for the removal itself.
+    /// Notified when [`FileStore::remove_obsolete`] has something to do again: a last holder, be it
+    /// a reader, must not wait for the removal itself.
     pub(crate) fn work(&self) -> &Arc<dyn Event> {
         &self.work
     }

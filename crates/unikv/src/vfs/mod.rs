@@ -56,15 +56,15 @@ pub(crate) const BLOCK_BYTES: usize = 4096;
 
 /// A file system.
 pub trait Vfs: Send + Sync + fmt::Debug {
-    /// The same file system, in which paths that are `dir` or in it mean the very directory that `dir` is now:
-    /// also once that has been moved, another one has taken its place, or the working directory is another. `None`:
-    /// a path always means the same directory here.
+    /// The same file system, in which paths that are `dir` or in it mean the very directory that
+    /// `dir` is now: also once that has been moved, another one has taken its place, or the working
+    /// directory is another. `None`: a path always means the same directory here.
     fn in_directory(&self, dir: &Path) -> io::Result<Option<Arc<dyn Vfs>>> {
         let _ = dir;
         Ok(None)
     }
-    /// Creates a directory and its missing parents, durably; existing ones are no error. The name of `dir` itself is
-    /// durable also if it existed.
+    /// Creates a directory and its missing parents, durably; existing ones are no error. The name
+    /// of `dir` itself is durable also if it existed.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Removes an empty directory.
     fn remove_dir(&self, dir: &Path) -> io::Result<()>;
@@ -74,26 +74,28 @@ pub trait Vfs: Send + Sync + fmt::Debug {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Opens an existing file for reading.
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>>;
-    /// Reads around the page cache, where what is read does not stay, and says of each read from where in its buffer the
-    /// bytes stand. `None`: the file system knows no way around it.
+    /// Reads around the page cache, where what is read does not stay, and says of each read from
+    /// where in its buffer the bytes stand. `None`: the file system knows no way around it.
     fn read_around(&self, reads: &mut [AroundRead<'_>]) -> Vec<io::Result<Option<usize>>> {
         reads.iter().map(|_| Ok(None)).collect()
     }
-    /// Whether the device gets all reads of one [`Vfs::read_around`] at once, and not one after the other.
+    /// Whether the device gets all reads of one [`Vfs::read_around`] at once, and not one after the
+    /// other.
     fn reads_around_together(&self) -> bool {
         false
     }
-    /// Creates a new file; it is an error if it exists. For a file in [`WriteMode::Bulk`] `size_hint`
-    /// bytes are preallocated where that helps, without changing its length as readers see it after `finish`.
+    /// Creates a new file; it is an error if it exists. For a file in [`WriteMode::Bulk`]
+    /// `size_hint` bytes are preallocated where that helps, without changing its length as readers
+    /// see it after `finish`.
     fn create(
         &self,
         path: &Path,
         mode: WriteMode,
         size_hint: u64,
     ) -> io::Result<Box<dyn WriteFile>>;
-    /// Opens a log for writing over it from the front, its blocks being there already. What has not been
-    /// written over stays, also once the file is finished. A file that has another name, too, is refused:
-    /// somebody keeps it. Who refuses gets a new file instead.
+    /// Opens a log for writing over it from the front, its blocks being there already. What has not
+    /// been written over stays, also once the file is finished. A file that has another name, too,
+    /// is refused: somebody keeps it. Who refuses gets a new file instead.
     fn overwrite(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
         let _ = path;
         Err(io::ErrorKind::Unsupported.into())
@@ -153,8 +155,8 @@ pub trait LockGuard: Send + Sync + fmt::Debug {}
 pub trait ReadFile: Send + Sync + fmt::Debug {
     /// Fills `buf` from `offset`. Returns the bytes read, fewer than asked only at the file's end.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// As [`ReadFile::read_at`] if the bytes are in memory. `None` if the device would have to be waited for: it has been
-    /// told to read them. Where that cannot be done, it reads.
+    /// As [`ReadFile::read_at`] if the bytes are in memory. `None` if the device would have to be
+    /// waited for: it has been told to read them. Where that cannot be done, it reads.
     fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
         self.read_at(buf, offset).map(Some)
     }
@@ -162,8 +164,8 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     fn will_need(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
-    /// A descriptor of the file that reads around the page cache, for the file system that has opened it: whoever wraps
-    /// a file of another one passes it on.
+    /// A descriptor of the file that reads around the page cache, for the file system that has
+    /// opened it: whoever wraps a file of another one passes it on.
     fn around(&self) -> io::Result<Option<BorrowedFd<'_>>> {
         Ok(None)
     }
@@ -185,8 +187,8 @@ pub trait WriteFile: Send + fmt::Debug {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Has the next append begin `bytes` earlier, in the place of what was appended there. Only a log
-    /// can do that.
+    /// Has the next append begin `bytes` earlier, in the place of what was appended there. Only a
+    /// log can do that.
     fn rewind(&mut self, bytes: u64) -> io::Result<()> {
         let _ = bytes;
         Err(io::ErrorKind::Unsupported.into())
@@ -233,8 +235,9 @@ pub trait Runtime: Send + Sync + fmt::Debug {
         wake: Arc<dyn Event>,
         worker: Box<dyn Worker>,
     ) -> io::Result<Box<dyn JoinHandle>>;
-    /// The calling process, as one of those that may fork: a database that it opens refuses to work in a child, where
-    /// there are no background threads, and where locks may be held by threads that are not there.
+    /// The calling process, as one of those that may fork: a database that it opens refuses to work
+    /// in a child, where there are no background threads, and where locks may be held by threads
+    /// that are not there.
     fn process(&self) -> Process {
         Process::alone()
     }

@@ -17,7 +17,8 @@ pub fn limit(what: &'static str) -> Limit {
     let (held, watch) = mpsc::channel::<()>();
     std::thread::spawn(move || {
         if watch.recv_timeout(MOST_WAIT) == Err(RecvTimeoutError::Timeout) {
-            // Not by a panic, which ends this thread alone, nor by a macro, whose output is captured.
+            // Not by a panic, which ends this thread alone, nor by a macro, whose output is
+            // captured.
             let _best_effort = writeln!(stderr(), "waited in vain for {what}");
             abort();
         }

@@ -1,5 +1,5 @@
-//! A watchdog for tests that wait for the background by themselves: an engine may be as slow as its machine,
-//! but it may neither stop nor work for ever.
+//! A watchdog for tests that wait for the background by themselves: an engine may be as slow as its
+//! machine, but it may neither stop nor work for ever.
 
 use std::time::{Duration, Instant};
 use unikv::{Db, Stats};

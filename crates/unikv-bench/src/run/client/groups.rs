@@ -1,5 +1,5 @@
-//! Calls that are for several records: gets together, and batches. What is handed over is listed before the
-//! time measured begins.
+//! Calls that are for several records: gets together, and batches. What is handed over is listed
+//! before the time measured begins.
 
 use super::Client;
 use crate::engine::{BatchOp, Engine};
@@ -90,7 +90,8 @@ impl<E: Engine> Client<'_, E> {
         Ok((start, end))
     }
 
-    /// Chooses different records: of two writes of one record in a batch nobody could tell the order.
+    /// Chooses different records: of two writes of one record in a batch nobody could tell the
+    /// order.
     fn choose_group(&mut self, chooser: &Chooser, size: usize) {
         self.group.records.clear();
         let size = size.min(usize::try_from(self.shared.versions.present()).unwrap_or(size));

@@ -1,10 +1,10 @@
 //! What stays in memory, decided by one who knows the future: Belady's MIN, where what is read need
 //! not be kept.
 //!
-//! Keeping a record from one touch to the next saves a read if that next touch is a read, and nothing
-//! if it is free. So what can be saved is a set of spans of time, each worth one read, of which no more
-//! may overlap than there are places. To drop the one that ends last, whenever there is one too many,
-//! leaves the most spans that can be left.
+//! Keeping a record from one touch to the next saves a read if that next touch is a read, and
+//! nothing if it is free. So what can be saved is a set of spans of time, each worth one read, of
+//! which no more may overlap than there are places. To drop the one that ends last, whenever there
+//! is one too many, leaves the most spans that can be left.
 
 use super::sequence::Access;
 use std::collections::BTreeSet;
@@ -13,8 +13,8 @@ use std::ops::Range;
 const NEVER: u32 = u32::MAX;
 
 /// Which of `accesses` are reads of the device, by their places, if memory holds as many records as
-/// there are `places` and as few reads as possible shall be among those `counted`. All other accesses
-/// are free.
+/// there are `places` and as few reads as possible shall be among those `counted`. All other
+/// accesses are free.
 pub fn misses(accesses: &[Access], counted: Range<usize>, places: usize) -> Vec<u32> {
     let accesses = &accesses[..counted.end];
     let next = next_reads(accesses, counted.start);

@@ -1,7 +1,7 @@
 //! Loom's and shuttle's types under the names, and with the methods, that the engine knows.
 //!
-//! Both checkers run all threads of a model in one thread of the system, one at a time. So a lock that
-//! they do not see must not be held where they may switch; the stand-ins hold none there.
+//! Both checkers run all threads of a model in one thread of the system, one at a time. So a lock
+//! that they do not see must not be held where they may switch; the stand-ins hold none there.
 
 #[cfg(unikv_model = "loom")]
 use loom as checker;
@@ -54,9 +54,9 @@ impl<T> Mutex<T> {
     }
 }
 
-/// To loom, unlocking is no step of its own: nobody would ever find a mutex locked under which there is
-/// no other step. So one is taken before each, and before each look whether it is locked. It orders
-/// nothing.
+/// To loom, unlocking is no step of its own: nobody would ever find a mutex locked under which
+/// there is no other step. So one is taken before each, and before each look whether it is locked.
+/// It orders nothing.
 #[derive(Debug, Default)]
 struct Steps {
     #[cfg(unikv_model = "loom")]

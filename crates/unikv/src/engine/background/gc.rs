@@ -1,7 +1,7 @@
 //! What garbage collection sees, and collecting on request.
 //!
-//! What is to be collected is decided in [`crate::jobs::compact::gc`] alone; here it is shown, and asked for
-//! before it would begin by itself.
+//! What is to be collected is decided in [`crate::jobs::compact::gc`] alone; here it is shown, and
+//! asked for before it would begin by itself.
 //!
 //! Locks: the catalog, while a plan is looked for.
 
@@ -116,8 +116,8 @@ impl Engine {
         }
     }
 
-    /// Collects garbage as a merge would that passes by, and waits for that. While the disk is full, so
-    /// much as there is room for.
+    /// Collects garbage as a merge would that passes by, and waits for that. While the disk is
+    /// full, so much as there is room for.
     pub(crate) fn collect_garbage(&self) -> Result<()> {
         self.check_open()?;
         self.garbage_requests.0.fetch_add(1, Ordering::AcqRel);
@@ -134,8 +134,8 @@ impl Engine {
         collected
     }
 
-    /// Refuses to wait for garbage collection while it fails, or while the disk is full and there is no
-    /// room for any.
+    /// Refuses to wait for garbage collection while it fails, or while the disk is full and there
+    /// is no room for any.
     fn check_collecting(&self) -> Result<()> {
         self.check_jobs()?;
         let version = Arc::clone(&self.view.load().version);
@@ -244,7 +244,8 @@ mod tests {
                 .unsorted_bytes(32 << 20)
                 .memory_budget(256 << 20)
         };
-        // One file of all records; then less garbage than would be left alone beside large memtables.
+        // One file of all records; then less garbage than would be left alone beside large
+        // memtables.
         let (db, _) = machine.open(options(32 << 20));
         let keys = || (0..3000_u32).map(|i| format!("key{i:05}"));
         for key in keys() {

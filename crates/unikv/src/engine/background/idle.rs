@@ -1,13 +1,15 @@
 //! Clustering while writers rest (see [`crate::jobs::compact::cluster`]).
 //!
-//! Writers rest when the last sequence number has not changed for a second, or when somebody waits for the
-//! background to become quiet. Then, after all other work, UnsortedStores of many tables are merged, and files
-//! that flushes wrote are moved; what merges meanwhile is copied in key order at once.
+//! Writers rest when the last sequence number has not changed for a second, or when somebody waits
+//! for the background to become quiet. Then, after all other work, UnsortedStores of many tables
+//! are merged, and files that flushes wrote are moved; what merges meanwhile is copied in key order
+//! at once.
 //!
-//! A pass holds the partition's lease, as every merge does. It is for speed alone: one that fails is no failure
-//! of the database, and its partition is left as it is.
+//! A pass holds the partition's lease, as every merge does. It is for speed alone: one that fails
+//! is no failure of the database, and its partition is left as it is.
 //!
-//! Locks: `rest` and `failed`, for a look; nothing is locked under them, and they under the catalog.
+//! Locks: `rest` and `failed`, for a look; nothing is locked under them, and they under the
+//! catalog.
 
 use crate::base::keys::PartitionId;
 use crate::base::sync::Mutex;
@@ -34,8 +36,8 @@ use std::time::Duration;
 
 /// A pass may write this part of what is free on the disk.
 const FREE_PART: u64 = 4;
-/// How long nobody must have written; twice as long after each pass that a writer has ended, so that who writes
-/// little but often does not have passes begun for nothing.
+/// How long nobody must have written; twice as long after each pass that a writer has ended, so
+/// that who writes little but often does not have passes begun for nothing.
 const REST: Duration = Duration::from_secs(1);
 /// Up to so many times.
 const MOST_DOUBLINGS: u32 = 10;
@@ -84,7 +86,8 @@ impl AtRest {
 }
 
 impl Engine {
-    /// In what time writers will have rested for long enough if they do; `None`: they have, or it is all one.
+    /// In what time writers will have rested for long enough if they do; `None`: they have, or it
+    /// is all one.
     pub(crate) fn rest_begins_in(&self, now: Duration) -> Option<Duration> {
         if self.options.clustering != Clustering::AtRest || self.at_rest.is_asked() {
             return None;
@@ -109,8 +112,8 @@ impl Engine {
             && self.view.load().sealed.is_empty()
     }
 
-    /// Whether a merge of `generations` copies values because writers rest, and garbage and the disk have room
-    /// for what is left behind. What was ingested is in order.
+    /// Whether a merge of `generations` copies values because writers rest, and garbage and the
+    /// disk have room for what is left behind. What was ingested is in order.
     pub(crate) fn copies_at_rest(
         &self,
         generations: &[Generation],
@@ -160,11 +163,12 @@ impl Engine {
         }))
     }
 
-    /// Files that a pass takes while writers rest: as many as garbage leaves room for, and the disk.
+    /// Files that a pass takes while writers rest: as many as garbage leaves room for, and the
+    /// disk.
     fn apart(&self, version: &Version, space: &Space, limit: SpaceLimit) -> Vec<Arc<RecordFile>> {
         let keys = KeyTable::bytes_of(version.key_tables());
-        // Of a single partition the pass lets go of its victims at once. Elsewhere they stay until each
-        // partition has had its pass, and a collection must not begin meanwhile.
+        // Of a single partition the pass lets go of its victims at once. Elsewhere they stay until
+        // each partition has had its pass, and a collection must not begin meanwhile.
         let begins = space.begins_at(limit, Pressure::Alone);
         let most = match version.partitions().len() {
             1 => begins.max(space.most_at_rest(limit).saturating_sub(keys)),
@@ -210,7 +214,8 @@ impl Engine {
         self.catalog.lock().merging.remove(&plan.partition.id);
         match ended {
             Ok(()) => self.at_rest.rest.lock().interrupted = 0,
-            // Unless writing is suspended, that was all: it is for speed alone, and nobody waits for it.
+            // Unless writing is suspended, that was all: it is for speed alone, and nobody waits
+            // for it.
             Err(_) => self.health.check_fatal()?,
         }
         Ok(true)
@@ -244,8 +249,8 @@ pub(crate) enum Plan {
     Pass(MergePlan),
 }
 
-/// Whether a partition's open generation makes scans look into many tables, and its merge writes more of
-/// values than of keys that are there already.
+/// Whether a partition's open generation makes scans look into many tables, and its merge writes
+/// more of values than of keys that are there already.
 fn is_worth_merging(catalog: &Catalog, partition: &Partition) -> bool {
     let is_worth = |newest: &Generation| {
         newest.tables().count() > FEW_FILES

@@ -4,8 +4,8 @@
 //! in tables, for what is newer stands in newer generations: memtables are flushed, at first beside
 //! other writers, then, when little is left, under the commit lock, so that nothing slips in. With
 //! that lock held and no memtable sealed the flush worker has nothing to do, and the ingest takes
-//! the next sequence number. The open generations of the partitions it meets end with it: their next
-//! flush begins another one, behind the ingest's.
+//! the next sequence number. The open generations of the partitions it meets end with it: their
+//! next flush begins another one, behind the ingest's.
 //!
 //! Locks: `ingesting` is held shared for the whole of an ingest, so that closing waits for its end
 //! before another opener may come; it is taken before the commit lock.
@@ -231,8 +231,9 @@ impl Engine {
         committed
     }
 
-    /// Lets later writes go to a new segment of the log, which says how many edits there were when it
-    /// began: a manifest that has lost the ingest is so found out, and no later write shows without it.
+    /// Lets later writes go to a new segment of the log, which says how many edits there were when
+    /// it began: a manifest that has lost the ingest is so found out, and no later write shows
+    /// without it.
     fn begin_segment(&self, commit: &mut Commit) {
         let Some((wal, _)) = &commit.wal else {
             return;

@@ -1,12 +1,13 @@
-//! Joining partitions: choosing neighbours, merging what they have in UnsortedStores, and committing
-//! the edit (see [`crate::jobs::partitioning::join`]).
+//! Joining partitions: choosing neighbours, merging what they have in UnsortedStores, and
+//! committing the edit (see [`crate::jobs::partitioning::join`]).
 //!
-//! Nobody waits for a join, so there is none while flushes wait for merges. One that needs no merge costs no
-//! more than its edit, and is made beside each merge; another comes after splits and after the merges that
-//! are due, or takes its turn among these. It holds the leases of both sides from the first merge on. A flush that reaches a side meanwhile begins another
-//! generation there, which is merged as well; after some rounds, or when flushes wait for a merge, the
-//! join is given up and the pair left alone for a while. So writers that keep two small neighbours busy
-//! cost merges now and then, and never wait.
+//! Nobody waits for a join, so there is none while flushes wait for merges. One that needs no merge
+//! costs no more than its edit, and is made beside each merge; another comes after splits and after
+//! the merges that are due, or takes its turn among these. It holds the leases of both sides from
+//! the first merge on. A flush that reaches a side meanwhile begins another generation there, which
+//! is merged as well; after some rounds, or when flushes wait for a merge, the join is given up and
+//! the pair left alone for a while. So writers that keep two small neighbours busy cost merges now
+//! and then, and never wait.
 //!
 //! While the disk is full nothing is joined: partitions are split then so that their merges fit.
 
@@ -80,8 +81,8 @@ impl Engine {
     }
 
     /// The neighbours to be joined next: those that need no merge before others, and the smallest
-    /// first, so that many grow together evenly. Only those whose leases are free and whose merges have
-    /// not failed come into question and, where `now` is given, that do not rest.
+    /// first, so that many grow together evenly. Only those whose leases are free and whose merges
+    /// have not failed come into question and, where `now` is given, that do not rest.
     pub(crate) fn plan_join(
         &self,
         catalog: &Catalog,

@@ -1,7 +1,9 @@
-//! Reading the key blocks of tables for which scans have paid (see `key_table::section::all_blocks`), where those of all
-//! tables have room in the cache: else each table would drive out the blocks of another.
+//! Reading the key blocks of tables for which scans have paid (see
+//! `key_table::section::all_blocks`), where those of all tables have room in the cache: else each
+//! table would drive out the blocks of another.
 //!
-//! It is for speed alone: nothing is committed, and a failure is none of the database. No lock is held meanwhile.
+//! It is for speed alone: nothing is committed, and a failure is none of the database. No lock is
+//! held meanwhile.
 
 use crate::engine::Engine;
 use crate::key_table::KeyTable;

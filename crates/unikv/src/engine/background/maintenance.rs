@@ -76,8 +76,9 @@ impl Engine {
         done
     }
 
-    /// Waits until no memtable is sealed, no generation is frozen, no partition is too large, no two
-    /// neighbours are too small, there is little enough garbage, and what scans have paid for is done.
+    /// Waits until no memtable is sealed, no generation is frozen, no partition is too large, no
+    /// two neighbours are too small, there is little enough garbage, and what scans have paid for
+    /// is done.
     pub(crate) fn quiesce(&self) -> Result<()> {
         // What merges have shown may make the memtable worth a flush.
         while self.settle()? {
@@ -94,7 +95,8 @@ impl Engine {
         self.check_open()?;
         self.catalog.lock().given_up_joins.clear();
         let _at_once = self.at_rest.ask();
-        // What there is to do may depend on snapshots that have gone since the background last looked.
+        // What there is to do may depend on snapshots that have gone since the background last
+        // looked.
         self.work.notify();
         let idle = || {
             let mut catalog = self.catalog.lock();

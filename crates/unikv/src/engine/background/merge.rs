@@ -21,8 +21,8 @@ use crate::version::{Generation, Partition, Version};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Generations that one merge takes along when it has fallen behind: a pass over the key tables then
-/// serves several. More would need more space beside them.
+/// Generations that one merge takes along when it has fallen behind: a pass over the key tables
+/// then serves several. More would need more space beside them.
 const MAX_MERGED: usize = 2;
 
 /// What a lease was taken for.
@@ -65,7 +65,8 @@ impl Engine {
         self.note(plan.job(), plan.partition.id, merged)
     }
 
-    /// Takes out of a plan that has failed what it was to copy because nobody writes; false: nothing.
+    /// Takes out of a plan that has failed what it was to copy because nobody writes; false:
+    /// nothing.
     fn gives_up_copies(&self, plan: &mut MergePlan) -> bool {
         if !std::mem::take(&mut plan.inputs.at_rest) || self.closing.load(Ordering::Acquire) {
             return false;
@@ -100,11 +101,10 @@ impl Engine {
         Some(plan)
     }
 
-    /// What to do next: merge frozen generations of the partition with the largest UnsortedStore, or
-    /// rather of one that keeps flushes waiting; or else, if space presses, reclaim in the partition that
-    /// holds most of what is to be moved.
-    /// Only partitions whose lease is free come into question and, where `now` is given, whose job
-    /// does not rest after a failure.
+    /// What to do next: merge frozen generations of the partition with the largest UnsortedStore,
+    /// or rather of one that keeps flushes waiting; or else, if space presses, reclaim in the
+    /// partition that holds most of what is to be moved. Only partitions whose lease is free come
+    /// into question and, where `now` is given, whose job does not rest after a failure.
     pub(crate) fn plan_merge(&self, catalog: &Catalog, now: Option<Duration>) -> Option<MergePlan> {
         let version = &catalog.version;
         let rests = |job, id| now.is_some_and(|now| self.health.rests(job, id, now));
@@ -180,8 +180,8 @@ impl Engine {
         }
     }
 
-    /// Merges the oldest frozen generations of a partition whose lease the caller holds. False: there
-    /// are none.
+    /// Merges the oldest frozen generations of a partition whose lease the caller holds. False:
+    /// there are none.
     pub(crate) fn merge_leased(&self, id: PartitionId) -> Result<bool> {
         let plan = {
             let catalog = self.catalog.lock();

@@ -1,5 +1,5 @@
-//! The background: one worker flushes, the others split, merge and join, one syncs periodically where
-//! asked to.
+//! The background: one worker flushes, the others split, merge and join, one syncs periodically
+//! where asked to.
 //!
 //! A worker's step is one job: choose inputs under the catalog lock, run without locks, commit
 //! under the catalog lock. A job that fails removes what it began (unless the commit was tried:
@@ -38,7 +38,8 @@ use std::time::Duration;
 /// How long a worker rests after a failed step.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// While merges are due all the time, every so many of them a join that needs merges takes its turn.
+/// While merges are due all the time, every so many of them a join that needs merges takes its
+/// turn.
 const MERGES_PER_JOIN: u64 = 4;
 
 /// Starts the workers; those started before one that fails are in `handles` all the same.
@@ -270,9 +271,10 @@ impl Engine {
         Ok((catalog, placed))
     }
 
-    /// Splits a partition that has outgrown its size, or merges; then what nobody waits for: joins, and
-    /// at last what only serves scans. A join that needs no merge goes along, and another takes its turn
-    /// now and then, or merges without a pause would leave behind more and more empty partitions.
+    /// Splits a partition that has outgrown its size, or merges; then what nobody waits for: joins,
+    /// and at last what only serves scans. A join that needs no merge goes along, and another takes
+    /// its turn now and then, or merges without a pause would leave behind more and more empty
+    /// partitions.
     fn tend_one(&self) -> Result<bool> {
         if self.split_one()? {
             return Ok(true);
@@ -290,8 +292,8 @@ impl Engine {
             || self.want_indexes_at_rest())
     }
 
-    /// Lends the cache what jobs take, if none is waiting and none has run for a while. In what time to look
-    /// again.
+    /// Lends the cache what jobs take, if none is waiting and none has run for a while. In what
+    /// time to look again.
     fn lend_memory(&self) -> Option<Duration> {
         let waits = !self.view.load().sealed.is_empty();
         (!waits).then(|| self.memory.lend(self.now()))?

@@ -1,10 +1,10 @@
-//! Running scan merges (see [`crate::jobs::compact::scan_merge`]): when scans have paid for one, merge the keys
-//! of a partition's newest generation, and commit the run.
+//! Running scan merges (see [`crate::jobs::compact::scan_merge`]): when scans have paid for one,
+//! merge the keys of a partition's newest generation, and commit the run.
 //!
 //! A run is for speed alone. So a scan merge comes after splits and merges, and a failed one is no
 //! failure of the database: nobody waits for it, and it is not tried again before scans have paid
-//! anew. It holds the partition's lease, so its generation stays until its edit is committed; flushes
-//! may add tables meanwhile, which the run does not cover.
+//! anew. It holds the partition's lease, so its generation stays until its edit is committed;
+//! flushes may add tables meanwhile, which the run does not cover.
 
 use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;

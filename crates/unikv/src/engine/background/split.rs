@@ -1,4 +1,5 @@
-//! Splitting partitions: choosing one, and committing the edit (see [`crate::jobs::partitioning::split`]).
+//! Splitting partitions: choosing one, and committing the edit (see
+//! [`crate::jobs::partitioning::split`]).
 
 use crate::base::keys::PartitionId;
 use crate::base::seeded::seeded;
@@ -47,7 +48,8 @@ impl Engine {
     }
 
     /// Whether a job of the partition has failed because the disk is full and would need less space
-    /// in a part of it: a split needs next to none, and a merge writes only its own key tables anew.
+    /// in a part of it: a split needs next to none, and a merge writes only its own key tables
+    /// anew.
     pub(crate) fn is_too_large_for_space(&self, partition: &Partition) -> bool {
         let starved = |job| {
             let failure = self.health.failure(job, Some(partition.id));

@@ -1,31 +1,31 @@
 //! Replacing the manifest: when it has grown long, and when a full disk has broken it.
 //!
 //! # After an append that found the disk full
-//! The manifest `M` describes the version `V` in memory, and behind it perhaps, in part or whole, the
-//! edit `E` whose append or sync failed. Whether a crash would bring back `V` or `V + E` is unknown.
-//! `E` counts as not applied, and a new manifest with a snapshot of `V` is made durable under
-//! `CURRENT`, as reopening would. This loses nothing and brings back nothing old:
+//! The manifest `M` describes the version `V` in memory, and behind it perhaps, in part or whole,
+//! the edit `E` whose append or sync failed. Whether a crash would bring back `V` or `V + E` is
+//! unknown. `E` counts as not applied, and a new manifest with a snapshot of `V` is made durable
+//! under `CURRENT`, as reopening would. This loses nothing and brings back nothing old:
 //!
 //! - *Until `CURRENT` durably names the new manifest* both outcomes stay whole. No input of `E` is
 //!   removed, for only a successful commit lets go of files or log segments; no output is, because
 //!   they are kept in `Catalog::unsure` until then. Nothing is appended behind `E`: the manifest is
-//!   poisoned, and every commit first comes here. What is acknowledged meanwhile is in log segments at
-//!   or above the low-water mark of `V` as well as of `V + E`, since `E` names a segment that exists or,
-//!   when the log begins anew, one above all that is in tables.
+//!   poisoned, and every commit first comes here. What is acknowledged meanwhile is in log segments
+//!   at or above the low-water mark of `V` as well as of `V + E`, since `E` names a segment that
+//!   exists or, when the log begins anew, one above all that is in tables.
 //! - *Afterwards* `M` is never read again. `V` is what readers and jobs have gone on with, so no
-//!   reader ever saw `E`. Its outputs are rubbish and removed; their numbers are never given again. Its
-//!   job runs again from `V`, with new outputs.
-//! - *A renewal that fails* may leave a manifest that `CURRENT` names already: it holds `V` and nothing
-//!   else, so either outcome is right as long as nothing is appended to either of the two. Therefore
-//!   the old one stays poisoned, each attempt makes a file of its own, and the files of failed attempts
-//!   are removed only when a later one is durable under `CURRENT`.
+//!   reader ever saw `E`. Its outputs are rubbish and removed; their numbers are never given again.
+//!   Its job runs again from `V`, with new outputs.
+//! - *A renewal that fails* may leave a manifest that `CURRENT` names already: it holds `V` and
+//!   nothing else, so either outcome is right as long as nothing is appended to either of the two.
+//!   Therefore the old one stays poisoned, each attempt makes a file of its own, and the files of
+//!   failed attempts are removed only when a later one is durable under `CURRENT`.
 //! - The count of edits, by which log segments tell a manifest that has lost some, grows with
 //!   successful commits only: a segment never claims more than the older of the possible manifests
 //!   holds.
 //!
-//! No failed sync is tried again: the new manifest is a new file, all of whose bytes are written and
-//! synced anew. Only a full disk is mended so. Any other failure, and any failed sync of the directory
-//! (by which the names of other files may be lost, too), is fatal until reopen.
+//! No failed sync is tried again: the new manifest is a new file, all of whose bytes are written
+//! and synced anew. Only a full disk is mended so. Any other failure, and any failed sync of the
+//! directory (by which the names of other files may be lost, too), is fatal until reopen.
 
 use crate::base::keys::FileNumber;
 use crate::base::seeded::seeded;
@@ -58,8 +58,8 @@ impl Engine {
         }
     }
 
-    /// The job in `context` has failed to commit: whether its edit is durable may be unknown, so the
-    /// files that it began are kept until a new manifest says that it is not.
+    /// The job in `context` has failed to commit: whether its edit is durable may be unknown, so
+    /// the files that it began are kept until a new manifest says that it is not.
     pub(crate) fn keep_unsure(&self, catalog: &mut Catalog, context: &JobContext<'_>) {
         if seeded!(RemoveUnsure) {
             self.remove_files(context.begun.take());

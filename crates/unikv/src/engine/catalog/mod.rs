@@ -1,9 +1,10 @@
 //! The current version, its manifest, and where the next tables go.
 //!
-//! (What a full disk does to the manifest, and its renewal: [`crate::engine::catalog::manifest_renewal`].)
+//! (What a full disk does to the manifest, and its renewal:
+//! [`crate::engine::catalog::manifest_renewal`].)
 //!
-//! Every change of the files goes through [`Engine::commit_edit`]: check, sync the directory, append
-//! to the manifest (the commit point), publish the view, and only then let dropped files go.
+//! Every change of the files goes through [`Engine::commit_edit`]: check, sync the directory,
+//! append to the manifest (the commit point), publish the view, and only then let dropped files go.
 //!
 //! Lock: [`Catalog`] is one mutex, taken under the commit lock or alone, held over the append to
 //! the manifest and never while a job reads or writes data.
@@ -40,8 +41,8 @@ pub(crate) struct Catalog {
     pub(crate) manifest: Manifest,
     /// Length of the manifest when it held only its snapshot.
     pub(crate) manifest_snapshot_len: u64,
-    /// Files to be removed once a new manifest is durable: outputs of edits that may or may not be in
-    /// the present one, and manifests that `CURRENT` may or may not name.
+    /// Files to be removed once a new manifest is durable: outputs of edits that may or may not be
+    /// in the present one, and manifests that `CURRENT` may or may not name.
     pub(crate) unsure: Vec<PathBuf>,
     /// Per partition the generation that takes tables. A generation that is no target is frozen.
     pub(crate) targets: HashMap<PartitionId, FlushTarget>,
@@ -58,8 +59,9 @@ pub(crate) struct Catalog {
 /// open ones may: above that nothing is flushed until a generation is merged.
 pub(crate) const INDEX_LIMIT_HARD: u64 = 2;
 
-/// How much the UnsortedStores of all partitions may hold together: twice what their open generations
-/// may, and what one partition may in any case. Above that nothing is flushed until one is merged.
+/// How much the UnsortedStores of all partitions may hold together: twice what their open
+/// generations may, and what one partition may in any case. Above that nothing is flushed until one
+/// is merged.
 pub(crate) fn most_unsorted_bytes(limits: GenerationLimits) -> u64 {
     let of_one = limits.unsorted_bytes.saturating_mul(MAX_GENERATIONS as u64);
     limits.shared_bytes.saturating_mul(2).max(of_one)
@@ -194,8 +196,8 @@ impl Catalog {
 
 impl Engine {
     /// Commits an edit: the one append to the manifest before which nothing happened and after
-    /// which everything did. `publish` changes the rest of the view together with the version. An edit
-    /// that drops key tables or generations takes along the record files that only they used.
+    /// which everything did. `publish` changes the rest of the view together with the version. An
+    /// edit that drops key tables or generations takes along the record files that only they used.
     pub(crate) fn commit_edit(
         &self,
         catalog: &mut Catalog,

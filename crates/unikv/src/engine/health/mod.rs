@@ -1,14 +1,16 @@
 //! What is wrong with the engine right now, and what that forbids.
 //!
-//! - A *fatal* error (the manifest could not be appended to, or the directory not be synced) suspends
-//!   writing until reopen.
+//! - A *fatal* error (the manifest could not be appended to, or the directory not be synced)
+//!   suspends writing until reopen.
 //! - A *poisoned WAL* (a write or sync of it failed) suspends writing until everything acknowledged
 //!   is in tables; then it goes on in a new segment.
 //! - A *job failure* belongs to a job and, but for flushes, to a partition. That job rests for a
 //!   while that doubles with each failure up to a minute, and is retried; others go on. Its success
-//!   clears it, and so does its being no longer due ([`crate::engine::health::job_errors`] decides that).
+//!   clears it, and so does its being no longer due ([`crate::engine::health::job_errors`] decides
+//!   that).
 //!
-//! Locks: `causes` for what suspends writing, `failures` for jobs: leaves, held for a look or a change.
+//! Locks: `causes` for what suspends writing, `failures` for jobs: leaves, held for a look or a
+//! change.
 
 pub(crate) mod job_errors;
 

@@ -1,9 +1,10 @@
 //! Lending: what only jobs and later memtables take serves the read cache while no job runs.
 //!
-//! When none has run for a while, the cache is *lent* the memory of all jobs and that of one memtable; what was kept for
-//! later memtables is given up. Room for the open memtable and for one more stays: the first that is full begins a
-//! flush, and while the second fills, the flush takes back what was lent before it does anything else. So it is a job
-//! that waits for the cache to give way; a writer who seals a memtable waits for one part of that at most.
+//! When none has run for a while, the cache is *lent* the memory of all jobs and that of one
+//! memtable; what was kept for later memtables is given up. Room for the open memtable and for one
+//! more stays: the first that is full begins a flush, and while the second fills, the flush takes
+//! back what was lent before it does anything else. So it is a job that waits for the cache to give
+//! way; a writer who seals a memtable waits for one part of that at most.
 
 use super::{Arbiter, Tracked};
 use crate::jobs::Running;
@@ -15,7 +16,8 @@ const LENT_AFTER: Duration = Duration::from_secs(2);
 pub(super) const PARTS: u64 = 32;
 
 impl Arbiter {
-    /// Counts a job, for as long as what this returns lives, and takes back what the cache was lent.
+    /// Counts a job, for as long as what this returns lives, and takes back what the cache was
+    /// lent.
     pub(crate) fn begin_job(&self) -> Running<'_> {
         // Counted before the look: either it finds what is lent, or who lends finds the job.
         let running = self.jobs.begin();

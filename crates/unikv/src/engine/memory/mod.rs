@@ -2,9 +2,9 @@
 //!
 //! The [`MemoryPlan`] divides the budget when the database is opened: it bounds the memtables, the
 //! hash indexes and the buffers of jobs, each of which works with less where the budget is small.
-//! The [`Arbiter`] then watches what these parts take, and gives the read cache what they leave.
-//! So the cache shrinks while writers fill memtables or indexes grow, and grows again afterwards. When no
-//! job has run for a while it is *lent* what jobs would take ([`lending`]).
+//! The [`Arbiter`] then watches what these parts take, and gives the read cache what they leave. So
+//! the cache shrinks while writers fill memtables or indexes grow, and grows again afterwards. When
+//! no job has run for a while it is *lent* what jobs would take ([`lending`]).
 //!
 //! Invariants: what is charged for a part is at least what it takes until the next publication of
 //! a view, so that room has been made before the memory is needed. The cache gives way first. When
@@ -12,8 +12,9 @@
 //! views with their memtables and indexes, and memtables are sealed earlier. Indexes are bounded by
 //! freezing generations and by making flushes wait for merges.
 //!
-//! Locks: `Arbiter::tracked`, taken under `view_lock` or alone; under it the lock by which the cache is fitted, with its
-//! shards and its list of pointer indexes, and the idle chunks, one at a time.
+//! Locks: `Arbiter::tracked`, taken under `view_lock` or alone; under it the lock by which the
+//! cache is fitted, with its shards and its list of pointer indexes, and the idle chunks, one at a
+//! time.
 
 mod iterators;
 mod lending;
@@ -36,7 +37,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// So many memtables there are while writers are busy: an open one, one that is flushed, and one that waits.
+/// So many memtables there are while writers are busy: an open one, one that is flushed, and one
+/// that waits.
 const USUAL_MEMTABLES: u64 = 3;
 /// What a memtable may take whatever the others take.
 const LEAST_MEMTABLE_PART: u64 = 64;
@@ -45,7 +47,8 @@ const INDEX_PART: u64 = 8;
 /// Per record of a flush: its entry among the table's keys, and its entry in the key section, which
 /// grows by doubling.
 const FLUSH_BYTES_PER_RECORD: u64 = 32 + 64;
-/// Room for more iterators is given back once few are open; room for fewer only with the next view: they come and go.
+/// Room for more iterators is given back once few are open; room for fewer only with the next view:
+/// they come and go.
 const FEW_ITERATORS: usize = 16;
 /// Room for what iterators take is made in steps of this part of the budget.
 const ITERATORS_STEP_PART: u64 = 64;
@@ -127,7 +130,8 @@ struct Tracked {
     flush_bytes: u64,
     /// When a job was last seen.
     worked_at: Duration,
-    /// How many parts of what jobs and one more memtable take the cache is lent, of [`lending::PARTS`].
+    /// How many parts of what jobs and one more memtable take the cache is lent, of
+    /// [`lending::PARTS`].
     lent_parts: u64,
 }
 
@@ -153,8 +157,8 @@ impl Arbiter {
         })
     }
 
-    /// Looks at a view that is about to be published, and divides the budget. Returns whether memory
-    /// is short, so that iterators should let go of earlier views.
+    /// Looks at a view that is about to be published, and divides the budget. Returns whether
+    /// memory is short, so that iterators should let go of earlier views.
     pub(crate) fn look_at(&self, view: &View) -> bool {
         let mut tracked = self.tracked.lock();
         if !std::ptr::eq(tracked.version.as_ptr(), Arc::as_ptr(&view.version)) {
@@ -191,7 +195,8 @@ impl Arbiter {
         let memtable_bytes = (for_memtables / MEMTABLES).clamp(least.min(most), most);
         self.memtable_bytes.store(memtable_bytes, Ordering::Relaxed);
         let charges = self.charges(tracked);
-        // Room for the next memtables is there before they are made: their writer does not wait for it.
+        // Room for the next memtables is there before they are made: their writer does not wait for
+        // it.
         let beside = |memtables: u64| {
             let later = memtables.saturating_sub(charges.memtables);
             charges.without_cache() + later
@@ -234,7 +239,8 @@ impl Arbiter {
         self.tracked.lock().index_bytes
     }
 
-    /// Whether the memtables have room for a batch of `bytes`, which take up to twice as much there.
+    /// Whether the memtables have room for a batch of `bytes`, which take up to twice as much
+    /// there.
     pub(crate) fn fits(&self, bytes: u64) -> bool {
         let used = self
             .pool

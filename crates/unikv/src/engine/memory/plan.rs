@@ -1,5 +1,5 @@
-//! How the budget is divided when a database is opened: what memtables, hash indexes and the buffers of jobs may take,
-//! each of which works with less where the budget is small.
+//! How the budget is divided when a database is opened: what memtables, hash indexes and the
+//! buffers of jobs may take, each of which works with less where the budget is small.
 //!
 //! No lock; nothing here changes.
 
@@ -83,8 +83,8 @@ impl MemoryPlan {
         MEMTABLES * self.memtable_bytes
     }
 
-    /// A cache made for what will mostly be left to it. It may hold little before anything is known of
-    /// the others: while a database is opened, they have not made room for one another.
+    /// A cache made for what will mostly be left to it. It may hold little before anything is known
+    /// of the others: while a database is opened, they have not made room for one another.
     pub(crate) fn new_cache(&self) -> Arc<ReadCache> {
         let cache =
             ReadCache::new(self.cache_beside(2 * self.memtable_bytes + self.standing_bytes()));

@@ -50,9 +50,9 @@ fn spawn_scans(world: &Arc<World>, db: &Db) -> thread::JoinHandle<Result<()>> {
     thread::spawn(move || (0..20).try_for_each(|_| world.scan(&db)))
 }
 
-/// A database of small partitions is opened again with options by which they are joined, keys merged for
-/// scans and values clustered for them; two writers, somebody who flushes and merges, and a reader that
-/// scans and always waits for the device.
+/// A database of small partitions is opened again with options by which they are joined, keys
+/// merged for scans and values clustered for them; two writers, somebody who flushes and merges,
+/// and a reader that scans and always waits for the device.
 fn scans_beside_joins_and_what_they_pay_for() {
     let world = World::new(2);
     let db = world.open_disk(&world.disk, options().partition_bytes(4 << 10));
@@ -98,8 +98,8 @@ fn scans_are_right_beside_joins_and_what_they_pay_for() {
     holds(7, 15, &happens, scans_beside_joins_and_what_they_pay_for);
 }
 
-/// A writer that flushes as soon as it has overwritten everything, so that older versions go at once,
-/// and a reader.
+/// A writer that flushes as soon as it has overwritten everything, so that older versions go at
+/// once, and a reader.
 fn gets_beside_flushes() {
     let world = World::new(1);
     let db = world.open();
@@ -139,8 +139,8 @@ fn a_job_that_tells_nobody_is_noticed() {
     );
 }
 
-/// Three writers, somebody who syncs, and images of the disk as a power cut after each write and kills
-/// meanwhile would leave it.
+/// Three writers, somebody who syncs, and images of the disk as a power cut after each write and
+/// kills meanwhile would leave it.
 fn writers_and_crashes() {
     let world = World::new(3);
     let db = world.open();
@@ -220,8 +220,8 @@ fn await_writes(world: &World, db: &Db) {
     );
 }
 
-/// Each writer ends with its first error, which `allows` allows; then the others go on without it, and
-/// a reader as if nothing were. `trouble` makes it and ends it.
+/// Each writer ends with its first error, which `allows` allows; then the others go on without it,
+/// and a reader as if nothing were. `trouble` makes it and ends it.
 fn trouble_beside_writers(trouble: impl FnOnce(&World, &Db), allows: fn(ErrorKind) -> bool) {
     let world = World::new(3);
     let db = world.open();

@@ -44,8 +44,8 @@ pub(crate) fn check_directory(dir: &Path, survey: &DirSurvey, options: &Options)
     Ok(())
 }
 
-/// The environment for work in the directory that `dir` is now: the lock is taken there, and all that is done later
-/// is done in the directory that is locked, wherever it is moved to.
+/// The environment for work in the directory that `dir` is now: the lock is taken there, and all
+/// that is done later is done in the directory that is locked, wherever it is moved to.
 pub(crate) fn hold(env: &Env, dir: &Path) -> Result<Env> {
     let held = env.in_directory(dir);
     held.map_err(|e| Error::io("open the directory", dir, e))

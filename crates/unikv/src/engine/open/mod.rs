@@ -235,9 +235,9 @@ impl<'a> Opening<'a> {
         };
         let space = DiskFull::at_open(&store, self.plan.memtable_bytes);
         let wal_number = self.take_number();
-        // Old segments are needed as long as a recovered memtable is not in tables. The mark stays where it
-        // was, at a segment whose name is known to be durable: a sync of the directory that was to cover a
-        // later one may have failed, and no sync makes up for that.
+        // Old segments are needed as long as a recovered memtable is not in tables. The mark stays
+        // where it was, at a segment whose name is known to be durable: a sync of the directory
+        // that was to cover a later one may have failed, and no sync makes up for that.
         let before = version.counters.wal_low_water;
         let low_water = memtables.first().map_or(wal_number, |m| m.wal.min(before));
         version.counters.wal_low_water = low_water;

@@ -1,10 +1,10 @@
 //! The options that a database keeps, and what becomes of them when it is opened.
 //!
-//! They stand in the manifest's snapshot of each opening (`docs/format.md`, "Options"), as fields that
-//! a reader must know. What the caller sets holds and is stored; what the caller leaves open is as it
-//! is stored, or else the default. All of them may change from one opening to the next, as files say
-//! themselves how they were written; only the memory budget may not fall below what the indexes at
-//! hand need.
+//! They stand in the manifest's snapshot of each opening (`docs/format.md`, "Options"), as fields
+//! that a reader must know. What the caller sets holds and is stored; what the caller leaves open
+//! is as it is stored, or else the default. All of them may change from one opening to the next, as
+//! files say themselves how they were written; only the memory budget may not fall below what the
+//! indexes at hand need.
 //!
 //! No locks.
 
@@ -39,8 +39,8 @@ const EVERY_MERGE: u64 = 1;
 const BY_SCANS: u64 = 2;
 const AT_REST: u64 = 3;
 
-/// The part of the memory budget that the hash indexes of the stored UnsortedStores may take at most
-/// when the budget is lowered.
+/// The part of the memory budget that the hash indexes of the stored UnsortedStores may take at
+/// most when the budget is lowered.
 const INDEX_PART: u64 = 2;
 
 /// The bytes that go into the manifest.
@@ -129,8 +129,8 @@ pub(crate) fn carry_over(options: Options, stored: &StoredOptions) -> Options {
     }
 }
 
-/// Refuses a memory budget that was lowered below what the indexes of the UnsortedStores need, which
-/// stay until merges have emptied these.
+/// Refuses a memory budget that was lowered below what the indexes of the UnsortedStores need,
+/// which stay until merges have emptied these.
 pub(crate) fn check_budget(
     version: &Version,
     stored: &StoredOptions,

@@ -1,10 +1,11 @@
 //! Iteration over a range, from both ends (paper §III-F).
 //!
 //! An [`Iter`] shows one moment, a registered sequence number, whatever happens meanwhile. It reads
-//! through one view, which keeps files on disk, from its first step until it is told to let go; then
-//! it begins anew in a later view, behind what it has handed out ([`crate::engine::read::pins`]). Each end gathers
-//! visible entries in batches that grow as it goes on, and fetches the values of a batch file by
-//! file, in the order of their offsets, neighbours in one read. Entries gathered need no view.
+//! through one view, which keeps files on disk, from its first step until it is told to let go;
+//! then it begins anew in a later view, behind what it has handed out
+//! ([`crate::engine::read::pins`]). Each end gathers visible entries in batches that grow as it
+//! goes on, and fetches the values of a batch file by file, in the order of their offsets,
+//! neighbours in one read. Entries gathered need no view.
 
 mod ahead;
 mod end;
@@ -74,8 +75,8 @@ impl Iter {
         }
     }
 
-    /// Tells how many entries are wanted, here and behind each [`Iter::seek`], so that their values are
-    /// fetched at once and not in batches that grow. More may be taken, and fewer.
+    /// Tells how many entries are wanted, here and behind each [`Iter::seek`], so that their values
+    /// are fetched at once and not in batches that grow. More may be taken, and fewer.
     #[must_use]
     pub fn expecting(mut self, entries: usize) -> Iter {
         self.expected = Some(entries);
@@ -93,12 +94,13 @@ impl Iter {
     }
 
     /// Moves the front to the first entry of the range at or behind `key`, forward or back. Entries
-    /// that the back has handed out stay gone. An iteration that an error has ended goes on from there.
+    /// that the back has handed out stay gone. An iteration that an error has ended goes on from
+    /// there.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
         self.raise_lower();
         let lower = engine_key(DEFAULT_KEYSPACE, key.as_ref()).max(self.begin.clone());
-        // The back may have dropped entries because the front had handed them out, or have been stopped half-way by the
-        // error that ended the iteration.
+        // The back may have dropped entries because the front had handed them out, or have been
+        // stopped half-way by the error that ended the iteration.
         let back_again = lower < self.lower || self.ended;
         if back_again {
             self.back = self.new_end();
@@ -120,8 +122,8 @@ impl Iter {
         self.holder.release();
     }
 
-    /// Begins what is left behind what the front has handed out. Not done at each entry, as a long iteration needs it
-    /// only once a batch.
+    /// Begins what is left behind what the front has handed out. Not done at each entry, as a long
+    /// iteration needs it only once a batch.
     fn raise_lower(&mut self) {
         if let Some(key) = self.front.passed() {
             self.lower.clear();

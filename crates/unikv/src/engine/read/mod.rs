@@ -55,7 +55,8 @@ pub(crate) fn engine_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> (Vec
 pub(crate) fn prefix_bounds(prefix: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let lower = engine_key(DEFAULT_KEYSPACE, prefix);
     let mut upper = lower.clone();
-    // The next string after all that begin with the prefix; the keyspace id leaves room to count up.
+    // The next string after all that begin with the prefix; the keyspace id leaves room to count
+    // up.
     while upper.last() == Some(&u8::MAX) {
         upper.pop();
     }
@@ -142,15 +143,16 @@ impl Engine {
         }
     }
 
-    /// Has the device read what look-ups of `keys` will wait for, all of it at once (as paper §III-F for
-    /// scans): key blocks first, then the records behind them.
+    /// Has the device read what look-ups of `keys` will wait for, all of it at once (as paper
+    /// §III-F for scans): key blocks first, then the records behind them.
     fn announce<K: AsRef<[u8]>>(&self, view: &View, seq: SeqNo, keys: &[K]) -> Result<()> {
         let behind_blocks = self.announce_next(view, seq, keys.iter(), false)?;
         self.announce_next(view, seq, behind_blocks.into_iter(), true)?;
         Ok(())
     }
 
-    /// See [`View::announce`]. Returns the keys whose records are behind blocks that had to be announced.
+    /// See [`View::announce`]. Returns the keys whose records are behind blocks that had to be
+    /// announced.
     fn announce_next<'a, K: AsRef<[u8]>>(
         &self,
         view: &View,

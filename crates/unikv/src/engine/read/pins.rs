@@ -1,12 +1,12 @@
 //! The views that iterators hold, and letting go of them on request.
 //!
-//! An iterator needs a view only while it gathers a batch. Between two batches it may be told to let
-//! go: its next batch then comes from the view of that time, from where the last one ended. It sees
-//! the same, because its sequence number is registered as a snapshot's is, from before its first view
-//! was loaded to its end, so that no job drops a version that it needs.
+//! An iterator needs a view only while it gathers a batch. Between two batches it may be told to
+//! let go: its next batch then comes from the view of that time, from where the last one ended. It
+//! sees the same, because its sequence number is registered as a snapshot's is, from before its
+//! first view was loaded to its end, so that no job drops a version that it needs.
 //!
-//! Locks: `held` and the position in each [`Hold`] are leaf locks. A position is locked by its iterator
-//! while a batch is gathered, by others only with `try_lock`.
+//! Locks: `held` and the position in each [`Hold`] are leaf locks. A position is locked by its
+//! iterator while a batch is gathered, by others only with `try_lock`.
 
 mod hold;
 
@@ -85,10 +85,11 @@ pub struct PinStats {
     pub files: u64,
     /// Bytes of those files.
     pub bytes: u64,
-    /// Bytes in files that do belong to the database, taken by overwritten and deleted versions that only
-    /// snapshots and iterators need. Where there is none this is 0, though what was kept has still
-    /// to be reclaimed. Left out is what no merge has met yet, which the allowance for `unsorted_bytes`
-    /// covers, and what is too little in its key table to be worth writing that anew.
+    /// Bytes in files that do belong to the database, taken by overwritten and deleted versions
+    /// that only snapshots and iterators need. Where there is none this is 0, though what was kept
+    /// has still to be reclaimed. Left out is what no merge has met yet, which the allowance for
+    /// `unsorted_bytes` covers, and what is too little in its key table to be worth writing that
+    /// anew.
     pub version_bytes: u64,
 }
 
@@ -144,7 +145,8 @@ impl ViewHolder {
         self.moment.engine()
     }
 
-    /// Calls `read` with a position, which nobody takes away meanwhile. It has no cursors if it is new.
+    /// Calls `read` with a position, which nobody takes away meanwhile. It has no cursors if it is
+    /// new.
     pub(crate) fn with_position<T>(
         &self,
         read: impl FnOnce(&mut Position) -> Result<T>,

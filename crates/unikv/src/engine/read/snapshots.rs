@@ -1,9 +1,9 @@
 //! The live snapshots: sequence numbers that jobs know of.
 //!
 //! A snapshot is a sequence number, registered under the lock where jobs read the list. A job
-//! chooses its inputs and then reads the list, so it is right about a snapshot taken later, too: that
-//! one sees the newest version of everything in the inputs, which is always kept. Iterators register
-//! theirs in the same way.
+//! chooses its inputs and then reads the list, so it is right about a snapshot taken later, too:
+//! that one sees the newest version of everything in the inputs, which is always kept. Iterators
+//! register theirs in the same way.
 
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;

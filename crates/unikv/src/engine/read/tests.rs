@@ -38,7 +38,8 @@ struct Disk {
 }
 
 impl Disk {
-    /// Even keys lie in the SortedStore, odd ones in the UnsortedStore; every 8th is deleted or absent.
+    /// Even keys lie in the SortedStore, odd ones in the UnsortedStore; every 8th is deleted or
+    /// absent.
     fn filled() -> Disk {
         let machine = Machine::new(3);
         let (db, _) = machine.open(options());

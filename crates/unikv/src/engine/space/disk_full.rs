@@ -1,13 +1,13 @@
 //! A full disk: puts fail cleanly, reads and deletes go on, writing resumes by itself.
 //!
-//! Two things stand between a shrinking disk and a torn write. The *reserve* is free space that puts
-//! leave alone: when less is free, the state *full* begins before anything has failed. The *ballast*
-//! is a file of real blocks, at most a sixteenth of the data ([`state::SpaceLimits::ballast_for`]): a small
-//! database has none, and no use for one, as deletes make little room there. It
-//! is removed when the state begins, whoever has taken the reserve: what it gives back serves the
-//! flush of what is in memory, a renewal of the manifest, deletes, and merges and collections small
-//! enough to fit. The state also begins when a write of the background or of the log is refused for
-//! want of space.
+//! Two things stand between a shrinking disk and a torn write. The *reserve* is free space that
+//! puts leave alone: when less is free, the state *full* begins before anything has failed. The
+//! *ballast* is a file of real blocks, at most a sixteenth of the data
+//! ([`state::SpaceLimits::ballast_for`]): a small database has none, and no use for one, as deletes
+//! make little room there. It is removed when the state begins, whoever has taken the reserve: what
+//! it gives back serves the flush of what is in memory, a renewal of the manifest, deletes, and
+//! merges and collections small enough to fit. The state also begins when a write of the background
+//! or of the log is refused for want of space.
 //!
 //! While the disk is full:
 //! - a batch with a put is refused before anything of it is written ([`Engine::admit`]); a batch of
@@ -17,13 +17,13 @@
 //!   first ([`crate::jobs::compact::tight_gc`]);
 //! - log segments are not kept to be written over, and values are not clustered.
 //!
-//! The flush worker looks after all this between its jobs ([`Engine::tend_space`]), each second while
-//! the disk is full. When [`DiskFull::resume_bytes`] are free, the log and the manifest are as they
-//! should be and the ballast has been made anew, the state ends. No call is needed.
+//! The flush worker looks after all this between its jobs ([`Engine::tend_space`]), each second
+//! while the disk is full. When [`DiskFull::resume_bytes`] are free, the log and the manifest are
+//! as they should be and the ballast has been made anew, the state ends. No call is needed.
 //!
-//! Locks: `cause` is a leaf, but for the removal of the ballast under it. Nothing here waits for the
-//! commit lock: the flush worker only tries it, because a leader may hold it while it waits for a
-//! flush.
+//! Locks: `cause` is a leaf, but for the removal of the ballast under it. Nothing here waits for
+//! the commit lock: the flush worker only tries it, because a leader may hold it while it waits for
+//! a flush.
 
 mod state;
 

@@ -64,15 +64,16 @@ impl Reclaim {
         self.sealed_bytes.lock().push_back(freed_bytes);
     }
 
-    /// Notes whether space would press if no snapshot were left. Whoever does so looks for the oldest
-    /// snapshot afterwards: one that is released before that look is seen to be gone there, a later one
-    /// wakes the background.
+    /// Notes whether space would press if no snapshot were left. Whoever does so looks for the
+    /// oldest snapshot afterwards: one that is released before that look is seen to be gone there,
+    /// a later one wakes the background.
     pub(crate) fn judge(&self, presses: bool) {
         let flag = &self.presses_without_snapshots;
         flag.store(presses, Ordering::SeqCst);
     }
 
-    /// Whether somebody is to be woken when the oldest snapshot has gone. To be asked behind its release.
+    /// Whether somebody is to be woken when the oldest snapshot has gone. To be asked behind its
+    /// release.
     pub(crate) fn waits_for_snapshots(&self) -> bool {
         self.presses_without_snapshots.load(Ordering::SeqCst)
     }

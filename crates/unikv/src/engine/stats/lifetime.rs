@@ -1,9 +1,9 @@
 //! What is counted over the whole life of a database, from process to process.
 //!
-//! The manifest keeps it (`docs/format.md`, "Lifetime figures"): in each snapshot, in each edit of a
-//! job, and in an edit of its own when the database is closed. A crash loses what was counted since,
-//! and so does dropping the database without closing it.
-//! These are statistics: nothing depends on them, and a release that does not know them skips them.
+//! The manifest keeps it (`docs/format.md`, "Lifetime figures"): in each snapshot, in each edit of
+//! a job, and in an edit of its own when the database is closed. A crash loses what was counted
+//! since, and so does dropping the database without closing it. These are statistics: nothing
+//! depends on them, and a release that does not know them skips them.
 //!
 //! Lock: storing them takes the catalog's.
 
@@ -42,8 +42,8 @@ mod tag {
 }
 
 /// What was counted since a database was created, or since a release first counted it. A crash, or
-/// dropping it without [`Db::close`](crate::Db::close), loses what was counted after the last flush or
-/// other job. Openings that wrote nothing are left out.
+/// dropping it without [`Db::close`](crate::Db::close), loses what was counted after the last flush
+/// or other job. Openings that wrote nothing are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LifetimeStats {
@@ -268,9 +268,9 @@ impl Engine {
         counted.after(&self.counted_before)
     }
 
-    /// Stores what was counted, if something was written since it last was. The workers have ended. A
-    /// failure loses no more than figures, and nothing is written behind it. Where another call has
-    /// released the directory meanwhile, the manifest may be another process's.
+    /// Stores what was counted, if something was written since it last was. The workers have ended.
+    /// A failure loses no more than figures, and nothing is written behind it. Where another call
+    /// has released the directory meanwhile, the manifest may be another process's.
     pub(crate) fn store_lifetime(&self) {
         let mut catalog = self.catalog.lock();
         let directory = self.lock.lock();

@@ -28,8 +28,8 @@ pub struct PartitionStats {
     pub start: Vec<u8>,
     /// The first key behind its range; `None`: it has no end.
     pub end: Option<Vec<u8>>,
-    /// Bytes that count towards its splitting: key tables, the newest records that they point to, and
-    /// its share of the UnsortedStore's tables.
+    /// Bytes that count towards its splitting: key tables, the newest records that they point to,
+    /// and its share of the UnsortedStore's tables.
     pub data_bytes: u64,
     /// Generations of its UnsortedStore.
     pub generations: usize,
@@ -115,8 +115,8 @@ pub struct Stats {
     pub scan_merge_bytes: u64,
     /// Bytes of the runs that they made and that are in use.
     pub scan_run_bytes: u64,
-    /// Merges that clustered values for which scans have paid, those included that did nothing else, and
-    /// passes that did while writers rested. What they write counts as written by merges.
+    /// Merges that clustered values for which scans have paid, those included that did nothing
+    /// else, and passes that did while writers rested. What they write counts as written by merges.
     pub clusterings: u64,
     /// Those that failed; scans go on without.
     pub failed_clusterings: u64,
@@ -132,7 +132,8 @@ pub struct Stats {
     pub index_entries: u64,
     /// Bytes of the hash indexes.
     pub index_bytes: u64,
-    /// The share of the hash indexes' places that hold entries, from 0 to 1, weighted by their bytes.
+    /// The share of the hash indexes' places that hold entries, from 0 to 1, weighted by their
+    /// bytes.
     pub index_utilisation: f64,
     /// Lookups that went to a hash index.
     pub index_lookups: u64,
@@ -200,8 +201,8 @@ impl Stats {
             + self.manifest_bytes
     }
 
-    /// Bytes written to files since the opening per byte that the user wrote, the WAL included. Zero
-    /// before the first write. Since the creation: [`LifetimeStats::write_amplification`].
+    /// Bytes written to files since the opening per byte that the user wrote, the WAL included.
+    /// Zero before the first write. Since the creation: [`LifetimeStats::write_amplification`].
     pub fn write_amplification(&self) -> f64 {
         amplification(self.written_bytes(), self.user_bytes_written)
     }

@@ -37,7 +37,8 @@ pub(crate) fn delete(db: &Db, model: &mut Model, i: u32) {
     model.remove(&key(i));
 }
 
-/// Writes the first `keys` keys at `rounds` different times, so that neighbours stand in other tables.
+/// Writes the first `keys` keys at `rounds` different times, so that neighbours stand in other
+/// tables.
 pub(crate) fn flush_apart(db: &Db, model: &mut Model, keys: u32, rounds: u32, stamp: u8) {
     for round in 0..rounds {
         for i in (round..keys).step_by(rounds as usize) {
@@ -90,8 +91,8 @@ pub(crate) fn scan_beside_writers(db: &Db) {
     }
 }
 
-/// Flushes what is in memory as the flush worker does, with something else between the writing of the
-/// files and the commit. Returns of how many partitions they were before, and then.
+/// Flushes what is in memory as the flush worker does, with something else between the writing of
+/// the files and the commit. Returns of how many partitions they were before, and then.
 pub(crate) fn flush_around(db: &Db, meanwhile: impl FnOnce()) -> (usize, usize) {
     let engine = &db.0.engine;
     engine.seal(&mut engine.commit.lock()).unwrap();

@@ -28,8 +28,8 @@ fn put_all(db: &Db, model: &mut Model, keys: impl Iterator<Item = u32>, len: usi
     }
 }
 
-/// Key sections are derived from the records in front of them: whatever byte of one is damaged, every
-/// read and every merge gives what it gave before.
+/// Key sections are derived from the records in front of them: whatever byte of one is damaged,
+/// every read and every merge gives what it gave before.
 #[test]
 fn a_damaged_key_section_is_made_up_for_by_the_records() {
     let options = || small().block_bytes(256).partition_bytes(1 << 40);
@@ -77,8 +77,8 @@ fn a_damaged_key_section_is_made_up_for_by_the_records() {
     assert!(seen > 300, "{seen}");
 }
 
-/// Where neither the section of a table nor its records say what keys it has, those that can be in it
-/// are an error, unless newer tables answer; the others are there.
+/// Where neither the section of a table nor its records say what keys it has, those that can be in
+/// it are an error, unless newer tables answer; the others are there.
 #[test]
 fn keys_of_a_table_that_cannot_be_indexed_are_an_error_and_no_others() {
     let options = || {

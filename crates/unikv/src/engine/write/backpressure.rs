@@ -107,7 +107,8 @@ impl Pressure {
         self.ns_per_kib.load(Ordering::Relaxed)
     }
 
-    /// A memtable of `bytes`, or of fewer that took what a flush takes in any case, was written in `time`.
+    /// A memtable of `bytes`, or of fewer that took what a flush takes in any case, was written in
+    /// `time`.
     pub(crate) fn note_flush(&self, bytes: u64, time: Duration) {
         let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let ns_per_kib = (ns / (bytes >> 10).max(1)).min(MOST_MEMTABLES_NS_PER_KIB);

@@ -9,14 +9,15 @@
 //! - The file and its name are durable before the WAL record is written, whatever durability is
 //!   asked for: no record of the log ever names a file that a power cut could take.
 //! - The file is with the memtable ([`LargeFiles`]) before the record is in the log: from then on
-//!   only the flush of that memtable decides about it, since a failed write may have left its record
-//!   in the log. The flush lists the file if a version that it keeps names it, and else removes it,
-//!   when its edit has put the record below the log's low-water mark.
-//! - Before that the file is in `Engine::staged_large`, and the writer removes it if the write fails.
+//!   only the flush of that memtable decides about it, since a failed write may have left its
+//!   record in the log. The flush lists the file if a version that it keeps names it, and else
+//!   removes it, when its edit has put the record below the log's low-water mark.
+//! - Before that the file is in `Engine::staged_large`, and the writer removes it if the write
+//!   fails.
 //! - What neither a flush listed nor a record of the log names is swept at the next opening.
 //!
-//! A batch that is large in all gives up smaller values, too; what is left of it must be a small part
-//! of the memory budget, or the batch is refused.
+//! A batch that is large in all gives up smaller values, too; what is left of it must be a small
+//! part of the memory budget, or the batch is refused.
 
 use crate::base::keys::{FileNumber, Kind};
 use crate::base::seeded::{seeded, slip};
@@ -39,7 +40,8 @@ use std::time::Duration;
 const FILE_BYTES: u64 = 64 << 20;
 /// Values of a batch larger than a memtable that stay in it.
 const LARGE_BATCH_VALUE_BYTES: usize = 256;
-/// What is left of a batch takes at most this part of the memory budget, and may always take so much.
+/// What is left of a batch takes at most this part of the memory budget, and may always take so
+/// much.
 const BATCH_PART: u64 = 8;
 const LEAST_BATCH_BYTES: u64 = 1 << 20;
 /// Values of so many memtables may be with one: then it is sealed.
@@ -186,8 +188,8 @@ impl Engine {
         self.remove_files(staged.map(|file| file.path().to_owned()));
     }
 
-    /// Puts the files of the batches' large values with the memtable. From here on they may be named
-    /// in the log.
+    /// Puts the files of the batches' large values with the memtable. From here on they may be
+    /// named in the log.
     pub(crate) fn adopt_large<'a>(
         &self,
         memtable: &MemtableHandle,

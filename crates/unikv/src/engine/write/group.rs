@@ -1,11 +1,12 @@
 //! Group commit (paper §III-B, "WAL"; design §3 "put").
 //!
-//! The leader of the [queue](super::queue) assigns sequence numbers to its batch and to those of the
-//! writers that wait, appends all to the WAL in one write, syncs if one of them asks for it, inserts
-//! into the memtable, and publishes. So a sync is shared by all that arrived during the one before.
+//! The leader of the [queue](super::queue) assigns sequence numbers to its batch and to those of
+//! the writers that wait, appends all to the WAL in one write, syncs if one of them asks for it,
+//! inserts into the memtable, and publishes. So a sync is shared by all that arrived during the one
+//! before.
 //!
-//! Lock: the leader holds the commit lock, because jobs seal memtables, too. It gives the lock and the
-//! lead back before the others get their results, and pauses for back-pressure last, so that no
+//! Lock: the leader holds the commit lock, because jobs seal memtables, too. It gives the lock and
+//! the lead back before the others get their results, and pauses for back-pressure last, so that no
 //! writer waits for one that pauses.
 
 use crate::base::keys::SeqNo;
@@ -47,8 +48,8 @@ impl Drop for Answers<'_> {
 }
 
 impl Engine {
-    /// Commits a batch without large values (see [`crate::engine::write::blobs`]). Returns once it is
-    /// in the WAL as `durability` asks, and visible.
+    /// Commits a batch without large values (see [`crate::engine::write::blobs`]). Returns once it
+    /// is in the WAL as `durability` asks, and visible.
     pub(crate) fn commit(&self, batch: &Batch, durability: Durability) -> Result<()> {
         if batch.seq_count() == 0 {
             return Ok(());

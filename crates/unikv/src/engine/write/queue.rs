@@ -14,9 +14,9 @@ use crate::vfs::{Event, Runtime, wait_until};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How often a writer looks for its result before it lets its thread sleep, at first without and then
-/// with a chance for the threads that wait for its processor: a group without a sync takes a few
-/// microseconds, and waking a thread takes longer.
+/// How often a writer looks for its result before it lets its thread sleep, at first without and
+/// then with a chance for the threads that wait for its processor: a group without a sync takes a
+/// few microseconds, and waking a thread takes longer.
 const SPINS: u32 = if cfg!(unikv_model) { 0 } else { 50 };
 const YIELDS: u32 = if cfg!(unikv_model) { 0 } else { 100 };
 
@@ -107,8 +107,8 @@ pub(crate) enum Turn<'a> {
 }
 
 impl WriteQueue {
-    /// Returns when this writer leads, or another has committed the batch of the request that `make`
-    /// returns.
+    /// Returns when this writer leads, or another has committed the batch of the request that
+    /// `make` returns.
     pub(crate) fn enter(&self, runtime: &dyn Runtime, make: impl FnOnce() -> Request) -> Turn<'_> {
         let request = {
             let mut state = self.state.lock();

@@ -4,11 +4,11 @@
 //! order is always a prefix of it. A segment's name is made durable before its bytes count.
 //!
 //! *The spare* is a segment below the durable low-water mark that the next one is written over: its
-//! blocks and pages are there already, so a write need not allocate them, a sync changes no length, and
-//! what is written over before the system has written it back never reaches the device. Only a segment
-//! that this process has written, all of whose syncs have succeeded, becomes the spare. One is enough:
-//! it is taken when a memtable is sealed, and the next one is there when that has been flushed. More
-//! would only hold memory of the page cache.
+//! blocks and pages are there already, so a write need not allocate them, a sync changes no length,
+//! and what is written over before the system has written it back never reaches the device. Only a
+//! segment that this process has written, all of whose syncs have succeeded, becomes the spare. One
+//! is enough: it is taken when a memtable is sealed, and the next one is there when that has been
+//! flushed. More would only hold memory of the page cache.
 //!
 //! Locks: `segments` is held over the syncs themselves; taken under the commit lock or alone.
 //! `mark` is taken last and briefly.
@@ -35,8 +35,8 @@ use std::sync::Arc;
 pub(crate) struct Segment {
     pub(crate) number: FileNumber,
     path: PathBuf,
-    /// `None` for a segment of an earlier process. A sync of it may have failed then, and a later one
-    /// would report a success that means nothing: what it holds is made durable by a flush.
+    /// `None` for a segment of an earlier process. A sync of it may have failed then, and a later
+    /// one would report a success that means nothing: what it holds is made durable by a flush.
     handle: Option<Arc<dyn SyncFile>>,
     /// Bytes that have reached the kernel.
     end: AtomicU64,
@@ -153,8 +153,8 @@ pub(crate) struct WalSync {
 }
 
 impl WalSync {
-    /// Begins segment `number`, the newest, behind `prev`: over the spare, if there is one. `edits` are
-    /// durable in the manifest.
+    /// Begins segment `number`, the newest, behind `prev`: over the spare, if there is one. `edits`
+    /// are durable in the manifest.
     ///
     /// After an error nothing more may be written to the predecessor.
     pub(crate) fn begin(
@@ -215,8 +215,8 @@ impl WalSync {
             .is_some_and(|s| s.handle.is_none())
     }
 
-    /// Whether the log may be said to begin with this segment: not with one of an earlier process, which may
-    /// have failed to make its name durable, and no sync makes up for that.
+    /// Whether the log may be said to begin with this segment: not with one of an earlier process,
+    /// which may have failed to make its name durable, and no sync makes up for that.
     pub(crate) fn may_begin_with(&self, number: FileNumber) -> bool {
         let segments = self.segments.lock();
         let mut recovered = segments.list.iter().filter(|s| s.handle.is_none());

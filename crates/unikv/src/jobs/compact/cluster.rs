@@ -1,14 +1,15 @@
 //! Choosing what is clustered while writers rest: files as flushes wrote them, oldest first.
 //!
-//! A flush writes the values of all keys that came meanwhile, so a range that many flushes have touched has its
-//! values in as many files. Such files are moved like victims of garbage collection: one pass over a
-//! partition writes what lives in them anew, in key order ([`super::merge`]), and when each partition has had
-//! its pass, they are dropped. So a value is copied once, and never again for scans alone; the files that a
-//! pass writes have no key section, by which they are told from those of flushes.
+//! A flush writes the values of all keys that came meanwhile, so a range that many flushes have
+//! touched has its values in as many files. Such files are moved like victims of garbage
+//! collection: one pass over a partition writes what lives in them anew, in key order
+//! ([`super::merge`]), and when each partition has had its pass, they are dropped. So a value is
+//! copied once, and never again for scans alone; the files that a pass writes have no key section,
+//! by which they are told from those of flushes.
 //!
-//! What is copied lies on the disk twice until the last partition is through. So as much is chosen at a
-//! time as there may be garbage; and because the oldest come first, a group that some partitions have left
-//! behind is what the next pass goes on with.
+//! What is copied lies on the disk twice until the last partition is through. So as much is chosen
+//! at a time as there may be garbage; and because the oldest come first, a group that some
+//! partitions have left behind is what the next pass goes on with.
 
 use super::gc::record_bytes;
 use crate::base::keys::FileNumber;
@@ -24,8 +25,8 @@ pub(crate) const FEW_FILES: usize = 3;
 /// More than garbage collection takes at a time: each pass writes the keys of a partition anew.
 const MOST_FILES: usize = 1 << 10;
 
-/// Files to be clustered together, in which at most `most_bytes` live. None: neighbours lie together, or what
-/// does not is less than the key tables that a pass would write anew.
+/// Files to be clustered together, in which at most `most_bytes` live. None: neighbours lie
+/// together, or what does not is less than the key tables that a pass would write anew.
 pub(crate) fn choose(version: &Version, most_bytes: u64) -> Vec<Arc<RecordFile>> {
     let apart = apart(version);
     let live = version.live();
@@ -47,7 +48,8 @@ pub(crate) fn choose(version: &Version, most_bytes: u64) -> Vec<Arc<RecordFile>>
         .take(MOST_FILES)
         .take_while(|file| fits(file));
     let chosen: Vec<_> = fitting.cloned().collect();
-    // Of all that stands in them: what is dead may be what partitions have left behind that had their pass.
+    // Of all that stands in them: what is dead may be what partitions have left behind that had
+    // their pass.
     let records: u64 = chosen.iter().map(|file| record_bytes(file)).sum();
     if chosen.len() > FEW_FILES && records >= KeyTable::bytes_of(version.key_tables()) {
         chosen
@@ -56,8 +58,8 @@ pub(crate) fn choose(version: &Version, most_bytes: u64) -> Vec<Arc<RecordFile>>
     }
 }
 
-/// Of each file of a flush that is in no UnsortedStore any more, the bytes that key tables have there beside
-/// those in too many others.
+/// Of each file of a flush that is in no UnsortedStore any more, the bytes that key tables have
+/// there beside those in too many others.
 fn apart(version: &Version) -> HashMap<FileNumber, u64> {
     let unsorted = version.tables();
     // Large values are as good alone.

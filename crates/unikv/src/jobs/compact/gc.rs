@@ -1,17 +1,18 @@
 //! Choosing what garbage collection reclaims (paper §III-C "Garbage collection", HashKV §3.3).
 //!
-//! Nobody decrements: the live bytes of a value log are the sum of what key tables say they point to
-//! in it (see [`crate::version::Version::live`]). What is left of the file is dead. The victims are
-//! the value logs with most dead bytes per byte to copy, several at a time, so that one pass over
-//! the key tables pays. The pass itself is a merge that moves the victims' live records (see
+//! Nobody decrements: the live bytes of a value log are the sum of what key tables say they point
+//! to in it (see [`crate::version::Version::live`]). What is left of the file is dead. The victims
+//! are the value logs with most dead bytes per byte to copy, several at a time, so that one pass
+//! over the key tables pays. The pass itself is a merge that moves the victims' live records (see
 //! [`super::merge`]): it rides on the merge of a generation when one is due, and runs alone when
 //! space presses. It changes pointers, never sequence numbers.
 //!
 //! Versions that were kept for a snapshot which has gone are garbage that no value log shows: every
-//! pass drops them in the key tables where they are worth it, and if need be one runs for nothing else.
+//! pass drops them in the key tables where they are worth it, and if need be one runs for nothing
+//! else.
 //!
-//! Tables of an UnsortedStore are no victims: their merge decides what is live in them. Nor are files
-//! of large values that such a table names: the pass would not find its pointers.
+//! Tables of an UnsortedStore are no victims: their merge decides what is live in them. Nor are
+//! files of large values that such a table names: the pass would not find its pointers.
 
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::{FileNumber, PartitionId};
@@ -29,8 +30,8 @@ pub(crate) const MAX_VICTIMS: usize = 128;
 pub(crate) enum Pressure {
     /// Much of the allowed garbage is there: reclaim if a merge passes by anyway.
     Riding,
-    /// More of it is there: reclaim now. The rest is for what a pass writes before it can let go of its
-    /// victims, and for what is deleted meanwhile.
+    /// More of it is there: reclaim now. The rest is for what a pass writes before it can let go of
+    /// its victims, and for what is deleted meanwhile.
     Alone,
 }
 
@@ -128,8 +129,9 @@ fn named_by_tables(version: &Version) -> HashSet<FileNumber> {
     refs.map(|refs| refs.file).collect()
 }
 
-/// The partition, among those that are free, in which most of the victims' live records are; without
-/// victims and with space out of bounds, the one whose key tables keep most outlived versions.
+/// The partition, among those that are free, in which most of the victims' live records are;
+/// without victims and with space out of bounds, the one whose key tables keep most outlived
+/// versions.
 pub(crate) fn partition_of<'a>(
     version: &'a Version,
     space: &Space,

@@ -1,9 +1,9 @@
 //! Tables that some of their partitions have merged and others have not.
 //!
-//! What a partition has merged of a shared table is its own no more: key tables point into the file as
-//! into a value log. But the file is no victim of garbage collection while another partition finds its
-//! keys through it, so what dies in it stays until the last of them has merged. One that is seldom
-//! written to would keep as many tables as a generation may have.
+//! What a partition has merged of a shared table is its own no more: key tables point into the file
+//! as into a value log. But the file is no victim of garbage collection while another partition
+//! finds its keys through it, so what dies in it stays until the last of them has merged. One that
+//! is seldom written to would keep as many tables as a generation may have.
 
 use super::gc::record_bytes;
 use crate::base::keys::FileNumber;

@@ -5,20 +5,20 @@
 //! load rewrites nothing. Pointers are carried over; values move only when they are small enough
 //! to be kept beside the key, or when the range is to be clustered.
 //!
-//! The generations are the oldest of their partition and everything older lies in the SortedStore, so
-//! a key's versions from both are all there is: a tombstone with nothing kept below it is dropped.
-//! Because flushes go to a newer generation, these cannot change under the merge, and the edit drops
-//! them whole.
+//! The generations are the oldest of their partition and everything older lies in the SortedStore,
+//! so a key's versions from both are all there is: a tombstone with nothing kept below it is
+//! dropped. Because flushes go to a newer generation, these cannot change under the merge, and the
+//! edit drops them whole.
 //!
 //! Garbage collection is the same pass with *victims*: value logs whose live records move to a new
-//! file ([`super::gc`] chooses them). It may run without a generation; then key tables that point to
-//! no victim are kept by name, unless they keep versions that no snapshot needs any more.
+//! file ([`super::gc`] chooses them). It may run without a generation; then key tables that point
+//! to no victim are kept by name, unless they keep versions that no snapshot needs any more.
 //!
 //! So is clustering while writers are idle: its victims are files as flushes wrote them
 //! ([`super::cluster`] chooses them).
 //!
-//! A large value of the UnsortedStore is a record that says where the value stands; the key table gets
-//! the pointer to that place, and the value does not move.
+//! A large value of the UnsortedStore is a record that says where the value stands; the key table
+//! gets the pointer to that place, and the value does not move.
 
 use super::merge_output::MergeOutput;
 use super::retention::Retention;
@@ -59,8 +59,8 @@ pub(crate) struct MergeInputs {
     pub(crate) at_rest: bool,
 }
 
-/// Merges the generations into the SortedStore of `partition`, and moves the live records that it has in
-/// the victims.
+/// Merges the generations into the SortedStore of `partition`, and moves the live records that it
+/// has in the victims.
 pub(crate) fn merge(
     context: &JobContext<'_>,
     partition: &Partition,

@@ -31,8 +31,8 @@ pub(crate) struct MergeOutput<'a> {
     builder: KeySectionBuilder,
     /// Values that leave the UnsortedStore, next to their neighbours in key order.
     clustered: Option<RecordWriter>,
-    /// Survivors of garbage collection: what has outlived its file is likely to live on, and is kept
-    /// apart from fresh values (HashKV §3.4).
+    /// Survivors of garbage collection: what has outlived its file is likely to live on, and is
+    /// kept apart from fresh values (HashKV §3.4).
     cold: Option<RecordWriter>,
     key_tables: KeyTables,
     made: Merged,
@@ -168,7 +168,8 @@ impl<'a> MergeOutput<'a> {
         value_len < self.context.inline_value_bytes.max(key_len) as u64
     }
 
-    /// Where the value is to move, if it is to move. Large values are as good alone as among others.
+    /// Where the value is to move, if it is to move. Large values are as good alone as among
+    /// others.
     fn destination(&self, version: &Kept, pointer: RecordPointer) -> Option<Destination> {
         if version.unsorted && self.context.cluster && pointer.len < STREAMED_BYTES {
             return Some(Destination::Clustered);
@@ -226,8 +227,8 @@ impl<'a> MergeOutput<'a> {
         Ok(external.pointer)
     }
 
-    /// Writes a value once more, behind the one before it in key order. What readers had in memory they
-    /// have there afterwards.
+    /// Writes a value once more, behind the one before it in key order. What readers had in memory
+    /// they have there afterwards.
     fn copy(
         &mut self,
         record: &Record,
@@ -334,8 +335,8 @@ impl<'a> MergeOutput<'a> {
     }
 }
 
-/// Refuses a record that is not the one of its key entry. That of a large value has no sequence number
-/// of its own.
+/// Refuses a record that is not the one of its key entry. That of a large value has no sequence
+/// number of its own.
 fn check_found(
     (found_key, seq, kind): (&[u8], SeqNo, Kind),
     key: &[u8],

@@ -1,11 +1,11 @@
 //! Scan merge: the key sections of a generation's tables become one sorted run (paper §III-F, the
 //! size-based merge).
 //!
-//! The paper merges the tables whole; here only keys are merged, and all versions of them: the run is
-//! for scans, which take it in place of the sections, and for the merge of the generation, which then
-//! has one source for many. A former run is an input, in place of the tables that it covers, so each
-//! run costs one pass over the keys that there are. Records are not read, nothing is decided about
-//! what is visible, and the hash index does not notice.
+//! The paper merges the tables whole; here only keys are merged, and all versions of them: the run
+//! is for scans, which take it in place of the sections, and for the merge of the generation, which
+//! then has one source for many. A former run is an input, in place of the tables that it covers,
+//! so each run costs one pass over the keys that there are. Records are not read, nothing is
+//! decided about what is visible, and the hash index does not notice.
 
 use super::key_tables::KeyTables;
 use crate::base::keys::{Kind, SeqNo, Slot};

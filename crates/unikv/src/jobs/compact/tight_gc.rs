@@ -1,10 +1,11 @@
 //! Choosing what garbage collection reclaims while the disk is full: what needs least space first.
 //!
-//! The live records of a victim are written anew, one partition after the other, before anything of it
-//! is freed. So the victims are the value logs with fewest live bytes, as many as fit into a quarter of
-//! what is free; beside them a pass writes the key tables of its partition that point to them. Where
-//! these do not fit, the pass fails, and the scheduler splits the partition. A log with hardly any
-//! garbage is left alone: each pass leaves less garbage than it found, so this comes to an end.
+//! The live records of a victim are written anew, one partition after the other, before anything of
+//! it is freed. So the victims are the value logs with fewest live bytes, as many as fit into a
+//! quarter of what is free; beside them a pass writes the key tables of its partition that point to
+//! them. Where these do not fit, the pass fails, and the scheduler splits the partition. A log with
+//! hardly any garbage is left alone: each pass leaves less garbage than it found, so this comes to
+//! an end.
 
 use super::gc::{self, MAX_VICTIMS};
 use crate::record::RecordFile;

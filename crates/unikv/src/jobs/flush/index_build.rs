@@ -12,9 +12,10 @@ use crate::hash_index::{HashIndex, HashIndexWriter};
 use crate::key_table::EntryValue;
 use crate::version::{Generation, KeyRange, Table};
 
-/// An index of `capacity` records with the keys of `generation` in `range`; `None` if it would
-/// have to be larger. A table whose keys cannot be read, not even from its records, becomes a blind
-/// slot: lookups in its range find that out for themselves, and whatever is newer is found without it.
+/// An index of `capacity` records with the keys of `generation` in `range`; `None` if it would have
+/// to be larger. A table whose keys cannot be read, not even from its records, becomes a blind
+/// slot: lookups in its range find that out for themselves, and whatever is newer is found without
+/// it.
 pub(crate) fn build_index(
     generation: &Generation,
     range: KeyRange<'_>,

@@ -2,8 +2,8 @@
 //!
 //! A table is a record file sorted by key, with its keys in a section behind the records. It is not
 //! cut at the borders of partitions: those that stand when the flush commits share it, each for its
-//! own keys (see [`crate::jobs::flush::placing`]). So a thousand partitions do not make a thousand small files,
-//! and a split beside the flush does no harm. The keys are kept in memory until then.
+//! own keys (see [`crate::jobs::flush::placing`]). So a thousand partitions do not make a thousand
+//! small files, and a split beside the flush does no harm. The keys are kept in memory until then.
 
 pub(crate) mod index_build;
 pub(crate) mod placing;

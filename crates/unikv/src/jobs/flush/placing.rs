@@ -65,8 +65,9 @@ impl GenerationLimits {
         }
     }
 
-    /// Lets the open generations hold `bytes` together. What a merge rewrites grows with a partition and
-    /// not with the database, but only while every partition may gather as much as before.
+    /// Lets the open generations hold `bytes` together. What a merge rewrites grows with a
+    /// partition and not with the database, but only while every partition may gather as much as
+    /// before.
     pub(crate) fn sharing(self, bytes: u64) -> GenerationLimits {
         GenerationLimits {
             shared_bytes: self.shared_bytes.max(bytes),
@@ -74,8 +75,8 @@ impl GenerationLimits {
         }
     }
 
-    /// The capacity of an index that holds `records` of a generation of `bytes`, so that it need not
-    /// grow at once: twice as many, or as many as the generation will have when it is full.
+    /// The capacity of an index that holds `records` of a generation of `bytes`, so that it need
+    /// not grow at once: twice as many, or as many as the generation will have when it is full.
     pub(crate) fn capacity_for(&self, records: usize, bytes: u64, table_bytes: u64) -> usize {
         let mean_bytes = (bytes / records.max(1) as u64).max(1);
         // The table that makes a generation full may overshoot the limit by its own size.

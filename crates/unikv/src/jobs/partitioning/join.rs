@@ -1,32 +1,34 @@
-//! Join: two neighbours that have become small are one partition again, the mirror image of the split
-//! (the paper has none). Deletes leave partitions behind that hold next to nothing, each with an open
-//! generation and an index of its own; so does another `partition_bytes`.
+//! Join: two neighbours that have become small are one partition again, the mirror image of the
+//! split (the paper has none). Deletes leave partitions behind that hold next to nothing, each with
+//! an open generation and an index of its own; so does another `partition_bytes`.
 //!
-//! A join moves no byte either: one edit drops both sides and adds one partition with a new id, which
-//! lists the key tables of both. They lie in one side whole, so they are in order and disjoint.
+//! A join moves no byte either: one edit drops both sides and adds one partition with a new id,
+//! which lists the key tables of both. They lie in one side whole, so they are in order and
+//! disjoint.
 //!
 //! # Neither side has an UnsortedStore when it is joined
 //!
-//! A table is shared by the partitions that own its keys, and each reads its own range of it. What one of
-//! them has merged is in its SortedStore, and may have been overwritten or deleted there since; the
-//! other may list the same table still. A partition of both ranges that listed it would find the merged
-//! part again: old values in front of newer ones, and deleted keys. So both sides are merged first, and
-//! the edit is made only of a version in which neither has a generation ([`edit`] refuses otherwise). Then
-//! all that there is of the keys stands in key tables; nothing is left to be clipped, indexed or put in
-//! order, and no scan run, snapshot or half-merged table needs a rule of its own.
+//! A table is shared by the partitions that own its keys, and each reads its own range of it. What
+//! one of them has merged is in its SortedStore, and may have been overwritten or deleted there
+//! since; the other may list the same table still. A partition of both ranges that listed it would
+//! find the merged part again: old values in front of newer ones, and deleted keys. So both sides
+//! are merged first, and the edit is made only of a version in which neither has a generation
+//! ([`edit`] refuses otherwise). Then all that there is of the keys stands in key tables; nothing
+//! is left to be clipped, indexed or put in order, and no scan run, snapshot or half-merged table
+//! needs a rule of its own.
 //!
-//! The leases of both sides keep their SortedStores as they are. Flushes and ingests go on meanwhile and
-//! may begin generations, which is seen under the catalog's lock under which the edit is committed. One
-//! that was placed for a side and commits after the join is placed anew: ids are never used twice, and the
-//! new partition has no open generation.
+//! The leases of both sides keep their SortedStores as they are. Flushes and ingests go on
+//! meanwhile and may begin generations, which is seen under the catalog's lock under which the edit
+//! is committed. One that was placed for a side and commits after the join is placed anew: ids are
+//! never used twice, and the new partition has no open generation.
 //!
 //! # When
 //!
 //! Sides are measured as for a split ([`PartitionLimits`]). After a split they exceed one of the
 //! limits together; they are joined below a quarter of each. So what a split has made is joined
 //! only after three quarters of it are gone, and what was joined is split only after it has grown
-//! to four times its size. A side that holds nothing adds nothing: it goes to a neighbour of any size, but only
-//! if nothing needs to be merged for it.
+//! to four times its size. A side that holds nothing adds nothing: it goes to a neighbour of any
+//! size, but only if nothing needs to be merged for it.
 
 use crate::base::keys::PartitionId;
 use crate::base::seeded::{seeded, slip};
@@ -58,8 +60,8 @@ pub(crate) fn is_merged(left: &Partition, right: &Partition) -> bool {
     left.generations.is_empty() && right.generations.is_empty()
 }
 
-/// The edit that puts `id` in the place of two neighbours; `None` if one of them has an UnsortedStore, or
-/// they do not meet.
+/// The edit that puts `id` in the place of two neighbours; `None` if one of them has an
+/// UnsortedStore, or they do not meet.
 pub(crate) fn edit(left: &Partition, right: &Partition, id: PartitionId) -> Option<VersionEdit> {
     let they_meet = left.end.as_deref() == Some(right.start.as_slice());
     let left_alone = || left.generations.is_empty();

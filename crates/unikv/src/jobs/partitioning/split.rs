@@ -148,7 +148,8 @@ fn total_bytes(partition: &Partition) -> u64 {
     tables.map(|t| t.meta().newest_bytes()).sum()
 }
 
-/// By how much the sides differ, and the key table that begins nearest to the middle of `total` bytes.
+/// By how much the sides differ, and the key table that begins nearest to the middle of `total`
+/// bytes.
 fn middle(partition: &Partition, total: u64) -> Option<(u64, usize)> {
     let tables = partition.key_tables.iter();
     let ends = tables.scan(0, |before, table| {

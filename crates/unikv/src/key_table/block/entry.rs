@@ -158,8 +158,8 @@ impl RawValue {
 }
 
 /// The entries of a block: its first `end` bytes. What stands behind them in the block (restarts,
-/// their count and the checksum, at least twelve bytes) lets every varint be loaded as a whole word;
-/// what runs over `end` is refused.
+/// their count and the checksum, at least twelve bytes) lets every varint be loaded as a whole
+/// word; what runs over `end` is refused.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entries<'a> {
     pub(crate) block: &'a [u8],

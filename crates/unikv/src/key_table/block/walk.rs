@@ -89,7 +89,8 @@ impl<'a> BlockWalk<'a> {
         self.fences.key(i)
     }
 
-    /// The `i`th block, read from the file; `None` behind the last. Fails only when the system does.
+    /// The `i`th block, read from the file; `None` behind the last. Fails only when the system
+    /// does.
     pub(crate) fn block(&self, i: usize) -> Result<Option<WalkedBlock>> {
         let Some(place) = self.fences.place(i) else {
             return Ok(None);

@@ -173,7 +173,8 @@ impl KeySectionBuilder {
         }
     }
 
-    /// The blocks as they would stand at `start` of the file `uid`, and the index without its checksum.
+    /// The blocks as they would stand at `start` of the file `uid`, and the index without its
+    /// checksum.
     pub(super) fn into_memory(mut self, uid: FileUid, start: u64) -> (Vec<u8>, Vec<u8>) {
         self.seal(uid, start);
         (self.blocks, self.index)
@@ -234,7 +235,8 @@ pub(crate) fn write_tail(
 }
 
 /// Writes `section` as the key table `number` and makes its bytes durable. The caller syncs the
-/// directory before it lists the table. After an error there is no such file, unless somebody else had made it.
+/// directory before it lists the table. After an error there is no such file, unless somebody else
+/// had made it.
 pub(crate) fn write_key_table(
     store: &Arc<FileStore>,
     number: FileNumber,

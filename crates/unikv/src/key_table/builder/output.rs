@@ -32,8 +32,8 @@ pub(crate) struct OutputFile {
 }
 
 impl OutputFile {
-    /// Creates the file `name` of the store's directory and writes its header. After an error the file is not there,
-    /// unless somebody else had made it.
+    /// Creates the file `name` of the store's directory and writes its header. After an error the
+    /// file is not there, unless somebody else had made it.
     pub(crate) fn create(
         store: &FileStore,
         name: &str,

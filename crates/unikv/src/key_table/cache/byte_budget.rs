@@ -1,5 +1,5 @@
-//! Bytes of the read cache that tables keep for themselves: taken beforehand, never more than there may be, and
-//! given back when who took them goes. The items of the cache make room for them.
+//! Bytes of the read cache that tables keep for themselves: taken beforehand, never more than there
+//! may be, and given back when who took them goes. The items of the cache make room for them.
 
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;

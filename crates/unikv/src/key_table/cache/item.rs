@@ -49,7 +49,8 @@ impl CachedFrame<'_> {
         self.frame
     }
 
-    /// A part of it for somebody who may hold it for long, and then should not hold a whole segment.
+    /// A part of it for somebody who may hold it for long, and then should not hold a whole
+    /// segment.
     pub(crate) fn part(&self, place: Range<usize>) -> Option<Bytes> {
         let part = self.frame.get(place)?;
         Some(match self.is_stored {

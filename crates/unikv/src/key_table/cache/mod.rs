@@ -39,9 +39,11 @@ const RECORD_SHARE: u64 = 1 << 10;
 /// The share of the bytes that idle buffers take at most, and how many they take at most.
 const BUFFERS_SHARE: u64 = 64;
 const MOST_BUFFER_BYTES: u64 = 1 << 20;
-/// The share of what items may take that holes between small parts of them may take, as the heads of blocks.
+/// The share of what items may take that holes between small parts of them may take, as the heads
+/// of blocks.
 const HOLES_SHARE: u64 = 32;
-/// The share of what items may take that the blocks of all tables may, if they are read because scans want them.
+/// The share of what items may take that the blocks of all tables may, if they are read because
+/// scans want them.
 const BLOCKS_SHARE: (u64, u64) = (3, 4);
 /// The bytes for each key that was written lately and is remembered.
 const WRITTEN_SHARE: u64 = 512;
@@ -117,8 +119,8 @@ impl ReadCache {
         self.lend(capacity_bytes, 0);
     }
 
-    /// As [`ReadCache::set_capacity`], where `lent_bytes` of it will be taken back before long: what is dear to make
-    /// is not made to fill them.
+    /// As [`ReadCache::set_capacity`], where `lent_bytes` of it will be taken back before long:
+    /// what is dear to make is not made to fill them.
     pub(crate) fn lend(&self, capacity_bytes: u64, lent_bytes: u64) {
         let mut granted = self.granted.lock();
         *granted = Granted {
@@ -167,7 +169,8 @@ impl ReadCache {
         self.buffers.take(len)
     }
 
-    /// Leave to hold one block of the cache for long, unless too many are held: whoever may not holds a copy.
+    /// Leave to hold one block of the cache for long, unless too many are held: whoever may not
+    /// holds a copy.
     pub(super) fn hold_segment(self: &Arc<Self>) -> Option<Taken> {
         let bytes = self.items.segment_len() as u64;
         Taken::among_items(self, |cache| &cache.held, bytes)
@@ -283,8 +286,8 @@ impl ReadCache {
         self.items.contains(&(file.0, offset))
     }
 
-    /// What `take` makes of the verified frame of the record at `offset`. It holds up others who want to change
-    /// something in the cache.
+    /// What `take` makes of the verified frame of the record at `offset`. It holds up others who
+    /// want to change something in the cache.
     pub(crate) fn record<R>(
         &self,
         file: FileNumber,
@@ -297,8 +300,8 @@ impl ReadCache {
         })
     }
 
-    /// Keeps the verified `frame` of the record at `offset` if it is not too large. It must be a whole allocation: for a
-    /// while the cache keeps that.
+    /// Keeps the verified `frame` of the record at `offset` if it is not too large. It must be a
+    /// whole allocation: for a while the cache keeps that.
     pub(crate) fn offer_record(&self, file: FileNumber, offset: u64, frame: Bytes) {
         if self.admits(frame.len()) {
             let file = slip!(CacheForgetsFile, 0, file.0);
@@ -306,8 +309,8 @@ impl ReadCache {
         }
     }
 
-    /// Keeps the verified `frame` of a record that has come to `offset` of `file`, and `is_wanted` if it will soon be
-    /// asked for.
+    /// Keeps the verified `frame` of a record that has come to `offset` of `file`, and `is_wanted`
+    /// if it will soon be asked for.
     pub(crate) fn insert_record(
         &self,
         file: FileNumber,
@@ -323,8 +326,8 @@ impl ReadCache {
         len as u64 <= self.capacity() / RECORD_SHARE
     }
 
-    /// Whether a record of `len` bytes of a key with this hash, which is being written, is worth keeping: it was
-    /// written `again`, or lately.
+    /// Whether a record of `len` bytes of a key with this hash, which is being written, is worth
+    /// keeping: it was written `again`, or lately.
     pub(crate) fn keeps_written(&self, hash: u64, len: usize, again: bool) -> bool {
         let (slot, tag) = self.written_slot(hash);
         (again || slot.load(Ordering::Relaxed) == tag) && self.admits(len)

@@ -2,11 +2,12 @@
 //!
 //! Every lookup and every seek reads a table's fences, so a look for them in the cache is worth
 //! saving. Up to a share of the cache's bytes, fences are kept by their tables for as long as these
-//! live, and what else is cached makes room for them; those beyond it take their chances in the cache.
+//! live, and what else is cached makes room for them; those beyond it take their chances in the
+//! cache.
 //!
-//! Pinned fences also know where the table's blocks are while the cache keeps them, and does not move them. They do not
-//! own them: what the cache drops is gone. Now and then a block is looked for in the cache all the same, so that the
-//! cache sees which ones are wanted.
+//! Pinned fences also know where the table's blocks are while the cache keeps them, and does not
+//! move them. They do not own them: what the cache drops is gone. Now and then a block is looked
+//! for in the cache all the same, so that the cache sees which ones are wanted.
 
 use super::byte_budget::Taken;
 use crate::base::sync::ArcSwapWeak;

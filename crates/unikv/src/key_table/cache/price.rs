@@ -1,8 +1,8 @@
-//! What reads have to pay for something that makes later ones cheaper, before it is made: the pointer index of a table,
-//! or having all its blocks in the cache.
+//! What reads have to pay for something that makes later ones cheaper, before it is made: the
+//! pointer index of a table, or having all its blocks in the cache.
 //!
-//! They pay what they cost for want of it, so it is never made for less than has been lost already. Where an attempt
-//! fails, the next one costs twice as much.
+//! They pay what they cost for want of it, so it is never made for less than has been lost already.
+//! Where an attempt fails, the next one costs twice as much.
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -20,8 +20,8 @@ pub(crate) struct Price {
     advanced: AtomicBool,
 }
 
-/// An attempt to make it. There is one at a time. Unless it fails, the price stays: should what was made go, the
-/// next one costs the same.
+/// An attempt to make it. There is one at a time. Unless it fails, the price stays: should what was
+/// made go, the next one costs the same.
 pub(crate) struct Attempt<'a>(&'a Price);
 
 impl Price {

@@ -1,5 +1,5 @@
-//! The memory of pointer indexes: a share of the read cache, taken before an index is made. When the cache
-//! becomes smaller, indexes go that have been used least lately.
+//! The memory of pointer indexes: a share of the read cache, taken before an index is made. When
+//! the cache becomes smaller, indexes go that have been used least lately.
 //!
 //! Locks: `IndexBudget::holders`; nothing is locked under it.
 

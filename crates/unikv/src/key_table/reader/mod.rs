@@ -24,9 +24,10 @@ use crate::vfs::file_store::{DataFile, FileStore};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What look-ups pay for a pointer index. Each may have cost a read for want of it; making it reads the table, and takes
-/// some ten milliseconds of a processor for 4 MiB. What takes the place of a table whose index was used has it paid
-/// beforehand, and so has every table when writers rest and there is room for all.
+/// What look-ups pay for a pointer index. Each may have cost a read for want of it; making it reads
+/// the table, and takes some ten milliseconds of a processor for 4 MiB. What takes the place of a
+/// table whose index was used has it paid beforehand, and so has every table when writers rest and
+/// there is room for all.
 const LOOKUPS_PER_MIB: u64 = 64;
 
 /// A key table. Opening it reads nothing.
@@ -154,8 +155,8 @@ impl KeyTable {
         !self.price.is_advanced() && !self.index.is_set()
     }
 
-    /// Makes the index, if look-ups have paid for it and there is room for it. Whether it did; if not, look-ups
-    /// have to pay more for the next attempt. Keys are hashed with `seed`.
+    /// Makes the index, if look-ups have paid for it and there is room for it. Whether it did; if
+    /// not, look-ups have to pay more for the next attempt. Keys are hashed with `seed`.
     pub(crate) fn make_index(self: &Arc<Self>, seed: u64) -> bool {
         let Some(attempt) = self.price.begin() else {
             return false;
@@ -178,8 +179,8 @@ impl KeyTable {
         self.section.wants_blocks()
     }
 
-    /// Reads all blocks into the cache, if scans have paid for it; with no room for them, scans have to pay more for the
-    /// next attempt. Whether it did.
+    /// Reads all blocks into the cache, if scans have paid for it; with no room for them, scans
+    /// have to pay more for the next attempt. Whether it did.
     pub(crate) fn read_blocks(&self, has_room: bool) -> bool {
         self.section.read_all_blocks(has_room)
     }

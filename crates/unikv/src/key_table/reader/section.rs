@@ -46,8 +46,8 @@ pub(crate) struct KeySection {
 }
 
 impl KeySection {
-    /// The section of `file`, which has `file_len` bytes. `ingest_seq`: of an ingested file. `spare`:
-    /// what it can be rebuilt from.
+    /// The section of `file`, which has `file_len` bytes. `ingest_seq`: of an ingested file.
+    /// `spare`: what it can be rebuilt from.
     pub(crate) fn new(
         store: &FileStore,
         file: Arc<DataFile>,
@@ -100,8 +100,8 @@ impl KeySection {
         self.entry_of(key, snapshot, &block, place)
     }
 
-    /// As [`KeySection::get`] if nothing has to be read for it, and then without regard to the number of
-    /// an ingest. Else the block that is needed is announced, and there is `None`.
+    /// As [`KeySection::get`] if nothing has to be read for it, and then without regard to the
+    /// number of an ingest. Else the block that is needed is announced, and there is `None`.
     pub(crate) fn get_present(
         &self,
         key: &[u8],
@@ -199,7 +199,8 @@ impl KeySection {
         Ok(fences)
     }
 
-    /// The `i`th block, to be held for long: the cache's own with leave to do so, which may be `held` already.
+    /// The `i`th block, to be held for long: the cache's own with leave to do so, which may be
+    /// `held` already.
     pub(crate) fn held_block(
         &self,
         i: usize,
@@ -228,7 +229,8 @@ impl KeySection {
         }
     }
 
-    /// The fences that were pinned, if the block at `place` is theirs: those of a section that is cut anew are not.
+    /// The fences that were pinned, if the block at `place` is theirs: those of a section that is
+    /// cut anew are not.
     fn pinned_at(&self, place: BlockPlace) -> Option<&PinnedFences> {
         let own = place.offset < self.file_len;
         self.pinned.get().filter(|_| own)
@@ -355,8 +357,8 @@ impl KeySection {
     }
 }
 
-/// Reads the index that `footer` tells of. The footer's parts fill the file exactly, so this allocates
-/// no more than the file has.
+/// Reads the index that `footer` tells of. The footer's parts fill the file exactly, so this
+/// allocates no more than the file has.
 pub(crate) fn read_index(file: &DataFile, footer: &Footer) -> Result<Fences> {
     let offset = footer.index_offset();
     let bad = |what| Error::corruption(file.path(), offset, what);

@@ -148,8 +148,8 @@ fn a_hand_made_table_that_keeps_the_grammar_is_read() {
     assert_eq!(entries.len(), 3);
 }
 
-/// Up to the entry that does not follow the grammar everything is read, with it comes the error, and
-/// afterwards the iterator stands nowhere until it seeks.
+/// Up to the entry that does not follow the grammar everything is read, with it comes the error,
+/// and afterwards the iterator stands nowhere until it seeks.
 #[test]
 fn a_malformed_entry_ends_an_iteration_with_an_error() {
     type Change = fn(&mut Vec<u8>, usize, usize);
@@ -201,8 +201,8 @@ fn a_malformed_entry_is_no_answer_to_a_lookup() {
     assert_malformed(made.table.iter(Access::Sequential).seek_to_first(), what);
 }
 
-/// A step back begins at the restart before it. Here that lies within a value, and what it is taken for
-/// passes over the entry that is looked for.
+/// A step back begins at the restart before it. Here that lies within a value, and what it is taken
+/// for passes over the entry that is looked for.
 #[test]
 fn a_restart_within_an_entry_is_no_way_back() {
     let mut behind = Vec::new();

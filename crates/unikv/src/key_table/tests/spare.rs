@@ -51,7 +51,8 @@ fn spare(entries: Vec<(ModelKey, ModelEntry)>, fails: bool) -> SpareEntries {
     })
 }
 
-/// What stands once more elsewhere answers in the place of a damaged block only where it is the same.
+/// What stands once more elsewhere answers in the place of a damaged block only where it is the
+/// same.
 #[test]
 fn only_spare_entries_that_fit_the_section_stand_in_for_a_damaged_block() {
     let model = forty(3);
@@ -96,8 +97,8 @@ fn only_spare_entries_that_fit_the_section_stand_in_for_a_damaged_block() {
     }
 }
 
-/// Without the index nobody knows the cuts: blocks of a section that is cut anew are none of the fences
-/// that an iterator has had since before.
+/// Without the index nobody knows the cuts: blocks of a section that is cut anew are none of the
+/// fences that an iterator has had since before.
 #[test]
 fn an_iterator_does_not_take_a_block_that_is_cut_anew_for_its_own() {
     let (vfs, model) = (SimVfs::new(), forty(3));

@@ -106,7 +106,8 @@ fn read_beginning(store: &FileStore, number: FileNumber) -> Result<Segment> {
         Err(error) => return Err(error),
     };
     if reader.number() < number {
-        // A power cut may take the header that was written over the old one, and leave the new name.
+        // A power cut may take the header that was written over the old one, and leave the new
+        // name.
         return Ok(segment(unreadable(0, OLDER_SEGMENT.to_owned(), false)));
     }
     if reader.number() > number {
@@ -135,8 +136,8 @@ fn read_beginning(store: &FileStore, number: FileNumber) -> Result<Segment> {
 }
 
 /// The greatest number of manifest edits that the segments name. Cheap: reads their beginnings
-/// only, so that a manifest which lost edits can be named before anything it misplaces is. What is wrong
-/// with a segment is not judged here: those below the low-water mark are not needed.
+/// only, so that a manifest which lost edits can be named before anything it misplaces is. What is
+/// wrong with a segment is not judged here: those below the low-water mark are not needed.
 pub(crate) fn max_manifest_edits(store: &FileStore, segments: &[FileNumber]) -> Result<u64> {
     let mut most = 0;
     for &number in segments {
@@ -300,8 +301,8 @@ fn scan_marks(reader: &mut LogReader) -> Result<Option<DurableMark>> {
     Ok(reader.greatest_mark())
 }
 
-/// The uids that a segment without readable beginning may have: the one in its header, the one that was
-/// there before one byte of it changed, and those in links to it.
+/// The uids that a segment without readable beginning may have: the one in its header, the one that
+/// was there before one byte of it changed, and those in links to it.
 fn possible_uids(
     store: &FileStore,
     present: &[Segment],

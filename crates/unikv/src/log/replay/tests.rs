@@ -313,7 +313,8 @@ fn every_flipped_bit_below_the_mark_is_corruption_and_above_it_a_cut() {
     }
 }
 
-/// The newest segment has nobody who names its uid: where a byte of it has changed, trying finds it.
+/// The newest segment has nobody who names its uid: where a byte of it has changed, trying finds
+/// it.
 #[test]
 fn a_changed_byte_of_the_newest_segments_header_is_corruption() {
     let vfs = SimVfs::new();

@@ -1,8 +1,9 @@
 //! Checking a database at rest: every checksum, pointer, order and count.
 //!
 //! Each live file is read whole and compared with the checksum that the manifest keeps of it, so no
-//! flipped bit in it goes unseen. Then its structure is walked: the order of keys, what the manifest
-//! says of it, and where its pointers lead. A problem ends the check of its file, not of the rest.
+//! flipped bit in it goes unseen. Then its structure is walked: the order of keys, what the
+//! manifest says of it, and where its pointers lead. A problem ends the check of its file, not of
+//! the rest.
 
 mod blobs;
 mod pointers;

@@ -26,7 +26,8 @@ impl Walk<'_> {
         let vfs = &*self.env.vfs;
         let mut log = match (LogReader::open(vfs, self.path, self.kind, None), raw) {
             (Ok(log), _) => log,
-            // Its header has been shown as damaged; what it says of number and uid may still be true.
+            // Its header has been shown as damaged; what it says of number and uid may still be
+            // true.
             (Err(_), Some(raw)) => LogReader::open_headless(vfs, self.path, raw.number, raw.uid)?,
             (Err(error), None) => {
                 self.show(&Part::new("log", 0, self.len).faulty(error));

@@ -1,9 +1,9 @@
 //! Looking into single files of a database, for a person: one view per kind of file.
 //!
 //! Reads only, and only the one file: it may be a copy, its directory may be gone, the database may
-//! be open elsewhere (then what is being written shows as a torn end). What does not verify is shown
-//! as a [`Part`] with a fault, and the walk goes on behind it where that is possible. Files are
-//! streamed; memory is bounded by the index of a key section and the largest record of a log.
+//! be open elsewhere (then what is being written shows as a torn end). What does not verify is
+//! shown as a [`Part`] with a fault, and the walk goes on behind it where that is possible. Files
+//! are streamed; memory is bounded by the index of a key section and the largest record of a log.
 
 mod edits;
 mod logs;
@@ -83,8 +83,8 @@ pub struct Inspection {
 /// Walks over the file at `path` and hands each part to `visit`.
 ///
 /// # Errors
-/// `Io` if the file cannot be read, `Incompatible` if it is none of a database. What is damaged is no
-/// error.
+/// `Io` if the file cannot be read, `Incompatible` if it is none of a database. What is damaged is
+/// no error.
 pub fn inspect(path: impl AsRef<Path>, visit: &mut dyn FnMut(&Part)) -> Result<Inspection> {
     inspect_in(&Env::os(), path, visit)
 }

@@ -1,7 +1,7 @@
 //! Gathering the claims: which files there are, who judges them, and the walk over all.
 //!
-//! The log comes first, because its end decides what is newer than anything known; then key tables and
-//! record files, in the order of their numbers.
+//! The log comes first, because its end decides what is newer than anything known; then key tables
+//! and record files, in the order of their numbers.
 //!
 //! No locks; nothing is written but sorted runs.
 
@@ -139,8 +139,8 @@ pub(super) fn gather(
     })
 }
 
-/// Whether a key table that the beginning of the manifest lists, and that is not there, may have been
-/// merged away by an edit that is lost.
+/// Whether a key table that the beginning of the manifest lists, and that is not there, may have
+/// been merged away by an edit that is lost.
 fn is_superseded(judge: &Judge, bounds: &TableBounds) -> bool {
     let max_key = bounds.max_key.as_deref().unwrap_or_default();
     match judge {
@@ -300,7 +300,8 @@ fn find_tables(
     Ok(tables)
 }
 
-/// What a key table holds: as the manifest says, or the table itself; with the number of its entries.
+/// What a key table holds: as the manifest says, or the table itself; with the number of its
+/// entries.
 fn facts_of(found: &Found, meta: Option<&KeyTableMeta>) -> Option<(TableFacts, u64)> {
     let number = found.number;
     if let Some(meta) = meta {

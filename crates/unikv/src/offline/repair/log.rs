@@ -1,16 +1,17 @@
-//! What the write-ahead log still holds: the chain of segments, and beyond its gaps every batch that
-//! verifies.
+//! What the write-ahead log still holds: the chain of segments, and beyond its gaps every batch
+//! that verifies.
 //!
-//! - Links decide which segments belong to the log. Walking from the newest back, a segment that a link
-//!   passes over was abandoned by a recovery, and one older than a segment without a link was flushed or
-//!   cut: of neither is anything read. Of a linked segment nothing behind the linked end is read. Where a
-//!   segment's link is lost, the segment below is taken for its predecessor.
-//! - Sequence numbers ascend along the log. A batch of an older segment whose number a later segment gives
-//!   again was cut by a recovery, and stays cut.
-//! - Where a record does not verify, the next one that does is searched for. What lies between is a *gap*,
-//!   unless nothing follows and no durable mark lies above: then it is the torn end that opening cuts, too.
-//! - A batch is taken whole or not at all, unless the caller wants parts: one with a large value that is
-//!   lost is left out.
+//! - Links decide which segments belong to the log. Walking from the newest back, a segment that a
+//!   link passes over was abandoned by a recovery, and one older than a segment without a link was
+//!   flushed or cut: of neither is anything read. Of a linked segment nothing behind the linked end
+//!   is read. Where a segment's link is lost, the segment below is taken for its predecessor.
+//! - Sequence numbers ascend along the log. A batch of an older segment whose number a later
+//!   segment gives again was cut by a recovery, and stays cut.
+//! - Where a record does not verify, the next one that does is searched for. What lies between is a
+//!   *gap*, unless nothing follows and no durable mark lies above: then it is the torn end that
+//!   opening cuts, too.
+//! - A batch is taken whole or not at all, unless the caller wants parts: one with a large value
+//!   that is lost is left out.
 //!
 //! No locks; nothing is written.
 
@@ -270,8 +271,8 @@ impl Replay<'_> {
         Ok(uids)
     }
 
-    /// Keeps the segments of the chain, oldest first. Returns the segments that are linked to and are
-    /// not there, each with the segment that links to it.
+    /// Keeps the segments of the chain, oldest first. Returns the segments that are linked to and
+    /// are not there, each with the segment that links to it.
     fn link(
         &self,
         segments: &mut Vec<Segment>,

@@ -138,8 +138,8 @@ pub struct RepairedLog {
     pub batches: u64,
     /// Of these, the batches behind a gap: an earlier batch may be missing.
     pub batches_behind_gaps: u64,
-    /// Batches of which a part is lost, and that were left out whole (or, if the caller asked for it,
-    /// written in part).
+    /// Batches of which a part is lost, and that were left out whole (or, if the caller asked for
+    /// it, written in part).
     pub batches_dropped: u64,
     /// Where batches are lost.
     pub gaps: Vec<LogGap>,

@@ -1,13 +1,13 @@
 //! The directory that a repair writes to, from the first byte to the complete database.
 //!
 //! Invariants:
-//! - Before anything else stands there, the name of the file `REPAIRING` is durable; it is removed, durably,
-//!   after the salvaged database has been closed and checked. Whoever opens a directory with that file is
-//!   refused, so a half-written database is never taken for a salvaged one.
+//! - Before anything else stands there, the name of the file `REPAIRING` is durable; it is removed,
+//!   durably, after the salvaged database has been closed and checked. Whoever opens a directory
+//!   with that file is refused, so a half-written database is never taken for a salvaged one.
 //! - Only a directory that is empty, or that carries that file, is ever written to. What a former
 //!   repair has left there is removed first.
-//! - After an error what was written is removed, as far as the system lets us; the mark goes last. An error
-//!   behind the mark's removal puts it back first.
+//! - After an error what was written is removed, as far as the system lets us; the mark goes last.
+//!   An error behind the mark's removal puts it back first.
 //!
 //! No locks but the directory's own, held until the engine takes it.
 
@@ -209,8 +209,8 @@ fn survey_free(env: &Env, dir: &Path) -> Result<DirSurvey> {
     Ok(survey)
 }
 
-/// Takes the lock of the damaged directory: nobody may write to it meanwhile. A directory in which no
-/// lock can be taken, as on a medium that is read-only, has no writer either.
+/// Takes the lock of the damaged directory: nobody may write to it meanwhile. A directory in which
+/// no lock can be taken, as on a medium that is read-only, has no writer either.
 pub(super) fn lock_source(env: &Env, dir: &Path) -> Result<Option<Box<dyn LockGuard>>> {
     match take_lock(env, dir) {
         Ok(lock) => Ok(Some(lock)),

@@ -92,8 +92,8 @@ fn a_database_on_the_real_disk_is_copied() {
     assert_eq!(db.get(key(1)).unwrap().as_deref(), Some(&b"one"[..]));
 }
 
-/// A process dies between writing the beginning of a segment over an old one and giving it its name. The
-/// manifest, which knows that the old one is not needed, is lost as well.
+/// A process dies between writing the beginning of a segment over an old one and giving it its
+/// name. The manifest, which knows that the old one is not needed, is lost as well.
 #[test]
 fn a_segment_that_has_not_got_its_name_leaves_no_gap() {
     let machine = Machine::new(7);

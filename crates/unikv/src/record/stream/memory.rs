@@ -1,8 +1,9 @@
 //! The memory that a [`RecordStream`](crate::record::stream::RecordStream) reads into.
 //!
-//! Jobs read with many streams at once, and then with none for a while, in which the read cache is lent what they took:
-//! by then it must be the system's again, not the allocator's. So what is large is mapped. A stream uses its memory
-//! again for the next read, unless a record of the last one is still held.
+//! Jobs read with many streams at once, and then with none for a while, in which the read cache is
+//! lent what they took: by then it must be the system's again, not the allocator's. So what is
+//! large is mapped. A stream uses its memory again for the next read, unless a record of the last
+//! one is still held.
 //!
 //! Invariant: memory is written to only while nobody else can see it.
 

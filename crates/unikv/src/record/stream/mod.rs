@@ -81,8 +81,8 @@ impl RecordStream {
         Ok(Some(record))
     }
 
-    /// As [`RecordStream::next`] for who wants no value: that of a large record is verified piece by
-    /// piece.
+    /// As [`RecordStream::next`] for who wants no value: that of a large record is verified piece
+    /// by piece.
     pub(crate) fn next_head(&mut self) -> Result<Option<RecordHead>> {
         let left = self.file.meta().records_end.saturating_sub(self.position);
         if left >= u64::from(STREAMED_BYTES) {

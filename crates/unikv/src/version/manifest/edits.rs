@@ -1,5 +1,5 @@
-//! Reading the edits of a manifest. They are kept as they were read: decoded they take several times
-//! the memory, and they are applied one after the other.
+//! Reading the edits of a manifest. They are kept as they were read: decoded they take several
+//! times the memory, and they are applied one after the other.
 
 use super::{KIND_EDIT, KIND_MARK, RecoveredManifest};
 use crate::error::{Error, ErrorKind, Result};

@@ -332,8 +332,8 @@ fn a_manifest_that_does_not_count_the_newest_versions_is_read() {
     assert_eq!(edits(&recover(&old).unwrap()), [expected, edit(101)]);
 }
 
-/// Before there were partitions to share them, a table had no share: all of it counts. Nor were there
-/// scan runs or lifetime figures.
+/// Before there were partitions to share them, a table had no share: all of it counts. Nor were
+/// there scan runs or lifetime figures.
 #[test]
 fn a_manifest_without_shares_of_tables_is_read() {
     let old = SimVfs::new();

@@ -1,4 +1,5 @@
-//! One of the data files: read through, out of or around the page cache, and unlinked when nobody wants it any more.
+//! One of the data files: read through, out of or around the page cache, and unlinked when nobody
+//! wants it any more.
 
 use super::{FileStore, Handle, Route, Slot};
 use crate::base::keys::{FileNumber, FileUid};
@@ -145,8 +146,8 @@ impl DataFile {
         }
     }
 
-    /// Says that no version lists the file, of `len` bytes, any more: once dropped, its path goes to
-    /// [`FileStore::take_obsolete`].
+    /// Says that no version lists the file, of `len` bytes, any more: once dropped, its path goes
+    /// to [`FileStore::take_obsolete`].
     pub(crate) fn mark_obsolete(&self, len: u64) {
         if seeded!(RemovePinned) {
             let _swept_later = self.store.env.vfs.remove(self.path());

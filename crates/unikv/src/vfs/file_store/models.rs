@@ -1,5 +1,5 @@
-//! Data files under loom: an obsolete one is told of once, when its last holder has let go, and whoever
-//! waits for that is woken; handles are opened and closed beside readers.
+//! Data files under loom: an obsolete one is told of once, when its last holder has let go, and
+//! whoever waits for that is woken; handles are opened and closed beside readers.
 
 use super::*;
 use crate::base::sync;

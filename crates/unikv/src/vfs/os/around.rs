@@ -1,4 +1,5 @@
-//! Reads around the page cache: of whole blocks, into memory that begins where a block could (`O_DIRECT`).
+//! Reads around the page cache: of whole blocks, into memory that begins where a block could
+//! (`O_DIRECT`).
 
 use super::bulk_file::refuses_direct;
 use super::ring::{Part, Rings};

@@ -1,10 +1,10 @@
 //! A large file written once, in large aligned writes that go around the page cache.
 //!
-//! Appends gather in one buffer, of [`MAX_BUFFER_LEN`] unless memory is short. Each full buffer is one `O_DIRECT` write, so output
-//! neither fills the page cache with bytes that are not read soon nor piles up dirty pages in front
-//! of which a log's `fdatasync` would have to wait. A file shorter than one buffer, and the last
-//! partial block of a longer one, are written through the page cache. Where the file system does
-//! not take `O_DIRECT`, everything is.
+//! Appends gather in one buffer, of [`MAX_BUFFER_LEN`] unless memory is short. Each full buffer is
+//! one `O_DIRECT` write, so output neither fills the page cache with bytes that are not read soon
+//! nor piles up dirty pages in front of which a log's `fdatasync` would have to wait. A file
+//! shorter than one buffer, and the last partial block of a longer one, are written through the
+//! page cache. Where the file system does not take `O_DIRECT`, everything is.
 //!
 //! Invariants: `written` is a multiple of the buffer's length until `finish`; the file's length is
 //! `written + filled`. `broken` is set by the first failure and refuses all that follows.
@@ -158,7 +158,8 @@ impl WriteFile for BulkFile {
     }
 }
 
-/// Writes until all of `bytes` are in the file or an error stops it. How many were written before that.
+/// Writes until all of `bytes` are in the file or an error stops it. How many were written before
+/// that.
 fn write_full(file: &impl FileExt, bytes: &[u8], offset: u64) -> (usize, io::Result<()>) {
     let mut done = 0;
     while done < bytes.len() {

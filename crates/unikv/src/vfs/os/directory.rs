@@ -1,9 +1,10 @@
 //! A directory that is held open, so that its files are found wherever it is moved to.
 //!
-//! A path is only a name: the directory behind it may be moved, another one may take its place, and a relative path
-//! means something else after a change of the working directory. A database must work in the directory that it has
-//! locked. So paths in the held directory are looked up relative to its descriptor, by their last component (`openat`
-//! and its kin), and its path serves messages alone.
+//! A path is only a name: the directory behind it may be moved, another one may take its place, and
+//! a relative path means something else after a change of the working directory. A database must
+//! work in the directory that it has locked. So paths in the held directory are looked up relative
+//! to its descriptor, by their last component (`openat` and its kin), and its path serves messages
+//! alone.
 //!
 //! Invariant: the descriptor stays open as long as anybody may look up a name.
 
@@ -21,7 +22,8 @@ struct Held {
     file: File,
 }
 
-/// Where paths are looked up: in a held directory, if they are in it, else from the working directory.
+/// Where paths are looked up: in a held directory, if they are in it, else from the working
+/// directory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Directory(Option<Arc<Held>>);
 
@@ -56,7 +58,8 @@ impl Directory {
         }
     }
 
-    /// Opens a file; one that is created may be read and written by all whom the process's mask lets.
+    /// Opens a file; one that is created may be read and written by all whom the process's mask
+    /// lets.
     pub(super) fn open(&self, path: &Path, flags: OFlags) -> io::Result<File> {
         let (at, name) = self.at(path);
         let (flags, mode) = (flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o666));

@@ -1,11 +1,12 @@
 //! The real file system and real threads of a Linux machine.
 //!
-//! Logs are written straight through (`log_file`); tables and record files are gathered into
-//! large aligned writes around the page cache (`bulk_file`), and can be read around it, too (`around`). The directory
-//! of a database is held open (`directory`). System calls go
-//! through `std`, `rustix` and `io-uring`; `unsafe` is in `ring` and `process` alone.
+//! Logs are written straight through (`log_file`); tables and record files are gathered into large
+//! aligned writes around the page cache (`bulk_file`), and can be read around it, too (`around`).
+//! The directory of a database is held open (`directory`). System calls go through `std`, `rustix`
+//! and `io-uring`; `unsafe` is in `ring` and `process` alone.
 //!
-//! Locks: the pool of idle write buffers has one and the one of idle rings, held for a push or a pop only.
+//! Locks: the pool of idle write buffers has one and the one of idle rings, held for a push or a
+//! pop only.
 
 mod around;
 mod bulk_file;
@@ -209,7 +210,8 @@ impl Vfs for OsVfs {
     }
 
     fn max_open_files(&self) -> usize {
-        // Half of what the process may have, as the host opens files, too; and each may be open twice (`around`).
+        // Half of what the process may have, as the host opens files, too; and each may be open
+        // twice (`around`).
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         let files = limit
             .current
@@ -234,8 +236,8 @@ fn parent_of(path: &Path) -> &Path {
     }
 }
 
-/// Makes the name of a directory durable that somebody else has created, perhaps just now. Who may not read the directory
-/// that it is in cannot, and has not created it.
+/// Makes the name of a directory durable that somebody else has created, perhaps just now. Who may
+/// not read the directory that it is in cannot, and has not created it.
 fn sync_name_of_existing(dir: &Path) -> io::Result<()> {
     let synced = File::open(dir.join("..")).and_then(|parent| parent.sync_all());
     match synced {
@@ -314,9 +316,10 @@ fn read_full(file: &impl FileExt, buf: &mut [u8], offset: u64) -> io::Result<usi
     Ok(done)
 }
 
-/// Held until it is dropped by the process that took it. Closing the file would not be enough there: a
-/// child that another thread has forked shares the open file, and with it the lock, until it
-/// executes its program. In such a child closing must be all, or it would free its parent's lock.
+/// Held until it is dropped by the process that took it. Closing the file would not be enough
+/// there: a child that another thread has forked shares the open file, and with it the lock, until
+/// it executes its program. In such a child closing must be all, or it would free its parent's
+/// lock.
 #[derive(Debug)]
 struct OsLockGuard {
     file: File,

@@ -1,7 +1,8 @@
 //! Whether this is the process that it was, and not a child that it has forked.
 //!
-//! A page that the kernel empties in a child (`MADV_WIPEONFORK`, Linux 4.14) says so for one load and no system call, and
-//! for any way to fork, `clone` without the C library included. Where there is no such page the process id is compared.
+//! A page that the kernel empties in a child (`MADV_WIPEONFORK`, Linux 4.14) says so for one load
+//! and no system call, and for any way to fork, `clone` without the C library included. Where there
+//! is no such page the process id is compared.
 #![allow(
     unsafe_code,
     reason = "the kernel changes the memory of a child, and advice about memory takes a pointer"
@@ -19,7 +20,8 @@ const OWN: u8 = 1;
 static ALWAYS_OWN: u8 = OWN;
 static NEVER_OWN: u8 = 0;
 
-/// What tells the process in which a database was opened from the children that it forks: see [`Runtime::process`].
+/// What tells the process in which a database was opened from the children that it forks: see
+/// [`Runtime::process`].
 ///
 /// [`Runtime::process`]: crate::vfs::Runtime::process
 #[derive(Clone)]
@@ -41,8 +43,8 @@ impl Process {
     pub fn this() -> Process {
         let page = Mapped::new(PAGE_BYTES).and_then(|mut page| {
             let at = page.as_mut_ptr();
-            // SAFETY: the range is that of a private anonymous mapping, which this function alone knows. The advice
-            // changes nothing in this process.
+            // SAFETY: the range is that of a private anonymous mapping, which this function alone
+            // knows. The advice changes nothing in this process.
             let advised = unsafe { madvise(at.cast(), PAGE_BYTES, Advice::LinuxWipeOnFork) };
             *page.first_mut()? = OWN;
             advised
@@ -75,7 +77,8 @@ impl Process {
     /// Whether it is the calling one.
     #[inline]
     pub(crate) fn is_this(&self) -> bool {
-        // SAFETY: see above. That the kernel empties the page of a child the compiler does not know.
+        // SAFETY: see above. That the kernel empties the page of a child the compiler does not
+        // know.
         let mark = unsafe { ptr::read_volatile(self.mark.as_ptr()) };
         mark == OWN || self.has_id_of_this()
     }

@@ -14,9 +14,9 @@ use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-/// Whether a read that may not wait, and does not find its page in memory, has the device read it: since Linux 6.12. To
-/// tell it again takes the processor a microsecond. Of several pages it may leave out those behind one that the device
-/// is reading already.
+/// Whether a read that may not wait, and does not find its page in memory, has the device read it:
+/// since Linux 6.12. To tell it again takes the processor a microsecond. Of several pages it may
+/// leave out those behind one that the device is reading already.
 pub(super) fn miss_begins_a_read() -> bool {
     let system = rustix::system::uname();
     let release = system.release().to_string_lossy();

@@ -1,12 +1,14 @@
 //! Reads that the device gets at once: `io_uring`.
 //!
-//! One call submits all of them and waits for them, which takes less than half of the processor's time that as many
-//! reads one by one take (`docs/benchmarks/levers.md`). Systems that forbid it (containers often do) read one by one.
+//! One call submits all of them and waits for them, which takes less than half of the processor's
+//! time that as many reads one by one take (`docs/benchmarks/levers.md`). Systems that forbid it
+//! (containers often do) read one by one.
 //!
 //! Invariants:
-//! - No ring that anybody else may have holds a read that is not finished. The kernel writes to the memory of a read
-//!   until then.
-//! - Only the process that has made a ring uses it: a fork shares the queue, but not the memory that is read to.
+//! - No ring that anybody else may have holds a read that is not finished. The kernel writes to the
+//!   memory of a read until then.
+//! - Only the process that has made a ring uses it: a fork shares the queue, but not the memory
+//!   that is read to.
 //!
 //! Lock: `idle`, held for a push or a pop only.
 #![allow(
@@ -94,8 +96,8 @@ fn new_ring() -> Option<IoUring> {
     ring.params().is_feature_rw_cur_pos().then_some(ring)
 }
 
-/// Does at most [`ENTRIES`] reads and appends what came of them. False: the ring may hold some of them still, which it
-/// has not begun.
+/// Does at most [`ENTRIES`] reads and appends what came of them. False: the ring may hold some of
+/// them still, which it has not begun.
 fn read_together(
     ring: &mut IoUring,
     parts: &mut [Part<'_>],
@@ -106,8 +108,9 @@ fn read_together(
         let (memory, len) = (part.memory.as_mut_ptr(), part.memory.len() as u32);
         let file = types::Fd(part.file.as_raw_fd());
         let read = opcode::Read::new(file, memory, len).offset(part.offset);
-        // SAFETY: the descriptor and the memory are borrowed until this function returns. It does not before each read
-        // that the kernel has begun is finished, and nothing between the first that it begins and there can panic.
+        // SAFETY: the descriptor and the memory are borrowed until this function returns. It does
+        // not before each read that the kernel has begun is finished, and nothing between the first
+        // that it begins and there can panic.
         let pushed = unsafe { ring.submission().push(&read.build().user_data(nth as u64)) };
         debug_assert!(pushed.is_ok(), "there is room for all of them");
         results.push(Err(ErrorKind::Other.into()));

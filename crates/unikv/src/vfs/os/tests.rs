@@ -9,7 +9,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 
-/// A file that reads and writes at most seven bytes at a time and is interrupted at every other call.
+/// A file that reads and writes at most seven bytes at a time and is interrupted at every other
+/// call.
 pub(super) struct Stingy {
     pub(super) bytes: RefCell<Vec<u8>>,
     calls: Cell<u32>,
@@ -416,7 +417,8 @@ fn reads_around_the_page_cache_give_what_the_files_hold_or_nothing() {
         (4096, 4096),
         (33, 50_000),
         (99_000, 1001),
-        // Over the end of the file, behind it, and longer than the buffer: none of it, and the others come to no harm.
+        // Over the end of the file, behind it, and longer than the buffer: none of it, and the
+        // others come to no harm.
         (99_000, 1002),
         (200_000, 1),
         (0, 100_001 + AROUND_BYTES),

@@ -19,15 +19,16 @@ pub enum Keep {
     Nothing,
     /// All of it.
     All,
-    /// The first so many changes, in the order in which they were made over all files and names: see
-    /// [`SimVfs::pending_changes`](super::SimVfs::pending_changes).
+    /// The first so many changes, in the order in which they were made over all files and names:
+    /// see [`SimVfs::pending_changes`](super::SimVfs::pending_changes).
     First(u64),
     /// In each file a random prefix; of the changed names a random subset, in order. The number is
     /// the seed.
     Prefix(u64),
-    /// A random subset of the sectors that are not durable, each in one of the states that the writes
-    /// gave it; each file as long as some write made it or in between, with zeros where its size
-    /// outlived its bytes; of the changed names a random subset, in order. The number is the seed.
+    /// A random subset of the sectors that are not durable, each in one of the states that the
+    /// writes gave it; each file as long as some write made it or in between, with zeros where its
+    /// size outlived its bytes; of the changed names a random subset, in order. The number is the
+    /// seed.
     Sectors(u64),
     /// In each file random sectors, among others that hold zeros, garbage or bytes from elsewhere
     /// in the file; of the changed names a random subset, in order. The number is the seed.
@@ -234,8 +235,8 @@ impl Cut {
         }
     }
 
-    /// Gives each sector behind the durable end its last state, the durable one, or one between: how
-    /// full it was after some write.
+    /// Gives each sector behind the durable end its last state, the durable one, or one between:
+    /// how full it was after some write.
     fn lose_sectors(&mut self, bytes: &mut [u8], content: &Content) {
         let mut start = content.durable_len;
         while start < bytes.len() {

@@ -51,8 +51,8 @@ pub(super) struct Content {
     pub(super) writes: Vec<(usize, Moment)>,
     /// What failed syncs were to cover; no later sync makes it durable.
     pub(super) doubtful: Vec<Range<usize>>,
-    /// What is durable, and what is not, of a file that has been written over. Then the three above mean
-    /// nothing.
+    /// What is durable, and what is not, of a file that has been written over. Then the three above
+    /// mean nothing.
     pub(super) over: Option<Over>,
 }
 

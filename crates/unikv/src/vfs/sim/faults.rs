@@ -3,9 +3,9 @@
 //! Calls that change the disk and calls that only look at it are counted apart, and each kind has a
 //! rule of its own: so the n-th change stays the n-th, whatever is read between.
 //!
-//! A rule runs without the lock of [`Faults`], so it may look at the disk or change the rules itself; what its
-//! own thread calls meanwhile passes it. Calls of other threads wait until it has ended, so no call escapes a
-//! rule. A rule that panics is removed.
+//! A rule runs without the lock of [`Faults`], so it may look at the disk or change the rules
+//! itself; what its own thread calls meanwhile passes it. Calls of other threads wait until it has
+//! ended, so no call escapes a rule. A rule that panics is removed.
 
 use crate::base::sync::Mutex;
 use crate::base::sync::unseen::ReentrantMutex;
@@ -66,8 +66,8 @@ impl Op {
 /// A call that is about to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// How many calls that change the disk came before it, or how many that only look, as it is one of
-    /// these or of those.
+    /// How many calls that change the disk came before it, or how many that only look, as it is one
+    /// of these or of those.
     pub index: u64,
     /// What it does.
     pub op: Op,
@@ -123,7 +123,8 @@ pub type ReadFaultRule = Box<dyn FnMut(&ReadCall<'_>) -> Option<ErrorKind> + Sen
 /// Is told what `ReadFile::will_need` announces.
 pub type AnnouncementRule = Box<dyn FnMut(&ReadCall<'_>) + Send>;
 
-/// A rule that one thread at a time asks. Where that thread asks again while the rule runs, the rule is borrowed.
+/// A rule that one thread at a time asks. Where that thread asks again while the rule runs, the
+/// rule is borrowed.
 type SharedRule = ReentrantMutex<RefCell<FaultRule>>;
 
 fn shared(rule: FaultRule) -> Arc<SharedRule> {

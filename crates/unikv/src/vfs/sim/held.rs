@@ -1,7 +1,7 @@
 //! Directories that are held, that move, and that others replace; and the working directory.
 //!
-//! A directory that is held has a number, which it keeps wherever it is moved to. Another one that takes its place, and
-//! one that is made there after it was removed, have not.
+//! A directory that is held has a number, which it keeps wherever it is moved to. Another one that
+//! takes its place, and one that is made there after it was removed, have not.
 
 use super::SimVfs;
 use super::disk::{Disk, Inode};

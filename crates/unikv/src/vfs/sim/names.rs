@@ -13,14 +13,16 @@ pub(super) type Moment = u64;
 
 #[derive(Default)]
 pub(super) struct Dir {
-    /// Which directory it is, once somebody holds it; other machines' holds mean nothing on a copy of the disk.
+    /// Which directory it is, once somebody holds it; other machines' holds mean nothing on a copy
+    /// of the disk.
     pub(super) held_as: Option<u64>,
     /// Removed, but its parent is not synced yet.
     pub(super) removed: Option<Moment>,
     pub(super) names: Names,
     pub(super) durable_names: Names,
     pub(super) pending: Vec<(NameOp, Moment)>,
-    /// So many of them, the first, were to be made durable by syncs that failed: no later sync does that.
+    /// So many of them, the first, were to be made durable by syncs that failed: no later sync does
+    /// that.
     pub(super) doubtful: usize,
 }
 
@@ -103,7 +105,8 @@ impl Dir {
         self.pending.push((op, at));
     }
 
-    /// What failed syncs were to cover stays pending, but for the names that have changed once more.
+    /// What failed syncs were to cover stays pending, but for the names that have changed once
+    /// more.
     pub(super) fn make_durable(&mut self) {
         let fresh = self.pending.split_off(self.doubtful);
         let changed: BTreeSet<&str> = fresh.iter().flat_map(|(op, _)| op.names()).collect();

@@ -142,7 +142,8 @@ impl Cut {
         Arc::new(bytes)
     }
 
-    /// Puts back what stood in the place of writes whose sync failed, of some: whole, or sector by sector.
+    /// Puts back what stood in the place of writes whose sync failed, of some: whole, or sector by
+    /// sector.
     fn lose_doubtful_writes(&mut self, bytes: &mut [u8], over: &Over) {
         for old in &over.doubtful {
             let end = old.range().end.min(bytes.len());
@@ -175,8 +176,8 @@ impl Cut {
         }
     }
 
-    /// Each sector as some write left it, or as it was when all was durable; the file as long as it was
-    /// at some time.
+    /// Each sector as some write left it, or as it was when all was durable; the file as long as it
+    /// was at some time.
     fn mix_states(&mut self, bytes: &mut Vec<u8>, over: &Over) {
         let ends: Vec<usize> = over.writes.iter().map(|w| w.range().end).collect();
         let longest = ends.iter().copied().max().unwrap_or(0);

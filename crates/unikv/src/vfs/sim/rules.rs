@@ -1,6 +1,7 @@
 //! Faults by rule: which calls, from the how manieth on, how many of them, how likely.
 //!
-//! A [`Rule`] counts the calls that it could be about. The first rule of a set that strikes decides.
+//! A [`Rule`] counts the calls that it could be about. The first rule of a set that strikes
+//! decides.
 
 use super::faults::{Call, Fault, Op};
 use rand::rngs::SmallRng;
@@ -40,8 +41,8 @@ impl Rule {
         self
     }
 
-    /// Only calls on paths that match: `*` stands for any characters, also none, and the pattern for
-    /// the whole path, as in `*.wal`.
+    /// Only calls on paths that match: `*` stands for any characters, also none, and the pattern
+    /// for the whole path, as in `*.wal`.
     #[must_use]
     pub fn path(mut self, pattern: &str) -> Rule {
         pattern.clone_into(&mut self.pattern);

@@ -141,8 +141,8 @@ fn keep_sectors_leaves_each_sector_in_one_of_its_states() {
         }
         seen.insert((ends.iter().position(|&end| end == left.len()), states));
     }
-    // Of the full length, the four sectors that are not durable choose among 3, 2, 2, 2 and 3 states,
-    // of which some read the same.
+    // Of the full length, the four sectors that are not durable choose among 3, 2, 2, 2 and 3
+    // states, of which some read the same.
     let full = seen.iter().filter(|(len, _)| *len == Some(3)).count();
     assert!(full >= 20, "{full} choices at full length");
     // The size may have grown before any byte.
@@ -783,8 +783,8 @@ fn a_removed_directory_may_come_back_until_its_parent_is_synced() {
     assert!(names(&disk.power_cut(Keep::Nothing)).is_empty());
 }
 
-/// A log of three sectors, all durable, that is written over: its new bytes, with two writes that are
-/// not durable behind one that is, of which the second takes the place of a part of the first.
+/// A log of three sectors, all durable, that is written over: its new bytes, with two writes that
+/// are not durable behind one that is, of which the second takes the place of a part of the first.
 fn disk_with_log_written_over() -> (SimVfs, Vec<u8>, [Vec<u8>; 3], Box<dyn WriteFile>) {
     let old = bytes(1536);
     let (disk, _log) = disk_with_log(&old, 1536);
@@ -902,7 +902,8 @@ fn a_call_of_another_thread_waits_for_the_rule_that_runs() {
         }
         entered.send(()).unwrap();
         // The other call must not end before this one. That it does not cannot be waited for: a
-        // disk that lets it pass is found out here nearly always, and one that does not never fails.
+        // disk that lets it pass is found out here nearly always, and one that does not never
+        // fails.
         let ended_early = has_ended.recv_timeout(Duration::from_millis(200)).is_ok();
         assert!(!ended_early, "the call of the other thread passed the rule");
         Fault::None

@@ -43,7 +43,8 @@ fn ends_well(machine: &Machine, db: Db, model: &Model) {
     machine.check();
 }
 
-/// What a failure has left apart lies together once the database was opened anew; then it ends well.
+/// What a failure has left apart lies together once the database was opened anew; then it ends
+/// well.
 fn a_new_opening_tries_again(machine: &Machine, db: Db, model: &Model) {
     db.close().unwrap();
     let (db, _) = machine.open(at_rest());
@@ -156,7 +157,8 @@ fn an_unsorted_store_of_many_tables_is_merged_and_clustered_at_once() {
     }
     db.quiesce().unwrap();
     assert_eq!(db.stats().merges, 1);
-    // What merges now makes a run of its own, and so do the files of flushes that were merged before.
+    // What merges now makes a run of its own, and so do the files of flushes that were merged
+    // before.
     db.compact().unwrap();
     assert_eq!((most_files(&db), db.stats().merges), (1 + 5, 2));
     flush_apart(&db, &mut model, KEYS, 4, 100);
@@ -182,7 +184,8 @@ fn it_begins_when_nobody_has_written_for_a_second() {
 
 #[test]
 fn garbage_leaves_room_for_it_or_it_waits() {
-    // With 2.8 there is not as much room as a collection leaves, and enough before it is all used up.
+    // With 2.8 there is not as much room as a collection leaves, and enough before it is all used
+    // up.
     for (max_space_amp, clusterings) in [(1.1, 0), (2.8, 1), (4.0, 1)] {
         let machine = Machine::new(74);
         let (db, _) = machine.open(at_rest().max_space_amp(max_space_amp));

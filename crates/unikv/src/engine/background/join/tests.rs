@@ -48,8 +48,8 @@ fn release(db: &Db, sides: Sides) {
     catalog.merging.retain(|id| !sides.contains(id));
 }
 
-/// A database of two partitions that share tables of their UnsortedStores, and have SortedStores. No
-/// job but the test's touches them.
+/// A database of two partitions that share tables of their UnsortedStores, and have SortedStores.
+/// No job but the test's touches them.
 fn halved(machine: &Machine, rng: &mut SmallRng) -> (Db, Model, Sides) {
     let (db, _) = machine.open(whole().unsorted_bytes(64 << 10));
     let mut model = Model::new();

@@ -8,8 +8,8 @@ use rand::rngs::SmallRng;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Generations of many tables, whose keys are merged as soon as scans have paid for it. What is split
-/// stays so.
+/// Generations of many tables, whose keys are merged as soon as scans have paid for it. What is
+/// split stays so.
 fn eager() -> Options {
     small()
         .unsorted_bytes(1 << 30)

@@ -151,7 +151,8 @@ fn files_that_use_what_a_newer_release_can_do_are_refused_by_name() {
     }
 }
 
-/// What is read at opening: the files that lead to the others, the log, and tables that are not merged.
+/// What is read at opening: the files that lead to the others, the log, and tables that are not
+/// merged.
 #[test]
 fn files_with_a_feature_that_is_not_known_are_refused_by_name() {
     let (pristine, _) = database(3);
@@ -212,8 +213,8 @@ const START: SegmentStart = SegmentStart {
     manifest_edits: 0,
 };
 
-/// Adds a segment with these records, kind and payload, to the log of a closed database. Returns its
-/// path.
+/// Adds a segment with these records, kind and payload, to the log of a closed database. Returns
+/// its path.
 fn add_segment(machine: &Machine, records: &[(u8, &[u8])]) -> PathBuf {
     let found = Manifest::recover(&machine.disk, Path::new("/db")).unwrap();
     let survey = file_names::survey(&machine.disk, Path::new("/db")).unwrap();
@@ -320,8 +321,8 @@ fn log_records_that_say_another_number_of_operations_or_malformed_ones_are_damag
     }
 }
 
-/// A segment is needed as long as one of its writes is in no table; the others are in tables, and may
-/// have been overwritten there.
+/// A segment is needed as long as one of its writes is in no table; the others are in tables, and
+/// may have been overwritten there.
 #[test]
 fn writes_that_tables_hold_are_not_replayed_beside_later_ones_of_their_segment() {
     let (machine, mut model) = database(11);
@@ -341,9 +342,9 @@ fn writes_that_tables_hold_are_not_replayed_beside_later_ones_of_their_segment()
     machine.check();
 }
 
-/// What a sync of the directory was to cover when it failed stays in doubt in the next life, too: segments
-/// that were begun shortly before may be missing behind a power cut, while later ones are there. `more` values
-/// are behind the ingest, and the background goes some `steps` before the cut.
+/// What a sync of the directory was to cover when it failed stays in doubt in the next life, too:
+/// segments that were begun shortly before may be missing behind a power cut, while later ones are
+/// there. `more` values are behind the ingest, and the background goes some `steps` before the cut.
 fn with_names_in_doubt(more: u32, steps: u32) {
     let machine = Machine::new(77);
     let (db, _) = machine.open(small());

@@ -3,13 +3,13 @@
 use crate::base::file_header::HEADER_LEN;
 use crate::key_table::RecordPointer;
 
-/// What is announced ahead in one file, at most; and the bytes that a file's part of a batch may span
-/// for each byte of it, so that what stands between is worth its reading.
+/// What is announced ahead in one file, at most; and the bytes that a file's part of a batch may
+/// span for each byte of it, so that what stands between is worth its reading.
 const AHEAD_BYTES: u64 = 1 << 20;
 const AHEAD_SPREAD: u64 = 4;
 
-/// Where a file is read on if the next batch spans in it what this one does, and how far; `None` where
-/// too much stands between the records of `run`, which are sorted.
+/// Where a file is read on if the next batch spans in it what this one does, and how far; `None`
+/// where too much stands between the records of `run`, which are sorted.
 pub(super) fn ahead_of<W: AsRef<RecordPointer>>(run: &[W], forward: bool) -> Option<(u64, u64)> {
     let begin = run.first()?.as_ref().offset;
     let end = run.last()?.as_ref().end()?;

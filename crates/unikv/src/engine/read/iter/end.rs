@@ -1,7 +1,7 @@
 //! One end of an iteration: gathers visible entries in batches and fetches their values.
 //!
-//! Batches grow as the iteration goes on. Large values are looked up one by one, when they are handed out,
-//! so that an iteration never holds more of them than its caller.
+//! Batches grow as the iteration goes on. Large values are looked up one by one, when they are
+//! handed out, so that an iteration never holds more of them than its caller.
 
 mod fetch;
 
@@ -17,10 +17,12 @@ use std::mem;
 use std::ops::Range;
 use std::path::Path;
 
-/// Entries gathered at first and at most. Short scans fetch little too much, long ones many at once.
+/// Entries gathered at first and at most. Short scans fetch little too much, long ones many at
+/// once.
 const FIRST_BATCH: usize = 8;
 const LAST_BATCH: usize = 1024;
-/// Room is made for so many entries before the first of a batch is gathered, and for keys of this length.
+/// Room is made for so many entries before the first of a batch is gathered, and for keys of this
+/// length.
 const ENTRIES_AT_ONCE: usize = 64;
 const KEY_BYTES: usize = 32;
 /// A batch ends early when its keys reach this many bytes: who keeps one keeps them all.
@@ -28,8 +30,8 @@ const KEYS_BYTES: u64 = 64 << 10;
 
 /// One end of an iteration and the batch that it hands out.
 pub(super) struct End {
-    /// The visible entries of the batch; those before `next` have been handed out, and those before `told` were told by
-    /// [`End::passed`].
+    /// The visible entries of the batch; those before `next` have been handed out, and those before
+    /// `told` were told by [`End::passed`].
     entries: Vec<Entry>,
     next: usize,
     told: usize,
@@ -44,7 +46,8 @@ pub(super) struct End {
     forward: bool,
     /// Whether the range goes on behind the batch.
     goes_on: bool,
-    /// The key that the cursor has dealt with last, going forward, if it is not the last one of the batch.
+    /// The key that the cursor has dealt with last, going forward, if it is not the last one of the
+    /// batch.
     last: Option<Vec<u8>>,
     /// What kept the cursor from going on: it comes behind the batch.
     failure: Option<Error>,
@@ -129,7 +132,8 @@ impl End {
         self.next += 1;
         let value = match &mut entry.value {
             Value::Ready(value) => mem::take(value),
-            // What was not fetched with its batch is looked up as well: an error may have come between.
+            // What was not fetched with its batch is looked up as well: an error may have come
+            // between.
             Value::Large | Value::Stored { .. } => look_up(entry.key_in(&self.keys))?,
             Value::Failed(error) => return Err(error.clone()),
         };

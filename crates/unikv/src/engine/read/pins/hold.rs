@@ -1,8 +1,8 @@
 //! Something that one thread uses now and then, and that others may ask it to let go of.
 //!
-//! Locks: what is held is locked while it is used. Who asks only tries that lock; whoever has it then
-//! looks, once it is free again, whether somebody has asked. What is taken out is dropped under no
-//! lock.
+//! Locks: what is held is locked while it is used. Who asks only tries that lock; whoever has it
+//! then looks, once it is free again, whether somebody has asked. What is taken out is dropped
+//! under no lock.
 
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;

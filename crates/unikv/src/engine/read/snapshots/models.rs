@@ -6,8 +6,8 @@ use crate::engine::space::tombstone_debt::Reclaim;
 use crate::testing::loom_model::{beside, errs, holds};
 
 /// One key. Its first version is visible; the second is written, flushed and merged with the first
-/// beside a reader that registers a snapshot and then takes a view. The merge lists the snapshots when
-/// its inputs are chosen; or before, which is wrong.
+/// beside a reader that registers a snapshot and then takes a view. The merge lists the snapshots
+/// when its inputs are chosen; or before, which is wrong.
 fn snapshot_beside_merge(lists_too_early: bool) {
     struct Database {
         visible: AtomicU64,
@@ -53,9 +53,10 @@ fn a_merge_keeps_what_a_snapshot_sees_that_registers_beside_it() {
     errs(|| snapshot_beside_merge(true));
 }
 
-/// A job publishes a version in which the only snapshot keeps too much, and looks for more to do, beside
-/// the release of that snapshot. One of both must find that it has gone: the job by its look, or the
-/// releaser by what the job has noted, and then it wakes the job. Each can be made to look first.
+/// A job publishes a version in which the only snapshot keeps too much, and looks for more to do,
+/// beside the release of that snapshot. One of both must find that it has gone: the job by its
+/// look, or the releaser by what the job has noted, and then it wakes the job. Each can be made to
+/// look first.
 fn release_beside_a_judgement(job_looks_first: bool, releaser_looks_first: bool) {
     let snapshots = Arc::new(Snapshots::default());
     let (reclaim, visible) = (Arc::new(Reclaim::default()), AtomicU64::new(1));

@@ -12,8 +12,8 @@ const MOST_BESIDE_MEMTABLES: u64 = 4 << 20;
 
 /// The least ballast is this part of the largest: smaller ones are not worth a file.
 const LEAST_BALLAST_PART: u64 = 64;
-/// A ballast takes at most this part of the data; one is made, or made larger, where it takes a little less, so that
-/// garbage that comes and goes does not have it made again and again.
+/// A ballast takes at most this part of the data; one is made, or made larger, where it takes a
+/// little less, so that garbage that comes and goes does not have it made again and again.
 const KEPT_PART: u64 = 16;
 const MADE_PART: u64 = 20;
 
@@ -38,8 +38,8 @@ impl SpaceLimits {
         2 * self.memtable_bytes + self.beside()
     }
 
-    /// The ballast for `data` bytes of files where there is one of `held` bytes: the largest ballast halved until it
-    /// is no more than a sixteenth of them, or none.
+    /// The ballast for `data` bytes of files where there is one of `held` bytes: the largest
+    /// ballast halved until it is no more than a sixteenth of them, or none.
     pub(super) fn ballast_for(self, data: u64, held: u64) -> u64 {
         let most = self.most_ballast();
         let mut bytes = most;
@@ -162,8 +162,8 @@ impl DiskFull {
         self.wanted_ballast() + 2 * self.limits.reserve_bytes()
     }
 
-    /// The longest log segment that is kept for the next to be written over it: one that a large batch
-    /// has made much longer than a memtable is not.
+    /// The longest log segment that is kept for the next to be written over it: one that a large
+    /// batch has made much longer than a memtable is not.
     pub(crate) fn spare_bytes(&self, memtable_bytes: u64) -> u64 {
         match self.is_full() {
             true => 0,
@@ -189,7 +189,8 @@ impl DiskFull {
     pub(super) fn end(&self) {
         let mut held = self.cause.lock();
         *held = None;
-        // Under the lock: a disk that becomes full again at once must not be taken for one that is not.
+        // Under the lock: a disk that becomes full again at once must not be taken for one that is
+        // not.
         self.is_full.store(false, Ordering::Release);
         self.unprobed_bytes.store(0, Ordering::Relaxed);
     }
@@ -218,8 +219,8 @@ impl DiskFull {
         }
     }
 
-    /// Gives the ballast the size that the data justify. A larger one is made only if `free` bytes leave twice the
-    /// reserve beside it. False: there is no room for it.
+    /// Gives the ballast the size that the data justify. A larger one is made only if `free` bytes
+    /// leave twice the reserve beside it. False: there is no room for it.
     pub(super) fn keep_ballast(&self, store: &FileStore, free: impl Fn() -> u64) -> bool {
         let (held, wanted) = (self.ballast_bytes(), self.wanted_ballast());
         if held == wanted {

@@ -1,4 +1,5 @@
-//! Syncs beside each other, under loom: whoever is told that its write is durable has it on the disk.
+//! Syncs beside each other, under loom: whoever is told that its write is durable has it on the
+//! disk.
 
 use super::*;
 use crate::base::keys::DatabaseId;
@@ -31,7 +32,8 @@ fn store() -> Arc<FileStore> {
     FileStore::new(env, "/db".into(), DatabaseId([1; 16]), 1)
 }
 
-/// A leader that appends behind what is not yet synced and then syncs, and a caller who syncs beside it.
+/// A leader that appends behind what is not yet synced and then syncs, and a caller who syncs
+/// beside it.
 fn leader_beside_a_sync() {
     let (store, file) = (store(), Arc::new(File::default()));
     let handle: Arc<dyn SyncFile> = Arc::clone(&file) as _;

@@ -1,11 +1,13 @@
 //! Reading all blocks of a table at once, when scans have paid for it.
 //!
-//! A scan waits for each block that the cache lacks before it knows what else to ask for. A cache full of what gets
-//! asked for comes by the blocks of its tables one by one, and each costs as much as an eighth of a MiB of the table
-//! does where that is read in long runs. So a scan pays for each block that it had to wait for, and when as much is paid
-//! as reading the table costs, that is done, in the background. Should the blocks go again, scans pay again.
+//! A scan waits for each block that the cache lacks before it knows what else to ask for. A cache
+//! full of what gets asked for comes by the blocks of its tables one by one, and each costs as much
+//! as an eighth of a MiB of the table does where that is read in long runs. So a scan pays for each
+//! block that it had to wait for, and when as much is paid as reading the table costs, that is
+//! done, in the background. Should the blocks go again, scans pay again.
 //!
-//! They are read around the page cache where that can be done: what is in the cache is not needed there, too.
+//! They are read around the page cache where that can be done: what is in the cache is not needed
+//! there, too.
 
 use super::KeySection;
 use crate::cache::read_buffers::LONGEST_BUFFER;
@@ -17,8 +19,8 @@ use crate::vfs::file_store::Around;
 use bytes::Bytes;
 use std::ops::Range;
 
-/// So many blocks that are waited for, one by one, cost about what a MiB does in long runs, which nobody waits for; the
-/// verification of its blocks included.
+/// So many blocks that are waited for, one by one, cost about what a MiB does in long runs, which
+/// nobody waits for; the verification of its blocks included.
 const MISSES_PER_MIB: u64 = 8;
 /// So many runs are given to the device at once.
 const RUNS_AT_ONCE: usize = 4;
@@ -98,7 +100,8 @@ impl KeySection {
         Ok(0)
     }
 
-    /// Offers the cache the block at `place`, out of the bytes of its run. What is wrong with it is told to who wants it.
+    /// Offers the cache the block at `place`, out of the bytes of its run. What is wrong with it is
+    /// told to who wants it.
     fn offer(&self, place: BlockPlace, run: &Run, bytes: &[u8]) {
         let start = (place.offset - run.offset) as usize;
         let Some(bytes) = bytes.get(start..start + place.len) else {

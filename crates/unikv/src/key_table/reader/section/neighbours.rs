@@ -1,8 +1,8 @@
 //! Reading more than the block that is wanted, while the cache has room.
 //!
-//! The device takes hardly longer for 32 KiB than for 4, and a cache that is cold fills with that many fewer
-//! reads. Once something had to go from it, blocks are read one by one: what nobody has asked for would drive
-//! out what somebody has.
+//! The device takes hardly longer for 32 KiB than for 4, and a cache that is cold fills with that
+//! many fewer reads. Once something had to go from it, blocks are read one by one: what nobody has
+//! asked for would drive out what somebody has.
 
 use super::KeySection;
 use crate::error::Result;

@@ -17,8 +17,8 @@ fn over(store: &FileStore, old: u64, number: u64, prev: Option<SegmentEnd>) -> R
     WalWriter::create(store, FileNumber(number), prev, 0, None, Some(&old))
 }
 
-/// An old segment 2 with so many writes, of which each claims that all is durable, and segment 3 begun
-/// behind it; nothing below 3 is needed. With the names that the old one held.
+/// An old segment 2 with so many writes, of which each claims that all is durable, and segment 3
+/// begun behind it; nothing below 3 is needed. With the names that the old one held.
 fn with_spare(vfs: &SimVfs, writes: usize) -> (Log, usize) {
     let mut log = Log::new(vfs, 1, 2);
     for _ in 0..writes {
@@ -130,8 +130,8 @@ fn an_end_before_later_records_is_a_cut_and_below_a_mark_corruption() {
     }
 }
 
-/// The new name may be durable and nothing else of the segment. What the old one claimed of itself says
-/// nothing of this one.
+/// The new name may be durable and nothing else of the segment. What the old one claimed of itself
+/// says nothing of this one.
 #[test]
 fn an_old_segment_under_a_new_name_is_a_cut_unless_a_mark_covers_it() {
     for durable in [false, true] {
@@ -260,7 +260,8 @@ fn a_segment_over_an_old_one_is_pinned_byte_for_byte() {
     assert_eq!((found.len(), outcome.cut), (3, None));
 }
 
-/// A log that is flushed now and then, and whose old segments are written over, under random crashes.
+/// A log that is flushed now and then, and whose old segments are written over, under random
+/// crashes.
 struct Flushed {
     log: Log,
     rng: SmallRng,

@@ -1,8 +1,8 @@
 //! Holes: ranges of keys in which something that would decide is damaged.
 //!
-//! A hole says which claims it puts in doubt: those older than what may have stood in it. What stood in
-//! a key table is older than everything unmerged of the same key, so such a hole leaves unmerged claims
-//! alone.
+//! A hole says which claims it puts in doubt: those older than what may have stood in it. What
+//! stood in a key table is older than everything unmerged of the same key, so such a hole leaves
+//! unmerged claims alone.
 //!
 //! No locks.
 

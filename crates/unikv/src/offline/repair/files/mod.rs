@@ -1,8 +1,8 @@
 //! The data files of the damaged database: which of them belong to it, and reading single records.
 //!
-//! A file belongs to the database if its header says so, or if the manifest knows its uid, to which all
-//! its checksums are bound. A damaged header hides nothing else: the uid comes from the manifest, or is
-//! the one that stands in the header, if anything in the file verifies with it.
+//! A file belongs to the database if its header says so, or if the manifest knows its uid, to which
+//! all its checksums are bound. A damaged header hides nothing else: the uid comes from the
+//! manifest, or is the one that stands in the header, if anything in the file verifies with it.
 //!
 //! No locks; nothing is written.
 
@@ -41,8 +41,8 @@ pub(super) struct Found {
     pub(super) facts: Option<FileFacts>,
 }
 
-/// Looks at the data file `number` of `kind`. `listed`: its uid and length, as the manifest has them. `None`:
-/// it is none of this database, or nothing in it can be read; `entry` says which.
+/// Looks at the data file `number` of `kind`. `listed`: its uid and length, as the manifest has
+/// them. `None`: it is none of this database, or nothing in it can be read; `entry` says which.
 pub(super) fn look_at(
     store: &Arc<FileStore>,
     kind: FileKind,
@@ -187,7 +187,8 @@ impl Files {
         self.open.borrow_mut().insert(number, Arc::new(file));
     }
 
-    /// Makes the file of a large value known, as the log tells of it. False: another file has its name.
+    /// Makes the file of a large value known, as the log tells of it. False: another file has its
+    /// name.
     pub(super) fn learn(&self, external: &External) -> bool {
         let number = external.pointer.file;
         self.learned.borrow_mut().insert(number);

@@ -1,9 +1,9 @@
 //! The damaged directory as a repair sees it: nothing in it can be changed, and a sector that the
 //! device refuses reads as zeros, which no checksum takes for data.
 //!
-//! Invariants: every call that would change the disk is refused here, so nothing above can break the
-//! promise that the source stays as it is. Only the lock file is an exception: taking the lock of a
-//! directory may create it, as opening does.
+//! Invariants: every call that would change the disk is refused here, so nothing above can break
+//! the promise that the source stays as it is. Only the lock file is an exception: taking the lock
+//! of a directory may create it, as opening does.
 //!
 //! One leaf lock, over the list of places that could not be read.
 

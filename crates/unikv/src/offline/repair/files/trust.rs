@@ -1,11 +1,11 @@
-//! Finding out what the database consisted of: from the manifest, from as much of it as is left, or not
-//! at all.
+//! Finding out what the database consisted of: from the manifest, from as much of it as is left, or
+//! not at all.
 //!
-//! `CURRENT` names the manifest. Without it the newest manifest that can be read stands in: an opening
-//! makes its manifest durable before `CURRENT` names it, and both then describe the same version.
-//! A manifest counts as whole if no durable edit of it is missing: neither by the marks in it, nor by the
-//! number of edits that the segments of the log know. Of one that is not, the edits before the damage
-//! are used.
+//! `CURRENT` names the manifest. Without it the newest manifest that can be read stands in: an
+//! opening makes its manifest durable before `CURRENT` names it, and both then describe the same
+//! version. A manifest counts as whole if no durable edit of it is missing: neither by the marks in
+//! it, nor by the number of edits that the segments of the log know. Of one that is not, the edits
+//! before the damage are used.
 //!
 //! No locks; nothing is written.
 
@@ -226,8 +226,8 @@ impl Header {
     }
 }
 
-/// Reads the header of a file. All checksums of the file hang on its uid, so where the header's own does
-/// not fit, each of its bits is tried.
+/// Reads the header of a file. All checksums of the file hang on its uid, so where the header's own
+/// does not fit, each of its bits is tried.
 pub(crate) fn header_of(env: &Env, path: &Path) -> Result<Option<Header>> {
     let io = |e| Error::io("read this file", path, e);
     let file = env.vfs.open(path, Access::Sequential).map_err(io)?;

@@ -1,5 +1,5 @@
-//! Walking data files: every frame and every entry that verifies becomes a claim, every place that does
-//! not is reported, and where neither records nor keys tell what stood there, there is a hole.
+//! Walking data files: every frame and every entry that verifies becomes a claim, every place that
+//! does not is reported, and where neither records nor keys tell what stood there, there is a hole.
 //!
 //! Memory: a buffer of a walk, and one index of a key section.
 //!
@@ -46,8 +46,8 @@ pub(crate) struct Walk<'a, 'b> {
 /// Blocks that did not verify, next to each other.
 type BadBlocks = (Vec<u8>, Option<Vec<u8>>);
 
-/// The rank of each entry of a key section, the number that all of them have if they were ingested, and
-/// whether it is that of a key table.
+/// The rank of each entry of a key section, the number that all of them have if they were ingested,
+/// and whether it is that of a key table.
 type Told<'a> = (&'a dyn Fn(&WalkedEntry) -> Rank, Option<SeqNo>, bool);
 
 /// What a walk over a key section found.

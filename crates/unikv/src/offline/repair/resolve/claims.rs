@@ -17,8 +17,8 @@ pub(crate) enum Rank {
     Live = 0,
     /// In force as far as the files alone can tell.
     LikelyLive = 1,
-    /// A record of a table of which nothing tells whether it is merged there: perhaps in force, perhaps
-    /// garbage.
+    /// A record of a table of which nothing tells whether it is merged there: perhaps in force,
+    /// perhaps garbage.
     Uncertain = 2,
     /// A write of which nothing tells but a copy that nothing points to: as uncertain.
     Stray = 3,

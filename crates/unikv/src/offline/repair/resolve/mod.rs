@@ -1,11 +1,11 @@
-//! From claims to the salvaged records: for each key the newest version that is in force, or what became
-//! of it.
+//! From claims to the salvaged records: for each key the newest version that is in force, or what
+//! became of it.
 //!
-//! Of the versions of a key the newest believed one answers; a tombstone answers, too. Its value is read
-//! where the claim says, or, if that is damaged, from any other record of the same key and sequence
-//! number, which is the same write. If none is left the key is lost: an older version is never taken in
-//! its place, but counts as uncertain. What is not believed counts as uncertain where it is newer than
-//! what is, and is left out unless the caller wants it.
+//! Of the versions of a key the newest believed one answers; a tombstone answers, too. Its value is
+//! read where the claim says, or, if that is damaged, from any other record of the same key and
+//! sequence number, which is the same write. If none is left the key is lost: an older version is
+//! never taken in its place, but counts as uncertain. What is not believed counts as uncertain
+//! where it is newer than what is, and is left out unless the caller wants it.
 //!
 //! Memory: some versions of one key, and a batch of records that are read together.
 //!
@@ -64,7 +64,8 @@ pub(super) struct Resolver<'a> {
 /// The versions of one key.
 #[derive(Default)]
 struct Versions {
-    /// Not believed, newer than the one in force; whether only a lost key table can have vouched for it.
+    /// Not believed, newer than the one in force; whether only a lost key table can have vouched
+    /// for it.
     newer: Vec<(Claim, bool)>,
     live: Option<Claim>,
     same: Vec<Claim>,
@@ -324,8 +325,8 @@ impl Versions {
 }
 
 impl Versions {
-    /// Takes the newest version that is in force. Had a newer record of a table been merged, a key table
-    /// would not have this one: that record is in force.
+    /// Takes the newest version that is in force. Had a newer record of a table been merged, a key
+    /// table would not have this one: that record is in force.
     fn believe(&mut self, claim: Claim) {
         let is_unmerged = |(newer, _): &&(Claim, bool)| newer.rank == Rank::Uncertain;
         let unmerged = match claim.sorted && claim.rank == Rank::Live {

@@ -1,9 +1,9 @@
 //! Sorting claims in bounded memory: runs that are sorted in memory and written to the target
 //! directory, and a merge of them.
 //!
-//! Invariants: memory is the buffer of claims while they come, then a read buffer for each of at most
-//! [`FAN_IN`] runs. A run is written once and read once; none survives the sorter. Runs need not
-//! survive a crash, so nothing is synced.
+//! Invariants: memory is the buffer of claims while they come, then a read buffer for each of at
+//! most [`FAN_IN`] runs. A run is written once and read once; none survives the sorter. Runs need
+//! not survive a crash, so nothing is synced.
 //!
 //! No locks.
 

@@ -1,4 +1,5 @@
-//! Events under loom: no wake-up is lost, whatever runs between the test of a condition and the wait.
+//! Events under loom: no wake-up is lost, whatever runs between the test of a condition and the
+//! wait.
 
 use super::*;
 use crate::base::sync::atomic::AtomicBool;

@@ -1,9 +1,10 @@
 //! Fetching the values of a batch.
 //!
-//! File by file in the order of their offsets, neighbours in one read. What is not in memory is announced
-//! first, so that the device reads it all at once; of a short iteration, some may be read around the page cache
-//! instead. A long iteration over what is not in memory also announces what stands behind the batch in each
-//! file, as flushes and merges write in key order: the device reads on meanwhile.
+//! File by file in the order of their offsets, neighbours in one read. What is not in memory is
+//! announced first, so that the device reads it all at once; of a short iteration, some may be read
+//! around the page cache instead. A long iteration over what is not in memory also announces what
+//! stands behind the batch in each file, as flushes and merges write in key order: the device reads
+//! on meanwhile.
 
 use super::super::ahead::ahead_of;
 use super::{End, LAST_BATCH, Value};
@@ -42,8 +43,8 @@ enum Way<'a> {
 }
 
 impl End {
-    /// Fetches the values of the batch, file by file. They pass by the cache: to look for each costs more
-    /// than it finds, and to keep them drives out what gets want.
+    /// Fetches the values of the batch, file by file. They pass by the cache: to look for each
+    /// costs more than it finds, and to keep them drives out what gets want.
     pub(in crate::engine::read::iter) fn fetch(&mut self, view: &View) -> Result<()> {
         let mut wanted: Vec<Wanted> = Vec::with_capacity(self.entries.len());
         wanted.extend(self.stored());
@@ -82,8 +83,8 @@ impl End {
         matches!(value, Some(Value::Stored { .. }))
     }
 
-    /// Announces what the next batch probably wants, when this is a long iteration over what is not in
-    /// memory: in each file as much as this batch spans, behind it in the direction of travel.
+    /// Announces what the next batch probably wants, when this is a long iteration over what is not
+    /// in memory: in each file as much as this batch spans, behind it in the direction of travel.
     fn read_ahead(&mut self, view: &View, wanted: &[Wanted]) -> Result<()> {
         let is_first = mem::take(&mut self.is_first);
         if is_first || !self.goes_on || self.ahead == 0 || self.batch_len < LAST_BATCH {

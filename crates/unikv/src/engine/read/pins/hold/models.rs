@@ -5,8 +5,8 @@ use crate::testing::loom_model::{beside, fails, holds};
 use loom::thread;
 use std::sync::Arc;
 
-/// Asks to let go while another thread does `meanwhile`, and sees that nothing is held when both are
-/// done.
+/// Asks to let go while another thread does `meanwhile`, and sees that nothing is held when both
+/// are done.
 fn ask_beside(meanwhile: impl FnOnce(&Hold<Arc<()>>) + Send + 'static) {
     let (hold, thing) = (Arc::new(Hold::default()), Arc::new(()));
     hold.with(|held| held.replace(Arc::clone(&thing)));
