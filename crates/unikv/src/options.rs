@@ -33,8 +33,7 @@ pub enum Clustering {
     /// below 256 KiB.
     EveryMerge,
     /// When nothing has been written for a second: loads run as with [`Clustering::Never`], later
-    /// scans as with [`Clustering::EveryMerge`], and the first gets find tables indexed in memory;
-    /// costs as much.
+    /// scans as with [`Clustering::EveryMerge`], and the first gets find tables indexed in memory.
     AtRest,
 }
 
@@ -73,9 +72,9 @@ pub struct EffectiveOptions {
 ///
 /// Most options are *stored* in the database. What is not set stays as it was at the last opening;
 /// what is set holds for what is written later, so any stored option may change at any opening. The
-/// one exception is a memory budget that has become too small for the indexes at hand.
-/// [`Db::options`](crate::Db::options) returns what is in effect. Not stored are `create_if_missing`,
-/// `error_if_exists`, `durability` and `background_threads`.
+/// one exception is a memory budget that has become too small for the indexes at hand. See
+/// [`Db::options`](crate::Db::options) for what is in effect. `create_if_missing`,
+/// `error_if_exists`, `durability` and `background_threads` are not stored.
 ///
 /// ```
 /// # use unikv::{Durability, Options};

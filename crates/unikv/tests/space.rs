@@ -3,8 +3,8 @@
 //! writes, and no listing may exceed
 //!
 //! > `max_space_amp` × (keys and values of visible records) + 70 bytes and once more the key for
-//! those with > keys of more than 32 bytes or values of less than 256 + log + 2 × `unsorted_bytes`
-//! for each background > thread + the floor + what is pinned,
+//! > those with keys of more than 32 bytes or values of less than 256 + log + 2 × `unsorted_bytes`
+//! > for each background thread + the floor + what is pinned,
 //!
 //! and soon after the last write, without the share of the background threads and with nothing
 //! pinned. What is visible is the model's own, the least of a listing's time. `Stats` tells what is
