@@ -36,9 +36,9 @@ pub(crate) enum FileName {
     KeyTable(FileNumber),
     /// The directory is the unfinished output of a repair.
     Repairing,
-    /// What a repair has sorted so far; rubbish after a crash.
+    /// What a repair has sorted so far; an orphan file after a crash.
     SortRun(FileNumber),
-    /// Half-written; rubbish after a crash.
+    /// Half-written; an orphan file after a crash.
     Temp,
 }
 

@@ -31,7 +31,7 @@ use crate::engine::memory::Arbiter;
 use crate::engine::read::pins::Views;
 use crate::engine::read::snapshots::Snapshots;
 use crate::engine::space::disk_full::DiskFull;
-use crate::engine::space::tombstone_debt::Reclaim;
+use crate::engine::space::tombstone_debt::TombstoneDebt;
 use crate::engine::stats::counters::EngineCounters;
 use crate::engine::stats::lifetime::LifetimeStats;
 use crate::engine::write::Commit;
@@ -100,7 +100,7 @@ pub(crate) struct Engine {
     pub(crate) health: Health,
     pub(crate) pressure: Pressure,
     pub(crate) garbage_requests: GarbageRequests,
-    pub(crate) reclaim: Reclaim,
+    pub(crate) tombstone_debt: TombstoneDebt,
     pub(crate) at_rest: AtRest,
     /// The last flush that was tried had to wait for a merge.
     pub(crate) flush_blocked: AtomicBool,
@@ -168,7 +168,7 @@ impl Engine {
             health: Health::default(),
             pressure: Pressure::default(),
             garbage_requests: GarbageRequests::default(),
-            reclaim: Reclaim::default(),
+            tombstone_debt: TombstoneDebt::default(),
             at_rest: AtRest::default(),
             flush_blocked: AtomicBool::new(false),
             space: parts.space,

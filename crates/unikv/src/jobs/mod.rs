@@ -1,5 +1,5 @@
 //! Background jobs as functions: a view goes in, new files and the parts of one version edit come
-//! out. Nothing here commits; until `db` does, the new files are rubbish that nobody lists.
+//! out. Nothing here commits; until the engine does, the new files are orphans that nothing lists.
 
 pub(crate) mod compact;
 pub(crate) mod flush;

@@ -13,7 +13,7 @@ use std::path::Path;
 /// Whether an entry of the file at `path` comes behind the `last` one; false: it is the same once
 /// more. Refuses one that comes before it: checksums that are right say nothing of order, and what
 /// a job made of such a file could not be searched.
-pub(crate) fn comes_behind(
+pub(crate) fn follows(
     last: (&[u8], SeqNo),
     entry: &KeyEntry<'_>,
     path: Option<&Path>,
@@ -171,7 +171,7 @@ mod tests {
                 expiry_ms: None,
                 value: EntryValue::Inline(b""),
             };
-            comes_behind((b"key5", SeqNo(5)), &entry, Some(path))
+            follows((b"key5", SeqNo(5)), &entry, Some(path))
         };
         for (key, seq) in [(b"key5", 4), (b"key6", 5), (b"key6", 9)] {
             assert!(judged(key, seq).unwrap());

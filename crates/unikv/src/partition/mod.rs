@@ -3,10 +3,10 @@
 //! Nothing here takes a lock that a job holds. A [`View`] is immutable but for the newest memtable,
 //! which only grows; readers bound it with a sequence number that they read *after* the view.
 
-pub(crate) mod announce;
 pub(crate) mod cursor;
 pub(crate) mod large_files;
 pub(crate) mod merging;
+pub(crate) mod prefetch;
 pub(crate) mod scan_sources;
 pub(crate) mod sorted_store;
 pub(crate) mod unsorted_store;

@@ -86,14 +86,14 @@ pub(super) fn sound_runs(partition: &Partition) -> usize {
 /// What the scans of one cursor pay in one partition for the sources of its newest generation;
 /// older ones are about to be merged anyway.
 #[derive(Default)]
-pub(super) struct Toll {
+pub(super) struct AccessCost {
     /// Sources beyond the first.
     excess: u64,
     seeks: u64,
     steps: u64,
 }
 
-impl Toll {
+impl AccessCost {
     /// Takes note of how many sources are merged in `partition`.
     pub(super) fn set_sources(&mut self, partition: &Partition) {
         let newest = partition.generations.first();

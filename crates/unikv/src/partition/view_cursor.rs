@@ -6,7 +6,7 @@
 
 use super::cursor::{Cursor, RunCursor};
 use super::merging::MergingCursor;
-use super::scan_sources::{self, Toll};
+use super::scan_sources::{self, AccessCost};
 use super::view::View;
 use crate::base::keys::SeqNo;
 use crate::base::seeded::slip;
@@ -24,7 +24,7 @@ pub(crate) struct ViewCursor {
     merge: Option<MergingCursor>,
     /// How many scan runs `merge` reads or could read.
     sound_runs: usize,
-    toll: Toll,
+    access_cost: AccessCost,
     /// Whether scans have paid for a merge in a partition that this one has left.
     paid: bool,
 }
@@ -36,7 +36,7 @@ impl ViewCursor {
             at: 0,
             merge: None,
             sound_runs: 0,
-            toll: Toll::default(),
+            access_cost: AccessCost::default(),
             paid: false,
         }
     }
@@ -45,7 +45,7 @@ impl ViewCursor {
     /// generation's keys.
     pub(crate) fn settle(&mut self) -> bool {
         if let Some(partition) = self.view.version.partitions().get(self.at) {
-            self.paid |= self.toll.settle(partition);
+            self.paid |= self.access_cost.settle(partition);
         }
         std::mem::take(&mut self.paid)
     }
@@ -72,7 +72,7 @@ impl ViewCursor {
     }
 
     pub(crate) fn next(&mut self) -> Result<()> {
-        self.toll.step();
+        self.access_cost.step();
         if let Some(merge) = &mut self.merge {
             merge.next()?;
         }
@@ -80,7 +80,7 @@ impl ViewCursor {
     }
 
     pub(crate) fn prev(&mut self) -> Result<()> {
-        self.toll.step();
+        self.access_cost.step();
         if let Some(merge) = &mut self.merge {
             merge.prev()?;
         }
@@ -147,13 +147,13 @@ impl ViewCursor {
         let Some(partition) = self.view.version.partitions().get(at) else {
             return Ok(());
         };
-        self.toll.seek();
+        self.access_cost.seek();
         loop {
             let merge = match &mut self.merge {
                 Some(merge) => merge,
                 None => {
                     self.sound_runs = scan_sources::sound_runs(partition);
-                    self.toll.set_sources(partition);
+                    self.access_cost.set_sources(partition);
                     let sources = sources(&self.view, partition)?;
                     self.merge.insert(MergingCursor::new(sources))
                 }

@@ -14,7 +14,7 @@
 //! There are no locks but the cache's: a [`RecordFile`] is immutable, a writer and a stream have
 //! one owner.
 
-mod detours;
+mod direct_reads;
 mod external;
 mod frame;
 mod key_version;
@@ -29,7 +29,7 @@ pub(crate) mod walk;
 mod writer;
 
 pub(crate) use crate::key_table::{RecordPointer, STREAMED_BYTES};
-pub(crate) use detours::Detours;
+pub(crate) use direct_reads::DirectReads;
 pub(crate) use external::External;
 pub(crate) use frame::{Record, RecordRef, frame_len};
 pub(crate) use key_version::KeyVersion;

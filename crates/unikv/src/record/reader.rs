@@ -145,8 +145,8 @@ impl RecordFile {
         Record::verify(Bytes::from(frame), header, &place)
     }
 
-    /// Announces that records between `offset` and `len` bytes behind it are needed soon. A hint.
-    pub(crate) fn announce(&self, offset: u64, len: u64) -> Result<()> {
+    /// Prefetches the records in `len` bytes from `offset` on: they are needed soon. A hint.
+    pub(crate) fn prefetch(&self, offset: u64, len: u64) -> Result<()> {
         let end = offset.saturating_add(len).min(self.meta.records_end);
         if offset < end {
             self.file.will_need(offset, end - offset)?;
@@ -154,9 +154,9 @@ impl RecordFile {
         Ok(())
     }
 
-    /// Announces the beginning of the record at `offset`, whose length is about `len`, unless it is
+    /// Prefetches the beginning of the record at `offset`, whose length is about `len`, unless it is
     /// in memory. Whether it did.
-    pub(crate) fn announce_unless_present(&self, offset: u64, len: usize) -> Result<bool> {
+    pub(crate) fn prefetch_unless_present(&self, offset: u64, len: usize) -> Result<bool> {
         let left = self.meta.records_end.saturating_sub(offset);
         let len = (len.min(LONGEST_BUFFER) as u64).min(left);
         if len == 0 || self.cache.holds_record(self.meta.number, offset) {
@@ -252,7 +252,7 @@ impl RecordFile {
         self.file.read_exact_at(piece, offset)
     }
 
-    /// As [`RecordFile::read_bytes`] if the bytes are in memory; else announces that they are
+    /// As [`RecordFile::read_bytes`] if the bytes are in memory; else prefetches them: they are
     /// needed.
     pub(super) fn read_bytes_present(&self, offset: u64, len: usize) -> Result<Option<Bytes>> {
         let mut buffer = self.cache.buffer(len);

@@ -1,6 +1,6 @@
 //! Reading many records of a file at once: neighbours in one read, a *run*.
 
-use super::detours::Detours;
+use super::direct_reads::DirectReads;
 use super::frame::Record;
 use super::reader::RecordFile;
 use crate::error::Result;
@@ -38,30 +38,30 @@ impl RecordFile {
     }
 
     /// As [`RecordFile::read_many`], `wanted` being sorted, for what is in memory: `take` gets each
-    /// of it. The others have been announced: when many files are asked so before any is waited
+    /// of it. The others have been prefetched: when many files are asked so before any is waited
     /// for, the device reads for all of them at once (paper §III-F). Or they are among the
-    /// `detours`.
+    /// `direct_reads`.
     pub(crate) fn read_present<W: AsRef<RecordPointer>>(
         &self,
         wanted: &[W],
-        detours: &mut Detours,
+        direct_reads: &mut DirectReads,
         take: impl FnMut(&W, Result<Record>),
     ) {
-        let read = |offset, len| self.read_run_present(offset, len, detours);
+        let read = |offset, len| self.read_run_present(offset, len, direct_reads);
         self.read_runs(wanted, read, take);
     }
 
-    /// Takes those of `wanted`, sorted, that are in `detours`, which have been read; but none where
+    /// Takes those of `wanted`, sorted, that are in `direct_reads`, which have been read; but none where
     /// anything is wrong: the read through the page cache will tell. It may find nothing wrong, if
     /// this process was forked while the device wrote to its memory (`open(2)`, about `O_DIRECT`).
     pub(crate) fn take_around<W: AsRef<RecordPointer>>(
         &self,
         wanted: &[W],
-        detours: &Detours,
+        direct_reads: &DirectReads,
         mut take: impl FnMut(&W, Result<Record>),
     ) {
         let read = |offset, len| {
-            let bytes = detours.bytes(self.meta().number, offset);
+            let bytes = direct_reads.bytes(self.meta().number, offset);
             Ok(bytes.filter(|bytes| bytes.len() == len))
         };
         self.read_runs(wanted, read, |wanted, record| {
@@ -85,11 +85,11 @@ impl RecordFile {
         &self,
         offset: u64,
         len: usize,
-        detours: &mut Detours,
+        direct_reads: &mut DirectReads,
     ) -> Result<Option<Bytes>> {
-        let route = detours.route(&self.file, offset, len);
+        let route = direct_reads.route(&self.file, offset, len);
         if route == Route::Around {
-            detours.add(&self.file, offset, len, self.buffer(len + AROUND_BYTES));
+            direct_reads.add(&self.file, offset, len, self.buffer(len + AROUND_BYTES));
             return Ok(None);
         }
         let found = self.read_bytes_present(offset, len)?;

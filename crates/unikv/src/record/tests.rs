@@ -5,7 +5,7 @@ use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::keys::{DatabaseId, FileNumber, FileUid, Kind, SeqNo};
 use crate::error::{Error, ErrorKind};
 use crate::key_table::{EntryValue, KeyEntry, KeySectionBuilder, ReadCache};
-use crate::testing::file_trace::{Event, FileTrace, announced_in_vain, announcements, reads};
+use crate::testing::file_trace::{Event, FileTrace, prefetched_in_vain, prefetches, reads};
 use crate::testing::golden;
 use crate::vfs::file_store::FileStore;
 use crate::vfs::sim::{SimRuntime, SimVfs};
@@ -252,7 +252,7 @@ fn a_stream_expects_to_go_on_where_reads_follow_each_other() {
 }
 
 #[test]
-fn a_stream_announces_the_next_buffer_and_nothing_behind_the_records() {
+fn a_stream_prefetches_the_next_buffer_and_nothing_behind_the_records() {
     let template = small_records().remove(0);
     let record = |i: u32| Owned {
         key: format!("key{i:05}").into_bytes(),
@@ -277,19 +277,19 @@ fn a_stream_announces_the_next_buffer_and_nothing_behind_the_records() {
         assert!(stream.next().unwrap().is_none());
         let events = trace.take();
         let what = format!("{count} records, buffers of {buffer_bytes}: {events:?}");
-        let (reads, announced) = (reads(&events), announcements(&events));
+        let (reads, prefetched) = (reads(&events), prefetches(&events));
         let buffers = meta.records_end.div_ceil(buffer_bytes as u64);
         assert!(reads.len() as u64 >= buffers, "{what}");
         // The first tells nothing of what comes, and behind the last there is nothing.
-        assert_eq!(announced.len(), reads.len().saturating_sub(2), "{what}");
+        assert_eq!(prefetched.len(), reads.len().saturating_sub(2), "{what}");
         for pair in events.windows(2) {
-            if let [before, Event::Announced(next)] = pair {
+            if let [before, Event::Prefetched(next)] = pair {
                 let end = (next.start + buffer_bytes as u64).min(meta.records_end);
                 assert_eq!(next.end, end, "{what}");
                 assert!(matches!(before, Event::Read(read) if read.end == next.start));
             }
         }
-        assert_eq!(announced_in_vain(&events), 0, "{what}");
+        assert_eq!(prefetched_in_vain(&events), 0, "{what}");
     }
 }
 

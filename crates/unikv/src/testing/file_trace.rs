@@ -1,4 +1,4 @@
-//! What is read of one file and announced of it, in order, on the simulated disk.
+//! What is read of one file and prefetched of it, in order, on the simulated disk.
 
 use crate::vfs::sim::{ReadCall, SimVfs};
 use parking_lot::Mutex;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// One call, and the bytes of the file that it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    Announced(Range<u64>),
+    Prefetched(Range<u64>),
     Read(Range<u64>),
 }
 
@@ -32,12 +32,12 @@ impl FileTrace {
                 }
             }
         };
-        let (read, announced) = (push(Event::Read), push(Event::Announced));
+        let (read, prefetched) = (push(Event::Read), push(Event::Prefetched));
         disk.set_read_fault(Box::new(move |call| {
             read(call);
             None
         }));
-        disk.set_announcement_rule(Box::new(announced));
+        disk.set_prefetch_rule(Box::new(prefetched));
         FileTrace { events }
     }
 
@@ -51,24 +51,24 @@ impl FileTrace {
 pub(crate) fn reads(events: &[Event]) -> Vec<Range<u64>> {
     let read = |event: &Event| match event {
         Event::Read(bytes) => Some(bytes.clone()),
-        Event::Announced(_) => None,
+        Event::Prefetched(_) => None,
     };
     events.iter().filter_map(read).collect()
 }
 
-/// The bytes that were announced, call by call.
-pub(crate) fn announcements(events: &[Event]) -> Vec<Range<u64>> {
-    let announced = |event: &Event| match event {
-        Event::Announced(bytes) => Some(bytes.clone()),
+/// The bytes that were prefetched, call by call.
+pub(crate) fn prefetches(events: &[Event]) -> Vec<Range<u64>> {
+    let prefetched = |event: &Event| match event {
+        Event::Prefetched(bytes) => Some(bytes.clone()),
         Event::Read(_) => None,
     };
-    events.iter().filter_map(announced).collect()
+    events.iter().filter_map(prefetched).collect()
 }
 
-/// How many of the announced bytes were not read later.
-pub(crate) fn announced_in_vain(events: &[Event]) -> u64 {
+/// How many of the prefetched bytes were not read later.
+pub(crate) fn prefetched_in_vain(events: &[Event]) -> u64 {
     let end = |event: &Event| match event {
-        Event::Announced(bytes) | Event::Read(bytes) => bytes.end as usize,
+        Event::Prefetched(bytes) | Event::Read(bytes) => bytes.end as usize,
     };
     let mut read_later = vec![false; events.iter().map(end).max().unwrap_or(0)];
     let mut in_vain = 0;
@@ -77,7 +77,7 @@ pub(crate) fn announced_in_vain(events: &[Event]) -> u64 {
             Event::Read(bytes) => {
                 read_later[bytes.start as usize..bytes.end as usize].fill(true);
             }
-            Event::Announced(bytes) => {
+            Event::Prefetched(bytes) => {
                 let later = &read_later[bytes.start as usize..bytes.end as usize];
                 in_vain += later.iter().filter(|later| !**later).count() as u64;
             }

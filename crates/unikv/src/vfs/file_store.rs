@@ -18,8 +18,8 @@ mod data_file;
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;
 
-use super::cold_reads::ColdReads;
-pub(crate) use super::cold_reads::{LONG_BYTES, Route};
+use super::direct_read_policy::DirectReadPolicy;
+pub(crate) use super::direct_read_policy::{LONG_BYTES, Route};
 use super::{Access, Env, Event, ReadFile};
 use crate::base::keys::{DatabaseId, FileNumber, FileUid};
 use crate::base::seeded::seeded;
@@ -51,7 +51,7 @@ pub(crate) struct FileStore {
     pinned_bytes: AtomicU64,
     read_bytes: AtomicU64,
     reads: AtomicU64,
-    cold_reads: ColdReads,
+    direct_read_policy: DirectReadPolicy,
 }
 
 impl FileStore {
@@ -82,7 +82,7 @@ impl FileStore {
             pinned_bytes: AtomicU64::new(0),
             read_bytes: AtomicU64::new(0),
             reads: AtomicU64::new(0),
-            cold_reads: ColdReads::new(),
+            direct_read_policy: DirectReadPolicy::new(),
         })
     }
 

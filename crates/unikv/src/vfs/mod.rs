@@ -26,7 +26,7 @@ pub mod os;
 pub mod sim;
 
 mod around;
-mod cold_reads;
+mod direct_read_policy;
 pub(crate) mod file_store;
 
 pub use around::{AROUND_BYTES, AroundRead};

@@ -175,7 +175,7 @@ fn files(version: &Version, places: &HashMap<FileNumber, usize>) -> Vec<RecordFi
 mod tests {
     use crate::Options;
     use crate::engine::tests::{Machine, small};
-    use crate::testing::file_trace::{FileTrace, announced_in_vain, announcements, reads};
+    use crate::testing::file_trace::{FileTrace, prefetched_in_vain, prefetches, reads};
     use std::sync::Arc;
 
     #[test]
@@ -236,7 +236,7 @@ mod tests {
         machine.check();
     }
     #[test]
-    fn a_collection_announces_what_it_reads_next_of_its_victims() {
+    fn a_collection_prefetches_what_it_reads_next_of_its_victims() {
         let machine = Machine::new(9);
         let options = |memtable_bytes| {
             Options::default()
@@ -270,14 +270,14 @@ mod tests {
         assert!(!db.garbage().files.iter().any(|file| is_victim(file.number)));
 
         let events = trace.take();
-        let (reads, announced) = (reads(&events), announcements(&events));
+        let (reads, prefetched) = (reads(&events), prefetches(&events));
         assert!(reads.len() >= 10, "{events:?}");
-        assert_eq!(announced.len(), reads.len() - 2, "{events:?}");
-        let end = announced.iter().map(|bytes| bytes.end).max();
+        assert_eq!(prefetched.len(), reads.len() - 2, "{events:?}");
+        let end = prefetched.iter().map(|bytes| bytes.end).max();
         assert!(end <= Some(victim.records_end), "{events:?}");
         // What may stand between two buffers is dead.
         let frame_len = victim.records_end / 3000;
-        assert!(announced_in_vain(&events) <= frame_len * announced.len() as u64);
+        assert!(prefetched_in_vain(&events) <= frame_len * prefetched.len() as u64);
         for (i, key) in keys().enumerate() {
             let newest = if i % 3 == 0 { 2 } else { 1 };
             assert_eq!(db.get(key).unwrap().unwrap(), &[newest; 1000][..]);

@@ -147,7 +147,7 @@ impl<'a> Ingest<'a> {
                 let mark = self.mark.take();
                 engine
                     .commit_ingest(&mut commit, &mut catalog, plan, mark)
-                    .inspect_err(|_| engine.keep_unsure(&mut catalog, &self.context))?;
+                    .inspect_err(|_| engine.quarantine(&mut catalog, &self.context))?;
                 return Ok(true);
             }
         }

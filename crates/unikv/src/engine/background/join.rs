@@ -96,16 +96,16 @@ impl Engine {
             let failed = || self.health.failure(Job::Merge, Some(p.id)).is_some();
             !catalog.merging.contains(&p.id) && !failed()
         };
-        let rests = |left: &Partition| {
+        let in_backoff = |left: &Partition| {
             now.is_some_and(|now| {
                 let given_up = catalog.given_up_joins.get(&left.id);
                 given_up.is_some_and(|until| *until > now)
-                    || self.health.rests(Job::Join, left.id, now)
+                    || self.health.is_in_backoff(Job::Join, left.id, now)
             })
         };
         let due = self.due_joins(catalog).filter(|(left, right)| {
             let affordable = effort == Effort::Merges || join::is_merged(left, right);
-            affordable && is_free(left) && is_free(right) && !rests(left)
+            affordable && is_free(left) && is_free(right) && !in_backoff(left)
         });
         let order = |left: &Partition, right: &Partition| {
             (!join::is_merged(left, right), join::sum(left, right))

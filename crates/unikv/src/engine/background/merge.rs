@@ -107,8 +107,8 @@ impl Engine {
     /// into question and, where `now` is given, whose job does not rest after a failure.
     pub(crate) fn plan_merge(&self, catalog: &Catalog, now: Option<Duration>) -> Option<MergePlan> {
         let version = &catalog.version;
-        let rests = |job, id| now.is_some_and(|now| self.health.rests(job, id, now));
-        let is_free = |job, id| !catalog.merging.contains(&id) && !rests(job, id);
+        let in_backoff = |job, id| now.is_some_and(|now| self.health.is_in_backoff(job, id, now));
+        let is_free = |job, id| !catalog.merging.contains(&id) && !in_backoff(job, id);
         let limit = self.space_limit();
         let space = self.space_of(version, limit.oldest);
         let partitions = version.partitions().iter();
@@ -219,7 +219,7 @@ impl Engine {
         let edit = merge_edit(partition, &inputs.generations, merged);
         let mut catalog = self.catalog.lock();
         self.commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())
-            .inspect_err(|_| self.keep_unsure(&mut catalog, &context))?;
+            .inspect_err(|_| self.quarantine(&mut catalog, &context))?;
         drop(catalog);
         self.learn_outliers(partition.id);
         // Nobody asks for them there any more.

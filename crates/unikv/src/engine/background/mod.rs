@@ -111,7 +111,7 @@ impl BackgroundWorker {
         match self.task {
             Task::Flush => {
                 engine.store.remove_obsolete();
-                let look_again = engine.tend_space();
+                let look_again = engine.maintain_disk_space();
                 match engine.run_job(Engine::flush_and_note) {
                     Step::Wait(rest) => {
                         let settle = engine.rest_or_settle();
@@ -123,7 +123,7 @@ impl BackgroundWorker {
                 }
             }
             Task::Merge => {
-                let step = engine.run_job(Engine::tend_one);
+                let step = engine.run_job(Engine::run_next_job);
                 if matches!(step, Step::Wait(_)) && engine.at_rest.is_asked() {
                     // Who waits may have seen something to do that is not to be done any more.
                     engine.progress.notify();
@@ -153,7 +153,7 @@ impl Engine {
                 self.work.notify();
                 Step::Again
             }
-            Ok(false) => Step::Wait(self.rest_left(before)),
+            Ok(false) => Step::Wait(self.backoff_left(before)),
             Err(error) if error.kind() == ErrorKind::Closed => Step::Wait(None),
             Err(_) => {
                 self.progress.notify();
@@ -228,7 +228,7 @@ impl Engine {
             self.remove_files(self.wal_sync.retire_below(newer, spare_bytes));
         }
         self.commit_edit(&mut catalog, edit, &indexes, |view| drop(view.sealed.pop()))
-            .inspect_err(|_| self.keep_unsure(&mut catalog, &context))?;
+            .inspect_err(|_| self.quarantine(&mut catalog, &context))?;
         // The log names them no more.
         overwritten.iter().for_each(|file| file.mark_obsolete());
         let targets = placed.into_iter().map(|p| (p.partition, p.target));
@@ -275,7 +275,7 @@ impl Engine {
     /// and at last what only serves scans. A join that needs no merge goes along, and another takes
     /// its turn now and then, or merges without a pause would leave behind more and more empty
     /// partitions.
-    fn tend_one(&self) -> Result<bool> {
+    fn run_next_job(&self) -> Result<bool> {
         if self.split_one()? {
             return Ok(true);
         }
@@ -300,9 +300,9 @@ impl Engine {
     }
 
     /// How long from `now` until the first job that rests is tried again, flushes left aside.
-    fn rest_left(&self, now: Duration) -> Option<Duration> {
+    fn backoff_left(&self, now: Duration) -> Option<Duration> {
         let rests = [
-            self.health.rest_left(now),
+            self.health.backoff_left(now),
             self.join_rest_left(now),
             self.rest_begins_in(now),
         ];

@@ -68,7 +68,7 @@ impl Engine {
         };
         let mut catalog = self.catalog.lock();
         self.commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())
-            .inspect_err(|_| self.keep_unsure(&mut catalog, &context))?;
+            .inspect_err(|_| self.quarantine(&mut catalog, &context))?;
         drop(catalog);
         self.counters.scan_merges.fetch_add(1, Ordering::Relaxed);
         self.counters

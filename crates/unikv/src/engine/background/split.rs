@@ -35,11 +35,11 @@ impl Engine {
         let mut catalog = self.catalog.lock();
         self.forget_settled(&catalog);
         let version = Arc::clone(&catalog.version);
-        let rests = |id| self.health.rests(Job::Split, id, now);
+        let in_backoff = |id| self.health.is_in_backoff(Job::Split, id, now);
         let free = version
             .partitions()
             .iter()
-            .filter(|p| !catalog.merging.contains(&p.id) && !rests(p.id));
+            .filter(|p| !catalog.merging.contains(&p.id) && !in_backoff(p.id));
         let partition = free
             .filter(|p| Catalog::is_to_be_split(p, limits) || self.is_too_large_for_space(p))
             .max_by_key(|p| p.data_bytes())?;

@@ -8,12 +8,12 @@
 //!
 //! - *Until `CURRENT` durably names the new manifest* both outcomes stay whole. No input of `E` is
 //!   removed, for only a successful commit lets go of files or log segments; no output is, because
-//!   they are kept in `Catalog::unsure` until then. Nothing is appended behind `E`: the manifest is
+//!   they are kept in `Catalog::quarantined` until then. Nothing is appended behind `E`: the manifest is
 //!   poisoned, and every commit first comes here. What is acknowledged meanwhile is in log segments
 //!   at or above the low-water mark of `V` as well as of `V + E`, since `E` names a segment that
 //!   exists or, when the log begins anew, one above all that is in tables.
 //! - *Afterwards* `M` is never read again. `V` is what readers and jobs have gone on with, so no
-//!   reader ever saw `E`. Its outputs are rubbish and removed; their numbers are never given again.
+//!   reader ever saw `E`. Its outputs are orphan files and removed; their numbers are never given again.
 //!   Its job runs again from `V`, with new outputs.
 //! - *A renewal that fails* may leave a manifest that `CURRENT` names already: it holds `V` and
 //!   nothing else, so either outcome is right as long as nothing is appended to either of the two.
@@ -60,11 +60,11 @@ impl Engine {
 
     /// The job in `context` has failed to commit: whether its edit is durable may be unknown, so
     /// the files that it began are kept until a new manifest says that it is not.
-    pub(crate) fn keep_unsure(&self, catalog: &mut Catalog, context: &JobContext<'_>) {
+    pub(crate) fn quarantine(&self, catalog: &mut Catalog, context: &JobContext<'_>) {
         if seeded!(RemoveUnsure) {
             self.remove_files(context.begun.take());
         }
-        catalog.unsure.append(&mut context.begun.take());
+        catalog.quarantined.append(&mut context.begun.take());
     }
 
     /// Replaces a manifest that a full disk has broken. An error if that is not possible now.
@@ -108,7 +108,7 @@ impl Engine {
             // CURRENT may name the new one: nothing is appended to the old one any more.
             catalog.manifest.poison(&error);
             let path = self.store.dir().join(file_names::manifest(number));
-            catalog.unsure.push(path);
+            catalog.quarantined.push(path);
             self.manifest_failed(&error);
             return Err(error);
         }
@@ -119,8 +119,8 @@ impl Engine {
         self.manifest_edits
             .store(catalog.manifest.edits(), Ordering::Release);
         catalog.manifest_snapshot_len = catalog.manifest.len();
-        let rubbish: Vec<PathBuf> = catalog.unsure.drain(..).collect();
-        self.remove_files(rubbish.into_iter().chain([old.path().to_owned()]));
+        let orphans: Vec<PathBuf> = catalog.quarantined.drain(..).collect();
+        self.remove_files(orphans.into_iter().chain([old.path().to_owned()]));
         Ok(())
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct Catalog {
     pub(crate) manifest_snapshot_len: u64,
     /// Files to be removed once a new manifest is durable: outputs of edits that may or may not be
     /// in the present one, and manifests that `CURRENT` may or may not name.
-    pub(crate) unsure: Vec<PathBuf>,
+    pub(crate) quarantined: Vec<PathBuf>,
     /// Per partition the generation that takes tables. A generation that is no target is frozen.
     pub(crate) targets: HashMap<PartitionId, FlushTarget>,
     /// Partitions in which a merge, a split or a join is running: the lease.

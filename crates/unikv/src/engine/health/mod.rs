@@ -4,7 +4,7 @@
 //!   suspends writing until reopen.
 //! - A *poisoned WAL* (a write or sync of it failed) suspends writing until everything acknowledged
 //!   is in tables; then it goes on in a new segment.
-//! - A *job failure* belongs to a job and, but for flushes, to a partition. That job rests for a
+//! - A *job failure* belongs to a job and, but for flushes, to a partition. That job is in backoff for a
 //!   while that doubles with each failure up to a minute, and is retried; others go on. Its success
 //!   clears it, and so does its being no longer due ([`crate::engine::health::job_errors`] decides
 //!   that).
@@ -21,9 +21,9 @@ use crate::error::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long a failed job rests before it is retried: at first, and at most.
-const FIRST_REST: Duration = Duration::from_secs(1);
-const LONGEST_REST: Duration = Duration::from_secs(60);
+/// How long a failed job is in backoff: at first, and at most.
+const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
 /// Which job an error belongs to. Flushes wait for merges, merges for nothing behind them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,13 +47,13 @@ impl Job {
         }
     }
 
-    /// How long it rests after it has failed so many times in a row. Writers wait for flushes.
-    fn rest(self, failures: u32) -> Duration {
+    /// How long it is in backoff after this many failures in a row. Writers wait for flushes.
+    fn backoff(self, failures: u32) -> Duration {
         match self {
-            Job::Flush => FIRST_REST,
-            _ => FIRST_REST
+            Job::Flush => FIRST_BACKOFF,
+            _ => FIRST_BACKOFF
                 .saturating_mul(1 << failures.saturating_sub(1).min(6))
-                .min(LONGEST_REST),
+                .min(LONGEST_BACKOFF),
         }
     }
 }
@@ -67,7 +67,7 @@ pub(crate) struct Failure {
     /// How often in a row.
     pub(crate) failures: u32,
     /// When it is tried again, on the runtime's clock.
-    next_try: Duration,
+    retry_at: Duration,
 }
 
 /// Why writing is suspended.
@@ -151,7 +151,7 @@ impl Health {
                 partition,
                 error,
                 failures: count,
-                next_try: now.saturating_add(job.rest(count)),
+                retry_at: now.saturating_add(job.backoff(count)),
             };
             failures.insert((job, partition), failure);
         });
@@ -186,19 +186,19 @@ impl Health {
         there.then(|| self.failures.lock().get(&(job, partition)).cloned())?
     }
 
-    /// Whether a job that has failed still rests at `now`.
-    pub(crate) fn rests(&self, job: Job, partition: PartitionId, now: Duration) -> bool {
+    /// Whether a job that has failed is in backoff at `now`.
+    pub(crate) fn is_in_backoff(&self, job: Job, partition: PartitionId, now: Duration) -> bool {
         self.failure(job, Some(partition))
-            .is_some_and(|failure| failure.next_try > now)
+            .is_some_and(|failure| failure.retry_at > now)
     }
 
-    /// How long from `now` until the first job that rests is tried again, flushes left aside.
-    pub(crate) fn rest_left(&self, now: Duration) -> Option<Duration> {
+    /// How long from `now` until the first job in backoff is retried, flushes left aside.
+    pub(crate) fn backoff_left(&self, now: Duration) -> Option<Duration> {
         let failures = self.failures.lock();
         let partitioned = failures.values().filter(|f| f.job != Job::Flush);
-        let first = partitioned.map(|f| f.next_try).min()?;
+        let first = partitioned.map(|f| f.retry_at).min()?;
         // Never at once: a job that is due and cannot be chosen would be asked for without a pause.
-        Some(first.saturating_sub(now).max(FIRST_REST / 10))
+        Some(first.saturating_sub(now).max(FIRST_BACKOFF / 10))
     }
 
     fn change_failures(
@@ -226,15 +226,15 @@ mod tests {
         let mut rests = Vec::new();
         for _ in 0..9 {
             health.job_failed(Job::Merge, Some(id), failing(), now);
-            let rest = health.rest_left(now).unwrap();
-            assert!(health.rests(Job::Merge, id, now + rest / 2));
-            assert!(!health.rests(Job::Merge, id, now + rest));
+            let rest = health.backoff_left(now).unwrap();
+            assert!(health.is_in_backoff(Job::Merge, id, now + rest / 2));
+            assert!(!health.is_in_backoff(Job::Merge, id, now + rest));
             rests.push(rest.as_secs());
             now += rest;
         }
         assert_eq!(rests, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
-        assert!(!health.rests(Job::Gc, id, Duration::ZERO));
-        assert!(!health.rests(Job::Merge, PartitionId(4), Duration::ZERO));
+        assert!(!health.is_in_backoff(Job::Gc, id, Duration::ZERO));
+        assert!(!health.is_in_backoff(Job::Merge, PartitionId(4), Duration::ZERO));
         health.job_succeeded(Job::Merge, Some(id));
         assert!(!health.has_failures());
         health.job_failed(Job::Merge, Some(id), failing(), now);
@@ -248,8 +248,8 @@ mod tests {
             health.job_failed(Job::Flush, None, failing(), Duration::ZERO);
         }
         let failure = health.failure(Job::Flush, None).unwrap();
-        assert_eq!(failure.next_try, Duration::from_secs(1));
-        assert_eq!(health.rest_left(Duration::ZERO), None);
+        assert_eq!(failure.retry_at, Duration::from_secs(1));
+        assert_eq!(health.backoff_left(Duration::ZERO), None);
     }
 
     #[test]

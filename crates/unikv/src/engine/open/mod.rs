@@ -298,7 +298,7 @@ impl<'a> Opening<'a> {
             version,
             manifest,
             manifest_snapshot_len,
-            unsure: Vec::new(),
+            quarantined: Vec::new(),
             targets,
             merging,
             given_up_joins: HashMap::new(),

@@ -10,13 +10,13 @@ use crate::base::sync::atomic::Ordering;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::partition::View;
-use crate::partition::announce::Ahead;
+use crate::partition::prefetch::Ahead;
 use bytes::Bytes;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-/// Of so many keys of one call the reads are announced together.
-const ANNOUNCED_TOGETHER: usize = 64;
+/// Of so many keys of one call the reads are prefetched together.
+const PREFETCHED_TOGETHER: usize = 64;
 /// When the first so many keys are in memory, the others are taken to be.
 const IN_MEMORY_ALONE: usize = 2;
 /// The keyspace of the calls that name none.
@@ -124,20 +124,20 @@ impl Engine {
         };
         let (mut keys, mut values) = (keys.into_iter(), Vec::new());
         loop {
-            let group: Vec<K> = keys.by_ref().take(ANNOUNCED_TOGETHER).collect();
+            let group: Vec<K> = keys.by_ref().take(PREFETCHED_TOGETHER).collect();
             if group.is_empty() {
                 return Ok(values);
             }
             values.reserve(group.len());
-            let mut is_announced = false;
+            let mut is_prefetched = false;
             for (at, key) in group.iter().enumerate() {
                 let misses = self.cache.misses();
                 values.push(self.get_at(&view, seq, key.as_ref())?);
-                // Others may have missed meanwhile: then it is announced for nothing.
-                if !is_announced && self.cache.misses() != misses {
-                    is_announced = true;
+                // Others may have missed meanwhile: then it is prefetched for nothing.
+                if !is_prefetched && self.cache.misses() != misses {
+                    is_prefetched = true;
                     // What has failed fails again in the look-up, which tells.
-                    let _hint = self.announce(&view, seq, &group[at + 1..]);
+                    let _hint = self.prefetch(&view, seq, &group[at + 1..]);
                 }
             }
         }
@@ -145,15 +145,15 @@ impl Engine {
 
     /// Has the device read what look-ups of `keys` will wait for, all of it at once (as paper
     /// §III-F for scans): key blocks first, then the records behind them.
-    fn announce<K: AsRef<[u8]>>(&self, view: &View, seq: SeqNo, keys: &[K]) -> Result<()> {
-        let behind_blocks = self.announce_next(view, seq, keys.iter(), false)?;
-        self.announce_next(view, seq, behind_blocks.into_iter(), true)?;
+    fn prefetch<K: AsRef<[u8]>>(&self, view: &View, seq: SeqNo, keys: &[K]) -> Result<()> {
+        let behind_blocks = self.prefetch_next(view, seq, keys.iter(), false)?;
+        self.prefetch_next(view, seq, behind_blocks.into_iter(), true)?;
         Ok(())
     }
 
-    /// See [`View::announce`]. Returns the keys whose records are behind blocks that had to be
-    /// announced.
-    fn announce_next<'a, K: AsRef<[u8]>>(
+    /// See [`View::prefetch`]. Returns the keys whose records are behind blocks that had to be
+    /// prefetched.
+    fn prefetch_next<'a, K: AsRef<[u8]>>(
         &self,
         view: &View,
         seq: SeqNo,
@@ -164,10 +164,10 @@ impl Engine {
         let mut needless = 0;
         for (at, key) in keys.enumerate() {
             let ahead = self
-                .while_open(|| with_engine_key(key.as_ref(), |key| view.announce(key, seq, waits)));
+                .while_open(|| with_engine_key(key.as_ref(), |key| view.prefetch(key, seq, waits)));
             match ahead? {
                 Ahead::InMemory => needless += 1,
-                Ahead::Announced => {}
+                Ahead::Prefetched => {}
                 Ahead::BlockFirst => behind_blocks.push(key),
             }
             if needless == IN_MEMORY_ALONE && at + 1 == needless {

@@ -1,4 +1,4 @@
-//! What many look-ups in one call announce and read; and look-ups by pointer indexes.
+//! What many look-ups in one call prefetch and read; and look-ups by pointer indexes.
 
 use crate::engine::tests::Machine;
 use crate::{Batch, Clustering, Db, Options};
@@ -25,10 +25,10 @@ fn options() -> Options {
         .clustering(Clustering::Never)
 }
 
-/// Calls of the disk, in order: announcements and reads.
+/// Calls of the disk, in order: prefetches and reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
-    Announced,
+    Prefetched,
     Read,
 }
 
@@ -59,14 +59,14 @@ impl Disk {
             let calls = Arc::clone(&calls);
             move || calls.lock().push(call)
         };
-        let (read, announced) = (push(Call::Read), push(Call::Announced));
+        let (read, prefetched) = (push(Call::Read), push(Call::Prefetched));
         machine.disk.set_read_fault(Box::new(move |_| {
             read();
             None
         }));
         machine
             .disk
-            .set_announcement_rule(Box::new(move |_| announced()));
+            .set_prefetch_rule(Box::new(move |_| prefetched()));
         Disk { machine, calls }
     }
 
@@ -96,7 +96,7 @@ fn count(calls: &[Call], call: Call) -> usize {
 }
 
 #[test]
-fn the_reads_of_many_keys_are_announced_before_they_are_waited_for() {
+fn the_reads_of_many_keys_are_prefetched_before_they_are_waited_for() {
     let disk = Disk::filled();
     let db = disk.open(true);
     // The fences come to memory first.
@@ -105,12 +105,12 @@ fn the_reads_of_many_keys_are_announced_before_they_are_waited_for() {
     }
     disk.calls.lock().clear();
     let calls = disk.look_up(&db, 60);
-    let announced = count(&calls, Call::Announced);
-    assert!(announced > 40, "{announced} of {} calls", calls.len());
-    // Most of what is read stands behind all that is announced.
+    let prefetched = count(&calls, Call::Prefetched);
+    assert!(prefetched > 40, "{prefetched} of {} calls", calls.len());
+    // Most of what is read stands behind all that is prefetched.
     let last = calls
         .iter()
-        .rposition(|call| *call == Call::Announced)
+        .rposition(|call| *call == Call::Prefetched)
         .unwrap();
     let behind = count(&calls[last..], Call::Read);
     assert!(
@@ -123,14 +123,14 @@ fn the_reads_of_many_keys_are_announced_before_they_are_waited_for() {
 }
 
 #[test]
-fn what_is_in_memory_is_not_announced() {
+fn what_is_in_memory_is_not_prefetched() {
     let disk = Disk::filled();
     let db = disk.open(false);
     for n in 0..KEYS {
         db.contains_key(key(n)).unwrap();
     }
     let calls = disk.look_up(&db, 200);
-    assert_eq!(count(&calls, Call::Announced), 0);
+    assert_eq!(count(&calls, Call::Prefetched), 0);
     db.close().unwrap();
 
     let db = disk.open(true);
@@ -142,11 +142,11 @@ fn what_is_in_memory_is_not_announced() {
     disk.calls.lock().clear();
     let calls = disk.look_up(&db, 200);
     // Of the few that are absent nothing has to be known beforehand.
-    assert!(count(&calls, Call::Announced) < 60, "{calls:?}");
+    assert!(count(&calls, Call::Prefetched) < 60, "{calls:?}");
 }
 
 #[test]
-fn a_failed_read_is_told_and_nothing_is_told_of_a_failed_announcement() {
+fn a_failed_read_is_told_and_nothing_is_told_of_a_failed_prefetch() {
     let disk = Disk::filled();
     let db = disk.open(true);
     disk.machine

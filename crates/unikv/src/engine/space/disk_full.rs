@@ -17,7 +17,7 @@
 //!   first ([`crate::jobs::compact::tight_gc`]);
 //! - log segments are not kept to be written over, and values are not clustered.
 //!
-//! The flush worker looks after all this between its jobs ([`Engine::tend_space`]), each second
+//! The flush worker looks after all this between its jobs ([`Engine::maintain_disk_space`]), each second
 //! while the disk is full. When [`DiskFull::resume_bytes`] are free, the log and the manifest are
 //! as they should be and the ballast has been made anew, the state ends. No call is needed.
 //!
@@ -179,7 +179,7 @@ impl Engine {
     }
 
     /// Looks after the space. Called by the flush worker before each job; says when to look again.
-    pub(crate) fn tend_space(&self) -> Option<Duration> {
+    pub(crate) fn maintain_disk_space(&self) -> Option<Duration> {
         let space = &self.space;
         if space.is_full() {
             self.tend_full_disk();

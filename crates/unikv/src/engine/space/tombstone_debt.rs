@@ -31,7 +31,7 @@ const IDLE: Duration = Duration::from_secs(1);
 
 /// What the rules go by.
 #[derive(Debug, Default)]
-pub(crate) struct Reclaim {
+pub(crate) struct TombstoneDebt {
     /// Bytes that a delete frees in the mean, of records that are about alike.
     mean_record_bytes: AtomicU64,
     /// Whether there are records that are much longer than the others.
@@ -58,7 +58,7 @@ struct KnownSpace {
     space: Space,
 }
 
-impl Reclaim {
+impl TombstoneDebt {
     /// A memtable whose writes free so much is about to be sealed.
     pub(crate) fn sealed(&self, freed_bytes: u64) {
         self.sealed_bytes.lock().push_back(freed_bytes);
@@ -92,7 +92,7 @@ impl Engine {
     /// The space of a version, `oldest` being the oldest live snapshot. Summed up once a version:
     /// it is asked for at every seal and by every job, and the sum is over all files.
     pub(crate) fn space_of(&self, version: &Arc<Version>, oldest: Option<SeqNo>) -> Space {
-        let mut known = self.reclaim.known.lock();
+        let mut known = self.tombstone_debt.known.lock();
         let is_same = |known: &&KnownSpace| {
             known.oldest == oldest && std::ptr::eq(known.version.as_ptr(), Arc::as_ptr(version))
         };
@@ -111,16 +111,16 @@ impl Engine {
     /// How full the space promise is at worst: 1 when files may take all that is promised, jobs
     /// included; 0 when there is no garbage at all.
     pub(crate) fn space_fill(&self, view: &View, space: &Space) -> f64 {
-        let hidden = self.reclaim.freed_in(view.sealed.len());
+        let hidden = self.tombstone_debt.freed_in(view.sealed.len());
         space.fill(self.space_limit(), hidden)
     }
 
     /// Judges anew, after a version of such a space was published.
-    pub(crate) fn update_reclaim(&self, space: &Space) {
+    pub(crate) fn update_tombstone_debt(&self, space: &Space) {
         let limit = self.space_limit();
         let excess = space.without_snapshots().excess(limit, Pressure::Alone);
-        let presses = space.older_bytes_in_all > 0 && excess > 0;
-        let reclaim = &self.reclaim;
+        let presses = space.obsolete_bytes_in_all > 0 && excess > 0;
+        let reclaim = &self.tombstone_debt;
         let stored = space.live_bytes + space.key_table_bytes;
         let alike = space.entries.saturating_sub(space.outliers.count);
         let mean = stored
@@ -144,9 +144,12 @@ impl Engine {
     pub(crate) fn freed_by(&self, memtable: &Arc<Memtable>, group: &[(&Batch, bool)]) -> u64 {
         let batches = || group.iter().map(|(batch, _)| batch);
         let deletes: u64 = batches().map(|batch| batch.deletes() as u64).sum();
-        let mean = self.reclaim.mean_record_bytes.load(Ordering::Relaxed);
+        let mean = self
+            .tombstone_debt
+            .mean_record_bytes
+            .load(Ordering::Relaxed);
         let freed = deletes.saturating_mul(mean);
-        if !self.reclaim.has_outliers.load(Ordering::Relaxed) {
+        if !self.tombstone_debt.has_outliers.load(Ordering::Relaxed) {
             return freed;
         }
         let version = Arc::clone(&self.view.load().version);
@@ -175,12 +178,12 @@ impl Engine {
 
     /// Whether the writes in the memtable free so much that it is to be sealed.
     pub(crate) fn hides_too_much(&self, commit: &Commit) -> bool {
-        commit.freed_bytes > self.reclaim.memtable_limit.load(Ordering::Relaxed)
+        commit.freed_bytes > self.tombstone_debt.memtable_limit.load(Ordering::Relaxed)
     }
 
     /// The oldest snapshot has gone: wakes the background if it kept much.
     pub(crate) fn snapshot_released(&self) {
-        if self.reclaim.waits_for_snapshots() {
+        if self.tombstone_debt.waits_for_snapshots() {
             self.work.notify();
         }
     }
@@ -224,7 +227,7 @@ impl Engine {
             return None;
         }
         let seq = self.visible_seq.load(Ordering::Acquire);
-        if self.reclaim.seen_seq.swap(seq, Ordering::Relaxed) == seq {
+        if self.tombstone_debt.seen_seq.swap(seq, Ordering::Relaxed) == seq {
             if is_flush_due {
                 self.seal_at_rest();
             }
@@ -256,7 +259,10 @@ impl Engine {
     /// Whether the writes in a memtable may supersede long records, more than there may be at rest,
     /// or whether it has so many large values that overwritten ones among them may take as much.
     fn is_worth_a_flush(&self, memtable: &MemtableHandle) -> bool {
-        let worth = self.reclaim.writes_worth_a_flush.load(Ordering::Relaxed);
+        let worth = self
+            .tombstone_debt
+            .writes_worth_a_flush
+            .load(Ordering::Relaxed);
         let most_large = MEMTABLES_AT_REST * self.memory.plan.memtable_bytes;
         let supersedes = worth > 0 && memtable.table.len() as u64 >= worth;
         supersedes || memtable.large.bytes() > most_large

@@ -163,7 +163,7 @@ impl Engine {
             .max(generations.fold(0.0, f64::max))
             .max(self.index_fill(limits));
         let space = self.space_of(&view.version, self.snapshots.oldest());
-        self.update_reclaim(&space);
+        self.update_tombstone_debt(&space);
         self.space.note_data(space.file_bytes());
         let fill = self.space_fill(view, &space);
         let costs = [

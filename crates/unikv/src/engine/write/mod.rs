@@ -88,7 +88,8 @@ impl Engine {
     fn seal_memtable(&self, commit: &mut Commit, number: FileNumber) {
         let memtable = commit.memtable.table.next(&self.pool);
         commit.memtable = MemtableHandle::new(memtable, number);
-        self.reclaim.sealed(std::mem::take(&mut commit.freed_bytes));
+        self.tombstone_debt
+            .sealed(std::mem::take(&mut commit.freed_bytes));
         commit.is_watched = false;
         let memtable = commit.memtable.clone();
         self.update_view(|view| {

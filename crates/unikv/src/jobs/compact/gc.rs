@@ -16,7 +16,7 @@
 
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::{FileNumber, PartitionId};
-use crate::jobs::space::{Space, SpaceLimit, is_outlived};
+use crate::jobs::space::{Space, SpaceLimit, is_obsolete};
 use crate::record::RecordFile;
 use crate::version::{Partition, Version};
 use std::collections::HashSet;
@@ -145,7 +145,7 @@ pub(crate) fn partition_of<'a>(
         let tables = partition.key_tables.iter().map(|t| t.meta());
         let refs = tables.clone().flat_map(|t| &t.refs);
         let refs = refs.filter(|refs| numbers.contains(&refs.file));
-        let older = tables.filter(|t| outlived && is_outlived(t, limit.oldest));
+        let older = tables.filter(|t| outlived && is_obsolete(t, limit.oldest));
         refs.map(|refs| refs.bytes).sum::<u64>() + older.map(|t| t.older_bytes).sum::<u64>()
     };
     let free = version.partitions().iter().filter(|p| is_free(p.id));

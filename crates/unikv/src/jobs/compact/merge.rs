@@ -26,10 +26,10 @@ use crate::base::keys::{FileNumber, Kind, SeqNo};
 use crate::base::seeded::{seeded, slip};
 use crate::error::Result;
 use crate::jobs::JobContext;
-use crate::jobs::space::is_outlived;
+use crate::jobs::space::is_obsolete;
 use crate::key_table::{EntryValue, KeyEntry, KeyTable, KeyTableMeta, RecordPointer};
 use crate::partition::cursor::Cursor;
-use crate::partition::merging::{MergingCursor, comes_behind};
+use crate::partition::merging::{MergingCursor, follows};
 use crate::partition::scan_sources;
 use crate::record::{RecordFile, RecordFileMeta};
 use crate::version::{Generation, Partition};
@@ -118,8 +118,8 @@ impl Merger<'_> {
             .entry()
             .is_some_and(|e| e.key <= meta.max_key.as_slice());
         let oldest = self.context.snapshots.first().copied();
-        let touched = touched || self.output.points_to_a_victim(meta) || is_outlived(meta, oldest);
-        if !touched && !self.output.would_leave_a_splinter() {
+        let touched = touched || self.output.points_to_a_victim(meta) || is_obsolete(meta, oldest);
+        if !touched && !self.output.would_leave_an_undersized_table() {
             return self.output.keep_table(meta);
         }
         self.dropped.push(meta.number);
@@ -216,7 +216,7 @@ impl<'a> Group<'a> {
         unsorted: bool,
         output: &mut MergeOutput<'_>,
     ) -> Result<()> {
-        if !comes_behind((&self.key, self.seq), entry, path)? {
+        if !follows((&self.key, self.seq), entry, path)? {
             return Ok(());
         }
         self.seq = entry.seq;

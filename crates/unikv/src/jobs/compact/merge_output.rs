@@ -88,7 +88,7 @@ impl<'a> MergeOutput<'a> {
     }
 
     /// Whether ending the key table here would leave it much smaller than its target.
-    pub(crate) fn would_leave_a_splinter(&self) -> bool {
+    pub(crate) fn would_leave_an_undersized_table(&self) -> bool {
         !self.builder.is_empty() && !self.is_full_by(4)
     }
 

@@ -13,7 +13,7 @@ use crate::base::seeded::seeded;
 use crate::error::Result;
 use crate::jobs::JobContext;
 use crate::key_table::{KeySectionBuilder, write_key_table};
-use crate::partition::merging::{MergingCursor, comes_behind};
+use crate::partition::merging::{MergingCursor, follows};
 use crate::partition::scan_sources;
 use crate::version::file_names;
 use crate::version::scan_run::ScanRunMeta;
@@ -39,7 +39,7 @@ pub(crate) fn scan_merge(
     let range = partition.range();
     keys.seek(range.start, SeqNo::MAX)?;
     while let Some(entry) = keys.entry().filter(|entry| range.is_before_end(entry.key)) {
-        if !comes_behind((&output.last_key, output.last_seq), &entry, keys.path())? {
+        if !follows((&output.last_key, output.last_seq), &entry, keys.path())? {
             keys.next()?;
             continue;
         }

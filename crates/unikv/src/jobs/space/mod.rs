@@ -37,7 +37,7 @@ pub(crate) struct Space {
     /// Of both, what versions take that no snapshot needs any more.
     pub(crate) older_bytes: u64,
     /// The same if there were no snapshots.
-    pub(crate) older_bytes_in_all: u64,
+    pub(crate) obsolete_bytes_in_all: u64,
     /// Entries of key tables.
     pub(crate) entries: u64,
     /// Keys and values of what key tables hold.
@@ -91,12 +91,12 @@ impl Space {
             let promise = Promise::of(table, max_space_amp);
             space.user_bytes += promise.user_bytes;
             space.frame_bytes += promise.frame_bytes;
-            match is_outlived(table, oldest) {
+            match is_obsolete(table, oldest) {
                 true => space.older_bytes += table.older_bytes,
                 false => space.user_bytes += table.older_bytes,
             }
-            if is_outlived(table, None) {
-                space.older_bytes_in_all += table.older_bytes;
+            if is_obsolete(table, None) {
+                space.obsolete_bytes_in_all += table.older_bytes;
             }
         }
         for partition in version.partitions() {
@@ -113,7 +113,7 @@ impl Space {
     /// What it would be if there were no snapshots.
     pub(crate) fn without_snapshots(&self) -> Space {
         Space {
-            older_bytes: self.older_bytes_in_all,
+            older_bytes: self.obsolete_bytes_in_all,
             user_bytes: self.user_bytes.saturating_sub(self.kept_by_snapshots()),
             ..*self
         }
@@ -121,7 +121,7 @@ impl Space {
 
     /// Bytes of versions that would be garbage if there were no snapshots.
     pub(crate) fn kept_by_snapshots(&self) -> u64 {
-        self.older_bytes_in_all.saturating_sub(self.older_bytes)
+        self.obsolete_bytes_in_all.saturating_sub(self.older_bytes)
     }
 
     /// Bytes of all record files and key tables.
@@ -138,7 +138,7 @@ impl Space {
 
 /// Whether a key table has versions that no snapshot needs any more, and enough of them to be worth
 /// its rewriting.
-pub(crate) fn is_outlived(table: &KeyTableMeta, oldest: Option<SeqNo>) -> bool {
+pub(crate) fn is_obsolete(table: &KeyTableMeta, oldest: Option<SeqNo>) -> bool {
     !seeded!(OutlivedForever)
         && table.older_bytes > table.len / 4
         && oldest.is_none_or(|oldest| oldest >= table.max_seq)

@@ -101,7 +101,7 @@ impl KeySection {
     }
 
     /// As [`KeySection::get`] if nothing has to be read for it, and then without regard to the
-    /// number of an ingest. Else the block that is needed is announced, and there is `None`.
+    /// number of an ingest. Else the block that is needed is prefetched, and there is `None`.
     pub(crate) fn get_present(
         &self,
         key: &[u8],

@@ -147,7 +147,7 @@ impl RecordStream {
         if goes_on {
             // The device reads the next while this one is worked on.
             let next = start + read_len as u64;
-            self.file.announce(next, self.buffer_bytes as u64)?;
+            self.file.prefetch(next, self.buffer_bytes as u64)?;
         }
         let what = "the record reaches beyond the file's records";
         let short = || self.file.place(start).corruption(what);

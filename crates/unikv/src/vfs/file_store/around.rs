@@ -38,7 +38,7 @@ impl FileStore {
             let begin = match begins.next()? {
                 Ok(Some(begin)) => begin,
                 Ok(None) => {
-                    self.cold_reads.refuse();
+                    self.direct_read_policy.refuse();
                     return None;
                 }
                 Err(_told_by_the_next_read) => return None,
@@ -53,10 +53,10 @@ impl FileStore {
         });
         let told = told.collect();
         if short {
-            self.cold_reads.tell_around(0, each);
+            self.direct_read_policy.tell_around(0, each);
         }
         if long {
-            self.cold_reads.tell_around(LONG_BYTES, each);
+            self.direct_read_policy.tell_around(LONG_BYTES, each);
         }
         told
     }

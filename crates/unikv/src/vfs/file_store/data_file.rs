@@ -99,12 +99,14 @@ impl DataFile {
 
     /// How `len` bytes from `offset` should be read by who wants them once, as far as is known.
     pub(crate) fn route(&self, offset: u64, len: usize) -> Route {
-        self.store.cold_reads.route(self.number, offset, len)
+        self.store
+            .direct_read_policy
+            .route(self.number, offset, len)
     }
 
     /// Says whether what came by [`Route::Trial`] was found in memory.
     pub(crate) fn tell_trial(&self, len: usize, found: bool) {
-        self.store.cold_reads.tell_trial(len, found);
+        self.store.direct_read_policy.tell_trial(len, found);
     }
 
     /// The files that it is one of.

@@ -79,7 +79,7 @@ pub struct Call<'a> {
     pub bytes: usize,
 }
 
-/// A read of a file, or the announcement of one.
+/// A read of a file, or the prefetch of one.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadCall<'a> {
     /// Of which file.
@@ -120,8 +120,8 @@ pub(super) enum Effect {
 pub type FaultRule = Box<dyn FnMut(&Call<'_>) -> Fault + Send>;
 /// Decides about reads; an error kind makes the read fail.
 pub type ReadFaultRule = Box<dyn FnMut(&ReadCall<'_>) -> Option<ErrorKind> + Send>;
-/// Is told what `ReadFile::will_need` announces.
-pub type AnnouncementRule = Box<dyn FnMut(&ReadCall<'_>) + Send>;
+/// Is told what `ReadFile::will_need` prefetches.
+pub type PrefetchRule = Box<dyn FnMut(&ReadCall<'_>) + Send>;
 
 /// A rule that one thread at a time asks. Where that thread asks again while the rule runs, the
 /// rule is borrowed.
@@ -143,8 +143,8 @@ pub(super) struct Faults {
     changes: Watch,
     looks: Watch,
     power_is_off: bool,
-    announcement_rule: Option<AnnouncementRule>,
-    announcement_rule_version: u64,
+    prefetch_rule: Option<PrefetchRule>,
+    prefetch_rule_version: u64,
 }
 
 impl Faults {
@@ -164,9 +164,9 @@ impl Faults {
         self.looks.rule = rule.map(shared);
     }
 
-    pub(super) fn set_announcement_rule(&mut self, rule: Option<AnnouncementRule>) {
-        self.announcement_rule = rule;
-        self.announcement_rule_version += 1;
+    pub(super) fn set_prefetch_rule(&mut self, rule: Option<PrefetchRule>) {
+        self.prefetch_rule = rule;
+        self.prefetch_rule_version += 1;
     }
 
     pub(super) fn check_power(&self) -> io::Result<()> {
@@ -270,12 +270,12 @@ pub(super) fn for_reads(mut rule: ReadFaultRule) -> FaultRule {
     })
 }
 
-/// Tells the rule of an announcement, which cannot fail.
-pub(super) fn announce(faults: &Mutex<Faults>, path: &Path, offset: u64, bytes: usize) {
+/// Tells the rule of a prefetch, which cannot fail.
+pub(super) fn prefetch(faults: &Mutex<Faults>, path: &Path, offset: u64, bytes: usize) {
     let (version, rule) = {
         let mut faults = faults.lock();
-        let version = faults.announcement_rule_version;
-        (version, faults.announcement_rule.take())
+        let version = faults.prefetch_rule_version;
+        (version, faults.prefetch_rule.take())
     };
     let Some(mut rule) = rule else { return };
     rule(&ReadCall {
@@ -284,8 +284,8 @@ pub(super) fn announce(faults: &Mutex<Faults>, path: &Path, offset: u64, bytes: 
         bytes,
     });
     let mut faults = faults.lock();
-    if faults.announcement_rule_version == version {
-        faults.announcement_rule = Some(rule);
+    if faults.prefetch_rule_version == version {
+        faults.prefetch_rule = Some(rule);
     }
 }
 

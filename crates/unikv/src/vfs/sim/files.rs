@@ -111,7 +111,7 @@ impl ReadFile for SimReadFile {
 
     fn will_need(&self, offset: u64, len: u64) {
         let len = usize::try_from(len).unwrap_or(usize::MAX);
-        faults::announce(&self.file.machine.faults, &self.file.path, offset, len);
+        faults::prefetch(&self.file.machine.faults, &self.file.path, offset, len);
     }
 
     fn len(&self) -> io::Result<u64> {

@@ -48,8 +48,8 @@
 //! ([`SimRuntime::set_wall_clock_ms`]).
 //!
 //! *Memory.* Every byte is in memory, unless the disk is cold ([`SimVfs::set_cold`]): then none is,
-//! and stays so after it was read or announced. Announcements do nothing; a rule may look at them
-//! ([`SimVfs::set_announcement_rule`]).
+//! and stays so after it was read or prefetched. Prefetches do nothing; a rule may look at them
+//! ([`SimVfs::set_prefetch_rule`]).
 //!
 //! *Not modelled:* renames between directories (refused), links, sparse files, damage to durable
 //! bytes by a cut.
@@ -68,7 +68,7 @@ mod rules;
 mod runtime;
 
 pub use cut::Keep;
-pub use faults::{AnnouncementRule, Call, Fault, FaultRule, Op, ReadCall, ReadFaultRule};
+pub use faults::{Call, Fault, FaultRule, Op, PrefetchRule, ReadCall, ReadFaultRule};
 pub use rules::Rule;
 pub use runtime::SimRuntime;
 
@@ -160,9 +160,9 @@ impl SimVfs {
         self.set_look_fault(Box::new(move |call| rules::decide(&mut looks.lock(), call)));
     }
 
-    /// From now on `rule` is told of each announcement.
-    pub fn set_announcement_rule(&self, rule: AnnouncementRule) {
-        self.machine.faults.lock().set_announcement_rule(Some(rule));
+    /// From now on `rule` is told of each prefetch.
+    pub fn set_prefetch_rule(&self, rule: PrefetchRule) {
+        self.machine.faults.lock().set_prefetch_rule(Some(rule));
     }
 
     /// From now on nothing is in memory, so that whoever asks for what is there gets nothing; or
@@ -176,7 +176,7 @@ impl SimVfs {
         let mut faults = self.machine.faults.lock();
         faults.set_rule(None);
         faults.set_look_rule(None);
-        faults.set_announcement_rule(None);
+        faults.set_prefetch_rule(None);
     }
 
     /// The disk as the next machine would find it if the power went now. This one is unchanged.

@@ -655,7 +655,7 @@ fn nothing_is_in_memory_on_a_cold_disk_nor_on_its_copies() {
     let disk = disk_with_old_file();
     let told = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&told);
-    disk.set_announcement_rule(Box::new(move |read| {
+    disk.set_prefetch_rule(Box::new(move |read| {
         log.lock()
             .push((read.path.to_owned(), read.offset, read.bytes));
     }));
@@ -686,7 +686,7 @@ fn nothing_is_in_memory_on_a_cold_disk_nor_on_its_copies() {
     }
     disk.set_cold(false);
     assert_eq!(present(&disk), Some(3));
-    // The copies have no rule. What is asked for on the cold disk is announced by that.
+    // The copies have no rule. What is asked for on the cold disk is prefetched by that.
     let expected = [(1, 2), (1, 2), (0, 3), (1, 2)];
     let expected = expected.map(|(offset, len)| (path("old"), offset, len));
     assert_eq!(*told.lock(), expected);

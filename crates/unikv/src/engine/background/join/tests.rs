@@ -578,7 +578,7 @@ fn no_join_takes_a_partition_whose_lease_is_held_nor_any_while_the_disk_is_full(
     while engine.space.is_full() {
         assert_eq!(version(&db).partitions().len(), 2);
         never.wait_past(never.epoch(), Some(Duration::from_millis(100)));
-        engine.tend_space();
+        engine.maintain_disk_space();
     }
     db.quiesce().unwrap();
     assert_eq!(version(&db).partitions().len(), 1);

@@ -3,7 +3,7 @@
 use crate::base::file_header::HEADER_LEN;
 use crate::key_table::RecordPointer;
 
-/// What is announced ahead in one file, at most; and the bytes that a file's part of a batch may
+/// What is prefetched ahead in one file, at most; and the bytes that a file's part of a batch may
 /// span for each byte of it, so that what stands between is worth its reading.
 const AHEAD_BYTES: u64 = 1 << 20;
 const AHEAD_SPREAD: u64 = 4;

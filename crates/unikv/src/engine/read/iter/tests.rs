@@ -1,7 +1,7 @@
-//! What scans read and announce, on a disk of which nothing is in memory.
+//! What scans read and prefetch, on a disk of which nothing is in memory.
 
 use crate::engine::tests::Machine;
-use crate::testing::file_trace::{Event, FileTrace, announced_in_vain, announcements, reads};
+use crate::testing::file_trace::{Event, FileTrace, prefetched_in_vain, prefetches, reads};
 use crate::{Clustering, Db, Iter, Options};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -140,7 +140,7 @@ impl OneFile {
         scan(&self.db, range, VALUE_LEN, forward, count);
         let events = self.trace.take();
         for event in &events {
-            let (Event::Announced(bytes) | Event::Read(bytes)) = event;
+            let (Event::Prefetched(bytes) | Event::Read(bytes)) = event;
             assert!(bytes.start < bytes.end && bytes.end <= self.records_end);
         }
         events
@@ -180,21 +180,25 @@ fn len(bytes: Range<u64>) -> u64 {
     bytes.end - bytes.start
 }
 
-/// For each read, how many bytes behind it, in the direction of travel, have been announced.
+/// For each read, how many bytes behind it, in the direction of travel, have been prefetched.
 fn leads(events: &[Event], forward: bool) -> Vec<u64> {
-    let mut announced: Option<u64> = None;
+    let mut prefetched: Option<u64> = None;
     let mut leads = Vec::new();
     for event in events {
         match (event, forward) {
-            (Event::Announced(bytes), true) => announced = announced.max(Some(bytes.end)),
-            (Event::Announced(bytes), false) => {
-                announced = Some(announced.map_or(bytes.start, |at| at.min(bytes.start)));
+            (Event::Prefetched(bytes), true) => prefetched = prefetched.max(Some(bytes.end)),
+            (Event::Prefetched(bytes), false) => {
+                prefetched = Some(prefetched.map_or(bytes.start, |at| at.min(bytes.start)));
             }
             (Event::Read(bytes), true) => {
-                leads.push(announced.expect("unannounced").saturating_sub(bytes.end));
+                leads.push(
+                    prefetched
+                        .expect("not prefetched")
+                        .saturating_sub(bytes.end),
+                );
             }
             (Event::Read(bytes), false) => {
-                let at = announced.expect("unannounced");
+                let at = prefetched.expect("not prefetched");
                 leads.push(bytes.start.saturating_sub(at));
             }
         }
@@ -203,7 +207,7 @@ fn leads(events: &[Event], forward: bool) -> Vec<u64> {
 }
 
 #[test]
-fn a_long_cold_scan_announces_what_it_reads_and_more_the_longer_it_gets() {
+fn a_long_cold_scan_prefetches_what_it_reads_and_more_the_longer_it_gets() {
     // Batches of 8, 16 and so on up to 512 have 1016 entries; then each has 1024.
     let file = OneFile::new(1016 + 5 * 1024 + 300);
     let all = 0..file.entries;
@@ -229,7 +233,7 @@ fn a_long_cold_scan_announces_what_it_reads_and_more_the_longer_it_gets() {
         let full = reads.len() - 1;
         assert!(reads[..full].is_sorted(), "{what}: {reads:?}");
         assert!(reads[0] <= 8 * file.frame_len, "{what}: {reads:?}");
-        // The first batches announce themselves alone, the later ones as much again.
+        // The first batches prefetch themselves alone, the later ones as much again.
         let last = leads.len() - 1;
         assert!(
             leads[..6].iter().all(|lead| *lead == 0),
@@ -238,8 +242,8 @@ fn a_long_cold_scan_announces_what_it_reads_and_more_the_longer_it_gets() {
         assert!(leads[6] >= 512 * file.frame_len, "{what}: {leads:?}");
         let most = 1024 * file.frame_len;
         assert!(leads[7..last - 1].iter().all(|lead| *lead == most));
-        // The announcements end with the range, unless it ends within a batch.
-        let in_vain = announced_in_vain(&events);
+        // The prefetches end with the range, unless it ends within a batch.
+        let in_vain = prefetched_in_vain(&events);
         match range == &ends_in_a_batch {
             true => assert!(in_vain <= most, "{what}: {in_vain} bytes"),
             false => assert_eq!(in_vain, 0, "{what}: {events:?}"),
@@ -249,7 +253,7 @@ fn a_long_cold_scan_announces_what_it_reads_and_more_the_longer_it_gets() {
 }
 
 #[test]
-fn a_short_cold_scan_announces_little_more_than_it_hands_out() {
+fn a_short_cold_scan_prefetches_little_more_than_it_hands_out() {
     let file = OneFile::new(4000);
     for forward in [true, false] {
         for count in [2, 5, 8, 100, 500] {
@@ -258,7 +262,7 @@ fn a_short_cold_scan_announces_little_more_than_it_hands_out() {
             let read: u64 = reads(&events).into_iter().map(len).sum();
             assert!(read <= file.frame_len * (2 * count as u64 + 8), "{what}");
             assert!(leads(&events, forward).iter().all(|lead| *lead == 0));
-            assert_eq!(announced_in_vain(&events), 0, "{what}");
+            assert_eq!(prefetched_in_vain(&events), 0, "{what}");
         }
         // One record is read at once.
         let events = file.scan(&(1200..1201), forward, 2);
@@ -267,27 +271,27 @@ fn a_short_cold_scan_announces_little_more_than_it_hands_out() {
 }
 
 #[test]
-fn a_scan_of_what_is_in_memory_soon_stops_to_announce() {
+fn a_scan_of_what_is_in_memory_soon_stops_to_prefetch() {
     let file = OneFile::new(1016 + 20 * 1024);
     file.machine.disk.set_cold(false);
     for forward in [true, false] {
         let events = file.scan(&(0..file.entries), forward, usize::MAX);
-        assert_eq!(announcements(&events), []);
+        assert_eq!(prefetches(&events), []);
     }
 
     let mut iter = file.db.iter();
     file.machine.disk.set_cold(true);
     assert_eq!(iter.by_ref().take(1016 + 1024).count(), 1016 + 1024);
-    assert!(announcements(&file.trace.take()).len() > 8);
+    assert!(prefetches(&file.trace.take()).len() > 8);
     file.machine.disk.set_cold(false);
     assert_eq!(iter.count(), 19 * 1024);
     let events = file.trace.take();
     let last = events
         .iter()
-        .rposition(|event| matches!(event, Event::Announced(_)));
-    let announced = announcements(&events).len();
+        .rposition(|event| matches!(event, Event::Prefetched(_)));
+    let prefetched = prefetches(&events).len();
     // The last batch that found something missing was the first of these sixteen.
-    assert_eq!(announced, 15, "{events:?}");
+    assert_eq!(prefetched, 15, "{events:?}");
     assert!(last.is_some_and(|last| last < events.len() - 3));
 }
 
@@ -310,7 +314,7 @@ fn long_reads_of_what_is_seldom_in_memory_go_around_the_page_cache() {
         let events = scan(n);
         let bytes: u64 = reads(&events).into_iter().map(len).sum();
         assert_eq!(bytes, ENTRIES as u64 * one.frame_len, "{events:?}");
-        announcements(&events).is_empty()
+        prefetches(&events).is_empty()
     };
     assert!(!goes_around(0), "nothing is known yet");
     let around: Vec<_> = (1..90).filter(|n| goes_around(*n)).collect();

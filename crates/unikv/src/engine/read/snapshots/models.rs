@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::base::sync::atomic::{AtomicBool, AtomicUsize};
-use crate::engine::space::tombstone_debt::Reclaim;
+use crate::engine::space::tombstone_debt::TombstoneDebt;
 use crate::testing::loom_model::{beside, errs, holds};
 
 /// One key. Its first version is visible; the second is written, flushed and merged with the first
@@ -59,7 +59,7 @@ fn a_merge_keeps_what_a_snapshot_sees_that_registers_beside_it() {
 /// look first.
 fn release_beside_a_judgement(job_looks_first: bool, releaser_looks_first: bool) {
     let snapshots = Arc::new(Snapshots::default());
-    let (reclaim, visible) = (Arc::new(Reclaim::default()), AtomicU64::new(1));
+    let (reclaim, visible) = (Arc::new(TombstoneDebt::default()), AtomicU64::new(1));
     let seq = snapshots.take(&visible, Holder::Snapshot, Duration::ZERO);
     let found = Arc::new(AtomicBool::new(false));
     let (seen, noted, by_job) = (

@@ -1,8 +1,8 @@
 //! Fetching the values of a batch.
 //!
 //! File by file in the order of their offsets, neighbours in one read. What is not in memory is
-//! announced first, so that the device reads it all at once; of a short iteration, some may be read
-//! around the page cache instead. A long iteration over what is not in memory also announces what
+//! prefetched first, so that the device reads it all at once; of a short iteration, some may be read
+//! around the page cache instead. A long iteration over what is not in memory also prefetches what
 //! stands behind the batch in each file, as flushes and merges write in key order: the device reads
 //! on meanwhile.
 
@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::key_table::RecordPointer;
 use crate::partition::View;
 use crate::partition::sorted_store::dangling;
-use crate::record::Detours;
+use crate::record::DirectReads;
 use std::mem;
 use std::path::Path;
 
@@ -34,10 +34,10 @@ impl AsRef<RecordPointer> for Wanted {
 
 /// How values are read.
 enum Way<'a> {
-    /// Those that are in memory; others are announced, or added to the detours.
-    Present(&'a mut Detours),
-    /// Those that the detours have read.
-    Around(&'a Detours),
+    /// Those that are in memory; others are prefetched, or added to the direct_reads.
+    Present(&'a mut DirectReads),
+    /// Those that the direct_reads have read.
+    Around(&'a DirectReads),
     /// All of them.
     Wait,
 }
@@ -49,11 +49,11 @@ impl End {
         let mut wanted: Vec<Wanted> = Vec::with_capacity(self.entries.len());
         wanted.extend(self.stored());
         wanted.sort_unstable_by_key(|Wanted { pointer, .. }| (pointer.file, pointer.offset));
-        // A long iteration announces what it wants next: then that is in memory.
-        let mut detours = Detours::new(self.batch_len < LAST_BATCH);
+        // A long iteration prefetches what it wants next: then that is in memory.
+        let mut direct_reads = DirectReads::new(self.batch_len < LAST_BATCH);
         if wanted.len() > 1 {
-            // What is not in memory is announced, so that the device reads it all at once.
-            self.fetch_runs(view, &wanted, Way::Present(&mut detours))?;
+            // What is not in memory is prefetched, so that the device reads it all at once.
+            self.fetch_runs(view, &wanted, Way::Present(&mut direct_reads))?;
             let mut cold = wanted.iter().filter(|it| self.is_missing(it.entry));
             if cold.next().is_some() {
                 self.ahead = BATCHES_AHEAD;
@@ -61,9 +61,9 @@ impl End {
             self.read_ahead(view, &wanted)?;
             wanted.retain(|it| self.is_missing(it.entry));
         }
-        if !detours.is_empty() {
-            detours.read();
-            self.fetch_runs(view, &wanted, Way::Around(&detours))?;
+        if !direct_reads.is_empty() {
+            direct_reads.read();
+            self.fetch_runs(view, &wanted, Way::Around(&direct_reads))?;
             wanted.retain(|it| self.is_missing(it.entry));
         }
         self.fetch_runs(view, &wanted, Way::Wait)
@@ -83,7 +83,7 @@ impl End {
         matches!(value, Some(Value::Stored { .. }))
     }
 
-    /// Announces what the next batch probably wants, when this is a long iteration over what is not
+    /// Prefetches what the next batch probably wants, when this is a long iteration over what is not
     /// in memory: in each file as much as this batch spans, behind it in the direction of travel.
     fn read_ahead(&mut self, view: &View, wanted: &[Wanted]) -> Result<()> {
         let is_first = mem::take(&mut self.is_first);
@@ -95,7 +95,7 @@ impl End {
             let number = run.first().map(|first| first.pointer.file);
             let file = number.and_then(|number| view.version.record_file(number));
             if let (Some(file), Some((from, len))) = (file, ahead_of(run, self.forward)) {
-                file.announce(from, len)?;
+                file.prefetch(from, len)?;
             }
         }
         Ok(())
@@ -115,8 +115,8 @@ impl End {
                 }
             };
             match &mut way {
-                Way::Present(detours) => file.read_present(run, detours, take),
-                Way::Around(detours) => file.take_around(run, detours, take),
+                Way::Present(direct_reads) => file.read_present(run, direct_reads, take),
+                Way::Around(direct_reads) => file.take_around(run, direct_reads, take),
                 Way::Wait => file.read_sorted(run, take),
             }
         }

@@ -1,4 +1,4 @@
-//! The runs of a batch that are better read around the page cache, once all else is announced.
+//! The runs of a batch that are better read around the page cache, once all else is prefetched.
 
 use crate::base::keys::FileNumber;
 use crate::key_table::ReadBuffer;
@@ -7,15 +7,15 @@ use bytes::Bytes;
 use std::sync::Arc;
 
 /// So many go around it at once: each takes a buffer of whole blocks.
-const MOST_DETOURS: usize = 64;
+const MOST_READS: usize = 64;
 
 /// Such runs, ascending by file and offset.
-pub(crate) struct Detours {
+pub(crate) struct DirectReads {
     are_allowed: bool,
-    runs: Vec<Detour>,
+    runs: Vec<DirectRead>,
 }
 
-struct Detour {
+struct DirectRead {
     file: Arc<DataFile>,
     offset: u64,
     len: usize,
@@ -24,9 +24,9 @@ struct Detour {
     bytes: Option<Bytes>,
 }
 
-impl Detours {
-    pub(crate) fn new(are_allowed: bool) -> Detours {
-        Detours {
+impl DirectReads {
+    pub(crate) fn new(are_allowed: bool) -> DirectReads {
+        DirectReads {
             are_allowed,
             runs: Vec::new(),
         }
@@ -43,9 +43,9 @@ impl Detours {
         }
         let route = file.route(offset, len);
         // One by one, the device would read nothing else while it reads a second; of the first, the
-        // others that are announced are read meanwhile.
+        // others that are prefetched are read meanwhile.
         let may_be_one = || self.runs.is_empty() && len >= LONG_BYTES;
-        let may_be_many = || self.runs.len() < MOST_DETOURS && file.store().reads_around_together();
+        let may_be_many = || self.runs.len() < MOST_READS && file.store().reads_around_together();
         match route == Route::Around && !may_be_one() && !may_be_many() {
             true => Route::Through,
             false => route,
@@ -61,14 +61,14 @@ impl Detours {
         len: usize,
         buffer: ReadBuffer,
     ) {
-        self.runs.push(Detour {
+        self.runs.push(DirectRead {
             file: Arc::clone(file),
             offset,
             len,
             buffer: Some(buffer),
             bytes: None,
         });
-        debug_assert!(self.runs.is_sorted_by_key(Detour::place));
+        debug_assert!(self.runs.is_sorted_by_key(DirectRead::place));
     }
 
     /// Reads them all.
@@ -105,12 +105,12 @@ impl Detours {
     pub(super) fn bytes(&self, file: FileNumber, offset: u64) -> Option<Bytes> {
         let found = self
             .runs
-            .binary_search_by_key(&(file, offset), Detour::place);
+            .binary_search_by_key(&(file, offset), DirectRead::place);
         self.runs.get(found.ok()?)?.bytes.clone()
     }
 }
 
-impl Detour {
+impl DirectRead {
     fn place(&self) -> (FileNumber, u64) {
         (self.file.number(), self.offset)
     }

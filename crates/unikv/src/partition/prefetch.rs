@@ -1,6 +1,6 @@
 //! Telling the device what look-ups of many keys will read, before any of them waits.
 //!
-//! It walks as [`View::get`] does, up to the first read that memory cannot serve, and announces
+//! It walks as [`View::get`] does, up to the first read that memory cannot serve, and prefetches
 //! that one. All of it is a hint: whatever it finds, overlooks or fails in, the look-up itself
 //! decides.
 
@@ -18,9 +18,9 @@ use std::sync::Arc;
 pub(crate) enum Ahead {
     /// It reads nothing, or what the page cache has.
     InMemory,
-    /// It reads a record, which has been announced.
-    Announced,
-    /// It reads a block of keys, which has been announced, and then perhaps a record.
+    /// It reads a record, which has been prefetched.
+    Prefetched,
+    /// It reads a block of keys, which has been prefetched, and then perhaps a record.
     BlockFirst,
 }
 
@@ -28,9 +28,9 @@ pub(crate) enum Ahead {
 type Told = Option<Ahead>;
 
 impl View {
-    /// Announces what a look-up of `key` as of `snapshot` would wait for first. With `waits` it
-    /// waits for a block of keys, so that the record behind it can be announced.
-    pub(crate) fn announce(&self, key: &[u8], snapshot: SeqNo, waits: bool) -> Result<Ahead> {
+    /// Prefetches what a look-up of `key` as of `snapshot` would wait for first. With `waits` it
+    /// waits for a block of keys, so that the record behind it can be prefetched.
+    pub(crate) fn prefetch(&self, key: &[u8], snapshot: SeqNo, waits: bool) -> Result<Ahead> {
         let hash = key_hash(self.version.counters.hash_seed, key);
         let mut memtables = std::iter::once(&self.memtable).chain(&self.sealed);
         if memtables.any(|handle| handle.table.get(key, hash, snapshot).is_some()) {
@@ -67,7 +67,7 @@ impl View {
             let mut candidates = index.candidates(hash);
             let file = |it: Candidate| Some((self.version.record_file(it.file)?, it));
             if let Some((file, it)) = candidates.find_map(file) {
-                return announce_record(file, it.offset, it.read_len).map(Some);
+                return prefetch_record(file, it.offset, it.read_len).map(Some);
             }
             if index.is_complete() {
                 return Ok(None);
@@ -86,7 +86,7 @@ fn by_index(generation: &Generation, hash: u64, snapshot: SeqNo) -> Result<Told>
         if let Some(table) = generation.table(candidate.slot)
             && table.meta().min_seq <= snapshot
         {
-            return announce_record(table, candidate.offset, candidate.read_len).map(Some);
+            return prefetch_record(table, candidate.offset, candidate.read_len).map(Some);
         }
     }
     Ok(None)
@@ -99,7 +99,7 @@ fn in_ingested(generation: &Generation, key: &[u8], snapshot: SeqNo, waits: bool
     in_section(table.section()?, key, snapshot, waits, |_| Some(table))
 }
 
-/// Announces the block of `section` that tells of `key`, or the record in the file of its pointer.
+/// Prefetches the block of `section` that tells of `key`, or the record in the file of its pointer.
 fn in_section<'a>(
     section: &KeySection,
     key: &[u8],
@@ -121,14 +121,14 @@ fn in_section<'a>(
         return Ok(Some(Ahead::InMemory));
     };
     match file(pointer) {
-        Some(file) => announce_record(file, pointer.offset, pointer.len as usize).map(Some),
+        Some(file) => prefetch_record(file, pointer.offset, pointer.len as usize).map(Some),
         None => Ok(None),
     }
 }
 
-fn announce_record(file: &RecordFile, offset: u64, len: usize) -> Result<Ahead> {
-    Ok(match file.announce_unless_present(offset, len)? {
-        true => Ahead::Announced,
+fn prefetch_record(file: &RecordFile, offset: u64, len: usize) -> Result<Ahead> {
+    Ok(match file.prefetch_unless_present(offset, len)? {
+        true => Ahead::Prefetched,
         false => Ahead::InMemory,
     })
 }

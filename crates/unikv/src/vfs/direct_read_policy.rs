@@ -60,14 +60,14 @@ struct Costs {
 pub(crate) enum Route {
     /// Through the page cache.
     Through,
-    /// The same, and [`ColdReads::tell_trial`] wants to know whether it was found there.
+    /// The same, and [`DirectReadPolicy::tell_trial`] wants to know whether it was found there.
     Trial,
     /// Around the page cache.
     Around,
 }
 
 /// What is known of reads.
-pub(super) struct ColdReads {
+pub(super) struct DirectReadPolicy {
     /// Tags of the places that were read lately; made when there is a read that may go around.
     lately: OnceLock<Box<[AtomicU16]>>,
     long: Known,
@@ -105,9 +105,9 @@ impl Known {
     }
 }
 
-impl ColdReads {
-    pub(super) fn new() -> ColdReads {
-        ColdReads {
+impl DirectReadPolicy {
+    pub(super) fn new() -> DirectReadPolicy {
+        DirectReadPolicy {
             lately: OnceLock::new(),
             long: Known::new(LONG),
             short: Known::new(SHORT),
@@ -192,7 +192,7 @@ mod tests {
 
     /// Reads from places of a file, all of which are or are not in memory, and counts how they
     /// went.
-    fn read(cold: &ColdReads, places: Range<u64>, found: bool) -> [usize; 3] {
+    fn read(cold: &DirectReadPolicy, places: Range<u64>, found: bool) -> [usize; 3] {
         let mut counts = [0; 3];
         for place in places {
             let route = cold.route(FileNumber(7), place * TRIED_BYTES + 17, LEN);
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn what_is_seldom_in_memory_is_read_around_it_and_a_part_of_it_never() {
-        let cold = ColdReads::new();
+        let cold = DirectReadPolicy::new();
         assert_eq!(read(&cold, 0..1000, true), [0, 1000, 0]);
         let [through, trials, around] = read(&cold, 1000..2000, false);
         assert!(through == 0 && around > 700 && trials > 100, "{trials}");
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn the_slower_the_device_the_more_is_worth_finding_in_memory() {
         let goes_around = |micros, found_of_ten: u32| {
-            let cold = ColdReads::new();
+            let cold = DirectReadPolicy::new();
             for n in 0..1000 {
                 cold.tell_trial(LEN, n % 10 < found_of_ten);
                 (0..7).for_each(|_| cold.tell_around(LEN, Duration::from_micros(micros)));
@@ -229,7 +229,7 @@ mod tests {
         assert!(goes_around(60, 3) && !goes_around(60, 6));
         assert!(goes_around(5000, 0) && !goes_around(5000, 1));
 
-        let cold = ColdReads::new();
+        let cold = DirectReadPolicy::new();
         read(&cold, 0..1000, false);
         (0..100).for_each(|_| cold.tell_around(LEN, Duration::from_secs(1)));
         cold.tell_trial(LEN, true);
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn what_was_read_lately_is_read_through_the_page_cache() {
-        let cold = ColdReads::new();
+        let cold = DirectReadPolicy::new();
         read(&cold, 0..1000, false);
         // Some have been overwritten by others.
         let [through, ..] = read(&cold, 900..1000, false);
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn short_reads_have_a_share_of_their_own() {
-        let cold = ColdReads::new();
+        let cold = DirectReadPolicy::new();
         read(&cold, 0..1000, false);
         let short = |file, place| cold.route(FileNumber(file), place * TRIED_BYTES, LONG_BYTES - 1);
         assert!((0..100).all(|place| short(8, place) == Route::Trial));
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn where_there_is_no_way_around_nothing_is_sent_there() {
-        let cold = ColdReads::new();
+        let cold = DirectReadPolicy::new();
         read(&cold, 0..1000, false);
         cold.refuse();
         assert_eq!(read(&cold, 1000..1100, false), [100, 0, 0]);
