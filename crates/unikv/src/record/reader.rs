@@ -154,8 +154,8 @@ impl RecordFile {
         Ok(())
     }
 
-    /// Prefetches the beginning of the record at `offset`, whose length is about `len`, unless it is
-    /// in memory. Whether it did.
+    /// Prefetches the beginning of the record at `offset`, whose length is about `len`, unless it
+    /// is in memory. Whether it did.
     pub(crate) fn prefetch_unless_present(&self, offset: u64, len: usize) -> Result<bool> {
         let left = self.meta.records_end.saturating_sub(offset);
         let len = (len.min(LONGEST_BUFFER) as u64).min(left);

@@ -51,9 +51,10 @@ impl RecordFile {
         self.read_runs(wanted, read, take);
     }
 
-    /// Takes those of `wanted`, sorted, that are in `direct_reads`, which have been read; but none where
-    /// anything is wrong: the read through the page cache will tell. It may find nothing wrong, if
-    /// this process was forked while the device wrote to its memory (`open(2)`, about `O_DIRECT`).
+    /// Takes those of `wanted`, sorted, that are in `direct_reads`, which have been read; but none
+    /// where anything is wrong: the read through the page cache will tell. It may find nothing
+    /// wrong, if this process was forked while the device wrote to its memory (`open(2)`, about
+    /// `O_DIRECT`).
     pub(crate) fn take_around<W: AsRef<RecordPointer>>(
         &self,
         wanted: &[W],

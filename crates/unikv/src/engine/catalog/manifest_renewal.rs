@@ -8,13 +8,13 @@
 //!
 //! - *Until `CURRENT` durably names the new manifest* both outcomes stay whole. No input of `E` is
 //!   removed, for only a successful commit lets go of files or log segments; no output is, because
-//!   they are kept in `Catalog::quarantined` until then. Nothing is appended behind `E`: the manifest is
-//!   poisoned, and every commit first comes here. What is acknowledged meanwhile is in log segments
-//!   at or above the low-water mark of `V` as well as of `V + E`, since `E` names a segment that
-//!   exists or, when the log begins anew, one above all that is in tables.
+//!   they are kept in `Catalog::quarantined` until then. Nothing is appended behind `E`: the
+//!   manifest is poisoned, and every commit first comes here. What is acknowledged meanwhile is in
+//!   log segments at or above the low-water mark of `V` as well as of `V + E`, since `E` names a
+//!   segment that exists or, when the log begins anew, one above all that is in tables.
 //! - *Afterwards* `M` is never read again. `V` is what readers and jobs have gone on with, so no
-//!   reader ever saw `E`. Its outputs are orphan files and removed; their numbers are never given again.
-//!   Its job runs again from `V`, with new outputs.
+//!   reader ever saw `E`. Its outputs are orphan files and removed; their numbers are never given
+//!   again. Its job runs again from `V`, with new outputs.
 //! - *A renewal that fails* may leave a manifest that `CURRENT` names already: it holds `V` and
 //!   nothing else, so either outcome is right as long as nothing is appended to either of the two.
 //!   Therefore the old one stays poisoned, each attempt makes a file of its own, and the files of

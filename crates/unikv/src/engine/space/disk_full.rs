@@ -17,9 +17,10 @@
 //!   first ([`crate::jobs::compact::tight_gc`]);
 //! - log segments are not kept to be written over, and values are not clustered.
 //!
-//! The flush worker looks after all this between its jobs ([`Engine::maintain_disk_space`]), each second
-//! while the disk is full. When [`DiskFull::resume_bytes`] are free, the log and the manifest are
-//! as they should be and the ballast has been made anew, the state ends. No call is needed.
+//! The flush worker looks after all this between its jobs ([`Engine::maintain_disk_space`]), each
+//! second while the disk is full. When [`DiskFull::resume_bytes`] are free, the log and the
+//! manifest are as they should be and the ballast has been made anew, the state ends. No call is
+//! needed.
 //!
 //! Locks: `cause` is a leaf, but for the removal of the ballast under it. Nothing here waits for
 //! the commit lock: the flush worker only tries it, because a leader may hold it while it waits for

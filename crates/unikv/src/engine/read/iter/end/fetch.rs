@@ -1,10 +1,10 @@
 //! Fetching the values of a batch.
 //!
 //! File by file in the order of their offsets, neighbours in one read. What is not in memory is
-//! prefetched first, so that the device reads it all at once; of a short iteration, some may be read
-//! around the page cache instead. A long iteration over what is not in memory also prefetches what
-//! stands behind the batch in each file, as flushes and merges write in key order: the device reads
-//! on meanwhile.
+//! prefetched first, so that the device reads it all at once; of a short iteration, some may be
+//! read around the page cache instead. A long iteration over what is not in memory also prefetches
+//! what stands behind the batch in each file, as flushes and merges write in key order: the device
+//! reads on meanwhile.
 
 use super::super::ahead::ahead_of;
 use super::{End, LAST_BATCH, Value};
@@ -83,8 +83,9 @@ impl End {
         matches!(value, Some(Value::Stored { .. }))
     }
 
-    /// Prefetches what the next batch probably wants, when this is a long iteration over what is not
-    /// in memory: in each file as much as this batch spans, behind it in the direction of travel.
+    /// Prefetches what the next batch probably wants, when this is a long iteration over what is
+    /// not in memory: in each file as much as this batch spans, behind it in the direction of
+    /// travel.
     fn read_ahead(&mut self, view: &View, wanted: &[Wanted]) -> Result<()> {
         let is_first = mem::take(&mut self.is_first);
         if is_first || !self.goes_on || self.ahead == 0 || self.batch_len < LAST_BATCH {
