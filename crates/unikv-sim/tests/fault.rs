@@ -36,7 +36,7 @@ unikv_sim::scenario_tests!(
     flush,
     merge,
     clustering_merge,
-    clustering_at_rest,
+    clustering_when_idle,
     scan_merge,
     gc_alone,
     gc_riding,

@@ -24,7 +24,7 @@ pub fn all() -> Vec<Scenario> {
         ("clustering_merge", clustering_merge(), |seen| {
             seen.coverage.merges >= 8 && seen.coverage.clustered_bytes > 10_000
         }),
-        ("clustering_at_rest", clustering_at_rest(), |seen| {
+        ("clustering_when_idle", clustering_when_idle(), |seen| {
             seen.coverage.clusterings >= 3 && seen.coverage.merges >= 5
         }),
         ("scan_merge", scan_merge(), |seen| {
@@ -118,9 +118,9 @@ fn clustering_merge() -> History {
     history
 }
 
-/// Values are copied together while writers rest: of files alone, along with merges, and of an
+/// Values are copied together while writers are idle: of files alone, along with merges, and of an
 /// UnsortedStore.
-fn clustering_at_rest() -> History {
+fn clustering_when_idle() -> History {
     let mut script = Script::default();
     script.hold(0);
     for n in 0..6 {

@@ -24,7 +24,7 @@ use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{ArcSwap, Guard, Weakness, is_weak, order};
 use crate::base::sync::{Mutex, RwLock};
 use crate::engine::background::gc::GarbageRequests;
-use crate::engine::background::idle::AtRest;
+use crate::engine::background::idle::IdleWork;
 use crate::engine::catalog::Catalog;
 use crate::engine::health::Health;
 use crate::engine::memory::Arbiter;
@@ -56,8 +56,8 @@ use std::sync::Arc;
 
 /// A part of what the space promise allows beside what is visible. The rest of that is for large
 /// values of the memtable, for the ballast, and for manifests.
-const REST_BYTES: u64 = 7 << 20;
-pub(crate) const MEMTABLES_AT_REST: u64 = 4;
+const IDLE_BYTES: u64 = 7 << 20;
+pub(crate) const MEMTABLES_WHEN_IDLE: u64 = 4;
 /// A partition large enough to be split has so many key tables at least.
 const KEY_TABLES_OF_A_PARTITION: u64 = 8;
 
@@ -101,7 +101,7 @@ pub(crate) struct Engine {
     pub(crate) pressure: Pressure,
     pub(crate) garbage_requests: GarbageRequests,
     pub(crate) tombstone_debt: TombstoneDebt,
-    pub(crate) at_rest: AtRest,
+    pub(crate) idle: IdleWork,
     /// The last flush that was tried had to wait for a merge.
     pub(crate) flush_blocked: AtomicBool,
     pub(crate) space: DiskFull,
@@ -169,7 +169,7 @@ impl Engine {
             pressure: Pressure::default(),
             garbage_requests: GarbageRequests::default(),
             tombstone_debt: TombstoneDebt::default(),
-            at_rest: AtRest::default(),
+            idle: IdleWork::default(),
             flush_blocked: AtomicBool::new(false),
             space: parts.space,
             closing: AtomicBool::new(false),
@@ -239,7 +239,7 @@ impl Engine {
         SpaceLimit {
             max_space_amp: self.options.max_space_amp,
             floor_bytes: self.memory.plan.memtable_bytes.saturating_mul(2),
-            rest_bytes: REST_BYTES + MEMTABLES_AT_REST * self.memory.plan.memtable_bytes,
+            idle_bytes: IDLE_BYTES + MEMTABLES_WHEN_IDLE * self.memory.plan.memtable_bytes,
             oldest: self.snapshots.oldest(),
             job_bytes: (2 * self.options.background_threads as u64)
                 .saturating_mul(self.options.unsorted_bytes),

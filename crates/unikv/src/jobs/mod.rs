@@ -22,7 +22,7 @@ pub(crate) struct JobContext<'a> {
     pub(crate) cache: &'a Arc<ReadCache>,
     pub(crate) next_file: &'a AtomicU64,
     pub(crate) closing: &'a AtomicBool,
-    /// For a job that is only for rests.
+    /// For a job that is only for idle times.
     pub(crate) resting: Option<Resting<'a>>,
     /// Live snapshots, ascending, read after the job's inputs were chosen.
     pub(crate) snapshots: Vec<SeqNo>,
@@ -81,7 +81,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// When a job ends that is only for rests.
+/// When a job ends that is only for idle times.
 #[derive(Clone, Copy)]
 pub(crate) struct Resting<'a> {
     pub(crate) last_seq: &'a AtomicU64,

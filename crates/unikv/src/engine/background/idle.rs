@@ -1,4 +1,4 @@
-//! Clustering while writers rest (see [`crate::jobs::compact::cluster`]).
+//! Clustering while writers are idle (see [`crate::jobs::compact::cluster`]).
 //!
 //! Writers rest when the last sequence number has not changed for a second, or when somebody waits
 //! for the background to become quiet. Then, after all other work, UnsortedStores of many tables
@@ -42,9 +42,9 @@ const REST: Duration = Duration::from_secs(1);
 /// Up to so many times.
 const MOST_DOUBLINGS: u32 = 10;
 
-/// What is known of the rests of writers.
+/// What is known of the times in which writers are idle.
 #[derive(Debug, Default)]
-pub(crate) struct AtRest {
+pub(crate) struct IdleWork {
     rest: Mutex<Rest>,
     /// How many callers wait for the background.
     asked: AtomicUsize,
@@ -72,7 +72,7 @@ impl Drop for Asked<'_> {
     }
 }
 
-impl AtRest {
+impl IdleWork {
     /// Has clustering begin without a rest.
     pub(crate) fn ask(&self) -> Asked<'_> {
         self.asked.fetch_add(1, Ordering::AcqRel);
@@ -89,11 +89,11 @@ impl Engine {
     /// In what time writers will have rested for long enough if they do; `None`: they have, or it
     /// is all one.
     pub(crate) fn rest_begins_in(&self, now: Duration) -> Option<Duration> {
-        if self.options.clustering != Clustering::AtRest || self.at_rest.is_asked() {
+        if self.options.clustering != Clustering::AtRest || self.idle.is_asked() {
             return None;
         }
         let seq = self.visible_seq.load(Ordering::Acquire);
-        let mut rest = self.at_rest.rest.lock();
+        let mut rest = self.idle.rest.lock();
         let since = match rest.seen {
             Some((last, since)) if last == seq => since,
             _ => rest.seen.insert((seq, now)).1,
@@ -104,24 +104,24 @@ impl Engine {
             .filter(|left| !left.is_zero())
     }
 
-    /// Whether writers rest and values may be copied. Writers who wait for a flush do not rest.
-    pub(crate) fn clusters_at_rest(&self) -> bool {
+    /// Whether writers are idle and values may be copied. Writers who wait for a flush do not rest.
+    pub(crate) fn clusters_when_idle(&self) -> bool {
         self.options.clustering == Clustering::AtRest
             && self.rest_begins_in(self.now()).is_none()
             && !self.space.is_full()
             && self.view.load().sealed.is_empty()
     }
 
-    /// Whether a merge of `generations` copies values because writers rest, and garbage and the
+    /// Whether a merge of `generations` copies values because writers are idle, and garbage and the
     /// disk have room for what is left behind. What was ingested is in order.
-    pub(crate) fn copies_at_rest(
+    pub(crate) fn copies_when_idle(
         &self,
         generations: &[Generation],
         space: &Space,
         limit: SpaceLimit,
     ) -> bool {
         let bytes: u64 = generations.iter().map(Generation::bytes).sum();
-        self.clusters_at_rest()
+        self.clusters_when_idle()
             && !generations.iter().any(Generation::is_ingested)
             && space.excess(limit, Pressure::Alone) == 0
             && bytes <= self.free_bytes() / FREE_PART
@@ -131,9 +131,9 @@ impl Engine {
         free_bytes(&self.store).unwrap_or(u64::MAX)
     }
 
-    /// What is to be done now, if writers rest.
-    pub(crate) fn plan_at_rest(&self, catalog: &Catalog) -> Option<Plan> {
-        if !self.clusters_at_rest() {
+    /// What is to be done now, if writers are idle.
+    pub(crate) fn plan_when_idle(&self, catalog: &Catalog) -> Option<Plan> {
+        if !self.clusters_when_idle() {
             return None;
         }
         let partitions = catalog.version.partitions().iter();
@@ -150,20 +150,20 @@ impl Engine {
         if victims.is_empty() {
             return None;
         }
-        let failed = self.at_rest.failed.lock();
+        let failed = self.idle.failed.lock();
         let is_free = |id| !catalog.merging.contains(&id) && !failed.contains(&id);
         let partition = gc::partition_of(version, &space, limit, &victims, is_free)?;
         Some(Plan::Pass(MergePlan {
             partition: Arc::clone(partition),
             inputs: MergeInputs {
                 victims,
-                at_rest: true,
+                copies_when_idle: true,
                 ..MergeInputs::default()
             },
         }))
     }
 
-    /// Files that a pass takes while writers rest: as many as garbage leaves room for, and the
+    /// Files that a pass takes while writers are idle: as many as garbage leaves room for, and the
     /// disk.
     fn apart(&self, version: &Version, space: &Space, limit: SpaceLimit) -> Vec<Arc<RecordFile>> {
         let keys = KeyTable::bytes_of(version.key_tables());
@@ -171,7 +171,7 @@ impl Engine {
         // each partition has had its pass, and a collection must not begin meanwhile.
         let begins = space.begins_at(limit, Pressure::Alone);
         let most = match version.partitions().len() {
-            1 => begins.max(space.most_at_rest(limit).saturating_sub(keys)),
+            1 => begins.max(space.most_when_idle(limit).saturating_sub(keys)),
             _ => begins,
         };
         let room = most.saturating_sub(space.dead_bytes());
@@ -184,17 +184,17 @@ impl Engine {
         let seq = self.visible_seq.load(Ordering::Acquire);
         Resting {
             last_seq: &self.visible_seq,
-            seq: (!self.at_rest.is_asked()).then_some(seq),
+            seq: (!self.idle.is_asked()).then_some(seq),
             disk_full: self.space.is_full_flag(),
         }
     }
 
-    /// Clusters in one partition what lies apart, if writers rest.
-    pub(crate) fn cluster_at_rest(&self) -> Result<bool> {
+    /// Clusters in one partition what lies apart, if writers are idle.
+    pub(crate) fn cluster_when_idle(&self) -> Result<bool> {
         self.health.check_fatal()?;
         let plan = {
             let mut catalog = self.catalog.lock();
-            match self.plan_at_rest(&catalog) {
+            match self.plan_when_idle(&catalog) {
                 None => return Ok(false),
                 Some(Plan::Freeze(partitions)) => {
                     let frozen = partitions.iter().filter(|p| catalog.freeze(p)).count();
@@ -213,7 +213,7 @@ impl Engine {
         });
         self.catalog.lock().merging.remove(&plan.partition.id);
         match ended {
-            Ok(()) => self.at_rest.rest.lock().interrupted = 0,
+            Ok(()) => self.idle.rest.lock().interrupted = 0,
             // Unless writing is suspended, that was all: it is for speed alone, and nobody waits
             // for it.
             Err(_) => self.health.check_fatal()?,
@@ -229,7 +229,7 @@ impl Engine {
         if error.kind() == ErrorKind::Cancelled && !self.space.is_full() {
             // Somebody writes.
             let seq = self.visible_seq.load(Ordering::Acquire);
-            let mut rest = self.at_rest.rest.lock();
+            let mut rest = self.idle.rest.lock();
             // One write may end several passes.
             rest.interrupted += u32::from(rest.interrupted_at != seq);
             rest.interrupted_at = seq;
@@ -237,11 +237,11 @@ impl Engine {
         }
         let failed = &self.counters.failed_clusterings;
         failed.fetch_add(1, Ordering::Relaxed);
-        self.at_rest.failed.lock().insert(plan.partition.id);
+        self.idle.failed.lock().insert(plan.partition.id);
     }
 }
 
-/// What is done at rest.
+/// What is done when idle.
 pub(crate) enum Plan {
     /// The UnsortedStores of these partitions are to be merged.
     Freeze(Vec<Arc<Partition>>),

@@ -135,7 +135,7 @@ impl Engine {
     pub(crate) fn join_rest_left(&self, now: Duration) -> Option<Duration> {
         let catalog = self.catalog.lock();
         let first = catalog.given_up_joins.values().min()?;
-        // Never at once: the worker that forgets such rests may be at work on something else.
+        // Never at once: the worker that forgets such a backoff may be at work on something else.
         Some(first.saturating_sub(now).max(REST / 100))
     }
 

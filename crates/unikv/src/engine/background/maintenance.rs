@@ -94,7 +94,7 @@ impl Engine {
     fn await_background(&self) -> Result<()> {
         self.check_open()?;
         self.catalog.lock().given_up_joins.clear();
-        let _at_once = self.at_rest.ask();
+        let _at_once = self.idle.ask();
         // What there is to do may depend on snapshots that have gone since the background last
         // looked.
         self.work.notify();
@@ -107,18 +107,18 @@ impl Engine {
                 && !partitions.any(|p| Catalog::is_to_be_split(p, limits))
                 && self.view.load().sealed.is_empty();
             let joined = !idle || self.plan_join(&catalog, Effort::Merges, None).is_none();
-            // A join that was given up meanwhile rests, and nothing is in its way any more.
-            let rests = !joined && !catalog.given_up_joins.is_empty();
-            if rests {
+            // A join that was given up meanwhile is in backoff, and nothing is in its way any more.
+            let in_backoff = !joined && !catalog.given_up_joins.is_empty();
+            if in_backoff {
                 catalog.given_up_joins.clear();
             }
             let for_reads = self.plan_scan_merge(&catalog).is_some()
-                || self.plan_at_rest(&catalog).is_some()
+                || self.plan_when_idle(&catalog).is_some()
                 || self.is_index_wanted()
                 || self.are_blocks_wanted();
             drop(catalog);
             // A read of an old view may have paid the last of it without knowing.
-            if for_reads || rests {
+            if for_reads || in_backoff {
                 self.work.notify();
             }
             idle && joined && !for_reads

@@ -40,9 +40,9 @@ impl MergePlan {
         }
     }
 
-    /// Whether it is for rests alone.
-    fn is_pass_at_rest(&self) -> bool {
-        self.inputs.at_rest && self.inputs.generations.is_empty()
+    /// Whether it is for idle times alone.
+    fn is_pass_when_idle(&self) -> bool {
+        self.inputs.copies_when_idle && self.inputs.generations.is_empty()
     }
 }
 
@@ -68,7 +68,9 @@ impl Engine {
     /// Takes out of a plan that has failed what it was to copy because nobody writes; false:
     /// nothing.
     fn gives_up_copies(&self, plan: &mut MergePlan) -> bool {
-        if !std::mem::take(&mut plan.inputs.at_rest) || self.closing.load(Ordering::Acquire) {
+        if !std::mem::take(&mut plan.inputs.copies_when_idle)
+            || self.closing.load(Ordering::Acquire)
+        {
             return false;
         }
         let failed = &self.counters.failed_clusterings;
@@ -76,7 +78,8 @@ impl Engine {
         true
     }
 
-    /// Notes how a partition's job ended. What failed rests, and other partitions go on.
+    /// Notes how a partition's job ended. What failed is in backoff, and other
+    /// partitions go on.
     pub(crate) fn note(&self, job: Job, partition: PartitionId, ended: Result<()>) -> Result<bool> {
         if let Err(error) = &ended {
             self.note_full(error);
@@ -164,7 +167,7 @@ impl Engine {
         if !inputs.victims.is_empty() || is_awaited {
             return inputs;
         }
-        inputs.at_rest = self.copies_at_rest(&inputs.generations, space, limit);
+        inputs.copies_when_idle = self.copies_when_idle(&inputs.generations, space, limit);
         inputs
     }
 
@@ -209,8 +212,8 @@ impl Engine {
         // The inputs are chosen; only now the snapshots are listed.
         let mut context = self.job_context();
         let MergePlan { partition, inputs } = plan;
-        context.resting = plan.is_pass_at_rest().then(|| self.resting());
-        context.cluster |= inputs.at_rest;
+        context.resting = plan.is_pass_when_idle().then(|| self.resting());
+        context.cluster |= inputs.copies_when_idle;
         let merged = merge::merge(&context, partition, inputs);
         let mut merged = self.or_clean_up(&context, merged)?;
         let copied: u64 = merged.record_files.iter().map(|f| f.len).sum();
@@ -227,7 +230,7 @@ impl Engine {
             self.cache.remove_record(file, offset);
         }
         let counters = &self.counters;
-        let clusters = plan.is_pass_at_rest();
+        let clusters = plan.is_pass_when_idle();
         let (bytes, copied_bytes) = if !inputs.generations.is_empty() {
             counters.count_merge(partition.id);
             (&counters.merge_bytes, &counters.merge_copied_bytes)

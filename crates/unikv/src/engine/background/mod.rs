@@ -35,7 +35,7 @@ use crate::vfs::{Event, JoinHandle, Step, Worker};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a worker rests after a failed step.
+/// How long a worker is in backoff after a failed step.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// While merges are due all the time, every so many of them a join that needs merges takes its
@@ -124,7 +124,7 @@ impl BackgroundWorker {
             }
             Task::Merge => {
                 let step = engine.run_job(Engine::run_next_job);
-                if matches!(step, Step::Wait(_)) && engine.at_rest.is_asked() {
+                if matches!(step, Step::Wait(_)) && engine.idle.is_asked() {
                     // Who waits may have seen something to do that is not to be done any more.
                     engine.progress.notify();
                 }
@@ -288,8 +288,8 @@ impl Engine {
             || joined
             || self.join_one(Effort::Merges)?
             || self.scan_merge_one()?
-            || self.cluster_at_rest()?
-            || self.want_indexes_at_rest())
+            || self.cluster_when_idle()?
+            || self.want_indexes_when_idle())
     }
 
     /// Lends the cache what jobs take, if none is waiting and none has run for a while. In what
@@ -299,14 +299,14 @@ impl Engine {
         (!waits).then(|| self.memory.lend(self.now()))?
     }
 
-    /// How long from `now` until the first job that rests is tried again, flushes left aside.
+    /// How long from `now` until the first job in backoff is retried, flushes left aside.
     fn backoff_left(&self, now: Duration) -> Option<Duration> {
-        let rests = [
+        let backoffs = [
             self.health.backoff_left(now),
             self.join_rest_left(now),
             self.rest_begins_in(now),
         ];
-        rests.into_iter().flatten().min()
+        backoffs.into_iter().flatten().min()
     }
 
     /// Passes a job's result on; removes the files it began if it failed.

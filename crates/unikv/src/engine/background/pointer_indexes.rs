@@ -1,6 +1,6 @@
 //! Making the pointer indexes of key tables (see `key_table::pointer_index`) for which look-ups
-//! have paid; and, while writers rest, of all tables, if there is room for all. The first look-ups
-//! behind a pass at rest, which replaces the tables, are as fast as later ones then.
+//! have paid; and, while writers are idle, of all tables, if there is room for all. The first
+//! look-ups after an idle pass, which replaces the tables, are as fast as later ones then.
 //!
 //! An index is for speed alone and in memory alone: nothing is committed, and a failure is none of
 //! the database. No lock is held while a table is read.
@@ -24,22 +24,22 @@ impl Engine {
     pub(crate) fn is_index_wanted(&self) -> bool {
         let version = &self.view.load().version;
         version.key_tables().any(|table| table.wants_index())
-            || self.are_indexes_due_at_rest(version)
+            || self.are_indexes_due_when_idle(version)
     }
 
-    /// Whether writers rest, and there is room for the indexes of all tables, of which some have
-    /// none.
-    fn are_indexes_due_at_rest(&self, version: &Version) -> bool {
-        self.clusters_at_rest()
+    /// Whether writers are idle, and there is room for the indexes of all tables, of which some
+    /// have none.
+    fn are_indexes_due_when_idle(&self, version: &Version) -> bool {
+        self.clusters_when_idle()
             && version.key_tables().any(|table| table.may_want_index())
             && KeyTable::index_bytes_of(version.key_tables()) <= self.cache.pointer_index_limit()
     }
 
-    /// Has the indexes of all tables made, if that is to be done at rest. Whether there were any to
-    /// make.
-    pub(crate) fn want_indexes_at_rest(&self) -> bool {
+    /// Has the indexes of all tables made, if that is to be done when idle. Whether there were any
+    /// to make.
+    pub(crate) fn want_indexes_when_idle(&self) -> bool {
         let version = Arc::clone(&self.view.load().version);
-        let due = self.are_indexes_due_at_rest(&version);
+        let due = self.are_indexes_due_when_idle(&version);
         if due {
             version.key_tables().for_each(|table| table.want_index());
         }

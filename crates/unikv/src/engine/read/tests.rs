@@ -276,8 +276,8 @@ fn what_takes_the_place_of_a_table_whose_pointer_index_was_used_has_one_before_i
 #[test]
 fn while_writers_rest_all_tables_get_a_pointer_index_if_there_is_room_for_all() {
     let machine = Machine::new(5);
-    let at_rest = || options().clustering(Clustering::AtRest);
-    let (db, _) = machine.open(at_rest());
+    let idle = || options().clustering(Clustering::AtRest);
+    let (db, _) = machine.open(idle());
     (0..KEYS).for_each(|n| db.put(key(n), value(n, 0)).unwrap());
     db.compact().unwrap();
     let all = index_bytes(&db);
@@ -285,9 +285,9 @@ fn while_writers_rest_all_tables_get_a_pointer_index_if_there_is_room_for_all() 
     db.close().unwrap();
 
     let (db, _) = machine.open(options());
-    assert_eq!(index_bytes(&db), 0, "nothing is done at rest");
+    assert_eq!(index_bytes(&db), 0, "nothing is done when idle");
     db.close().unwrap();
 
-    let (db, _) = machine.open(at_rest().memory_budget(512 << 10));
+    let (db, _) = machine.open(idle().memory_budget(512 << 10));
     assert_eq!(index_bytes(&db), 0, "there is no room");
 }

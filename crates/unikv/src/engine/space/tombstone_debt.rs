@@ -13,7 +13,7 @@ use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::engine::catalog::Catalog;
 use crate::engine::write::Commit;
-use crate::engine::{Engine, MEMTABLES_AT_REST};
+use crate::engine::{Engine, MEMTABLES_WHEN_IDLE};
 use crate::error::Result;
 use crate::jobs::compact::gc::Pressure;
 use crate::jobs::compact::half_merged::HalfMerged;
@@ -38,7 +38,7 @@ pub(crate) struct TombstoneDebt {
     has_outliers: AtomicBool,
     /// Bytes that the writes of one memtable may free.
     memtable_limit: AtomicU64,
-    /// As many writes in the memtable are worth a flush when writers rest; 0: none are.
+    /// As many writes in the memtable are worth a flush when writers are idle; 0: none are.
     writes_worth_a_flush: AtomicU64,
     /// Space would press if no snapshot were left.
     presses_without_snapshots: AtomicBool,
@@ -229,7 +229,7 @@ impl Engine {
         let seq = self.visible_seq.load(Ordering::Acquire);
         if self.tombstone_debt.seen_seq.swap(seq, Ordering::Relaxed) == seq {
             if is_flush_due {
-                self.seal_at_rest();
+                self.seal_when_idle();
             }
             self.freeze_all();
         }
@@ -249,21 +249,22 @@ impl Engine {
         Ok(holds && self.freeze_all())
     }
 
-    /// Whether generations may hide more than there may be at rest.
+    /// Whether generations may hide more than there may be when idle.
     fn holds_too_much(&self) -> bool {
         let version = Arc::clone(&self.view.load().version);
         let space = self.space_of(&version, self.snapshots.oldest());
-        space.is_too_much_at_rest(self.space_limit(), 0)
+        space.is_too_much_when_idle(self.space_limit(), 0)
     }
 
-    /// Whether the writes in a memtable may supersede long records, more than there may be at rest,
-    /// or whether it has so many large values that overwritten ones among them may take as much.
+    /// Whether the writes in a memtable may supersede long records, more than there may be when
+    /// idle, or whether it has so many large values that overwritten ones among them may take as
+    /// much.
     fn is_worth_a_flush(&self, memtable: &MemtableHandle) -> bool {
         let worth = self
             .tombstone_debt
             .writes_worth_a_flush
             .load(Ordering::Relaxed);
-        let most_large = MEMTABLES_AT_REST * self.memory.plan.memtable_bytes;
+        let most_large = MEMTABLES_WHEN_IDLE * self.memory.plan.memtable_bytes;
         let supersedes = worth > 0 && memtable.table.len() as u64 >= worth;
         supersedes || memtable.large.bytes() > most_large
     }
@@ -278,8 +279,8 @@ impl Engine {
     }
 
     /// Seals the memtable for the flush worker, which has nothing to flush. Whoever has the lock is
-    /// no writer that rests, and may wait for this worker.
-    fn seal_at_rest(&self) {
+    /// no writer that is idle, and may wait for this worker.
+    fn seal_when_idle(&self) {
         let Some(mut commit) = self.commit.try_lock() else {
             return;
         };

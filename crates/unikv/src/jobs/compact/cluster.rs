@@ -1,4 +1,4 @@
-//! Choosing what is clustered while writers rest: files as flushes wrote them, oldest first.
+//! Choosing what is clustered while writers are idle: files as flushes wrote them, oldest first.
 //!
 //! A flush writes the values of all keys that came meanwhile, so a range that many flushes have
 //! touched has its values in as many files. Such files are moved like victims of garbage

@@ -55,8 +55,8 @@ pub(crate) struct MergeInputs {
     pub(crate) generations: Vec<Generation>,
     /// Value logs whose live records are to move.
     pub(crate) victims: Vec<Arc<RecordFile>>,
-    /// Values that leave the UnsortedStore are copied because writers rest.
-    pub(crate) at_rest: bool,
+    /// Values that leave the UnsortedStore are copied because writers are idle.
+    pub(crate) copies_when_idle: bool,
 }
 
 /// Merges the generations into the SortedStore of `partition`, and moves the live records that it

@@ -12,8 +12,8 @@ pub(crate) struct SpaceLimit {
     pub(crate) max_space_amp: f64,
     /// Garbage that is not worth a pass.
     pub(crate) floor_bytes: u64,
-    /// What files may take beside what is visible while writers rest.
-    pub(crate) rest_bytes: u64,
+    /// What files may take beside what is visible while writers are idle.
+    pub(crate) idle_bytes: u64,
     /// The oldest live snapshot.
     pub(crate) oldest: Option<SeqNo>,
     /// Bytes that jobs may take beside the rest, the UnsortedStores among them.
@@ -27,7 +27,7 @@ pub(crate) struct SpaceLimit {
 /// where an older release has not counted what is visible, passes without end would not help.
 const LEAST_ALLOWED: f64 = 0.125;
 /// The share of it to which a pass may go while nobody writes.
-const SHARE_AT_REST: f64 = 0.85;
+const SHARE_WHEN_IDLE: f64 = 0.85;
 /// The share of it that open generations may hold, for each of their records may supersede an older
 /// one.
 const SHARE_OF_UNSORTED: f64 = 0.25;
@@ -76,8 +76,8 @@ impl Space {
     /// Garbage to which a pass may go that ends when somebody writes, and that lets go of its
     /// victims at once. It may use what is kept free for passes, or what has just not been enough
     /// for a collection would keep values apart for as long as nobody writes.
-    pub(crate) fn most_at_rest(&self, limit: SpaceLimit) -> u64 {
-        (self.garbage_beside_jobs(limit) * SHARE_AT_REST) as u64
+    pub(crate) fn most_when_idle(&self, limit: SpaceLimit) -> u64 {
+        (self.garbage_beside_jobs(limit) * SHARE_WHEN_IDLE) as u64
     }
 
     /// Bytes of garbage within the limit for value logs. UnsortedStores that take more than is set
@@ -160,29 +160,29 @@ impl Space {
         most.min(self.outliers.bytes)
     }
 
-    /// Whether files may take more than they may at rest, with `writes` in the memtable: what is
+    /// Whether files may take more than they may when idle, with `writes` in the memtable: what is
     /// unmerged counts as visible only if it is in the SortedStore, too. Merges would show, and let
     /// go of it.
-    pub(crate) fn is_too_much_at_rest(&self, limit: SpaceLimit, writes: u64) -> bool {
+    pub(crate) fn is_too_much_when_idle(&self, limit: SpaceLimit, writes: u64) -> bool {
         let superseded = self.most_superseded(writes);
         let unmerged = self.unsorted_bytes + self.unmerged_large_bytes + self.half_merged_bytes;
         let hidden = self.hidden_bytes + self.unmerged_large_bytes + superseded;
         let visible = self.promised_bytes(limit) - hidden as f64 * limit.max_space_amp;
-        let most = visible + limit.rest_bytes as f64;
+        let most = visible + limit.idle_bytes as f64;
         (unmerged > 0 || superseded > 0) && self.file_bytes() as f64 > most
     }
 
-    /// How many writes in the memtable make it worth a flush when writers rest, for what they may
-    /// supersede; `None`: none do.
+    /// How many writes in the memtable make it worth a flush when writers are idle, for what they
+    /// may supersede; `None`: none do.
     pub(crate) fn writes_worth_a_flush(&self, limit: SpaceLimit) -> Option<u64> {
         let most = u64::from(u32::MAX);
-        if self.is_too_much_at_rest(limit, 0) || !self.is_too_much_at_rest(limit, most) {
+        if self.is_too_much_when_idle(limit, 0) || !self.is_too_much_when_idle(limit, most) {
             return None;
         }
         let (mut too_few, mut enough) = (0, most);
         while enough - too_few > 1 {
             let middle = too_few + (enough - too_few) / 2;
-            match self.is_too_much_at_rest(limit, middle) {
+            match self.is_too_much_when_idle(limit, middle) {
                 true => enough = middle,
                 false => too_few = middle,
             }
@@ -199,7 +199,7 @@ mod tests {
     const LIMIT: SpaceLimit = SpaceLimit {
         max_space_amp: 1.5,
         floor_bytes: 10,
-        rest_bytes: 20,
+        idle_bytes: 20,
         oldest: None,
         job_bytes: 100,
         unsorted_bytes: 1000,
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(space().excess(LIMIT, Pressure::Alone), 0);
         assert!(space().excess(LIMIT, Pressure::Riding) > 0);
         let (alone, allowed) = (space().begins_at(LIMIT, Pressure::Alone), 400);
-        assert!((alone + 1..allowed).contains(&space().most_at_rest(LIMIT)));
+        assert!((alone + 1..allowed).contains(&space().most_when_idle(LIMIT)));
         let more = Space {
             log_bytes: 1250,
             ..space()
@@ -333,25 +333,25 @@ mod tests {
     }
 
     #[test]
-    fn at_rest_only_what_is_merged_counts_as_visible() {
-        assert!(!space().is_too_much_at_rest(LIMIT, 1000), "all is merged");
+    fn when_idle_only_what_is_merged_counts_as_visible() {
+        assert!(!space().is_too_much_when_idle(LIMIT, 1000), "all is merged");
         let loaded = Space {
             unsorted_bytes: 5000,
             ..space()
         };
-        assert!(loaded.is_too_much_at_rest(LIMIT, 0), "it may hide all");
+        assert!(loaded.is_too_much_when_idle(LIMIT, 0), "it may hide all");
         let deleted = Space {
             hidden_bytes: 900,
             unsorted_bytes: 50,
             ..space()
         };
-        assert!(deleted.is_too_much_at_rest(LIMIT, 0));
+        assert!(deleted.is_too_much_when_idle(LIMIT, 0));
         let little = Space {
             unsorted_bytes: 50,
             ..space()
         };
         assert!(
-            !little.is_too_much_at_rest(LIMIT, 0),
+            !little.is_too_much_when_idle(LIMIT, 0),
             "the rest leaves room"
         );
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 const KEYS: u32 = 400;
 
 /// Key tables of some sixty keys, in one partition.
-fn at_rest() -> Options {
+fn idle() -> Options {
     small()
         .clustering(Clustering::AtRest)
         .unsorted_bytes(1 << 20)
@@ -30,7 +30,7 @@ fn scatter(db: &Db, model: &mut Model, rounds: u32, stamp: u8) {
 /// A database whose neighbours were written at eight different times, all merged.
 fn scattered(seed: u64) -> (Machine, Db, Model) {
     let machine = Machine::new(seed);
-    let (db, _) = machine.open(at_rest());
+    let (db, _) = machine.open(idle());
     let mut model = Model::new();
     scatter(&db, &mut model, 8, 0);
     (machine, db, model)
@@ -47,7 +47,7 @@ fn ends_well(machine: &Machine, db: Db, model: &Model) {
 /// well.
 fn a_new_opening_tries_again(machine: &Machine, db: Db, model: &Model) {
     db.close().unwrap();
-    let (db, _) = machine.open(at_rest());
+    let (db, _) = machine.open(idle());
     db.quiesce().unwrap();
     assert_eq!(db.stats().clusterings, 1);
     // What was written since may stay apart, if that is little.
@@ -70,7 +70,7 @@ fn most_files(db: &Db) -> usize {
 
 /// How many passes in a row writers have ended.
 fn interruptions(db: &Db) -> u32 {
-    db.0.engine.at_rest.rest.lock().interrupted
+    db.0.engine.idle.rest.lock().interrupted
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn values_lie_together_when_the_background_is_quiet_and_are_copied_once() {
     same(&db, &model);
     db.close().unwrap();
     machine.check();
-    let (db, _) = machine.open(at_rest());
+    let (db, _) = machine.open(idle());
     all_the_same(&db, &model, KEYS);
     db.close().unwrap();
 }
@@ -108,7 +108,7 @@ fn values_lie_together_when_the_background_is_quiet_and_are_copied_once() {
 fn what_readers_had_in_memory_they_have_there_after_it_has_moved() {
     let (machine, db, model) = scattered(85);
     db.close().unwrap();
-    let (db, _) = machine.open(at_rest().memory_budget(64 << 20));
+    let (db, _) = machine.open(idle().memory_budget(64 << 20));
     let reads = |keys: &[u32]| {
         let before = db.stats().reads;
         for key in keys.iter().map(|i| key(*i)) {
@@ -141,7 +141,7 @@ fn what_readers_had_in_memory_they_have_there_after_it_has_moved() {
 #[test]
 fn an_unsorted_store_of_many_tables_is_merged_and_clustered_at_once() {
     let machine = Machine::new(72);
-    let (db, _) = machine.open(at_rest());
+    let (db, _) = machine.open(idle());
     let mut model = Model::new();
     flush_apart(&db, &mut model, KEYS, 8, 0);
     assert_eq!(db.stats().merges, 0);
@@ -188,7 +188,7 @@ fn garbage_leaves_room_for_it_or_it_waits() {
     // up.
     for (max_space_amp, clusterings) in [(1.1, 0), (2.8, 1), (4.0, 1)] {
         let machine = Machine::new(74);
-        let (db, _) = machine.open(at_rest().max_space_amp(max_space_amp));
+        let (db, _) = machine.open(idle().max_space_amp(max_space_amp));
         let mut model = Model::new();
         scatter(&db, &mut model, 8, 0);
         db.quiesce().unwrap();
@@ -201,7 +201,7 @@ fn garbage_leaves_room_for_it_or_it_waits() {
 #[test]
 fn several_partitions_have_their_passes_one_after_the_other() {
     let machine = Machine::new(75);
-    let options = at_rest().partition_bytes(32 << 10);
+    let options = idle().partition_bytes(32 << 10);
     let (db, _) = machine.open(options.clone());
     let mut model = Model::new();
     scatter(&db, &mut model, 12, 0);
@@ -243,7 +243,7 @@ fn a_failed_pass_harms_nothing_and_is_not_tried_again() {
 #[test]
 fn snapshots_keep_their_versions() {
     let machine = Machine::new(77);
-    let (db, _) = machine.open(at_rest());
+    let (db, _) = machine.open(idle());
     let mut model = Model::new();
     scatter(&db, &mut model, 6, 0);
     let (snapshot, then) = (db.snapshot(), model.clone());
@@ -263,7 +263,7 @@ fn snapshots_keep_their_versions() {
 fn a_damaged_value_stays_where_it_is_and_keeps_no_merge_from_its_work() {
     for is_merged in [false, true] {
         let machine = Machine::new(78);
-        let (db, _) = machine.open(at_rest().clustering(Clustering::Never));
+        let (db, _) = machine.open(idle().clustering(Clustering::Never));
         let mut model = Model::new();
         flush_apart(&db, &mut model, KEYS, 8, 0);
         if is_merged {
@@ -273,7 +273,7 @@ fn a_damaged_value_stays_where_it_is_and_keeps_no_merge_from_its_work() {
         db.close().unwrap();
         // In the midst of the first record behind the header.
         assert!(machine.disk.flip_bit(&file, (HEADER_LEN as u64 + 100) * 8));
-        let (db, _) = machine.open(at_rest());
+        let (db, _) = machine.open(idle());
         for round in 4..8 {
             for i in (round..KEYS).step_by(8) {
                 put(&db, &mut model, i, 50);
@@ -335,7 +335,7 @@ fn a_pass_ends_when_somebody_writes_and_the_next_one_waits_longer() {
 #[test]
 fn what_was_ingested_stays_where_it_is() {
     let machine = Machine::new(80);
-    let (db, _) = machine.open(at_rest());
+    let (db, _) = machine.open(idle());
     let mut model = Model::new();
     for stream in 0..6 {
         let keys = (stream..KEYS).step_by(6).map(key);
