@@ -19,8 +19,8 @@ function read_source(path, name,    number, line) {
 }
 
 function is_core(name) {
-    return name ~ /^(base|log|record|key_table|version|db\/repair)\// || name ~ /^memtable\/(ops|batch)\.rs$/ ||
-        name ~ /^db\/(recovery|open|stored_options|lifetime)\.rs$/ || name == "jobs/flush/index_build.rs"
+    return name ~ /^(base|log|record|cache|key_table|version|offline\/repair)\// || name ~ /^memtable\/(ops|batch)\.rs$/ ||
+        name ~ /^engine\/(open|stats\/lifetime)/ || name == "jobs/flush/index_build.rs"
 }
 
 function excused(name, text,    i) {
