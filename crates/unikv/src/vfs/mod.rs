@@ -272,10 +272,15 @@ pub trait JoinHandle: Send {
 
 /// Waits on `event` until `ready` says so.
 pub(crate) fn wait_until(event: &dyn Event, mut ready: impl FnMut() -> bool) {
+    wait_for(event, || ready().then_some(()));
+}
+
+/// Waits on `event` until `look` returns something.
+pub(crate) fn wait_for<T>(event: &dyn Event, mut look: impl FnMut() -> Option<T>) -> T {
     loop {
         let epoch = event.epoch();
-        if ready() {
-            return;
+        if let Some(found) = look() {
+            return found;
         }
         event.wait_past(epoch, None);
     }

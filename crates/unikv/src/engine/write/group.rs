@@ -83,12 +83,15 @@ impl Engine {
         let own = is_admitted.then_some(own);
         let group: Vec<(&Batch, bool)> = own.into_iter().chain(requests).collect();
         let committed = self.commit_batches(&mut commit, &group);
-        answers.result = Some(committed.as_ref().map(|_| ()).map_err(Error::clone));
+        answers.result = Some(committed.clone().map(drop));
         drop(commit);
         drop(lead);
         drop(answers);
-        self.pace(*committed.as_ref().unwrap_or(&0));
-        admitted.and(committed.map(|_| ()))
+        // What was refused or failed costs nothing.
+        if let Ok(bytes @ 1..) = committed {
+            self.pace(bytes);
+        }
+        admitted.and(committed.map(drop))
     }
 
     /// Commits the batches, and returns how many bytes back-pressure is to count.

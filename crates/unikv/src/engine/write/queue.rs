@@ -10,7 +10,7 @@
 use crate::base::sync::Mutex;
 use crate::error::Result;
 use crate::memtable::Batch;
-use crate::vfs::{Event, Runtime, wait_until};
+use crate::vfs::{Event, Runtime, wait_for};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -78,23 +78,15 @@ impl Request {
     }
 
     fn wait(&self, runtime: &dyn Runtime) -> Outcome {
-        let mut outcome = None;
-        let mut has_ended = || {
-            outcome = self.outcome.lock().take();
-            outcome.is_some()
-        };
-        let seen = (0..SPINS + YIELDS).any(|i| {
+        let look = || self.outcome.lock().take();
+        let seen = (0..SPINS + YIELDS).find_map(|i| {
             match i < SPINS {
                 true => std::hint::spin_loop(),
                 false => runtime.yield_now(),
             }
-            self.woken.epoch() > 0 && has_ended()
+            (self.woken.epoch() > 0).then(look)?
         });
-        if !seen {
-            wait_until(&*self.woken, &mut has_ended);
-        }
-        // The wait has ended with one.
-        outcome.unwrap_or(Outcome::Leads)
+        seen.unwrap_or_else(|| wait_for(&*self.woken, look))
     }
 }
 
@@ -110,20 +102,27 @@ impl WriteQueue {
     /// Returns when this writer leads, or another has committed the batch of the request that
     /// `make` returns.
     pub(crate) fn enter(&self, runtime: &dyn Runtime, make: impl FnOnce() -> Request) -> Turn<'_> {
-        let request = {
+        if let Some(lead) = self.try_lead(&mut self.state.lock()) {
+            return Turn::Leads(lead);
+        }
+        // A batch is copied under no lock.
+        let request = Arc::new(make());
+        {
             let mut state = self.state.lock();
-            if !state.is_led {
-                state.is_led = true;
-                return Turn::Leads(Lead(self));
+            if let Some(lead) = self.try_lead(&mut state) {
+                return Turn::Leads(lead);
             }
-            let request = Arc::new(make());
             state.waiting.push_back(Arc::clone(&request));
-            request
-        };
+        }
         match request.wait(runtime) {
             Outcome::Leads => Turn::Leads(Lead(self)),
             Outcome::Result(result) => Turn::Ended(result),
         }
+    }
+
+    fn try_lead(&self, state: &mut State) -> Option<Lead<'_>> {
+        let is_led = std::mem::replace(&mut state.is_led, true);
+        (!is_led).then(|| Lead(self))
     }
 
     /// How many writers wait.
@@ -169,33 +168,34 @@ impl Drop for Lead<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{limit, wait_for};
+    use crate::testing::{self, limit};
     use crate::vfs::os::OsRuntime;
 
-    fn request(value: &str) -> Request {
-        let mut batch = Batch::new();
-        batch.put("key", value);
-        Request::new(batch, false, &OsRuntime::default())
+    /// Enters with a batch that may be taken along.
+    fn enter<'a>(queue: &'a WriteQueue, value: &str) -> Turn<'a> {
+        let runtime = OsRuntime::default();
+        queue.enter(&runtime, || {
+            let mut batch = Batch::new();
+            batch.put("key", value);
+            Request::new(batch, false, &runtime)
+        })
     }
 
     #[test]
     fn who_came_first_leads_next_and_whoever_was_taken_along_has_its_result() {
         let queue = WriteQueue::default();
-        let Turn::Leads(first) = queue.enter(&OsRuntime::default(), || request("1")) else {
+        let Turn::Leads(first) = enter(&queue, "1") else {
             panic!("nobody led");
         };
         let _limit = limit("writers of the queue");
         std::thread::scope(|scope| {
-            let (queue, enter) = (&queue, |value: &'static str| {
-                queue.enter(&OsRuntime::default(), || request(value))
-            });
-            let taken = scope.spawn(move || matches!(enter("2"), Turn::Ended(Ok(()))));
-            wait_for("the second writer", || queue.waiting() == 1);
-            let leads = scope.spawn(move || match enter("3") {
+            let taken = scope.spawn(|| matches!(enter(&queue, "2"), Turn::Ended(Ok(()))));
+            testing::wait_for("the second writer", || queue.waiting() == 1);
+            let leads = scope.spawn(|| match enter(&queue, "3") {
                 Turn::Leads(lead) => lead.take(u64::MAX).len(),
                 Turn::Ended(_) => usize::MAX,
             });
-            wait_for("the third writer", || queue.waiting() == 2);
+            testing::wait_for("the third writer", || queue.waiting() == 2);
             let group = first.take(1);
             assert_eq!(group.len(), 1, "one in any case, and no more than fit");
             // The leader goes before it answers: the next one leads at once.
@@ -204,17 +204,14 @@ mod tests {
             group.iter().for_each(|request| request.answer(Ok(())));
             assert!(taken.join().unwrap());
         });
-        assert!(matches!(
-            queue.enter(&OsRuntime::default(), || request("4")),
-            Turn::Leads(_)
-        ));
+        assert!(matches!(enter(&queue, "4"), Turn::Leads(_)));
     }
 
     #[test]
     fn a_writer_with_a_large_batch_is_not_taken_along() {
         let queue = WriteQueue::default();
         let runtime = OsRuntime::default();
-        let Turn::Leads(first) = queue.enter(&OsRuntime::default(), || request("1")) else {
+        let Turn::Leads(first) = enter(&queue, "1") else {
             panic!("nobody led");
         };
         let _limit = limit("a writer of the queue");
@@ -223,7 +220,7 @@ mod tests {
                 let turn = queue.enter(&runtime, || Request::to_lead(&runtime));
                 matches!(turn, Turn::Leads(_))
             });
-            wait_for("the large writer", || queue.waiting() == 1);
+            testing::wait_for("the large writer", || queue.waiting() == 1);
             assert!(first.take(u64::MAX).is_empty());
             drop(first);
             assert!(large.join().unwrap());
