@@ -51,7 +51,6 @@ use crate::version::Version;
 use crate::vfs::file_store::FileStore;
 use crate::vfs::{Event, LockGuard, Process};
 use std::cell::RefCell;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A part of what the space promise allows beside what is visible. The rest of that is for large
@@ -290,13 +289,6 @@ impl Engine {
             cluster: self.options.clustering == Clustering::EveryMerge && !self.space.is_full(),
             begun: RefCell::new(Vec::new()),
             _running: self.memory.begin_job(),
-        }
-    }
-
-    /// Removes files that nothing lists. What cannot be removed now is swept at the next open.
-    pub(crate) fn remove_files(&self, paths: impl IntoIterator<Item = PathBuf>) {
-        for path in paths {
-            let _swept_at_open = self.store.env().vfs.remove(&path);
         }
     }
 }

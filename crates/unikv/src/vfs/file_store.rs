@@ -145,10 +145,15 @@ impl FileStore {
     }
 
     /// Unlinks the obsolete files that nobody holds any more, and waits for those that another
-    /// thread is unlinking. What cannot be unlinked is swept at the next open.
+    /// thread is unlinking.
     pub(crate) fn remove_obsolete(&self) {
         let _one_at_a_time = self.removing.lock();
-        for path in self.take_obsolete() {
+        self.remove_files(self.take_obsolete());
+    }
+
+    /// Unlinks files that nothing lists. What cannot be unlinked is swept at the next open.
+    pub(crate) fn remove_files(&self, paths: impl IntoIterator<Item = PathBuf>) {
+        for path in paths {
             let _swept_at_open = self.env.vfs.remove(&path);
         }
     }

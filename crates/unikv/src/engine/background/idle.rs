@@ -1,9 +1,9 @@
 //! Clustering while writers are idle (see [`crate::jobs::compact::cluster`]).
 //!
-//! Writers rest when the last sequence number has not changed for a second, or when somebody waits
-//! for the background to become quiet. Then, after all other work, UnsortedStores of many tables
-//! are merged, and files that flushes wrote are moved; what merges meanwhile is copied in key order
-//! at once.
+//! Writers are idle when the last sequence number has not changed for a second, or when somebody
+//! waits for the background to become quiet. Then, after all other work, UnsortedStores of many
+//! tables are merged, and files that flushes wrote are moved; what merges meanwhile is copied in
+//! key order at once.
 //!
 //! A pass holds the partition's lease, as every merge does. It is for speed alone: one that fails
 //! is no failure of the database, and its partition is left as it is.
@@ -63,7 +63,7 @@ struct Rest {
     interrupted_at: u64,
 }
 
-/// As long as it lives, writers are taken to rest.
+/// As long as it lives, writers are taken to be idle.
 pub(crate) struct Asked<'a>(&'a AtomicUsize);
 
 impl Drop for Asked<'_> {
@@ -73,7 +73,7 @@ impl Drop for Asked<'_> {
 }
 
 impl IdleWork {
-    /// Has clustering begin without a rest.
+    /// Has clustering begin without waiting for writers to be idle.
     pub(crate) fn ask(&self) -> Asked<'_> {
         self.asked.fetch_add(1, Ordering::AcqRel);
         Asked(&self.asked)
@@ -104,7 +104,7 @@ impl Engine {
             .filter(|left| !left.is_zero())
     }
 
-    /// Whether writers are idle and values may be copied. Writers who wait for a flush do not rest.
+    /// Whether writers are idle and values may be copied. Writers that wait for a flush are not.
     pub(crate) fn clusters_when_idle(&self) -> bool {
         self.options.clustering == Clustering::AtRest
             && self.rest_begins_in(self.now()).is_none()
@@ -253,8 +253,7 @@ pub(crate) enum Plan {
 /// more of values than of keys that are there already.
 fn is_worth_merging(catalog: &Catalog, partition: &Partition) -> bool {
     let is_worth = |newest: &Generation| {
-        newest.tables().count() > FEW_FILES
-            && newest.bytes() >= KeyTable::bytes_of(&partition.key_tables)
+        newest.tables().count() > FEW_FILES && newest.bytes() >= partition.key_table_bytes()
     };
     catalog.may_freeze(partition) && partition.generations.first().is_some_and(is_worth)
 }

@@ -162,7 +162,7 @@ impl Drop for Ingest<'_> {
             return;
         }
         if !self.commit_tried {
-            self.engine.remove_files(self.context.begun.take());
+            self.engine.store.remove_files(self.context.begun.take());
             self.engine.probe_space();
         }
         // What was taken back for it can be lent again.

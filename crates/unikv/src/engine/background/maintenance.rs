@@ -162,7 +162,7 @@ impl Engine {
         // An ingest removes its files when it finds the database closed.
         drop(self.ingesting.write());
         self.commit.lock().wal = None;
-        self.remove_files(self.wal_sync.drop_spare());
+        self.store.remove_files(self.wal_sync.drop_spare());
         self.views.release();
         self.store.remove_obsolete();
         drop(self.lock.lock().take());

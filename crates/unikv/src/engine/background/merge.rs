@@ -107,7 +107,7 @@ impl Engine {
     /// What to do next: merge frozen generations of the partition with the largest UnsortedStore,
     /// or rather of one that keeps flushes waiting; or else, if space presses, reclaim in the
     /// partition that holds most of what is to be moved. Only partitions whose lease is free come
-    /// into question and, where `now` is given, whose job does not rest after a failure.
+    /// into question and, where `now` is given, whose job is not in backoff.
     pub(crate) fn plan_merge(&self, catalog: &Catalog, now: Option<Duration>) -> Option<MergePlan> {
         let version = &catalog.version;
         let in_backoff = |job, id| now.is_some_and(|now| self.health.is_in_backoff(job, id, now));

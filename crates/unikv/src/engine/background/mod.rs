@@ -221,11 +221,13 @@ impl Engine {
             ..VersionEdit::default()
         };
         if seeded!(LogRemovedBeforeEdit) {
-            self.remove_files(self.wal_sync.retire_below(newer, 0));
+            self.store
+                .remove_files(self.wal_sync.retire_below(newer, 0));
         }
         let spare_bytes = self.space.spare_bytes(self.memory.plan.memtable_bytes);
         if seeded!(LogRecycledBeforeEdit) {
-            self.remove_files(self.wal_sync.retire_below(newer, spare_bytes));
+            self.store
+                .remove_files(self.wal_sync.retire_below(newer, spare_bytes));
         }
         self.commit_edit(&mut catalog, edit, &indexes, |view| drop(view.sealed.pop()))
             .inspect_err(|_| self.quarantine(&mut catalog, &context))?;
@@ -242,7 +244,8 @@ impl Engine {
             .flush_bytes
             .fetch_add(bytes, Ordering::Relaxed);
         if let Some(low_water) = low_water {
-            self.remove_files(self.wal_sync.retire_below(low_water, spare_bytes));
+            self.store
+                .remove_files(self.wal_sync.retire_below(low_water, spare_bytes));
         }
         Ok(true)
     }
@@ -311,7 +314,7 @@ impl Engine {
 
     /// Passes a job's result on; removes the files it began if it failed.
     pub(crate) fn or_clean_up<T>(&self, context: &JobContext<'_>, result: Result<T>) -> Result<T> {
-        result.inspect_err(|_| self.remove_files(context.begun.take()))
+        result.inspect_err(|_| self.store.remove_files(context.begun.take()))
     }
 }
 

@@ -62,7 +62,7 @@ impl Engine {
     /// the files that it began are kept until a new manifest says that it is not.
     pub(crate) fn quarantine(&self, catalog: &mut Catalog, context: &JobContext<'_>) {
         if seeded!(RemoveUnsure) {
-            self.remove_files(context.begun.take());
+            self.store.remove_files(context.begun.take());
         }
         catalog.quarantined.append(&mut context.begun.take());
     }
@@ -120,7 +120,8 @@ impl Engine {
             .store(catalog.manifest.edits(), Ordering::Release);
         catalog.manifest_snapshot_len = catalog.manifest.len();
         let orphans: Vec<PathBuf> = catalog.quarantined.drain(..).collect();
-        self.remove_files(orphans.into_iter().chain([old.path().to_owned()]));
+        self.store
+            .remove_files(orphans.into_iter().chain([old.path().to_owned()]));
         Ok(())
     }
 }

@@ -229,8 +229,10 @@ impl Engine {
         }
         if seeded!(DataRemovedBeforeEdit) {
             let (files, tables) = (&dropped.record_files, &dropped.key_tables);
-            self.remove_files(files.iter().map(|file| file.path().to_owned()));
-            self.remove_files(tables.iter().map(|table| table.path().to_owned()));
+            self.store
+                .remove_files(files.iter().map(|file| file.path().to_owned()));
+            self.store
+                .remove_files(tables.iter().map(|table| table.path().to_owned()));
         }
         let named = slip!(DirectoryUnsynced, Ok(()), self.store.sync_directory());
         let durable = named.and_then(|()| catalog.manifest.append(&edit));

@@ -194,7 +194,7 @@ impl Engine {
     fn tend_full_disk(&self) {
         let space = &self.space;
         space.release_ballast(&self.store);
-        self.remove_files(self.wal_sync.drop_spare());
+        self.store.remove_files(self.wal_sync.drop_spare());
         let free = free_bytes(&self.store).unwrap_or(u64::MAX);
         // It lasts for a moment at least: a job that fails for want of more than is free would else
         // begin and end it without a pause.

@@ -257,7 +257,7 @@ fn partition_stats(partition: &Partition) -> PartitionStats {
         unsorted_bytes: partition.unsorted_bytes(),
         unsorted_records: generations.iter().map(|g| g.records()).sum(),
         key_tables: partition.key_tables.len(),
-        key_table_bytes: KeyTable::bytes_of(&partition.key_tables),
+        key_table_bytes: partition.key_table_bytes(),
         sorted_keys: partition.key_tables.iter().map(|t| t.meta().count).sum(),
         merges: 0,
     }

@@ -174,7 +174,7 @@ impl Engine {
         let staged = staging.stage(ops);
         staged.inspect_err(|error| {
             self.note_full(error);
-            self.remove_files(std::mem::take(&mut staging.begun));
+            self.store.remove_files(std::mem::take(&mut staging.begun));
         })
     }
 
@@ -182,10 +182,12 @@ impl Engine {
     fn unstage(&self, files: &[FileNumber]) {
         if seeded!(RemoveAdoptedLarge) {
             let names = files.iter().map(|n| file_names::record(*n));
-            self.remove_files(names.map(|name| self.store.dir().join(name)));
+            self.store
+                .remove_files(names.map(|name| self.store.dir().join(name)));
         }
         let staged = files.iter().filter_map(|n| self.staged_large.take(*n));
-        self.remove_files(staged.map(|file| file.path().to_owned()));
+        self.store
+            .remove_files(staged.map(|file| file.path().to_owned()));
     }
 
     /// Puts the files of the batches' large values with the memtable. From here on they may be

@@ -122,7 +122,7 @@ impl Engine {
         })?;
         drop(catalog);
         commit.memtable.wal = number;
-        self.remove_files(self.wal_sync.restart());
+        self.store.remove_files(self.wal_sync.restart());
         let wal = self.new_segment(number, None);
         commit.wal = Some(wal.inspect_err(|error| self.note_full(error))?);
         self.health.unpoison();
