@@ -5,12 +5,13 @@
 
 pub(crate) mod snapshot;
 
-use crate::engine::background::gc::GarbageStats;
 use crate::engine::background::ingest::Ingest;
 use crate::engine::handle::Handle;
 use crate::engine::read::iter::Iter;
-use crate::engine::read::snapshots::{Holder, Registered};
+use crate::engine::read::moment::Registered;
 use crate::engine::read::{engine_bounds, prefix_bounds};
+use crate::engine::schedule::garbage::GarbageStats;
+use crate::engine::snapshots::Holder;
 use crate::engine::stats::Stats;
 use crate::engine::stats::report::{CheckReport, RecoveryReport};
 use crate::error::{Error, Result};
@@ -59,7 +60,9 @@ impl Db {
     /// changed. `WritesSuspended`, `DiskFull`, `Io`: the outcome is unknown until a read tells.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let engine = &self.0.engine;
-        engine.put(key.as_ref(), value.as_ref(), engine.options.durability)
+        engine
+            .write
+            .put(key.as_ref(), value.as_ref(), engine.core.options.durability)
     }
 
     /// Removes `key`; removing what is not there is no error. Errors as [`Db::put`].
@@ -72,13 +75,13 @@ impl Db {
     /// Commits all operations of a batch or none, in their order, with the durability of the
     /// options. Errors as [`Db::put`].
     pub fn write(&self, batch: &Batch) -> Result<()> {
-        self.write_with(batch, self.0.engine.options.durability)
+        self.write_with(batch, self.0.engine.core.options.durability)
     }
 
     /// As [`Db::write`], with the given durability. [`Durability::Periodic`] is only an option of a
     /// whole database; for one batch it means what [`Durability::Buffered`] means.
     pub fn write_with(&self, batch: &Batch, durability: Durability) -> Result<()> {
-        self.0.engine.write(batch, durability)
+        self.0.engine.write.write(batch, durability)
     }
 
     /// Stores a sorted stream all at once: values, and `None` for keys to be removed. It goes
@@ -116,7 +119,7 @@ impl Db {
         V: AsRef<[u8]>,
         E: From<Error>,
     {
-        let mut ingest = Ingest::begin(&self.0.engine, mark)?;
+        let mut ingest = Ingest::begin(&self.0.engine.background, mark)?;
         for entry in entries {
             let (key, value) = entry?;
             ingest.add(key.as_ref(), value.as_ref().map(AsRef::as_ref))?;
@@ -130,7 +133,7 @@ impl Db {
     /// `Corruption` if what should answer is damaged (damage never reads as "not there"), `Io`,
     /// `InvalidArgument` for a key longer than any can be.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
-        self.0.engine.get(key.as_ref())
+        self.0.engine.read.get(key.as_ref())
     }
 
     /// The values of `keys`, in their order, all as of one moment. What is not in memory the device
@@ -140,7 +143,7 @@ impl Db {
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Bytes>>> {
-        self.0.engine.multi_get(None, keys)
+        self.0.engine.read.multi_get(None, keys)
     }
 
     /// Whether `key` has a value. Errors as [`Db::get`].
@@ -164,20 +167,23 @@ impl Db {
     }
 
     fn iterate(&self, bounds: (Vec<u8>, Vec<u8>)) -> Iter {
-        Iter::new(Registered::take(&self.0.engine, Holder::Iterator), bounds)
+        Iter::new(
+            Registered::take(&self.0.engine.read, Holder::Iterator),
+            bounds,
+        )
     }
 
     /// The database as it is now, for as long as the snapshot lives.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::take(&self.0.engine)
+        Snapshot::take(&self.0.engine.read)
     }
 
     /// Makes iterators let go of the files that only they keep on disk: at once, or when they have
     /// read the entries that they are about to hand out. Each goes on as before, in newer files;
     /// only the versions of entries that it sees are kept for it.
     pub fn release_views(&self) {
-        if self.0.engine.process.is_this() {
-            self.0.engine.views.release();
+        if self.0.engine.core.process.is_this() {
+            self.0.engine.read.views.release();
         }
     }
 
@@ -186,8 +192,8 @@ impl Db {
     /// # Errors
     /// `WritesSuspended`, `DiskFull`, `Io`: whether they would survive is unknown. `Closed`.
     pub fn sync(&self) -> Result<()> {
-        self.0.engine.check_open()?;
-        self.0.engine.sync_and_mark()
+        self.0.engine.core.check_open()?;
+        self.0.engine.write.sync_and_mark()
     }
 
     /// Writes the memtables to tables of the UnsortedStore and waits for that.
@@ -195,7 +201,7 @@ impl Db {
     /// # Errors
     /// Those of the flush, which is retried in the background; `WritesSuspended`, `Closed`.
     pub fn flush(&self) -> Result<()> {
-        self.0.engine.flush_memtables()
+        self.0.engine.write.flush_memtables()
     }
 
     /// Merges everything into the SortedStore and waits for that. What is written meanwhile may
@@ -209,23 +215,23 @@ impl Db {
     /// seen by no snapshot. Bytes of values come free with garbage collection. Errors as
     /// [`Db::flush`].
     pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
-        self.0.engine.compact(&engine_bounds(&range))
+        self.0.engine.background.compact(&engine_bounds(&range))
     }
 
     /// The mark of the newest committed write that had one: see [`Batch::set_mark`].
     pub fn mark(&self) -> Option<Bytes> {
-        self.0.engine.mark()
+        self.0.engine.write.mark()
     }
 
     /// Waits until the background has nothing to do: no memtable to flush, nothing to merge. Errors
     /// as [`Db::flush`].
     pub fn quiesce(&self) -> Result<()> {
-        self.0.engine.quiesce()
+        self.0.engine.background.quiesce()
     }
 
     /// The options in effect: as set at this opening, else as stored, else the defaults.
     pub fn options(&self) -> EffectiveOptions {
-        self.0.engine.options.clone()
+        self.0.engine.core.options.clone()
     }
 
     /// Figures of the database: counters since it was opened and since it was created, sizes as of
@@ -240,27 +246,27 @@ impl Db {
     /// # Errors
     /// `Corruption` or `Io` if the fences or a key block of a table cannot be read; `Closed`.
     pub fn approximate_size<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
-        self.0.engine.approximate_size(&engine_bounds(&range))
+        self.0.engine.read.approximate_size(&engine_bounds(&range))
     }
 
     /// A key that cuts the data in `range` into two parts of about the same size; it need not be
     /// stored. `None` if there is too little to cut. Errors as [`Db::approximate_size`].
     pub fn middle_key<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Option<Bytes>> {
-        let middle = self.0.engine.middle_key(&engine_bounds(&range))?;
+        let middle = self.0.engine.read.middle_key(&engine_bounds(&range))?;
         Ok(middle.map(Bytes::from))
     }
 
     /// What garbage collection sees: live and dead bytes of each record file, what the space bound
     /// allows, and which files would be collected next.
     pub fn garbage(&self) -> GarbageStats {
-        self.0.engine.garbage()
+        self.0.engine.schedule.garbage()
     }
 
     /// Collects garbage now, down to half of what [`Options::max_space_amp`] allows, and waits for
     /// that. Nobody needs to call this: garbage is collected in time anyway. What is garbage in the
     /// UnsortedStore only its merge can tell: see [`Db::compact`]. Errors as [`Db::flush`].
     pub fn collect_garbage(&self) -> Result<()> {
-        self.0.engine.collect_garbage()
+        self.0.engine.background.collect_garbage()
     }
 
     /// What opening recovered, cut and swept.
@@ -346,14 +352,14 @@ impl Db {
 
     /// As [`Db::destroy`], on the given file system.
     pub fn destroy_in(env: &Env, dir: impl AsRef<Path>) -> Result<()> {
-        crate::engine::background::maintenance::destroy(env, dir.as_ref())
+        crate::offline::destroy::destroy(env, dir.as_ref())
     }
 }
 
 impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Db")
-            .field("dir", &self.0.engine.store.dir())
+            .field("dir", &self.0.engine.core.store.dir())
             .finish_non_exhaustive()
     }
 }

@@ -1,9 +1,9 @@
 //! Snapshots: the database as it was at one moment, for as long as the handle lives.
 
-use crate::engine::Engine;
 use crate::engine::read::iter::Iter;
-use crate::engine::read::snapshots::{Holder, Registered};
-use crate::engine::read::{engine_bounds, prefix_bounds};
+use crate::engine::read::moment::Registered;
+use crate::engine::read::{ReadState, engine_bounds, prefix_bounds};
+use crate::engine::snapshots::Holder;
 use crate::error::Result;
 use bytes::Bytes;
 use std::fmt;
@@ -16,14 +16,14 @@ use std::sync::Arc;
 pub struct Snapshot(Arc<Registered>);
 
 impl Snapshot {
-    pub(crate) fn take(engine: &Arc<Engine>) -> Snapshot {
-        Snapshot(Registered::take(engine, Holder::Snapshot))
+    pub(crate) fn take(read: &Arc<ReadState>) -> Snapshot {
+        Snapshot(Registered::take(read, Holder::Snapshot))
     }
 
     /// The value that `key` had. Errors as [`Db::get`](crate::Db::get).
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
-        let view = self.0.engine().view.load();
-        self.0.engine().get_at(&view, self.0.seq(), key.as_ref())
+        let view = self.0.read().view.load();
+        self.0.read().get_at(&view, self.0.seq(), key.as_ref())
     }
 
     /// The values that `keys` had, in the order of the keys. Errors as [`Db::get`](crate::Db::get).
@@ -31,7 +31,7 @@ impl Snapshot {
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Bytes>>> {
-        self.0.engine().multi_get(Some(self.0.seq()), keys)
+        self.0.read().multi_get(Some(self.0.seq()), keys)
     }
 
     /// Whether `key` had a value. Errors as [`Db::get`](crate::Db::get).

@@ -4,9 +4,8 @@
 //! Lock: `workers`, held while they are started and while they are waited for.
 
 use crate::base::sync::Mutex;
-use crate::engine::open;
 use crate::engine::stats::report::RecoveryReport;
-use crate::engine::{Engine, background};
+use crate::engine::{Engine, background, open};
 use crate::error::Result;
 use crate::options::Options;
 use crate::vfs::{Env, JoinHandle};
@@ -33,16 +32,16 @@ impl Handle {
             workers: Mutex::new(Vec::new()),
             recovery,
         };
-        background::spawn(&handle.engine, &mut handle.workers.lock())?;
+        background::spawn(&handle.engine.background, &mut handle.workers.lock())?;
         Ok(handle)
     }
 
     /// Syncs the log, stops the background, stores what was counted and releases the directory. The
     /// error is that of the sync, or of background work that has failed and not been made up for.
     pub(crate) fn close(&self) -> Result<()> {
-        self.engine.check_open()?;
-        let synced = self.engine.sync_and_mark();
-        let jobs = self.engine.check_jobs();
+        self.engine.core.check_open()?;
+        let synced = self.engine.write.sync_and_mark();
+        let jobs = self.engine.schedule.check_jobs();
         self.stop_workers();
         self.engine.store_lifetime();
         self.shut_down();
@@ -65,7 +64,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if !self.engine.process.is_this() {
+        if !self.engine.core.process.is_this() {
             // All that is here is a copy of what the parent has: its files, its lock, threads that
             // are not there.
             if let Some(mut workers) = self.workers.try_lock() {

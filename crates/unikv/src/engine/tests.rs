@@ -6,7 +6,7 @@ mod damage;
 mod directories;
 mod long_keys;
 
-use super::background::indexes_of;
+use crate::engine::background::flush::indexes_of;
 use crate::jobs::flush::flush;
 use crate::jobs::flush::placing::{PlacingContext, place};
 use crate::partition::View;
@@ -335,17 +335,17 @@ fn a_snapshot_taken_while_a_merge_begins_keeps_its_versions() {
     let mut catalog = engine.catalog.lock();
     let _limit = limit("a merge");
     let snapshot = std::thread::scope(|scope| {
-        let merge = scope.spawn(|| engine.merge_one());
+        let merge = scope.spawn(|| engine.background.merge_one());
         std::thread::sleep(std::time::Duration::from_millis(20));
         let snapshot = db.snapshot();
         db.put("key", "new").unwrap();
-        engine.seal(&mut engine.commit.lock()).unwrap();
-        let sealed = engine.view.load().sealed[0].clone();
-        let tables = flush(&engine.job_context(), &sealed.table).unwrap();
+        engine.write.seal(&mut engine.write.commit.lock()).unwrap();
+        let sealed = engine.read.view.load().sealed[0].clone();
+        let tables = flush(&engine.background.job_context(), &sealed.table).unwrap();
         let (version, targets) = catalog.reserve(&tables);
         let context = PlacingContext {
-            limits: engine.generation_limits(&version),
-            hash_seed: engine.hash_seed,
+            limits: engine.space.generation_limits(&version),
+            hash_seed: engine.core.hash_seed,
             last_generation: &Arc::clone(&catalog.last_generation),
         };
         let placed = place(&context, &tables, &version, &targets, Vec::new()).unwrap();
@@ -357,6 +357,7 @@ fn a_snapshot_taken_while_a_merge_begins_keeps_its_versions() {
         };
         let publish = |view: &mut View| drop(view.sealed.pop());
         engine
+            .catalog
             .commit_edit(&mut catalog, edit, &indexes, publish)
             .unwrap();
         catalog.targets.clear();
@@ -533,7 +534,7 @@ fn a_writer_that_panics_does_not_leave_those_who_wait_for_it() {
         }
         leads.send(()).unwrap();
         wait_for("a second writer in the queue", || {
-            waiting.0.engine.queue.waiting() > 0
+            waiting.0.engine.write.queue.waiting() > 0
         });
         panic!("a bug in a writer");
     }));
@@ -581,17 +582,21 @@ fn a_merge_that_fell_behind_takes_two_generations_along() {
     let mut model = Model::new();
     let mut rng = SmallRng::seed_from_u64(11);
     // No merge runs while the partition seems leased.
-    let partition = engine.view.load().version.partitions()[0].id;
+    let partition = engine.read.view.load().version.partitions()[0].id;
     engine.catalog.lock().merging.insert(partition);
     for _ in 0..3 {
         churn(&db, &mut model, &mut rng, 20);
         db.flush().unwrap();
         engine.catalog.lock().targets.clear();
     }
-    let generations = || engine.view.load().version.partitions()[0].generations.len();
+    let generations = || {
+        engine.read.view.load().version.partitions()[0]
+            .generations
+            .len()
+    };
     assert_eq!(generations(), 3);
     engine.catalog.lock().merging.clear();
-    assert!(engine.merge_one().unwrap());
+    assert!(engine.background.merge_one().unwrap());
     assert_eq!(
         generations(),
         1,

@@ -10,16 +10,17 @@
 //! Locks: `ingesting` is held shared for the whole of an ingest, so that closing waits for its end
 //! before another opener may come; it is taken before the commit lock.
 
-use crate::base::keys::{FileNumber, GenerationId, SeqNo};
+use crate::base::keys::{GenerationId, SeqNo};
 use crate::base::seeded::seeded;
 use crate::base::sync::RwLockReadGuard;
 use crate::base::sync::atomic::Ordering;
-use crate::engine::Engine;
-use crate::engine::catalog::{Catalog, Indexes, MAX_GENERATIONS};
+use crate::engine::background::Background;
+use crate::engine::catalog::{CatalogState, Indexes};
 use crate::engine::read::{DEFAULT_KEYSPACE, engine_key};
 use crate::engine::write::Commit;
 use crate::error::{Error, Result};
 use crate::jobs::JobContext;
+use crate::jobs::flush::placing::MAX_GENERATIONS;
 use crate::jobs::ingest::{IngestPlan, IngestWriter};
 use crate::memtable::{Batch, check_mark};
 use crate::options::Durability;
@@ -32,7 +33,7 @@ const PATIENT_ROUNDS: usize = 8;
 
 /// An ingest under way. Dropped before it is committed it leaves nothing.
 pub(crate) struct Ingest<'a> {
-    engine: &'a Engine,
+    background: &'a Background,
     context: JobContext<'a>,
     writer: IngestWriter,
     mark: Option<Vec<u8>>,
@@ -43,16 +44,16 @@ pub(crate) struct Ingest<'a> {
 }
 
 impl<'a> Ingest<'a> {
-    pub(crate) fn begin(engine: &'a Engine, mark: Option<&[u8]>) -> Result<Ingest<'a>> {
-        engine.check_open()?;
+    pub(crate) fn begin(background: &'a Background, mark: Option<&[u8]>) -> Result<Ingest<'a>> {
+        background.core.check_open()?;
         mark.map_or(Ok(()), check_mark)?;
-        let running = engine.ingesting.read_recursive();
-        engine.check_open()?;
-        engine.health.check_fatal()?;
-        engine.check_space()?;
+        let running = background.ingesting.read_recursive();
+        background.core.check_open()?;
+        background.core.health.check_fatal()?;
+        background.space.check_space()?;
         Ok(Ingest {
-            engine,
-            context: engine.job_context(),
+            background,
+            context: background.job_context(),
             writer: IngestWriter::default(),
             mark: mark.map(<[u8]>::to_vec),
             user_bytes: 0,
@@ -62,7 +63,7 @@ impl<'a> Ingest<'a> {
     }
 
     pub(crate) fn add(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
-        self.engine.check_open()?;
+        self.background.core.check_open()?;
         let bytes = key.len() + value.map_or(0, <[u8]>::len);
         self.user_bytes += bytes as u64;
         let key = engine_key(DEFAULT_KEYSPACE, key);
@@ -71,30 +72,38 @@ impl<'a> Ingest<'a> {
 
     /// Makes all of it visible and durable; says how many records there are.
     pub(crate) fn commit(mut self) -> Result<u64> {
-        let engine = self.engine;
-        engine.check_open()?;
+        let background = self.background;
+        background.core.check_open()?;
         let metas = self.writer.finish()?;
         if metas.is_empty() {
             return self.commit_mark_alone();
         }
-        let open = |meta| Arc::new(RecordFile::open(&engine.store, meta, &engine.cache));
+        let open = |meta| {
+            Arc::new(RecordFile::open(
+                &background.core.store,
+                meta,
+                &background.core.cache,
+            ))
+        };
         if metas.len() >= usize::from(u16::MAX) {
             let what = format!("the stream makes {} tables, more than slots", metas.len());
             return Err(Error::invalid(what, "ingest it in parts"));
         }
         let mut plan = IngestPlan::new(metas.into_iter().map(open).collect());
         for round in 0.. {
-            engine.flush_memtables()?;
-            engine.work.notify();
-            let has_room = || engine.has_room(&engine.catalog.lock(), &plan);
-            engine.wait_while(has_room, Engine::check_merges)?;
-            plan.divide(&Arc::clone(&engine.view.load().version))?;
+            background.write.flush_memtables()?;
+            background.core.work.notify();
+            let has_room = || background.has_room(&background.catalog.lock(), &plan);
+            background
+                .core
+                .wait_while(has_room, || background.schedule.check_merges())?;
+            plan.divide(&Arc::clone(&background.read.view.load().version))?;
             let patient = round < PATIENT_ROUNDS;
             if self.try_commit(&mut plan, patient)? {
                 break;
             }
         }
-        let counters = &engine.counters;
+        let counters = &background.core.counters;
         counters.ingests.fetch_add(1, Ordering::Relaxed);
         counters
             .ingest_bytes
@@ -102,7 +111,7 @@ impl<'a> Ingest<'a> {
         counters
             .user_bytes
             .fetch_add(self.user_bytes, Ordering::Relaxed);
-        engine.work.notify();
+        background.core.work.notify();
         Ok(self.writer.records())
     }
 
@@ -110,33 +119,35 @@ impl<'a> Ingest<'a> {
         if let Some(mark) = &self.mark {
             let mut batch = Batch::new();
             batch.set_mark(mark);
-            self.engine.write(&batch, Durability::Sync)?;
+            self.background.write.write(&batch, Durability::Sync)?;
         }
         Ok(0)
     }
 
     /// Commits under the commit lock. False: something is to be waited for without it first.
     fn try_commit(&mut self, plan: &mut IngestPlan, patient: bool) -> Result<bool> {
-        let engine = self.engine;
-        let mut commit = engine.commit.lock();
-        engine.check_open()?;
+        let background = self.background;
+        let mut commit = background.write.commit.lock();
+        background.core.check_open()?;
         let filled = commit.memtable.table.bytes() as u64;
-        let much = filled > engine.memory.plan.memtable_bytes / 8;
-        if patient && (engine.health.is_suspended() || much) {
+        let much = filled > background.core.memory.plan.memtable_bytes / 8;
+        if patient && (background.core.health.is_suspended() || much) {
             return Ok(false);
         }
         if !seeded!(IngestBeforeFlush) {
-            engine.empty_memtables(&mut commit)?;
+            background.empty_memtables(&mut commit)?;
         }
         loop {
-            let mut catalog = engine.catalog.lock();
-            if !engine.has_room(&catalog, plan) {
+            let mut catalog = background.catalog.lock();
+            if !background.has_room(&catalog, plan) {
                 drop(catalog);
                 if patient {
                     return Ok(false);
                 }
-                let has_room = || engine.has_room(&engine.catalog.lock(), plan);
-                engine.wait_while(has_room, Engine::check_merges)?;
+                let has_room = || background.has_room(&background.catalog.lock(), plan);
+                background
+                    .core
+                    .wait_while(has_room, || background.schedule.check_merges())?;
             } else if !plan.is_complete(&catalog.version) {
                 // A partition was split. Its sides are looked at without the lock.
                 let version = Arc::clone(&catalog.version);
@@ -145,9 +156,9 @@ impl<'a> Ingest<'a> {
             } else {
                 self.commit_tried = true;
                 let mark = self.mark.take();
-                engine
+                background
                     .commit_ingest(&mut commit, &mut catalog, plan, mark)
-                    .inspect_err(|_| engine.quarantine(&mut catalog, &self.context))?;
+                    .inspect_err(|_| background.catalog.quarantine(&mut catalog, &self.context))?;
                 return Ok(true);
             }
         }
@@ -156,47 +167,51 @@ impl<'a> Ingest<'a> {
 
 impl Drop for Ingest<'_> {
     fn drop(&mut self) {
-        if !self.engine.process.is_this() {
+        if !self.background.core.process.is_this() {
             // The files are the parent's.
             std::mem::forget(std::mem::take(&mut self.writer));
             return;
         }
         if !self.commit_tried {
-            self.engine.store.remove_files(self.context.begun.take());
-            self.engine.probe_space();
+            self.background
+                .core
+                .store
+                .remove_files(self.context.begun.take());
+            self.background.space.probe_space();
         }
         // What was taken back for it can be lent again.
-        self.engine.work.notify();
+        self.background.core.work.notify();
     }
 }
 
-impl Engine {
+impl Background {
     /// Brings everything written into tables, while the commit lock keeps more from coming.
     fn empty_memtables(&self, commit: &mut Commit) -> Result<()> {
-        if self.health.is_suspended() {
-            self.resume(commit)?;
+        if self.core.health.is_suspended() {
+            self.write.resume(commit)?;
         }
         if !commit.memtable.table.is_empty() {
-            self.wait_for_flushes()?;
-            self.seal(commit)?;
+            self.write.wait_for_flushes()?;
+            self.write.seal(commit)?;
         }
-        let flushed = || self.view.load().sealed.is_empty();
-        self.wait_while(flushed, Engine::check_flushes)
+        let flushed = || self.read.view.load().sealed.is_empty();
+        self.core
+            .wait_while(flushed, || self.schedule.check_flushes())
     }
 
     /// Whether each partition that the ingest meets can take its generation, and one for flushes
     /// behind it.
-    fn has_room(&self, catalog: &Catalog, plan: &IngestPlan) -> bool {
+    fn has_room(&self, catalog: &CatalogState, plan: &IngestPlan) -> bool {
         let mut partitions = plan.partitions(&catalog.version).iter();
         partitions.all(|p| p.generations.len() + 2 <= MAX_GENERATIONS)
-            && !catalog.flush_is_blocked(self.generation_limits(&catalog.version))
+            && !catalog.flush_is_blocked(self.space.generation_limits(&catalog.version))
     }
 
     /// Gives the ingest its number and commits it. There is no memtable with an entry.
     fn commit_ingest(
         &self,
         commit: &mut Commit,
-        catalog: &mut Catalog,
+        catalog: &mut CatalogState,
         plan: &IngestPlan,
         mark: Option<Vec<u8>>,
     ) -> Result<()> {
@@ -217,7 +232,9 @@ impl Engine {
             ..VersionEdit::default()
         };
         let places = edit.tables.clone();
-        let committed = self.commit_edit(catalog, edit, &Indexes::new(), |_| ());
+        let committed = self
+            .catalog
+            .commit_edit(catalog, edit, &Indexes::new(), |_| ());
         // An error may come when the edit is in force: from what is done after it.
         if catalog.version.counters.flushed_seq == seq {
             let ended = |_: &&TablePlace| !seeded!(IngestKeepsTargets);
@@ -225,7 +242,7 @@ impl Engine {
                 catalog.targets.remove(&place.partition);
             }
             // The view first: who sees the number finds the tables.
-            self.publish_seq(seq);
+            self.read.publish_seq(seq);
             self.begin_segment(commit);
         }
         committed
@@ -239,11 +256,11 @@ impl Engine {
             return;
         };
         let prev = Some(wal.segment_end());
-        let number = FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed));
-        match self.new_segment(number, prev) {
+        let number = self.core.next_file_number();
+        match self.write.new_segment(number, prev) {
             Ok(begun) => commit.wal = Some(begun),
             // The ingest stands; the next write finds the log poisoned and resumes.
-            Err(error) => self.poison_wal(&error),
+            Err(error) => self.write.poison_wal(&error),
         }
     }
 }

@@ -7,22 +7,20 @@
 //! flushes may add tables meanwhile, which the run does not cover.
 
 use crate::base::sync::atomic::Ordering;
-use crate::engine::Engine;
-use crate::engine::catalog::{Catalog, Indexes};
+use crate::engine::background::Background;
+use crate::engine::catalog::Indexes;
 use crate::error::Result;
 use crate::jobs::compact::scan_merge;
-use crate::partition::scan_sources;
 use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition};
-use std::sync::Arc;
 
-impl Engine {
+impl Background {
     /// Merges the keys of a generation for which scans have paid, if there is one.
     pub(crate) fn scan_merge_one(&self) -> Result<bool> {
-        self.health.check_fatal()?;
+        self.core.health.check_fatal()?;
         let leased = {
             let mut catalog = self.catalog.lock();
-            let found = self.plan_scan_merge(&catalog).cloned();
+            let found = self.schedule.plan_scan_merge(&catalog).cloned();
             catalog.merging.extend(found.iter().map(|p| p.id));
             found
         };
@@ -37,41 +35,36 @@ impl Engine {
         }
         self.catalog.lock().merging.remove(&partition.id);
         if merged.is_err() {
-            self.counters
+            self.core
+                .counters
                 .failed_scan_merges
                 .fetch_add(1, Ordering::Relaxed);
             // Unless writing is suspended, that was all: back to other work.
-            self.health.check_fatal()?;
+            self.core.health.check_fatal()?;
         }
         Ok(true)
-    }
-
-    /// The partition, among those that are free, in which scans have paid for a merge.
-    pub(crate) fn plan_scan_merge<'a>(&self, catalog: &'a Catalog) -> Option<&'a Arc<Partition>> {
-        let limit = self.options.scan_merge_limit as usize;
-        let partitions = catalog.version.partitions().iter();
-        let mut free = partitions.filter(|p| !catalog.merging.contains(&p.id));
-        free.find(|partition| {
-            let newest = partition.generations.first();
-            newest.is_some_and(|newest| scan_sources::scans_have_paid(newest, limit))
-        })
     }
 
     fn scan_merge(&self, partition: &Partition, generation: &Generation) -> Result<()> {
         let context = self.job_context();
         let run = scan_merge::scan_merge(&context, partition, generation);
-        let run = self.or_clean_up(&context, run)?;
+        let run = self.core.or_clean_up(&context, run)?;
         let bytes: u64 = run.tables.iter().map(|table| table.len).sum();
         let edit = VersionEdit {
             scan_runs: vec![run],
             ..VersionEdit::default()
         };
         let mut catalog = self.catalog.lock();
-        self.commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())
-            .inspect_err(|_| self.quarantine(&mut catalog, &context))?;
+        self.catalog
+            .commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())
+            .inspect_err(|_| self.catalog.quarantine(&mut catalog, &context))?;
         drop(catalog);
-        self.counters.scan_merges.fetch_add(1, Ordering::Relaxed);
-        self.counters
+        self.core
+            .counters
+            .scan_merges
+            .fetch_add(1, Ordering::Relaxed);
+        self.core
+            .counters
             .scan_merge_bytes
             .fetch_add(bytes, Ordering::Relaxed);
         Ok(())

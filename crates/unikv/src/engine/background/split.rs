@@ -3,61 +3,31 @@
 
 use crate::base::keys::PartitionId;
 use crate::base::seeded::seeded;
-use crate::engine::Engine;
-use crate::engine::catalog::{Catalog, Indexes};
+use crate::engine::background::Background;
+use crate::engine::catalog::Indexes;
 use crate::engine::health::Job;
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 use crate::jobs::partitioning::split::Split;
 use crate::version::Partition;
 use std::sync::Arc;
 
-impl Engine {
+impl Background {
     /// Splits the largest partition that has outgrown its size, or the space there is, if there is
     /// one.
     pub(crate) fn split_one(&self) -> Result<bool> {
-        self.health.check_fatal()?;
-        let Some(partition) = self.lease_for_split() else {
+        self.core.health.check_fatal()?;
+        let Some(partition) = self.schedule.lease_for_split() else {
             return Ok(false);
         };
         let split = self.split_leased(&partition);
         self.catalog.lock().merging.remove(&partition.id);
         match split {
             Ok(false) => {
-                self.job_ended(Job::Split, Some(partition.id), None);
+                self.core.job_ended(Job::Split, Some(partition.id), None);
                 Ok(false)
             }
             split => self.note(Job::Split, partition.id, split.map(drop)),
         }
-    }
-
-    fn lease_for_split(&self) -> Option<Arc<Partition>> {
-        let (limits, now) = (self.partition_limits(), self.now());
-        let mut catalog = self.catalog.lock();
-        self.forget_settled(&catalog);
-        let version = Arc::clone(&catalog.version);
-        let in_backoff = |id| self.health.is_in_backoff(Job::Split, id, now);
-        let free = version
-            .partitions()
-            .iter()
-            .filter(|p| !catalog.merging.contains(&p.id) && !in_backoff(p.id));
-        let partition = free
-            .filter(|p| Catalog::is_to_be_split(p, limits) || self.is_too_large_for_space(p))
-            .max_by_key(|p| p.data_bytes())?;
-        catalog.merging.insert(partition.id);
-        Some(Arc::clone(partition))
-    }
-
-    /// Whether a job of the partition has failed because the disk is full and would need less space
-    /// in a part of it: a split needs next to none, and a merge writes only its own key tables
-    /// anew.
-    pub(crate) fn is_too_large_for_space(&self, partition: &Partition) -> bool {
-        let starved = |job| {
-            let failure = self.health.failure(job, Some(partition.id));
-            failure.is_some_and(|failure| failure.error.kind() == ErrorKind::DiskFull)
-        };
-        self.space.is_full()
-            && partition.key_tables.len() >= 2
-            && (starved(Job::Merge) || starved(Job::Gc))
     }
 
     pub(crate) fn split_leased(&self, leased: &Partition) -> Result<bool> {
@@ -83,10 +53,11 @@ impl Engine {
             let indexes: Indexes = generations
                 .flat_map(|g| ids.map(|id| ((id, g.id), Arc::clone(&g.index))))
                 .collect();
-            self.commit_edit(&mut catalog, edit, &indexes, |_| ())?;
+            self.catalog
+                .commit_edit(&mut catalog, edit, &indexes, |_| ())?;
             // The sides share their parent's indexes, so nothing more is entered there.
             catalog.targets.remove(&partition.id);
-            self.counters.count_split(leased.id);
+            self.core.counters.count_split(leased.id);
             return Ok(true);
         }
     }

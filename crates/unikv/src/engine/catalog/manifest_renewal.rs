@@ -27,11 +27,9 @@
 //! and synced anew. Only a full disk is mended so. Any other failure, and any failed sync of the
 //! directory (by which the names of other files may be lost, too), is fatal until reopen.
 
-use crate::base::keys::FileNumber;
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
-use crate::engine::Engine;
-use crate::engine::catalog::Catalog;
+use crate::engine::catalog::{Catalog, CatalogState};
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::JobContext;
 use crate::version::file_names;
@@ -42,33 +40,33 @@ use std::path::PathBuf;
 const MANIFEST_GROWTH: u64 = 8;
 const MANIFEST_LEAST_BYTES: u64 = 4 << 20;
 
-impl Engine {
+impl Catalog {
     /// Whether a failure of the manifest is one that space and a new manifest mend.
     fn is_mendable(&self, error: &Error) -> bool {
-        let of_directory = error.file() == Some(self.store.dir());
+        let of_directory = error.file() == Some(self.core.store.dir());
         error.kind() == ErrorKind::DiskFull && !of_directory
     }
 
     /// Takes notice of a failure of the manifest.
     pub(crate) fn manifest_failed(&self, error: &Error) {
         if self.is_mendable(error) {
-            self.note_full(error);
+            self.space.note_full(error);
         } else {
-            self.health.set_fatal(error);
+            self.core.health.set_fatal(error);
         }
     }
 
     /// The job in `context` has failed to commit: whether its edit is durable may be unknown, so
     /// the files that it began are kept until a new manifest says that it is not.
-    pub(crate) fn quarantine(&self, catalog: &mut Catalog, context: &JobContext<'_>) {
+    pub(crate) fn quarantine(&self, catalog: &mut CatalogState, context: &JobContext<'_>) {
         if seeded!(RemoveUnsure) {
-            self.store.remove_files(context.begun.take());
+            self.core.store.remove_files(context.begun.take());
         }
         catalog.quarantined.append(&mut context.begun.take());
     }
 
     /// Replaces a manifest that a full disk has broken. An error if that is not possible now.
-    pub(crate) fn renew_full_manifest(&self, catalog: &mut Catalog) -> Result<()> {
+    pub(crate) fn renew_full_manifest(&self, catalog: &mut CatalogState) -> Result<()> {
         match catalog.manifest.poisoned() {
             Some(error) if self.is_mendable(error) => self.renew_manifest(catalog),
             _ => Ok(()),
@@ -77,21 +75,21 @@ impl Engine {
 
     /// Replaces a manifest that has grown long. What fails is noted: the edit that made it long
     /// stands.
-    pub(crate) fn renew_long_manifest(&self, catalog: &mut Catalog) {
+    pub(crate) fn renew_long_manifest(&self, catalog: &mut CatalogState) {
         let long = catalog.manifest_snapshot_len * MANIFEST_GROWTH;
-        let long = long.max(MANIFEST_LEAST_BYTES.min(self.memory.plan.manifest_bytes));
-        if catalog.manifest.len() >= long && !self.space.is_full() {
+        let long = long.max(MANIFEST_LEAST_BYTES.min(self.core.memory.plan.manifest_bytes));
+        if catalog.manifest.len() >= long && !self.space.full.is_full() {
             let _noted = self.renew_manifest(catalog);
         }
     }
 
     /// Makes a manifest that holds a snapshot of the version in memory, durable under `CURRENT`.
-    fn renew_manifest(&self, catalog: &mut Catalog) -> Result<()> {
-        let number = FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed));
+    fn renew_manifest(&self, catalog: &mut CatalogState) -> Result<()> {
+        let number = self.core.next_file_number();
         let mut snapshot = catalog.version.snapshot();
-        snapshot.next_file = Some(self.next_file.load(Ordering::Relaxed));
+        snapshot.next_file = Some(self.core.next_file.load(Ordering::Relaxed));
         snapshot.edits_before = Some(catalog.manifest.edits());
-        snapshot.lifetime = Some(self.lifetime(catalog.manifest.len()).encode());
+        snapshot.lifetime = Some(self.core.counters.lifetime(catalog.manifest.len()).encode());
         if seeded!(RenewalForgetsLog) {
             snapshot.wal_low_water = None;
         }
@@ -102,25 +100,27 @@ impl Engine {
             snapshot.edits_before = None;
         }
         // Until CURRENT is replaced the old one goes on as it was.
-        let written = Manifest::write(&self.store, number, snapshot);
-        let mut renewed = written.inspect_err(|error| self.note_full(error))?;
-        if let Err(error) = renewed.make_current(&self.store) {
+        let written = Manifest::write(&self.core.store, number, snapshot);
+        let mut renewed = written.inspect_err(|error| self.space.note_full(error))?;
+        if let Err(error) = renewed.make_current(&self.core.store) {
             // CURRENT may name the new one: nothing is appended to the old one any more.
             catalog.manifest.poison(&error);
-            let path = self.store.dir().join(file_names::manifest(number));
+            let path = self.core.store.dir().join(file_names::manifest(number));
             catalog.quarantined.push(path);
             self.manifest_failed(&error);
             return Err(error);
         }
         let old = std::mem::replace(&mut catalog.manifest, renewed);
-        self.counters
+        self.core
+            .counters
             .retired_manifest_bytes
             .fetch_add(old.len(), Ordering::Relaxed);
         self.manifest_edits
             .store(catalog.manifest.edits(), Ordering::Release);
         catalog.manifest_snapshot_len = catalog.manifest.len();
         let orphans: Vec<PathBuf> = catalog.quarantined.drain(..).collect();
-        self.store
+        self.core
+            .store
             .remove_files(orphans.into_iter().chain([old.path().to_owned()]));
         Ok(())
     }
@@ -153,7 +153,10 @@ mod tests {
 
         let engine = &db.0.engine;
         let (_, before) = told_by_manifest(&machine);
-        engine.renew_manifest(&mut engine.catalog.lock()).unwrap();
+        engine
+            .catalog
+            .renew_manifest(&mut engine.catalog.lock())
+            .unwrap();
         let (_, after) = told_by_manifest(&machine);
         assert!(before.wal_low_water > Some(FileNumber(0)), "{before:?}");
         assert_eq!(before.host_mark.as_deref(), Some(&b"mark 2"[..]));

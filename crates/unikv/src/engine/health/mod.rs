@@ -6,13 +6,10 @@
 //!   is in tables; then it goes on in a new segment.
 //! - A *job failure* belongs to a job and, but for flushes, to a partition. That job is in backoff
 //!   for a while that doubles with each failure up to a minute, and is retried; others go on. Its
-//!   success clears it, and so does its being no longer due ([`crate::engine::health::job_errors`]
-//!   decides that).
+//!   success clears it, and so does its being no longer due, which the scheduler decides.
 //!
 //! Locks: `causes` for what suspends writing, `failures` for jobs: leaves, held for a look or a
 //! change.
-
-pub(crate) mod job_errors;
 
 use crate::base::keys::PartitionId;
 use crate::base::sync::Mutex;

@@ -3,7 +3,7 @@
 //!
 //! No lock; nothing here changes.
 
-use crate::engine::write::backpressure::MAX_SEALED;
+use crate::engine::backpressure::MAX_SEALED;
 use crate::key_table::ReadCache;
 use crate::options::EffectiveOptions;
 use std::sync::Arc;

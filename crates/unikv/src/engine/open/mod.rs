@@ -12,12 +12,13 @@ mod sweep;
 use self::directory::{check_directory, hold, take_lock};
 use self::recovery::Replayed;
 use self::sweep::{Needed, sweep};
-use super::catalog::Catalog;
+use super::catalog::CatalogState;
 use super::memory::{Arbiter, MemoryPlan};
 use super::write::Commit;
 use crate::base::keys::{DatabaseId, FileNumber, PartitionId, SeqNo};
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::AtomicU64;
+use crate::engine::core::CoreParts;
 use crate::engine::space::disk_full::DiskFull;
 use crate::engine::stats::lifetime::{self, LifetimeStats};
 use crate::engine::stats::report::RecoveryReport;
@@ -74,7 +75,7 @@ pub(crate) fn open(
         None => opening.create(lock)?,
     };
     let mut report = opening.report;
-    report.elapsed = engine.store.env().runtime.now().saturating_sub(begin);
+    report.elapsed = engine.core.store.env().runtime.now().saturating_sub(begin);
     Ok((Arc::new(engine), report))
 }
 
@@ -294,7 +295,7 @@ impl<'a> Opening<'a> {
         let merging = HashSet::new();
         let generations = version.partitions().iter().flat_map(|p| &p.generations);
         let last_generation = generations.map(|g| g.id.0).max().unwrap_or_default();
-        let catalog = Catalog {
+        let catalog = CatalogState {
             version,
             manifest,
             manifest_snapshot_len,
@@ -306,25 +307,27 @@ impl<'a> Opening<'a> {
         };
         let memory = Arbiter::new(self.plan.clone(), &pool, &cache, self.env.runtime.process());
         memory.look_at(&view);
-        let (options, next_file) = (self.options.clone(), self.next_file);
         let engine = Engine::new(EngineParts {
-            options,
-            store,
-            cache,
-            pool,
-            memory,
+            core: CoreParts {
+                options: self.options.clone(),
+                store,
+                cache,
+                pool,
+                memory,
+                hash_seed: catalog.version.counters.hash_seed,
+                next_file: self.next_file,
+                counted_before: self.counted_before.clone(),
+                directory: lock,
+            },
+            full: space,
             view,
             last_seq,
             commit,
             wal_sync,
             catalog,
-            next_file,
-            counted_before: self.counted_before.clone(),
-            space,
-            lock,
         });
         if let Some(error) = refused {
-            engine.poison_wal(&error);
+            engine.write.poison_wal(&error);
         }
         Ok(engine)
     }

@@ -10,10 +10,10 @@
 mod ahead;
 mod end;
 
-use super::snapshots::Registered;
 use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
 use crate::engine::memory::IteratorCharge;
+use crate::engine::read::moment::Registered;
 use crate::engine::read::pins::ViewHolder;
 use crate::engine::read::{DEFAULT_KEYSPACE, engine_key};
 use crate::error::{Error, Result};
@@ -57,8 +57,8 @@ enum Toward {
 impl Iter {
     /// The entries between the bounds as of `moment`.
     pub(crate) fn new(moment: Arc<Registered>, (lower, upper): (Vec<u8>, Vec<u8>)) -> Iter {
-        let memory = moment.engine().memory.open_iterator();
-        let open = moment.engine().check_open();
+        let memory = moment.read().core.memory.open_iterator();
+        let open = moment.read().core.check_open();
         let error = open.and_then(|()| memory.check()).err();
         Iter {
             memory,
@@ -240,7 +240,7 @@ impl Iter {
         let range = self.begin.capacity() + self.lower.capacity() + self.upper.capacity();
         let ends = self.front.memory_bytes() + self.back.memory_bytes();
         if self.memory.note(range + ends) {
-            self.holder.moment().engine().views.release();
+            self.holder.moment().read().views.release();
         }
     }
 
@@ -257,17 +257,17 @@ impl Iter {
         }
         let next = next(self);
         self.ended = next.is_err();
-        let engine = self.holder.moment().engine();
-        next.map_err(|error| engine.unless_closed(error))
+        let read = self.holder.moment().read();
+        next.map_err(|error| read.core.unless_closed(error))
             .transpose()
     }
 }
 
 /// Wakes the background if scans have just paid for a merge of keys, or for the blocks of a table.
 fn wake_if(paid: bool, holder: &ViewHolder) {
-    let engine = holder.moment().engine();
-    if engine.cache.are_blocks_wanted() || paid {
-        engine.work.notify();
+    let read = holder.moment().read();
+    if read.core.cache.are_blocks_wanted() || paid {
+        read.core.work.notify();
     }
 }
 

@@ -1,16 +1,20 @@
 //! Engine keys, and point reads at a moment: the newest state, or a snapshot's.
 
 pub(crate) mod iter;
+pub(crate) mod moment;
 pub(crate) mod pins;
 pub(crate) mod sizes;
-pub(crate) mod snapshots;
 
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId, MAX_USER_KEY_LEN, SeqNo};
-use crate::base::sync::atomic::Ordering;
-use crate::engine::Engine;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::{ArcSwap, Guard, Mutex, Weakness, is_weak, order};
+use crate::engine::backpressure::Backpressure;
+use crate::engine::core::Core;
+use crate::engine::read::pins::Views;
+use crate::engine::space::DiskSpace;
 use crate::error::{Error, Result};
-use crate::partition::View;
 use crate::partition::prefetch::Ahead;
+use crate::partition::{ReadCounters, View};
 use bytes::Bytes;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
@@ -79,7 +83,39 @@ pub(crate) fn with_engine_key<T>(key: &[u8], with: impl FnOnce(&[u8]) -> T) -> T
     with(&buffer[..len])
 }
 
-impl Engine {
+/// The component that publishes what is readable and reads it.
+pub(crate) struct ReadState {
+    pub(crate) core: Arc<Core>,
+    space: Arc<DiskSpace>,
+    backpressure: Arc<Backpressure>,
+    pub(crate) view: ArcSwap<View>,
+    view_lock: Mutex<()>,
+    /// Every write up to this sequence number is in the view.
+    pub(crate) visible_seq: AtomicU64,
+    pub(crate) views: Views,
+    pub(crate) reads: ReadCounters,
+}
+
+impl ReadState {
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        space: &Arc<DiskSpace>,
+        backpressure: &Arc<Backpressure>,
+        view: View,
+        last_seq: SeqNo,
+    ) -> Arc<ReadState> {
+        Arc::new(ReadState {
+            core: Arc::clone(core),
+            space: Arc::clone(space),
+            backpressure: Arc::clone(backpressure),
+            view: ArcSwap::from_pointee(view),
+            view_lock: Mutex::new(()),
+            visible_seq: AtomicU64::new(last_seq.0),
+            views: Views::default(),
+            reads: ReadCounters::default(),
+        })
+    }
+
     /// The value of `key` in `view` as of `seq`.
     pub(crate) fn get_at(&self, view: &View, seq: SeqNo, key: &[u8]) -> Result<Option<Bytes>> {
         if key.len() > MAX_USER_KEY_LEN {
@@ -89,13 +125,13 @@ impl Engine {
                 format!("use at most {MAX_USER_KEY_LEN} bytes"),
             ));
         }
-        let value = self.while_open(|| {
-            self.counters.gets.fetch_add(1, Ordering::Relaxed);
+        let value = self.core.while_open(|| {
+            self.core.counters.gets.fetch_add(1, Ordering::Relaxed);
             with_engine_key(key, |key| view.get(key, seq, &self.reads))
         })?;
         self.wake_if_index_is_wanted();
         if value.is_some() {
-            self.counters.hits.fetch_add(1, Ordering::Relaxed);
+            self.core.counters.hits.fetch_add(1, Ordering::Relaxed);
         }
         Ok(value)
     }
@@ -131,10 +167,10 @@ impl Engine {
             values.reserve(group.len());
             let mut is_prefetched = false;
             for (at, key) in group.iter().enumerate() {
-                let misses = self.cache.misses();
+                let misses = self.core.cache.misses();
                 values.push(self.get_at(&view, seq, key.as_ref())?);
                 // Others may have missed meanwhile: then it is prefetched for nothing.
-                if !is_prefetched && self.cache.misses() != misses {
+                if !is_prefetched && self.core.cache.misses() != misses {
                     is_prefetched = true;
                     // What has failed fails again in the look-up, which tells.
                     let _hint = self.prefetch(&view, seq, &group[at + 1..]);
@@ -164,6 +200,7 @@ impl Engine {
         let mut needless = 0;
         for (at, key) in keys.enumerate() {
             let ahead = self
+                .core
                 .while_open(|| with_engine_key(key.as_ref(), |key| view.prefetch(key, seq, waits)));
             match ahead? {
                 Ahead::InMemory => needless += 1,
@@ -175,6 +212,44 @@ impl Engine {
             }
         }
         Ok(behind_blocks)
+    }
+}
+
+impl ReadState {
+    /// Publishes a changed view.
+    pub(crate) fn update_view(&self, change: impl FnOnce(&mut View)) {
+        let _guard = self.view_lock.lock();
+        let mut next = View::clone(&self.view.load());
+        change(&mut next);
+        let short = self.core.memory.look_at(&next);
+        self.backpressure.update_pressure(&next);
+        self.view.store(Arc::new(next));
+        if short {
+            self.views.release();
+        }
+    }
+
+    /// What a read without a snapshot sees: the view first, then the sequence number, so that the
+    /// view holds a prefix of the write order and no version that the number needs is gone.
+    pub(crate) fn read_point(&self) -> (Guard<Arc<View>>, SeqNo) {
+        let seq = || SeqNo(self.visible_seq.load(Ordering::Acquire));
+        let early = is_weak(Weakness::SeqBeforeView).then(seq);
+        let view = self.view.load();
+        (view, early.unwrap_or_else(seq))
+    }
+
+    /// Makes the writes up to `seq`, which are in the view, visible.
+    pub(crate) fn publish_seq(&self, seq: SeqNo) {
+        let ordering = order(Weakness::Visible, Ordering::Release);
+        self.visible_seq.store(seq.0, ordering);
+    }
+
+    /// Wakes the background if a look-up has just paid the last of an index.
+    pub(crate) fn wake_if_index_is_wanted(&self) {
+        let wanted = &self.reads.pointer_index_wanted;
+        if wanted.load(Ordering::Relaxed) && wanted.swap(false, Ordering::Relaxed) {
+            self.core.work.notify();
+        }
     }
 }
 

@@ -10,11 +10,11 @@
 
 mod hold;
 
-use super::snapshots::Registered;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
-use crate::engine::Engine;
 use crate::engine::memory::IteratorBytes;
+use crate::engine::read::ReadState;
+use crate::engine::read::moment::Registered;
 use crate::error::{Error, Result};
 use crate::partition::View;
 use crate::partition::view_cursor::ViewCursor;
@@ -93,15 +93,15 @@ pub struct PinStats {
     pub version_bytes: u64,
 }
 
-impl Engine {
+impl ReadState {
     pub(crate) fn pin_stats(&self, version: &Arc<Version>) -> PinStats {
-        let figures = self.snapshots.figures();
+        let figures = self.core.snapshots.figures();
         let (iterators, views) = self.views.count();
-        let (files, bytes) = self.store.pinned();
+        let (files, bytes) = self.core.store.pinned();
         let visible = self.visible_seq.load(Ordering::Acquire);
         let (oldest, since) = figures.oldest.unzip();
-        let space = self.space_of(version, oldest);
-        let age = |since| self.store.env().runtime.now().saturating_sub(since);
+        let space = self.space.space_of(version, oldest);
+        let age = |since| self.core.store.env().runtime.now().saturating_sub(since);
         PinStats {
             snapshots: figures.snapshots,
             iterators,
@@ -127,11 +127,11 @@ pub(crate) struct ViewHolder {
 
 impl ViewHolder {
     pub(crate) fn new(moment: Arc<Registered>) -> ViewHolder {
-        let engine = moment.engine();
-        let id = engine.views.next.fetch_add(1, Ordering::Relaxed);
+        let read = moment.read();
+        let id = read.views.next.fetch_add(1, Ordering::Relaxed);
         let hold = Arc::<Hold<Position>>::default();
-        if engine.process.is_this() {
-            engine.views.held.lock().insert(id, Arc::clone(&hold));
+        if read.core.process.is_this() {
+            read.views.held.lock().insert(id, Arc::clone(&hold));
         }
         ViewHolder { moment, id, hold }
     }
@@ -141,8 +141,8 @@ impl ViewHolder {
         &self.moment
     }
 
-    fn engine(&self) -> &Engine {
-        self.moment.engine()
+    fn read(&self) -> &ReadState {
+        self.moment.read()
     }
 
     /// Calls `read` with a position, which nobody takes away meanwhile. It has no cursors if it is
@@ -151,37 +151,37 @@ impl ViewHolder {
         &self,
         read: impl FnOnce(&mut Position) -> Result<T>,
     ) -> Result<T> {
-        self.engine().check_open()?;
+        self.read().core.check_open()?;
         self.hold.with(|position| match position {
             Some(position) => read(position),
             none => read(none.insert(Position {
-                view: self.engine().view.load_full(),
+                view: self.read().view.load_full(),
                 front: None,
                 back: None,
-                bytes: IteratorBytes::new(&self.engine().memory),
+                bytes: IteratorBytes::new(&self.read().core.memory),
             })),
         })
     }
 
     /// The value of a key that the iterator has met. Its versions are kept, so any view will do.
     pub(crate) fn look_up(&self, key: &[u8]) -> Result<Bytes> {
-        let engine = self.engine();
-        engine.check_open()?;
-        let view = engine.view.load_full();
-        let value = view.get(key, self.moment.seq(), &engine.reads)?;
+        let read = self.read();
+        read.core.check_open()?;
+        let view = read.view.load_full();
+        let value = view.get(key, self.moment.seq(), &read.reads)?;
         value.ok_or_else(|| Error::internal("a value that an iterator has met is gone"))
     }
 
     /// Forgets a cursor, which is then made anew.
     pub(crate) fn forget(&self, forget: impl FnOnce(&mut Position)) {
-        if !self.engine().process.is_this() {
+        if !self.read().core.process.is_this() {
             return;
         }
         self.hold.with(|position| position.as_mut().map(forget));
     }
 
     pub(crate) fn release(&self) {
-        if self.engine().process.is_this() {
+        if self.read().core.process.is_this() {
             self.hold.release();
         }
     }
@@ -189,12 +189,12 @@ impl ViewHolder {
 
 impl Drop for ViewHolder {
     fn drop(&mut self) {
-        if !self.engine().process.is_this() {
+        if !self.read().core.process.is_this() {
             // Its view is a copy of the parent's, whose files would be removed with it.
             mem::forget(Arc::clone(&self.hold));
             return;
         }
-        self.engine().views.held.lock().remove(&self.id);
+        self.read().views.held.lock().remove(&self.id);
         self.hold.release();
     }
 }

@@ -3,7 +3,7 @@
 //! No value is read. What is only in memtables does not count.
 
 use crate::base::keys::KEYSPACE_PREFIX_LEN;
-use crate::engine::Engine;
+use crate::engine::read::ReadState;
 use crate::error::Result;
 use crate::key_table::KeyTable;
 use crate::version::{KeyRange, Partition, Table, Version};
@@ -111,14 +111,15 @@ fn bytes_in(version: &Version, range: KeyRange<'_>) -> Result<u64> {
     Ok(bytes)
 }
 
-impl Engine {
+impl ReadState {
     /// About how many bytes of tables serve the keys between the bounds.
     pub(crate) fn approximate_size(&self, (lower, upper): &(Vec<u8>, Vec<u8>)) -> Result<u64> {
         let version = Arc::clone(&self.view.load().version);
         if lower >= upper {
-            return self.check_open().map(|()| 0);
+            return self.core.check_open().map(|()| 0);
         }
-        self.while_open(|| bytes_in(&version, key_range(lower, upper)))
+        self.core
+            .while_open(|| bytes_in(&version, key_range(lower, upper)))
     }
 
     /// A user key that cuts what lies between the bounds into two parts of about the same size.
@@ -128,9 +129,9 @@ impl Engine {
     ) -> Result<Option<Vec<u8>>> {
         let version = Arc::clone(&self.view.load().version);
         if lower >= upper {
-            return self.check_open().map(|()| None);
+            return self.core.check_open().map(|()| None);
         }
-        self.while_open(|| middle_in(&version, lower, upper))
+        self.core.while_open(|| middle_in(&version, lower, upper))
     }
 }
 
@@ -144,7 +145,7 @@ fn key_range<'a>(lower: &'a [u8], upper: &'a [u8]) -> KeyRange<'a> {
     }
 }
 
-/// See [`Engine::middle_key`].
+/// See [`ReadState::middle_key`].
 fn middle_in(version: &Version, lower: &[u8], upper: &[u8]) -> Result<Option<Vec<u8>>> {
     // The largest piece has a key in its middle; halving towards the true middle from there
     // needs no more than a few estimates.

@@ -1,5 +1,71 @@
 //! Space on disk: what deleted and superseded records keep of it, and what happens when it is used
 //! up.
 
+use crate::engine::core::Core;
+use crate::engine::space::disk_full::{DiskFull, free_bytes};
+use crate::engine::space::tombstone_debt::TombstoneDebt;
+use crate::jobs::flush::placing::GenerationLimits;
+use crate::jobs::partitioning::split::PartitionLimits;
+use crate::jobs::space::SpaceLimit;
+use crate::version::Version;
+use std::sync::Arc;
+
 pub(crate) mod disk_full;
 pub(crate) mod tombstone_debt;
+
+/// A part of what the space promise allows beside what is visible. The rest of that is for large
+/// values of the memtable, for the ballast, and for manifests.
+const IDLE_BYTES: u64 = 7 << 20;
+const MEMTABLES_WHEN_IDLE: u64 = 4;
+
+/// The component that bounds space on disk.
+pub(crate) struct DiskSpace {
+    core: Arc<Core>,
+    pub(crate) full: DiskFull,
+    pub(crate) debt: TombstoneDebt,
+}
+
+impl DiskSpace {
+    pub(crate) fn new(core: &Arc<Core>, full: DiskFull) -> Arc<DiskSpace> {
+        Arc::new(DiskSpace {
+            core: Arc::clone(core),
+            full,
+            debt: TombstoneDebt::default(),
+        })
+    }
+
+    pub(crate) fn space_limit(&self) -> SpaceLimit {
+        SpaceLimit {
+            max_space_amp: self.core.options.max_space_amp,
+            floor_bytes: self.core.memory.plan.memtable_bytes.saturating_mul(2),
+            idle_bytes: IDLE_BYTES + MEMTABLES_WHEN_IDLE * self.core.memory.plan.memtable_bytes,
+            oldest: self.core.snapshots.oldest(),
+            job_bytes: (2 * self.core.options.background_threads as u64)
+                .saturating_mul(self.core.options.unsorted_bytes),
+            unsorted_bytes: self.core.options.unsorted_bytes,
+        }
+    }
+
+    /// How large partitions may grow.
+    pub(crate) fn partition_limits(&self) -> PartitionLimits {
+        PartitionLimits::new(
+            self.core.options.partition_bytes,
+            self.core.options.unsorted_bytes,
+        )
+    }
+
+    /// How large the UnsortedStores may grow.
+    pub(crate) fn generation_limits(&self, version: &Arc<Version>) -> GenerationLimits {
+        let limit = self.space_limit();
+        let most = self.space_of(version, limit.oldest).most_open_bytes(limit);
+        GenerationLimits::of(
+            self.core.options.unsorted_bytes,
+            self.core.options.memory_budget,
+        )
+        .sharing(most)
+    }
+
+    pub(crate) fn free_bytes(&self) -> u64 {
+        free_bytes(&self.core.store).unwrap_or(u64::MAX)
+    }
+}

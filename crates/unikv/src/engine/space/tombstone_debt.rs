@@ -8,26 +8,17 @@
 //! last two hold as well for what has died in tables that other partitions have merged already
 //! ([`crate::jobs::compact::half_merged`]): generations keep it.
 
-use crate::base::keys::{PartitionId, SeqNo};
+use crate::base::keys::SeqNo;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::engine::catalog::Catalog;
-use crate::engine::write::Commit;
-use crate::engine::{Engine, MEMTABLES_WHEN_IDLE};
-use crate::error::Result;
+use crate::engine::space::{DiskSpace, MEMTABLES_WHEN_IDLE};
 use crate::jobs::compact::gc::Pressure;
-use crate::jobs::compact::half_merged::HalfMerged;
 use crate::jobs::space::Space;
-use crate::jobs::space::hidden::hidden_by;
 use crate::memtable::{Batch, BatchOp, Memtable, OpsIter};
 use crate::partition::{MemtableHandle, View};
 use crate::version::Version;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
-
-/// How long nobody must have written before generations are merged although they are not full.
-const IDLE: Duration = Duration::from_secs(1);
 
 /// What the rules go by.
 #[derive(Debug, Default)]
@@ -64,6 +55,11 @@ impl TombstoneDebt {
         self.sealed_bytes.lock().push_back(freed_bytes);
     }
 
+    /// Whether nothing was written since this was last asked, `seq` being the last number.
+    pub(crate) fn is_idle_since_last(&self, seq: u64) -> bool {
+        self.seen_seq.swap(seq, Ordering::Relaxed) == seq
+    }
+
     /// Notes whether space would press if no snapshot were left. Whoever does so looks for the
     /// oldest snapshot afterwards: one that is released before that look is seen to be gone there,
     /// a later one wakes the background.
@@ -88,18 +84,18 @@ impl TombstoneDebt {
     }
 }
 
-impl Engine {
+impl DiskSpace {
     /// The space of a version, `oldest` being the oldest live snapshot. Summed up once a version:
     /// it is asked for at every seal and by every job, and the sum is over all files.
     pub(crate) fn space_of(&self, version: &Arc<Version>, oldest: Option<SeqNo>) -> Space {
-        let mut known = self.tombstone_debt.known.lock();
+        let mut known = self.debt.known.lock();
         let is_same = |known: &&KnownSpace| {
             known.oldest == oldest && std::ptr::eq(known.version.as_ptr(), Arc::as_ptr(version))
         };
         if let Some(known) = known.as_ref().filter(is_same) {
             return known.space;
         }
-        let space = Space::of(version, oldest, self.options.max_space_amp);
+        let space = Space::of(version, oldest, self.core.options.max_space_amp);
         *known = Some(KnownSpace {
             version: Arc::downgrade(version),
             oldest,
@@ -111,7 +107,7 @@ impl Engine {
     /// How full the space promise is at worst: 1 when files may take all that is promised, jobs
     /// included; 0 when there is no garbage at all.
     pub(crate) fn space_fill(&self, view: &View, space: &Space) -> f64 {
-        let hidden = self.tombstone_debt.freed_in(view.sealed.len());
+        let hidden = self.debt.freed_in(view.sealed.len());
         space.fill(self.space_limit(), hidden)
     }
 
@@ -120,7 +116,7 @@ impl Engine {
         let limit = self.space_limit();
         let excess = space.without_snapshots().excess(limit, Pressure::Alone);
         let presses = space.obsolete_bytes_in_all > 0 && excess > 0;
-        let reclaim = &self.tombstone_debt;
+        let reclaim = &self.debt;
         let stored = space.live_bytes + space.key_table_bytes;
         let alike = space.entries.saturating_sub(space.outliers.count);
         let mean = stored
@@ -133,26 +129,28 @@ impl Engine {
         reclaim.mean_record_bytes.store(mean, Ordering::Relaxed);
         let has_outliers = space.outliers.count > 0;
         reclaim.has_outliers.store(has_outliers, Ordering::Relaxed);
-        let limit = limit.max(self.memory.plan.memtable_bytes);
+        let limit = limit.max(self.core.memory.plan.memtable_bytes);
         reclaim.memtable_limit.store(limit, Ordering::Relaxed);
         reclaim.judge(presses);
     }
 
     /// Bytes that a group of batches frees, about: the deletes as many records of mean size, and
     /// all of them what is known of much longer ones, unless `memtable` has superseded these
-    /// already.
-    pub(crate) fn freed_by(&self, memtable: &Arc<Memtable>, group: &[(&Batch, bool)]) -> u64 {
+    /// already. `version` is the published one.
+    pub(crate) fn freed_by(
+        &self,
+        memtable: &Arc<Memtable>,
+        group: &[(&Batch, bool)],
+        version: impl FnOnce() -> Arc<Version>,
+    ) -> u64 {
         let batches = || group.iter().map(|(batch, _)| batch);
         let deletes: u64 = batches().map(|batch| batch.deletes() as u64).sum();
-        let mean = self
-            .tombstone_debt
-            .mean_record_bytes
-            .load(Ordering::Relaxed);
+        let mean = self.debt.mean_record_bytes.load(Ordering::Relaxed);
         let freed = deletes.saturating_mul(mean);
-        if !self.tombstone_debt.has_outliers.load(Ordering::Relaxed) {
+        if !self.debt.has_outliers.load(Ordering::Relaxed) {
             return freed;
         }
-        let version = Arc::clone(&self.view.load().version);
+        let version = version();
         let superseded = |op: BatchOp<'_>| {
             let table = version.partition_for(op.key)?.key_table_for(op.key)?;
             let len = table.known_outliers()?.len_of(op.key)?;
@@ -166,137 +164,25 @@ impl Engine {
         freed.saturating_add(long)
     }
 
-    /// Has the key tables of a partition read which of their records are much longer than the
-    /// others. Of what cannot be read nothing is known.
-    pub(crate) fn learn_outliers(&self, partition: PartitionId) {
-        let version = Arc::clone(&self.view.load().version);
-        let partition = version.partition(partition);
-        for table in partition.into_iter().flat_map(|p| &p.key_tables) {
-            let _nothing_known = table.outliers();
-        }
-    }
-
     /// Whether the writes in the memtable free so much that it is to be sealed.
-    pub(crate) fn hides_too_much(&self, commit: &Commit) -> bool {
-        commit.freed_bytes > self.tombstone_debt.memtable_limit.load(Ordering::Relaxed)
+    pub(crate) fn hides_too_much(&self, freed_bytes: u64) -> bool {
+        freed_bytes > self.debt.memtable_limit.load(Ordering::Relaxed)
     }
 
     /// The oldest snapshot has gone: wakes the background if it kept much.
     pub(crate) fn snapshot_released(&self) {
-        if self.tombstone_debt.waits_for_snapshots() {
-            self.work.notify();
+        if self.debt.waits_for_snapshots() {
+            self.core.work.notify();
         }
-    }
-
-    /// Freezes the open generations that hide and keep most while all hide and keep too much.
-    pub(crate) fn freeze_hiding(&self, catalog: &mut Catalog) {
-        let version = Arc::clone(&catalog.version);
-        let space = self.space_of(&version, self.snapshots.oldest());
-        let limit = space.most_hidden(self.space_limit());
-        if space.unmerged_garbage() <= limit {
-            return;
-        }
-        let half_merged = HalfMerged::of(&version);
-        let open = version.partitions().iter().filter_map(|p| {
-            let target = catalog.targets.get(&p.id)?;
-            let generation = p
-                .generations
-                .first()
-                .filter(|g| g.id == target.generation)?;
-            let hidden = hidden_by(p, [generation]);
-            Some((hidden + half_merged.kept_by(generation), p))
-        });
-        let mut open: Vec<_> = open.filter(|(garbage, _)| *garbage > 0).collect();
-        let mut garbage: u64 = open.iter().map(|(garbage, _)| garbage).sum();
-        open.sort_unstable_by_key(|(garbage, _)| std::cmp::Reverse(*garbage));
-        for (its, partition) in open {
-            if garbage <= limit {
-                return;
-            }
-            if catalog.freeze(partition) {
-                garbage -= its;
-            }
-        }
-    }
-
-    /// How long the flush worker may rest: a second at most while the files may hold too much that
-    /// merges would let go of. When nobody has written for so long, it begins with that.
-    pub(crate) fn rest_or_settle(&self) -> Option<Duration> {
-        let is_flush_due = self.is_worth_a_flush(&self.view.load().memtable);
-        if !is_flush_due && !self.holds_too_much() {
-            return None;
-        }
-        let seq = self.visible_seq.load(Ordering::Acquire);
-        if self.tombstone_debt.seen_seq.swap(seq, Ordering::Relaxed) == seq {
-            if is_flush_due {
-                self.seal_when_idle();
-            }
-            self.freeze_all();
-        }
-        Some(IDLE)
-    }
-
-    /// Seals and freezes what may hide too much without waiting for its time. Whether there was
-    /// any.
-    pub(crate) fn settle(&self) -> Result<bool> {
-        self.check_open()?;
-        let hides = self.commit.lock().freed_bytes > self.space_limit().floor_bytes;
-        let in_memtable = hides || self.is_worth_a_flush(&self.view.load().memtable);
-        if in_memtable {
-            self.flush_memtables()?;
-        }
-        let holds = in_memtable || self.holds_too_much();
-        Ok(holds && self.freeze_all())
-    }
-
-    /// Whether generations may hide more than there may be when idle.
-    fn holds_too_much(&self) -> bool {
-        let version = Arc::clone(&self.view.load().version);
-        let space = self.space_of(&version, self.snapshots.oldest());
-        space.is_too_much_when_idle(self.space_limit(), 0)
     }
 
     /// Whether the writes in a memtable may supersede long records, more than there may be when
     /// idle, or whether it has so many large values that overwritten ones among them may take as
     /// much.
-    fn is_worth_a_flush(&self, memtable: &MemtableHandle) -> bool {
-        let worth = self
-            .tombstone_debt
-            .writes_worth_a_flush
-            .load(Ordering::Relaxed);
-        let most_large = MEMTABLES_WHEN_IDLE * self.memory.plan.memtable_bytes;
+    pub(crate) fn is_worth_a_flush(&self, memtable: &MemtableHandle) -> bool {
+        let worth = self.debt.writes_worth_a_flush.load(Ordering::Relaxed);
+        let most_large = MEMTABLES_WHEN_IDLE * self.core.memory.plan.memtable_bytes;
         let supersedes = worth > 0 && memtable.table.len() as u64 >= worth;
         supersedes || memtable.large.bytes() > most_large
-    }
-
-    /// Wakes the flush worker once when the memtable has become worth a flush: it waits for writers
-    /// to rest.
-    pub(crate) fn watch_memtable(&self, commit: &mut Commit) {
-        if !commit.is_watched && self.is_worth_a_flush(&commit.memtable) {
-            commit.is_watched = true;
-            self.work.notify();
-        }
-    }
-
-    /// Seals the memtable for the flush worker, which has nothing to flush. Whoever has the lock is
-    /// no writer that is idle, and may wait for this worker.
-    fn seal_when_idle(&self) {
-        let Some(mut commit) = self.commit.try_lock() else {
-            return;
-        };
-        let may_seal = !self.health.is_suspended()
-            && self.view.load().sealed.is_empty()
-            && !commit.memtable.table.is_empty();
-        if may_seal && self.seal(&mut commit).is_ok() {
-            self.work.notify();
-        }
-    }
-
-    fn freeze_all(&self) -> bool {
-        let frozen = self.catalog.lock().freeze_all();
-        if frozen {
-            self.work.notify();
-        }
-        frozen
     }
 }

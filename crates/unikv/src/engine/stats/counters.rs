@@ -3,7 +3,8 @@
 use crate::base::keys::PartitionId;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::base::sync::{Mutex, MutexGuard};
-use crate::engine::write::stalls::{StallCause, Stalls};
+use crate::engine::stats::lifetime::LifetimeStats;
+use crate::engine::stats::stalls::{StallCause, Stalls};
 use crate::memtable::Batch;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,6 +12,8 @@ use std::time::Duration;
 /// Counters since the database was opened.
 #[derive(Debug, Default)]
 pub(crate) struct EngineCounters {
+    /// What processes before this one have counted.
+    before: LifetimeStats,
     pub(crate) operations: AtomicU64,
     pub(crate) deletes: AtomicU64,
     pub(crate) batches: AtomicU64,
@@ -50,6 +53,50 @@ pub(crate) struct EngineCounters {
 }
 
 impl EngineCounters {
+    /// Zeros, to be added to what earlier processes have counted.
+    pub(crate) fn after(before: LifetimeStats) -> EngineCounters {
+        EngineCounters {
+            before,
+            ..EngineCounters::default()
+        }
+    }
+
+    /// What was counted since the database was created; its present manifest has `manifest_len`
+    /// bytes.
+    pub(crate) fn lifetime(&self, manifest_len: u64) -> LifetimeStats {
+        self.of_process(manifest_len).after(&self.before)
+    }
+
+    /// What this process has counted; its present manifest has `manifest_len` bytes.
+    fn of_process(&self, manifest_len: u64) -> LifetimeStats {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        LifetimeStats {
+            user_bytes_written: of(&self.user_bytes),
+            wal_bytes: of(&self.wal_bytes),
+            large_bytes: of(&self.large_bytes),
+            flush_bytes: of(&self.flush_bytes),
+            ingest_bytes: of(&self.ingest_bytes),
+            merge_bytes: of(&self.merge_bytes),
+            gc_bytes: of(&self.gc_bytes),
+            scan_merge_bytes: of(&self.scan_merge_bytes),
+            manifest_bytes: of(&self.retired_manifest_bytes).saturating_add(manifest_len),
+            flushes: of(&self.flushes),
+            ingests: of(&self.ingests),
+            merges: of(&self.merges),
+            gcs: of(&self.gcs),
+            splits: of(&self.splits),
+            joins: of(&self.joins),
+            scan_merges: of(&self.scan_merges),
+            stall_causes: self.causes.figures(),
+        }
+    }
+
+    /// What earlier processes have counted.
+    #[cfg(test)]
+    pub(crate) fn before(&self) -> &LifetimeStats {
+        &self.before
+    }
+
     /// Counts the operations and user bytes of committed batches.
     pub(crate) fn count_writes<'a>(&self, batches: impl Iterator<Item = &'a Batch>) {
         for batch in batches {

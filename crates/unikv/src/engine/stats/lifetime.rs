@@ -7,14 +7,10 @@
 //!
 //! Lock: storing them takes the catalog's.
 
-use super::counters::EngineCounters;
 use crate::base::coding::Decoder;
-use crate::base::sync::atomic::{AtomicU64, Ordering};
-use crate::engine::Engine;
-use crate::engine::write::stalls::{StallCause, StallStats};
+use crate::engine::stats::stalls::{StallCause, StallStats};
 use crate::error::Result;
 use crate::version::Version;
-use crate::version::edit::VersionEdit;
 use crate::version::tagged::{FieldWriter, Fields, Place};
 use std::path::Path;
 use std::time::Duration;
@@ -129,7 +125,7 @@ impl LifetimeStats {
     }
 
     /// These and what was counted before them.
-    fn after(mut self, before: &LifetimeStats) -> LifetimeStats {
+    pub(crate) fn after(mut self, before: &LifetimeStats) -> LifetimeStats {
         let mut before = before.clone();
         for ((_, sum), (_, number)) in self.numbers().into_iter().zip(before.numbers()) {
             *sum = sum.saturating_add(*number);
@@ -232,67 +228,6 @@ pub(crate) fn of(version: &Version, path: &Path) -> Result<LifetimeStats> {
     match &version.counters.lifetime {
         Some(bytes) => LifetimeStats::decode(bytes, path),
         None => Ok(LifetimeStats::default()),
-    }
-}
-
-impl EngineCounters {
-    /// What this process has counted; its present manifest has `manifest_len` bytes.
-    fn of_process(&self, manifest_len: u64) -> LifetimeStats {
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        LifetimeStats {
-            user_bytes_written: of(&self.user_bytes),
-            wal_bytes: of(&self.wal_bytes),
-            large_bytes: of(&self.large_bytes),
-            flush_bytes: of(&self.flush_bytes),
-            ingest_bytes: of(&self.ingest_bytes),
-            merge_bytes: of(&self.merge_bytes),
-            gc_bytes: of(&self.gc_bytes),
-            scan_merge_bytes: of(&self.scan_merge_bytes),
-            manifest_bytes: of(&self.retired_manifest_bytes).saturating_add(manifest_len),
-            flushes: of(&self.flushes),
-            ingests: of(&self.ingests),
-            merges: of(&self.merges),
-            gcs: of(&self.gcs),
-            splits: of(&self.splits),
-            joins: of(&self.joins),
-            scan_merges: of(&self.scan_merges),
-            stall_causes: self.causes.figures(),
-        }
-    }
-}
-
-impl Engine {
-    /// What was counted since the creation; the present manifest has `manifest_len` bytes.
-    pub(crate) fn lifetime(&self, manifest_len: u64) -> LifetimeStats {
-        let counted = self.counters.of_process(manifest_len);
-        counted.after(&self.counted_before)
-    }
-
-    /// Stores what was counted, if something was written since it last was. The workers have ended.
-    /// A failure loses no more than figures, and nothing is written behind it. Where another call
-    /// has released the directory meanwhile, the manifest may be another process's.
-    pub(crate) fn store_lifetime(&self) {
-        let mut catalog = self.catalog.lock();
-        let directory = self.lock.lock();
-        if directory.is_none() || self.health.is_suspended() || self.space.is_full() {
-            return;
-        }
-        let lifetime = self.lifetime(catalog.manifest.len());
-        let stored = of(&catalog.version, catalog.manifest.path()).unwrap_or_default();
-        // Opening and closing alone write to the log and the manifest.
-        let with_own_writes = LifetimeStats {
-            wal_bytes: lifetime.wal_bytes,
-            manifest_bytes: lifetime.manifest_bytes,
-            ..stored
-        };
-        if lifetime == with_own_writes {
-            return;
-        }
-        let edit = VersionEdit {
-            lifetime: Some(lifetime.encode()),
-            ..VersionEdit::default()
-        };
-        let _only_figures = catalog.manifest.append(&edit);
     }
 }
 

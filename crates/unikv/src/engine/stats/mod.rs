@@ -3,15 +3,14 @@
 pub(crate) mod counters;
 pub(crate) mod lifetime;
 pub(crate) mod report;
+pub(crate) mod stalls;
 
 use super::memory::MemoryStats;
-use crate::base::keys::{KEYSPACE_PREFIX_LEN, PartitionId};
-use crate::base::sync::atomic::{AtomicU64, Ordering};
-use crate::engine::Engine;
-use crate::engine::health::job_errors::JobError;
+use crate::base::keys::KEYSPACE_PREFIX_LEN;
 use crate::engine::read::pins::PinStats;
+use crate::engine::schedule::JobError;
 use crate::engine::stats::lifetime::{LifetimeStats, amplification};
-use crate::engine::write::stalls::StallStats;
+use crate::engine::stats::stalls::StallStats;
 use crate::key_table::KeyTable;
 use crate::version::{Partition, Version};
 use std::collections::HashSet;
@@ -207,7 +206,7 @@ impl Stats {
         amplification(self.written_bytes(), self.user_bytes_written)
     }
 
-    fn add_version(&mut self, version: &Version) {
+    pub(crate) fn add_version(&mut self, version: &Version) {
         self.partitions = version
             .partitions()
             .iter()
@@ -260,85 +259,5 @@ fn partition_stats(partition: &Partition) -> PartitionStats {
         key_table_bytes: partition.key_table_bytes(),
         sorted_keys: partition.key_tables.iter().map(|t| t.meta().count).sum(),
         merges: 0,
-    }
-}
-
-impl Engine {
-    /// The figures now.
-    pub(crate) fn stats(&self) -> Stats {
-        if !self.process.is_this() {
-            return Stats::default();
-        }
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let manifest_len = self.catalog.lock().manifest.len();
-        let view = self.view.load_full();
-        let counters = &self.counters;
-        let mut stats = Stats {
-            puts: of(&counters.operations).saturating_sub(of(&counters.deletes)),
-            deletes: of(&counters.deletes),
-            batches: of(&counters.batches),
-            gets: of(&counters.gets),
-            hits: of(&counters.hits),
-            user_bytes_written: of(&counters.user_bytes),
-            wal_bytes: of(&counters.wal_bytes),
-            large_values: of(&counters.large_values),
-            large_bytes: of(&counters.large_bytes),
-            flush_bytes: of(&counters.flush_bytes),
-            ingest_bytes: of(&counters.ingest_bytes),
-            merge_bytes: of(&counters.merge_bytes),
-            merge_copied_bytes: of(&counters.merge_copied_bytes),
-            gc_bytes: of(&counters.gc_bytes),
-            gc_copied_bytes: of(&counters.gc_copied_bytes),
-            manifest_bytes: of(&counters.retired_manifest_bytes) + manifest_len,
-            read_bytes: self.store.read_bytes(),
-            reads: self.store.reads(),
-            flushes: of(&counters.flushes),
-            ingests: of(&counters.ingests),
-            merges: of(&counters.merges),
-            gcs: of(&counters.gcs),
-            splits: of(&counters.splits),
-            joins: of(&counters.joins),
-            memory: self.memory.stats(),
-            scan_merges: of(&counters.scan_merges),
-            failed_scan_merges: of(&counters.failed_scan_merges),
-            scan_merge_bytes: of(&counters.scan_merge_bytes),
-            clusterings: of(&counters.clusterings),
-            failed_clusterings: of(&counters.failed_clusterings),
-            memtable_bytes: view.memtable.table.bytes() as u64,
-            sealed_memtables: view.sealed.len(),
-            index_lookups: of(&self.reads.index_lookups),
-            index_failed_comparisons: of(&self.reads.index_failed_comparisons),
-            pointer_index_bytes: self.cache.pointer_index_bytes(),
-            cache_bytes: self.cache.used_bytes(),
-            cache_capacity: self.cache.capacity(),
-            cache_hits: self.cache.hits(),
-            cache_misses: self.cache.misses(),
-            pauses: of(&counters.pauses),
-            pause_time: Duration::from_nanos(of(&counters.pause_ns)),
-            stalls: of(&counters.stalls),
-            stall_time: Duration::from_nanos(of(&counters.stall_ns)),
-            longest_stall: Duration::from_nanos(of(&counters.longest_stall_ns)),
-            pins: self.pin_stats(&view.version),
-            disk_full: self.space.is_full(),
-            ballast_bytes: self.space.ballast_bytes(),
-            job_errors: self.job_errors(),
-            stall_causes: counters.causes.figures(),
-            lifetime: self.lifetime(manifest_len),
-            ..Stats::default()
-        };
-        stats.add_version(&view.version);
-        let merges = counters.partition_merges();
-        for partition in &mut stats.partitions {
-            let id = PartitionId(partition.id);
-            partition.merges = merges.get(&id).copied().unwrap_or_default();
-        }
-        drop(merges);
-        stats.disk_bytes = stats.record_file_bytes
-            + stats.key_table_bytes
-            + stats.scan_run_bytes
-            + manifest_len
-            + self.wal_sync.bytes()
-            + stats.ballast_bytes;
-        stats
     }
 }

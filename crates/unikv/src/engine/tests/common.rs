@@ -3,7 +3,7 @@
 use super::{Machine, Model, same};
 use crate::Db;
 use crate::base::keys::FileNumber;
-use crate::engine::background::indexes_of;
+use crate::engine::background::flush::indexes_of;
 use crate::engine::open::recovery::build_version;
 use crate::jobs::flush::flush;
 use crate::jobs::flush::placing::{PlacingContext, place};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// The newest version.
 pub(crate) fn version(db: &Db) -> Arc<Version> {
-    Arc::clone(&db.0.engine.view.load().version)
+    Arc::clone(&db.0.engine.read.view.load().version)
 }
 
 /// The key of a number, as [`churn`](super::churn) has them.
@@ -95,17 +95,17 @@ pub(crate) fn scan_beside_writers(db: &Db) {
 /// the files and the commit. Returns of how many partitions they were before, and then.
 pub(crate) fn flush_around(db: &Db, meanwhile: impl FnOnce()) -> (usize, usize) {
     let engine = &db.0.engine;
-    engine.seal(&mut engine.commit.lock()).unwrap();
-    let sealed = engine.view.load().sealed.last().unwrap().clone();
-    let tables = flush(&engine.job_context(), &sealed.table).unwrap();
+    engine.write.seal(&mut engine.write.commit.lock()).unwrap();
+    let sealed = engine.read.view.load().sealed.last().unwrap().clone();
+    let tables = flush(&engine.background.job_context(), &sealed.table).unwrap();
     let mut catalog = engine.catalog.lock();
     let (before, targets) = catalog.reserve(&tables);
     let owners = targets.len();
     let last_generation = Arc::clone(&catalog.last_generation);
     drop(catalog);
     let context = PlacingContext {
-        limits: engine.generation_limits(&before),
-        hash_seed: engine.hash_seed,
+        limits: engine.space.generation_limits(&before),
+        hash_seed: engine.core.hash_seed,
         last_generation: &last_generation,
     };
     let placed = place(&context, &tables, &before, &targets, Vec::new()).unwrap();
@@ -122,6 +122,7 @@ pub(crate) fn flush_around(db: &Db, meanwhile: impl FnOnce()) -> (usize, usize) 
     };
     let publish = |view: &mut View| drop(view.sealed.pop());
     engine
+        .catalog
         .commit_edit(&mut catalog, edit, &indexes, publish)
         .unwrap();
     let owners_now = placed.len();

@@ -12,7 +12,7 @@
 //!   only the flush of that memtable decides about it, since a failed write may have left its
 //!   record in the log. The flush lists the file if a version that it keeps names it, and else
 //!   removes it, when its edit has put the record below the log's low-water mark.
-//! - Before that the file is in `Engine::staged_large`, and the writer removes it if the write
+//! - Before that the file is in `WritePath::staged_large`, and the writer removes it if the write
 //!   fails.
 //! - What neither a flush listed nor a record of the log names is swept at the next opening.
 //!
@@ -22,9 +22,8 @@
 use crate::base::keys::{FileNumber, Kind};
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::Ordering;
-use crate::engine::Engine;
 use crate::engine::read::with_engine_key;
-use crate::engine::write::backpressure::LONGEST_PAUSE_NS;
+use crate::engine::write::WritePath;
 use crate::error::{Error, Result};
 use crate::key_table::RecordPointer;
 use crate::memtable::{Batch, BatchOp, OpsIter, check_put};
@@ -34,7 +33,6 @@ use crate::record::{External, RecordFile, RecordFileMeta, RecordRef, RecordWrite
 use crate::version::file_names;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A file is ended at this size: a batch may have many large values.
 const FILE_BYTES: u64 = 64 << 20;
@@ -57,7 +55,7 @@ struct Staged {
 
 /// Writes large values to files, one behind the other.
 struct Staging<'a> {
-    engine: &'a Engine,
+    path: &'a WritePath,
     writer: Option<RecordWriter>,
     finished: Vec<RecordFileMeta>,
     /// In the order of the values.
@@ -67,15 +65,15 @@ struct Staging<'a> {
     unpaid_bytes: usize,
 }
 
-impl Engine {
+impl WritePath {
     /// Values of at least so many bytes are large.
     fn large_value_bytes(&self) -> usize {
-        usize::try_from(self.memory.plan.memtable_bytes / 4).unwrap_or(usize::MAX)
+        usize::try_from(self.core.memory.plan.memtable_bytes / 4).unwrap_or(usize::MAX)
     }
 
     /// Whether the memtable is to be sealed for the large values that are with it.
     pub(crate) fn is_full_of_large(&self, memtable: &MemtableHandle) -> bool {
-        memtable.large.bytes() >= MEMTABLES_OF_LARGE * self.memory.plan.memtable_bytes
+        memtable.large.bytes() >= MEMTABLES_OF_LARGE * self.core.memory.plan.memtable_bytes
     }
 
     /// Commits one put. A large value is not copied into a batch.
@@ -85,7 +83,7 @@ impl Engine {
             batch.put(key, value);
             return self.write(&batch, durability);
         }
-        self.check_open()?;
+        self.core.check_open()?;
         check_put(key.len(), value.len())?;
         with_engine_key(key, |key| {
             let op = BatchOp {
@@ -100,12 +98,12 @@ impl Engine {
 
     /// Commits a batch; its large values go to files first.
     pub(crate) fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
-        self.check_open()?;
+        self.core.check_open()?;
         if let Some(violation) = batch.violation() {
             return Err(violation.clone());
         }
         let mut least = self.large_value_bytes();
-        if batch.byte_len() as u64 > self.memory.plan.memtable_bytes {
+        if batch.byte_len() as u64 > self.core.memory.plan.memtable_bytes {
             least = least.min(LARGE_BATCH_VALUE_BYTES);
         }
         if batch.longest_value() < least {
@@ -119,7 +117,7 @@ impl Engine {
 
     /// Refuses a batch of which `bytes` would be left.
     fn check_size(&self, bytes: usize) -> Result<()> {
-        let limit = (self.memory.plan.budget_bytes / BATCH_PART).max(LEAST_BATCH_BYTES);
+        let limit = (self.core.memory.plan.budget_bytes / BATCH_PART).max(LEAST_BATCH_BYTES);
         if bytes as u64 <= limit {
             return Ok(());
         }
@@ -138,7 +136,7 @@ impl Engine {
         least: usize,
         durability: Durability,
     ) -> Result<()> {
-        self.check_space()?;
+        self.space.check_space()?;
         let ops = ops.map(|op| {
             let is_large = op.kind == Kind::Put && op.value.len() >= least;
             (op, is_large)
@@ -147,7 +145,7 @@ impl Engine {
         self.check_size(ops.clone().map(left).sum())?;
         // Whoever opens the directory next may give the same numbers to files.
         let _staging = self.staging.read();
-        self.check_open()?;
+        self.core.check_open()?;
         let mut staged = self.stage(ops)?;
         if let Some(mark) = mark {
             staged.batch.set_mark(mark);
@@ -162,9 +160,9 @@ impl Engine {
 
     /// Writes the large values of the operations to files, which are durable then.
     fn stage<'a>(&self, ops: impl Iterator<Item = (BatchOp<'a>, bool)> + Clone) -> Result<Staged> {
-        self.health.check_fatal()?;
+        self.core.health.check_fatal()?;
         let mut staging = Staging {
-            engine: self,
+            path: self,
             writer: None,
             finished: Vec::new(),
             pointers: Vec::new(),
@@ -173,8 +171,10 @@ impl Engine {
         };
         let staged = staging.stage(ops);
         staged.inspect_err(|error| {
-            self.note_full(error);
-            self.store.remove_files(std::mem::take(&mut staging.begun));
+            self.space.note_full(error);
+            self.core
+                .store
+                .remove_files(std::mem::take(&mut staging.begun));
         })
     }
 
@@ -182,11 +182,13 @@ impl Engine {
     fn unstage(&self, files: &[FileNumber]) {
         if seeded!(RemoveAdoptedLarge) {
             let names = files.iter().map(|n| file_names::record(*n));
-            self.store
-                .remove_files(names.map(|name| self.store.dir().join(name)));
+            self.core
+                .store
+                .remove_files(names.map(|name| self.core.store.dir().join(name)));
         }
         let staged = files.iter().filter_map(|n| self.staged_large.take(*n));
-        self.store
+        self.core
+            .store
             .remove_files(staged.map(|file| file.path().to_owned()));
     }
 
@@ -216,23 +218,6 @@ impl Engine {
         }
         Ok(())
     }
-
-    /// Takes from a writer of large values the time that `bytes` cost at present.
-    fn pace_large(&self, bytes: usize) {
-        let mut kib = (bytes >> 10) as u64;
-        while kib > 0 {
-            let ns_per_kib = self.pressure.ns_per_kib();
-            if ns_per_kib == 0 || self.check_open().is_err() {
-                return;
-            }
-            // The price changes while a long value is paid for.
-            let step = kib.min((LONGEST_PAUSE_NS.unsigned_abs() / ns_per_kib).max(1));
-            let pause = ns_per_kib.saturating_mul(step);
-            let runtime = &self.store.env().runtime;
-            runtime.delay(Duration::from_nanos(pause));
-            kib -= step;
-        }
-    }
 }
 
 impl Staging<'_> {
@@ -244,11 +229,12 @@ impl Staging<'_> {
             self.append(&op)?;
         }
         self.end_file()?;
-        let engine = self.engine;
-        engine.pace_large(std::mem::take(&mut self.unpaid_bytes));
-        let store = &engine.store;
+        let path = self.path;
+        path.backpressure
+            .pace_large(std::mem::take(&mut self.unpaid_bytes));
+        let store = &path.core.store;
         let synced = slip!(LargeNameUnsynced, Ok(()), store.sync_directory());
-        synced.inspect_err(|error| engine.health.set_fatal(error))?;
+        synced.inspect_err(|error| path.core.health.set_fatal(error))?;
         let mut batch = Batch::new();
         let mut pointers = self.pointers.iter();
         for (op, is_large) in ops {
@@ -268,23 +254,23 @@ impl Staging<'_> {
         let mut files = Vec::new();
         for meta in self.finished.drain(..) {
             files.push(meta.number);
-            let counted = &engine.counters.large_bytes;
+            let counted = &path.core.counters.large_bytes;
             counted.fetch_add(meta.len, Ordering::Relaxed);
-            let file = RecordFile::open(&engine.store, meta, &engine.cache);
-            engine.staged_large.insert(Arc::new(file));
+            let file = RecordFile::open(&path.core.store, meta, &path.core.cache);
+            path.staged_large.insert(Arc::new(file));
         }
         Ok(Staged { batch, files })
     }
 
     fn append(&mut self, op: &BatchOp<'_>) -> Result<()> {
-        let engine = self.engine;
+        let path = self.path;
         let writer = match &mut self.writer {
             Some(writer) => writer,
             None => {
-                let number = FileNumber(engine.next_file.fetch_add(1, Ordering::Relaxed));
+                let number = path.core.next_file_number();
                 let name = file_names::record(number);
-                let writer = RecordWriter::create(&engine.store, number, 0)?;
-                self.begun.push(engine.store.dir().join(name));
+                let writer = RecordWriter::create(&path.core.store, number, 0)?;
+                self.begun.push(path.core.store.dir().join(name));
                 self.writer.insert(writer)
             }
         };
@@ -299,10 +285,14 @@ impl Staging<'_> {
         })?;
         let is_full = writer.len() >= FILE_BYTES;
         self.pointers.push(pointer);
-        engine.counters.large_values.fetch_add(1, Ordering::Relaxed);
+        path.core
+            .counters
+            .large_values
+            .fetch_add(1, Ordering::Relaxed);
         self.unpaid_bytes += op.value.len();
         if self.unpaid_bytes >= PACED_BYTES {
-            engine.pace_large(std::mem::take(&mut self.unpaid_bytes));
+            path.backpressure
+                .pace_large(std::mem::take(&mut self.unpaid_bytes));
         }
         if is_full {
             self.end_file()?;

@@ -12,10 +12,10 @@
 use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
-use crate::engine::Engine;
-use crate::engine::write::Commit;
+use crate::engine::core::Core;
 use crate::engine::write::marks::note_mark;
 use crate::engine::write::queue::{Lead, Request, Turn};
+use crate::engine::write::{Commit, WritePath};
 use crate::error::{Error, Result};
 use crate::log::{DurableMark, WalWrite, WalWriter};
 use crate::memtable::{Batch, Memtable, OpsIter};
@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 /// Gives waiting requests their result when dropped, also if the thread that commits for them dies.
 struct Answers<'a> {
-    engine: &'a Engine,
+    core: &'a Core,
     waiting: Vec<Arc<Request>>,
     /// `None` until the group has been dealt with.
     result: Option<Result<()>>,
@@ -42,12 +42,12 @@ impl Drop for Answers<'_> {
         }
         if self.result.is_none() {
             // A part of the group may be in the memtable: nothing may be published behind it.
-            self.engine.suspend_after_panic();
+            self.core.suspend_after_panic();
         }
     }
 }
 
-impl Engine {
+impl WritePath {
     /// Commits a batch without large values (see [`crate::engine::write::blobs`]). Returns once it
     /// is in the WAL as `durability` asks, and visible.
     pub(crate) fn commit(&self, batch: &Batch, durability: Durability) -> Result<()> {
@@ -56,8 +56,8 @@ impl Engine {
         }
         self.refuse_at_once(batch)?;
         let sync = durability == Durability::Sync;
-        let is_large = batch.byte_len() as u64 > self.memory.plan.queued_bytes;
-        let runtime = &*self.store.env().runtime;
+        let is_large = batch.byte_len() as u64 > self.core.memory.plan.queued_bytes;
+        let runtime = &*self.core.store.env().runtime;
         let turn = self.queue.enter(runtime, || match is_large {
             true => Request::to_lead(runtime),
             false => Request::new(batch.clone(), sync, runtime),
@@ -73,8 +73,8 @@ impl Engine {
         let mut commit = self.commit.lock();
         // From here on, whatever happens, those that are taken along get a result.
         let mut answers = Answers {
-            engine: self,
-            waiting: lead.take(self.memory.plan.group_bytes),
+            core: &self.core,
+            waiting: lead.take(self.core.memory.plan.group_bytes),
             result: None,
         };
         let admitted = self.admit(&commit, &mut answers.waiting, own.0);
@@ -89,7 +89,7 @@ impl Engine {
         drop(answers);
         // What was refused or failed costs nothing.
         if let Ok(bytes @ 1..) = committed {
-            self.pace(bytes);
+            self.backpressure.pace(bytes);
         }
         admitted.and(committed.map(drop))
     }
@@ -99,7 +99,7 @@ impl Engine {
         if group.is_empty() {
             return Ok(0);
         }
-        self.check_open()?;
+        self.core.check_open()?;
         let bytes: usize = group.iter().map(|(batch, _)| batch.byte_len()).sum();
         self.make_room(commit, bytes)?;
         if group.iter().any(|(_, sync)| *sync) {
@@ -109,26 +109,31 @@ impl Engine {
         self.adopt_large(&commit.memtable, group.iter().map(|(batch, _)| *batch))?;
         let first = self.append_to_wal(commit, group)?;
         if seeded!(PublishBeforeInsert) {
-            self.visible_seq.store(commit.last_seq.0, Ordering::Release);
+            self.read
+                .visible_seq
+                .store(commit.last_seq.0, Ordering::Release);
         }
-        let freed_bytes = self.freed_by(&commit.memtable.table, group);
+        let freed_bytes = self.space.freed_by(&commit.memtable.table, group, || {
+            Arc::clone(&self.read.view.load().version)
+        });
         let mut seq = first;
         for (batch, _) in group {
             seq = insert(&commit.memtable.table, batch, seq).inspect_err(|error| {
                 // A part of the group is in the memtable: nothing may be published behind it.
-                self.suspend_for_good(error);
+                self.core.suspend_for_good(error);
             })?;
         }
         note_mark(commit, group, first);
         debug_assert_eq!(SeqNo(seq.0 - 1), commit.last_seq);
         commit.freed_bytes += freed_bytes;
-        self.publish_seq(commit.last_seq);
+        self.read.publish_seq(commit.last_seq);
         self.watch_memtable(commit);
-        self.counters
+        self.core
+            .counters
             .count_writes(group.iter().map(|(batch, _)| *batch));
-        if bytes as u64 > self.memory.plan.memtable_bytes {
+        if bytes as u64 > self.core.memory.plan.memtable_bytes {
             // More than was reckoned with.
-            self.update_view(|_| ());
+            self.read.update_view(|_| ());
         }
         Ok(bytes as u64 + freed_bytes)
     }
@@ -153,10 +158,10 @@ impl Engine {
         if written.is_ok() {
             let end = wal.end();
             segment.written(end);
-            let wal_bytes = &self.counters.wal_bytes;
+            let wal_bytes = &self.core.counters.wal_bytes;
             wal_bytes.fetch_add(end - begin, Ordering::Relaxed);
             if group.iter().any(|(_, sync)| *sync) && !seeded!(AckBeforeSync) {
-                written = self.wal_sync.sync(&self.store);
+                written = self.wal_sync.sync(&self.core.store);
             }
         }
         written.map_err(|error| self.unknown_outcome(error))?;

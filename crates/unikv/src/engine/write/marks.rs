@@ -5,25 +5,24 @@
 //! the newest write that had one among those that are there.
 
 use crate::base::keys::SeqNo;
-use crate::engine::Engine;
-use crate::engine::write::Commit;
+use crate::engine::write::{Commit, WritePath};
 use crate::memtable::Batch;
 use bytes::Bytes;
 
-impl Engine {
+impl WritePath {
     /// The newest mark among the visible writes.
     pub(crate) fn mark(&self) -> Option<Bytes> {
-        if !self.process.is_this() {
+        if !self.core.process.is_this() {
             return None;
         }
-        let (view, seq) = self.read_point();
+        let (view, seq) = self.read.read_point();
         if view.version.counters.flushed_seq <= seq {
             return view.mark(seq);
         }
         drop(view);
         // An ingest is being published: its tables are in the view and not yet visible.
         drop(self.commit.lock());
-        let (view, seq) = self.read_point();
+        let (view, seq) = self.read.read_point();
         view.mark(seq)
     }
 }

@@ -8,22 +8,28 @@
 //! that hold its writes are sealed together, under the commit lock, so every write of a sealed
 //! memtable is published.
 
-pub(crate) mod backpressure;
+mod admission;
 pub(crate) mod blobs;
 pub(crate) mod group;
 pub(crate) mod marks;
 pub(crate) mod queue;
-pub(crate) mod stalls;
+mod waits;
 pub(crate) mod wal_sync;
 
-use super::catalog::Indexes;
 use crate::base::keys::{FileNumber, SeqNo};
 use crate::base::sync::atomic::Ordering;
-use crate::engine::Engine;
-use crate::engine::write::wal_sync::{Begun, Segment};
-use crate::error::{Error, Result};
+use crate::base::sync::{Mutex, RwLock};
+use crate::engine::backpressure::Backpressure;
+use crate::engine::catalog::{Catalog, Indexes};
+use crate::engine::core::Core;
+use crate::engine::read::ReadState;
+use crate::engine::schedule::Scheduler;
+use crate::engine::space::DiskSpace;
+use crate::engine::write::queue::WriteQueue;
+use crate::engine::write::wal_sync::{Begun, Segment, WalSync};
+use crate::error::{Error, ErrorKind, Result};
 use crate::log::{SegmentEnd, WalWriter};
-use crate::partition::MemtableHandle;
+use crate::partition::{LargeFiles, MemtableHandle};
 use crate::version::edit::VersionEdit;
 use std::sync::Arc;
 
@@ -39,22 +45,69 @@ pub(crate) struct Commit {
     pub(crate) is_watched: bool,
 }
 
-impl Engine {
+/// The component that commits batches.
+pub(crate) struct WritePath {
+    core: Arc<Core>,
+    space: Arc<DiskSpace>,
+    backpressure: Arc<Backpressure>,
+    read: Arc<ReadState>,
+    catalog: Arc<Catalog>,
+    schedule: Arc<Scheduler>,
+    pub(crate) commit: Mutex<Commit>,
+    /// Writers that wait for the one that leads.
+    pub(crate) queue: WriteQueue,
+    pub(crate) wal_sync: WalSync,
+    /// Files of large values whose batches are not committed yet.
+    pub(crate) staged_large: LargeFiles,
+    /// Shared by writers of large values from before they begin a file until it is with a memtable
+    /// or removed; taken alone before the directory is released. Before all other locks.
+    pub(crate) staging: RwLock<()>,
+}
+
+/// What [`WritePath::new`] is made of.
+pub(crate) struct WriteParts<'a> {
+    pub(crate) core: &'a Arc<Core>,
+    pub(crate) space: &'a Arc<DiskSpace>,
+    pub(crate) backpressure: &'a Arc<Backpressure>,
+    pub(crate) read: &'a Arc<ReadState>,
+    pub(crate) catalog: &'a Arc<Catalog>,
+    pub(crate) schedule: &'a Arc<Scheduler>,
+    pub(crate) commit: Commit,
+    pub(crate) wal_sync: WalSync,
+}
+
+impl WritePath {
+    pub(crate) fn new(parts: WriteParts<'_>) -> Arc<WritePath> {
+        Arc::new(WritePath {
+            core: Arc::clone(parts.core),
+            space: Arc::clone(parts.space),
+            backpressure: Arc::clone(parts.backpressure),
+            read: Arc::clone(parts.read),
+            catalog: Arc::clone(parts.catalog),
+            schedule: Arc::clone(parts.schedule),
+            commit: Mutex::new(parts.commit),
+            queue: WriteQueue::default(),
+            wal_sync: parts.wal_sync,
+            staged_large: LargeFiles::default(),
+            staging: RwLock::default(),
+        })
+    }
+
     /// Makes sure that the memtable can take `bytes` and that there is a segment to write to.
     pub(crate) fn make_room(&self, commit: &mut Commit, bytes: usize) -> Result<()> {
-        if self.health.is_suspended() {
+        if self.core.health.is_suspended() {
             self.await_new_log(commit)?;
             self.resume(commit)?;
         }
         let filled = commit.memtable.table.bytes();
-        let is_full = (filled + bytes) as u64 > self.memory.memtable_bytes()
+        let is_full = (filled + bytes) as u64 > self.core.memory.memtable_bytes()
             || self.is_full_of_large(&commit.memtable)
-            || self.hides_too_much(commit);
+            || self.space.hides_too_much(commit.freed_bytes);
         if filled > 0 && !commit.memtable.table.is_empty() && is_full {
             self.wait_for_flushes()?;
             self.seal(commit)?;
         }
-        if bytes as u64 > self.memory.plan.group_bytes {
+        if bytes as u64 > self.core.memory.plan.group_bytes {
             self.wait_for_memory(bytes as u64)?;
         }
         Ok(())
@@ -62,7 +115,7 @@ impl Engine {
 
     /// Seals the memtable together with its WAL segment and begins new ones.
     pub(crate) fn seal(&self, commit: &mut Commit) -> Result<()> {
-        let number = FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed));
+        let number = self.core.next_file_number();
         let prev = commit.wal.as_ref().map(|(wal, _)| wal.segment_end());
         // A segment that was begun and failed may be on disk and link the end of this one, so that
         // nothing written here later would be replayed: this one is given up, too.
@@ -77,55 +130,57 @@ impl Engine {
         number: FileNumber,
         prev: Option<SegmentEnd>,
     ) -> Result<Begun> {
-        let edits = self.manifest_edits.load(Ordering::Acquire);
-        let begun = self.wal_sync.begin(&self.store, number, prev, edits)?;
-        let wal_bytes = &self.counters.wal_bytes;
+        let edits = self.catalog.manifest_edits();
+        let begun = self.wal_sync.begin(&self.core.store, number, prev, edits)?;
+        let wal_bytes = &self.core.counters.wal_bytes;
         wal_bytes.fetch_add(begun.0.end(), Ordering::Relaxed);
         Ok(begun)
     }
 
     /// Puts an empty memtable, whose writes go to segment `number`, in the place of the full one.
     fn seal_memtable(&self, commit: &mut Commit, number: FileNumber) {
-        let memtable = commit.memtable.table.next(&self.pool);
+        let memtable = commit.memtable.table.next(&self.core.pool);
         commit.memtable = MemtableHandle::new(memtable, number);
-        self.tombstone_debt
+        self.space
+            .debt
             .sealed(std::mem::take(&mut commit.freed_bytes));
         commit.is_watched = false;
         let memtable = commit.memtable.clone();
-        self.update_view(|view| {
+        self.read.update_view(|view| {
             let full = std::mem::replace(&mut view.memtable, memtable);
             view.sealed.insert(0, full);
         });
-        self.work.notify();
+        self.core.work.notify();
     }
 
     /// Resumes writing after the WAL was poisoned: once everything acknowledged is in tables and
     /// the manifest no longer needs the old segments, a new segment takes over.
     pub(crate) fn resume(&self, commit: &mut Commit) -> Result<()> {
-        self.health.check_fatal()?;
-        let Some(cause) = self.health.poisoned() else {
+        self.core.health.check_fatal()?;
+        let Some(cause) = self.core.health.poisoned() else {
             return Ok(());
         };
         self.seal_without_wal(commit);
-        if !self.view.load().sealed.is_empty() {
+        if !self.read.view.load().sealed.is_empty() {
             let remedy = "retry: writing resumes once the memtables have been flushed";
             return Err(Error::writes_suspended(&cause, remedy));
         }
-        let number = FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed));
+        let number = self.core.next_file_number();
         let mut catalog = self.catalog.lock();
         let edit = VersionEdit {
             wal_low_water: Some(number),
             ..VersionEdit::default()
         };
-        self.commit_edit(&mut catalog, edit, &Indexes::new(), |view| {
-            view.memtable.wal = number
-        })?;
+        self.catalog
+            .commit_edit(&mut catalog, edit, &Indexes::new(), |view| {
+                view.memtable.wal = number
+            })?;
         drop(catalog);
         commit.memtable.wal = number;
-        self.store.remove_files(self.wal_sync.restart());
+        self.core.store.remove_files(self.wal_sync.restart());
         let wal = self.new_segment(number, None);
-        commit.wal = Some(wal.inspect_err(|error| self.note_full(error))?);
-        self.health.unpoison();
+        commit.wal = Some(wal.inspect_err(|error| self.space.note_full(error))?);
+        self.core.health.unpoison();
         Ok(())
     }
 
@@ -133,7 +188,7 @@ impl Engine {
     pub(crate) fn seal_without_wal(&self, commit: &mut Commit) {
         commit.wal = None;
         if !commit.memtable.table.is_empty() {
-            let number = FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed));
+            let number = self.core.next_file_number();
             self.seal_memtable(commit, number);
         }
     }
@@ -141,24 +196,14 @@ impl Engine {
     /// Makes every acknowledged write durable.
     pub(crate) fn sync_wal(&self) -> Result<()> {
         self.flush_recovered()?;
-        let synced = self.wal_sync.sync(&self.store);
+        let synced = self.wal_sync.sync(&self.core.store);
         synced.inspect_err(|error| self.poison_wal(error))
     }
 
-    /// Waits until what recovery read from the log of an earlier process is in tables.
-    pub(crate) fn flush_recovered(&self) -> Result<()> {
-        if !self.wal_sync.has_recovered() {
-            return Ok(());
-        }
-        self.work.notify();
-        let flushed = || !self.wal_sync.has_recovered();
-        self.wait_while(flushed, Engine::check_flushes)
-    }
-
-    /// As [`Engine::sync_wal`], and notes in the log how far it is durable, so that damage below
+    /// As [`Self::sync_wal`], and notes in the log how far it is durable, so that damage below
     /// that point is told from a torn tail.
     pub(crate) fn sync_and_mark(&self) -> Result<()> {
-        if self.health.is_suspended() {
+        if self.core.health.is_suspended() {
             // What is acknowledged becomes durable in tables; then the log begins anew.
             self.flush_memtables()?;
         }
@@ -175,8 +220,78 @@ impl Engine {
         wal.write_staged()
             .inspect_err(|error| self.poison_wal(error))?;
         segment.written(wal.end());
-        let wal_bytes = &self.counters.wal_bytes;
+        let wal_bytes = &self.core.counters.wal_bytes;
         wal_bytes.fetch_add(wal.end() - begin, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+impl WritePath {
+    /// Seals the memtable and waits until all memtables sealed so far are in tables. A poisoned log
+    /// is then begun anew.
+    pub(crate) fn flush_memtables(&self) -> Result<()> {
+        self.core.check_open()?;
+        let newest = {
+            let mut commit = self.commit.lock();
+            self.core.check_open()?;
+            if self.core.health.is_suspended() {
+                self.core.health.check_fatal()?;
+                self.seal_without_wal(&mut commit);
+            } else if !commit.memtable.table.is_empty() {
+                self.seal(&mut commit)?;
+            }
+            commit.memtable.wal
+        };
+        let flushed = || {
+            let view = self.read.view.load();
+            view.sealed.iter().all(|sealed| sealed.wal >= newest)
+        };
+        self.core
+            .wait_while(flushed, || self.schedule.check_flushes())?;
+        if self.core.health.is_suspended() {
+            return self.resume(&mut self.commit.lock());
+        }
+        Ok(())
+    }
+
+    /// Wakes the flush worker once when the memtable has become worth a flush: it waits for writers
+    /// to rest.
+    pub(crate) fn watch_memtable(&self, commit: &mut Commit) {
+        if !commit.is_watched && self.space.is_worth_a_flush(&commit.memtable) {
+            commit.is_watched = true;
+            self.core.work.notify();
+        }
+    }
+
+    /// Seals the memtable for the flush worker, which has nothing to flush. Whoever has the lock is
+    /// no writer that is idle, and may wait for this worker.
+    pub(crate) fn seal_when_idle(&self) {
+        let Some(mut commit) = self.commit.try_lock() else {
+            return;
+        };
+        let may_seal = !self.core.health.is_suspended()
+            && self.read.view.load().sealed.is_empty()
+            && !commit.memtable.table.is_empty();
+        if may_seal && self.seal(&mut commit).is_ok() {
+            self.core.work.notify();
+        }
+    }
+
+    /// Poisons the log after a failed append or sync. `DiskFull` from a write says that nothing has
+    /// been written, which is not known here.
+    pub(crate) fn unknown_outcome(&self, error: Error) -> Error {
+        self.poison_wal(&error);
+        if error.kind() == ErrorKind::DiskFull {
+            let remedy = "free space, then read to see whether the write is there; it is not \
+                          visible before the database has been reopened";
+            return Error::writes_suspended(&error, remedy);
+        }
+        error
+    }
+
+    /// Gives up the log because of `error`: it goes on in a new segment once all is in tables.
+    pub(crate) fn poison_wal(&self, error: &Error) {
+        self.core.health.poison(error);
+        self.space.note_full(error);
     }
 }

@@ -44,6 +44,9 @@ pub(crate) struct FlushTarget {
     bytes: u64,
 }
 
+/// Generations that a partition may have; the oldest is merged while newer ones fill.
+pub(crate) const MAX_GENERATIONS: usize = 4;
+
 /// How large generations may grow.
 #[derive(Clone, Copy)]
 pub(crate) struct GenerationLimits {
@@ -73,6 +76,20 @@ impl GenerationLimits {
             shared_bytes: self.shared_bytes.max(bytes),
             ..self
         }
+    }
+
+    /// How much the UnsortedStores of all partitions may hold together: twice what their open
+    /// generations may, and what one partition may in any case. Above that nothing is flushed until
+    /// one is merged.
+    pub(crate) fn most_unsorted_bytes(&self) -> u64 {
+        let of_one = self.unsorted_bytes.saturating_mul(MAX_GENERATIONS as u64);
+        self.shared_bytes.saturating_mul(2).max(of_one)
+    }
+
+    /// How much memory the hash indexes of all generations may take: twice what those of the open
+    /// ones may. Above that nothing is flushed until a generation is merged.
+    pub(crate) fn most_index_bytes(&self) -> u64 {
+        self.index_bytes.saturating_mul(2)
     }
 
     /// The capacity of an index that holds `records` of a generation of `bytes`, so that it need

@@ -257,7 +257,7 @@ fn write(
                 Err(error) => Some(Err(error)),
             }
         });
-        let mut ingest = Ingest::begin(&db.engine, None)?;
+        let mut ingest = Ingest::begin(&db.engine.background, None)?;
         for entry in part {
             let (key, value): (_, Option<Bytes>) = entry?;
             ingest.add(key.as_ref(), value.as_deref())?;
@@ -270,7 +270,7 @@ fn write(
     if let Some(mark) = mark {
         let mut batch = Batch::new();
         batch.set_mark(mark);
-        db.engine.write(&batch, Durability::Sync)?;
+        db.engine.write.write(&batch, Durability::Sync)?;
     }
     db.close()?;
     target.finish()

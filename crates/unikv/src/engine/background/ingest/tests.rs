@@ -141,7 +141,7 @@ fn a_long_stream_is_many_tables_and_needs_no_index() {
         .map(|n| (format!("key{n:06}").into_bytes(), Some(vec![n as u8; 100])))
         .collect();
     ingest(&db, &entries, Some(b"loaded")).unwrap();
-    let version = std::sync::Arc::clone(&db.0.engine.view.load().version);
+    let version = std::sync::Arc::clone(&db.0.engine.read.view.load().version);
     let run = &version.partitions()[0].generations[0];
     assert!(run.is_ingested() && run.tables().count() > 10);
     assert!(run.index.len() == 0 && run.index.memory_bytes() < 1024);
@@ -378,10 +378,16 @@ fn what_slips_in_before_the_commit_lock_is_older() {
     let machine = Machine::new(11);
     let (db, _runtime) = machine.open(small());
     let engine = &db.0.engine;
-    let mut ingest = Ingest::begin(engine, None).unwrap();
+    let mut ingest = Ingest::begin(&engine.background, None).unwrap();
     ingest.add(b"key", Some(b"ingested")).unwrap();
     let metas = ingest.writer.finish().unwrap();
-    let open = |meta| Arc::new(RecordFile::open(&engine.store, meta, &engine.cache));
+    let open = |meta| {
+        Arc::new(RecordFile::open(
+            &engine.core.store,
+            meta,
+            &engine.core.cache,
+        ))
+    };
     let mut plan = IngestPlan::new(metas.into_iter().map(open).collect());
     let snapshot = db.snapshot();
     db.put("key", "slipped in").unwrap();

@@ -5,12 +5,13 @@ use crate::engine::tests::common::{delete, flush_around, key, put, scan_beside_w
 use crate::engine::tests::{Machine, Model, churn, common, small};
 use crate::jobs::ingest::IngestPlan;
 use crate::testing::limit;
-use crate::version::Generation;
+use crate::version::{Generation, Partition};
 use crate::vfs::sim::{Fault, Keep, Op, ReadCall};
 use crate::{ErrorKind, Options};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const KEYS: u32 = 300;
@@ -59,7 +60,7 @@ fn halved(machine: &Machine, rng: &mut SmallRng) -> (Db, Model, Sides) {
     db.flush().unwrap();
     churn(&db, &mut model, rng, 5);
     let one = Arc::clone(&version(&db).partitions()[0]);
-    assert!(db.0.engine.split_leased(&one).unwrap());
+    assert!(db.0.engine.background.split_leased(&one).unwrap());
     let sides = lease_both(&db);
     (db, model, sides)
 }
@@ -77,7 +78,7 @@ fn tables_of(partition: &Partition) -> BTreeSet<FileNumber> {
 /// Merges all that a side has.
 fn merge_all(db: &Db, id: PartitionId) {
     db.0.engine.catalog.lock().freeze(&side(db, id));
-    assert!(db.0.engine.merge_frozen(id).unwrap());
+    assert!(db.0.engine.background.merge_frozen(id).unwrap());
     assert!(side(db, id).generations.is_empty());
 }
 
@@ -98,7 +99,7 @@ fn a_join_of_merged_neighbours_writes_nothing_but_its_edit() {
         version.key_tables().map(|t| t.meta().number).collect()
     };
     let key_tables = tables(&db);
-    assert!(db.0.engine.join_leased(sides).unwrap());
+    assert!(db.0.engine.background.join_leased(sides).unwrap());
     release(&db, sides);
     let after = db.stats();
     assert_eq!(after.partitions.len(), 1);
@@ -154,7 +155,7 @@ fn what_is_unmerged_is_merged_before_a_join() {
     churn(&db, &mut model, &mut rng, 60);
     db.flush().unwrap();
     churn(&db, &mut model, &mut rng, 20);
-    assert!(db.0.engine.join_leased(sides).unwrap());
+    assert!(db.0.engine.background.join_leased(sides).unwrap());
     release(&db, sides);
     let stands = version(&db);
     let [one] = stands.partitions() else {
@@ -204,7 +205,7 @@ fn what_one_side_has_merged_of_a_shared_table_does_not_come_back() {
     assert!(of_right.iter().any(first_left), "shared tables");
     let id = PartitionId(stands.counters.next_partition);
     assert!(join::edit(&side(&db, left), &side(&db, right), id).is_none());
-    assert!(db.0.engine.join_leased(sides).unwrap());
+    assert!(db.0.engine.background.join_leased(sides).unwrap());
     release(&db, sides);
     assert_eq!(version(&db).partitions().len(), 1);
     for round in 0..3 {
@@ -269,7 +270,9 @@ fn a_flush_goes_by_the_partition_that_stands_when_it_commits() {
     (0..KEYS)
         .step_by(30)
         .for_each(|i| put(&db, &mut model, i, 8));
-    let owners = flush_around(&db, || assert!(engine.join_leased(sides).unwrap()));
+    let owners = flush_around(&db, || {
+        assert!(engine.background.join_leased(sides).unwrap())
+    });
     assert_eq!(owners, (2, 1), "open generations are to take the tables");
     release(&db, sides);
     all_the_same(&db, &model);
@@ -286,10 +289,10 @@ fn what_is_flushed_between_the_merges_and_the_commit_is_merged_as_well() {
     let (db, mut model, sides) = halved(&machine, &mut SmallRng::seed_from_u64(66));
     let engine = &db.0.engine;
     for round in 0..3 {
-        let attempt = engine.try_to_join(sides).unwrap();
+        let attempt = engine.background.try_to_join(sides).unwrap();
         assert!(matches!(attempt, Attempt::ToBeMerged), "{round}");
         for id in sides {
-            assert!(engine.merge_frozen(id).unwrap());
+            assert!(engine.background.merge_frozen(id).unwrap());
         }
         if round < 2 {
             // The first time on both sides, then on one.
@@ -300,7 +303,7 @@ fn what_is_flushed_between_the_merges_and_the_commit_is_merged_as_well() {
         }
     }
     assert!(matches!(
-        engine.try_to_join(sides).unwrap(),
+        engine.background.try_to_join(sides).unwrap(),
         Attempt::Joined
     ));
     release(&db, sides);
@@ -327,10 +330,13 @@ fn a_join_that_flushes_foil_is_given_up_and_tried_again_later() {
         }
         Fault::None
     }));
-    assert!(engine.join_one(Effort::Merges).unwrap());
+    assert!(engine.background.join_one(Effort::Merges).unwrap());
     assert_eq!(version(&db).partitions().len(), 2);
-    assert!(!engine.join_one(Effort::Merges).unwrap(), "it rests");
-    assert!(engine.join_rest_left(engine.now()).is_some());
+    assert!(
+        !engine.background.join_one(Effort::Merges).unwrap(),
+        "it rests"
+    );
+    assert!(engine.schedule.join_rest_left(engine.core.now()).is_some());
     assert!(engine.catalog.lock().merging.is_empty());
     machine.disk.clear_faults();
     for i in (1..=50).map(|i| i * 5).chain([KEYS - 1]) {
@@ -345,7 +351,7 @@ fn a_join_that_flushes_foil_is_given_up_and_tried_again_later() {
     all_the_same(&db, &model);
     db.quiesce().unwrap();
     assert_eq!(version(&db).partitions().len(), 1);
-    assert_eq!(engine.counters.joins.load(Ordering::Relaxed), 1);
+    assert_eq!(engine.core.counters.joins.load(Ordering::Relaxed), 1);
     all_the_same(&db, &model);
     db.close().unwrap();
     machine.check();
@@ -360,7 +366,7 @@ fn an_ingest_that_was_divided_before_a_join_is_divided_anew() {
     let mut plan = IngestPlan::new(of_all);
     plan.divide(&version(&db)).unwrap();
     assert!(plan.is_complete(&version(&db)));
-    assert!(db.0.engine.join_leased(sides).unwrap());
+    assert!(db.0.engine.background.join_leased(sides).unwrap());
     assert!(!plan.is_complete(&version(&db)));
     release(&db, sides);
     // And one that comes behind a join.
@@ -387,17 +393,17 @@ fn iterators_and_snapshots_from_before_a_join_see_their_moment() {
     let mut back: Vec<_> = backward.by_ref().rev().take(20).map(pair).collect();
     let mut anew: Vec<_> = released.by_ref().take(20).map(pair).collect();
     for _ in 0..4 {
-        assert!(db.0.engine.join_leased(sides).unwrap());
+        assert!(db.0.engine.background.join_leased(sides).unwrap());
         released.release();
         anew.extend(released.by_ref().take(20).map(pair));
         churn(&db, &mut model, &mut rng, 150);
         db.flush().unwrap();
         release(&db, sides);
         let one = Arc::clone(&version(&db).partitions()[0]);
-        assert!(db.0.engine.split_leased(&one).unwrap());
+        assert!(db.0.engine.background.split_leased(&one).unwrap());
         sides = lease_both(&db);
     }
-    assert!(db.0.engine.join_leased(sides).unwrap());
+    assert!(db.0.engine.background.join_leased(sides).unwrap());
     release(&db, sides);
     db.compact().unwrap();
     ahead.extend(forward.map(pair));
@@ -443,7 +449,7 @@ fn reopened(machine: &Machine) -> (Machine, Db, Sides) {
 fn calls_of_a_join(machine: &Machine) -> u64 {
     let (copy, db, sides) = reopened(machine);
     let begin = copy.disk.calls();
-    assert!(db.0.engine.join_leased(sides).unwrap());
+    assert!(db.0.engine.background.join_leased(sides).unwrap());
     copy.disk.calls() - begin
 }
 
@@ -463,7 +469,7 @@ fn a_power_cut_at_any_call_of_a_join_leaves_all_or_nothing_of_it() {
         ] {
             let (copy, db, sides) = reopened(&machine);
             copy.cut_power_after(call);
-            let _may_fail = db.0.engine.join_leased(sides);
+            let _may_fail = db.0.engine.background.join_leased(sides);
             let after = Machine {
                 disk: copy.disk.power_cut(keep),
                 seed: 70,
@@ -500,15 +506,15 @@ fn a_failing_call_of_a_join_loses_nothing() {
                     Fault::None
                 }
             }));
-            let _noted = engine.join_one(Effort::Merges);
+            let _noted = engine.background.join_one(Effort::Merges);
             copy.disk.clear_faults();
             assert!(engine.catalog.lock().merging.is_empty());
             all_the_same(&db, &model);
             // Tried again, be it after a rest, unless writing is suspended until a reopening.
-            let never = engine.store.env().runtime.event();
+            let never = engine.core.store.env().runtime.event();
             let quiet = loop {
                 match db.quiesce() {
-                    Ok(()) if !engine.space.is_full() => break true,
+                    Ok(()) if !engine.space.full.is_full() => break true,
                     Err(error) if error.kind() == ErrorKind::WritesSuspended => break false,
                     _ => never.wait_past(never.epoch(), Some(Duration::from_secs(1))),
                 }
@@ -538,22 +544,23 @@ fn a_side_that_cannot_be_merged_is_not_joined_until_it_can() {
         is_data(call).then_some(std::io::ErrorKind::Other)
     }));
     release(&db, sides);
-    assert!(engine.join_one(Effort::Merges).unwrap());
-    let failure = engine.health.failures();
+    assert!(engine.background.join_one(Effort::Merges).unwrap());
+    let failure = engine.core.health.failures();
     assert_eq!((failure.len(), failure[0].job), (1, Job::Merge));
     engine.catalog.lock().given_up_joins.clear();
     assert!(
-        !engine.join_one(Effort::Merges).unwrap(),
+        !engine.background.join_one(Effort::Merges).unwrap(),
         "its merge has failed"
     );
     assert_eq!(db.quiesce().unwrap_err().kind(), ErrorKind::Io);
     copy.disk.clear_faults();
     engine
+        .core
         .health
         .job_succeeded(failure[0].job, failure[0].partition);
     db.quiesce().unwrap();
     assert_eq!(version(&db).partitions().len(), 1);
-    assert!(!engine.health.has_failures());
+    assert!(!engine.core.health.has_failures());
     all_the_same(&db, &model);
     db.close().unwrap();
     copy.check();
@@ -567,22 +574,25 @@ fn no_join_takes_a_partition_whose_lease_is_held_nor_any_while_the_disk_is_full(
     for held in sides {
         release(&db, sides);
         engine.catalog.lock().merging.insert(held);
-        assert!(!engine.join_one(Effort::Merges).unwrap());
+        assert!(!engine.background.join_one(Effort::Merges).unwrap());
     }
     release(&db, sides);
     let full = std::io::ErrorKind::StorageFull.into();
     let full = crate::Error::io("write", std::path::Path::new("/db"), full);
-    assert!(engine.space.begin(&engine.store, &full));
-    assert!(!engine.join_one(Effort::Merges).unwrap());
-    let never = engine.store.env().runtime.event();
-    while engine.space.is_full() {
+    assert!(engine.space.full.begin(&engine.core.store, &full));
+    assert!(!engine.background.join_one(Effort::Merges).unwrap());
+    let never = engine.core.store.env().runtime.event();
+    while engine.space.full.is_full() {
         assert_eq!(version(&db).partitions().len(), 2);
         never.wait_past(never.epoch(), Some(Duration::from_millis(100)));
-        engine.maintain_disk_space();
+        engine.background.maintain_disk_space();
     }
     db.quiesce().unwrap();
     assert_eq!(version(&db).partitions().len(), 1);
-    assert!(!engine.join_one(Effort::Merges).unwrap(), "one is alone");
+    assert!(
+        !engine.background.join_one(Effort::Merges).unwrap(),
+        "one is alone"
+    );
     all_the_same(&db, &model);
 }
 
@@ -644,7 +654,11 @@ fn splits_and_joins_come_to_rest() {
             db.quiesce().unwrap();
             let stats = db.stats();
             let catalog = db.0.engine.catalog.lock();
-            assert_eq!(db.0.engine.due_joins(&catalog).count(), 0, "{stats:#?}");
+            assert_eq!(
+                db.0.engine.schedule.due_joins(&catalog).count(),
+                0,
+                "{stats:#?}"
+            );
             drop(catalog);
             for _ in 0..3 {
                 db.compact().unwrap();

@@ -3,10 +3,14 @@ use crate::base::file_names;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, SeqNo};
 use crate::base::sync::atomic::AtomicU64;
 use crate::db::Db;
-use crate::engine::catalog::MAX_GENERATIONS;
+use crate::engine::catalog::CatalogState;
 use crate::engine::tests::common::{delete, key, put, version};
 use crate::engine::tests::{Machine, Model, common, small};
+use crate::jobs::compact::gc;
+use crate::jobs::compact::gc::Pressure;
+use crate::jobs::flush::placing::MAX_GENERATIONS;
 use crate::key_table::EntryValue;
+use crate::record::RecordFile;
 use crate::vfs::Access;
 use crate::vfs::sim::{Fault, Keep, Op};
 use crate::{Clustering, Options, Snapshot};
@@ -56,8 +60,8 @@ fn is_between_the_thresholds(db: &Db) -> bool {
 /// What garbage collection would reclaim first.
 fn victims(db: &Db) -> Vec<Arc<RecordFile>> {
     let (engine, version) = (&db.0.engine, version(db));
-    let limit = engine.space_limit();
-    let space = engine.space_of(&version, limit.oldest);
+    let limit = engine.space.space_limit();
+    let space = engine.space.space_of(&version, limit.oldest);
     gc::victims(&version, &space, limit, Pressure::Riding)
 }
 
@@ -118,7 +122,7 @@ fn with_a_collection_to_run(
         ..MergeInputs::default()
     };
     let merge = MergePlan { partition, inputs };
-    engine.run_plan(&merge).unwrap();
+    engine.background.run_plan(&merge).unwrap();
     let inputs = MergeInputs {
         victims: victims(&db),
         ..MergeInputs::default()
@@ -147,7 +151,7 @@ fn a_power_cut_at_any_call_of_a_collection_leaves_all_or_nothing_of_it() {
         };
         assert!(places(&db).values().any(older), "for the snapshot alone");
         let begin = machine.disk.calls();
-        db.0.engine.run_plan(&plan).unwrap();
+        db.0.engine.background.run_plan(&plan).unwrap();
         let calls = machine.disk.calls() - begin;
         let stats = db.stats();
         assert!(stats.gcs == 1 && stats.gc_copied_bytes > 0, "{stats:#?}");
@@ -174,7 +178,7 @@ fn a_power_cut_at_any_call_of_a_collection_leaves_all_or_nothing_of_it() {
             let (db, _snapshot, plan) =
                 with_a_collection_to_run(&machine, options.clone(), &mut model);
             machine.cut_power_after(call);
-            let committed = db.0.engine.run_plan(&plan).is_ok();
+            let committed = db.0.engine.background.run_plan(&plan).is_ok();
             let after = Machine {
                 disk: machine.disk.power_cut(keep),
                 seed: 41,
@@ -209,7 +213,10 @@ fn garbage_between_the_thresholds_is_collected_when_a_merge_passes_by() {
     let (db, _) = machine.open(whole().max_space_amp(max_space_amp));
     let engine = &db.0.engine;
     assert!(is_between_the_thresholds(&db));
-    assert!(!engine.merge_one().unwrap(), "it is not collected alone");
+    assert!(
+        !engine.background.merge_one().unwrap(),
+        "it is not collected alone"
+    );
     for i in (1..KEYS).step_by(40) {
         put(&db, &mut model, i, 9);
     }
@@ -217,7 +224,7 @@ fn garbage_between_the_thresholds_is_collected_when_a_merge_passes_by() {
     freeze_all(&db);
     assert!(is_between_the_thresholds(&db));
     let victims = numbers(&victims(&db));
-    assert!(engine.merge_one().unwrap());
+    assert!(engine.background.merge_one().unwrap());
     let stats = db.stats();
     assert_eq!((stats.merges, stats.gcs), (1, 0));
     assert!(stats.merge_copied_bytes > 0, "{stats:#?}");
@@ -246,7 +253,7 @@ fn what_survives_a_collection_is_kept_apart_from_fresh_values() {
     let victims = numbers(&victims(&db));
     let newest = version(&db).record_files().last().unwrap().meta().number;
     let before = places(&db);
-    assert!(db.0.engine.merge_one().unwrap());
+    assert!(db.0.engine.background.merge_one().unwrap());
     let (mut clustered, mut cold) = (BTreeSet::new(), BTreeSet::new());
     for (key, versions) in places(&db) {
         let place = versions[0].1;
@@ -272,7 +279,7 @@ fn in_two_partitions(machine: &Machine) -> Model {
     let (model, _) = littered(machine);
     let (db, _) = machine.open(whole().max_space_amp(100.0));
     let one = Arc::clone(&version(&db).partitions()[0]);
-    assert!(db.0.engine.split_leased(&one).unwrap());
+    assert!(db.0.engine.background.split_leased(&one).unwrap());
     assert_eq!(version(&db).partitions().len(), 2);
     db.close().unwrap();
     model
@@ -306,12 +313,15 @@ fn no_merge_takes_a_partition_whose_lease_is_held() {
     let unmerged = |id| version(&db).partition(id).unwrap().unsorted_bytes();
     assert!(unmerged(left) > unmerged(right) && unmerged(right) > 0);
     let before = unmerged(left);
-    assert!(engine.merge_one().unwrap());
+    assert!(engine.background.merge_one().unwrap());
     assert_eq!((unmerged(left), unmerged(right)), (before, 0));
-    assert!(!engine.merge_one().unwrap(), "nothing else is free");
+    assert!(
+        !engine.background.merge_one().unwrap(),
+        "nothing else is free"
+    );
     assert_eq!(unmerged(left), before);
     release(&db, left);
-    assert!(engine.merge_one().unwrap());
+    assert!(engine.background.merge_one().unwrap());
     assert_eq!(unmerged(left), 0);
     all_the_same(&db, &model);
     db.close().unwrap();
@@ -331,12 +341,12 @@ fn no_collection_takes_a_partition_whose_lease_is_held() {
         tables.map(|table| table.meta().number).collect()
     };
     let before = [tables(left), tables(right)];
-    while engine.merge_one().unwrap() {}
+    while engine.background.merge_one().unwrap() {}
     assert!(db.stats().gcs > 0);
     assert_eq!(tables(left), before[0]);
     assert_ne!(tables(right), before[1]);
     release(&db, left);
-    assert!(engine.merge_one().unwrap());
+    assert!(engine.background.merge_one().unwrap());
     assert_ne!(tables(left), before[0]);
     all_the_same(&db, &model);
     db.close().unwrap();
@@ -352,13 +362,16 @@ fn no_split_takes_a_partition_whose_lease_is_held() {
     let (db, _) = machine.open(options);
     let engine = &db.0.engine;
     let (left, right) = lease_left(&db);
-    while engine.split_one().unwrap() {}
+    while engine.background.split_one().unwrap() {}
     let stands = version(&db);
     let leased = stands.partition(left).unwrap();
-    assert!(Catalog::is_to_be_split(leased, engine.partition_limits()));
+    assert!(CatalogState::is_to_be_split(
+        leased,
+        engine.space.partition_limits()
+    ));
     assert!(stands.partition(right).is_none() && stands.partitions().len() > 3);
     release(&db, left);
-    assert!(engine.split_one().unwrap());
+    assert!(engine.background.split_one().unwrap());
     assert!(version(&db).partition(left).is_none());
     all_the_same(&db, &model);
     db.close().unwrap();
@@ -383,7 +396,7 @@ fn a_table_that_a_split_shared_is_let_go_by_merges_and_collection() {
     (0..KEYS).for_each(|i| put(&db, &mut model, i, 1));
     db.flush().unwrap();
     let one = Arc::clone(&version(&db).partitions()[0]);
-    assert!(db.0.engine.split_leased(&one).unwrap());
+    assert!(db.0.engine.background.split_leased(&one).unwrap());
     let sides = || -> [BTreeSet<FileNumber>; 2] {
         [0, 1].map(|side| tables_of(&version(&db).partitions()[side]))
     };
@@ -450,10 +463,10 @@ fn a_partition_that_keeps_flushes_waiting_is_merged_before_a_larger_one() {
     (0..1000).for_each(|key| put(key, 20));
     db.compact().unwrap();
     let engine = &db.0.engine;
-    let whole = engine.view.load().version.partitions()[0].clone();
-    engine.split_leased(&whole).unwrap();
+    let whole = engine.read.view.load().version.partitions()[0].clone();
+    engine.background.split_leased(&whole).unwrap();
     // With all leases taken nothing is merged.
-    let sides = || engine.view.load().version.partitions().to_vec();
+    let sides = || engine.read.view.load().version.partitions().to_vec();
     engine
         .catalog
         .lock()
@@ -474,10 +487,10 @@ fn a_partition_that_keeps_flushes_waiting_is_merged_before_a_larger_one() {
     assert!(large.unsorted_bytes() > 5 * small.unsorted_bytes());
     let mut catalog = engine.catalog.lock();
     catalog.merging.clear();
-    let plan = engine.plan_merge(&catalog, None).unwrap();
+    let plan = engine.schedule.plan_merge(&catalog, None).unwrap();
     assert_eq!(plan.partition.id, large.id, "one more table has its place");
     catalog.targets.remove(&small.id);
-    let plan = engine.plan_merge(&catalog, None).unwrap();
+    let plan = engine.schedule.plan_merge(&catalog, None).unwrap();
     assert_eq!(plan.partition.id, small.id);
 }
 
@@ -502,16 +515,19 @@ fn no_merge_runs_beside_a_collection_of_its_partition() {
         if call.op == Op::Create && told.load(Ordering::Relaxed) == u64::MAX {
             told.store(0, Ordering::Relaxed);
             assert!(other.catalog.lock().freeze_all());
-            told.store(other.merge_one().unwrap().into(), Ordering::Relaxed);
+            told.store(
+                other.background.merge_one().unwrap().into(),
+                Ordering::Relaxed,
+            );
         }
         Fault::None
     }));
-    assert!(engine.merge_one().unwrap());
+    assert!(engine.background.merge_one().unwrap());
     machine.disk.clear_faults();
     assert_eq!(merged.load(Ordering::Relaxed), 0, "1: it was merged");
     assert_eq!((db.stats().gcs, db.stats().merges), (1, 0));
     all_the_same(&db, &model);
-    assert!(engine.merge_one().unwrap());
+    assert!(engine.background.merge_one().unwrap());
     assert_eq!(db.stats().merges, 1);
     all_the_same(&db, &model);
     db.close().unwrap();

@@ -56,7 +56,9 @@ fn scan_until_merged(db: &Db) {
 fn merge_now(db: &Db) -> crate::Result<()> {
     let engine = &db.0.engine;
     let partition = Arc::clone(&version(db).partitions()[0]);
-    engine.scan_merge(&partition, &partition.generations[0])
+    engine
+        .background
+        .scan_merge(&partition, &partition.generations[0])
 }
 
 #[test]
@@ -178,7 +180,7 @@ fn what_was_begun_before_a_run_goes_on_and_a_split_drops_the_run() {
     let files = run_files(&db);
     let engine = &db.0.engine;
     let partition = Arc::clone(&version(&db).partitions()[0]);
-    assert!(engine.split_leased(&partition).unwrap());
+    assert!(engine.background.split_leased(&partition).unwrap());
     assert_eq!(version(&db).partitions().len(), 2);
     assert!(run_files(&db).is_empty());
     same(&db, &model);
@@ -205,7 +207,7 @@ fn each_side_of_a_split_merges_the_keys_of_its_own_range() {
     let (db, mut model) = filled(&machine, 48);
     let engine = &db.0.engine;
     let partition = Arc::clone(&version(&db).partitions()[0]);
-    assert!(engine.split_leased(&partition).unwrap());
+    assert!(engine.background.split_leased(&partition).unwrap());
     let mut rng = SmallRng::seed_from_u64(49);
     // Flushes write one file for both sides.
     for _ in 0..4 {
@@ -214,6 +216,7 @@ fn each_side_of_a_split_merges_the_keys_of_its_own_range() {
     }
     for partition in version(&db).partitions() {
         engine
+            .background
             .scan_merge(partition, &partition.generations[0])
             .unwrap();
     }

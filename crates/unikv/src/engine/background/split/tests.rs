@@ -1,6 +1,5 @@
 use crate::Options;
 use crate::db::Db;
-use crate::engine::Engine;
 use crate::engine::tests::common::{flush_around, scan_beside_writers, version};
 use crate::engine::tests::{Machine, Model, churn, same, small};
 use crate::testing::limit;
@@ -24,7 +23,7 @@ fn tiny() -> Options {
 fn split_all(db: &Db) {
     let engine = &db.0.engine;
     for partition in version(db).partitions() {
-        engine.split_leased(partition).unwrap();
+        engine.background.split_leased(partition).unwrap();
     }
 }
 
@@ -135,7 +134,7 @@ fn a_table_flushed_while_a_split_reads_the_others_goes_to_both_sides() {
     churn(&db, &mut model, &mut rng, 40);
     db.flush().unwrap();
     assert!(version(&db).partitions()[0].unsorted_bytes() > leased.unsorted_bytes());
-    assert!(db.0.engine.split_leased(&leased).unwrap());
+    assert!(db.0.engine.background.split_leased(&leased).unwrap());
     same(&db, &model);
     db.close().unwrap();
     machine.check();
@@ -156,11 +155,11 @@ fn a_split_that_cannot_read_a_table_changes_nothing() {
     machine.disk.set_read_fault(Box::new(move |call| {
         is_data(call).then_some(ErrorKind::Other)
     }));
-    let error = engine.split_leased(&partition).unwrap_err();
+    let error = engine.background.split_leased(&partition).unwrap_err();
     assert_eq!(error.kind(), crate::ErrorKind::Io);
     machine.disk.clear_faults();
     assert_eq!(version(&db).partitions().len(), 1);
-    assert!(engine.split_leased(&partition).unwrap());
+    assert!(engine.background.split_leased(&partition).unwrap());
     same(&db, &model);
     db.close().unwrap();
     machine.check();
@@ -360,7 +359,7 @@ fn a_power_cut_at_any_call_of_a_split_leaves_all_or_nothing_of_it() {
             db.sync().unwrap();
             machine.cut_power_after(call);
             let partition = Arc::clone(&version(&db).partitions()[0]);
-            let _may_fail = db.0.engine.split_leased(&partition);
+            let _may_fail = db.0.engine.background.split_leased(&partition);
             let after = Machine {
                 disk: machine.disk.power_cut(keep),
                 seed: 27,
@@ -606,15 +605,18 @@ fn a_partition_that_is_seldom_written_keeps_no_pile_of_tables() {
             let mut partitions = catalog.version.partitions().iter();
             catalog.merging.is_empty() && partitions.all(|p| catalog.frozen(p).is_empty())
         };
-        engine.wait_while(merged, Engine::check_jobs).unwrap();
-        most = most.max(engine.space_of(&version(&db), None).half_merged_bytes);
+        engine
+            .core
+            .wait_while(merged, || engine.schedule.check_jobs())
+            .unwrap();
+        most = most.max(engine.space.space_of(&version(&db), None).half_merged_bytes);
     }
-    let space = engine.space_of(&version(&db), None);
-    let limit = space.allowed_garbage(engine.space_limit()) / 4;
-    let limit = limit.max(engine.options.unsorted_bytes);
+    let space = engine.space.space_of(&version(&db), None);
+    let limit = space.allowed_garbage(engine.space.space_limit()) / 4;
+    let limit = limit.max(engine.core.options.unsorted_bytes);
     // What merges after the flush that judges adds to it.
     assert!(
-        most <= limit + 2 * engine.options.unsorted_bytes,
+        most <= limit + 2 * engine.core.options.unsorted_bytes,
         "{most} beside {limit}: {space:#?}"
     );
     same(&db, &model);

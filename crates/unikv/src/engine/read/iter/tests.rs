@@ -117,7 +117,7 @@ impl OneFile {
             db.put(key(n), value(n, VALUE_LEN)).unwrap();
         }
         db.compact().unwrap();
-        let version = Arc::clone(&db.0.engine.view.load().version);
+        let version = Arc::clone(&db.0.engine.read.view.load().version);
         let [file] = version.record_files() else {
             panic!("{} record files", version.record_files().len());
         };
@@ -325,7 +325,7 @@ fn long_reads_of_what_is_seldom_in_memory_go_around_the_page_cache() {
     }
 
     // A device that cannot read so much at once gives the records one by one.
-    let path = one.db.0.engine.view.load().version.record_files()[0]
+    let path = one.db.0.engine.read.view.load().version.record_files()[0]
         .path()
         .to_owned();
     one.machine.disk.set_read_fault(Box::new(move |call| {

@@ -6,6 +6,7 @@ use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::error::{Error, ErrorKind, Result};
 use crate::vfs::file_store::FileStore;
+use std::time::Duration;
 
 /// The most that manifests, key tables and the like add to the memtables in ballast and reserve.
 const MOST_BESIDE_MEMTABLES: u64 = 4 << 20;
@@ -74,27 +75,58 @@ pub(crate) struct DiskFull {
     pub(super) is_full: AtomicBool,
     pub(super) cause: Mutex<Option<Error>>,
     /// When the state began, in nanoseconds on the runtime's clock.
-    pub(super) begun_ns: AtomicU64,
+    begun_ns: AtomicU64,
     /// Bytes of the ballast; zero: there is none.
     held_ballast: AtomicU64,
     /// Bytes of tables, value logs and key tables.
     data_bytes: AtomicU64,
     /// Bytes written to the log since the free space was looked at.
-    pub(super) unprobed_bytes: AtomicU64,
-    pub(super) reclaim: Reclaim,
+    unprobed_bytes: AtomicU64,
+    pub(crate) reclaim: Reclaim,
 }
 
 /// Whether there is something that may have become garbage and is not merged yet.
 #[derive(Debug, Default)]
-pub(super) struct Reclaim {
+pub(crate) struct Reclaim {
     /// Grows with each group of deletes, and when the disk becomes full.
-    pub(super) wanted: AtomicU64,
+    wanted: AtomicU64,
     /// What it was at the last look.
-    pub(super) seen: AtomicU64,
+    seen: AtomicU64,
     /// What it was when memtables were sealed for it.
-    pub(super) sealed: AtomicU64,
+    sealed: AtomicU64,
     /// Whether all generations are to be frozen once the memtables are flushed.
-    pub(super) freeze: AtomicBool,
+    freeze: AtomicBool,
+}
+
+impl Reclaim {
+    /// Deletes were committed.
+    pub(crate) fn want(&self) {
+        self.wanted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How much was deleted, and whether nothing more since the last look.
+    pub(crate) fn look(&self) -> (u64, bool) {
+        let wanted = self.wanted.load(Ordering::Relaxed);
+        (wanted, self.seen.swap(wanted, Ordering::Relaxed) == wanted)
+    }
+
+    /// Whether the memtables were sealed for what was `wanted`.
+    pub(crate) fn is_sealed(&self, wanted: u64) -> bool {
+        self.sealed.load(Ordering::Relaxed) == wanted
+    }
+
+    /// The memtables were sealed for what was `wanted`.
+    pub(crate) fn sealed(&self, wanted: u64) {
+        self.sealed.store(wanted, Ordering::Relaxed);
+        self.freeze.store(true, Ordering::Release);
+    }
+
+    /// Whether all generations are to be frozen; they are, once `is_flushed`.
+    pub(crate) fn takes_freeze(&self, is_flushed: impl FnOnce() -> bool) -> bool {
+        self.freeze.load(Ordering::Acquire)
+            && is_flushed()
+            && self.freeze.swap(false, Ordering::AcqRel)
+    }
 }
 
 impl DiskFull {
@@ -131,6 +163,25 @@ impl DiskFull {
         }
     }
 
+    /// When the state began, on the runtime's clock.
+    pub(crate) fn begun_at(&self) -> Duration {
+        Duration::from_nanos(self.begun_ns.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn memtable_bytes(&self) -> u64 {
+        self.limits.memtable_bytes
+    }
+
+    /// Counts bytes that are about to be written. True: it is time to look at the free space.
+    pub(super) fn is_probe_due(&self, bytes: u64) -> bool {
+        let unprobed = self.unprobed_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let due = unprobed + bytes >= self.limits.probe_bytes();
+        if due {
+            self.unprobed_bytes.store(0, Ordering::Relaxed);
+        }
+        due
+    }
+
     /// Whether puts are refused.
     pub(crate) fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Acquire)
@@ -158,7 +209,7 @@ impl DiskFull {
     }
 
     /// With this much free writing resumes: the ballast, and twice the reserve.
-    pub(super) fn resume_bytes(&self) -> u64 {
+    pub(crate) fn resume_bytes(&self) -> u64 {
         self.wanted_ballast() + 2 * self.limits.reserve_bytes()
     }
 
@@ -181,12 +232,12 @@ impl DiskFull {
         let now = store.env().runtime.now().as_nanos() as u64;
         self.begun_ns.store(now, Ordering::Relaxed);
         self.is_full.store(true, Ordering::Release);
-        self.reclaim.wanted.fetch_add(1, Ordering::Relaxed);
+        self.reclaim.want();
         self.release_ballast(store);
         true
     }
 
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         let mut held = self.cause.lock();
         *held = None;
         // Under the lock: a disk that becomes full again at once must not be taken for one that is
@@ -205,7 +256,7 @@ impl DiskFull {
     }
 
     /// Removes the ballast. What cannot be removed now is tried again at the next look.
-    pub(super) fn release_ballast(&self, store: &FileStore) {
+    pub(crate) fn release_ballast(&self, store: &FileStore) {
         if self.ballast_bytes() == 0 {
             return;
         }
@@ -221,7 +272,7 @@ impl DiskFull {
 
     /// Gives the ballast the size that the data justify. A larger one is made only if `free` bytes
     /// leave twice the reserve beside it. False: there is no room for it.
-    pub(super) fn keep_ballast(&self, store: &FileStore, free: impl Fn() -> u64) -> bool {
+    pub(crate) fn keep_ballast(&self, store: &FileStore, free: impl Fn() -> u64) -> bool {
         let (held, wanted) = (self.ballast_bytes(), self.wanted_ballast());
         if held == wanted {
             return true;

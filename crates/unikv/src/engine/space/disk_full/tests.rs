@@ -1,10 +1,14 @@
 use super::*;
+use crate::base::sync::atomic::Ordering;
 use crate::engine::tests::{Machine, Model, same, small};
+use crate::memtable::Batch;
 use crate::vfs::Runtime as _;
 use crate::vfs::sim::{Fault, Op, SimRuntime};
 use crate::{Clustering, Db, Durability};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 
 const BALLAST_PATH: &str = "/db/BALLAST";
 
@@ -492,7 +496,7 @@ fn a_flush_that_could_not_be_listed_leaves_no_trace_in_the_index() {
     machine.disk.clear_faults();
     drop(first);
     // No further than the flush: a merge would make another index.
-    let is_flushed = || db.0.engine.view.load().sealed.is_empty();
+    let is_flushed = || db.0.engine.read.view.load().sealed.is_empty();
     let mut steps = 0;
     while !is_flushed() {
         if !runtime.run_one() {

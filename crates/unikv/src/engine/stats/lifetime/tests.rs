@@ -208,7 +208,7 @@ fn a_crash_loses_only_what_was_counted_since_the_last_job() {
             seed: 8,
         };
         let (db, _runtime) = after.open(small());
-        assert_eq!(db.0.engine.counted_before, stored);
+        assert_eq!(*db.0.engine.core.counters.before(), stored);
         db.close().unwrap();
         after.check();
     }

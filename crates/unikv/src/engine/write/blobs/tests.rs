@@ -436,11 +436,17 @@ fn values_that_a_large_batch_gives_up_are_paid_for_however_short_each_is() {
     let machine = Machine::new(45);
     let (db, _) = machine.open(small().memory_budget(16 << 20));
     let engine = &db.0.engine;
-    let price = |ns| engine.pressure.ns_per_kib.store(ns, Ordering::Relaxed);
+    let price = |ns| {
+        engine
+            .backpressure
+            .state
+            .ns_per_kib
+            .store(ns, Ordering::Relaxed)
+    };
     let time_of = |write: &dyn Fn()| {
-        let begin = engine.now();
+        let begin = engine.core.now();
         write();
-        (engine.now() - begin).as_millis()
+        (engine.core.now() - begin).as_millis()
     };
     let mut batch = Batch::new();
     for i in 0..64_u32 {

@@ -7,13 +7,11 @@
 //!
 //! Takes the catalog's lock, and only while something has failed.
 
-use crate::base::keys::PartitionId;
-use crate::engine::Engine;
-use crate::engine::catalog::{Catalog, FlushBlock};
+use crate::engine::catalog::{CatalogState, FlushBlock};
 use crate::engine::health::{Failure, Job};
-use crate::error::{Error, Result};
+use crate::engine::schedule::Scheduler;
+use crate::error::Result;
 use crate::jobs::compact::gc;
-use std::time::Duration;
 
 /// A background job that has failed and not been made up for.
 #[derive(Clone, Debug)]
@@ -40,50 +38,39 @@ impl JobError {
     }
 }
 
-impl Engine {
-    /// Time on the runtime's clock.
-    pub(crate) fn now(&self) -> Duration {
-        self.store.env().runtime.now()
-    }
-
-    /// Notes how a job ended.
-    pub(crate) fn job_ended(&self, job: Job, partition: Option<PartitionId>, error: Option<Error>) {
-        match error {
-            None => self.health.job_succeeded(job, partition),
-            Some(error) => self.health.job_failed(job, partition, error, self.now()),
-        }
-    }
-
+impl Scheduler {
     /// Forgets failures of jobs that are no longer due.
-    pub(crate) fn forget_settled(&self, catalog: &Catalog) {
-        if !self.health.has_failures() {
+    pub(crate) fn forget_settled(&self, catalog: &CatalogState) {
+        if !self.core.health.has_failures() {
             return;
         }
-        let mut settled = self.health.failures();
+        let mut settled = self.core.health.failures();
         settled.retain(|failure| !self.is_due(catalog, failure));
         for failure in &settled {
-            self.health.job_succeeded(failure.job, failure.partition);
+            self.core
+                .health
+                .job_succeeded(failure.job, failure.partition);
         }
         if !settled.is_empty() {
-            self.progress.notify();
+            self.core.progress.notify();
         }
     }
 
-    fn is_due(&self, catalog: &Catalog, failure: &Failure) -> bool {
+    fn is_due(&self, catalog: &CatalogState, failure: &Failure) -> bool {
         let version = &catalog.version;
         let partition = failure.partition.and_then(|id| version.partition(id));
         match (failure.job, partition) {
-            (Job::Flush, _) => !self.view.load().sealed.is_empty(),
+            (Job::Flush, _) => !self.read.view.load().sealed.is_empty(),
             (_, None) => false,
             (Job::Merge, Some(partition)) => !catalog.frozen(partition).is_empty(),
             (Job::Split, Some(partition)) => {
-                Catalog::is_to_be_split(partition, self.partition_limits())
+                CatalogState::is_to_be_split(partition, self.space.partition_limits())
                     || self.is_too_large_for_space(partition)
             }
             (Job::Join, Some(partition)) => self.is_to_be_joined(catalog, partition.id),
             (Job::Gc, Some(partition)) => {
-                let (limit, victims) = (self.space_limit(), self.victims_alone(version));
-                let space = self.space_of(version, limit.oldest);
+                let (limit, victims) = (self.space.space_limit(), self.victims_alone(version));
+                let space = self.space.space_of(version, limit.oldest);
                 let is_its = |id| id == partition.id;
                 gc::partition_of(version, &space, limit, &victims, is_its).is_some()
             }
@@ -92,11 +79,11 @@ impl Engine {
 
     /// The failures of jobs that are due.
     pub(crate) fn job_failures(&self) -> Vec<Failure> {
-        if !self.health.has_failures() {
+        if !self.core.health.has_failures() {
             return Vec::new();
         }
         self.forget_settled(&self.catalog.lock());
-        self.health.failures()
+        self.core.health.failures()
     }
 
     /// The failures of jobs, for a person.
@@ -106,7 +93,7 @@ impl Engine {
 
     /// Refuses to wait for all background work while some of it is failing.
     pub(crate) fn check_jobs(&self) -> Result<()> {
-        self.health.check_fatal()?;
+        self.core.health.check_fatal()?;
         match self.job_failures().into_iter().next() {
             None => Ok(()),
             Some(failure) => Err(failure.error),
@@ -115,7 +102,7 @@ impl Engine {
 
     /// Refuses to wait for merges while a flush or a merge is failing.
     pub(crate) fn check_merges(&self) -> Result<()> {
-        self.health.check_fatal()?;
+        self.core.health.check_fatal()?;
         let failures = self.job_failures();
         let mut concerned = failures.into_iter().filter(|f| f.job <= Job::Merge);
         concerned
@@ -125,17 +112,17 @@ impl Engine {
 
     /// Refuses to wait for a flush that is failing, or that waits for merges which are failing.
     pub(crate) fn check_flushes(&self) -> Result<()> {
-        self.health.check_fatal()?;
-        if !self.health.has_failures() {
+        self.core.health.check_fatal()?;
+        if !self.core.health.has_failures() {
             return Ok(());
         }
         let catalog = self.catalog.lock();
         self.forget_settled(&catalog);
-        if let Some(failure) = self.health.failure(Job::Flush, None) {
+        if let Some(failure) = self.core.health.failure(Job::Flush, None) {
             return Err(failure.error);
         }
-        let of_merge = |id| self.health.failure(Job::Merge, Some(id));
-        match catalog.what_blocks_flushes(self.generation_limits(&catalog.version)) {
+        let of_merge = |id| self.core.health.failure(Job::Merge, Some(id));
+        match catalog.what_blocks_flushes(self.space.generation_limits(&catalog.version)) {
             None => Ok(()),
             Some(FlushBlock::Partition(id)) => of_merge(id).map_or(Ok(()), |f| Err(f.error)),
             Some(FlushBlock::SharedLimit) => {

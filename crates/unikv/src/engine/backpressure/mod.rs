@@ -14,16 +14,15 @@
 //!
 //! Lock: `debt`, a leaf. Nothing is held during a pause.
 
-use super::stalls::StallCause;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::engine::Engine;
-use crate::engine::catalog::{INDEX_LIMIT_HARD, MAX_GENERATIONS, most_unsorted_bytes};
-use crate::error::Result;
-use crate::jobs::flush::placing::{GenerationLimits, MAX_SLOTS};
+use crate::engine::core::Core;
+use crate::engine::space::DiskSpace;
+use crate::engine::stats::stalls::StallCause;
+use crate::jobs::flush::placing::{GenerationLimits, MAX_GENERATIONS, MAX_SLOTS};
 use crate::partition::View;
 use crate::version::Partition;
-use crate::vfs::wait_until;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Sealed memtables beyond which writers wait for a flush.
@@ -47,6 +46,13 @@ const LONGEST_OWED_PAUSE_NS: i64 = 10_000_000;
 pub(crate) const LONGEST_PAUSE_NS: i64 = 100_000_000;
 /// What is still owed after a pause, at most: by then the prices have changed.
 const MOST_OWED_NS: i64 = 1_000_000_000;
+
+/// The component that slows writers.
+pub(crate) struct Backpressure {
+    core: Arc<Core>,
+    space: Arc<DiskSpace>,
+    pub(crate) state: Pressure,
+}
 
 /// What a written KiB costs at present.
 #[derive(Debug, Default)]
@@ -144,17 +150,25 @@ fn cost(fill: f64, begin: f64, at_limit: f64) -> f64 {
     at_limit * over * over
 }
 
-impl Engine {
+impl Backpressure {
+    pub(crate) fn new(core: &Arc<Core>, space: &Arc<DiskSpace>) -> Arc<Backpressure> {
+        Arc::new(Backpressure {
+            core: Arc::clone(core),
+            space: Arc::clone(space),
+            state: Pressure::default(),
+        })
+    }
+
     /// Judges anew how far the background is behind, after `view` was published.
     pub(crate) fn update_pressure(&self, view: &View) {
         let sealed = view.sealed.len() as f64 / MAX_SEALED as f64;
-        let limits = self.generation_limits(&view.version);
+        let limits = self.space.generation_limits(&view.version);
         let partitions = view.version.partitions();
         let bytes = partitions.iter().map(|p| p.flushed_bytes());
         let (largest, sum) =
             bytes.fold((0, 0), |(most, sum), bytes| (bytes.max(most), sum + bytes));
         let most = (limits.unsorted_bytes.saturating_mul(MAX_GENERATIONS as u64)) as f64;
-        let most_shared = most_unsorted_bytes(limits) as f64;
+        let most_shared = limits.most_unsorted_bytes() as f64;
         let generations = partitions
             .iter()
             .map(|p| generations_fill(p, limits.unsorted_bytes));
@@ -162,18 +176,20 @@ impl Engine {
             .max(sum as f64 / most_shared)
             .max(generations.fold(0.0, f64::max))
             .max(self.index_fill(limits));
-        let space = self.space_of(&view.version, self.snapshots.oldest());
-        self.update_tombstone_debt(&space);
-        self.space.note_data(space.file_bytes());
-        let fill = self.space_fill(view, &space);
+        let space = self
+            .space
+            .space_of(&view.version, self.core.snapshots.oldest());
+        self.space.update_tombstone_debt(&space);
+        self.space.full.note_data(space.file_bytes());
+        let fill = self.space.space_fill(view, &space);
         let costs = [
-            cost(sealed, BEGIN, self.pressure.memtables_ns_per_kib()),
+            cost(sealed, BEGIN, self.state.memtables_ns_per_kib()),
             cost(unsorted, BEGIN, UNSORTED_NS_PER_KIB),
             cost(fill, BEGIN_OF_SPACE, SPACE_NS_PER_KIB),
         ];
         let greatest = (0..costs.len()).max_by(|a, b| costs[*a].total_cmp(&costs[*b]));
         let total: f64 = costs.iter().sum();
-        let pressure = &self.pressure;
+        let pressure = &self.state;
         pressure
             .cause
             .store(greatest.unwrap_or(0), Ordering::Relaxed);
@@ -182,13 +198,13 @@ impl Engine {
 
     /// How full the memory of hash indexes is: at 1 flushes wait for merges.
     fn index_fill(&self, limits: GenerationLimits) -> f64 {
-        let most = limits.index_bytes.saturating_mul(INDEX_LIMIT_HARD);
-        self.memory.index_bytes() as f64 / most as f64
+        let most = limits.most_index_bytes();
+        self.core.memory.index_bytes() as f64 / most as f64
     }
 
     /// Takes from the writer the time that `bytes` cost at present.
     pub(crate) fn pace(&self, bytes: u64) {
-        let pressure = &self.pressure;
+        let pressure = &self.state;
         let ns_per_kib = pressure.ns_per_kib();
         if ns_per_kib == 0 {
             let is_owed = &pressure.is_owed;
@@ -200,7 +216,7 @@ impl Engine {
         let cost = bytes.saturating_mul(ns_per_kib) >> 10;
         let cost = i64::try_from(cost).unwrap_or(i64::MAX);
         pressure.is_owed.store(true, Ordering::Relaxed);
-        let now = i64::try_from(self.now().as_nanos()).unwrap_or(i64::MAX);
+        let now = i64::try_from(self.core.now().as_nanos()).unwrap_or(i64::MAX);
         let Some(pause) = pressure.debt.lock().add(cost, now) else {
             return;
         };
@@ -208,52 +224,35 @@ impl Engine {
         pressure.debt.lock().credit(took - pause);
         let cause = pressure.cause.load(Ordering::Relaxed);
         let cause = CAUSES.get(cause).copied().unwrap_or(StallCause::Memtables);
-        self.counters.count_pause(cause, took.unsigned_abs());
+        self.core.counters.count_pause(cause, took.unsigned_abs());
     }
 
     /// Waits for so many nanoseconds, and says how many it were.
     fn delay(&self, pause_ns: i64) -> i64 {
-        let runtime = &self.store.env().runtime;
+        let runtime = &self.core.store.env().runtime;
         let begin = runtime.now();
         runtime.delay(Duration::from_nanos(pause_ns.unsigned_abs()));
         let took = runtime.now().saturating_sub(begin).as_nanos();
         i64::try_from(took).unwrap_or(i64::MAX).max(pause_ns)
     }
+}
 
-    /// Waits while every memtable is sealed.
-    pub(crate) fn wait_for_flushes(&self) -> Result<()> {
-        self.wait_for(|engine| engine.view.load().sealed.len() < MAX_SEALED)
-    }
-
-    /// Waits until flushes have given back memory for a batch of `bytes`, as far as they can.
-    pub(crate) fn wait_for_memory(&self, bytes: u64) -> Result<()> {
-        self.wait_for(|engine| engine.memory.fits(bytes) || engine.view.load().sealed.is_empty())?;
-        self.memory.expect(bytes);
-        Ok(())
-    }
-
-    fn wait_for(&self, is_ready: impl Fn(&Engine) -> bool) -> Result<()> {
-        if is_ready(self) {
-            return Ok(());
+impl Backpressure {
+    /// Takes from a writer of large values the time that `bytes` cost at present.
+    pub(crate) fn pace_large(&self, bytes: usize) {
+        let mut kib = (bytes >> 10) as u64;
+        while kib > 0 {
+            let ns_per_kib = self.state.ns_per_kib();
+            if ns_per_kib == 0 || self.core.check_open().is_err() {
+                return;
+            }
+            // The price changes while a long value is paid for.
+            let step = kib.min((LONGEST_PAUSE_NS.unsigned_abs() / ns_per_kib).max(1));
+            let pause = ns_per_kib.saturating_mul(step);
+            let runtime = &self.core.store.env().runtime;
+            runtime.delay(Duration::from_nanos(pause));
+            kib -= step;
         }
-        let runtime = &self.store.env().runtime;
-        let begin = runtime.now();
-        self.flush_blocked.store(false, Ordering::Relaxed);
-        // A flush that waits for a merge says so when it looks again.
-        self.work.notify();
-        let mut failed = None;
-        wait_until(&*self.progress, || {
-            failed = self.check_flushes().err();
-            let closing = self.closing.load(Ordering::Acquire);
-            failed.is_some() || closing || is_ready(self)
-        });
-        let cause = match self.flush_blocked.swap(false, Ordering::Relaxed) {
-            true => StallCause::MergeWait,
-            false => StallCause::FlushWait,
-        };
-        self.counters
-            .count_stall(cause, runtime.now().saturating_sub(begin));
-        failed.map_or(Ok(()), Err).and_then(|()| self.check_open())
     }
 }
 
@@ -268,12 +267,12 @@ mod tests {
         let (db, _) = machine.open(small());
         let engine = &db.0.engine;
         let pace = |bytes| {
-            let begin = engine.now();
-            engine.pace(bytes);
-            (engine.now() - begin).as_millis()
+            let begin = engine.core.now();
+            engine.backpressure.pace(bytes);
+            (engine.core.now() - begin).as_millis()
         };
         assert_eq!(pace(1 << 30), 0, "free while nothing presses");
-        let prices = &engine.pressure.ns_per_kib;
+        let prices = &engine.backpressure.state.ns_per_kib;
         prices.store(1_000_000, Ordering::Relaxed);
         assert_eq!(pace(20 << 10), 20);
         // 256 ms: two pauses at once would be too long for those who wait.
@@ -306,7 +305,7 @@ mod tests {
         let machine = Machine::new(6);
         let (db, _) = machine.open(small().partition_bytes(1 << 40));
         let engine = &db.0.engine;
-        let partition = || engine.view.load().version.partitions()[0].clone();
+        let partition = || engine.read.view.load().version.partitions()[0].clone();
         assert_eq!(generations_fill(&partition(), 1 << 30), 0.0);
         engine.catalog.lock().merging.insert(partition().id);
         for full in 0..MAX_GENERATIONS {
@@ -317,7 +316,7 @@ mod tests {
             assert!(fill > full as f64 && fill < full as f64 + 0.1, "{fill}");
         }
         assert!(
-            engine.pressure.ns_per_kib() > 0,
+            engine.backpressure.state.ns_per_kib() > 0,
             "hardly any bytes, yet slower"
         );
         assert_eq!(generations_fill(&partition(), 1), 1.0, "full of bytes");

@@ -1,7 +1,7 @@
 //! Why writers were held up: counts and times for each cause.
 //!
 //! Back-pressure makes writers pause while something fills up
-//! ([`crate::engine::write::backpressure`]); a pause is booked on the fill that weighs most then. A
+//! ([`crate::engine::backpressure`]); a pause is booked on the fill that weighs most then. A
 //! writer that finds every memtable sealed waits: for a flush, or, where flushes wait for the
 //! UnsortedStore themselves, for a merge.
 

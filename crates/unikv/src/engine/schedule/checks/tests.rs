@@ -1,10 +1,13 @@
 use super::*;
+use crate::base::keys::PartitionId;
 use crate::engine::tests::{Machine, Model, same, small};
+use crate::error::Error;
 use crate::vfs::Runtime as _;
 use crate::vfs::sim::{SimRuntime, SimVfs};
 use crate::{Db, ErrorKind, Options};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::time::Duration;
 
 fn put_range(db: &Db, model: &mut Model, prefix: &str, keys: std::ops::Range<u32>, len: usize) {
     for n in keys {
@@ -157,12 +160,14 @@ fn a_failure_of_a_job_that_is_no_longer_due_is_forgotten() {
     let failing = || Error::corruption(std::path::Path::new("000001.rec"), 7, "damaged");
     for job in [Job::Gc, Job::Split, Job::Merge] {
         for partition in [PartitionId(0), PartitionId(77)] {
-            engine.job_ended(job, Some(partition), Some(failing()));
+            engine.core.job_ended(job, Some(partition), Some(failing()));
         }
     }
     db.quiesce().unwrap();
     assert!(db.stats().job_errors.is_empty());
-    engine.job_ended(Job::Gc, Some(PartitionId(0)), Some(failing()));
+    engine
+        .core
+        .job_ended(Job::Gc, Some(PartitionId(0)), Some(failing()));
     db.flush().unwrap();
     db.close().unwrap();
 }

@@ -57,7 +57,7 @@ fn a_new_opening_tries_again(machine: &Machine, db: Db, model: &Model) {
 
 /// Lets the background work for so long.
 fn pass(db: &Db, time: Duration) {
-    let nothing = db.0.engine.store.env().runtime.event();
+    let nothing = db.0.engine.core.store.env().runtime.event();
     nothing.wait_past(nothing.epoch(), Some(time));
 }
 
@@ -70,7 +70,7 @@ fn most_files(db: &Db) -> usize {
 
 /// How many passes in a row writers have ended.
 fn interruptions(db: &Db) -> u32 {
-    db.0.engine.idle.rest.lock().interrupted
+    db.0.engine.schedule.idle.rest.lock().interrupted
 }
 
 #[test]
@@ -314,10 +314,13 @@ fn a_pass_ends_when_somebody_writes_and_the_next_one_waits_longer() {
         }
         Fault::None
     }));
-    let begin = db.0.engine.now();
+    let begin = db.0.engine.core.now();
     // After one second, three and seven; and once more after fifteen.
     for (second, interrupted) in [(2, 1), (4, 2), (6, 2), (8, 3), (14, 3)] {
-        pass(&db, begin + Duration::from_secs(second) - db.0.engine.now());
+        pass(
+            &db,
+            begin + Duration::from_secs(second) - db.0.engine.core.now(),
+        );
         assert_eq!(interruptions(&db), interrupted, "second {second}");
         assert_eq!(machine.disk.file_names(), files, "what was begun is gone");
     }

@@ -4,6 +4,7 @@ use super::*;
 use crate::base::sync::atomic::{AtomicBool, AtomicUsize};
 use crate::engine::space::tombstone_debt::TombstoneDebt;
 use crate::testing::loom_model::{beside, errs, holds};
+use std::sync::Arc;
 
 /// One key. Its first version is visible; the second is written, flushed and merged with the first
 /// beside a reader that registers a snapshot and then takes a view. The merge lists the snapshots

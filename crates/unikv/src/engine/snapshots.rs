@@ -12,10 +12,7 @@ use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
-use crate::engine::Engine;
 use std::collections::BTreeMap;
-use std::mem;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Who needs a moment.
@@ -58,7 +55,7 @@ pub(crate) struct SnapshotFigures {
 
 impl Snapshots {
     /// Registers a snapshot of what is visible now.
-    fn take(&self, visible: &AtomicU64, holder: Holder, now: Duration) -> SeqNo {
+    pub(crate) fn take(&self, visible: &AtomicU64, holder: Holder, now: Duration) -> SeqNo {
         let mut live = self.0.lock();
         let seq = SeqNo(visible.load(Ordering::Acquire));
         let moment = live.entry(seq).or_insert_with(|| Moment {
@@ -70,7 +67,7 @@ impl Snapshots {
     }
 
     /// Releases a registered snapshot. True: it was the oldest, and the last of its moment.
-    fn release(&self, seq: SeqNo, holder: Holder) -> bool {
+    pub(crate) fn release(&self, seq: SeqNo, holder: Holder) -> bool {
         let mut live = self.0.lock();
         let oldest = live.keys().next() == Some(&seq);
         if let Some(moment) = live.get_mut(&seq) {
@@ -101,50 +98,6 @@ impl Snapshots {
         SnapshotFigures {
             snapshots: live.values().map(|moment| moment.snapshots).sum(),
             oldest: live.iter().next().map(|(seq, moment)| (*seq, moment.since)),
-        }
-    }
-}
-
-/// A sequence number that jobs know of until this is dropped.
-pub(crate) struct Registered {
-    engine: Arc<Engine>,
-    seq: SeqNo,
-    holder: Holder,
-}
-
-impl Registered {
-    /// Registers what is visible now. Views loaded from here on serve it.
-    pub(crate) fn take(engine: &Arc<Engine>, holder: Holder) -> Arc<Registered> {
-        let seq = if engine.process.is_this() {
-            let now = engine.store.env().runtime.now();
-            engine.snapshots.take(&engine.visible_seq, holder, now)
-        } else {
-            SeqNo(engine.visible_seq.load(Ordering::Acquire))
-        };
-        Arc::new(Registered {
-            engine: Arc::clone(engine),
-            seq,
-            holder,
-        })
-    }
-
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
-        &self.engine
-    }
-
-    pub(crate) fn seq(&self) -> SeqNo {
-        self.seq
-    }
-}
-
-impl Drop for Registered {
-    fn drop(&mut self) {
-        if !self.engine.process.is_this() {
-            mem::forget(Arc::clone(&self.engine));
-            return;
-        }
-        if self.engine.snapshots.release(self.seq, self.holder) {
-            self.engine.snapshot_released();
         }
     }
 }

@@ -14,12 +14,11 @@
 use crate::base::keys::PartitionId;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::engine::Engine;
-use crate::engine::background::merge::MergePlan;
-use crate::engine::catalog::Catalog;
+use crate::engine::catalog::CatalogState;
 use crate::engine::health::Job;
-use crate::engine::space::disk_full::free_bytes;
-use crate::error::{Error, ErrorKind, Result};
+use crate::engine::schedule::Scheduler;
+use crate::engine::schedule::merges::MergePlan;
+use crate::error::{Error, ErrorKind};
 use crate::jobs::Resting;
 use crate::jobs::compact::cluster::FEW_FILES;
 use crate::jobs::compact::gc::Pressure;
@@ -79,20 +78,25 @@ impl IdleWork {
         Asked(&self.asked)
     }
 
+    /// A pass has come to its end.
+    pub(crate) fn pass_succeeded(&self) {
+        self.rest.lock().interrupted = 0;
+    }
+
     /// Whether somebody waits for the background to become quiet.
     pub(crate) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Acquire) > 0
     }
 }
 
-impl Engine {
+impl Scheduler {
     /// In what time writers will have rested for long enough if they do; `None`: they have, or it
     /// is all one.
     pub(crate) fn rest_begins_in(&self, now: Duration) -> Option<Duration> {
-        if self.options.clustering != Clustering::AtRest || self.idle.is_asked() {
+        if self.core.options.clustering != Clustering::AtRest || self.idle.is_asked() {
             return None;
         }
-        let seq = self.visible_seq.load(Ordering::Acquire);
+        let seq = self.read.visible_seq.load(Ordering::Acquire);
         let mut rest = self.idle.rest.lock();
         let since = match rest.seen {
             Some((last, since)) if last == seq => since,
@@ -106,10 +110,10 @@ impl Engine {
 
     /// Whether writers are idle and values may be copied. Writers that wait for a flush are not.
     pub(crate) fn clusters_when_idle(&self) -> bool {
-        self.options.clustering == Clustering::AtRest
-            && self.rest_begins_in(self.now()).is_none()
-            && !self.space.is_full()
-            && self.view.load().sealed.is_empty()
+        self.core.options.clustering == Clustering::AtRest
+            && self.rest_begins_in(self.core.now()).is_none()
+            && !self.space.full.is_full()
+            && self.read.view.load().sealed.is_empty()
     }
 
     /// Whether a merge of `generations` copies values because writers are idle, and garbage and the
@@ -124,28 +128,24 @@ impl Engine {
         self.clusters_when_idle()
             && !generations.iter().any(Generation::is_ingested)
             && space.excess(limit, Pressure::Alone) == 0
-            && bytes <= self.free_bytes() / FREE_PART
-    }
-
-    fn free_bytes(&self) -> u64 {
-        free_bytes(&self.store).unwrap_or(u64::MAX)
+            && bytes <= self.space.free_bytes() / FREE_PART
     }
 
     /// What is to be done now, if writers are idle.
-    pub(crate) fn plan_when_idle(&self, catalog: &Catalog) -> Option<Plan> {
+    pub(crate) fn plan_when_idle(&self, catalog: &CatalogState) -> Option<Plan> {
         if !self.clusters_when_idle() {
             return None;
         }
         let partitions = catalog.version.partitions().iter();
         let due: Vec<_> = partitions
             .filter(|p| is_worth_merging(catalog, p))
-            .filter(|p| self.health.failure(Job::Merge, Some(p.id)).is_none())
+            .filter(|p| self.core.health.failure(Job::Merge, Some(p.id)).is_none())
             .collect();
         if !due.is_empty() {
             return Some(Plan::Freeze(due.into_iter().cloned().collect()));
         }
-        let (version, limit) = (&catalog.version, self.space_limit());
-        let space = self.space_of(version, limit.oldest);
+        let (version, limit) = (&catalog.version, self.space.space_limit());
+        let space = self.space.space_of(version, limit.oldest);
         let victims = self.apart(version, &space, limit);
         if victims.is_empty() {
             return None;
@@ -175,67 +175,35 @@ impl Engine {
             _ => begins,
         };
         let room = most.saturating_sub(space.dead_bytes());
-        let free = self.free_bytes().saturating_sub(keys);
+        let free = self.space.free_bytes().saturating_sub(keys);
         cluster::choose(version, room.min(free / FREE_PART))
     }
 
     /// By what a pass sees that it is to end. Who waits for it is not kept waiting.
     pub(crate) fn resting(&self) -> Resting<'_> {
-        let seq = self.visible_seq.load(Ordering::Acquire);
+        let seq = self.read.visible_seq.load(Ordering::Acquire);
         Resting {
-            last_seq: &self.visible_seq,
+            last_seq: &self.read.visible_seq,
             seq: (!self.idle.is_asked()).then_some(seq),
-            disk_full: self.space.is_full_flag(),
+            disk_full: self.space.full.is_full_flag(),
         }
-    }
-
-    /// Clusters in one partition what lies apart, if writers are idle.
-    pub(crate) fn cluster_when_idle(&self) -> Result<bool> {
-        self.health.check_fatal()?;
-        let plan = {
-            let mut catalog = self.catalog.lock();
-            match self.plan_when_idle(&catalog) {
-                None => return Ok(false),
-                Some(Plan::Freeze(partitions)) => {
-                    let frozen = partitions.iter().filter(|p| catalog.freeze(p)).count();
-                    return Ok(frozen > 0);
-                }
-                Some(Plan::Pass(plan)) => {
-                    catalog.merging.insert(plan.partition.id);
-                    plan
-                }
-            }
-        };
-        // Before anybody else may plan, it is known how it failed.
-        let ended = self.run_plan(&plan).inspect_err(|error| {
-            self.note_full(error);
-            self.pass_failed(&plan, error);
-        });
-        self.catalog.lock().merging.remove(&plan.partition.id);
-        match ended {
-            Ok(()) => self.idle.rest.lock().interrupted = 0,
-            // Unless writing is suspended, that was all: it is for speed alone, and nobody waits
-            // for it.
-            Err(_) => self.health.check_fatal()?,
-        }
-        Ok(true)
     }
 
     /// Notes how a pass failed.
-    fn pass_failed(&self, plan: &MergePlan, error: &Error) {
+    pub(crate) fn pass_failed(&self, plan: &MergePlan, error: &Error) {
         if error.kind() == ErrorKind::Closed {
             return;
         }
-        if error.kind() == ErrorKind::Cancelled && !self.space.is_full() {
+        if error.kind() == ErrorKind::Cancelled && !self.space.full.is_full() {
             // Somebody writes.
-            let seq = self.visible_seq.load(Ordering::Acquire);
+            let seq = self.read.visible_seq.load(Ordering::Acquire);
             let mut rest = self.idle.rest.lock();
             // One write may end several passes.
             rest.interrupted += u32::from(rest.interrupted_at != seq);
             rest.interrupted_at = seq;
             return;
         }
-        let failed = &self.counters.failed_clusterings;
+        let failed = &self.core.counters.failed_clusterings;
         failed.fetch_add(1, Ordering::Relaxed);
         self.idle.failed.lock().insert(plan.partition.id);
     }
@@ -251,7 +219,7 @@ pub(crate) enum Plan {
 
 /// Whether a partition's open generation makes scans look into many tables, and its merge writes
 /// more of values than of keys that are there already.
-fn is_worth_merging(catalog: &Catalog, partition: &Partition) -> bool {
+fn is_worth_merging(catalog: &CatalogState, partition: &Partition) -> bool {
     let is_worth = |newest: &Generation| {
         newest.tables().count() > FEW_FILES && newest.bytes() >= partition.key_table_bytes()
     };

@@ -8,7 +8,7 @@
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::FileNumber;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::engine::Engine;
+use crate::engine::schedule::Scheduler;
 use crate::error::Result;
 use crate::jobs::compact::gc;
 use crate::jobs::compact::gc::Pressure;
@@ -21,7 +21,22 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(crate) struct GarbageRequests(AtomicUsize);
 
+/// As long as it lives, garbage is collected before it would be by itself.
+pub(crate) struct Requested<'a>(&'a AtomicUsize);
+
+impl Drop for Requested<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 impl GarbageRequests {
+    /// Has garbage collected before it would be by itself.
+    pub(crate) fn request(&self) -> Requested<'_> {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        Requested(&self.0)
+    }
+
     /// The pressure under which collections that run alone choose their victims.
     pub(crate) fn pressure(&self) -> Pressure {
         match self.0.load(Ordering::Acquire) {
@@ -90,15 +105,15 @@ pub struct GarbageStats {
     pub files: Vec<RecordFileStats>,
 }
 
-impl Engine {
+impl Scheduler {
     /// What garbage collection would do now, had a caller asked for it.
     pub(crate) fn garbage(&self) -> GarbageStats {
-        if !self.process.is_this() {
+        if !self.core.process.is_this() {
             return GarbageStats::default();
         }
-        let version = Arc::clone(&self.view.load().version);
-        let limit = self.space_limit();
-        let space = self.space_of(&version, limit.oldest);
+        let version = Arc::clone(&self.read.view.load().version);
+        let limit = self.space.space_limit();
+        let space = self.space.space_of(&version, limit.oldest);
         let victims = gc::victims(&version, &space, limit, Pressure::Riding);
         let next = gc::partition_of(&version, &space, limit, &victims, |_| true);
         let places = victims.iter().enumerate();
@@ -116,34 +131,16 @@ impl Engine {
         }
     }
 
-    /// Collects garbage as a merge would that passes by, and waits for that. While the disk is
-    /// full, so much as there is room for.
-    pub(crate) fn collect_garbage(&self) -> Result<()> {
-        self.check_open()?;
-        self.garbage_requests.0.fetch_add(1, Ordering::AcqRel);
-        self.work.notify();
-        let done = || {
-            let version = &self.catalog.lock().version;
-            let limit = self.space_limit();
-            let space = self.space_of(version, limit.oldest);
-            let victims = gc::victims(version, &space, limit, Pressure::Riding);
-            gc::partition_of(version, &space, limit, &victims, |_| true).is_none()
-        };
-        let collected = self.wait_while(done, Engine::check_collecting);
-        self.garbage_requests.0.fetch_sub(1, Ordering::AcqRel);
-        collected
-    }
-
     /// Refuses to wait for garbage collection while it fails, or while the disk is full and there
     /// is no room for any.
-    fn check_collecting(&self) -> Result<()> {
+    pub(crate) fn check_collecting(&self) -> Result<()> {
         self.check_jobs()?;
-        let version = Arc::clone(&self.view.load().version);
-        let (limit, victims) = (self.space_limit(), self.victims_alone(&version));
-        let space = self.space_of(&version, limit.oldest);
+        let version = Arc::clone(&self.read.view.load().version);
+        let (limit, victims) = (self.space.space_limit(), self.victims_alone(&version));
+        let space = self.space.space_of(&version, limit.oldest);
         match gc::partition_of(&version, &space, limit, &victims, |_| true) {
             Some(_) => Ok(()),
-            None => self.check_space(),
+            None => self.space.check_space(),
         }
     }
 }
@@ -254,7 +251,7 @@ mod tests {
         db.compact().unwrap();
         db.close().unwrap();
         let (db, _) = machine.open(options(64 << 10));
-        let version = Arc::clone(&db.0.engine.view.load().version);
+        let version = Arc::clone(&db.0.engine.read.view.load().version);
         assert_eq!(version.record_files().len(), 1);
         let victim = version.record_files()[0].meta().clone();
         let trace = FileTrace::begin(&machine.disk, version.record_files()[0].path());

@@ -1,0 +1,148 @@
+//! Flushing the oldest sealed memtable, and giving its tables their places.
+
+use crate::base::keys::SeqNo;
+use crate::base::seeded::{seeded, slip};
+use crate::base::sync::MutexGuard;
+use crate::base::sync::atomic::Ordering;
+use crate::engine::background::Background;
+use crate::engine::catalog::{CatalogState, Indexes};
+use crate::engine::health::Job;
+use crate::engine::write::blobs;
+use crate::error::{ErrorKind, Result};
+use crate::jobs::flush::placing::{Placed, PlacingContext};
+use crate::jobs::flush::{FlushedTable, flush, placing};
+use crate::version::edit::VersionEdit;
+use std::sync::Arc;
+
+impl Background {
+    pub(crate) fn flush_and_note(&self) -> Result<bool> {
+        let flushed = self.flush_oldest();
+        match &flushed {
+            Err(error) if error.kind() == ErrorKind::Closed => {}
+            Err(error) => {
+                self.space.note_full(error);
+                self.core.job_ended(Job::Flush, None, Some(error.clone()));
+            }
+            Ok(true) => self.core.job_ended(Job::Flush, None, None),
+            Ok(false) => {}
+        }
+        flushed
+    }
+
+    /// Flushes the oldest sealed memtable, if there is one and the UnsortedStore can take it.
+    fn flush_oldest(&self) -> Result<bool> {
+        let view = self.read.view.load_full();
+        let sealed = &view.sealed;
+        let Some(oldest) = slip!(FlushNewestFirst, sealed.first(), sealed.last()) else {
+            return Ok(false);
+        };
+        self.core.health.check_fatal()?;
+        let limits = self.space.generation_limits(&view.version);
+        if self.catalog.lock().flush_is_blocked(limits) {
+            self.schedule.flush_blocked.store(true, Ordering::Relaxed);
+            return Ok(false);
+        }
+        self.space.probe_space();
+        let begin = self.core.now();
+        let context = self.job_context();
+        let flushed = flush(&context, &oldest.table);
+        let tables = self.core.or_clean_up(&context, flushed)?;
+        let time = self.core.now().saturating_sub(begin);
+        // A small one takes what a flush takes in any case, which says nothing of its bytes.
+        let least = self.core.memory.plan.memtable_bytes / 4;
+        let bytes = (oldest.table.bytes() as u64).max(least);
+        self.backpressure.state.note_flush(bytes, time);
+        let placed = self.place_tables(&tables);
+        let (mut catalog, placed) = self.core.or_clean_up(&context, placed)?;
+        let indexes = indexes_of(&placed);
+        // Segments are needed from the one where the next newer memtable begins.
+        let newer = view.sealed.iter().rev().nth(1).unwrap_or(&view.memtable);
+        let newer = slip!(LowWaterTooHigh, view.memtable.wal, newer.wal);
+        let low_water = Some(newer).filter(|newer| self.write.wal_sync.may_begin_with(*newer));
+        let bytes: u64 = tables.iter().map(|t| t.meta.len).sum();
+        let mut record_files: Vec<_> = tables.into_iter().map(|t| t.meta).collect();
+        let (large, overwritten) = blobs::named_by(&record_files, &oldest.large);
+        record_files.extend(large);
+        let mark = oldest.table.mark(SeqNo::MAX);
+        let visible = || Some(SeqNo(self.read.visible_seq.load(Ordering::Acquire)));
+        let edit = VersionEdit {
+            record_files,
+            tables: placed.iter().flat_map(|p| p.places.clone()).collect(),
+            last_seq: slip!(FlushedSeqTooHigh, visible(), oldest.table.max_seq()),
+            host_mark: slip!(NewestMark, view.mark(SeqNo::MAX), mark).map(Vec::from),
+            wal_low_water: low_water,
+            ..VersionEdit::default()
+        };
+        if seeded!(LogRemovedBeforeEdit) {
+            self.core
+                .store
+                .remove_files(self.write.wal_sync.retire_below(newer, 0));
+        }
+        let spare_bytes = self
+            .space
+            .full
+            .spare_bytes(self.core.memory.plan.memtable_bytes);
+        if seeded!(LogRecycledBeforeEdit) {
+            self.core
+                .store
+                .remove_files(self.write.wal_sync.retire_below(newer, spare_bytes));
+        }
+        self.catalog
+            .commit_edit(&mut catalog, edit, &indexes, |view| drop(view.sealed.pop()))
+            .inspect_err(|_| self.catalog.quarantine(&mut catalog, &context))?;
+        // The log names them no more.
+        overwritten.iter().for_each(|file| file.mark_obsolete());
+        let targets = placed.into_iter().map(|p| (p.partition, p.target));
+        catalog.targets.extend(targets);
+        // A full generation is frozen at once, so that its merge need not wait for the next flush.
+        catalog.freeze_full(limits);
+        self.schedule.freeze_hiding(&mut catalog);
+        drop(catalog);
+        self.core.counters.flushes.fetch_add(1, Ordering::Relaxed);
+        self.core
+            .counters
+            .flush_bytes
+            .fetch_add(bytes, Ordering::Relaxed);
+        if let Some(low_water) = low_water {
+            self.core
+                .store
+                .remove_files(self.write.wal_sync.retire_below(low_water, spare_bytes));
+        }
+        Ok(true)
+    }
+
+    /// Gives tables their places in the partitions. This may read key sections, so it is done
+    /// without the lock; what was split or frozen meanwhile is gone over with it, and that reads no
+    /// section, because new generations begin there, and little of key tables that a merge has just
+    /// made.
+    pub(crate) fn place_tables(
+        &self,
+        tables: &[FlushedTable],
+    ) -> Result<(MutexGuard<'_, CatalogState>, Vec<Placed>)> {
+        let mut catalog = self.catalog.lock();
+        let (version, targets) = catalog.reserve(tables);
+        let last_generation = Arc::clone(&catalog.last_generation);
+        drop(catalog);
+        let context = PlacingContext {
+            limits: self.space.generation_limits(&version),
+            hash_seed: self.core.hash_seed,
+            last_generation: &last_generation,
+        };
+        let placed = placing::place(&context, tables, &version, &targets, Vec::new())?;
+        let catalog = self.catalog.lock();
+        let (version, targets) = (&catalog.version, &catalog.targets);
+        let placed = placing::place(&context, tables, version, targets, placed)?;
+        Ok((catalog, placed))
+    }
+}
+
+/// The hash indexes that are published with placed tables.
+pub(crate) fn indexes_of(placed: &[Placed]) -> Indexes {
+    let each = placed.iter().flat_map(|p| {
+        let of = p.partition;
+        p.indexes
+            .iter()
+            .map(move |(g, index)| ((of, *g), Arc::clone(index)))
+    });
+    each.collect()
+}

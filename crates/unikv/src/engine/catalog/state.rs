@@ -1,0 +1,161 @@
+//! What the catalog's lock protects, and where the next tables go: targets, frozen generations,
+//! and what makes flushes wait.
+
+use crate::base::keys::PartitionId;
+use crate::base::sync::atomic::AtomicU64;
+use crate::jobs::flush::placing::{FlushTarget, GenerationLimits, MAX_GENERATIONS};
+use crate::jobs::flush::{FlushedTable, placing};
+use crate::jobs::partitioning::split;
+use crate::jobs::partitioning::split::PartitionLimits;
+use crate::version::manifest::Manifest;
+use crate::version::{Generation, Partition, Version};
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) struct CatalogState {
+    pub(crate) version: Arc<Version>,
+    pub(crate) manifest: Manifest,
+    /// Length of the manifest when it held only its snapshot.
+    pub(crate) manifest_snapshot_len: u64,
+    /// Files to be removed once a new manifest is durable: outputs of edits that may or may not be
+    /// in the present one, and manifests that `CURRENT` may or may not name.
+    pub(crate) quarantined: Vec<PathBuf>,
+    /// Per partition the generation that takes tables. A generation that is no target is frozen.
+    pub(crate) targets: HashMap<PartitionId, FlushTarget>,
+    /// Partitions in which a merge, a split or a join is running: the lease.
+    pub(crate) merging: HashSet<PartitionId>,
+    /// Left sides of joins that were given up, and until when they are left alone.
+    pub(crate) given_up_joins: HashMap<PartitionId, Duration>,
+    /// The highest number given to a generation so far. None is given twice: whoever waits
+    /// for a generation to be merged must not meet a later one of its name.
+    pub(crate) last_generation: Arc<AtomicU64>,
+}
+
+/// Why flushes wait for merges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FlushBlock {
+    /// This partition has as many generations as it may have.
+    Partition(PartitionId),
+    /// All UnsortedStores together hold too much.
+    SharedLimit,
+}
+
+impl CatalogState {
+    /// Whether a flush must wait for a merge before it can begin another generation.
+    pub(crate) fn flush_is_blocked(&self, limits: GenerationLimits) -> bool {
+        self.what_blocks_flushes(limits).is_some()
+    }
+
+    /// What a flush must wait for before it can begin another generation.
+    pub(crate) fn what_blocks_flushes(&self, limits: GenerationLimits) -> Option<FlushBlock> {
+        let (mut bytes, mut index_bytes, mut any_frozen) = (0u64, 0u64, false);
+        // After a split neighbours share their parent's indexes.
+        let mut neighbours: &[Generation] = &[];
+        for partition in self.version.partitions() {
+            if self.blocks_flushes(partition, limits) {
+                return Some(FlushBlock::Partition(partition.id));
+            }
+            bytes = bytes.saturating_add(partition.flushed_bytes());
+            for generation in &partition.generations {
+                let is_shared = |g: &Generation| Arc::ptr_eq(&g.index, &generation.index);
+                if !neighbours.iter().any(is_shared) {
+                    index_bytes += generation.index.memory_bytes() as u64;
+                }
+            }
+            neighbours = &partition.generations;
+            any_frozen |= !self.frozen(partition).is_empty();
+        }
+        let too_much =
+            bytes > limits.most_unsorted_bytes() || index_bytes > limits.most_index_bytes();
+        (any_frozen && too_much).then_some(FlushBlock::SharedLimit)
+    }
+
+    /// Whether a flush would need one more generation of the partition than it may have.
+    pub(crate) fn blocks_flushes(&self, partition: &Partition, limits: GenerationLimits) -> bool {
+        let target = self.targets.get(&partition.id);
+        let open = target.is_some_and(|t| !t.is_full(limits));
+        !open && partition.generations.len() >= MAX_GENERATIONS
+    }
+
+    /// The frozen generations of a partition, newest first: all but the one that takes tables.
+    pub(crate) fn frozen<'a>(&self, partition: &'a Partition) -> &'a [Generation] {
+        let target = self.targets.get(&partition.id);
+        match partition.generations.split_first() {
+            Some((newest, older)) if target.is_some_and(|t| t.generation == newest.id) => older,
+            _ => &partition.generations,
+        }
+    }
+
+    /// Whether a partition has outgrown its limits and can be split. At the limit of
+    /// generations a merge goes first, so that both sides can begin another one at once.
+    pub(crate) fn is_to_be_split(partition: &Partition, limits: PartitionLimits) -> bool {
+        limits.are_exceeded(partition)
+            && partition.generations.len() < MAX_GENERATIONS
+            && split::is_even(partition)
+    }
+
+    /// Reserves slots for `tables` in every open generation that will take some of them, and
+    /// returns these generations as they are before that.
+    pub(crate) fn reserve(
+        &mut self,
+        tables: &[FlushedTable],
+    ) -> (Arc<Version>, HashMap<PartitionId, FlushTarget>) {
+        let mut before = HashMap::new();
+        for partition in placing::owners(tables, &self.version) {
+            if let Some(target) = self.targets.get_mut(&partition.id) {
+                before.insert(partition.id, target.clone());
+                target.reserve(tables.len());
+            }
+        }
+        (Arc::clone(&self.version), before)
+    }
+
+    /// Freezes a partition's open generation, unless that would make it one too many.
+    pub(crate) fn freeze(&mut self, partition: &Partition) -> bool {
+        self.may_freeze(partition) && self.targets.remove(&partition.id).is_some()
+    }
+
+    /// Whether the partition has an open generation that may be frozen.
+    pub(crate) fn may_freeze(&self, partition: &Partition) -> bool {
+        partition.generations.len() < MAX_GENERATIONS && self.targets.contains_key(&partition.id)
+    }
+
+    /// Freezes every open generation that may be frozen; whether there was one.
+    pub(crate) fn freeze_all(&mut self) -> bool {
+        let version = Arc::clone(&self.version);
+        let partitions = version.partitions().iter();
+        partitions.filter(|p| self.freeze(p)).count() > 0
+    }
+
+    /// Freezes what is full; and while the open generations of all partitions together hold more
+    /// than their share of bytes or index memory, the largest: one budget for all.
+    pub(crate) fn freeze_full(&mut self, limits: GenerationLimits) {
+        self.targets.retain(|_, target| !target.is_full(limits));
+        let version = Arc::clone(&self.version);
+        let open = |p: &Arc<Partition>| {
+            let target = self.targets.get(&p.id)?;
+            let bytes = target.bytes();
+            let index_bytes = target.index.memory_bytes() as u64;
+            Some((bytes, index_bytes, Arc::clone(p)))
+        };
+        let mut open: Vec<_> = version.partitions().iter().filter_map(open).collect();
+        let mut bytes: u64 = open.iter().map(|(bytes, ..)| bytes).sum();
+        let mut index_bytes: u64 = open.iter().map(|(_, index, _)| index).sum();
+        let most_bytes = limits.shared_bytes;
+        if open.len() < 2 || (bytes <= most_bytes && index_bytes <= limits.index_bytes) {
+            return;
+        }
+        open.sort_unstable_by_key(|(bytes, ..)| std::cmp::Reverse(*bytes));
+        for (its_bytes, its_index, partition) in open {
+            if bytes <= most_bytes && index_bytes <= limits.index_bytes {
+                return;
+            }
+            if self.freeze(&partition) {
+                bytes -= its_bytes;
+                index_bytes -= its_index;
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What every component may hold: options, files, memory, clocks and events, health and counters.
+//!
+//! Nothing here calls a component. Locks: those of its parts, each a leaf; `directory`, taken under
+//! the catalog's or alone.
+
+use crate::base::keys::{FileNumber, PartitionId};
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::engine::health::{Health, Job};
+use crate::engine::memory::Arbiter;
+use crate::engine::snapshots::Snapshots;
+use crate::engine::stats::counters::EngineCounters;
+use crate::engine::stats::lifetime::LifetimeStats;
+use crate::error::{Error, Result};
+use crate::jobs::JobContext;
+use crate::key_table::ReadCache;
+use crate::memtable::ArenaPool;
+use crate::options::EffectiveOptions;
+use crate::vfs::file_store::FileStore;
+use crate::vfs::{Event, LockGuard, Process, wait_until};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) struct Core {
+    pub(crate) options: EffectiveOptions,
+    pub(crate) store: Arc<FileStore>,
+    pub(crate) cache: Arc<ReadCache>,
+    pub(crate) pool: Arc<ArenaPool>,
+    pub(crate) memory: Arc<Arbiter>,
+    pub(crate) hash_seed: u64,
+    pub(crate) next_file: AtomicU64,
+    pub(crate) snapshots: Snapshots,
+    /// Notified when there may be work for the background; the store's own.
+    pub(crate) work: Arc<dyn Event>,
+    /// Notified when the background has finished something or failed.
+    pub(crate) progress: Arc<dyn Event>,
+    pub(crate) health: Health,
+    pub(crate) counters: EngineCounters,
+    pub(crate) closing: AtomicBool,
+    /// That which has opened the database. In its children nothing may be done.
+    pub(crate) process: Process,
+    /// Held until the engine is dropped or closed; its release lets another opener in.
+    pub(crate) directory: Mutex<Option<Box<dyn LockGuard>>>,
+}
+
+/// What [`Core::new`] is made of.
+pub(crate) struct CoreParts {
+    pub(crate) options: EffectiveOptions,
+    pub(crate) store: Arc<FileStore>,
+    pub(crate) cache: Arc<ReadCache>,
+    pub(crate) pool: Arc<ArenaPool>,
+    pub(crate) memory: Arc<Arbiter>,
+    pub(crate) hash_seed: u64,
+    pub(crate) next_file: u64,
+    pub(crate) counted_before: LifetimeStats,
+    pub(crate) directory: Box<dyn LockGuard>,
+}
+
+impl Core {
+    pub(crate) fn new(parts: CoreParts) -> Arc<Core> {
+        Arc::new(Core {
+            work: Arc::clone(parts.store.work()),
+            progress: parts.store.env().runtime.event(),
+            process: parts.memory.process.clone(),
+            options: parts.options,
+            cache: parts.cache,
+            pool: parts.pool,
+            memory: parts.memory,
+            hash_seed: parts.hash_seed,
+            next_file: AtomicU64::new(parts.next_file),
+            snapshots: Snapshots::default(),
+            health: Health::default(),
+            counters: EngineCounters::after(parts.counted_before),
+            closing: AtomicBool::new(false),
+            directory: Mutex::new(Some(parts.directory)),
+            store: parts.store,
+        })
+    }
+
+    /// A number for a new file, which no other file ever has.
+    pub(crate) fn next_file_number(&self) -> FileNumber {
+        FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Refuses work on a closed database, and in a child of the process that has opened it. To be
+    /// asked before any lock is taken: in a child, a thread that is not there may hold it.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if !self.process.is_this() {
+            Err(Error::forked())
+        } else if self.closing.load(Ordering::Acquire) {
+            Err(Error::closed())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Calls `read`, which looks into files, unless the database is closed.
+    pub(crate) fn while_open<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.check_open()?;
+        read().map_err(|error| self.unless_closed(error))
+    }
+
+    /// The error of a read. Whoever opens a closed database next may remove files from under a read
+    /// that is still under way: that is `Closed`, and no damage.
+    pub(crate) fn unless_closed(&self, error: Error) -> Error {
+        self.check_open().err().unwrap_or(error)
+    }
+
+    /// Suspends writing and wakes all that wait: a thread has panicked in the middle of its work.
+    pub(crate) fn suspend_after_panic(&self) {
+        self.suspend_for_good(&Error::internal("a thread of the engine panicked"));
+    }
+
+    /// Suspends writing until the database is reopened, and wakes all that wait.
+    pub(crate) fn suspend_for_good(&self, error: &Error) {
+        self.health.set_fatal(error);
+        self.progress.notify();
+    }
+
+    /// Waits for `done` as long as `check` finds nothing and the database is open.
+    pub(crate) fn wait_while(
+        &self,
+        mut done: impl FnMut() -> bool,
+        check: impl Fn() -> Result<()>,
+    ) -> Result<()> {
+        let mut outcome = Ok(());
+        wait_until(&*self.progress, || {
+            if done() {
+                outcome = Ok(());
+                return true;
+            }
+            outcome = self.check_open().and_then(|()| check());
+            outcome.is_err()
+        });
+        outcome
+    }
+
+    /// Passes a job's result on; removes the files it began if it failed.
+    pub(crate) fn or_clean_up<T>(&self, context: &JobContext<'_>, result: Result<T>) -> Result<T> {
+        result.inspect_err(|_| self.store.remove_files(context.begun.take()))
+    }
+
+    /// Time on the runtime's clock.
+    pub(crate) fn now(&self) -> Duration {
+        self.store.env().runtime.now()
+    }
+
+    /// Notes how a job ended.
+    pub(crate) fn job_ended(&self, job: Job, partition: Option<PartitionId>, error: Option<Error>) {
+        match error {
+            None => self.health.job_succeeded(job, partition),
+            Some(error) => self.health.job_failed(job, partition, error, self.now()),
+        }
+    }
+}

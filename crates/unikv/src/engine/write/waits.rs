@@ -1,0 +1,69 @@
+//! Waits of writers for the background.
+//!
+//! Nothing is held during a wait but what the caller holds: usually the commit lock.
+
+use crate::base::sync::atomic::Ordering;
+use crate::engine::backpressure::MAX_SEALED;
+use crate::engine::stats::stalls::StallCause;
+use crate::engine::write::WritePath;
+use crate::error::Result;
+use crate::vfs::wait_until;
+
+impl WritePath {
+    /// Waits until what recovery read from the log of an earlier process is in tables.
+    pub(crate) fn flush_recovered(&self) -> Result<()> {
+        if !self.wal_sync.has_recovered() {
+            return Ok(());
+        }
+        self.core.work.notify();
+        let flushed = || !self.wal_sync.has_recovered();
+        self.core
+            .wait_while(flushed, || self.schedule.check_flushes())
+    }
+
+    /// Waits while every memtable is sealed.
+    pub(crate) fn wait_for_flushes(&self) -> Result<()> {
+        self.wait_for(|| self.read.view.load().sealed.len() < MAX_SEALED)
+    }
+
+    /// Waits until flushes have given back memory for a batch of `bytes`, as far as they can.
+    pub(crate) fn wait_for_memory(&self, bytes: u64) -> Result<()> {
+        self.wait_for(|| self.core.memory.fits(bytes) || self.read.view.load().sealed.is_empty())?;
+        self.core.memory.expect(bytes);
+        Ok(())
+    }
+
+    fn wait_for(&self, is_ready: impl Fn() -> bool) -> Result<()> {
+        if is_ready() {
+            return Ok(());
+        }
+        let runtime = &self.core.store.env().runtime;
+        let begin = runtime.now();
+        self.schedule.flush_blocked.store(false, Ordering::Relaxed);
+        // A flush that waits for a merge says so when it looks again.
+        self.core.work.notify();
+        let mut failed = None;
+        wait_until(&*self.core.progress, || {
+            failed = self.schedule.check_flushes().err();
+            let closing = self.core.closing.load(Ordering::Acquire);
+            failed.is_some() || closing || is_ready()
+        });
+        let cause = match self.schedule.flush_blocked.swap(false, Ordering::Relaxed) {
+            true => StallCause::MergeWait,
+            false => StallCause::FlushWait,
+        };
+        self.core
+            .counters
+            .count_stall(cause, runtime.now().saturating_sub(begin));
+        failed
+            .map_or(Ok(()), Err)
+            .and_then(|()| self.core.check_open())
+    }
+
+    /// Waits until no memtable is sealed.
+    pub(crate) fn await_flushes(&self) -> Result<()> {
+        let flushed = || self.read.view.load().sealed.is_empty();
+        self.core
+            .wait_while(flushed, || self.schedule.check_flushes())
+    }
+}
