@@ -5,12 +5,12 @@
 
 pub(crate) mod snapshot;
 
+use crate::engine::background::garbage::GarbageStats;
 use crate::engine::background::ingest::Ingest;
 use crate::engine::handle::Handle;
 use crate::engine::read::iter::Iter;
 use crate::engine::read::moment::Registered;
 use crate::engine::read::{engine_bounds, prefix_bounds};
-use crate::engine::schedule::garbage::GarbageStats;
 use crate::engine::snapshots::Holder;
 use crate::engine::stats::Stats;
 use crate::engine::stats::report::{CheckReport, RecoveryReport};
@@ -259,7 +259,7 @@ impl Db {
     /// What garbage collection sees: live and dead bytes of each record file, what the space bound
     /// allows, and which files would be collected next.
     pub fn garbage(&self) -> GarbageStats {
-        self.0.engine.schedule.garbage()
+        self.0.engine.background.garbage()
     }
 
     /// Collects garbage now, down to half of what [`Options::max_space_amp`] allows, and waits for

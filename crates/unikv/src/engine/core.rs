@@ -3,10 +3,10 @@
 //! Nothing here calls a component. Locks: those of its parts, each a leaf; `directory`, taken under
 //! the catalog's or alone.
 
-use crate::base::keys::{FileNumber, PartitionId};
+use crate::base::keys::FileNumber;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::engine::health::{Health, Job};
+use crate::engine::health::Health;
 use crate::engine::memory::Arbiter;
 use crate::engine::snapshots::Snapshots;
 use crate::engine::stats::counters::EngineCounters;
@@ -143,13 +143,5 @@ impl Core {
     /// Time on the runtime's clock.
     pub(crate) fn now(&self) -> Duration {
         self.store.env().runtime.now()
-    }
-
-    /// Notes how a job ended.
-    pub(crate) fn job_ended(&self, job: Job, partition: Option<PartitionId>, error: Option<Error>) {
-        match error {
-            None => self.health.job_succeeded(job, partition),
-            Some(error) => self.health.job_failed(job, partition, error, self.now()),
-        }
     }
 }

@@ -4,8 +4,9 @@
 //! Lock: `workers`, held while they are started and while they are waited for.
 
 use crate::base::sync::Mutex;
+use crate::engine::background::workers;
 use crate::engine::stats::report::RecoveryReport;
-use crate::engine::{Engine, background, open};
+use crate::engine::{Engine, open};
 use crate::error::Result;
 use crate::options::Options;
 use crate::vfs::{Env, JoinHandle};
@@ -32,7 +33,7 @@ impl Handle {
             workers: Mutex::new(Vec::new()),
             recovery,
         };
-        background::spawn(&handle.engine.background, &mut handle.workers.lock())?;
+        workers::spawn(&handle.engine.background, &mut handle.workers.lock())?;
         Ok(handle)
     }
 
@@ -41,7 +42,7 @@ impl Handle {
     pub(crate) fn close(&self) -> Result<()> {
         self.engine.core.check_open()?;
         let synced = self.engine.write.sync_and_mark();
-        let jobs = self.engine.schedule.check_jobs();
+        let jobs = self.engine.background.check_jobs();
         self.stop_workers();
         self.engine.store_lifetime();
         self.shut_down();

@@ -15,7 +15,6 @@ pub(crate) mod memory;
 mod models;
 pub(crate) mod open;
 pub(crate) mod read;
-pub(crate) mod schedule;
 pub(crate) mod snapshots;
 pub(crate) mod space;
 pub(crate) mod stats;
@@ -30,7 +29,6 @@ use crate::engine::backpressure::Backpressure;
 use crate::engine::catalog::{Catalog, CatalogState};
 use crate::engine::core::{Core, CoreParts};
 use crate::engine::read::ReadState;
-use crate::engine::schedule::Scheduler;
 use crate::engine::space::DiskSpace;
 use crate::engine::space::disk_full::DiskFull;
 use crate::engine::stats::lifetime::LifetimeStats;
@@ -50,7 +48,6 @@ pub(crate) struct Engine {
     pub(crate) backpressure: Arc<Backpressure>,
     pub(crate) read: Arc<ReadState>,
     pub(crate) catalog: Arc<Catalog>,
-    pub(crate) schedule: Arc<Scheduler>,
     pub(crate) write: Arc<WritePath>,
     pub(crate) background: Arc<Background>,
 }
@@ -73,14 +70,12 @@ impl Engine {
         let backpressure = Backpressure::new(&core, &space);
         let read = ReadState::new(&core, &space, &backpressure, parts.view, parts.last_seq);
         let catalog = Arc::new(Catalog::new(&core, &space, &read, parts.catalog));
-        let schedule = Scheduler::new(&core, &space, &read, &catalog);
         let write = WritePath::new(WriteParts {
             core: &core,
             space: &space,
             backpressure: &backpressure,
             read: &read,
             catalog: &catalog,
-            schedule: &schedule,
             commit: parts.commit,
             wal_sync: parts.wal_sync,
         });
@@ -90,7 +85,6 @@ impl Engine {
             backpressure: &backpressure,
             read: &read,
             catalog: &catalog,
-            schedule: &schedule,
             write: &write,
         });
         Engine {
@@ -100,7 +94,6 @@ impl Engine {
             backpressure,
             read,
             catalog,
-            schedule,
             write,
             background,
         }
@@ -192,7 +185,7 @@ impl Engine {
             pins: self.read.pin_stats(&view.version),
             disk_full: self.space.full.is_full(),
             ballast_bytes: self.space.full.ballast_bytes(),
-            job_errors: self.schedule.job_errors(),
+            job_errors: self.background.job_errors(),
             stall_causes: counters.causes.figures(),
             lifetime: self.core.counters.lifetime(manifest_len),
             ..Stats::default()

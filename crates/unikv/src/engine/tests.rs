@@ -6,7 +6,7 @@ mod damage;
 mod directories;
 mod long_keys;
 
-use crate::engine::background::flush::indexes_of;
+use crate::engine::background::kinds::flush::indexes_of;
 use crate::jobs::flush::flush;
 use crate::jobs::flush::placing::{PlacingContext, place};
 use crate::partition::View;
@@ -341,7 +341,13 @@ fn a_snapshot_taken_while_a_merge_begins_keeps_its_versions() {
         db.put("key", "new").unwrap();
         engine.write.seal(&mut engine.write.commit.lock()).unwrap();
         let sealed = engine.read.view.load().sealed[0].clone();
-        let tables = flush(&engine.background.job_context(), &sealed.table).unwrap();
+        let tables = flush(
+            &engine
+                .background
+                .job_context(engine.background.until_closed(), false),
+            &sealed.table,
+        )
+        .unwrap();
         let (version, targets) = catalog.reserve(&tables);
         let context = PlacingContext {
             limits: engine.space.generation_limits(&version),
@@ -583,7 +589,7 @@ fn a_merge_that_fell_behind_takes_two_generations_along() {
     let mut rng = SmallRng::seed_from_u64(11);
     // No merge runs while the partition seems leased.
     let partition = engine.read.view.load().version.partitions()[0].id;
-    engine.catalog.lock().merging.insert(partition);
+    engine.background.scheduler.leases.hold([partition]);
     for _ in 0..3 {
         churn(&db, &mut model, &mut rng, 20);
         db.flush().unwrap();
@@ -595,7 +601,7 @@ fn a_merge_that_fell_behind_takes_two_generations_along() {
             .len()
     };
     assert_eq!(generations(), 3);
-    engine.catalog.lock().merging.clear();
+    engine.background.scheduler.leases.release_all();
     assert!(engine.background.merge_one().unwrap());
     assert_eq!(
         generations(),

@@ -21,9 +21,7 @@ pub(crate) struct JobContext<'a> {
     pub(crate) store: &'a Arc<FileStore>,
     pub(crate) cache: &'a Arc<ReadCache>,
     pub(crate) next_file: &'a AtomicU64,
-    pub(crate) closing: &'a AtomicBool,
-    /// For a job that is only for idle times.
-    pub(crate) resting: Option<Resting<'a>>,
+    pub(crate) cancel: Cancel<'a>,
     /// Live snapshots, ascending, read after the job's inputs were chosen.
     pub(crate) snapshots: Vec<SeqNo>,
     pub(crate) hash_seed: u64,
@@ -81,17 +79,63 @@ impl Drop for Running<'_> {
     }
 }
 
-/// When a job ends that is only for idle times.
+/// When a job is to end early.
 #[derive(Clone, Copy)]
-pub(crate) struct Resting<'a> {
-    pub(crate) last_seq: &'a AtomicU64,
-    /// When the last sequence number is not this one any more, if that matters.
-    pub(crate) seq: Option<u64>,
-    pub(crate) disk_full: &'a AtomicBool,
+pub(crate) struct Cancel<'a> {
+    closing: &'a AtomicBool,
+    busy: Option<Busy<'a>>,
 }
 
-impl Resting<'_> {
-    fn is_over(&self) -> bool {
+/// By what a job for idle times sees that they are over.
+#[derive(Clone, Copy)]
+struct Busy<'a> {
+    last_seq: &'a AtomicU64,
+    /// When the last sequence number is not this one any more, if that matters.
+    seq: Option<u64>,
+    disk_full: &'a AtomicBool,
+}
+
+impl<'a> Cancel<'a> {
+    /// When the database is being closed.
+    pub(crate) fn at_closing(closing: &'a AtomicBool) -> Cancel<'a> {
+        Cancel {
+            closing,
+            busy: None,
+        }
+    }
+
+    /// Also when `last_seq` is no longer `seq`, if that is given, or the disk is full.
+    pub(crate) fn or_when_busy(
+        self,
+        last_seq: &'a AtomicU64,
+        seq: Option<u64>,
+        disk_full: &'a AtomicBool,
+    ) -> Cancel<'a> {
+        let busy = Busy {
+            last_seq,
+            seq,
+            disk_full,
+        };
+        Cancel {
+            busy: Some(busy),
+            ..self
+        }
+    }
+
+    /// `Closed` when the database is being closed, `Cancelled` when idle times are over.
+    fn check(&self) -> Result<()> {
+        if self.closing.load(Ordering::Relaxed) {
+            Err(Error::closed())
+        } else if self.busy.is_some_and(|busy| busy.is_so()) {
+            Err(Error::cancelled())
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Busy<'_> {
+    fn is_so(&self) -> bool {
         let writes = |seq| self.last_seq.load(Ordering::Relaxed) != seq;
         self.seq.is_some_and(writes) || self.disk_full.load(Ordering::Relaxed)
     }
@@ -117,15 +161,7 @@ impl JobContext<'_> {
         self.read_buffers_bytes / files.max(1)
     }
 
-    /// Ends the job early: `Closed` when the database is being closed, `Cancelled` when writers are
-    /// no longer idle and the job is for idle times.
     fn check_cancelled(&self) -> Result<()> {
-        if self.closing.load(Ordering::Relaxed) {
-            Err(Error::closed())
-        } else if self.resting.is_some_and(|resting| resting.is_over()) {
-            Err(Error::cancelled())
-        } else {
-            Ok(())
-        }
+        self.cancel.check()
     }
 }

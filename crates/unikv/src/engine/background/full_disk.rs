@@ -70,7 +70,8 @@ impl Background {
     /// and merged and what they deleted becomes garbage.
     fn seal_deletes(&self) {
         let reclaim = &self.space.full.reclaim;
-        let (wanted, paused) = reclaim.look();
+        let wanted = reclaim.wanted();
+        let paused = self.idle_time(self.core.now()) >= PROBE_EVERY;
         if reclaim.is_sealed(wanted) {
             return;
         }

@@ -53,7 +53,7 @@ impl<'a> Ingest<'a> {
         background.space.check_space()?;
         Ok(Ingest {
             background,
-            context: background.job_context(),
+            context: background.job_context(background.until_closed(), false),
             writer: IngestWriter::default(),
             mark: mark.map(<[u8]>::to_vec),
             user_bytes: 0,
@@ -96,7 +96,7 @@ impl<'a> Ingest<'a> {
             let has_room = || background.has_room(&background.catalog.lock(), &plan);
             background
                 .core
-                .wait_while(has_room, || background.schedule.check_merges())?;
+                .wait_while(has_room, || background.check_merges())?;
             plan.divide(&Arc::clone(&background.read.view.load().version))?;
             let patient = round < PATIENT_ROUNDS;
             if self.try_commit(&mut plan, patient)? {
@@ -147,7 +147,7 @@ impl<'a> Ingest<'a> {
                 let has_room = || background.has_room(&background.catalog.lock(), plan);
                 background
                     .core
-                    .wait_while(has_room, || background.schedule.check_merges())?;
+                    .wait_while(has_room, || background.check_merges())?;
             } else if !plan.is_complete(&catalog.version) {
                 // A partition was split. Its sides are looked at without the lock.
                 let version = Arc::clone(&catalog.version);
@@ -195,8 +195,7 @@ impl Background {
             self.write.seal(commit)?;
         }
         let flushed = || self.read.view.load().sealed.is_empty();
-        self.core
-            .wait_while(flushed, || self.schedule.check_flushes())
+        self.core.wait_while(flushed, || self.write.check_flushes())
     }
 
     /// Whether each partition that the ingest meets can take its generation, and one for flushes

@@ -21,9 +21,8 @@ impl Background {
         }
         // Tables flushed until now have smaller numbers. Partitions may be split meanwhile.
         let next_file = FileNumber(self.core.next_file.load(Ordering::Relaxed));
-        let merged = || self.schedule.freeze_tables_before(next_file, lower, upper);
-        self.core
-            .wait_while(merged, || self.schedule.check_merges())
+        let merged = || self.freeze_tables_before(next_file, lower, upper);
+        self.core.wait_while(merged, || self.check_merges())
     }
 
     /// Waits until no memtable is sealed, no generation is frozen, no partition is too large, no
@@ -32,9 +31,9 @@ impl Background {
     pub(crate) fn quiesce(&self) -> Result<()> {
         // What merges have shown may make the memtable worth a flush.
         while self.settle()? {
-            self.schedule.await_background()?;
+            self.await_background()?;
         }
-        self.schedule.await_background()?;
+        self.await_background()?;
         // What the last readers and jobs have let go of takes no space when this returns.
         self.core.store.remove_obsolete();
         Ok(())
@@ -46,7 +45,7 @@ impl Background {
     /// full, so much as there is room for.
     pub(crate) fn collect_garbage(&self) -> Result<()> {
         self.core.check_open()?;
-        let _requested = self.schedule.garbage_requests.request();
+        let _requested = self.garbage_requests.request();
         self.core.work.notify();
         let done = || {
             let version = &self.catalog.lock().version;
@@ -55,25 +54,49 @@ impl Background {
             let victims = gc::victims(version, &space, limit, Pressure::Riding);
             gc::partition_of(version, &space, limit, &victims, |_| true).is_none()
         };
-        self.core
-            .wait_while(done, || self.schedule.check_collecting())
+        self.core.wait_while(done, || self.check_collecting())
     }
 
-    /// How long the flush worker may rest: a second at most while the files may hold too much that
-    /// merges would let go of. When nobody has written for so long, it begins with that.
-    pub(crate) fn rest_or_settle(&self) -> Option<Duration> {
+    /// Merges early what may hide too much once nobody has written for a second. In what time to
+    /// look again; `None`: there is nothing like that.
+    pub(crate) fn settle_when_idle(&self) -> Option<Duration> {
         let is_flush_due = self.space.is_worth_a_flush(&self.read.view.load().memtable);
-        if !is_flush_due && !self.schedule.holds_too_much() {
+        if !is_flush_due && !self.holds_too_much() {
             return None;
         }
-        let seq = self.read.visible_seq.load(Ordering::Acquire);
-        if self.space.debt.is_idle_since_last(seq) {
-            if is_flush_due {
-                self.write.seal_when_idle();
-            }
-            self.schedule.freeze_all();
+        let idle = self.idle_time(self.core.now());
+        if let Some(left) = IDLE.checked_sub(idle).filter(|left| !left.is_zero()) {
+            return Some(left);
         }
+        if is_flush_due {
+            self.write.seal_when_idle();
+        }
+        self.freeze_all();
         Some(IDLE)
+    }
+
+    /// Waits until the background finds nothing to do.
+    fn await_background(&self) -> Result<()> {
+        self.core.check_open()?;
+        self.scheduler.forget_given_up();
+        let _at_once = self.idle.ask();
+        // What there is to do may depend on snapshots that have gone since the background last
+        // looked.
+        self.core.work.notify();
+        let idle = || {
+            let catalog = self.catalog.lock();
+            let due = self.what_is_due(&catalog);
+            let is_busy = !self.scheduler.leases.are_free();
+            drop(catalog);
+            // It may be due without anybody's knowing: a read of an old view may have paid the last
+            // of it, and what was given up meanwhile may be tried again.
+            let is_unknown = due.is_some_and(|kind| kind.is_for_reads());
+            if !is_busy && due.is_some() && (self.scheduler.forget_given_up() || is_unknown) {
+                self.core.work.notify();
+            }
+            !is_busy && due.is_none()
+        };
+        self.core.wait_while(idle, || self.check_jobs())
     }
 
     /// Seals and freezes what may hide too much without waiting for its time. Whether there was
@@ -85,8 +108,8 @@ impl Background {
         if in_memtable {
             self.write.flush_memtables()?;
         }
-        let holds = in_memtable || self.schedule.holds_too_much();
-        Ok(holds && self.schedule.freeze_all())
+        let holds = in_memtable || self.holds_too_much();
+        Ok(holds && self.freeze_all())
     }
 }
 

@@ -52,6 +52,8 @@ pub(crate) struct Backpressure {
     core: Arc<Core>,
     space: Arc<DiskSpace>,
     pub(crate) state: Pressure,
+    /// The last flush that was tried had to wait for a merge.
+    flush_blocked: AtomicBool,
 }
 
 /// What a written KiB costs at present.
@@ -156,6 +158,7 @@ impl Backpressure {
             core: Arc::clone(core),
             space: Arc::clone(space),
             state: Pressure::default(),
+            flush_blocked: AtomicBool::new(false),
         })
     }
 
@@ -194,6 +197,16 @@ impl Backpressure {
             .cause
             .store(greatest.unwrap_or(0), Ordering::Relaxed);
         pressure.ns_per_kib.store(total as u64, Ordering::Relaxed);
+    }
+
+    /// A flush has to wait for a merge.
+    pub(crate) fn note_blocked_flush(&self) {
+        self.flush_blocked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a flush had to wait for a merge since this was last asked.
+    pub(crate) fn take_blocked_flush(&self) -> bool {
+        self.flush_blocked.swap(false, Ordering::Relaxed)
     }
 
     /// How full the memory of hash indexes is: at 1 flushes wait for merges.
@@ -307,7 +320,7 @@ mod tests {
         let engine = &db.0.engine;
         let partition = || engine.read.view.load().version.partitions()[0].clone();
         assert_eq!(generations_fill(&partition(), 1 << 30), 0.0);
-        engine.catalog.lock().merging.insert(partition().id);
+        engine.background.scheduler.leases.hold([partition().id]);
         for full in 0..MAX_GENERATIONS {
             engine.catalog.lock().freeze_all();
             db.put("key", "value").unwrap();
@@ -320,7 +333,7 @@ mod tests {
             "hardly any bytes, yet slower"
         );
         assert_eq!(generations_fill(&partition(), 1), 1.0, "full of bytes");
-        engine.catalog.lock().merging.clear();
+        engine.background.scheduler.leases.release_all();
     }
 
     #[test]

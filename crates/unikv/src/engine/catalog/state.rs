@@ -9,10 +9,9 @@ use crate::jobs::partitioning::split;
 use crate::jobs::partitioning::split::PartitionLimits;
 use crate::version::manifest::Manifest;
 use crate::version::{Generation, Partition, Version};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 pub(crate) struct CatalogState {
     pub(crate) version: Arc<Version>,
@@ -24,10 +23,6 @@ pub(crate) struct CatalogState {
     pub(crate) quarantined: Vec<PathBuf>,
     /// Per partition the generation that takes tables. A generation that is no target is frozen.
     pub(crate) targets: HashMap<PartitionId, FlushTarget>,
-    /// Partitions in which a merge, a split or a join is running: the lease.
-    pub(crate) merging: HashSet<PartitionId>,
-    /// Left sides of joins that were given up, and until when they are left alone.
-    pub(crate) given_up_joins: HashMap<PartitionId, Duration>,
     /// The highest number given to a generation so far. None is given twice: whoever waits
     /// for a generation to be merged must not meet a later one of its name.
     pub(crate) last_generation: Arc<AtomicU64>,

@@ -22,43 +22,28 @@ use std::time::Duration;
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
-/// Which job an error belongs to. Flushes wait for merges, merges for nothing behind them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Job {
-    Flush,
-    Merge,
-    Gc,
-    Split,
-    Join,
-}
+/// What a person calls a kind of job; its failures go by that.
+pub(crate) type JobName = &'static str;
 
-impl Job {
-    /// Its name for a person.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Job::Flush => "flush",
-            Job::Merge => "merge",
-            Job::Gc => "garbage collection",
-            Job::Split => "split",
-            Job::Join => "join",
-        }
-    }
+/// The kinds that others look for failures of.
+pub(crate) const FLUSH: JobName = "flush";
+pub(crate) const MERGE: JobName = "merge";
+pub(crate) const COLLECT: JobName = "garbage collection";
 
-    /// How long it is in backoff after this many failures in a row. Writers wait for flushes.
-    fn backoff(self, failures: u32) -> Duration {
-        match self {
-            Job::Flush => FIRST_BACKOFF,
-            _ => FIRST_BACKOFF
-                .saturating_mul(1 << failures.saturating_sub(1).min(6))
-                .min(LONGEST_BACKOFF),
-        }
+/// How long a job is in backoff after this many failures in a row. Writers wait for flushes.
+fn backoff(job: JobName, failures: u32) -> Duration {
+    match job {
+        FLUSH => FIRST_BACKOFF,
+        _ => FIRST_BACKOFF
+            .saturating_mul(1 << failures.saturating_sub(1).min(6))
+            .min(LONGEST_BACKOFF),
     }
 }
 
 /// A job that has failed and not been made up for.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
-    pub(crate) job: Job,
+    pub(crate) job: JobName,
     pub(crate) partition: Option<PartitionId>,
     pub(crate) error: Error,
     /// How often in a row.
@@ -79,7 +64,7 @@ pub(crate) struct Health {
     causes: Mutex<Causes>,
     /// Whether there is a cause: the one test on the way of every write. Changed under their lock.
     suspended: AtomicBool,
-    failures: Mutex<BTreeMap<(Job, Option<PartitionId>), Failure>>,
+    failures: Mutex<BTreeMap<(JobName, Option<PartitionId>), Failure>>,
     /// How many there are, to be read without the lock.
     failure_count: AtomicUsize,
 }
@@ -135,7 +120,7 @@ impl Health {
     /// Notes that a job has failed at `now`.
     pub(crate) fn job_failed(
         &self,
-        job: Job,
+        job: JobName,
         partition: Option<PartitionId>,
         error: Error,
         now: Duration,
@@ -148,14 +133,14 @@ impl Health {
                 partition,
                 error,
                 failures: count,
-                retry_at: now.saturating_add(job.backoff(count)),
+                retry_at: now.saturating_add(backoff(job, count)),
             };
             failures.insert((job, partition), failure);
         });
     }
 
     /// Notes that a job has succeeded.
-    pub(crate) fn job_succeeded(&self, job: Job, partition: Option<PartitionId>) {
+    pub(crate) fn job_succeeded(&self, job: JobName, partition: Option<PartitionId>) {
         if self.has_failures() {
             self.change_failures(|failures| drop(failures.remove(&(job, partition))));
         }
@@ -178,29 +163,38 @@ impl Health {
     }
 
     /// The failure of one job.
-    pub(crate) fn failure(&self, job: Job, partition: Option<PartitionId>) -> Option<Failure> {
+    pub(crate) fn failure(&self, job: JobName, partition: Option<PartitionId>) -> Option<Failure> {
         let there = self.has_failures();
         there.then(|| self.failures.lock().get(&(job, partition)).cloned())?
     }
 
     /// Whether a job that has failed is in backoff at `now`.
-    pub(crate) fn is_in_backoff(&self, job: Job, partition: PartitionId, now: Duration) -> bool {
-        self.failure(job, Some(partition))
+    pub(crate) fn is_in_backoff(
+        &self,
+        job: JobName,
+        partition: Option<PartitionId>,
+        now: Duration,
+    ) -> bool {
+        self.failure(job, partition)
             .is_some_and(|failure| failure.retry_at > now)
     }
 
-    /// How long from `now` until the first job in backoff is retried, flushes left aside.
-    pub(crate) fn backoff_left(&self, now: Duration) -> Option<Duration> {
+    /// How long from `now` until the first job in backoff is retried, of those that are asked for.
+    pub(crate) fn backoff_left(
+        &self,
+        is_asked: impl Fn(JobName) -> bool,
+        now: Duration,
+    ) -> Option<Duration> {
         let failures = self.failures.lock();
-        let partitioned = failures.values().filter(|f| f.job != Job::Flush);
-        let first = partitioned.map(|f| f.retry_at).min()?;
+        let asked = failures.values().filter(|f| is_asked(f.job));
+        let first = asked.map(|f| f.retry_at).min()?;
         // Never at once: a job that is due and cannot be chosen would be asked for without a pause.
         Some(first.saturating_sub(now).max(FIRST_BACKOFF / 10))
     }
 
     fn change_failures(
         &self,
-        change: impl FnOnce(&mut BTreeMap<(Job, Option<PartitionId>), Failure>),
+        change: impl FnOnce(&mut BTreeMap<(JobName, Option<PartitionId>), Failure>),
     ) {
         let mut failures = self.failures.lock();
         change(&mut failures);
@@ -222,19 +216,19 @@ mod tests {
         let mut now = Duration::ZERO;
         let mut rests = Vec::new();
         for _ in 0..9 {
-            health.job_failed(Job::Merge, Some(id), failing(), now);
-            let rest = health.backoff_left(now).unwrap();
-            assert!(health.is_in_backoff(Job::Merge, id, now + rest / 2));
-            assert!(!health.is_in_backoff(Job::Merge, id, now + rest));
+            health.job_failed(MERGE, Some(id), failing(), now);
+            let rest = health.backoff_left(|_| true, now).unwrap();
+            assert!(health.is_in_backoff(MERGE, Some(id), now + rest / 2));
+            assert!(!health.is_in_backoff(MERGE, Some(id), now + rest));
             rests.push(rest.as_secs());
             now += rest;
         }
         assert_eq!(rests, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
-        assert!(!health.is_in_backoff(Job::Gc, id, Duration::ZERO));
-        assert!(!health.is_in_backoff(Job::Merge, PartitionId(4), Duration::ZERO));
-        health.job_succeeded(Job::Merge, Some(id));
+        assert!(!health.is_in_backoff(COLLECT, Some(id), Duration::ZERO));
+        assert!(!health.is_in_backoff(MERGE, Some(PartitionId(4)), Duration::ZERO));
+        health.job_succeeded(MERGE, Some(id));
         assert!(!health.has_failures());
-        health.job_failed(Job::Merge, Some(id), failing(), now);
+        health.job_failed(MERGE, Some(id), failing(), now);
         assert_eq!(health.failures()[0].failures, 1);
     }
 
@@ -242,11 +236,14 @@ mod tests {
     fn a_flush_is_retried_every_second() {
         let health = Health::default();
         for _ in 0..9 {
-            health.job_failed(Job::Flush, None, failing(), Duration::ZERO);
+            health.job_failed(FLUSH, None, failing(), Duration::ZERO);
         }
-        let failure = health.failure(Job::Flush, None).unwrap();
+        let failure = health.failure(FLUSH, None).unwrap();
         assert_eq!(failure.retry_at, Duration::from_secs(1));
-        assert_eq!(health.backoff_left(Duration::ZERO), None);
+        assert_eq!(
+            health.backoff_left(|job| job == MERGE, Duration::ZERO),
+            None
+        );
     }
 
     #[test]
@@ -254,11 +251,11 @@ mod tests {
         let health = Health::default();
         let full = std::io::ErrorKind::StorageFull.into();
         let full = Error::io("write", std::path::Path::new("f"), full);
-        health.job_failed(Job::Merge, Some(PartitionId(1)), full, Duration::ZERO);
-        health.job_failed(Job::Gc, Some(PartitionId(1)), failing(), Duration::ZERO);
+        health.job_failed(MERGE, Some(PartitionId(1)), full, Duration::ZERO);
+        health.job_failed(COLLECT, Some(PartitionId(1)), failing(), Duration::ZERO);
         health.forget_full_disk();
         let left = health.failures();
         assert_eq!(left.len(), 1);
-        assert_eq!(left[0].job, Job::Gc);
+        assert_eq!(left[0].job, COLLECT);
     }
 }

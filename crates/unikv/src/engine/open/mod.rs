@@ -38,7 +38,7 @@ use crate::version::file_names::{self, DirSurvey};
 use crate::version::manifest::{Manifest, RecoveredManifest};
 use crate::vfs::file_store::FileStore;
 use crate::vfs::{Env, LockGuard};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -292,7 +292,6 @@ impl<'a> Opening<'a> {
             version: Arc::clone(&version),
         };
         let manifest_snapshot_len = manifest.len();
-        let merging = HashSet::new();
         let generations = version.partitions().iter().flat_map(|p| &p.generations);
         let last_generation = generations.map(|g| g.id.0).max().unwrap_or_default();
         let catalog = CatalogState {
@@ -301,8 +300,6 @@ impl<'a> Opening<'a> {
             manifest_snapshot_len,
             quarantined: Vec::new(),
             targets,
-            merging,
-            given_up_joins: HashMap::new(),
             last_generation: Arc::new(AtomicU64::new(last_generation)),
         };
         let memory = Arbiter::new(self.plan.clone(), &pool, &cache, self.env.runtime.process());

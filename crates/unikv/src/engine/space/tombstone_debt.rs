@@ -35,8 +35,6 @@ pub(crate) struct TombstoneDebt {
     presses_without_snapshots: AtomicBool,
     /// What the writes in each sealed memtable of this process free, oldest first.
     sealed_bytes: Mutex<VecDeque<u64>>,
-    /// The last sequence number when the flush worker last looked.
-    seen_seq: AtomicU64,
     /// What was summed up last.
     known: Mutex<Option<KnownSpace>>,
 }
@@ -53,11 +51,6 @@ impl TombstoneDebt {
     /// A memtable whose writes free so much is about to be sealed.
     pub(crate) fn sealed(&self, freed_bytes: u64) {
         self.sealed_bytes.lock().push_back(freed_bytes);
-    }
-
-    /// Whether nothing was written since this was last asked, `seq` being the last number.
-    pub(crate) fn is_idle_since_last(&self, seq: u64) -> bool {
-        self.seen_seq.swap(seq, Ordering::Relaxed) == seq
     }
 
     /// Notes whether space would press if no snapshot were left. Whoever does so looks for the

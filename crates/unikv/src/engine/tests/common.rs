@@ -3,7 +3,7 @@
 use super::{Machine, Model, same};
 use crate::Db;
 use crate::base::keys::FileNumber;
-use crate::engine::background::flush::indexes_of;
+use crate::engine::background::kinds::flush::indexes_of;
 use crate::engine::open::recovery::build_version;
 use crate::jobs::flush::flush;
 use crate::jobs::flush::placing::{PlacingContext, place};
@@ -97,7 +97,13 @@ pub(crate) fn flush_around(db: &Db, meanwhile: impl FnOnce()) -> (usize, usize) 
     let engine = &db.0.engine;
     engine.write.seal(&mut engine.write.commit.lock()).unwrap();
     let sealed = engine.read.view.load().sealed.last().unwrap().clone();
-    let tables = flush(&engine.background.job_context(), &sealed.table).unwrap();
+    let tables = flush(
+        &engine
+            .background
+            .job_context(engine.background.until_closed(), false),
+        &sealed.table,
+    )
+    .unwrap();
     let mut catalog = engine.catalog.lock();
     let (before, targets) = catalog.reserve(&tables);
     let owners = targets.len();

@@ -23,7 +23,6 @@ use crate::engine::backpressure::Backpressure;
 use crate::engine::catalog::{Catalog, Indexes};
 use crate::engine::core::Core;
 use crate::engine::read::ReadState;
-use crate::engine::schedule::Scheduler;
 use crate::engine::space::DiskSpace;
 use crate::engine::write::queue::WriteQueue;
 use crate::engine::write::wal_sync::{Begun, Segment, WalSync};
@@ -52,7 +51,6 @@ pub(crate) struct WritePath {
     backpressure: Arc<Backpressure>,
     read: Arc<ReadState>,
     catalog: Arc<Catalog>,
-    schedule: Arc<Scheduler>,
     pub(crate) commit: Mutex<Commit>,
     /// Writers that wait for the one that leads.
     pub(crate) queue: WriteQueue,
@@ -71,7 +69,6 @@ pub(crate) struct WriteParts<'a> {
     pub(crate) backpressure: &'a Arc<Backpressure>,
     pub(crate) read: &'a Arc<ReadState>,
     pub(crate) catalog: &'a Arc<Catalog>,
-    pub(crate) schedule: &'a Arc<Scheduler>,
     pub(crate) commit: Commit,
     pub(crate) wal_sync: WalSync,
 }
@@ -84,7 +81,6 @@ impl WritePath {
             backpressure: Arc::clone(parts.backpressure),
             read: Arc::clone(parts.read),
             catalog: Arc::clone(parts.catalog),
-            schedule: Arc::clone(parts.schedule),
             commit: Mutex::new(parts.commit),
             queue: WriteQueue::default(),
             wal_sync: parts.wal_sync,
@@ -246,8 +242,7 @@ impl WritePath {
             let view = self.read.view.load();
             view.sealed.iter().all(|sealed| sealed.wal >= newest)
         };
-        self.core
-            .wait_while(flushed, || self.schedule.check_flushes())?;
+        self.core.wait_while(flushed, || self.check_flushes())?;
         if self.core.health.is_suspended() {
             return self.resume(&mut self.commit.lock());
         }

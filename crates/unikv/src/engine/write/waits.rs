@@ -4,6 +4,8 @@
 
 use crate::base::sync::atomic::Ordering;
 use crate::engine::backpressure::MAX_SEALED;
+use crate::engine::catalog::FlushBlock;
+use crate::engine::health::{FLUSH, MERGE};
 use crate::engine::stats::stalls::StallCause;
 use crate::engine::write::WritePath;
 use crate::error::Result;
@@ -17,8 +19,7 @@ impl WritePath {
         }
         self.core.work.notify();
         let flushed = || !self.wal_sync.has_recovered();
-        self.core
-            .wait_while(flushed, || self.schedule.check_flushes())
+        self.core.wait_while(flushed, || self.check_flushes())
     }
 
     /// Waits while every memtable is sealed.
@@ -39,16 +40,16 @@ impl WritePath {
         }
         let runtime = &self.core.store.env().runtime;
         let begin = runtime.now();
-        self.schedule.flush_blocked.store(false, Ordering::Relaxed);
+        self.backpressure.take_blocked_flush();
         // A flush that waits for a merge says so when it looks again.
         self.core.work.notify();
         let mut failed = None;
         wait_until(&*self.core.progress, || {
-            failed = self.schedule.check_flushes().err();
+            failed = self.check_flushes().err();
             let closing = self.core.closing.load(Ordering::Acquire);
             failed.is_some() || closing || is_ready()
         });
-        let cause = match self.schedule.flush_blocked.swap(false, Ordering::Relaxed) {
+        let cause = match self.backpressure.take_blocked_flush() {
             true => StallCause::MergeWait,
             false => StallCause::FlushWait,
         };
@@ -63,7 +64,38 @@ impl WritePath {
     /// Waits until no memtable is sealed.
     pub(crate) fn await_flushes(&self) -> Result<()> {
         let flushed = || self.read.view.load().sealed.is_empty();
-        self.core
-            .wait_while(flushed, || self.schedule.check_flushes())
+        self.core.wait_while(flushed, || self.check_flushes())
+    }
+
+    /// Refuses to wait for a flush that is failing, or that waits for merges which are failing.
+    pub(crate) fn check_flushes(&self) -> Result<()> {
+        self.core.health.check_fatal()?;
+        if !self.core.health.has_failures() {
+            return Ok(());
+        }
+        let catalog = self.catalog.lock();
+        let is_due = !self.read.view.load().sealed.is_empty();
+        if let Some(failure) = self.core.health.failure(FLUSH, None).filter(|_| is_due) {
+            return Err(failure.error);
+        }
+        let of_merge = |id| self.core.health.failure(MERGE, Some(id));
+        match catalog.what_blocks_flushes(self.space.generation_limits(&catalog.version)) {
+            None => Ok(()),
+            Some(FlushBlock::Partition(id)) => of_merge(id).map_or(Ok(()), |f| Err(f.error)),
+            Some(FlushBlock::SharedLimit) => {
+                // Any merge helps: only if all fail is there nothing to wait for.
+                let partitions = catalog.version.partitions().iter();
+                let mut frozen = partitions.filter(|p| !catalog.frozen(p).is_empty());
+                let mut failed = None;
+                let all = frozen.all(|p| {
+                    failed = of_merge(p.id);
+                    failed.is_some()
+                });
+                match failed {
+                    Some(failure) if all => Err(failure.error),
+                    _ => Ok(()),
+                }
+            }
+        }
     }
 }

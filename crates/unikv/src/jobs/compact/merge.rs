@@ -48,15 +48,55 @@ pub(crate) struct Merged {
     pub(crate) moved: Vec<(FileNumber, u64)>,
 }
 
+/// What a pass over the key tables is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Generations join the SortedStore; victims may ride along.
+    Merge,
+    /// Garbage is collected.
+    Collect,
+    /// Values are moved into key order while writers are idle.
+    Cluster,
+}
+
 /// What a merge takes in.
-#[derive(Default)]
 pub(crate) struct MergeInputs {
+    pub(crate) purpose: Purpose,
     /// The oldest generations of the partition, newest first.
     pub(crate) generations: Vec<Generation>,
     /// Value logs whose live records are to move.
     pub(crate) victims: Vec<Arc<RecordFile>>,
     /// Values that leave the UnsortedStore are copied because writers are idle.
     pub(crate) copies_when_idle: bool,
+}
+
+impl MergeInputs {
+    /// To merge these generations, newest first.
+    pub(crate) fn merge(generations: Vec<Generation>) -> MergeInputs {
+        MergeInputs {
+            purpose: Purpose::Merge,
+            generations,
+            victims: Vec::new(),
+            copies_when_idle: false,
+        }
+    }
+
+    /// To reclaim the garbage of these files.
+    pub(crate) fn collect(victims: Vec<Arc<RecordFile>>) -> MergeInputs {
+        MergeInputs {
+            purpose: Purpose::Collect,
+            victims,
+            ..MergeInputs::merge(Vec::new())
+        }
+    }
+
+    /// To move the values of these files into key order.
+    pub(crate) fn cluster(victims: Vec<Arc<RecordFile>>) -> MergeInputs {
+        MergeInputs {
+            purpose: Purpose::Cluster,
+            ..MergeInputs::collect(victims)
+        }
+    }
 }
 
 /// Merges the generations into the SortedStore of `partition`, and moves the live records that it

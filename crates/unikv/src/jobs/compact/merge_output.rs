@@ -94,7 +94,7 @@ impl<'a> MergeOutput<'a> {
 
     /// Adds a key with its kept versions, newest first.
     pub(crate) fn add_key(&mut self, key: &[u8], kept: &[Kept], inline: &[u8]) -> Result<()> {
-        let clusters = self.context.cluster || self.context.resting.is_some();
+        let clusters = self.context.cluster;
         let kept = match kept {
             [newest, ..] if clusters && seeded!(ClusterNewestAlone) => from_ref(newest),
             [.., oldest] if clusters && seeded!(ClusterOldestAlone) => from_ref(oldest),

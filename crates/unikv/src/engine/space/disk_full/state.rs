@@ -90,8 +90,6 @@ pub(crate) struct DiskFull {
 pub(crate) struct Reclaim {
     /// Grows with each group of deletes, and when the disk becomes full.
     wanted: AtomicU64,
-    /// What it was at the last look.
-    seen: AtomicU64,
     /// What it was when memtables were sealed for it.
     sealed: AtomicU64,
     /// Whether all generations are to be frozen once the memtables are flushed.
@@ -104,10 +102,9 @@ impl Reclaim {
         self.wanted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How much was deleted, and whether nothing more since the last look.
-    pub(crate) fn look(&self) -> (u64, bool) {
-        let wanted = self.wanted.load(Ordering::Relaxed);
-        (wanted, self.seen.swap(wanted, Ordering::Relaxed) == wanted)
+    /// How often something was deleted.
+    pub(crate) fn wanted(&self) -> u64 {
+        self.wanted.load(Ordering::Relaxed)
     }
 
     /// Whether the memtables were sealed for what was `wanted`.
@@ -121,11 +118,14 @@ impl Reclaim {
         self.freeze.store(true, Ordering::Release);
     }
 
-    /// Whether all generations are to be frozen; they are, once `is_flushed`.
-    pub(crate) fn takes_freeze(&self, is_flushed: impl FnOnce() -> bool) -> bool {
+    /// Whether all generations are to be frozen once the memtables are flushed.
+    pub(crate) fn wants_freeze(&self) -> bool {
         self.freeze.load(Ordering::Acquire)
-            && is_flushed()
-            && self.freeze.swap(false, Ordering::AcqRel)
+    }
+
+    /// All generations are frozen now.
+    pub(crate) fn frozen(&self) {
+        self.freeze.store(false, Ordering::Release);
     }
 }
 

@@ -1,5 +1,6 @@
 use crate::Options;
 use crate::db::Db;
+use crate::engine::background::scheduler::Ended;
 use crate::engine::tests::common::{flush_around, scan_beside_writers, version};
 use crate::engine::tests::{Machine, Model, churn, same, small};
 use crate::testing::limit;
@@ -134,7 +135,10 @@ fn a_table_flushed_while_a_split_reads_the_others_goes_to_both_sides() {
     churn(&db, &mut model, &mut rng, 40);
     db.flush().unwrap();
     assert!(version(&db).partitions()[0].unsorted_bytes() > leased.unsorted_bytes());
-    assert!(db.0.engine.background.split_leased(&leased).unwrap());
+    assert_eq!(
+        db.0.engine.background.split_leased(&leased).unwrap(),
+        Ended::Done
+    );
     same(&db, &model);
     db.close().unwrap();
     machine.check();
@@ -159,7 +163,10 @@ fn a_split_that_cannot_read_a_table_changes_nothing() {
     assert_eq!(error.kind(), crate::ErrorKind::Io);
     machine.disk.clear_faults();
     assert_eq!(version(&db).partitions().len(), 1);
-    assert!(engine.background.split_leased(&partition).unwrap());
+    assert_eq!(
+        engine.background.split_leased(&partition).unwrap(),
+        Ended::Done
+    );
     same(&db, &model);
     db.close().unwrap();
     machine.check();
@@ -603,11 +610,12 @@ fn a_partition_that_is_seldom_written_keeps_no_pile_of_tables() {
         let merged = || {
             let catalog = engine.catalog.lock();
             let mut partitions = catalog.version.partitions().iter();
-            catalog.merging.is_empty() && partitions.all(|p| catalog.frozen(p).is_empty())
+            engine.background.scheduler.leases.are_free()
+                && partitions.all(|p| catalog.frozen(p).is_empty())
         };
         engine
             .core
-            .wait_while(merged, || engine.schedule.check_jobs())
+            .wait_while(merged, || engine.background.check_jobs())
             .unwrap();
         most = most.max(engine.space.space_of(&version(&db), None).half_merged_bytes);
     }

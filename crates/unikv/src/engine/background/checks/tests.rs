@@ -1,5 +1,6 @@
 use super::*;
 use crate::base::keys::PartitionId;
+use crate::engine::health::COLLECT;
 use crate::engine::tests::{Machine, Model, same, small};
 use crate::error::Error;
 use crate::vfs::Runtime as _;
@@ -157,17 +158,16 @@ fn a_failure_of_a_job_that_is_no_longer_due_is_forgotten() {
     let (db, _runtime) = machine.open(small());
     db.put("a", "1").unwrap();
     let engine = &db.0.engine;
+    let health = &engine.core.health;
     let failing = || Error::corruption(std::path::Path::new("000001.rec"), 7, "damaged");
-    for job in [Job::Gc, Job::Split, Job::Merge] {
+    for job in [COLLECT, "split", MERGE] {
         for partition in [PartitionId(0), PartitionId(77)] {
-            engine.core.job_ended(job, Some(partition), Some(failing()));
+            health.job_failed(job, Some(partition), failing(), engine.core.now());
         }
     }
     db.quiesce().unwrap();
     assert!(db.stats().job_errors.is_empty());
-    engine
-        .core
-        .job_ended(Job::Gc, Some(PartitionId(0)), Some(failing()));
+    health.job_failed(COLLECT, Some(PartitionId(0)), failing(), engine.core.now());
     db.flush().unwrap();
     db.close().unwrap();
 }

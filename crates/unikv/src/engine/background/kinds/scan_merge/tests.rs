@@ -1,4 +1,5 @@
 use crate::db::Db;
+use crate::engine::background::scheduler::Ended;
 use crate::engine::tests::common::version;
 use crate::engine::tests::{Machine, Model, churn, same, small};
 use crate::vfs::sim::{Fault, Keep};
@@ -180,7 +181,10 @@ fn what_was_begun_before_a_run_goes_on_and_a_split_drops_the_run() {
     let files = run_files(&db);
     let engine = &db.0.engine;
     let partition = Arc::clone(&version(&db).partitions()[0]);
-    assert!(engine.background.split_leased(&partition).unwrap());
+    assert_eq!(
+        engine.background.split_leased(&partition).unwrap(),
+        Ended::Done
+    );
     assert_eq!(version(&db).partitions().len(), 2);
     assert!(run_files(&db).is_empty());
     same(&db, &model);
@@ -207,7 +211,10 @@ fn each_side_of_a_split_merges_the_keys_of_its_own_range() {
     let (db, mut model) = filled(&machine, 48);
     let engine = &db.0.engine;
     let partition = Arc::clone(&version(&db).partitions()[0]);
-    assert!(engine.background.split_leased(&partition).unwrap());
+    assert_eq!(
+        engine.background.split_leased(&partition).unwrap(),
+        Ended::Done
+    );
     let mut rng = SmallRng::seed_from_u64(49);
     // Flushes write one file for both sides.
     for _ in 0..4 {

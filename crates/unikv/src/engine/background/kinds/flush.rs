@@ -5,46 +5,49 @@ use crate::base::seeded::{seeded, slip};
 use crate::base::sync::MutexGuard;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::Background;
+use crate::engine::background::scheduler::{Ask, Ended, Job, JobKind};
 use crate::engine::catalog::{CatalogState, Indexes};
-use crate::engine::health::Job;
+use crate::engine::health::{FLUSH, JobName};
 use crate::engine::write::blobs;
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 use crate::jobs::flush::placing::{Placed, PlacingContext};
 use crate::jobs::flush::{FlushedTable, flush, placing};
 use crate::version::edit::VersionEdit;
 use std::sync::Arc;
 
-impl Background {
-    pub(crate) fn flush_and_note(&self) -> Result<bool> {
-        let flushed = self.flush_oldest();
-        match &flushed {
-            Err(error) if error.kind() == ErrorKind::Closed => {}
-            Err(error) => {
-                self.space.note_full(error);
-                self.core.job_ended(Job::Flush, None, Some(error.clone()));
-            }
-            Ok(true) => self.core.job_ended(Job::Flush, None, None),
-            Ok(false) => {}
-        }
-        flushed
+/// Writes the oldest sealed memtable to tables of the UnsortedStore, if that can take it.
+pub(crate) struct Flushes;
+
+impl JobKind for Flushes {
+    fn name(&self) -> JobName {
+        FLUSH
     }
 
-    /// Flushes the oldest sealed memtable, if there is one and the UnsortedStore can take it.
-    fn flush_oldest(&self) -> Result<bool> {
+    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
+        if background.read.view.load().sealed.is_empty() || !ask.allows(FLUSH, None) {
+            return None;
+        }
+        let limits = background.space.generation_limits(&ask.catalog.version);
+        if ask.is_by_worker() && ask.catalog.flush_is_blocked(limits) {
+            background.backpressure.note_blocked_flush();
+            return None;
+        }
+        Some(Job::new(None, Background::flush_oldest))
+    }
+}
+
+impl Background {
+    /// Flushes the oldest sealed memtable.
+    fn flush_oldest(&self) -> Result<Ended> {
         let view = self.read.view.load_full();
         let sealed = &view.sealed;
         let Some(oldest) = slip!(FlushNewestFirst, sealed.first(), sealed.last()) else {
-            return Ok(false);
+            return Ok(Ended::Nothing);
         };
-        self.core.health.check_fatal()?;
         let limits = self.space.generation_limits(&view.version);
-        if self.catalog.lock().flush_is_blocked(limits) {
-            self.schedule.flush_blocked.store(true, Ordering::Relaxed);
-            return Ok(false);
-        }
         self.space.probe_space();
         let begin = self.core.now();
-        let context = self.job_context();
+        let context = self.job_context(self.until_closed(), false);
         let flushed = flush(&context, &oldest.table);
         let tables = self.core.or_clean_up(&context, flushed)?;
         let time = self.core.now().saturating_sub(begin);
@@ -96,7 +99,7 @@ impl Background {
         catalog.targets.extend(targets);
         // A full generation is frozen at once, so that its merge need not wait for the next flush.
         catalog.freeze_full(limits);
-        self.schedule.freeze_hiding(&mut catalog);
+        self.freeze_hiding(&mut catalog);
         drop(catalog);
         self.core.counters.flushes.fetch_add(1, Ordering::Relaxed);
         self.core
@@ -108,7 +111,7 @@ impl Background {
                 .store
                 .remove_files(self.write.wal_sync.retire_below(low_water, spare_bytes));
         }
-        Ok(true)
+        Ok(Ended::Done)
     }
 
     /// Gives tables their places in the partitions. This may read key sections, so it is done

@@ -13,13 +13,14 @@
 
 use crate::base::keys::PartitionId;
 use crate::base::sync::Mutex;
-use crate::base::sync::atomic::{AtomicUsize, Ordering};
+use crate::base::sync::atomic::Ordering;
+use crate::engine::background::Background;
+use crate::engine::background::kinds::merge::MergePlan;
+use crate::engine::background::scheduler::{Ask, Ended, Job, JobKind};
 use crate::engine::catalog::CatalogState;
-use crate::engine::health::Job;
-use crate::engine::schedule::Scheduler;
-use crate::engine::schedule::merges::MergePlan;
+use crate::engine::health::{JobName, MERGE};
 use crate::error::{Error, ErrorKind};
-use crate::jobs::Resting;
+use crate::jobs::Cancel;
 use crate::jobs::compact::cluster::FEW_FILES;
 use crate::jobs::compact::gc::Pressure;
 use crate::jobs::compact::merge::MergeInputs;
@@ -37,81 +38,96 @@ use std::time::Duration;
 const FREE_PART: u64 = 4;
 /// How long nobody must have written; twice as long after each pass that a writer has ended, so
 /// that who writes little but often does not have passes begun for nothing.
-const REST: Duration = Duration::from_secs(1);
+const IDLE: Duration = Duration::from_secs(1);
 /// Up to so many times.
 const MOST_DOUBLINGS: u32 = 10;
 
-/// What is known of the times in which writers are idle.
+/// What is known of earlier passes.
 #[derive(Debug, Default)]
-pub(crate) struct IdleWork {
-    rest: Mutex<Rest>,
-    /// How many callers wait for the background.
-    asked: AtomicUsize,
-    /// Where a pass has failed: what lies apart there is left so until the database is opened anew.
+pub(crate) struct Passes {
+    ended_by_writers: Mutex<Interrupted>,
+    /// Where a pass has failed: that partition is left as it is until the database is reopened.
     failed: Mutex<HashSet<PartitionId>>,
 }
 
-/// What is known of the last writes.
 #[derive(Debug, Default)]
-struct Rest {
-    /// The last sequence number when it was last found changed, and when that was.
-    seen: Option<(u64, Duration)>,
+struct Interrupted {
     /// By how many writes in a row passes were ended, none having come to its end.
-    interrupted: u32,
+    count: u32,
     /// The sequence number at the last of them.
-    interrupted_at: u64,
+    seq: u64,
 }
 
-/// As long as it lives, writers are taken to be idle.
-pub(crate) struct Asked<'a>(&'a AtomicUsize);
-
-impl Drop for Asked<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-impl IdleWork {
-    /// Has clustering begin without waiting for writers to be idle.
-    pub(crate) fn ask(&self) -> Asked<'_> {
-        self.asked.fetch_add(1, Ordering::AcqRel);
-        Asked(&self.asked)
-    }
-
-    /// A pass has come to its end.
-    pub(crate) fn pass_succeeded(&self) {
-        self.rest.lock().interrupted = 0;
-    }
-
-    /// Whether somebody waits for the background to become quiet.
-    pub(crate) fn is_asked(&self) -> bool {
-        self.asked.load(Ordering::Acquire) > 0
+#[cfg(test)]
+impl Passes {
+    pub(crate) fn interruptions(&self) -> u32 {
+        self.ended_by_writers.lock().count
     }
 }
 
-impl Scheduler {
-    /// In what time writers will have rested for long enough if they do; `None`: they have, or it
-    /// is all one.
-    pub(crate) fn rest_begins_in(&self, now: Duration) -> Option<Duration> {
+/// Clusters what is fragmented, while writers are idle.
+pub(crate) struct Clusterings;
+
+impl JobKind for Clusterings {
+    fn name(&self) -> JobName {
+        "clustering"
+    }
+
+    fn is_for_reads(&self) -> bool {
+        true
+    }
+
+    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
+        match background.plan_when_idle(ask)? {
+            Plan::Freeze(partitions) => Some(Job::new(None, move |background| {
+                let mut catalog = background.catalog.lock();
+                let frozen = partitions.iter().filter(|p| catalog.freeze(p)).count();
+                Ok(if frozen > 0 {
+                    Ended::Done
+                } else {
+                    Ended::Nothing
+                })
+            })),
+            Plan::Pass(plan) => Some(Job::new([plan.partition.id], move |background| {
+                background.run_plan(&plan)?;
+                background.passes.ended_by_writers.lock().count = 0;
+                Ok(Ended::Done)
+            })),
+        }
+    }
+
+    fn failed(&self, background: &Background, partition: Option<PartitionId>, error: &Error) {
+        if error.kind() == ErrorKind::Cancelled && !background.space.full.is_full() {
+            let seq = background.read.visible_seq.load(Ordering::Acquire);
+            let mut interrupted = background.passes.ended_by_writers.lock();
+            // One write may end several passes.
+            interrupted.count += u32::from(interrupted.seq != seq);
+            interrupted.seq = seq;
+            return;
+        }
+        let failed = &background.core.counters.failed_clusterings;
+        failed.fetch_add(1, Ordering::Relaxed);
+        background.passes.failed.lock().extend(partition);
+    }
+}
+
+impl Background {
+    /// In what time writers will have been idle for long enough if they stay so; `None`: they have,
+    /// or it makes no difference.
+    pub(crate) fn idle_begins_in(&self, now: Duration) -> Option<Duration> {
         if self.core.options.clustering != Clustering::AtRest || self.idle.is_asked() {
             return None;
         }
-        let seq = self.read.visible_seq.load(Ordering::Acquire);
-        let mut rest = self.idle.rest.lock();
-        let since = match rest.seen {
-            Some((last, since)) if last == seq => since,
-            _ => rest.seen.insert((seq, now)).1,
-        };
-        let least = REST * (1 << rest.interrupted.min(MOST_DOUBLINGS));
-        (since + least)
-            .checked_sub(now)
-            .filter(|left| !left.is_zero())
+        let interrupted = self.passes.ended_by_writers.lock().count;
+        let least = IDLE * (1 << interrupted.min(MOST_DOUBLINGS));
+        let left = least.checked_sub(self.idle_time(now))?;
+        (!left.is_zero()).then_some(left)
     }
 
     /// Whether writers are idle and values may be copied. Writers that wait for a flush are not.
     pub(crate) fn clusters_when_idle(&self) -> bool {
         self.core.options.clustering == Clustering::AtRest
-            && self.rest_begins_in(self.core.now()).is_none()
+            && self.idle_begins_in(self.core.now()).is_none()
             && !self.space.full.is_full()
             && self.read.view.load().sealed.is_empty()
     }
@@ -132,40 +148,42 @@ impl Scheduler {
     }
 
     /// What is to be done now, if writers are idle.
-    pub(crate) fn plan_when_idle(&self, catalog: &CatalogState) -> Option<Plan> {
+    pub(crate) fn plan_when_idle(&self, ask: &Ask<'_>) -> Option<Plan> {
         if !self.clusters_when_idle() {
             return None;
         }
+        let catalog = ask.catalog;
         let partitions = catalog.version.partitions().iter();
         let due: Vec<_> = partitions
             .filter(|p| is_worth_merging(catalog, p))
-            .filter(|p| self.core.health.failure(Job::Merge, Some(p.id)).is_none())
+            .filter(|p| self.core.health.failure(MERGE, Some(p.id)).is_none())
             .collect();
         if !due.is_empty() {
             return Some(Plan::Freeze(due.into_iter().cloned().collect()));
         }
         let (version, limit) = (&catalog.version, self.space.space_limit());
         let space = self.space.space_of(version, limit.oldest);
-        let victims = self.apart(version, &space, limit);
+        let victims = self.fragmented(version, &space, limit);
         if victims.is_empty() {
             return None;
         }
-        let failed = self.idle.failed.lock();
-        let is_free = |id| !catalog.merging.contains(&id) && !failed.contains(&id);
+        let failed = self.passes.failed.lock();
+        let is_free = |id| ask.is_free(id) && !failed.contains(&id);
         let partition = gc::partition_of(version, &space, limit, &victims, is_free)?;
         Some(Plan::Pass(MergePlan {
             partition: Arc::clone(partition),
-            inputs: MergeInputs {
-                victims,
-                copies_when_idle: true,
-                ..MergeInputs::default()
-            },
+            inputs: MergeInputs::cluster(victims),
         }))
     }
 
     /// Files that a pass takes while writers are idle: as many as garbage leaves room for, and the
     /// disk.
-    fn apart(&self, version: &Version, space: &Space, limit: SpaceLimit) -> Vec<Arc<RecordFile>> {
+    fn fragmented(
+        &self,
+        version: &Version,
+        space: &Space,
+        limit: SpaceLimit,
+    ) -> Vec<Arc<RecordFile>> {
         let keys = KeyTable::bytes_of(version.key_tables());
         // Of a single partition the pass lets go of its victims at once. Elsewhere they stay until
         // each partition has had its pass, and a collection must not begin meanwhile.
@@ -179,33 +197,13 @@ impl Scheduler {
         cluster::choose(version, room.min(free / FREE_PART))
     }
 
-    /// By what a pass sees that it is to end. Who waits for it is not kept waiting.
-    pub(crate) fn resting(&self) -> Resting<'_> {
+    /// Ends a pass when somebody writes, unless a caller waits for it.
+    pub(crate) fn while_idle(&self) -> Cancel<'_> {
         let seq = self.read.visible_seq.load(Ordering::Acquire);
-        Resting {
-            last_seq: &self.read.visible_seq,
-            seq: (!self.idle.is_asked()).then_some(seq),
-            disk_full: self.space.full.is_full_flag(),
-        }
-    }
-
-    /// Notes how a pass failed.
-    pub(crate) fn pass_failed(&self, plan: &MergePlan, error: &Error) {
-        if error.kind() == ErrorKind::Closed {
-            return;
-        }
-        if error.kind() == ErrorKind::Cancelled && !self.space.full.is_full() {
-            // Somebody writes.
-            let seq = self.read.visible_seq.load(Ordering::Acquire);
-            let mut rest = self.idle.rest.lock();
-            // One write may end several passes.
-            rest.interrupted += u32::from(rest.interrupted_at != seq);
-            rest.interrupted_at = seq;
-            return;
-        }
-        let failed = &self.core.counters.failed_clusterings;
-        failed.fetch_add(1, Ordering::Relaxed);
-        self.idle.failed.lock().insert(plan.partition.id);
+        let seq = (!self.idle.is_asked()).then_some(seq);
+        let full = self.space.full.is_full_flag();
+        self.until_closed()
+            .or_when_busy(&self.read.visible_seq, seq, full)
     }
 }
 

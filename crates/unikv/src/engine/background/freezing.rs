@@ -1,14 +1,14 @@
 //! When generations are frozen, and so merged, before they are full.
 
 use crate::base::keys::FileNumber;
+use crate::engine::background::Background;
 use crate::engine::catalog::CatalogState;
-use crate::engine::schedule::Scheduler;
 use crate::jobs::compact::half_merged::HalfMerged;
 use crate::jobs::space::hidden::hidden_by;
 use crate::version::{Generation, Partition};
 use std::sync::Arc;
 
-impl Scheduler {
+impl Background {
     /// Freezes every generation between the bounds that has a table with a number below `file`.
     /// True: there is none.
     pub(crate) fn freeze_tables_before(
@@ -81,11 +81,5 @@ impl Scheduler {
             self.core.work.notify();
         }
         frozen
-    }
-
-    /// Whether all generations are to be frozen now, so that merges find what is garbage.
-    pub(crate) fn takes_freeze_request(&self) -> bool {
-        let is_flushed = || self.read.view.load().sealed.is_empty();
-        self.space.full.is_full() && self.space.full.reclaim.takes_freeze(is_flushed)
     }
 }

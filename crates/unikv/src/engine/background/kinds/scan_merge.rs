@@ -6,47 +6,60 @@
 //! anew. It holds the partition's lease, so its generation stays until its edit is committed;
 //! flushes may add tables meanwhile, which the run does not cover.
 
+use crate::base::keys::PartitionId;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::Background;
+use crate::engine::background::scheduler::{Ask, Ended, Job, JobKind};
 use crate::engine::catalog::Indexes;
-use crate::error::Result;
+use crate::engine::health::JobName;
+use crate::error::{Error, Result};
 use crate::jobs::compact::scan_merge;
+use crate::partition::scan_sources;
 use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition};
+use std::sync::Arc;
 
-impl Background {
-    /// Merges the keys of a generation for which scans have paid, if there is one.
-    pub(crate) fn scan_merge_one(&self) -> Result<bool> {
-        self.core.health.check_fatal()?;
-        let leased = {
-            let mut catalog = self.catalog.lock();
-            let found = self.schedule.plan_scan_merge(&catalog).cloned();
-            catalog.merging.extend(found.iter().map(|p| p.id));
-            found
-        };
-        let Some(partition) = leased else {
-            return Ok(false);
-        };
-        let mut merged = Ok(());
-        if let Some(newest) = partition.generations.first() {
-            merged = self.scan_merge(&partition, newest);
-            // Whatever came of it: the next one is to be paid for anew.
-            newest.scan_cost.store(0, Ordering::Relaxed);
-        }
-        self.catalog.lock().merging.remove(&partition.id);
-        if merged.is_err() {
-            self.core
-                .counters
-                .failed_scan_merges
-                .fetch_add(1, Ordering::Relaxed);
-            // Unless writing is suspended, that was all: back to other work.
-            self.core.health.check_fatal()?;
-        }
-        Ok(true)
+/// Merges the keys of a partition's newest generation for which scans have paid.
+pub(crate) struct ScanMerges;
+
+impl JobKind for ScanMerges {
+    fn name(&self) -> JobName {
+        "scan merge"
     }
 
+    fn is_for_reads(&self) -> bool {
+        true
+    }
+
+    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
+        let limit = background.core.options.scan_merge_limit as usize;
+        let partitions = ask.catalog.version.partitions().iter();
+        let mut free = partitions.filter(|p| ask.is_free(p.id));
+        let partition = free.find(|partition| {
+            let newest = partition.generations.first();
+            newest.is_some_and(|newest| scan_sources::scans_have_paid(newest, limit))
+        })?;
+        let partition = Arc::clone(partition);
+        Some(Job::new([partition.id], move |background| {
+            let Some(newest) = partition.generations.first() else {
+                return Ok(Ended::Nothing);
+            };
+            let merged = background.scan_merge(&partition, newest);
+            // Whatever came of it: the next one is to be paid for again.
+            newest.scan_cost.store(0, Ordering::Relaxed);
+            merged.map(|()| Ended::Done)
+        }))
+    }
+
+    fn failed(&self, background: &Background, _: Option<PartitionId>, _: &Error) {
+        let failed = &background.core.counters.failed_scan_merges;
+        failed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Background {
     fn scan_merge(&self, partition: &Partition, generation: &Generation) -> Result<()> {
-        let context = self.job_context();
+        let context = self.job_context(self.until_closed(), false);
         let run = scan_merge::scan_merge(&context, partition, generation);
         let run = self.core.or_clean_up(&context, run)?;
         let bytes: u64 = run.tables.iter().map(|table| table.len).sum();

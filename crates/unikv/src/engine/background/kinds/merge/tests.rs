@@ -117,16 +117,10 @@ fn with_a_collection_to_run(
     freeze_all(&db);
     let engine = &db.0.engine;
     let partition = Arc::clone(&version(&db).partitions()[0]);
-    let inputs = MergeInputs {
-        generations: partition.generations.clone(),
-        ..MergeInputs::default()
-    };
+    let inputs = MergeInputs::merge(partition.generations.clone());
     let merge = MergePlan { partition, inputs };
     engine.background.run_plan(&merge).unwrap();
-    let inputs = MergeInputs {
-        victims: victims(&db),
-        ..MergeInputs::default()
-    };
+    let inputs = MergeInputs::collect(victims(&db));
     let plan = MergePlan {
         partition: Arc::clone(&version(&db).partitions()[0]),
         inputs,
@@ -279,7 +273,10 @@ fn in_two_partitions(machine: &Machine) -> Model {
     let (model, _) = littered(machine);
     let (db, _) = machine.open(whole().max_space_amp(100.0));
     let one = Arc::clone(&version(&db).partitions()[0]);
-    assert!(db.0.engine.background.split_leased(&one).unwrap());
+    assert_eq!(
+        db.0.engine.background.split_leased(&one).unwrap(),
+        Ended::Done
+    );
     assert_eq!(version(&db).partitions().len(), 2);
     db.close().unwrap();
     model
@@ -290,12 +287,15 @@ fn lease_left(db: &Db) -> (PartitionId, PartitionId) {
     let mut catalog = db.0.engine.catalog.lock();
     let partitions = catalog.version.partitions();
     let (left, right) = (partitions[0].id, partitions[1].id);
-    catalog.merging.insert(left);
+    db.0.engine.background.scheduler.leases.hold([left]);
     (left, right)
 }
 
 fn release(db: &Db, id: PartitionId) {
-    assert!(db.0.engine.catalog.lock().merging.remove(&id), "the lease");
+    assert!(
+        db.0.engine.background.scheduler.leases.release(id),
+        "the lease"
+    );
 }
 
 #[test]
@@ -396,7 +396,10 @@ fn a_table_that_a_split_shared_is_let_go_by_merges_and_collection() {
     (0..KEYS).for_each(|i| put(&db, &mut model, i, 1));
     db.flush().unwrap();
     let one = Arc::clone(&version(&db).partitions()[0]);
-    assert!(db.0.engine.background.split_leased(&one).unwrap());
+    assert_eq!(
+        db.0.engine.background.split_leased(&one).unwrap(),
+        Ended::Done
+    );
     let sides = || -> [BTreeSet<FileNumber>; 2] {
         [0, 1].map(|side| tables_of(&version(&db).partitions()[side]))
     };
@@ -406,7 +409,7 @@ fn a_table_that_a_split_shared_is_let_go_by_merges_and_collection() {
 
     // The left side goes on alone; what it has merged is no victim while the right side needs it.
     let other = Arc::clone(&version(&db).partitions()[1]);
-    db.0.engine.catalog.lock().merging.insert(other.id);
+    db.0.engine.background.scheduler.leases.hold([other.id]);
     let border = other.start[KEYSPACE_PREFIX_LEN..].to_vec();
     for i in (0..KEYS).filter(|i| key(*i) < border) {
         put(&db, &mut model, i, 2);
@@ -468,10 +471,10 @@ fn a_partition_that_keeps_flushes_waiting_is_merged_before_a_larger_one() {
     // With all leases taken nothing is merged.
     let sides = || engine.read.view.load().version.partitions().to_vec();
     engine
-        .catalog
-        .lock()
-        .merging
-        .extend(sides().iter().map(|p| p.id));
+        .background
+        .scheduler
+        .leases
+        .hold(sides().iter().map(|p| p.id));
     for _ in 0..MAX_GENERATIONS {
         engine.catalog.lock().freeze_all();
         put(1, 20);
@@ -486,11 +489,17 @@ fn a_partition_that_keeps_flushes_waiting_is_merged_before_a_larger_one() {
     assert_eq!(small.generations.len(), MAX_GENERATIONS);
     assert!(large.unsorted_bytes() > 5 * small.unsorted_bytes());
     let mut catalog = engine.catalog.lock();
-    catalog.merging.clear();
-    let plan = engine.schedule.plan_merge(&catalog, None).unwrap();
+    engine.background.scheduler.leases.release_all();
+    let plan = engine
+        .background
+        .plan_merge(&engine.background.ask_all(&catalog))
+        .unwrap();
     assert_eq!(plan.partition.id, large.id, "one more table has its place");
     catalog.targets.remove(&small.id);
-    let plan = engine.schedule.plan_merge(&catalog, None).unwrap();
+    let plan = engine
+        .background
+        .plan_merge(&engine.background.ask_all(&catalog))
+        .unwrap();
     assert_eq!(plan.partition.id, small.id);
 }
 
@@ -501,7 +510,7 @@ fn no_merge_runs_beside_a_collection_of_its_partition() {
     let (db, _) = machine.open(whole().max_space_amp(1.2));
     let engine = Arc::clone(&db.0.engine);
     let id = version(&db).partitions()[0].id;
-    engine.catalog.lock().merging.insert(id);
+    engine.background.scheduler.leases.hold([id]);
     (0..KEYS)
         .step_by(9)
         .for_each(|i| put(&db, &mut model, i, 8));

@@ -70,7 +70,7 @@ fn most_files(db: &Db) -> usize {
 
 /// How many passes in a row writers have ended.
 fn interruptions(db: &Db) -> u32 {
-    db.0.engine.schedule.idle.rest.lock().interrupted
+    db.0.engine.background.passes.interruptions()
 }
 
 #[test]

@@ -8,7 +8,7 @@
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::FileNumber;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::engine::schedule::Scheduler;
+use crate::engine::background::Background;
 use crate::error::Result;
 use crate::jobs::compact::gc;
 use crate::jobs::compact::gc::Pressure;
@@ -105,7 +105,7 @@ pub struct GarbageStats {
     pub files: Vec<RecordFileStats>,
 }
 
-impl Scheduler {
+impl Background {
     /// What garbage collection would do now, had a caller asked for it.
     pub(crate) fn garbage(&self) -> GarbageStats {
         if !self.core.process.is_this() {

@@ -13,6 +13,7 @@ use rand::{Rng, SeedableRng};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 const KEYS: u32 = 300;
 
@@ -40,13 +41,15 @@ fn lease_both(db: &Db) -> Sides {
         panic!("there are not two partitions");
     };
     let sides = [left.id, right.id];
-    catalog.merging.extend(sides);
+    db.0.engine.background.scheduler.leases.hold(sides);
     sides
 }
 
 fn release(db: &Db, sides: Sides) {
-    let mut catalog = db.0.engine.catalog.lock();
-    catalog.merging.retain(|id| !sides.contains(id));
+    let leases = &db.0.engine.background.scheduler.leases;
+    for side in sides {
+        leases.release(side);
+    }
 }
 
 /// A database of two partitions that share tables of their UnsortedStores, and have SortedStores.
@@ -60,7 +63,10 @@ fn halved(machine: &Machine, rng: &mut SmallRng) -> (Db, Model, Sides) {
     db.flush().unwrap();
     churn(&db, &mut model, rng, 5);
     let one = Arc::clone(&version(&db).partitions()[0]);
-    assert!(db.0.engine.background.split_leased(&one).unwrap());
+    assert_eq!(
+        db.0.engine.background.split_leased(&one).unwrap(),
+        Ended::Done
+    );
     let sides = lease_both(&db);
     (db, model, sides)
 }
@@ -99,7 +105,10 @@ fn a_join_of_merged_neighbours_writes_nothing_but_its_edit() {
         version.key_tables().map(|t| t.meta().number).collect()
     };
     let key_tables = tables(&db);
-    assert!(db.0.engine.background.join_leased(sides).unwrap());
+    assert_eq!(
+        db.0.engine.background.join_leased(sides).unwrap(),
+        Ended::Done
+    );
     release(&db, sides);
     let after = db.stats();
     assert_eq!(after.partitions.len(), 1);
@@ -155,7 +164,10 @@ fn what_is_unmerged_is_merged_before_a_join() {
     churn(&db, &mut model, &mut rng, 60);
     db.flush().unwrap();
     churn(&db, &mut model, &mut rng, 20);
-    assert!(db.0.engine.background.join_leased(sides).unwrap());
+    assert_eq!(
+        db.0.engine.background.join_leased(sides).unwrap(),
+        Ended::Done
+    );
     release(&db, sides);
     let stands = version(&db);
     let [one] = stands.partitions() else {
@@ -205,7 +217,10 @@ fn what_one_side_has_merged_of_a_shared_table_does_not_come_back() {
     assert!(of_right.iter().any(first_left), "shared tables");
     let id = PartitionId(stands.counters.next_partition);
     assert!(join::edit(&side(&db, left), &side(&db, right), id).is_none());
-    assert!(db.0.engine.background.join_leased(sides).unwrap());
+    assert_eq!(
+        db.0.engine.background.join_leased(sides).unwrap(),
+        Ended::Done
+    );
     release(&db, sides);
     assert_eq!(version(&db).partitions().len(), 1);
     for round in 0..3 {
@@ -271,7 +286,7 @@ fn a_flush_goes_by_the_partition_that_stands_when_it_commits() {
         .step_by(30)
         .for_each(|i| put(&db, &mut model, i, 8));
     let owners = flush_around(&db, || {
-        assert!(engine.background.join_leased(sides).unwrap())
+        assert_eq!(engine.background.join_leased(sides).unwrap(), Ended::Done)
     });
     assert_eq!(owners, (2, 1), "open generations are to take the tables");
     release(&db, sides);
@@ -336,8 +351,8 @@ fn a_join_that_flushes_foil_is_given_up_and_tried_again_later() {
         !engine.background.join_one(Effort::Merges).unwrap(),
         "it rests"
     );
-    assert!(engine.schedule.join_rest_left(engine.core.now()).is_some());
-    assert!(engine.catalog.lock().merging.is_empty());
+    assert!(engine.background.scheduler.forget_given_up());
+    assert!(engine.background.scheduler.leases.are_free());
     machine.disk.clear_faults();
     for i in (1..=50).map(|i| i * 5).chain([KEYS - 1]) {
         if db
@@ -366,7 +381,10 @@ fn an_ingest_that_was_divided_before_a_join_is_divided_anew() {
     let mut plan = IngestPlan::new(of_all);
     plan.divide(&version(&db)).unwrap();
     assert!(plan.is_complete(&version(&db)));
-    assert!(db.0.engine.background.join_leased(sides).unwrap());
+    assert_eq!(
+        db.0.engine.background.join_leased(sides).unwrap(),
+        Ended::Done
+    );
     assert!(!plan.is_complete(&version(&db)));
     release(&db, sides);
     // And one that comes behind a join.
@@ -393,17 +411,26 @@ fn iterators_and_snapshots_from_before_a_join_see_their_moment() {
     let mut back: Vec<_> = backward.by_ref().rev().take(20).map(pair).collect();
     let mut anew: Vec<_> = released.by_ref().take(20).map(pair).collect();
     for _ in 0..4 {
-        assert!(db.0.engine.background.join_leased(sides).unwrap());
+        assert_eq!(
+            db.0.engine.background.join_leased(sides).unwrap(),
+            Ended::Done
+        );
         released.release();
         anew.extend(released.by_ref().take(20).map(pair));
         churn(&db, &mut model, &mut rng, 150);
         db.flush().unwrap();
         release(&db, sides);
         let one = Arc::clone(&version(&db).partitions()[0]);
-        assert!(db.0.engine.background.split_leased(&one).unwrap());
+        assert_eq!(
+            db.0.engine.background.split_leased(&one).unwrap(),
+            Ended::Done
+        );
         sides = lease_both(&db);
     }
-    assert!(db.0.engine.background.join_leased(sides).unwrap());
+    assert_eq!(
+        db.0.engine.background.join_leased(sides).unwrap(),
+        Ended::Done
+    );
     release(&db, sides);
     db.compact().unwrap();
     ahead.extend(forward.map(pair));
@@ -449,7 +476,10 @@ fn reopened(machine: &Machine) -> (Machine, Db, Sides) {
 fn calls_of_a_join(machine: &Machine) -> u64 {
     let (copy, db, sides) = reopened(machine);
     let begin = copy.disk.calls();
-    assert!(db.0.engine.background.join_leased(sides).unwrap());
+    assert_eq!(
+        db.0.engine.background.join_leased(sides).unwrap(),
+        Ended::Done
+    );
     copy.disk.calls() - begin
 }
 
@@ -508,7 +538,7 @@ fn a_failing_call_of_a_join_loses_nothing() {
             }));
             let _noted = engine.background.join_one(Effort::Merges);
             copy.disk.clear_faults();
-            assert!(engine.catalog.lock().merging.is_empty());
+            assert!(engine.background.scheduler.leases.are_free());
             all_the_same(&db, &model);
             // Tried again, be it after a rest, unless writing is suspended until a reopening.
             let never = engine.core.store.env().runtime.event();
@@ -546,8 +576,8 @@ fn a_side_that_cannot_be_merged_is_not_joined_until_it_can() {
     release(&db, sides);
     assert!(engine.background.join_one(Effort::Merges).unwrap());
     let failure = engine.core.health.failures();
-    assert_eq!((failure.len(), failure[0].job), (1, Job::Merge));
-    engine.catalog.lock().given_up_joins.clear();
+    assert_eq!((failure.len(), failure[0].job), (1, MERGE));
+    engine.background.scheduler.forget_given_up();
     assert!(
         !engine.background.join_one(Effort::Merges).unwrap(),
         "its merge has failed"
@@ -573,7 +603,7 @@ fn no_join_takes_a_partition_whose_lease_is_held_nor_any_while_the_disk_is_full(
     let engine = &db.0.engine;
     for held in sides {
         release(&db, sides);
-        engine.catalog.lock().merging.insert(held);
+        engine.background.scheduler.leases.hold([held]);
         assert!(!engine.background.join_one(Effort::Merges).unwrap());
     }
     release(&db, sides);
@@ -655,7 +685,7 @@ fn splits_and_joins_come_to_rest() {
             let stats = db.stats();
             let catalog = db.0.engine.catalog.lock();
             assert_eq!(
-                db.0.engine.schedule.due_joins(&catalog).count(),
+                db.0.engine.background.due_joins(&catalog).count(),
                 0,
                 "{stats:#?}"
             );

@@ -1,0 +1,100 @@
+//! Reading key blocks and making pointer indexes that reads have made worth it (see
+//! `key_table::section::all_blocks` and `key_table::pointer_index`); and, while writers are idle,
+//! the indexes of all tables, if there is room for all. The first look-ups after an idle pass, which
+//! replaces the tables, are as fast as later ones then.
+//!
+//! All is for speed alone and in memory alone: nothing is committed, and a failure is none of the
+//! database.
+
+use crate::engine::background::Background;
+use crate::engine::background::scheduler::{Ask, Ended, Job, JobKind};
+use crate::engine::health::JobName;
+use crate::key_table::KeyTable;
+use crate::version::Version;
+use std::sync::Arc;
+
+/// Makes the pointer index of a table for which look-ups have paid.
+pub(crate) struct PointerIndexes;
+
+impl JobKind for PointerIndexes {
+    fn name(&self) -> JobName {
+        "pointer index"
+    }
+
+    fn is_for_reads(&self) -> bool {
+        true
+    }
+
+    fn find(&self, _: &Background, ask: &Ask<'_>) -> Option<Job> {
+        let version = &ask.catalog.version;
+        version.key_tables().find(|table| table.wants_index())?;
+        let version = Arc::clone(version);
+        Some(Job::new(None, move |background| {
+            let mut wanted = version.key_tables().filter(|table| table.wants_index());
+            let made = wanted.any(|table| table.make_index(background.core.hash_seed));
+            Ok(if made { Ended::Done } else { Ended::Nothing })
+        }))
+    }
+}
+
+/// Reads the key blocks of a table for which scans have paid, where those of all tables have room
+/// in the cache: else each table would drive out the blocks of another.
+pub(crate) struct KeyBlocks;
+
+impl JobKind for KeyBlocks {
+    fn name(&self) -> JobName {
+        "key blocks"
+    }
+
+    fn is_for_reads(&self) -> bool {
+        true
+    }
+
+    fn find(&self, _: &Background, ask: &Ask<'_>) -> Option<Job> {
+        let version = &ask.catalog.version;
+        version.key_tables().find(|table| table.wants_blocks())?;
+        let version = Arc::clone(version);
+        Some(Job::new(None, move |background| {
+            let bytes = KeyTable::bytes_of(version.key_tables());
+            let has_room = background.core.cache.has_room_for_blocks(bytes);
+            let mut wanted = version.key_tables().filter(|table| table.wants_blocks());
+            let read = wanted.any(|table| table.read_blocks(has_room));
+            Ok(if read { Ended::Done } else { Ended::Nothing })
+        }))
+    }
+}
+
+/// Has the pointer indexes of all tables made while writers are idle.
+pub(crate) struct IndexesWhenIdle;
+
+impl JobKind for IndexesWhenIdle {
+    fn name(&self) -> JobName {
+        "pointer indexes when idle"
+    }
+
+    fn is_for_reads(&self) -> bool {
+        true
+    }
+
+    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
+        let version = Arc::clone(&ask.catalog.version);
+        let due = background.are_indexes_due_when_idle(&version);
+        due.then(|| {
+            Job::new(None, move |_| {
+                version.key_tables().for_each(|table| table.want_index());
+                Ok(Ended::Done)
+            })
+        })
+    }
+}
+
+impl Background {
+    /// Whether writers are idle, and there is room for the indexes of all tables, of which some
+    /// have none.
+    fn are_indexes_due_when_idle(&self, version: &Version) -> bool {
+        self.clusters_when_idle()
+            && version.key_tables().any(|table| table.may_want_index())
+            && KeyTable::index_bytes_of(version.key_tables())
+                <= self.core.cache.pointer_index_limit()
+    }
+}

@@ -1,0 +1,219 @@
+//! Running merges and garbage collection: choose, run without locks, commit.
+//!
+//! One job at a time changes a partition's SortedStore: it holds the partition's lease
+//! (`Catalog::merging`). Only flushes run beside it, and they touch newer generations only.
+
+use crate::base::keys::{FileNumber, PartitionId};
+use crate::base::seeded::slip;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::engine::background::Background;
+use crate::engine::background::scheduler::{Ask, Ended, Job, JobKind};
+use crate::engine::catalog::{CatalogState, Indexes};
+use crate::engine::health::{JobName, MERGE};
+use crate::error::Result;
+use crate::jobs::compact::gc::Pressure;
+use crate::jobs::compact::merge::{MergeInputs, Merged, Purpose};
+use crate::jobs::compact::{gc, merge};
+use crate::jobs::space::{Space, SpaceLimit};
+use crate::version::edit::VersionEdit;
+use crate::version::{Generation, Partition};
+use std::sync::Arc;
+
+/// Generations that one merge takes along when it has fallen behind: a pass over the key tables
+/// then serves several. More would need more space beside them.
+const MAX_MERGED: usize = 2;
+
+/// Merges the oldest frozen generations of the partition with the largest UnsortedStore, or rather
+/// of one that keeps flushes waiting.
+pub(crate) struct Merges;
+
+/// A merge, a collection or a pass that clusters.
+pub(crate) struct MergePlan {
+    pub(crate) partition: Arc<Partition>,
+    pub(crate) inputs: MergeInputs,
+}
+
+impl JobKind for Merges {
+    fn name(&self) -> JobName {
+        MERGE
+    }
+
+    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
+        let mut plan = background.plan_merge(ask)?;
+        Some(Job::new([plan.partition.id], move |background| {
+            background.merge_leased_plan(&mut plan)
+        }))
+    }
+}
+
+impl Background {
+    /// The merge that is most urgent.
+    pub(crate) fn plan_merge(&self, ask: &Ask<'_>) -> Option<MergePlan> {
+        let version = &ask.catalog.version;
+        let partitions = version.partitions().iter();
+        let free = partitions.filter(|p| ask.is_free(p.id) && ask.allows(MERGE, Some(p.id)));
+        let ready = free.filter(|p| !ask.catalog.frozen(p).is_empty());
+        let limits = self.space.generation_limits(version);
+        let urgency = |p: &Partition| (ask.catalog.blocks_flushes(p, limits), p.unsorted_bytes());
+        let partition = ready.max_by_key(|p| urgency(p))?;
+        let limit = self.space.space_limit();
+        let space = self.space.space_of(version, limit.oldest);
+        Some(MergePlan {
+            inputs: self.inputs_of_merge(ask.catalog, partition, &space, limit),
+            partition: Arc::clone(partition),
+        })
+    }
+
+    /// Merges; if that fails, once more without what it was to copy because nobody writes.
+    fn merge_leased_plan(&self, plan: &mut MergePlan) -> Result<Ended> {
+        let mut merged = self.run_plan(plan);
+        if let Err(error) = &merged {
+            self.space.note_full(error);
+            let closing = self.core.closing.load(Ordering::Acquire);
+            if std::mem::take(&mut plan.inputs.copies_when_idle) && !closing {
+                add(&self.core.counters.failed_clusterings, 1);
+                merged = self.run_plan(plan);
+            }
+        }
+        merged.map(|()| Ended::Done)
+    }
+
+    /// The oldest frozen generations of `partition`, and what their merge takes along.
+    fn inputs_of_merge(
+        &self,
+        catalog: &CatalogState,
+        partition: &Partition,
+        space: &Space,
+        limit: SpaceLimit,
+    ) -> MergeInputs {
+        let version = &catalog.version;
+        let generations = oldest_frozen(catalog, partition);
+        let mut inputs = MergeInputs::merge(generations);
+        // What has failed may have done so because of what rode along.
+        let failed = self.core.health.failure(MERGE, Some(partition.id));
+        if failed.is_some() {
+            return inputs;
+        }
+        if !self.space.full.is_full() {
+            inputs.victims = gc::victims(version, space, limit, Pressure::Riding);
+        }
+        // Both at a time would need more room beside what there is; and nobody should wait for it.
+        let is_awaited = catalog.flush_is_blocked(self.space.generation_limits(version));
+        if !inputs.victims.is_empty() || is_awaited {
+            return inputs;
+        }
+        inputs.copies_when_idle = self.copies_when_idle(&inputs.generations, space, limit);
+        inputs
+    }
+
+    /// Merges the oldest frozen generations of a partition whose lease the caller holds. False:
+    /// there are none.
+    pub(crate) fn merge_leased(&self, id: PartitionId) -> Result<bool> {
+        let plan = {
+            let catalog = self.catalog.lock();
+            let Some(partition) = catalog.version.partition(id) else {
+                return Ok(false);
+            };
+            let inputs = MergeInputs::merge(oldest_frozen(&catalog, partition));
+            MergePlan {
+                partition: Arc::clone(partition),
+                inputs,
+            }
+        };
+        if plan.inputs.generations.is_empty() {
+            return Ok(false);
+        }
+        self.run_plan(&plan).map(|()| true)
+    }
+
+    /// Merges, collects or clusters in a leased partition.
+    pub(crate) fn run_plan(&self, plan: &MergePlan) -> Result<()> {
+        self.space.probe_space();
+        // The inputs are chosen; only now the snapshots are listed.
+        let MergePlan { partition, inputs } = plan;
+        let context = match inputs.purpose {
+            Purpose::Cluster => self.job_context(self.while_idle(), true),
+            _ => self.job_context(
+                self.until_closed(),
+                self.copies() || inputs.copies_when_idle,
+            ),
+        };
+        let merged = merge::merge(&context, partition, inputs);
+        let mut merged = self.core.or_clean_up(&context, merged)?;
+        let copied: u64 = merged.record_files.iter().map(|f| f.len).sum();
+        let keys: u64 = merged.key_tables.iter().map(|t| t.len).sum();
+        let moved = std::mem::take(&mut merged.moved);
+        let edit = merge_edit(partition, &inputs.generations, merged);
+        let mut catalog = self.catalog.lock();
+        self.catalog
+            .commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())
+            .inspect_err(|_| self.catalog.quarantine(&mut catalog, &context))?;
+        drop(catalog);
+        self.learn_outliers(partition.id);
+        // Nobody asks for them there any more.
+        for (file, offset) in moved {
+            self.core.cache.remove_record(file, offset);
+        }
+        self.count_merge(plan, keys + copied, copied);
+        Ok(())
+    }
+
+    fn count_merge(&self, plan: &MergePlan, bytes: u64, copied: u64) {
+        let counters = &self.core.counters;
+        let (all, of_them) = match plan.inputs.purpose {
+            Purpose::Collect => (&counters.gc_bytes, &counters.gc_copied_bytes),
+            _ => (&counters.merge_bytes, &counters.merge_copied_bytes),
+        };
+        match plan.inputs.purpose {
+            Purpose::Merge => counters.count_merge(plan.partition.id),
+            Purpose::Collect => add(&counters.gcs, 1),
+            Purpose::Cluster => add(&counters.clusterings, 1),
+        }
+        add(all, bytes);
+        add(of_them, copied);
+    }
+}
+
+/// What the next merge of a partition takes along.
+pub(crate) fn oldest_frozen(catalog: &CatalogState, partition: &Partition) -> Vec<Generation> {
+    let frozen = catalog.frozen(partition);
+    let newer = frozen.len().saturating_sub(MAX_MERGED);
+    let newer = slip!(MergeNewestFirst, 0, newer);
+    let merged = frozen.iter().skip(newer).take(MAX_MERGED);
+    merged.cloned().collect()
+}
+
+fn add(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}
+
+fn merge_edit(partition: &Partition, generations: &[Generation], merged: Merged) -> VersionEdit {
+    let id = partition.id;
+    let dropped = |number: FileNumber| (id, number);
+    VersionEdit {
+        record_files: merged.record_files,
+        key_tables: merged
+            .key_tables
+            .into_iter()
+            .map(|table| (id, table))
+            .collect(),
+        dropped_key_tables: merged.dropped_key_tables.into_iter().map(dropped).collect(),
+        dropped_generations: generations.iter().map(|g| (id, g.id)).collect(),
+        ..VersionEdit::default()
+    }
+}
+
+impl Background {
+    /// Has the key tables of a partition read which of their records are much longer than the
+    /// others. Of what cannot be read nothing is known.
+    pub(crate) fn learn_outliers(&self, partition: PartitionId) {
+        let version = Arc::clone(&self.read.view.load().version);
+        let partition = version.partition(partition);
+        for table in partition.into_iter().flat_map(|p| &p.key_tables) {
+            let _nothing_known = table.outliers();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

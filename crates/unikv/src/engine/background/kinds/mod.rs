@@ -1,0 +1,46 @@
+//! The kinds of background work, each in a file that says when it is due and does it.
+
+mod cluster;
+pub(crate) mod collect;
+pub(crate) mod flush;
+mod for_reads;
+mod freeze;
+pub(crate) mod join;
+pub(crate) mod merge;
+mod scan_merge;
+pub(crate) mod split;
+
+pub(crate) use cluster::Passes;
+
+use crate::engine::background::scheduler::JobKind;
+
+/// What the flush worker does.
+pub(crate) const FLUSHES: &[&dyn JobKind] = &[&flush::Flushes];
+
+/// All other kinds, the most urgent first. Splits come first, for they make merges smaller; a join
+/// that needs no merge costs an edit, and another takes its turn now and then, or merges without a
+/// pause would leave more and more empty partitions; what only serves reads comes last.
+const OTHERS: &[&dyn JobKind] = &[
+    &split::Splits,
+    &join::Joins { with_merges: false },
+    &freeze::FreezeForSpace,
+    &merge::Merges,
+    &collect::Collections,
+    &for_reads::PointerIndexes,
+    &for_reads::KeyBlocks,
+    &join::Joins { with_merges: true },
+    &scan_merge::ScanMerges,
+    &cluster::Clusterings,
+    &for_reads::IndexesWhenIdle,
+];
+
+/// All kinds but flushes.
+pub(crate) fn all() -> Vec<&'static dyn JobKind> {
+    let kinds = OTHERS.to_vec();
+    #[cfg(test)]
+    let kinds = tests::with_made_up(kinds);
+    kinds
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,88 @@
+//! Splitting partitions: choosing one, and committing the edit (see
+//! [`crate::jobs::partitioning::split`]).
+
+use crate::base::keys::PartitionId;
+use crate::base::seeded::seeded;
+use crate::engine::background::Background;
+use crate::engine::background::scheduler::{Ask, Ended, Job, JobKind};
+use crate::engine::catalog::{CatalogState, Indexes};
+use crate::engine::health::{COLLECT, JobName, MERGE};
+use crate::error::{ErrorKind, Result};
+use crate::jobs::partitioning::split::Split;
+use crate::version::Partition;
+use std::sync::Arc;
+
+const SPLIT: JobName = "split";
+
+/// Splits the largest partition that has outgrown its size, or the space there is.
+pub(crate) struct Splits;
+
+impl JobKind for Splits {
+    fn name(&self) -> JobName {
+        SPLIT
+    }
+
+    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
+        let limits = background.space.partition_limits();
+        let partitions = ask.catalog.version.partitions().iter();
+        let free = partitions.filter(|p| ask.is_free(p.id) && ask.allows(SPLIT, Some(p.id)));
+        let is_due = |p: &Partition| {
+            CatalogState::is_to_be_split(p, limits) || background.is_too_large_for_space(p)
+        };
+        let largest = free.filter(|p| is_due(p)).max_by_key(|p| p.data_bytes())?;
+        let partition = Arc::clone(largest);
+        Some(Job::new([partition.id], move |background| {
+            background.split_leased(&partition)
+        }))
+    }
+}
+
+impl Background {
+    /// Whether a job of the partition has failed because the disk is full and would need less space
+    /// in a part of it: a split needs next to none, and a merge writes only its own key tables
+    /// anew.
+    pub(crate) fn is_too_large_for_space(&self, partition: &Partition) -> bool {
+        let starved = |job| {
+            let failure = self.core.health.failure(job, Some(partition.id));
+            failure.is_some_and(|failure| failure.error.kind() == ErrorKind::DiskFull)
+        };
+        self.space.full.is_full()
+            && partition.key_tables.len() >= 2
+            && (starved(MERGE) || starved(COLLECT))
+    }
+
+    pub(crate) fn split_leased(&self, leased: &Partition) -> Result<Ended> {
+        let Some(mut split) = Split::choose(leased) else {
+            return Ok(Ended::Nothing);
+        };
+        split.divide_tables(leased)?;
+        loop {
+            let mut catalog = self.catalog.lock();
+            let Some(partition) = catalog.version.partition(leased.id).cloned() else {
+                return Ok(Ended::Nothing);
+            };
+            if !split.is_complete(&partition) && !seeded!(SplitForgetsNewTables) {
+                // A flush has added tables, which are looked at without the lock.
+                drop(catalog);
+                split.divide_tables(&partition)?;
+                continue;
+            }
+            let next = catalog.version.counters.next_partition;
+            let ids = [PartitionId(next), PartitionId(next + 1)];
+            let edit = split.edit(&partition, ids);
+            let generations = partition.generations.iter();
+            let indexes: Indexes = generations
+                .flat_map(|g| ids.map(|id| ((id, g.id), Arc::clone(&g.index))))
+                .collect();
+            self.catalog
+                .commit_edit(&mut catalog, edit, &indexes, |_| ())?;
+            // The sides share their parent's indexes, so nothing more is entered there.
+            catalog.targets.remove(&partition.id);
+            self.core.counters.count_split(leased.id);
+            return Ok(Ended::Done);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

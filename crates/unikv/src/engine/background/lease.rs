@@ -1,0 +1,69 @@
+//! Leases of partitions: one job at a time changes a partition's SortedStore, its borders, or what
+//! it has frozen. Flushes need none: they touch newer generations only.
+//!
+//! Lock: `held`, a leaf. A job is chosen and leased under the catalog's lock, so that no two choose
+//! the same partition.
+
+use crate::base::keys::PartitionId;
+use crate::base::sync::Mutex;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// The partitions that jobs hold.
+#[derive(Debug, Default)]
+pub(crate) struct Leases {
+    held: Mutex<HashSet<PartitionId>>,
+}
+
+/// A hold on partitions, given back when dropped.
+pub(crate) struct Lease {
+    leases: Arc<Leases>,
+    partitions: Vec<PartitionId>,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let mut held = self.leases.held.lock();
+        for partition in &self.partitions {
+            held.remove(partition);
+        }
+    }
+}
+
+impl Leases {
+    /// Takes the leases of `partitions`, which are free.
+    pub(crate) fn take(self: &Arc<Self>, partitions: &[PartitionId]) -> Lease {
+        self.held.lock().extend(partitions);
+        Lease {
+            leases: Arc::clone(self),
+            partitions: partitions.to_vec(),
+        }
+    }
+
+    /// Whether no job holds the partition.
+    pub(crate) fn is_free(&self, partition: PartitionId) -> bool {
+        !self.held.lock().contains(&partition)
+    }
+
+    /// Whether no job holds any partition.
+    pub(crate) fn are_free(&self) -> bool {
+        self.held.lock().is_empty()
+    }
+}
+
+#[cfg(test)]
+impl Leases {
+    /// Holds partitions as a job does, until they are released.
+    pub(crate) fn hold(&self, partitions: impl IntoIterator<Item = PartitionId>) {
+        self.held.lock().extend(partitions);
+    }
+
+    /// Whether the partition was held; it is free now.
+    pub(crate) fn release(&self, partition: PartitionId) -> bool {
+        self.held.lock().remove(&partition)
+    }
+
+    pub(crate) fn release_all(&self) {
+        self.held.lock().clear();
+    }
+}
