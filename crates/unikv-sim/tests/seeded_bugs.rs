@@ -246,21 +246,21 @@ const CASES: &[Case] = &[
     Case(
         Seeded::GcUnleased,
         unit(
-            "engine::background::merge::tests::no_merge_runs_beside_a_collection_of_its_partition",
+            "engine::background::kinds::merge::tests::no_merge_runs_beside_a_collection_of_its_partition",
         ),
         0,
     ),
     Case(
         Seeded::GcNever,
         unit(
-            "engine::background::merge::tests::garbage_between_the_thresholds_is_collected_when_a_merge_passes_by",
+            "engine::background::kinds::merge::tests::garbage_between_the_thresholds_is_collected_when_a_merge_passes_by",
         ),
         0,
     ),
     Case(
         Seeded::KeepDeadFiles,
         unit(
-            "engine::background::merge::tests::garbage_between_the_thresholds_is_collected_when_a_merge_passes_by",
+            "engine::background::kinds::merge::tests::garbage_between_the_thresholds_is_collected_when_a_merge_passes_by",
         ),
         0,
     ),
@@ -280,7 +280,7 @@ const CASES: &[Case] = &[
     Case(
         Seeded::SplitForgetsNewTables,
         unit(
-            "engine::background::split::tests::a_table_flushed_while_a_split_reads_the_others_goes_to_both_sides",
+            "engine::background::kinds::split::tests::a_table_flushed_while_a_split_reads_the_others_goes_to_both_sides",
         ),
         0,
     ),
