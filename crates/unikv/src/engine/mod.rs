@@ -24,13 +24,13 @@ pub(crate) mod write;
 
 use crate::base::keys::{PartitionId, SeqNo};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
-use crate::engine::background::{Background, BackgroundParts};
+use crate::engine::background::{Background, BackgroundParts, kinds};
 use crate::engine::backpressure::Backpressure;
 use crate::engine::catalog::{Catalog, CatalogState};
 use crate::engine::core::{Core, CoreParts};
 use crate::engine::read::ReadState;
 use crate::engine::space::DiskSpace;
-use crate::engine::space::disk_full::DiskFull;
+use crate::engine::space::full::DiskFull;
 use crate::engine::stats::lifetime::LifetimeStats;
 use crate::engine::stats::{Stats, lifetime};
 use crate::engine::write::wal_sync::WalSync;
@@ -86,6 +86,8 @@ impl Engine {
             read: &read,
             catalog: &catalog,
             write: &write,
+            flushes: kinds::FLUSHES,
+            kinds: kinds::all(),
         });
         Engine {
             core,

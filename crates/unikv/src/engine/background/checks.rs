@@ -9,33 +9,8 @@
 
 use crate::engine::background::Background;
 use crate::engine::catalog::CatalogState;
-use crate::engine::health::{FLUSH, Failure, MERGE};
+use crate::engine::health::{FLUSH, Failure, JobError, MERGE};
 use crate::error::Result;
-
-/// A background job that has failed and not been made up for.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct JobError {
-    /// What it does: `flush`, `merge`, `garbage collection`, `split` or `join`.
-    pub job: &'static str,
-    /// The id of the partition that it works on, of a join's the first; flushes work on all.
-    pub partition: Option<u64>,
-    /// What is wrong, where, and what remedies it.
-    pub message: String,
-    /// How often it has been tried again.
-    pub retries: u32,
-}
-
-impl JobError {
-    fn of(failure: &Failure) -> JobError {
-        JobError {
-            job: failure.job,
-            partition: failure.partition.map(|id| id.0),
-            message: failure.error.to_string(),
-            retries: failure.failures - 1,
-        }
-    }
-}
 
 impl Background {
     /// Forgets failures of jobs that are no longer due.

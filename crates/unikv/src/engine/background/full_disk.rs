@@ -1,7 +1,7 @@
 //! What the flush worker does about a full disk (see [`crate::engine::space::disk_full`]).
 
 use crate::engine::background::Background;
-use crate::engine::space::disk_full::free_bytes;
+use crate::engine::space::full::free_bytes;
 use std::time::Duration;
 
 /// Between two looks at the space while the disk is full.

@@ -7,7 +7,6 @@
 
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::FileNumber;
-use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::engine::background::Background;
 use crate::error::Result;
 use crate::jobs::compact::gc;
@@ -16,35 +15,6 @@ use crate::record::RecordFile;
 use crate::version::Version;
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// How many callers wait for garbage collection.
-#[derive(Debug, Default)]
-pub(crate) struct GarbageRequests(AtomicUsize);
-
-/// As long as it lives, garbage is collected before it would be by itself.
-pub(crate) struct Requested<'a>(&'a AtomicUsize);
-
-impl Drop for Requested<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-impl GarbageRequests {
-    /// Has garbage collected before it would be by itself.
-    pub(crate) fn request(&self) -> Requested<'_> {
-        self.0.fetch_add(1, Ordering::AcqRel);
-        Requested(&self.0)
-    }
-
-    /// The pressure under which collections that run alone choose their victims.
-    pub(crate) fn pressure(&self) -> Pressure {
-        match self.0.load(Ordering::Acquire) {
-            0 => Pressure::Alone,
-            _ => Pressure::Riding,
-        }
-    }
-}
 
 /// What a record file holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

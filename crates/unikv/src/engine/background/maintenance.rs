@@ -45,7 +45,7 @@ impl Background {
     /// full, so much as there is room for.
     pub(crate) fn collect_garbage(&self) -> Result<()> {
         self.core.check_open()?;
-        let _requested = self.garbage_requests.request();
+        let _requested = self.garbage_requests.add();
         self.core.work.notify();
         let done = || {
             let version = &self.catalog.lock().version;
@@ -79,7 +79,7 @@ impl Background {
     fn await_background(&self) -> Result<()> {
         self.core.check_open()?;
         self.scheduler.forget_given_up();
-        let _at_once = self.idle.ask();
+        let _at_once = self.idle.asked.add();
         // What there is to do may depend on snapshots that have gone since the background last
         // looked.
         self.core.work.notify();

@@ -14,30 +14,86 @@ pub(crate) mod ingest;
 pub(crate) mod kinds;
 mod lease;
 mod maintenance;
+mod passes;
+mod requests;
+mod run;
 pub(crate) mod scheduler;
 pub(crate) mod workers;
 
-pub use checks::JobError;
-
+use crate::base::keys::PartitionId;
 use crate::base::sync::RwLock;
-use crate::engine::background::garbage::GarbageRequests;
+use crate::base::sync::atomic::Ordering;
 use crate::engine::background::idle::Idle;
-use crate::engine::background::kinds::Passes;
-use crate::engine::background::scheduler::{JobKind, Scheduler};
+use crate::engine::background::passes::Passes;
+use crate::engine::background::requests::Requests;
+use crate::engine::background::scheduler::{Ask, Scheduler};
 use crate::engine::backpressure::Backpressure;
 use crate::engine::catalog::Catalog;
 use crate::engine::core::Core;
+use crate::engine::health::JobName;
 use crate::engine::read::ReadState;
 use crate::engine::space::DiskSpace;
 use crate::engine::write::WritePath;
+use crate::error::{Error, Result};
 use crate::jobs::{Cancel, JobContext};
 use crate::options::Clustering;
 use crate::vfs::Event;
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A partition large enough to be split has so many key tables at least.
 const KEY_TABLES_OF_A_PARTITION: u64 = 8;
+
+/// A kind of work.
+pub(crate) trait JobKind: Send + Sync {
+    /// What a person calls it.
+    fn name(&self) -> JobName;
+
+    /// Finds the most urgent job among those that `ask` allows. Cheap: it reads no file.
+    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job>;
+
+    /// Whether it serves reads alone: it may become due without anybody's knowing.
+    fn is_for_reads(&self) -> bool {
+        false
+    }
+
+    /// Notes that a job of this kind has failed.
+    fn failed(&self, background: &Background, partition: Option<PartitionId>, error: &Error) {
+        let now = background.core.now();
+        let health = &background.core.health;
+        health.job_failed(self.name(), partition, error.clone(), now);
+    }
+}
+
+/// What is to be done: the purpose and the inputs are in `run`.
+pub(crate) struct Job {
+    /// The partitions that it holds while it runs. A failure is one of the first.
+    pub(crate) partitions: Vec<PartitionId>,
+    pub(super) run: Box<dyn FnOnce(&Background) -> Result<Ended>>,
+}
+
+impl Job {
+    pub(crate) fn new(
+        partitions: impl IntoIterator<Item = PartitionId>,
+        run: impl FnOnce(&Background) -> Result<Ended> + 'static,
+    ) -> Job {
+        Job {
+            partitions: partitions.into_iter().collect(),
+            run: Box::new(run),
+        }
+    }
+}
+
+/// How a job ended that has not failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Done,
+    /// There was nothing to do after all: less urgent work has its turn.
+    Nothing,
+    /// Others need what it needs: it is left alone for a while.
+    GivenUp,
+}
 
 /// The component that does what is due.
 pub(crate) struct Background {
@@ -53,10 +109,13 @@ pub(crate) struct Background {
     pub(crate) ingesting: RwLock<()>,
     /// All kinds of work but flushes, the most urgent first.
     kinds: Vec<&'static dyn JobKind>,
+    /// The kinds that the flush worker runs.
+    flushes: &'static [&'static dyn JobKind],
     pub(crate) scheduler: Scheduler,
     pub(crate) idle: Idle,
     pub(crate) passes: Passes,
-    pub(crate) garbage_requests: GarbageRequests,
+    /// Callers that wait for garbage collection.
+    pub(crate) garbage_requests: Requests,
 }
 
 /// What [`Background::new`] is made of.
@@ -67,6 +126,8 @@ pub(crate) struct BackgroundParts<'a> {
     pub(crate) read: &'a Arc<ReadState>,
     pub(crate) catalog: &'a Arc<Catalog>,
     pub(crate) write: &'a Arc<WritePath>,
+    pub(crate) flushes: &'static [&'static dyn JobKind],
+    pub(crate) kinds: Vec<&'static dyn JobKind>,
 }
 
 impl Background {
@@ -80,12 +141,24 @@ impl Background {
             write: Arc::clone(parts.write),
             sync_wake: parts.core.store.env().runtime.event(),
             ingesting: RwLock::default(),
-            kinds: kinds::all(),
+            kinds: parts.kinds,
+            flushes: parts.flushes,
             scheduler: Scheduler::default(),
             idle: Idle::default(),
             passes: Passes::default(),
-            garbage_requests: GarbageRequests::default(),
+            garbage_requests: Requests::default(),
         })
+    }
+
+    /// All kinds of work.
+    fn all_kinds(&self) -> impl Iterator<Item = &'static dyn JobKind> {
+        self.flushes.iter().chain(&self.kinds).copied()
+    }
+
+    /// How long it is known at `now` that nobody writes.
+    pub(crate) fn idle_time(&self, now: Duration) -> Duration {
+        let seq = self.read.visible_seq.load(Ordering::Acquire);
+        self.idle.time(seq, now)
     }
 
     /// Ends a job when the database is closed.

@@ -3,8 +3,7 @@
 
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{Weakness, is_weak};
-use crate::engine::background::scheduler::JobKind;
-use crate::engine::background::{Background, kinds};
+use crate::engine::background::{Background, JobKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::vfs::{Event, JoinHandle, Step, Worker};
 use std::sync::Arc;
@@ -94,7 +93,7 @@ impl BackgroundWorker {
             Task::Flush => {
                 background.core.store.remove_obsolete();
                 let look_again = background.maintain_disk_space();
-                match background.step(kinds::FLUSHES) {
+                match background.step(background.flushes) {
                     Step::Wait(rest) => {
                         let settle = background.settle_when_idle();
                         let lend = background.lend_memory();
@@ -106,7 +105,7 @@ impl BackgroundWorker {
             }
             Task::Merge => {
                 let step = background.step(&background.kinds);
-                if matches!(step, Step::Wait(_)) && background.idle.is_asked() {
+                if matches!(step, Step::Wait(_)) && background.idle.asked.any() {
                     // Who waits may have seen something to do that is not to be done any more.
                     background.core.progress.notify();
                 }

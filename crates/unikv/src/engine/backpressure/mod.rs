@@ -17,6 +17,7 @@
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::engine::core::Core;
+use crate::engine::memory::MAX_SEALED;
 use crate::engine::space::DiskSpace;
 use crate::engine::stats::stalls::StallCause;
 use crate::jobs::flush::placing::{GenerationLimits, MAX_GENERATIONS, MAX_SLOTS};
@@ -24,9 +25,6 @@ use crate::partition::View;
 use crate::version::Partition;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Sealed memtables beyond which writers wait for a flush.
-pub(crate) const MAX_SEALED: usize = 4;
 
 /// The fill of memtables and UnsortedStores at which slowing begins, and that of the room for
 /// garbage, of which nothing counts that would be there without writers, too.

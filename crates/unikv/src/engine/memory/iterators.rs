@@ -4,8 +4,8 @@
 //! cursors hold ([`IteratorBytes`]). While all together take more than their part of the budget,
 //! all let go of their cursors, and each does so behind every batch.
 
+use super::arbiter::{Arbiter, FEW_ITERATORS, LEAST_BATCH_BYTES, MOST_BATCH_BYTES};
 use super::plan::READ_PART;
-use super::{Arbiter, FEW_ITERATORS, LEAST_BATCH_BYTES, MOST_BATCH_BYTES};
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use std::sync::Arc;
@@ -55,6 +55,17 @@ pub(crate) struct IteratorCharge {
     arbiter: Arc<Arbiter>,
     /// Of its own buffers.
     bytes: IteratorBytes,
+}
+
+impl Arbiter {
+    /// Counts an iterator until what is returned is dropped.
+    pub(crate) fn open_iterator(self: &Arc<Self>) -> IteratorCharge {
+        let open = self.iterators.fetch_add(1, Ordering::Relaxed) + 1;
+        if open > self.iterators_room.load(Ordering::Relaxed) {
+            self.make_room_for_iterators();
+        }
+        IteratorCharge::new(self)
+    }
 }
 
 impl IteratorCharge {

@@ -6,7 +6,7 @@
 //! back what was lent before it does anything else. So it is a job that waits for the cache to give
 //! way; a writer who seals a memtable waits for one part of that at most.
 
-use super::{Arbiter, Tracked};
+use super::arbiter::{Arbiter, Tracked};
 use crate::jobs::Running;
 use std::time::Duration;
 

@@ -3,10 +3,12 @@
 //!
 //! No lock; nothing here changes.
 
-use crate::engine::backpressure::MAX_SEALED;
 use crate::key_table::ReadCache;
 use crate::options::EffectiveOptions;
 use std::sync::Arc;
+
+/// Sealed memtables beyond which writers wait for a flush.
+pub(crate) const MAX_SEALED: usize = 4;
 
 /// All memtables there may be: the open one and the sealed ones.
 pub(super) const MEMTABLES: u64 = MAX_SEALED as u64 + 1;
@@ -125,7 +127,7 @@ impl MemoryPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::memory::INDEX_PART;
+    use crate::engine::memory::arbiter::INDEX_PART;
     use crate::options::{Options, StoredOptions};
 
     #[test]

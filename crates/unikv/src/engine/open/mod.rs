@@ -19,7 +19,7 @@ use crate::base::keys::{DatabaseId, FileNumber, PartitionId, SeqNo};
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::AtomicU64;
 use crate::engine::core::CoreParts;
-use crate::engine::space::disk_full::DiskFull;
+use crate::engine::space::full::DiskFull;
 use crate::engine::stats::lifetime::{self, LifetimeStats};
 use crate::engine::stats::report::RecoveryReport;
 use crate::engine::write::wal_sync::{Segment, WalSync};

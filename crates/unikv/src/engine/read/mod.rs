@@ -1,16 +1,18 @@
 //! Engine keys, and point reads at a moment: the newest state, or a snapshot's.
 
+mod hold;
 pub(crate) mod iter;
 pub(crate) mod moment;
 pub(crate) mod pins;
 pub(crate) mod sizes;
+pub(crate) mod views;
 
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId, MAX_USER_KEY_LEN, SeqNo};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::base::sync::{ArcSwap, Guard, Mutex, Weakness, is_weak, order};
 use crate::engine::backpressure::Backpressure;
 use crate::engine::core::Core;
-use crate::engine::read::pins::Views;
+use crate::engine::read::views::Views;
 use crate::engine::space::DiskSpace;
 use crate::error::{Error, Result};
 use crate::partition::prefetch::Ahead;

@@ -8,61 +8,18 @@
 //! Locks: `held` and the position in each [`Hold`] are leaf locks. A position is locked by its
 //! iterator while a batch is gathered, by others only with `try_lock`.
 
-mod hold;
-
-use crate::base::sync::Mutex;
-use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::atomic::Ordering;
 use crate::engine::memory::IteratorBytes;
 use crate::engine::read::ReadState;
+use crate::engine::read::hold::Hold;
 use crate::engine::read::moment::Registered;
+use crate::engine::read::views::Position;
 use crate::error::{Error, Result};
-use crate::partition::View;
-use crate::partition::view_cursor::ViewCursor;
 use crate::version::Version;
 use bytes::Bytes;
-use hold::Hold;
-use std::collections::BTreeMap;
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Where an iterator reads: the view, and the cursors of its two ends in it.
-pub(crate) struct Position {
-    pub(crate) view: Arc<View>,
-    pub(crate) front: Option<ViewCursor>,
-    pub(crate) back: Option<ViewCursor>,
-    /// What the cursors hold.
-    bytes: IteratorBytes,
-}
-
-impl Position {
-    /// Counts what the cursors hold now.
-    pub(crate) fn count(&mut self) {
-        let cursors = [&self.front, &self.back].into_iter().flatten();
-        self.bytes.set(cursors.map(ViewCursor::memory_bytes).sum());
-    }
-}
-
-/// The iterators of an engine.
-#[derive(Default)]
-pub(crate) struct Views {
-    next: AtomicU64,
-    held: Mutex<BTreeMap<u64, Arc<Hold<Position>>>>,
-}
-
-impl Views {
-    /// All iterators that do not gather a batch let go of their views, the others soon.
-    pub(crate) fn release(&self) {
-        let holds: Vec<Arc<Hold<Position>>> = self.held.lock().values().cloned().collect();
-        holds.iter().for_each(|hold| hold.release());
-    }
-
-    /// How many iterators there are, and how many of them hold a view.
-    pub(crate) fn count(&self) -> (usize, usize) {
-        let held = self.held.lock();
-        (held.len(), held.values().filter(|h| h.is_held()).count())
-    }
-}
 
 /// What keeps old files and old versions of entries on disk.
 #[derive(Clone, Debug, Default)]

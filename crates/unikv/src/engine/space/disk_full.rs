@@ -3,7 +3,7 @@
 //! Two things stand between a shrinking disk and a torn write. The *reserve* is free space that
 //! puts leave alone: when less is free, the state *full* begins before anything has failed. The
 //! *ballast* is a file of real blocks, at most a sixteenth of the data
-//! ([`state::SpaceLimits::ballast_for`]): a small database has none, and no use for one, as deletes
+//! ([`SpaceLimits::ballast_for`](super::full::SpaceLimits::ballast_for)): a small database has none, and no use for one, as deletes
 //! make little room there. It is removed when the state begins, whoever has taken the reserve: what
 //! it gives back serves the flush of what is in memory, a renewal of the manifest, deletes, and
 //! merges and collections small enough to fit. The state also begins when a write of the background
@@ -26,15 +26,12 @@
 //! the commit lock: the flush worker only tries it, because a leader may hold it while it waits for
 //! a flush.
 
-mod state;
-
-pub(crate) use state::DiskFull;
 #[cfg(test)]
-use state::SpaceLimits;
+use crate::engine::space::full::SpaceLimits;
 
 use crate::engine::space::DiskSpace;
+use crate::engine::space::full::free_bytes;
 use crate::error::{Error, ErrorKind, Result};
-pub(crate) use state::free_bytes;
 
 impl DiskSpace {
     /// Takes notice of an error: a full disk changes the state of the engine.

@@ -2,15 +2,17 @@
 //! up.
 
 use crate::engine::core::Core;
-use crate::engine::space::disk_full::{DiskFull, free_bytes};
-use crate::engine::space::tombstone_debt::TombstoneDebt;
+use crate::engine::space::debt::TombstoneDebt;
+use crate::engine::space::full::{DiskFull, free_bytes};
 use crate::jobs::flush::placing::GenerationLimits;
 use crate::jobs::partitioning::split::PartitionLimits;
 use crate::jobs::space::SpaceLimit;
 use crate::version::Version;
 use std::sync::Arc;
 
+mod debt;
 pub(crate) mod disk_full;
+pub(crate) mod full;
 pub(crate) mod tombstone_debt;
 
 /// A part of what the space promise allows beside what is visible. The rest of that is for large

@@ -7,7 +7,7 @@ pub(crate) mod stalls;
 
 use super::memory::MemoryStats;
 use crate::base::keys::KEYSPACE_PREFIX_LEN;
-use crate::engine::background::JobError;
+use crate::engine::health::JobError;
 use crate::engine::read::pins::PinStats;
 use crate::engine::stats::lifetime::{LifetimeStats, amplification};
 use crate::engine::stats::stalls::StallStats;

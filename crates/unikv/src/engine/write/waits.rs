@@ -3,9 +3,9 @@
 //! Nothing is held during a wait but what the caller holds: usually the commit lock.
 
 use crate::base::sync::atomic::Ordering;
-use crate::engine::backpressure::MAX_SEALED;
 use crate::engine::catalog::FlushBlock;
 use crate::engine::health::{FLUSH, MERGE};
+use crate::engine::memory::MAX_SEALED;
 use crate::engine::stats::stalls::StallCause;
 use crate::engine::write::WritePath;
 use crate::error::Result;

@@ -12,11 +12,10 @@
 //! catalog.
 
 use crate::base::keys::PartitionId;
-use crate::base::sync::Mutex;
 use crate::base::sync::atomic::Ordering;
-use crate::engine::background::Background;
 use crate::engine::background::kinds::merge::MergePlan;
-use crate::engine::background::scheduler::{Ask, Ended, Job, JobKind};
+use crate::engine::background::scheduler::Ask;
+use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::catalog::CatalogState;
 use crate::engine::health::{JobName, MERGE};
 use crate::error::{Error, ErrorKind};
@@ -30,7 +29,6 @@ use crate::key_table::KeyTable;
 use crate::options::Clustering;
 use crate::record::RecordFile;
 use crate::version::{Generation, Partition, Version};
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,29 +39,6 @@ const FREE_PART: u64 = 4;
 const IDLE: Duration = Duration::from_secs(1);
 /// Up to so many times.
 const MOST_DOUBLINGS: u32 = 10;
-
-/// What is known of earlier passes.
-#[derive(Debug, Default)]
-pub(crate) struct Passes {
-    ended_by_writers: Mutex<Interrupted>,
-    /// Where a pass has failed: that partition is left as it is until the database is reopened.
-    failed: Mutex<HashSet<PartitionId>>,
-}
-
-#[derive(Debug, Default)]
-struct Interrupted {
-    /// By how many writes in a row passes were ended, none having come to its end.
-    count: u32,
-    /// The sequence number at the last of them.
-    seq: u64,
-}
-
-#[cfg(test)]
-impl Passes {
-    pub(crate) fn interruptions(&self) -> u32 {
-        self.ended_by_writers.lock().count
-    }
-}
 
 /// Clusters what is fragmented, while writers are idle.
 pub(crate) struct Clusterings;
@@ -90,7 +65,7 @@ impl JobKind for Clusterings {
             })),
             Plan::Pass(plan) => Some(Job::new([plan.partition.id], move |background| {
                 background.run_plan(&plan)?;
-                background.passes.ended_by_writers.lock().count = 0;
+                background.passes.succeeded();
                 Ok(Ended::Done)
             })),
         }
@@ -99,15 +74,12 @@ impl JobKind for Clusterings {
     fn failed(&self, background: &Background, partition: Option<PartitionId>, error: &Error) {
         if error.kind() == ErrorKind::Cancelled && !background.space.full.is_full() {
             let seq = background.read.visible_seq.load(Ordering::Acquire);
-            let mut interrupted = background.passes.ended_by_writers.lock();
-            // One write may end several passes.
-            interrupted.count += u32::from(interrupted.seq != seq);
-            interrupted.seq = seq;
+            background.passes.interrupted(seq);
             return;
         }
         let failed = &background.core.counters.failed_clusterings;
         failed.fetch_add(1, Ordering::Relaxed);
-        background.passes.failed.lock().extend(partition);
+        background.passes.failed(partition);
     }
 }
 
@@ -115,10 +87,10 @@ impl Background {
     /// In what time writers will have been idle for long enough if they stay so; `None`: they have,
     /// or it makes no difference.
     pub(crate) fn idle_begins_in(&self, now: Duration) -> Option<Duration> {
-        if self.core.options.clustering != Clustering::AtRest || self.idle.is_asked() {
+        if self.core.options.clustering != Clustering::AtRest || self.idle.asked.any() {
             return None;
         }
-        let interrupted = self.passes.ended_by_writers.lock().count;
+        let interrupted = self.passes.interruptions();
         let least = IDLE * (1 << interrupted.min(MOST_DOUBLINGS));
         let left = least.checked_sub(self.idle_time(now))?;
         (!left.is_zero()).then_some(left)
@@ -167,8 +139,7 @@ impl Background {
         if victims.is_empty() {
             return None;
         }
-        let failed = self.passes.failed.lock();
-        let is_free = |id| ask.is_free(id) && !failed.contains(&id);
+        let is_free = |id| ask.is_free(id) && !self.passes.has_failed(id);
         let partition = gc::partition_of(version, &space, limit, &victims, is_free)?;
         Some(Plan::Pass(MergePlan {
             partition: Arc::clone(partition),
@@ -200,7 +171,7 @@ impl Background {
     /// Ends a pass when somebody writes, unless a caller waits for it.
     pub(crate) fn while_idle(&self) -> Cancel<'_> {
         let seq = self.read.visible_seq.load(Ordering::Acquire);
-        let seq = (!self.idle.is_asked()).then_some(seq);
+        let seq = (!self.idle.asked.any()).then_some(seq);
         let full = self.space.full.is_full_flag();
         self.until_closed()
             .or_when_busy(&self.read.visible_seq, seq, full)

@@ -1,10 +1,11 @@
 //! Collecting garbage alone, when no merge takes it along in time (see
 //! [`crate::jobs::compact::gc`]).
 
-use crate::engine::background::Background;
 use crate::engine::background::kinds::merge::MergePlan;
-use crate::engine::background::scheduler::{Ask, Ended, Job, JobKind};
+use crate::engine::background::scheduler::Ask;
+use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::health::{COLLECT, JobName};
+use crate::jobs::compact::gc::Pressure;
 use crate::jobs::compact::merge::MergeInputs;
 use crate::jobs::compact::{gc, tight_gc};
 use crate::record::RecordFile;
@@ -46,9 +47,13 @@ impl Background {
     pub(crate) fn victims_alone(&self, version: &Arc<Version>) -> Vec<Arc<RecordFile>> {
         match self.space.tight_space() {
             None => {
+                let pressure = match self.garbage_requests.any() {
+                    true => Pressure::Riding,
+                    false => Pressure::Alone,
+                };
                 let limit = self.space.space_limit();
                 let space = self.space.space_of(version, limit.oldest);
-                gc::victims(version, &space, limit, self.garbage_requests.pressure())
+                gc::victims(version, &space, limit, pressure)
             }
             Some(free_bytes) => tight_gc::victims(version, free_bytes),
         }

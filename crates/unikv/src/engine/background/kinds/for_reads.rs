@@ -6,8 +6,8 @@
 //! All is for speed alone and in memory alone: nothing is committed, and a failure is none of the
 //! database.
 
-use crate::engine::background::Background;
-use crate::engine::background::scheduler::{Ask, Ended, Job, JobKind};
+use crate::engine::background::scheduler::Ask;
+use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::health::JobName;
 use crate::key_table::KeyTable;
 use crate::version::Version;

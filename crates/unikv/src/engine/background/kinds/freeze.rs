@@ -1,7 +1,7 @@
 //! Freezing all generations while the disk is full, so that merges find what is garbage.
 
-use crate::engine::background::Background;
-use crate::engine::background::scheduler::{Ask, Ended, Job, JobKind};
+use crate::engine::background::scheduler::Ask;
+use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::health::JobName;
 
 /// Freezes every open generation once deletes have been flushed on a full disk.

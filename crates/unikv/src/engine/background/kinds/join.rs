@@ -13,9 +13,9 @@
 
 use crate::base::keys::PartitionId;
 use crate::base::sync::atomic::Ordering;
-use crate::engine::background::Background;
 use crate::engine::background::kinds::merge::Merges;
-use crate::engine::background::scheduler::{Ask, Ended, Job, JobKind};
+use crate::engine::background::scheduler::Ask;
+use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::catalog::{CatalogState, Indexes};
 use crate::engine::health::{JobName, MERGE};
 use crate::error::{ErrorKind, Result};

@@ -6,8 +6,8 @@
 use crate::base::keys::{FileNumber, PartitionId};
 use crate::base::seeded::slip;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
-use crate::engine::background::Background;
-use crate::engine::background::scheduler::{Ask, Ended, Job, JobKind};
+use crate::engine::background::scheduler::Ask;
+use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::catalog::{CatalogState, Indexes};
 use crate::engine::health::{JobName, MERGE};
 use crate::error::Result;

@@ -10,9 +10,7 @@ pub(crate) mod merge;
 mod scan_merge;
 pub(crate) mod split;
 
-pub(crate) use cluster::Passes;
-
-use crate::engine::background::scheduler::JobKind;
+use crate::engine::background::JobKind;
 
 /// What the flush worker does.
 pub(crate) const FLUSHES: &[&dyn JobKind] = &[&flush::Flushes];

@@ -8,8 +8,8 @@
 
 use crate::base::keys::PartitionId;
 use crate::base::sync::atomic::Ordering;
-use crate::engine::background::Background;
-use crate::engine::background::scheduler::{Ask, Ended, Job, JobKind};
+use crate::engine::background::scheduler::Ask;
+use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::catalog::Indexes;
 use crate::engine::health::JobName;
 use crate::error::{Error, Result};

@@ -3,8 +3,8 @@
 
 use crate::base::keys::PartitionId;
 use crate::base::seeded::seeded;
-use crate::engine::background::Background;
-use crate::engine::background::scheduler::{Ask, Ended, Job, JobKind};
+use crate::engine::background::scheduler::Ask;
+use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::catalog::{CatalogState, Indexes};
 use crate::engine::health::{COLLECT, JobName, MERGE};
 use crate::error::{ErrorKind, Result};

@@ -36,7 +36,7 @@ fn all_the_same(db: &Db, model: &Model) {
 
 /// The ids of the two partitions there are. Their leases are taken before a worker can join them.
 fn lease_both(db: &Db) -> Sides {
-    let mut catalog = db.0.engine.catalog.lock();
+    let catalog = db.0.engine.catalog.lock();
     let [left, right] = catalog.version.partitions() else {
         panic!("there are not two partitions");
     };

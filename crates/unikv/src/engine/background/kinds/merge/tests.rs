@@ -284,7 +284,7 @@ fn in_two_partitions(machine: &Machine) -> Model {
 
 /// Takes the lease of the left partition as a job does; returns it and the other one.
 fn lease_left(db: &Db) -> (PartitionId, PartitionId) {
-    let mut catalog = db.0.engine.catalog.lock();
+    let catalog = db.0.engine.catalog.lock();
     let partitions = catalog.version.partitions();
     let (left, right) = (partitions[0].id, partitions[1].id);
     db.0.engine.background.scheduler.leases.hold([left]);

@@ -1,5 +1,5 @@
 use crate::db::Db;
-use crate::engine::background::scheduler::Ended;
+use crate::engine::background::Ended;
 use crate::engine::tests::common::version;
 use crate::engine::tests::{Machine, Model, churn, same, small};
 use crate::vfs::sim::{Fault, Keep};

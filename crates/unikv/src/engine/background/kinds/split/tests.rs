@@ -1,6 +1,6 @@
 use crate::Options;
 use crate::db::Db;
-use crate::engine::background::scheduler::Ended;
+use crate::engine::background::Ended;
 use crate::engine::tests::common::{flush_around, scan_beside_writers, version};
 use crate::engine::tests::{Machine, Model, churn, same, small};
 use crate::testing::limit;

@@ -10,7 +10,7 @@ mod models;
 use crate::base::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::base::sync::{Mutex, Weakness, is_weak};
 
-pub(super) struct Hold<T> {
+pub(crate) struct Hold<T> {
     held: Mutex<Option<T>>,
     /// Somebody has asked to let go and found it locked.
     asked: AtomicBool,
@@ -27,7 +27,7 @@ impl<T> Default for Hold<T> {
 
 impl<T> Hold<T> {
     /// Calls `with` on what is held, which nobody takes away meanwhile.
-    pub(super) fn with<R>(&self, with: impl FnOnce(&mut Option<T>) -> R) -> R {
+    pub(crate) fn with<R>(&self, with: impl FnOnce(&mut Option<T>) -> R) -> R {
         let mut held = self.held.lock();
         let result = with(&mut held);
         drop(held);
@@ -36,7 +36,7 @@ impl<T> Hold<T> {
     }
 
     /// Whether something is held.
-    pub(super) fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         let Some(held) = self.held.try_lock() else {
             return true;
         };
@@ -47,7 +47,7 @@ impl<T> Hold<T> {
     }
 
     /// Lets go now, or when it is no longer in use.
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         self.asked.store(true, Ordering::Relaxed);
         // Either this finds it unlocked, or whoever has it locked sees the request afterwards.
         if !is_weak(Weakness::HoldFence) {

@@ -1,0 +1,117 @@
+//! Running what the [`scheduler`](super::scheduler) finds.
+
+use super::Background;
+use super::lease::Lease;
+use crate::base::keys::PartitionId;
+use crate::base::seeded::slip;
+use crate::engine::background::scheduler::{Ask, By};
+use crate::engine::background::{Ended, Job, JobKind};
+use crate::engine::catalog::CatalogState;
+use crate::engine::health::{COLLECT, JobName};
+use crate::error::{ErrorKind, Result};
+use std::time::Duration;
+
+/// A job that is to run, with its leases.
+struct Next {
+    job: Job,
+    lease: Lease,
+}
+
+impl Background {
+    fn ask<'a>(&'a self, catalog: &'a CatalogState, by: By) -> Ask<'a> {
+        Ask {
+            catalog,
+            health: &self.core.health,
+            scheduler: &self.scheduler,
+            by,
+        }
+    }
+
+    /// As a caller asks that waits for all work.
+    #[cfg(test)]
+    pub(crate) fn ask_all<'a>(&'a self, catalog: &'a CatalogState) -> Ask<'a> {
+        self.ask(catalog, By::Waiter)
+    }
+
+    /// Runs the most urgent job of `kinds`. False: none is due that can be run now.
+    pub(crate) fn run_next_job(&self, kinds: &[&dyn JobKind]) -> Result<bool> {
+        self.core.health.check_fatal()?;
+        for kind in kinds {
+            if let Some(next) = self.take(*kind)
+                && self.run(*kind, next)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Finds a job and leases its partitions.
+    fn take(&self, kind: &dyn JobKind) -> Option<Next> {
+        let catalog = self.catalog.lock();
+        self.forget_settled(&catalog);
+        let ask = self.ask(&catalog, By::Worker(self.core.now()));
+        let job = kind.find(self, &ask)?;
+        let leased = slip!(GcUnleased, kind.name() != COLLECT, true);
+        let leased = if leased { &job.partitions[..] } else { &[] };
+        let lease = self.scheduler.leases.take(leased);
+        Some(Next { job, lease })
+    }
+
+    fn run(&self, kind: &dyn JobKind, Next { job, lease }: Next) -> Result<bool> {
+        let (name, of) = (kind.name(), job.partitions.first().copied());
+        let ended = (job.run)(self);
+        if let Err(error) = &ended {
+            self.space.note_full(error);
+        }
+        // Before anybody else may choose it, it is known how it ended.
+        let went_on = match ended {
+            Err(error) if error.kind() == ErrorKind::Closed => Err(error),
+            Err(error) => {
+                kind.failed(self, of, &error);
+                Ok(true)
+            }
+            Ok(ended) => {
+                self.core.health.job_succeeded(name, of);
+                if ended == Ended::GivenUp {
+                    self.scheduler.give_up(name, of, self.core.now());
+                }
+                Ok(ended != Ended::Nothing)
+            }
+        };
+        drop(lease);
+        went_on
+    }
+
+    /// The first kind of which a job is due, leased partitions left aside.
+    pub(crate) fn what_is_due(&self, catalog: &CatalogState) -> Option<&'static dyn JobKind> {
+        let ask = self.ask(catalog, By::Waiter);
+        let mut kinds = self.all_kinds();
+        kinds.find(|kind| kind.find(self, &ask).is_some())
+    }
+
+    /// Whether the job of a failure is still due.
+    pub(crate) fn is_still_due(
+        &self,
+        catalog: &CatalogState,
+        name: JobName,
+        of: Option<PartitionId>,
+    ) -> bool {
+        let ask = self.ask(catalog, By::Failure(of));
+        let kinds = self.all_kinds();
+        let mut kinds = kinds.filter(|kind| kind.name() == name);
+        kinds.any(|kind| kind.find(self, &ask).is_some())
+    }
+
+    /// How long from `now` until a job of `kinds` that failed, was given up or needs idle writers
+    /// may be due.
+    pub(crate) fn retry_in(&self, kinds: &[&dyn JobKind], now: Duration) -> Option<Duration> {
+        let is_of = |name| kinds.iter().any(|kind| kind.name() == name);
+        let waits = [
+            self.core.health.backoff_left(is_of, now),
+            self.scheduler.left_alone_for(now),
+            self.idle_begins_in(now),
+        ];
+        waits.into_iter().flatten().min()
+    }
+}

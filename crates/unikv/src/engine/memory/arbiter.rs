@@ -1,0 +1,370 @@
+//! The arbiter, and what it knows of each part.
+
+use super::plan::{MEMTABLE_PART, MEMTABLES, READ_PART, ROOMY_CACHE_PART};
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::engine::memory::plan::MemoryPlan;
+use crate::hash_index::HashIndex;
+use crate::jobs::Jobs;
+use crate::key_table::ReadCache;
+use crate::memtable::{ArenaPool, Memtable};
+use crate::partition::View;
+use crate::version::Version;
+use crate::vfs::Process;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// So many memtables there are while writers are busy: an open one, one that is flushed, and one
+/// that waits.
+const USUAL_MEMTABLES: u64 = 3;
+/// What a memtable may take whatever the others take.
+const LEAST_MEMTABLE_PART: u64 = 64;
+/// A hash index is at most as large as this part of the budget.
+pub(super) const INDEX_PART: u64 = 8;
+/// Per record of a flush: its entry among the table's keys, and its entry in the key section, which
+/// grows by doubling.
+const FLUSH_BYTES_PER_RECORD: u64 = 32 + 64;
+/// Room for more iterators is given back once few are open; room for fewer only with the next view:
+/// they come and go.
+pub(super) const FEW_ITERATORS: usize = 16;
+/// Room for what iterators take is made in steps of this part of the budget.
+const ITERATORS_STEP_PART: u64 = 64;
+/// What a cursor keeps of a table beside a block.
+const CURSOR_BYTES: u64 = 512;
+/// What an iterator may fetch ahead, whatever the budget.
+pub(super) const LEAST_BATCH_BYTES: u64 = 4 << 10;
+pub(super) const MOST_BATCH_BYTES: u64 = 4 << 20;
+
+/// Memory of an open database by part, in bytes: what is charged, which is what a part takes or may
+/// take before the charges are made anew.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryStats {
+    /// The option `memory_budget`.
+    pub budget: u64,
+    /// Memtables, open and sealed, those that iterators keep, and memory kept for the next ones.
+    pub memtables: u64,
+    /// Hash indexes, those that iterators keep included.
+    pub indexes: u64,
+    /// What is known of files, partitions and generations, also what iterators keep of it.
+    pub metadata: u64,
+    /// Buffers of flushes and merges.
+    pub jobs: u64,
+    /// Cursors of open iterators and what they fetch ahead.
+    pub iterators: u64,
+    /// The read cache: blocks, fences and records.
+    pub cache: u64,
+}
+
+impl MemoryStats {
+    /// All parts together.
+    pub fn total(&self) -> u64 {
+        self.without_cache() + self.cache
+    }
+
+    fn without_cache(&self) -> u64 {
+        self.memtables + self.indexes + self.metadata + self.jobs + self.iterators
+    }
+}
+
+/// Watches the parts and divides the budget between them.
+pub(crate) struct Arbiter {
+    pub(crate) plan: MemoryPlan,
+    /// That which has opened the database.
+    pub(crate) process: Process,
+    pub(super) pool: Arc<ArenaPool>,
+    pub(super) cache: Arc<ReadCache>,
+    /// At which the memtable is to be sealed at present.
+    pub(super) memtable_bytes: AtomicU64,
+    pub(super) iterators: AtomicUsize,
+    /// For how many iterators there is room.
+    pub(super) iterators_room: AtomicUsize,
+    /// What they took when each last looked, and for how much of it room was made.
+    pub(super) iterators_used: AtomicU64,
+    pub(super) iterators_charged: AtomicU64,
+    pub(super) jobs: Jobs,
+    pub(super) tracked: Mutex<Tracked>,
+}
+
+/// What is known since the last publication.
+#[derive(Default)]
+pub(super) struct Tracked {
+    /// The version that was looked at last.
+    pub(super) version: Weak<Version>,
+    /// All indexes that are or were in a version, by address. The address is not used again while
+    /// the reference is kept.
+    pub(super) indexes: HashMap<usize, Weak<HashIndex>>,
+    pub(super) index_bytes: u64,
+    pub(super) largest_index_bytes: u64,
+    pub(super) metadata_bytes: u64,
+    /// Earlier versions that were held when last looked at, with what they alone take, roughly.
+    pub(super) replaced: Vec<(Weak<Version>, u64)>,
+    /// Of one iterator's cursors.
+    pub(super) cursor_bytes: u64,
+    /// What the open memtable may take in addition.
+    pub(super) growth_bytes: u64,
+    /// What the last flush took or the next will take.
+    pub(super) flush_bytes: u64,
+    /// When a job was last seen.
+    pub(super) worked_at: Duration,
+    /// How many parts of what jobs and one more memtable take the cache is lent, of
+    /// [`lending::PARTS`].
+    pub(super) lent_parts: u64,
+}
+
+impl Arbiter {
+    pub(crate) fn new(
+        plan: MemoryPlan,
+        pool: &Arc<ArenaPool>,
+        cache: &Arc<ReadCache>,
+        process: Process,
+    ) -> Arc<Arbiter> {
+        Arc::new(Arbiter {
+            memtable_bytes: AtomicU64::new(plan.memtable_bytes),
+            plan,
+            process,
+            pool: Arc::clone(pool),
+            cache: Arc::clone(cache),
+            iterators: AtomicUsize::new(0),
+            iterators_room: AtomicUsize::new(0),
+            iterators_used: AtomicU64::new(0),
+            iterators_charged: AtomicU64::new(0),
+            jobs: Jobs::default(),
+            tracked: Mutex::default(),
+        })
+    }
+
+    /// Looks at a view that is about to be published, and divides the budget. Returns whether
+    /// memory is short, so that iterators should let go of earlier views.
+    pub(crate) fn look_at(&self, view: &View) -> bool {
+        let mut tracked = self.tracked.lock();
+        if !std::ptr::eq(tracked.version.as_ptr(), Arc::as_ptr(&view.version)) {
+            tracked.look_at(&view.version, self.plan.block_bytes);
+        }
+        // One flush runs at a time. While none waits, its memory is kept for the next.
+        let flushes = view.sealed.iter().map(|m| flush_bytes(&m.table));
+        if let Some(largest) = flushes.max() {
+            tracked.flush_bytes = largest;
+        }
+        let filled = view.memtable.table.bytes() as u64;
+        tracked.growth_bytes = self.memtable_bytes().saturating_sub(filled);
+        self.fit_iterators();
+        self.divide(&tracked)
+    }
+
+    /// At which the memtable is to be sealed at present.
+    pub(crate) fn memtable_bytes(&self) -> u64 {
+        self.memtable_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Gives cache and memtables what the others leave. Returns whether that is little.
+    pub(super) fn divide(&self, tracked: &Tracked) -> bool {
+        let (plan, charges) = (&self.plan, self.charges(tracked));
+        // Memtables are not lent what jobs take: nobody would take it back from them.
+        let lent_of_jobs = tracked.lent(self.job_bytes(tracked));
+        let others = charges.without_cache() + lent_of_jobs;
+        let roomy = plan.budget_bytes - plan.budget_bytes / ROOMY_CACHE_PART;
+        if others > roomy {
+            self.pool.trim((others - roomy) as usize);
+        }
+        let for_memtables = roomy.saturating_sub(others - charges.memtables);
+        let (most, least) = (plan.memtable_bytes, plan.budget_bytes / LEAST_MEMTABLE_PART);
+        let memtable_bytes = (for_memtables / MEMTABLES).clamp(least.min(most), most);
+        self.memtable_bytes.store(memtable_bytes, Ordering::Relaxed);
+        let charges = self.charges(tracked);
+        // Room for the next memtables is there before they are made: their writer does not wait for
+        // it.
+        let beside = |memtables: u64| {
+            let later = memtables.saturating_sub(charges.memtables);
+            charges.without_cache() + later
+        };
+        let memtables = USUAL_MEMTABLES * memtable_bytes;
+        let lasting = plan.cache_beside(beside(memtables) + lent_of_jobs);
+        let capacity = plan.cache_beside(beside(memtables - tracked.lent(memtable_bytes)));
+        self.cache.lend(capacity, capacity - lasting);
+        others > roomy
+    }
+
+    pub(super) fn charges(&self, tracked: &Tracked) -> MemoryStats {
+        let allocated = self.pool.allocated_bytes() as u64;
+        let idle = self.pool.idle_bytes() as u64;
+        let job_bytes = self.job_bytes(tracked);
+        MemoryStats {
+            budget: self.plan.budget_bytes,
+            memtables: allocated + tracked.growth_bytes.saturating_sub(idle),
+            indexes: tracked.index_bytes + self.index_growth_bytes(tracked),
+            metadata: tracked.metadata_bytes,
+            jobs: self.plan.standing_bytes() + job_bytes - tracked.lent(job_bytes),
+            iterators: self.iterator_bytes(tracked),
+            cache: self.cache.memory_bytes(),
+        }
+    }
+
+    /// What jobs take while they run.
+    pub(super) fn job_bytes(&self, tracked: &Tracked) -> u64 {
+        self.plan.jobs_bytes() + tracked.flush_bytes
+    }
+
+    /// An index that becomes too small is replaced by one of about twice its size.
+    fn index_growth_bytes(&self, tracked: &Tracked) -> u64 {
+        let most = self.plan.budget_bytes / INDEX_PART;
+        (2 * tracked.largest_index_bytes).min(most)
+    }
+
+    /// Memory of all hash indexes.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        self.tracked.lock().index_bytes
+    }
+
+    /// Whether the memtables have room for a batch of `bytes`, which take up to twice as much
+    /// there.
+    pub(crate) fn fits(&self, bytes: u64) -> bool {
+        let used = self
+            .pool
+            .allocated_bytes()
+            .saturating_sub(self.pool.idle_bytes()) as u64;
+        used + 2 * bytes <= self.plan.budget_bytes / MEMTABLE_PART * MEMTABLES
+    }
+
+    /// Makes room in the memtable for more than it is made for.
+    pub(crate) fn expect(&self, bytes: u64) {
+        let mut tracked = self.tracked.lock();
+        tracked.growth_bytes = tracked.growth_bytes.max(bytes + bytes / 8);
+        self.divide(&tracked);
+    }
+
+    fn iterator_bytes(&self, tracked: &Tracked) -> u64 {
+        let ends = 2 * self.iterators_room.load(Ordering::Relaxed) as u64;
+        let batches = (self.plan.budget_bytes / READ_PART).min(ends * MOST_BATCH_BYTES);
+        let expected = ends * (tracked.cursor_bytes + LEAST_BATCH_BYTES) + batches;
+        // Keys may be long.
+        expected.max(self.iterators_charged.load(Ordering::Relaxed))
+    }
+
+    /// The memory by part.
+    pub(crate) fn stats(&self) -> MemoryStats {
+        self.charges(&self.tracked.lock())
+    }
+
+    /// Makes room for as many iterators as are open, or little more.
+    pub(super) fn make_room_for_iterators(&self) {
+        // In the child of a fork the lock may be held by a thread that is not there.
+        if !self.process.is_this() {
+            return;
+        }
+        let tracked = self.tracked.lock();
+        self.fit_iterators();
+        self.divide(&tracked);
+    }
+
+    /// For how many iterators there is to be room. Under the lock.
+    pub(super) fn fit_iterators(&self) {
+        let open = self.iterators.load(Ordering::Relaxed);
+        let room_for = open.next_power_of_two();
+        self.iterators_room.store(room_for, Ordering::Relaxed);
+        let step = self.plan.budget_bytes / ITERATORS_STEP_PART;
+        let used = self.iterators_used.load(Ordering::Relaxed);
+        let charged = used.next_multiple_of(step.max(1));
+        self.iterators_charged.store(charged, Ordering::Relaxed);
+    }
+}
+
+impl Tracked {
+    fn look_at(&mut self, version: &Arc<Version>, block_bytes: u64) {
+        if let Some(replaced) = self.version.upgrade() {
+            let bytes = replaced.memory_bytes_beside(version) as u64;
+            self.replaced.push((Arc::downgrade(&replaced), bytes));
+        }
+        self.replaced.retain(|(held, _)| held.strong_count() > 0);
+        self.version = Arc::downgrade(version);
+        let mut most_tables = 0;
+        for partition in version.partitions() {
+            let mut tables = 0;
+            for generation in &partition.generations {
+                let index = &generation.index;
+                let known = self.indexes.entry(Arc::as_ptr(index).addr());
+                known.or_insert_with(|| Arc::downgrade(index));
+                tables += generation.tables().count() as u64;
+            }
+            most_tables = most_tables.max(tables);
+        }
+        let (mut sum, mut largest) = (0, 0);
+        self.indexes.retain(|_, index| {
+            let index = index.upgrade();
+            let bytes = index.as_ref().map_or(0, |i| i.memory_bytes() as u64);
+            sum += bytes;
+            largest = bytes.max(largest);
+            index.is_some()
+        });
+        (self.index_bytes, self.largest_index_bytes) = (sum, largest);
+        // A change of the version, and now and then a whole manifest, is made beside it.
+        let replaced: u64 = self.replaced.iter().map(|(_, bytes)| bytes).sum();
+        self.metadata_bytes = 2 * version.memory_bytes() as u64 + replaced;
+        self.cursor_bytes = (most_tables + 1) * (block_bytes + CURSOR_BYTES);
+    }
+}
+
+/// What a flush of `memtable` takes: the new table's keys and its key section.
+fn flush_bytes(memtable: &Memtable) -> u64 {
+    let ordering = memtable.ordering_bytes() as u64;
+    memtable.len() as u64 * FLUSH_BYTES_PER_RECORD + 2 * memtable.key_bytes() as u64 + ordering
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{Options, StoredOptions};
+
+    fn plan(budget: u64) -> MemoryPlan {
+        let options = Options::default().memory_budget(budget);
+        MemoryPlan::of(&options.resolve(&StoredOptions::default()).unwrap())
+    }
+
+    #[test]
+    fn the_cache_gives_way_first_then_what_memtables_may_take() {
+        let plan = plan(64 << 20);
+        let (most, budget) = (plan.memtable_bytes, plan.budget_bytes);
+        let pool = ArenaPool::new(most as usize, plan.memtables_bytes() as usize);
+        let cache = plan.new_cache();
+        let arbiter = Arbiter::new(plan, &pool, &cache, Process::alone());
+        let divide = |index_bytes| {
+            let tracked = Tracked {
+                index_bytes,
+                ..Tracked::default()
+            };
+            let short = arbiter.divide(&tracked);
+            (short, cache.capacity(), arbiter.memtable_bytes())
+        };
+        let (short, roomy, memtable) = divide(0);
+        assert!(
+            !short && roomy > budget * 3 / 8 && memtable == most,
+            "{roomy}"
+        );
+        let (short, smaller, memtable) = divide(4 << 20);
+        assert!(!short && memtable == most);
+        assert!(((3 << 20)..(4 << 20)).contains(&(roomy - smaller)));
+        let (_, _, memtable) = divide(budget / 2);
+        assert!(memtable < most);
+        let (short, least, memtable) = divide(budget);
+        assert!(short && least < budget / 16 && least > 0);
+        assert_eq!(memtable, budget / LEAST_MEMTABLE_PART);
+        assert_eq!(divide(0).1, roomy, "and takes it back");
+    }
+
+    #[test]
+    fn iterators_fetch_less_ahead_the_more_there_are() {
+        let plan = plan(64 << 20);
+        let pool = ArenaPool::new(1 << 20, 0);
+        let cache = plan.new_cache();
+        let arbiter = Arbiter::new(plan, &pool, &cache, Process::alone());
+        let one = arbiter.open_iterator();
+        let alone = one.batch_bytes();
+        let more: Vec<_> = (0..99).map(|_| arbiter.open_iterator()).collect();
+        assert_eq!(one.batch_bytes(), alone / 100);
+        let charged = arbiter.stats().iterators;
+        drop(more);
+        assert_eq!(one.batch_bytes(), alone);
+        assert!(arbiter.stats().iterators < charged);
+    }
+}

@@ -1,0 +1,50 @@
+//! The views that iterators hold.
+//!
+//! Locks: `held` and the position in each [`Hold`] are leaf locks.
+
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::AtomicU64;
+use crate::engine::memory::IteratorBytes;
+use crate::engine::read::hold::Hold;
+use crate::partition::View;
+use crate::partition::view_cursor::ViewCursor;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Where an iterator reads: the view, and the cursors of its two ends in it.
+pub(crate) struct Position {
+    pub(crate) view: Arc<View>,
+    pub(crate) front: Option<ViewCursor>,
+    pub(crate) back: Option<ViewCursor>,
+    /// What the cursors hold.
+    pub(super) bytes: IteratorBytes,
+}
+
+impl Position {
+    /// Counts what the cursors hold now.
+    pub(crate) fn count(&mut self) {
+        let cursors = [&self.front, &self.back].into_iter().flatten();
+        self.bytes.set(cursors.map(ViewCursor::memory_bytes).sum());
+    }
+}
+
+/// The iterators of an engine.
+#[derive(Default)]
+pub(crate) struct Views {
+    pub(super) next: AtomicU64,
+    pub(super) held: Mutex<BTreeMap<u64, Arc<Hold<Position>>>>,
+}
+
+impl Views {
+    /// All iterators that do not gather a batch let go of their views, the others soon.
+    pub(crate) fn release(&self) {
+        let holds: Vec<Arc<Hold<Position>>> = self.held.lock().values().cloned().collect();
+        holds.iter().for_each(|hold| hold.release());
+    }
+
+    /// How many iterators there are, and how many of them hold a view.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        let held = self.held.lock();
+        (held.len(), held.values().filter(|h| h.is_held()).count())
+    }
+}
