@@ -1,6 +1,7 @@
 //! The layering of the engine, its file sizes and its seam to the outside, as a test.
 //!
-//! The folders under `src/` are layers; a layer may name only layers of a lower rank. A module
+//! The folders under `src/` are layers; a layer may name only layers of a lower rank, and so do the
+//! components inside `engine/`. No files import each other in a circle. A module
 //! opens with `//!`, has at most [`MAX_LINES`] lines before its tests, and reaches files, threads,
 //! clocks and the system's randomness only through `vfs`, and the wall clock not even so. Tests
 //! inside the sources are exempt.
@@ -10,9 +11,12 @@
     reason = "a test that cannot read the sources must fail"
 )]
 
+#[path = "layers/circles.rs"]
+mod circles;
 #[path = "layers/source.rs"]
 mod source;
 
+use circles::{Imports, circles};
 use source::{NamedPath, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -40,6 +44,28 @@ const RANKS: &[&[&str]] = &[
     &["lib"],
     &["fuzzing"],
 ];
+
+/// The components of `engine/` and their parts, from the lowest to the highest. Each may name only
+/// those before it: so none can hold or receive one that calls it, nor the engine, which holds all.
+const COMPONENTS: &[&str] = &[
+    "health",
+    "snapshots",
+    "memory",
+    "stats",
+    "core",
+    "space",
+    "backpressure",
+    "read",
+    "catalog",
+    "write",
+    "background",
+    ENGINE,
+    "open",
+    "handle",
+];
+
+/// `engine/mod.rs`, which holds the components and has the only `impl Engine`.
+const ENGINE: &str = "mod";
 
 /// Layers of one rank that may still import: (importer, imported, reason). Never both directions.
 const ALLOWED: &[(&str, &str, &str)] = &[
@@ -146,33 +172,40 @@ fn layer_of(file: &str) -> String {
         .unwrap_or_else(|| "lib".to_owned())
 }
 
-/// The layer that a path names, seen from `file`; `None` for what is not of this crate.
-fn named_layer(path: &NamedPath, file: &str) -> Option<String> {
+/// A path seen from `file`, from the crate's root on; empty for what is not of this crate.
+fn absolute(path: &NamedPath, file: &str) -> Vec<String> {
     let mut module = module_path(file);
     module.extend(path.inside.iter().cloned());
-    let mut segments = path.segments.iter().map(String::as_str).peekable();
-    match segments.peek() {
-        Some(&"crate") => {
+    let mut segments = path.segments.iter().peekable();
+    match segments.peek().map(|first| first.as_str()) {
+        Some("crate") => {
             segments.next();
             module.clear();
         }
-        Some(&"self") => {
+        Some("self") => {
             segments.next();
         }
-        Some(&"super") => {}
-        _ => return None,
+        Some("super") => {}
+        _ => return Vec::new(),
     }
-    while segments.next_if_eq(&"super").is_some() {
+    while segments.next_if(|segment| *segment == "super").is_some() {
         module.pop();
     }
-    if let Some(layer) = module.first() {
-        return Some(layer.clone());
-    }
-    let name = segments.next().unwrap_or("lib");
-    Some(if rank(name).is_some() {
-        name.to_owned()
-    } else {
-        "lib".to_owned()
+    module.extend(segments.cloned());
+    module
+}
+
+/// The layer that a path names, seen from `file`; `None` for what is not of this crate.
+fn named_layer(path: &NamedPath, file: &str) -> Option<String> {
+    let is_own = ["crate", "self", "super"].contains(&path.segments.first()?.as_str());
+    let path = absolute(path, file);
+    let name = path.first().map_or("lib", String::as_str);
+    is_own.then(|| {
+        if rank(name).is_some() {
+            name.to_owned()
+        } else {
+            "lib".to_owned()
+        }
     })
 }
 
@@ -222,8 +255,82 @@ fn breaches(sources: &BTreeMap<String, String>) -> Vec<String> {
             wall_clock(file, &source, &mut found);
         }
         upward_imports(file, &source, &mut found);
+        component_imports(file, &source, &mut found);
     }
+    let imports = imports(sources, &exempt);
+    found.extend(circles(&imports).iter().map(|circle| {
+        let files = circle.join(", ");
+        format!("import each other in a circle: {files}")
+    }));
     found
+}
+
+/// What each file names of others.
+fn imports(sources: &BTreeMap<String, String>, exempt: &BTreeSet<String>) -> Imports {
+    let shipped = || sources.iter().filter(|(file, _)| !exempt.contains(*file));
+    let files: BTreeSet<Vec<String>> = shipped().map(|(file, _)| module_path(file)).collect();
+    let mut imports = Imports::new();
+    for (file, text) in shipped() {
+        let own = module_path(file);
+        for path in Source::new(text).paths() {
+            let named = absolute(&path, file);
+            let lengths = (1..=named.len()).rev();
+            let file = lengths
+                .map(|len| &named[..len])
+                .find(|part| files.contains(*part));
+            if let Some(imported) = file.filter(|imported| *imported != own) {
+                let from = imports.entry(own.join("::")).or_default();
+                from.insert(imported.join("::"));
+            }
+        }
+    }
+    imports
+}
+
+/// The component of a file in `engine/`.
+fn component_of(module: &[String]) -> Option<&str> {
+    match module {
+        [layer] if layer == "engine" => Some(ENGINE),
+        [layer, component, ..] if layer == "engine" => Some(component),
+        _ => None,
+    }
+}
+
+fn component_imports(file: &str, source: &Source, found: &mut Vec<String>) {
+    let own = module_path(file);
+    let Some(from) = component_of(&own) else {
+        return;
+    };
+    let place = |name: &str| COMPONENTS.iter().position(|component| *component == name);
+    let Some(at) = place(from) else {
+        found.push(format!(
+            "src/{file}:1: `{from}` is not in the list of components"
+        ));
+        return;
+    };
+    for path in source.paths() {
+        let named = absolute(&path, file);
+        let to = match component_of(&named) {
+            // What is not a module of its own is defined in `engine/mod.rs`.
+            Some(name) if place(name).is_none() => Some(ENGINE),
+            to => to,
+        };
+        if to.and_then(place).is_some_and(|to| to > at) {
+            let (line, name) = (path.line, path.segments.join("::"));
+            found.push(format!(
+                "src/{file}:{line}: `{from}` names `{name}`, which calls it"
+            ));
+        }
+    }
+    let is_impl = |pair: &[source::Token]| pair[0].text == "impl" && pair[1].text == "Engine";
+    if from != ENGINE
+        && let Some(pair) = source.tokens.windows(2).find(|pair| is_impl(pair))
+    {
+        let line = pair[0].line;
+        found.push(format!(
+            "src/{file}:{line}: `impl Engine` outside engine/mod.rs"
+        ));
+    }
 }
 
 /// The comments that are too wide, but for tables, which cannot be broken.

@@ -16,6 +16,7 @@
 //!
 //! Locks: each shard has its own; under it only that of idle memory is taken.
 
+mod item;
 mod place;
 pub(crate) mod read_buffers;
 mod segment_memory;
@@ -28,7 +29,7 @@ use self::segment_memory::SegmentMemory;
 use self::shard::Shard;
 use crate::base::sync::RwLock;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
-use bytes::Bytes;
+pub(crate) use item::LogItem;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -46,18 +47,6 @@ const SHRINKING_CHANCES: usize = 2;
 /// The share of all segments that may be idle, and how many.
 const IDLE_SHARE: usize = 64;
 const MOST_IDLE: usize = 16;
-
-/// What the log keeps.
-pub(crate) trait LogItem: Clone {
-    /// The bytes that are to stand in a segment.
-    fn bytes(&self) -> &[u8];
-
-    /// From now on the item has the same bytes here.
-    fn set_bytes(&mut self, bytes: Bytes);
-
-    /// Memory that it takes beside them.
-    fn beside_bytes(&self) -> usize;
-}
 
 /// The items of a cache.
 pub(crate) struct ItemLog<T> {

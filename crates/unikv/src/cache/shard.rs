@@ -1,6 +1,6 @@
 //! One shard of the log, under its lock.
 
-use super::LogItem;
+use super::item::LogItem;
 use super::place::{Place, PlaceHash};
 use super::segment_memory::SegmentMemory;
 use super::slots::{Location, MOST_PER_SEGMENT, Slots};

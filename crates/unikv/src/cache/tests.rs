@@ -1,6 +1,7 @@
 //! The log of items against a table of what was put into it.
 
 use super::*;
+use bytes::Bytes;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::HashMap;

@@ -4,6 +4,7 @@ use super::outliers::OutlierSum;
 use super::properties::FileFacts;
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
+use crate::key_table::RecordFileRefs;
 use crate::key_table::builder::bounds;
 use crate::key_table::builder::newest::Newest;
 
@@ -72,14 +73,4 @@ impl KeyTableMeta {
             && (self.newest.is_none() || found.newest == self.newest)
             && (found.expiry, found.has_range_deletes) == (self.expiry, self.has_range_deletes)
     }
-}
-
-/// What the pointers of a key table keep alive in one record file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RecordFileRefs {
-    pub(crate) file: FileNumber,
-    /// How many frames.
-    pub(crate) count: u64,
-    /// The bytes of those frames.
-    pub(crate) bytes: u64,
 }

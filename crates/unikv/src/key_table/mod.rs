@@ -25,6 +25,7 @@ mod pointer;
 mod pointer_index;
 mod properties;
 pub(crate) mod reader;
+pub(crate) mod refs;
 #[cfg(test)]
 mod tests;
 
@@ -35,7 +36,7 @@ pub(crate) use builder::output::OutputFile;
 pub(crate) use builder::rebuilt::{SpareEntries, TakeEntry};
 pub(crate) use builder::{KeySectionBuilder, write_key_table, write_tail};
 pub(crate) use cache::{CachedFrame, ReadCache};
-pub(crate) use meta::{KeyTableMeta, RecordFileRefs};
+pub(crate) use meta::KeyTableMeta;
 pub(crate) use outliers::OutlierSum;
 pub(crate) use pointer::{FRAME_BYTES, RecordPointer, STREAMED_BYTES};
 pub(crate) use pointer_index::Candidate;
@@ -44,3 +45,4 @@ pub(crate) use reader::KeyTable;
 pub(crate) use reader::iter::KeyIter;
 pub(crate) use reader::section::KeySection;
 pub(crate) use reader::verify_file::verify_file;
+pub(crate) use refs::RecordFileRefs;

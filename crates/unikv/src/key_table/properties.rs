@@ -4,8 +4,8 @@
 //! See `docs/format.md`, "Properties".
 
 use super::footer::Footer;
-use super::meta::RecordFileRefs;
 use super::outliers::Outliers;
+use super::refs::RecordFileRefs;
 use crate::base::checksum::bound;
 use crate::base::coding::{Decoder, put_prefixed, put_varint};
 use crate::base::keys::{FileNumber, FileUid, SeqNo};

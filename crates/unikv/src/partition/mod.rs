@@ -3,6 +3,7 @@
 //! Nothing here takes a lock that a job holds. A [`View`] is immutable but for the newest memtable,
 //! which only grows; readers bound it with a sequence number that they read *after* the view.
 
+mod counters;
 pub(crate) mod cursor;
 pub(crate) mod large_files;
 pub(crate) mod merging;
@@ -13,5 +14,6 @@ pub(crate) mod unsorted_store;
 pub(crate) mod view;
 pub(crate) mod view_cursor;
 
+pub(crate) use counters::ReadCounters;
 pub(crate) use large_files::LargeFiles;
-pub(crate) use view::{MemtableHandle, ReadCounters, View};
+pub(crate) use view::{MemtableHandle, View};

@@ -9,7 +9,7 @@
 //! older versions, values and tombstones in the table, and what is wrong with a record that cannot
 //! be read.
 
-use super::view::ReadCounters;
+use super::counters::ReadCounters;
 use crate::base::keys::{Kind, SeqNo};
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};

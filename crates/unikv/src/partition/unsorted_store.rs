@@ -5,7 +5,7 @@
 //! needs stand right behind it in the file. The tables of an ingest are searched by their fences,
 //! and so are those whose keys could not all be entered into the index.
 
-use super::view::ReadCounters;
+use super::counters::ReadCounters;
 use crate::base::keys::{SeqNo, Slot};
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;

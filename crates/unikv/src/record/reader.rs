@@ -3,18 +3,14 @@
 use super::frame::{FRAME_HEADER_LEN, FrameHeader, FramePlace, MIN_FRAME_LEN, Record};
 use super::key_version::KeyVersion;
 use super::meta::RecordFileMeta;
-use super::section_rebuild;
-use super::stream::RecordStream;
-use crate::base::file_header::{FileKind, HEADER_LEN};
-use crate::base::file_names;
+use crate::base::file_header::HEADER_LEN;
 use crate::error::{Error, Result};
-use crate::key_table::verify_file;
 use crate::key_table::{
     CachedFrame, FileFacts, KeyIter, KeySection, LONGEST_BUFFER, ReadBuffer, ReadCache,
-    RecordPointer,
+    RecordPointer, verify_file,
 };
 use crate::vfs::Access;
-use crate::vfs::file_store::{DataFile, FileStore};
+use crate::vfs::file_store::DataFile;
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,42 +22,13 @@ const MOST_SLACK_PART: usize = 16;
 /// A record file, open for reading. Opening it reads nothing.
 #[derive(Debug)]
 pub(crate) struct RecordFile {
-    meta: Arc<RecordFileMeta>,
+    pub(super) meta: Arc<RecordFileMeta>,
     pub(super) file: Arc<DataFile>,
-    section: Option<Arc<KeySection>>,
-    cache: Arc<ReadCache>,
+    pub(super) section: Option<Arc<KeySection>>,
+    pub(super) cache: Arc<ReadCache>,
 }
 
 impl RecordFile {
-    /// The file that `meta` describes.
-    pub(crate) fn open(
-        store: &Arc<FileStore>,
-        meta: RecordFileMeta,
-        cache: &Arc<ReadCache>,
-    ) -> RecordFile {
-        let path = store.dir().join(file_names::record(meta.number));
-        let file = Arc::new(store.data_file(path, meta.number, meta.uid, Access::Random));
-        let kind = FileKind::Record;
-        let bare = RecordFile {
-            meta: Arc::new(meta),
-            file,
-            section: None,
-            cache: Arc::clone(cache),
-        };
-        let section = bare.meta.key_section.then(|| {
-            Arc::new(KeySection::new(
-                store,
-                Arc::clone(&bare.file),
-                kind,
-                bare.meta.len,
-                bare.meta.ingest_seq,
-                cache,
-                Some(section_rebuild::entries(bare.without_section())),
-            ))
-        });
-        RecordFile { section, ..bare }
-    }
-
     /// The same file, as one that has nothing but records.
     pub(super) fn without_section(&self) -> RecordFile {
         RecordFile {
@@ -163,11 +130,6 @@ impl RecordFile {
             return Ok(false);
         }
         Ok(self.read_bytes_present(offset, len as usize)?.is_none())
-    }
-
-    /// Reads the file from front to back.
-    pub(crate) fn stream(self: &Arc<Self>) -> RecordStream {
-        RecordStream::new(Arc::clone(self))
     }
 
     /// An iterator over the key section. A file that is listed as a table and has none is damaged.

@@ -1,11 +1,48 @@
-//! What a key section says, from the records in front of it.
+//! Opening a record file; and what its key section says, from the records in front of it.
 
 use super::reader::RecordFile;
 use super::stream::RecordHead;
+use crate::base::file_header::FileKind;
+use crate::base::file_names;
 use crate::base::keys::SeqNo;
 use crate::error::Result;
-use crate::key_table::{EntryValue, KeyEntry, RecordPointer, SpareEntries, TakeEntry};
+use crate::key_table::reader::section::KeySection;
+use crate::key_table::{EntryValue, KeyEntry, ReadCache, RecordPointer, SpareEntries, TakeEntry};
+use crate::record::RecordFileMeta;
+use crate::vfs::Access;
+use crate::vfs::file_store::FileStore;
 use std::sync::Arc;
+
+impl RecordFile {
+    /// The file that `meta` describes.
+    pub(crate) fn open(
+        store: &Arc<FileStore>,
+        meta: RecordFileMeta,
+        cache: &Arc<ReadCache>,
+    ) -> RecordFile {
+        let path = store.dir().join(file_names::record(meta.number));
+        let file = Arc::new(store.data_file(path, meta.number, meta.uid, Access::Random));
+        let kind = FileKind::Record;
+        let bare = RecordFile {
+            meta: Arc::new(meta),
+            file,
+            section: None,
+            cache: Arc::clone(cache),
+        };
+        let section = bare.meta.key_section.then(|| {
+            Arc::new(KeySection::new(
+                store,
+                Arc::clone(&bare.file),
+                kind,
+                bare.meta.len,
+                bare.meta.ingest_seq,
+                cache,
+                Some(entries(bare.without_section())),
+            ))
+        });
+        RecordFile { section, ..bare }
+    }
+}
 
 /// The entries of the section of `file`, which is handed in without it.
 pub(super) fn entries(file: RecordFile) -> SpareEntries {

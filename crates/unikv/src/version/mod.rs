@@ -9,6 +9,7 @@ mod ingested;
 pub(crate) mod manifest;
 mod memory;
 pub(crate) mod scan_run;
+mod scan_runs;
 mod state;
 pub(crate) mod tagged;
 

@@ -2,8 +2,8 @@
 //!
 //! A failure counts as long as its job is due: a garbage collection that failed and is no longer
 //! needed has nothing to report. A call returns a failure only if what it waits for cannot come
-//! about before that job has succeeded. So a partition whose merge meets a damaged file stops nobody
-//! until flushes have to wait for that merge (`write::waits`).
+//! about before that job has succeeded. So a partition whose merge meets a damaged file stops
+//! nobody until flushes have to wait for that merge (`write::waits`).
 //!
 //! Takes the catalog's lock, and only while something has failed.
 

@@ -10,7 +10,7 @@ use crate::base::keys::FileNumber;
 use crate::engine::background::Background;
 use crate::error::Result;
 use crate::jobs::compact::gc;
-use crate::jobs::compact::gc::Pressure;
+use crate::jobs::space::garbage::{Pressure, section_worth_a_pass};
 use crate::record::RecordFile;
 use crate::version::Version;
 use std::collections::HashMap;
@@ -128,7 +128,7 @@ fn files(version: &Version, places: &HashMap<FileNumber, usize>) -> Vec<RecordFi
             records: meta.count,
             live_records: live.count,
             live_bytes: live.bytes,
-            dead_section_bytes: gc::section_worth_a_pass(file),
+            dead_section_bytes: section_worth_a_pass(file),
             is_table: !logs.contains(&meta.number),
             victim: places.get(&meta.number).copied(),
         }

@@ -5,7 +5,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::engine::background::Background;
 use crate::error::Result;
 use crate::jobs::compact::gc;
-use crate::jobs::compact::gc::Pressure;
+use crate::jobs::space::garbage::Pressure;
 use std::time::Duration;
 
 /// How long nobody must have written before generations are merged although they are not full.

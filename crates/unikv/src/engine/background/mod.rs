@@ -66,11 +66,13 @@ pub(crate) trait JobKind: Send + Sync {
     }
 }
 
+type Run = dyn FnOnce(&Background) -> Result<Ended>;
+
 /// What is to be done: the purpose and the inputs are in `run`.
 pub(crate) struct Job {
     /// The partitions that it holds while it runs. A failure is one of the first.
     pub(crate) partitions: Vec<PartitionId>,
-    pub(super) run: Box<dyn FnOnce(&Background) -> Result<Ended>>,
+    pub(super) run: Box<Run>,
 }
 
 impl Job {
@@ -171,8 +173,9 @@ impl Background {
         self.core.options.clustering == Clustering::EveryMerge && !self.space.full.is_full()
     }
 
-    /// What a job needs, which copies values in key order if it is to `cluster`. Lists the snapshots, so take it after choosing the job's inputs: a
-    /// snapshot that is not listed then sees the newest version of everything in them.
+    /// What a job needs, which copies values in key order if it is to `cluster`. Lists the
+    /// snapshots, so take it after choosing the job's inputs: a snapshot that is not listed then
+    /// sees the newest version of everything in them.
     pub(crate) fn job_context<'a>(&'a self, cancel: Cancel<'a>, cluster: bool) -> JobContext<'a> {
         JobContext {
             store: &self.core.store,

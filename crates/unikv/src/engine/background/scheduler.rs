@@ -1,7 +1,7 @@
 //! What is due: one place that workers, waiting callers and the account of failures ask.
 //!
-//! A [`JobKind`](super::JobKind) finds the most urgent job of its kind; the [`Scheduler`] asks the kinds in
-//! their order (`kinds::all`), leases the partitions of the first job found, runs it, and
+//! A [`JobKind`](super::JobKind) finds the most urgent job of its kind; the [`Scheduler`] asks the
+//! kinds in their order (`kinds::all`), leases the partitions of the first job found, runs it, and
 //! keeps account of how it ended. To add a kind: a file in `kinds/`, and its line in that list.
 //!
 //! A job is found and leased under the catalog's lock, and run under no lock. One that fails is in

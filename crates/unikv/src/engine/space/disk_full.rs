@@ -3,15 +3,15 @@
 //! Two things stand between a shrinking disk and a torn write. The *reserve* is free space that
 //! puts leave alone: when less is free, the state *full* begins before anything has failed. The
 //! *ballast* is a file of real blocks, at most a sixteenth of the data
-//! ([`SpaceLimits::ballast_for`](super::full::SpaceLimits::ballast_for)): a small database has none, and no use for one, as deletes
-//! make little room there. It is removed when the state begins, whoever has taken the reserve: what
-//! it gives back serves the flush of what is in memory, a renewal of the manifest, deletes, and
-//! merges and collections small enough to fit. The state also begins when a write of the background
-//! or of the log is refused for want of space.
+//! ([`SpaceLimits::ballast_for`](super::full::SpaceLimits::ballast_for)): a small database has
+//! none, and no use for one, as deletes make little room there. It is removed when the state
+//! begins, whoever has taken the reserve: what it gives back serves the flush of what is in memory,
+//! a renewal of the manifest, deletes, and merges and collections small enough to fit. The state
+//! also begins when a write of the background or of the log is refused for want of space.
 //!
 //! While the disk is full:
-//! - a batch with a put is refused before anything of it is written (`write::admission`); a batch of
-//!   deletes is taken as long as what is then in memory could still be flushed;
+//! - a batch with a put is refused before anything of it is written (`write::admission`); a batch
+//!   of deletes is taken as long as what is then in memory could still be flushed;
 //! - deletes are sealed and flushed once they pause, every generation is then merged, so that what
 //!   they made garbage is known, and the value logs that need least space to reclaim are collected
 //!   first ([`crate::jobs::compact::tight_gc`]);

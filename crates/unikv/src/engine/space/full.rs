@@ -1,4 +1,5 @@
-//! The state of [`super::disk_full`]: the limits, the ballast, whether the disk counts as full and why.
+//! The state of [`super::disk_full`]: the limits, the ballast, whether the disk counts as full and
+//! why.
 
 use crate::base::file_names;
 use crate::base::seeded::seeded;

@@ -2,14 +2,15 @@
 
 pub(crate) mod counters;
 pub(crate) mod lifetime;
+pub(crate) mod pins;
 pub(crate) mod report;
 pub(crate) mod stalls;
 
 use super::memory::MemoryStats;
 use crate::base::keys::KEYSPACE_PREFIX_LEN;
 use crate::engine::health::JobError;
-use crate::engine::read::pins::PinStats;
 use crate::engine::stats::lifetime::{LifetimeStats, amplification};
+use crate::engine::stats::pins::PinStats;
 use crate::engine::stats::stalls::StallStats;
 use crate::key_table::KeyTable;
 use crate::version::{Partition, Version};

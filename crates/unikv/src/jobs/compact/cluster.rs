@@ -11,8 +11,8 @@
 //! at a time as there may be garbage; and because the oldest come first, a group that some
 //! partitions have left behind is what the next pass goes on with.
 
-use super::gc::record_bytes;
 use crate::base::keys::FileNumber;
+use crate::jobs::space::garbage::record_bytes;
 use crate::key_table::{KeyTable, RecordFileRefs, STREAMED_BYTES};
 use crate::record::RecordFile;
 use crate::version::Version;

@@ -5,8 +5,8 @@
 //! finds its keys through it, so what dies in it stays until the last of them has merged. One that
 //! is seldom written to would keep as many tables as a generation may have.
 
-use super::gc::record_bytes;
 use crate::base::keys::FileNumber;
+use crate::jobs::space::garbage::record_bytes;
 use crate::record::RecordFile;
 use crate::version::{Generation, Version};
 use std::collections::HashMap;

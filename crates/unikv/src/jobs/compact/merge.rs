@@ -26,78 +26,16 @@ use crate::base::keys::{FileNumber, Kind, SeqNo};
 use crate::base::seeded::{seeded, slip};
 use crate::error::Result;
 use crate::jobs::JobContext;
+use crate::jobs::compact::parts::{Kept, KeptValue, MergeInputs, Merged};
 use crate::jobs::space::is_obsolete;
-use crate::key_table::{EntryValue, KeyEntry, KeyTable, KeyTableMeta, RecordPointer};
+use crate::key_table::{EntryValue, KeyEntry, KeyTable};
 use crate::partition::cursor::Cursor;
 use crate::partition::merging::{MergingCursor, follows};
 use crate::partition::scan_sources;
-use crate::record::{RecordFile, RecordFileMeta};
 use crate::version::{Generation, Partition};
 use crate::vfs::Access;
 use std::path::Path;
 use std::sync::Arc;
-
-/// What a merge made; the parts of its edit.
-#[derive(Default)]
-pub(crate) struct Merged {
-    pub(crate) key_tables: Vec<KeyTableMeta>,
-    pub(crate) dropped_key_tables: Vec<FileNumber>,
-    /// Record files with values copied in key order.
-    pub(crate) record_files: Vec<RecordFileMeta>,
-    /// Where records stood that the read cache has at their new places, too.
-    pub(crate) moved: Vec<(FileNumber, u64)>,
-}
-
-/// What a pass over the key tables is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// Generations join the SortedStore; victims may ride along.
-    Merge,
-    /// Garbage is collected.
-    Collect,
-    /// Values are moved into key order while writers are idle.
-    Cluster,
-}
-
-/// What a merge takes in.
-pub(crate) struct MergeInputs {
-    pub(crate) purpose: Purpose,
-    /// The oldest generations of the partition, newest first.
-    pub(crate) generations: Vec<Generation>,
-    /// Value logs whose live records are to move.
-    pub(crate) victims: Vec<Arc<RecordFile>>,
-    /// Values that leave the UnsortedStore are copied because writers are idle.
-    pub(crate) copies_when_idle: bool,
-}
-
-impl MergeInputs {
-    /// To merge these generations, newest first.
-    pub(crate) fn merge(generations: Vec<Generation>) -> MergeInputs {
-        MergeInputs {
-            purpose: Purpose::Merge,
-            generations,
-            victims: Vec::new(),
-            copies_when_idle: false,
-        }
-    }
-
-    /// To reclaim the garbage of these files.
-    pub(crate) fn collect(victims: Vec<Arc<RecordFile>>) -> MergeInputs {
-        MergeInputs {
-            purpose: Purpose::Collect,
-            victims,
-            ..MergeInputs::merge(Vec::new())
-        }
-    }
-
-    /// To move the values of these files into key order.
-    pub(crate) fn cluster(victims: Vec<Arc<RecordFile>>) -> MergeInputs {
-        MergeInputs {
-            purpose: Purpose::Cluster,
-            ..MergeInputs::collect(victims)
-        }
-    }
-}
 
 /// Merges the generations into the SortedStore of `partition`, and moves the live records that it
 /// has in the victims.
@@ -206,23 +144,6 @@ impl Merger<'_> {
             Ok(())
         }
     }
-}
-
-/// A kept version of the key being merged.
-pub(crate) struct Kept {
-    pub(crate) seq: SeqNo,
-    pub(crate) kind: Kind,
-    pub(crate) expiry_ms: Option<u64>,
-    pub(crate) value: KeptValue,
-    /// Whether it comes from the UnsortedStore.
-    pub(crate) unsorted: bool,
-}
-
-pub(crate) enum KeptValue {
-    None,
-    /// A range of the group's inline bytes.
-    Inline(std::ops::Range<usize>),
-    Pointer(RecordPointer),
 }
 
 /// The kept versions of one key, newest first.

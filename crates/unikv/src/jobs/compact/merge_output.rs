@@ -1,11 +1,11 @@
 //! The files that a merge writes: key tables, and record files where values are clustered.
 
 use super::key_tables::KeyTables;
-use super::merge::{Kept, KeptValue, MergeInputs, Merged};
 use crate::base::keys::{FileNumber, KEYSPACE_PREFIX_LEN, Kind, SeqNo};
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::jobs::JobContext;
+use crate::jobs::compact::parts::{Kept, KeptValue, MergeInputs, Merged};
 use crate::key_table::{
     EntryValue, KeyEntry, KeySectionBuilder, KeyTableMeta, RecordPointer, write_key_table,
 };
@@ -13,8 +13,7 @@ use crate::record::{
     External, Record, RecordFile, RecordRef, RecordStream, RecordWriter, STREAMED_BYTES,
     UNNUMBERED, ValueReader, frame_len,
 };
-use crate::version::file_names;
-use crate::version::{Generation, KeyRange};
+use crate::version::{Generation, KeyRange, file_names};
 use std::collections::HashMap;
 use std::slice::from_ref;
 use std::sync::Arc;

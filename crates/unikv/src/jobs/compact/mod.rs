@@ -7,6 +7,7 @@ pub(crate) mod half_merged;
 pub(crate) mod key_tables;
 pub(crate) mod merge;
 mod merge_output;
+pub(crate) mod parts;
 pub(crate) mod retention;
 pub(crate) mod scan_merge;
 pub(crate) mod tight_gc;

@@ -8,6 +8,7 @@
 //! an end.
 
 use super::gc::{self, MAX_VICTIMS};
+use crate::jobs::space::garbage::record_bytes;
 use crate::record::RecordFile;
 use crate::version::Version;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ const LEAST_GARBAGE: u64 = 8;
 /// The value logs to be reclaimed when `free_bytes` can be written, those with least need first.
 pub(crate) fn victims(version: &Version, free_bytes: u64) -> Vec<Arc<RecordFile>> {
     let candidates = gc::candidates(version).filter_map(|(_, live, file)| {
-        let bytes = gc::record_bytes(file);
+        let bytes = record_bytes(file);
         let dead = bytes.saturating_sub(live);
         (live > 0 && dead >= bytes / LEAST_GARBAGE && dead > 0).then_some((live, file))
     });

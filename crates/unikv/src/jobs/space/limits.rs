@@ -3,7 +3,7 @@
 use super::Space;
 use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
-use crate::jobs::compact::gc::Pressure;
+use crate::jobs::space::garbage::Pressure;
 
 /// What garbage collection is for.
 #[derive(Clone, Copy, Debug)]

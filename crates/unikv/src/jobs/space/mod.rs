@@ -4,6 +4,7 @@
 //! tables count what the newest versions take, and the older ones. What records of the
 //! UnsortedStore supersede there is [estimated](crate::jobs::space::hidden).
 
+pub(crate) mod garbage;
 pub(crate) mod hidden;
 mod limits;
 pub(crate) mod promise;
@@ -12,8 +13,8 @@ pub(crate) use limits::SpaceLimit;
 
 use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
-use crate::jobs::compact::gc::{record_bytes, section_worth_a_pass};
 use crate::jobs::compact::half_merged::HalfMerged;
+use crate::jobs::space::garbage::{record_bytes, section_worth_a_pass};
 use crate::jobs::space::hidden::hidden_by;
 use crate::jobs::space::promise::Promise;
 use crate::key_table::{KeyTableMeta, OutlierSum};

@@ -6,14 +6,15 @@
 //! none is held while a file is read, so two readers that miss together may both read.
 
 pub(crate) mod byte_budget;
+pub(in crate::key_table) mod index_budget;
 mod item;
 pub(crate) mod pin;
 pub(crate) mod price;
+pub(crate) mod taken;
 
 pub(crate) use self::item::CachedFrame;
 use self::item::Item;
 use super::block::Block;
-use super::pointer_index::IndexBudget;
 use crate::base::keys::FileNumber;
 use crate::base::seeded::slip;
 use crate::base::sync::Mutex;
@@ -22,7 +23,8 @@ use crate::base::sync::unseen::{AtomicBool, AtomicU16};
 use crate::cache::read_buffers::{ReadBuffer, ReadBuffers};
 use crate::cache::{ItemLog, Place};
 use crate::key_table::block::fences::Fences;
-use crate::key_table::cache::byte_budget::{ByteBudget, Taken};
+use crate::key_table::cache::byte_budget::ByteBudget;
+use crate::key_table::cache::index_budget::IndexBudget;
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
@@ -167,13 +169,6 @@ impl ReadCache {
     /// A buffer for `len` bytes that pass by the cache.
     pub(crate) fn buffer(&self, len: usize) -> ReadBuffer {
         self.buffers.take(len)
-    }
-
-    /// Leave to hold one block of the cache for long, unless too many are held: whoever may not
-    /// holds a copy.
-    pub(super) fn hold_segment(self: &Arc<Self>) -> Option<Taken> {
-        let bytes = self.items.segment_len() as u64;
-        Taken::among_items(self, |cache| &cache.held, bytes)
     }
 
     /// Bytes held now.

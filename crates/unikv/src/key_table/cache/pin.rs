@@ -9,7 +9,7 @@
 //! move them. They do not own them: what the cache drops is gone. Now and then a block is looked
 //! for in the cache all the same, so that the cache sees which ones are wanted.
 
-use super::byte_budget::Taken;
+use super::taken::Taken;
 use crate::base::sync::ArcSwapWeak;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
 use crate::key_table::block::Block;

@@ -11,7 +11,7 @@ use crate::key_table::block::Block;
 use crate::key_table::block::entry::{Decoded, KeyEntry, Malformed, RawEntry};
 use crate::key_table::block::fences::{BlockPlace, Fences};
 use crate::key_table::block::passed::Passed;
-use crate::key_table::cache::byte_budget::Taken;
+use crate::key_table::cache::taken::Taken;
 use crate::vfs::Access;
 use bytes::Bytes;
 use std::path::Path;
@@ -61,6 +61,14 @@ struct Run {
 enum Direction {
     Forward,
     Backward,
+}
+
+impl KeySection {
+    /// An iterator, not yet positioned. `Sequential` reads long runs of blocks around the cache,
+    /// for jobs; `Random` reads single blocks through it.
+    pub(crate) fn iter(self: &Arc<Self>, access: Access) -> KeyIter {
+        KeyIter::new(Arc::clone(self), access)
+    }
 }
 
 impl KeyIter {

@@ -5,10 +5,11 @@ pub(crate) mod section;
 pub(crate) mod verify_file;
 
 use super::cache::ReadCache;
-use super::meta::{KeyTableMeta, RecordFileRefs};
+use super::meta::KeyTableMeta;
 use super::outliers::Outliers;
-use super::pointer_index::{IndexSlot, Made, PointerIndex};
+use super::pointer_index::{IndexSlot, PointerIndex};
 use super::properties::FileFacts;
+use super::refs::RecordFileRefs;
 use crate::base::file_header::FileKind;
 use crate::base::file_names;
 use crate::base::keys::SeqNo;
@@ -36,9 +37,9 @@ pub(crate) struct KeyTable {
     meta: KeyTableMeta,
     file: Arc<DataFile>,
     section: Arc<KeySection>,
-    cache: Arc<ReadCache>,
-    index: Arc<IndexSlot>,
-    price: Price,
+    pub(in crate::key_table) cache: Arc<ReadCache>,
+    pub(in crate::key_table) index: Arc<IndexSlot>,
+    pub(in crate::key_table) price: Price,
     /// `None`: not read yet.
     outliers: ArcSwapOption<Outliers>,
 }
@@ -153,25 +154,6 @@ impl KeyTable {
     /// Whether [`KeyTable::want_index`] may do something.
     pub(crate) fn may_want_index(&self) -> bool {
         !self.price.is_advanced() && !self.index.is_set()
-    }
-
-    /// Makes the index, if look-ups have paid for it and there is room for it. Whether it did; if
-    /// not, look-ups have to pay more for the next attempt. Keys are hashed with `seed`.
-    pub(crate) fn make_index(self: &Arc<Self>, seed: u64) -> bool {
-        let Some(attempt) = self.price.begin() else {
-            return false;
-        };
-        // What cannot be read now, look-ups tell.
-        let made = PointerIndex::build(self, seed, &self.cache).unwrap_or(Made::NotNow);
-        match made {
-            Made::Index(index) => {
-                self.cache.index_budget().set(&self.index, index);
-                return true;
-            }
-            Made::NotNow => attempt.failed(),
-            Made::Never => attempt.give_up(),
-        }
-        false
     }
 
     /// Whether scans have paid for having all blocks read, and nobody does it.

@@ -3,7 +3,6 @@
 mod all_blocks;
 mod neighbours;
 
-use super::iter::KeyIter;
 use crate::base::checksum::bound;
 use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN};
 use crate::base::keys::{DatabaseId, SeqNo};
@@ -15,11 +14,10 @@ use crate::key_table::block::entry::{EntryValue, Malformed, OwnedEntry, OwnedVal
 use crate::key_table::block::fences::{BlockPlace, Fences};
 use crate::key_table::builder::rebuilt::{OfFile, Rebuilt, SpareEntries};
 use crate::key_table::cache::ReadCache;
-use crate::key_table::cache::byte_budget::Taken;
 use crate::key_table::cache::pin::PinnedFences;
 use crate::key_table::cache::price::Price;
+use crate::key_table::cache::taken::Taken;
 use crate::key_table::footer::Footer;
-use crate::vfs::Access;
 use crate::vfs::file_store::{DataFile, FileStore};
 use bytes::Bytes;
 use std::path::Path;
@@ -160,12 +158,6 @@ impl KeySection {
         let fences = self.fences()?;
         let i = (part * fences.len() as f64) as usize;
         Ok(fences.key(i.min(fences.len().saturating_sub(1))).to_vec())
-    }
-
-    /// An iterator, not yet positioned. `Sequential` reads long runs of blocks around the cache,
-    /// for jobs; `Random` reads single blocks through it.
-    pub(crate) fn iter(self: &Arc<Self>, access: Access) -> KeyIter {
-        KeyIter::new(Arc::clone(self), access)
     }
 
     /// The path of the file.

@@ -53,8 +53,10 @@
 mod files;
 mod gather;
 mod log;
+mod ranges;
 pub(crate) mod report;
 mod resolve;
+mod run_writer;
 mod target;
 
 use crate::engine::background::ingest::Ingest;

@@ -16,7 +16,7 @@ use crate::engine::handle::Handle;
 use crate::engine::open::directory::{hold, take_lock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::offline::check::check;
-use crate::offline::repair::resolve::sorter::RunWriter;
+use crate::offline::repair::run_writer::RunWriter;
 use crate::options::Options;
 use crate::version::file_names::{self, DirSurvey, FileName};
 use crate::vfs::{Env, LockGuard, Vfs, WriteMode};

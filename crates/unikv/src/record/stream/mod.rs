@@ -46,6 +46,13 @@ pub(crate) struct RecordHead {
     pub(crate) value: Option<Bytes>,
 }
 
+impl RecordFile {
+    /// Reads the file from front to back.
+    pub(crate) fn stream(self: &Arc<Self>) -> RecordStream {
+        RecordStream::new(Arc::clone(self))
+    }
+}
+
 impl RecordStream {
     pub(super) fn new(file: Arc<RecordFile>) -> RecordStream {
         let (buffer, position) = (Bytes::new(), HEADER_LEN as u64);

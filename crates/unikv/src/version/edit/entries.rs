@@ -7,7 +7,8 @@ use super::{KeyspaceMeta, PartitionMeta, TablePlace, TableShare};
 use crate::base::coding::{Decoder, put_varint};
 use crate::base::keys::{FileNumber, FileUid, GenerationId, KeyspaceId, PartitionId, SeqNo, Slot};
 use crate::error::Result;
-use crate::key_table::meta::{KeyTableMeta, RecordFileRefs};
+use crate::key_table::meta::KeyTableMeta;
+use crate::key_table::refs::RecordFileRefs;
 use crate::key_table::{Newest, NewestNumbers};
 use crate::record::meta::RecordFileMeta;
 

@@ -2,7 +2,7 @@ use super::super::tagged::CRITICAL;
 use super::*;
 use crate::base::keys::FileUid;
 use crate::error::ErrorKind;
-use crate::key_table::meta::RecordFileRefs;
+use crate::key_table::refs::RecordFileRefs;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 

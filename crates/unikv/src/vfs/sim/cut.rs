@@ -1,7 +1,9 @@
 //! What is left of a disk after a power cut or the death of its process.
 
-use super::disk::{Content, Disk, Inode};
-use super::names::{Dir, Moment, Names};
+use super::disk::Disk;
+use super::inode::{Content, Inode};
+use super::names::{Dir, Names};
+use super::over::Moment;
 use crate::base::sync::Mutex;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;

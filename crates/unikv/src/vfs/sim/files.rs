@@ -3,14 +3,17 @@
 //! What a bulk file has gathered is in the handle alone, as it is in user memory: a copy of the
 //! disk does not have it.
 
-use super::disk::Inode;
+use super::Machine;
 use super::faults::{self, Effect, Op};
-use super::{BULK_BUFFER_LEN, Machine};
+use super::inode::Inode;
 use crate::vfs::{LockGuard, ReadFile, SyncFile, WriteFile, WriteMode};
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Bytes that a bulk file gathers in user memory before they reach the kernel.
+pub const BULK_BUFFER_LEN: usize = 4096;
 
 /// A file of a machine, under the path by which it was opened.
 #[derive(Clone)]

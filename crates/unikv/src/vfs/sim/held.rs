@@ -4,7 +4,8 @@
 //! takes its place, and one that is made there after it was removed, have not.
 
 use super::SimVfs;
-use super::disk::{Disk, Inode};
+use super::disk::Disk;
+use super::inode::Inode;
 use super::names::Dir;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};

@@ -58,10 +58,12 @@
 //! a file under `disk` or alone. Each set of [`Rule`]s has one that is held while it decides.
 
 mod cut;
+mod cut_over;
 mod disk;
 mod faults;
 mod files;
 mod held;
+mod inode;
 mod names;
 mod over;
 mod rules;
@@ -69,6 +71,7 @@ mod runtime;
 
 pub use cut::Keep;
 pub use faults::{Call, Fault, FaultRule, Op, PrefetchRule, ReadCall, ReadFaultRule};
+pub use files::BULK_BUFFER_LEN;
 pub use rules::Rule;
 pub use runtime::SimRuntime;
 
@@ -85,9 +88,6 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Bytes that a bulk file gathers in user memory before they reach the kernel.
-pub const BULK_BUFFER_LEN: usize = 4096;
 
 /// A simulated disk. A clone is the same disk; [`SimVfs::power_cut`] and [`SimVfs::process_kill`]
 /// make independent ones.

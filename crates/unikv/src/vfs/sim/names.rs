@@ -2,14 +2,12 @@
 //!
 //! Invariant: `names` of a directory is `durable_names` with `pending` applied in order.
 
-use super::disk::Inode;
+use super::inode::Inode;
+use super::over::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub(super) type Names = BTreeMap<String, Arc<Inode>>;
-
-/// The place of a change in the order of changes.
-pub(super) type Moment = u64;
 
 #[derive(Default)]
 pub(super) struct Dir {

@@ -15,10 +15,9 @@ use crate::vfs::{Event, JoinHandle, Runtime, Step, Worker};
 use rand::rngs::SmallRng;
 use rand::seq::IteratorRandom;
 use rand::{RngCore, SeedableRng};
-use std::fmt;
-use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+use std::{fmt, io};
 
 /// The wall clock when a simulation starts.
 const START_MS: u64 = 1_700_000_000_000;

@@ -24,8 +24,8 @@
 //! No locks; nothing is read or written here.
 
 use crate::base::keys::{FileNumber, SeqNo};
+use crate::offline::repair::ranges::{Range, holds, unmerged};
 use crate::offline::repair::resolve::claims::Rank;
-use crate::offline::repair::resolve::judge::{Range, holds, unmerged};
 use crate::version::Version;
 use std::collections::{HashMap, HashSet};
 

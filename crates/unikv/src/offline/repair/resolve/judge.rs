@@ -3,11 +3,9 @@
 use super::claims::Rank;
 use crate::base::keys::{FileNumber, SeqNo};
 use crate::offline::repair::files::from_files::FromFiles;
-use crate::version::{Generation, Version};
+use crate::offline::repair::ranges::{Range, holds, unmerged};
+use crate::version::Version;
 use std::collections::HashMap;
-
-/// A range of keys with its end, if it has one.
-pub(crate) type Range = (Vec<u8>, Option<Vec<u8>>);
 
 /// Who decides.
 pub(crate) enum Judge {
@@ -71,22 +69,4 @@ impl Listed {
             Rank::Copy
         }
     }
-}
-
-/// The tables of a version and where each is unmerged.
-pub(crate) fn unmerged(version: &Version) -> HashMap<FileNumber, Vec<Range>> {
-    let mut unmerged: HashMap<FileNumber, Vec<Range>> = HashMap::new();
-    for partition in version.partitions() {
-        let tables = partition.generations.iter().flat_map(Generation::tables);
-        for (_, table) in tables {
-            let range = (partition.start.clone(), partition.end.clone());
-            unmerged.entry(table.meta().number).or_default().push(range);
-        }
-    }
-    unmerged
-}
-
-/// Whether the range holds `key`.
-pub(crate) fn holds((start, end): &Range, key: &[u8]) -> bool {
-    start.as_slice() <= key && end.as_deref().is_none_or(|end| key < end)
 }

@@ -18,8 +18,6 @@ use std::sync::Arc;
 
 /// Runs that are merged at a time.
 const FAN_IN: usize = 64;
-/// Bytes that are written at a time.
-const WRITE_BYTES: usize = 256 << 10;
 /// The length in front of each claim of a run.
 const LEN_BYTES: usize = 4;
 
@@ -106,41 +104,6 @@ impl<'a> Sorter<'a> {
         self.bytes.clear();
         self.runs.push(run.finish()?);
         Ok(())
-    }
-}
-
-/// A run being written.
-pub(crate) struct RunWriter {
-    file: Box<dyn crate::vfs::WriteFile>,
-    path: PathBuf,
-    buffer: Vec<u8>,
-}
-
-impl RunWriter {
-    pub(crate) fn new(file: Box<dyn crate::vfs::WriteFile>, path: PathBuf) -> RunWriter {
-        let buffer = Vec::new();
-        RunWriter { file, path, buffer }
-    }
-
-    fn push(&mut self, claim: &[u8]) -> Result<()> {
-        self.buffer
-            .extend_from_slice(&(claim.len() as u32).to_le_bytes());
-        self.buffer.extend_from_slice(claim);
-        if self.buffer.len() >= WRITE_BYTES {
-            self.write()?;
-        }
-        Ok(())
-    }
-
-    fn write(&mut self) -> Result<()> {
-        let written = self.file.append(&self.buffer);
-        self.buffer.clear();
-        written.map_err(|e| Error::io("write this file", &self.path, e))
-    }
-
-    fn finish(mut self) -> Result<PathBuf> {
-        self.write()?;
-        Ok(self.path)
     }
 }
 

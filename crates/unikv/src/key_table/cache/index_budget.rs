@@ -3,46 +3,19 @@
 //!
 //! Locks: `IndexBudget::holders`; nothing is locked under it.
 
-use super::PointerIndex;
-use crate::base::sync::atomic::{AtomicBool, Ordering};
-use crate::base::sync::{ArcSwapOption, Guard, Mutex};
+use crate::base::sync::Mutex;
 use crate::key_table::cache::byte_budget::ByteBudget;
 use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
+use std::fmt::Debug;
+use std::sync::Weak;
 
-/// Where a table has its index.
-#[derive(Debug)]
-pub(in crate::key_table) struct IndexSlot {
-    index: ArcSwapOption<PointerIndex>,
-    /// Since the budget looked last.
-    is_used: AtomicBool,
-}
+/// What has an index of which it may have to give up the memory.
+pub(in crate::key_table) trait IndexHolder: Debug + Send + Sync {
+    /// Whether the index was used since this was last asked.
+    fn take_use(&self) -> bool;
 
-impl IndexSlot {
-    pub(in crate::key_table) fn new() -> IndexSlot {
-        IndexSlot {
-            index: ArcSwapOption::empty(),
-            is_used: AtomicBool::new(false),
-        }
-    }
-
-    /// Whether there is an index. That is no use of it.
-    pub(in crate::key_table) fn is_set(&self) -> bool {
-        self.index.load().is_some()
-    }
-
-    /// Whether there is an index that has been used since the budget looked last.
-    pub(in crate::key_table) fn is_used(&self) -> bool {
-        self.is_set() && self.is_used.load(Ordering::Relaxed)
-    }
-
-    pub(in crate::key_table) fn load(&self) -> Guard<Option<Arc<PointerIndex>>> {
-        let index = self.index.load();
-        if index.is_some() && !self.is_used.load(Ordering::Relaxed) {
-            self.is_used.store(true, Ordering::Relaxed);
-        }
-        index
-    }
+    /// Gives up the index.
+    fn give_up(&self);
 }
 
 /// The bytes set aside for the indexes of all tables.
@@ -50,7 +23,7 @@ impl IndexSlot {
 pub(in crate::key_table) struct IndexBudget {
     bytes: ByteBudget,
     /// Tables that have an index, and some that had one.
-    holders: Mutex<VecDeque<Weak<IndexSlot>>>,
+    holders: Mutex<VecDeque<Weak<dyn IndexHolder>>>,
 }
 
 impl IndexBudget {
@@ -77,12 +50,11 @@ impl IndexBudget {
         }
     }
 
-    /// Gives `slot` its index.
-    pub(in crate::key_table) fn set(&self, slot: &Arc<IndexSlot>, index: PointerIndex) {
-        slot.index.store(Some(Arc::new(index)));
+    /// Counts `holder`, which has an index now, among those that may have to give theirs up.
+    pub(in crate::key_table) fn add(&self, holder: Weak<dyn IndexHolder>) {
         let mut holders = self.holders.lock();
         holders.retain(|held| held.strong_count() > 0);
-        holders.push_back(Arc::downgrade(slot));
+        holders.push_back(holder);
     }
 
     fn shrink(&self) {
@@ -95,11 +67,11 @@ impl IndexBudget {
             let Some(held) = holders.pop_front() else {
                 return;
             };
-            if let Some(slot) = held.upgrade() {
-                if slot.is_used.swap(false, Ordering::Relaxed) {
+            if let Some(holder) = held.upgrade() {
+                if holder.take_use() {
                     holders.push_back(held);
                 } else {
-                    slot.index.store(None);
+                    holder.give_up();
                 }
             }
         }
@@ -110,6 +82,8 @@ impl IndexBudget {
     pub(in crate::key_table) fn forget_uses(&self) {
         let held = self.holders.lock();
         let slots = held.iter().filter_map(Weak::upgrade);
-        slots.for_each(|slot| slot.is_used.store(false, Ordering::Relaxed));
+        slots.for_each(|slot| {
+            slot.take_use();
+        });
     }
 }

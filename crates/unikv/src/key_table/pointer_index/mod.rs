@@ -16,22 +16,17 @@
 //! depends on the table. No record stands at the beginning of a file, so 0 is an empty slot. The
 //! upper bits of the hash choose a slot; whoever finds it taken goes to the next one.
 
-mod budget;
+mod build;
+mod slot;
 
-use super::cache::ReadCache;
 use super::meta::KeyTableMeta;
 use super::pointer::{RecordPointer, STREAMED_BYTES};
-use crate::base::hash::key_hash;
 use crate::base::keys::{FileNumber, SeqNo};
 use crate::base::mapped::Words;
 use crate::base::seeded::seeded;
-use crate::error::Result;
 use crate::key_table::block::entry::EntryValue;
-use crate::key_table::cache::byte_budget::Taken;
-use crate::key_table::reader::KeyTable;
-use crate::vfs::Access;
-pub(super) use budget::{IndexBudget, IndexSlot};
-use std::sync::Arc;
+use crate::key_table::cache::taken::Taken;
+pub(super) use slot::IndexSlot;
 
 /// Of so many slots one is empty.
 const SLOTS_PER_EMPTY: usize = 8;
@@ -123,39 +118,6 @@ impl PointerIndex {
         meta.count.saturating_mul(size_of::<Found>() as u64)
     }
 
-    /// Makes the index of `table`. Keys are hashed with `seed`.
-    pub(super) fn build(table: &Arc<KeyTable>, seed: u64, cache: &Arc<ReadCache>) -> Result<Made> {
-        let files: Box<[_]> = table.meta().refs.iter().map(|refs| refs.file).collect();
-        let most = KeyTable::index_bytes_of([table]);
-        let Some(mut taken) = Taken::new(cache, ReadCache::index_bytes, most) else {
-            return Ok(Made::NotNow);
-        };
-        let (found, keys) = gather(table, seed, &files)?;
-        let layout = Layout::of(&found, files.len());
-        let Some(layout) = layout.filter(|_| found.len() >= keys / 2) else {
-            return Ok(Made::Never);
-        };
-        let Some(mut slots) = Words::new(slots_for(found.len())) else {
-            return Ok(Made::NotNow);
-        };
-        for key in &found {
-            let mut at = first_slot(key.hash, slots.len());
-            while slots.get(at) != 0 {
-                at = next_slot(at, slots.len());
-            }
-            slots.set(at, layout.slot(key));
-        }
-        let is_complete = found.len() == keys;
-        taken.keep(PointerIndex::bytes_for(found.len(), files.len()));
-        Ok(Made::Index(PointerIndex {
-            slots,
-            files,
-            layout,
-            is_complete,
-            _taken: taken,
-        }))
-    }
-
     /// Whether a hash without a candidate belongs to no key of the table.
     pub(crate) fn is_complete(&self) -> bool {
         seeded!(IndexIsComplete) || self.is_complete
@@ -236,35 +198,6 @@ impl Layout {
     fn tag_of(&self, slot: u64) -> u64 {
         slot >> (self.place_bits() + self.seq_bits)
     }
-}
-
-/// The newest versions in `table` that have a record, and how many keys there are.
-fn gather(table: &Arc<KeyTable>, seed: u64, files: &[FileNumber]) -> Result<(Vec<Found>, usize)> {
-    let mut found = Vec::with_capacity(table.meta().count as usize);
-    let mut keys = 0;
-    let mut previous: Option<Vec<u8>> = None;
-    let mut entries = table.iter(Access::Sequential);
-    entries.seek(b"", SeqNo::MAX)?;
-    while let Some(entry) = entries.entry() {
-        if previous.as_deref() != Some(entry.key) || seeded!(IndexOfOldest) {
-            let previous = previous.get_or_insert_default();
-            previous.clear();
-            previous.extend_from_slice(entry.key);
-            keys += 1;
-            found.extend(place(entry.value, files).map(|(file, pointer)| Found {
-                hash: key_hash(seed, entry.key),
-                file,
-                len: pointer.len,
-                offset: pointer.offset,
-                seq: entry.seq,
-            }));
-        }
-        entries.next()?;
-    }
-    if seeded!(IndexOfOldest) {
-        found.reverse();
-    }
-    Ok((found, keys))
 }
 
 fn place(value: EntryValue<'_>, files: &[FileNumber]) -> Option<(u32, RecordPointer)> {

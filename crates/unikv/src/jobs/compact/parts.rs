@@ -1,0 +1,86 @@
+//! What a merge takes in, what it keeps of a key, and what it makes.
+
+use crate::base::keys::{FileNumber, Kind, SeqNo};
+use crate::key_table::{KeyTableMeta, RecordPointer};
+use crate::record::{RecordFile, RecordFileMeta};
+use crate::version::Generation;
+use std::sync::Arc;
+
+/// What a pass over the key tables is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Generations join the SortedStore; victims may ride along.
+    Merge,
+    /// Garbage is collected.
+    Collect,
+    /// Values are moved into key order while writers are idle.
+    Cluster,
+}
+
+/// What a merge takes in.
+pub(crate) struct MergeInputs {
+    pub(crate) purpose: Purpose,
+    /// The oldest generations of the partition, newest first.
+    pub(crate) generations: Vec<Generation>,
+    /// Value logs whose live records are to move.
+    pub(crate) victims: Vec<Arc<RecordFile>>,
+    /// Values that leave the UnsortedStore are copied because writers are idle.
+    pub(crate) copies_when_idle: bool,
+}
+
+impl MergeInputs {
+    /// To merge these generations, newest first.
+    pub(crate) fn merge(generations: Vec<Generation>) -> MergeInputs {
+        MergeInputs {
+            purpose: Purpose::Merge,
+            generations,
+            victims: Vec::new(),
+            copies_when_idle: false,
+        }
+    }
+
+    /// To reclaim the garbage of these files.
+    pub(crate) fn collect(victims: Vec<Arc<RecordFile>>) -> MergeInputs {
+        MergeInputs {
+            purpose: Purpose::Collect,
+            victims,
+            ..MergeInputs::merge(Vec::new())
+        }
+    }
+
+    /// To move the values of these files into key order.
+    pub(crate) fn cluster(victims: Vec<Arc<RecordFile>>) -> MergeInputs {
+        MergeInputs {
+            purpose: Purpose::Cluster,
+            ..MergeInputs::collect(victims)
+        }
+    }
+}
+
+/// What a merge made; the parts of its edit.
+#[derive(Default)]
+pub(crate) struct Merged {
+    pub(crate) key_tables: Vec<KeyTableMeta>,
+    pub(crate) dropped_key_tables: Vec<FileNumber>,
+    /// Record files with values copied in key order.
+    pub(crate) record_files: Vec<RecordFileMeta>,
+    /// Where records stood that the read cache has at their new places, too.
+    pub(crate) moved: Vec<(FileNumber, u64)>,
+}
+
+/// A kept version of the key being merged.
+pub(crate) struct Kept {
+    pub(crate) seq: SeqNo,
+    pub(crate) kind: Kind,
+    pub(crate) expiry_ms: Option<u64>,
+    pub(crate) value: KeptValue,
+    /// Whether it comes from the UnsortedStore.
+    pub(crate) unsorted: bool,
+}
+
+pub(crate) enum KeptValue {
+    None,
+    /// A range of the group's inline bytes.
+    Inline(std::ops::Range<usize>),
+    Pointer(RecordPointer),
+}

@@ -1,0 +1,12 @@
+//! Counts of what look-ups did.
+
+use crate::base::sync::atomic::{AtomicBool, AtomicU64};
+
+/// Counts of what lookups did.
+#[derive(Debug, Default)]
+pub(crate) struct ReadCounters {
+    pub(crate) index_lookups: AtomicU64,
+    pub(crate) index_failed_comparisons: AtomicU64,
+    /// Look-ups have paid for the pointer index of a key table.
+    pub(crate) pointer_index_wanted: AtomicBool,
+}
