@@ -84,6 +84,7 @@ impl Core {
 
     /// Refuses work on a closed database, and in a child of the process that has opened it. To be
     /// asked before any lock is taken: in a child, a thread that is not there may hold it.
+    #[inline]
     pub(crate) fn check_open(&self) -> Result<()> {
         if !self.process.is_this() {
             Err(Error::forked())
@@ -95,6 +96,7 @@ impl Core {
     }
 
     /// Calls `read`, which looks into files, unless the database is closed.
+    #[inline]
     pub(crate) fn while_open<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
         self.check_open()?;
         read().map_err(|error| self.unless_closed(error))

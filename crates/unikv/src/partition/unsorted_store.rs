@@ -19,6 +19,7 @@ type Found<'a> = (&'a RecordFile, KeyVersion);
 
 /// The newest version of `key` at or below `snapshot`, and its table. A hit is one read of the
 /// record.
+#[inline]
 pub(crate) fn get<'a>(
     partition: &'a Partition,
     key: &[u8],

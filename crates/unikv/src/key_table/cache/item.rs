@@ -51,6 +51,7 @@ impl CachedFrame<'_> {
 
     /// A part of it for somebody who may hold it for long, and then should not hold a whole
     /// segment.
+    #[inline]
     pub(crate) fn part(&self, place: Range<usize>) -> Option<Bytes> {
         let part = self.frame.get(place)?;
         Some(match self.is_stored {
