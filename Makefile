@@ -30,6 +30,7 @@ quick: ## the tests of the engine alone
 
 lint: ## formatting, clippy with warnings denied, links in the documents
 	@scripts/check_links.sh
+	@scripts/check_words.sh
 	@echo "== formatting"
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path crates/unikv-bench-peers/Cargo.toml

@@ -1,4 +1,4 @@
-//! Makes the checksums of changed files right, as `docs/format.md` tells them, so that what lies
+//! Makes the checksums of changed files right, as `docs/format.md` defines them, so that what lies
 //! behind a checksum is reached. Lengths are taken as they stand: those that lie go on lying.
 //!
 //! This is a second reading of the formats, by intention: it shares nothing with the engine but the
@@ -8,7 +8,7 @@ use unikv::fuzzing::{checksum, plain_checksum};
 
 /// Bytes of a file header.
 pub const HEADER_LEN: usize = 96;
-/// Bytes in front of a log record's payload.
+/// Bytes before a log record's payload.
 pub const LOG_RECORD_LEN: usize = 24;
 /// Bytes of a footer.
 pub const FOOTER_LEN: usize = 48;
@@ -134,7 +134,7 @@ pub fn current_checksum(file: &mut [u8]) {
     }
 }
 
-/// Seals the frames of a record file from the front, and what stands behind them.
+/// Seals the frames of a record file from the front, and what stands after them.
 pub fn record_file(file: &mut [u8]) {
     let uid = uid(file);
     let end = footer(file).map_or(file.len(), |parts| parts.records_end);

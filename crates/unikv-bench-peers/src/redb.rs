@@ -2,7 +2,7 @@
 //!
 //! It has no log. A write that shall not be synced is committed without durability, and then lives
 //! in the memory of the process until the next durable commit: a kill loses it. So this is less
-//! than what the other engines do. A durable commit comes after so many others, which bounds what
+//! than what the other engines do. A durable commit comes after this many others, which bounds what
 //! is lost and lets redb reuse pages.
 
 use redb::{Database, Durability, ReadableDatabase, TableDefinition};

@@ -83,7 +83,7 @@ pub trait Engine: Send + Sync + Sized {
         Ok(())
     }
 
-    /// Waits until nothing runs in the background, and tells how long something did.
+    /// Waits until nothing runs in the background, and says how long something did.
     fn settle(&self) -> Result<Duration, Failure> {
         Ok(wait_until_quiet())
     }
@@ -91,7 +91,7 @@ pub trait Engine: Send + Sync + Sized {
     /// Closes the store.
     fn close(self) -> Result<(), Failure>;
 
-    /// What the engine counts, if it tells; everything else is taken from the process.
+    /// What the engine counts, if it says; everything else is taken from the process.
     fn figures(&self) -> Option<Figures> {
         None
     }

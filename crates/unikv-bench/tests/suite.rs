@@ -66,7 +66,7 @@ fn every_kind_of_experiment_runs_and_is_drawn() {
     assert_eq!(ours[0].operations, 1_000);
     assert!(ours[0].latencies[0].curve.len() > 10);
     assert!(ours[0].cpu_us_per_operation.unwrap() > 0.0);
-    // A killed process leaves what it had told, and its store to the next.
+    // A killed process leaves what it had reported, and its store to the next.
     let recovery = of(&results, "recovery", "unikv")[0];
     let phases: Vec<_> = recovery
         .steps

@@ -60,7 +60,7 @@ pub struct EngineArgs {
     /// Bytes of one block of a key table
     #[arg(long, value_name = "SIZE", value_parser = small_size)]
     pub block_bytes: Option<u32>,
-    /// Tables of a partition's UnsortedStore whose keys a scan merges each time anew, before they
+    /// Tables of a partition's UnsortedStore whose keys a scan merges each time again, before they
     /// are merged for good
     #[arg(long, value_name = "COUNT")]
     pub scan_merge_limit: Option<u32>,

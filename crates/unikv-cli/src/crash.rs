@@ -43,7 +43,7 @@ pub struct Writer {
     /// Where acknowledgements are noted
     #[arg(long, value_name = "FILE")]
     ack_file: PathBuf,
-    /// End after so many operations of each thread; otherwise only a kill ends it
+    /// End after this many operations of each thread; otherwise only a kill ends it
     #[arg(long, value_name = "COUNT")]
     operations: Option<u64>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Exit statuses: what a script can tell apart without reading messages.
+//! Exit statuses: what a script can distinguish without reading messages.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ pub enum Code {
 pub enum Failure {
     /// Whoever reads our standard output has seen enough: a clean end.
     BrokenPipe,
-    /// Something to tell the user.
+    /// Something for the user to know.
     Failed { code: Code, message: String },
 }
 
@@ -149,7 +149,7 @@ pub fn status(outcome: Outcome) -> ExitCode {
         Ok(code) => code,
         Err(Failure::BrokenPipe) => Code::Success,
         Err(Failure::Failed { code, message }) => {
-            // Nobody is left to tell when standard error is gone too.
+            // Nothing is left to write to when standard error is gone, too.
             let _ = writeln!(io::stderr(), "unikv: {message}");
             code
         }

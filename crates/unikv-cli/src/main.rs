@@ -43,13 +43,13 @@ enum Command {
     Stats(commands::stats::Stats),
     /// Merges what is waiting to be merged, and drops what is overwritten or deleted there
     Compact(commands::compact::Compact),
-    /// Collects garbage now, or tells what would be collected and why
+    /// Collects garbage now, or says what would be collected and why
     Gc(commands::gc::Gc),
     /// Prints what stands in one file of a database
     Inspect(commands::inspect::Inspect),
     /// Verifies every checksum, pointer, order and count of a closed database
     Check(commands::check::Check),
-    /// Salvages a damaged database into a new directory and tells what is lost; exits with 12 if
+    /// Salvages a damaged database into a new directory and says what is lost; exits with 12 if
     /// anything is
     Repair(commands::repair::Repair),
     /// Runs YCSB workloads against a database and verifies every value read

@@ -319,7 +319,7 @@ fn options_in_words(engine: &EngineArgs) -> String {
     }
 }
 
-/// Runs one phase, and adds what UniKV alone tells of an opening.
+/// Runs one phase, and adds what only UniKV reports of an opening.
 fn run_phase(
     runner: &mut Runner<'_, UniKv>,
     phase: &Phase,

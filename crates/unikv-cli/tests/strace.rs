@@ -256,8 +256,8 @@ impl Seen {
                     unknown.insert(format!("{}: {path}", call.name));
                 }
             }
-            // What a ring reads is not told; but it needs a descriptor, and has none but those for
-            // that.
+            // What a ring reads is not reported; but it needs a descriptor, and has none but those
+            // for that.
             is_read_around |= call.name == "openat" && call.flags().contains(&"O_DIRECT");
             let is_known = call.name != "io_uring_enter" || is_read_around;
             assert!(is_known && call.name != "sync", "{call:?}");

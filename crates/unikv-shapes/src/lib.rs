@@ -20,7 +20,7 @@ pub enum Shape {
     Skewed,
     /// Keys of 60 KB that differ in their last bytes alone.
     CommonPrefix,
-    /// A key of 60 KB in front of short ones.
+    /// A key of 60 KB before short ones.
     OneLongKey,
     /// One key for ever.
     OneKey,
@@ -123,7 +123,7 @@ impl Shape {
         len.max(least)
     }
 
-    /// Whether what fills keys up stands in front of their number.
+    /// Whether what fills keys up stands before their number.
     pub fn has_common_prefix(self) -> bool {
         self == Shape::CommonPrefix
     }
@@ -202,7 +202,7 @@ impl Shape {
                 key.resize(len, b'.');
                 key
             }
-            // Neighbours are not written one behind the other.
+            // Neighbours are not written one after the other.
             _ => {
                 let mut key = mix(number).to_be_bytes()[..3].to_vec();
                 key.extend_from_slice(number_bytes);

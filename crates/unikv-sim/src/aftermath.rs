@@ -65,7 +65,7 @@ impl Aftermath {
         taken.failed = format!("the fault: {:?} of {}", call.op, call.path.display());
     }
 
-    /// This call comes behind the failed one.
+    /// This call comes after the failed one.
     pub fn next(&self, call: &Call<'_>) {
         let mut taken = self.taken.lock().expect("nobody panics with it");
         if taken.moments.len() < CALLS {
@@ -121,7 +121,7 @@ struct Images {
 }
 
 impl Images {
-    /// Recovers from a cut at a moment, in so many ways; others have their turn at other calls.
+    /// Recovers from a cut at a moment, in this many ways; others have their turn at other calls.
     fn cut(&mut self, moment: &Moment, seed: u64, most: usize) {
         let seed = seed ^ moment.call << 1;
         let keeps = [Keep::Nothing, Keep::Sectors(seed), Keep::Torn(seed)];

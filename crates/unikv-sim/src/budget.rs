@@ -2,13 +2,14 @@
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `UNIKV_TIMES` | so many times the seeds that each explorer has by default |
+//! | `UNIKV_TIMES` | this many times the seeds that each explorer has by default |
 //! | `UNIKV_SEEDS` | seeds per explorer |
 //! | `UNIKV_STEPS` | operations per history |
 //! | `UNIKV_SEED` | replay this seed alone |
 //! | `UNIKV_CRASH_AT` | replay this crash or fault point alone |
-//! | `UNIKV_KEEP`, `UNIKV_FAULT`, `UNIKV_VARIANT` | replay this way of coming back, this error, these options alone |
-//! | `UNIKV_KEEP_GOING` | tell every failure instead of stopping at the first |
+//! | `UNIKV_KEEP`, `UNIKV_FAULT`, `UNIKV_VARIANT` | replay this way of coming back, this error,
+//! these options alone |
+//! | `UNIKV_KEEP_GOING` | report every failure instead of stopping at the first |
 
 use std::env;
 

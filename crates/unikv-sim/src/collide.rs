@@ -29,7 +29,7 @@ const PRIME: u64 = 0x9e37_79b1_85eb_ca87;
 /// The sums that the keys of a history have: most the first.
 const SUMS: [u64; 2] = [1, 2];
 
-/// What stands in front of each key inside of the engine: its keyspace.
+/// What stands before each key inside of the engine: its keyspace.
 const KEYSPACE: [u8; 4] = [0; 4];
 /// Keys of this length and below are made longer ones.
 const MOST_STEM: usize = 12;
@@ -141,7 +141,7 @@ mod tests {
         (db, runtime)
     }
 
-    /// Every `get` goes past all records in front of its own, in the index that a flush made and in
+    /// Every `get` goes past all records before its own, in the index that a flush made and in
     /// the one that an opening made.
     #[test]
     fn keys_made_so_have_one_tag_in_one_bucket() {

@@ -34,7 +34,7 @@ pub struct Config {
     pub memory_budget: u64,
     /// Background workers.
     pub background_threads: usize,
-    /// Tables whose keys scans merge each time anew.
+    /// Tables whose keys scans merge each time again.
     pub scan_merge_limit: u32,
 }
 
@@ -49,7 +49,7 @@ impl Config {
             true => 4 << 10,
             false => pick(rng, &[4 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10]),
         };
-        // From generators beside the first, so that recorded seeds tell the same stories as before.
+        // From generators beside the first, so that recorded seeds give the same stories as before.
         let mut aside = SmallRng::seed_from_u64(rng.clone().random::<u64>() ^ 0x5b11);
         let mut further = SmallRng::seed_from_u64(aside.clone().random::<u64>() ^ 0xc105);
         let tables = if busy { &[1, 2] } else { &[1, 2, 2, 4, 16][..] };
@@ -71,7 +71,7 @@ impl Config {
             // The least splits whatever has two key tables; the greatest never splits.
             partition_bytes: pick(&mut aside, &[4 << 10, 4 << 10, 16 << 10, 64 << 10, 1 << 40]),
             inline_value_bytes: pick(rng, &[0, 16, 128, 128, 1000]),
-            // From a copy of the generator, so that recorded seeds tell the same stories as before.
+            // From a copy of the generator, so that recorded seeds give the same stories as before.
             max_space_amp: pick(&mut rng.clone(), &[1.1, 1.1, 1.5, 3.0]),
             key_table_bytes: pick(rng, &[1 << 10, 1 << 10, 4 << 10, 2 << 20]),
             block_bytes: pick(rng, &[256, 512, 4096]),

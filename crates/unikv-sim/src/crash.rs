@@ -49,7 +49,7 @@ pub struct Tally {
     pub coverage: Coverage,
 }
 
-/// Of so many changes that a cut may take, each prefix is looked at, at each place.
+/// Of this many changes that a cut may take, each prefix is looked at, at each place.
 const FEW_FIRST: u64 = 16;
 /// Every how many places each prefix is, however many there are.
 const EACH_FIRST_EVERY: u64 = 16;
@@ -311,7 +311,7 @@ fn recovery_moments(disk: &SimVfs, config: &Config, oracle: &Oracle) -> Vec<Mome
     recorder.finish().0
 }
 
-/// At most so many moments, evenly spread.
+/// At most this many moments, evenly spread.
 fn chosen(moments: &[Moment], most: u64) -> impl Iterator<Item = &Moment> {
     let step = (moments.len() as u64).div_ceil(most.max(1)).max(1);
     moments.iter().step_by(step as usize)

@@ -78,7 +78,7 @@ impl Kind {
 pub struct Tally {
     /// Errors injected into calls that change the disk.
     pub faults: u64,
-    /// Of these, those behind which the power was cut.
+    /// Of these, those after which the power was cut.
     pub crossed: u64,
     /// Disks that were recovered after such cuts.
     pub cuts: u64,
@@ -117,7 +117,8 @@ pub fn explore_and_shrink(history: &History, points: (u64, u64), tally: &mut Tal
     *tally = sum.into_inner();
 }
 
-/// Explores a history: so many of its calls that change the disk, and so many of those that look.
+/// Explores a history: this many of its calls that change the disk, and this many of those that
+/// look.
 pub fn explore_history(history: &History, points: (u64, u64), tally: &mut Tally) {
     let (calls, looks, coverage) = run_through(history);
     tally.histories += 1;

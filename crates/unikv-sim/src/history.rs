@@ -95,13 +95,13 @@ pub enum Op {
     Advance(usize, usize, Walk),
     /// Moves the front of an iterator.
     Seek(usize, Key),
-    /// Tells an iterator how many entries are wanted.
+    /// Says an iterator how many entries are wanted.
     Expect(usize, usize),
     /// Makes an iterator of a snapshot: the slot of this, and of that.
     IterateSnapshot(usize, usize, Range),
     /// Drops an iterator.
     DropIterator(usize),
-    /// Makes an iterator let go of its view, or all of them.
+    /// Makes an iterator release its view, or all of them.
     Release(Option<usize>),
     /// `sync`.
     Sync,
@@ -130,7 +130,7 @@ pub enum Op {
         /// Milliseconds that pass.
         forward_ms: u64,
     },
-    /// Leaves so many bytes of space on the disk, or all of it.
+    /// Leaves this many bytes of space on the disk, or all of it.
     Space(Option<u64>),
     /// Lets background workers take this many steps.
     Step(usize),

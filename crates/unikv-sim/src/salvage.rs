@@ -1,5 +1,5 @@
 //! A repair, and the verdict on it: what it saved must be right, and what it did not save must be
-//! told.
+//! reported.
 
 use crate::oracle::State;
 use crate::runner::{DIR, env};

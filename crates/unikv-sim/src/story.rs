@@ -1,7 +1,7 @@
 //! Names the seed and the place when a check fails.
 //!
 //! Each explorer says where it is with [`scope`]; the runner leaves a trail of the operations it
-//! played. A panic hook prints both before anything unwinds, so that the story is told even when
+//! played. A panic hook prints both before anything unwinds, so that the story is printed even when
 //! the engine panics, and the innermost facts as the environment variables that replay them.
 
 use std::cell::{Cell, RefCell};

@@ -1,4 +1,4 @@
-//! Values that can be told apart: every write carries a stamp, and its bytes follow from it.
+//! Values that can be distinguished: every write carries a stamp, and its bytes follow from it.
 //!
 //! The bytes hold runs of NUL and begin with the stamp, so that a value of another write, a cut
 //! value and a value with foreign bytes all compare unequal.

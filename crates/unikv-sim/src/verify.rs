@@ -108,7 +108,7 @@ pub fn recovered(
     (db, runtime)
 }
 
-/// Tells the oracle what a recovered database holds; it must be allowed.
+/// Says the oracle what a recovered database holds; it must be allowed.
 pub fn settle(db: &Db, oracle: &mut Oracle, found: &State, ending: Ending) {
     let content = Content {
         state: found.clone(),

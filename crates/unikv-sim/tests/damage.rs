@@ -63,7 +63,7 @@ const MEMORY: Memory = Memory {
     peak: || BYTES.get().1.max(0) as usize,
 };
 
-/// What must have been looked at in one shape: so many damages, refusals, failed reads, shortened
+/// What must have been looked at in one shape: this many damages, refusals, failed reads, shortened
 /// logs, and databases that jobs ran upon.
 struct Floor {
     damages: u64,

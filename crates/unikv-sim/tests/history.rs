@@ -105,7 +105,7 @@ fn compare_seeds(first: u64, count: u64) {
     sum.assert_covers();
 }
 
-/// So many tests share the seeds of the comparison.
+/// This many tests share the seeds of the comparison.
 const PARTS: u64 = 8;
 
 /// Several tests, so that they run at the same time.

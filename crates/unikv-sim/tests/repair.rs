@@ -843,7 +843,7 @@ fn any_call_of_a_repair_may_fail_and_a_second_repair_succeeds() {
             let first = if looking { disk.looks() } else { disk.calls() };
             let rule: FaultRule = Box::new(move |call| {
                 let hits = call.index == first + at || (goes_on && call.index > first + at);
-                // A full disk takes away what it is told to.
+                // A full disk takes away what it is asked to.
                 let frees = matches!(call.op, Op::Remove | Op::RemoveDir);
                 match hits && !(frees && error == std::io::ErrorKind::StorageFull) {
                     true => Fault::Fail(error),

@@ -1,4 +1,4 @@
-//! Tests of the tests: the engine is told to make a mistake, and a short test of the ordinary kind
+//! Tests of the tests: the engine is asked to make a mistake, and a short test of the ordinary kind
 //! must catch it. See `unikv::Seeded` for the mistakes, `scripts/seeded_bugs.sh` for how this is
 //! run.
 //!
@@ -50,7 +50,7 @@ enum By {
     FullDisk,
     /// Every damage of the database of one shape, whose place among all shapes is the seed.
     Damage,
-    /// A test of its own: its binary, which `UNIKV_TESTS` tells the path of, and its name.
+    /// A test of its own: its binary, whose path `UNIKV_TESTS` gives, and its name.
     Test(&'static str, &'static str),
 }
 

@@ -1,4 +1,4 @@
-//! The errors of the engine: few kinds, each of which tells the caller what to do.
+//! The errors of the engine: few kinds, each of which says what to do.
 //!
 //! An [`Error`] says what happened, in which file and at which offset where there is one, and what
 //! remedies it. Match on [`Error::kind`]; print the error for a person.
@@ -48,7 +48,7 @@ pub enum ErrorKind {
     /// iterators, or open the database with a larger budget. Nothing changed.
     OutOfMemory,
     /// The process that opened the database has forked, and this is the child: open the database
-    /// there anew, once the parent has closed it, or leave it to the parent. Nothing changed.
+    /// there again, once the parent has closed it, or leave it to the parent. Nothing changed.
     Forked,
 }
 

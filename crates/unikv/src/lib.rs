@@ -35,7 +35,7 @@
 //!   what an acknowledged write survives.
 //! - Calls fail with an [`Error`], whose [`ErrorKind`] says what the caller can do. Damage on disk
 //!   is always an error that names file and offset: it never reads as another value, or as none.
-//! - [`Db::check`] verifies every byte of a database at rest, [`Db::repair`] salvages what is
+//! - [`Db::check`] verifies every byte of a closed database, [`Db::repair`] salvages what is
 //!   intact of a damaged one, [`Db::stats`] shows the figures of an open one.
 //!
 //! The engine's own threads do the flushing and merging. Files, threads and clocks are reached

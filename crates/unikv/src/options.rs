@@ -152,7 +152,7 @@ impl Options {
 
     /// Bytes for everything that the engine allocates: memtables, hash indexes, what is known of
     /// the files, the buffers of jobs and iterators, and the read cache, which gets what the others
-    /// leave. Default: 256 MiB. [`Stats::memory`](crate::Stats::memory) tells it by part.
+    /// leave. Default: 256 MiB. [`Stats::memory`](crate::Stats::memory) says it by part.
     ///
     /// Where the budget is small, memtables, key tables and buffers are smaller than asked for;
     /// with at least 24 MiB it holds for a thousand partitions and hundreds of iterators. What a
@@ -324,7 +324,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Tables of an UnsortedStore whose keys scans merge each time anew, at most (the paper's
+    /// Tables of an UnsortedStore whose keys scans merge each time again, at most (the paper's
     /// `scanMergeLimit`). Default: 8. When a partition has more and scans have paid as much for
     /// them as it costs, the keys are merged in the background. Fewer make scans faster and merges
     /// more; a workload without scans never pays.

@@ -27,7 +27,7 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 #[derive(Clone, Copy, Debug)]
 enum How {
-    /// By the C library, which tells who has asked it to.
+    /// By the C library, which says who has asked it to.
     Fork,
     /// By the system call alone.
     Clone,

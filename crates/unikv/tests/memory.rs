@@ -92,7 +92,7 @@ impl Meter {
         self.check_beside(0, phase, db);
     }
 
-    /// The same beside so many bytes of the caller's.
+    /// The same beside this many bytes of the caller's.
     fn check_beside(&self, callers: usize, phase: &str, db: Option<&Db>) {
         let peak = PEAK_BYTES.load(Ordering::Relaxed) - self.base - callers;
         let live = live_bytes();
@@ -327,7 +327,7 @@ fn large_batches_of_kilobyte_values_fit() {
         batch.put(key(scrambled(i) % RECORDS), value);
     }
     db.write(&batch).unwrap();
-    // What comes behind has no part of the batch in its peak.
+    // What comes after has no part of the batch in its peak.
     let callers = batch.byte_len();
     drop(batch);
     let phase = "batches, one of a quarter of the budget";

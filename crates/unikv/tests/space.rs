@@ -7,9 +7,9 @@
 //! > for each background thread + the floor + what is pinned,
 //!
 //! and soon after the last write, without the share of the background threads and with nothing
-//! pinned. What is visible is the model's own, the least of a listing's time. `Stats` tells what is
+//! pinned. What is visible is the model's own, the least of a listing's time. `Stats` says what is
 //! pinned: the bytes of files that are only held, and of older versions, which have their share of
-//! garbage and count until all is at rest, as what was kept has to be reclaimed first.
+//! garbage and count until the database is idle, as what was kept has to be reclaimed first.
 
 #![allow(
     clippy::unwrap_used,

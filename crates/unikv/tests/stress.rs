@@ -133,7 +133,7 @@ fn ingest(db: &Db, writer: u32, version: u32, model: &mut BTreeMap<Vec<u8>, u32>
     model.extend(keys.iter().map(|key| (key.clone(), version)));
 }
 
-/// Reads until told to end: scans, snapshots, iterators that are held.
+/// Reads until asked to end: scans, snapshots, iterators that are held.
 fn read(db: &Db, seed: u64, end: &AtomicBool) {
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut held = db.iter();
@@ -167,7 +167,7 @@ fn read(db: &Db, seed: u64, end: &AtomicBool) {
     }
 }
 
-/// Asks for maintenance until told to end.
+/// Asks for maintenance until asked to end.
 fn maintain(db: &Db, end: &AtomicBool) {
     let mut rng = SmallRng::seed_from_u64(77);
     while !end.load(Ordering::Relaxed) {

@@ -1,6 +1,6 @@
 //! What each case may take: about 5 % above what was measured.
 //!
-//! A change that makes an operation dearer for a good reason raises its limit, one that makes it
+//! A change that makes an operation costlier for a good reason raises its limit, one that makes it
 //! cheaper lowers it; docs/benchmarks/README.md has the figures that were measured.
 
 use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig};

@@ -112,7 +112,7 @@ library_benchmark_group!(name = writes, benchmarks = [put, batch]);
 library_benchmark_group!(name = reads, benchmarks = [get, get_absent, scan_50]);
 
 // Only instructions are looked at, so caches are not simulated. Callgrind takes each byte that a
-// `rep stosb` or `rep movsb` fills or copies for an instruction; told that the processor is not
+// `rep stosb` or `rep movsb` fills or copies for an instruction; given that the processor is not
 // good at these, the C library does without.
 main!(
     config = LibraryBenchmarkConfig::default()

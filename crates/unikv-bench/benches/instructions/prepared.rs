@@ -19,7 +19,7 @@ const VALUE_BYTES: usize = 1_000;
 /// Records that are there before anything is measured. With those that are written then, they fit
 /// into a memtable.
 const RECORDS: u64 = 10_000;
-/// Of an UnsortedStore: as many as scans may merge each time anew, unless more is asked for.
+/// Of an UnsortedStore: as many as scans may merge each time again, unless more is asked for.
 const TABLES: u64 = 8;
 /// Entries of a scan.
 const ENTRIES: usize = 50;

@@ -25,7 +25,7 @@ impl Counters {
 }
 
 /// What happened between two moments. Bytes unless said; what only an engine can count is zero for
-/// one that does not tell.
+/// one that does not report it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Costs {
     /// Whether the engine has counted.
@@ -122,7 +122,7 @@ impl Costs {
         }
     }
 
-    /// Whether the engine has told what only it can count.
+    /// Whether the engine has reported what only it can count.
     pub fn engine_counts(&self) -> bool {
         self.engine_counts
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The machine, as far as the system tells. Sizes in bytes.
+/// The machine, as far as the system says. Sizes in bytes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
     /// The model of the processor.

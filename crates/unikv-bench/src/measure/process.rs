@@ -1,4 +1,4 @@
-//! What the system tells of this process.
+//! What the system knows of this process.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;

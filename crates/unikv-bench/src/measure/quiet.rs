@@ -1,4 +1,4 @@
-//! Waiting until the background of an engine that does not tell is quiet: its process then neither
+//! Waiting until the background of an engine that does not say is quiet: its process then neither
 //! computes nor writes. And until the device has carried out what it was given: where the space of
 //! removed files is given back to it, it may be busy with that for seconds after the engine is
 //! quiet.
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// How often one looks.
 const EVERY: Duration = Duration::from_millis(100);
-/// So many looks in a row have to find nothing.
+/// This many looks in a row have to find nothing.
 const LOOKS: u32 = 10;
 /// What a quiet process may still compute and write between two looks.
 const CPU: Duration = Duration::from_millis(3);
@@ -33,7 +33,7 @@ pub fn wait_until_quiet() -> Duration {
 }
 
 /// Hands all that is dirty under `dir` to the device and returns when that has done nothing for a
-/// second. Gives the time until that second began; `None` where the system does not tell.
+/// second. Gives the time until that second began; `None` where the system does not say.
 pub fn wait_for_device(dir: &Path) -> Option<Duration> {
     let start = Instant::now();
     rustix::fs::syncfs(File::open(dir).ok()?).ok()?;

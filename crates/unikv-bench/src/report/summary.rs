@@ -20,7 +20,7 @@ impl MergeTally {
         self.now = partition_merges.iter().copied().collect();
     }
 
-    /// The database is closed: its counts begin anew.
+    /// The database is closed: its counts begin again.
     pub fn close(&mut self) {
         for (id, merges) in std::mem::take(&mut self.now) {
             *self.before.entry(id).or_default() += merges;

@@ -164,7 +164,7 @@ impl<'a, E: Engine> Client<'a, E> {
         Ok(())
     }
 
-    /// Deletes `count` of `records`, each choice of so many alike.
+    /// Deletes `count` of `records`, each choice of this many alike.
     pub fn delete_some(&mut self, records: Range<u64>, mut count: u64) -> Result<(), Failure> {
         let behind = records.end;
         for record in records {

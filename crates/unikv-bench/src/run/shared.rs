@@ -14,7 +14,7 @@ pub struct Shared<'a, E> {
     pub order: KeyOrder,
     pub value_bytes: usize,
     pub verify: bool,
-    /// With several threads a scan cannot tell how old its records may be.
+    /// With several threads a scan cannot say how old its records may be.
     pub threads: usize,
     pub versions: &'a VersionTable,
     /// Ends all threads after the first failure of one.

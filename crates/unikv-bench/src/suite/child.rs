@@ -2,7 +2,7 @@
 //! its CPU time and its counters.
 //!
 //! It writes one line of JSON when the store is open and one for each phase, at once, so that a
-//! step which kills its process leaves what it has told.
+//! step which kills its process leaves what it has reported.
 
 use super::contender::{Contender, Progress};
 use super::expand::Scaled;
@@ -65,7 +65,7 @@ pub fn run(contenders: &[Box<dyn Contender>], job: &Path) -> Result<(), Failure>
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn told(out: &Path) -> Result<StepResult, Failure> {
+pub fn result(out: &Path) -> Result<StepResult, Failure> {
     let named = |error| Failure::file(out.display(), error);
     let mut result = StepResult::default();
     for line in fs::read_to_string(out).map_err(named)?.lines() {

@@ -125,7 +125,7 @@ pub fn main(contenders: &[Box<dyn Contender>]) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
-            // Nobody is left to tell when standard error is gone too.
+            // Nothing is left to write to when standard error is gone, too.
             let _ = writeln!(io::stderr(), "{failure}");
             ExitCode::FAILURE
         }

@@ -77,7 +77,7 @@ pub trait Contender: Sync {
     /// What the engine makes of `terms`.
     fn settings(&self, terms: &Terms) -> Settings;
 
-    /// Runs the phases of `plan`, and tells `done` each report as it comes; first, without one,
+    /// Runs the phases of `plan`, and gives `done` each report as it comes; first, without one,
     /// that the store is open and how long that took.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ pub trait Contender: Sync {
     ) -> Result<(), Failure>;
 }
 
-/// What a run tells while it goes on.
+/// What a run says while it goes on.
 pub enum Progress {
     /// The store is open; it took so long.
     Opened(Duration),

@@ -31,7 +31,7 @@ pub struct Suite {
     pub rounds: u32,
     /// Runs that may take more on disk are left out.
     pub most_disk_bytes: u64,
-    /// Runs a command with less memory: `LIMITER BYTES COMMAND …`; `LIMITER --probe` tells whether
+    /// Runs a command with less memory: `LIMITER BYTES COMMAND …`; `LIMITER --probe` says whether
     /// it can.
     pub limiter: Option<PathBuf>,
     /// The commit that is measured.
@@ -173,9 +173,9 @@ impl Suite {
             _ => Command::new(program),
         };
         let status = command.arg("child").arg(&file).status()?;
-        let mut result = child::told(&told)?;
+        let mut result = child::result(&told)?;
         let dies = is_killed(&scaled.steps[step]);
-        // A shell between tells of a signal by the status.
+        // A shell between reports a signal by the status.
         let killed = status.signal() == Some(KILLED) || status.code() == Some(128 + KILLED);
         let asked = scaled.steps[step].split(',').count() - usize::from(dies);
         // One that was to die may have been killed before, for want of memory.

@@ -14,7 +14,7 @@ use std::time::Duration;
 const LEAST_RECORDS: u64 = 1_000;
 const LEAST_BYTES: u64 = 4 << 20;
 const FEWEST_RECORDS: u64 = 16;
-/// Every engine gets so many eighths of the memory there is; the rest is page cache.
+/// Every engine gets this many eighths of the memory there is; the rest is page cache.
 const BUDGET_EIGHTHS: u64 = 5;
 /// Below this an engine is not itself.
 const LEAST_BUDGET: u64 = 24 << 20;
@@ -50,7 +50,7 @@ pub struct Scaled {
     pub limit_bytes: Option<u64>,
     /// Keys and values of the records loaded.
     pub data_bytes: u64,
-    /// After so many seconds a phase of operations ends; a load fails after five times as many.
+    /// After this many seconds a phase of operations ends; a load fails after five times as many.
     #[serde(default)]
     pub longest_phase_seconds: Option<u64>,
 }
@@ -134,7 +134,7 @@ impl Scaled {
         (KEY_BYTES + self.value_bytes) as u64
     }
 
-    /// Whether the data are so much more than the memory that reads go to the device.
+    /// Whether the data are this much more than the memory that reads go to the device.
     pub fn is_cold(&self) -> bool {
         self.limit_bytes
             .is_some_and(|limit| self.data_bytes >= limit.saturating_mul(5))

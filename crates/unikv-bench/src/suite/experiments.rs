@@ -25,7 +25,7 @@ pub struct Experiment {
 /// One run of an experiment.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What tells it from the others; empty if there are none.
+    /// What distinguishes it from the others; empty if there are none.
     pub label: String,
     /// Records to load, at full scale.
     pub records: u64,

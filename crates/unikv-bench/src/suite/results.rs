@@ -1,4 +1,4 @@
-//! What a run of the suite leaves: one JSON object, with everything that every phase has told.
+//! What a run of the suite leaves: one JSON object, with everything that every phase has reported.
 
 use super::expand::Scaled;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The results of one or more runs of the suite.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Results {
-    /// The commit that was measured, if it was told.
+    /// The commit that was measured, if it is known.
     pub commit: Option<String>,
     /// The share of the full size.
     pub scale: f64,
@@ -44,7 +44,7 @@ pub struct RunResult {
     pub steps: Vec<StepResult>,
 }
 
-/// What one process has told.
+/// What one process has reported.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct StepResult {
     /// How long opening the store took.
@@ -59,7 +59,7 @@ pub struct StepResult {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Line {
-    /// The store is open; it took so many seconds.
+    /// The store is open; it took this many seconds.
     Opened(f64),
     /// A phase has ended.
     Phase(Value),

@@ -20,8 +20,8 @@ pub struct Phase {
     pub operations: Option<u64>,
     /// Overrides `--threads`.
     pub threads: Option<usize>,
-    /// Operations are due so many times a second, of all threads together, whether the last one has
-    /// ended or not, and are timed from then; without it each waits for the one before.
+    /// Operations are due this many times a second, of all threads together, whether the last one
+    /// has ended or not, and are timed from then; without it each waits for the one before.
     pub rate: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ pub enum Kind {
     Load,
     /// Operations drawn at random.
     Mix(Mix),
-    /// Deletes so many different records, chosen uniformly.
+    /// Deletes this many different records, chosen uniformly.
     Delete,
     /// Closes and opens the database.
     Reopen,
@@ -126,7 +126,7 @@ impl Phase {
     }
 }
 
-/// What stands before `mark` in `text`, and what stands behind it.
+/// What stands before `mark` in `text`, and what stands after it.
 fn split<T>(
     text: &str,
     mark: char,

@@ -31,7 +31,7 @@ const ABSENT_BITS: u32 = 4;
 /// Any version may be read.
 const LAG_UNKNOWN: u32 = FIELD;
 
-/// The number of client threads that the table can tell apart.
+/// The number of client threads that the table can distinguish.
 pub const MAX_THREADS: usize = FIELD as usize;
 
 /// The state of one record at one moment.
@@ -76,7 +76,7 @@ impl State {
 
     /// Whether a record in this state, which nobody writes, may have a value.
     pub fn may_be_there(self) -> bool {
-        // The highest bit does not tell that everything so old is a delete.
+        // The highest bit does not say that everything so old is a delete.
         let behind = self.lag();
         let window = window_bits(behind);
         behind >= ABSENT_BITS - 1 || self.absent() & window != window
@@ -202,7 +202,7 @@ impl VersionTable {
             if state.issued() == 0 || state.writing() > 0 {
                 return;
             }
-            // If another thread passes it first, look at the one behind.
+            // If another thread passes it first, look at the one after.
             let _ = self.present.compare_exchange(
                 record,
                 record + 1,

@@ -13,7 +13,7 @@ pub struct Compact {
     /// The first key of the range; by default the first of all
     #[arg(long, value_name = "KEY")]
     from: Option<String>,
-    /// The end of the range: the first key behind it; by default there is no end
+    /// The end of the range: the first key after it; by default there is no end
     #[arg(long, value_name = "KEY")]
     to: Option<String>,
     #[command(flatten)]

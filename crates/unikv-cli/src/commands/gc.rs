@@ -12,7 +12,7 @@ use unikv::{GarbageStats, RecordFileStats};
 pub struct Gc {
     #[command(flatten)]
     dir: DirArg,
-    /// Only tell what would be collected next, and why; change nothing
+    /// Only show what would be collected next, and why; change nothing
     #[arg(long)]
     explain: bool,
 }

@@ -13,7 +13,7 @@ use unikv::inspect::{Part, inspect};
 pub struct Inspect {
     /// CURRENT, a manifest, a segment of the log (.wal), a record file (.rec) or a key table (.key)
     file: PathBuf,
-    /// Show so many parts, and then only what is damaged; the whole file is verified anyway
+    /// Show this many parts, and then only what is damaged; the whole file is verified anyway
     #[arg(long, value_name = "COUNT", value_parser = args::count)]
     limit: Option<u64>,
 }

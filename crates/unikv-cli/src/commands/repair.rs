@@ -18,7 +18,7 @@ pub struct Repair {
     /// name of the damaged one with `.repaired` behind it
     #[arg(long, value_name = "NEWDIR")]
     to: Option<PathBuf>,
-    /// Only tell what would be saved and what is lost
+    /// Only show what would be saved and what is lost
     #[arg(long)]
     dry_run: bool,
     /// Save records, too, that may have been deleted or overwritten before the damage

@@ -15,13 +15,13 @@ pub struct Scan {
     /// The first key of the range
     #[arg(long, value_name = "KEY")]
     from: Option<String>,
-    /// The end of the range: the first key behind it
+    /// The end of the range: the first key after it
     #[arg(long, value_name = "KEY")]
     to: Option<String>,
     /// Only keys that begin with this
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<String>,
-    /// At most so many records
+    /// At most this many records
     #[arg(long, value_name = "COUNT", value_parser = crate::args::count)]
     limit: Option<u64>,
     /// From the last key to the first

@@ -279,7 +279,7 @@ fn memory_in_words(memory: &unikv::MemoryStats) -> String {
     format!("{total} of {budget}: {}", parts.join(", "))
 }
 
-/// From the first key to the first key behind.
+/// From the first key to the first key after.
 fn range_in_words(partition: &PartitionStats) -> String {
     let key = |key: &[u8]| key.escape_ascii().to_string();
     let start = match partition.start.as_slice() {

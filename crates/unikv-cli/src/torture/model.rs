@@ -16,7 +16,7 @@ use unikv_shapes::Shape;
 
 /// Keys in a block.
 pub const BLOCK: u64 = 8;
-/// Threads that key names can tell apart.
+/// Threads that key names can distinguish.
 pub const MAX_THREADS: u64 = 64;
 const DIGITS: usize = 8;
 const LONGEST_PAD: u64 = 48;
@@ -51,7 +51,7 @@ pub struct Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     Absent,
-    /// A value of so many bytes.
+    /// A value of this many bytes.
     Value(usize),
 }
 

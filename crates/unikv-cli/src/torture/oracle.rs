@@ -6,7 +6,7 @@
 //! more than the number behind it.
 //!
 //! With a file, each acknowledged version is also written there. It survives the death of the
-//! process, so that the next one can tell what must be there: see [`Oracle::adopt`].
+//! process, so that the next one can say what must be there: see [`Oracle::adopt`].
 
 use crate::exit::Failure;
 use crate::torture::model::{Effect, Record, shape};

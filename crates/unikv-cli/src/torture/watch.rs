@@ -18,7 +18,7 @@ pub const EVERY: Duration = Duration::from_secs(10);
 /// What memory and space may grow from the second quarter of a run to the last.
 const DRIFT: f64 = 0.15;
 const MEMORY_SLACK_BYTES: f64 = (32 << 20) as f64;
-/// Fewer points than this tell nothing about drift.
+/// Fewer points than this say nothing about drift.
 const LEAST_POINTS: usize = 16;
 
 /// One line of the report.

@@ -17,9 +17,9 @@ use unikv_bench::workload::generator::{Chooser, Distribution};
 
 /// Snapshots and iterators that one thread holds at a time.
 const MOST_HELD: usize = 4;
-/// After so many operations a thread looks at what it holds.
+/// After this many operations a thread looks at what it holds.
 const HELD_EVERY: u64 = 256;
-/// After so many looks the first thread makes the iterators of all threads let go of their views.
+/// After this many looks the first thread makes the iterators of all threads release their views.
 const RELEASE_EVERY: u64 = 8;
 
 /// What all threads share.
@@ -42,7 +42,7 @@ pub struct Counts {
     /// Entries that scans and iterators returned.
     pub scanned: AtomicU64,
     pub snapshots: AtomicU64,
-    /// Times that all iterators let go of their views.
+    /// Times that all iterators release their views.
     pub releases: AtomicU64,
     /// Bytes of keys and values written, and of those that deletes took away.
     pub written_bytes: AtomicU64,
@@ -322,7 +322,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Reads a little in each snapshot and iterator, and lets go of those whose time has come.
+    /// Reads a little in each snapshot and iterator, and releases those whose time has come.
     fn look_at_held(&mut self) -> Result<(), Failure> {
         let now = Instant::now();
         let mut kept = Vec::new();

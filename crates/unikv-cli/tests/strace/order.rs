@@ -317,7 +317,7 @@ impl<'a> State<'a> {
             Kind::Wal => self.unneeded_by(path),
             _ => None,
         };
-        // What no edit names was never listed: rubbish of an earlier process, or a manifest.
+        // What no edit names was never listed: orphan files of an earlier process, or a manifest.
         if let Some(at) = reason {
             if kind == Kind::Wal && !self.log_begun && at >= self.manifest_synced {
                 self.cut_off.insert(path.to_owned());

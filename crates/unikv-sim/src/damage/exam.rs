@@ -57,8 +57,8 @@ pub(super) fn explains(specimen: &Specimen, damage: &Damage, error: &Error) -> b
     kind && named && !error.remedy().is_empty()
 }
 
-/// Whether a damage may be told as one of `file`. Where two files say different things and nobody
-/// else can be asked, it may be either.
+/// Whether a damage may be reported as one of `file`. Where two files say different things and
+/// nobody else can be asked, it may be either.
 fn blames(specimen: &Specimen, damage: &Damage, file: &Path) -> bool {
     if name_of(file) == name_of(&damage.path) {
         return true;
@@ -106,7 +106,7 @@ impl<'a> Exam<'a> {
     /// Looks at the database with this damage. Whether it opens.
     pub(super) fn examine(&mut self, damage: &Damage) -> bool {
         let (verdict, peak) = self.measured(|exam| exam.verdict(damage));
-        // A damaged file can be read whole and its section be built anew; a length that lies is no
+        // A damaged file can be read whole and its section be built again; a length that lies is no
         // reason to take more.
         let file = damage.bytes.as_ref().map_or(0, Vec::len);
         let most = self.sound_peak + 8 * file + MEMORY_SLACK;
@@ -219,7 +219,7 @@ impl<'a> Exam<'a> {
             "durable writes are lost and nobody says so"
         );
         assert!(!(shorter && grown), "what stands behind a log changes it");
-        // A change within the end of a log leaves the marks in front of it, which say what is
+        // A change within the end of a log leaves the marks before it, which say what is
         // durable.
         let keeps_marks = matches!(damage.what, What::Byte | What::Grown);
         let mut oracle = match keeps_marks {
@@ -312,7 +312,7 @@ pub(super) fn failed_reads(specimen: &Specimen, damage: &Damage, db: &Db, touche
     failed
 }
 
-/// Scans everything, one way, beginning anew behind each failure. Whatever comes is right. Calls
+/// Scans everything, one way, beginning again after each failure. Whatever comes is right. Calls
 /// back with each error and the number of the key at which it came.
 fn each_failure_of_scans(
     specimen: &Specimen,

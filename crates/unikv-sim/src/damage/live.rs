@@ -14,7 +14,7 @@ use unikv::vfs::sim::{SimRuntime, SimVfs};
 use unikv::{Db, Snapshot};
 
 /// Whether jobs can meet this damage, and the file get its bytes back: one in place, of a file that
-/// is not made anew by an opening, as those of the other kinds are.
+/// is not made again by an opening, as those of the other kinds are.
 pub(super) fn can_work(specimen: &Specimen, damage: &Damage) -> bool {
     let in_place = matches!(damage.what, What::Byte | What::Swap | What::Foreign);
     let is_listed = specimen.files.contains_key(&damage.path);
@@ -55,7 +55,7 @@ pub(super) fn live_on(specimen: &Specimen, damage: &Damage, number: u64, tally: 
     life.compare("with the file as it was", &state, false);
     life.compare_snapshot(&snapshot, &then, false);
     drop(snapshot);
-    // What has failed may fail to be told again at closing.
+    // What has failed may fail to be reported again at closing.
     let failures = life.failures;
     let closed = life.db.close();
     if let Err(error) = closed {

@@ -27,7 +27,7 @@
 //!
 //! # Outside the model
 //! A whole directory that is rolled back to an older state of itself is that older state: nothing
-//! in it can tell. So is the end of the newest log, as said above: when the newest segment is
+//! in it can say. So is the end of the newest log, as said above: when the newest segment is
 //! missing or cut, the writes in it are gone, synced ones as well, and nobody says so. The newest
 //! segment is known by its own header alone, so that of a copy of the database which lived on by
 //! itself is taken for the own one. Damage that repairs all checksums is not damage but forgery.
@@ -37,12 +37,12 @@
 //! and let the database open, it also lives on with: writes, flushes, merges, collections, and
 //! scans run on the damaged files, with a snapshot held. They may fail with an error that names the
 //! file. Then the file gets its bytes back, and everything must be right again, in the same process
-//! and in the next. The other files are made anew by an opening, or read by it alone.
+//! and in the next. The other files are made again by an opening, or read by it alone.
 //!
 //! # Repairs
 //! For one in some fifty damages of bytes, and every other one of whole files, the database is
 //! repaired as well: keys whose reads do not meet the damage are saved as they were, no value comes
-//! back that its key never had, and what is missing or old is told (`rescue`).
+//! back that its key never had, and what is missing or old is reported (`rescue`).
 
 mod exam;
 mod exchange;
@@ -130,13 +130,13 @@ impl AddAssign for Tally {
 /// The memory of this thread, as an allocator counts it that only a test binary can have.
 #[derive(Clone, Copy)]
 pub struct Memory {
-    /// Lets the peak begin anew.
+    /// Lets the peak begin again.
     pub begin: fn(),
     /// Bytes allocated at the peak, beyond those at the beginning.
     pub peak: fn() -> usize,
 }
 
-/// How often jobs run on the damaged database: once in so many damages that they can meet.
+/// How often jobs run on the damaged database: once in this many damages that they can meet.
 const LIVE_EVERY: u64 = 37;
 
 /// Damages a database in every way. `UNIKV_DAMAGE` names one damage to look at alone.

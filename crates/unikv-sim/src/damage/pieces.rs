@@ -13,7 +13,7 @@ pub(super) type Piece = (&'static str, Range<u64>);
 /// A sector of a disk, and a page of memory.
 const UNITS: [(&str, usize); 2] = [("sector", 512), ("page", 4096)];
 
-/// Everything that can be told of a file. Of one whose bytes mean nothing, nothing.
+/// Everything that can be known of a file. Of one whose bytes mean nothing, nothing.
 pub(super) fn parts(disk: &SimVfs, path: &Path) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     if !["LOCK", "BALLAST"].contains(&&name_of(path)[..]) {
@@ -37,7 +37,7 @@ pub(super) fn of(parts: &[Part]) -> Vec<Piece> {
     parts.iter().filter_map(piece).filter(is_there).collect()
 }
 
-/// The sectors and pages of a file of so many bytes.
+/// The sectors and pages of a file of this many bytes.
 pub(super) fn units(len: usize) -> impl Iterator<Item = Piece> {
     UNITS.into_iter().flat_map(move |(what, size)| {
         let starts = (0..len).step_by(size);

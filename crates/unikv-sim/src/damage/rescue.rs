@@ -1,5 +1,5 @@
 //! A damaged database that is repaired: what the damage leaves alone is saved, whatever else is
-//! saved is right, and what is lost is told.
+//! saved is right, and what is lost is reported.
 
 use super::Tally;
 use super::exam::{ALL, explains};
@@ -80,7 +80,7 @@ impl<'a> Rescue<'a> {
             // Whatever else stands there names another database.
             Some(FileKind::Current) if damage.what == What::Replaced => {}
             Some(FileKind::Current) => salvaged.assert_exact("the manifest is there"),
-            // What came after it is told from the files; ingested ones do not say when that was.
+            // What came after it follows from the files; ingested ones do not say when that was.
             // The log may lack what an edit had made superfluous.
             Some(FileKind::Manifest) => {
                 let (in_doubt, stale) = (salvaged.report.in_doubt, &salvaged.stale);
@@ -113,7 +113,7 @@ impl<'a> Rescue<'a> {
     }
 }
 
-/// Whether a damage is among the sample that is repaired: of those of bytes every so many-th, of
+/// Whether a damage is among the sample that is repaired: of those of bytes one in this many, of
 /// those of whole files more.
 pub(super) fn is_sampled(damage: &Damage, number: u64) -> bool {
     let every = match damage.what {

@@ -1,4 +1,4 @@
-//! A database at rest, and everything that can be known of it before it is damaged.
+//! A closed database, and everything that can be known of it before it is damaged.
 
 use super::pieces::{self, Piece};
 use super::plan::{Damage, What};
@@ -16,7 +16,7 @@ use unikv::{Db, Iter};
 /// Bytes of a file that were read.
 type ReadBytes = (PathBuf, Range<usize>);
 
-/// Keys are told apart by the bits of a word.
+/// Keys are distinguished by the bits of a word.
 const MOST_KEYS: usize = 64;
 /// The length of a file header.
 pub(super) const HEADER_LEN: u64 = 96;
@@ -96,7 +96,7 @@ struct Mark {
     offset: u64,
 }
 
-/// A database at rest.
+/// A closed database.
 pub struct Specimen {
     /// Its shape.
     pub name: &'static str,
@@ -306,7 +306,7 @@ impl Specimen {
         all
     }
 
-    /// Whose log stands in the place of the own one, as far as its header tells.
+    /// Whose log stands in the place of the own one, as far as its header says.
     pub(super) fn whose_log(&self, damage: &Damage) -> Option<&Twin> {
         let facts = self.files.get(&damage.path)?;
         let is_log = facts.kind == FileKind::Wal && damage.changed.start < HEADER_LEN;
@@ -353,7 +353,7 @@ impl Specimen {
         }
     }
 
-    /// Whether these bytes are records as well as what else tells of them: then nobody knows what
+    /// Whether these bytes are records as well as what else they may be: then nobody knows what
     /// keys the table has.
     pub(super) fn is_twofold(&self, path: &Path, changed: &Range<u64>) -> bool {
         let table = self.files.get(path).filter(|f| f.kind == FileKind::Table);

@@ -22,7 +22,7 @@ impl History {
             collide::make(&mut keys, EDGES.len(), hash_seed, &mut aside);
         }
         let deletes = *[5, 20, 45].choose(&mut rng).expect("a choice");
-        // A generator beside the first, so that recorded seeds tell nearly the same stories.
+        // A generator beside the first, so that recorded seeds give nearly the same stories.
         let aside = SmallRng::seed_from_u64(rng.clone().random::<u64>() ^ 0x16e5_7000);
         let mut author = Author {
             rng,
@@ -33,7 +33,7 @@ impl History {
             mix,
             config: config.clone(),
         };
-        // From generators beside the first, so that recorded seeds tell the same stories as before.
+        // From generators beside the first, so that recorded seeds give the same stories as before.
         let mut aside = SmallRng::seed_from_u64(seed ^ 0x4e1ea5e);
         let mut hints = SmallRng::seed_from_u64(seed ^ 0xe4_ec7);
         let mut extras = Author {

@@ -100,7 +100,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Leaves only so many bytes of space, or all of it. Where an episode of little space is
+    /// Leaves only this many bytes of space, or all of it. Where an episode of little space is
     /// expected, one begins or ends; else the space is there again when a write has failed.
     pub(super) fn set_space(&mut self, bytes: Option<u64>) -> Result<(), Interrupt> {
         if bytes.is_none() && self.is_short_of_space() {

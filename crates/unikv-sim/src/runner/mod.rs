@@ -197,7 +197,7 @@ impl Runner {
         }
     }
 
-    /// Tells who watches what the oracle knows now, and which write is under way.
+    /// Says who watches what the oracle knows now, and which write is under way.
     fn tell(&self, under_way: Option<&UnderWay>) {
         if let Some(watch) = &self.watch {
             *watch.lock().expect("nobody panics with it") = self.standing(under_way);
@@ -466,7 +466,7 @@ impl Runner {
         self.runtime = SimRuntime::new(self.seed ^ self.incarnation << 32);
         match config {
             Some(config) => self.config = config.clone(),
-            // What is not set anew is as it was.
+            // What is not set again is as it was.
             None => self.bare_options = self.incarnation.is_multiple_of(2),
         }
         let opened = self.open();

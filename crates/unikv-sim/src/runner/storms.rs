@@ -82,8 +82,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Finds out what became of writes of unknown outcome: after a power cut the disk tells, once
-    /// and for all.
+    /// Finds out what became of writes of unknown outcome: after a power cut the disk shows it,
+    /// once and for all.
     pub(super) fn clear_up(&mut self) -> Result<(), Interrupt> {
         if matches!(self.tolerance, Tolerance::Storms(_)) && self.oracle.unknowns() > 0 {
             return self.reopen(Exit::PowerCut(0), None);

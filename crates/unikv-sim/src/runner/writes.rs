@@ -1,4 +1,4 @@
-//! The writes of a run and what makes them durable: the oracle is told of each outcome.
+//! The writes of a run and what makes them durable: the oracle is notified of each outcome.
 
 use super::{Interrupt, Runner};
 use crate::history::Key;

@@ -132,7 +132,7 @@ impl Script {
         ))
     }
 
-    /// So many scans of everything.
+    /// This many scans of everything.
     pub fn scans(&mut self, n: usize) -> &mut Script {
         for _ in 0..n {
             self.op(Op::Scan(Range::All, Walk::Forward));

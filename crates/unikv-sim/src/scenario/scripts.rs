@@ -375,7 +375,7 @@ fn disk_full() -> History {
     })
 }
 
-/// The database is closed or dropped again and again; its hash indexes are built anew.
+/// The database is closed or dropped again and again; its hash indexes are built again.
 fn reopening() -> History {
     let mut script = Script::default();
     for n in 0..12u32 {

@@ -1,4 +1,4 @@
-//! The 96-byte header in front of every data file. See `docs/format.md`, "File header".
+//! The 96-byte header before every data file. See `docs/format.md`, "File header".
 //!
 //! ```text
 //!  0  magic               8  "UniKV\r\n\x1a"
@@ -74,7 +74,7 @@ pub(crate) struct RawHeader {
 }
 
 impl RawHeader {
-    /// The header in front of `bytes`; `None` if they are too few for one.
+    /// The header before `bytes`; `None` if they are too few for one.
     pub(crate) fn decode(bytes: &[u8]) -> Option<RawHeader> {
         let bytes = bytes.get(..HEADER_LEN)?;
         let mut d = Decoder::new(bytes);

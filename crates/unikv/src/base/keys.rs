@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-/// Bytes of the keyspace id in front of every key below the `db` layer.
+/// Bytes of the keyspace id before every key below the `db` layer.
 pub(crate) const KEYSPACE_PREFIX_LEN: usize = 4;
 
 /// The longest user key, in bytes.

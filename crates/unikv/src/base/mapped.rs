@@ -64,7 +64,7 @@ pub(crate) enum Words {
 impl Words {
     const LEN: usize = size_of::<u64>();
 
-    /// So many words, unless the system has no memory for them.
+    /// This many words, unless the system has no memory for them.
     pub(crate) fn new(count: usize) -> Option<Words> {
         let bytes = count.checked_mul(Words::LEN)?;
         if bytes < LEAST_MAPPED_BYTES {
@@ -73,7 +73,7 @@ impl Words {
         Mapped::new(bytes).map(Words::Many)
     }
 
-    /// The memory that so many words take.
+    /// The memory that this many words take.
     pub(crate) fn bytes_for(count: usize) -> usize {
         match count.saturating_mul(Words::LEN) {
             few @ ..LEAST_MAPPED_BYTES => few,

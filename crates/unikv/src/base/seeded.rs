@@ -1,4 +1,4 @@
-//! Seeded bugs: mistakes that one build of the engine can be told to make, so that the tests are
+//! Seeded bugs: mistakes that one build of the engine can be asked to make, so that the tests are
 //! tested.
 //!
 //! Each is one condition, `seeded!(…)`, or one choice, `slip!(…)`, at the place where an engineer
@@ -51,7 +51,7 @@ bugs! {
     UnlinkedAtOpen,
     /// I3: replay goes on in the next segment where the chain breaks.
     ReplayBehindBreak,
-    /// I3: replay passes over a torn record and takes those behind it.
+    /// I3: replay passes over a torn record and takes those after it.
     ReplayBehindTorn,
     /// I1: damage below what is known durable is taken for a torn tail.
     CutBelowMark,
@@ -115,7 +115,7 @@ bugs! {
     IgnoreOverflow,
     /// I5: the slots of a flush that failed are given again.
     ReuseSlot,
-    /// I5: a new generation stands behind the older ones.
+    /// I5: a new generation stands after the older ones.
     OldGenerationFirst,
     /// I5: an opening indexes the newest generation only.
     FrozenUnindexed,
@@ -200,7 +200,7 @@ bugs! {
     RepairTakesOlder,
 
     // Iterators.
-    /// I5: an iterator that has let go of its view goes on one key too far.
+    /// I5: an iterator that has released its view goes on one key too far.
     ReanchorTooFar,
     /// I5: going back, the oldest version of a key answers.
     BackwardOldest,
@@ -208,7 +208,7 @@ bugs! {
     EndsOverlap,
 
     // The whole.
-    /// I7: the ballast is not made anew when there is space again.
+    /// I7: the ballast is not made again when there is space again.
     BallastNotRestored,
     /// I4: a put that is refused for want of space is written all the same.
     RefusedAndWritten,

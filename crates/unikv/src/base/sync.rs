@@ -4,9 +4,9 @@
 //! model-check`) the same names are those of loom or shuttle, which choose who runs next at each
 //! use of them. In any other build they are what they are called, and nothing here costs anything.
 //!
-//! What a checker cannot see is told to it in two ways. Bytes that are shared by raw pointers have
-//! a [`Witness`] beside them, which is told of reads and writes. And [`Weakness`] names the places
-//! where a model may be made wrong on purpose: a test that does not notice proves nothing.
+//! What a checker cannot see, it is shown in two ways. Bytes that are shared by raw pointers have a
+//! [`Witness`] beside them, which is notified of reads and writes. And [`Weakness`] names the
+//! places where a model may be made wrong on purpose: a test that does not notice proves nothing.
 //!
 //! `Arc` and `Weak` may come from the standard library everywhere: whoever drops the last one does
 //! so between two uses of what is seen here. [`Arc`] is for the few places where a checker is to
@@ -30,7 +30,7 @@ mod plain {
     pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
     pub(crate) use std::sync::{Arc, OnceLock, atomic};
 
-    /// Stands beside bytes that are shared by raw pointers; a checker that is told of each use
+    /// Stands beside bytes that are shared by raw pointers; a checker that is notified of each use
     /// finds those that nothing orders.
     #[derive(Debug)]
     pub(crate) struct Witness;
@@ -83,13 +83,13 @@ pub(crate) enum Weakness {
     NodePrev,
     /// Nor is its link in the hash table.
     NodeChain,
-    /// That entries of a memtable have been put in order is told without `Release`.
+    /// That entries of a memtable have been put in order is published without `Release`.
     EntriesOrdered,
     /// The head of an overflow chain is stored without `Release`.
     OverflowHead,
     /// The visible sequence number is stored without `Release`.
     Visible,
-    /// Nothing orders a request to let go of a view and the look for one.
+    /// Nothing orders a request to release a view and the look for one.
     HoldFence,
     /// An event moves without its lock.
     EventLock,

@@ -38,7 +38,7 @@ use std::sync::Arc;
 const SEGMENTS_PER_SHARD: usize = 512;
 const SEGMENT_BYTES: usize = 64 << 10;
 const MOST_SEGMENT_BYTES: usize = 1 << 20;
-/// A shard has at least so many segments, however short they are.
+/// A shard has at least this many segments, however short they are.
 const LEAST_SEGMENTS_PER_SHARD: usize = 32;
 /// Segments of which items get a second chance, one after the other, until one goes without; and
 /// when there is to be less memory, which is waited for.

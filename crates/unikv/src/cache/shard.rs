@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// What is longer than this part of a segment keeps the memory that it came with.
 const LARGE_PART: usize = 3;
-/// So many times of asking are remembered: each is worth a chance.
+/// This many times of asking are remembered: each is worth a chance.
 const MOST_ASKED: u8 = 3;
 
 pub(super) struct Shard<T> {
@@ -215,8 +215,8 @@ impl<T: LogItem> Shard<T> {
         self.beside_bytes -= beside_bytes(item, is_stored);
     }
 
-    /// Lets items go until the memory is within the capacity; of so many segments in turn, what was
-    /// asked for stays. Whether any had to go.
+    /// Lets items go until the memory is within the capacity; of this many segments in turn, what
+    /// was asked for stays. Whether any had to go.
     pub(super) fn make_room(&mut self, chances: usize) -> bool {
         let mut gone = 0;
         while self.memory_bytes() > self.capacity_bytes && !self.segments.is_empty() {

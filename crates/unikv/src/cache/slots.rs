@@ -1,6 +1,6 @@
 //! Where in a shard each item stands: an open hash table of one word per item.
 //!
-//! A word has bits of the item's hash beside its location, so the table grows and lets go without a
+//! A word has bits of the item's hash beside its location, so the table grows and shrinks without a
 //! look at the items. What goes leaves nothing behind (those after it move up), so a table that
 //! items come to and go from stays as it is.
 //!
@@ -14,13 +14,14 @@ const SEGMENT_BITS: u32 = 20;
 const NTH_BITS: u32 = 16;
 const _: () = assert!(HASH_BITS + SEGMENT_BITS + NTH_BITS == u64::BITS);
 
-/// So many items a segment may have.
+/// This many items a segment may have.
 pub(super) const MOST_PER_SEGMENT: usize = (1 << NTH_BITS) - 2;
 
 const EMPTY: u64 = 0;
 const LEAST_SLOTS: usize = 8;
 
-/// Where an item stands. Segments are told from one another as long as there are fewer than 2^20.
+/// Where an item stands. Segments are distinguished from one another as long as there are fewer
+/// than 2^20.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Location {
     pub(super) segment: u64,
@@ -179,7 +180,7 @@ mod tests {
     #[test]
     fn it_finds_what_is_there_among_others_of_the_same_hash() {
         let mut rng = SmallRng::seed_from_u64(7);
-        // Numbers of segments begin anew in a word.
+        // Numbers of segments begin again in a word.
         let first = (3 << SEGMENT_BITS) - 500;
         for (hashes, most) in [(1, 40), (50, 300), (1 << 40, 5000)] {
             let mut slots = Slots::default();

@@ -94,7 +94,7 @@ fn what_is_asked_for_stays_and_what_is_not_goes() {
         }
     }
     assert!(!log.contains(&(1, 15_000)) && log.contains(&(1, 19_900)));
-    // What comes as if it had been asked for outlives what came behind it.
+    // What comes as if it had been asked for outlives what came after it.
     log.insert((2, 0), thing(0, 1000), true);
     let gone = |n| {
         log.insert((3, n), thing(n, 1000), false);

@@ -57,7 +57,7 @@ impl Db {
     ///
     /// # Errors
     /// `InvalidArgument` if the key is longer than 64 KiB or the value than 1 GiB; then nothing has
-    /// changed. `WritesSuspended`, `DiskFull`, `Io`: the outcome is unknown until a read tells.
+    /// changed. `WritesSuspended`, `DiskFull`, `Io`: the outcome is unknown until a read shows it.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let engine = &self.0.engine;
         engine
@@ -178,7 +178,7 @@ impl Db {
         Snapshot::take(&self.0.engine.read)
     }
 
-    /// Makes iterators let go of the files that only they keep on disk: at once, or when they have
+    /// Makes iterators release the files that only they keep on disk: at once, or when they have
     /// read the entries that they are about to hand out. Each goes on as before, in newer files;
     /// only the versions of entries that it sees are kept for it.
     pub fn release_views(&self) {
@@ -264,7 +264,7 @@ impl Db {
 
     /// Collects garbage now, down to half of what [`Options::max_space_amp`] allows, and waits for
     /// that. Nobody needs to call this: garbage is collected in time anyway. What is garbage in the
-    /// UnsortedStore only its merge can tell: see [`Db::compact`]. Errors as [`Db::flush`].
+    /// UnsortedStore only its merge knows: see [`Db::compact`]. Errors as [`Db::flush`].
     pub fn collect_garbage(&self) -> Result<()> {
         self.0.engine.background.collect_garbage()
     }
@@ -311,7 +311,7 @@ impl Db {
     /// release, `Locked`, `InvalidArgument` if `to` is not empty, `DiskFull` and `Io` for the
     /// target, `Corruption` if what was written there does not verify. After an error what was
     /// written is removed; where that is not possible, `to` cannot be opened, and another repair
-    /// into it begins anew. (If the very last step failed, and the disk then takes nothing more,
+    /// into it begins again. (If the very last step failed, and the disk then takes nothing more,
     /// what is in `to` is complete.)
     ///
     /// ```no_run

@@ -38,7 +38,6 @@ use crate::engine::write::{Commit, WriteParts, WritePath};
 use crate::partition::View;
 use crate::version::edit::VersionEdit;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// An open database: its components, each of which holds those above it in this list that it calls.
 pub(crate) struct Engine {
@@ -140,36 +139,9 @@ impl Engine {
         let view = self.read.view.load_full();
         let counters = &self.core.counters;
         let mut stats = Stats {
-            puts: of(&counters.operations).saturating_sub(of(&counters.deletes)),
-            deletes: of(&counters.deletes),
-            batches: of(&counters.batches),
-            gets: of(&counters.gets),
-            hits: of(&counters.hits),
-            user_bytes_written: of(&counters.user_bytes),
-            wal_bytes: of(&counters.wal_bytes),
-            large_values: of(&counters.large_values),
-            large_bytes: of(&counters.large_bytes),
-            flush_bytes: of(&counters.flush_bytes),
-            ingest_bytes: of(&counters.ingest_bytes),
-            merge_bytes: of(&counters.merge_bytes),
-            merge_copied_bytes: of(&counters.merge_copied_bytes),
-            gc_bytes: of(&counters.gc_bytes),
-            gc_copied_bytes: of(&counters.gc_copied_bytes),
-            manifest_bytes: of(&counters.retired_manifest_bytes) + manifest_len,
             read_bytes: self.core.store.read_bytes(),
             reads: self.core.store.reads(),
-            flushes: of(&counters.flushes),
-            ingests: of(&counters.ingests),
-            merges: of(&counters.merges),
-            gcs: of(&counters.gcs),
-            splits: of(&counters.splits),
-            joins: of(&counters.joins),
             memory: self.core.memory.stats(),
-            scan_merges: of(&counters.scan_merges),
-            failed_scan_merges: of(&counters.failed_scan_merges),
-            scan_merge_bytes: of(&counters.scan_merge_bytes),
-            clusterings: of(&counters.clusterings),
-            failed_clusterings: of(&counters.failed_clusterings),
             memtable_bytes: view.memtable.table.bytes() as u64,
             sealed_memtables: view.sealed.len(),
             index_lookups: of(&self.read.reads.index_lookups),
@@ -179,18 +151,13 @@ impl Engine {
             cache_capacity: self.core.cache.capacity(),
             cache_hits: self.core.cache.hits(),
             cache_misses: self.core.cache.misses(),
-            pauses: of(&counters.pauses),
-            pause_time: Duration::from_nanos(of(&counters.pause_ns)),
-            stalls: of(&counters.stalls),
-            stall_time: Duration::from_nanos(of(&counters.stall_ns)),
-            longest_stall: Duration::from_nanos(of(&counters.longest_stall_ns)),
             pins: self.read.pin_stats(&view.version),
             disk_full: self.space.full.is_full(),
             ballast_bytes: self.space.full.ballast_bytes(),
             job_errors: self.background.job_errors(),
-            stall_causes: counters.causes.figures(),
             lifetime: self.core.counters.lifetime(manifest_len),
-            ..Stats::default()
+            manifest_bytes: of(&counters.retired_manifest_bytes) + manifest_len,
+            ..Stats::of(counters)
         };
         stats.add_version(&view.version);
         let merges = counters.partition_merges();
@@ -208,7 +175,7 @@ impl Engine {
         stats
     }
 
-    /// Lets no more work begin and tells the workers to end.
+    /// Lets no more work begin and asks the workers to end.
     pub(crate) fn stop(&self) {
         self.core.closing.store(true, Ordering::Release);
         // Waits for a group that is being committed, which may wait for the background itself.

@@ -58,7 +58,7 @@ impl Machine {
         (Db::open_in(env, "/db", options).unwrap(), runtime)
     }
 
-    /// After so many more calls that change the disk, the power goes.
+    /// After this many more calls that change the disk, the power goes.
     pub(crate) fn cut_power_after(&self, calls: u64) {
         let at = self.disk.calls() + calls;
         self.disk
@@ -619,7 +619,7 @@ fn a_key_is_not_taken_for_another_with_its_tag() {
         db.put(format!("key{i:03}"), [7; 100]).unwrap();
     }
     db.flush().unwrap();
-    // Of so many keys some have the tag of a key that stands in one of their buckets.
+    // Of this many keys some have the tag of a key that stands in one of their buckets.
     for i in 0..300_000 {
         assert_eq!(db.get(format!("absent{i}")).unwrap(), None);
     }

@@ -18,7 +18,7 @@ const OVERFLOW_PLACES: usize = BUCKET_PLACES - 1;
 const LINK: usize = OVERFLOW_PLACES;
 /// Main buckets that share an overflow chain.
 const GROUP_LEN: usize = 16;
-/// Overflow buckets are allocated in so many steps.
+/// Overflow buckets are allocated in this many steps.
 const CHUNKS: usize = 16;
 
 /// One cache line of words; 0 is free.

@@ -41,7 +41,7 @@ const READ_LENS: [u32; 16] = [
     8192,
     16 << 10,
     32 << 10,
-    // The last class has no bound: its first read brings the header, which tells the length.
+    // The last class has no bound: its first read brings the header, which says the length.
     4096,
 ];
 const UNBOUNDED_CLASS: u64 = READ_LENS.len() as u64 - 1;

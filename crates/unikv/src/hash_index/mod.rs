@@ -12,8 +12,8 @@
 //!   stands in says nothing. (The paper's order of buckets returns stale versions once buckets have
 //!   been freed.)
 //! - An entry is in overflow only if both its buckets are full, and full buckets stay full.
-//! - A key that is in a table and not in the index is in a *blind* slot: one whose keys could not
-//!   be read when the index was built, because of damage.
+//! - A key that is in a table and not in the index is in a *unindexed* slot: one whose keys could
+//!   not be read when the index was built, because of damage.
 //! - All memory together stays below 11 bytes for each record of the capacity.
 //!
 //! Lock: `HashIndex::writer`, held while entries are added. Lookups take none.
@@ -55,7 +55,7 @@ pub(crate) struct HashIndex {
     len: AtomicUsize,
     writer: Mutex<()>,
     /// Tables that may have keys which were not entered, newest first.
-    blind: Vec<Slot>,
+    unindexed: Vec<Slot>,
 }
 
 impl HashIndex {
@@ -74,19 +74,19 @@ impl HashIndex {
             capacity: records,
             len: AtomicUsize::new(0),
             writer: Mutex::new(()),
-            blind: Vec::new(),
+            unindexed: Vec::new(),
         }
     }
 
     /// Notes tables, newest first, whose keys could not all be read: no entry says nothing of them.
-    pub(crate) fn set_blind_slots(&mut self, slots: Vec<Slot>) {
-        self.blind = slots;
+    pub(crate) fn set_unindexed(&mut self, slots: Vec<Slot>) {
+        self.unindexed = slots;
     }
 
     /// The tables that have to be searched without the index, newest first.
     #[inline]
-    pub(crate) fn blind_slots(&self) -> &[Slot] {
-        &self.blind
+    pub(crate) fn unindexed_slots(&self) -> &[Slot] {
+        &self.unindexed
     }
 
     /// Takes the writer's lock, for adding entries.

@@ -68,7 +68,7 @@ impl Jobs {
     pub(crate) fn have_run(&self) -> bool {
         let running = self.running.load(Ordering::SeqCst) > 0;
         let have_run = self.have_run.swap(running, Ordering::SeqCst);
-        // A job may be told of before the last look, and be counted after it.
+        // A job may be seen before the last look, and be counted after it.
         have_run || running
     }
 }

@@ -8,7 +8,7 @@
 //! - Entries stand in the internal order (key ascending, newest first) without duplicates.
 //! - The fence of a block is the smallest position that can be in it, so one block read finds or
 //!   refutes any (key, snapshot).
-//! - A section behind records that is damaged is put together anew from them, in memory.
+//! - A section behind records that is damaged is put together again from them, in memory.
 //! - A block's checksum is verified when it is read from the file and not again while it is cached.
 //!   What is decoded afterwards is still bounds-checked: no bytes can cause a panic.
 //!

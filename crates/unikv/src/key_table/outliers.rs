@@ -10,7 +10,7 @@ use crate::base::hash::key_hash;
 
 /// Shorter records are never worth a note.
 const SHORTEST: u64 = 4 << 10;
-/// A record is an outlier if it is so many times as long as the mean.
+/// A record is an outlier if it is this many times as long as the mean.
 const TIMES_MEAN: u64 = 8;
 /// The same once the mean of the whole table is known, the outliers among them.
 const TIMES_LAST_MEAN: u64 = 4;

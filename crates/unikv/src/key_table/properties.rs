@@ -29,7 +29,7 @@ const OUTLIERS: u64 = 12;
 /// The properties of a record file or a key table, gathered while it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Properties {
-    /// Frames in front of the key section.
+    /// Frames before the key section.
     pub(crate) records: u64,
     /// Entries in the key section.
     pub(crate) entries: u64,

@@ -565,7 +565,7 @@ fn an_exact_neighbour_under_another_name_is_refused() {
         .unwrap();
     let table = KeyTable::open(&store, meta.clone(), &ReadCache::new(0));
     assert!(table.get(b"\0\0\0\x01apple", SeqNo::MAX).is_err());
-    // Even where the manifest is wrong, too, the header tells.
+    // Even where the manifest is wrong, too, the header says.
     let confused = KeyTableMeta {
         number: NUMBER,
         ..other

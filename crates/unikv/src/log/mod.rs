@@ -16,7 +16,7 @@
 //! ```
 //!
 //! A log may be written over an old one that nobody needs any more ([`LogWriter::recycle`]). Then a
-//! record of kind [`KIND_END`] without payload stands behind the last one, written with it and
+//! record of kind [`KIND_END`] without payload stands after the last one, written with it and
 //! written over by the next: *the log ends here, what follows are remains*.
 //!
 //! # Invariants
@@ -33,7 +33,7 @@
 //! - *The chain* is the running CRC-32C over the 24-byte headers of all records from the front of a
 //!   file; through the payload checksums it stands for every byte. A successor's link names it.
 //!
-//! [`replay`] tells how the tail of a log is judged.
+//! [`replay`] says how the tail of a log is judged.
 
 pub(crate) mod reader;
 pub(crate) mod replay;
@@ -53,7 +53,7 @@ use std::path::PathBuf;
 /// The kind of record that ends a log that was written over an old one.
 pub(crate) const KIND_END: u8 = 4;
 
-/// Length of the header in front of each record.
+/// Length of the header before each record.
 pub(crate) const RECORD_HEADER_LEN: usize = 24;
 
 /// No log is as long. A search for records through garbage trusts a mark by its header alone, so

@@ -25,7 +25,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// A buffer grown by one large payload is given back when it is larger than this.
 const BUFFER_KEPT_BYTES: usize = 4 << 20;
 
-/// Whose durable mark counts: among so many headers of an older log as may stand in a file one has
+/// Whose durable mark counts: among as many headers of an older log as may stand in a file one has
 /// the right checksum by chance too often.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trust {

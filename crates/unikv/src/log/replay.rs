@@ -16,9 +16,9 @@
 //! A crash of process or machine changes only bytes that were not durable. A write is acknowledged
 //! as durable when its segment up to its end, all earlier segments of the chain, and the names of
 //! all of them were durable. So after any crash every place before that write verifies, a break can
-//! only lie behind it, and replay reaches it. When a medium damages durable bytes, the marks that
+//! only lie after it, and replay reaches it. When a medium damages durable bytes, the marks that
 //! later records carry (or the marks that stand alone after a sync) lie above the damage and turn
-//! it into an error; only damage above the last mark that survived cannot be told from a torn
+//! it into an error; only damage above the last mark that survived looks like a torn
 //! write, and it is reported as a cut. The uid in a file header stands for all checksums of the
 //! file. Where the header is damaged it is taken from a link or from the damaged header itself, one
 //! byte of it, or its number, mended; when more of it is lost, the marks in that file are lost with
@@ -29,7 +29,7 @@
 //!   behind the cut, replay is a function of the same bytes and cuts at the same place.
 //! - The segment begun after recovery has a higher number than every file present and links the
 //!   exact end at which replay stopped. Once it is readable it is the tip, and the chain runs past
-//!   everything else: bytes behind a linked end are not read, abandoned segments are not on the
+//!   everything else: bytes after a linked end are not read, abandoned segments are not on the
 //!   chain, whether or not they have been removed, and however often the machine crashes in
 //!   between.
 //! - If that segment is itself lost before it was durable, nothing in it was durable, and the
@@ -43,7 +43,7 @@
 //! - the old name: it is below the low-water mark. If the segment has a successor, it is missing.
 //! - the new name with the old file header: a segment without readable beginning. The header's uid
 //!   is not the segment's, so nothing that it verifies is taken for a claim of this segment.
-//! - old bytes behind or between new ones: they verify under another uid only. Where the log ended
+//! - old bytes after or between new ones: they verify under another uid only. Where the log ended
 //!   a record says so; behind it no record of the log may verify, or writes are missing in between.
 //!
 //! # What the caller owes
@@ -57,7 +57,7 @@
 //!   [`wal::WalWriter::create`] sees to that for a segment without predecessor, and the sync of the
 //!   directory that precedes every edit for the others. Opening does not raise the mark to a
 //!   recovered segment: an earlier process may have failed to make its name durable.
-//! - A mark never lies behind the linked end of its segment: what was cut is not claimed.
+//! - A mark never lies after the linked end of its segment: what was cut is not claimed.
 //! - It claims a mark, or acknowledges as durable, in a segment begun after recovery only when the
 //!   recovered segments have been made durable too or have fallen below the low-water mark: a
 //!   killed process leaves bytes that replay reads from the page cache and a power cut still takes.

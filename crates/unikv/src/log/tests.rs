@@ -200,7 +200,7 @@ fn a_file_that_has_become_shorter_ends_early_and_nothing_is_made_up() {
     }
 }
 
-/// Each single flipped bit behind the header is noticed, and every record behind the damaged one
+/// Each single flipped bit behind the header is noticed, and every record after the damaged one
 /// is found again.
 #[test]
 fn every_flipped_bit_is_noticed_and_the_rest_is_found_again() {

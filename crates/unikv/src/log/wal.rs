@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //! - A write is one record in one segment: it is replayed whole or not at all.
-//! - The link is written when the predecessor will never grow again, and its end lies behind the
+//! - The link is written when the predecessor will never grow again, and its end lies after the
 //!   last record that was written without an error.
 //!
 //! One owner, no locks.
@@ -175,7 +175,7 @@ impl<'a> WalWrite<'a> {
         last_of(self.base_seq, self.count).unwrap_or(SeqNo::MAX)
     }
 
-    /// What stands in front of the operations.
+    /// What stands before the operations.
     pub(crate) fn prefix(&self) -> Vec<u8> {
         let mark_len = self.host_mark.map_or(0, <[u8]>::len);
         let mut out = Vec::with_capacity(WRITE_PREFIX_LEN + 4 + mark_len);

@@ -276,7 +276,7 @@ impl LogWriter {
         true
     }
 
-    /// Stages what stands behind the last record of a log that has remains: its end, and zeros up
+    /// Stages what stands after the last record of a log that has remains: its end, and zeros up
     /// to the end of a block that has not been written to.
     fn stage_end(&mut self) {
         let Some(covered) = self.covered else { return };

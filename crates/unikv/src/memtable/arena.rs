@@ -77,7 +77,7 @@ impl ArenaPool {
         self.idle.lock().len() * self.chunk_len
     }
 
-    /// Gives up idle memory: about `bytes`, as far as there is so much.
+    /// Gives up idle memory: about `bytes`, as far as there is this much.
     pub(crate) fn trim(&self, bytes: usize) {
         let mut idle = self.idle.lock();
         let kept = idle.len().saturating_sub(bytes.div_ceil(self.chunk_len));

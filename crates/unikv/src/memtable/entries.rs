@@ -29,7 +29,8 @@ use std::sync::Arc;
 /// its node.
 type Unsorted = (u128, u64, NodeRef);
 
-/// So many newer versions a look-up for an older moment passes over, before it looks in the order.
+/// This many newer versions a look-up for an older moment passes over, before it looks in the
+/// order.
 const MOST_STEPS: usize = 32;
 
 /// What only the writer touches.

@@ -187,7 +187,7 @@ fn whoever_sees_the_number_of_a_group_finds_the_group() {
     fails(Weakness::Visible, groups_become_visible);
 }
 
-/// The memtable is dropped and its memory filled anew beside a reader of the old one. It may not
+/// The memtable is dropped and its memory filled again beside a reader of the old one. It may not
 /// keep an entry longer than its iterator.
 fn memory_changes_hands(keeps_entry: bool) {
     let pool = ArenaPool::new(4 << 10, 64 << 10);

@@ -28,7 +28,7 @@ use crate::base::sync::Witness;
 use crate::base::sync::atomic::{AtomicPtr, Ordering};
 use std::ptr::{self, NonNull};
 
-/// Key bytes compared as one number. A node has at least so many, padded with zeros.
+/// Key bytes compared as one number. A node has at least this many, padded with zeros.
 const HEAD_LEN: usize = 16;
 const NODE_LEN: usize = size_of::<Node>();
 const LINK_LEN: usize = size_of::<Link>();

@@ -2,7 +2,7 @@
 //! lock-free readers.
 //!
 //! Nodes stand in internal order (key ascending, newest first) and are never moved or removed. How
-//! a node looks is told in `node`; who writes, in `entries`.
+//! a node looks is described in `node`; who writes, in `entries`.
 //!
 //! **Publication.** A node is complete before the first `Release` store of its address into a link;
 //! readers load links with `Acquire`. Links at level 0 define the content; higher links only
@@ -23,7 +23,7 @@ pub(super) type Before = [NodeRef; MAX_HEIGHT];
 
 /// The skiplist.
 pub(super) struct SkipList {
-    /// A node with a full tower and no entry, in front of all others.
+    /// A node with a full tower and no entry, before all others.
     head: NodeRef,
     /// Levels in use.
     height: AtomicUsize,

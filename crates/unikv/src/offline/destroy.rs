@@ -35,7 +35,7 @@ pub(crate) fn destroy(env: &Env, dir: &Path) -> Result<()> {
         sync()?;
     }
     let kept = [FileName::Current, FileName::Lock];
-    // Data before manifests: while data files are left, a missing CURRENT tells of the removal.
+    // Data before manifests: while data files are left, a missing CURRENT shows the removal.
     survey
         .names
         .iter()

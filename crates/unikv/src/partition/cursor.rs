@@ -78,7 +78,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// The entry at the position; `None` before the first and behind the last.
+    /// The entry at the position; `None` before the first and after the last.
     pub(crate) fn entry(&self) -> Option<KeyEntry<'_>> {
         match self {
             Cursor::Memtable(it) => it.entry().map(|e| KeyEntry {
@@ -157,7 +157,7 @@ impl Tables {
     }
 }
 
-/// A run of tables, one behind the other: reads one at a time.
+/// A run of tables, one after the other: reads one at a time.
 pub(crate) struct RunCursor {
     tables: Tables,
     access: Access,

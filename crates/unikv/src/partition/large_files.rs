@@ -8,12 +8,12 @@
 //!
 //! Lock: one mutex, held for a look or a change of the map.
 
-use super::sorted_store::{dangling, verify};
 use super::view::View;
-use crate::base::keys::{FileNumber, SeqNo};
+use crate::base::keys::{FileNumber, Kind, SeqNo};
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
+use crate::record::pointed::{check_pointed, dangling};
 use crate::record::{External, RecordFile};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ impl View {
         let file = file.ok_or_else(|| dangling(path, pointer))?;
         external.is_in(&file)?;
         let record = file.get(pointer)?;
-        verify(&record, key, seq, file.path(), pointer)?;
+        check_pointed(&record, (key, seq, Kind::Put), file.path(), pointer)?;
         Ok(record.into_value())
     }
 }

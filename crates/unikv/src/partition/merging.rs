@@ -10,7 +10,7 @@ use crate::key_table::KeyEntry;
 use std::cmp::Ordering;
 use std::path::Path;
 
-/// Whether an entry of the file at `path` comes behind the `last` one; false: it is the same once
+/// Whether an entry of the file at `path` comes after the `last` one; false: it is the same once
 /// more. Refuses one that comes before it: checksums that are right say nothing of order, and what
 /// a job made of such a file could not be searched.
 pub(crate) fn follows(

@@ -13,7 +13,7 @@ use crate::record::RecordFile;
 use crate::version::{Generation, Partition};
 use std::sync::Arc;
 
-/// What the look-up of a key will do, as far as it can be told without waiting.
+/// What the look-up of a key will do, as far as it can be known without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ahead {
     /// It reads nothing, or what the page cache has.
@@ -25,11 +25,11 @@ pub(crate) enum Ahead {
 }
 
 /// What a store says of a key: it is not here, or what the look-up will do.
-type Told = Option<Ahead>;
+type Outcome = Option<Ahead>;
 
 impl View {
     /// Prefetches what a look-up of `key` as of `snapshot` would wait for first. With `waits` it
-    /// waits for a block of keys, so that the record behind it can be prefetched.
+    /// waits for a block of keys, so that the record after it can be prefetched.
     pub(crate) fn prefetch(&self, key: &[u8], snapshot: SeqNo, waits: bool) -> Result<Ahead> {
         let hash = key_hash(self.version.counters.hash_seed, key);
         let mut memtables = std::iter::once(&self.memtable).chain(&self.sealed);
@@ -40,16 +40,16 @@ impl View {
             return Ok(Ahead::InMemory);
         };
         for generation in &partition.generations {
-            let told = match generation.is_ingested() {
+            let reported = match generation.is_ingested() {
                 true => in_ingested(generation, key, snapshot, waits)?,
                 false => by_index(generation, hash, snapshot)?,
             };
-            if let Some(ahead) = told {
+            if let Some(ahead) = reported {
                 return Ok(ahead);
             }
         }
-        let told = self.in_sorted_store(partition, key, hash, snapshot, waits)?;
-        Ok(told.unwrap_or(Ahead::InMemory))
+        let reported = self.in_sorted_store(partition, key, hash, snapshot, waits)?;
+        Ok(reported.unwrap_or(Ahead::InMemory))
     }
 
     fn in_sorted_store(
@@ -59,7 +59,7 @@ impl View {
         hash: u64,
         snapshot: SeqNo,
         waits: bool,
-    ) -> Result<Told> {
+    ) -> Result<Outcome> {
         let Some(table) = partition.key_table_for(key) else {
             return Ok(None);
         };
@@ -80,7 +80,7 @@ impl View {
 }
 
 /// The first candidate of the index is the record, but for equal tags.
-fn by_index(generation: &Generation, hash: u64, snapshot: SeqNo) -> Result<Told> {
+fn by_index(generation: &Generation, hash: u64, snapshot: SeqNo) -> Result<Outcome> {
     let candidates = generation.index.lookup(hash, generation.high_water());
     for candidate in candidates.iter() {
         if let Some(table) = generation.table(candidate.slot)
@@ -92,21 +92,26 @@ fn by_index(generation: &Generation, hash: u64, snapshot: SeqNo) -> Result<Told>
     Ok(None)
 }
 
-fn in_ingested(generation: &Generation, key: &[u8], snapshot: SeqNo, waits: bool) -> Result<Told> {
+fn in_ingested(
+    generation: &Generation,
+    key: &[u8],
+    snapshot: SeqNo,
+    waits: bool,
+) -> Result<Outcome> {
     let Some(table) = generation.ingested_table_for(key) else {
         return Ok(None);
     };
     in_section(table.section()?, key, snapshot, waits, |_| Some(table))
 }
 
-/// Prefetches the block of `section` that tells of `key`, or the record in the file of its pointer.
+/// Prefetches the block of `section` that may have `key`, or the record in the file of its pointer.
 fn in_section<'a>(
     section: &KeySection,
     key: &[u8],
     snapshot: SeqNo,
     waits: bool,
     file: impl FnOnce(RecordPointer) -> Option<&'a Arc<RecordFile>>,
-) -> Result<Told> {
+) -> Result<Outcome> {
     let entry = match waits {
         true => section.get(key, snapshot)?,
         false => match section.get_present(key, snapshot)? {

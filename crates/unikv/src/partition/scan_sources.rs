@@ -3,7 +3,7 @@
 //!
 //! Where a generation has a scan run, that is one source for all the tables that it covers; the
 //! newer tables come beside it, each with its key section. Damage found in a run is remembered in
-//! the run: the reader that meets it gets an error or starts anew, and later ones read the
+//! the run: the reader that meets it gets an error or starts again, and later ones read the
 //! sections.
 //!
 //! **Cost.** What a run would have saved is counted in its generation, in units of one entry that a

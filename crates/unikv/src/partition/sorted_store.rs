@@ -5,19 +5,19 @@
 //! wrong pointer is an error and never foreign bytes.
 //!
 //! Where a table has a pointer index (see `key_table::pointer_index`), the index leads to the
-//! record of the newest version without a block. Whatever it does not lead to, the block tells:
+//! record of the newest version without a block. Whatever it does not lead to, the block says:
 //! older versions, values and tombstones in the table, and what is wrong with a record that cannot
 //! be read.
 
 use super::counters::ReadCounters;
 use crate::base::keys::{Kind, SeqNo};
 use crate::base::sync::atomic::Ordering;
-use crate::error::{Error, Result};
-use crate::key_table::{Candidate, OwnedValue, RecordPointer};
-use crate::record::{KeyVersion, Record, UNNUMBERED};
+use crate::error::Result;
+use crate::key_table::{Candidate, OwnedValue};
+use crate::record::pointed::{check_pointed, dangling};
+use crate::record::{KeyVersion, UNNUMBERED};
 use crate::version::{Partition, Version};
 use bytes::Bytes;
-use std::path::Path;
 
 /// The value of the newest version of `key`, which has this hash, at or below `snapshot`; `None` if
 /// that is a tombstone.
@@ -55,7 +55,7 @@ pub(crate) fn get(
             let file = version.record_file(pointer.file);
             let file = file.ok_or_else(|| dangling(table.path(), pointer))?;
             let record = file.get(pointer)?;
-            verify(&record, key, entry.seq, file.path(), pointer)?;
+            check_pointed(&record, (key, entry.seq, Kind::Put), file.path(), pointer)?;
             Some(record.into_value())
         }
     };
@@ -64,7 +64,7 @@ pub(crate) fn get(
 }
 
 /// The newest version of `key`, if one of the candidates is it. What cannot be read is not: the
-/// block tells.
+/// block says.
 fn pointed(
     version: &Version,
     mut candidates: impl Iterator<Item = Candidate>,
@@ -82,30 +82,4 @@ fn pointed(
         };
         (is_seen && found.kind() == Kind::Put).then_some(found)
     })
-}
-
-/// A pointer to a file that the version does not list.
-pub(crate) fn dangling(path: &Path, pointer: RecordPointer) -> Error {
-    let what = format!(
-        "a pointer names record file {}, which is not listed",
-        pointer.file.0
-    );
-    Error::corruption(path, 0, what)
-}
-
-/// Refuses a record that is not the one its pointer was made for. That of a large value has no
-/// sequence number of its own.
-pub(crate) fn verify(
-    record: &Record,
-    key: &[u8],
-    seq: SeqNo,
-    path: &Path,
-    pointer: RecordPointer,
-) -> Result<()> {
-    let numbered = record.seq() == seq || record.seq() == UNNUMBERED;
-    if record.key() == key && numbered && record.kind() == Kind::Put {
-        return Ok(());
-    }
-    let what = "the record is not the one its pointer was made for";
-    Err(Error::corruption(path, pointer.offset, what))
 }

@@ -48,17 +48,17 @@ fn get_by_index<'a>(
     snapshot: SeqNo,
     counters: &ReadCounters,
 ) -> Result<Option<Found<'a>>> {
-    let mut blind = generation.index.blind_slots();
+    let mut unindexed = generation.index.unindexed_slots();
     let high_water = generation.high_water();
     for candidate in generation.index.lookup(hash, high_water).iter() {
-        if !blind.is_empty() {
-            let newer = blind.partition_point(|slot| *slot > candidate.slot);
-            let (first, rest) = blind.split_at(newer);
-            let found = get_blind(generation, first, key, snapshot)?;
+        if !unindexed.is_empty() {
+            let newer = unindexed.partition_point(|slot| *slot > candidate.slot);
+            let (first, rest) = unindexed.split_at(newer);
+            let found = get_unindexed(generation, first, key, snapshot)?;
             if found.is_some() {
                 return Ok(found);
             }
-            blind = rest;
+            unindexed = rest;
         }
         // A slot without a table belongs to a flush that was aborted.
         let Some(table) = generation.table(candidate.slot) else {
@@ -81,13 +81,13 @@ fn get_by_index<'a>(
             return Ok(Some((table, found)));
         }
     }
-    get_blind(generation, blind, key, snapshot)
+    get_unindexed(generation, unindexed, key, snapshot)
 }
 
 /// The record of `key` in tables whose keys the index may not have, newest first: by their
 /// sections, as far as they can be read.
 #[cold]
-fn get_blind<'a>(
+fn get_unindexed<'a>(
     generation: &'a Generation,
     slots: &[Slot],
     key: &[u8],
@@ -165,7 +165,7 @@ mod tests {
 
     const KEY: &[u8] = b"\0\0\0\x01key";
 
-    /// What somebody sees at 5 of a key with a version at 9, if `behind` is the record behind that
+    /// What somebody sees at 5 of a key with a version at 9, if `behind` is the record after that
     /// one.
     fn seen_at_5(behind: Option<(&[u8], u64)>) -> Result<Option<Vec<u8>>> {
         let env = Env {

@@ -6,7 +6,7 @@ use crate::vfs::file_store::{Around, DataFile, LONG_BYTES, Route};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// So many go around it at once: each takes a buffer of whole blocks.
+/// This many go around it at once: each takes a buffer of whole blocks.
 const MOST_READS: usize = 64;
 
 /// Such runs, ascending by file and offset.

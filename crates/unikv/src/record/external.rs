@@ -78,7 +78,7 @@ impl External {
     }
 
     /// Opens the file of a value that the log names, and makes sure that it is that file, whole,
-    /// and has room for the frame. Reads its header and what stands behind its records.
+    /// and has room for the frame. Reads its header and what stands after its records.
     pub(crate) fn open_file(
         &self,
         store: &Arc<FileStore>,

@@ -68,8 +68,8 @@ impl RecordRef<'_> {
         frame_len(self.key.len(), self.value.len(), self.expiry_ms.is_some())
     }
 
-    /// Replaces `head` by what stands in front of the value in a frame at `offset` of the file
-    /// `uid`, and returns the checksum that stands behind it. `None` if a limit is exceeded.
+    /// Replaces `head` by what stands before the value in a frame at `offset` of the file
+    /// `uid`, and returns the checksum that stands after it. `None` if a limit is exceeded.
     pub(super) fn encode(
         &self,
         head: &mut Vec<u8>,
@@ -162,7 +162,7 @@ pub(super) struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// Verifies the header in front of `bytes`. The frame it describes ends within the records.
+    /// Verifies the header before `bytes`. The frame it describes ends within the records.
     pub(super) fn decode(bytes: &[u8], place: &FramePlace<'_>) -> Result<FrameHeader> {
         let cut = || place.corruption("the record's header is cut short");
         let bytes = bytes.first_chunk::<FRAME_HEADER_LEN>().ok_or_else(cut)?;
@@ -173,7 +173,7 @@ impl FrameHeader {
         FrameHeader::parse(body, place)
     }
 
-    /// Decodes `body`, what stands behind a header's checksum, which has been verified.
+    /// Decodes `body`, what stands after a header's checksum, which has been verified.
     fn parse(body: &[u8], place: &FramePlace<'_>) -> Result<FrameHeader> {
         let cut = || place.corruption("the record's header is cut short");
         let mut d = Decoder::new(body);

@@ -8,7 +8,7 @@ use crate::record::Record;
 use bytes::Bytes;
 use std::hint::black_box;
 
-/// Of a frame, so many cache lines are waited for together; further ones the processor expects by
+/// Of a frame, this many cache lines are waited for together; further ones the processor expects by
 /// itself.
 const LINES_TOGETHER: usize = 32;
 const LINE_BYTES: usize = 64;

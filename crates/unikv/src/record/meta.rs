@@ -28,7 +28,7 @@ pub(crate) struct RecordFileMeta {
     /// The earliest and the latest expiry of its records.
     pub(crate) expiry: Option<(u64, u64)>,
     pub(crate) has_range_deletes: bool,
-    /// Whether a key section stands behind the frames.
+    /// Whether a key section stands after the frames.
     pub(crate) key_section: bool,
     /// What its external values keep alive in other record files, sorted by file.
     pub(crate) refs: Vec<RecordFileRefs>,

@@ -19,6 +19,7 @@ mod external;
 mod frame;
 mod key_version;
 pub(crate) mod meta;
+pub(crate) mod pointed;
 mod reader;
 mod runs;
 mod section_rebuild;

@@ -9,13 +9,13 @@ use crate::vfs::AROUND_BYTES;
 use crate::vfs::file_store::Route;
 use bytes::Bytes;
 
-/// Frames with at most so many bytes between them are read together.
+/// Frames with at most this many bytes between them are read together.
 pub(crate) const COALESCE_GAP_BYTES: u64 = 4 << 10;
-/// Of a run longer than so many times what is wanted of it, that is copied.
+/// Of a run longer than this many times what is wanted of it, that is copied.
 const MOST_KEPT_FOR_ONE: u64 = 2;
-/// What is read together spans at most so many bytes, unless it is one frame: who keeps one of many
-/// records keeps no more alive, the buffer is one that is kept for the next read, and it stays in
-/// the processor's cache.
+/// What is read together spans at most this many bytes, unless it is one frame: who keeps one of
+/// many records keeps no more alive, the buffer is one that is kept for the next read, and it stays
+/// in the processor's cache.
 const COALESCE_RUN_BYTES: u64 = LONGEST_BUFFER as u64;
 
 impl RecordFile {
@@ -52,7 +52,7 @@ impl RecordFile {
     }
 
     /// Takes those of `wanted`, sorted, that are in `direct_reads`, which have been read; but none
-    /// where anything is wrong: the read through the page cache will tell. It may find nothing
+    /// where anything is wrong: the read through the page cache will report it. It may find nothing
     /// wrong, if this process was forked while the device wrote to its memory (`open(2)`, about
     /// `O_DIRECT`).
     pub(crate) fn take_around<W: AsRef<RecordPointer>>(

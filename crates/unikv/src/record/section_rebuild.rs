@@ -1,4 +1,4 @@
-//! Opening a record file; and what its key section says, from the records in front of it.
+//! Opening a record file; and what its key section says, from the records before it.
 
 use super::reader::RecordFile;
 use super::stream::RecordHead;

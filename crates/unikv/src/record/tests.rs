@@ -280,7 +280,7 @@ fn a_stream_prefetches_the_next_buffer_and_nothing_behind_the_records() {
         let (reads, prefetched) = (reads(&events), prefetches(&events));
         let buffers = meta.records_end.div_ceil(buffer_bytes as u64);
         assert!(reads.len() as u64 >= buffers, "{what}");
-        // The first tells nothing of what comes, and behind the last there is nothing.
+        // The first says nothing of what comes, and behind the last there is nothing.
         assert_eq!(prefetched.len(), reads.len().saturating_sub(2), "{what}");
         for pair in events.windows(2) {
             if let [before, Event::Prefetched(next)] = pair {

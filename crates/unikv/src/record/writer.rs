@@ -15,7 +15,7 @@ use crate::vfs::file_store::FileStore;
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// A streamed value is in memory so many bytes at a time.
+/// A streamed value is in memory this many bytes at a time.
 const PIECE_BYTES: usize = 128 << 10;
 
 /// Streams records into a new file. Where each stands is known when it is appended.
@@ -23,7 +23,7 @@ const PIECE_BYTES: usize = 128 << 10;
 pub(crate) struct RecordWriter {
     output: OutputFile,
     properties: Properties,
-    /// What stands in front of the value in the current frame.
+    /// What stands before the value in the current frame.
     head: Vec<u8>,
 }
 

@@ -29,7 +29,7 @@ thread_local! {
     static TOTALS: RefCell<BTreeMap<&'static str, u64>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// Adds to what is told at the end, and shows that a model does what it is for.
+/// Adds to what is reported at the end, and shows that a model does what it is for.
 pub(crate) fn count(what: &'static str, number: u64) {
     TOTALS.with_borrow_mut(|totals| *totals.entry(what).or_default() += number);
 }

@@ -48,7 +48,8 @@ impl Dropped {
         self.key_tables.extend(tables.cloned());
     }
 
-    /// Lets the files be unlinked when the last reader lets go. Only after the edit is durable.
+    /// Lets the files be unlinked when the last reader releases them. Only after the edit is
+    /// durable.
     pub(crate) fn mark_obsolete(&self) {
         self.record_files.iter().for_each(|f| f.mark_obsolete());
         self.key_tables.iter().for_each(|t| t.mark_obsolete());

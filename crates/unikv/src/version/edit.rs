@@ -65,7 +65,7 @@ pub(crate) struct KeyspaceMeta {
 pub(crate) struct PartitionMeta {
     pub(crate) id: PartitionId,
     pub(crate) start: Vec<u8>,
-    /// The first key behind it; `None`: it has no end.
+    /// The first key after it; `None`: it has no end.
     pub(crate) end: Option<Vec<u8>>,
 }
 

@@ -69,7 +69,7 @@ pub(crate) fn is_of_another_database(vfs: &dyn Vfs, path: &Path, database: Datab
     whole.is_some_and(|header| header.database != database)
 }
 
-/// Lists `dir` and tells our files from others. A directory that does not exist is empty.
+/// Lists `dir` and separates our files from others. A directory that does not exist is empty.
 pub(crate) fn survey(vfs: &dyn Vfs, dir: &Path) -> Result<DirSurvey> {
     let listed = match vfs.list(dir) {
         Ok(listed) => listed,

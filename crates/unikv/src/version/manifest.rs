@@ -11,7 +11,7 @@
 //! - `CURRENT` is replaced by rename, after the manifest it names, its first edit and its name are
 //!   durable. The old manifest stays until the sweep.
 //! - A recovered manifest is never appended to: whoever opens the database creates a new one that
-//!   begins with a snapshot. So bytes behind a cut are never read again.
+//!   begins with a snapshot. So bytes after a cut are never read again.
 //! - After a killed process the last edit read may still be in the page cache only. Whoever
 //!   recovers removes nothing on its word before the new manifest is durable under `CURRENT`.
 //! - Edits are counted across manifests (`edits_before` in the snapshot). A segment of the

@@ -21,7 +21,7 @@ use crate::record::RecordFile;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// A range of engine keys, from its start to the first key behind it; without an end, to the last.
+/// A range of engine keys, from its start to the first key after it; without an end, to the last.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyRange<'a> {
     pub(crate) start: &'a [u8],
@@ -41,7 +41,7 @@ pub(crate) struct Partition {
     pub(crate) id: PartitionId,
     /// The first key of the range.
     pub(crate) start: Vec<u8>,
-    /// The first key behind the range; `None`: no end.
+    /// The first key after the range; `None`: no end.
     pub(crate) end: Option<Vec<u8>>,
     /// The UnsortedStore: newest first.
     pub(crate) generations: Vec<Generation>,

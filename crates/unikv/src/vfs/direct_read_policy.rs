@@ -5,7 +5,7 @@
 //! (`docs/benchmarks/levers.md`). But then they are not there for who reads them next. So a read
 //! goes around the page cache when nobody has asked for its place lately, and what nobody has asked
 //! for lately is so seldom in memory that it pays. How seldom, the reads of a part of all places
-//! tell, which go through the page cache. Where there is memory enough for all, it fills with them,
+//! say, which go through the page cache. Where there is memory enough for all, it fills with them,
 //! and soon no read goes around it any more.
 //!
 //! No lock. What is remembered is a guess: whoever overwrites another's guess does no harm.
@@ -22,7 +22,7 @@ pub(crate) const LONG_BYTES: usize = 16 << 10;
 /// Places remembered, two bytes each; and the bytes of a file that are one place.
 const PLACES: usize = 32 << 10;
 const PLACE_BYTES: u64 = 8 << 10;
-/// One in so many pieces of a file, of so many bytes, is always read through the page cache: it
+/// One in this many pieces of a file, of this many bytes, is always read through the page cache: it
 /// sees all that is asked of it there, as it would if nothing went around it.
 const TRIED_PART: u64 = 1 << 3;
 const TRIED_BYTES: u64 = 256 << 10;

@@ -1,5 +1,5 @@
-//! The data files of one database: opened on first touch, at most so many at a time, unlinked when
-//! the last holder of an obsolete one has let go.
+//! The data files of one database: opened on first touch, at most this many at a time, unlinked
+//! when the last holder of an obsolete one has released.
 //!
 //! Invariants:
 //! - A [`DataFile`] is immutable and listed in the manifest (or was); so its handle may be closed

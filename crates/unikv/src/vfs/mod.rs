@@ -156,7 +156,7 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     /// Fills `buf` from `offset`. Returns the bytes read, fewer than asked only at the file's end.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
     /// As [`ReadFile::read_at`] if the bytes are in memory. `None` if the device would have to be
-    /// waited for: it has been told to read them. Where that cannot be done, it reads.
+    /// waited for: it has been asked to read them. Where that cannot be done, it reads.
     fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
         self.read_at(buf, offset).map(Some)
     }
@@ -266,7 +266,7 @@ pub trait Event: Send + Sync + fmt::Debug {
 
 /// A spawned worker.
 pub trait JoinHandle: Send {
-    /// Waits until the worker is done. Whoever calls has told it to end.
+    /// Waits until the worker is done. The caller has asked it to end.
     fn join(self: Box<Self>);
 }
 

@@ -30,7 +30,7 @@ impl Standstill {
         }
     }
 
-    /// Fails when no job has ended for long, or so many have that they come to no end.
+    /// Fails when no job has ended for long, or this many have that they come to no end.
     pub fn look(&mut self, db: &Db, what: &dyn Fn() -> String) {
         let stats = db.stats();
         let done = jobs(&stats);

@@ -27,7 +27,7 @@ pub const THREADS: u64 = 2;
 /// As documented at [`Options::max_space_amp`].
 pub const FLOOR_BYTES: u64 = (8 << 20) + 11 * MEMTABLE_BYTES;
 
-/// After so many puts and deletes a writer waits for a listing.
+/// After this many puts and deletes a writer waits for a listing.
 const LISTED_EVERY: u64 = 2000;
 
 pub fn options(clustering: Clustering) -> Options {
@@ -71,7 +71,8 @@ pub struct Shared<'a> {
     /// What is promised for the visible records, at least.
     promised: AtomicU64,
     listings: Listings,
-    /// The most that versions took which only snapshots and iterators kept, since all was at rest.
+    /// The most that versions took which only snapshots and iterators kept, since the database was
+    /// idle.
     kept: AtomicU64,
 }
 

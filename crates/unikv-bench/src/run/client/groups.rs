@@ -90,7 +90,7 @@ impl<E: Engine> Client<'_, E> {
         Ok((start, end))
     }
 
-    /// Chooses different records: of two writes of one record in a batch nobody could tell the
+    /// Chooses different records: of two writes of one record in a batch nobody could know the
     /// order.
     fn choose_group(&mut self, chooser: &Chooser, size: usize) {
         self.group.records.clear();

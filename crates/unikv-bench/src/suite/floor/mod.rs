@@ -142,7 +142,7 @@ impl PhaseFloor {
 }
 
 impl Times {
-    /// Operations a second, of so many reads each; a dash where nothing takes time.
+    /// Operations a second, of this many reads each; a dash where nothing takes time.
     fn rate(&self, reads: f64, cpu_us: f64) -> String {
         match reads * self.read_us + cpu_us {
             us if us > 0.0 => HumanCount((1e6 / us) as u64).to_string(),

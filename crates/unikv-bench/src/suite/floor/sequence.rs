@@ -1,9 +1,10 @@
 //! Which records the client of a run touches, one after the other.
 //!
 //! The sequence is not made up beside the suite: the run's own steps and phases are driven over
-//! [`Recorder`], an engine that keeps no values but makes them anew, so that every read is verified
-//! here, too. Seeds, draws and the records that are there are those of every other engine's run.
-//! The order is the same in all of them while one thread does everything, and with several in none.
+//! [`Recorder`], an engine that keeps no values but makes them again, so that every read is
+//! verified here, too. Seeds, draws and the records that are there are those of every other
+//! engine's run. The order is the same in all of them while one thread does everything, and with
+//! several in none.
 
 use crate::engine::{BatchOp, Direction, Engine, Figures};
 use crate::failure::Failure;

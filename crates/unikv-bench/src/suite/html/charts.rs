@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::fmt::Display;
 
-/// One colour for each engine, told apart by most people with impaired colour vision, too.
+/// One colour for each engine, distinguished by most people with impaired colour vision, too.
 const COLOURS: [RGBColor; 10] = [
     RGBColor(0xd5, 0x5e, 0x00),
     RGBColor(0x00, 0x72, 0xb2),
@@ -265,7 +265,7 @@ fn nines(percent: f64) -> f64 {
     (-(1.0 - percent / 100.0).log10()).clamp(0.0, NINES)
 }
 
-/// The percentile with so many nines.
+/// The percentile with this many nines.
 fn percentile(nines: f64) -> String {
     let percent = 100.0 * (1.0 - 10_f64.powf(-nines));
     let digits = (nines.round() as usize).saturating_sub(2);

@@ -303,13 +303,13 @@ fn trace(phase: &PhaseView) -> Vec<(f64, f64)> {
     let rate = |point: &crate::suite::results::PointView| {
         let seconds = point.seconds - before;
         before = point.seconds;
-        // The last interval may be too short to tell a rate.
+        // The last interval may be too short to say a rate.
         (seconds > 0.2).then(|| (point.seconds, point.operations as f64 / seconds))
     };
     phase.trace.iter().filter_map(rate).collect()
 }
 
-/// What a phase's report does not tell by itself.
+/// What a phase's report does not say by itself.
 struct Context {
     record_bytes: u64,
     cpu_mhz: Option<f64>,

@@ -8,7 +8,7 @@ use std::time::Duration;
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// Between two attempts to make a ballast where there was no room for it.
 const BALLAST_EVERY: Duration = Duration::from_secs(30);
-/// With so many times the space that writing resumes with, failed jobs are tried again at once.
+/// With this many times the space that writing resumes with, failed jobs are tried again at once.
 const PLENTY: u64 = 4;
 
 impl Background {

@@ -159,23 +159,35 @@ mod tests {
             db.compact().unwrap();
         }
         // A bound of which a part is used that lies between the two thresholds.
-        let told = db.garbage();
+        let reported = db.garbage();
         let user = f64::from(400 * ("key00000".len() as u32 + 200));
         let frames = f64::from(400 * ("key00000".len() as u32 + 70));
-        let stored = 100.0 * user + frames - told.allowed_bytes as f64;
-        let max_space_amp = (told.dead_bytes as f64 / 0.5 + stored - frames) / user;
+        let stored = 100.0 * user + frames - reported.allowed_bytes as f64;
+        let max_space_amp = (reported.dead_bytes as f64 / 0.5 + stored - frames) / user;
         db.close().unwrap();
         let (db, _) = machine.open(options.max_space_amp(max_space_amp));
-        let told = db.garbage();
-        let dead: u64 = told.files.iter().map(|file| file.dead_bytes()).sum();
-        assert_eq!(dead, told.dead_bytes);
-        assert!(told.riding_from_bytes < told.alone_from_bytes, "{told:?}");
-        assert!(told.alone_from_bytes < told.allowed_bytes, "{told:?}");
-        let live: u64 = told.files.iter().map(|file| file.live_bytes).sum();
-        assert_eq!(live, told.live_bytes);
-        assert!(told.dead_bytes > told.riding_from_bytes, "{told:?}");
-        assert!(told.dead_bytes < told.alone_from_bytes, "{told:?}");
-        assert_eq!(told.files[0].victim, Some(0));
+        let reported = db.garbage();
+        let dead: u64 = reported.files.iter().map(|file| file.dead_bytes()).sum();
+        assert_eq!(dead, reported.dead_bytes);
+        assert!(
+            reported.riding_from_bytes < reported.alone_from_bytes,
+            "{reported:?}"
+        );
+        assert!(
+            reported.alone_from_bytes < reported.allowed_bytes,
+            "{reported:?}"
+        );
+        let live: u64 = reported.files.iter().map(|file| file.live_bytes).sum();
+        assert_eq!(live, reported.live_bytes);
+        assert!(
+            reported.dead_bytes > reported.riding_from_bytes,
+            "{reported:?}"
+        );
+        assert!(
+            reported.dead_bytes < reported.alone_from_bytes,
+            "{reported:?}"
+        );
+        assert_eq!(reported.files[0].victim, Some(0));
         let gcs = db.stats().gcs;
         db.collect_garbage().unwrap();
         let after = db.garbage();
@@ -183,7 +195,7 @@ mod tests {
         assert!(after.dead_bytes <= after.riding_from_bytes, "{after:?}");
         assert_eq!(after.next_partition, None);
         assert!(after.files.iter().all(|file| file.victim.is_none()));
-        let victim = told.files[0].number;
+        let victim = reported.files[0].number;
         assert!(after.files.iter().all(|file| file.number != victim));
         for (i, key) in keys().enumerate() {
             let newest = if i % 3 == 0 {

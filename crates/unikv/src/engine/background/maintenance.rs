@@ -34,7 +34,7 @@ impl Background {
             self.await_background()?;
         }
         self.await_background()?;
-        // What the last readers and jobs have let go of takes no space when this returns.
+        // What the last readers and jobs have released takes no space when this returns.
         self.core.store.remove_obsolete();
         Ok(())
     }
@@ -42,7 +42,7 @@ impl Background {
 
 impl Background {
     /// Collects garbage as a merge would that passes by, and waits for that. While the disk is
-    /// full, so much as there is room for.
+    /// full, as much as there is room for.
     pub(crate) fn collect_garbage(&self) -> Result<()> {
         self.core.check_open()?;
         let _requested = self.garbage_requests.add();

@@ -42,7 +42,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A partition large enough to be split has so many key tables at least.
+/// A partition large enough to be split has this many key tables at least.
 const KEY_TABLES_OF_A_PARTITION: u64 = 8;
 
 /// A kind of work.

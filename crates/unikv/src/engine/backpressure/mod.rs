@@ -160,7 +160,7 @@ impl Backpressure {
         })
     }
 
-    /// Judges anew how far the background is behind, after `view` was published.
+    /// Judges again how far the background is behind, after `view` was published.
     pub(crate) fn update_pressure(&self, view: &View) {
         let sealed = view.sealed.len() as f64 / MAX_SEALED as f64;
         let limits = self.space.generation_limits(&view.version);
@@ -238,7 +238,7 @@ impl Backpressure {
         self.core.counters.count_pause(cause, took.unsigned_abs());
     }
 
-    /// Waits for so many nanoseconds, and says how many it were.
+    /// Waits for this many nanoseconds, and says how many it were.
     fn delay(&self, pause_ns: i64) -> i64 {
         let runtime = &self.core.store.env().runtime;
         let begin = runtime.now();

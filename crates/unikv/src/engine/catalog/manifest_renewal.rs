@@ -7,11 +7,11 @@
 //! under `CURRENT`, as reopening would. This loses nothing and brings back nothing old:
 //!
 //! - *Until `CURRENT` durably names the new manifest* both outcomes stay whole. No input of `E` is
-//!   removed, for only a successful commit lets go of files or log segments; no output is, because
+//!   removed, for only a successful commit releases files or log segments; no output is, because
 //!   they are kept in `Catalog::quarantined` until then. Nothing is appended behind `E`: the
 //!   manifest is poisoned, and every commit first comes here. What is acknowledged meanwhile is in
 //!   log segments at or above the low-water mark of `V` as well as of `V + E`, since `E` names a
-//!   segment that exists or, when the log begins anew, one above all that is in tables.
+//!   segment that exists or, when the log begins again, one above all that is in tables.
 //! - *Afterwards* `M` is never read again. `V` is what readers and jobs have gone on with, so no
 //!   reader ever saw `E`. Its outputs are orphan files and removed; their numbers are never given
 //!   again. Its job runs again from `V`, with new outputs.
@@ -19,12 +19,12 @@
 //!   nothing else, so either outcome is right as long as nothing is appended to either of the two.
 //!   Therefore the old one stays poisoned, each attempt makes a file of its own, and the files of
 //!   failed attempts are removed only when a later one is durable under `CURRENT`.
-//! - The count of edits, by which log segments tell a manifest that has lost some, grows with
+//! - The count of edits, by which log segments recognise a manifest that has lost some, grows with
 //!   successful commits only: a segment never claims more than the older of the possible manifests
 //!   holds.
 //!
 //! No failed sync is tried again: the new manifest is a new file, all of whose bytes are written
-//! and synced anew. Only a full disk is mended so. Any other failure, and any failed sync of the
+//! and synced again. Only a full disk is mended so. Any other failure, and any failed sync of the
 //! directory (by which the names of other files may be lost, too), is fatal until reopen.
 
 use crate::base::seeded::seeded;
@@ -130,7 +130,7 @@ impl Catalog {
 mod tests {
     use crate::Batch;
     use crate::base::keys::FileNumber;
-    use crate::engine::tests::common::told_by_manifest;
+    use crate::engine::tests::common::listed_by_manifest;
     use crate::engine::tests::{Machine, Model, churn, same, small};
     use crate::version::edit::VersionEdit;
     use rand::SeedableRng;
@@ -152,12 +152,12 @@ mod tests {
         db.sync().unwrap();
 
         let engine = &db.0.engine;
-        let (_, before) = told_by_manifest(&machine);
+        let (_, before) = listed_by_manifest(&machine);
         engine
             .catalog
             .renew_manifest(&mut engine.catalog.lock())
             .unwrap();
-        let (_, after) = told_by_manifest(&machine);
+        let (_, after) = listed_by_manifest(&machine);
         assert!(before.wal_low_water > Some(FileNumber(0)), "{before:?}");
         assert_eq!(before.host_mark.as_deref(), Some(&b"mark 2"[..]));
         // It has taken a number, counts as an edit itself, and its figures are newer.

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// So many memtables there are while writers are busy: an open one, one that is flushed, and one
+/// This many memtables there are while writers are busy: an open one, one that is flushed, and one
 /// that waits.
 const USUAL_MEMTABLES: u64 = 3;
 /// What a memtable may take whatever the others take.
@@ -37,7 +37,7 @@ pub(super) const LEAST_BATCH_BYTES: u64 = 4 << 10;
 pub(super) const MOST_BATCH_BYTES: u64 = 4 << 20;
 
 /// Memory of an open database by part, in bytes: what is charged, which is what a part takes or may
-/// take before the charges are made anew.
+/// take before the charges are made again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStats {
@@ -136,7 +136,7 @@ impl Arbiter {
     }
 
     /// Looks at a view that is about to be published, and divides the budget. Returns whether
-    /// memory is short, so that iterators should let go of earlier views.
+    /// memory is short, so that iterators should release earlier views.
     pub(crate) fn look_at(&self, view: &View) -> bool {
         let mut tracked = self.tracked.lock();
         if !std::ptr::eq(tracked.version.as_ptr(), Arc::as_ptr(&view.version)) {

@@ -2,7 +2,7 @@
 //!
 //! Keys may be long, so an iterator counts what it has: its buffers, and beside its view what its
 //! cursors hold ([`IteratorBytes`]). While all together take more than their part of the budget,
-//! all let go of their cursors, and each does so behind every batch.
+//! all release their cursors, and each does so behind every batch.
 
 use super::arbiter::{Arbiter, FEW_ITERATORS, LEAST_BATCH_BYTES, MOST_BATCH_BYTES};
 use super::plan::READ_PART;
@@ -10,12 +10,12 @@ use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use std::sync::Arc;
 
-/// When iterators take this part of the budget, they let go of their cursors.
+/// When iterators take this part of the budget, they release their cursors.
 const MOST_PART: u64 = 8;
 
 /// When they take three quarters of it all the same, there is none for one more.
 const FULL: (u64, u64) = (3, 4);
-/// So much they may take whatever the budget: it is kept from 64 MiB on.
+/// They may take this much whatever the budget: it is kept from 64 MiB on.
 const LEAST_FULL: u64 = 16 << 20;
 
 /// Bytes that count as an iterator's until this is dropped.
@@ -32,7 +32,7 @@ impl IteratorBytes {
         }
     }
 
-    /// So many it is now.
+    /// This many it is now.
     pub(crate) fn set(&mut self, bytes: usize) {
         let before = std::mem::replace(&mut self.bytes, bytes as u64);
         // Together they are never less than nothing: each takes away what it has added.
@@ -93,8 +93,8 @@ impl IteratorCharge {
         share.clamp(LEAST_BATCH_BYTES, MOST_BATCH_BYTES)
     }
 
-    /// The buffers of the iterator take so much now. Whether all iterators together take so much
-    /// that they are to let go of their cursors.
+    /// The buffers of the iterator take this much now. Whether all iterators together take this
+    /// much that they are to release their cursors.
     pub(crate) fn note(&mut self, bytes: usize) -> bool {
         self.bytes.set(bytes);
         let arbiter = &self.arbiter;

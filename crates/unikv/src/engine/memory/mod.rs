@@ -8,7 +8,7 @@
 //!
 //! Invariants: what is charged for a part is at least what it takes until the next publication of
 //! a view, so that room has been made before the memory is needed. The cache gives way first. When
-//! little of it is left, memory kept for later memtables is given up, iterators let go of earlier
+//! little of it is left, memory kept for later memtables is given up, iterators release earlier
 //! views with their memtables and indexes, and memtables are sealed earlier. Indexes are bounded by
 //! freezing generations and by making flushes wait for merges.
 //!

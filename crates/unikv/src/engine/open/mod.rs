@@ -104,8 +104,8 @@ impl<'a> Opening<'a> {
         survey: DirSurvey,
     ) -> Opening<'a> {
         let next_file = slip!(ReuseFileNumbers, 1, survey.max_number() + 1);
-        // Room for all memtables there may be: chunks given back to the allocator and taken anew by
-        // another thread leave holes that it cannot use.
+        // Room for all memtables there may be: chunks given back to the allocator and taken again
+        // by another thread leave holes that it cannot use.
         let plan = MemoryPlan::of(&options);
         env.vfs
             .limit_write_buffers(plan.write_buffer_bytes as usize);
@@ -170,7 +170,7 @@ impl<'a> Opening<'a> {
             recovery::build_version(&store, &cache, &manifest.path, edits.iter(&manifest.path))?;
         drop(edits);
         self.next_file = self.next_file.max(version.counters.next_file);
-        // Figures that cannot be understood keep nobody from the data; a check tells of them.
+        // Figures that cannot be understood keep nobody from the data; a check reports them.
         self.counted_before = lifetime::of(&version, &manifest.path).unwrap_or_default();
         self.report.manifest_edits = manifest.edit_count;
         recovery::forget_lost_runs(&store, &mut version);
@@ -343,7 +343,7 @@ impl<'a> Opening<'a> {
             .collect()
     }
 
-    /// Puts the recovered segments in front of the new one, so that it is never synced before them.
+    /// Puts the recovered segments before the new one, so that it is never synced before them.
     fn keep_segments(
         &self,
         store: &FileStore,

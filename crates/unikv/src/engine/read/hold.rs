@@ -1,4 +1,4 @@
-//! Something that one thread uses now and then, and that others may ask it to let go of.
+//! Something that one thread uses now and then, and that others may ask it to release.
 //!
 //! Locks: what is held is locked while it is used. Who asks only tries that lock; whoever has it
 //! then looks, once it is free again, whether somebody has asked. What is taken out is dropped
@@ -12,7 +12,7 @@ use crate::base::sync::{Mutex, Weakness, is_weak};
 
 pub(crate) struct Hold<T> {
     held: Mutex<Option<T>>,
-    /// Somebody has asked to let go and found it locked.
+    /// Somebody has asked to release and found it locked.
     asked: AtomicBool,
 }
 
@@ -31,7 +31,7 @@ impl<T> Hold<T> {
         let mut held = self.held.lock();
         let result = with(&mut held);
         drop(held);
-        self.heed();
+        self.revoke_if_asked();
         result
     }
 
@@ -42,11 +42,11 @@ impl<T> Hold<T> {
         };
         let is_held = held.is_some();
         drop(held);
-        self.heed();
+        self.revoke_if_asked();
         is_held
     }
 
-    /// Lets go now, or when it is no longer in use.
+    /// Releases it now, or when it is no longer in use.
     pub(crate) fn release(&self) {
         self.asked.store(true, Ordering::Relaxed);
         // Either this finds it unlocked, or whoever has it locked sees the request afterwards.
@@ -62,8 +62,8 @@ impl<T> Hold<T> {
         drop(taken);
     }
 
-    /// Lets go if somebody has asked while it was locked. To be called after each use.
-    fn heed(&self) {
+    /// Releases it if somebody has asked while it was locked. To be called after each use.
+    fn revoke_if_asked(&self) {
         if !is_weak(Weakness::HoldFence) {
             fence(Ordering::SeqCst);
         }

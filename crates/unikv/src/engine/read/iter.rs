@@ -1,8 +1,8 @@
 //! Iteration over a range, from both ends (paper §III-F).
 //!
 //! An [`Iter`] shows one moment, a registered sequence number, whatever happens meanwhile. It reads
-//! through one view, which keeps files on disk, from its first step until it is told to let go;
-//! then it begins anew in a later view, behind what it has handed out
+//! through one view, which keeps files on disk, from its first step until it is asked to release;
+//! then it begins again in a later view, behind what it has handed out
 //! ([`crate::engine::read::pins`]). Each end gathers visible entries in batches that grow as it
 //! goes on, and fetches the values of a batch file by file, in the order of their offsets,
 //! neighbours in one read. Entries gathered need no view.
@@ -34,7 +34,7 @@ pub struct Iter {
     begin: Vec<u8>,
     /// The first engine key of what is left, once [`Iter::raise_lower`] was called.
     lower: Vec<u8>,
-    /// The first engine key behind what is left.
+    /// The first engine key after what is left.
     upper: Vec<u8>,
     /// Whether `upper` is less than it was at first.
     has_upper_moved: bool,
@@ -75,7 +75,7 @@ impl Iter {
         }
     }
 
-    /// Tells how many entries are wanted, here and behind each [`Iter::seek`], so that their values
+    /// Says how many entries are wanted, here and behind each [`Iter::seek`], so that their values
     /// are fetched at once and not in batches that grow. More may be taken, and fewer.
     #[must_use]
     pub fn expecting(mut self, entries: usize) -> Iter {
@@ -116,7 +116,7 @@ impl Iter {
         });
     }
 
-    /// Lets go of the files that this iterator keeps on disk. It goes on as before when it is next
+    /// Releases the files that this iterator keeps on disk. It goes on as before when it is next
     /// used, in newer files; see [`Db::release_views`](crate::Db::release_views).
     pub fn release(&mut self) {
         self.holder.release();
@@ -235,7 +235,7 @@ impl Iter {
     }
 
     /// Counts what the buffers take. While all iterators take too much, they go on without cursors:
-    /// each batch finds its place anew.
+    /// each batch finds its place again.
     fn account(&mut self) {
         let range = self.begin.capacity() + self.lower.capacity() + self.upper.capacity();
         let ends = self.front.memory_bytes() + self.back.memory_bytes();

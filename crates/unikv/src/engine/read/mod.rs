@@ -21,9 +21,9 @@ use bytes::Bytes;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-/// Of so many keys of one call the reads are prefetched together.
+/// Of this many keys of one call the reads are prefetched together.
 const PREFETCHED_TOGETHER: usize = 64;
-/// When the first so many keys are in memory, the others are taken to be.
+/// When this many keys, the first, are in memory, the others are taken to be.
 const IN_MEMORY_ALONE: usize = 2;
 /// The keyspace of the calls that name none.
 pub(crate) const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
@@ -36,7 +36,7 @@ pub(crate) fn engine_key(keyspace: KeyspaceId, key: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What a range of user keys is in engine keys: from the first key to the first key behind.
+/// What a range of user keys is in engine keys: from the first key to the first key after.
 pub(crate) fn engine_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> (Vec<u8>, Vec<u8>) {
     let after = |key: &K| {
         let mut key = engine_key(DEFAULT_KEYSPACE, key.as_ref());
@@ -174,7 +174,7 @@ impl ReadState {
                 // Others may have missed meanwhile: then it is prefetched for nothing.
                 if !is_prefetched && self.core.cache.misses() != misses {
                     is_prefetched = true;
-                    // What has failed fails again in the look-up, which tells.
+                    // What has failed fails again in the look-up, which reports it.
                     let _hint = self.prefetch(&view, seq, &group[at + 1..]);
                 }
             }
@@ -182,7 +182,7 @@ impl ReadState {
     }
 
     /// Has the device read what look-ups of `keys` will wait for, all of it at once (as paper
-    /// §III-F for scans): key blocks first, then the records behind them.
+    /// §III-F for scans): key blocks first, then the records after them.
     fn prefetch<K: AsRef<[u8]>>(&self, view: &View, seq: SeqNo, keys: &[K]) -> Result<()> {
         let behind_blocks = self.prefetch_next(view, seq, keys.iter(), false)?;
         self.prefetch_next(view, seq, behind_blocks.into_iter(), true)?;

@@ -1,7 +1,7 @@
-//! The views that iterators hold, and letting go of them on request.
+//! The views that iterators hold, and releasing them on request.
 //!
-//! An iterator needs a view only while it gathers a batch. Between two batches it may be told to
-//! let go: its next batch then comes from the view of that time, from where the last one ended. It
+//! An iterator needs a view only while it gathers a batch. Between two batches it may be asked to
+//! release: its next batch then comes from the view of that time, from where the last one ended. It
 //! sees the same, because its sequence number is registered as a snapshot's is, from before its
 //! first view was loaded to its end, so that no job drops a version that it needs.
 //!
@@ -50,7 +50,7 @@ pub(crate) struct ViewHolder {
     /// Keeps the versions that the iterator sees.
     moment: Arc<Registered>,
     id: u64,
-    /// Empty before the first batch, and after letting go.
+    /// Empty before the first batch, and after releasing it.
     hold: Arc<Hold<Position>>,
 }
 
@@ -101,7 +101,7 @@ impl ViewHolder {
         value.ok_or_else(|| Error::internal("a value that an iterator has met is gone"))
     }
 
-    /// Forgets a cursor, which is then made anew.
+    /// Forgets a cursor, which is then made again.
     pub(crate) fn forget(&self, forget: impl FnOnce(&mut Position)) {
         if !self.read().core.process.is_this() {
             return;

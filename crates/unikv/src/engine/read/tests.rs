@@ -107,7 +107,7 @@ fn the_reads_of_many_keys_are_prefetched_before_they_are_waited_for() {
     let calls = disk.look_up(&db, 60);
     let prefetched = count(&calls, Call::Prefetched);
     assert!(prefetched > 40, "{prefetched} of {} calls", calls.len());
-    // Most of what is read stands behind all that is prefetched.
+    // Most of what is read stands after all that is prefetched.
     let last = calls
         .iter()
         .rposition(|call| *call == Call::Prefetched)

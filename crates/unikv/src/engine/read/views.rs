@@ -36,7 +36,7 @@ pub(crate) struct Views {
 }
 
 impl Views {
-    /// All iterators that do not gather a batch let go of their views, the others soon.
+    /// All iterators that do not gather a batch release their views, the others soon.
     pub(crate) fn release(&self) {
         let holds: Vec<Arc<Hold<Position>>> = self.held.lock().values().cloned().collect();
         holds.iter().for_each(|hold| hold.release());

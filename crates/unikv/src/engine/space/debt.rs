@@ -36,7 +36,7 @@ pub(super) struct KnownSpace {
 }
 
 impl TombstoneDebt {
-    /// A memtable whose writes free so much is about to be sealed.
+    /// A memtable whose writes free this much is about to be sealed.
     pub(crate) fn sealed(&self, freed_bytes: u64) {
         self.sealed_bytes.lock().push_back(freed_bytes);
     }

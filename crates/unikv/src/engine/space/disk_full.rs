@@ -19,7 +19,7 @@
 //!
 //! The flush worker looks after all this between its jobs (`background::full_disk`), each
 //! second while the disk is full. When [`DiskFull::resume_bytes`] are free, the log and the
-//! manifest are as they should be and the ballast has been made anew, the state ends. No call is
+//! manifest are as they should be and the ballast has been made again, the state ends. No call is
 //! needed.
 //!
 //! Locks: `cause` is a leaf, but for the removal of the ballast under it. Nothing here waits for

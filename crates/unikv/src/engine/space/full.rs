@@ -293,7 +293,7 @@ impl DiskFull {
         made.is_ok()
     }
 
-    /// What a refused write is told.
+    /// The error of a refused write.
     pub(super) fn error(
         &self,
         store: &FileStore,
@@ -306,7 +306,7 @@ impl DiskFull {
     }
 }
 
-/// Bytes that can be written to the file system of the database, where that can be told.
+/// Bytes that can be written to the file system of the database, where that can be known.
 pub(crate) fn free_bytes(store: &FileStore) -> Option<u64> {
     store.env().vfs.free_space(store.dir()).ok()
 }

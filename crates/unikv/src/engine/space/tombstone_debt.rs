@@ -46,7 +46,7 @@ impl DiskSpace {
         space.fill(self.space_limit(), hidden)
     }
 
-    /// Judges anew, after a version of such a space was published.
+    /// Judges again, after a version of such a space was published.
     pub(crate) fn update_tombstone_debt(&self, space: &Space) {
         let limit = self.space_limit();
         let excess = space.without_snapshots().excess(limit, Pressure::Alone);
@@ -112,7 +112,7 @@ impl DiskSpace {
     }
 
     /// Whether the writes in a memtable may supersede long records, more than there may be when
-    /// idle, or whether it has so many large values that overwritten ones among them may take as
+    /// idle, or whether it has this many large values that overwritten ones among them may take as
     /// much.
     pub(crate) fn is_worth_a_flush(&self, memtable: &MemtableHandle) -> bool {
         let worth = self.debt.writes_worth_a_flush.load(Ordering::Relaxed);

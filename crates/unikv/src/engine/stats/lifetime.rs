@@ -9,33 +9,16 @@
 
 use crate::base::coding::Decoder;
 use crate::engine::stats::stalls::{StallCause, StallStats};
+use crate::engine::stats::table::each_counter;
 use crate::error::Result;
 use crate::version::Version;
 use crate::version::tagged::{FieldWriter, Fields, Place};
 use std::path::Path;
 use std::time::Duration;
 
-/// The tags. The numbers are in the files and never change.
-mod tag {
-    pub(crate) const USER_BYTES: u16 = 1;
-    pub(crate) const WAL_BYTES: u16 = 2;
-    pub(crate) const LARGE_BYTES: u16 = 3;
-    pub(crate) const FLUSH_BYTES: u16 = 4;
-    pub(crate) const INGEST_BYTES: u16 = 5;
-    pub(crate) const MERGE_BYTES: u16 = 6;
-    pub(crate) const GC_BYTES: u16 = 7;
-    pub(crate) const SCAN_MERGE_BYTES: u16 = 8;
-    pub(crate) const MANIFEST_BYTES: u16 = 9;
-    pub(crate) const FLUSHES: u16 = 10;
-    pub(crate) const INGESTS: u16 = 11;
-    pub(crate) const MERGES: u16 = 12;
-    pub(crate) const GCS: u16 = 13;
-    pub(crate) const SPLITS: u16 = 14;
-    pub(crate) const SCAN_MERGES: u16 = 15;
-    pub(crate) const STALL: u16 = 16;
-    pub(crate) const JOINS: u16 = 17;
-    pub(crate) const LAST: u16 = JOINS;
-}
+/// The tags of what is no counter, and of the last. The numbers are in the files and never change.
+const STALL_TAG: u16 = 16;
+const LAST_TAG: u16 = 17;
 
 /// What was counted since a database was created, or since a release first counted it. A crash, or
 /// dropping it without [`Db::close`](crate::Db::close), loses what was counted after the last flush
@@ -102,28 +85,6 @@ impl LifetimeStats {
         amplification(self.written_bytes(), self.user_bytes_written)
     }
 
-    /// The single numbers with their tags.
-    fn numbers(&mut self) -> [(u16, &mut u64); 16] {
-        [
-            (tag::USER_BYTES, &mut self.user_bytes_written),
-            (tag::WAL_BYTES, &mut self.wal_bytes),
-            (tag::LARGE_BYTES, &mut self.large_bytes),
-            (tag::FLUSH_BYTES, &mut self.flush_bytes),
-            (tag::INGEST_BYTES, &mut self.ingest_bytes),
-            (tag::MERGE_BYTES, &mut self.merge_bytes),
-            (tag::GC_BYTES, &mut self.gc_bytes),
-            (tag::SCAN_MERGE_BYTES, &mut self.scan_merge_bytes),
-            (tag::MANIFEST_BYTES, &mut self.manifest_bytes),
-            (tag::FLUSHES, &mut self.flushes),
-            (tag::INGESTS, &mut self.ingests),
-            (tag::MERGES, &mut self.merges),
-            (tag::GCS, &mut self.gcs),
-            (tag::SPLITS, &mut self.splits),
-            (tag::SCAN_MERGES, &mut self.scan_merges),
-            (tag::JOINS, &mut self.joins),
-        ]
-    }
-
     /// These and what was counted before them.
     pub(crate) fn after(mut self, before: &LifetimeStats) -> LifetimeStats {
         let mut before = before.clone();
@@ -167,7 +128,7 @@ impl LifetimeStats {
                 nanos(stall.longest),
             ];
             let bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_le_bytes).collect();
-            out.put_skippable(tag::STALL, &bytes);
+            out.put_skippable(STALL_TAG, &bytes);
         }
         out.finish()
     }
@@ -175,17 +136,17 @@ impl LifetimeStats {
     /// Decodes what stands in the manifest at `path`.
     pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<LifetimeStats> {
         let place = Place { path, offset: 0 };
-        let fields = Fields::read(bytes, "lifetime figures", 1..=tag::LAST, place)?;
+        let fields = Fields::read(bytes, "lifetime figures", 1..=LAST_TAG, place)?;
         let mut found = LifetimeStats::default();
         for (tag, number) in found.numbers() {
             *number = fields.u64(tag)?.unwrap_or(0);
         }
-        for bytes in fields.all(tag::STALL) {
+        for bytes in fields.all(STALL_TAG) {
             let mut d = Decoder::new(bytes);
             let mut four = || Some([d.u64()?, d.u64()?, d.u64()?, d.u64()?]);
             let numbers = four().filter(|_| d.is_empty());
             let [cause, count, time, longest] =
-                numbers.ok_or_else(|| fields.corrupt(tag::STALL, "has a wrong length"))?;
+                numbers.ok_or_else(|| fields.corrupt(STALL_TAG, "has a wrong length"))?;
             // A newer release may know more causes.
             if let Some(cause) = StallCause::ALL.into_iter().find(|c| code(*c) == cause) {
                 found.add_stall(StallStats {
@@ -199,6 +160,18 @@ impl LifetimeStats {
         Ok(found)
     }
 }
+
+macro_rules! number_figures {
+    ($($name:ident: $(stats $stats:ident)? $(,)? $(life $life:ident = $tag:literal)?;)*) => {
+        impl LifetimeStats {
+            /// The single numbers with their tags.
+            fn numbers(&mut self) -> Vec<(u16, &mut u64)> {
+                vec![$($(($tag, &mut self.$life),)?)*]
+            }
+        }
+    };
+}
+each_counter!(number_figures);
 
 /// Bytes written per byte of the user's; zero before there is one.
 pub(crate) fn amplification(written_bytes: u64, user_bytes: u64) -> f64 {

@@ -5,13 +5,17 @@ pub(crate) mod lifetime;
 pub(crate) mod pins;
 pub(crate) mod report;
 pub(crate) mod stalls;
+mod table;
 
 use super::memory::MemoryStats;
 use crate::base::keys::KEYSPACE_PREFIX_LEN;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::engine::health::JobError;
+use crate::engine::stats::counters::EngineCounters;
 use crate::engine::stats::lifetime::{LifetimeStats, amplification};
 use crate::engine::stats::pins::PinStats;
 use crate::engine::stats::stalls::StallStats;
+use crate::engine::stats::table::each_counter;
 use crate::key_table::KeyTable;
 use crate::version::{Partition, Version};
 use std::collections::HashSet;
@@ -26,7 +30,7 @@ pub struct PartitionStats {
     pub id: u64,
     /// The first key of its range.
     pub start: Vec<u8>,
-    /// The first key behind its range; `None`: it has no end.
+    /// The first key after its range; `None`: it has no end.
     pub end: Option<Vec<u8>>,
     /// Bytes that count towards its splitting: key tables, the newest records that they point to,
     /// and its share of the UnsortedStore's tables.
@@ -187,6 +191,28 @@ pub struct Stats {
     /// What was counted since the database was created, by this process and those before it.
     pub lifetime: LifetimeStats,
 }
+
+macro_rules! show_counters {
+    ($($name:ident: $(stats $stats:ident)? $(,)? $(life $life:ident = $tag:literal)?;)*) => {
+        impl Stats {
+            /// The figures that are counters, the others being zero.
+            pub(crate) fn of(counters: &EngineCounters) -> Stats {
+                let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+                let time = |counter: &AtomicU64| Duration::from_nanos(of(counter));
+                Stats {
+                    $($($stats: of(&counters.$name),)?)*
+                    puts: of(&counters.operations).saturating_sub(of(&counters.deletes)),
+                    pause_time: time(&counters.pause_ns),
+                    stall_time: time(&counters.stall_ns),
+                    longest_stall: time(&counters.longest_stall_ns),
+                    stall_causes: counters.causes.figures(),
+                    ..Stats::default()
+                }
+            }
+        }
+    };
+}
+each_counter!(show_counters);
 
 impl Stats {
     /// Bytes written to files since the opening, the WAL included.

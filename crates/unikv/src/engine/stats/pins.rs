@@ -27,6 +27,6 @@ pub struct PinStats {
     /// that only snapshots and iterators need. Where there is none this is 0, though what was kept
     /// has still to be reclaimed. Left out is what no merge has met yet, which the allowance for
     /// `unsorted_bytes` covers, and what is too little in its key table to be worth writing that
-    /// anew.
+    /// again.
     pub version_bytes: u64,
 }

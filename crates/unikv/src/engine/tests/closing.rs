@@ -1,4 +1,4 @@
-//! Reads that are under way while the database is closed, opened anew and changed.
+//! Reads that are under way while the database is closed, opened again and changed.
 
 use super::{Machine, small};
 use crate::vfs::sim::{Fault, Op};
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Has everything of `machine` written anew, so that no file of before is left.
+/// Has everything of `machine` rewritten, so that no file of before is left.
 fn rewrite(machine: &Machine) {
     let (db, _) = machine.open(small().inline_value_bytes(0).max_space_amp(1.1));
     for round in 0..3_u8 {

@@ -48,8 +48,8 @@ pub(crate) fn flush_apart(db: &Db, model: &mut Model, keys: u32, rounds: u32, st
     }
 }
 
-/// What the manifest says, as one edit that tells how many came before it.
-pub(crate) fn told_by_manifest(machine: &Machine) -> (Arc<FileStore>, VersionEdit) {
+/// What the manifest says, as one edit that says how many came before it.
+pub(crate) fn listed_by_manifest(machine: &Machine) -> (Arc<FileStore>, VersionEdit) {
     let found = Manifest::recover(&machine.disk, Path::new("/db")).unwrap();
     let store = FileStore::new(machine.env(), "/db".into(), found.database, 16);
     let edits = found.edits.iter(&found.path);
@@ -64,7 +64,7 @@ pub(crate) fn rewrite_manifest(
     machine: &Machine,
     change: impl FnOnce(&mut VersionEdit),
 ) -> Manifest {
-    let (store, mut snapshot) = told_by_manifest(machine);
+    let (store, mut snapshot) = listed_by_manifest(machine);
     let number = FileNumber(snapshot.next_file.unwrap() + 100);
     change(&mut snapshot);
     Manifest::create(&store, number, snapshot).unwrap()

@@ -1,5 +1,5 @@
 //! What an open database does about damaged files: the answers that damage does not touch stay, and
-//! what is derived is made anew.
+//! what is derived is made again.
 
 use super::common::{key, rewrite_manifest, version};
 use super::*;
@@ -28,7 +28,7 @@ fn put_all(db: &Db, model: &mut Model, keys: impl Iterator<Item = u32>, len: usi
     }
 }
 
-/// Key sections are derived from the records in front of them: whatever byte of one is damaged,
+/// Key sections are derived from the records before them: whatever byte of one is damaged,
 /// every read and every merge gives what it gave before.
 #[test]
 fn a_damaged_key_section_is_made_up_for_by_the_records() {
@@ -142,8 +142,8 @@ fn keys_of_a_table_that_cannot_be_indexed_are_an_error_and_no_others() {
     machine.check();
 }
 
-/// A scan hands out everything in front of a damaged record, from either end, and goes on behind it
-/// when it is told to.
+/// A scan hands out everything before a damaged record, from either end, and goes on behind it
+/// when it is asked to.
 #[test]
 fn a_scan_stops_at_the_damage_and_not_before() {
     let options = || small().inline_value_bytes(0).partition_bytes(1 << 40);

@@ -69,7 +69,7 @@ impl WritePath {
         self.space.room_for_deletes(in_memory)
     }
 
-    /// While the disk is full a delete waits for the flush after which a poisoned log begins anew.
+    /// While the disk is full a delete waits for the flush after which a poisoned log begins again.
     pub(crate) fn await_new_log(&self, commit: &mut Commit) -> Result<()> {
         if !self.space.full.is_full() || self.core.health.poisoned().is_none() {
             return Ok(());

@@ -42,9 +42,9 @@ const LARGE_BATCH_VALUE_BYTES: usize = 256;
 /// much.
 const BATCH_PART: u64 = 8;
 const LEAST_BATCH_BYTES: u64 = 1 << 20;
-/// Values of so many memtables may be with one: then it is sealed.
+/// Values of this many memtables may be with one: then it is sealed.
 const MEMTABLES_OF_LARGE: u64 = 8;
-/// After so many bytes the writer of large values pays for them.
+/// After this many bytes the writer of large values pays for them.
 const PACED_BYTES: usize = 1 << 20;
 
 /// A batch without its large values, which are in files.
@@ -53,7 +53,7 @@ struct Staged {
     files: Vec<FileNumber>,
 }
 
-/// Writes large values to files, one behind the other.
+/// Writes large values to files, one after the other.
 struct Staging<'a> {
     path: &'a WritePath,
     writer: Option<RecordWriter>,
@@ -66,7 +66,7 @@ struct Staging<'a> {
 }
 
 impl WritePath {
-    /// Values of at least so many bytes are large.
+    /// Values of at least this many bytes are large.
     fn large_value_bytes(&self) -> usize {
         usize::try_from(self.core.memory.plan.memtable_bytes / 4).unwrap_or(usize::MAX)
     }

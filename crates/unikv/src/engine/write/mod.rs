@@ -197,10 +197,10 @@ impl WritePath {
     }
 
     /// As [`Self::sync_wal`], and notes in the log how far it is durable, so that damage below
-    /// that point is told from a torn tail.
+    /// that point is distinguished from a torn tail.
     pub(crate) fn sync_and_mark(&self) -> Result<()> {
         if self.core.health.is_suspended() {
-            // What is acknowledged becomes durable in tables; then the log begins anew.
+            // What is acknowledged becomes durable in tables; then the log begins again.
             self.flush_memtables()?;
         }
         self.sync_wal()?;
@@ -224,7 +224,7 @@ impl WritePath {
 
 impl WritePath {
     /// Seals the memtable and waits until all memtables sealed so far are in tables. A poisoned log
-    /// is then begun anew.
+    /// is then begun again.
     pub(crate) fn flush_memtables(&self) -> Result<()> {
         self.core.check_open()?;
         let newest = {

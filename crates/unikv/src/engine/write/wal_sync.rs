@@ -271,8 +271,8 @@ impl WalSync {
         self.take_spare().map(|spare| spare.path)
     }
 
-    /// Starts anew with no segment, once everything in the old ones is in tables. Returns the paths
-    /// of the old ones for removal.
+    /// Starts again with no segment, once everything in the old ones is in tables. Returns the
+    /// paths of the old ones for removal.
     pub(crate) fn restart(&self) -> Vec<PathBuf> {
         let mut segments = self.segments.lock();
         segments.failed = None;

@@ -2,10 +2,10 @@
 //!
 //! A flush writes the values of all keys that came meanwhile, so a range that many flushes have
 //! touched has its values in as many files. Such files are moved like victims of garbage
-//! collection: one pass over a partition writes what lives in them anew, in key order
+//! collection: one pass over a partition writes what lives in them again, in key order
 //! ([`super::merge`]), and when each partition has had its pass, they are dropped. So a value is
 //! copied once, and never again for scans alone; the files that a pass writes have no key section,
-//! by which they are told from those of flushes.
+//! by which they are distinguished from those of flushes.
 //!
 //! What is copied lies on the disk twice until the last partition is through. So as much is chosen
 //! at a time as there may be garbage; and because the oldest come first, a group that some
@@ -19,19 +19,19 @@ use crate::version::Version;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// In so many files the values of a key table may stay: to copy them would save a scan little.
+/// In this many files the values of a key table may stay: to copy them would save a scan little.
 pub(crate) const FEW_FILES: usize = 3;
 
-/// More than garbage collection takes at a time: each pass writes the keys of a partition anew.
+/// More than garbage collection takes at a time: each pass writes the keys of a partition again.
 const MOST_FILES: usize = 1 << 10;
 
 /// Files to be clustered together, in which at most `most_bytes` live. None: neighbours lie
-/// together, or what does not is less than the key tables that a pass would write anew.
+/// together, or what does not is less than the key tables that a pass would write again.
 pub(crate) fn choose(version: &Version, most_bytes: u64) -> Vec<Arc<RecordFile>> {
     let apart = apart(version);
     let live = version.live();
     let live = |file: FileNumber| live.get(&file).map_or(0, |live| live.bytes);
-    // A file of which little lies apart is one of a load in key order.
+    // A file of which little is fragmented is one of a load in key order.
     let mut files: Vec<_> = apart
         .into_iter()
         .filter(|(file, apart)| *apart >= live(*file) / 2)

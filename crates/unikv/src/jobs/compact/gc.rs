@@ -90,7 +90,7 @@ fn named_by_tables(version: &Version) -> HashSet<FileNumber> {
 }
 
 /// The partition, among those that are free, in which most of the victims' live records are;
-/// without victims and with space out of bounds, the one whose key tables keep most outlived
+/// without victims and with space out of bounds, the one whose key tables keep most obsolete
 /// versions.
 pub(crate) fn partition_of<'a>(
     version: &'a Version,
@@ -100,12 +100,12 @@ pub(crate) fn partition_of<'a>(
     is_free: impl Fn(PartitionId) -> bool,
 ) -> Option<&'a Arc<Partition>> {
     let numbers: HashSet<FileNumber> = victims.iter().map(|file| file.meta().number).collect();
-    let outlived = numbers.is_empty() && space.excess(limit, Pressure::Alone) > 0;
+    let obsolete = numbers.is_empty() && space.excess(limit, Pressure::Alone) > 0;
     let bytes_in = |partition: &Partition| {
         let tables = partition.key_tables.iter().map(|t| t.meta());
         let refs = tables.clone().flat_map(|t| &t.refs);
         let refs = refs.filter(|refs| numbers.contains(&refs.file));
-        let older = tables.filter(|t| outlived && is_obsolete(t, limit.oldest));
+        let older = tables.filter(|t| obsolete && is_obsolete(t, limit.oldest));
         refs.map(|refs| refs.bytes).sum::<u64>() + older.map(|t| t.older_bytes).sum::<u64>()
     };
     let free = version.partitions().iter().filter(|p| is_free(p.id));

@@ -3,19 +3,87 @@
 //!
 //! The bounds of a table are known when the next key is: until then it has its greatest key itself.
 
-use crate::key_table::KeyTableMeta;
+use crate::base::file_names;
+use crate::error::Result;
+use crate::jobs::JobContext;
 use crate::key_table::builder::bounds;
+use crate::key_table::{KeySectionBuilder, KeyTableMeta, write_key_table};
+
+/// Makes key tables of keys that come in order: each is built in memory, and cut where the caller
+/// says.
+pub(crate) struct KeyTableCutter<'a> {
+    context: &'a JobContext<'a>,
+    builder: KeySectionBuilder,
+    tables: KeyTables,
+}
+
+impl<'a> KeyTableCutter<'a> {
+    /// For a range that begins at `start`.
+    pub(crate) fn new(context: &'a JobContext<'a>, start: &[u8]) -> KeyTableCutter<'a> {
+        KeyTableCutter {
+            context,
+            builder: KeySectionBuilder::new(context.block_bytes),
+            tables: KeyTables::new(start),
+        }
+    }
+
+    /// Of the table being built.
+    pub(crate) fn builder(&mut self) -> &mut KeySectionBuilder {
+        &mut self.builder
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.builder.is_empty()
+    }
+
+    /// Whether the table has a `part`th of the length at which it is ended.
+    pub(crate) fn is_long_by(&self, part: u64) -> bool {
+        self.builder.estimated_len() as u64 >= self.context.key_table_bytes as u64 / part
+    }
+
+    /// The same, or of the bytes of records at which it is.
+    pub(crate) fn is_full_by(&self, part: u64) -> bool {
+        let records = self.builder.newest_record_bytes();
+        self.is_long_by(part) || records >= self.context.key_table_reach_bytes / part
+    }
+
+    /// Ends the key table being built, if it has keys.
+    pub(crate) fn cut(&mut self) -> Result<()> {
+        if self.builder.is_empty() {
+            return Ok(());
+        }
+        let next = KeySectionBuilder::new(self.context.block_bytes);
+        let section = std::mem::replace(&mut self.builder, next);
+        let write = |number| write_key_table(self.context.store, number, section);
+        let table = self.context.begin_file(file_names::key_table, write)?;
+        self.tables.push(table);
+        Ok(())
+    }
+
+    /// Ends the key table being built: `table` comes next, and stays.
+    pub(crate) fn keep(&mut self, table: &KeyTableMeta) -> Result<()> {
+        self.cut()?;
+        self.tables.keep(table);
+        Ok(())
+    }
+
+    /// All tables that were made; the range ends before `end`.
+    pub(crate) fn finish(mut self, end: Option<&[u8]>) -> Result<Vec<KeyTableMeta>> {
+        self.cut()?;
+        Ok(self.tables.finish(end))
+    }
+}
 
 /// Key tables being made.
-pub(crate) struct KeyTables {
+struct KeyTables {
     made: Vec<KeyTableMeta>,
-    /// What the next table lies behind, if that is not the last one made.
+    /// What the next table lies after, if that is not the last one made.
     before: Option<Vec<u8>>,
 }
 
 impl KeyTables {
     /// Of a range that begins at `start`.
-    pub(crate) fn new(start: &[u8]) -> KeyTables {
+    fn new(start: &[u8]) -> KeyTables {
         KeyTables {
             made: Vec::new(),
             before: Some(start.to_vec()),
@@ -23,7 +91,7 @@ impl KeyTables {
     }
 
     /// Adds the next one.
-    pub(crate) fn push(&mut self, mut table: KeyTableMeta) {
+    fn push(&mut self, mut table: KeyTableMeta) {
         match (self.before.take(), self.made.last_mut()) {
             (None, Some(last)) => {
                 (last.max_key, table.min_key) = bounds::between(&last.max_key, &table.min_key);
@@ -33,14 +101,14 @@ impl KeyTables {
         self.made.push(table);
     }
 
-    /// A table stays that lies behind all that have been made.
-    pub(crate) fn keep(&mut self, table: &KeyTableMeta) {
+    /// A table stays that lies after all that have been made.
+    fn keep(&mut self, table: &KeyTableMeta) {
         self.end_before(Some(&table.min_key));
         self.before = Some(table.max_key.clone());
     }
 
     /// All of them; the range ends before `end`.
-    pub(crate) fn finish(mut self, end: Option<&[u8]>) -> Vec<KeyTableMeta> {
+    fn finish(mut self, end: Option<&[u8]>) -> Vec<KeyTableMeta> {
         self.end_before(end);
         self.made
     }

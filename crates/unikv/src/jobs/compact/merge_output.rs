@@ -1,17 +1,16 @@
 //! The files that a merge writes: key tables, and record files where values are clustered.
 
-use super::key_tables::KeyTables;
-use crate::base::keys::{FileNumber, KEYSPACE_PREFIX_LEN, Kind, SeqNo};
+use super::key_tables::KeyTableCutter;
+use crate::base::keys::{FileNumber, KEYSPACE_PREFIX_LEN, Kind};
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::jobs::JobContext;
 use crate::jobs::compact::parts::{Kept, KeptValue, MergeInputs, Merged};
-use crate::key_table::{
-    EntryValue, KeyEntry, KeySectionBuilder, KeyTableMeta, RecordPointer, write_key_table,
-};
+use crate::key_table::{EntryValue, KeyEntry, KeyTableMeta, RecordPointer};
+use crate::record::pointed::{check_found, check_pointed};
 use crate::record::{
     External, Record, RecordFile, RecordRef, RecordStream, RecordWriter, STREAMED_BYTES,
-    UNNUMBERED, ValueReader, frame_len,
+    ValueReader, frame_len,
 };
 use crate::version::{Generation, KeyRange, file_names};
 use std::collections::HashMap;
@@ -27,13 +26,12 @@ pub(crate) struct MergeOutput<'a> {
     /// Bytes of the buffer of each, and of all that there are.
     buffer: usize,
     held: usize,
-    builder: KeySectionBuilder,
     /// Values that leave the UnsortedStore, next to their neighbours in key order.
     clustered: Option<RecordWriter>,
     /// Survivors of garbage collection: what has outlived its file is likely to live on, and is
     /// kept apart from fresh values (HashKV §3.4).
     cold: Option<RecordWriter>,
-    key_tables: KeyTables,
+    key_tables: KeyTableCutter<'a>,
     made: Merged,
 }
 
@@ -78,17 +76,16 @@ impl<'a> MergeOutput<'a> {
             inputs: files.map(input).collect(),
             buffer,
             held: 0,
-            builder: KeySectionBuilder::new(context.block_bytes),
             clustered: None,
             cold: None,
-            key_tables: KeyTables::new(range.start),
+            key_tables: KeyTableCutter::new(context, range.start),
             made: Merged::default(),
         }
     }
 
     /// Whether ending the key table here would leave it much smaller than its target.
     pub(crate) fn would_leave_an_undersized_table(&self) -> bool {
-        !self.builder.is_empty() && !self.is_full_by(4)
+        !self.key_tables.is_empty() && !self.key_tables.is_full_by(4)
     }
 
     /// Adds a key with its kept versions, newest first.
@@ -102,17 +99,10 @@ impl<'a> MergeOutput<'a> {
         for version in kept {
             self.add_version(key, version, inline)?;
         }
-        if self.is_full_by(1) {
-            self.cut_table()?;
+        if self.key_tables.is_full_by(1) {
+            self.key_tables.cut()?;
         }
         Ok(())
-    }
-
-    /// Whether the key table being built has a `part`th of the size at which it is ended.
-    fn is_full_by(&self, part: u64) -> bool {
-        let len = self.builder.estimated_len() as u64;
-        len >= self.context.key_table_bytes as u64 / part
-            || self.builder.newest_record_bytes() >= self.context.key_table_reach_bytes / part
     }
 
     fn add_version(&mut self, key: &[u8], version: &Kept, inline: &[u8]) -> Result<()> {
@@ -149,7 +139,7 @@ impl<'a> MergeOutput<'a> {
         if seeded!(GcRenumbers) && !version.unsorted {
             seq.0 += 1;
         }
-        self.builder.add(&KeyEntry {
+        self.key_tables.builder().add(&KeyEntry {
             key,
             seq,
             kind,
@@ -191,8 +181,7 @@ impl<'a> MergeOutput<'a> {
         let opened = stream.get_or_insert_with(|| file.stream().reading(buffer));
         let before = opened.held_bytes();
         let record = opened.read(pointer)?;
-        let found = (record.key(), record.seq(), record.kind());
-        check_found(found, key, version, file, pointer)?;
+        check_pointed(&record, version.expected(key), file.path(), pointer)?;
         let mut now = held - before + opened.held_bytes();
         // More files than there is memory for: of those beyond, each record is read by itself.
         if now > most && held > 0 {
@@ -263,7 +252,7 @@ impl<'a> MergeOutput<'a> {
         let file = Arc::clone(&self.input(pointer)?.file);
         let mut source = ValueReader::open(&file, pointer)?;
         let found = (source.key(), source.seq(), source.kind());
-        check_found(found, key, version, &file, pointer)?;
+        check_found(found, version.expected(key), file.path(), pointer)?;
         let record = RecordRef {
             key,
             seq: version.seq,
@@ -300,30 +289,14 @@ impl<'a> MergeOutput<'a> {
         })
     }
 
-    /// Ends the key table being built, if it has keys.
-    fn cut_table(&mut self) -> Result<()> {
-        if self.builder.is_empty() {
-            return Ok(());
-        }
-        let next = KeySectionBuilder::new(self.context.block_bytes);
-        let section = std::mem::replace(&mut self.builder, next);
-        let write = |number| write_key_table(self.context.store, number, section);
-        let table = self.context.begin_file(file_names::key_table, write)?;
-        self.key_tables.push(table);
-        Ok(())
-    }
-
     /// Ends the key table being built: `table` comes next, and stays.
     pub(crate) fn keep_table(&mut self, table: &KeyTableMeta) -> Result<()> {
-        self.cut_table()?;
-        self.key_tables.keep(table);
-        Ok(())
+        self.key_tables.keep(table)
     }
 
     /// Ends all files; the range of the partition ends before `end`.
     pub(crate) fn finish(mut self, end: Option<&[u8]>) -> Result<Merged> {
-        self.cut_table()?;
-        self.made.key_tables = self.key_tables.finish(end);
+        self.made.key_tables = self.key_tables.finish(end)?;
         for writer in [self.clustered.take(), self.cold.take()]
             .into_iter()
             .flatten()
@@ -332,21 +305,4 @@ impl<'a> MergeOutput<'a> {
         }
         Ok(self.made)
     }
-}
-
-/// Refuses a record that is not the one of its key entry. That of a large value has no sequence
-/// number of its own.
-fn check_found(
-    (found_key, seq, kind): (&[u8], SeqNo, Kind),
-    key: &[u8],
-    version: &Kept,
-    file: &RecordFile,
-    pointer: RecordPointer,
-) -> Result<()> {
-    let numbered = seq == version.seq || (seq == UNNUMBERED && kind == Kind::Put);
-    if found_key == key && numbered && kind == version.kind {
-        return Ok(());
-    }
-    let what = "the record is not the one its key entry was made for";
-    Err(Error::corruption(file.path(), pointer.offset, what))
 }

@@ -78,6 +78,13 @@ pub(crate) struct Kept {
     pub(crate) unsorted: bool,
 }
 
+impl Kept {
+    /// What the record of `key` must say.
+    pub(crate) fn expected<'a>(&self, key: &'a [u8]) -> (&'a [u8], SeqNo, Kind) {
+        (key, self.seq, self.kind)
+    }
+}
+
 pub(crate) enum KeptValue {
     None,
     /// A range of the group's inline bytes.

@@ -1,6 +1,6 @@
 //! Choosing what garbage collection reclaims while the disk is full: what needs least space first.
 //!
-//! The live records of a victim are written anew, one partition after the other, before anything of
+//! The live records of a victim are rewritten, one partition after the other, before anything of
 //! it is freed. So the victims are the value logs with fewest live bytes, as many as fit into a
 //! quarter of what is free; beside them a pass writes the key tables of its partition that point to
 //! them. Where these do not fit, the pass fails, and the scheduler splits the partition. A log with
@@ -13,7 +13,7 @@ use crate::record::RecordFile;
 use crate::version::Version;
 use std::sync::Arc;
 
-/// A log is worth it if at least one byte in so many is garbage.
+/// A log is worth it if at least one byte in this many is garbage.
 const LEAST_GARBAGE: u64 = 8;
 
 /// The value logs to be reclaimed when `free_bytes` can be written, those with least need first.

@@ -13,7 +13,7 @@ use crate::key_table::EntryValue;
 use crate::version::{Generation, KeyRange, Table};
 
 /// An index of `capacity` records with the keys of `generation` in `range`; `None` if it would have
-/// to be larger. A table whose keys cannot be read, not even from its records, becomes a blind
+/// to be larger. A table whose keys cannot be read, not even from its records, becomes a unindexed
 /// slot: lookups in its range find that out for themselves, and whatever is newer is found without
 /// it.
 pub(crate) fn build_index(
@@ -24,18 +24,18 @@ pub(crate) fn build_index(
 ) -> Result<Option<HashIndex>> {
     let mut index = HashIndex::with_capacity(capacity);
     let mut writer = index.writer();
-    let mut blind = Vec::new();
+    let mut unindexed = Vec::new();
     for (slot, table) in generation.shares().rev() {
         match enter_keys(&mut writer, slot, table, range, seed) {
             Ok(true) => {}
             Ok(false) => return Ok(None),
             Err(_) if seeded!(DamagedSectionIsEmpty) => {}
-            Err(error) if error.kind() == ErrorKind::Corruption => blind.insert(0, slot),
+            Err(error) if error.kind() == ErrorKind::Corruption => unindexed.insert(0, slot),
             Err(error) => return Err(error),
         }
     }
     drop(writer);
-    index.set_blind_slots(blind);
+    index.set_unindexed(unindexed);
     Ok(Some(index))
 }
 

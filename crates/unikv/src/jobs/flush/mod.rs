@@ -32,14 +32,14 @@ pub(crate) struct IndexEntry {
     pub(crate) len: u32,
     /// Where the key ends in [`TableKeys::bytes`].
     key_end: u32,
-    /// Records in front of it.
+    /// Records before it.
     records_before: u32,
 }
 
 /// The keys of a new table in their order, one entry each, at the newest version.
 #[derive(Default)]
 pub(crate) struct TableKeys {
-    /// The keys, one behind the other.
+    /// The keys, one after the other.
     bytes: Vec<u8>,
     entries: Vec<IndexEntry>,
 }
@@ -108,7 +108,7 @@ impl FlushedTable {
     }
 
     /// What the entries of `range` make of the table: their records, and in proportion to these
-    /// what stands behind the records and elsewhere.
+    /// what stands after the records and elsewhere.
     pub(crate) fn share(&self, range: Range<usize>) -> TableShare {
         let entries = &self.keys.entries;
         if range.len() == entries.len() {
@@ -225,7 +225,7 @@ fn write_table(
         ..
     } = table;
     let meta = writer.finish(Some(section))?.bounded();
-    // Not before: what is written anew because this failed has not been written lately.
+    // Not before: what is rewritten because this failed has not been written lately.
     for entry in &keys.entries {
         cache.note_written(entry.hash);
     }

@@ -11,7 +11,7 @@
 //! A table is shared by the partitions that own its keys, and each reads its own range of it. What
 //! one of them has merged is in its SortedStore, and may have been overwritten or deleted there
 //! since; the other may list the same table still. A partition of both ranges that listed it would
-//! find the merged part again: old values in front of newer ones, and deleted keys. So both sides
+//! find the merged part again: old values before newer ones, and deleted keys. So both sides
 //! are merged first, and the edit is made only of a version in which neither has a generation
 //! ([`edit`] refuses otherwise). Then all that there is of the keys stands in key tables; nothing
 //! is left to be clipped, indexed or put in order, and no scan run, snapshot or half-merged table
@@ -19,7 +19,7 @@
 //!
 //! The leases of both sides keep their SortedStores as they are. Flushes and ingests go on
 //! meanwhile and may begin generations, which is seen under the catalog's lock under which the edit
-//! is committed. One that was placed for a side and commits after the join is placed anew: ids are
+//! is committed. One that was placed for a side and commits after the join is placed again: ids are
 //! never used twice, and the new partition has no open generation.
 //!
 //! # When

@@ -8,7 +8,7 @@ use crate::record::RecordFile;
 pub(crate) enum Pressure {
     /// Much of the allowed garbage is there: reclaim if a merge passes by anyway.
     Riding,
-    /// More of it is there: reclaim now. The rest is for what a pass writes before it can let go of
+    /// More of it is there: reclaim now. The rest is for what a pass writes before it can release
     /// its victims, and for what is deleted meanwhile.
     Alone,
 }

@@ -73,7 +73,7 @@ impl Space {
         (self.garbage_beside_jobs(limit) * pressure.share()) as u64
     }
 
-    /// Garbage to which a pass may go that ends when somebody writes, and that lets go of its
+    /// Garbage to which a pass may go that ends when somebody writes, and that releases its
     /// victims at once. It may use what is kept free for passes, or what has just not been enough
     /// for a collection would keep values apart for as long as nobody writes.
     pub(crate) fn most_when_idle(&self, limit: SpaceLimit) -> u64 {
@@ -108,8 +108,8 @@ impl Space {
     }
 
     /// Live bytes that the victims of a collection have at most, beyond the first of them. Before
-    /// any of them is freed, a pass through each partition has written all of that anew, so it is
-    /// space that is needed beside them; but each pass also writes its partition's key tables anew
+    /// any of them is freed, a pass through each partition has written all of that again, so it is
+    /// space that is needed beside them; but each pass also writes its partition's key tables again
     /// and commits an edit, and what it copies should be worth that, or many partitions would keep
     /// it busy with nothing else.
     pub(crate) fn pass_bytes(&self, limit: SpaceLimit) -> u64 {
@@ -122,7 +122,7 @@ impl Space {
 
     /// How much of the room for garbage is used at worst, if `hidden` bytes more than known are
     /// hidden: 0 while there is no more than nobody takes away, 1 when files take all that is
-    /// promised, jobs included. What a pass writes before it lets go of its victims, records and
+    /// promised, jobs included. What a pass writes before it releases its victims, records and
     /// key tables, is set apart for it.
     pub(crate) fn fill(&self, limit: SpaceLimit, hidden: u64) -> f64 {
         let amp = limit.max_space_amp;
@@ -149,7 +149,7 @@ impl Space {
         (dead + open) as f64 + hidden.min(most_hidden as f64)
     }
 
-    /// Bytes that only merging the UnsortedStores shows to be garbage, or lets go of.
+    /// Bytes that only merging the UnsortedStores shows to be garbage, or releases.
     pub(crate) fn unmerged_garbage(&self) -> u64 {
         self.hidden_bytes + self.half_merged_bytes
     }

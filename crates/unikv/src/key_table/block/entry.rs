@@ -157,7 +157,7 @@ impl RawValue {
     }
 }
 
-/// The entries of a block: its first `end` bytes. What stands behind them in the block (restarts,
+/// The entries of a block: its first `end` bytes. What stands after them in the block (restarts,
 /// their count and the checksum, at least twelve bytes) lets every varint be loaded as a whole
 /// word; what runs over `end` is refused.
 #[derive(Clone, Copy, Debug)]
@@ -185,7 +185,7 @@ impl Entries<'_> {
         self.rest_checked(head).ok_or(Malformed)
     }
 
-    /// Where the entry behind that of `head` begins.
+    /// Where the entry after that of `head` begins.
     #[inline]
     pub(crate) fn next(self, head: &EntryHead) -> Decoded<usize> {
         self.next_checked(head).ok_or(Malformed)

@@ -257,7 +257,7 @@ impl Block {
         let target = head(rest);
         let mut low = self.restarts.partition_point(|r| r.head < target);
         let mut high = low + self.restarts[low..].partition_point(|r| r.head == target);
-        // Only where eight bytes do not tell, whole keys must.
+        // Only where eight bytes do not say, whole keys must.
         while low < high {
             let middle = low + (high - low) / 2;
             let entry = self.entries().head(self.restarts[middle].offset as usize)?;

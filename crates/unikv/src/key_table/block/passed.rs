@@ -7,7 +7,7 @@ use super::entry::RawEntry;
 #[derive(Debug, Default)]
 pub(crate) struct Passed {
     entries: Vec<RawEntry>,
-    /// Their keys, one behind the other.
+    /// Their keys, one after the other.
     keys: Vec<u8>,
     /// Where each key begins.
     starts: Vec<usize>,

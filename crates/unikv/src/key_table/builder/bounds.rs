@@ -3,7 +3,7 @@
 //!
 //! A key of up to [`LONGEST_EXACT`] bytes is its own bound. Of a longer one the lower bound is a
 //! prefix, and the upper bound a prefix whose last byte is one greater. They are as long as it
-//! takes to keep files apart that have no key in common: what lay behind one another stays so. In
+//! takes to keep files apart that have no key in common: what lay after one another stays so. In
 //! the file itself the keys stand whole.
 
 use crate::key_table::block::common_prefix;
@@ -92,7 +92,7 @@ mod tests {
         let (a, b) = (long(b"a", b'x'), long(b"b", 0));
         let (of_a, of_b) = between(&a, &b);
         assert_eq!((of_a.len(), of_b.len()), (LEAST_LEN, LEAST_LEN));
-        // Nothing but the last byte tells them apart.
+        // Nothing but the last byte distinguishes them.
         let (mut c, mut d) = (long(b"", 7), long(b"", 7));
         (c[59_999], d[59_999]) = (8, 9);
         assert_eq!(between(&c, &d), (c, d));

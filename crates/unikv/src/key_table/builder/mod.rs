@@ -196,7 +196,7 @@ impl KeySectionBuilder {
     }
 }
 
-/// Writes what stands behind the records of a file: the key section, if there is one, the
+/// Writes what stands after the records of a file: the key section, if there is one, the
 /// properties and the footer. `records` holds the facts about the records, with which those of the
 /// section are stored.
 pub(crate) fn write_tail(

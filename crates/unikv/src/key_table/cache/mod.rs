@@ -53,7 +53,7 @@ const WRITTEN_SHARE: u64 = 512;
 const CAPACITY_STEPS: u64 = 128;
 /// The share of what items may take that may be held for long, in segments of which little is used.
 const HELD_SHARE: u64 = 16;
-/// What is taken beside the items is looked at once in so many misses.
+/// What is taken beside the items is looked at once in this many misses.
 const MISSES_PER_FIT: u64 = 1 << 10;
 /// Where fences are cached: an offset at which no block stands.
 const FENCES: u64 = u64::MAX;
@@ -253,7 +253,8 @@ impl ReadCache {
         wanted.load(Ordering::Relaxed) && wanted.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether key tables of so many bytes leave room for other items, with all their blocks here.
+    /// Whether key tables of this many bytes leave room for other items, with all their blocks
+    /// here.
     pub(crate) fn has_room_for_blocks(&self, bytes: u64) -> bool {
         bytes <= self.items.capacity() / BLOCKS_SHARE.1 * BLOCKS_SHARE.0
     }

@@ -17,10 +17,10 @@ use crate::key_table::block::fences::Fences;
 use crate::key_table::cache::ReadCache;
 use std::sync::{Arc, Weak};
 
-/// One access in so many to a table's blocks goes through the cache.
+/// One access in this many to a table's blocks goes through the cache.
 const ACCESSES_PER_TOUCH: u32 = 16;
 
-/// The two counts in front of what is shared.
+/// The two counts before what is shared.
 const WEAK_BYTES: usize = 16;
 
 /// Fences that count against the budget until they are dropped.

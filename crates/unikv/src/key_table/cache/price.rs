@@ -25,7 +25,7 @@ pub(crate) struct Price {
 pub(crate) struct Attempt<'a>(&'a Price);
 
 impl Price {
-    /// For a table of so many bytes, at so many reads for each MiB.
+    /// For a table of this many bytes, at this many reads for each MiB.
     pub(crate) fn of(table_bytes: u64, reads_per_mib: u64) -> Price {
         let price = (table_bytes >> 20).saturating_mul(reads_per_mib) + 2;
         Price {

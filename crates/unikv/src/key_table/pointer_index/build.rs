@@ -20,7 +20,7 @@ impl KeyTable {
         let Some(attempt) = self.price.begin() else {
             return false;
         };
-        // What cannot be read now, look-ups tell.
+        // What cannot be read now, look-ups report.
         let made = PointerIndex::build(self, seed, &self.cache).unwrap_or(Made::NotNow);
         match made {
             Made::Index(index) => {

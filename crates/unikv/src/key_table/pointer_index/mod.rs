@@ -28,7 +28,7 @@ use crate::key_table::block::entry::EntryValue;
 use crate::key_table::cache::taken::Taken;
 pub(super) use slot::IndexSlot;
 
-/// Of so many slots one is empty.
+/// Of this many slots one is empty.
 const SLOTS_PER_EMPTY: usize = 8;
 /// A part of the hash that has fewer bits would lead to too many wrong records.
 const LEAST_TAG_BITS: u32 = 16;
@@ -100,7 +100,7 @@ pub(super) enum Made {
 }
 
 impl PointerIndex {
-    /// How much an index of so many keys takes, with pointers into so many files.
+    /// How much an index of this many keys takes, with pointers into this many files.
     fn bytes_for(keys: usize, files: usize) -> u64 {
         let slots = Words::bytes_for(slots_for(keys));
         let beside = size_of::<PointerIndex>() + files * size_of::<FileNumber>();
@@ -158,7 +158,8 @@ impl PointerIndex {
 }
 
 impl Layout {
-    /// For these keys, with pointers into so many files; `None` if too little is left of the hash.
+    /// For these keys, with pointers into this many files; `None` if too little is left of the
+    /// hash.
     fn of(found: &[Found], files: usize) -> Option<Layout> {
         let offset = found.iter().map(|key| key.offset).max()?;
         let shortest = found.iter().map(|key| key.len).min()?;

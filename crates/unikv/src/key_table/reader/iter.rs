@@ -17,7 +17,8 @@ use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A sequential iterator reads at least so much at once, where there is so much and memory for it.
+/// A sequential iterator reads at least this much at once, where there is this much and memory for
+/// it.
 const RUN_BYTES: usize = 256 << 10;
 
 /// An iterator over the entries of a key section in internal order.
@@ -240,7 +241,7 @@ impl KeyIter {
         Ok(())
     }
 
-    /// Goes to the last entry of block `index`; without one, in front of the first entry.
+    /// Goes to the last entry of block `index`; without one, before the first entry.
     fn enter_at_end(&mut self, index: Option<usize>) -> Result<()> {
         let fences = self.fences()?;
         let Some((index, place)) = index.and_then(|i| Some((i, fences.place(i)?))) else {
@@ -333,7 +334,7 @@ impl Position {
         })
     }
 
-    /// Goes to the entry behind the current one, which is not the last of the block.
+    /// Goes to the entry after the current one, which is not the last of the block.
     #[inline]
     fn step(&mut self, key: &mut Vec<u8>) -> Decoded<()> {
         let entry = self.block.entry_at(self.entry.next)?;

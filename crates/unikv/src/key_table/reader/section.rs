@@ -153,7 +153,7 @@ impl KeySection {
         Ok((i as f64 + in_block) / fences.len() as f64)
     }
 
-    /// A key that lies behind about this part of the entries: a fence, which need not be stored.
+    /// A key that lies after about this part of the entries: a fence, which need not be stored.
     pub(crate) fn key_behind(&self, part: f64) -> Result<Vec<u8>> {
         let fences = self.fences()?;
         let i = (part * fences.len() as f64) as usize;
@@ -222,7 +222,7 @@ impl KeySection {
     }
 
     /// The fences that were pinned, if the block at `place` is theirs: those of a section that is
-    /// cut anew are not.
+    /// cut again are not.
     fn pinned_at(&self, place: BlockPlace) -> Option<&PinnedFences> {
         let own = place.offset < self.file_len;
         self.pinned.get().filter(|_| own)
@@ -349,7 +349,7 @@ impl KeySection {
     }
 }
 
-/// Reads the index that `footer` tells of. The footer's parts fill the file exactly, so this
+/// Reads the index that `footer` points to. The footer's parts fill the file exactly, so this
 /// allocates no more than the file has.
 pub(crate) fn read_index(file: &DataFile, footer: &Footer) -> Result<Fences> {
     let offset = footer.index_offset();

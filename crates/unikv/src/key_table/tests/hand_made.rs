@@ -24,7 +24,7 @@ struct HandMade {
 }
 
 impl HandMade {
-    /// `blocks` without their checksums; `fields` stand behind the properties.
+    /// `blocks` without their checksums; `fields` stand after the properties.
     fn new(blocks: &[Vec<u8>], fields: &[u8]) -> HandMade {
         let store = store_on(&SimVfs::new());
         let mut out = OutputFile::create(&store, "000007.key", header(), 0).unwrap();
@@ -98,7 +98,7 @@ fn block(mut entries: Vec<u8>, restarts: &[usize]) -> Vec<u8> {
     entries
 }
 
-/// The keys b1, b2 and b3; `change` is told where the second and the third begin.
+/// The keys b1, b2 and b3; `change` learns where the second and the third begin.
 fn three_keys(change: impl Fn(&mut Vec<u8>, usize, usize)) -> Vec<u8> {
     let mut entries = Vec::new();
     put(&mut entries, 0, b"b1", b"one");

@@ -163,7 +163,7 @@ fn a_smaller_cache_lets_go_of_those_that_are_used_least() {
     cache.set_capacity(1 << 20);
     let left = has_one();
     assert!(left > 0 && left < had && cache.index_budget().used() <= 256 << 10);
-    // Which of them is used is told by the second look.
+    // Which of them is used is shown by the second look.
     cache.set_capacity((1 << 20) - 1);
     let used = tables.iter().rposition(|table| table.index().is_some());
     let used = &tables[used.unwrap()];

@@ -97,7 +97,7 @@ fn only_spare_entries_that_fit_the_section_stand_in_for_a_damaged_block() {
     }
 }
 
-/// Without the index nobody knows the cuts: blocks of a section that is cut anew are none of the
+/// Without the index nobody knows the cuts: blocks of a section that is cut again are none of the
 /// fences that an iterator has had since before.
 #[test]
 fn an_iterator_does_not_take_a_block_that_is_cut_anew_for_its_own() {

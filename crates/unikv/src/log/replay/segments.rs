@@ -239,7 +239,7 @@ pub(super) fn judge(store: &FileStore, present: &[Segment], breaks: &[Break]) ->
     let Some(first) = breaks.iter().min_by_key(|found| (found.file, found.offset)) else {
         return Ok(());
     };
-    // Records before a break in its file cannot claim what stands behind them.
+    // Records before a break in its file cannot claim what stands after them.
     let mut mark = None;
     for segment in present.iter().filter(|s| s.number >= first.file) {
         mark = mark.max(greatest_mark(store, present, segment)?);

@@ -442,7 +442,7 @@ fn a_segment_whose_creation_was_interrupted_is_cut() {
     let zeros = vec![0; whole.len()];
     vfs.write_file(&path(12), &zeros);
     assert_eq!(replay_all(&vfs).unwrap().0.len(), 9);
-    // Then the next one begins behind it, and nobody looks at it again.
+    // Then the next one begins after it, and nobody looks at it again.
     let (names, outcome) = replay_all(&vfs).unwrap();
     let mut log = Log::recovered(&vfs, 7, names, &outcome, next_number(&vfs));
     log.write();
@@ -451,7 +451,7 @@ fn a_segment_whose_creation_was_interrupted_is_cut() {
     assert_eq!(outcome.abandoned, [FileNumber(12)]);
 }
 
-/// A failed append may have left whole records behind the end that the successor links.
+/// A failed append may have left whole records after the end that the successor links.
 #[test]
 fn records_behind_a_linked_end_are_ignored() {
     for bytes in [0, 10, 30, 45, 80, 1000] {

@@ -4,7 +4,7 @@ use crate::base::keys::{FileNumber, Kind};
 use crate::engine::stats::report::CheckReport;
 use crate::error::{Error, Result};
 use crate::key_table::{ReadCache, RecordPointer};
-use crate::partition::sorted_store::dangling;
+use crate::record::pointed::dangling;
 use crate::record::{External, RecordFile, RecordHead, UNNUMBERED, ValueReader};
 use crate::version::Version;
 use crate::vfs::file_store::FileStore;

@@ -1,4 +1,4 @@
-//! Checking a database at rest: every checksum, pointer, order and count.
+//! Checking a closed database: every checksum, pointer, order and count.
 //!
 //! Each live file is read whole and compared with the checksum that the manifest keeps of it, so no
 //! flipped bit in it goes unseen. Then its structure is walked: the order of keys, what the

@@ -8,7 +8,7 @@ use crate::version::Version;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Pointers that are followed together, in file order: so many, or to so many bytes.
+/// Pointers that are followed together, in file order: this many, or to this many bytes.
 const POINTER_BATCH: usize = 4096;
 const POINTER_BATCH_BYTES: u64 = 16 << 20;
 
@@ -84,7 +84,7 @@ impl Pointers {
                 continue;
             };
             let Some(file) = version.record_file(first.file) else {
-                return Err(crate::partition::sorted_store::dangling(path, *first));
+                return Err(crate::record::pointed::dangling(path, *first));
             };
             let (large, small): (Vec<&Pending>, Vec<&Pending>) = run
                 .iter()

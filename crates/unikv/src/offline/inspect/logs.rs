@@ -57,7 +57,7 @@ impl Walk<'_> {
 }
 
 impl Walk<'_> {
-    /// What stands behind the last record, at `offset`, of a log that is written over an old one.
+    /// What stands after the last record, at `offset`, of a log that is written over an old one.
     fn remains(&mut self, offset: u64) {
         let behind = offset + RECORD_HEADER_LEN as u64;
         if behind <= self.len {

@@ -29,7 +29,7 @@ impl Walk<'_> {
         };
         let records_end = parts.map_or(self.len, |parts| parts.records_end);
         if parts.is_none() && self.kind == FileKind::KeyTable {
-            // Without its footer nothing tells where a block begins.
+            // Without its footer nothing says where a block begins.
             return Ok(());
         }
         self.frames(&file, records_end)?;

@@ -128,7 +128,7 @@ impl Replay<'_> {
         Ok(pass.out)
     }
 
-    /// What a segment held is lost, and nothing tells how much that was.
+    /// What a segment held is lost, and nothing says how much that was.
     fn lost_segment(&self, number: FileNumber, what: &str, report: &mut RepairReport) {
         report.log.gaps.push(LogGap {
             file: self.store.dir().join(file_names::wal(number)),

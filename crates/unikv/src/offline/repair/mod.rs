@@ -1,4 +1,4 @@
-//! Salvage: what is left of a damaged database becomes a new one, and what is lost is told.
+//! Salvage: what is left of a damaged database becomes a new one, and what is lost is reported.
 //!
 //! # What it promises
 //! - The damaged directory is not changed ([`source`]); only its lock is taken. The salvaged
@@ -15,11 +15,10 @@
 //!   keys are sorted in runs on the target's disk. It needs room there for the salvaged records
 //!   and, until it is done, for the keys.
 //!
-//! # How it decides
-//! Everything that verifies makes *claims* ([`claims`]): a key, a sequence number, and where the
-//! value is. Claims are sorted by key, newest first ([`sorter`]), and of each key the newest that
-//! is in force answers ([`resolve`]). What is in force is told, in this order of trust ([`trust`],
-//! [`judge`]):
+//! # How it decides Everything that verifies makes *claims* ([`claims`]): a key, a sequence number,
+//! and where the value is. Claims are sorted by key, newest first ([`sorter`]), and of each key the
+//! newest that is in force answers ([`resolve`]). What is in force follows, in this order of trust
+//! (see [`trust`]), [`judge`]):
 //!
 //! 1. *The manifest is whole.* Key tables, unmerged tables in the ranges of the partitions that
 //!    list them, and the log above what is flushed are in force. All other records are garbage or
@@ -29,24 +28,25 @@
 //!    is damaged, and then it is uncertain. Scan runs are derived and not read. Files that the
 //!    manifest does not list were left by jobs that never committed: their records are copies as
 //!    well.
-//! 2. *The manifest has lost its end.* Its beginning tells what was merged, ingested and flushed
+//! 2. *The manifest has lost its end.* Its beginning says what was merged, ingested and flushed
 //!    then; for the rest as 3.
 //! 3. *There is no manifest.* [`from_files`] argues what file numbers, sequence numbers and
-//!    pointers still tell. `CURRENT` alone is no loss: the newest manifest that can be read stands
+//!    pointers still say. `CURRENT` alone is no loss: the newest manifest that can be read stands
 //!    in.
 //!
 //! A record and its key back each other: where a key block of a table is damaged its records say
 //! the same, and where a record is damaged the key says what is lost. What a damaged key table held
 //! is proven, where that is possible, by the number of its pointers ([`vouch`]). Where nothing
-//! tells, there is a hole ([`holes`]).
+//! says, there is a hole ([`holes`]).
 //!
 //! The log ([`log`]) is replayed along its chain, and beyond gaps batch by batch: a batch that
 //! verifies was written, though an earlier one may be missing. A batch is there whole or not at
-//! all, as far as the log still tells batches.
+//! all, as far as the log still has batches.
 //!
 //! The newest state is saved, without versions that only snapshots saw. It goes through the
-//! engine's own ingest. The new database has an id of its own and counts its lifetime anew; options
-//! are carried over, and so is the caller's mark: the newest one before the first gap in the log.
+//! engine's own ingest. The new database has an id of its own and counts its lifetime again;
+//! options are carried over, and so is the caller's mark: the newest one before the first gap in
+//! the log.
 //!
 //! No locks but those of the two directories.
 
@@ -78,9 +78,9 @@ use std::io;
 use std::path::Path;
 use target::Target;
 
-/// One ingest takes so many bytes; the next goes on.
+/// One ingest takes this many bytes; the next goes on.
 const INGEST_BYTES: u64 = 16 << 30;
-/// The sorter takes at most so much memory, and at most half of the budget.
+/// The sorter takes at most this much memory, and at most half of the budget.
 const MOST_SORT_BYTES: u64 = 128 << 20;
 /// What the fences and blocks of the damaged files may take.
 const CACHE_BYTES: u64 = 8 << 20;
@@ -211,7 +211,7 @@ fn salvage(
         while records.next()?.is_some() {}
     } else {
         let written = write(target, new_options, &mut records, mark);
-        written.map_err(|error| told_to_the_caller(target, error))?;
+        written.map_err(|error| for_the_caller(target, error))?;
         report.written = Some(target.dir().to_owned());
     }
     for place in source.unreadable() {
@@ -223,7 +223,7 @@ fn salvage(
 }
 
 /// The caller has no database that takes no more writes, but a target that took none.
-fn told_to_the_caller(target: &Target, error: Error) -> Error {
+fn for_the_caller(target: &Target, error: Error) -> Error {
     match error.kind() {
         ErrorKind::WritesSuspended => {
             let cause = io::Error::other(error.to_string());

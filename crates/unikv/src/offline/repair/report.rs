@@ -15,7 +15,7 @@ pub(super) const MOST_LISTED: usize = 1000;
 /// Faults that are listed of one file.
 const MOST_FAULTS: usize = 100;
 
-/// What told a repair which files make up the database.
+/// What showed a repair which files make up the database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RepairTrust {
@@ -32,7 +32,7 @@ pub enum RepairTrust {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// What told which files make up the database.
+    /// What showed which files make up the database.
     pub trust: RepairTrust,
     /// Where the salvaged database is; `None` after a dry run.
     pub written: Option<PathBuf>,

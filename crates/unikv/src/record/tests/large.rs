@@ -1,5 +1,5 @@
 //! Large values: records read piece by piece, the files that a log names for them, and what else of
-//! a file need not be what its reader was told.
+//! a file need not be what its reader was given.
 
 use super::super::external::External;
 use super::super::frame::FrameHeader;
@@ -175,7 +175,7 @@ fn a_table_is_not_the_file_of_a_large_value() {
     assert!(error.to_string().contains("names a table"), "{error}");
 }
 
-/// That the system does not tell its length is no word about the file.
+/// That the system does not say its length is no word about the file.
 #[test]
 fn a_file_of_a_large_value_that_cannot_be_looked_at_is_not_damaged() {
     let vfs = SimVfs::new();

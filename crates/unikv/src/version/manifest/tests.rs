@@ -30,7 +30,7 @@ fn recover(vfs: &SimVfs) -> Result<RecoveredManifest> {
     Manifest::recover(vfs, Path::new(DIR))
 }
 
-/// An edit that can be told from others.
+/// An edit that can be distinguished from others.
 fn edit(next_file: u64) -> VersionEdit {
     VersionEdit {
         next_file: Some(next_file),
@@ -421,7 +421,7 @@ fn a_repair_takes_the_edits_in_front_of_a_malformed_one() {
 fn a_repair_takes_no_other_manifest_for_the_one_that_current_names() {
     let vfs = SimVfs::new();
     create(&vfs, 1, 10);
-    // Whole, but begun anew under the same number; and one that says another number than its name.
+    // Whole, but begun again under the same number; and one that says another number than its name.
     let other = SimVfs::new();
     Manifest::create(&store(&other, 9), FileNumber(1), edit(10)).unwrap();
     let renewed = other.read_file(&manifest_path(1)).unwrap();

@@ -14,7 +14,7 @@ pub(crate) struct Around<'a> {
 impl FileStore {
     /// Reads around the page cache, all at once where the file system can, and says from where in
     /// each buffer the bytes stand. `None`: they must be read through it, and what stands in the
-    /// way will be told then.
+    /// way will be reported then.
     pub(crate) fn read_around(&self, wanted: Vec<Around<'_>>) -> Vec<Option<usize>> {
         let handles: Vec<_> = wanted.iter().map(|read| read.file.handle()).collect();
         let asked: Vec<_> = wanted.iter().map(|read| (read.file, read.len)).collect();

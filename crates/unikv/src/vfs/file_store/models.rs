@@ -1,4 +1,4 @@
-//! Data files under loom: an obsolete one is told of once, when its last holder has let go, and
+//! Data files under loom: an obsolete one is reported once, when its last holder has released, and
 //! whoever waits for that is woken; handles are opened and closed beside readers.
 
 use super::*;
@@ -27,7 +27,7 @@ fn store_with_two_files() -> (Arc<FileStore>, [sync::Arc<DataFile>; 2]) {
     (store, files)
 }
 
-/// A reader and a job let go of the same two files, which the job has dropped; the worker waits for
+/// A reader and a job release the same two files, which the job has dropped; the worker waits for
 /// their paths. It reads the epoch of its event before it looks; or behind, which is wrong.
 fn last_holder(looks_too_early: bool) {
     let (store, files) = store_with_two_files();

@@ -41,7 +41,7 @@ pub(super) fn read_around(
 /// Where what is wanted stands in the blocks that are read.
 struct Place {
     begin: usize,
-    /// So many bytes must be read.
+    /// This many bytes must be read.
     least: usize,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Appends gather in one buffer, of [`MAX_BUFFER_LEN`] unless memory is short. Each full buffer is
 //! one `O_DIRECT` write, so output neither fills the page cache with bytes that are not read soon
-//! nor piles up dirty pages in front of which a log's `fdatasync` would have to wait. A file
+//! nor piles up dirty pages before which a log's `fdatasync` would have to wait. A file
 //! shorter than one buffer, and the last partial block of a longer one, are written through the
 //! page cache. Where the file system does not take `O_DIRECT`, everything is.
 //!

@@ -248,7 +248,7 @@ fn sync_name_of_existing(dir: &Path) -> io::Result<()> {
 
 /// Reserves `size_hint` bytes without changing the file's length; returns how many may be. A
 /// hint: where the file system cannot do it, or has no room for all of it, the appends themselves
-/// will tell.
+/// will report it.
 fn preallocate(file: &File, size_hint: u64) -> u64 {
     if size_hint == 0 {
         return 0;

@@ -20,7 +20,7 @@ const OWN: u8 = 1;
 static ALWAYS_OWN: u8 = OWN;
 static NEVER_OWN: u8 = 0;
 
-/// What tells the process in which a database was opened from the children that it forks: see
+/// Distinguishes the process that opened a database from the children that it forks: see
 /// [`Runtime::process`].
 ///
 /// [`Runtime::process`]: crate::vfs::Runtime::process

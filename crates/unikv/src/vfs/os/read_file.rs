@@ -15,8 +15,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 /// Whether a read that may not wait, and does not find its page in memory, has the device read it:
-/// since Linux 6.12. To tell it again takes the processor a microsecond. Of several pages it may
-/// leave out those behind one that the device is reading already.
+/// since Linux 6.12. Asking again takes the processor a microsecond. Of several pages it may
+/// leave out those after one that the device is reading already.
 pub(super) fn miss_begins_a_read() -> bool {
     let system = rustix::system::uname();
     let release = system.release().to_string_lossy();
@@ -72,7 +72,7 @@ impl ReadFile for OsReadFile {
         let read = retry_on_intr(|| rustix::io::preadv2(&self.file, &mut parts, offset, flags));
         match read {
             Ok(len) if len == want => Ok(Some(len)),
-            // Part of it, the file's end, or none of it: the ordinary read tells.
+            // Part of it, the file's end, or none of it: the ordinary read says.
             Ok(_) | Err(Errno::AGAIN) => {
                 let is_one_page = offset as usize % PAGE_BYTES + want <= PAGE_BYTES;
                 if !(is_one_page && self.miss_begins_a_read) {

@@ -24,7 +24,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::process;
 
-/// So many reads are submitted at once.
+/// This many reads are submitted at once.
 const ENTRIES: u32 = 64;
 /// Rings kept for the next reads: one for each thread that reads at a time.
 const MOST_IDLE: usize = 16;

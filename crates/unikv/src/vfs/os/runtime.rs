@@ -191,8 +191,8 @@ mod tests {
 
     impl Worker for Counter {
         fn step(&mut self) -> Step {
-            // Read before the step is told, so that a stop that follows the telling waits for the
-            // next one.
+            // Read before the step is reported, so that a stop that follows the report waits for
+            // the next one.
             let stop = self.stop.load(Ordering::Acquire);
             let steps = self.steps.fetch_add(1, Ordering::AcqRel) + 1;
             self.stepped.notify();

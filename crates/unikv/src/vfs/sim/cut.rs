@@ -21,7 +21,7 @@ pub enum Keep {
     Nothing,
     /// All of it.
     All,
-    /// The first so many changes, in the order in which they were made over all files and names:
+    /// The first n changes, in the order in which they were made over all files and names:
     /// see [`SimVfs::pending_changes`](super::SimVfs::pending_changes).
     First(u64),
     /// In each file a random prefix; of the changed names a random subset, in order. The number is

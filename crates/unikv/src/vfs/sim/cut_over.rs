@@ -51,7 +51,7 @@ impl Cut {
         }
     }
 
-    /// The first so many writes, often all, and of the next one a part.
+    /// The first few writes, often all, and of the next one a part.
     fn keep_first_writes(&mut self, bytes: &mut Vec<u8>, over: &Over) {
         let all = over.writes.len();
         let whole = match self.rng.random_range(0..3) {

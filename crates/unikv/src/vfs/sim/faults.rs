@@ -99,7 +99,7 @@ pub enum Fault {
     Fail(ErrorKind),
     /// As [`Fault::Fail`], with an error number of the system: 24, `EMFILE`, has no kind.
     Os(i32),
-    /// An append writes only so many of its bytes and then fails; any other call just fails.
+    /// An append writes only this many of its bytes and then fails; any other call just fails.
     FailAfter {
         /// The bytes that reach the kernel.
         bytes: usize,
@@ -112,7 +112,7 @@ pub enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     Whole,
-    /// So many bytes, then it fails.
+    /// This many bytes, then it fails.
     Part(usize),
 }
 
@@ -120,7 +120,7 @@ pub(super) enum Effect {
 pub type FaultRule = Box<dyn FnMut(&Call<'_>) -> Fault + Send>;
 /// Decides about reads; an error kind makes the read fail.
 pub type ReadFaultRule = Box<dyn FnMut(&ReadCall<'_>) -> Option<ErrorKind> + Send>;
-/// Is told what `ReadFile::will_need` prefetches.
+/// Gets what `ReadFile::will_need` prefetches.
 pub type PrefetchRule = Box<dyn FnMut(&ReadCall<'_>) + Send>;
 
 /// A rule that one thread at a time asks. Where that thread asks again while the rule runs, the
@@ -270,7 +270,7 @@ pub(super) fn for_reads(mut rule: ReadFaultRule) -> FaultRule {
     })
 }
 
-/// Tells the rule of a prefetch, which cannot fail.
+/// Says the rule of a prefetch, which cannot fail.
 pub(super) fn prefetch(faults: &Mutex<Faults>, path: &Path, offset: u64, bytes: usize) {
     let (version, rule) = {
         let mut faults = faults.lock();

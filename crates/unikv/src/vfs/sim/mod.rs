@@ -20,7 +20,7 @@
 //!   last synced, and the same holds.
 //! - A failed `sync` leaves the bytes that it was to cover in doubt *for good*: they stay readable
 //!   until the cut, but a later successful `sync` does not make them durable (the kernel has
-//!   marked the pages clean), though it does so for the bytes behind them. At a cut, doubtful
+//!   marked the pages clean), though it does so for the bytes after them. At a cut, doubtful
 //!   bytes below the durable end may read as zeros, each sector for itself.
 //! - A failed append may have left a part of its bytes ([`Fault::FailAfter`], or a full disk).
 //!   Short writes that succeed, and calls that are interrupted, are the business of the real file
@@ -160,7 +160,7 @@ impl SimVfs {
         self.set_look_fault(Box::new(move |call| rules::decide(&mut looks.lock(), call)));
     }
 
-    /// From now on `rule` is told of each prefetch.
+    /// From now on `rule` is notified of each prefetch.
     pub fn set_prefetch_rule(&self, rule: PrefetchRule) {
         self.machine.faults.lock().set_prefetch_rule(Some(rule));
     }

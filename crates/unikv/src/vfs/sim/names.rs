@@ -19,8 +19,8 @@ pub(super) struct Dir {
     pub(super) names: Names,
     pub(super) durable_names: Names,
     pub(super) pending: Vec<(NameOp, Moment)>,
-    /// So many of them, the first, were to be made durable by syncs that failed: no later sync does
-    /// that.
+    /// This many of them, the first, were to be made durable by syncs that failed: no later sync
+    /// does that.
     pub(super) doubtful: usize,
 }
 

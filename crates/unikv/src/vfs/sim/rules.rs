@@ -56,7 +56,7 @@ impl Rule {
         self
     }
 
-    /// At most so many calls.
+    /// At most this many calls.
     #[must_use]
     pub fn times(mut self, n: u64) -> Rule {
         self.struck = n;

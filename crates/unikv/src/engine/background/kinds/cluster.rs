@@ -37,7 +37,7 @@ const FREE_PART: u64 = 4;
 /// How long nobody must have written; twice as long after each pass that a writer has ended, so
 /// that who writes little but often does not have passes begun for nothing.
 const IDLE: Duration = Duration::from_secs(1);
-/// Up to so many times.
+/// Up to this many times.
 const MOST_DOUBLINGS: u32 = 10;
 
 /// Clusters what is fragmented, while writers are idle.
@@ -156,7 +156,7 @@ impl Background {
         limit: SpaceLimit,
     ) -> Vec<Arc<RecordFile>> {
         let keys = KeyTable::bytes_of(version.key_tables());
-        // Of a single partition the pass lets go of its victims at once. Elsewhere they stay until
+        // Of a single partition the pass releases its victims at once. Elsewhere they stay until
         // each partition has had its pass, and a collection must not begin meanwhile.
         let begins = space.begins_at(limit, Pressure::Alone);
         let most = match version.partitions().len() {

@@ -37,7 +37,7 @@ enum Attempt {
     GivenUp,
 }
 
-/// While merges are due all the time, every so many of them a join that needs merges takes its
+/// While merges are due all the time, once in this many of them a join that needs merges takes its
 /// turn.
 const MERGES_PER_JOIN: u64 = 4;
 

@@ -3,7 +3,7 @@
 //!
 //! A run is for speed alone. So a scan merge comes after splits and merges, and a failed one is no
 //! failure of the database: nobody waits for it, and it is not tried again before scans have paid
-//! anew. It holds the partition's lease, so its generation stays until its edit is committed;
+//! again. It holds the partition's lease, so its generation stays until its edit is committed;
 //! flushes may add tables meanwhile, which the run does not cover.
 
 use crate::base::keys::PartitionId;

@@ -40,7 +40,7 @@ impl JobKind for Splits {
 impl Background {
     /// Whether a job of the partition has failed because the disk is full and would need less space
     /// in a part of it: a split needs next to none, and a merge writes only its own key tables
-    /// anew.
+    /// again.
     pub(crate) fn is_too_large_for_space(&self, partition: &Partition) -> bool {
         let starved = |job| {
             let failure = self.core.health.failure(job, Some(partition.id));

@@ -25,7 +25,7 @@ pub(crate) fn with_made_up(mut kinds: Vec<&'static dyn JobKind>) -> Vec<&'static
     kinds
 }
 
-/// Work of no use, to be done so many times.
+/// Work of no use, to be done this many times.
 #[derive(Default)]
 struct Chores {
     due: AtomicUsize,

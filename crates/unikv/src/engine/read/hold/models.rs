@@ -1,11 +1,11 @@
-//! Holding under loom: nothing stays held that somebody has asked to let go of.
+//! Holding under loom: nothing stays held that somebody has asked to release.
 
 use super::*;
 use crate::testing::loom_model::{beside, fails, holds};
 use loom::thread;
 use std::sync::Arc;
 
-/// Asks to let go while another thread does `meanwhile`, and sees that nothing is held when both
+/// Asks to release while another thread does `meanwhile`, and sees that nothing is held when both
 /// are done.
 fn ask_beside(meanwhile: impl FnOnce(&Hold<Arc<()>>) + Send + 'static) {
     let (hold, thing) = (Arc::new(Hold::default()), Arc::new(()));

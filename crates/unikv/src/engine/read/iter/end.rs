@@ -9,8 +9,8 @@ use crate::base::keys::{KEYSPACE_PREFIX_LEN, Kind, SeqNo};
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::key_table::{EntryValue, KeyEntry, RecordPointer};
-use crate::partition::sorted_store::verify;
 use crate::partition::view_cursor::ViewCursor;
+use crate::record::pointed::check_pointed;
 use crate::record::{Record, STREAMED_BYTES};
 use bytes::Bytes;
 use std::mem;
@@ -21,7 +21,7 @@ use std::path::Path;
 /// once.
 const FIRST_BATCH: usize = 8;
 const LAST_BATCH: usize = 1024;
-/// Room is made for so many entries before the first of a batch is gathered, and for keys of this
+/// Room is made for this many entries before the first of a batch is gathered, and for keys of this
 /// length.
 const ENTRIES_AT_ONCE: usize = 64;
 const KEY_BYTES: usize = 32;
@@ -31,11 +31,11 @@ const KEYS_BYTES: u64 = 64 << 10;
 /// One end of an iteration and the batch that it hands out.
 pub(super) struct End {
     /// The visible entries of the batch; those before `next` have been handed out, and those before
-    /// `told` were told by [`End::passed`].
+    /// `reported` were reported by [`End::passed`].
     entries: Vec<Entry>,
     next: usize,
-    told: usize,
-    /// Their engine keys, one behind the other: one buffer, which the keys handed out share.
+    reported: usize,
+    /// Their engine keys, one after the other: one buffer, which the keys handed out share.
     keys: Bytes,
     /// How many entries the next batch may have.
     batch_len: usize,
@@ -49,7 +49,7 @@ pub(super) struct End {
     /// The key that the cursor has dealt with last, going forward, if it is not the last one of the
     /// batch.
     last: Option<Vec<u8>>,
-    /// What kept the cursor from going on: it comes behind the batch.
+    /// What kept the cursor from going on: it comes after the batch.
     failure: Option<Error>,
 }
 
@@ -77,7 +77,7 @@ impl End {
         End {
             entries: Vec::new(),
             next: 0,
-            told: 0,
+            reported: 0,
             keys: Bytes::new(),
             batch_len: FIRST_BATCH,
             is_first: true,
@@ -89,7 +89,7 @@ impl End {
         }
     }
 
-    /// So many entries are wanted from here.
+    /// This many entries are wanted from here.
     pub(super) fn expect(&mut self, entries: usize) {
         self.batch_len = entries.clamp(1, LAST_BATCH);
     }
@@ -113,10 +113,13 @@ impl End {
         Some(entry.key_in(&self.keys))
     }
 
-    /// The engine key that was handed out last, unless it has been told already.
+    /// The engine key that was handed out last, unless it has been reported already.
     pub(super) fn passed(&mut self) -> Option<&[u8]> {
-        let last = self.next.checked_sub(1).filter(|_| self.told < self.next)?;
-        self.told = self.next;
+        let last = self
+            .next
+            .checked_sub(1)
+            .filter(|_| self.reported < self.next)?;
+        self.reported = self.next;
         let entry = self.entries.get(last)?;
         Some(entry.key_in(&self.keys))
     }
@@ -154,7 +157,7 @@ impl End {
     /// Forgets the batch, of which nothing was handed out.
     pub(super) fn give_up(&mut self) {
         self.entries.clear();
-        (self.next, self.told) = (0, 0);
+        (self.next, self.reported) = (0, 0);
         self.failure = None;
     }
 
@@ -279,7 +282,7 @@ impl End {
 
     fn end_batch(&mut self, batch: Batch) {
         self.entries = batch.entries;
-        (self.next, self.told) = (0, 0);
+        (self.next, self.reported) = (0, 0);
         self.keys = Bytes::from(batch.keys);
         self.batch_len = (self.batch_len * 2).min(LAST_BATCH);
     }
@@ -331,7 +334,7 @@ impl Entry {
         if let Value::Stored { pointer, seq, .. } = self.value {
             let key = self.key_in(keys);
             let verified = record.and_then(|record| {
-                verify(&record, key, seq, path, pointer)?;
+                check_pointed(&record, (key, seq, Kind::Put), path, pointer)?;
                 Ok(record.into_value())
             });
             self.value = verified.map_or_else(Value::Failed, Value::Ready);

@@ -72,7 +72,7 @@ fn values_clustered_by_merges_take_a_scan_few_reads() {
             }
         }
         db.close().unwrap();
-        // Opened anew there is nothing in caches.
+        // Opened again there is nothing in caches.
         machine.disk.set_cold(true);
         let (db, _) = machine.open(options());
         let before = db.stats().reads;
@@ -180,7 +180,7 @@ fn len(bytes: Range<u64>) -> u64 {
     bytes.end - bytes.start
 }
 
-/// For each read, how many bytes behind it, in the direction of travel, have been prefetched.
+/// For each read, how many bytes after it, in the direction of travel, have been prefetched.
 fn leads(events: &[Event], forward: bool) -> Vec<u64> {
     let mut prefetched: Option<u64> = None;
     let mut leads = Vec::new();
@@ -299,7 +299,7 @@ fn a_scan_of_what_is_in_memory_soon_stops_to_prefetch() {
 fn long_reads_of_what_is_seldom_in_memory_go_around_the_page_cache() {
     const ENTRIES: usize = 400;
     let one = OneFile::new(100 * ENTRIES);
-    // How the values of the scan are read that begins at a multiple of so many entries.
+    // How the values of the scan are read that begins at a multiple of this many entries.
     let scan = |n: usize| {
         one.trace.take();
         let first = n * ENTRIES;
@@ -324,7 +324,7 @@ fn long_reads_of_what_is_seldom_in_memory_go_around_the_page_cache() {
         assert!(!goes_around(*n), "{n}");
     }
 
-    // A device that cannot read so much at once gives the records one by one.
+    // A device that cannot read this much at once gives the records one by one.
     let path = one.db.0.engine.read.view.load().version.record_files()[0]
         .path()
         .to_owned();

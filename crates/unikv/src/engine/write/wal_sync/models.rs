@@ -1,5 +1,5 @@
-//! Syncs beside each other, under loom: whoever is told that its write is durable has it on the
-//! disk.
+//! Syncs beside each other, under loom: a caller that learns that its write is durable has it on
+//! the disk.
 
 use super::*;
 use crate::base::keys::DatabaseId;

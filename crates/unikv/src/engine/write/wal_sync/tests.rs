@@ -70,7 +70,7 @@ fn the_log_is_written_over_segments_that_have_been_flushed() {
     assert_eq!(created.load(Ordering::Relaxed), 0);
     assert!(over.load(Ordering::Relaxed) >= 20);
     runtime.run_until_idle();
-    // The one that is written and the spare; both are told of.
+    // The one that is written and the spare; both are reported.
     assert_eq!(logs(&machine.disk), 2);
     assert_eq!(db.stats().disk_bytes, disk_bytes(&machine.disk));
     db.put("last", "1").unwrap();

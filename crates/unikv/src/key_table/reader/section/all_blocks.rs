@@ -19,13 +19,13 @@ use crate::vfs::file_store::Around;
 use bytes::Bytes;
 use std::ops::Range;
 
-/// So many blocks that are waited for, one by one, cost about what a MiB does in long runs, which
+/// This many blocks that are waited for, one by one, cost about what a MiB does in long runs, which
 /// nobody waits for; the verification of its blocks included.
 const MISSES_PER_MIB: u64 = 8;
-/// So many runs are given to the device at once.
+/// This many runs are given to the device at once.
 const RUNS_AT_ONCE: usize = 4;
 
-/// What scans pay for the blocks of a table of so many bytes, in blocks waited for.
+/// What scans pay for the blocks of a table of this many bytes, in blocks waited for.
 pub(super) fn price(table_bytes: u64) -> Price {
     Price::of(table_bytes, MISSES_PER_MIB)
 }
@@ -54,7 +54,7 @@ impl KeySection {
         let Some(attempt) = self.all_blocks.as_ref().and_then(Price::begin) else {
             return false;
         };
-        // What cannot be read now, scans tell.
+        // What cannot be read now, scans report.
         let fences = self.fences().ok().filter(|_| has_room);
         let Some(fences) = fences else {
             attempt.failed();
@@ -101,7 +101,7 @@ impl KeySection {
     }
 
     /// Offers the cache the block at `place`, out of the bytes of its run. What is wrong with it is
-    /// told to who wants it.
+    /// reported to the caller that wants it.
     fn offer(&self, place: BlockPlace, run: &Run, bytes: &[u8]) {
         let start = (place.offset - run.offset) as usize;
         let Some(bytes) = bytes.get(start..start + place.len) else {

@@ -33,7 +33,7 @@ impl KeySection {
         if !places.contains(&place) || len > MOST_READ_BYTES {
             return alone();
         }
-        // What is wrong with a neighbour is told to who wants it.
+        // The error of a neighbour goes to the caller that wants it.
         let Ok(run) = self.read(from.offset, len) else {
             return alone();
         };

@@ -17,7 +17,7 @@ fn over(store: &FileStore, old: u64, number: u64, prev: Option<SegmentEnd>) -> R
     WalWriter::create(store, FileNumber(number), prev, 0, None, Some(&old))
 }
 
-/// An old segment 2 with so many writes, of which each claims that all is durable, and segment 3
+/// An old segment 2 with this many writes, of which each claims that all is durable, and segment 3
 /// begun behind it; nothing below 3 is needed. With the names that the old one held.
 fn with_spare(vfs: &SimVfs, writes: usize) -> (Log, usize) {
     let mut log = Log::new(vfs, 1, 2);

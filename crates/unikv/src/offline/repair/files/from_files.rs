@@ -12,10 +12,10 @@
 //! - *Records of a table.* Where a later key table covers `k` and points into the file, the file is
 //!   merged there, and what is not pointed to is garbage. Where the key table that covers `k` is
 //!   older than the file, it is not merged there, and its records are in force. A file that no key
-//!   table points to is taken for unmerged: in force as far as can be told, since a missing key
-//!   table would tell otherwise. All else is uncertain; but where a key table in force has an older
+//!   table points to is taken for unmerged: in force as far as can be known, since a missing key
+//!   table would say otherwise. All else is uncertain; but where a key table in force has an older
 //!   version of `k`, the record cannot have been merged, and is in force.
-//! - *Value logs* hold copies; what is in force among them key tables tell. One to which none
+//! - *Value logs* hold copies; what is in force among them key tables say. One to which none
 //!   points has lost its key table: uncertain.
 //! - *Ingested tables* do not say how old they are, unless what is left of the manifest does.
 //!

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub(crate) struct Hole {
     /// The least engine key that may be missing.
     pub(crate) from: Vec<u8>,
-    /// The greatest, or a key behind it; `None`: there is no bound.
+    /// The greatest, or a key after it; `None`: there is no bound.
     pub(crate) to: Option<Vec<u8>>,
     /// What stood there was merged.
     pub(crate) sorted: bool,

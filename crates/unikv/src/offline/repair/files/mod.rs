@@ -129,7 +129,7 @@ pub(super) fn path_of(store: &FileStore, kind: FileKind, number: FileNumber) -> 
     store.dir().join(name)
 }
 
-/// What a file of which no manifest tells is taken for.
+/// What a file of which no manifest says is taken for.
 pub(super) fn describe(found: &Found) -> RecordFileMeta {
     let properties = found.facts.as_ref().map(|facts| &facts.properties);
     let records_end = found.facts.as_ref().map_or(found.len, |f| f.records_end);
@@ -187,7 +187,7 @@ impl Files {
         self.open.borrow_mut().insert(number, Arc::new(file));
     }
 
-    /// Makes the file of a large value known, as the log tells of it. False: another file has its
+    /// Makes the file of a large value known, as the log reports it. False: another file has its
     /// name.
     pub(super) fn learn(&self, external: &External) -> bool {
         let number = external.pointer.file;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// What is refused is tried again in pieces of this length, aligned to it.
 const PIECE_BYTES: u64 = 4 << 10;
-/// So many unreadable places are remembered.
+/// This many unreadable places are remembered.
 const MOST_PLACES: usize = 10_000;
 
 /// A place that the device did not give.

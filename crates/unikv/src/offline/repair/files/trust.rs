@@ -58,7 +58,7 @@ pub(crate) fn find_out(
     let found = find_manifest(env, dir, survey, report)?;
     let Some((manifest, named)) = found else {
         let database = database_by_majority(env, dir, survey)?;
-        let what = "there is no manifest: which records are in force is told from the files alone";
+        let what = "there is no manifest: which records are in force follows from the files alone";
         report.notes.push(what.to_owned());
         return Ok(Known {
             store: store(database),
@@ -99,7 +99,7 @@ pub(crate) fn find_out(
         (None, _) => RepairTrust::Files,
     };
     if trust == RepairTrust::ManifestPrefix {
-        let what = "edits of the manifest are missing: what came after them is told from the files";
+        let what = "edits of the manifest are missing: what came after them follows from the files";
         report.notes.push(what.to_owned());
     }
     Ok(Known {

@@ -1,5 +1,5 @@
 //! Walking data files: every frame and every entry that verifies becomes a claim, every place that
-//! does not is reported, and where neither records nor keys tell what stood there, there is a hole.
+//! does not is reported, and where neither records nor keys say what stood there, there is a hole.
 //!
 //! Memory: a buffer of a walk, and one index of a key section.
 //!
@@ -49,7 +49,7 @@ type BadBlocks = (Vec<u8>, Option<Vec<u8>>);
 
 /// The rank of each entry of a key section, the number that all of them have if they were ingested,
 /// and whether it is that of a key table.
-type Told<'a> = (&'a dyn Fn(&WalkedEntry) -> Rank, Option<SeqNo>, bool);
+type Outcome<'a> = (&'a dyn Fn(&WalkedEntry) -> Rank, Option<SeqNo>, bool);
 
 /// What a walk over a key section found.
 #[derive(Default)]
@@ -141,7 +141,7 @@ impl Walk<'_, '_> {
         if is_whole || ranges.is_empty() {
             return Ok(());
         }
-        // The keys tell what the records were, and the other way round.
+        // The keys show what the records were, and the other way round.
         let (number, judge) = (found.number, self.judge);
         let rank = |entry: &WalkedEntry| judge.frame(number, &entry.key, entry.seq);
         let section = match meta.key_section {
@@ -243,8 +243,13 @@ impl Walk<'_, '_> {
         Ok(count)
     }
 
-    /// Walks a key section. `None`: nothing tells where its blocks begin.
-    fn section(&mut self, found: &Found, name: &str, told: Told<'_>) -> Result<Option<Section>> {
+    /// Walks a key section. `None`: nothing says where its blocks begin.
+    fn section(
+        &mut self,
+        found: &Found,
+        name: &str,
+        reported: Outcome<'_>,
+    ) -> Result<Option<Section>> {
         let blocks = match BlockWalk::open(&found.file, found.len) {
             Ok(blocks) => blocks,
             Err(error) if error.kind() == ErrorKind::Corruption => {
@@ -257,7 +262,7 @@ impl Walk<'_, '_> {
         let mut section = Section::default();
         for i in 0..blocks.len() {
             let fault = match blocks.block(i) {
-                Ok(Some(block)) => match self.entries(block, told, &mut section)? {
+                Ok(Some(block)) => match self.entries(block, reported, &mut section)? {
                     Ok(()) => continue,
                     Err(fault) => fault,
                 },
@@ -283,7 +288,7 @@ impl Walk<'_, '_> {
     fn entries(
         &mut self,
         block: WalkedBlock,
-        (rank, ingest_seq, sorted): Told<'_>,
+        (rank, ingest_seq, sorted): Outcome<'_>,
         section: &mut Section,
     ) -> Result<std::result::Result<(), (u64, String)>> {
         let entries = match block.entries {

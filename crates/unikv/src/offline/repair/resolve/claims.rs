@@ -15,12 +15,12 @@ use std::cmp::Ordering;
 pub(crate) enum Rank {
     /// In force when the database was damaged, unless something newer is.
     Live = 0,
-    /// In force as far as the files alone can tell.
+    /// In force as far as the files alone can say.
     LikelyLive = 1,
-    /// A record of a table of which nothing tells whether it is merged there: perhaps in force,
+    /// A record of a table of which nothing says whether it is merged there: perhaps in force,
     /// perhaps garbage.
     Uncertain = 2,
-    /// A write of which nothing tells but a copy that nothing points to: as uncertain.
+    /// A write of which nothing is left but a copy that nothing points to: as uncertain.
     Stray = 3,
     /// As [`Rank::Stray`], and nothing says how old it is.
     Unordered = 4,

@@ -63,7 +63,7 @@ impl Listed {
         if ranges.is_some_and(|ranges| ranges.iter().any(|range| holds(range, key))) {
             Rank::Live
         } else if seq > self.last_seq {
-            // Newer than all that is known: the log that told of it is lost.
+            // Newer than all that is known: the log that named it is lost.
             Rank::Stray
         } else {
             Rank::Copy

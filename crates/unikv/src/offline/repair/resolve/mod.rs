@@ -27,7 +27,7 @@ use crate::offline::repair::resolve::sorter::Claims;
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// Records that are read together: so many, or so many bytes.
+/// Records that are read together: this many, or this many bytes.
 const BATCH: usize = 1024;
 const BATCH_BYTES: u64 = 2 << 20;
 /// Longer records are read one by one, when their turn comes.

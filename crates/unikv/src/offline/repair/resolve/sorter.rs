@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Runs that are merged at a time.
 const FAN_IN: usize = 64;
-/// The length in front of each claim of a run.
+/// The length before each claim of a run.
 const LEN_BYTES: usize = 4;
 
 /// Gathers claims.
@@ -155,7 +155,7 @@ impl Claims {
         Ok(claims)
     }
 
-    /// Begins anew.
+    /// Begins again.
     pub(crate) fn rewind(&mut self) -> Result<()> {
         self.next = 0;
         self.heap.clear();

@@ -43,7 +43,7 @@ fn ends_well(machine: &Machine, db: Db, model: &Model) {
     machine.check();
 }
 
-/// What a failure has left apart lies together once the database was opened anew; then it ends
+/// What a failure has left apart lies together once the database was opened again; then it ends
 /// well.
 fn a_new_opening_tries_again(machine: &Machine, db: Db, model: &Model) {
     db.close().unwrap();
@@ -83,7 +83,7 @@ fn values_lie_together_when_the_background_is_quiet_and_are_copied_once() {
     assert_eq!(version(&db).record_files().len(), 1, "the others are gone");
     all_the_same(&db, &model, KEYS);
 
-    // What stays as it is, is not copied again; what is written anew makes a second run.
+    // What stays as it is, is not copied again; what is rewritten makes a second run.
     for round in 0..5 {
         for i in (round..KEYS).step_by(20) {
             put(&db, &mut model, i, 90);
@@ -150,7 +150,7 @@ fn an_unsorted_store_of_many_tables_is_merged_and_clustered_at_once() {
     assert_eq!((most_files(&db), stats.merges, stats.gcs), (1, 1, 0));
     assert_eq!(version(&db).record_files().len(), 1);
 
-    // A few records are not worth writing all keys anew.
+    // A few records are not worth writing all keys again.
     for i in 0..5 {
         put(&db, &mut model, i, 50);
         db.flush().unwrap();
@@ -271,7 +271,7 @@ fn a_damaged_value_stays_where_it_is_and_keeps_no_merge_from_its_work() {
         }
         let file = version(&db).record_files()[0].path().to_owned();
         db.close().unwrap();
-        // In the midst of the first record behind the header.
+        // In the midst of the first record after the header.
         assert!(machine.disk.flip_bit(&file, (HEADER_LEN as u64 + 100) * 8));
         let (db, _) = machine.open(idle());
         for round in 4..8 {

@@ -387,7 +387,7 @@ fn an_ingest_that_was_divided_before_a_join_is_divided_anew() {
     );
     assert!(!plan.is_complete(&version(&db)));
     release(&db, sides);
-    // And one that comes behind a join.
+    // And one that comes after a join.
     let entries = (0..KEYS).map(|i| (key(i), Some(vec![4; 100])));
     let stream = entries.clone().map(Ok::<_, crate::Error>);
     db.ingest_sorted(stream, None).unwrap();
@@ -409,14 +409,14 @@ fn iterators_and_snapshots_from_before_a_join_see_their_moment() {
     let (mut forward, mut backward, mut released) = (db.iter(), db.iter(), db.iter());
     let mut ahead: Vec<_> = forward.by_ref().take(20).map(pair).collect();
     let mut back: Vec<_> = backward.by_ref().rev().take(20).map(pair).collect();
-    let mut anew: Vec<_> = released.by_ref().take(20).map(pair).collect();
+    let mut again: Vec<_> = released.by_ref().take(20).map(pair).collect();
     for _ in 0..4 {
         assert_eq!(
             db.0.engine.background.join_leased(sides).unwrap(),
             Ended::Done
         );
         released.release();
-        anew.extend(released.by_ref().take(20).map(pair));
+        again.extend(released.by_ref().take(20).map(pair));
         churn(&db, &mut model, &mut rng, 150);
         db.flush().unwrap();
         release(&db, sides);
@@ -435,11 +435,11 @@ fn iterators_and_snapshots_from_before_a_join_see_their_moment() {
     db.compact().unwrap();
     ahead.extend(forward.map(pair));
     back.extend(backward.rev().map(pair));
-    anew.extend(released.map(pair));
+    again.extend(released.map(pair));
     back.reverse();
     assert_eq!(ahead, then);
     assert_eq!(back, then);
-    assert_eq!(anew, then);
+    assert_eq!(again, then);
     assert_eq!(snapshot.iter().map(pair).collect::<Vec<_>>(), then);
     for (key, value) in &then {
         assert_eq!(snapshot.get(key).unwrap().as_deref(), Some(&value[..]));

@@ -3,7 +3,7 @@
 //! File by file in the order of their offsets, neighbours in one read. What is not in memory is
 //! prefetched first, so that the device reads it all at once; of a short iteration, some may be
 //! read around the page cache instead. A long iteration over what is not in memory also prefetches
-//! what stands behind the batch in each file, as flushes and merges write in key order: the device
+//! what stands after the batch in each file, as flushes and merges write in key order: the device
 //! reads on meanwhile.
 
 use super::super::ahead::ahead_of;
@@ -11,8 +11,8 @@ use super::{End, LAST_BATCH, Value};
 use crate::error::Result;
 use crate::key_table::RecordPointer;
 use crate::partition::View;
-use crate::partition::sorted_store::dangling;
 use crate::record::DirectReads;
+use crate::record::pointed::dangling;
 use std::mem;
 use std::path::Path;
 
