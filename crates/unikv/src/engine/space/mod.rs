@@ -10,7 +10,7 @@ use crate::jobs::space::SpaceLimit;
 use crate::version::Version;
 use std::sync::Arc;
 
-mod debt;
+pub(crate) mod debt;
 pub(crate) mod disk_full;
 pub(crate) mod full;
 pub(crate) mod tombstone_debt;

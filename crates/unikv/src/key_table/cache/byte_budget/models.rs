@@ -3,6 +3,7 @@
 use super::*;
 use crate::testing::loom_model::{errs, holds};
 use loom::thread;
+use std::sync::Arc;
 
 /// Three take from a budget for two.
 fn three_take(take: fn(&ByteBudget, u64) -> bool) {
