@@ -50,7 +50,7 @@ for clustering in $CLUSTERINGS; do
     echo
     echo "== clustering $clustering: $RECORDS records, $OPERATIONS operations per workload"
     rm -rf "$DIR/db"
-    "${limited[@]}" target/release/unikv ycsb "$DIR/db" \
+    "${limited[@]}" "${CARGO_TARGET_DIR:-target}"/release/unikv ycsb "$DIR/db" \
         --workload "load,settle,scan50@$SCANS,update,settle,c@$READS,scan50@$SCANS" \
         --records "$RECORDS" --operations "$OPERATIONS" \
         --value-size "$VALUE_SIZE" \

@@ -36,7 +36,7 @@ for amp in $AMPS; do
     echo "== max_space_amp $amp: $records records loaded, 3 x $records updates"
     rm -rf "$DIR/db"
     status=0
-    target/release/unikv ycsb "$DIR/db" \
+    "${CARGO_TARGET_DIR:-target}"/release/unikv ycsb "$DIR/db" \
         --workload p0,p1,p2,p3,settle,verify \
         --records "$records" --value-size 992 --threads "$THREADS" \
         --max-space-amp "$amp" --check-space \

@@ -61,7 +61,7 @@ read -ra options <<<"$defaults ${KILL_OPTIONS:-}"
 if [[ -z ${UNIKV:-} ]]; then
     cargo build --release --locked --quiet -p unikv-cli
 fi
-unikv=${UNIKV:-target/release/unikv}
+unikv=${UNIKV:-${CARGO_TARGET_DIR:-target}/release/unikv}
 
 if [[ -n ${DIR:-} ]]; then
     dir=$DIR

@@ -40,11 +40,11 @@ A database in $dir
   reopen   closes the database and opens it again; verify reads every record back and compares.
 
 END
-target/release/unikv ycsb "$dir" \
+"${CARGO_TARGET_DIR:-target}"/release/unikv ycsb "$dir" \
     --workload load,a,b,c,d,e@"$SCANS",f,reopen,verify \
     --records "$RECORDS" --operations "$OPERATIONS" --value-size 1000 \
     --memtable-bytes 16MiB --unsorted-bytes 256MiB
 
 echo
 echo "Checking every file of the database: headers, checksums, order, pointers ..."
-target/release/unikv check "$dir"
+"${CARGO_TARGET_DIR:-target}"/release/unikv check "$dir"

@@ -22,7 +22,7 @@ if [[ ${PEERS:-} == 1 ]]; then
     program=target/peers/release/unikv-bench-peers
 else
     build=(cargo build --release --locked -p unikv-bench)
-    program=target/release/unikv-bench
+    program=${CARGO_TARGET_DIR:-target}/release/unikv-bench
 fi
 "${build[@]}"
 mkdir -p "$DIR"

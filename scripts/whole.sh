@@ -30,11 +30,11 @@ trap 'rm -rf "$DIR/db"' EXIT
 rm -rf "$DIR/db"
 
 echo "commit: $(git describe --always --dirty 2>/dev/null || echo unknown)"
-target/release/unikv ycsb "$DIR/db" \
+"${CARGO_TARGET_DIR:-target}"/release/unikv ycsb "$DIR/db" \
     --workload "load,settle,update@$UPDATES,settle,delete@$DELETES,a,b,c,d,e@$SCANS,f,settle,reopen,verify" \
     --records "$RECORDS" --operations "$OPERATIONS" --value-size "$VALUE_SIZE" \
     --threads "$THREADS" --check-space \
     --partition-bytes "$PARTITION" --unsorted-bytes "$UNSORTED" \
     --memtable-bytes "$MEMTABLE" --memory-budget "$MEMORY_BUDGET" \
     "${options[@]}"
-target/release/unikv check "$DIR/db"
+"${CARGO_TARGET_DIR:-target}"/release/unikv check "$DIR/db"
