@@ -43,7 +43,7 @@ pub enum Code {
 /// Why a command ended early.
 #[derive(Debug)]
 pub enum Failure {
-    /// Whoever reads our standard output has seen enough: a clean end.
+    /// The reader of our standard output has seen enough: a clean end.
     BrokenPipe,
     /// Something for the user to know.
     Failed { code: Code, message: String },

@@ -1,7 +1,7 @@
 //! Shapes of data: how long keys and values are, and how they change.
 //!
 //! Promises hold for every shape, so tests of them run on all of these. Everything follows from the
-//! number of a key and its version: whoever knows both knows what a database must hold.
+//! number of a key and its version: to know both is to know what a database must hold.
 
 /// A shape of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! Keys that collide: their hashes are equal in all 64 bits, so that the hash index has one tag, in
 //! the same buckets, for all of them.
 //!
-//! Whoever does not know a database's secret seed cannot choose such keys. A simulation knows it,
-//! for it is drawn from a seeded runtime. XXH3 then is easy to lead: of 32 or 64 bytes, the last 16
-//! add to a sum the product of two factors, each a half of them and of the secret. With the first
-//! half the one factor is made 1, with the second the sum is made what is wanted. So any beginning
-//! of 16 or 48 bytes can be completed, and the engine under test is the ordinary one.
+//! A client that does not know a database's secret seed cannot choose such keys. A simulation knows
+//! it, for it is drawn from a seeded runtime. XXH3 then is easy to lead: of 32 or 64 bytes, the
+//! last 16 add to a sum the product of two factors, each a half of them and of the secret. With the
+//! first half the one factor is made 1, with the second the sum is made what is wanted. So any
+//! beginning of 16 or 48 bytes can be completed, and the engine under test is the ordinary one.
 
 use crate::history::Key;
 use rand::Rng;

@@ -73,7 +73,7 @@ impl Back {
             Back::Killed => vfs.process_kill(),
             Back::Cut(keep) => vfs.power_cut(keep),
         };
-        // Whoever opens a database on a full disk makes room first.
+        // An opener of a database on a full disk makes room first.
         disk.set_free_space(None);
         disk
     }

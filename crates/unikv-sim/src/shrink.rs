@@ -24,7 +24,7 @@ pub fn checked_by(
 ) {
     let first = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(history)));
     let Err(panic) = first else { return };
-    // Whoever keeps the failure quiet expects it.
+    // The caller that keeps the failure quiet expects it.
     if story::is_quiet() {
         std::panic::resume_unwind(panic);
     }

@@ -1,6 +1,6 @@
 //! Many threads on one database of the real file system, with limits so small that flushes, merges,
 //! splits and collections run all the time: writers, readers both ways, holders of snapshots and
-//! iterators, and whoever asks for maintenance. Every value that is read is verified.
+//! iterators, and calls for maintenance. Every value that is read is verified.
 //!
 //! `scripts/tsan.sh` runs it under ThreadSanitizer, with more operations (`UNIKV_STRESS_OPS`), and
 //! demands that [`a_race_is_reported`] is reported.

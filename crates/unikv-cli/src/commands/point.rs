@@ -30,7 +30,7 @@ impl Put {
         } else {
             self.notation.bytes(&self.value)?
         };
-        // Whoever runs one command wants its effect to last.
+        // A single command is run for its effect to last.
         let db = Db::open(
             &self.dir.dir,
             Options::default().durability(Durability::Sync),

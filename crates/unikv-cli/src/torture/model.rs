@@ -5,7 +5,7 @@
 //! per key says everything about what the database must hold. Version 0 is absence.
 //!
 //! Keys stand in *blocks* of eight neighbours. The keys of every fourth block are written together,
-//! in one batch, with one version: whoever sees two of them at one moment sees one version.
+//! in one batch, with one version: a reader that sees two of them at one moment sees one version.
 
 use std::ops::Range;
 use std::sync::OnceLock;

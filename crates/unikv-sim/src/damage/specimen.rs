@@ -87,7 +87,7 @@ pub struct FileFacts {
     pub(super) touched: Vec<Touched>,
 }
 
-/// A durable mark: who says it, and what of.
+/// A durable mark: which record says it, and what of.
 struct Mark {
     carrier: PathBuf,
     record: Range<u64>,

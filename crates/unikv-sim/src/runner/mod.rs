@@ -1,6 +1,6 @@
 //! Plays a history against an engine on a simulated disk and checks every answer at once.
 //!
-//! The engine, its background workers and this runner share one thread; who runs when follows
+//! The engine, its background workers and this runner share one thread; which runs when follows
 //! from the seed, so the n-th call to the disk is the same call in every run of a history.
 
 mod coverage;
@@ -88,7 +88,7 @@ struct HeldSnapshot {
     before: Outlived,
 }
 
-/// Where a run stands, for whoever takes images of its disk meanwhile.
+/// Where a run stands, for the taker of images of its disk meanwhile.
 #[derive(Clone, Debug)]
 pub struct Standing {
     /// The oracle, to which the write under way is unknown.

@@ -23,7 +23,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The scenario of this name with a seed for whoever runs when.
+    /// The scenario of this name with a seed for what runs when.
     pub fn named(name: &str, seed: u64) -> Scenario {
         let mut scenario = all()
             .into_iter()

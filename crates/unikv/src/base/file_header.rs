@@ -58,7 +58,7 @@ pub(crate) struct FileHeader {
     pub(crate) number: FileNumber,
 }
 
-/// The fields of a header as they stand there, for whoever looks at a file that may be damaged.
+/// The fields of a header as they stand there, for a look at a file that may be damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RawHeader {
     pub(crate) has_magic: bool,

@@ -15,7 +15,7 @@ pub(crate) const CURRENT_TEMP: &str = "CURRENT.tmp";
 pub(crate) const BALLAST: &str = "BALLAST";
 /// Stands in the directory that a repair writes to, until the salvaged database is complete.
 pub(crate) const REPAIRING: &str = "REPAIRING";
-/// Held by whoever has the database open.
+/// Held by the process that has the database open.
 pub(crate) const LOCK: &str = "LOCK";
 
 const MANIFEST_PREFIX: &str = "MANIFEST-";

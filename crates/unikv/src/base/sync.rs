@@ -8,9 +8,9 @@
 //! [`Witness`] beside them, which is notified of reads and writes. And [`Weakness`] names the
 //! places where a model may be made wrong on purpose: a test that does not notice proves nothing.
 //!
-//! `Arc` and `Weak` may come from the standard library everywhere: whoever drops the last one does
-//! so between two uses of what is seen here. [`Arc`] is for the few places where a checker is to
-//! follow the count itself.
+//! `Arc` and `Weak` may come from the standard library everywhere: the thread that drops the last
+//! one does so between two uses of what is seen here. [`Arc`] is for the few places where a checker
+//! is to follow the count itself.
 //!
 //! No lock is taken here.
 

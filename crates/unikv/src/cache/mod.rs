@@ -8,9 +8,9 @@
 //! to the log's end when its segment goes (a *second chance*), and counts as asked for once less.
 //!
 //! Invariants:
-//! - An item shows the bytes that were put there for its place. They never change: whoever holds
-//!   them keeps their segment's memory, and it counts until nobody does. So of what is handed out
-//!   to stay, a copy is made.
+//! - An item shows the bytes that were put there for its place. They never change: a reader that
+//!   holds them keeps their segment's memory, and it counts until nobody does. So of what is handed
+//!   out to stay, a copy is made.
 //! - After every insertion and change of the capacity the memory is within the capacity, or there
 //!   is no item.
 //!

@@ -79,8 +79,8 @@ impl SegmentMemory {
     }
 
     fn give_back(&self, memory: Mapped) {
-        // Whoever drops a value does not wait, least of all in the child of a fork, where nobody
-        // may be there to unlock.
+        // The thread that drops a value does not wait, least of all in the child of a fork, where
+        // nobody may be there to unlock.
         if let Some(mut idle) = self.idle.try_lock()
             && idle.len() < self.most_idle
         {

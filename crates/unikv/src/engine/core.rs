@@ -102,7 +102,7 @@ impl Core {
         read().map_err(|error| self.unless_closed(error))
     }
 
-    /// The error of a read. Whoever opens a closed database next may remove files from under a read
+    /// The error of a read. The next opener of a closed database may remove files from under a read
     /// that is still under way: that is `Closed`, and no damage.
     pub(crate) fn unless_closed(&self, error: Error) -> Error {
         self.check_open().err().unwrap_or(error)

@@ -6,7 +6,8 @@
 //! buckets are full.
 //!
 //! A word that is not 0 never changes. The words are written by one writer (the caller holds its
-//! lock) with `Release` and read with `Acquire`: who sees a link sees the bucket behind it.
+//! lock) with `Release` and read with `Acquire`: a reader that sees a link sees the bucket behind
+//! it.
 
 use super::entry::Entry;
 use crate::base::sync::atomic::{AtomicU32, AtomicU64, Ordering};

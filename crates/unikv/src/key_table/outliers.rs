@@ -17,7 +17,7 @@ const TIMES_LAST_MEAN: u64 = 4;
 /// Hashes are of no database's secret: they outlive none, and stand for estimates only.
 const SEED: u64 = 0;
 
-/// How many there are, for whoever has not read which.
+/// How many there are, for a caller that has not read which.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OutlierSum {
     pub(crate) count: u64,

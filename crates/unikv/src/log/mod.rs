@@ -21,7 +21,7 @@
 //!
 //! # Invariants
 //! - A log file is only ever appended to, by the one writer that began it, from its file header on.
-//!   Whoever recovers it reads it and leaves it as it is.
+//!   Recovery reads it and leaves it as it is.
 //! - A log is written over only once it is below the durable low-water mark, and under a number and
 //!   a uid of its own. So no record in it is both ours and of former use.
 //! - *The durable mark* ([`DurableMark`]): when the record was written, every byte below the mark

@@ -6,8 +6,8 @@
 //! past what has come since, none of which its snapshot shows.
 //!
 //! **Publication.** As in `skiplist`: a node is complete, its own links included, before the
-//! `Release` store of its address; readers load with `Acquire`. One writer at a time: who holds the
-//! lock of `entries`.
+//! `Release` store of its address; readers load with `Acquire`. One writer at a time, which holds
+//! the lock of `entries`.
 
 use super::arena::ArenaPool;
 use super::node::{Link, NodeRef};

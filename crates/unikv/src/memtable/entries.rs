@@ -2,11 +2,11 @@
 //!
 //! Each entry is a node in an arena, and is in the hash table at once: that is all that writes and
 //! point reads need. Most memtables are ordered only when they are sealed and flushed, by sorting
-//! them, which costs a fraction of as many inserts into a list. Who scans a memtable that still
+//! them, which costs a fraction of as many inserts into a list. A scan of a memtable that still
 //! grows has it ordered at once, and from then on each insert goes into the list, too; the memtable
 //! after a scanned one is ordered from its beginning.
 //!
-//! All memory is released with the last holder. So a reader needs no guard: whoever holds the
+//! All memory is released with the last holder. So a reader needs no guard: a thread that holds the
 //! entries may follow any link it has read.
 //!
 //! Invariants: before `is_ordered`, nobody but the writer follows a link of a tower, and nodes hang

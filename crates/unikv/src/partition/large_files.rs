@@ -3,7 +3,7 @@
 //!
 //! A file belongs to the memtable that holds the places of its values ([`super::MemtableHandle`]):
 //! it is put there before the first of them can be seen, and stays as long as the memtable does, so
-//! whoever holds a view finds every file that an entry of it names. The flush of the memtable lists
+//! a holder of a view finds every file that an entry of it names. The flush of the memtable lists
 //! the file in the manifest, under the same handle.
 //!
 //! Lock: one mutex, held for a look or a change of the map.

@@ -13,9 +13,9 @@ use bytes::Bytes;
 pub(crate) const COALESCE_GAP_BYTES: u64 = 4 << 10;
 /// Of a run longer than this many times what is wanted of it, that is copied.
 const MOST_KEPT_FOR_ONE: u64 = 2;
-/// What is read together spans at most this many bytes, unless it is one frame: who keeps one of
-/// many records keeps no more alive, the buffer is one that is kept for the next read, and it stays
-/// in the processor's cache.
+/// What is read together spans at most this many bytes, unless it is one frame: a caller that keeps
+/// one of many records keeps no more alive, the buffer is one that is kept for the next read, and
+/// it stays in the processor's cache.
 const COALESCE_RUN_BYTES: u64 = LONGEST_BUFFER as u64;
 
 impl RecordFile {

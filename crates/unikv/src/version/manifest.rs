@@ -10,7 +10,7 @@
 //!   durable under `CURRENT`.
 //! - `CURRENT` is replaced by rename, after the manifest it names, its first edit and its name are
 //!   durable. The old manifest stays until the sweep.
-//! - A recovered manifest is never appended to: whoever opens the database creates a new one that
+//! - A recovered manifest is never appended to: opening the database creates a new one that
 //!   begins with a snapshot. So bytes after a cut are never read again.
 //! - After a killed process the last edit read may still be in the page cache only. Whoever
 //!   recovers removes nothing on its word before the new manifest is durable under `CURRENT`.

@@ -3,8 +3,9 @@
 //!
 //! A run belongs to its generation and goes with it. It is *derived*: it holds the key sections of
 //! the tables below a slot once more, all versions, as far as they lie in the partition's range.
-//! Its pointers lead into these tables, which the generation keeps; so they count nowhere, and
-//! whoever finds the run lost or damaged reads the sections instead. Point lookups do not know it.
+//! Its pointers lead into these tables, which the generation keeps; so they count nowhere, and a
+//! scan that finds the run lost or damaged reads the sections instead. Point lookups do not know
+//! it.
 
 use crate::base::keys::{GenerationId, PartitionId, Slot};
 use crate::base::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +27,7 @@ pub(crate) struct ScanRunMeta {
 pub(crate) struct ScanRun {
     pub(super) tables: Vec<Arc<KeyTable>>,
     pub(super) end: Slot,
-    /// Set by whoever met damage in it: from then on nobody reads it.
+    /// Set when damage was met in it: from then on it is not read.
     pub(super) damaged: AtomicBool,
 }
 

@@ -1,6 +1,6 @@
 //! An immutable version of the database's files.
 //!
-//! A [`Version`] lists every live data file, each through a shared handle; whoever holds a version
+//! A [`Version`] lists every live data file, each through a shared handle; a holder of a version
 //! keeps its files on disk. [`super::apply`] makes the next one from an edit.
 //!
 //! Invariants: partitions are sorted, disjoint and cover the key space. A partition's generations

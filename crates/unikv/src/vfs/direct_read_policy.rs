@@ -8,7 +8,7 @@
 //! say, which go through the page cache. Where there is memory enough for all, it fills with them,
 //! and soon no read goes around it any more.
 //!
-//! No lock. What is remembered is a guess: whoever overwrites another's guess does no harm.
+//! No lock. What is remembered is a guess: to overwrite another's guess does no harm.
 
 use crate::base::hash::key_hash;
 use crate::base::keys::FileNumber;

@@ -228,7 +228,7 @@ struct OpenFiles {
 impl OpenFiles {
     /// Closes files until one more may be opened.
     fn make_room(&mut self) {
-        // Readers set the bits behind the hand's back; after two rounds whoever comes next goes.
+        // Readers set the bits behind the hand's back; after two rounds the next one goes.
         let mut patience = 2 * self.ring.len();
         while self.ring.len() >= self.limit {
             if self.hand >= self.ring.len() {

@@ -95,7 +95,7 @@ pub trait Vfs: Send + Sync + fmt::Debug {
     ) -> io::Result<Box<dyn WriteFile>>;
     /// Opens a log for writing over it from the front, its blocks being there already. What has not
     /// been written over stays, also once the file is finished. A file that has another name, too,
-    /// is refused: somebody keeps it. Who refuses gets a new file instead.
+    /// is refused: somebody keeps it. A caller that is refused gets a new file instead.
     fn overwrite(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
         let _ = path;
         Err(io::ErrorKind::Unsupported.into())
@@ -165,7 +165,7 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
         let _ = (offset, len);
     }
     /// A descriptor of the file that reads around the page cache, for the file system that has
-    /// opened it: whoever wraps a file of another one passes it on.
+    /// opened it: a wrapper of a file of another one passes it on.
     fn around(&self) -> io::Result<Option<BorrowedFd<'_>>> {
         Ok(None)
     }

@@ -302,7 +302,7 @@ pub(crate) fn is_weak(place: Weakness) -> bool {
     WEAKNESS.get() == Some(place)
 }
 
-/// Runs `model` made wrong at `place`. Whoever calls sees to it that it fails.
+/// Runs `model` made wrong at `place`. The caller sees to it that it fails.
 pub(crate) fn weakly(place: Weakness, model: impl FnOnce()) {
     WEAKNESS.set(Some(place));
     model();

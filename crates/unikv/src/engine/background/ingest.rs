@@ -240,7 +240,7 @@ impl Background {
             for place in places.iter().filter(ended) {
                 catalog.targets.remove(&place.partition);
             }
-            // The view first: who sees the number finds the tables.
+            // The view first: a reader that sees the number finds the tables.
             self.read.publish_seq(seq);
             self.begin_segment(commit);
         }

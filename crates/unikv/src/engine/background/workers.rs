@@ -68,7 +68,7 @@ struct BackgroundWorker {
 impl Drop for BackgroundWorker {
     fn drop(&mut self) {
         if self.stepping {
-            // Nobody does its work any more: whoever waits for that must not wait for ever.
+            // Nobody does its work any more: a thread that waits for that must not wait for ever.
             self.background.core.suspend_after_panic();
         }
     }

@@ -23,7 +23,7 @@ pub(crate) struct CatalogState {
     pub(crate) quarantined: Vec<PathBuf>,
     /// Per partition the generation that takes tables. A generation that is no target is frozen.
     pub(crate) targets: HashMap<PartitionId, FlushTarget>,
-    /// The highest number given to a generation so far. None is given twice: whoever waits
+    /// The highest number given to a generation so far. None is given twice: a thread that waits
     /// for a generation to be merged must not meet a later one of its name.
     pub(crate) last_generation: Arc<AtomicU64>,
 }

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 /// How long no job must have run.
 const LENT_AFTER: Duration = Duration::from_secs(2);
-/// In this many parts it is taken back: whoever waits for the lock does not wait for all of it.
+/// In this many parts it is taken back: a thread that waits for the lock does not wait for all of
+/// it.
 pub(super) const PARTS: u64 = 32;
 
 impl Arbiter {

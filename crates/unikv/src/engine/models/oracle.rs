@@ -110,7 +110,7 @@ impl Oracle {
         self.0.iter().map(|p| p.durable.load(SeqCst)).collect()
     }
 
-    /// What may be seen now by whoever may not see less than `least`.
+    /// What may be seen now by a reader that may not see less than `least`.
     pub(super) fn bounds(&self, least: Vec<u64>) -> Bounds {
         let begun = self.0.iter().map(|p| p.begun.load(SeqCst));
         least.into_iter().zip(begun).map(|(a, b)| a..=b).collect()

@@ -1,7 +1,7 @@
 //! Bringing a directory back to the state of its last acknowledged write (paper §III-G).
 //!
 //! CURRENT → manifest → version → hash indexes from the key sections → WAL. Nothing is written or
-//! removed here: whoever opens the database does that afterwards, so a recovery that fails or is
+//! removed here: opening the database does that afterwards, so a recovery that fails or is
 //! cut changes nothing.
 
 use crate::base::keys::{FileNumber, Kind};

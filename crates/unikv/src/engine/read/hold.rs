@@ -1,8 +1,8 @@
 //! Something that one thread uses now and then, and that others may ask it to release.
 //!
-//! Locks: what is held is locked while it is used. Who asks only tries that lock; whoever has it
-//! then looks, once it is free again, whether somebody has asked. What is taken out is dropped
-//! under no lock.
+//! Locks: what is held is locked while it is used. A request only tries that lock; the thread that
+//! has it then looks, once it is free again, whether somebody has asked. What is taken out is
+//! dropped under no lock.
 
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;
@@ -49,7 +49,8 @@ impl<T> Hold<T> {
     /// Releases it now, or when it is no longer in use.
     pub(crate) fn release(&self) {
         self.asked.store(true, Ordering::Relaxed);
-        // Either this finds it unlocked, or whoever has it locked sees the request afterwards.
+        // Either this finds it unlocked, or the thread that has it locked sees the request
+        // afterwards.
         if !is_weak(Weakness::HoldFence) {
             fence(Ordering::SeqCst);
         }

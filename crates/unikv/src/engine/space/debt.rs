@@ -41,7 +41,7 @@ impl TombstoneDebt {
         self.sealed_bytes.lock().push_back(freed_bytes);
     }
 
-    /// Notes whether space would press if no snapshot were left. Whoever does so looks for the
+    /// Notes whether space would press if no snapshot were left. The caller looks for the
     /// oldest snapshot afterwards: one that is released before that look is seen to be gone there,
     /// a later one wakes the background.
     pub(crate) fn judge(&self, presses: bool) {

@@ -5,9 +5,9 @@
 //! *ballast* is a file of real blocks, at most a sixteenth of the data
 //! ([`SpaceLimits::ballast_for`](super::full::SpaceLimits::ballast_for)): a small database has
 //! none, and no use for one, as deletes make little room there. It is removed when the state
-//! begins, whoever has taken the reserve: what it gives back serves the flush of what is in memory,
-//! a renewal of the manifest, deletes, and merges and collections small enough to fit. The state
-//! also begins when a write of the background or of the log is refused for want of space.
+//! begins, whatever has taken the reserve: what it gives back serves the flush of what is in
+//! memory, a renewal of the manifest, deletes, and merges and collections small enough to fit. The
+//! state also begins when a write of the background or of the log is refused for want of space.
 //!
 //! While the disk is full:
 //! - a batch with a put is refused before anything of it is written (`write::admission`); a batch

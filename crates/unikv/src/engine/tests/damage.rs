@@ -188,7 +188,7 @@ fn a_scan_stops_at_the_damage_and_not_before() {
     }
 }
 
-/// Such a manifest contradicts itself. Who took its word would remove the file, and what it holds.
+/// Such a manifest contradicts itself. To take its word would remove the file, and what it holds.
 #[test]
 fn a_manifest_that_drops_the_file_of_a_table_is_refused_and_nothing_is_removed() {
     let machine = Machine::new(8);

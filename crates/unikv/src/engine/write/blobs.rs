@@ -143,7 +143,7 @@ impl WritePath {
         });
         let left = |(op, is_large)| Batch::op_len(&op, is_large);
         self.check_size(ops.clone().map(left).sum())?;
-        // Whoever opens the directory next may give the same numbers to files.
+        // The next opener of the directory may give the same numbers to files.
         let _staging = self.staging.read();
         self.core.check_open()?;
         let mut staged = self.stage(ops)?;

@@ -1,4 +1,4 @@
-//! The queue of writers: who leads, and who waits for a leader's result.
+//! The queue of writers: which one leads, and which wait for a leader's result.
 //!
 //! At most one writer leads. It commits its own batch and takes along those that wait; they get
 //! their result from it and return without the commit lock. A leader that has ended makes the

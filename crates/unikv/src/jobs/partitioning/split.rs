@@ -4,7 +4,7 @@
 //! to one side; record files stay where they are and serve both sides, each its own keys. Merges
 //! and garbage collection separate them later, which is the paper's lazy split of values. Both
 //! sides keep the frozen hash indexes of their parent: entries of the other side's keys are never
-//! looked up, and whoever compares keys would pass them over.
+//! looked up, and a comparison of keys would pass them over.
 //!
 //! The lease of the partition keeps its SortedStore as it is. Flushes go on meanwhile and may add
 //! tables, so the edit is made for the version that stands at the commit.

@@ -1,7 +1,7 @@
 //! A key section put together again in memory, in the place of one that is damaged on disk.
 //!
 //! What the section behind records says stands in the records, too; so damage there costs nobody an
-//! answer as long as they are sound. Whoever owns the records gives them as [`SpareEntries`].
+//! answer as long as they are sound. The owner of the records gives them as [`SpareEntries`].
 //!
 //! Where the index is sound, the blocks are cut where it says. They then come out as they were
 //! written, each at its own place, and one stands in for a damaged one without anybody's noticing;
@@ -10,7 +10,7 @@
 //! so that nothing cached of the one is taken for the other.
 //!
 //! It is built when damage is first met and stays for as long as the file's handle, which a merge
-//! ends. It counts as memory of the handle. There are no locks: who comes second drops what it has
+//! ends. It counts as memory of the handle. There are no locks: the second drops what it has
 //! built.
 
 use crate::base::keys::{FileUid, SeqNo, internal_cmp};

@@ -14,8 +14,8 @@ pub(crate) struct Taken {
 }
 
 impl ReadCache {
-    /// Leave to hold one block of the cache for long, unless too many are held: whoever may not
-    /// holds a copy.
+    /// Leave to hold one block of the cache for long, unless too many are held: a caller that may
+    /// not holds a copy.
     pub(in crate::key_table) fn hold_segment(self: &Arc<Self>) -> Option<Taken> {
         let bytes = self.items.segment_len() as u64;
         Taken::among_items(self, |cache| &cache.held, bytes)

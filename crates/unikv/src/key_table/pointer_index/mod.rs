@@ -5,8 +5,8 @@
 //! table's entries when look-ups have asked for the table often enough, and is in memory alone.
 //!
 //! It has the newest version of each key whose record stands in a record file. The key is not in
-//! it: who follows a pointer compares the key with the record's. Where every key has one, a hash
-//! that is not in it belongs to no key of the table.
+//! it: a reader that follows a pointer compares the key with the record's. Where every key has one,
+//! a hash that is not in it belongs to no key of the table.
 //!
 //! Tables never change, so an index is as true as its table for as long as both live.
 //!
@@ -14,7 +14,7 @@
 //! number of the file among those that the table points to, how much longer the frame is than the
 //! shortest one (rounded up to a unit), and the offset in the file. How many bits each part has
 //! depends on the table. No record stands at the beginning of a file, so 0 is an empty slot. The
-//! upper bits of the hash choose a slot; whoever finds it taken goes to the next one.
+//! upper bits of the hash choose a slot; a key that finds it taken goes to the next one.
 
 mod build;
 mod slot;

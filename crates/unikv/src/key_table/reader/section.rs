@@ -181,7 +181,7 @@ impl KeySection {
             Err(error) => return Ok(Arc::clone(self.rebuild(None, error)?.fences())),
         };
         match PinnedFences::new(&fences, &self.cache) {
-            // Whoever pinned them first has the same fences.
+            // The first to pin them has the same fences.
             Some(pinned) => drop(self.pinned.set(pinned)),
             None => {
                 let cached = Arc::clone(&fences);

@@ -98,7 +98,7 @@ fn numbers(mut record: Part, edit: &VersionEdit) -> Part {
         }
     }
     if edit.hash_seed.is_some() {
-        // It is a secret: who knows it can make keys collide.
+        // It is a secret: to know it is to be able to make keys collide.
         record = record.field("hash seed", "set");
     }
     if let Some(mark) = &edit.host_mark {

@@ -1,4 +1,4 @@
-//! Gathering the claims: which files there are, who judges them, and the walk over all.
+//! Gathering the claims: which files there are, what judges them, and the walk over all.
 //!
 //! The log comes first, because its end decides what is newer than anything known; then key tables
 //! and record files, in the order of their numbers.

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - Before anything else stands there, the name of the file `REPAIRING` is durable; it is removed,
-//!   durably, after the salvaged database has been closed and checked. Whoever opens a directory
+//!   durably, after the salvaged database has been closed and checked. An opener of a directory
 //!   with that file is refused, so a half-written database is never taken for a salvaged one.
 //! - Only a directory that is empty, or that carries that file, is ever written to. What a former
 //!   repair has left there is removed first.

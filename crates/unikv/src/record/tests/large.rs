@@ -83,7 +83,8 @@ fn a_pointer_of_another_length_opens_no_record() {
     ValueReader::open(&file, good).unwrap();
 }
 
-/// Whoever hands out a frame has read as much as its header says; this is the last line of defence.
+/// The code that hands out a frame has read as much as its header says; this is the last line of
+/// defence.
 #[test]
 fn a_frame_that_is_cut_short_is_no_record() {
     let vfs = SimVfs::new();

@@ -1,5 +1,5 @@
 //! Data files under loom: an obsolete one is reported once, when its last holder has released, and
-//! whoever waits for that is woken; handles are opened and closed beside readers.
+//! a thread that waits for that is woken; handles are opened and closed beside readers.
 
 use super::*;
 use crate::base::sync;

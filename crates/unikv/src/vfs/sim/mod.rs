@@ -165,7 +165,7 @@ impl SimVfs {
         self.machine.faults.lock().set_prefetch_rule(Some(rule));
     }
 
-    /// From now on nothing is in memory, so that whoever asks for what is there gets nothing; or
+    /// From now on nothing is in memory, so that a read of what is there gets nothing; or
     /// all is again.
     pub fn set_cold(&self, cold: bool) {
         self.machine.cold.store(cold, Ordering::Relaxed);

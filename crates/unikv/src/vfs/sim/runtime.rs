@@ -1,6 +1,6 @@
 //! A runtime in one thread: workers run when somebody waits, in an order drawn from the seed.
 //!
-//! Whoever waits on an event steps other workers until the event moves. A worker's step may wait
+//! A wait on an event steps other workers until the event moves. A worker's step may wait
 //! itself, so steps nest; a worker that is on the stack is not stepped again. Time moves only when
 //! nothing else can, or by `delay`. When nothing can move at all, the wait panics: a deadlock.
 //!

@@ -416,7 +416,7 @@ fn what_slips_in_before_the_commit_lock_is_older() {
 }
 
 /// Threads, on the real file system: batches write the same number to two keys, ingests to both and
-/// to a third, and whoever reads all at once sees one moment.
+/// to a third, and a reader of all at once sees one moment.
 #[test]
 fn ingests_beside_writers_and_readers_show_whole_moments() {
     let dir = tempfile::tempdir().unwrap();

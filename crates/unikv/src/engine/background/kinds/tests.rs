@@ -73,7 +73,7 @@ fn a_kind_of_work_is_added_in_one_place_and_run_awaited_and_retried_like_all_oth
     db.quiesce().unwrap();
     assert_eq!((chores.due.load(Ordering::Relaxed), runs()), (0, 3));
 
-    // One that fails: who waits learns it, and it is not run again at once.
+    // One that fails: a waiting caller learns it, and it is not run again at once.
     chores.failing.store(1, Ordering::Relaxed);
     chores.due.store(1, Ordering::Relaxed);
     assert_eq!(db.quiesce().unwrap_err().kind(), ErrorKind::Internal);

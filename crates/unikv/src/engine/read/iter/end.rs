@@ -25,7 +25,7 @@ const LAST_BATCH: usize = 1024;
 /// length.
 const ENTRIES_AT_ONCE: usize = 64;
 const KEY_BYTES: usize = 32;
-/// A batch ends early when its keys reach this many bytes: who keeps one keeps them all.
+/// A batch ends early when its keys reach this many bytes: a caller that keeps one keeps them all.
 const KEYS_BYTES: u64 = 64 << 10;
 
 /// One end of an iteration and the batch that it hands out.

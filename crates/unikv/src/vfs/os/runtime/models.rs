@@ -15,7 +15,7 @@ fn waiter_beside_notifiers() {
         .map(|i| {
             let (event, done) = (Arc::clone(&event), Arc::clone(&done));
             thread::spawn(move || {
-                // What the event is to report is seen by whoever sees it.
+                // What the event is to report is seen by a thread that sees it.
                 done[i].store(true, Ordering::Relaxed);
                 event.notify();
             })
