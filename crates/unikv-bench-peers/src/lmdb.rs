@@ -69,7 +69,7 @@ impl Engine for Lmdb {
         // through the map.
         unsafe { options.flags(flags) };
         // SAFETY: the directory belongs to this run alone, which opens it once at a time, so nobody
-        // changes the file behind the map.
+        // changes the file under the map.
         let env = unsafe { options.open(dir) }.map_err(Failure::engine)?;
         let mut transaction = env.write_txn().map_err(Failure::engine)?;
         let records = env.create_database(&mut transaction, None);

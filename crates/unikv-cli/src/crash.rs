@@ -8,7 +8,7 @@
 //!
 //! So with `a` in the ack file, the database must hold exactly what operations 1 to `a` leave,
 //! or 1 to `a + 1`: the last one may have ended without the note. Anything else is a loss, a torn
-//! batch or a resurrection. A writer that starts again goes on behind the ack file, so that the
+//! batch or a resurrection. A writer that starts again goes on after the ack file, so that the
 //! unnoted operation is done again and the rounds of a test share one directory.
 
 use crate::args::{DirArg, EngineArgs};

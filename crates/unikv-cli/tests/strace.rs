@@ -92,7 +92,7 @@ fn with_options<'a>(first: &[&'a str], last: &[&'a str]) -> Vec<&'a str> {
     [first, &SMALL[..], last].concat()
 }
 
-/// A life of the writer, bounded by operations, and everything that another command may do behind
+/// A life of the writer, bounded by operations, and everything that another command may do after
 /// it.
 #[test]
 #[ignore = "scripts/strace_check.sh runs it"]
@@ -298,7 +298,7 @@ fn is_known_outside(path: &str, place: &Place) -> bool {
 #[ignore = "scripts/strace_check.sh runs it"]
 fn interrupted_calls_are_taken_up_again() {
     let mut place = Place::new();
-    // When: behind the calls of the loader, and then every seventh or so of each thread.
+    // When: after the calls of the loader, and then every seventh or so of each thread.
     let calls = [
         ("pread64", "12+7"),
         ("pwrite64", "12+7"),

@@ -3,11 +3,11 @@
 //! What a failed sync was to make durable stays in doubt for good, bytes and names alike, although
 //! a later sync succeeds: see the fault model of [`unikv::vfs::sim`]. An engine that takes that
 //! success for more than it says goes wrong only when the power goes, be it some calls later, be it
-//! after the process has died and another one has opened the database. So behind the failed call
+//! after the process has died and another one has opened the database. So after the failed call
 //!
 //! - the power is cut before each of the next calls that change the disk;
 //! - the process is killed before one of them, the database is opened again, takes a write and
-//!   syncs it, and the power is cut in the midst of that and behind it.
+//!   syncs it, and the power is cut in the midst of that and after it.
 //!
 //! Everything must then be there as its durability promises, and of the rest a prefix.
 
@@ -23,19 +23,19 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use unikv::vfs::sim::{Call, Keep, Op, SimVfs};
 
-/// How many of the calls behind the failed one are looked at.
+/// How many of the calls after the failed one are looked at.
 const CALLS: usize = 10;
-/// Places at which the opening after the death of the process, and the write behind it, are cut.
+/// Places at which the opening after the death of the process, and the write after it, are cut.
 const REOPENED: u64 = 3;
 /// Every how many images are checked offline and live on.
 const DEEP_EVERY: u64 = 16;
 
-/// Whether the power is cut behind a failed call of this kind.
+/// Whether the power is cut after a failed call of this kind.
 pub fn follows(op: Op) -> bool {
     matches!(op, Op::Sync | Op::Finish | Op::SyncDir | Op::Rename)
 }
 
-/// Collects the moments behind a failed call.
+/// Collects the moments after a failed call.
 #[derive(Clone)]
 pub struct Aftermath {
     disk: SimVfs,
@@ -89,7 +89,7 @@ impl Aftermath {
                 "in operation {} the power is cut before call {}: {}",
                 moment.standing.step, moment.call, moment.next
             ));
-            // The first is the one right behind the error.
+            // The first is the one right after the error.
             let most = if moment.call == taken.moments[0].call {
                 3
             } else {

@@ -387,7 +387,7 @@ fn holds(by: By, seed: u64) -> bool {
     holds
 }
 
-/// The line that `output` has behind the last `mark`.
+/// The line that `output` has after the last `mark`.
 fn told(output: &Output, mark: &str) -> Option<String> {
     let text = [&output.stdout[..], &output.stderr[..]].concat();
     let text = String::from_utf8_lossy(&text);

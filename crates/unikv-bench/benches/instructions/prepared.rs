@@ -178,7 +178,7 @@ pub(crate) fn scanning(place: Place, count: u64) -> Reading {
     let base = Base::open(place, BUDGET);
     let mut keys: Vec<(Key, u64)> = (0..RECORDS).map(|record| (key(record), record)).collect();
     keys.sort_unstable();
-    // The last ones have not enough behind them.
+    // The last ones have not enough after them.
     keys.truncate(keys.len() - ENTRIES);
     keys.sort_unstable_by_key(|(_, record)| *record);
     keys.truncate(count as usize);

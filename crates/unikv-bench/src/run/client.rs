@@ -247,7 +247,7 @@ impl<'a, E: Engine> Client<'a, E> {
         let key = shared.order.key(record);
         let before = shared.versions.state(record);
         let start = Instant::now();
-        // What is found is verified where the engine has it, behind the time measured.
+        // What is found is verified where the engine has it, outside the time measured.
         let found = shared.engine.get(&key, |value| {
             let end = Instant::now();
             let verified = match shared.verify {

@@ -15,7 +15,7 @@ pub struct Repair {
     #[command(flatten)]
     dir: DirArg,
     /// The directory for the salvaged database, which must not exist or be empty; by default the
-    /// name of the damaged one with `.repaired` behind it
+    /// name of the damaged one with `.repaired` after it
     #[arg(long, value_name = "NEWDIR")]
     to: Option<PathBuf>,
     /// Only show what would be saved and what is lost

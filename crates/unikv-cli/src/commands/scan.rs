@@ -112,7 +112,7 @@ fn intersection(
         (Some(to), Some(behind)) => Some(to.min(behind)),
         (to, behind) => to.or(behind),
     };
-    // An engine may rightly refuse a range whose end is not behind its start.
+    // An engine may rightly refuse a range whose end is not after its start.
     if let (Some(start), Some(end)) = (&start, &end)
         && start >= end
     {
@@ -123,7 +123,7 @@ fn intersection(
     Some((start, end))
 }
 
-/// The least key greater than every key that begins with `prefix`; none behind all-ones bytes.
+/// The least key greater than every key that begins with `prefix`; none after all-ones bytes.
 fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != u8::MAX)?;
     let mut end = prefix[..=last].to_vec();

@@ -182,7 +182,7 @@ impl Record {
 
 /// Where the keys of a thread begin, and where they have ended.
 pub fn prefix_range(thread: u64) -> Range<Vec<u8>> {
-    // '0' is the byte behind '/'.
+    // '0' is the byte after '/'.
     format!("t{thread:02}/").into_bytes()..format!("t{thread:02}0").into_bytes()
 }
 

@@ -3,7 +3,7 @@
 //!
 //! The number changes when the write has been acknowledged. So a read by the owner must find
 //! exactly it. A read by another thread finds a version between the number before the read and one
-//! more than the number behind it.
+//! more than the number after it.
 //!
 //! With a file, each acknowledged version is also written there. It survives the death of the
 //! process, so that the next one can say what must be there: see [`Oracle::adopt`].

@@ -2,7 +2,7 @@
 //! file put over each own one.
 //!
 //! Pieces are sectors, pages, blocks of keys, frames of records, records of a log, and the sections
-//! behind the blocks; only those of a kind meet. Where that makes more than [`MOST_SWAPS`] pairs of
+//! after the blocks; only those of a kind meet. Where that makes more than [`MOST_SWAPS`] pairs of
 //! a kind in a file, or more than [`MOST_FOREIGN`] of a kind between two files, every n-th is taken
 //! instead. What stands at the same place in both files is always taken.
 

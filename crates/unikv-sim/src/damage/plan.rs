@@ -13,7 +13,7 @@ pub enum What {
     Byte,
     /// The end of a file is missing.
     Cut,
-    /// A file goes on behind its end.
+    /// A file goes on after its end.
     Grown,
     /// Two pieces of a file stand in each other's place.
     Swap,

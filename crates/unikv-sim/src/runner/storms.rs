@@ -9,7 +9,7 @@ use crate::history::Exit;
 use crate::story;
 use unikv::vfs::sim::Rule;
 
-/// Operations that a storm lasts, and the lull behind it.
+/// Operations that a storm lasts, and the lull after it.
 const STORM_OPS: usize = 40;
 const LULL_OPS: usize = 10;
 /// Writes of unknown outcome that are endured. The operation that meets the last of them may add

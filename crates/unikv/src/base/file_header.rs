@@ -43,7 +43,7 @@ pub(crate) enum FileKind {
     Manifest = 2,
     /// A segment of the write-ahead log.
     Wal = 3,
-    /// Whole records, possibly with a key section behind them.
+    /// Whole records, possibly with a key section after them.
     Record = 4,
     /// Sorted keys with pointers into record files.
     KeyTable = 5,

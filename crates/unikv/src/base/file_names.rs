@@ -2,7 +2,7 @@
 //!
 //! A number is printed with at least six digits and parsed only in that one spelling, so that a
 //! name and a number stand for each other and a stranger's file is never taken for ours. A number
-//! that no database reaches is a stranger's, too: behind ours there is always a next one.
+//! that no database reaches is a stranger's, too: after ours there is always a next one.
 
 use super::keys::{FileNumber, MOST_NUMBERS};
 use std::fmt;

@@ -123,7 +123,7 @@ bugs! {
     DamagedSectionIsEmpty,
     /// I5: a snapshot passes over tables with anything newer in them.
     SkipTableWithNewer,
-    /// I5: a snapshot does not look behind the newest version of a key in a table.
+    /// I5: a snapshot does not look past the newest version of a key in a table.
     NewestVersionAlone,
     /// I5: the first key of a partition is not entered into its index.
     FirstKeyUnindexed,

@@ -2,7 +2,7 @@
 //! came one after the other.
 //!
 //! Items go with the segment that they stand in, oldest segment first. Of the newest one they keep
-//! the bytes that they came with; once it is full they are copied behind one another into memory of
+//! the bytes that they came with; once it is full they are copied after one another into memory of
 //! the segment's own. So memory is taken and given back in pieces of one size, and the holes
 //! between items that an allocator leaves do not arise. What has been asked for since it came goes
 //! to the log's end when its segment goes (a *second chance*), and counts as asked for once less.

@@ -50,7 +50,7 @@ impl SegmentMemory {
         self.idle.lock().len() * self.segment_len
     }
 
-    /// Copies `parts` behind one another into a segment, which counts in `taken_bytes` until nobody
+    /// Copies `parts` after one another into a segment, which counts in `taken_bytes` until nobody
     /// holds a part of it. Nothing if the system has no memory for it, or they do not fit.
     pub(super) fn gather<'a>(
         self: &Arc<Self>,

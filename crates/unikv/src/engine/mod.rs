@@ -103,7 +103,7 @@ impl Engine {
 
 impl Engine {
     /// Stores what was counted, if something was written since it last was. The workers have ended.
-    /// A failure loses no more than figures, and nothing is written behind it. Where another call
+    /// A failure loses no more than figures, and nothing is written after it. Where another call
     /// has released the directory meanwhile, the manifest may be another process's.
     pub(crate) fn store_lifetime(&self) {
         let mut catalog = self.catalog.lock();

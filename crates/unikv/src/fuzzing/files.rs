@@ -236,7 +236,7 @@ pub enum Go<'a> {
     Next,
     /// To the entry before.
     Back,
-    /// To the first entry at or behind this position.
+    /// To the first entry at or after this position.
     To(&'a [u8], u64),
 }
 

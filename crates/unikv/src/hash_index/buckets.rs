@@ -1,4 +1,4 @@
-//! Cache-line buckets, and the overflow buckets that are linked behind groups of them.
+//! Cache-line buckets, and the overflow buckets that are linked after groups of them.
 //!
 //! A main bucket holds eight entries, filled from the front. An overflow bucket holds seven and a
 //! link to the next one of its chain. One chain serves [`GROUP_LEN`] main buckets, so the heads
@@ -6,7 +6,7 @@
 //! buckets are full.
 //!
 //! A word that is not 0 never changes. The words are written by one writer (the caller holds its
-//! lock) with `Release` and read with `Acquire`: a reader that sees a link sees the bucket behind
+//! lock) with `Release` and read with `Acquire`: a reader that sees a link sees the bucket after
 //! it.
 
 use super::entry::Entry;

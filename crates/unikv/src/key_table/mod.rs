@@ -1,14 +1,14 @@
 //! Key tables: sorted keys with pointers into record files, or with small values inline.
 //!
 //! The same *key section* (blocks of prefix-compressed keys, an index of fences, properties, a
-//! footer) stands alone in a key table file and behind the records of a record file, built by one
+//! footer) stands alone in a key table file and after the records of a record file, built by one
 //! [`KeySectionBuilder`] and read by one [`KeyIter`]. See `docs/format.md`, "Key table".
 //!
 //! Invariants:
 //! - Entries stand in the internal order (key ascending, newest first) without duplicates.
 //! - The fence of a block is the smallest position that can be in it, so one block read finds or
 //!   refutes any (key, snapshot).
-//! - A section behind records that is damaged is put together again from them, in memory.
+//! - A section after records that is damaged is put together again from them, in memory.
 //! - A block's checksum is verified when it is read from the file and not again while it is cached.
 //!   What is decoded afterwards is still bounds-checked: no bytes can cause a panic.
 //!

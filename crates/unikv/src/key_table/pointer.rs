@@ -24,7 +24,7 @@ pub(crate) struct RecordPointer {
 }
 
 impl RecordPointer {
-    /// The offset behind the frame; `None` if it overflows.
+    /// The offset after the frame; `None` if it overflows.
     pub(crate) fn end(&self) -> Option<u64> {
         self.offset.checked_add(u64::from(self.len))
     }

@@ -179,7 +179,7 @@ impl Properties {
     }
 }
 
-/// What a file says of itself, behind its records and keys.
+/// What a file says of itself, after its records and keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileFacts {
     /// Where the records end.

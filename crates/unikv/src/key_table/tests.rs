@@ -288,7 +288,7 @@ fn assert_meta(meta: &KeyTableMeta, model: &Model) {
     assert_eq!(meta.newest, Some(newest(model)));
 }
 
-/// The versions with values behind which no newer one of their key stands.
+/// The versions with values after which no newer one of their key stands.
 fn newest(model: &Model) -> Newest {
     let mut numbers = [0; 11];
     let mut before: Option<&[u8]> = None;

@@ -45,7 +45,7 @@ pub(crate) enum LogItem<'a> {
         durable: Option<DurableMark>,
         payload: &'a [u8],
     },
-    /// The log ends here, behind a whole record.
+    /// The log ends here, after a whole record.
     End { offset: u64 },
     /// No whole record begins here.
     Bad { offset: u64, reason: &'static str },
@@ -179,7 +179,7 @@ impl LogReader {
     /// After a bad place: moves to the next offset at which a whole record verifies, header and
     /// payload. False if there is none; the reader then stands at the end of the file.
     ///
-    /// Each byte is looked at once as a possible beginning, and a payload is read only behind a
+    /// Each byte is looked at once as a possible beginning, and a payload is read only after a
     /// header that verified: the cost is linear in the file.
     pub(crate) fn resync(&mut self) -> Result<bool> {
         let mut offset = self.offset;

@@ -6,10 +6,10 @@
 //! chain checksum. Replay feeds the records from the chain's front. At the first place that does
 //! not verify (a bad record, a segment without readable beginning, a missing segment, a segment
 //! that ends before the end its successor names) it *breaks*, and the greatest durable mark found
-//! anywhere, also behind the break, decides:
+//! anywhere, also after the break, decides:
 //! - the mark lies above the break: bytes that were durable have changed. That is corruption; open
 //!   refuses and names the place.
-//! - otherwise nothing behind the break was ever known to be durable: the log ends there, whatever
+//! - otherwise nothing after the break was ever known to be durable: the log ends there, whatever
 //!   follows, and the cut is reported. Later segments are *abandoned*.
 //!
 //! # Why no acknowledged durable write is lost silently
@@ -24,9 +24,9 @@
 //! byte of it, or its number, mended; when more of it is lost, the marks in that file are lost with
 //! it.
 //!
-//! # Why nothing behind a cut comes back
+//! # Why nothing after a cut comes back
 //! - Recovered segments are never appended to or changed, or written over. As long as nothing links
-//!   behind the cut, replay is a function of the same bytes and cuts at the same place.
+//!   after the cut, replay is a function of the same bytes and cuts at the same place.
 //! - The segment begun after recovery has a higher number than every file present and links the
 //!   exact end at which replay stopped. Once it is readable it is the tip, and the chain runs past
 //!   everything else: bytes after a linked end are not read, abandoned segments are not on the
@@ -44,7 +44,7 @@
 //! - the new name with the old file header: a segment without readable beginning. The header's uid
 //!   is not the segment's, so nothing that it verifies is taken for a claim of this segment.
 //! - old bytes after or between new ones: they verify under another uid only. Where the log ended
-//!   a record says so; behind it no record of the log may verify, or writes are missing in between.
+//!   a record says so; after it no record of the log may verify, or writes are missing in between.
 //!
 //! # What the caller owes
 //! - It numbers a new segment above every file in the directory.

@@ -133,7 +133,7 @@ fn after_a_failed_append_the_writer_is_broken_for_good() {
     assert_eq!(read_all(&mut reader(&vfs)), (vec![b"good".to_vec()], None));
 }
 
-/// Of such a group nothing is written, and the writer goes on behind what stood there before.
+/// Of such a group nothing is written, and the writer goes on after what stood there before.
 #[test]
 fn a_payload_longer_than_its_length_field_is_refused_with_its_group() {
     let vfs = SimVfs::new();
@@ -200,7 +200,7 @@ fn a_file_that_has_become_shorter_ends_early_and_nothing_is_made_up() {
     }
 }
 
-/// Each single flipped bit behind the header is noticed, and every record after the damaged one
+/// Each single flipped bit after the header is noticed, and every record after the damaged one
 /// is found again.
 #[test]
 fn every_flipped_bit_is_noticed_and_the_rest_is_found_again() {

@@ -259,7 +259,7 @@ impl WalWriter {
         self.log.stage(KIND_WRITE, &[&prefix, write.ops], durable);
     }
 
-    /// Writes one write at once, behind what is staged. For large ones: `ops` is not copied.
+    /// Writes one write at once, after what is staged. For large ones: `ops` is not copied.
     pub(crate) fn write_large(
         &mut self,
         write: &WalWrite<'_>,

@@ -4,7 +4,7 @@
 //! - [`LogWriter::write_staged`] makes exactly one `append` of everything staged, so a record and
 //!   the group it was committed with reach the kernel together or the writer is broken.
 //! - After a failed append the state of the file's tail is unknown. The writer stays broken for
-//!   good: nothing is ever written behind bytes whose fate is unknown. [`LogWriter::end`] and
+//!   good: nothing is ever written after bytes whose fate is unknown. [`LogWriter::end`] and
 //!   [`LogWriter::chain`] keep naming the last good end, which the successor's link will carry.
 //!
 //! - Over an old file each write carries the end of the log with it ([`KIND_END`]), and the next

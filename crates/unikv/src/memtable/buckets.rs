@@ -97,7 +97,7 @@ pub(super) fn number(hash: u64, count: usize) -> usize {
     (hash >> 32) as usize & (count - 1)
 }
 
-/// Adds `node` among the versions behind `newer`, a later one of the same key.
+/// Adds `node` among the versions after `newer`, a later one of the same key.
 #[cold]
 fn insert_below(node: NodeRef, newer: NodeRef) {
     let mut link = newer.older_link();

@@ -10,7 +10,7 @@
 //! entries may follow any link it has read.
 //!
 //! Invariants: before `is_ordered`, nobody but the writer follows a link of a tower, and nodes hang
-//! behind `Writer::unordered` by those of level 0; after it, all nodes are in the list.
+//! after `Writer::unordered` by those of level 0; after it, all nodes are in the list.
 //!
 //! Lock: `Entries::writer`, held during one insert, or while the entries are put in order. Under it
 //! only `ArenaPool::idle` is taken.
@@ -223,7 +223,7 @@ impl Entries {
         let bytes = self.ordering_bytes();
         self.pool.charge(bytes);
         for (_, _, node) in writer.sort(self.len()) {
-            // Each belongs behind the one before: nothing is searched.
+            // Each belongs after the one before: nothing is searched.
             self.list.insert(node, &mut writer.before);
         }
         self.pool.discharge(bytes);

@@ -198,7 +198,7 @@ impl MemtableIter {
         self.node = self.entries.in_order().first_at_or_after(&target);
     }
 
-    /// Steps forward; behind the last entry it stands nowhere.
+    /// Steps forward; after the last entry it stands nowhere.
     pub(crate) fn next(&mut self) {
         self.node = self.node.and_then(|node| node.next(0));
     }

@@ -181,7 +181,7 @@ impl NodeRef {
     pub(super) fn entry<'a>(self) -> MemEntry<'a> {
         let node = self.fixed();
         let tail = self.tail();
-        // SAFETY: a node with an expiry has one initialised u64 behind its tail.
+        // SAFETY: a node with an expiry has one initialised u64 after its tail.
         let expiry_ms = node
             .has_expiry
             .then(|| unsafe { self.tail_ptr().add(1).cast::<u64>().read() });

@@ -30,7 +30,7 @@ pub(super) struct SkipList {
 }
 
 impl SkipList {
-    /// An empty list behind `head`, which has a full tower.
+    /// An empty list after `head`, which has a full tower.
     pub(super) fn new(head: NodeRef) -> SkipList {
         SkipList {
             head,
@@ -52,14 +52,14 @@ impl SkipList {
         self.link_in(node, &mut before[..node.height()]);
     }
 
-    /// Whether `target` belongs right behind `last`, so that all that was found out about the place
+    /// Whether `target` belongs right after `last`, so that all that was found out about the place
     /// of `last` holds.
     fn continues(&self, last: NodeRef, target: &Target<'_>) -> bool {
         (last == self.head || last.is_before(target))
             && last.next(0).is_none_or(|next| !next.is_before(target))
     }
 
-    /// Publishes `node` behind `before` on the levels of its tower, the lowest first.
+    /// Publishes `node` after `before` on the levels of its tower, the lowest first.
     fn link_in(&self, node: NodeRef, before: &mut [NodeRef]) {
         node.prev_link()
             .store(before[0].as_ptr(), Ordering::Relaxed);

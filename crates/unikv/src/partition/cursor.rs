@@ -40,7 +40,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Moves to the first entry at or behind (key, seq) in internal order.
+    /// Moves to the first entry at or after (key, seq) in internal order.
     pub(crate) fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
         match self {
             Cursor::Memtable(it) => it.seek(key, seq),

@@ -46,7 +46,7 @@ impl MergingCursor {
         }
     }
 
-    /// Moves to the first entry at or behind (key, seq); then go on with [`Self::next`].
+    /// Moves to the first entry at or after (key, seq); then go on with [`Self::next`].
     pub(crate) fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
         self.move_all(true, |source| source.seek(key, seq))
     }

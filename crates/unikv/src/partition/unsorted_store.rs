@@ -2,7 +2,7 @@
 //!
 //! Newest wins by construction: generations newest first, and within one the highest slot first. A
 //! key has one index entry per table, at its newest version there; older versions that a snapshot
-//! needs stand right behind it in the file. The tables of an ingest are searched by their fences,
+//! needs stand right after it in the file. The tables of an ingest are searched by their fences,
 //! and so are those whose keys could not all be entered into the index.
 
 use super::counters::ReadCounters;
@@ -128,7 +128,7 @@ fn get_by_fences<'a>(
     Ok(Some((table, found)))
 }
 
-/// Walks from the newest version of a key to the older ones behind it.
+/// Walks from the newest version of a key to the older ones after it.
 fn newest_visible(
     table: &RecordFile,
     newest: KeyVersion,

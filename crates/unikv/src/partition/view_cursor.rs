@@ -57,7 +57,7 @@ impl ViewCursor {
         partition.is_some_and(|partition| scan_sources::sound_runs(partition) < self.sound_runs)
     }
 
-    /// Moves to the first entry at or behind (key, seq); then go on with [`Self::next`].
+    /// Moves to the first entry at or after (key, seq); then go on with [`Self::next`].
     pub(crate) fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
         let at = self.view.version.partition_index(key);
         self.enter(at, |merge| merge.seek(key, seq))?;

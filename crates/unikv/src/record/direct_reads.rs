@@ -52,7 +52,7 @@ impl DirectReads {
         }
     }
 
-    /// Adds a run behind all others, in the order of files and offsets, and the memory for reading
+    /// Adds a run after all others, in the order of files and offsets, and the memory for reading
     /// it.
     pub(super) fn add(
         &mut self,

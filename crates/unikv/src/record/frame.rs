@@ -6,7 +6,7 @@
 //! 12  key length        4  keyspace id and user key
 //! 16  stored length     4  of the value as it stands here
 //! 20  raw length        4  of the value as it was written
-//! 24  flags             1  bit 0: expiry, bit 1: an older version of the key stands right behind
+//! 24  flags             1  bit 0: expiry, bit 1: an older version of the key stands right after
 //! 25  codec             1  0: the value stands as it was written
 //! 26  host type         1
 //! 27  reserved          1  zero
@@ -269,7 +269,7 @@ impl FrameHeader {
 /// read, one with its neighbours after a coalesced read or from a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
-    /// Begins with the frame; may go on behind it.
+    /// Begins with the frame; may go on after it.
     frame: Bytes,
     header: FrameHeader,
     offset: u64,

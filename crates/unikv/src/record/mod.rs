@@ -1,4 +1,4 @@
-//! Record files: whole records in frames, and possibly a key section behind them.
+//! Record files: whole records in frames, and possibly a key section after them.
 //!
 //! A flush writes one sorted by key, which serves as an UnsortedStore table and later as a value
 //! log; GC writes more. See `docs/format.md`, "Record file".
@@ -7,7 +7,7 @@
 //! - A file is written once, finished, listed, and never changed.
 //! - Every frame that is handed out was verified: header, payload, and both bound to the file's uid
 //!   and the frame's offset. A pointer's length equals its frame's.
-//! - Nothing at or behind `records_end` is taken for a frame.
+//! - Nothing at or after `records_end` is taken for a frame.
 //!
 //! - What the cache keeps of a record file are frames that were verified so.
 //!

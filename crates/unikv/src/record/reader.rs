@@ -255,5 +255,5 @@ impl RecordFile {
     }
 }
 
-/// A header and the least behind it fit into the first read of a stream.
+/// A header and the least after it fit into the first read of a stream.
 const _: () = assert!(FRAME_HEADER_LEN < MIN_FRAME_LEN);

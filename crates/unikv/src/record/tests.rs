@@ -280,7 +280,7 @@ fn a_stream_prefetches_the_next_buffer_and_nothing_behind_the_records() {
         let (reads, prefetched) = (reads(&events), prefetches(&events));
         let buffers = meta.records_end.div_ceil(buffer_bytes as u64);
         assert!(reads.len() as u64 >= buffers, "{what}");
-        // The first says nothing of what comes, and behind the last there is nothing.
+        // The first says nothing of what comes, and after the last there is nothing.
         assert_eq!(prefetched.len(), reads.len().saturating_sub(2), "{what}");
         for pair in events.windows(2) {
             if let [before, Event::Prefetched(next)] = pair {
@@ -629,7 +629,7 @@ fn reads_take_as_few_calls_as_promised() {
     wanted.remove(600);
     wanted.reverse();
     let many = |wanted: &[RecordPointer]| file.read_many(wanted, &mut Vec::new());
-    // Runs of at most 64 KiB: ten before the hole, 24 behind it.
+    // Runs of at most 64 KiB: ten before the hole, 24 after it.
     assert_eq!(reads(&|| many(&wanted)), 10 + 24);
     // Every fifth: gaps of 4 KiB are read over. Every sixth: they are not.
     assert_eq!(

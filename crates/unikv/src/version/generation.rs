@@ -71,7 +71,7 @@ pub(crate) struct Generation {
 }
 
 impl Generation {
-    /// Adds a table in `slot`, behind all others.
+    /// Adds a table in `slot`, after all others.
     pub(super) fn push(&mut self, slot: Slot, table: Table) {
         let TableShare { records, bytes } = table.share();
         self.sum.records = self.sum.records.saturating_add(records);

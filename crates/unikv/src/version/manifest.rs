@@ -5,7 +5,7 @@
 //! - *The commit point.* [`Manifest::append`] returns when the edit is durable. Before it nothing
 //!   of the edit happened, after it everything did.
 //! - After the first failure of an append or of its sync the fate of that edit is unknown, and
-//!   nothing is appended behind it: the manifest is poisoned until the database is opened again.
+//!   nothing is appended after it: the manifest is poisoned until the database is opened again.
 //!   Neither the inputs nor the outputs of that edit may be removed before a new manifest is
 //!   durable under `CURRENT`.
 //! - `CURRENT` is replaced by rename, after the manifest it names, its first edit and its name are
@@ -47,7 +47,7 @@ pub(crate) const KIND_MARK: u8 = 3;
 pub(crate) struct Manifest {
     log: LogWriter,
     edits: u64,
-    /// The end of the newest synced edit. The mark behind it is not synced.
+    /// The end of the newest synced edit. The mark after it is not synced.
     synced_end: u64,
     poisoned: Option<Error>,
 }
@@ -180,7 +180,7 @@ impl Manifest {
         synced.map_err(|e| Error::io("sync this manifest", self.log.path(), e))
     }
 
-    /// Notes behind a synced edit that it is durable. The note itself needs no sync; when it
+    /// Notes after a synced edit that it is durable. The note itself needs no sync; when it
     /// cannot be written the edit stands, and the next append will fail.
     fn claim_durable(&mut self) {
         self.synced_end = self.log.end();

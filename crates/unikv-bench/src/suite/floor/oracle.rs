@@ -40,7 +40,7 @@ fn is_counted(access: Access, at: usize, first: usize) -> bool {
     access.is_read() && at >= first
 }
 
-/// For each access when its record is touched next, if that is a read at `first` or behind it.
+/// For each access when its record is touched next, if that is a read at `first` or after it.
 fn next_reads(accesses: &[Access], first: usize) -> Vec<u32> {
     let records = accesses.iter().map(|access| access.record() + 1).max();
     let mut upcoming = vec![NEVER; records.unwrap_or(0)];

@@ -5,7 +5,7 @@
 //! other writers, then, when little is left, under the commit lock, so that nothing slips in. With
 //! that lock held and no memtable sealed the flush worker has nothing to do, and the ingest takes
 //! the next sequence number. The open generations of the partitions it meets end with it: their
-//! next flush begins another one, behind the ingest's.
+//! next flush begins another one, after the ingest's.
 //!
 //! Locks: `ingesting` is held shared for the whole of an ingest, so that closing waits for its end
 //! before another opener may come; it is taken before the commit lock.
@@ -199,7 +199,7 @@ impl Background {
     }
 
     /// Whether each partition that the ingest meets can take its generation, and one for flushes
-    /// behind it.
+    /// after it.
     fn has_room(&self, catalog: &CatalogState, plan: &IngestPlan) -> bool {
         let mut partitions = plan.partitions(&catalog.version).iter();
         partitions.all(|p| p.generations.len() + 2 <= MAX_GENERATIONS)

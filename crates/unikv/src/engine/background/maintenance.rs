@@ -151,7 +151,7 @@ mod tests {
         // The wrong way round: nothing.
         db.compact_range("key0001".."key0000").unwrap();
         assert_eq!(unsorted(), before);
-        // A border with something to merge on both sides, and behind.
+        // A border with something to merge on both sides, and after.
         let both = |i: &usize| before[*i] > 0 && before[*i - 1] > 0;
         let behind = |i: &usize| before[*i + 1..].iter().any(|bytes| *bytes > 0);
         let middle = (1..before.len()).find(|i| both(i) && behind(i)).unwrap();

@@ -1,14 +1,14 @@
 //! Replacing the manifest: when it has grown long, and when a full disk has broken it.
 //!
 //! # After an append that found the disk full
-//! The manifest `M` describes the version `V` in memory, and behind it perhaps, in part or whole,
+//! The manifest `M` describes the version `V` in memory, and after it perhaps, in part or whole,
 //! the edit `E` whose append or sync failed. Whether a crash would bring back `V` or `V + E` is
 //! unknown. `E` counts as not applied, and a new manifest with a snapshot of `V` is made durable
 //! under `CURRENT`, as reopening would. This loses nothing and brings back nothing old:
 //!
 //! - *Until `CURRENT` durably names the new manifest* both outcomes stay whole. No input of `E` is
 //!   removed, for only a successful commit releases files or log segments; no output is, because
-//!   they are kept in `Catalog::quarantined` until then. Nothing is appended behind `E`: the
+//!   they are kept in `Catalog::quarantined` until then. Nothing is appended after `E`: the
 //!   manifest is poisoned, and every commit first comes here. What is acknowledged meanwhile is in
 //!   log segments at or above the low-water mark of `V` as well as of `V + E`, since `E` names a
 //!   segment that exists or, when the log begins again, one above all that is in tables.

@@ -2,7 +2,7 @@
 //!
 //! Keys may be long, so an iterator counts what it has: its buffers, and beside its view what its
 //! cursors hold ([`IteratorBytes`]). While all together take more than their part of the budget,
-//! all release their cursors, and each does so behind every batch.
+//! all release their cursors, and each does so after every batch.
 
 use super::arbiter::{Arbiter, FEW_ITERATORS, LEAST_BATCH_BYTES, MOST_BATCH_BYTES};
 use super::plan::READ_PART;

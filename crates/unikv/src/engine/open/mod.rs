@@ -356,7 +356,7 @@ impl<'a> Opening<'a> {
         for number in kept {
             let path = store.dir().join(file_names::wal(number));
             let vfs = &self.env.vfs;
-            // The last one counts up to where its records end, not to the end of the junk behind.
+            // The last one counts up to where its records end, not to the end of the junk after.
             let end = match outcome.last.filter(|last| last.number == number) {
                 Some(last) => last.end,
                 None => vfs.len(&path).map_err(|e| Error::io("look at", &path, e))?,

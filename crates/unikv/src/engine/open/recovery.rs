@@ -187,7 +187,7 @@ impl<'a> WalReplay<'a> {
         }
     }
 
-    /// Replays the WAL behind what the version's tables hold.
+    /// Replays the WAL beyond what the version's tables hold.
     pub(crate) fn run(&self, survey: &DirSurvey, version: &Version) -> Result<Replayed> {
         let segments = wal_segments(survey);
         let flushed = version.counters.flushed_seq;

@@ -18,7 +18,7 @@ pub(super) struct Needed<'a> {
     pub(super) manifest: FileNumber,
     /// The first segment of the log that is.
     pub(super) low_water: FileNumber,
-    /// Segments behind it that are not.
+    /// Segments after it that are not.
     pub(super) abandoned: &'a [FileNumber],
     pub(super) memtables: &'a [MemtableHandle],
 }

@@ -2,7 +2,7 @@
 //!
 //! An [`Iter`] shows one moment, a registered sequence number, whatever happens meanwhile. It reads
 //! through one view, which keeps files on disk, from its first step until it is asked to release;
-//! then it begins again in a later view, behind what it has handed out
+//! then it begins again in a later view, after what it has handed out
 //! ([`crate::engine::read::pins`]). Each end gathers visible entries in batches that grow as it
 //! goes on, and fetches the values of a batch file by file, in the order of their offsets,
 //! neighbours in one read. Entries gathered need no view.
@@ -75,7 +75,7 @@ impl Iter {
         }
     }
 
-    /// Says how many entries are wanted, here and behind each [`Iter::seek`], so that their values
+    /// Says how many entries are wanted, here and after each [`Iter::seek`], so that their values
     /// are fetched at once and not in batches that grow. More may be taken, and fewer.
     #[must_use]
     pub fn expecting(mut self, entries: usize) -> Iter {
@@ -93,7 +93,7 @@ impl Iter {
         end
     }
 
-    /// Moves the front to the first entry of the range at or behind `key`, forward or back. Entries
+    /// Moves the front to the first entry of the range at or after `key`, forward or back. Entries
     /// that the back has handed out stay gone. An iteration that an error has ended goes on from
     /// there.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {

@@ -49,7 +49,7 @@ impl TombstoneDebt {
         flag.store(presses, Ordering::SeqCst);
     }
 
-    /// Whether somebody is to be woken when the oldest snapshot has gone. To be asked behind its
+    /// Whether somebody is to be woken when the oldest snapshot has gone. To be asked after its
     /// release.
     pub(crate) fn waits_for_snapshots(&self) -> bool {
         self.presses_without_snapshots.load(Ordering::SeqCst)

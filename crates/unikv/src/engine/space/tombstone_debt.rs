@@ -4,7 +4,7 @@
 //! then garbage collection reclaim. Three rules bound what is hidden ([`crate::jobs::space`]
 //! estimates it): a memtable with too many deletes is sealed early; while generations hide too much
 //! the worst is frozen, and so merged, early; and when space may be out of bounds and nobody has
-//! written for a second, all are, behind the memtable if its writes may supersede long records. The
+//! written for a second, all are, after the memtable if its writes may supersede long records. The
 //! last two hold as well for what has died in tables that other partitions have merged already
 //! ([`crate::jobs::compact::half_merged`]): generations keep it.
 

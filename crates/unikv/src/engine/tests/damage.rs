@@ -142,7 +142,7 @@ fn keys_of_a_table_that_cannot_be_indexed_are_an_error_and_no_others() {
     machine.check();
 }
 
-/// A scan hands out everything before a damaged record, from either end, and goes on behind it
+/// A scan hands out everything before a damaged record, from either end, and goes on after it
 /// when it is asked to.
 #[test]
 fn a_scan_stops_at_the_damage_and_not_before() {

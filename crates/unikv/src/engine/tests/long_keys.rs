@@ -7,7 +7,7 @@ use crate::{Db, ErrorKind};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-/// Keys in clusters: those of one have a long prefix in common and differ behind it.
+/// Keys in clusters: those of one have a long prefix in common and differ after it.
 fn key(rng: &mut SmallRng, clusters: u32) -> Vec<u8> {
     let cluster = rng.random_range(0..clusters);
     let prefix = [0, 30, 62, 63, 64, 65, 250, 256, 300, 700][rng.random_range(0..10)];

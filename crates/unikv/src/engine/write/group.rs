@@ -41,7 +41,7 @@ impl Drop for Answers<'_> {
             request.answer(result);
         }
         if self.result.is_none() {
-            // A part of the group may be in the memtable: nothing may be published behind it.
+            // A part of the group may be in the memtable: nothing may be published after it.
             self.core.suspend_after_panic();
         }
     }
@@ -119,7 +119,7 @@ impl WritePath {
         let mut seq = first;
         for (batch, _) in group {
             seq = insert(&commit.memtable.table, batch, seq).inspect_err(|error| {
-                // A part of the group is in the memtable: nothing may be published behind it.
+                // A part of the group is in the memtable: nothing may be published after it.
                 self.core.suspend_for_good(error);
             })?;
         }

@@ -153,7 +153,7 @@ pub(crate) struct WalSync {
 }
 
 impl WalSync {
-    /// Begins segment `number`, the newest, behind `prev`: over the spare, if there is one. `edits`
+    /// Begins segment `number`, the newest, after `prev`: over the spare, if there is one. `edits`
     /// are durable in the manifest.
     ///
     /// After an error nothing more may be written to the predecessor.

@@ -148,7 +148,7 @@ impl Merger<'_> {
 
 /// The kept versions of one key, newest first.
 struct Group<'a> {
-    /// The last key, and the number of its last version, also behind the end of the group.
+    /// The last key, and the number of its last version, also after the end of the group.
     key: Vec<u8>,
     seq: SeqNo,
     begun: bool,

@@ -215,7 +215,7 @@ impl<'a> MergeOutput<'a> {
         Ok(external.pointer)
     }
 
-    /// Writes a value once more, behind the one before it in key order. What readers had in memory
+    /// Writes a value once more, after the one before it in key order. What readers had in memory
     /// they have there afterwards.
     fn copy(
         &mut self,

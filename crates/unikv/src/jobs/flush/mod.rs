@@ -1,6 +1,6 @@
 //! Flush: a sealed memtable becomes tables of the UnsortedStore (paper §III-B, "Data management").
 //!
-//! A table is a record file sorted by key, with its keys in a section behind the records. It is not
+//! A table is a record file sorted by key, with its keys in a section after the records. It is not
 //! cut at the borders of partitions: those that stand when the flush commits share it, each for its
 //! own keys (see [`crate::jobs::flush::placing`]). So a thousand partitions do not make a thousand
 //! small files, and a split beside the flush does no harm. The keys are kept in memory until then.
@@ -146,7 +146,7 @@ pub(crate) fn flush(
 }
 
 /// A position in the memtable and one ahead of it: a record says whether an older version of its
-/// key stands right behind it, so the next kept version is sought before a record is written.
+/// key stands right after it, so the next kept version is sought before a record is written.
 struct Entries {
     at: MemtableIter,
     ahead: MemtableIter,

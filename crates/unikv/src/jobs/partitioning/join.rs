@@ -1,5 +1,5 @@
 //! Join: two neighbours that have become small are one partition again, the mirror image of the
-//! split (the paper has none). Deletes leave partitions behind that hold next to nothing, each with
+//! split (the paper has none). Deletes leave partitions that hold next to nothing, each with
 //! an open generation and an index of its own; so does another `partition_bytes`.
 //!
 //! A join moves no byte either: one edit drops both sides and adds one partition with a new id,

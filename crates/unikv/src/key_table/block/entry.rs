@@ -307,7 +307,7 @@ struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// The eight bytes ahead, which may reach behind the entries.
+    /// The eight bytes ahead, which may reach beyond the entries.
     #[inline]
     fn word(&self) -> Option<u64> {
         let rest = self.entries.block.get(self.at..)?;

@@ -3,7 +3,7 @@
 //!
 //! Where the keys differ between two blocks the fence is the shortest prefix of the right block's
 //! first key that is greater than the left block's last key, at the newest sequence number. Where
-//! versions of one key straddle the border it is *exact*: that key, just behind the last version
+//! versions of one key straddle the border it is *exact*: that key, just after the last version
 //! on the left. So the block with the last fence at or before (key, snapshot) is the only one that
 //! can hold the newest version of `key` at `snapshot`.
 //!
@@ -47,7 +47,7 @@ pub(crate) fn encode(
 /// The decoded index of a section.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fences {
-    /// The fence keys one after the other; behind an exact one its sequence number.
+    /// The fence keys one after the other; after an exact one its sequence number.
     keys: Box<[u8]>,
     blocks: Box<[Fence]>,
     /// Where the first block stands in the file.
@@ -120,7 +120,7 @@ impl Fences {
         size_of::<Fences>() + self.keys.len() + self.blocks.len() * size_of::<Fence>()
     }
 
-    /// Where block `i` stands; `None` behind the last.
+    /// Where block `i` stands; `None` after the last.
     pub(crate) fn place(&self, i: usize) -> Option<BlockPlace> {
         let end = self.blocks.get(i)?.block_end;
         let start = i

@@ -245,7 +245,7 @@ impl Block {
         )
     }
 
-    /// The offset of the last restart that is not behind (`key`, `seq`), or of the first.
+    /// The offset of the last restart that is not after (`key`, `seq`), or of the first.
     fn restart_for(&self, key: &[u8], seq: SeqNo) -> Decoded<usize> {
         let first = self.entries().head(self.restart(0))?;
         let prefix = first.suffix.of(&self.bytes).get(..self.prefix_len);

@@ -84,12 +84,12 @@ impl<'a> BlockWalk<'a> {
         self.fences.len()
     }
 
-    /// The least key that the `i`th block can hold; empty for the first, and behind the last.
+    /// The least key that the `i`th block can hold; empty for the first, and after the last.
     pub(crate) fn fence(&self, i: usize) -> &[u8] {
         self.fences.key(i)
     }
 
-    /// The `i`th block, read from the file; `None` behind the last. Fails only when the system
+    /// The `i`th block, read from the file; `None` after the last. Fails only when the system
     /// does.
     pub(crate) fn block(&self, i: usize) -> Result<Option<WalkedBlock>> {
         let Some(place) = self.fences.place(i) else {

@@ -1,4 +1,4 @@
-//! Building a key section in memory and writing it, behind records or as a key table of its own.
+//! Building a key section in memory and writing it, after records or as a key table of its own.
 
 pub(crate) mod bounds;
 pub(crate) mod newest;

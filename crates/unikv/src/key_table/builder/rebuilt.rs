@@ -1,12 +1,12 @@
 //! A key section put together again in memory, in the place of one that is damaged on disk.
 //!
-//! What the section behind records says stands in the records, too; so damage there costs nobody an
+//! What the section after records says stands in the records, too; so damage there costs nobody an
 //! answer as long as they are sound. The owner of the records gives them as [`SpareEntries`].
 //!
 //! Where the index is sound, the blocks are cut where it says. They then come out as they were
 //! written, each at its own place, and one stands in for a damaged one without anybody's noticing;
 //! if they do not come out so, none does. Where the index is not sound, nobody knows the cuts: the
-//! blocks are cut again and get places behind the end of the file, which no block of the file has,
+//! blocks are cut again and get places after the end of the file, which no block of the file has,
 //! so that nothing cached of the one is taken for the other.
 //!
 //! It is built when damage is first met and stays for as long as the file's handle, which a merge

@@ -23,7 +23,7 @@ const RUN_BYTES: usize = 256 << 10;
 
 /// An iterator over the entries of a key section in internal order.
 ///
-/// It stands on an entry or on none: before the first positioning, behind either end, and after an
+/// It stands on an entry or on none: before the first positioning, after either end, and after an
 /// error. From there a step leads nowhere; a seek does.
 #[derive(Debug)]
 pub(crate) struct KeyIter {
@@ -229,7 +229,7 @@ impl KeyIter {
         }
     }
 
-    /// Goes to the first entry of block `index`, or behind the end.
+    /// Goes to the first entry of block `index`, or after the end.
     fn enter(&mut self, index: usize) -> Result<()> {
         self.passed.clear();
         let Some(place) = self.fences()?.place(index) else {

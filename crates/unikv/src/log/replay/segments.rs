@@ -285,7 +285,7 @@ fn greatest_mark(
     Ok(greatest)
 }
 
-/// Reads a whole segment, going on behind every bad place.
+/// Reads a whole segment, going on after every bad place.
 fn scan_marks(reader: &mut LogReader) -> Result<Option<DurableMark>> {
     loop {
         match reader.next()? {

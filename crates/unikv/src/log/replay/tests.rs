@@ -334,7 +334,7 @@ fn a_changed_byte_of_the_newest_segments_header_is_corruption() {
     }
 }
 
-/// A mark behind the damage counts wherever it stands: as the torn last record's header, in a
+/// A mark after the damage counts wherever it stands: as the torn last record's header, in a
 /// record of its own, in a later segment.
 #[test]
 fn marks_behind_the_damage_count() {

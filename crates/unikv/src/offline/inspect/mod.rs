@@ -2,7 +2,7 @@
 //!
 //! Reads only, and only the one file: it may be a copy, its directory may be gone, the database may
 //! be open elsewhere (then what is being written shows as a torn end). What does not verify is
-//! shown as a [`Part`] with a fault, and the walk goes on behind it where that is possible. Files
+//! shown as a [`Part`] with a fault, and the walk goes on after it where that is possible. Files
 //! are streamed; memory is bounded by the index of a key section and the largest record of a log.
 
 mod edits;

@@ -3,7 +3,7 @@
 //!
 //! - Links decide which segments belong to the log. Walking from the newest back, a segment that a
 //!   link passes over was abandoned by a recovery, and one older than a segment without a link was
-//!   flushed or cut: of neither is anything read. Of a linked segment nothing behind the linked end
+//!   flushed or cut: of neither is anything read. Of a linked segment nothing after the linked end
 //!   is read. Where a segment's link is lost, the segment below is taken for its predecessor.
 //! - Sequence numbers ascend along the log. A batch of an older segment whose number a later
 //!   segment gives again was cut by a recovery, and stays cut.

@@ -136,7 +136,7 @@ pub struct RepairedLog {
     pub segments: u64,
     /// Batches that no table held yet, and that were replayed.
     pub batches: u64,
-    /// Of these, the batches behind a gap: an earlier batch may be missing.
+    /// Of these, the batches after a gap: an earlier batch may be missing.
     pub batches_behind_gaps: u64,
     /// Batches of which a part is lost, and that were left out whole (or, if the caller asked for
     /// it, written in part).

@@ -7,7 +7,7 @@
 //! - Only a directory that is empty, or that carries that file, is ever written to. What a former
 //!   repair has left there is removed first.
 //! - After an error what was written is removed, as far as the system lets us; the mark goes last.
-//!   An error behind the mark's removal puts it back first.
+//!   An error after the mark's removal puts it back first.
 //!
 //! No locks but the directory's own, held until the engine takes it.
 
@@ -151,7 +151,7 @@ impl Target {
         let kept = [FileName::Repairing, FileName::Lock];
         if survey.names.iter().any(|name| !kept.contains(name)) {
             if !survey.is_being_repaired() {
-                // The last step failed, behind the mark's removal: a part of a database is none.
+                // The last step failed, after the mark's removal: a part of a database is none.
                 *self.lock.borrow_mut() = Some(take_lock(self.env(), &self.dir)?);
                 self.mark()?;
             }

@@ -72,7 +72,7 @@ impl RecordStream {
         self
     }
 
-    /// The next record; `None` behind the last. After an error it stays where it is: what follows
+    /// The next record; `None` after the last. After an error it stays where it is: what follows
     /// a damaged header cannot be found.
     pub(crate) fn next(&mut self) -> Result<Option<Record>> {
         let left = self.file.meta().records_end.saturating_sub(self.position);
@@ -124,7 +124,7 @@ impl RecordStream {
     }
 
     /// The record that `pointer` names; cheap when the pointers of successive calls ascend. `next`
-    /// goes on behind it.
+    /// goes on after it.
     pub(crate) fn read(&mut self, pointer: RecordPointer) -> Result<Record> {
         self.file.check(pointer)?;
         let frame = self.bytes(pointer.offset, pointer.len as usize)?;

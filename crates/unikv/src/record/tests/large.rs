@@ -62,7 +62,7 @@ fn more_of_a_value_than_there_is_is_refused_and_read_no_byte_of() {
         assert_eq!(error.kind(), ErrorKind::Corruption);
         assert_eq!(error.offset(), Some(pointer.offset));
         assert!(error.to_string().contains("ends early"), "{error}");
-        // The checksum behind it still fits.
+        // The checksum after it still fits.
         reader.read(&mut vec![0; left]).unwrap();
         reader.finish().unwrap();
     }

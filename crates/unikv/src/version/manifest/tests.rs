@@ -356,7 +356,7 @@ fn a_manifest_without_shares_of_tables_is_read() {
     assert_eq!(edits(&recover(&old).unwrap()), [expected, edit(101)]);
 }
 
-/// Makes a manifest of these records current, behind a first edit.
+/// Makes a manifest of these records current, after a first edit.
 fn hand_made(vfs: &SimVfs, records: &[(u8, &[u8])]) {
     let (store, path) = (store(vfs, 1), manifest_path(1));
     let number = FileNumber(1);
@@ -473,7 +473,7 @@ fn a_read_that_fails_is_not_taken_for_the_end_of_the_manifest() {
             }
         }
     }
-    // The payload of one edit, the search behind the damage, for both.
+    // The payload of one edit, the search after the damage, for both.
     assert!(failed >= 4, "{failed}");
 }
 

@@ -28,7 +28,7 @@ fn store_with_two_files() -> (Arc<FileStore>, [sync::Arc<DataFile>; 2]) {
 }
 
 /// A reader and a job release the same two files, which the job has dropped; the worker waits for
-/// their paths. It reads the epoch of its event before it looks; or behind, which is wrong.
+/// their paths. It reads the epoch of its event before it looks; or after, which is wrong.
 fn last_holder(looks_too_early: bool) {
     let (store, files) = store_with_two_files();
     let reader = thread::spawn({

@@ -280,9 +280,9 @@ fn write_zeros(file: &File, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Ends a file that has `len` bytes: gives back what is reserved behind them, and syncs.
+/// Ends a file that has `len` bytes: gives back what is reserved after them, and syncs.
 fn seal(file: &File, len: u64, reserved: u64) -> io::Result<()> {
-    // Cutting a file at its own length frees the blocks behind it. That costs a journal entry, so
+    // Cutting a file at its own length frees the blocks after it. That costs a journal entry, so
     // it is left out where there are none.
     if reserved > len {
         file.set_len(len)?;

@@ -417,7 +417,7 @@ fn reads_around_the_page_cache_give_what_the_files_hold_or_nothing() {
         (4096, 4096),
         (33, 50_000),
         (99_000, 1001),
-        // Over the end of the file, behind it, and longer than the buffer: none of it, and the
+        // Over the end of the file, after it, and longer than the buffer: none of it, and the
         // others come to no harm.
         (99_000, 1002),
         (200_000, 1),

@@ -237,7 +237,7 @@ impl Cut {
         }
     }
 
-    /// Gives each sector behind the durable end its last state, the durable one, or one between:
+    /// Gives each sector after the durable end its last state, the durable one, or one between:
     /// how full it was after some write.
     fn lose_sectors(&mut self, bytes: &mut [u8], content: &Content) {
         let mut start = content.durable_len;
@@ -256,7 +256,7 @@ impl Cut {
         }
     }
 
-    /// Decides about each sector behind `durable_len`. A sector that was durable in part keeps
+    /// Decides about each sector after `durable_len`. A sector that was durable in part keeps
     /// that part whatever happens to the rest.
     pub(super) fn tear(&mut self, bytes: &mut [u8], durable_len: usize) {
         let mut start = durable_len;

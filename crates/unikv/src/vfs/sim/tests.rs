@@ -784,7 +784,7 @@ fn a_removed_directory_may_come_back_until_its_parent_is_synced() {
 }
 
 /// A log of three sectors, all durable, that is written over: its new bytes, with two writes that
-/// are not durable behind one that is, of which the second takes the place of a part of the first.
+/// are not durable after one that is, of which the second takes the place of a part of the first.
 fn disk_with_log_written_over() -> (SimVfs, Vec<u8>, [Vec<u8>; 3], Box<dyn WriteFile>) {
     let old = bytes(1536);
     let (disk, _log) = disk_with_log(&old, 1536);

@@ -96,7 +96,7 @@ fn what_is_ingested_is_newer_than_before_and_older_than_after() {
     }
 }
 
-/// What is written behind an ingest never shows without it, wherever the manifest is cut.
+/// What is written after an ingest never shows without it, wherever the manifest is cut.
 #[test]
 fn a_manifest_that_lost_an_ingest_is_found_out_by_later_writes() {
     let machine = Machine::new(1);

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 /// A sequence number above all that tables have.
 const LATER: u64 = 1_000_000;
 
-/// A closed database with key tables, a value log, and behind them a table that is not merged.
+/// A closed database with key tables, a value log, and after them a table that is not merged.
 fn database(seed: u64) -> (Machine, Model) {
     let machine = Machine::new(seed);
     let mut model = Model::new();
@@ -343,7 +343,7 @@ fn writes_that_tables_hold_are_not_replayed_beside_later_ones_of_their_segment()
 }
 
 /// What a sync of the directory was to cover when it failed stays in doubt in the next life, too:
-/// segments that were begun shortly before may be missing behind a power cut, while later ones are
+/// segments that were begun shortly before may be missing after a power cut, while later ones are
 /// there. `more` values are behind the ingest, and the background goes some `steps` before the cut.
 fn with_names_in_doubt(more: u32, steps: u32) {
     let machine = Machine::new(77);

@@ -44,7 +44,7 @@ pub(super) struct End {
     /// How many batches still read ahead.
     ahead: usize,
     forward: bool,
-    /// Whether the range goes on behind the batch.
+    /// Whether the range goes on after the batch.
     goes_on: bool,
     /// The key that the cursor has dealt with last, going forward, if it is not the last one of the
     /// batch.
@@ -144,7 +144,7 @@ impl End {
         Ok(Some((self.keys.slice(key), value)))
     }
 
-    /// Whether what the cursor met ends the iteration behind this batch.
+    /// Whether what the cursor met ends the iteration after this batch.
     pub(super) fn has_failed(&self) -> bool {
         self.failure.is_some()
     }
@@ -220,7 +220,7 @@ impl End {
         Ok(())
     }
 
-    /// Gathers the next visible entries at or behind `lower`, going back. Versions of a key come
+    /// Gathers the next visible entries at or after `lower`, going back. Versions of a key come
     /// oldest first, so the last one at or below the snapshot decides.
     pub(super) fn gather_backward(
         &mut self,

@@ -32,7 +32,7 @@ fn store() -> Arc<FileStore> {
     FileStore::new(env, "/db".into(), DatabaseId([1; 16]), 1)
 }
 
-/// A leader that appends behind what is not yet synced and then syncs, and a caller who syncs
+/// A leader that appends after what is not yet synced and then syncs, and a caller who syncs
 /// beside it.
 fn leader_beside_a_sync() {
     let (store, file) = (store(), Arc::new(File::default()));

@@ -3,7 +3,7 @@
 use super::*;
 use crate::log::RECORD_HEADER_LEN;
 
-/// Begins segment `number` in the place of `old`, behind what `log` has written.
+/// Begins segment `number` in the place of `old`, after what `log` has written.
 fn recycle(log: &mut Log, old: u64, number: u64) {
     log.seed += 1000;
     let prev = Some(log.wal.segment_end());
@@ -18,7 +18,7 @@ fn over(store: &FileStore, old: u64, number: u64, prev: Option<SegmentEnd>) -> R
 }
 
 /// An old segment 2 with this many writes, of which each claims that all is durable, and segment 3
-/// begun behind it; nothing below 3 is needed. With the names that the old one held.
+/// begun after it; nothing below 3 is needed. With the names that the old one held.
 fn with_spare(vfs: &SimVfs, writes: usize) -> (Log, usize) {
     let mut log = Log::new(vfs, 1, 2);
     for _ in 0..writes {

@@ -84,7 +84,7 @@ impl End {
     }
 
     /// Prefetches what the next batch probably wants, when this is a long iteration over what is
-    /// not in memory: in each file as much as this batch spans, behind it in the direction of
+    /// not in memory: in each file as much as this batch spans, after it in the direction of
     /// travel.
     fn read_ahead(&mut self, view: &View, wanted: &[Wanted]) -> Result<()> {
         let is_first = mem::take(&mut self.is_first);
