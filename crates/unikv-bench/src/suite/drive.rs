@@ -153,16 +153,16 @@ impl Suite {
         step: usize,
         limited: bool,
     ) -> Result<StepResult, Failure> {
-        let (file, told) = (self.dir.join("job.json"), self.dir.join("told.jsonl"));
+        let (file, reported) = (self.dir.join("job.json"), self.dir.join("told.jsonl"));
         let job = Job {
             engine: engine.to_owned(),
             scaled: scaled.clone(),
             step,
             dir: self.dir.join("store"),
-            out: told.clone(),
+            out: reported.clone(),
         };
         fs::write(&file, serde_json::to_vec(&job).map_err(io::Error::from)?)?;
-        fs::write(&told, "")?;
+        fs::write(&reported, "")?;
         let program = std::env::current_exe()?;
         let mut command = match (&self.limiter, scaled.limit_bytes) {
             (Some(limiter), Some(bytes)) if limited => {
@@ -173,7 +173,7 @@ impl Suite {
             _ => Command::new(program),
         };
         let status = command.arg("child").arg(&file).status()?;
-        let mut result = child::result(&told)?;
+        let mut result = child::result(&reported)?;
         let dies = is_killed(&scaled.steps[step]);
         // A shell between reports a signal by the status.
         let killed = status.signal() == Some(KILLED) || status.code() == Some(128 + KILLED);

@@ -1,4 +1,4 @@
-//! The engine's shared state and its locks.
+//! The engine: its components, and what concerns all of them.
 //!
 //! Lock order: `commit` → `catalog` → `wal_sync` → `view_lock` → `snapshots`. A thread takes them
 //! in this order or skips some; jobs never wait for `commit`. Readers take none of them: they load
@@ -34,7 +34,7 @@ use crate::engine::space::full::DiskFull;
 use crate::engine::stats::lifetime::LifetimeStats;
 use crate::engine::stats::{Stats, lifetime};
 use crate::engine::write::wal_sync::WalSync;
-use crate::engine::write::{Commit, WriteParts, WritePath};
+use crate::engine::write::{Commit, WritePath};
 use crate::partition::View;
 use crate::version::edit::VersionEdit;
 use std::sync::Arc;
@@ -68,16 +68,16 @@ impl Engine {
         let space = DiskSpace::new(&core, parts.full);
         let backpressure = Backpressure::new(&core, &space);
         let read = ReadState::new(&core, &space, &backpressure, parts.view, parts.last_seq);
-        let catalog = Arc::new(Catalog::new(&core, &space, &read, parts.catalog));
-        let write = WritePath::new(WriteParts {
-            core: &core,
-            space: &space,
-            backpressure: &backpressure,
-            read: &read,
-            catalog: &catalog,
-            commit: parts.commit,
-            wal_sync: parts.wal_sync,
-        });
+        let catalog = Catalog::new(&core, &space, &read, parts.catalog);
+        let write = WritePath::new(
+            &core,
+            &space,
+            &backpressure,
+            &read,
+            &catalog,
+            parts.commit,
+            parts.wal_sync,
+        );
         let background = Background::new(BackgroundParts {
             core: &core,
             space: &space,
@@ -99,9 +99,7 @@ impl Engine {
             background,
         }
     }
-}
 
-impl Engine {
     /// Stores what was counted, if something was written since it last was. The workers have ended.
     /// A failure loses no more than figures, and nothing is written after it. Where another call
     /// has released the directory meanwhile, the manifest may be another process's.

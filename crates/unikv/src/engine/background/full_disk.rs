@@ -1,7 +1,6 @@
 //! What the flush worker does about a full disk (see [`crate::engine::space::disk_full`]).
 
 use crate::engine::background::Background;
-use crate::engine::space::full::free_bytes;
 use std::time::Duration;
 
 /// Between two looks at the space while the disk is full.
@@ -19,7 +18,7 @@ impl Background {
             self.tend_full_disk();
             return Some(PROBE_EVERY);
         }
-        let free = || free_bytes(&self.core.store).unwrap_or(u64::MAX);
+        let free = || self.space.free_bytes();
         let there = space.keep_ballast(&self.core.store, free);
         (!there).then_some(BALLAST_EVERY)
     }
@@ -30,7 +29,7 @@ impl Background {
         self.core
             .store
             .remove_files(self.write.wal_sync.drop_spare());
-        let free = free_bytes(&self.core.store).unwrap_or(u64::MAX);
+        let free = self.space.free_bytes();
         // It lasts for a moment at least: a job that fails for want of more than is free would else
         // begin and end it without a pause.
         let lasted = self.core.now().saturating_sub(space.begun_at()) >= PROBE_EVERY;
@@ -40,8 +39,8 @@ impl Background {
         }
         if self.mend_after_full_disk() && enough && space.keep_ballast(&self.core.store, || free) {
             space.end();
-            // Where there is little more than that, jobs that found too little go on resting: they
-            // would make the disk full again at once.
+            // Where there is little more than that, jobs that found too little stay in backoff:
+            // they would make the disk full again at once.
             if free >= PLENTY * space.resume_bytes() {
                 self.core.health.forget_full_disk();
             }

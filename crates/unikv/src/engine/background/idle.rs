@@ -9,6 +9,9 @@ use super::requests::Requests;
 use crate::base::sync::Mutex;
 use std::time::Duration;
 
+/// How long nobody must have written before work for idle times begins.
+pub(crate) const IDLE: Duration = Duration::from_secs(1);
+
 #[derive(Debug, Default)]
 pub(crate) struct Idle {
     /// The last sequence number when it was last found changed, and when that was.

@@ -3,13 +3,11 @@
 use crate::base::keys::FileNumber;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::Background;
+use crate::engine::background::idle::IDLE;
 use crate::error::Result;
 use crate::jobs::compact::gc;
 use crate::jobs::space::garbage::Pressure;
 use std::time::Duration;
-
-/// How long nobody must have written before generations are merged although they are not full.
-const IDLE: Duration = Duration::from_secs(1);
 
 impl Background {
     /// Flushes, freezes every generation of the partitions that meet the range between the bounds,
@@ -38,9 +36,7 @@ impl Background {
         self.core.store.remove_obsolete();
         Ok(())
     }
-}
 
-impl Background {
     /// Collects garbage as a merge would that passes by, and waits for that. While the disk is
     /// full, as much as there is room for.
     pub(crate) fn collect_garbage(&self) -> Result<()> {
@@ -85,16 +81,18 @@ impl Background {
         self.core.work.notify();
         let idle = || {
             let catalog = self.catalog.lock();
+            if !self.scheduler.leases.are_free() {
+                return false;
+            }
             let due = self.what_is_due(&catalog);
-            let is_busy = !self.scheduler.leases.are_free();
             drop(catalog);
             // It may be due without anybody's knowing: a read of an old view may have paid the last
             // of it, and what was given up meanwhile may be tried again.
             let is_unknown = due.is_some_and(|kind| kind.is_for_reads());
-            if !is_busy && due.is_some() && (self.scheduler.forget_given_up() || is_unknown) {
+            if due.is_some() && (self.scheduler.forget_given_up() || is_unknown) {
                 self.core.work.notify();
             }
-            !is_busy && due.is_none()
+            due.is_none()
         };
         self.core.wait_while(idle, || self.check_jobs())
     }

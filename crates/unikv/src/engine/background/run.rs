@@ -36,6 +36,9 @@ impl Background {
     /// Runs the most urgent job of `kinds`. False: none is due that can be run now.
     pub(crate) fn run_next_job(&self, kinds: &[&dyn JobKind]) -> Result<bool> {
         self.core.health.check_fatal()?;
+        if self.core.health.has_failures() {
+            self.forget_settled(&self.catalog.lock());
+        }
         for kind in kinds {
             if let Some(next) = self.take(*kind)
                 && self.run(*kind, next)?
@@ -49,7 +52,6 @@ impl Background {
     /// Finds a job and leases its partitions.
     fn take(&self, kind: &dyn JobKind) -> Option<Next> {
         let catalog = self.catalog.lock();
-        self.forget_settled(&catalog);
         let ask = self.ask(&catalog, By::Worker(self.core.now()));
         let job = kind.find(self, &ask)?;
         let leased = slip!(GcUnleased, kind.name() != COLLECT, true);

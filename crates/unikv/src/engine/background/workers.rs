@@ -106,7 +106,8 @@ impl BackgroundWorker {
             Task::Merge => {
                 let step = background.step(&background.kinds);
                 if matches!(step, Step::Wait(_)) && background.idle.asked.any() {
-                    // Who waits may have seen something to do that is not to be done any more.
+                    // A waiting caller may have seen something to do that is not to be done any
+                    // more.
                     background.core.progress.notify();
                 }
                 step

@@ -48,14 +48,14 @@ impl Catalog {
         space: &Arc<DiskSpace>,
         read: &Arc<ReadState>,
         state: CatalogState,
-    ) -> Catalog {
-        Catalog {
+    ) -> Arc<Catalog> {
+        Arc::new(Catalog {
             core: Arc::clone(core),
             space: Arc::clone(space),
             read: Arc::clone(read),
             manifest_edits: AtomicU64::new(state.manifest.edits()),
             state: Mutex::new(state),
-        }
+        })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, CatalogState> {

@@ -56,8 +56,8 @@ impl DiskSpace {
         }
     }
 
-    /// Bytes of deletes that a full disk still takes beside `in_memory` bytes of memtables: so many
-    /// that the memtables can be flushed and the manifest renewed.
+    /// Bytes of deletes that a full disk still takes beside `in_memory` bytes of memtables:
+    /// what leaves room to flush the memtables and to renew the manifest.
     pub(crate) fn room_for_deletes(&self, in_memory: u64) -> u64 {
         let needed = 2 * in_memory + self.full.limits.beside() / 2;
         self.free_bytes().saturating_sub(needed)

@@ -60,8 +60,8 @@ impl WritePath {
         own
     }
 
-    /// Bytes of deletes that a full disk still takes: so many that the memtables can be flushed and
-    /// the manifest renewed.
+    /// Bytes of deletes that a full disk still takes: what leaves room to flush the memtables
+    /// and to renew the manifest.
     fn room_for_deletes(&self, commit: &Commit) -> u64 {
         let view = self.read.view.load();
         let sealed: usize = view.sealed.iter().map(|m| m.table.bytes()).sum();

@@ -62,28 +62,25 @@ pub(crate) struct WritePath {
     pub(crate) staging: RwLock<()>,
 }
 
-/// What [`WritePath::new`] is made of.
-pub(crate) struct WriteParts<'a> {
-    pub(crate) core: &'a Arc<Core>,
-    pub(crate) space: &'a Arc<DiskSpace>,
-    pub(crate) backpressure: &'a Arc<Backpressure>,
-    pub(crate) read: &'a Arc<ReadState>,
-    pub(crate) catalog: &'a Arc<Catalog>,
-    pub(crate) commit: Commit,
-    pub(crate) wal_sync: WalSync,
-}
-
 impl WritePath {
-    pub(crate) fn new(parts: WriteParts<'_>) -> Arc<WritePath> {
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        space: &Arc<DiskSpace>,
+        backpressure: &Arc<Backpressure>,
+        read: &Arc<ReadState>,
+        catalog: &Arc<Catalog>,
+        commit: Commit,
+        wal_sync: WalSync,
+    ) -> Arc<WritePath> {
         Arc::new(WritePath {
-            core: Arc::clone(parts.core),
-            space: Arc::clone(parts.space),
-            backpressure: Arc::clone(parts.backpressure),
-            read: Arc::clone(parts.read),
-            catalog: Arc::clone(parts.catalog),
-            commit: Mutex::new(parts.commit),
+            core: Arc::clone(core),
+            space: Arc::clone(space),
+            backpressure: Arc::clone(backpressure),
+            read: Arc::clone(read),
+            catalog: Arc::clone(catalog),
+            commit: Mutex::new(commit),
             queue: WriteQueue::default(),
-            wal_sync: parts.wal_sync,
+            wal_sync,
             staged_large: LargeFiles::default(),
             staging: RwLock::default(),
         })

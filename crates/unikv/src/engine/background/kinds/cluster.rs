@@ -7,12 +7,10 @@
 //!
 //! A pass holds the partition's lease, as every merge does. It is for speed alone: one that fails
 //! is no failure of the database, and its partition is left as it is.
-//!
-//! Locks: `rest` and `failed`, for a look; nothing is locked under them, and they under the
-//! catalog.
 
 use crate::base::keys::PartitionId;
 use crate::base::sync::atomic::Ordering;
+use crate::engine::background::idle::IDLE;
 use crate::engine::background::kinds::merge::MergePlan;
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
@@ -34,9 +32,6 @@ use std::time::Duration;
 
 /// A pass may write this part of what is free on the disk.
 const FREE_PART: u64 = 4;
-/// How long nobody must have written; twice as long after each pass that a writer has ended, so
-/// that who writes little but often does not have passes begun for nothing.
-const IDLE: Duration = Duration::from_secs(1);
 /// Up to this many times.
 const MOST_DOUBLINGS: u32 = 10;
 
@@ -91,6 +86,8 @@ impl Background {
             return None;
         }
         let interrupted = self.passes.interruptions();
+        // Twice as long after each pass that a writer has ended, so that one who writes little but
+        // often does not have passes begun for nothing.
         let least = IDLE * (1 << interrupted.min(MOST_DOUBLINGS));
         let left = least.checked_sub(self.idle_time(now))?;
         (!left.is_zero()).then_some(left)

@@ -1,7 +1,8 @@
 //! Running merges and garbage collection: choose, run without locks, commit.
 //!
 //! One job at a time changes a partition's SortedStore: it holds the partition's lease
-//! (`Catalog::merging`). Only flushes run beside it, and they touch newer generations only.
+//! ([`crate::engine::background::lease`]). Only flushes run beside it, and they touch newer
+//! generations only.
 
 use crate::base::keys::{FileNumber, PartitionId};
 use crate::base::seeded::slip;
@@ -158,6 +159,16 @@ impl Background {
         Ok(())
     }
 
+    /// Has the key tables of a partition read which of their records are much longer than the
+    /// others. Of what cannot be read nothing is known.
+    fn learn_outliers(&self, partition: PartitionId) {
+        let version = Arc::clone(&self.read.view.load().version);
+        let partition = version.partition(partition);
+        for table in partition.into_iter().flat_map(|p| &p.key_tables) {
+            let _nothing_known = table.outliers();
+        }
+    }
+
     fn count_merge(&self, plan: &MergePlan, bytes: u64, copied: u64) {
         let counters = &self.core.counters;
         let (all, of_them) = match plan.inputs.purpose {
@@ -200,18 +211,6 @@ fn merge_edit(partition: &Partition, generations: &[Generation], merged: Merged)
         dropped_key_tables: merged.dropped_key_tables.into_iter().map(dropped).collect(),
         dropped_generations: generations.iter().map(|g| (id, g.id)).collect(),
         ..VersionEdit::default()
-    }
-}
-
-impl Background {
-    /// Has the key tables of a partition read which of their records are much longer than the
-    /// others. Of what cannot be read nothing is known.
-    pub(crate) fn learn_outliers(&self, partition: PartitionId) {
-        let version = Arc::clone(&self.read.view.load().version);
-        let partition = version.partition(partition);
-        for table in partition.into_iter().flat_map(|p| &p.key_tables) {
-            let _nothing_known = table.outliers();
-        }
     }
 }
 

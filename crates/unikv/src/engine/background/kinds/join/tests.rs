@@ -349,7 +349,7 @@ fn a_join_that_flushes_foil_is_given_up_and_tried_again_later() {
     assert_eq!(version(&db).partitions().len(), 2);
     assert!(
         !engine.background.join_one(Effort::Merges).unwrap(),
-        "it rests"
+        "it is left alone"
     );
     assert!(engine.background.scheduler.forget_given_up());
     assert!(engine.background.scheduler.leases.are_free());
