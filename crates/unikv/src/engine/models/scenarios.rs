@@ -95,7 +95,7 @@ fn scans_beside_joins_and_what_they_pay_for() {
 #[test]
 fn scans_are_right_beside_joins_and_what_they_pay_for() {
     let happens = ["splits", "joins", "scan merges", "clusterings"];
-    holds(7, 15, &happens, scans_beside_joins_and_what_they_pay_for);
+    holds(8, 30, &happens, scans_beside_joins_and_what_they_pay_for);
 }
 
 /// A writer that flushes as soon as it has overwritten everything, so that older versions go at
@@ -126,7 +126,7 @@ fn a_get_beside_flushes_finds_its_version() {
 
 #[test]
 fn a_wrong_order_of_view_and_number_is_noticed() {
-    fails(Weakness::SeqBeforeView, 108, 100, gets_beside_flushes);
+    fails(Weakness::SeqBeforeView, 270, 100, gets_beside_flushes);
 }
 
 #[test]
