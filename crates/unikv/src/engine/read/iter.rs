@@ -165,18 +165,23 @@ impl Iter {
                         slot.insert(begun)
                     }
                 };
-                match toward {
+                let gathered = match toward {
                     Toward::Upper => end.gather_forward(cursor, seq, upper, batch_bytes),
                     Toward::Lower => end.gather_backward(cursor, seq, lower, batch_bytes),
-                }
-                if end.has_failed() && cursor.has_lost_run() {
-                    // It was met in the middle of a derived run: without it, all is there.
-                    end.give_up();
+                };
+                let (paid, has_lost_run) = (cursor.settle(), cursor.has_lost_run());
+                if let Err(error) = gathered {
                     *slot = None;
-                    continue;
+                    // What was met before the error is handed out. The next batch begins after it:
+                    // then the error is what the caller asks for, or there is none any more.
+                    match end.is_handed_out() {
+                        // It was met in a derived run: without it, all is there.
+                        true if has_lost_run => continue,
+                        true => return Err(error),
+                        false => {}
+                    }
                 }
                 end.fetch(view)?;
-                let paid = cursor.settle();
                 position.count();
                 return Ok(paid);
             }
@@ -192,16 +197,9 @@ impl Iter {
             if self.lower >= self.upper {
                 return Ok(None);
             }
-        }
-        if self.front.is_handed_out() && !self.front.has_failed() {
             self.gather(Toward::Upper)?;
         }
         let front = &mut self.front;
-        if front.is_handed_out()
-            && let Some(error) = front.take_failure()
-        {
-            return Err(error);
-        }
         // Entries were gathered before `upper`, as it was then.
         if self.has_upper_moved && front.key().is_some_and(|key| *key >= self.upper[..]) {
             return Ok(None);
@@ -214,15 +212,10 @@ impl Iter {
         if self.lower >= self.upper {
             return Ok(None);
         }
-        if self.back.is_handed_out() && !self.back.has_failed() {
+        if self.back.is_handed_out() {
             self.gather(Toward::Lower)?;
         }
         let back = &mut self.back;
-        if back.is_handed_out()
-            && let Some(error) = back.take_failure()
-        {
-            return Err(error);
-        }
         let lower = &self.lower[..];
         let passed = |key: &[u8]| key < lower && !seeded!(EndsOverlap);
         let Some(key) = back.key().filter(|key| !passed(key)) else {

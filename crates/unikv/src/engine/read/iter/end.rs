@@ -7,7 +7,7 @@ mod fetch;
 
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, Kind, SeqNo};
 use crate::base::seeded::seeded;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::key_table::{EntryValue, KeyEntry, RecordPointer};
 use crate::partition::view_cursor::ViewCursor;
 use crate::record::pointed::check_pointed;
@@ -49,8 +49,6 @@ pub(super) struct End {
     /// The key that the cursor has dealt with last, going forward, if it is not the last one of the
     /// batch.
     last: Option<Vec<u8>>,
-    /// What kept the cursor from going on: it comes after the batch.
-    failure: Option<Error>,
 }
 
 /// A visible entry: where its engine key stands in the keys of its batch, and its value.
@@ -68,8 +66,6 @@ enum Value {
     },
     /// A large one, to be looked up when it is handed out.
     Large,
-    /// What kept it from being fetched: it harms no other entry.
-    Failed(Error),
 }
 
 impl End {
@@ -85,7 +81,6 @@ impl End {
             forward: true,
             goes_on: true,
             last: None,
-            failure: None,
         }
     }
 
@@ -135,30 +130,12 @@ impl End {
         self.next += 1;
         let value = match &mut entry.value {
             Value::Ready(value) => mem::take(value),
-            // What was not fetched with its batch is looked up as well: an error may have come
-            // between.
+            // What could not be fetched with its batch is looked up as well: that harms no other
+            // entry, and it may work by now.
             Value::Large | Value::Stored { .. } => look_up(entry.key_in(&self.keys))?,
-            Value::Failed(error) => return Err(error.clone()),
         };
         let key = entry.key.start + KEYSPACE_PREFIX_LEN..entry.key.end;
         Ok(Some((self.keys.slice(key), value)))
-    }
-
-    /// Whether what the cursor met ends the iteration after this batch.
-    pub(super) fn has_failed(&self) -> bool {
-        self.failure.is_some()
-    }
-
-    /// What ends the iteration, once the batch is handed out.
-    pub(super) fn take_failure(&mut self) -> Option<Error> {
-        self.failure.take()
-    }
-
-    /// Forgets the batch, of which nothing was handed out.
-    pub(super) fn give_up(&mut self) {
-        self.entries.clear();
-        (self.next, self.reported) = (0, 0);
-        self.failure = None;
     }
 
     /// The next batch is gathered with a cursor that was newly placed.
@@ -167,20 +144,22 @@ impl End {
     }
 
     /// Gathers the next visible entries before `upper`, until their values reach `batch_bytes`.
+    /// After an error the batch holds what was met before it, and the cursor is of no more use.
     pub(super) fn gather_forward(
         &mut self,
         cursor: &mut ViewCursor,
         seq: SeqNo,
         upper: &[u8],
         batch_bytes: u64,
-    ) {
+    ) -> Result<()> {
         self.forward = true;
         let mut batch = self.begin_batch(batch_bytes);
-        self.failure = self.fill_forward(&mut batch, cursor, seq, upper).err();
+        let filled = self.fill_forward(&mut batch, cursor, seq, upper);
         if let Some(last) = batch.last_key().filter(|_| batch.ends_with_last) {
             self.remember(last);
         }
         self.end_batch(batch);
+        filled
     }
 
     /// The cursor has dealt with `key`.
@@ -228,11 +207,12 @@ impl End {
         seq: SeqNo,
         lower: &[u8],
         batch_bytes: u64,
-    ) {
+    ) -> Result<()> {
         self.forward = false;
         let mut batch = self.begin_batch(batch_bytes);
-        self.failure = self.fill_backward(&mut batch, cursor, seq, lower).err();
+        let filled = self.fill_backward(&mut batch, cursor, seq, lower);
         self.end_batch(batch);
+        filled
     }
 
     fn fill_backward(
@@ -315,7 +295,7 @@ impl Batch {
         self.value_bytes += match &value {
             Value::Ready(value) => value.len() as u64,
             Value::Stored { pointer, .. } => u64::from(pointer.len),
-            Value::Large | Value::Failed(_) => 0,
+            Value::Large => 0,
         };
         let start = self.keys.len();
         self.keys.extend_from_slice(key);
@@ -337,7 +317,9 @@ impl Entry {
                 check_pointed(&record, (key, seq, Kind::Put), path, pointer)?;
                 Ok(record.into_value())
             });
-            self.value = verified.map_or_else(Value::Failed, Value::Ready);
+            if let Ok(value) = verified {
+                self.value = Value::Ready(value);
+            }
         }
     }
 }

@@ -2,12 +2,13 @@
 
 use crate::engine::tests::Machine;
 use crate::testing::file_trace::{Event, FileTrace, prefetched_in_vain, prefetches, reads};
-use crate::{Clustering, Db, Iter, Options};
+use crate::{Bytes, Clustering, Db, Iter, Options};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Large enough that it does not bound a batch.
 const MEMORY: u64 = 256 << 20;
@@ -404,4 +405,49 @@ fn behind_a_failed_read_both_ends_go_on_where_they_were() {
     iter.seek(key(0));
     while back(&mut iter, &mut left).unwrap() {}
     assert_eq!(left, 0);
+}
+
+/// What a batch could not read ahead is read again when its turn comes: the caller has not asked
+/// for it before, and the disk may work again.
+#[test]
+fn an_error_of_what_nobody_has_asked_for_yet_is_not_kept() {
+    for (value_len, back) in [(100, false), (100, true), (1000, false), (1000, true)] {
+        let machine = Machine::new(9);
+        let options = || {
+            let options = Options::default().memory_budget(64 << 20);
+            options.inline_value_bytes(200)
+        };
+        let (db, _) = machine.open(options());
+        const KEYS: usize = 1500;
+        (0..KEYS).for_each(|n| db.put(key(n), value(n, value_len)).unwrap());
+        db.compact().unwrap();
+        db.close().unwrap();
+
+        let (db, _) = machine.open(options());
+        let mut iter = db.range(key(0)..).expecting(KEYS);
+        let step = |iter: &mut Iter, n: usize| match back {
+            true => (iter.next_back(), KEYS - 1 - n),
+            false => (iter.next(), n),
+        };
+        let check = |(found, n): (Option<crate::Result<(Bytes, Bytes)>>, usize)| {
+            let (found, content) = found.unwrap().unwrap();
+            assert!(found == key(n) && content == value(n, value_len), "{n}");
+        };
+        // The table is opened, and of the batch that the first step gathers, the first part can be
+        // read.
+        db.get(key(step(&mut db.iter(), 0).1)).unwrap();
+        let failed = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&failed);
+        machine.disk.set_read_fault(Box::new(move |call| {
+            let middle = (KEYS * value_len / 2) as u64;
+            let fails = (call.offset < middle) == back && call.offset > 4096;
+            count.fetch_add(usize::from(fails), Ordering::Relaxed);
+            fails.then_some(std::io::ErrorKind::Other)
+        }));
+        check(step(&mut iter, 0));
+        assert!(failed.load(Ordering::Relaxed) > 0);
+        machine.disk.clear_faults();
+        (1..KEYS).for_each(|n| check(step(&mut iter, n)));
+        assert!(step(&mut iter, 0).0.is_none());
+    }
 }
