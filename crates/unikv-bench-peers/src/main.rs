@@ -58,6 +58,7 @@ mod tests {
     use unikv_bench::suite::contender::{Progress, Terms, Tuning};
     use unikv_bench::workload::keys::KeyOrder;
     use unikv_bench::workload::phases::Phase;
+    use unikv_bench::workload::values::Lengths;
 
     const PHASES: &str = "load,settle,mix50,scan20,rscan20,delete@300,absent50,multi10@50,batch10@50,\
                           flush,settle,reopen,verify";
@@ -76,7 +77,7 @@ mod tests {
                         .collect(),
                     records: 1_000,
                     operations: 500,
-                    value_bytes: 300,
+                    values: Lengths::fixed(300),
                     threads: 2,
                     distribution: None,
                     scan_length: None,

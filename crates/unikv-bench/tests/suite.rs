@@ -6,11 +6,11 @@ use assert_cmd::Command;
 use std::fs;
 use std::path::Path;
 use unikv_bench::suite::experiments;
-use unikv_bench::suite::results::{Results, RunResult};
+use unikv_bench::suite::results::{PhaseView, Results, RunResult};
 
 /// Of every kind of step and operation at least one.
 const EXPERIMENTS: &str =
-    "micro,recovery,multi,absent,deletes,scan-updates,open-loop,unsorted-size,sync";
+    "micro,recovery,multi,absent,deletes,scan-updates,open-loop,unsorted-size,sync,warm-start";
 
 fn run(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::cargo_bin("unikv-bench").unwrap();
@@ -120,6 +120,32 @@ fn runs_are_chosen_by_their_label_and_end_in_time() {
     let page = fs::read_to_string(dir.path().join("results/report.html")).unwrap();
     assert!(page.contains("phases longer than 1 s"));
     run(dir.path(), &["--runs", "5 threads"]).assert().failure();
+}
+
+#[test]
+fn clients_beside_a_phase_keep_their_pace_until_it_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let living = ["--experiments", "living", "--runs", "10 k/s short"];
+    let ours = ["--engines", "unikv", "--longest-phase", "1s"];
+    run(dir.path(), &[living, ours].concat()).assert().success();
+    let results = results(dir.path());
+    let phases = results.runs[0].phases();
+    let beside = phases.iter().filter_map(|phase| phase.beside.as_ref());
+    let beside: Vec<_> = beside
+        .map(|it| (&it.phase[..], it.operations_per_second))
+        .collect();
+    assert_eq!(beside.len(), 4);
+    for (phase, rate) in beside {
+        assert_eq!(phase, "update~10k");
+        // No more than was due; how much less depends on the machine.
+        assert!(rate > 0.0 && rate < 11_000.0, "{rate}");
+    }
+    let operations = |phase: &PhaseView| phase.latencies.iter().map(|it| it.count).sum::<u64>();
+    assert!(
+        phases
+            .iter()
+            .all(|phase| operations(phase) == phase.operations)
+    );
 }
 
 #[test]

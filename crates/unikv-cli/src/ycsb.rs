@@ -25,8 +25,10 @@ use unikv_bench::workload::phases::{Kind, Phase};
 use unikv_bench::workload::{values, versions};
 
 const LONG_HELP: &str = "\
-Phases, separated by commas, each NAME[:DISTRIBUTION][@OPERATIONS][*THREADS][~RATE]; with a rate,
-operations are due so many times a second, and are timed from then:
+Phases, separated by commas, each NAME[:DISTRIBUTION][@AMOUNT][*THREADS][~RATE][+BESIDE]. The amount
+is a number of operations or a time (10s, 2min); with a rate, operations are due so many times a
+second, and are timed from then; beside it other clients may work at a rate until the phase ends, as
+in scan50@2min+update~10k:
   load, p0     insert all records
   a            50 % read, 50 % update
   b            95 % read, 5 % update
@@ -49,6 +51,9 @@ operations are due so many times a second, and are timed from then:
   verify-scan  a full scan against the full list of keys
   verify-gets  a get of every record
   settle       wait until nothing runs in the background, and then for the device
+  pauseN       do nothing for N seconds
+  drop-cache   drop the pages of the database's files from the page cache; as the first phase
+               before the opening, too
   flush        write the memtables into tables
   compact      merge everything into the SortedStore
   die          kill this process, as kill -9 does
@@ -225,7 +230,7 @@ impl Ycsb {
             phases,
             records: self.records,
             operations: self.operations,
-            value_bytes,
+            values: values::Lengths::fixed(value_bytes),
             threads: self.threads,
             distribution: self.distribution,
             scan_length: self.scan_length,
@@ -258,7 +263,7 @@ impl Ycsb {
                 "records": plan.records,
                 "operations": plan.operations,
                 "key_bytes": keys::KEY_BYTES,
-                "value_bytes": plan.value_bytes,
+                "value_bytes": plan.values.mean(),
                 "threads": plan.threads,
                 "distribution": plan.distribution.map(Distribution::name),
                 "scan_length": plan.scan_length,
@@ -288,8 +293,8 @@ fn print_head(plan: &Plan, engine: &EngineArgs, machine: &Machine) -> io::Result
         env!("CARGO_PKG_VERSION"),
         HumanCount(plan.records),
         keys::KEY_BYTES,
-        plan.value_bytes,
-        HumanBytes(plan.records * (keys::KEY_BYTES + plan.value_bytes) as u64),
+        plan.values.mean(),
+        HumanBytes(plan.records * plan.record_bytes()),
         plan.threads,
         if plan.verify {
             "verified"

@@ -1,7 +1,11 @@
 //! What the system knows of this process.
 
+use crate::failure::Failure;
+use rustix::fs::{Advice, fadvise, syncfs};
+use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
@@ -69,6 +73,28 @@ pub fn block_device_counts(dir: &Path) -> Option<DeviceCounts> {
         in_flight: *stat.get(8)?,
         done: [*stat.first()?, *stat.get(4)?, discards],
     })
+}
+
+/// Has the system drop the pages of all files under `dir` from the page cache, after it has written
+/// those that are dirty.
+///
+/// # Errors
+/// A file cannot be opened, or the system refuses.
+pub fn drop_cached_files(dir: &Path) -> Result<(), Failure> {
+    let named = |error: io::Error| Failure::file(dir.display(), error);
+    let failed = |error: Errno| named(error.into());
+    syncfs(fs::File::open(dir).map_err(named)?).map_err(failed)?;
+    for entry in fs::read_dir(dir).map_err(named)? {
+        let entry = entry.map_err(named)?;
+        let kind = entry.file_type().map_err(named)?;
+        if kind.is_dir() {
+            drop_cached_files(&entry.path())?;
+        } else if kind.is_file() {
+            let file = fs::File::open(entry.path()).map_err(named)?;
+            fadvise(&file, 0, None, Advice::DontNeed).map_err(failed)?;
+        }
+    }
+    Ok(())
 }
 
 fn block_device_stat(dir: &Path) -> Option<Vec<u64>> {

@@ -13,6 +13,19 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::Duration;
 
+/// What clients did beside those of a phase.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Beside {
+    /// As it was asked for.
+    pub phase: String,
+    /// Operations done.
+    pub operations: u64,
+    /// Of all threads over the time.
+    pub operations_per_second: f64,
+    /// Of each kind of operation.
+    pub latencies: Vec<LatencySummary>,
+}
+
 /// The results of one phase.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PhaseReport {
@@ -45,6 +58,9 @@ pub struct PhaseReport {
     pub open_seconds: Option<f64>,
     /// Operations of all threads over the time.
     pub operations_per_second: f64,
+    /// What other clients did meanwhile; their operations are not among those of the phase.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
     /// Of each kind of operation.
     pub latencies: Vec<LatencySummary>,
     /// Bytes that the engine wrote for each byte of keys and values.
@@ -140,7 +156,8 @@ impl PhaseReport {
     /// Those of `out`.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         self.print_head(out)?;
-        for latency in &self.latencies {
+        let beside = self.beside.iter().flat_map(|beside| &beside.latencies);
+        for latency in self.latencies.iter().chain(beside) {
             writeln!(
                 out,
                 "  {:<18}{:>11} x   mean {:>9}   p50 {:>9}   p99 {:>9}   p99.9 {:>9}   max {:>9}",
@@ -193,6 +210,10 @@ impl PhaseReport {
         }
         if self.misses > 0 {
             write!(out, ", {} found nothing", HumanCount(self.misses))?;
+        }
+        if let Some(beside) = &self.beside {
+            let rate = HumanCount(beside.operations_per_second as u64);
+            write!(out, ", beside {rate}/s of {}", beside.phase)?;
         }
         if let Some(seconds) = self.device_seconds {
             write!(out, ", the device quiet after {seconds:.1} s more")?;

@@ -73,7 +73,7 @@ impl<'a, E: Engine> Client<'a, E> {
             shared,
             gauge,
             rng,
-            value: vec![0; shared.value_bytes],
+            value: Vec::with_capacity(shared.values.most),
             seen: Vec::new(),
             group: Group::default(),
             latencies: Latencies::default(),
@@ -218,6 +218,8 @@ impl<'a, E: Engine> Client<'a, E> {
     fn write(&mut self, record: u64) -> Result<(Instant, Instant), Failure> {
         let key = self.shared.order.key(record);
         let write = self.shared.versions.begin(record);
+        let length = self.shared.values.of(record, write.version);
+        self.value.resize(length, 0);
         values::fill(&mut self.value, record, write.version);
         let start = Instant::now();
         let put = self.shared.engine.put(&key, &self.value);

@@ -11,11 +11,11 @@ use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::measure::costs::{Costs, Counters};
 use crate::measure::latency::Interval;
-use crate::measure::process::block_device_bytes;
+use crate::measure::process::{block_device_bytes, drop_cached_files};
 use crate::measure::quiet::wait_for_device;
 use crate::measure::space::{SpaceUse, SpaceWatch, directory_bytes};
 use crate::measure::trace::{Gauge, Trace, Watch};
-use crate::report::phase::PhaseReport;
+use crate::report::phase::{Beside, PhaseReport};
 use crate::report::summary::MergeTally;
 use crate::workload::generator::Distribution;
 use crate::workload::phases::{Kind, Phase};
@@ -27,6 +27,7 @@ use shared::{Shared, deadline};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+use threads::Team;
 
 /// A run under way.
 pub struct Runner<'a, E: Engine> {
@@ -58,6 +59,10 @@ impl<'a, E: Engine> Runner<'a, E> {
         trace: Option<Trace>,
     ) -> Result<Runner<'a, E>, Failure> {
         let present = if plan.loads_first() { 0 } else { plan.records };
+        // What the opening itself reads is to come from the device as well.
+        if let Some(Kind::DropCache) = plan.phases.first().map(|phase| phase.kind) {
+            drop_cached_files(&plan.dir)?;
+        }
         // Without a load there has to be something already.
         let start = Instant::now();
         let engine = E::open(&plan.dir, &setup, plan.loads_first())?;
@@ -103,6 +108,11 @@ impl<'a, E: Engine> Runner<'a, E> {
             Kind::Flush => self.background(phase, E::flush)?,
             Kind::Compact => self.background(phase, E::compact)?,
             Kind::Die => return Err(die()),
+            Kind::Pause(time) => self.background(phase, |_| {
+                std::thread::sleep(time);
+                Ok(())
+            })?,
+            Kind::DropCache => self.background(phase, |_| drop_cached_files(&self.plan.dir))?,
             Kind::Load
             | Kind::Mix(_)
             | Kind::Delete
@@ -219,24 +229,28 @@ impl<'a, E: Engine> Runner<'a, E> {
 
     fn measure(&mut self, phase: &Phase, work: PhaseWork) -> Result<PhaseReport, Failure> {
         let PhaseWork {
-            tasks, operations, ..
+            tasks,
+            operations,
+            beside,
+            ..
         } = work;
         let engine = self.engine.as_ref().ok_or_else(not_open)?;
-        let stop = AtomicBool::new(false);
+        let (stop, stop_beside) = (AtomicBool::new(false), AtomicBool::new(false));
         let is_verify = !matches!(phase.kind, Kind::Load | Kind::Mix(_) | Kind::Delete);
         let shared = Shared {
             engine,
             order: self.plan.order,
-            value_bytes: self.plan.value_bytes,
+            values: self.plan.values,
             verify: self.plan.verify || is_verify,
-            threads: self.plan.threads_of(phase),
+            threads: self.plan.threads_of(phase) + beside.len(),
             versions: &self.versions,
             stop: &stop,
-            deadline: deadline(match phase.kind {
-                Kind::Mix(_) => self.plan.duration,
-                Kind::Load => self.plan.load_duration,
-                _ => None,
-            }),
+            deadline: deadline(self.plan.duration_of(phase)),
+        };
+        let shared_beside = Shared {
+            stop: &stop_beside,
+            deadline: None,
+            ..shared
         };
         let wants_latencies = self.trace.as_ref().is_some_and(Trace::wants_latencies);
         let gauge = |_: &Task| Gauge {
@@ -244,6 +258,7 @@ impl<'a, E: Engine> Runner<'a, E> {
             ..Gauge::default()
         };
         let gauges: Vec<Gauge> = tasks.iter().map(gauge).collect();
+        let gauges_beside: Vec<Gauge> = beside.iter().map(gauge).collect();
         let threads = tasks.len();
         let mut watch = Watch::new(
             engine,
@@ -256,10 +271,20 @@ impl<'a, E: Engine> Runner<'a, E> {
         let device = block_device_bytes(&self.plan.dir);
         let before = Counters::now(engine.figures());
         let start = Instant::now();
-        let work = threads::run_clients(&shared, &gauges, tasks, seed, &mut watch);
+        let main = Team {
+            shared: &shared,
+            gauges: &gauges,
+            tasks,
+        };
+        let beside = Team {
+            shared: &shared_beside,
+            gauges: &gauges_beside,
+            tasks: beside,
+        };
+        let work = threads::run_clients(main, beside, seed, &mut watch);
         let elapsed = start.elapsed();
         let (peak, lowest_second) = (watch.peak, watch.lowest_second);
-        let work = work?;
+        let (work, beside) = work?;
         let after = Counters::now(engine.figures());
         let device = device.zip(block_device_bytes(&self.plan.dir));
         let mut report = PhaseReport::new(phase, elapsed);
@@ -268,8 +293,14 @@ impl<'a, E: Engine> Runner<'a, E> {
         report.scanned_records = work.scanned;
         report.misses = work.misses;
         report.latencies = work.latencies.summaries();
-        report.client_bytes_written = work.bytes_written;
-        self.written_since_quiet += work.bytes_written;
+        report.client_bytes_written = work.bytes_written + beside.bytes_written;
+        self.written_since_quiet += report.client_bytes_written;
+        report.beside = phase.beside.as_ref().map(|phase| Beside {
+            phase: phase.label.clone(),
+            operations: beside.operations,
+            operations_per_second: beside.operations as f64 / elapsed.as_secs_f64().max(1e-9),
+            latencies: beside.latencies.summaries(),
+        });
         report.rate = phase.rate;
         let between = |(old, new): ((u64, u64), (u64, u64))| (new.0 - old.0, new.1 - old.1);
         report.block_device_bytes = device.map(between);
@@ -278,11 +309,13 @@ impl<'a, E: Engine> Runner<'a, E> {
         report.peak_resident_bytes = peak.resident_bytes;
         report.peak_cgroup_bytes = peak.cgroup_bytes;
         report.lowest_second = lowest_second;
-        let longest_write_ms = work.longest_write.as_secs_f64() * 1e3;
+        let longest_write = work.longest_write.max(beside.longest_write);
+        let longest_write_ms = longest_write.as_secs_f64() * 1e3;
         report.longest_write_ms = (longest_write_ms > 0.0).then_some(longest_write_ms);
         let cpu_us = Costs::between(&before, &after).cpu_us / work.operations.max(1) as f64;
-        // Waiting for operations to be due takes time, too.
-        report.cpu_us_per_operation = phase.rate.is_none().then_some(cpu_us);
+        // Waiting for operations to be due takes time, too, and so do those beside.
+        let is_alone = phase.rate.is_none() && phase.beside.is_none();
+        report.cpu_us_per_operation = is_alone.then_some(cpu_us);
         report.costs = Costs::between(&before, &after);
         if self.plan.settle && !is_verify {
             report.settle_seconds = Some(engine.settle()?.as_secs_f64());

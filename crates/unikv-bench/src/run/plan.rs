@@ -7,9 +7,13 @@ use crate::run::pace::Pace;
 use crate::workload::generator::{Chooser, Distribution};
 use crate::workload::keys::{KEY_BYTES, KeyOrder};
 use crate::workload::phases::{Kind, Mix, Phase};
+use crate::workload::values::Lengths;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// More than a phase does that ends by time.
+const MOST_OPERATIONS: u64 = 1 << 40;
 
 /// Everything that a run is given.
 pub struct Plan {
@@ -21,8 +25,8 @@ pub struct Plan {
     pub records: u64,
     /// Operations of each phase that names no number.
     pub operations: u64,
-    /// Bytes of each value.
-    pub value_bytes: usize,
+    /// How long values are.
+    pub values: Lengths,
     /// Client threads.
     pub threads: usize,
     /// Which records are touched, in phases that do not say.
@@ -60,22 +64,33 @@ impl Plan {
         kinds.find(is_data) == Some(Kind::Load)
     }
 
-    /// Bytes of key and value.
+    /// Bytes of key and value, in the mean.
     pub fn record_bytes(&self) -> u64 {
-        (KEY_BYTES + self.value_bytes) as u64
+        (KEY_BYTES + self.values.mean()) as u64
     }
 
     /// What a record may take beyond a factor that is promised.
     pub fn record_frame_bytes(&self, max_space_amp: f64) -> u64 {
-        frame_bytes(KEY_BYTES, self.value_bytes, max_space_amp)
+        frame_bytes(KEY_BYTES, self.values.mean(), max_space_amp)
     }
 
     /// Operations of `phase`.
     pub fn operations_of(&self, phase: &Phase) -> u64 {
         phase.operations.unwrap_or(match phase.kind {
+            // A time ends it, if not the numbers of the records that it may insert.
+            Kind::Mix(mix) if phase.duration.is_some() && mix.insert == 0 => MOST_OPERATIONS,
             Kind::Mix(mix) if mix.one_per_record => self.records,
             _ => self.operations,
         })
+    }
+
+    /// How long `phase` may last.
+    pub fn duration_of(&self, phase: &Phase) -> Option<Duration> {
+        match phase.kind {
+            Kind::Mix(_) => [self.duration, phase.duration].into_iter().flatten().min(),
+            Kind::Load => self.load_duration,
+            _ => None,
+        }
     }
 
     /// Client threads of `phase`.
@@ -85,7 +100,9 @@ impl Plan {
 
     /// More records than there will ever be.
     pub fn most_records(&self) -> u64 {
-        let inserts = self.phases.iter().map(|phase| match phase.kind {
+        let all = self.phases.iter();
+        let all = all.flat_map(|phase| [Some(phase), phase.beside.as_deref()]);
+        let inserts = all.flatten().map(|phase| match phase.kind {
             Kind::Mix(mix) => mix.most_inserts(self.operations_of(phase)),
             _ => 0,
         });
@@ -116,6 +133,7 @@ impl Plan {
                 .collect(),
             operations: total,
             distribution: None,
+            beside: Vec::new(),
         };
         let mut work = match phase.kind {
             Kind::Load => whole(Task::Load, self.records),
@@ -126,6 +144,7 @@ impl Plan {
                 tasks: Vec::new(),
                 operations: 0,
                 distribution: None,
+                beside: Vec::new(),
             },
         };
         if matches!(phase.kind, Kind::Verify | Kind::VerifyScan) {
@@ -154,6 +173,7 @@ impl Plan {
             tasks: (0..threads).map(task).collect(),
             operations,
             distribution: None,
+            beside: Vec::new(),
         })
     }
 
@@ -176,10 +196,16 @@ impl Plan {
             }
         };
         let tasks = (0..threads).map(task).collect();
+        let beside = phase.beside.as_deref();
+        let beside = match beside.and_then(|beside| Some((beside, beside.mix()?))) {
+            Some((beside, mix)) => self.mix_work(beside, mix, present)?.tasks,
+            None => Vec::new(),
+        };
         Ok(PhaseWork {
             tasks,
             operations,
             distribution: Some(self.distribution_of(phase, &mix)),
+            beside,
         })
     }
 }
@@ -190,6 +216,8 @@ pub(super) struct PhaseWork {
     /// Of all of them, for the progress bar.
     pub operations: u64,
     pub distribution: Option<Distribution>,
+    /// Those of other clients, which end with these.
+    pub beside: Vec<Task>,
 }
 
 /// The part of `0..total` that falls to one of `threads`.

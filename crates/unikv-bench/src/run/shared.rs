@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::workload::keys::KeyOrder;
-use crate::workload::values;
+use crate::workload::values::{self, Lengths};
 use crate::workload::versions::{State, VersionTable, allowed, allowed_in_words};
 use std::fmt::Display;
 use std::sync::atomic::AtomicBool;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 pub struct Shared<'a, E> {
     pub engine: &'a E,
     pub order: KeyOrder,
-    pub value_bytes: usize,
+    pub values: Lengths,
     pub verify: bool,
     /// With several threads a scan cannot say how old its records may be.
     pub threads: usize,
@@ -37,8 +37,12 @@ impl<E> Shared<'_, E> {
 
     /// Checks that a value read is one of `record`, and gives its version.
     pub fn verify_bytes(&self, what: &str, record: u64, value: &[u8]) -> Result<u64, Failure> {
-        values::check(value, self.value_bytes, record).map_err(|fault| {
-            let expected = format!("a value of {} bytes of this record", self.value_bytes);
+        values::check(value, &self.values, record).map_err(|fault| {
+            let Lengths { least, most } = self.values;
+            let expected = match least == most {
+                true => format!("a value of {least} bytes of this record"),
+                false => format!("a value of {least} to {most} bytes of this record"),
+            };
             self.mismatch(what, record, expected, fault)
         })
     }

@@ -197,10 +197,10 @@ fn unikv_setup(terms: &Terms) -> (Options, Settings) {
         options = options.max_space_amp(factor);
         settings.push(("max_space_amp", factor.to_string()));
     }
-    // One setting for all rows, and scans are among them.
-    let clusters = tuning.clustering.unwrap_or(Clusters::AtRest);
-    options = options.clustering(clusters.into());
-    settings.push(("clustering", format!("{clusters:?}")));
+    if let Some(clusters) = tuning.clustering {
+        options = options.clustering(clusters.into());
+        settings.push(("clustering", format!("{clusters:?}")));
+    }
     settings.push(("everything else", "as by default".to_owned()));
     (options, settings)
 }

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::run::plan::Plan;
 use crate::workload::keys::{KEY_BYTES, KeyOrder};
 use crate::workload::phases::Phase;
+use crate::workload::values::Lengths;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -32,8 +33,11 @@ const LEAST_PART: u64 = 1 << 20;
 pub struct Scaled {
     /// Records to load.
     pub records: u64,
-    /// Bytes of each value.
+    /// Bytes of each value, in the mean.
     pub value_bytes: usize,
+    /// How long values are, if not all alike.
+    #[serde(default)]
+    pub mixture: Option<Lengths>,
     /// Whether keys are loaded in their order.
     pub sequential: bool,
     /// Client threads.
@@ -75,6 +79,7 @@ impl Scaled {
         Ok(Scaled {
             records,
             value_bytes: run.value_bytes,
+            mixture: run.mixture,
             sequential: run.order == KeyOrder::Sequential,
             threads: run.threads,
             scan_length: run.scan_length,
@@ -129,6 +134,11 @@ impl Scaled {
         }
     }
 
+    /// How long values are.
+    pub fn values(&self) -> Lengths {
+        self.mixture.unwrap_or(Lengths::fixed(self.value_bytes))
+    }
+
     /// Bytes of key and value.
     pub fn record_bytes(&self) -> u64 {
         (KEY_BYTES + self.value_bytes) as u64
@@ -156,7 +166,7 @@ impl Scaled {
             phases: phases.collect::<Result<_, _>>().map_err(Failure::invalid)?,
             records: self.records,
             operations: self.records,
-            value_bytes: self.value_bytes,
+            values: self.values(),
             threads: self.threads,
             distribution: None,
             scan_length: self.scan_length,
@@ -186,7 +196,7 @@ fn expand(step: &str, records: u64) -> Result<String, Failure> {
         let Some((name, rest)) = phase.split_once("@x") else {
             return Ok(phase.to_owned());
         };
-        let end = rest.find(['*', '~']).unwrap_or(rest.len());
+        let end = rest.find(['*', '~', '+']).unwrap_or(rest.len());
         let (factor, rest) = rest.split_at(end);
         let factor: f64 = factor
             .parse()

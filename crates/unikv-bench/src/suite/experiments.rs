@@ -4,10 +4,12 @@
 //! `unikv ycsb --workload` takes it, run by one process; `@xF` stands for F times the records of
 //! the run. A step that ends with `die` kills its process as `kill -9` does.
 
+mod living;
 mod operations;
 
 use super::contender::Tuning;
 use crate::workload::keys::{KEY_BYTES, KeyOrder};
+use crate::workload::values::Lengths;
 
 /// A named experiment.
 #[derive(Clone, Debug)]
@@ -29,8 +31,10 @@ pub struct Run {
     pub label: String,
     /// Records to load, at full scale.
     pub records: u64,
-    /// Bytes of each value.
+    /// Bytes of each value, in the mean.
     pub value_bytes: usize,
+    /// How long values are, if not all alike.
+    pub mixture: Option<Lengths>,
     /// The order in which keys are loaded.
     pub order: KeyOrder,
     /// Client threads of phases that name no number.
@@ -58,6 +62,7 @@ fn paper(label: impl Into<String>, steps: &[&'static str]) -> Run {
         label: label.into(),
         records: 100 * MILLION,
         value_bytes: 1_000,
+        mixture: None,
         order: KeyOrder::Random,
         threads: 1,
         steps: steps.to_vec(),
@@ -88,6 +93,7 @@ pub fn all() -> Vec<Experiment> {
     all.extend(of_its_parameters());
     all.extend(of_others());
     all.extend(operations::all());
+    all.extend(living::all());
     all
 }
 

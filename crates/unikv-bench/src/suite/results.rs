@@ -85,6 +85,8 @@ pub struct PhaseView {
     pub lowest_second: Option<f64>,
     /// Per kind of operation.
     pub latencies: Vec<LatencyView>,
+    /// What other clients did meanwhile.
+    pub beside: Option<BesideView>,
     /// Bytes of files written by the process over keys and values written.
     pub process_write_amplification: Option<f64>,
     /// Until the background was quiet, what was written since it last was, over what the user
@@ -108,6 +110,18 @@ pub struct PhaseView {
     pub rate: Option<f64>,
     /// Second by second.
     pub trace: Vec<PointView>,
+}
+
+/// What clients did beside those of a phase.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct BesideView {
+    /// As it was asked for.
+    pub phase: String,
+    /// Operations over the time.
+    pub operations_per_second: f64,
+    /// Per kind of operation.
+    pub latencies: Vec<LatencyView>,
 }
 
 /// Latencies of one kind of operation.

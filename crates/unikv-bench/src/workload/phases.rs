@@ -1,11 +1,14 @@
 //! The phases of a run: the YCSB core workloads, and what stands around them.
 //!
 //! `--workload load,a,scan50@100k,update:uniform,settle,verify` is a list of phases, each
-//! `NAME[:DISTRIBUTION][@OPERATIONS][*THREADS][~RATE]`.
+//! `NAME[:DISTRIBUTION][@AMOUNT][*THREADS][~RATE][+BESIDE]`. An amount is a number of operations,
+//! or a time after which the phase ends. Beside it stands a phase of the same form with a rate,
+//! whose clients work until those of the phase have ended: `scan50@2min+update~10k`.
 
 use super::generator::Distribution;
 use super::quantity;
 use super::versions::MAX_THREADS;
+use std::time::Duration;
 
 /// One phase of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,11 +21,15 @@ pub struct Phase {
     pub distribution: Option<Distribution>,
     /// Overrides `--operations`.
     pub operations: Option<u64>,
+    /// The phase ends after this time, whatever `--operations` says.
+    pub duration: Option<Duration>,
     /// Overrides `--threads`.
     pub threads: Option<usize>,
     /// Operations are due this many times a second, of all threads together, whether the last one
     /// has ended or not, and are timed from then; without it each waits for the one before.
     pub rate: Option<u64>,
+    /// What other clients do meanwhile.
+    pub beside: Option<Box<Phase>>,
 }
 
 /// What a phase does.
@@ -44,6 +51,10 @@ pub enum Kind {
     Verify,
     /// Waits until nothing runs in the background.
     Settle,
+    /// Does nothing for so long.
+    Pause(Duration),
+    /// Drops the pages of the store's files from the page cache.
+    DropCache,
     /// Writes the memtables into tables.
     Flush,
     /// Merges everything into the SortedStore.
@@ -89,17 +100,23 @@ const MOST_GROUP: usize = 10_000;
 /// Every name of a phase, for messages and help.
 pub const NAMES: &str = "load, a, b, c, d, e, f, p0, p1, p2, p3, read, update, insert, delete, scan, \
                          scanN, rscan, rscanN, mixN, absentN, multiN, batchN, reopen, verify, \
-                         verify-scan, verify-gets, settle, flush, compact, die";
+                         verify-scan, verify-gets, settle, pauseN, drop-cache, flush, compact, die";
 
 impl Phase {
-    /// Reads `NAME[:DISTRIBUTION][@OPERATIONS][*THREADS][~RATE]`.
+    /// Reads `NAME[:DISTRIBUTION][@AMOUNT][*THREADS][~RATE][+BESIDE]`.
     ///
     /// # Errors
     /// A text that is no phase, with the part that is wrong.
     pub fn parse(label: &str) -> Result<Phase, String> {
-        let (rest, rate) = split(label, '~', quantity::count)?;
+        let (rest, beside) = split(label, '+', Phase::parse)?;
+        let (rest, rate) = split(rest, '~', quantity::count)?;
         let (rest, threads) = split(rest, '*', threads)?;
-        let (rest, operations) = split(rest, '@', quantity::count)?;
+        let (rest, amount) = split(rest, '@', Amount::parse)?;
+        let (operations, duration) = match amount {
+            Some(Amount::Operations(operations)) => (Some(operations), None),
+            Some(Amount::Time(duration)) => (None, Some(duration)),
+            None => (None, None),
+        };
         if rate == Some(0) {
             return Err(format!("{label}: a rate of nothing"));
         }
@@ -115,14 +132,56 @@ impl Phase {
         };
         let kind = Kind::parse(name)
             .ok_or_else(|| format!("unknown workload {name:?}; there are {NAMES}"))?;
+        let is_mix = |kind| matches!(kind, Kind::Mix(_));
+        if duration.is_some() && !is_mix(kind) {
+            return Err(format!("{label}: only drawn operations can last a time"));
+        }
+        let mut beside = beside;
+        if let Some(beside) = &mut beside
+            && beside.operations.is_none()
+        {
+            beside.duration.get_or_insert(Duration::MAX);
+        }
+        if let Some(beside) = &beside
+            && !(is_mix(kind) && is_mix(beside.kind) && beside.rate.is_some())
+        {
+            let form = "drawn operations beside drawn ones, at a rate, such as update~10k";
+            return Err(format!("{label}: after + stand {form}"));
+        }
         Ok(Phase {
             label: label.to_owned(),
             kind,
             distribution,
             operations,
+            duration,
             threads,
             rate,
+            beside: beside.map(Box::new),
         })
+    }
+
+    /// The mix of a phase of drawn operations.
+    pub fn mix(&self) -> Option<Mix> {
+        match self.kind {
+            Kind::Mix(mix) => Some(mix),
+            _ => None,
+        }
+    }
+}
+
+/// How much a phase does.
+enum Amount {
+    Operations(u64),
+    Time(Duration),
+}
+
+impl Amount {
+    /// A time ends with its unit, `s` or `min`; `m` stands for millions.
+    fn parse(text: &str) -> Result<Amount, String> {
+        match text.ends_with('s') || text.ends_with("min") {
+            true => quantity::duration(text).map(Amount::Time),
+            false => quantity::count(text).map(Amount::Operations),
+        }
     }
 }
 
@@ -154,6 +213,7 @@ impl Kind {
             "verify-scan" => return Some(Kind::VerifyScan),
             "verify-gets" => return Some(Kind::VerifyGets),
             "settle" => return Some(Kind::Settle),
+            "drop-cache" => return Some(Kind::DropCache),
             "flush" => return Some(Kind::Flush),
             "compact" => return Some(Kind::Compact),
             "die" => return Some(Kind::Die),
@@ -200,7 +260,12 @@ impl Kind {
                 insert: 100,
                 ..Mix::default()
             },
-            name => Mix::numbered(name)?,
+            name => match name.strip_prefix("pause") {
+                Some(seconds) => {
+                    return Some(Kind::Pause(Duration::from_secs(seconds.parse().ok()?)));
+                }
+                None => Mix::numbered(name)?,
+            },
         };
         Some(Kind::Mix(mix))
     }
@@ -386,6 +451,14 @@ mod tests {
         let phase = Phase::parse("a:uniform@5*4~2k").unwrap();
         let found = (phase.operations, phase.threads, phase.rate);
         assert_eq!(found, (Some(5), Some(4), Some(2_000)));
+        let phase = Phase::parse("scan50@2min+update:uniform*2~10k").unwrap();
+        assert_eq!(phase.duration, Some(Duration::from_secs(120)));
+        assert_eq!((phase.operations, phase.rate), (None, None));
+        let beside = phase.beside.unwrap();
+        let found = (beside.threads, beside.rate, beside.mix().unwrap().update);
+        assert_eq!(found, (Some(2), Some(10_000), 100));
+        let pause = Phase::parse("pause60").unwrap().kind;
+        assert_eq!(pause, Kind::Pause(Duration::from_secs(60)));
         assert_eq!(Phase::parse("load*16").unwrap().threads, Some(16));
         for bad in [
             "",
@@ -405,6 +478,12 @@ mod tests {
             "p4",
             "a1",
             "batch10001",
+            "pause",
+            "load@10s",
+            "a@s",
+            "c+update",
+            "load+update~10k",
+            "c+load~10k",
         ] {
             assert!(Phase::parse(bad).is_err(), "{bad}");
         }

@@ -5,11 +5,53 @@
 //! per word, so that filling or checking 1 KB is tens of nanoseconds, and it does not compress.
 
 use super::keys::mix;
+use serde::{Deserialize, Serialize};
 
 /// Bytes of record number and version; the least size of a value.
 pub const HEADER_BYTES: usize = 16;
 
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// How long values are: all alike, or as many from 16 to 32 bytes as from 8 to 16 KiB, each as its
+/// record and version say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lengths {
+    /// The shortest.
+    pub least: usize,
+    /// The longest.
+    pub most: usize,
+}
+
+impl Lengths {
+    /// All alike.
+    pub const fn fixed(bytes: usize) -> Lengths {
+        Lengths {
+            least: bytes,
+            most: bytes,
+        }
+    }
+
+    /// Of one value.
+    #[inline]
+    pub fn of(&self, record: u64, version: u64) -> usize {
+        if self.least == self.most {
+            return self.least;
+        }
+        // Of the seed that the fill is made of, 53 bits make a number from 0 to 1.
+        let draw = (seed(record, version) >> 11) as f64 / (1_u64 << 53) as f64;
+        let ratio = self.most as f64 / self.least as f64;
+        (self.least as f64 * ratio.powf(draw)) as usize
+    }
+
+    /// The mean of many.
+    pub fn mean(&self) -> usize {
+        let (least, most) = (self.least as f64, self.most as f64);
+        match self.least == self.most {
+            true => self.least,
+            false => ((most - least) / (most / least).ln()) as usize,
+        }
+    }
+}
 
 /// Why a value is not one that was ever written under its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,13 +107,10 @@ pub fn fill(value: &mut [u8], record: u64, version: u64) {
     tail.copy_from_slice(&tail_word[..tail.len()]);
 }
 
-/// Checks that `value` is a value of `record` with `length` bytes, and gives its version.
-pub fn check(value: &[u8], length: usize, record: u64) -> Result<u64, Fault> {
+/// Checks that `value` is a value of `record`, as long as `lengths` say, and gives its version.
+pub fn check(value: &[u8], lengths: &Lengths, record: u64) -> Result<u64, Fault> {
     let length_fault = Fault::Length { found: value.len() };
     let (header, body) = value.split_at_checked(HEADER_BYTES).ok_or(length_fault)?;
-    if value.len() != length {
-        return Err(length_fault);
-    }
     let (numbers, _) = header.as_chunks::<8>();
     let (found, version) = (
         u64::from_le_bytes(numbers[0]),
@@ -79,6 +118,9 @@ pub fn check(value: &[u8], length: usize, record: u64) -> Result<u64, Fault> {
     );
     if found != record {
         return Err(Fault::Record { found });
+    }
+    if value.len() != lengths.of(record, version) {
+        return Err(length_fault);
     }
     let seed = seed(record, version);
     let (words, tail) = body.as_chunks::<8>();
@@ -118,7 +160,8 @@ mod tests {
         for length in [16, 17, 23, 24, 25, 100] {
             let mut value = vec![0; length];
             fill(&mut value, 77, 3);
-            assert_eq!(check(&value, length, 77), Ok(3));
+            let lengths = Lengths::fixed(length);
+            assert_eq!(check(&value, &lengths, 77), Ok(3));
             for bit in 0..length * 8 {
                 // A flip in the version shows as a wrong fill, if there is enough of it.
                 if length < HEADER_BYTES + 8 && (8..16).contains(&(bit / 8)) {
@@ -126,7 +169,7 @@ mod tests {
                 }
                 value[bit / 8] ^= 1 << (bit % 8);
                 assert!(
-                    check(&value, length, 77).is_err(),
+                    check(&value, &lengths, 77).is_err(),
                     "bit {bit} of {length} bytes"
                 );
                 value[bit / 8] ^= 1 << (bit % 8);
@@ -138,10 +181,32 @@ mod tests {
     fn faults_say_what_was_found() {
         let mut value = vec![0; 64];
         fill(&mut value, 5, 9);
+        let check = |value: &[u8], length, record| check(value, &Lengths::fixed(length), record);
         assert_eq!(check(&value, 65, 5), Err(Fault::Length { found: 64 }));
         assert_eq!(check(&value[..3], 3, 5), Err(Fault::Length { found: 3 }));
         assert_eq!(check(&value, 64, 6), Err(Fault::Record { found: 5 }));
         value[40] ^= 1;
         assert_eq!(check(&value, 64, 5), Err(Fault::Fill { offset: 40 }));
+    }
+
+    #[test]
+    fn a_mixture_has_as_many_values_of_each_magnitude() {
+        let lengths = Lengths {
+            least: 16,
+            most: 16 << 10,
+        };
+        let all = (0..10_000).map(|record| lengths.of(record, record % 7));
+        let (mut sum, mut magnitudes) = (0, [0; 10]);
+        for length in all {
+            sum += length;
+            magnitudes[(length / 16).ilog2() as usize] += 1;
+        }
+        assert!(magnitudes.iter().all(|n| (850..1150).contains(n)));
+        assert!((sum / 10_000).abs_diff(lengths.mean()) < 200);
+        let mut value = vec![0; lengths.of(5, 9)];
+        fill(&mut value, 5, 9);
+        assert_eq!(check(&value, &lengths, 5), Ok(9));
+        value.push(0);
+        assert!(check(&value, &lengths, 5).is_err());
     }
 }

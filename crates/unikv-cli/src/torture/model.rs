@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use unikv_bench::measure::space::frame_bytes;
 use unikv_bench::workload::keys::mix as hash;
-use unikv_bench::workload::values::{check as check_value, fill as fill_value};
+use unikv_bench::workload::values::{Lengths, check as check_value, fill as fill_value};
 use unikv_shapes::Shape;
 
 /// Keys in a block.
@@ -165,7 +165,7 @@ impl Record {
                 value.len()
             ));
         };
-        check_value(value, length, self.id())
+        check_value(value, &Lengths::fixed(length), self.id())
             .map(|_| version)
             .map_err(|fault| format!("{fault} where version {version} claims to be"))
     }

@@ -67,16 +67,19 @@ impl<E: Engine> Client<'_, E> {
     ) -> Result<(Instant, Instant), Failure> {
         self.choose_group(chooser, size);
         let (shared, group) = (self.shared, &mut self.group);
-        let size = group.records.len();
-        group.values.resize(size * shared.value_bytes, 0);
+        group.values.clear();
         group.writes.clear();
-        let values = group.values.chunks_exact_mut(shared.value_bytes);
-        for (&record, value) in group.records.iter().zip(values) {
+        let mut places = Vec::with_capacity(size);
+        for &record in &group.records {
             let write = shared.versions.begin(record);
-            values::fill(value, record, write.version);
+            let start = group.values.len();
+            let end = start + shared.values.of(record, write.version);
+            group.values.resize(end, 0);
+            values::fill(&mut group.values[start..end], record, write.version);
             group.writes.push(write);
+            places.push(start..end);
         }
-        let values = group.values.chunks_exact(shared.value_bytes);
+        let values = places.into_iter().map(|place| &group.values[place]);
         let pairs = group.keys.iter().zip(values);
         let batch: Vec<_> = pairs.map(|(key, value)| BatchOp::Put(key, value)).collect();
         let start = Instant::now();
@@ -86,7 +89,7 @@ impl<E: Engine> Client<'_, E> {
         for (&record, write) in group.records.iter().zip(&group.writes) {
             shared.versions.acknowledge(record, write);
         }
-        self.bytes_written += (size * (KEY_BYTES + shared.value_bytes)) as u64;
+        self.bytes_written += (batch.len() * KEY_BYTES + group.values.len()) as u64;
         Ok((start, end))
     }
 

@@ -14,7 +14,7 @@ use crate::suite::results::PhaseView;
 use crate::workload::generator::Chooser;
 use crate::workload::keys::KeyOrder;
 use crate::workload::phases::Kind;
-use crate::workload::values;
+use crate::workload::values::{self, Lengths};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
@@ -124,6 +124,7 @@ struct Log {
     order: KeyOrder,
     /// By the codes of their keys, with which these ascend.
     stored: BTreeMap<u64, Stored>,
+    values: Lengths,
     /// Where values are made.
     value: Vec<u8>,
     accesses: Vec<Access>,
@@ -141,7 +142,8 @@ impl Recorder {
         Recorder(Arc::new(Mutex::new(Log {
             order: scaled.order(),
             stored: BTreeMap::new(),
-            value: vec![0; scaled.value_bytes],
+            values: scaled.values(),
+            value: Vec::new(),
             accesses: Vec::new(),
         })))
     }
@@ -161,7 +163,9 @@ impl Log {
     fn find(&mut self, key: &[u8]) -> Option<Stored> {
         let record = self.order.record(key)?;
         let stored = *self.stored.get(&self.order.code(record))?;
-        values::fill(&mut self.value, record, u64::from(stored.version));
+        let version = u64::from(stored.version);
+        self.value.resize(self.values.of(record, version), 0);
+        values::fill(&mut self.value, record, version);
         Some(stored)
     }
 }
@@ -180,7 +184,7 @@ impl Engine for Recorder {
         if record >= IS_READ {
             return Err(Failure::invalid("too many records"));
         }
-        let version = values::check(value, value.len(), number)
+        let version = values::check(value, &log.values, number)
             .map_err(|fault| Failure::verification(fault.to_string()))?;
         // Versions begin again long before they have 32 bits.
         let version = version as u32;
@@ -223,15 +227,17 @@ impl Engine for Recorder {
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let log = &mut *self.0.lock();
-        let (order, value, accesses) = (log.order, &mut log.value, &mut log.accesses);
+        let (order, lengths) = (log.order, log.values);
+        let (value, accesses) = (&mut log.value, &mut log.accesses);
         let code = |key| order.record(key).map(|record| order.code(record));
         let from = from
             .and_then(code)
             .map_or(Bound::Unbounded, Bound::Included);
         let pass = |(_, stored): (&u64, &Stored)| {
             accesses.push(Access::free(stored.record));
-            let record = u64::from(stored.record);
-            values::fill(value, record, u64::from(stored.version));
+            let (record, version) = (u64::from(stored.record), u64::from(stored.version));
+            value.resize(lengths.of(record, version), 0);
+            values::fill(value, record, version);
             visit(&order.key(record), value)
         };
         let stored = &log.stored;

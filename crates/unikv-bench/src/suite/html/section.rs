@@ -318,7 +318,7 @@ struct Context {
 /// A column of the table.
 type Column = (&'static str, fn(&PhaseView, &Context) -> String);
 
-const COLUMNS: [Column; 15] = [
+const COLUMNS: [Column; 16] = [
     ("operations/s", |phase, _| match phase.operations {
         0 => String::new(),
         _ => format!("{:.0}", phase.operations_per_second),
@@ -330,6 +330,10 @@ const COLUMNS: [Column; 15] = [
             (records > 0).then(|| bytes / 1e6 / phase.seconds.max(1e-9)),
             1,
         )
+    }),
+    ("beside /s", |phase, _| {
+        let beside = phase.beside.as_ref();
+        number(beside.map(|beside| beside.operations_per_second), 0)
     }),
     ("lowest second", |phase, _| number(phase.lowest_second, 0)),
     ("seconds", |phase, _| format!("{:.1}", phase.seconds)),
