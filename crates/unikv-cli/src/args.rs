@@ -20,12 +20,11 @@ fn durability(text: &str) -> Result<Durability, String> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ClusteringArg {
+    /// Values are copied in the order of their keys where scans have paid for it, and when nothing
+    /// was written for a second
+    Automatic,
     /// Values stay where the flush wrote them
-    Never,
-    /// Every merge copies the values of its range in the order of their keys
-    EveryMerge,
-    /// Values are copied in the order of their keys when nothing was written for a second
-    AtRest,
+    LeastWriting,
 }
 
 /// Every option of the engine. What is not given stays as the database has stored it, or else is
@@ -93,9 +92,8 @@ impl EngineArgs {
         }
         if let Some(clustering) = self.clustering {
             options = options.clustering(match clustering {
-                ClusteringArg::Never => Clustering::Never,
-                ClusteringArg::EveryMerge => Clustering::EveryMerge,
-                ClusteringArg::AtRest => Clustering::AtRest,
+                ClusteringArg::Automatic => Clustering::Automatic,
+                ClusteringArg::LeastWriting => Clustering::LeastWriting,
             });
         }
         if let Some(factor) = self.max_space_amp {

@@ -59,10 +59,10 @@ impl Config {
                 1 => Durability::Periodic(Duration::from_millis(pick(rng, &[1, 100]))),
                 _ => Durability::Buffered,
             },
-            clustering: match pick(rng, &[Clustering::Never, Clustering::EveryMerge]) {
-                Clustering::Never => {
-                    let others = [Clustering::Never, Clustering::AtRest, Clustering::AtRest];
-                    pick(&mut further, &others)
+            clustering: match pick(rng, &[Clustering::LeastWriting, Clustering::Automatic]) {
+                Clustering::LeastWriting => {
+                    let both = [Clustering::LeastWriting, Clustering::Automatic];
+                    pick(&mut further, &both)
                 }
                 clustering => clustering,
             },
@@ -100,9 +100,8 @@ impl Config {
                 _ => Durability::Sync,
             },
             clustering: match self.clustering {
-                Clustering::Never => Clustering::EveryMerge,
-                Clustering::EveryMerge => Clustering::AtRest,
-                _ => Clustering::Never,
+                Clustering::LeastWriting => Clustering::Automatic,
+                Clustering::Automatic => Clustering::LeastWriting,
             },
             memtable_bytes,
             unsorted_bytes: other(self.unsorted_bytes / self.memtable_bytes, 1, 4) * memtable_bytes,

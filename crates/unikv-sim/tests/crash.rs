@@ -59,7 +59,7 @@ unikv_sim::scenario_tests!(
     explore, but []:
     flush,
     merge,
-    clustering_merge,
+    clustering_for_scans,
     clustering_when_idle,
     scan_merge,
     gc_alone,

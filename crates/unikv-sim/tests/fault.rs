@@ -35,7 +35,7 @@ unikv_sim::scenario_tests!(
     explore, but ["disk_full"]:
     flush,
     merge,
-    clustering_merge,
+    clustering_for_scans,
     clustering_when_idle,
     scan_merge,
     gc_alone,

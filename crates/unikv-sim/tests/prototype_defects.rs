@@ -71,7 +71,7 @@ fn assert_content(db: &Db, want: &BTreeMap<Vec<u8>, Vec<u8>>) {
 
 #[test]
 fn updates_are_never_answered_with_an_older_value() {
-    for clustering in [Clustering::Never, Clustering::EveryMerge] {
+    for clustering in [Clustering::LeastWriting, Clustering::Automatic] {
         let vfs = SimVfs::new();
         let db = open(&vfs, tiny().clustering(clustering));
         let mut want = BTreeMap::new();
@@ -323,7 +323,7 @@ fn garbage_is_collected_without_a_split() {
     const KEYS: u32 = 300;
     let vfs = SimVfs::new();
     let options = || tiny().partition_bytes(1 << 40).max_space_amp(2.0);
-    let db = open(&vfs, options().clustering(Clustering::Never));
+    let db = open(&vfs, options().clustering(Clustering::LeastWriting));
     let long = |n: u32, version| value(n, version).repeat(8);
     let mut want = BTreeMap::new();
     let mut written = 0;
@@ -395,7 +395,7 @@ fn four_threads_read_what_was_acknowledged_or_newer() {
     const KEYS: usize = 200;
     const WRITES: u64 = 12_000;
     let dir = tempfile::tempdir().unwrap();
-    let db = Db::open(dir.path(), tiny().clustering(Clustering::Never)).unwrap();
+    let db = Db::open(dir.path(), tiny().clustering(Clustering::LeastWriting)).unwrap();
     let acknowledged = Arc::new(Acknowledged((0..KEYS).map(|_| AtomicU64::new(0)).collect()));
     let done = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -202,7 +202,7 @@ fn divided() -> Specimen {
 fn mixed() -> Specimen {
     let options = options()
         .memtable_bytes(16 << 10)
-        .clustering(Clustering::EveryMerge)
+        .clustering(Clustering::Automatic)
         .max_space_amp(1.1);
     let mut b = Builder::new(options);
     b.writes(0..140);

@@ -37,10 +37,6 @@ pub enum ErrorKind {
     WritesSuspended,
     /// The database has been closed.
     Closed,
-    /// Background work has given way to writers or to a full disk, and is tried again. No call of a
-    /// database returns it.
-    #[doc(hidden)]
-    Cancelled,
     /// The engine has met a state that it excludes, which is a bug: report it, with the message.
     /// What is on disk is as it was; close and reopen the database to go on.
     Internal,
@@ -210,16 +206,6 @@ impl Error {
         let remedy = "this is a bug of UniKV: report it with this message, then close and reopen the \
                       database";
         Error(Arc::new(Inner::new(ErrorKind::Internal, what, remedy)))
-    }
-
-    /// Background work is to give way.
-    pub(crate) fn cancelled() -> Error {
-        let what = "background work has given way";
-        Error(Arc::new(Inner::new(
-            ErrorKind::Cancelled,
-            what,
-            "try again",
-        )))
     }
 
     /// The database has been closed.

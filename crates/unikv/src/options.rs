@@ -2,10 +2,15 @@
 //!
 //! Only `db` reads [`Options`]; the layers below receive the values they need.
 
-use crate::error::{Error, Result};
+mod effective;
+
+use crate::error::Result;
+pub use effective::EffectiveOptions;
 use std::time::Duration;
 
 const LEAST_MEMTABLE_BYTES: u64 = 4 << 10;
+/// The least `unsorted_bytes` by default.
+const LEAST_UNSORTED_BYTES: u64 = 16 << 20;
 const MOST_INLINE_BYTES: u32 = 64 << 10;
 
 /// What an acknowledged write survives.
@@ -22,49 +27,17 @@ pub enum Durability {
     Sync,
 }
 
-/// When a merge copies values next to each other in key order.
+/// Whether values are copied next to each other in key order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clustering {
-    /// Never: a merge moves keys only. Least writing.
+    /// Where it pays: a merge moves keys only, and the values of up to 256 KiB follow in pieces of
+    /// 64 MiB when scans have lost as much by their lying apart as copying them costs, or when
+    /// nothing has been written for a second. Over the life of a database fewer than two bytes are
+    /// copied so for each byte that is written.
     #[default]
-    Never,
-    /// At every merge, the values that leave the UnsortedStore are written once more, in key order
-    /// (the paper's §III-C). Scans read neighbours together; costs one more write of each value
-    /// below 256 KiB.
-    EveryMerge,
-    /// When nothing has been written for a second: loads run as with [`Clustering::Never`], later
-    /// scans as with [`Clustering::EveryMerge`], and the first gets find tables indexed in memory.
-    AtRest,
-}
-
-/// The options in effect in an open database; see [`Options`] for what each does.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct EffectiveOptions {
-    /// See [`Options::durability`].
-    pub durability: Durability,
-    /// See [`Options::memory_budget`].
-    pub memory_budget: u64,
-    /// See [`Options::memtable_bytes`].
-    pub memtable_bytes: u64,
-    /// See [`Options::unsorted_bytes`].
-    pub unsorted_bytes: u64,
-    /// See [`Options::partition_bytes`].
-    pub partition_bytes: u64,
-    /// See [`Options::inline_value_bytes`].
-    pub inline_value_bytes: u32,
-    /// See [`Options::max_space_amp`].
-    pub max_space_amp: f64,
-    /// See [`Options::clustering`].
-    pub clustering: Clustering,
-    /// See [`Options::key_table_bytes`].
-    pub key_table_bytes: u64,
-    /// See [`Options::block_bytes`].
-    pub block_bytes: u32,
-    /// See [`Options::background_threads`].
-    pub background_threads: usize,
-    /// See [`Options::scan_merge_limit`].
-    pub scan_merge_limit: u32,
+    Automatic,
+    /// Never: for who does not scan. Least writing.
+    LeastWriting,
 }
 
 /// How a database is opened: defaults that serve, and methods that change one each. Sizes are in
@@ -182,10 +155,10 @@ impl Options {
     }
 
     /// Bytes of a partition's UnsortedStore at which it is merged (the paper's `UnsortedLimit`).
-    /// Default: 512 MiB. Larger means fewer merges, a larger hash index (about 10 bytes a record)
-    /// and scans over more tables.
+    /// Default: a quarter of the memory budget, at least 16 MiB. Larger means fewer merges, a
+    /// larger hash index (about 10 bytes a record) and scans over more tables.
     ///
-    /// Stored; may change.
+    /// Stored, the default too: set it when the budget has grown much. May change.
     #[must_use]
     pub fn unsorted_bytes(mut self, bytes: u64) -> Options {
         self.asked.unsorted_bytes = Some(bytes);
@@ -193,12 +166,14 @@ impl Options {
     }
 
     /// Bytes of data at which a partition, a range of keys with its own UnsortedStore and
-    /// SortedStore, becomes two (the paper's `partitionSizeLimit`). Default: 8 GiB. A split moves
-    /// no data. Smaller means smaller merges, of which several run at a time, and more of them.
-    /// Keys and small values, which a merge writes again, may be twice `unsorted_bytes` of it, or a
-    /// sixteenth. Neighbours that together hold less than a quarter of both become one again.
+    /// SortedStore, becomes two (the paper's `partitionSizeLimit`). Default: two and a half times
+    /// the memory budget, at least 160 MiB, ten times `unsorted_bytes` as in the paper. A split
+    /// moves no data. Smaller means smaller merges, of which several run at a time, and more of
+    /// them. Keys and small values, which a merge writes again, may be twice `unsorted_bytes` of
+    /// it, or a sixteenth. Neighbours that together hold less than a quarter of both become one
+    /// again.
     ///
-    /// Stored; may change.
+    /// Stored, the default too: set it when the budget has grown much. May change.
     #[must_use]
     pub fn partition_bytes(mut self, bytes: u64) -> Options {
         self.asked.partition_bytes = Some(bytes);
@@ -238,7 +213,7 @@ impl Options {
         self
     }
 
-    /// Whether merges copy values into key order. Default: [`Clustering::Never`].
+    /// Whether values are copied into key order. Default: [`Clustering::Automatic`].
     ///
     /// Stored; may change.
     #[must_use]
@@ -296,11 +271,11 @@ impl Options {
             unsorted_bytes: asked
                 .unsorted_bytes
                 .or(stored.unsorted_bytes)
-                .unwrap_or(512 << 20),
+                .unwrap_or_else(|| default_unsorted_bytes(memory_budget)),
             partition_bytes: asked
                 .partition_bytes
                 .or(stored.partition_bytes)
-                .unwrap_or(8 << 30),
+                .unwrap_or_else(|| default_partition_bytes(memory_budget)),
             inline_value_bytes: asked
                 .inline_value_bytes
                 .or(stored.inline_value_bytes.map(|b| b.min(MOST_INLINE_BYTES)))
@@ -309,7 +284,7 @@ impl Options {
             clustering: asked
                 .clustering
                 .or(stored.clustering)
-                .unwrap_or(Clustering::Never),
+                .unwrap_or(Clustering::Automatic),
             key_table_bytes: asked
                 .key_table_bytes
                 .or(stored.key_table_bytes)
@@ -343,59 +318,14 @@ fn default_memtable_bytes(memory_budget: u64) -> u64 {
     (memory_budget / 16).clamp(LEAST_MEMTABLE_BYTES, 64 << 20)
 }
 
-impl EffectiveOptions {
-    /// Refuses values out of range, naming the option.
-    fn validate(&self) -> Result<()> {
-        fn at_least(name: &str, value: u64, least: u64) -> Result<()> {
-            if value >= least {
-                return Ok(());
-            }
-            let what = format!("option `{name}` is {value}, below its least value {least}");
-            Err(Error::invalid(
-                what,
-                format!("set `{name}` to {least} or more"),
-            ))
-        }
-        at_least("memory_budget", self.memory_budget, 64 << 10)?;
-        at_least("memtable_bytes", self.memtable_bytes, LEAST_MEMTABLE_BYTES)?;
-        at_least("unsorted_bytes", self.unsorted_bytes, 4 << 10)?;
-        at_least("partition_bytes", self.partition_bytes, 4 << 10)?;
-        at_least("key_table_bytes", self.key_table_bytes, 1 << 10)?;
-        at_least("block_bytes", u64::from(self.block_bytes), 256)?;
-        at_least("background_threads", self.background_threads as u64, 2)?;
-        at_least("scan_merge_limit", u64::from(self.scan_merge_limit), 1)?;
-        // NaN is out of range, too.
-        if !(1.1..=100.0).contains(&self.max_space_amp) {
-            let what = format!("option `max_space_amp` is {}", self.max_space_amp);
-            return Err(Error::invalid(
-                what,
-                "set `max_space_amp` between 1.1 and 100",
-            ));
-        }
-        if self.block_bytes > 1 << 20 {
-            let what = "option `block_bytes` is above its greatest value 1 MiB";
-            return Err(Error::invalid(what, "set `block_bytes` to 1 MiB or less"));
-        }
-        if self.inline_value_bytes > MOST_INLINE_BYTES {
-            let what = format!(
-                "option `inline_value_bytes` is {}, above its greatest value 64 KiB: a key block holds \
-                 its values whole, and readers and merges keep many blocks in memory",
-                self.inline_value_bytes
-            );
-            let remedy = "set `inline_value_bytes` to 64 KiB or less";
-            return Err(Error::invalid(what, remedy));
-        }
-        if let Durability::Periodic(every) = self.durability
-            && every.is_zero()
-        {
-            let what = "option `durability` is periodic with a period of zero";
-            return Err(Error::invalid(
-                what,
-                "use `Durability::Sync`, or a longer period",
-            ));
-        }
-        Ok(())
-    }
+/// The paper's ratios, of 4 GB and 40 GB beside 16 GB of memory, so that data larger than memory
+/// have several partitions.
+fn default_unsorted_bytes(memory_budget: u64) -> u64 {
+    (memory_budget / 4).max(LEAST_UNSORTED_BYTES)
+}
+
+fn default_partition_bytes(memory_budget: u64) -> u64 {
+    (memory_budget / 2 * 5).max(10 * LEAST_UNSORTED_BYTES)
 }
 
 #[cfg(test)]

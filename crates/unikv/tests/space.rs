@@ -31,7 +31,7 @@ fn watched(name: &str, options: Options, play: impl FnOnce(&mut Stage<'_>)) {
     watched::watched(name, options, None, play);
 }
 
-const BOTH: [Clustering; 2] = [Clustering::Never, Clustering::EveryMerge];
+const BOTH: [Clustering; 2] = [Clustering::LeastWriting, Clustering::Automatic];
 
 #[test]
 fn zipf_updates() {
@@ -52,7 +52,7 @@ fn zipf_updates() {
 
 #[test]
 fn a_small_hot_set() {
-    watched("hot set", options(Clustering::Never), |stage| {
+    watched("hot set", options(Clustering::LeastWriting), |stage| {
         for i in 0..100_000 {
             stage.put(i % 500, 500);
         }
@@ -107,7 +107,7 @@ fn mixed_sizes() {
 
 #[test]
 fn a_quiesced_database_has_shrunk() {
-    watched("quiesced", options(Clustering::Never), |stage| {
+    watched("quiesced", options(Clustering::LeastWriting), |stage| {
         (0..20_000).for_each(|id| stage.put(id, 1000));
         (0..20_000).for_each(|id| stage.delete(id));
         stage.db.quiesce().unwrap();
@@ -147,7 +147,7 @@ fn snapshots_held_and_released() {
 
 #[test]
 fn iterators_held_and_released() {
-    watched("iterators", options(Clustering::EveryMerge), |stage| {
+    watched("iterators", options(Clustering::Automatic), |stage| {
         (0..15_000).for_each(|id| stage.put(id, 1000));
         let mut iter = stage.db.iter();
         iter.next().unwrap().unwrap();
@@ -173,7 +173,7 @@ fn small_values() {
     for len in [0, 100, 130] {
         watched(
             &format!("values of {len}"),
-            options(Clustering::Never),
+            options(Clustering::LeastWriting),
             |stage| {
                 for _ in 0..100_000 {
                     let id = stage.zipf(100_000);
@@ -210,32 +210,40 @@ fn large_values_beside_small_ones() {
 
 #[test]
 fn batches_of_a_thousand_puts() {
-    watched("batches of puts", options(Clustering::Never), |stage| {
-        for first in (0..20_000).step_by(1000) {
-            stage.batch(first..first + 1000, Some(1000));
-        }
-        // Those of short values fit into a memtable; the others write their values apart.
-        for len in [1000, 200].repeat(20) {
-            let ids: Vec<u64> = (0..1000).map(|_| stage.zipf(20_000)).collect();
-            stage.batch(ids, Some(len));
-        }
-    });
+    watched(
+        "batches of puts",
+        options(Clustering::LeastWriting),
+        |stage| {
+            for first in (0..20_000).step_by(1000) {
+                stage.batch(first..first + 1000, Some(1000));
+            }
+            // Those of short values fit into a memtable; the others write their values apart.
+            for len in [1000, 200].repeat(20) {
+                let ids: Vec<u64> = (0..1000).map(|_| stage.zipf(20_000)).collect();
+                stage.batch(ids, Some(len));
+            }
+        },
+    );
 }
 
 #[test]
 fn batches_of_a_thousand_deletes() {
-    watched("batches of deletes", options(Clustering::Never), |stage| {
-        (0..20_000).for_each(|id| stage.put(id, 1000));
-        for first in (0..20_000u64).step_by(1000) {
-            let ids = first..first + 1000;
-            stage.batch(ids.map(|id| id.wrapping_mul(0x9e37_79b1) % 20_000), None);
-        }
-    });
+    watched(
+        "batches of deletes",
+        options(Clustering::LeastWriting),
+        |stage| {
+            (0..20_000).for_each(|id| stage.put(id, 1000));
+            for first in (0..20_000u64).step_by(1000) {
+                let ids = first..first + 1000;
+                stage.batch(ids.map(|id| id.wrapping_mul(0x9e37_79b1) % 20_000), None);
+            }
+        },
+    );
 }
 
 #[test]
 fn four_writers() {
-    watched("four writers", options(Clustering::Never), |stage| {
+    watched("four writers", options(Clustering::LeastWriting), |stage| {
         let shared = stage.shared;
         std::thread::scope(|scope| {
             let writer = |thread: u64| {
@@ -264,7 +272,7 @@ fn four_writers() {
 fn everything_replaced_by_an_ingest() {
     for len in [1000, 130, 20] {
         let name = format!("values of {len} replaced by an ingest");
-        watched(&name, options(Clustering::Never), |stage| {
+        watched(&name, options(Clustering::LeastWriting), |stage| {
             (0..12_000).for_each(|id| stage.put(id, len));
             stage.at_rest();
             stage.ingest(0..12_000, 1000);
@@ -277,7 +285,7 @@ fn everything_replaced_by_an_ingest() {
 fn long_values_by_short_ones_at_full_speed() {
     for len in [130, 10] {
         let name = format!("values of 1,000 overwritten by {len}");
-        watched(&name, options(Clustering::Never), |stage| {
+        watched(&name, options(Clustering::LeastWriting), |stage| {
             for _ in 0..3 {
                 stage.ingest(0..12_000, 1000);
                 stage.at_rest();
@@ -289,7 +297,7 @@ fn long_values_by_short_ones_at_full_speed() {
 
 #[test]
 fn the_least_factor() {
-    let options = options(Clustering::Never).max_space_amp(1.1);
+    let options = options(Clustering::LeastWriting).max_space_amp(1.1);
     watched("a factor of 1.1", options, |stage| {
         (0..30_000).for_each(|id| stage.put(id, 1000));
         for _ in 0..20_000 {

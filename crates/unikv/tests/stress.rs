@@ -228,7 +228,7 @@ fn live(dir: &Path, clustering: Clustering, models: &mut [BTreeMap<Vec<u8>, u32>
 fn threads_agree_about_everything() {
     let dir = tempfile::tempdir().unwrap();
     let mut models = vec![BTreeMap::new(); WRITERS as usize];
-    for (round, clustering) in [Clustering::Never, Clustering::EveryMerge]
+    for (round, clustering) in [Clustering::LeastWriting, Clustering::Automatic]
         .iter()
         .enumerate()
     {

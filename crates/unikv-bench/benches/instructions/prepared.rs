@@ -104,8 +104,8 @@ fn dir_of(place: Place) -> PathBuf {
 fn load(dir: &Path, place: Place) -> Db {
     fs::create_dir_all(dir).unwrap();
     let clustering = match place {
-        Place::Clustered => Clustering::EveryMerge,
-        _ => Clustering::Never,
+        Place::Clustered => Clustering::Automatic,
+        _ => Clustering::LeastWriting,
     };
     let options = Options::default().memory_budget(BUDGET);
     let db = Db::open(dir, options.clustering(clustering)).unwrap();

@@ -42,20 +42,17 @@ pub struct Tuning {
 /// UniKV's choices of clustering.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Clusters {
-    /// [`Clustering::Never`].
-    Never,
-    /// [`Clustering::EveryMerge`].
-    EveryMerge,
-    /// [`Clustering::AtRest`].
-    AtRest,
+    /// [`Clustering::Automatic`].
+    Automatic,
+    /// [`Clustering::LeastWriting`].
+    LeastWriting,
 }
 
 impl From<Clusters> for Clustering {
     fn from(clusters: Clusters) -> Clustering {
         match clusters {
-            Clusters::Never => Clustering::Never,
-            Clusters::EveryMerge => Clustering::EveryMerge,
-            Clusters::AtRest => Clustering::AtRest,
+            Clusters::Automatic => Clustering::Automatic,
+            Clusters::LeastWriting => Clustering::LeastWriting,
         }
     }
 }

@@ -38,7 +38,7 @@ pub(super) struct Maker {
 pub(super) fn small() -> Config {
     Config {
         durability: Durability::Buffered,
-        clustering: Clustering::Never,
+        clustering: Clustering::LeastWriting,
         memtable_bytes: 4 << 10,
         unsorted_bytes: 1 << 20,
         partition_bytes: 1 << 40,

@@ -58,12 +58,16 @@ pub const SHAPES: [Shape; 14] = [
     Shape {
         name: "clustered",
         config: || Config {
-            clustering: Clustering::EveryMerge,
+            clustering: Clustering::Automatic,
             ..small()
         },
         base: |maker| {
-            maker.put(0..14, 30);
+            for part in 0..6 {
+                maker.put((part..18).step_by(6), 150);
+                maker.flush();
+            }
             maker.compact();
+            maker.db().quiesce().expect("quiet");
         },
         rest: |maker| {
             maker.put([1, 5, 20], 40);

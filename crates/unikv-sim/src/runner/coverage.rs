@@ -1,7 +1,7 @@
 //! What the engine did during a run, for tests that would mean nothing had it done nothing.
 
 use super::Runner;
-use unikv::{Clustering, Db};
+use unikv::Db;
 
 /// What the engine did during a run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,13 +101,6 @@ impl Runner {
     /// Counts what the engine has done since it was opened.
     pub(super) fn cover(&mut self, db: &Db) {
         let stats = db.stats();
-        let clusters = match self.config.clustering {
-            Clustering::Never => false,
-            Clustering::EveryMerge => true,
-            Clustering::AtRest => stats.clusterings > 0,
-        };
-        let copied = stats.merge_copied_bytes;
-        let (clustered_bytes, ridden_bytes) = if clusters { (copied, 0) } else { (0, copied) };
         self.coverage.add(Coverage {
             flushes: stats.flushes,
             merges: stats.merges,
@@ -118,8 +111,8 @@ impl Runner {
             large: stats.large_values,
             ingests: stats.ingests,
             gcs: stats.gcs,
-            clustered_bytes,
-            ridden_bytes,
+            clustered_bytes: stats.clustered_bytes,
+            ridden_bytes: stats.merge_copied_bytes,
             collisions: stats.index_failed_comparisons,
             rebuilt_collisions: match db.recovery().index_records {
                 0 => 0,

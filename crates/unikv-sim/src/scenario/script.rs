@@ -11,7 +11,7 @@ use unikv::{Clustering, Durability};
 pub fn quiet() -> Config {
     Config {
         durability: Durability::Periodic(Duration::from_secs(3600)),
-        clustering: Clustering::Never,
+        clustering: Clustering::LeastWriting,
         memtable_bytes: 4 << 10,
         unsorted_bytes: 1 << 20,
         partition_bytes: 1 << 40,

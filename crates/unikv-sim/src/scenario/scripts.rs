@@ -21,8 +21,8 @@ pub fn all() -> Vec<Scenario> {
             it.flushes >= 12 && it.merges == 0
         }),
         ("merge", merge(), |seen| seen.coverage.merges >= 8),
-        ("clustering_merge", clustering_merge(), |seen| {
-            seen.coverage.merges >= 8 && seen.coverage.clustered_bytes > 10_000
+        ("clustering_for_scans", clustering_for_scans(), |seen| {
+            seen.coverage.clusterings >= 8 && seen.coverage.clustered_bytes > 10_000
         }),
         ("clustering_when_idle", clustering_when_idle(), |seen| {
             seen.coverage.clusterings >= 3 && seen.coverage.merges >= 5
@@ -111,11 +111,29 @@ fn merge() -> History {
     })
 }
 
-/// Merges copy values into key order.
-fn clustering_merge() -> History {
-    let mut history = merge();
-    history.config.clustering = Clustering::EveryMerge;
-    history
+/// Values are copied together, slice by slice, because scans have paid for it, while writers go on.
+fn clustering_for_scans() -> History {
+    let mut script = Script::default();
+    script.hold(0);
+    for n in 0..5 {
+        for part in 0..7 {
+            script.put((0..6).map(|i| part + i * 7), 120);
+            script.op(Op::Flush);
+        }
+        script.op(Op::Compact).scans(8).steps(2);
+        script.put([n, n + 20], 80).delete([n * 5]).steps(1).held(0);
+        script
+            .scans(4)
+            .steps(2)
+            .hold(n as usize % 2)
+            .scans(4)
+            .steps(3);
+    }
+    script.under(Config {
+        clustering: Clustering::Automatic,
+        unsorted_bytes: 4 << 10,
+        ..quiet()
+    })
 }
 
 /// Values are copied together while writers are idle: of files alone, along with merges, and of an
@@ -135,7 +153,7 @@ fn clustering_when_idle() -> History {
         script.delete([n * 6]).held(0).hold(n as usize % 2).steps(2);
     }
     script.under(Config {
-        clustering: Clustering::AtRest,
+        clustering: Clustering::Automatic,
         max_space_amp: 3.0,
         ..quiet()
     })

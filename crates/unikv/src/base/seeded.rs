@@ -168,6 +168,8 @@ bugs! {
     ClusterNewestAlone,
     /// I5: there, it carries the oldest version alone.
     ClusterOldestAlone,
+    /// I7: it knows no bound for what it copies over the life of a database.
+    ClusterForever,
     /// I5: a scan run hides tables that were flushed after it.
     RunHidesNewer,
     /// I5: jobs do not know of iterators.

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 pub(crate) fn small() -> Options {
     Options::default()
+        .clustering(Clustering::LeastWriting)
         .memtable_bytes(4 << 10)
         .unsorted_bytes(16 << 10)
         .key_table_bytes(4 << 10)
@@ -112,7 +113,7 @@ pub(crate) fn churn(db: &Db, model: &mut Model, rng: &mut SmallRng, ops: usize) 
 
 #[test]
 fn what_is_put_is_read_across_flushes_merges_and_reopening() {
-    for clustering in [Clustering::Never, Clustering::EveryMerge] {
+    for clustering in [Clustering::LeastWriting, Clustering::Automatic] {
         let machine = Machine::new(7);
         let mut model = Model::new();
         let mut rng = SmallRng::seed_from_u64(7);
@@ -344,7 +345,7 @@ fn a_snapshot_taken_while_a_merge_begins_keeps_its_versions() {
         let tables = flush(
             &engine
                 .background
-                .job_context(engine.background.until_closed(), false),
+                .job_context(engine.background.until_closed()),
             &sealed.table,
         )
         .unwrap();
@@ -377,7 +378,7 @@ fn a_snapshot_taken_while_a_merge_begins_keeps_its_versions() {
 
 #[test]
 fn garbage_is_collected_while_keys_are_overwritten_and_nothing_is_lost() {
-    for clustering in [Clustering::Never, Clustering::EveryMerge] {
+    for clustering in [Clustering::LeastWriting, Clustering::Automatic] {
         let machine = Machine::new(8);
         let options = small().max_space_amp(1.3).clustering(clustering);
         let (db, runtime) = machine.open(options.clone());
@@ -404,7 +405,7 @@ fn garbage_is_collected_while_keys_are_overwritten_and_nothing_is_lost() {
         same(&db, &model);
         let stats = db.stats();
         assert!(
-            stats.gcs > 0 || clustering == Clustering::EveryMerge,
+            stats.gcs > 0 || clustering == Clustering::Automatic,
             "{stats:#?}"
         );
         let user: usize = model.iter().map(|(k, v)| k.len() + v.len()).sum();

@@ -37,12 +37,21 @@ pub(crate) struct JobContext<'a> {
     /// A record file of copied values is ended at this size: small enough to be reclaimed piece by
     /// piece.
     pub(crate) copied_file_bytes: u64,
-    /// Whether values that leave the UnsortedStore are copied in key order.
-    pub(crate) cluster: bool,
+    /// How far a job goes that may end before all is done.
+    pub(crate) slice: Option<Slice<'a>>,
     /// Paths of the files the job has begun, to be removed if it fails.
     pub(crate) begun: RefCell<Vec<PathBuf>>,
     /// The job has its memory.
     pub(crate) _running: Running<'a>,
+}
+
+/// How far a job goes that may end before all is done: the rest is for another.
+#[derive(Clone, Copy)]
+pub(crate) struct Slice<'a> {
+    /// Bytes that it copies at most, and the record more that reaches them.
+    pub(crate) most_bytes: u64,
+    /// Whether others wait for what it keeps busy. Asked now and then.
+    pub(crate) is_awaited: &'a dyn Fn() -> bool,
 }
 
 /// Counts the jobs that run.
@@ -83,61 +92,20 @@ impl Drop for Running<'_> {
 #[derive(Clone, Copy)]
 pub(crate) struct Cancel<'a> {
     closing: &'a AtomicBool,
-    busy: Option<Busy<'a>>,
-}
-
-/// By what a job for idle times sees that they are over.
-#[derive(Clone, Copy)]
-struct Busy<'a> {
-    last_seq: &'a AtomicU64,
-    /// When the last sequence number is not this one any more, if that matters.
-    seq: Option<u64>,
-    disk_full: &'a AtomicBool,
 }
 
 impl<'a> Cancel<'a> {
     /// When the database is being closed.
     pub(crate) fn at_closing(closing: &'a AtomicBool) -> Cancel<'a> {
-        Cancel {
-            closing,
-            busy: None,
-        }
+        Cancel { closing }
     }
 
-    /// Also when `last_seq` is no longer `seq`, if that is given, or the disk is full.
-    pub(crate) fn or_when_busy(
-        self,
-        last_seq: &'a AtomicU64,
-        seq: Option<u64>,
-        disk_full: &'a AtomicBool,
-    ) -> Cancel<'a> {
-        let busy = Busy {
-            last_seq,
-            seq,
-            disk_full,
-        };
-        Cancel {
-            busy: Some(busy),
-            ..self
-        }
-    }
-
-    /// `Closed` when the database is being closed, `Cancelled` when idle times are over.
+    /// `Closed` when the database is being closed.
     fn check(&self) -> Result<()> {
-        if self.closing.load(Ordering::Relaxed) {
-            Err(Error::closed())
-        } else if self.busy.is_some_and(|busy| busy.is_so()) {
-            Err(Error::cancelled())
-        } else {
-            Ok(())
+        match self.closing.load(Ordering::Relaxed) {
+            true => Err(Error::closed()),
+            false => Ok(()),
         }
-    }
-}
-
-impl Busy<'_> {
-    fn is_so(&self) -> bool {
-        let writes = |seq| self.last_seq.load(Ordering::Relaxed) != seq;
-        self.seq.is_some_and(writes) || self.disk_full.load(Ordering::Relaxed)
     }
 }
 

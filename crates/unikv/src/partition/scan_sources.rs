@@ -11,13 +11,17 @@
 //! matches that the larger tree of the merge costs. When the sum has reached what it costs to merge
 //! the generation's keys, the scans have paid for the merge, and by then they have lost to it no
 //! more than it costs. A workload without scans pays nothing.
+//!
+//! **Places.** A scan also visits as many places as its values lie in. What it could be spared is
+//! paid to the partition's account, in bytes that could be copied in the time ([`pay_for_places`]);
+//! clustering takes from it what it copies.
 
 use super::cursor::{Cursor, RunCursor};
 use crate::base::seeded::slip;
 use crate::base::sync::atomic::Ordering;
 use crate::error::Result;
 use crate::version::scan_run::ScanRun;
-use crate::version::{Generation, Partition};
+use crate::version::{Generation, Partition, Version};
 use crate::vfs::Access;
 use std::sync::Arc;
 
@@ -28,6 +32,46 @@ use std::sync::Arc;
 const SEEK_COST: u64 = 8;
 /// Steps of a scan that cost as much as one entry merged, per match that each of them plays more.
 const STEPS_PER_ENTRY: u64 = 8;
+
+/// In this many files the values of a key table may stay: to copy them would save a scan little.
+pub(crate) const MOST_RUNS: usize = 4;
+/// Bytes that are copied in the time that one place more takes a scan, which reads several at a
+/// time.
+const PLACE_BYTES: u64 = 4 << 10;
+/// Each time so much has been paid, the background looks whether it is enough: this many bytes, or
+/// this part of the partition.
+const LOOK_BYTES: u64 = 16 << 20;
+const LOOK_PART: u64 = 16;
+
+/// Pays for the `places` in which a scan found the values of neighbours that begin with `key`, as
+/// far as clustering could have spared them. True: the background is to look.
+pub(crate) fn pay_for_places(version: &Version, key: &[u8], places: usize) -> bool {
+    if places <= MOST_RUNS {
+        return false;
+    }
+    let partition = version.partitions().get(version.partition_index(key));
+    let Some((partition, table)) = partition.and_then(|p| Some((p, p.key_table_for(key)?))) else {
+        return false;
+    };
+    // The others are in the UnsortedStore.
+    let sorted = places.min(table.meta().refs.len());
+    let paid = sorted.saturating_sub(MOST_RUNS) as u64 * PLACE_BYTES;
+    let before = partition.scan_cost.fetch_add(paid, Ordering::Relaxed);
+    let step = least_paid(partition);
+    before / step < (before + paid) / step
+}
+
+/// While scans have paid less in a partition, nothing is due in it.
+pub(crate) fn least_paid(partition: &Partition) -> u64 {
+    LOOK_BYTES.min(partition.data_bytes() / LOOK_PART).max(1)
+}
+
+/// Takes what was `copied` from the account of `partition`.
+pub(crate) fn charge(partition: &Partition, copied: u64) {
+    let take = |paid: u64| Some(paid.saturating_sub(copied));
+    let cost = &partition.scan_cost;
+    let _always = cost.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+}
 
 /// The keys of a generation for scans, newest first.
 pub(super) fn for_scan(generation: &Generation) -> impl Iterator<Item = Result<Cursor>> {

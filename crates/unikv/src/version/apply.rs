@@ -4,7 +4,9 @@
 //! marks them obsolete once the manifest holds the edit. An edit that does not fit the version is
 //! refused with the reason: a bug, or a manifest that contradicts itself.
 
-use super::edit::{PartitionMeta, TablePlace, TableShare, VersionEdit};
+mod partitions;
+
+use super::edit::{TablePlace, TableShare, VersionEdit};
 use super::generation::{Generation, Table};
 use super::scan_run::ScanRun;
 use super::state::{Counters, Partition, Version};
@@ -134,58 +136,6 @@ impl Version {
         match self.tables().into_iter().find(missing) {
             Some(number) => Err(format!("record file {} is a table and gone", number.0)),
             None => Ok(()),
-        }
-    }
-
-    fn apply_partitions(
-        &mut self,
-        edit: &VersionEdit,
-        released: &mut Released,
-        dropped: &mut Dropped,
-    ) -> Result<(), String> {
-        for id in &edit.dropped_partitions {
-            let at = self.partitions.iter().position(|p| p.id == *id);
-            let at = at.ok_or_else(|| format!("partition {} is unknown", id.0))?;
-            let partition = self.partitions.remove(at);
-            let tables = partition.key_tables.iter().cloned();
-            released.extend(tables.map(|t| (t.meta().number, t)));
-            // Runs are of one partition's range: its successors merge their own.
-            let runs = partition.generations.iter().filter_map(|g| g.run.as_ref());
-            dropped.add_runs(runs);
-        }
-        for meta in &edit.partitions {
-            let PartitionMeta { id, start, end } = meta.clone();
-            if self.partitions.iter().any(|p| p.id == id) {
-                return Err(format!("partition {} is added twice", id.0));
-            }
-            let at = self.partitions.partition_point(|p| p.start < start);
-            let partition = Partition {
-                id,
-                start,
-                end,
-                generations: Vec::new(),
-                key_tables: Vec::new(),
-                sorted_bytes: 0,
-                key_table_bytes: 0,
-            };
-            self.partitions.insert(at, Arc::new(partition));
-        }
-        if edit.partitions.is_empty() && edit.dropped_partitions.is_empty() {
-            return Ok(());
-        }
-        self.check_ranges()
-    }
-
-    /// Partitions cover the key space without a gap and without an overlap.
-    fn check_ranges(&self) -> Result<(), String> {
-        let starts = self.partitions.iter().map(|p| Some(p.start.as_slice()));
-        let ends = self.partitions.iter().map(|p| p.end.as_deref());
-        let begin = std::iter::once(Some(&[][..]));
-        let borders_meet = begin.chain(ends).eq(starts.chain(std::iter::once(None)));
-        if borders_meet {
-            Ok(())
-        } else {
-            Err("the partitions do not cover the key space, each key once".to_owned())
         }
     }
 

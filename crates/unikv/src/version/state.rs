@@ -15,6 +15,7 @@ use super::scan_run::ScanRun;
 use crate::base::keys::{FileNumber, PartitionId, SeqNo};
 use crate::base::seeded::slip;
 use crate::base::sync::OnceLock;
+use crate::base::sync::atomic::AtomicU64;
 use crate::hash_index::HashIndex;
 use crate::key_table::KeyTable;
 use crate::record::RecordFile;
@@ -51,6 +52,9 @@ pub(crate) struct Partition {
     pub(super) sorted_bytes: u64,
     /// Those of the key tables alone.
     pub(super) key_table_bytes: u64,
+    /// What scans have paid for values that lie apart, in bytes of copying them together
+    /// ([`crate::partition::scan_sources`]).
+    pub(crate) scan_cost: Arc<AtomicU64>,
 }
 
 impl Partition {

@@ -97,9 +97,8 @@ pub(super) fn all() -> Vec<Experiment> {
             title: "Scans before and after updates, by when values are copied into the order of keys",
             source: "UniKV's suite",
             runs: [
-                ("never", Clusters::Never),
-                ("at rest", Clusters::AtRest),
-                ("at every merge", Clusters::EveryMerge),
+                ("automatic", Clusters::Automatic),
+                ("least writing", Clusters::LeastWriting),
             ]
             .map(|(label, clusters)| Run {
                 tuning: Tuning {

@@ -53,7 +53,7 @@ impl<'a> Ingest<'a> {
         background.space.check_space()?;
         Ok(Ingest {
             background,
-            context: background.job_context(background.until_closed(), false),
+            context: background.job_context(background.until_closed()),
             writer: IngestWriter::default(),
             mark: mark.map(<[u8]>::to_vec),
             user_bytes: 0,

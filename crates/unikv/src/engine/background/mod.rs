@@ -36,7 +36,6 @@ use crate::engine::space::DiskSpace;
 use crate::engine::write::WritePath;
 use crate::error::{Error, Result};
 use crate::jobs::{Cancel, JobContext};
-use crate::options::Clustering;
 use crate::vfs::Event;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -168,15 +167,9 @@ impl Background {
         Cancel::at_closing(&self.core.closing)
     }
 
-    /// Whether all merges copy values in key order.
-    pub(crate) fn copies(&self) -> bool {
-        self.core.options.clustering == Clustering::EveryMerge && !self.space.full.is_full()
-    }
-
-    /// What a job needs, which copies values in key order if it is to `cluster`. Lists the
-    /// snapshots, so take it after choosing the job's inputs: a snapshot that is not listed then
-    /// sees the newest version of everything in them.
-    pub(crate) fn job_context<'a>(&'a self, cancel: Cancel<'a>, cluster: bool) -> JobContext<'a> {
+    /// What a job needs. Lists the snapshots, so take it after choosing the job's inputs: a
+    /// snapshot that is not listed then sees the newest version of everything in them.
+    pub(crate) fn job_context<'a>(&'a self, cancel: Cancel<'a>) -> JobContext<'a> {
         JobContext {
             store: &self.core.store,
             cache: &self.core.cache,
@@ -190,7 +183,7 @@ impl Background {
             read_buffers_bytes: self.core.memory.plan.merge_read_bytes as usize,
             inline_value_bytes: self.core.options.inline_value_bytes as usize,
             copied_file_bytes: self.core.options.unsorted_bytes.clamp(64 << 10, 64 << 20),
-            cluster,
+            slice: None,
             begun: RefCell::new(Vec::new()),
             _running: self.core.memory.begin_job(),
         }

@@ -66,7 +66,7 @@ fn scans_beside_joins_and_what_they_pay_for() {
         .max_space_amp(100.0)
         .inline_value_bytes(16)
         .scan_merge_limit(1)
-        .clustering(Clustering::AtRest);
+        .clustering(Clustering::Automatic);
     let db = world.open_disk(&world.disk, for_scans);
     let mut threads = world.spawn_writers(&db, 8);
     threads.push(spawn_scans(&world, &db));

@@ -33,11 +33,10 @@ mod tag {
     pub(crate) const LAST: u16 = SCAN_MERGE_LIMIT;
 }
 
-const NEVER: u64 = 0;
-const EVERY_MERGE: u64 = 1;
-/// Where scans had paid for it, in releases that could do that.
-const BY_SCANS: u64 = 2;
-const AT_REST: u64 = 3;
+/// Never, at every merge, where scans had paid for it, and when idle, in releases that asked.
+const SETTINGS_OF_OLD: std::ops::RangeInclusive<u64> = 0..=3;
+const AUTOMATIC: u64 = 4;
+const LEAST_WRITING: u64 = 5;
 
 /// The part of the memory budget that the hash indexes of the stored UnsortedStores may take at
 /// most when the budget is lowered.
@@ -53,9 +52,8 @@ pub(crate) fn encode(options: &EffectiveOptions) -> Vec<u8> {
     out.put_u64(tag::INLINE_VALUE_BYTES, options.inline_value_bytes.into());
     out.put_u64(tag::MAX_SPACE_AMP, options.max_space_amp.to_bits());
     let clustering = match options.clustering {
-        Clustering::Never => NEVER,
-        Clustering::EveryMerge => EVERY_MERGE,
-        Clustering::AtRest => AT_REST,
+        Clustering::Automatic => AUTOMATIC,
+        Clustering::LeastWriting => LEAST_WRITING,
     };
     out.put_u64(tag::CLUSTERING, clustering);
     out.put_u64(tag::KEY_TABLE_BYTES, options.key_table_bytes);
@@ -81,9 +79,9 @@ pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<StoredOptions> {
         max_space_amp: fields.u64(tag::MAX_SPACE_AMP)?.map(f64::from_bits),
         clustering: match fields.u64(tag::CLUSTERING)? {
             None => None,
-            Some(NEVER) => Some(Clustering::Never),
-            Some(EVERY_MERGE) => Some(Clustering::EveryMerge),
-            Some(BY_SCANS | AT_REST) => Some(Clustering::AtRest),
+            Some(code) if SETTINGS_OF_OLD.contains(&code) => Some(Clustering::Automatic),
+            Some(AUTOMATIC) => Some(Clustering::Automatic),
+            Some(LEAST_WRITING) => Some(Clustering::LeastWriting),
             Some(other) => {
                 let what = format!("option `clustering` has the unknown value {other}");
                 let remedy = "open it with the newer release that wrote it";
@@ -182,7 +180,7 @@ mod tests {
             .partition_bytes(4 << 20)
             .inline_value_bytes(5)
             .max_space_amp(1.75)
-            .clustering(Clustering::EveryMerge)
+            .clustering(Clustering::LeastWriting)
             .key_table_bytes(6 << 20)
             .block_bytes(7 << 10)
             .scan_merge_limit(9);
@@ -205,21 +203,38 @@ mod tests {
     #[test]
     fn each_kind_of_clustering_has_its_number() {
         let path = Path::new("MANIFEST-000001");
-        let clusters = |clustering| effective(&Options::default().clustering(clustering));
-        // Written by a release that clustered where scans had paid for it.
-        let bytes = golden::load("options_by_scans");
-        let stored = decode(&bytes, path).unwrap();
-        assert_eq!(stored.clustering, Some(Clustering::AtRest));
-        for clustering in [
-            Clustering::Never,
-            Clustering::EveryMerge,
-            Clustering::AtRest,
-        ] {
-            let other = encode(&clusters(clustering));
-            let differ = other.iter().zip(&bytes).filter(|(a, b)| a != b).count();
-            assert_eq!((other.len(), differ), (bytes.len(), 1));
-            let stored = decode(&other, path).unwrap();
+        for clustering in [Clustering::Automatic, Clustering::LeastWriting] {
+            let bytes = encode(&effective(&Options::default().clustering(clustering)));
+            let stored = decode(&bytes, path).unwrap();
             assert_eq!(stored.clustering, Some(clustering));
+        }
+        // Written by releases that clustered at every merge, and where scans had paid for it.
+        for name in ["options_every_merge", "options_by_scans"] {
+            let stored = decode(&golden::load(name), path).unwrap();
+            assert_eq!(stored.clustering, Some(Clustering::Automatic), "{name}");
+        }
+    }
+
+    #[test]
+    fn databases_with_the_settings_of_old_are_clustered_by_themselves() {
+        for code in SETTINGS_OF_OLD {
+            let machine = Machine::new(6);
+            let (db, _) = machine.open(small());
+            db.put("key", "value").unwrap();
+            db.close().unwrap();
+            rewrite_manifest(&machine, |edit| {
+                if edit.options.is_some() {
+                    let mut out = FieldWriter::default();
+                    out.put_u64(tag::MEMTABLE_BYTES, 5 << 10);
+                    out.put_u64(tag::CLUSTERING, code);
+                    edit.options = Some(out.finish());
+                }
+            });
+            let (db, _) = machine.open(Options::default());
+            let options = db.options();
+            assert_eq!(options.clustering, Clustering::Automatic, "{code}");
+            assert_eq!(options.memtable_bytes, 5 << 10);
+            assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"value"[..]));
         }
     }
 

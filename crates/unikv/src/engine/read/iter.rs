@@ -181,7 +181,7 @@ impl Iter {
                         false => {}
                     }
                 }
-                end.fetch(view)?;
+                let paid = end.fetch(view)? || paid;
                 position.count();
                 return Ok(paid);
             }

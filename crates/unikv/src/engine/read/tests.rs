@@ -22,7 +22,7 @@ fn options() -> Options {
         .memtable_bytes(256 << 10)
         .unsorted_bytes(1 << 20)
         .memory_budget(64 << 20)
-        .clustering(Clustering::Never)
+        .clustering(Clustering::LeastWriting)
 }
 
 /// Calls of the disk, in order: prefetches and reads.
@@ -276,7 +276,7 @@ fn what_takes_the_place_of_a_table_whose_pointer_index_was_used_has_one_before_i
 #[test]
 fn while_writers_rest_all_tables_get_a_pointer_index_if_there_is_room_for_all() {
     let machine = Machine::new(5);
-    let idle = || options().clustering(Clustering::AtRest);
+    let idle = || options().clustering(Clustering::Automatic);
     let (db, _) = machine.open(idle());
     (0..KEYS).for_each(|n| db.put(key(n), value(n, 0)).unwrap());
     db.compact().unwrap();

@@ -188,11 +188,6 @@ impl DiskFull {
         self.is_full.load(Ordering::Acquire)
     }
 
-    /// The same, for who is to see it change.
-    pub(crate) fn is_full_flag(&self) -> &AtomicBool {
-        &self.is_full
-    }
-
     /// Bytes of the ballast; zero: there is none.
     pub(crate) fn ballast_bytes(&self) -> u64 {
         self.held_ballast.load(Ordering::Acquire)

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// The tags of what is no counter, and of the last. The numbers are in the files and never change.
 const STALL_TAG: u16 = 16;
-const LAST_TAG: u16 = 17;
+const LAST_TAG: u16 = 18;
 
 /// What was counted since a database was created, or since a release first counted it. A crash, or
 /// dropping it without [`Db::close`](crate::Db::close), loses what was counted after the last flush
@@ -40,6 +40,8 @@ pub struct LifetimeStats {
     pub merge_bytes: u64,
     /// Bytes written by garbage collection that ran alone, copied values included.
     pub gc_bytes: u64,
+    /// Of what merges wrote, bytes of values that were copied into key order for scans.
+    pub clustered_bytes: u64,
     /// Bytes written by scan merges.
     pub scan_merge_bytes: u64,
     /// Bytes written to manifests.

@@ -119,9 +119,11 @@ pub struct Stats {
     pub scan_merge_bytes: u64,
     /// Bytes of the runs that they made and that are in use.
     pub scan_run_bytes: u64,
-    /// Merges that clustered values for which scans have paid, those included that did nothing
-    /// else, and passes that did while writers rested. What they write counts as written by merges.
+    /// Slices in which values were copied into key order. What they write counts as written by
+    /// merges.
     pub clusterings: u64,
+    /// Bytes of the values that they copied.
+    pub clustered_bytes: u64,
     /// Those that failed; scans go on without.
     pub failed_clusterings: u64,
     /// Bytes in the memtable.

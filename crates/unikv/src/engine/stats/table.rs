@@ -31,6 +31,7 @@ macro_rules! each_counter {
             gc_copied_bytes: stats gc_copied_bytes;
             failed_scan_merges: stats failed_scan_merges;
             clusterings: stats clusterings;
+            clustered_bytes: stats clustered_bytes, life clustered_bytes = 18;
             failed_clusterings: stats failed_clusterings;
             stalls: stats stalls;
             stall_ns: ;

@@ -100,7 +100,7 @@ pub(crate) fn flush_around(db: &Db, meanwhile: impl FnOnce()) -> (usize, usize) 
     let tables = flush(
         &engine
             .background
-            .job_context(engine.background.until_closed(), false),
+            .job_context(engine.background.until_closed()),
         &sealed.table,
     )
     .unwrap();

@@ -1,34 +1,34 @@
-//! Choosing what is clustered while writers are idle: files as flushes wrote them, oldest first.
+//! Choosing what is clustered: files between which the neighbours of a key table are spread.
 //!
 //! A flush writes the values of all keys that came meanwhile, so a range that many flushes have
-//! touched has its values in as many files. Such files are moved like victims of garbage
-//! collection: one pass over a partition writes what lives in them again, in key order
-//! ([`super::merge`]), and when each partition has had its pass, they are dropped. So a value is
-//! copied once, and never again for scans alone; the files that a pass writes have no key section,
-//! by which they are distinguished from those of flushes.
+//! touched has its values in as many files; each slice and each collection adds one more. A scan of
+//! neighbours visits about as many places as its range has files, up to one for each record. So
+//! where a key table has its values in more than [`MOST_RUNS`] files, the smallest of them by their
+//! share are moved together, and with them whatever is no larger than all that moves: a value is
+//! copied again only when its run doubles at least (as in a size-tiered LSM-tree). The idea of few
+//! sorted groups of values, sorted further only where scans want it, is DiffKV's (USENIX ATC 2021).
 //!
-//! What is copied lies on the disk twice until the last partition is through. So as much is chosen
-//! at a time as there may be garbage; and because the oldest come first, a group that some
-//! partitions have left behind is what the next pass goes on with.
+//! Files are moved like victims of garbage collection ([`super::merge`]): when the last of its
+//! values has moved, a file is dropped. Until then what was copied lies on the disk twice. So as
+//! much is chosen at a time as there may be garbage; and because the oldest come first and what has
+//! moved counts as garbage, the next slice chooses the same files again.
 
 use crate::base::keys::FileNumber;
 use crate::jobs::space::garbage::record_bytes;
-use crate::key_table::{KeyTable, RecordFileRefs, STREAMED_BYTES};
+use crate::key_table::{KeyTable, KeyTableMeta, RecordFileRefs, STREAMED_BYTES};
+use crate::partition::scan_sources::MOST_RUNS;
 use crate::record::RecordFile;
 use crate::version::Version;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// In this many files the values of a key table may stay: to copy them would save a scan little.
-pub(crate) const FEW_FILES: usize = 3;
-
-/// More than garbage collection takes at a time: each pass writes the keys of a partition again.
+/// More than garbage collection takes at a time.
 const MOST_FILES: usize = 1 << 10;
 
 /// Files to be clustered together, in which at most `most_bytes` live. None: neighbours lie
-/// together, or what does not is less than the key tables that a pass would write again.
+/// together, or what does not is less than the key tables that would be written again.
 pub(crate) fn choose(version: &Version, most_bytes: u64) -> Vec<Arc<RecordFile>> {
-    let apart = apart(version);
+    let apart = spread(version);
     let live = version.live();
     let live = |file: FileNumber| live.get(&file).map_or(0, |live| live.bytes);
     // A file of which little is fragmented is one of a load in key order.
@@ -51,33 +51,54 @@ pub(crate) fn choose(version: &Version, most_bytes: u64) -> Vec<Arc<RecordFile>>
     // Of all that stands in them: what is dead may be what partitions have left behind that had
     // their pass.
     let records: u64 = chosen.iter().map(|file| record_bytes(file)).sum();
-    if chosen.len() > FEW_FILES && records >= KeyTable::bytes_of(version.key_tables()) {
+    if chosen.len() > 1 && records >= KeyTable::bytes_of(version.key_tables()) {
         chosen
     } else {
         Vec::new()
     }
 }
 
-/// Of each file of a flush that is in no UnsortedStore any more, the bytes that key tables have
-/// there beside those in too many others.
-fn apart(version: &Version) -> HashMap<FileNumber, u64> {
+/// Bytes that a slice moves of a key table: what it has in victims, if they are several.
+pub(crate) fn bytes_to_move(table: &KeyTableMeta, is_victim: impl Fn(FileNumber) -> bool) -> u64 {
+    let refs = table.refs.iter().filter(|refs| is_victim(refs.file));
+    let (files, bytes) = refs.fold((0, 0), |(files, bytes), refs| {
+        (files + 1, bytes + refs.bytes)
+    });
+    match files > 1 {
+        true => bytes,
+        false => 0,
+    }
+}
+
+/// Of each file that is in no UnsortedStore, the bytes of those key tables that have their values
+/// in too many, as far as these are to move.
+fn spread(version: &Version) -> HashMap<FileNumber, u64> {
     let unsorted = version.tables();
-    // Large values are as good alone.
+    // Large values are as good alone, and what was ingested is in order.
     let is_large = |refs: &RecordFileRefs| refs.bytes / refs.count.max(1) >= STREAMED_BYTES.into();
-    let is_flushed = |refs: &&RecordFileRefs| {
+    let is_movable = |refs: &&RecordFileRefs| {
         let file = version.record_file(refs.file);
-        file.is_some_and(|file| file.meta().key_section && file.meta().ingest_seq.is_none())
+        file.is_some_and(|file| file.meta().ingest_seq.is_none())
             && !unsorted.contains(&refs.file)
             && !is_large(refs)
     };
-    let mut apart = HashMap::new();
+    let mut spread = HashMap::new();
     for table in version.key_tables() {
-        let flushed: Vec<_> = table.meta().refs.iter().filter(is_flushed).collect();
-        if flushed.len() > FEW_FILES {
-            for refs in flushed {
-                *apart.entry(refs.file).or_default() += refs.bytes;
+        let mut refs: Vec<_> = table.meta().refs.iter().filter(is_movable).collect();
+        if refs.len() <= MOST_RUNS {
+            continue;
+        }
+        refs.sort_unstable_by_key(|refs| refs.bytes);
+        // One file takes the place of those that move.
+        let least = refs.len() + 1 - MOST_RUNS;
+        let mut bytes = 0;
+        for (nth, refs) in refs.into_iter().enumerate() {
+            if nth >= least && refs.bytes > bytes {
+                break;
             }
+            bytes += refs.bytes;
+            *spread.entry(refs.file).or_default() += refs.bytes;
         }
     }
-    apart
+    spread
 }

@@ -3,7 +3,7 @@
 //! A k-way merge of the generations' key sections with the key tables that they overlap. Key
 //! tables without a key of the generations in their range are kept by name only, so a sequential
 //! load rewrites nothing. Pointers are carried over; values move only when they are small enough
-//! to be kept beside the key, or when the range is to be clustered.
+//! to be kept beside the key.
 //!
 //! The generations are the oldest of their partition and everything older lies in the SortedStore,
 //! so a key's versions from both are all there is: a tombstone with nothing kept below it is
@@ -14,8 +14,9 @@
 //! file ([`super::gc`] chooses them). It may run without a generation; then key tables that point
 //! to no victim are kept by name, unless they keep versions that no snapshot needs any more.
 //!
-//! So is clustering while writers are idle: its victims are files as flushes wrote them
-//! ([`super::cluster`] chooses them).
+//! So is clustering, whose victims are files between which neighbours are spread
+//! ([`super::cluster`] chooses them). It comes in slices: after so many bytes, or when others wait
+//! for the partition, the values that are left stay where they are, and what was moved is kept.
 //!
 //! A large value of the UnsortedStore is a record that says where the value stands; the key table
 //! gets the pointer to that place, and the value does not move.
@@ -96,7 +97,8 @@ impl Merger<'_> {
             .entry()
             .is_some_and(|e| e.key <= meta.max_key.as_slice());
         let oldest = self.context.snapshots.first().copied();
-        let touched = touched || self.output.points_to_a_victim(meta) || is_obsolete(meta, oldest);
+        let is_due = || self.output.has_to_move(meta) || is_obsolete(meta, oldest);
+        let touched = touched || !self.output.has_ended() && is_due();
         if !touched && !self.output.would_leave_an_undersized_table() {
             return self.output.keep_table(meta);
         }

@@ -1,5 +1,6 @@
-//! The files that a merge writes: key tables, and record files where values are clustered.
+//! The files that a merge writes: key tables, and record files with the values that it moves.
 
+use super::cluster::bytes_to_move;
 use super::key_tables::KeyTableCutter;
 use crate::base::keys::{FileNumber, KEYSPACE_PREFIX_LEN, Kind};
 use crate::base::seeded::seeded;
@@ -26,11 +27,11 @@ pub(crate) struct MergeOutput<'a> {
     /// Bytes of the buffer of each, and of all that there are.
     buffer: usize,
     held: usize,
-    /// Values that leave the UnsortedStore, next to their neighbours in key order.
-    clustered: Option<RecordWriter>,
-    /// Survivors of garbage collection: what has outlived its file is likely to live on, and is
-    /// kept apart from fresh values (HashKV §3.4).
-    cold: Option<RecordWriter>,
+    /// Values of victims, next to their neighbours in key order. What has outlived its file is
+    /// likely to live on, and is kept apart from fresh values (HashKV §3.4).
+    moved: Option<RecordWriter>,
+    /// Whether values of victims still move: not at the end of a slice.
+    moves: bool,
     key_tables: KeyTableCutter<'a>,
     made: Merged,
 }
@@ -43,12 +44,8 @@ struct Input {
     victim: bool,
 }
 
-/// Where a copied value goes.
-#[derive(Clone, Copy)]
-enum Destination {
-    Clustered,
-    Cold,
-}
+/// How many bytes a slice copies between two looks at who waits.
+const LOOK_EVERY: u64 = 1 << 20;
 
 impl<'a> MergeOutput<'a> {
     pub(crate) fn new(
@@ -76,8 +73,8 @@ impl<'a> MergeOutput<'a> {
             inputs: files.map(input).collect(),
             buffer,
             held: 0,
-            clustered: None,
-            cold: None,
+            moved: None,
+            moves: true,
             key_tables: KeyTableCutter::new(context, range.start),
             made: Merged::default(),
         }
@@ -90,15 +87,17 @@ impl<'a> MergeOutput<'a> {
 
     /// Adds a key with its kept versions, newest first.
     pub(crate) fn add_key(&mut self, key: &[u8], kept: &[Kept], inline: &[u8]) -> Result<()> {
-        let clusters = self.context.cluster;
+        let clusters = self.context.slice.is_some();
         let kept = match kept {
             [newest, ..] if clusters && seeded!(ClusterNewestAlone) => from_ref(newest),
             [.., oldest] if clusters && seeded!(ClusterOldestAlone) => from_ref(oldest),
             _ => kept,
         };
+        let copied = self.made.copied_bytes;
         for version in kept {
             self.add_version(key, version, inline)?;
         }
+        self.moves &= self.has_not_ended(copied);
         if self.key_tables.is_full_by(1) {
             self.key_tables.cut()?;
         }
@@ -116,20 +115,18 @@ impl<'a> MergeOutput<'a> {
             KeptValue::Pointer(pointer) => {
                 let without_value = frame_len(key.len(), 0, version.expiry_ms.is_some());
                 let value_len = u64::from(pointer.len).saturating_sub(without_value);
-                let destination = self.destination(version, *pointer);
+                let moves = self.moves(*pointer);
                 if kind == Kind::External {
                     kind = Kind::Put;
                     EntryValue::Pointer(self.place_of_large(key, version, *pointer)?)
-                } else if let Some(destination) = destination
-                    && pointer.len >= STREAMED_BYTES
-                {
-                    EntryValue::Pointer(self.copy_streamed(key, version, *pointer, destination)?)
+                } else if moves && pointer.len >= STREAMED_BYTES {
+                    EntryValue::Pointer(self.copy_streamed(key, version, *pointer)?)
                 } else if version.unsorted && self.is_inline(key, value_len) {
                     record = self.read(key, version, *pointer)?;
                     EntryValue::Inline(record.value_slice())
-                } else if let Some(destination) = destination {
+                } else if moves {
                     let record = self.read(key, version, *pointer)?;
-                    EntryValue::Pointer(self.copy(&record, version, *pointer, destination)?)
+                    EntryValue::Pointer(self.copy(&record, version, *pointer)?)
                 } else {
                     EntryValue::Pointer(*pointer)
                 }
@@ -157,20 +154,39 @@ impl<'a> MergeOutput<'a> {
         value_len < self.context.inline_value_bytes.max(key_len) as u64
     }
 
-    /// Where the value is to move, if it is to move. Large values are as good alone as among
-    /// others.
-    fn destination(&self, version: &Kept, pointer: RecordPointer) -> Option<Destination> {
-        if version.unsorted && self.context.cluster && pointer.len < STREAMED_BYTES {
-            return Some(Destination::Clustered);
-        }
-        let input = self.inputs.get(&pointer.file)?;
-        input.victim.then_some(Destination::Cold)
+    /// Whether the value is to move.
+    fn moves(&self, pointer: RecordPointer) -> bool {
+        self.moves && self.is_victim(pointer.file)
     }
 
-    /// Whether a key table points to a victim.
-    pub(crate) fn points_to_a_victim(&self, table: &KeyTableMeta) -> bool {
-        let is_victim = |file| self.inputs.get(&file).is_some_and(|input| input.victim);
-        table.refs.iter().any(|refs| is_victim(refs.file))
+    fn is_victim(&self, file: FileNumber) -> bool {
+        self.inputs.get(&file).is_some_and(|input| input.victim)
+    }
+
+    /// Whether a key table has values that are to move: for a slice from several files, or its
+    /// scans would visit as many places as before.
+    pub(crate) fn has_to_move(&self, table: &KeyTableMeta) -> bool {
+        let is_victim = |file| self.is_victim(file);
+        self.moves
+            && match self.context.slice {
+                Some(_) => bytes_to_move(table, is_victim) > 0,
+                None => table.refs.iter().any(|refs| is_victim(refs.file)),
+            }
+    }
+
+    /// Whether nothing more is to be done for its own sake: a slice has come to its end.
+    pub(crate) fn has_ended(&self) -> bool {
+        !self.moves
+    }
+
+    /// Whether a slice goes on that had copied so many bytes before the last key.
+    fn has_not_ended(&self, before: u64) -> bool {
+        let copied = self.made.copied_bytes;
+        let Some(slice) = self.context.slice.filter(|_| copied > before) else {
+            return true;
+        };
+        let looks = copied / LOOK_EVERY > before / LOOK_EVERY;
+        copied < slice.most_bytes && !(looks && (slice.is_awaited)())
     }
 
     /// Reads the record of a key entry and makes sure that it is the one.
@@ -222,16 +238,16 @@ impl<'a> MergeOutput<'a> {
         record: &Record,
         version: &Kept,
         from: RecordPointer,
-        destination: Destination,
     ) -> Result<RecordPointer> {
         let context = self.context;
         context.check_cancelled()?;
+        self.made.copied_bytes += u64::from(from.len);
         let record = RecordRef {
             older_follows: false,
             seq: version.seq,
             ..record.as_ref()
         };
-        let writer = self.writer(destination)?;
+        let writer = self.writer()?;
         if !context.cache.holds_record(from.file, from.offset) {
             return writer.append(&record);
         }
@@ -246,9 +262,9 @@ impl<'a> MergeOutput<'a> {
         key: &[u8],
         version: &Kept,
         pointer: RecordPointer,
-        destination: Destination,
     ) -> Result<RecordPointer> {
         let context = self.context;
+        self.made.copied_bytes += u64::from(pointer.len);
         let file = Arc::clone(&self.input(pointer)?.file);
         let mut source = ValueReader::open(&file, pointer)?;
         let found = (source.key(), source.seq(), source.kind());
@@ -262,7 +278,7 @@ impl<'a> MergeOutput<'a> {
             host_type: source.host_type(),
             older_follows: false,
         };
-        let writer = self.writer(destination)?;
+        let writer = self.writer()?;
         let copied = writer.append_streamed(&record, source.value_len(), |piece| {
             context.check_cancelled()?;
             source.read(piece)
@@ -272,12 +288,14 @@ impl<'a> MergeOutput<'a> {
     }
 
     /// The file to write the next value to.
-    fn writer(&mut self, destination: Destination) -> Result<&mut RecordWriter> {
-        let slot = match destination {
-            Destination::Clustered => &mut self.clustered,
-            Destination::Cold => &mut self.cold,
+    fn writer(&mut self) -> Result<&mut RecordWriter> {
+        let slot = &mut self.moved;
+        // What a slice copies stays in one file, by which it is seen to lie together.
+        let most = match self.context.slice {
+            Some(_) => u64::MAX,
+            None => self.context.copied_file_bytes,
         };
-        if let Some(full) = slot.take_if(|writer| writer.len() >= self.context.copied_file_bytes) {
+        if let Some(full) = slot.take_if(|writer| writer.len() >= most) {
             self.made.record_files.push(full.finish(None)?.bounded());
         }
         Ok(match slot {
@@ -297,10 +315,7 @@ impl<'a> MergeOutput<'a> {
     /// Ends all files; the range of the partition ends before `end`.
     pub(crate) fn finish(mut self, end: Option<&[u8]>) -> Result<Merged> {
         self.made.key_tables = self.key_tables.finish(end)?;
-        for writer in [self.clustered.take(), self.cold.take()]
-            .into_iter()
-            .flatten()
-        {
+        if let Some(writer) = self.moved.take() {
             self.made.record_files.push(writer.finish(None)?.bounded());
         }
         Ok(self.made)

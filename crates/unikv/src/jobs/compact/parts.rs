@@ -13,7 +13,7 @@ pub(crate) enum Purpose {
     Merge,
     /// Garbage is collected.
     Collect,
-    /// Values are moved into key order while writers are idle.
+    /// Values are moved into key order.
     Cluster,
 }
 
@@ -24,8 +24,6 @@ pub(crate) struct MergeInputs {
     pub(crate) generations: Vec<Generation>,
     /// Value logs whose live records are to move.
     pub(crate) victims: Vec<Arc<RecordFile>>,
-    /// Values that leave the UnsortedStore are copied because writers are idle.
-    pub(crate) copies_when_idle: bool,
 }
 
 impl MergeInputs {
@@ -35,7 +33,6 @@ impl MergeInputs {
             purpose: Purpose::Merge,
             generations,
             victims: Vec::new(),
-            copies_when_idle: false,
         }
     }
 
@@ -64,6 +61,8 @@ pub(crate) struct Merged {
     pub(crate) dropped_key_tables: Vec<FileNumber>,
     /// Record files with values copied in key order.
     pub(crate) record_files: Vec<RecordFileMeta>,
+    /// Bytes of the records that were copied.
+    pub(crate) copied_bytes: u64,
     /// Where records stood that the read cache has at their new places, too.
     pub(crate) moved: Vec<(FileNumber, u64)>,
 }

@@ -6,6 +6,7 @@ use super::*;
 use crate::base::keys::{DatabaseId, FileUid, KeyspaceId, SeqNo, Slot};
 use crate::key_table::{KeyTableMeta, RecordFileRefs};
 use crate::record::RecordFileMeta;
+use crate::version::edit::PartitionMeta;
 use crate::vfs::Env;
 use crate::vfs::sim::{SimRuntime, SimVfs};
 use std::path::PathBuf;

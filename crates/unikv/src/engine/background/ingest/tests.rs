@@ -54,7 +54,7 @@ fn what_is_ingested_is_newer_than_before_and_older_than_after() {
         let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(seed));
         let mut options = if seed % 2 == 0 { tiny() } else { small() };
         if seed % 3 == 0 {
-            options = options.clustering(crate::Clustering::EveryMerge);
+            options = options.clustering(crate::Clustering::Automatic);
         }
         for round in 0..4 {
             let (db, runtime) = machine.open(options.clone());

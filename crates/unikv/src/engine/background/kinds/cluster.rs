@@ -1,14 +1,24 @@
-//! Clustering while writers are idle (see [`crate::jobs::compact::cluster`]).
+//! Clustering in slices (see [`crate::jobs::compact::cluster`]).
 //!
-//! Writers are idle when the last sequence number has not changed for a second, or when somebody
-//! waits for the background to become quiet. Then, after all other work, UnsortedStores of many
-//! tables are merged, and files that flushes wrote are moved; what merges meanwhile is copied in
-//! key order at once.
+//! **When.** Scans pay to their partition's account for each place that they have to visit more
+//! because neighbours lie apart ([`crate::partition::scan_sources`]); a slice is due when they have
+//! paid what it copies, and takes that from the account. So clustering costs scans no more than
+//! they have lost, goes on as fast as they pay whether anybody writes or not, and a workload
+//! without scans pays nothing. While writers are idle slices are due without being paid, and before
+//! them UnsortedStores of many tables are merged. Writers are idle when the last sequence number
+//! has not changed for a second, or when somebody waits for the background to become quiet.
 //!
-//! A pass holds the partition's lease, as every merge does. It is for speed alone: one that fails
-//! is no failure of the database, and its partition is left as it is.
+//! **Bounds.** No more files are chosen than there may be garbage, and over the life of a database
+//! less than [`MOST_COPIES`] bytes are copied for each byte of the user's.
+//!
+//! A slice holds the partition's lease, as every merge does, until it has copied so many bytes
+//! ([`Background::slice_bytes`]) or a merge is due; what it has copied is committed. What is left
+//! follows from the version alone, so that whatever happens between two slices changes nothing but
+//! the plan. It is for speed alone: one that fails is no failure of the database, and its partition
+//! is left as it is.
 
-use crate::base::keys::PartitionId;
+use crate::base::keys::{FileNumber, PartitionId};
+use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::idle::IDLE;
 use crate::engine::background::kinds::merge::MergePlan;
@@ -16,27 +26,38 @@ use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::catalog::CatalogState;
 use crate::engine::health::{JobName, MERGE};
-use crate::error::{Error, ErrorKind};
-use crate::jobs::Cancel;
-use crate::jobs::compact::cluster::FEW_FILES;
+use crate::error::Error;
+use crate::jobs::compact::cluster;
 use crate::jobs::compact::parts::MergeInputs;
-use crate::jobs::compact::{cluster, gc};
 use crate::jobs::space::garbage::Pressure;
-use crate::jobs::space::{Space, SpaceLimit};
 use crate::key_table::KeyTable;
 use crate::options::Clustering;
+use crate::partition::scan_sources;
 use crate::record::RecordFile;
 use crate::version::{Generation, Partition, Version};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A pass may write this part of what is free on the disk.
+/// A slice copies as many bytes as an UnsortedStore has, but no fewer and no more than these.
+const SLICE_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=64 << 20;
+/// Bytes that are copied over the life of a database for each byte that users have written.
+const MOST_COPIES: u64 = 2;
+/// The files of all slices at a time may take this part of what is free on the disk.
 const FREE_PART: u64 = 4;
-/// Up to this many times.
-const MOST_DOUBLINGS: u32 = 10;
+/// An UnsortedStore of no more tables is not merged for scans alone.
+const FEW_TABLES: usize = 3;
 
-/// Clusters what is fragmented, while writers are idle.
+/// Clusters what is fragmented, where scans have paid for it or while writers are idle.
 pub(crate) struct Clusterings;
+
+/// What is to be done.
+enum Plan {
+    /// The UnsortedStores of these partitions are to be merged.
+    Freeze(Vec<Arc<Partition>>),
+    /// Values are to be moved.
+    Slice(MergePlan),
+}
 
 impl JobKind for Clusterings {
     fn name(&self) -> JobName {
@@ -48,7 +69,7 @@ impl JobKind for Clusterings {
     }
 
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
-        match background.plan_when_idle(ask)? {
+        match background.plan_clustering(ask)? {
             Plan::Freeze(partitions) => Some(Job::new(None, move |background| {
                 let mut catalog = background.catalog.lock();
                 let frozen = partitions.iter().filter(|p| catalog.freeze(p)).count();
@@ -58,20 +79,13 @@ impl JobKind for Clusterings {
                     Ended::Nothing
                 })
             })),
-            Plan::Pass(plan) => Some(Job::new([plan.partition.id], move |background| {
-                background.run_plan(&plan)?;
-                background.passes.succeeded();
-                Ok(Ended::Done)
+            Plan::Slice(plan) => Some(Job::new([plan.partition.id], move |background| {
+                background.run_plan(&plan).map(|()| Ended::Done)
             })),
         }
     }
 
-    fn failed(&self, background: &Background, partition: Option<PartitionId>, error: &Error) {
-        if error.kind() == ErrorKind::Cancelled && !background.space.full.is_full() {
-            let seq = background.read.visible_seq.load(Ordering::Acquire);
-            background.passes.interrupted(seq);
-            return;
-        }
+    fn failed(&self, background: &Background, partition: Option<PartitionId>, _: &Error) {
         let failed = &background.core.counters.failed_clusterings;
         failed.fetch_add(1, Ordering::Relaxed);
         background.passes.failed(partition);
@@ -82,112 +96,125 @@ impl Background {
     /// In what time writers will have been idle for long enough if they stay so; `None`: they have,
     /// or it makes no difference.
     pub(crate) fn idle_begins_in(&self, now: Duration) -> Option<Duration> {
-        if self.core.options.clustering != Clustering::AtRest || self.idle.asked.any() {
+        if self.core.options.clustering != Clustering::Automatic || self.idle.asked.any() {
             return None;
         }
-        let interrupted = self.passes.interruptions();
-        // Twice as long after each pass that a writer has ended, so that one who writes little but
-        // often does not have passes begun for nothing.
-        let least = IDLE * (1 << interrupted.min(MOST_DOUBLINGS));
-        let left = least.checked_sub(self.idle_time(now))?;
+        let left = IDLE.checked_sub(self.idle_time(now))?;
         (!left.is_zero()).then_some(left)
+    }
+
+    /// Whether values may be copied for scans.
+    fn may_cluster(&self) -> bool {
+        self.core.options.clustering == Clustering::Automatic && !self.space.full.is_full()
     }
 
     /// Whether writers are idle and values may be copied. Writers that wait for a flush are not.
     pub(crate) fn clusters_when_idle(&self) -> bool {
-        self.core.options.clustering == Clustering::AtRest
+        self.may_cluster()
             && self.idle_begins_in(self.core.now()).is_none()
-            && !self.space.full.is_full()
             && self.read.view.load().sealed.is_empty()
     }
 
-    /// Whether a merge of `generations` copies values because writers are idle, and garbage and the
-    /// disk have room for what is left behind. What was ingested is in order.
-    pub(crate) fn copies_when_idle(
-        &self,
-        generations: &[Generation],
-        space: &Space,
-        limit: SpaceLimit,
-    ) -> bool {
-        let bytes: u64 = generations.iter().map(Generation::bytes).sum();
-        self.clusters_when_idle()
-            && !generations.iter().any(Generation::is_ingested)
-            && space.excess(limit, Pressure::Alone) == 0
-            && bytes <= self.space.free_bytes() / FREE_PART
-    }
-
-    /// What is to be done now, if writers are idle.
-    pub(crate) fn plan_when_idle(&self, ask: &Ask<'_>) -> Option<Plan> {
-        if !self.clusters_when_idle() {
+    /// What is due now.
+    fn plan_clustering(&self, ask: &Ask<'_>) -> Option<Plan> {
+        if !self.may_cluster() {
             return None;
         }
+        let (is_idle, slice_bytes) = (self.clusters_when_idle(), self.slice_bytes());
         let catalog = ask.catalog;
-        let partitions = catalog.version.partitions().iter();
-        let due: Vec<_> = partitions
-            .filter(|p| is_worth_merging(catalog, p))
-            .filter(|p| self.core.health.failure(MERGE, Some(p.id)).is_none())
-            .collect();
-        if !due.is_empty() {
-            return Some(Plan::Freeze(due.into_iter().cloned().collect()));
-        }
-        let (version, limit) = (&catalog.version, self.space.space_limit());
-        let space = self.space.space_of(version, limit.oldest);
-        let victims = self.fragmented(version, &space, limit);
-        if victims.is_empty() {
+        let partitions = catalog.version.partitions();
+        // To look what is to be moved takes longer.
+        let has_paid =
+            |p: &Arc<Partition>| p.scan_cost.load(Ordering::Relaxed) >= scan_sources::least_paid(p);
+        if !is_idle && !partitions.iter().any(has_paid) {
             return None;
         }
-        let is_free = |id| ask.is_free(id) && !self.passes.has_failed(id);
-        let partition = gc::partition_of(version, &space, limit, &victims, is_free)?;
-        Some(Plan::Pass(MergePlan {
+        if is_idle {
+            let due: Vec<_> = partitions
+                .iter()
+                .filter(|p| is_worth_merging(catalog, p))
+                .filter(|p| self.core.health.failure(MERGE, Some(p.id)).is_none())
+                .cloned()
+                .collect();
+            if !due.is_empty() {
+                return Some(Plan::Freeze(due));
+            }
+        }
+        let version = &catalog.version;
+        let victims = self.fragmented(version, is_idle);
+        let numbers: HashSet<FileNumber> = victims.iter().map(|file| file.meta().number).collect();
+        let may = |p: &&Arc<Partition>| ask.is_free(p.id) && !self.passes.has_failed(p.id);
+        let of_victims = partitions
+            .iter()
+            .filter(may)
+            .map(|p| (bytes_in(p, &numbers), p));
+        let most = self.most_copies();
+        let due = of_victims.filter(|(bytes, p)| {
+            let price = (*bytes).min(slice_bytes);
+            let is_paid = is_idle || p.scan_cost.load(Ordering::Relaxed) >= price;
+            *bytes > 0 && is_paid && price <= most
+        });
+        let (_, partition) = due.max_by_key(|(bytes, _)| *bytes)?;
+        Some(Plan::Slice(MergePlan {
             partition: Arc::clone(partition),
             inputs: MergeInputs::cluster(victims),
         }))
     }
 
-    /// Files that a pass takes while writers are idle: as many as garbage leaves room for, and the
-    /// disk.
-    fn fragmented(
-        &self,
-        version: &Version,
-        space: &Space,
-        limit: SpaceLimit,
-    ) -> Vec<Arc<RecordFile>> {
+    /// Bytes that a slice copies at most, and the record more that reaches them.
+    pub(crate) fn slice_bytes(&self) -> u64 {
+        let (least, most) = SLICE_BYTES.into_inner();
+        self.core.options.unsorted_bytes.clamp(least, most)
+    }
+
+    /// Bytes that may still be copied.
+    fn most_copies(&self) -> u64 {
+        let life = self.core.counters.lifetime(0);
+        let most = life.user_bytes_written.saturating_mul(MOST_COPIES);
+        match seeded!(ClusterForever) {
+            true => u64::MAX,
+            false => most.saturating_sub(life.clustered_bytes),
+        }
+    }
+
+    /// The files from which values are moved: as many as garbage leaves room for, and the disk.
+    fn fragmented(&self, version: &Arc<Version>, is_idle: bool) -> Vec<Arc<RecordFile>> {
+        let limit = self.space.space_limit();
+        let space = self.space.space_of(version, limit.oldest);
         let keys = KeyTable::bytes_of(version.key_tables());
-        // Of a single partition the pass releases its victims at once. Elsewhere they stay until
-        // each partition has had its pass, and a collection must not begin meanwhile.
+        // They stay until the last of their values has moved. While somebody writes, neither a
+        // collection nor a pause of writers must begin for that.
         let begins = space.begins_at(limit, Pressure::Alone);
-        let most = match version.partitions().len() {
-            1 => begins.max(space.most_when_idle(limit).saturating_sub(keys)),
-            _ => begins,
+        let most = match is_idle {
+            true => begins.max(space.most_when_idle(limit).saturating_sub(keys)),
+            false => begins,
         };
         let room = most.saturating_sub(space.dead_bytes());
         let free = self.space.free_bytes().saturating_sub(keys);
         cluster::choose(version, room.min(free / FREE_PART))
     }
 
-    /// Ends a pass when somebody writes, unless a caller waits for it.
-    pub(crate) fn while_idle(&self) -> Cancel<'_> {
-        let seq = self.read.visible_seq.load(Ordering::Acquire);
-        let seq = (!self.idle.asked.any()).then_some(seq);
-        let full = self.space.full.is_full_flag();
-        self.until_closed()
-            .or_when_busy(&self.read.visible_seq, seq, full)
+    /// Whether a merge is due: a generation is frozen.
+    pub(crate) fn is_merge_due(&self) -> bool {
+        let view = self.read.view.load();
+        let mut partitions = view.version.partitions().iter();
+        partitions.any(|partition| partition.generations.len() > 1)
     }
 }
 
-/// What is done when idle.
-pub(crate) enum Plan {
-    /// The UnsortedStores of these partitions are to be merged.
-    Freeze(Vec<Arc<Partition>>),
-    /// These files are to be moved.
-    Pass(MergePlan),
+/// Bytes of the records that slices would move in `partition` from these files.
+fn bytes_in(partition: &Partition, files: &HashSet<FileNumber>) -> u64 {
+    let is_victim = |file| files.contains(&file);
+    let tables = partition.key_tables.iter();
+    let bytes = tables.map(|table| cluster::bytes_to_move(table.meta(), is_victim));
+    bytes.sum()
 }
 
 /// Whether a partition's open generation makes scans look into many tables, and its merge writes
 /// more of values than of keys that are there already.
 fn is_worth_merging(catalog: &CatalogState, partition: &Partition) -> bool {
     let is_worth = |newest: &Generation| {
-        newest.tables().count() > FEW_FILES && newest.bytes() >= partition.key_table_bytes()
+        newest.tables().count() > FEW_TABLES && newest.bytes() >= partition.key_table_bytes()
     };
     catalog.may_freeze(partition) && partition.generations.first().is_some_and(is_worth)
 }

@@ -47,7 +47,7 @@ impl Background {
         let limits = self.space.generation_limits(&view.version);
         self.space.probe_space();
         let begin = self.core.now();
-        let context = self.job_context(self.until_closed(), false);
+        let context = self.job_context(self.until_closed());
         let flushed = flush(&context, &oldest.table);
         let tables = self.core.or_clean_up(&context, flushed)?;
         let time = self.core.now().saturating_sub(begin);

@@ -12,10 +12,12 @@ use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::catalog::{CatalogState, Indexes};
 use crate::engine::health::{JobName, MERGE};
 use crate::error::Result;
+use crate::jobs::Slice;
 use crate::jobs::compact::parts::{MergeInputs, Merged, Purpose};
 use crate::jobs::compact::{gc, merge};
 use crate::jobs::space::garbage::Pressure;
 use crate::jobs::space::{Space, SpaceLimit};
+use crate::partition::scan_sources;
 use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition};
 use std::sync::Arc;
@@ -40,9 +42,9 @@ impl JobKind for Merges {
     }
 
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
-        let mut plan = background.plan_merge(ask)?;
+        let plan = background.plan_merge(ask)?;
         Some(Job::new([plan.partition.id], move |background| {
-            background.merge_leased_plan(&mut plan)
+            background.run_plan(&plan).map(|()| Ended::Done)
         }))
     }
 }
@@ -65,20 +67,6 @@ impl Background {
         })
     }
 
-    /// Merges; if that fails, once more without what it was to copy because nobody writes.
-    fn merge_leased_plan(&self, plan: &mut MergePlan) -> Result<Ended> {
-        let mut merged = self.run_plan(plan);
-        if let Err(error) = &merged {
-            self.space.note_full(error);
-            let closing = self.core.closing.load(Ordering::Acquire);
-            if std::mem::take(&mut plan.inputs.copies_when_idle) && !closing {
-                add(&self.core.counters.failed_clusterings, 1);
-                merged = self.run_plan(plan);
-            }
-        }
-        merged.map(|()| Ended::Done)
-    }
-
     /// The oldest frozen generations of `partition`, and what their merge takes along.
     fn inputs_of_merge(
         &self,
@@ -98,12 +86,6 @@ impl Background {
         if !self.space.full.is_full() {
             inputs.victims = gc::victims(version, space, limit, Pressure::Riding);
         }
-        // Both at a time would need more room beside what there is; and nobody should wait for it.
-        let is_awaited = catalog.flush_is_blocked(self.space.generation_limits(version));
-        if !inputs.victims.is_empty() || is_awaited {
-            return inputs;
-        }
-        inputs.copies_when_idle = self.copies_when_idle(&inputs.generations, space, limit);
         inputs
     }
 
@@ -132,16 +114,16 @@ impl Background {
         self.space.probe_space();
         // The inputs are chosen; only now the snapshots are listed.
         let MergePlan { partition, inputs } = plan;
-        let context = match inputs.purpose {
-            Purpose::Cluster => self.job_context(self.while_idle(), true),
-            _ => self.job_context(
-                self.until_closed(),
-                self.copies() || inputs.copies_when_idle,
-            ),
-        };
+        let is_awaited = || self.is_merge_due();
+        let slice = (inputs.purpose == Purpose::Cluster).then_some(Slice {
+            most_bytes: self.slice_bytes(),
+            is_awaited: &is_awaited,
+        });
+        let mut context = self.job_context(self.until_closed());
+        context.slice = slice;
         let merged = merge::merge(&context, partition, inputs);
         let mut merged = self.core.or_clean_up(&context, merged)?;
-        let copied: u64 = merged.record_files.iter().map(|f| f.len).sum();
+        let copied = merged.copied_bytes;
         let keys: u64 = merged.key_tables.iter().map(|t| t.len).sum();
         let moved = std::mem::take(&mut merged.moved);
         let edit = merge_edit(partition, &inputs.generations, merged);
@@ -156,6 +138,9 @@ impl Background {
             self.core.cache.remove_record(file, offset);
         }
         self.count_merge(plan, keys + copied, copied);
+        if slice.is_some() {
+            scan_sources::charge(partition, copied);
+        }
         Ok(())
     }
 
@@ -172,8 +157,9 @@ impl Background {
     fn count_merge(&self, plan: &MergePlan, bytes: u64, copied: u64) {
         let counters = &self.core.counters;
         let (all, of_them) = match plan.inputs.purpose {
+            Purpose::Merge => (&counters.merge_bytes, &counters.merge_copied_bytes),
             Purpose::Collect => (&counters.gc_bytes, &counters.gc_copied_bytes),
-            _ => (&counters.merge_bytes, &counters.merge_copied_bytes),
+            Purpose::Cluster => (&counters.merge_bytes, &counters.clustered_bytes),
         };
         match plan.inputs.purpose {
             Purpose::Merge => counters.count_merge(plan.partition.id),

@@ -59,7 +59,7 @@ impl JobKind for ScanMerges {
 
 impl Background {
     fn scan_merge(&self, partition: &Partition, generation: &Generation) -> Result<()> {
-        let context = self.job_context(self.until_closed(), false);
+        let context = self.job_context(self.until_closed());
         let run = scan_merge::scan_merge(&context, partition, generation);
         let run = self.core.or_clean_up(&context, run)?;
         let bytes: u64 = run.tables.iter().map(|table| table.len).sum();

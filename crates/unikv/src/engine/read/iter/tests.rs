@@ -42,7 +42,7 @@ fn scan(db: &Db, range: &Range<usize>, value_len: usize, forward: bool, count: u
 }
 
 #[test]
-fn values_clustered_by_merges_take_a_scan_few_reads() {
+fn clustered_values_take_a_scan_few_reads() {
     const KEYS: usize = 3000;
     const VALUE_LEN: usize = 1000;
     let reads_under = |clustering| {
@@ -61,15 +61,15 @@ fn values_clustered_by_merges_take_a_scan_few_reads() {
             db.put(key(n), value(n, VALUE_LEN)).unwrap();
         }
         db.compact().unwrap();
+        assert_eq!(db.stats().clustered_bytes, 0);
+        db.quiesce().unwrap();
         let stats = db.stats();
         assert!(stats.flushes > 30 && stats.merges > 0, "{stats:#?}");
         match clustering {
-            Clustering::Never | Clustering::AtRest => {
-                assert_eq!(stats.merge_copied_bytes, 0);
-            }
-            Clustering::EveryMerge => {
+            Clustering::LeastWriting => assert_eq!(stats.clustered_bytes, 0),
+            Clustering::Automatic => {
                 let bytes = (KEYS * VALUE_LEN) as u64;
-                assert!(stats.merge_copied_bytes >= bytes, "{stats:#?}");
+                assert!(stats.clustered_bytes >= bytes, "{stats:#?}");
             }
         }
         db.close().unwrap();
@@ -83,8 +83,8 @@ fn values_clustered_by_merges_take_a_scan_few_reads() {
         scan(&db, &(0..KEYS), VALUE_LEN, false, KEYS + 1);
         reads
     };
-    let scattered = reads_under(Clustering::Never);
-    let clustered = reads_under(Clustering::EveryMerge);
+    let scattered = reads_under(Clustering::LeastWriting);
+    let clustered = reads_under(Clustering::Automatic);
     assert!(
         clustered * 5 <= scattered,
         "{clustered} reads where values are clustered, {scattered} where not"
@@ -112,7 +112,7 @@ impl OneFile {
             .memtable_bytes(32 << 20)
             .memory_budget(MEMORY)
             .inline_value_bytes(0)
-            .clustering(Clustering::Never);
+            .clustering(Clustering::LeastWriting);
         let (db, _) = machine.open(options);
         for n in 0..entries {
             db.put(key(n), value(n, VALUE_LEN)).unwrap();

@@ -517,7 +517,11 @@ fn a_flush_that_could_not_be_listed_leaves_no_trace_in_the_index() {
 #[test]
 fn garbage_collection_on_request_does_not_wait_for_room() {
     let machine = Machine::new(11);
-    let (db, _) = machine.open(small().max_space_amp(100.0).clustering(Clustering::Never));
+    let (db, _) = machine.open(
+        small()
+            .max_space_amp(100.0)
+            .clustering(Clustering::LeastWriting),
+    );
     let mut model = Model::new();
     for round in 0..2_u8 {
         for n in (0..400_u32).filter(|n| round == 0 || n % 4 != 0) {
@@ -532,7 +536,11 @@ fn garbage_collection_on_request_does_not_wait_for_room() {
     assert_eq!(refused.kind(), ErrorKind::DiskFull, "{refused}");
     db.close().unwrap();
     // There is garbage beyond this bound, and room for nothing.
-    let (db, runtime) = machine.open(small().max_space_amp(1.1).clustering(Clustering::Never));
+    let (db, runtime) = machine.open(
+        small()
+            .max_space_amp(1.1)
+            .clustering(Clustering::LeastWriting),
+    );
     let refused = db.collect_garbage().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::DiskFull, "{refused}");
     same(&db, &model);

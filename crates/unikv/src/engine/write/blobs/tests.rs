@@ -55,7 +55,7 @@ fn churn_large(db: &Db, model: &mut Model, rng: &mut SmallRng, ops: usize) {
 
 #[test]
 fn large_values_are_read_across_flushes_merges_splits_collection_and_reopening() {
-    for clustering in [Clustering::Never, Clustering::EveryMerge] {
+    for clustering in [Clustering::LeastWriting, Clustering::Automatic] {
         let machine = Machine::new(31);
         let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(31));
         let options = small().clustering(clustering).max_space_amp(1.1);

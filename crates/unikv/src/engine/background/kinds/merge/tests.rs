@@ -13,7 +13,7 @@ use crate::key_table::EntryValue;
 use crate::record::RecordFile;
 use crate::vfs::Access;
 use crate::vfs::sim::{Fault, Keep, Op};
-use crate::{Clustering, Options, Snapshot};
+use crate::{Options, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
 const KEYS: u32 = 400;
@@ -226,43 +226,6 @@ fn garbage_between_the_thresholds_is_collected_when_a_merge_passes_by() {
     let stands = version(&db);
     let mut left = victims.iter().filter_map(|file| stands.record_file(*file));
     assert!(!victims.is_empty() && left.next().is_none());
-    all_the_same(&db, &model);
-    db.close().unwrap();
-    machine.check();
-}
-
-#[test]
-fn what_survives_a_collection_is_kept_apart_from_fresh_values() {
-    let machine = Machine::new(43);
-    let (mut model, max_space_amp) = littered(&machine);
-    let options = whole().max_space_amp(max_space_amp);
-    let (db, _) = machine.open(options.clustering(Clustering::EveryMerge));
-    let mut fresh = BTreeSet::new();
-    for i in (1..KEYS).step_by(15) {
-        put(&db, &mut model, i, 9);
-        fresh.insert(key(i));
-    }
-    db.flush().unwrap();
-    freeze_all(&db);
-    let victims = numbers(&victims(&db));
-    let newest = version(&db).record_files().last().unwrap().meta().number;
-    let before = places(&db);
-    assert!(db.0.engine.background.merge_one().unwrap());
-    let (mut clustered, mut cold) = (BTreeSet::new(), BTreeSet::new());
-    for (key, versions) in places(&db) {
-        let place = versions[0].1;
-        if fresh.contains(&key) {
-            clustered.insert(place);
-        } else if victims.contains(&before[&key][0].1) {
-            cold.insert(place);
-        } else {
-            assert_eq!(versions, before[&key], "what is no victim's stays");
-        }
-    }
-    assert!(!clustered.is_empty() && !cold.is_empty());
-    assert!(clustered.is_disjoint(&cold), "{clustered:?} and {cold:?}");
-    let mut copied = clustered.iter().chain(&cold);
-    assert!(copied.all(|file| *file > newest));
     all_the_same(&db, &model);
     db.close().unwrap();
     machine.check();

@@ -10,7 +10,7 @@ use super::super::ahead::ahead_of;
 use super::{End, LAST_BATCH, Value};
 use crate::error::Result;
 use crate::key_table::RecordPointer;
-use crate::partition::View;
+use crate::partition::{View, scan_sources};
 use crate::record::DirectReads;
 use crate::record::pointed::dangling;
 use std::mem;
@@ -44,11 +44,13 @@ enum Way<'a> {
 
 impl End {
     /// Fetches the values of the batch, file by file. They pass by the cache: to look for each
-    /// costs more than it finds, and to keep them drives out what gets want.
-    pub(in crate::engine::read::iter) fn fetch(&mut self, view: &View) -> Result<()> {
+    /// costs more than it finds, and to keep them drives out what gets want. True: with it, scans
+    /// may have paid for clustering.
+    pub(in crate::engine::read::iter) fn fetch(&mut self, view: &View) -> Result<bool> {
         let mut wanted: Vec<Wanted> = Vec::with_capacity(self.entries.len());
         wanted.extend(self.stored());
         wanted.sort_unstable_by_key(|Wanted { pointer, .. }| (pointer.file, pointer.offset));
+        let has_paid = self.pay_for_places(view, &wanted);
         // A long iteration prefetches what it wants next: then that is in memory.
         let mut direct_reads = DirectReads::new(self.batch_len < LAST_BATCH);
         if wanted.len() > 1 {
@@ -66,7 +68,17 @@ impl End {
             self.fetch_runs(view, &wanted, Way::Around(&direct_reads))?;
             wanted.retain(|it| self.is_missing(it.entry));
         }
-        self.fetch_runs(view, &wanted, Way::Wait)
+        self.fetch_runs(view, &wanted, Way::Wait)?;
+        Ok(has_paid)
+    }
+
+    /// Pays for the places that are to be visited, if they are many.
+    fn pay_for_places(&self, view: &View, wanted: &[Wanted]) -> bool {
+        let places = wanted.chunk_by(are_together).count();
+        let first = self.entries.first();
+        first.is_some_and(|first| {
+            scan_sources::pay_for_places(&view.version, first.key_in(&self.keys), places)
+        })
     }
 
     /// The values to be fetched.

@@ -1,0 +1,89 @@
+//! The options in effect, and which values of them are refused.
+
+use super::{Clustering, Durability, LEAST_MEMTABLE_BYTES, MOST_INLINE_BYTES};
+use crate::error::{Error, Result};
+
+/// The options in effect in an open database; see [`Options`] for what each does.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct EffectiveOptions {
+    /// See [`Options::durability`].
+    pub durability: Durability,
+    /// See [`Options::memory_budget`].
+    pub memory_budget: u64,
+    /// See [`Options::memtable_bytes`].
+    pub memtable_bytes: u64,
+    /// See [`Options::unsorted_bytes`].
+    pub unsorted_bytes: u64,
+    /// See [`Options::partition_bytes`].
+    pub partition_bytes: u64,
+    /// See [`Options::inline_value_bytes`].
+    pub inline_value_bytes: u32,
+    /// See [`Options::max_space_amp`].
+    pub max_space_amp: f64,
+    /// See [`Options::clustering`].
+    pub clustering: Clustering,
+    /// See [`Options::key_table_bytes`].
+    pub key_table_bytes: u64,
+    /// See [`Options::block_bytes`].
+    pub block_bytes: u32,
+    /// See [`Options::background_threads`].
+    pub background_threads: usize,
+    /// See [`Options::scan_merge_limit`].
+    pub scan_merge_limit: u32,
+}
+
+impl EffectiveOptions {
+    /// Refuses values out of range, naming the option.
+    pub(super) fn validate(&self) -> Result<()> {
+        fn at_least(name: &str, value: u64, least: u64) -> Result<()> {
+            if value >= least {
+                return Ok(());
+            }
+            let what = format!("option `{name}` is {value}, below its least value {least}");
+            Err(Error::invalid(
+                what,
+                format!("set `{name}` to {least} or more"),
+            ))
+        }
+        at_least("memory_budget", self.memory_budget, 64 << 10)?;
+        at_least("memtable_bytes", self.memtable_bytes, LEAST_MEMTABLE_BYTES)?;
+        at_least("unsorted_bytes", self.unsorted_bytes, 4 << 10)?;
+        at_least("partition_bytes", self.partition_bytes, 4 << 10)?;
+        at_least("key_table_bytes", self.key_table_bytes, 1 << 10)?;
+        at_least("block_bytes", u64::from(self.block_bytes), 256)?;
+        at_least("background_threads", self.background_threads as u64, 2)?;
+        at_least("scan_merge_limit", u64::from(self.scan_merge_limit), 1)?;
+        // NaN is out of range, too.
+        if !(1.1..=100.0).contains(&self.max_space_amp) {
+            let what = format!("option `max_space_amp` is {}", self.max_space_amp);
+            return Err(Error::invalid(
+                what,
+                "set `max_space_amp` between 1.1 and 100",
+            ));
+        }
+        if self.block_bytes > 1 << 20 {
+            let what = "option `block_bytes` is above its greatest value 1 MiB";
+            return Err(Error::invalid(what, "set `block_bytes` to 1 MiB or less"));
+        }
+        if self.inline_value_bytes > MOST_INLINE_BYTES {
+            let what = format!(
+                "option `inline_value_bytes` is {}, above its greatest value 64 KiB: a key block holds \
+                 its values whole, and readers and merges keep many blocks in memory",
+                self.inline_value_bytes
+            );
+            let remedy = "set `inline_value_bytes` to 64 KiB or less";
+            return Err(Error::invalid(what, remedy));
+        }
+        if let Durability::Periodic(every) = self.durability
+            && every.is_zero()
+        {
+            let what = "option `durability` is periodic with a period of zero";
+            return Err(Error::invalid(
+                what,
+                "use `Durability::Sync`, or a longer period",
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! How an edit adds and drops partitions.
+
+use super::{Dropped, Released};
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::version::edit::{PartitionMeta, VersionEdit};
+use crate::version::state::{Partition, Version};
+use std::sync::Arc;
+
+impl Version {
+    pub(super) fn apply_partitions(
+        &mut self,
+        edit: &VersionEdit,
+        released: &mut Released,
+        dropped: &mut Dropped,
+    ) -> Result<(), String> {
+        let mut predecessors = Vec::new();
+        for id in &edit.dropped_partitions {
+            let at = self.partitions.iter().position(|p| p.id == *id);
+            let at = at.ok_or_else(|| format!("partition {} is unknown", id.0))?;
+            let partition = self.partitions.remove(at);
+            let tables = partition.key_tables.iter().cloned();
+            released.extend(tables.map(|t| (t.meta().number, t)));
+            // Runs are of one partition's range: its successors merge their own.
+            let runs = partition.generations.iter().filter_map(|g| g.run.as_ref());
+            dropped.add_runs(runs);
+            predecessors.push(partition);
+        }
+        for meta in &edit.partitions {
+            let PartitionMeta { id, start, end } = meta.clone();
+            if self.partitions.iter().any(|p| p.id == id) {
+                return Err(format!("partition {} is added twice", id.0));
+            }
+            let at = self.partitions.partition_point(|p| p.start < start);
+            let scan_cost = inherited_cost(&predecessors, &meta.start);
+            let partition = Partition {
+                id,
+                scan_cost: Arc::new(AtomicU64::new(scan_cost)),
+                start,
+                end,
+                generations: Vec::new(),
+                key_tables: Vec::new(),
+                sorted_bytes: 0,
+                key_table_bytes: 0,
+            };
+            self.partitions.insert(at, Arc::new(partition));
+        }
+        if edit.partitions.is_empty() && edit.dropped_partitions.is_empty() {
+            return Ok(());
+        }
+        self.check_ranges()
+    }
+
+    /// Partitions cover the key space without a gap and without an overlap.
+    fn check_ranges(&self) -> Result<(), String> {
+        let starts = self.partitions.iter().map(|p| Some(p.start.as_slice()));
+        let ends = self.partitions.iter().map(|p| p.end.as_deref());
+        let begin = std::iter::once(Some(&[][..]));
+        let borders_meet = begin.chain(ends).eq(starts.chain(std::iter::once(None)));
+        if borders_meet {
+            Ok(())
+        } else {
+            Err("the partitions do not cover the key space, each key once".to_owned())
+        }
+    }
+}
+
+/// What scans have paid so far in the range that begins with `start`: where a partition is split,
+/// each part goes on with half of it.
+fn inherited_cost(predecessors: &[Arc<Partition>], start: &[u8]) -> u64 {
+    let holds = |p: &&Arc<Partition>| p.start.as_slice() <= start && p.range().is_before_end(start);
+    let predecessor = predecessors.iter().find(holds);
+    predecessor.map_or(0, |p| p.scan_cost.load(Ordering::Relaxed) / 2)
+}
