@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The measured setting: records of 24-byte keys and 1,000-byte values, 16 MiB memtables, one client
-# thread, values neither clustered nor compressed and then clustered at every merge. Each run loads
+# thread, first with least writing and then as by default. Each run loads
 # in random order, waits for the background, updates half as many records (zipf 0.99), waits again,
 # reads (zipf 0.99) and scans 50 records at a time. Every value read is verified.
 #
@@ -16,9 +16,9 @@ READS=${READS:-$((RECORDS / 20))}
 SCANS=${SCANS:-$((RECORDS / 300))}
 VALUE_SIZE=${VALUE_SIZE:-1000}
 MEMTABLE=${MEMTABLE:-16MiB}
-UNSORTED=${UNSORTED:-512MiB}
+UNSORTED=${UNSORTED:-64MiB}
 DIR=${DIR:-target/bench}
-CLUSTERINGS=${CLUSTERINGS:-never every-merge}
+CLUSTERINGS=${CLUSTERINGS:-least-writing automatic}
 MEMORY=${MEMORY:-1GiB}
 READ_AHEAD_KB=${READ_AHEAD_KB:-128}
 
