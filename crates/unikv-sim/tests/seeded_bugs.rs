@@ -288,6 +288,13 @@ const CASES: &[Case] = &[
     Case(Seeded::JoinForgetsUnmerged, Histories, 0),
     Case(Seeded::ClusterNewestAlone, Histories, 0),
     Case(Seeded::ClusterOldestAlone, Histories, 0),
+    Case(
+        Seeded::ClusterForever,
+        unit(
+            "engine::background::kinds::cluster::tests::no_more_is_copied_than_twice_what_was_written",
+        ),
+        0,
+    ),
     Case(Seeded::RunHidesNewer, Histories, 0),
     Case(Seeded::IteratorUnregistered, Histories, 0),
     // Ingest and large values.

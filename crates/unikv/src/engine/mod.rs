@@ -36,6 +36,7 @@ use crate::engine::stats::{Stats, lifetime};
 use crate::engine::write::wal_sync::WalSync;
 use crate::engine::write::{Commit, WritePath};
 use crate::partition::View;
+use crate::partition::scan_sources;
 use crate::version::edit::VersionEdit;
 use std::sync::Arc;
 
@@ -109,7 +110,8 @@ impl Engine {
         if directory.is_none() || self.core.health.is_suspended() || self.space.full.is_full() {
             return;
         }
-        let lifetime = self.core.counters.lifetime(catalog.manifest.len());
+        let mut lifetime = self.core.counters.lifetime(catalog.manifest.len());
+        lifetime.scan_cost = scan_sources::paid_in_all(&catalog.version);
         let stored = lifetime::of(&catalog.version, catalog.manifest.path()).unwrap_or_default();
         // Opening and closing alone write to the log and the manifest.
         let with_own_writes = LifetimeStats {

@@ -34,7 +34,7 @@ const SEEK_COST: u64 = 8;
 const STEPS_PER_ENTRY: u64 = 8;
 
 /// In this many files the values of a key table may stay: to copy them would save a scan little.
-pub(crate) const MOST_RUNS: usize = 4;
+pub(crate) const MOST_FILES: usize = 4;
 /// Bytes that are copied in the time that one place more takes a scan, which reads several at a
 /// time.
 const PLACE_BYTES: u64 = 4 << 10;
@@ -46,7 +46,7 @@ const LOOK_PART: u64 = 16;
 /// Pays for the `places` in which a scan found the values of neighbours that begin with `key`, as
 /// far as clustering could have spared them. True: the background is to look.
 pub(crate) fn pay_for_places(version: &Version, key: &[u8], places: usize) -> bool {
-    if places <= MOST_RUNS {
+    if places <= MOST_FILES {
         return false;
     }
     let partition = version.partitions().get(version.partition_index(key));
@@ -55,7 +55,7 @@ pub(crate) fn pay_for_places(version: &Version, key: &[u8], places: usize) -> bo
     };
     // The others are in the UnsortedStore.
     let sorted = places.min(table.meta().refs.len());
-    let paid = sorted.saturating_sub(MOST_RUNS) as u64 * PLACE_BYTES;
+    let paid = sorted.saturating_sub(MOST_FILES) as u64 * PLACE_BYTES;
     let before = partition.scan_cost.fetch_add(paid, Ordering::Relaxed);
     let step = least_paid(partition);
     before / step < (before + paid) / step
@@ -64,6 +64,23 @@ pub(crate) fn pay_for_places(version: &Version, key: &[u8], places: usize) -> bo
 /// While scans have paid less in a partition, nothing is due in it.
 pub(crate) fn least_paid(partition: &Partition) -> u64 {
     LOOK_BYTES.min(partition.data_bytes() / LOOK_PART).max(1)
+}
+
+/// What scans have paid in all partitions and have not got back.
+pub(crate) fn paid_in_all(version: &Version) -> u64 {
+    let accounts = version.partitions().iter();
+    let paid = accounts.map(|p| p.scan_cost.load(Ordering::Relaxed));
+    paid.fold(0, u64::saturating_add)
+}
+
+/// Divides what scans had paid before a database was closed between its partitions, by their size.
+pub(crate) fn hand_back(version: &Version, paid: u64) {
+    let bytes: u64 = version.partitions().iter().map(|p| p.data_bytes()).sum();
+    for partition in version.partitions() {
+        let part = u128::from(paid) * u128::from(partition.data_bytes()) / u128::from(bytes.max(1));
+        let part = u64::try_from(part).unwrap_or(u64::MAX);
+        partition.scan_cost.store(part, Ordering::Relaxed);
+    }
 }
 
 /// Takes what was `copied` from the account of `partition`.

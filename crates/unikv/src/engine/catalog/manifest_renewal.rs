@@ -32,6 +32,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::engine::catalog::{Catalog, CatalogState};
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::JobContext;
+use crate::partition::scan_sources;
 use crate::version::file_names;
 use crate::version::manifest::Manifest;
 use std::path::PathBuf;
@@ -89,7 +90,9 @@ impl Catalog {
         let mut snapshot = catalog.version.snapshot();
         snapshot.next_file = Some(self.core.next_file.load(Ordering::Relaxed));
         snapshot.edits_before = Some(catalog.manifest.edits());
-        snapshot.lifetime = Some(self.core.counters.lifetime(catalog.manifest.len()).encode());
+        let mut lifetime = self.core.counters.lifetime(catalog.manifest.len());
+        lifetime.scan_cost = scan_sources::paid_in_all(&catalog.version);
+        snapshot.lifetime = Some(lifetime.encode());
         if seeded!(RenewalForgetsLog) {
             snapshot.wal_low_water = None;
         }

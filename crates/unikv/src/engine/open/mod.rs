@@ -31,6 +31,7 @@ use crate::key_table::ReadCache;
 use crate::log::{ReplayOutcome, replay};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::options::{EffectiveOptions, Options, StoredOptions};
+use crate::partition::scan_sources;
 use crate::partition::{MemtableHandle, View};
 use crate::version::Version;
 use crate::version::edit::{PartitionMeta, VersionEdit};
@@ -172,6 +173,7 @@ impl<'a> Opening<'a> {
         self.next_file = self.next_file.max(version.counters.next_file);
         // Figures that cannot be understood keep nobody from the data; a check reports them.
         self.counted_before = lifetime::of(&version, &manifest.path).unwrap_or_default();
+        scan_sources::hand_back(&version, self.counted_before.scan_cost);
         self.report.manifest_edits = manifest.edit_count;
         recovery::forget_lost_runs(&store, &mut version);
         recovery::check_files(&store, &version)?;

@@ -29,6 +29,7 @@ macro_rules! define_counters {
                 LifetimeStats {
                     $($($life: self.$name.load(Ordering::Relaxed),)?)*
                     stall_causes: self.causes.figures(),
+                    scan_cost: 0,
                 }
             }
         }

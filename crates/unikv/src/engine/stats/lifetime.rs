@@ -18,7 +18,8 @@ use std::time::Duration;
 
 /// The tags of what is no counter, and of the last. The numbers are in the files and never change.
 const STALL_TAG: u16 = 16;
-const LAST_TAG: u16 = 18;
+const SCAN_COST_TAG: u16 = 19;
+const LAST_TAG: u16 = SCAN_COST_TAG;
 
 /// What was counted since a database was created, or since a release first counted it. A crash, or
 /// dropping it without [`Db::close`](crate::Db::close), loses what was counted after the last flush
@@ -63,6 +64,9 @@ pub struct LifetimeStats {
     /// Pauses and waits of writers by what caused them; causes that never held a writer up are left
     /// out.
     pub stall_causes: Vec<StallStats>,
+    /// No figure of the past, but what scans have in all accounts of partitions
+    /// ([`crate::partition::scan_sources`]).
+    pub(crate) scan_cost: u64,
 }
 
 impl LifetimeStats {
@@ -122,6 +126,9 @@ impl LifetimeStats {
                 out.put_skippable(tag, &number.to_le_bytes());
             }
         }
+        if self.scan_cost > 0 {
+            out.put_skippable(SCAN_COST_TAG, &self.scan_cost.to_le_bytes());
+        }
         for stall in &self.stall_causes {
             let numbers = [
                 code(stall.cause),
@@ -143,6 +150,7 @@ impl LifetimeStats {
         for (tag, number) in found.numbers() {
             *number = fields.u64(tag)?.unwrap_or(0);
         }
+        found.scan_cost = fields.u64(SCAN_COST_TAG)?.unwrap_or(0);
         for bytes in fields.all(STALL_TAG) {
             let mut d = Decoder::new(bytes);
             let mut four = || Some([d.u64()?, d.u64()?, d.u64()?, d.u64()?]);

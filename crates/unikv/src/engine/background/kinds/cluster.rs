@@ -8,8 +8,9 @@
 //! them UnsortedStores of many tables are merged. Writers are idle when the last sequence number
 //! has not changed for a second, or when somebody waits for the background to become quiet.
 //!
-//! **Bounds.** No more files are chosen than there may be garbage, and over the life of a database
-//! less than [`MOST_COPIES`] bytes are copied for each byte of the user's.
+//! **Bounds.** No more files are chosen than there may be garbage. Over the life of a database no
+//! more than [`MOST_COPIES`] bytes are copied for each byte of the user's: the first time that is
+//! one, and runs are merged only while there is room for that.
 //!
 //! A slice holds the partition's lease, as every merge does, until it has copied so many bytes
 //! ([`Background::slice_bytes`]) or a merge is due; what it has copied is committed. What is left
@@ -45,6 +46,9 @@ const SLICE_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=64 << 20;
 const MOST_COPIES: u64 = 2;
 /// The files of all slices at a time may take this part of what is free on the disk.
 const FREE_PART: u64 = 4;
+/// Runs of values that a key table may have, and where writers are idle.
+const RUNS: usize = 6;
+const RUNS_WHEN_IDLE: usize = 4;
 /// An UnsortedStore of no more tables is not merged for scans alone.
 const FEW_TABLES: usize = 3;
 
@@ -140,25 +144,28 @@ impl Background {
                 return Some(Plan::Freeze(due));
             }
         }
-        let version = &catalog.version;
-        let victims = self.fragmented(version, is_idle);
-        let numbers: HashSet<FileNumber> = victims.iter().map(|file| file.meta().number).collect();
-        let may = |p: &&Arc<Partition>| ask.is_free(p.id) && !self.passes.has_failed(p.id);
-        let of_victims = partitions
-            .iter()
-            .filter(may)
-            .map(|p| (bytes_in(p, &numbers), p));
-        let most = self.most_copies();
-        let due = of_victims.filter(|(bytes, p)| {
-            let price = (*bytes).min(slice_bytes);
+        let most_runs = if is_idle { RUNS_WHEN_IDLE } else { RUNS };
+        let is_due = |bytes: u64, p: &Partition, most: u64| {
+            let price = bytes.min(slice_bytes);
             let is_paid = is_idle || p.scan_cost.load(Ordering::Relaxed) >= price;
-            *bytes > 0 && is_paid && price <= most
-        });
-        let (_, partition) = due.max_by_key(|(bytes, _)| *bytes)?;
-        Some(Plan::Slice(MergePlan {
-            partition: Arc::clone(partition),
-            inputs: MergeInputs::cluster(victims),
-        }))
+            bytes > 0 && is_paid && price <= most
+        };
+        // What flushes wrote is copied once in any case.
+        for (most_runs, most) in [(most_runs, self.most_copies()), (usize::MAX, u64::MAX)] {
+            let victims = self.fragmented(&catalog.version, is_idle, most_runs);
+            let numbers: HashSet<_> = victims.iter().map(|file| file.meta().number).collect();
+            let may = |p: &&Arc<Partition>| ask.is_free(p.id) && !self.passes.has_failed(p.id);
+            let bytes_in = |p| bytes_in(p, &numbers);
+            let partitions = partitions.iter().filter(may).map(|p| (bytes_in(p), p));
+            let due = partitions.filter(|(bytes, p)| is_due(*bytes, p, most));
+            if let Some((_, partition)) = due.max_by_key(|(bytes, _)| *bytes) {
+                return Some(Plan::Slice(MergePlan {
+                    partition: Arc::clone(partition),
+                    inputs: MergeInputs::cluster(victims),
+                }));
+            }
+        }
+        None
     }
 
     /// Bytes that a slice copies at most, and the record more that reaches them.
@@ -167,7 +174,7 @@ impl Background {
         self.core.options.unsorted_bytes.clamp(least, most)
     }
 
-    /// Bytes that may still be copied.
+    /// Bytes of runs that may still be copied.
     fn most_copies(&self) -> u64 {
         let life = self.core.counters.lifetime(0);
         let most = life.user_bytes_written.saturating_mul(MOST_COPIES);
@@ -178,20 +185,29 @@ impl Background {
     }
 
     /// The files from which values are moved: as many as garbage leaves room for, and the disk.
-    fn fragmented(&self, version: &Arc<Version>, is_idle: bool) -> Vec<Arc<RecordFile>> {
+    fn fragmented(
+        &self,
+        version: &Arc<Version>,
+        is_idle: bool,
+        most_runs: usize,
+    ) -> Vec<Arc<RecordFile>> {
         let limit = self.space.space_limit();
         let space = self.space.space_of(version, limit.oldest);
         let keys = KeyTable::bytes_of(version.key_tables());
-        // They stay until the last of their values has moved. While somebody writes, neither a
-        // collection nor a pause of writers must begin for that.
-        let begins = space.begins_at(limit, Pressure::Alone);
-        let most = match is_idle {
-            true => begins.max(space.most_when_idle(limit).saturating_sub(keys)),
-            false => begins,
+        let free = self.space.free_bytes().saturating_sub(keys) / FREE_PART;
+        let choose = |most: u64| {
+            let room = most.saturating_sub(space.dead_bytes());
+            cluster::choose(version, room.min(free), most_runs)
         };
-        let room = most.saturating_sub(space.dead_bytes());
-        let free = self.space.free_bytes().saturating_sub(keys);
-        cluster::choose(version, room.min(free / FREE_PART))
+        // They stay until the last of their values has moved, and no collection is to begin for
+        // that, nor a pause of writers.
+        let chosen = choose(space.begins_at(limit, Pressure::Alone));
+        match chosen.is_empty() && is_idle {
+            // What has just not been enough for a collection would keep values apart for as long as
+            // nobody writes.
+            true => choose(space.most_when_idle(limit).saturating_sub(keys)),
+            false => chosen,
+        }
     }
 
     /// Whether a merge is due: a generation is frozen.

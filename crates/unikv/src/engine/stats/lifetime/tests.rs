@@ -29,6 +29,7 @@ fn full() -> LifetimeStats {
     for (tag, number) in full.numbers() {
         *number = 1000 + u64::from(tag);
     }
+    full.scan_cost = 1000 + u64::from(SCAN_COST_TAG);
     let each = StallCause::ALL.iter().zip(1..);
     full.stall_causes = each.map(|(c, n)| stall(*c, n, n * 100, n * 50)).collect();
     full
