@@ -6,9 +6,9 @@
 //! [`MOST_FILES`], those that lie as flushes wrote them are moved together: that copies each value
 //! once. What a slice, a collection or an ingest has written is a *run*. Where runs are too many,
 //! the smallest of them by their share become one, and with them whatever is no larger than half of
-//! what moves: a value is copied again only when its run grows by half at least, as in a size-tiered
-//! LSM-tree. Few sorted groups of values, sorted further only where scans want it, are the idea of
-//! DiffKV (USENIX ATC 2021).
+//! what moves: a value is copied again only when its run grows by half at least, as in a
+//! size-tiered LSM-tree. Few sorted groups of values, sorted further only where scans want it, are
+//! the idea of DiffKV (USENIX ATC 2021).
 //!
 //! Files are moved like victims of garbage collection ([`super::merge`]): when the last of its
 //! values has moved, a file is dropped. Until then what was copied lies on the disk twice. So as
