@@ -15,6 +15,7 @@
 //! much is chosen at a time as there may be garbage; and because the oldest come first and what has
 //! moved counts as garbage, the next slice chooses the same files again.
 
+use super::gc::named_by_tables;
 use crate::base::keys::FileNumber;
 use crate::jobs::space::garbage::record_bytes;
 use crate::key_table::{KeyTable, KeyTableMeta, RecordFileRefs, STREAMED_BYTES};
@@ -71,9 +72,11 @@ pub(crate) fn bytes_to_move(table: &KeyTableMeta, is_victim: impl Fn(FileNumber)
     }
 }
 
-/// Of each file that is in no UnsortedStore, the bytes of key tables that are to move.
+/// Of each file that all partitions have merged, the bytes of key tables that are to move.
 fn spread(version: &Version, most_runs: usize) -> HashMap<FileNumber, u64> {
-    let unsorted = version.tables();
+    // Those of an UnsortedStore, and those in which it has values: they would not be freed.
+    let mut unmerged = version.tables();
+    unmerged.extend(named_by_tables(version));
     // Large values are as good alone.
     let is_large = |refs: &RecordFileRefs| refs.bytes / refs.count.max(1) >= STREAMED_BYTES.into();
     let mut spread = HashMap::new();
@@ -82,7 +85,7 @@ fn spread(version: &Version, most_runs: usize) -> HashMap<FileNumber, u64> {
         for refs in &table.meta().refs {
             let file = version.record_file(refs.file).map(|file| file.meta());
             match file {
-                Some(_) if unsorted.contains(&refs.file) || is_large(refs) => {}
+                Some(_) if unmerged.contains(&refs.file) || is_large(refs) => {}
                 Some(meta) if meta.key_section && meta.ingest_seq.is_none() => flushed.push(refs),
                 Some(_) => runs.push(refs),
                 None => {}

@@ -80,7 +80,7 @@ pub(crate) fn candidates(version: &Version) -> impl Iterator<Item = (u64, u64, &
 }
 
 /// The record files in which tables of UnsortedStores have large values.
-fn named_by_tables(version: &Version) -> HashSet<FileNumber> {
+pub(crate) fn named_by_tables(version: &Version) -> HashSet<FileNumber> {
     let tables = version.tables();
     let files = version.record_files().iter();
     let refs = files

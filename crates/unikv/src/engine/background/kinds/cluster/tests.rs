@@ -5,7 +5,7 @@ use crate::engine::tests::{Machine, Model, same, small};
 use crate::partition::scan_sources::{self, MOST_FILES};
 use crate::record::RecordFile;
 use crate::vfs::sim::{Fault, Op};
-use crate::{Clustering, Error, Options};
+use crate::{Batch, Clustering, Error, Options};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -376,6 +376,36 @@ fn what_scans_have_paid_outlives_the_process() {
     db.close().unwrap();
     let (db, _) = machine.open(idle());
     assert!(paid(&db).abs_diff(before) < 8, "{} of {before}", paid(&db));
+    ends_well(&machine, db, &model);
+}
+
+/// Values of large batches stand in files of their own, which an unmerged table names.
+#[test]
+fn values_of_batches_move_when_nothing_unmerged_names_their_file() {
+    let machine = Machine::new(89);
+    let (db, _) = machine.open(idle());
+    let mut model = Model::new();
+    let mut batch_of = |part: u32| {
+        let mut batch = Batch::new();
+        for i in (part..KEYS).step_by(8) {
+            let value = vec![part as u8; 300];
+            batch.put(key(i), &value);
+            model.insert(key(i), value);
+        }
+        db.write(&batch).unwrap();
+        db.flush().unwrap();
+    };
+    (0..7).for_each(&mut batch_of);
+    db.compact().unwrap();
+    batch_of(7);
+    let named = version(&db).tables().len();
+    assert_eq!((named, most_files(&db)), (1, 7));
+    db.quiesce().unwrap();
+    assert!(db.stats().clusterings > 0 && most_files(&db) <= MOST_FILES);
+    assert_eq!(version(&db).tables().len(), 1, "it is not worth a merge");
+    same(&db, &model);
+    db.compact().unwrap();
+    db.quiesce().unwrap();
     ends_well(&machine, db, &model);
 }
 
