@@ -31,7 +31,7 @@ pub enum Durability {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clustering {
     /// Where it pays: a merge moves keys only, and the values of up to 256 KiB follow in pieces of
-    /// 64 MiB when scans have lost as much by their lying apart as copying them costs, or when
+    /// 64 MiB when scans have lost as much by their fragmentation as copying them costs, or when
     /// nothing has been written for a second. Over the life of a database fewer than two bytes are
     /// copied so for each byte that is written.
     #[default]

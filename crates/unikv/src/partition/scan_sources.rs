@@ -38,8 +38,8 @@ pub(crate) const MOST_FILES: usize = 4;
 /// Bytes that are copied in the time that one place more takes a scan, which reads several at a
 /// time.
 const PLACE_BYTES: u64 = 4 << 10;
-/// Each time so much has been paid, the background looks whether it is enough: this many bytes, or
-/// this part of the partition.
+/// Each time these bytes, or this part of a partition, have been paid, the background looks whether
+/// they are enough.
 const LOOK_BYTES: u64 = 16 << 20;
 const LOOK_PART: u64 = 16;
 

@@ -1,4 +1,4 @@
-//! What users run: the options of the engine's makers, no pause that an engine is told of, writers
+//! What users run: the options of the engine's makers, pauses of which no engine knows, writers
 //! that never rest, and records of the sizes that stores have.
 
 use super::{Experiment, GB, MILLION, Run, paper, sized};

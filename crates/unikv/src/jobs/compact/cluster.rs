@@ -101,7 +101,7 @@ fn spread(version: &Version, most_runs: usize) -> HashMap<FileNumber, u64> {
     spread
 }
 
-/// The runs that become one so that there are at most so many.
+/// The runs that become one so that there are no more than `most`.
 fn smallest(mut runs: Vec<&RecordFileRefs>, most: usize) -> Vec<&RecordFileRefs> {
     if runs.len() <= most {
         return Vec::new();

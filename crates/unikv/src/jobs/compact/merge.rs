@@ -15,7 +15,7 @@
 //! to no victim are kept by name, unless they keep versions that no snapshot needs any more.
 //!
 //! So is clustering, whose victims are files between which neighbours are spread
-//! ([`super::cluster`] chooses them). It comes in slices: after so many bytes, or when others wait
+//! ([`super::cluster`] chooses them). It comes in slices: at the end of one, or when others wait
 //! for the partition, the values that are left stay where they are, and what was moved is kept.
 //!
 //! A large value of the UnsortedStore is a record that says where the value stands; the key table

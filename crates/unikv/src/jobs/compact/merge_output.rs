@@ -179,7 +179,7 @@ impl<'a> MergeOutput<'a> {
         !self.moves
     }
 
-    /// Whether a slice goes on that had copied so many bytes before the last key.
+    /// Whether a slice goes on that had copied `before` the last key these bytes.
     fn has_not_ended(&self, before: u64) -> bool {
         let copied = self.made.copied_bytes;
         let Some(slice) = self.context.slice.filter(|_| copied > before) else {

@@ -1,9 +1,9 @@
 //! Clustering in slices (see [`crate::jobs::compact::cluster`]).
 //!
 //! **When.** Scans pay to their partition's account for each place that they have to visit more
-//! because neighbours lie apart ([`crate::partition::scan_sources`]); a slice is due when they have
-//! paid what it copies, and takes that from the account. So clustering costs scans no more than
-//! they have lost, goes on as fast as they pay whether anybody writes or not, and a workload
+//! because neighbours are fragmented ([`crate::partition::scan_sources`]); a slice is due when they
+//! have paid what it copies, and takes that from the account. So clustering costs scans no more
+//! than they have lost, goes on as fast as they pay whether anybody writes or not, and a workload
 //! without scans pays nothing. While writers are idle slices are due without being paid, and before
 //! them UnsortedStores of many tables are merged. Writers are idle when the last sequence number
 //! has not changed for a second, or when somebody waits for the background to become quiet.
@@ -12,7 +12,7 @@
 //! more than [`MOST_COPIES`] bytes are copied for each byte of the user's: the first time that is
 //! one, and runs are merged only while there is room for that.
 //!
-//! A slice holds the partition's lease, as every merge does, until it has copied so many bytes
+//! A slice holds the partition's lease, as every merge does, until it has copied its share
 //! ([`Background::slice_bytes`]) or a merge is due; what it has copied is committed. What is left
 //! follows from the version alone, so that whatever happens between two slices changes nothing but
 //! the plan. It is for speed alone: one that fails is no failure of the database, and its partition

@@ -291,7 +291,7 @@ fn a_damaged_value_stays_where_it_is_and_keeps_no_merge_from_its_work() {
     }
 }
 
-/// Lets writers never rest for so many tenths of a second, and calls `meanwhile` in each.
+/// Lets writers never rest for a number of `tenths` of a second, and calls `meanwhile` in each.
 fn busy(db: &Db, model: &mut Model, tenths: u32, mut meanwhile: impl FnMut(&Db)) {
     for tenth in 0..tenths {
         put(db, model, tenth % KEYS, 7);
