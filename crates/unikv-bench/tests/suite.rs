@@ -123,6 +123,32 @@ fn runs_are_chosen_by_their_label_and_end_in_time() {
 }
 
 #[test]
+fn what_was_measured_of_a_commit_is_not_measured_again_and_what_hangs_is_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let ours = ["--experiments", "micro", "--engines", "unikv"];
+    let measure = |more: &[&str]| {
+        // Ended runs are failures.
+        let _ = run(dir.path(), &[&ours[..], more].concat()).assert();
+        let results = results(dir.path());
+        assert_eq!(results.runs.len(), 1);
+        let run = &results.runs[0];
+        (
+            run.failure().map(str::to_owned),
+            run.steps[0].opened_seconds,
+        )
+    };
+    let first = measure(&["--commit", "one"]);
+    assert!(first.0.is_none() && first == measure(&["--commit", "one"]));
+    let second = measure(&["--commit", "two"]);
+    assert_ne!(first.1, second.1);
+    assert_ne!(second.1, measure(&["--commit", "two", "--seed", "7"]).1);
+    let unnamed = measure(&["--commit", "two-dirty"]);
+    assert_ne!(unnamed.1, measure(&["--commit", "two-dirty"]).1);
+    let (failure, _) = measure(&["--commit", "three", "--longest-step", "1ms"]);
+    assert!(failure.unwrap().starts_with("ended after 1ms"));
+}
+
+#[test]
 fn clients_beside_a_phase_keep_their_pace_until_it_ends() {
     let dir = tempfile::tempdir().unwrap();
     let living = ["--experiments", "living", "--runs", "10 k/s short"];

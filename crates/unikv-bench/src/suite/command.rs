@@ -73,6 +73,9 @@ struct Run {
     /// End phases of operations after this time; a load that takes five times as long fails its run
     #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
     longest_phase: Option<Duration>,
+    /// End a process of the run after this time; the engine is named as one that hangs
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "4h")]
+    longest_step: Duration,
     /// Repetitions; the report shows the median
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     rounds: u32,
@@ -171,6 +174,7 @@ impl Run {
             most_disk_bytes: self.most_disk,
             limiter: self.limiter,
             commit: self.commit,
+            longest_step: self.longest_step,
         };
         let mut out = io::stdout().lock();
         let results = suite.run(&chosen, &taking_part, &mut out)?;

@@ -8,11 +8,14 @@ use super::results::{Results, RunResult, StepResult};
 use crate::failure::Failure;
 use crate::measure::machine::Machine;
 use indicatif::{HumanBytes, HumanCount};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
+use std::sync::mpsc;
 use std::time::Duration;
 
 /// What a run of the suite is given.
@@ -36,12 +39,15 @@ pub struct Suite {
     pub limiter: Option<PathBuf>,
     /// The commit that is measured.
     pub commit: Option<String>,
+    /// A step that takes longer is ended, and its run fails.
+    pub longest_step: Duration,
 }
 
 const KILLED: i32 = 9;
 
 impl Suite {
-    /// Runs everything and writes `results.json` after each engine.
+    /// Runs everything and writes `results.json` after each engine. What stands there already, of the
+    /// same commit on this machine, is not run again.
     ///
     /// # Errors
     /// Processes cannot be started or files not written. What fails within a run stands in the
@@ -61,6 +67,7 @@ impl Suite {
             limited: self.can_limit(),
             ..Results::default()
         };
+        let mut earlier = self.earlier(&results);
         writeln!(out, "{}", limit_in_words(results.limited))?;
         for experiment in experiments {
             writeln!(
@@ -82,9 +89,8 @@ impl Suite {
                 for round in 0..self.rounds {
                     for contender in taking_part(run, contenders) {
                         let cold = results.limited && scaled.is_cold();
-                        let steps = self.steps(*contender, &scaled, results.limited)?;
                         let settings = contender.settings(&scaled.terms).into_iter();
-                        let result = RunResult {
+                        let mut result = RunResult {
                             experiment: experiment.name.to_owned(),
                             run: run.label.clone(),
                             engine: contender.name().to_owned(),
@@ -93,10 +99,18 @@ impl Suite {
                                 .map(|(name, value)| (name.to_owned(), value))
                                 .collect(),
                             round,
+                            commit: self.commit.clone(),
                             asked: scaled.clone(),
                             cold,
-                            steps,
+                            steps: Vec::new(),
                         };
+                        let known = earlier.iter().position(|old| old.stands_for(&result));
+                        match known {
+                            Some(known) => result = earlier.swap_remove(known),
+                            None => {
+                                result.steps = self.steps(*contender, &scaled, results.limited)?;
+                            }
+                        }
                         print(&result, out)?;
                         results.runs.push(result);
                         self.write(&results)?;
@@ -105,6 +119,16 @@ impl Suite {
             }
         }
         Ok(results)
+    }
+
+    /// What an earlier call has left on a machine like this one.
+    fn earlier(&self, now: &Results) -> Vec<RunResult> {
+        let text = fs::read(self.out.join("results.json")).unwrap_or_default();
+        let stored: Results = serde_json::from_slice(&text).unwrap_or_default();
+        match stored.machine == now.machine && stored.limited == now.limited {
+            true => stored.runs,
+            false => Vec::new(),
+        }
     }
 
     fn can_limit(&self) -> bool {
@@ -172,8 +196,14 @@ impl Suite {
             }
             _ => Command::new(program),
         };
-        let status = command.arg("child").arg(&file).status()?;
+        let status = self.wait(command.arg("child").arg(&file))?;
         let mut result = child::result(&reported)?;
+        let Some(status) = status else {
+            let longest = humantime::format_duration(self.longest_step);
+            let done = result.phases.len();
+            result.failure = Some(format!("ended after {longest}, {done} phases being done"));
+            return Ok(result);
+        };
         let dies = is_killed(&scaled.steps[step]);
         // A shell between reports a signal by the status.
         let killed = status.signal() == Some(KILLED) || status.code() == Some(128 + KILLED);
@@ -186,6 +216,31 @@ impl Suite {
             result.failure = Some(what);
         }
         Ok(result)
+    }
+}
+
+impl Suite {
+    /// Runs `command` to its end; `None`: it was ended, as it took too long.
+    fn wait(&self, command: &mut Command) -> Result<Option<ExitStatus>, Failure> {
+        // A limiter and the engine are one group, and end together.
+        let mut child = command.process_group(0).spawn()?;
+        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let (done, is_done) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(move || {
+                let status = child.wait();
+                // Whoever waits for it may have given up.
+                let _ = done.send(());
+                status
+            });
+            let in_time = is_done.recv_timeout(self.longest_step).is_ok();
+            if let (false, Some(group)) = (in_time, group) {
+                // It may have ended just now.
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+            let status = waiter.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+            Ok(in_time.then_some(status))
+        })
     }
 }
 

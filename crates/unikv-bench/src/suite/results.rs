@@ -36,12 +36,38 @@ pub struct RunResult {
     pub settings: Vec<(String, String)>,
     /// Which repetition it was, from 0.
     pub round: u32,
+    /// The commit that was measured, if it is known.
+    #[serde(default)]
+    pub commit: Option<String>,
     /// What was asked for.
     pub asked: Scaled,
     /// Whether memory was limited, to less than a fifth of the data.
     pub cold: bool,
     /// One for each process.
     pub steps: Vec<StepResult>,
+}
+
+impl RunResult {
+    /// Whether this is what a run of `other` would do again: the same commit, engine and settings,
+    /// and a tree without changes that no commit names.
+    pub fn stands_for(&self, other: &RunResult) -> bool {
+        let is_named = |commit: &String| !commit.ends_with("-dirty");
+        let what = |run: &RunResult| {
+            let RunResult {
+                experiment,
+                engine,
+                version,
+                settings,
+                round,
+                commit,
+                ..
+            } = run.clone();
+            let asked = serde_json::to_value(&run.asked).unwrap_or_default();
+            let named = (experiment, run.run.clone(), engine, version, settings);
+            (named, round, commit, asked)
+        };
+        self.commit.as_ref().is_some_and(is_named) && what(self) == what(other)
+    }
 }
 
 /// What one process has reported.

@@ -3,33 +3,33 @@
 use super::{Clustering, Durability, LEAST_MEMTABLE_BYTES, MOST_INLINE_BYTES};
 use crate::error::{Error, Result};
 
-/// The options in effect in an open database; see [`Options`] for what each does.
+/// The options in effect in an open database; see [`Options`](super::Options) for what each does.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct EffectiveOptions {
-    /// See [`Options::durability`].
+    /// See [`Options::durability`](super::Options::durability).
     pub durability: Durability,
-    /// See [`Options::memory_budget`].
+    /// See [`Options::memory_budget`](super::Options::memory_budget).
     pub memory_budget: u64,
-    /// See [`Options::memtable_bytes`].
+    /// See [`Options::memtable_bytes`](super::Options::memtable_bytes).
     pub memtable_bytes: u64,
-    /// See [`Options::unsorted_bytes`].
+    /// See [`Options::unsorted_bytes`](super::Options::unsorted_bytes).
     pub unsorted_bytes: u64,
-    /// See [`Options::partition_bytes`].
+    /// See [`Options::partition_bytes`](super::Options::partition_bytes).
     pub partition_bytes: u64,
-    /// See [`Options::inline_value_bytes`].
+    /// See [`Options::inline_value_bytes`](super::Options::inline_value_bytes).
     pub inline_value_bytes: u32,
-    /// See [`Options::max_space_amp`].
+    /// See [`Options::max_space_amp`](super::Options::max_space_amp).
     pub max_space_amp: f64,
-    /// See [`Options::clustering`].
+    /// See [`Options::clustering`](super::Options::clustering).
     pub clustering: Clustering,
-    /// See [`Options::key_table_bytes`].
+    /// See [`Options::key_table_bytes`](super::Options::key_table_bytes).
     pub key_table_bytes: u64,
-    /// See [`Options::block_bytes`].
+    /// See [`Options::block_bytes`](super::Options::block_bytes).
     pub block_bytes: u32,
-    /// See [`Options::background_threads`].
+    /// See [`Options::background_threads`](super::Options::background_threads).
     pub background_threads: usize,
-    /// See [`Options::scan_merge_limit`].
+    /// See [`Options::scan_merge_limit`](super::Options::scan_merge_limit).
     pub scan_merge_limit: u32,
 }
 
