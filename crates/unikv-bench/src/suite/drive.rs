@@ -46,8 +46,8 @@ pub struct Suite {
 const KILLED: i32 = 9;
 
 impl Suite {
-    /// Runs everything and writes `results.json` after each engine. What stands there already, of the
-    /// same commit on this machine, is not run again.
+    /// Runs everything and writes `results.json` after each engine. What stands there already, of
+    /// the same commit on this machine, is not run again.
     ///
     /// # Errors
     /// Processes cannot be started or files not written. What fails within a run stands in the

@@ -56,6 +56,10 @@ pub(crate) fn pay_for_places(version: &Version, key: &[u8], places: usize) -> bo
     // The others are in the UnsortedStore.
     let sorted = places.min(table.meta().refs.len());
     let paid = sorted.saturating_sub(MOST_FILES) as u64 * PLACE_BYTES;
+    // Nobody buys more than all of it.
+    if partition.scan_cost.load(Ordering::Relaxed) >= partition.data_bytes() {
+        return false;
+    }
     let before = partition.scan_cost.fetch_add(paid, Ordering::Relaxed);
     let step = least_paid(partition);
     before / step < (before + paid) / step

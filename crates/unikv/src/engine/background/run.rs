@@ -7,7 +7,7 @@ use crate::base::seeded::slip;
 use crate::engine::background::scheduler::{Ask, By};
 use crate::engine::background::{Ended, Job, JobKind};
 use crate::engine::catalog::CatalogState;
-use crate::engine::health::{COLLECT, JobName};
+use crate::engine::health::{COLLECT, JobName, MERGE};
 use crate::error::{ErrorKind, Result};
 use std::time::Duration;
 
@@ -90,6 +90,18 @@ impl Background {
         let ask = self.ask(catalog, By::Waiter);
         let mut kinds = self.all_kinds();
         kinds.find(|kind| kind.find(self, &ask).is_some())
+    }
+
+    /// Whether a merge could be run now if nobody held the partition `held`.
+    pub(crate) fn is_merge_due(&self, held: PartitionId) -> bool {
+        let catalog = self.catalog.lock();
+        let ask = self.ask(&catalog, By::Worker(self.core.now()));
+        let mut partitions = catalog.version.partitions().iter();
+        partitions.any(|p| {
+            (p.id == held || ask.is_free(p.id))
+                && ask.allows(MERGE, Some(p.id))
+                && !catalog.frozen(p).is_empty()
+        })
     }
 
     /// Whether the job of a failure is still due.

@@ -99,7 +99,10 @@ impl Merger<'_> {
         let oldest = self.context.snapshots.first().copied();
         let is_due = || self.output.has_to_move(meta) || is_obsolete(meta, oldest);
         let touched = touched || !self.output.has_ended() && is_due();
-        if !touched && !self.output.would_leave_an_undersized_table() {
+        // What a slice leaves undersized, the next merge mends; else it might write all tables
+        // after it again.
+        let may_end = self.output.has_ended() || !self.output.would_leave_an_undersized_table();
+        if !touched && may_end {
             return self.output.keep_table(meta);
         }
         self.dropped.push(meta.number);

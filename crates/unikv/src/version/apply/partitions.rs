@@ -31,7 +31,7 @@ impl Version {
                 return Err(format!("partition {} is added twice", id.0));
             }
             let at = self.partitions.partition_point(|p| p.start < start);
-            let scan_cost = inherited_cost(&predecessors, &meta.start);
+            let scan_cost = inherited_cost(&predecessors, meta);
             let partition = Partition {
                 id,
                 scan_cost: Arc::new(AtomicU64::new(scan_cost)),
@@ -64,10 +64,24 @@ impl Version {
     }
 }
 
-/// What scans have paid so far in the range that begins with `start`: where a partition is split,
-/// each part goes on with half of it.
-fn inherited_cost(predecessors: &[Arc<Partition>], start: &[u8]) -> u64 {
-    let holds = |p: &&Arc<Partition>| p.start.as_slice() <= start && p.range().is_before_end(start);
-    let predecessor = predecessors.iter().find(holds);
-    predecessor.map_or(0, |p| p.scan_cost.load(Ordering::Relaxed) / 2)
+/// What scans have paid so far in the range of a partition: all that they had where others are
+/// joined to it, and half in each part of one that is split.
+fn inherited_cost(predecessors: &[Arc<Partition>], new: &PartitionMeta) -> u64 {
+    let part_of = |old: &Arc<Partition>| {
+        let paid = old.scan_cost.load(Ordering::Relaxed);
+        let is_whole = old.start >= new.start
+            && match (&old.end, &new.end) {
+                (_, None) => true,
+                (None, Some(_)) => false,
+                (Some(old), Some(new)) => old <= new,
+            };
+        match is_whole {
+            true => paid,
+            false => paid / 2,
+        }
+    };
+    let overlapping = predecessors.iter().filter(|old| {
+        old.range().is_before_end(&new.start) && new.end.as_ref().is_none_or(|end| old.start < *end)
+    });
+    overlapping.map(part_of).fold(0, u64::saturating_add)
 }

@@ -195,9 +195,20 @@ impl Background {
         let space = self.space.space_of(version, limit.oldest);
         let keys = KeyTable::bytes_of(version.key_tables());
         let free = self.space.free_bytes().saturating_sub(keys) / FREE_PART;
+        // A file that a partition cannot leave would be garbage that no collection removes either.
+        let failed = version.partitions().iter();
+        let failed = failed.filter(|p| self.passes.has_failed(p.id));
+        let refs = failed
+            .flat_map(|p| &p.key_tables)
+            .flat_map(|table| &table.meta().refs);
+        let damaged: HashSet<FileNumber> = refs.map(|refs| refs.file).collect();
+        // What somebody still reads stays on disk, though the version knows it no more.
+        let (_, pinned) = self.core.store.pinned();
         let choose = |most: u64| {
-            let room = most.saturating_sub(space.dead_bytes());
-            cluster::choose(version, room.min(free), most_runs)
+            let room = most.saturating_sub(space.dead_bytes().saturating_add(pinned));
+            let mut files = cluster::choose(version, room.min(free), most_runs);
+            files.retain(|file| !damaged.contains(&file.meta().number));
+            files
         };
         // They stay until the last of their values has moved, and no collection is to begin for
         // that, nor a pause of writers.
@@ -208,13 +219,6 @@ impl Background {
             true => choose(space.most_when_idle(limit).saturating_sub(keys)),
             false => chosen,
         }
-    }
-
-    /// Whether a merge is due: a generation is frozen.
-    pub(crate) fn is_merge_due(&self) -> bool {
-        let view = self.read.view.load();
-        let mut partitions = view.version.partitions().iter();
-        partitions.any(|partition| partition.generations.len() > 1)
     }
 }
 

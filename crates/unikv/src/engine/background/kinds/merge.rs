@@ -114,19 +114,26 @@ impl Background {
         self.space.probe_space();
         // The inputs are chosen; only now the snapshots are listed.
         let MergePlan { partition, inputs } = plan;
-        let is_awaited = || self.is_merge_due();
-        let slice = (inputs.purpose == Purpose::Cluster).then_some(Slice {
-            most_bytes: self.slice_bytes(),
-            is_awaited: &is_awaited,
-        });
+        let is_awaited = || self.is_merge_due(partition.id);
         let mut context = self.job_context(self.until_closed());
-        context.slice = slice;
+        if inputs.purpose == Purpose::Cluster {
+            let most_bytes = self.slice_bytes();
+            context.slice = Some(Slice {
+                most_bytes,
+                is_awaited: &is_awaited,
+            });
+            // What the values of a table lie in shows how they are spread: in one file, if a slice
+            // has copied all of them.
+            context.key_table_reach_bytes = context.key_table_reach_bytes.min(most_bytes);
+        }
         let merged = merge::merge(&context, partition, inputs);
         let mut merged = self.core.or_clean_up(&context, merged)?;
         let copied = merged.copied_bytes;
         let keys: u64 = merged.key_tables.iter().map(|t| t.len).sum();
         let moved = std::mem::take(&mut merged.moved);
         let edit = merge_edit(partition, &inputs.generations, merged);
+        // The edit is to say so, too.
+        self.count_merge(plan, keys + copied, copied);
         let mut catalog = self.catalog.lock();
         self.catalog
             .commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())
@@ -136,10 +143,6 @@ impl Background {
         // Nobody asks for them there any more.
         for (file, offset) in moved {
             self.core.cache.remove_record(file, offset);
-        }
-        self.count_merge(plan, keys + copied, copied);
-        if slice.is_some() {
-            scan_sources::charge(partition, copied);
         }
         Ok(())
     }
@@ -164,7 +167,10 @@ impl Background {
         match plan.inputs.purpose {
             Purpose::Merge => counters.count_merge(plan.partition.id),
             Purpose::Collect => add(&counters.gcs, 1),
-            Purpose::Cluster => add(&counters.clusterings, 1),
+            Purpose::Cluster => {
+                add(&counters.clusterings, 1);
+                scan_sources::charge(&plan.partition, copied);
+            }
         }
         add(all, bytes);
         add(of_them, copied);
