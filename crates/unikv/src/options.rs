@@ -325,7 +325,9 @@ fn default_unsorted_bytes(memory_budget: u64) -> u64 {
 }
 
 fn default_partition_bytes(memory_budget: u64) -> u64 {
-    (memory_budget / 2 * 5).max(10 * LEAST_UNSORTED_BYTES)
+    (memory_budget / 2)
+        .saturating_mul(5)
+        .max(10 * LEAST_UNSORTED_BYTES)
 }
 
 #[cfg(test)]
@@ -361,5 +363,18 @@ mod tests {
             assert_eq!(of(options.clone()).memtable_bytes, memtable);
             assert_eq!(of(options.memtable_bytes(8 << 20)).memtable_bytes, 8 << 20);
         }
+    }
+
+    #[test]
+    fn an_unsorted_store_and_a_partition_are_in_proportion_to_the_budget() {
+        let of = |budget| {
+            let options = Options::default().memory_budget(budget);
+            let options = options.resolve(&StoredOptions::default()).unwrap();
+            (options.unsorted_bytes, options.partition_bytes)
+        };
+        assert_eq!(of(256 << 20), (64 << 20, 640 << 20));
+        assert_eq!(of(16 << 30), (4 << 30, 40 << 30));
+        assert_eq!(of(1 << 20), (16 << 20, 160 << 20));
+        assert_eq!(of(u64::MAX), (u64::MAX / 4, u64::MAX));
     }
 }
