@@ -160,6 +160,7 @@ impl Engine {
             ..Stats::of(counters)
         };
         stats.add_version(&view.version);
+        stats.lifetime.scan_cost = scan_sources::paid_in_all(&view.version);
         let merges = counters.partition_merges();
         for partition in &mut stats.partitions {
             let id = PartitionId(partition.id);

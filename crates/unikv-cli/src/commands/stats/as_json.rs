@@ -37,6 +37,7 @@ pub fn stats_to_json(stats: &unikv::Stats) -> Value {
         "scan_merge_bytes": stats.scan_merge_bytes,
         "scan_run_bytes": stats.scan_run_bytes,
         "clusterings": stats.clusterings,
+        "clustered_bytes": stats.clustered_bytes,
         "failed_clusterings": stats.failed_clusterings,
         "memory": {
             "budget": stats.memory.budget,
@@ -94,6 +95,8 @@ fn lifetime_to_json(lifetime: &LifetimeStats) -> Value {
         "ingest_bytes": lifetime.ingest_bytes,
         "merge_bytes": lifetime.merge_bytes,
         "gc_bytes": lifetime.gc_bytes,
+        "clustered_bytes": lifetime.clustered_bytes,
+        "scan_cost": lifetime.scan_cost,
         "scan_merge_bytes": lifetime.scan_merge_bytes,
         "manifest_bytes": lifetime.manifest_bytes,
         "flushes": lifetime.flushes,

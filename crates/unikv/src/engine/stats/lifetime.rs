@@ -64,9 +64,9 @@ pub struct LifetimeStats {
     /// Pauses and waits of writers by what caused them; causes that never held a writer up are left
     /// out.
     pub stall_causes: Vec<StallStats>,
-    /// No figure of the past, but what scans have in all accounts of partitions
-    /// ([`crate::partition::scan_sources`]).
-    pub(crate) scan_cost: u64,
+    /// No figure of the past: what scans have lost so far by values that are fragmented, in bytes
+    /// that could be copied in that time, less what clustering has copied for them.
+    pub scan_cost: u64,
 }
 
 impl LifetimeStats {
