@@ -217,9 +217,7 @@ impl Suite {
         }
         Ok(result)
     }
-}
 
-impl Suite {
     /// Runs `command` to its end; `None`: it was ended, as it took too long.
     fn wait(&self, command: &mut Command) -> Result<Option<ExitStatus>, Failure> {
         // A limiter and the engine are one group, and end together.

@@ -108,15 +108,11 @@ impl Phase {
     /// # Errors
     /// A text that is no phase, with the part that is wrong.
     pub fn parse(label: &str) -> Result<Phase, String> {
-        let (rest, beside) = split(label, '+', Phase::parse)?;
+        let (rest, mut beside) = split(label, '+', Phase::parse)?;
         let (rest, rate) = split(rest, '~', quantity::count)?;
         let (rest, threads) = split(rest, '*', threads)?;
-        let (rest, amount) = split(rest, '@', Amount::parse)?;
-        let (operations, duration) = match amount {
-            Some(Amount::Operations(operations)) => (Some(operations), None),
-            Some(Amount::Time(duration)) => (None, Some(duration)),
-            None => (None, None),
-        };
+        let (rest, amount) = split(rest, '@', amount)?;
+        let (operations, duration) = amount.unwrap_or_default();
         if rate == Some(0) {
             return Err(format!("{label}: a rate of nothing"));
         }
@@ -136,17 +132,15 @@ impl Phase {
         if duration.is_some() && !is_mix(kind) {
             return Err(format!("{label}: only drawn operations can last a time"));
         }
-        let mut beside = beside;
-        if let Some(beside) = &mut beside
-            && beside.operations.is_none()
-        {
-            beside.duration.get_or_insert(Duration::MAX);
-        }
-        if let Some(beside) = &beside
-            && !(is_mix(kind) && is_mix(beside.kind) && beside.rate.is_some())
-        {
-            let form = "drawn operations beside drawn ones, at a rate, such as update~10k";
-            return Err(format!("{label}: after + stand {form}"));
+        if let Some(beside) = &mut beside {
+            if !(is_mix(kind) && is_mix(beside.kind) && beside.rate.is_some()) {
+                let form = "drawn operations beside drawn ones, at a rate, such as update~10k";
+                return Err(format!("{label}: after + stand {form}"));
+            }
+            // It ends with the phase.
+            if beside.operations.is_none() {
+                beside.duration.get_or_insert(Duration::MAX);
+            }
         }
         Ok(Phase {
             label: label.to_owned(),
@@ -169,19 +163,12 @@ impl Phase {
     }
 }
 
-/// How much a phase does.
-enum Amount {
-    Operations(u64),
-    Time(Duration),
-}
-
-impl Amount {
-    /// A time ends with its unit, `s` or `min`; `m` stands for millions.
-    fn parse(text: &str) -> Result<Amount, String> {
-        match text.ends_with('s') || text.ends_with("min") {
-            true => quantity::duration(text).map(Amount::Time),
-            false => quantity::count(text).map(Amount::Operations),
-        }
+/// How much a phase does: a number of operations, or until a time is over. A time ends with its
+/// unit, `s` or `min`; `m` stands for millions.
+fn amount(text: &str) -> Result<(Option<u64>, Option<Duration>), String> {
+    match text.ends_with('s') || text.ends_with("min") {
+        true => Ok((None, Some(quantity::duration(text)?))),
+        false => Ok((Some(quantity::count(text)?), None)),
     }
 }
 

@@ -36,7 +36,6 @@ use crate::engine::stats::{Stats, lifetime};
 use crate::engine::write::wal_sync::WalSync;
 use crate::engine::write::{Commit, WritePath};
 use crate::partition::View;
-use crate::partition::scan_sources;
 use crate::version::edit::VersionEdit;
 use std::sync::Arc;
 
@@ -110,8 +109,8 @@ impl Engine {
         if directory.is_none() || self.core.health.is_suspended() || self.space.full.is_full() {
             return;
         }
-        let mut lifetime = self.core.counters.lifetime(catalog.manifest.len());
-        lifetime.scan_cost = scan_sources::paid_in_all(&catalog.version);
+        let (counters, manifest_len) = (&self.core.counters, catalog.manifest.len());
+        let lifetime = counters.lifetime(&catalog.version, manifest_len);
         let stored = lifetime::of(&catalog.version, catalog.manifest.path()).unwrap_or_default();
         // Opening and closing alone write to the log and the manifest.
         let with_own_writes = LifetimeStats {
@@ -155,12 +154,11 @@ impl Engine {
             disk_full: self.space.full.is_full(),
             ballast_bytes: self.space.full.ballast_bytes(),
             job_errors: self.background.job_errors(),
-            lifetime: self.core.counters.lifetime(manifest_len),
+            lifetime: counters.lifetime(&view.version, manifest_len),
             manifest_bytes: of(&counters.retired_manifest_bytes) + manifest_len,
             ..Stats::of(counters)
         };
         stats.add_version(&view.version);
-        stats.lifetime.scan_cost = scan_sources::paid_in_all(&view.version);
         let merges = counters.partition_merges();
         for partition in &mut stats.partitions {
             let id = PartitionId(partition.id);

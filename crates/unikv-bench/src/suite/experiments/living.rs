@@ -12,6 +12,24 @@ const PAUSED: &str = "load,scan50@10s,pause50,scan50@30s,update@x0.5,scan50@10s,
 /// Gets, writes and scans of records of one shape, and all that they left to be done.
 const SHAPES: &str = "load,update@x0.5,c@1min,scan50@1min,mix50:uniform@1min,settle";
 
+/// Beside a writer of this rate from the load on; what comes after two minutes is in a phase of its
+/// own.
+macro_rules! beside_writer {
+    ($rate:literal) => {
+        concat!(
+            "load,scan50@2min+update~",
+            $rate,
+            ",scan50@8min+update~",
+            $rate,
+            ",c@10min+update~",
+            $rate,
+            ",e@10min+update~",
+            $rate,
+            ",settle"
+        )
+    };
+}
+
 /// All of them.
 pub(super) fn all() -> Vec<Experiment> {
     let one = |name, title, runs| Experiment {
@@ -20,8 +38,6 @@ pub(super) fn all() -> Vec<Experiment> {
         source: "UniKV's suite",
         runs,
     };
-    // From the load on: what comes after two minutes is in a phase of its own.
-    let beside = |label: &str, steps| paper(label, &[steps]);
     vec![
         one(
             "paused",
@@ -32,25 +48,15 @@ pub(super) fn all() -> Vec<Experiment> {
             "living",
             "Scans, gets and YCSB E beside a writer that never rests, from the load on",
             vec![
-                beside(
-                    "5 k/s",
-                    "load,scan50@2min+update~5k,scan50@8min+update~5k,c@10min+update~5k,\
-                     e@10min+update~5k,settle",
-                ),
-                beside(
-                    "20 k/s",
-                    "load,scan50@2min+update~20k,scan50@8min+update~20k,c@10min+update~20k,\
-                     e@10min+update~20k,settle",
-                ),
-                beside(
-                    "50 k/s",
-                    "load,scan50@2min+update~50k,scan50@8min+update~50k,c@10min+update~50k,\
-                     e@10min+update~50k,settle",
-                ),
-                beside(
+                paper("5 k/s", &[beside_writer!("5k")]),
+                paper("20 k/s", &[beside_writer!("20k")]),
+                paper("50 k/s", &[beside_writer!("50k")]),
+                paper(
                     "10 k/s short",
-                    "load,scan50@1min+update~10k,scan50@1min+update~10k,c@1min+update~10k,\
-                     e@1min+update~10k,settle",
+                    &[
+                        "load,scan50@1min+update~10k,scan50@1min+update~10k,c@1min+update~10k,\
+                         e@1min+update~10k,settle",
+                    ],
                 ),
             ],
         ),

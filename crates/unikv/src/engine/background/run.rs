@@ -4,10 +4,11 @@ use super::Background;
 use super::lease::Lease;
 use crate::base::keys::PartitionId;
 use crate::base::seeded::slip;
+use crate::engine::background::kinds::merge;
 use crate::engine::background::scheduler::{Ask, By};
 use crate::engine::background::{Ended, Job, JobKind};
 use crate::engine::catalog::CatalogState;
-use crate::engine::health::{COLLECT, JobName, MERGE};
+use crate::engine::health::{COLLECT, JobName};
 use crate::error::{ErrorKind, Result};
 use std::time::Duration;
 
@@ -97,11 +98,7 @@ impl Background {
         let catalog = self.catalog.lock();
         let ask = self.ask(&catalog, By::Worker(self.core.now()));
         let mut partitions = catalog.version.partitions().iter();
-        partitions.any(|p| {
-            (p.id == held || ask.is_free(p.id))
-                && ask.allows(MERGE, Some(p.id))
-                && !catalog.frozen(p).is_empty()
-        })
+        partitions.any(|p| (p.id == held || ask.is_free(p.id)) && merge::is_ready(&ask, p))
     }
 
     /// Whether the job of a failure is still due.

@@ -32,7 +32,6 @@ use crate::base::sync::atomic::Ordering;
 use crate::engine::catalog::{Catalog, CatalogState};
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::JobContext;
-use crate::partition::scan_sources;
 use crate::version::file_names;
 use crate::version::manifest::Manifest;
 use std::path::PathBuf;
@@ -90,8 +89,8 @@ impl Catalog {
         let mut snapshot = catalog.version.snapshot();
         snapshot.next_file = Some(self.core.next_file.load(Ordering::Relaxed));
         snapshot.edits_before = Some(catalog.manifest.edits());
-        let mut lifetime = self.core.counters.lifetime(catalog.manifest.len());
-        lifetime.scan_cost = scan_sources::paid_in_all(&catalog.version);
+        let (counters, manifest_len) = (&self.core.counters, catalog.manifest.len());
+        let lifetime = counters.lifetime(&catalog.version, manifest_len);
         snapshot.lifetime = Some(lifetime.encode());
         if seeded!(RenewalForgetsLog) {
             snapshot.wal_low_water = None;

@@ -24,7 +24,6 @@ use crate::engine::space::DiskSpace;
 use crate::error::{Error, Result};
 use crate::hash_index::HashIndex;
 use crate::partition::View;
-use crate::partition::scan_sources;
 use crate::version::ApplyContext;
 use crate::version::edit::VersionEdit;
 use std::collections::HashMap;
@@ -81,8 +80,8 @@ impl Catalog {
         self.core.health.check_fatal()?;
         self.renew_full_manifest(catalog)?;
         edit.next_file = Some(self.core.next_file.load(Ordering::Relaxed));
-        let mut lifetime = self.core.counters.lifetime(catalog.manifest.len());
-        lifetime.scan_cost = scan_sources::paid_in_all(&catalog.version);
+        let (counters, manifest_len) = (&self.core.counters, catalog.manifest.len());
+        let lifetime = counters.lifetime(&catalog.version, manifest_len);
         edit.lifetime = Some(lifetime.encode());
         let mut index = |partition, generation| indexes.get(&(partition, generation)).cloned();
         let mut context = ApplyContext {

@@ -7,6 +7,8 @@ use crate::engine::stats::lifetime::LifetimeStats;
 use crate::engine::stats::stalls::{StallCause, Stalls};
 use crate::engine::stats::table::each_counter;
 use crate::memtable::Batch;
+use crate::partition::scan_sources;
+use crate::version::Version;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -46,10 +48,11 @@ impl EngineCounters {
         }
     }
 
-    /// What was counted since the database was created; its present manifest has `manifest_len`
-    /// bytes.
-    pub(crate) fn lifetime(&self, manifest_len: u64) -> LifetimeStats {
+    /// What was counted since the database was created; its present version is `version`, and its
+    /// present manifest has `manifest_len` bytes.
+    pub(crate) fn lifetime(&self, version: &Version, manifest_len: u64) -> LifetimeStats {
         let mut counted = self.of_process();
+        counted.scan_cost = scan_sources::paid_in_all(version);
         counted.manifest_bytes = counted.manifest_bytes.saturating_add(manifest_len);
         counted.after(&self.before)
     }

@@ -151,7 +151,10 @@ impl Background {
             bytes > 0 && is_paid && price <= most
         };
         // What flushes wrote is copied once in any case.
-        for (most_runs, most) in [(most_runs, self.most_copies()), (usize::MAX, u64::MAX)] {
+        for (most_runs, most) in [
+            (most_runs, self.most_copies(&catalog.version)),
+            (usize::MAX, u64::MAX),
+        ] {
             let victims = self.fragmented(&catalog.version, is_idle, most_runs);
             let numbers: HashSet<_> = victims.iter().map(|file| file.meta().number).collect();
             let may = |p: &&Arc<Partition>| ask.is_free(p.id) && !self.passes.has_failed(p.id);
@@ -175,8 +178,8 @@ impl Background {
     }
 
     /// Bytes of runs that may still be copied.
-    fn most_copies(&self) -> u64 {
-        let life = self.core.counters.lifetime(0);
+    fn most_copies(&self, version: &Version) -> u64 {
+        let life = self.core.counters.lifetime(version, 0);
         let most = life.user_bytes_written.saturating_mul(MOST_COPIES);
         match seeded!(ClusterForever) {
             true => u64::MAX,

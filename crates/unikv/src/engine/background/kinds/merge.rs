@@ -54,8 +54,7 @@ impl Background {
     pub(crate) fn plan_merge(&self, ask: &Ask<'_>) -> Option<MergePlan> {
         let version = &ask.catalog.version;
         let partitions = version.partitions().iter();
-        let free = partitions.filter(|p| ask.is_free(p.id) && ask.allows(MERGE, Some(p.id)));
-        let ready = free.filter(|p| !ask.catalog.frozen(p).is_empty());
+        let ready = partitions.filter(|p| ask.is_free(p.id) && is_ready(ask, p));
         let limits = self.space.generation_limits(version);
         let urgency = |p: &Partition| (ask.catalog.blocks_flushes(p, limits), p.unsorted_bytes());
         let partition = ready.max_by_key(|p| urgency(p))?;
@@ -175,6 +174,11 @@ impl Background {
         add(all, bytes);
         add(of_them, copied);
     }
+}
+
+/// Whether a merge of the partition is in question, leased or not.
+pub(crate) fn is_ready(ask: &Ask<'_>, partition: &Partition) -> bool {
+    ask.allows(MERGE, Some(partition.id)) && !ask.catalog.frozen(partition).is_empty()
 }
 
 /// What the next merge of a partition takes along.
