@@ -71,6 +71,15 @@ impl Runner {
             );
         }
         assert!(stats.partitions.last().is_some_and(|p| p.end.is_none()));
+        // What flushes and ingests wrote is copied for scans once, and runs of it while twice what
+        // users wrote allows that; the last slice may go beyond.
+        let life = &stats.lifetime;
+        let slice = wanted.unsorted_bytes.clamp(4 << 10, 64 << 20);
+        let once = life.flush_bytes + life.ingest_bytes + slice;
+        assert!(
+            life.clustered_bytes <= 2 * life.user_bytes_written + once,
+            "copied for scans: {life:#?}"
+        );
         let garbage = self.db().garbage();
         assert_eq!(garbage.max_space_amp, wanted.max_space_amp);
         let bytes: u64 = garbage.files.iter().map(|file| file.file_bytes).sum();

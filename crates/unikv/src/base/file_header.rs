@@ -47,6 +47,8 @@ pub(crate) enum FileKind {
     Record = 4,
     /// Sorted keys with pointers into record files.
     KeyTable = 5,
+    /// What the read cache held.
+    CacheHints = 6,
 }
 
 /// The decoded header of a file.

@@ -11,6 +11,10 @@ use std::fmt;
 pub(crate) const CURRENT: &str = "CURRENT";
 /// The next `CURRENT`, until it is renamed.
 pub(crate) const CURRENT_TEMP: &str = "CURRENT.tmp";
+/// Where what the read cache held stands in the data files.
+pub(crate) const CACHE_HINTS: &str = "CACHE-HINTS";
+/// The next `CACHE-HINTS`, until it is renamed.
+pub(crate) const CACHE_HINTS_TEMP: &str = "CACHE-HINTS.tmp";
 /// Blocks held back for a full disk; its bytes mean nothing.
 pub(crate) const BALLAST: &str = "BALLAST";
 /// Stands in the directory that a repair writes to, until the salvaged database is complete.
@@ -38,8 +42,12 @@ pub(crate) enum FileName {
     Repairing,
     /// What a repair has sorted so far; an orphan file after a crash.
     SortRun(FileNumber),
+    /// For speed alone.
+    CacheHints,
     /// Half-written; an orphan file after a crash.
     Temp,
+    /// The same of the cache's hints.
+    CacheHintsTemp,
 }
 
 impl FileName {
@@ -55,7 +63,9 @@ impl FileName {
             | FileName::Ballast
             | FileName::Repairing
             | FileName::SortRun(_)
-            | FileName::Temp => None,
+            | FileName::CacheHints
+            | FileName::Temp
+            | FileName::CacheHintsTemp => None,
         }
     }
 }
@@ -68,7 +78,9 @@ impl fmt::Display for FileName {
             FileName::Ballast => f.write_str(BALLAST),
             FileName::Repairing => f.write_str(REPAIRING),
             FileName::SortRun(n) => f.write_str(&sort_run(n)),
+            FileName::CacheHints => f.write_str(CACHE_HINTS),
             FileName::Temp => f.write_str(CURRENT_TEMP),
+            FileName::CacheHintsTemp => f.write_str(CACHE_HINTS_TEMP),
             FileName::Manifest(n) => f.write_str(&manifest(n)),
             FileName::Wal(n) => f.write_str(&wal(n)),
             FileName::Record(n) => f.write_str(&record(n)),
@@ -107,6 +119,8 @@ pub(crate) fn parse(name: &str) -> Option<FileName> {
     match name {
         CURRENT => return Some(FileName::Current),
         CURRENT_TEMP => return Some(FileName::Temp),
+        CACHE_HINTS => return Some(FileName::CacheHints),
+        CACHE_HINTS_TEMP => return Some(FileName::CacheHintsTemp),
         LOCK => return Some(FileName::Lock),
         BALLAST => return Some(FileName::Ballast),
         REPAIRING => return Some(FileName::Repairing),
@@ -156,6 +170,8 @@ mod tests {
         for name in [
             "CURRENT",
             "CURRENT.tmp",
+            "CACHE-HINTS",
+            "CACHE-HINTS.tmp",
             "LOCK",
             "BALLAST",
             "REPAIRING",

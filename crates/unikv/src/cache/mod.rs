@@ -26,6 +26,7 @@ mod slots;
 pub(crate) use self::place::Place;
 use self::place::PlaceHash;
 use self::segment_memory::SegmentMemory;
+pub(crate) use self::shard::MOST_ASKED;
 use self::shard::Shard;
 use crate::base::sync::RwLock;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
@@ -107,6 +108,24 @@ impl<T: LogItem> ItemLog<T> {
 
     pub(crate) fn remove(&self, place: &Place) {
         self.shard(place).write().remove(place);
+    }
+
+    /// How many shards there are.
+    pub(crate) fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Shows `visit` the items of a shard, the newest segment first, and how often each was asked
+    /// for lately: up to [`MOST_ASKED`] times. The lock is held for one segment at a time, so what
+    /// comes or goes meanwhile may be left out.
+    pub(crate) fn for_each(&self, shard: usize, mut visit: impl FnMut(&Place, &T, u8)) {
+        let Some(shard) = self.shards.get(shard) else {
+            return;
+        };
+        let mut end = u64::MAX;
+        while let Some(number) = shard.read().visit_before(end, &mut visit) {
+            end = number;
+        }
     }
 
     /// Memory taken.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// What is longer than this part of a segment keeps the memory that it came with.
 const LARGE_PART: usize = 3;
 /// This many times of asking are remembered: each is worth a chance.
-const MOST_ASKED: u8 = 3;
+pub(crate) const MOST_ASKED: u8 = 3;
 
 pub(super) struct Shard<T> {
     slots: Slots,
@@ -89,6 +89,24 @@ impl<T: LogItem> Shard<T> {
 
     pub(super) fn peek(&self, place: &Place) -> Option<&T> {
         self.entry(self.find(place)?)?.item.as_ref()
+    }
+
+    /// Shows `visit` the items of the last segment before the one of number `end`, and says its
+    /// number; nothing if there is none.
+    pub(super) fn visit_before(
+        &self,
+        end: u64,
+        visit: &mut impl FnMut(&Place, &T, u8),
+    ) -> Option<u64> {
+        let segments = end.checked_sub(self.first_number)?;
+        let segments = usize::try_from(segments).unwrap_or(usize::MAX);
+        let last = self.segments.len().min(segments).checked_sub(1)?;
+        for entry in self.segments.get(last)? {
+            if let Some(item) = &entry.item {
+                visit(&entry.place, item, entry.asked.load(Ordering::Relaxed));
+            }
+        }
+        Some(self.first_number + last as u64)
     }
 
     fn find(&self, place: &Place) -> Option<Location> {

@@ -45,6 +45,7 @@ impl Handle {
         let jobs = self.engine.background.check_jobs();
         self.stop_workers();
         self.engine.store_lifetime();
+        self.engine.background.note_hints_at_closing();
         self.shut_down();
         synced.and(jobs)
     }

@@ -170,7 +170,8 @@ impl Engine {
             + stats.scan_run_bytes
             + manifest_len
             + self.write.wal_sync.bytes()
-            + stats.ballast_bytes;
+            + stats.ballast_bytes
+            + self.background.warmth.bytes();
         stats
     }
 

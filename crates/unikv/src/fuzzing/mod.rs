@@ -17,6 +17,7 @@ use crate::base::keys::{DatabaseId, FileUid};
 use crate::engine::open::stored_options;
 use crate::engine::stats::lifetime::LifetimeStats;
 use crate::error::{Error, Result};
+use crate::key_table::hints::chunk;
 use crate::log::WalWrite;
 use crate::log::wal::{BadPayload, SegmentStart};
 use crate::memtable::{Batch, OpsIter};
@@ -52,7 +53,8 @@ pub fn file_header(bytes: &[u8], kind: u8, database: Option<[u8; 16]>) -> Result
         2 => FileKind::Manifest,
         3 => FileKind::Wal,
         4 => FileKind::Record,
-        _ => FileKind::KeyTable,
+        5 => FileKind::KeyTable,
+        _ => FileKind::CacheHints,
     };
     let database = database.map(DatabaseId);
     FileHeader::decode(bytes, kind, database, Path::new(NO_FILE)).map(|header| header.encode())
@@ -63,6 +65,11 @@ pub fn raw_header(bytes: &[u8]) -> Option<(u8, u64, u64, bool)> {
     let raw = RawHeader::decode(bytes)?;
     let right = raw.has_magic && raw.checksum_fits;
     Some((raw.kind, raw.uid.0, raw.number.0, right))
+}
+
+/// Decodes a chunk of cache hints and encodes it again.
+pub fn hints(bytes: &[u8]) -> Option<Vec<u8>> {
+    chunk::decode(bytes).map(|hints| chunk::encode(&hints))
 }
 
 /// Decodes operations of a batch up to the first bad one and encodes them again. Behind them: how

@@ -19,7 +19,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-mod all_blocks;
+mod block_runs;
 mod hand_made;
 mod neighbours;
 mod pointer_index;

@@ -27,6 +27,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 pub(crate) mod walk;
+mod warm;
 mod writer;
 
 pub(crate) use crate::key_table::{RecordPointer, STREAMED_BYTES};
@@ -36,6 +37,8 @@ pub(crate) use frame::{Record, RecordRef, frame_len};
 pub(crate) use key_version::KeyVersion;
 pub(crate) use meta::{RecordFileMeta, UNNUMBERED};
 pub(crate) use reader::RecordFile;
+pub(crate) use runs::COALESCE_GAP_BYTES;
 pub(crate) use stream::value_reader::ValueReader;
 pub(crate) use stream::{RecordHead, RecordStream};
+pub(crate) use warm::warm;
 pub(crate) use writer::RecordWriter;

@@ -24,8 +24,8 @@ impl Background {
     }
 
     /// Waits until no memtable is sealed, no generation is frozen, no partition is too large, no
-    /// two neighbours are too small, there is little enough garbage, and what scans have paid for
-    /// is done.
+    /// two neighbours are too small, there is little enough garbage, what scans have paid for is
+    /// done, and what was hot before the opening is read back.
     pub(crate) fn quiesce(&self) -> Result<()> {
         // What merges have shown may make the memtable worth a flush.
         while self.settle()? {
@@ -81,7 +81,7 @@ impl Background {
         self.core.work.notify();
         let idle = || {
             let catalog = self.catalog.lock();
-            if !self.scheduler.leases.are_free() {
+            if !self.scheduler.leases.are_free() || self.warmth.is_busy() {
                 return false;
             }
             let due = self.what_is_due(&catalog);

@@ -24,6 +24,7 @@ use crate::base::keys::PartitionId;
 use crate::base::sync::RwLock;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::idle::Idle;
+use crate::engine::background::kinds::warm::warmth::Warmth;
 use crate::engine::background::passes::Passes;
 use crate::engine::background::requests::Requests;
 use crate::engine::background::scheduler::{Ask, Scheduler};
@@ -115,6 +116,7 @@ pub(crate) struct Background {
     pub(crate) scheduler: Scheduler,
     pub(crate) idle: Idle,
     pub(crate) passes: Passes,
+    pub(crate) warmth: Warmth,
     /// Callers that wait for garbage collection.
     pub(crate) garbage_requests: Requests,
 }
@@ -147,6 +149,7 @@ impl Background {
             scheduler: Scheduler::default(),
             idle: Idle::default(),
             passes: Passes::default(),
+            warmth: Warmth::new(parts.core),
             garbage_requests: Requests::default(),
         })
     }

@@ -122,6 +122,7 @@ impl Background {
             self.core.health.backoff_left(is_of, now),
             self.scheduler.left_alone_for(now),
             self.idle_begins_in(now),
+            self.hints_due_in(now).filter(|rest| !rest.is_zero()),
         ];
         waits.into_iter().flatten().min()
     }

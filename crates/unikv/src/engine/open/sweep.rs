@@ -43,7 +43,9 @@ pub(super) fn sweep(store: &FileStore, survey: &DirSurvey, needed: &Needed<'_>) 
             FileName::Wal(n) => *n >= needed.low_water && !needed.abandoned.contains(n),
             FileName::Record(n) => is_record(*n),
             FileName::KeyTable(n) => key_tables.contains(n),
-            FileName::Temp => false,
+            // Replaced when there are better ones.
+            FileName::CacheHints => true,
+            FileName::Temp | FileName::CacheHintsTemp => false,
         };
         let file = name.to_string();
         let path = store.dir().join(&file);

@@ -256,11 +256,10 @@ impl Iter {
     }
 }
 
-/// Wakes the background if scans have just paid for a merge of keys, or for the blocks of a table.
+/// Wakes the background if scans have just paid for a merge of keys.
 fn wake_if(paid: bool, holder: &ViewHolder) {
-    let read = holder.moment().read();
-    if read.core.cache.are_blocks_wanted() || paid {
-        read.core.work.notify();
+    if paid {
+        holder.moment().read().core.work.notify();
     }
 }
 

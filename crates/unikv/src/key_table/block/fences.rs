@@ -132,6 +132,13 @@ impl Fences {
         })
     }
 
+    /// The block that begins at `offset`.
+    pub(crate) fn block_at(&self, offset: u64) -> Option<usize> {
+        let from = offset.checked_sub(self.start)?;
+        let i = self.blocks.partition_point(|fence| fence.block_end <= from);
+        (self.place(i)?.offset == offset).then_some(i)
+    }
+
     /// The fence of block `i`, without its sequence number; empty where there is none.
     pub(crate) fn key(&self, i: usize) -> &[u8] {
         if i < self.blocks.len() {

@@ -5,13 +5,16 @@
 //! belongs to a dropped file is never found again and ages out. Its shards have their own locks;
 //! none is held while a file is read, so two readers that miss together may both read.
 
+mod alarm;
 pub(crate) mod byte_budget;
+mod hot;
 pub(in crate::key_table) mod index_budget;
 mod item;
 pub(crate) mod pin;
 pub(crate) mod price;
 pub(crate) mod taken;
 
+use self::alarm::Alarm;
 pub(crate) use self::item::CachedFrame;
 use self::item::Item;
 use super::block::Block;
@@ -25,6 +28,7 @@ use crate::cache::{ItemLog, Place};
 use crate::key_table::block::fences::Fences;
 use crate::key_table::cache::byte_budget::ByteBudget;
 use crate::key_table::cache::index_budget::IndexBudget;
+use crate::vfs::Event;
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
@@ -44,9 +48,6 @@ const MOST_BUFFER_BYTES: u64 = 1 << 20;
 /// The share of what items may take that holes between small parts of them may take, as the heads
 /// of blocks.
 const HOLES_SHARE: u64 = 32;
-/// The share of what items may take that the blocks of all tables may, if they are read because
-/// scans want them.
-const BLOCKS_SHARE: (u64, u64) = (3, 4);
 /// The bytes for each key that was written lately and is remembered.
 const WRITTEN_SHARE: u64 = 512;
 /// What items may take changes by this part of the bytes at a time.
@@ -63,14 +64,13 @@ pub(crate) struct ReadCache {
     items: ItemLog<Item>,
     /// Set once an item had to go.
     is_full: AtomicBool,
-    /// Scans have paid for the blocks of a table.
-    blocks_wanted: AtomicBool,
     /// For what passes by the cache.
     buffers: Arc<ReadBuffers>,
     /// Keys that were written lately, each a tag in the slot of its hash.
     written: Box<[AtomicU16]>,
     hits: AtomicU64,
     misses: AtomicU64,
+    alarm: Alarm,
     pins: ByteBudget,
     indexes: IndexBudget,
     /// Of the items, what may be held for long.
@@ -98,13 +98,13 @@ impl ReadCache {
         Arc::new(ReadCache {
             items: ItemLog::new(shards as usize, capacity_bytes),
             is_full: AtomicBool::new(false),
-            blocks_wanted: AtomicBool::new(false),
             buffers: ReadBuffers::new(buffer_bytes as usize),
             written: (0..whole_bytes / WRITTEN_SHARE + 1)
                 .map(|_| AtomicU16::new(0))
                 .collect(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
+            alarm: Alarm::new(),
             pins,
             indexes: IndexBudget::new(whole_bytes / INDEXES_SHARE),
             held: ByteBudget::new(capacity_bytes / HELD_SHARE),
@@ -216,6 +216,11 @@ impl ReadCache {
         self.hits.load(Ordering::Relaxed)
     }
 
+    /// Notifies `event` when look-ups have missed about this often in all.
+    pub(crate) fn wake_at(&self, misses: u64, event: &Arc<dyn Event>) {
+        self.alarm.set(misses, event);
+    }
+
     /// Look-ups that led to a read of a file.
     pub(crate) fn misses(&self) -> u64 {
         self.misses.load(Ordering::Relaxed)
@@ -235,32 +240,21 @@ impl ReadCache {
         self.insert((file.0, offset), Item::Block(block), false);
     }
 
-    /// Keeps a block that nobody has asked for yet, if it is not here.
-    pub(super) fn offer_block(&self, file: FileNumber, offset: u64, block: Arc<Block>) {
+    /// Keeps a block that nobody has asked for yet, if it is not here; `is_wanted`: somebody will.
+    pub(super) fn offer_block(
+        &self,
+        file: FileNumber,
+        offset: u64,
+        block: Arc<Block>,
+        is_wanted: bool,
+    ) {
         if !self.items.contains(&(file.0, offset)) {
-            self.insert_block(file, offset, block);
+            self.insert((file.0, offset), Item::Block(block), is_wanted);
         }
     }
 
-    /// Scans have paid for the blocks of a table.
-    pub(super) fn want_blocks(&self) {
-        self.blocks_wanted.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether scans have paid for the blocks of a table since this was asked last.
-    pub(crate) fn are_blocks_wanted(&self) -> bool {
-        let wanted = &self.blocks_wanted;
-        wanted.load(Ordering::Relaxed) && wanted.swap(false, Ordering::Relaxed)
-    }
-
-    /// Whether key tables of this many bytes leave room for other items, with all their blocks
-    /// here.
-    pub(crate) fn has_room_for_blocks(&self, bytes: u64) -> bool {
-        bytes <= self.items.capacity() / BLOCKS_SHARE.1 * BLOCKS_SHARE.0
-    }
-
     /// Whether nothing had to go yet.
-    pub(super) fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         !self.is_full.load(Ordering::Relaxed)
     }
 
@@ -318,7 +312,7 @@ impl ReadCache {
     }
 
     /// Whether a record of `len` bytes is not too large.
-    fn admits(&self, len: usize) -> bool {
+    pub(crate) fn admits(&self, len: usize) -> bool {
         len as u64 <= self.capacity() / RECORD_SHARE
     }
 
@@ -362,6 +356,7 @@ impl ReadCache {
         };
         let before = counter.fetch_add(1, Ordering::Relaxed);
         if found.is_none() && before % MISSES_PER_FIT == MISSES_PER_FIT - 1 {
+            self.alarm.ring(before);
             // Who holds the lock fits it.
             if let Some(granted) = self.granted.try_lock() {
                 self.fit_to(*granted);

@@ -6,6 +6,7 @@
 //! are streamed; memory is bounded by the index of a key section and the largest record of a log.
 
 mod edits;
+mod hints;
 mod logs;
 mod tables;
 
@@ -128,6 +129,7 @@ pub fn inspect_in(
                 walk.table(raw)?;
             }
         }
+        FileKind::CacheHints => walk.hints(),
     }
     Ok(walk.seen)
 }
@@ -200,6 +202,7 @@ fn kind_of(raw: Option<&RawHeader>, path: &Path) -> Option<FileKind> {
             3 => Some(FileKind::Wal),
             4 => Some(FileKind::Record),
             5 => Some(FileKind::KeyTable),
+            6 => Some(FileKind::CacheHints),
             _ => None,
         };
     }
@@ -209,6 +212,7 @@ fn kind_of(raw: Option<&RawHeader>, path: &Path) -> Option<FileKind> {
         FileName::Wal(_) => Some(FileKind::Wal),
         FileName::Record(_) => Some(FileKind::Record),
         FileName::KeyTable(_) => Some(FileKind::KeyTable),
+        FileName::CacheHints | FileName::CacheHintsTemp => Some(FileKind::CacheHints),
         FileName::Lock | FileName::Ballast | FileName::Repairing | FileName::SortRun(_) => None,
     }
 }
@@ -220,6 +224,7 @@ fn kind_name(kind: FileKind) -> &'static str {
         FileKind::Wal => "write-ahead log",
         FileKind::Record => "record file",
         FileKind::KeyTable => "key table",
+        FileKind::CacheHints => "cache hints",
     }
 }
 

@@ -5,10 +5,12 @@ pub(crate) mod collect;
 pub(crate) mod flush;
 mod for_reads;
 mod freeze;
+mod hint_notes;
 pub(crate) mod join;
 pub(crate) mod merge;
 mod scan_merge;
 pub(crate) mod split;
+pub(crate) mod warm;
 
 use crate::engine::background::JobKind;
 
@@ -19,17 +21,18 @@ pub(crate) const FLUSHES: &[&dyn JobKind] = &[&flush::Flushes];
 /// that needs no merge costs an edit, and another takes its turn now and then, or merges without a
 /// pause would leave more and more empty partitions; what only serves reads comes last.
 const OTHERS: &[&dyn JobKind] = &[
+    &warm::WarmStart,
     &split::Splits,
     &join::Joins { with_merges: false },
     &freeze::FreezeForSpace,
     &merge::Merges,
     &collect::Collections,
     &for_reads::PointerIndexes,
-    &for_reads::KeyBlocks,
     &join::Joins { with_merges: true },
     &scan_merge::ScanMerges,
     &cluster::Clusterings,
     &for_reads::IndexesWhenIdle,
+    &hint_notes::HintNotes,
 ];
 
 /// All kinds but flushes.

@@ -44,7 +44,7 @@ impl KeySection {
         for neighbour in places.iter().filter(|it| **it != place) {
             if let Ok(block) = self.verify(of(neighbour), *neighbour) {
                 self.cache
-                    .offer_block(self.file.number(), neighbour.offset, block);
+                    .offer_block(self.file.number(), neighbour.offset, block, false);
             }
         }
         Ok(of(&place))

@@ -1,34 +1,17 @@
-//! Reading all blocks of a table at once, when scans have paid for it.
-//!
-//! A scan waits for each block that the cache lacks before it knows what else to ask for. A cache
-//! full of what gets asked for comes by the blocks of its tables one by one, and each costs as much
-//! as an eighth of a MiB of the table does where that is read in long runs. So a scan pays for each
-//! block that it had to wait for, and when as much is paid as reading the table costs, that is
-//! done, in the background. Should the blocks go again, scans pay again.
-//!
-//! They are read around the page cache where that can be done: what is in the cache is not needed
-//! there, too.
+//! Reading many blocks of a table at once: those that stand together in one run, around the page
+//! cache where that can be done, because what is in the cache is not needed there, too.
 
 use super::KeySection;
 use crate::cache::read_buffers::LONGEST_BUFFER;
 use crate::error::Result;
 use crate::key_table::block::fences::{BlockPlace, Fences};
-use crate::key_table::cache::price::Price;
 use crate::vfs::AROUND_BYTES;
 use crate::vfs::file_store::Around;
 use bytes::Bytes;
 use std::ops::Range;
 
-/// This many blocks that are waited for, one by one, cost about what a MiB does in long runs, which
-/// nobody waits for; the verification of its blocks included.
-const MISSES_PER_MIB: u64 = 8;
 /// This many runs are given to the device at once.
-const RUNS_AT_ONCE: usize = 4;
-
-/// What scans pay for the blocks of a table of this many bytes, in blocks waited for.
-pub(super) fn price(table_bytes: u64) -> Price {
-    Price::of(table_bytes, MISSES_PER_MIB)
-}
+pub(crate) const RUNS_AT_ONCE: usize = 4;
 
 /// Blocks that are read together, and where they stand in the file.
 struct Run {
@@ -38,33 +21,27 @@ struct Run {
 }
 
 impl KeySection {
-    /// A scan has to wait for a block.
-    pub(super) fn pay_for_all_blocks(&self) {
-        if self.all_blocks.as_ref().is_some_and(Price::pay) {
-            self.cache.want_blocks();
-        }
-    }
-
-    pub(in crate::key_table) fn wants_blocks(&self) -> bool {
-        self.all_blocks.as_ref().is_some_and(Price::is_paid)
-    }
-
-    /// See [`KeyTable::read_blocks`](crate::key_table::KeyTable::read_blocks).
-    pub(in crate::key_table) fn read_all_blocks(&self, has_room: bool) -> bool {
-        let Some(attempt) = self.all_blocks.as_ref().and_then(Price::begin) else {
-            return false;
+    /// Brings those blocks to the cache that begin at one of `offsets`, ascending, and are not
+    /// there, in runs of at most `run_bytes` where they are longer than one block, as long as
+    /// `goes_on`. Other offsets lead nowhere.
+    pub(crate) fn warm(&self, offsets: &[u64], run_bytes: usize, goes_on: &dyn Fn() -> bool) {
+        // What cannot be read now is reported to the caller that wants it.
+        let Ok(fences) = self.fences() else {
+            return;
         };
-        // What cannot be read now, scans report.
-        let fences = self.fences().ok().filter(|_| has_room);
-        let Some(fences) = fences else {
-            attempt.failed();
-            return false;
+        let is_lacking = |offset: &u64| {
+            let cached = self.cache.peek_block(self.file.number(), *offset);
+            cached.is_none()
         };
-        let runs = runs(&fences);
+        let lacking = offsets.iter().filter(|offset| is_lacking(offset));
+        let blocks = lacking.filter_map(|offset| fences.block_at(*offset));
+        let runs = runs(&fences, blocks, run_bytes.min(LONGEST_BUFFER));
         for together in runs.chunks(RUNS_AT_ONCE) {
+            if !goes_on() {
+                return;
+            }
             self.read_runs(&fences, together);
         }
-        true
     }
 
     /// Brings the blocks of some runs to the cache.
@@ -109,18 +86,19 @@ impl KeySection {
         };
         if let Ok(block) = self.verify(Bytes::copy_from_slice(bytes), place) {
             self.cache
-                .offer_block(self.file.number(), place.offset, block);
+                .offer_block(self.file.number(), place.offset, block, true);
         }
     }
 }
 
-/// All blocks, in runs that fit into a buffer. A longer block is left out.
-fn runs(fences: &Fences) -> Vec<Run> {
+/// These blocks, ascending, in runs of at most `run_bytes`, or one block, that fit into a buffer. A
+/// longer block is left out.
+fn runs(fences: &Fences, blocks: impl Iterator<Item = usize>, run_bytes: usize) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
-    for (i, place) in (0..fences.len()).filter_map(|i| Some((i, fences.place(i)?))) {
-        if let Some(run) = runs.last_mut() {
+    for (i, place) in blocks.filter_map(|i| Some((i, fences.place(i)?))) {
+        if let Some(run) = runs.last_mut().filter(|run| run.blocks.end == i) {
             let len = place.offset.saturating_sub(run.offset) as usize + place.len;
-            if len <= LONGEST_BUFFER {
+            if len <= run_bytes {
                 run.blocks.end = i + 1;
                 run.len = run.len.max(len);
                 continue;

@@ -1,0 +1,93 @@
+//! Noting what the cache holds, for the process that opens the database next (see
+//! [`crate::engine::background::kinds::warm`]).
+//!
+//! It is for speed alone: nothing is committed, and a failure is none of the database.
+
+use crate::engine::background::kinds::warm::warmth::{Noted, State};
+use crate::engine::background::scheduler::Ask;
+use crate::engine::background::{Background, Ended, Job, JobKind};
+use crate::engine::health::JobName;
+use crate::error::Result;
+use crate::key_table::{Hint, Written, write_hints};
+use std::iter;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time between two notes.
+pub(super) const REST: Duration = Duration::from_secs(10);
+/// Hints that are sorted may take this part of the budget.
+const MEMORY_PART: u64 = 128;
+
+/// Notes what the cache holds, once enough of that has changed.
+pub(crate) struct HintNotes;
+
+impl JobKind for HintNotes {
+    fn name(&self) -> JobName {
+        "cache hints"
+    }
+
+    fn is_for_reads(&self) -> bool {
+        true
+    }
+
+    fn find(&self, background: &Background, _: &Ask<'_>) -> Option<Job> {
+        let due = background.are_hints_due();
+        due.then(|| {
+            Job::new(None, |background| {
+                let noted = background.note_hints();
+                Ok(if noted { Ended::Done } else { Ended::Nothing })
+            })
+        })
+    }
+}
+
+impl Background {
+    /// Whether enough has changed for hints to be noted now.
+    fn are_hints_due(&self) -> bool {
+        self.hints_due_in(self.core.now())
+            .is_some_and(|rest| rest.is_zero())
+    }
+
+    /// How long after `now` hints are to be noted, as far as is known.
+    pub(crate) fn hints_due_in(&self, now: Duration) -> Option<Duration> {
+        let noted = self.warmth.last_noted()?;
+        let misses = self.core.cache.misses();
+        let may = noted.is_stale(misses) && !self.space.full.is_full();
+        may.then(|| REST.saturating_sub(now.saturating_sub(noted.at)))
+    }
+
+    /// Notes what is hot. False: somebody else does.
+    fn note_hints(&self) -> bool {
+        let Some(before) = self.warmth.take_noted() else {
+            return false;
+        };
+        // What was noted before stays where this fails; then as much more must change.
+        let written = self.write_hints().unwrap_or(before.written);
+        self.warmth.put(State::noted(&self.core, written));
+        true
+    }
+
+    /// Notes what is hot when the workers have ended, if a part of it has changed.
+    pub(crate) fn note_hints_at_closing(&self) {
+        let misses = self.core.cache.misses();
+        let is_stale = |noted: Noted| noted.is_stale_at_closing(misses);
+        let directory = self.core.directory.lock();
+        // Where another call has released the directory meanwhile, it may be another process's.
+        let may =
+            directory.is_some() && !self.core.health.is_suspended() && !self.space.full.is_full();
+        if may && self.warmth.last_noted().is_some_and(is_stale) {
+            self.note_hints();
+        }
+    }
+
+    fn write_hints(&self) -> Result<Written> {
+        let version = Arc::clone(&self.read.view.load().version);
+        let indexed = version.key_tables().filter(|table| table.index().is_some());
+        let indexes = indexed.map(|table| table.meta().number);
+        let mut indexes: Vec<_> = indexes.map(|file| Hint::Index { file }).collect();
+        indexes.sort_unstable_by_key(Hint::place);
+        let most = self.core.memory.plan.budget_bytes / MEMORY_PART / size_of::<Hint>() as u64;
+        let cached = self.core.cache.hints(most.max(1) as usize);
+        write_hints(&self.core.store, iter::once(indexes).chain(cached))
+    }
+}

@@ -1,0 +1,154 @@
+//! A warm start: what was hot is noted while the database is open, and read back after it is opened
+//! again.
+//!
+//! The hints that the process before has left are read chunk by chunk, the hottest first, in turns
+//! with merges and before the first note of this process takes their place. Then they are written
+//! again whenever a good part of what the cache holds has changed, but not often; and when the
+//! database is closed.
+//!
+//! A hint leads to a file of the present version or is passed over. It makes reads faster and says
+//! nothing of what they find; see [`crate::key_table::hints`].
+//!
+//! Lock: `state`, a leaf; nothing is read or written under it.
+
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicBool, Ordering};
+use crate::engine::core::Core;
+use crate::key_table::{HintReader, Written};
+use std::mem;
+use std::time::Duration;
+
+/// The part of the noted items that must have been read since before they are noted again, and when
+/// the database is closed.
+const CHANGED_PART: u64 = 8;
+const CHANGED_PART_AT_CLOSING: u64 = 64;
+/// The same for few items.
+const LEAST_CHANGED: u64 = 1 << 10;
+const LEAST_CHANGED_AT_CLOSING: u64 = 64;
+
+/// What is known of the hints.
+pub(crate) struct Warmth {
+    state: Mutex<State>,
+    /// The last time that it was asked, a chunk had its turn.
+    had_turn: AtomicBool,
+}
+
+pub(crate) enum State {
+    /// Of the process before, left to be read back.
+    Left(HintReader),
+    /// Being read back or noted.
+    Busy,
+    /// Noted by this process, or all read back.
+    Noted(Noted),
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Noted {
+    /// Look-ups had missed this often.
+    misses: u64,
+    pub(crate) at: Duration,
+    pub(crate) written: Written,
+}
+
+impl State {
+    /// These hints are in the file. The workers are woken when enough has changed since.
+    pub(crate) fn noted(core: &Core, written: Written) -> State {
+        let misses = core.cache.misses();
+        let noted = Noted {
+            misses,
+            at: core.now(),
+            written,
+        };
+        let wakes = misses.saturating_add(noted.enough(CHANGED_PART, LEAST_CHANGED));
+        core.cache.wake_at(wakes, &core.work);
+        State::Noted(noted)
+    }
+}
+
+impl Noted {
+    /// How many misses after it are enough: this `part` of what was noted, and `least`.
+    fn enough(&self, part: u64, least: u64) -> u64 {
+        (self.written.hints / part).max(least)
+    }
+
+    /// Whether enough has changed for another note, now that look-ups have missed this often.
+    pub(crate) fn is_stale(&self, misses: u64) -> bool {
+        misses.saturating_sub(self.misses) >= self.enough(CHANGED_PART, LEAST_CHANGED)
+    }
+
+    /// The same when the database is closed.
+    pub(crate) fn is_stale_at_closing(&self, misses: u64) -> bool {
+        let enough = self.enough(CHANGED_PART_AT_CLOSING, LEAST_CHANGED_AT_CLOSING);
+        misses.saturating_sub(self.misses) >= enough
+    }
+}
+
+impl Warmth {
+    /// With the hints that the process before has left.
+    pub(crate) fn new(core: &Core) -> Warmth {
+        let none = || State::noted(core, Written::default());
+        let left = HintReader::of(&core.store);
+        Warmth {
+            state: Mutex::new(left.map_or_else(none, State::Left)),
+            had_turn: AtomicBool::new(false),
+        }
+    }
+
+    /// Bytes of the hints that are there.
+    pub(crate) fn bytes(&self) -> u64 {
+        match &*self.state.lock() {
+            State::Left(reader) => reader.len(),
+            // About to be known.
+            State::Busy => 0,
+            State::Noted(noted) => noted.written.bytes,
+        }
+    }
+
+    /// Whether there is something left to be read back, that nobody reads.
+    pub(crate) fn is_left(&self) -> bool {
+        matches!(*self.state.lock(), State::Left(_))
+    }
+
+    /// Whether something is being read back or noted.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(*self.state.lock(), State::Busy)
+    }
+
+    /// Whether it is the turn of a chunk, where something urgent `is_due`, too: they take turns.
+    pub(crate) fn takes_turn(&self, is_due: bool) -> bool {
+        !is_due || !self.had_turn.fetch_xor(true, Ordering::Relaxed)
+    }
+
+    /// Takes the reader, which is to be put back with [`Warmth::put`].
+    pub(crate) fn take_reader(&self) -> Option<HintReader> {
+        let mut state = self.state.lock();
+        match mem::replace(&mut *state, State::Busy) {
+            State::Left(reader) => Some(reader),
+            other => {
+                *state = other;
+                None
+            }
+        }
+    }
+
+    pub(crate) fn last_noted(&self) -> Option<Noted> {
+        match *self.state.lock() {
+            State::Noted(noted) => Some(noted),
+            State::Left(_) | State::Busy => None,
+        }
+    }
+
+    /// Takes what is known of the last note, in whose place another is to be put.
+    pub(crate) fn take_noted(&self) -> Option<Noted> {
+        let mut state = self.state.lock();
+        let State::Noted(noted) = *state else {
+            return None;
+        };
+        *state = State::Busy;
+        Some(noted)
+    }
+
+    pub(crate) fn put(&self, state: State) {
+        *self.state.lock() = state;
+    }
+}
