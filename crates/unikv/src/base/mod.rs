@@ -3,6 +3,7 @@
 //!
 //! Nothing here does I/O or takes a lock. `sync` is where atomics and locks come from.
 
+pub(crate) mod account;
 pub(crate) mod checksum;
 pub(crate) mod coding;
 pub(crate) mod file_header;

@@ -18,7 +18,6 @@
 
 use super::cursor::{Cursor, RunCursor};
 use crate::base::seeded::slip;
-use crate::base::sync::atomic::Ordering;
 use crate::error::Result;
 use crate::version::scan_run::ScanRun;
 use crate::version::{Generation, Partition, Version};
@@ -57,12 +56,10 @@ pub(crate) fn pay_for_places(version: &Version, key: &[u8], places: usize) -> bo
     let sorted = places.min(table.meta().refs.len());
     let paid = sorted.saturating_sub(MOST_FILES) as u64 * PLACE_BYTES;
     // Nobody buys more than all of it.
-    if partition.scan_cost.load(Ordering::Relaxed) >= partition.data_bytes() {
+    if partition.scan_cost.paid() >= partition.data_bytes() {
         return false;
     }
-    let before = partition.scan_cost.fetch_add(paid, Ordering::Relaxed);
-    let step = least_paid(partition);
-    before / step < (before + paid) / step
+    partition.scan_cost.pay(paid, least_paid(partition))
 }
 
 /// While scans have paid less in a partition, nothing is due in it.
@@ -73,7 +70,7 @@ pub(crate) fn least_paid(partition: &Partition) -> u64 {
 /// What scans have paid in all partitions and have not got back.
 pub(crate) fn paid_in_all(version: &Version) -> u64 {
     let accounts = version.partitions().iter();
-    let paid = accounts.map(|p| p.scan_cost.load(Ordering::Relaxed));
+    let paid = accounts.map(|p| p.scan_cost.paid());
     paid.fold(0, u64::saturating_add)
 }
 
@@ -83,15 +80,8 @@ pub(crate) fn hand_back(version: &Version, paid: u64) {
     for partition in version.partitions() {
         let part = u128::from(paid) * u128::from(partition.data_bytes()) / u128::from(bytes.max(1));
         let part = u64::try_from(part).unwrap_or(u64::MAX);
-        partition.scan_cost.store(part, Ordering::Relaxed);
+        partition.scan_cost.set(part);
     }
-}
-
-/// Takes what was `copied` from the account of `partition`.
-pub(crate) fn charge(partition: &Partition, copied: u64) {
-    let take = |paid: u64| Some(paid.saturating_sub(copied));
-    let cost = &partition.scan_cost;
-    let _always = cost.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
 }
 
 /// The keys of a generation for scans, newest first.
@@ -183,9 +173,7 @@ impl AccessCost {
         let matches = u64::from(u64::BITS - self.excess.leading_zeros());
         let paid = self.seeks * self.excess * SEEK_COST + self.steps * matches / STEPS_PER_ENTRY;
         (self.seeks, self.steps) = (0, 0);
-        let before = newest.scan_cost.fetch_add(paid, Ordering::Relaxed);
-        let cost = merge_cost(newest);
-        before < cost && before + paid >= cost
+        newest.scan_cost.pay(paid, merge_cost(newest).max(1))
     }
 }
 
@@ -196,6 +184,5 @@ fn merge_cost(generation: &Generation) -> u64 {
 
 /// Whether scans over a generation of more than `limit` sources have paid for a merge of its keys.
 pub(crate) fn scans_have_paid(generation: &Generation, limit: usize) -> bool {
-    generation.scan_sources() > limit
-        && generation.scan_cost.load(Ordering::Relaxed) >= merge_cost(generation)
+    generation.scan_sources() > limit && generation.scan_cost.paid() >= merge_cost(generation)
 }

@@ -2,8 +2,8 @@
 
 use super::edit::{TablePlace, TableShare};
 use super::scan_run::ScanRun;
+use crate::base::account::Account;
 use crate::base::keys::{GenerationId, Slot};
-use crate::base::sync::atomic::AtomicU64;
 use crate::error::Result;
 use crate::hash_index::HashIndex;
 use crate::key_table::KeyIter;
@@ -67,7 +67,7 @@ pub(crate) struct Generation {
     /// For scans, in place of the keys of the tables that it covers.
     pub(super) run: Option<Arc<ScanRun>>,
     /// What scans have paid since for merging sources that a run could have merged for them.
-    pub(crate) scan_cost: Arc<AtomicU64>,
+    pub(crate) scan_cost: Arc<Account>,
 }
 
 impl Generation {

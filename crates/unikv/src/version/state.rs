@@ -12,10 +12,10 @@
 use super::edit::{KeyspaceMeta, PartitionMeta, TablePlace, VersionEdit};
 use super::generation::Generation;
 use super::scan_run::ScanRun;
+use crate::base::account::Account;
 use crate::base::keys::{FileNumber, PartitionId, SeqNo};
 use crate::base::seeded::slip;
 use crate::base::sync::OnceLock;
-use crate::base::sync::atomic::AtomicU64;
 use crate::hash_index::HashIndex;
 use crate::key_table::KeyTable;
 use crate::record::RecordFile;
@@ -54,7 +54,7 @@ pub(crate) struct Partition {
     pub(super) key_table_bytes: u64,
     /// What scans have paid for fragmented values, in bytes of copying them together
     /// ([`crate::partition::scan_sources`]).
-    pub(crate) scan_cost: Arc<AtomicU64>,
+    pub(crate) scan_cost: Arc<Account>,
 }
 
 impl Partition {

@@ -106,10 +106,16 @@ pub(super) fn all() -> Vec<Experiment> {
             "warm-start",
             "The first gets after a kill, with the page cache as it was left and without it",
             vec![
-                paper("kept", &["load,settle,c@x0.2,update@x0.01,die", "c@10k"]),
+                paper(
+                    "kept",
+                    &["load,settle,c@x0.2,update@x0.01,die", "c@10k,c@90k"],
+                ),
                 paper(
                     "dropped",
-                    &["load,settle,c@x0.2,update@x0.01,die", "drop-cache,c@10k"],
+                    &[
+                        "load,settle,c@x0.2,update@x0.01,die",
+                        "drop-cache,c@10k,c@90k",
+                    ],
                 ),
             ],
         ),

@@ -4,16 +4,17 @@
 //! They pay what they cost for want of it, so it is never made for less than has been lost already.
 //! Where an attempt fails, the next one costs twice as much.
 
-use crate::base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::base::account::Account;
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A price that is never paid.
-const NEVER: u32 = u32::MAX;
+const NEVER: u64 = u64::MAX;
 
 /// What is paid and what is to be paid, in reads.
 #[derive(Debug)]
 pub(crate) struct Price {
-    paid: AtomicU32,
-    price: AtomicU32,
+    account: Account,
+    price: AtomicU64,
     /// Somebody is making it.
     attempted: AtomicBool,
     /// It was paid beforehand.
@@ -27,10 +28,12 @@ pub(crate) struct Attempt<'a>(&'a Price);
 impl Price {
     /// For a table of this many bytes, at this many reads for each MiB.
     pub(crate) fn of(table_bytes: u64, reads_per_mib: u64) -> Price {
-        let price = (table_bytes >> 20).saturating_mul(reads_per_mib) + 2;
+        let price = (table_bytes >> 20)
+            .saturating_mul(reads_per_mib)
+            .saturating_add(2);
         Price {
-            paid: AtomicU32::new(0),
-            price: AtomicU32::new(u32::try_from(price).unwrap_or(NEVER)),
+            account: Account::default(),
+            price: AtomicU64::new(price),
             attempted: AtomicBool::new(false),
             advanced: AtomicBool::new(false),
         }
@@ -40,16 +43,13 @@ impl Price {
     pub(crate) fn pay(&self) -> bool {
         let price = self.price.load(Ordering::Relaxed);
         // Reads that race may pay a little more.
-        price != NEVER
-            && self.paid.load(Ordering::Relaxed) < price
-            && self.paid.fetch_add(1, Ordering::Relaxed) + 1 == price
+        price != NEVER && self.account.paid() < price && self.account.pay(1, price)
     }
 
     /// Pays all that is left before any read has. That is done once.
     pub(crate) fn advance(&self) {
         if !self.advanced.swap(true, Ordering::Relaxed) {
-            let price = self.price.load(Ordering::Relaxed);
-            self.paid.fetch_max(price, Ordering::Relaxed);
+            self.account.set(self.price.load(Ordering::Relaxed));
         }
     }
 
@@ -60,7 +60,7 @@ impl Price {
 
     /// Whether all is paid, and nobody makes it yet.
     pub(crate) fn is_paid(&self) -> bool {
-        let paid = self.paid.load(Ordering::Relaxed);
+        let paid = self.account.paid();
         paid >= self.price.load(Ordering::Relaxed) && !self.attempted.load(Ordering::Relaxed)
     }
 
@@ -87,7 +87,7 @@ impl Attempt<'_> {
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        self.0.paid.store(0, Ordering::Relaxed);
+        self.0.account.set(0);
         self.0.attempted.store(false, Ordering::Release);
     }
 }

@@ -11,8 +11,8 @@ const RECORD: u64 = 2;
 
 /// Hints of one chunk at most: what is read back at a time. With the longest numbers they fit into
 /// [`MOST_CHUNK_BYTES`].
-pub(super) const MOST_HINTS: usize = 1 << 10;
-pub(super) const MOST_CHUNK_BYTES: usize = 32 << 10;
+pub(super) const MOST_HINTS: usize = 1 << 8;
+pub(super) const MOST_CHUNK_BYTES: usize = 8 << 10;
 const _: () = assert!(MOST_HINTS * (10 + 10 + 5) + 2 <= MOST_CHUNK_BYTES);
 
 /// Something that was in memory and can be read, or made, again.

@@ -1,7 +1,7 @@
 //! How an edit adds and drops partitions.
 
 use super::{Dropped, Released};
-use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::account::Account;
 use crate::version::edit::{PartitionMeta, VersionEdit};
 use crate::version::state::{Partition, Version};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Version {
             let scan_cost = inherited_cost(&predecessors, meta);
             let partition = Partition {
                 id,
-                scan_cost: Arc::new(AtomicU64::new(scan_cost)),
+                scan_cost: Arc::new(Account::of(scan_cost)),
                 start,
                 end,
                 generations: Vec::new(),
@@ -68,7 +68,7 @@ impl Version {
 /// joined to it, and half in each part of one that is split.
 fn inherited_cost(predecessors: &[Arc<Partition>], new: &PartitionMeta) -> u64 {
     let part_of = |old: &Arc<Partition>| {
-        let paid = old.scan_cost.load(Ordering::Relaxed);
+        let paid = old.scan_cost.paid();
         let is_whole = old.start >= new.start
             && match (&old.end, &new.end) {
                 (_, None) => true,

@@ -128,8 +128,7 @@ impl Background {
         let catalog = ask.catalog;
         let partitions = catalog.version.partitions();
         // To look what is to be moved takes longer.
-        let has_paid =
-            |p: &Arc<Partition>| p.scan_cost.load(Ordering::Relaxed) >= scan_sources::least_paid(p);
+        let has_paid = |p: &Arc<Partition>| p.scan_cost.paid() >= scan_sources::least_paid(p);
         if !is_idle && !partitions.iter().any(has_paid) {
             return None;
         }
@@ -147,7 +146,7 @@ impl Background {
         let most_runs = if is_idle { RUNS_WHEN_IDLE } else { RUNS };
         let is_due = |bytes: u64, p: &Partition, most: u64| {
             let price = bytes.min(slice_bytes);
-            let is_paid = is_idle || p.scan_cost.load(Ordering::Relaxed) >= price;
+            let is_paid = is_idle || p.scan_cost.paid() >= price;
             bytes > 0 && is_paid && price <= most
         };
         // What flushes wrote is copied once in any case.

@@ -13,8 +13,9 @@ use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time between two notes.
-pub(super) const REST: Duration = Duration::from_secs(10);
+/// Time between two notes: this, and this many times what the last one took.
+pub(super) const REST: Duration = Duration::from_secs(5);
+const REST_PER_NOTE: u32 = 50;
 /// Hints that are sorted may take this part of the budget.
 const MEMORY_PART: u64 = 128;
 
@@ -53,7 +54,8 @@ impl Background {
         let noted = self.warmth.last_noted()?;
         let misses = self.core.cache.misses();
         let may = noted.is_stale(misses) && !self.space.full.is_full();
-        may.then(|| REST.saturating_sub(now.saturating_sub(noted.at)))
+        let rest = REST.max(noted.took * REST_PER_NOTE);
+        may.then(|| rest.saturating_sub(now.saturating_sub(noted.at)))
     }
 
     /// Notes what is hot. False: somebody else does.
@@ -62,8 +64,10 @@ impl Background {
             return false;
         };
         // What was noted before stays where this fails; then as much more must change.
+        let begin = self.core.now();
         let written = self.write_hints().unwrap_or(before.written);
-        self.warmth.put(State::noted(&self.core, written));
+        let took = self.core.now().saturating_sub(begin);
+        self.warmth.put(State::noted(&self.core, written, took));
         true
     }
 

@@ -17,7 +17,6 @@ use crate::jobs::compact::parts::{MergeInputs, Merged, Purpose};
 use crate::jobs::compact::{gc, merge};
 use crate::jobs::space::garbage::Pressure;
 use crate::jobs::space::{Space, SpaceLimit};
-use crate::partition::scan_sources;
 use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition};
 use std::sync::Arc;
@@ -168,7 +167,7 @@ impl Background {
             Purpose::Collect => add(&counters.gcs, 1),
             Purpose::Cluster => {
                 add(&counters.clusterings, 1);
-                scan_sources::charge(&plan.partition, copied);
+                plan.partition.scan_cost.spend(copied);
             }
         }
         add(all, bytes);

@@ -46,7 +46,7 @@ impl JobKind for ScanMerges {
             };
             let merged = background.scan_merge(&partition, newest);
             // Whatever came of it: the next one is to be paid for again.
-            newest.scan_cost.store(0, Ordering::Relaxed);
+            newest.scan_cost.set(0);
             merged.map(|()| Ended::Done)
         }))
     }

@@ -17,11 +17,16 @@ use crate::version::Version;
 use crate::vfs::AROUND_BYTES;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Records that are read at a time; each may be a read of its own, and takes as many bytes more
 /// than it has.
-const RECORDS_AT_ONCE: usize = 64;
+const RECORDS_AT_ONCE: usize = 8;
 const BYTES_BESIDE: u64 = COALESCE_GAP_BYTES + AROUND_BYTES as u64;
+/// Who reads while something is read back waits longer for the device. Where look-ups miss
+/// meanwhile, it takes one part in this many of the time; a pause is no longer than this.
+const GIVES_WAY: u32 = 10;
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 /// What is read at a time may take this part of the budget.
 const MEMORY_PART: u64 = 128;
 
@@ -72,7 +77,7 @@ impl Background {
             }
             _ => {
                 let (hints, bytes) = (reader.hints(), reader.len());
-                let noted = State::noted(&self.core, Written { hints, bytes });
+                let noted = State::noted(&self.core, Written { hints, bytes }, Duration::ZERO);
                 self.warmth.put(noted);
             }
         }
@@ -108,13 +113,15 @@ impl Background {
                 continue;
             }
             let run_bytes = memory as usize / RUNS_AT_ONCE;
-            if let Some(table) = table {
-                table.section().warm(&offsets, run_bytes, &goes_on);
-            } else if let Some(file) = version.record_file(number)
-                && let Ok(section) = file.section()
-            {
-                section.warm(&offsets, run_bytes, &goes_on);
-            }
+            self.giving_way(|| {
+                if let Some(table) = table {
+                    table.section().warm(&offsets, run_bytes, &goes_on);
+                } else if let Some(file) = version.record_file(number)
+                    && let Ok(section) = file.section()
+                {
+                    section.warm(&offsets, run_bytes, &goes_on);
+                }
+            });
         }
         let records = hints.iter().filter_map(|hint| match hint {
             Hint::Record(pointer) => Some(*pointer),
@@ -124,8 +131,19 @@ impl Background {
         let mut left = &records[..];
         while !left.is_empty() && goes_on() {
             let (now, later) = left.split_at(at_once(left, memory));
-            record::warm(now, |number| version.record_file(number));
+            self.giving_way(|| record::warm(now, |number| version.record_file(number)));
             left = later;
+        }
+    }
+
+    /// Calls `read`, and pauses if somebody else may have waited for it.
+    fn giving_way(&self, read: impl FnOnce()) {
+        let (begin, misses) = (self.core.now(), self.core.cache.misses());
+        read();
+        if self.core.cache.misses() > misses {
+            let took = self.core.now().saturating_sub(begin);
+            let pause = (took * GIVES_WAY).min(LONGEST_PAUSE);
+            self.core.store.env().runtime.delay(pause);
         }
     }
 }

@@ -48,16 +48,19 @@ pub(crate) struct Noted {
     misses: u64,
     pub(crate) at: Duration,
     pub(crate) written: Written,
+    pub(crate) took: Duration,
 }
 
 impl State {
-    /// These hints are in the file. The workers are woken when enough has changed since.
-    pub(crate) fn noted(core: &Core, written: Written) -> State {
+    /// These hints are in the file; to write them took that long. The workers are woken when enough
+    /// has changed since.
+    pub(crate) fn noted(core: &Core, written: Written, took: Duration) -> State {
         let misses = core.cache.misses();
         let noted = Noted {
             misses,
             at: core.now(),
             written,
+            took,
         };
         let wakes = misses.saturating_add(noted.enough(CHANGED_PART, LEAST_CHANGED));
         core.cache.wake_at(wakes, &core.work);
@@ -86,7 +89,7 @@ impl Noted {
 impl Warmth {
     /// With the hints that the process before has left.
     pub(crate) fn new(core: &Core) -> Warmth {
-        let none = || State::noted(core, Written::default());
+        let none = || State::noted(core, Written::default(), Duration::ZERO);
         let left = HintReader::of(&core.store);
         Warmth {
             state: Mutex::new(left.map_or_else(none, State::Left)),
