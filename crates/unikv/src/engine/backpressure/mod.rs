@@ -4,7 +4,8 @@
 //! garbage beyond what collections and merges leave alone. Up to 70 % of a fill, 25 % of that room,
 //! writers run free. From there each byte costs time, growing with the square of what is used of
 //! the rest, so that the background catches up before anything is full. With the last memtable open
-//! a byte costs at least what its flush took of late; only who comes when that is full, too, waits.
+//! a byte costs at least what its flush took of late; and with the UnsortedStore full, several
+//! times what merges took. Only who comes when that is full, too, waits.
 //!
 //! The time is gathered as a debt and paid in pauses of at least half a millisecond, because much
 //! shorter ones cannot be kept, and longer ones are felt. The rate is one for all writers: a pause
@@ -12,7 +13,7 @@
 //! writes. A delete costs what it frees, because all of that lies on the disk until the background
 //! has caught up.
 //!
-//! Lock: `debt`, a leaf. Nothing is held during a pause.
+//! Locks: `debt` and `merges`, leaves. Nothing is held during a pause.
 
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -35,8 +36,15 @@ const BEGIN_OF_SPACE: f64 = 0.25;
 const MEMTABLES_NS_PER_KIB: f64 = 10_000.0;
 const UNSORTED_NS_PER_KIB: f64 = 20_000.0;
 const SPACE_NS_PER_KIB: f64 = 50_000.0;
-/// However slow flushes are: 1 MiB/s.
-const MOST_MEMTABLES_NS_PER_KIB: u64 = 1_000_000;
+/// However slow flushes and merges are: 1 MiB/s.
+const MOST_NS_PER_KIB: u64 = 1_000_000;
+/// What merges take for a byte, a byte costs at half of the way from where slowing begins to the
+/// limit: there writers and merges keep pace, and what comes at once still has room.
+const MERGES_AT_LIMIT: u64 = 4;
+/// Jobs between two merges count as part of the later one, up to this many times its own time.
+const MOST_BETWEEN: u32 = 3;
+/// What a merge takes in any case says nothing of bytes.
+const LEAST_MERGED_KIB: u64 = 1 << 10;
 /// The shortest pause; the longest for what earlier writes owe; and the longest of all, which only
 /// batches of some MiB come to.
 const LEAST_PAUSE_NS: i64 = 500_000;
@@ -62,9 +70,28 @@ pub(crate) struct Pressure {
     cause: AtomicUsize,
     /// What the last flush took for a KiB of its memtable.
     flush_ns_per_kib: AtomicU64,
+    merges: Mutex<MergePace>,
+    /// UnsortedStores are so full that bytes cost something.
+    is_unsorted_dear: AtomicBool,
     debt: Mutex<Debt>,
     /// Whether something may be owed.
     is_owed: AtomicBool,
+}
+
+/// How fast merges empty UnsortedStores: what they took of late, each merge counting half as much
+/// as the one after it.
+#[derive(Clone, Copy, Debug, Default)]
+struct MergePace {
+    ns: u64,
+    kib: u64,
+    /// When the last merge ended.
+    ended: Duration,
+}
+
+impl MergePace {
+    fn ns_per_kib(&self) -> u64 {
+        (self.ns / self.kib.max(LEAST_MERGED_KIB)).min(MOST_NS_PER_KIB)
+    }
 }
 
 /// What writers owe.
@@ -117,8 +144,31 @@ impl Pressure {
     /// `time`.
     pub(crate) fn note_flush(&self, bytes: u64, time: Duration) {
         let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let ns_per_kib = (ns / (bytes >> 10).max(1)).min(MOST_MEMTABLES_NS_PER_KIB);
+        let ns_per_kib = (ns / (bytes >> 10).max(1)).min(MOST_NS_PER_KIB);
         self.flush_ns_per_kib.store(ns_per_kib, Ordering::Relaxed);
+    }
+
+    /// A merge from `began` until `now` took `bytes` out of UnsortedStores.
+    pub(crate) fn note_merge(&self, bytes: u64, began: Duration, now: Duration) {
+        let mut merges = self.merges.lock();
+        // Of what runs beside others each takes a part of the time. While writers wait for merges,
+        // what other jobs take between them is lost for merges, too.
+        let earliest = match self.is_unsorted_dear.load(Ordering::Relaxed) {
+            true => began.saturating_sub(now.saturating_sub(began) * MOST_BETWEEN),
+            false => began,
+        };
+        let took = now.saturating_sub(merges.ended.max(earliest));
+        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        *merges = MergePace {
+            ns: (merges.ns / 2).saturating_add(took),
+            kib: (merges.kib / 2).saturating_add(bytes >> 10),
+            ended: now,
+        };
+    }
+
+    fn unsorted_ns_per_kib(&self) -> f64 {
+        let at_limit = MERGES_AT_LIMIT * self.merges.lock().ns_per_kib();
+        UNSORTED_NS_PER_KIB.max(at_limit as f64)
     }
 
     fn memtables_ns_per_kib(&self) -> f64 {
@@ -185,12 +235,14 @@ impl Backpressure {
         let fill = self.space.space_fill(view, &space);
         let costs = [
             cost(sealed, BEGIN, self.state.memtables_ns_per_kib()),
-            cost(unsorted, BEGIN, UNSORTED_NS_PER_KIB),
+            cost(unsorted, BEGIN, self.state.unsorted_ns_per_kib()),
             cost(fill, BEGIN_OF_SPACE, SPACE_NS_PER_KIB),
         ];
         let greatest = (0..costs.len()).max_by(|a, b| costs[*a].total_cmp(&costs[*b]));
         let total: f64 = costs.iter().sum();
         let pressure = &self.state;
+        let is_dear = costs[1] > 0.0;
+        pressure.is_unsorted_dear.store(is_dear, Ordering::Relaxed);
         pressure
             .cause
             .store(greatest.unwrap_or(0), Ordering::Relaxed);
@@ -309,6 +361,40 @@ mod tests {
         assert!((pressure.memtables_ns_per_kib() - 1e6).abs() < 1.0);
         pressure.note_flush(0, Duration::ZERO);
         assert!((pressure.memtables_ns_per_kib() - MEMTABLES_NS_PER_KIB).abs() < 1.0);
+    }
+
+    #[test]
+    fn writing_slows_to_the_pace_of_merges_and_of_what_runs_between_them() {
+        let at = Duration::from_secs;
+        let pressure = Pressure::default();
+        let per_kib = |pressure: &Pressure| pressure.merges.lock().ns_per_kib();
+        assert!((pressure.unsorted_ns_per_kib() - UNSORTED_NS_PER_KIB).abs() < 1.0);
+        // 16 MiB in two seconds, again and again, whatever was between them.
+        for n in 0..20 {
+            pressure.note_merge(16 << 20, at(100 * n), at(100 * n + 2));
+        }
+        let usual = 2_000_000_000 / (16 << 10);
+        assert!(per_kib(&pressure).abs_diff(usual) < usual / 100);
+        assert!(pressure.unsorted_ns_per_kib() > 3.9 * usual as f64);
+        // A merge of next to nothing says next to nothing.
+        pressure.note_merge(1, at(3000), at(3000) + Duration::from_millis(5));
+        assert!(per_kib(&pressure).abs_diff(usual) < usual / 50);
+        // While writers wait, other jobs count: here two seconds of each four.
+        pressure.is_unsorted_dear.store(true, Ordering::Relaxed);
+        for n in 0..20 {
+            pressure.note_merge(16 << 20, at(4000 + 4 * n), at(4002 + 4 * n));
+        }
+        assert!(per_kib(&pressure).abs_diff(2 * usual) < usual / 50);
+        // Two at a time are twice as fast, whichever ends first.
+        for n in 0..40 {
+            pressure.note_merge(16 << 20, at(5000 + n), at(5002 + n));
+        }
+        assert!(per_kib(&pressure).abs_diff(usual / 2) < usual / 50);
+        // However slow, writing goes on; a clock that stands still makes it no dearer.
+        pressure.note_merge(1 << 20, at(6000), at(9000));
+        assert_eq!(per_kib(&pressure), MOST_NS_PER_KIB);
+        (0..70).for_each(|_| pressure.note_merge(1 << 20, at(9000), at(9000)));
+        assert!((pressure.unsorted_ns_per_kib() - UNSORTED_NS_PER_KIB).abs() < 1.0);
     }
 
     #[test]

@@ -110,6 +110,7 @@ impl Background {
     /// Merges, collects or clusters in a leased partition.
     pub(crate) fn run_plan(&self, plan: &MergePlan) -> Result<()> {
         self.space.probe_space();
+        let began = self.core.now();
         // The inputs are chosen; only now the snapshots are listed.
         let MergePlan { partition, inputs } = plan;
         let is_awaited = || self.is_merge_due(partition.id);
@@ -132,6 +133,11 @@ impl Background {
         let edit = merge_edit(partition, &inputs.generations, merged);
         // The edit is to say so, too.
         self.count_merge(plan, keys + copied, copied);
+        let bytes: u64 = inputs.generations.iter().map(Generation::bytes).sum();
+        if bytes > 0 {
+            let pressure = &self.backpressure.state;
+            pressure.note_merge(bytes, began, self.core.now());
+        }
         let mut catalog = self.catalog.lock();
         self.catalog
             .commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())
