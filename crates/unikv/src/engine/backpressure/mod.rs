@@ -72,7 +72,7 @@ pub(crate) struct Pressure {
     flush_ns_per_kib: AtomicU64,
     merges: Mutex<MergePace>,
     /// UnsortedStores are so full that bytes cost something.
-    is_unsorted_dear: AtomicBool,
+    unsorted_costs: AtomicBool,
     debt: Mutex<Debt>,
     /// Whether something may be owed.
     is_owed: AtomicBool,
@@ -153,7 +153,7 @@ impl Pressure {
         let mut merges = self.merges.lock();
         // Of what runs beside others each takes a part of the time. While writers wait for merges,
         // what other jobs take between them is lost for merges, too.
-        let earliest = match self.is_unsorted_dear.load(Ordering::Relaxed) {
+        let earliest = match self.unsorted_costs.load(Ordering::Relaxed) {
             true => began.saturating_sub(now.saturating_sub(began) * MOST_BETWEEN),
             false => began,
         };
@@ -241,8 +241,8 @@ impl Backpressure {
         let greatest = (0..costs.len()).max_by(|a, b| costs[*a].total_cmp(&costs[*b]));
         let total: f64 = costs.iter().sum();
         let pressure = &self.state;
-        let is_dear = costs[1] > 0.0;
-        pressure.is_unsorted_dear.store(is_dear, Ordering::Relaxed);
+        let costs_now = costs[1] > 0.0;
+        pressure.unsorted_costs.store(costs_now, Ordering::Relaxed);
         pressure
             .cause
             .store(greatest.unwrap_or(0), Ordering::Relaxed);
@@ -380,7 +380,7 @@ mod tests {
         pressure.note_merge(1, at(3000), at(3000) + Duration::from_millis(5));
         assert!(per_kib(&pressure).abs_diff(usual) < usual / 50);
         // While writers wait, other jobs count: here two seconds of each four.
-        pressure.is_unsorted_dear.store(true, Ordering::Relaxed);
+        pressure.unsorted_costs.store(true, Ordering::Relaxed);
         for n in 0..20 {
             pressure.note_merge(16 << 20, at(4000 + 4 * n), at(4002 + 4 * n));
         }
@@ -390,7 +390,7 @@ mod tests {
             pressure.note_merge(16 << 20, at(5000 + n), at(5002 + n));
         }
         assert!(per_kib(&pressure).abs_diff(usual / 2) < usual / 50);
-        // However slow, writing goes on; a clock that stands still makes it no dearer.
+        // However slow, writing goes on; a clock that stands still costs nothing.
         pressure.note_merge(1 << 20, at(6000), at(9000));
         assert_eq!(per_kib(&pressure), MOST_NS_PER_KIB);
         (0..70).for_each(|_| pressure.note_merge(1 << 20, at(9000), at(9000)));
