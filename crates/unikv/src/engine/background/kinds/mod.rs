@@ -17,9 +17,10 @@ use crate::engine::background::JobKind;
 /// What the flush worker does.
 pub(crate) const FLUSHES: &[&dyn JobKind] = &[&flush::Flushes];
 
-/// All other kinds, the most urgent first. Splits come first, for they make merges smaller; a join
-/// that needs no merge costs an edit, and another takes its turn now and then, or merges without a
-/// pause would leave more and more empty partitions; what only serves reads comes last.
+/// All other kinds, the most urgent first. What was hot before the opening is read back first,
+/// which ends and takes turns with merges. Splits come before merges, for they make them smaller; a
+/// join that needs no merge costs an edit, and another takes its turn now and then, or merges
+/// without a pause would leave more and more empty partitions; what only serves reads comes last.
 const OTHERS: &[&dyn JobKind] = &[
     &warm::WarmStart,
     &split::Splits,
