@@ -8,6 +8,7 @@ use crate::base::keys::{DatabaseId, FileNumber, FileUid};
 use crate::error::{Error, Result};
 use crate::vfs::file_store::FileStore;
 use crate::vfs::{Access, ReadFile, Vfs, WriteMode};
+use std::mem;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -89,6 +90,8 @@ pub(crate) struct HintReader {
     at: u64,
     /// How many were read.
     hints: u64,
+    /// Read, and given back.
+    rest: Vec<Hint>,
 }
 
 impl HintReader {
@@ -114,6 +117,7 @@ impl HintReader {
             len: file.len().ok()?,
             at: HEADER_LEN as u64,
             hints: 0,
+            rest: Vec::new(),
             file,
         })
     }
@@ -133,8 +137,16 @@ impl HintReader {
         self.hints
     }
 
-    /// The hints of the next chunk.
+    /// What is left of a chunk comes next.
+    pub(crate) fn give_back(&mut self, rest: &[Hint]) {
+        self.rest = rest.to_vec();
+    }
+
+    /// What was given back, or the hints of the next chunk.
     pub(crate) fn next(&mut self) -> Option<Vec<Hint>> {
+        if !self.rest.is_empty() {
+            return Some(mem::take(&mut self.rest));
+        }
         let mut len = [0; LEN_BYTES];
         self.fill(&mut len, self.at)?;
         let len = u32::from_le_bytes(len) as usize;

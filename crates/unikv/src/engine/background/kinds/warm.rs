@@ -27,10 +27,12 @@ const BYTES_BESIDE: u64 = COALESCE_GAP_BYTES + AROUND_BYTES as u64;
 /// meanwhile, it takes one part in this many of the time; a pause is no longer than this.
 const GIVES_WAY: u32 = 10;
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+/// A job reads back hints for this long; then what is more urgent has its turn.
+const TURN: Duration = Duration::from_millis(50);
 /// What is read at a time may take this part of the budget.
 const MEMORY_PART: u64 = 128;
 
-/// Reads back a chunk of hints.
+/// Reads back hints, for a while at a time.
 pub(crate) struct WarmStart;
 
 impl JobKind for WarmStart {
@@ -63,76 +65,79 @@ impl JobKind for WarmStart {
 }
 
 impl Background {
-    /// Reads back the next chunk of hints. False: none was left.
+    /// Reads back hints for a while. False: none was left.
     fn read_hints(&self, version: &Version) -> bool {
         let Some(mut reader) = self.warmth.take_reader() else {
             return false;
         };
-        // What is less hot does not drive out what is hotter.
-        let has_room = self.core.cache.has_room();
-        match reader.next() {
-            Some(hints) if has_room && !self.is_closing() => {
-                self.warm(version, &hints);
-                self.warmth.put(State::Left(reader));
-            }
-            _ => {
-                let (hints, bytes) = (reader.hints(), reader.len());
-                let noted = State::noted(&self.core, Written { hints, bytes }, Duration::ZERO);
-                self.warmth.put(noted);
-            }
+        let hints = match self.may_warm() {
+            true => reader.next(),
+            false => None,
+        };
+        let Some(hints) = hints else {
+            let (hints, bytes) = (reader.hints(), reader.len());
+            let noted = State::noted(&self.core, Written { hints, bytes }, Duration::ZERO);
+            self.warmth.put(noted);
+            return true;
+        };
+        let begin = self.core.now();
+        let tables = tables_of(version, &hints);
+        let mut left = &hints[..];
+        while !left.is_empty() && self.may_warm() && self.core.now() < begin + TURN {
+            left = self.warm_some(version, &tables, left);
         }
+        reader.give_back(left);
+        self.warmth.put(State::Left(reader));
         true
     }
 
-    fn is_closing(&self) -> bool {
-        self.core.closing.load(Ordering::Relaxed)
+    /// Whether there is room, and nobody closes the database: what is less hot does not drive out
+    /// what is hotter.
+    fn may_warm(&self) -> bool {
+        self.core.cache.has_room() && !self.core.closing.load(Ordering::Relaxed)
     }
 
-    /// Brings to memory what `hints`, ascending, name of `version`, as long as there is room for it
-    /// and nobody closes the database.
-    fn warm(&self, version: &Version, hints: &[Hint]) {
-        let tables = tables_of(version, hints);
-        let goes_on = || self.core.cache.has_room() && !self.is_closing();
+    /// Brings to memory what the first of `hints`, ascending, name; says which are left.
+    fn warm_some<'h>(
+        &self,
+        version: &Version,
+        tables: &HashMap<FileNumber, &Arc<KeyTable>>,
+        hints: &'h [Hint],
+    ) -> &'h [Hint] {
         let memory = self.core.memory.plan.budget_bytes / MEMORY_PART;
-        for of_file in hints.chunk_by(|a, b| a.place().0 == b.place().0) {
-            let Some((number, _)) = of_file.first().map(Hint::place) else {
-                continue;
-            };
-            let table = tables.get(&number);
-            if of_file.contains(&Hint::Index { file: number })
-                && let Some(table) = table
-            {
-                table.want_index();
-            }
-            let offsets = of_file.iter().filter_map(|hint| match hint {
-                Hint::Block { offset, .. } => Some(*offset),
-                _ => None,
-            });
-            let offsets: Vec<u64> = offsets.collect();
-            if offsets.is_empty() || !goes_on() {
-                continue;
-            }
-            let run_bytes = memory as usize / RUNS_AT_ONCE;
-            self.giving_way(|| {
-                if let Some(table) = table {
-                    table.section().warm(&offsets, run_bytes, &goes_on);
-                } else if let Some(file) = version.record_file(number)
-                    && let Ok(section) = file.section()
-                {
-                    section.warm(&offsets, run_bytes, &goes_on);
+        let [first, rest @ ..] = hints else {
+            return hints;
+        };
+        match *first {
+            Hint::Index { file } => {
+                if let Some(table) = tables.get(&file) {
+                    table.want_index();
                 }
-            });
-        }
-        let records = hints.iter().filter_map(|hint| match hint {
-            Hint::Record(pointer) => Some(*pointer),
-            _ => None,
-        });
-        let records: Vec<RecordPointer> = records.collect();
-        let mut left = &records[..];
-        while !left.is_empty() && goes_on() {
-            let (now, later) = left.split_at(at_once(left, memory));
-            self.giving_way(|| record::warm(now, |number| version.record_file(number)));
-            left = later;
+                rest
+            }
+            Hint::Block { file, .. } => {
+                let blocks = hints.iter().map_while(|hint| match hint {
+                    Hint::Block { file: of, offset } if *of == file => Some(*offset),
+                    _ => None,
+                });
+                let offsets: Vec<u64> = blocks.collect();
+                let section = match tables.get(&file) {
+                    Some(table) => Some(table.section()),
+                    None => version
+                        .record_file(file)
+                        .and_then(|file| file.section().ok().map(|section| &**section)),
+                };
+                if let Some(section) = section {
+                    let run_bytes = memory as usize / RUNS_AT_ONCE;
+                    self.giving_way(|| section.warm(&offsets, run_bytes, &|| self.may_warm()));
+                }
+                &hints[offsets.len()..]
+            }
+            Hint::Record(_) => {
+                let records = at_once(hints, memory);
+                self.giving_way(|| record::warm(&records, |number| version.record_file(number)));
+                &hints[records.len()..]
+            }
         }
     }
 
@@ -160,16 +165,21 @@ fn tables_of<'a>(version: &'a Version, hints: &[Hint]) -> HashMap<FileNumber, &'
         .collect()
 }
 
-/// How many of `records` are read together: at least one, and as many as fit into `memory`.
-fn at_once(records: &[RecordPointer], memory: u64) -> usize {
-    let mut room = memory;
-    let fit = records.iter().take(RECORDS_AT_ONCE).take_while(|record| {
-        let bytes = u64::from(record.len) + BYTES_BESIDE;
-        let fits = bytes <= room;
-        room = room.saturating_sub(bytes);
-        fits
+/// The records with which `hints` begin, as many as are read together: at least one, and as many as
+/// fit into `memory`.
+fn at_once(hints: &[Hint], memory: u64) -> Vec<RecordPointer> {
+    let records = hints.iter().map_while(|hint| match hint {
+        Hint::Record(pointer) => Some(*pointer),
+        _ => None,
     });
-    fit.count().max(1)
+    let mut bytes = 0;
+    let mut fits = |record: &RecordPointer| {
+        let is_first = bytes == 0;
+        bytes += u64::from(record.len) + BYTES_BESIDE;
+        is_first || bytes <= memory
+    };
+    let records = records.take(RECORDS_AT_ONCE);
+    records.take_while(|record| fits(record)).collect()
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ const LEAST_CHANGED_AT_CLOSING: u64 = 64;
 /// What is known of the hints.
 pub(crate) struct Warmth {
     state: Mutex<State>,
-    /// The last time that it was asked, a chunk had its turn.
+    /// The last time that it was asked, reading back had its turn.
     had_turn: AtomicBool,
 }
 
@@ -117,7 +117,8 @@ impl Warmth {
         matches!(*self.state.lock(), State::Busy)
     }
 
-    /// Whether it is the turn of a chunk, where something urgent `is_due`, too: they take turns.
+    /// Whether it is the turn of reading back, where something urgent `is_due`, too: they take
+    /// turns.
     pub(crate) fn takes_turn(&self, is_due: bool) -> bool {
         !is_due || !self.had_turn.fetch_xor(true, Ordering::Relaxed)
     }
