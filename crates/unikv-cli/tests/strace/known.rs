@@ -11,6 +11,8 @@ pub enum Kind {
     Current,
     /// `CURRENT.tmp`.
     Temp,
+    /// `CACHE-HINTS`, and the next one until it is renamed.
+    Hints,
     /// `LOCK`.
     Lock,
     /// `BALLAST`.
@@ -40,6 +42,7 @@ impl Kind {
             "" => Kind::Directory,
             "CURRENT" => Kind::Current,
             "CURRENT.tmp" => Kind::Temp,
+            "CACHE-HINTS" | "CACHE-HINTS.tmp" => Kind::Hints,
             "LOCK" => Kind::Lock,
             "BALLAST" => Kind::Ballast,
             // The directory that the database's is in.
@@ -54,13 +57,13 @@ impl Kind {
     }
 }
 
-use Kind::{Ballast, Current, Data, Directory, Lock, Manifest, Mark, Sort, Temp, Wal};
+use Kind::{Ballast, Current, Data, Directory, Hints, Lock, Manifest, Mark, Sort, Temp, Wal};
 
 /// One way to touch files: the call, the kinds of files, the flags (all of them, without
 /// `O_CLOEXEC`), and why.
 pub type Known = (&'static str, &'static [Kind], &'static str, &'static str);
 
-const WRITTEN: &[Kind] = &[Temp, Manifest, Wal, Data];
+const WRITTEN: &[Kind] = &[Temp, Hints, Manifest, Wal, Data];
 
 /// The list.
 pub const KNOWN: &[Known] = &[
@@ -95,13 +98,13 @@ pub const KNOWN: &[Known] = &[
     ("pread64", &[Lock], "", "lock: who holds it"),
     (
         "openat",
-        &[Current, Manifest, Wal, Data],
+        &[Current, Hints, Manifest, Wal, Data],
         "O_RDONLY",
         "open for reading",
     ),
     (
         "fadvise64",
-        &[Current, Manifest, Wal, Data],
+        &[Current, Hints, Manifest, Wal, Data],
         "POSIX_FADV_SEQUENTIAL",
         "open for reading front to back",
     ),
@@ -112,7 +115,12 @@ pub const KNOWN: &[Known] = &[
         "open for reading at random",
     ),
     ("fadvise64", &[Data], "POSIX_FADV_WILLNEED", "will_need"),
-    ("pread64", &[Current, Manifest, Wal, Data], "", "read_at"),
+    (
+        "pread64",
+        &[Current, Hints, Manifest, Wal, Data],
+        "",
+        "read_at",
+    ),
     ("preadv2", &[Data], "RWF_NOWAIT", "read_cached_at"),
     (
         "openat",
@@ -141,12 +149,22 @@ pub const KNOWN: &[Known] = &[
     ),
     (
         "pwrite64",
-        &[Data],
+        &[Hints, Data],
         "",
         "append to a bulk file, in whole buffers",
     ),
-    ("fcntl", &[Data], "F_GETFL", "direct writes of a bulk file"),
-    ("fcntl", &[Data], "F_SETFL", "direct writes of a bulk file"),
+    (
+        "fcntl",
+        &[Hints, Data],
+        "F_GETFL",
+        "direct writes of a bulk file",
+    ),
+    (
+        "fcntl",
+        &[Hints, Data],
+        "F_SETFL",
+        "direct writes of a bulk file",
+    ),
     (
         "ftruncate",
         &[Data],
@@ -165,13 +183,19 @@ pub const KNOWN: &[Known] = &[
     ),
     (
         "renameat",
+        &[Hints],
+        "",
+        "rename: the same of CACHE-HINTS, which nothing relies on",
+    ),
+    (
+        "renameat",
         &[Wal],
         "",
         "rename: a segment written over takes its own name",
     ),
     (
         "unlinkat",
-        &[Temp, Ballast, Manifest, Wal, Data],
+        &[Temp, Hints, Ballast, Manifest, Wal, Data],
         "",
         "remove",
     ),
@@ -205,7 +229,7 @@ pub const KNOWN: &[Known] = &[
     ("close", &[Sort, Mark], "", "the end of any of these"),
     (
         "statx",
-        &[Directory, Current, Manifest, Wal, Data],
+        &[Directory, Current, Hints, Manifest, Wal, Data],
         "*",
         "of an open file, and whether a directory is there",
     ),
@@ -217,7 +241,9 @@ pub const KNOWN: &[Known] = &[
     ),
     (
         "close",
-        &[Directory, Current, Temp, Lock, Ballast, Manifest, Wal, Data],
+        &[
+            Directory, Current, Temp, Hints, Lock, Ballast, Manifest, Wal, Data,
+        ],
         "",
         "the end of any of these",
     ),

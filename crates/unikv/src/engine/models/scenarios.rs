@@ -126,7 +126,7 @@ fn a_get_beside_flushes_finds_its_version() {
 
 #[test]
 fn a_wrong_order_of_view_and_number_is_noticed() {
-    fails(Weakness::SeqBeforeView, 270, 100, gets_beside_flushes);
+    fails(Weakness::SeqBeforeView, 1000, 100, gets_beside_flushes);
 }
 
 #[test]

@@ -256,10 +256,11 @@ impl Iter {
     }
 }
 
-/// Wakes the background if scans have just paid for a merge of keys.
+/// Wakes the background if scans have just paid for a merge of keys, or for the blocks of a table.
 fn wake_if(paid: bool, holder: &ViewHolder) {
-    if paid {
-        holder.moment().read().core.work.notify();
+    let read = holder.moment().read();
+    if read.core.cache.are_blocks_wanted() || paid {
+        read.core.work.notify();
     }
 }
 

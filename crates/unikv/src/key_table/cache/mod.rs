@@ -48,6 +48,9 @@ const MOST_BUFFER_BYTES: u64 = 1 << 20;
 /// The share of what items may take that holes between small parts of them may take, as the heads
 /// of blocks.
 const HOLES_SHARE: u64 = 32;
+/// The share of what items may take that the blocks of all tables may, if they are read because
+/// scans want them.
+const BLOCKS_SHARE: (u64, u64) = (3, 4);
 /// The bytes for each key that was written lately and is remembered.
 const WRITTEN_SHARE: u64 = 512;
 /// What items may take changes by this part of the bytes at a time.
@@ -64,6 +67,8 @@ pub(crate) struct ReadCache {
     items: ItemLog<Item>,
     /// Set once an item had to go.
     is_full: AtomicBool,
+    /// Scans have paid for the blocks of a table.
+    blocks_wanted: AtomicBool,
     /// For what passes by the cache.
     buffers: Arc<ReadBuffers>,
     /// Keys that were written lately, each a tag in the slot of its hash.
@@ -98,6 +103,7 @@ impl ReadCache {
         Arc::new(ReadCache {
             items: ItemLog::new(shards as usize, capacity_bytes),
             is_full: AtomicBool::new(false),
+            blocks_wanted: AtomicBool::new(false),
             buffers: ReadBuffers::new(buffer_bytes as usize),
             written: (0..whole_bytes / WRITTEN_SHARE + 1)
                 .map(|_| AtomicU16::new(0))
@@ -251,6 +257,23 @@ impl ReadCache {
         if !self.items.contains(&(file.0, offset)) {
             self.insert((file.0, offset), Item::Block(block), is_wanted);
         }
+    }
+
+    /// Scans have paid for the blocks of a table.
+    pub(super) fn want_blocks(&self) {
+        self.blocks_wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether scans have paid for the blocks of a table since this was asked last.
+    pub(crate) fn are_blocks_wanted(&self) -> bool {
+        let wanted = &self.blocks_wanted;
+        wanted.load(Ordering::Relaxed) && wanted.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether key tables of this many bytes leave room for other items, with all their blocks
+    /// here.
+    pub(crate) fn has_room_for_blocks(&self, bytes: u64) -> bool {
+        bytes <= self.items.capacity() / BLOCKS_SHARE.1 * BLOCKS_SHARE.0
     }
 
     /// Whether nothing had to go yet.

@@ -1,5 +1,5 @@
-//! What look-ups have to pay for the pointer index of a table, which makes later ones cheaper,
-//! before it is made.
+//! What reads have to pay for something that makes later ones cheaper, before it is made: the
+//! pointer index of a table, or having all its blocks in the cache.
 //!
 //! They pay what they cost for want of it, so it is never made for less than has been lost already.
 //! Where an attempt fails, the next one costs twice as much.

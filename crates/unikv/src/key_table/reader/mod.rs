@@ -156,6 +156,17 @@ impl KeyTable {
         !self.price.is_advanced() && !self.index.is_set()
     }
 
+    /// Whether scans have paid for having all blocks read, and nobody does it.
+    pub(crate) fn wants_blocks(&self) -> bool {
+        self.section.wants_blocks()
+    }
+
+    /// Reads all blocks into the cache, if scans have paid for it; with no room for them, scans
+    /// have to pay more for the next attempt. Whether it did.
+    pub(crate) fn read_blocks(&self, has_room: bool) -> bool {
+        self.section.read_all_blocks(has_room)
+    }
+
     /// The section that the file is.
     pub(crate) fn section(&self) -> &KeySection {
         &self.section

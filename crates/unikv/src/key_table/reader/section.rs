@@ -1,5 +1,6 @@
 //! Reading the key section of a listed file: its fences, its blocks, and one key.
 
+mod all_blocks;
 pub(crate) mod block_runs;
 mod neighbours;
 
@@ -15,6 +16,7 @@ use crate::key_table::block::fences::{BlockPlace, Fences};
 use crate::key_table::builder::rebuilt::{OfFile, Rebuilt, SpareEntries};
 use crate::key_table::cache::ReadCache;
 use crate::key_table::cache::pin::PinnedFences;
+use crate::key_table::cache::price::Price;
 use crate::key_table::cache::taken::Taken;
 use crate::key_table::footer::Footer;
 use crate::vfs::file_store::{DataFile, FileStore};
@@ -34,6 +36,8 @@ pub(crate) struct KeySection {
     ingest_seq: Option<SeqNo>,
     cache: Arc<ReadCache>,
     pinned: OnceLock<PinnedFences>,
+    /// What scans pay for having all blocks read at once; of a table of the SortedStore.
+    all_blocks: Option<Price>,
     /// Where its entries stand once more.
     spare: Option<SpareEntries>,
     /// What stands in for its damaged parts, since one was met.
@@ -53,7 +57,9 @@ impl KeySection {
         spare: Option<SpareEntries>,
     ) -> KeySection {
         let (database, cache) = (store.database(), Arc::clone(cache));
+        let is_table = kind == FileKind::KeyTable;
         KeySection {
+            all_blocks: is_table.then(|| all_blocks::price(file_len)),
             file,
             kind,
             database,
@@ -196,7 +202,10 @@ impl KeySection {
     ) -> Result<Arc<Block>> {
         let block = match self.known_block(i, place) {
             Some(block) => block,
-            None => self.read_block(i, place)?,
+            None => {
+                self.pay_for_all_blocks();
+                self.read_block(i, place)?
+            }
         };
         *held = held.take().or_else(|| self.cache.hold_segment());
         Ok(match held {

@@ -1,4 +1,4 @@
-//! Blocks of a table, read at once.
+//! Blocks of a table, read at once: those that are named, and all when scans have paid for it.
 
 use super::*;
 use bytes::Bytes;
@@ -48,6 +48,11 @@ fn scan(table: &Arc<KeyTable>, keys: impl Iterator<Item = u32>) -> Vec<Result<u8
     found.collect()
 }
 
+/// Keys of many blocks.
+fn spread() -> impl Iterator<Item = u32> {
+    (0..KEYS).step_by(KEYS as usize / 40)
+}
+
 /// Where all blocks begin.
 fn offsets(table: &KeyTable) -> Vec<u64> {
     let fences = table.section().fences().unwrap();
@@ -93,6 +98,70 @@ fn blocks_that_are_named_are_read_in_few_reads_and_nobody_waits_for_them_again()
         assert_eq!(found.unwrap(), i as u8);
     }
     assert_eq!(store.reads(), before);
+}
+
+#[test]
+fn scans_that_waited_often_wait_no_more() {
+    let written = written();
+    let store = store_on(&written.vfs);
+    let cache = full_cache(&written.meta);
+    let table = Arc::new(KeyTable::open(&store, written.meta.clone(), &cache));
+    assert!(!table.read_blocks(true), "nobody has paid");
+    scan(&table, 0..1);
+    assert!(!table.wants_blocks() && !cache.are_blocks_wanted());
+    scan(&table, spread());
+    assert!(table.wants_blocks() && cache.are_blocks_wanted());
+    assert!(!cache.are_blocks_wanted(), "it is told once");
+
+    let before = store.reads();
+    assert!(table.read_blocks(true));
+    let blocks = written.meta.len / BLOCK as u64;
+    assert!(store.reads() - before < blocks / 50);
+    let before = store.reads();
+    for (i, found) in (0..KEYS).zip(scan(&table, 0..KEYS)) {
+        assert_eq!(found.unwrap(), i as u8);
+    }
+    assert_eq!(store.reads(), before);
+    assert!(!table.wants_blocks());
+}
+
+#[test]
+fn look_ups_do_not_pay_for_it() {
+    let written = written();
+    let cache = full_cache(&written.meta);
+    let table = Arc::new(KeyTable::open(
+        &store_on(&written.vfs),
+        written.meta.clone(),
+        &cache,
+    ));
+    for i in spread() {
+        assert!(table.get(&i.to_be_bytes(), SeqNo::MAX).unwrap().is_some());
+    }
+    assert!(!table.wants_blocks());
+}
+
+#[test]
+fn without_room_nothing_is_read_and_the_next_attempt_is_dearer() {
+    let written = written();
+    let store = store_on(&written.vfs);
+    let cache = full_cache(&written.meta);
+    assert!(cache.has_room_for_blocks(written.meta.len));
+    assert!(!cache.has_room_for_blocks(4 * written.meta.len));
+    let table = Arc::new(KeyTable::open(&store, written.meta.clone(), &cache));
+    let waits = || {
+        let mut keys = (0..KEYS).step_by(10);
+        keys.position(|i| {
+            cache.set_capacity(0);
+            cache.set_capacity(4 * written.meta.len);
+            scan(&table, i..i + 1);
+            table.wants_blocks()
+        })
+    };
+    let (first, before) = (waits().unwrap(), store.reads());
+    assert!(!table.read_blocks(false));
+    assert_eq!(store.reads(), before);
+    assert!(!table.wants_blocks());
+    assert!(waits().unwrap() > first);
 }
 
 #[test]

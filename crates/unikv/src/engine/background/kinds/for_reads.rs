@@ -1,6 +1,7 @@
-//! Making pointer indexes that look-ups have made worth it (see `key_table::pointer_index`); and,
-//! while writers are idle, those of all tables, if there is room for all. The first look-ups after
-//! an idle pass, which replaces the tables, are as fast as later ones then.
+//! Reading key blocks and making pointer indexes that reads have made worth it (see
+//! `key_table::section::all_blocks` and `key_table::pointer_index`); and, while writers are idle,
+//! the indexes of all tables, if there is room for all. The first look-ups after an idle pass,
+//! which replaces the tables, are as fast as later ones then.
 //!
 //! All is for speed alone and in memory alone: nothing is committed, and a failure is none of the
 //! database.
@@ -32,6 +33,33 @@ impl JobKind for PointerIndexes {
             let mut wanted = version.key_tables().filter(|table| table.wants_index());
             let made = wanted.any(|table| table.make_index(background.core.hash_seed));
             Ok(if made { Ended::Done } else { Ended::Nothing })
+        }))
+    }
+}
+
+/// Reads the key blocks of a table for which scans have paid, where those of all tables have room
+/// in the cache: else each table would drive out the blocks of another.
+pub(crate) struct KeyBlocks;
+
+impl JobKind for KeyBlocks {
+    fn name(&self) -> JobName {
+        "key blocks"
+    }
+
+    fn is_for_reads(&self) -> bool {
+        true
+    }
+
+    fn find(&self, _: &Background, ask: &Ask<'_>) -> Option<Job> {
+        let version = &ask.catalog.version;
+        version.key_tables().find(|table| table.wants_blocks())?;
+        let version = Arc::clone(version);
+        Some(Job::new(None, move |background| {
+            let bytes = KeyTable::bytes_of(version.key_tables());
+            let has_room = background.core.cache.has_room_for_blocks(bytes);
+            let mut wanted = version.key_tables().filter(|table| table.wants_blocks());
+            let read = wanted.any(|table| table.read_blocks(has_room));
+            Ok(if read { Ended::Done } else { Ended::Nothing })
         }))
     }
 }

@@ -29,6 +29,7 @@ const OTHERS: &[&dyn JobKind] = &[
     &merge::Merges,
     &collect::Collections,
     &for_reads::PointerIndexes,
+    &for_reads::KeyBlocks,
     &join::Joins { with_merges: true },
     &scan_merge::ScanMerges,
     &cluster::Clusterings,

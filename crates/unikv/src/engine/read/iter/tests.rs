@@ -339,6 +339,33 @@ fn long_reads_of_what_is_seldom_in_memory_go_around_the_page_cache() {
 }
 
 #[test]
+fn once_scans_have_waited_often_enough_the_background_reads_the_blocks_of_the_table() {
+    let machine = Machine::new(9);
+    let options = || {
+        let options = Options::default().memory_budget(64 << 20);
+        options.inline_value_bytes(200).key_table_bytes(2 << 20)
+    };
+    let (db, _) = machine.open(options());
+    let key = |n: usize| format!("key{n:06}").into_bytes();
+    (0..16_000).for_each(|n| db.put(key(n), [n as u8; 100]).unwrap());
+    db.compact().unwrap();
+    db.close().unwrap();
+
+    let (db, _) = machine.open(options());
+    let reads_of = |step| {
+        let before = db.stats().reads;
+        for n in (0..16_000).step_by(step) {
+            let (found, value) = db.range(key(n)..).next().unwrap().unwrap();
+            assert!(found == key(n) && value[..] == [n as u8; 100]);
+        }
+        db.stats().reads - before
+    };
+    assert!(reads_of(400) > 20);
+    db.quiesce().unwrap();
+    assert_eq!(reads_of(1), 0);
+}
+
+#[test]
 fn behind_a_failed_read_both_ends_go_on_where_they_were() {
     let machine = Machine::new(9);
     let options = || {

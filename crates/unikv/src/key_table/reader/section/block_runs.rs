@@ -40,12 +40,20 @@ impl KeySection {
             if !goes_on() {
                 return;
             }
-            self.read_runs(&fences, together);
+            self.read_runs(&fences, together, true);
+        }
+    }
+
+    /// Brings all blocks to the cache, which nobody has asked for.
+    pub(super) fn read_all(&self, fences: &Fences) {
+        let runs = runs(fences, 0..fences.len(), LONGEST_BUFFER);
+        for together in runs.chunks(RUNS_AT_ONCE) {
+            self.read_runs(fences, together, false);
         }
     }
 
     /// Brings the blocks of some runs to the cache.
-    fn read_runs(&self, fences: &Fences, runs: &[Run]) {
+    fn read_runs(&self, fences: &Fences, runs: &[Run], are_wanted: bool) {
         let buffer = |run: &Run| self.cache.buffer(run.len + AROUND_BYTES);
         let mut buffers: Vec<_> = runs.iter().map(buffer).collect();
         let wanted = runs.iter().zip(&mut buffers).map(|(run, buffer)| Around {
@@ -65,7 +73,7 @@ impl KeySection {
                 continue;
             };
             for place in run.blocks.clone().filter_map(|i| fences.place(i)) {
-                self.offer(place, run, bytes);
+                self.offer(place, run, bytes, are_wanted);
             }
         }
     }
@@ -79,14 +87,14 @@ impl KeySection {
 
     /// Offers the cache the block at `place`, out of the bytes of its run. What is wrong with it is
     /// reported to the caller that wants it.
-    fn offer(&self, place: BlockPlace, run: &Run, bytes: &[u8]) {
+    fn offer(&self, place: BlockPlace, run: &Run, bytes: &[u8], is_wanted: bool) {
         let start = (place.offset - run.offset) as usize;
         let Some(bytes) = bytes.get(start..start + place.len) else {
             return;
         };
         if let Ok(block) = self.verify(Bytes::copy_from_slice(bytes), place) {
             self.cache
-                .offer_block(self.file.number(), place.offset, block, true);
+                .offer_block(self.file.number(), place.offset, block, is_wanted);
         }
     }
 }
