@@ -186,8 +186,9 @@ pub(crate) fn scanning(place: Place, count: u64) -> Reading {
         scan(&base.db, key);
     }
     let reads = match place {
-        // One for each batch that an iterator gathers.
-        Place::Clustered => count..=4 * count,
+        // Of each batch that an iterator gathers, one for each of the few files in which clustering
+        // leaves the values of neighbours.
+        Place::Clustered => count..=4 * 4 * count,
         // Each batch has records of all tables.
         _ => TABLES * count..=ENTRIES as u64 * count,
     };
