@@ -1,5 +1,5 @@
-//! Stored options, lifetime figures, `CURRENT` and cache hints. The first byte says which: bit 6 the
-//! last; and with bit 7 that the checksums of `CURRENT` are made right.
+//! Stored options, lifetime figures, `CURRENT` and cache hints. The first byte says which: bit 6
+//! the last; and with bit 7 that the checksums of `CURRENT` are made right.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

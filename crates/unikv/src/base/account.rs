@@ -45,10 +45,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_full_step_is_told_once_and_no_more_is_spent_than_was_paid() {
+    fn each_full_step_is_reported_once_and_no_more_is_spent_than_was_paid() {
         let account = Account::of(3);
-        let told: Vec<bool> = (0..8).map(|_| account.pay(2, 5)).collect();
-        assert_eq!(told, [true, false, false, true, false, true, false, false]);
+        let full: Vec<bool> = (0..8).map(|_| account.pay(2, 5)).collect();
+        assert_eq!(full, [true, false, false, true, false, true, false, false]);
         assert_eq!(account.paid(), 19);
         account.spend(9);
         assert_eq!(account.paid(), 10);

@@ -126,7 +126,7 @@ impl RecordFile {
     pub(crate) fn prefetch_unless_present(&self, offset: u64, len: usize) -> Result<bool> {
         let left = self.meta.records_end.saturating_sub(offset);
         let len = (len.min(LONGEST_BUFFER) as u64).min(left);
-        if len == 0 || self.cache.holds_record(self.meta.number, offset) {
+        if len == 0 || self.cache.holds(self.meta.number, offset) {
             return Ok(false);
         }
         Ok(self.read_bytes_present(offset, len as usize)?.is_none())

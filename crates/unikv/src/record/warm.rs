@@ -43,7 +43,7 @@ impl RecordFile {
     fn lacking(&self, pointers: &[RecordPointer]) -> Vec<RecordPointer> {
         let is_lacking = |pointer: &&RecordPointer| {
             self.cache.admits(pointer.len as usize)
-                && !self.cache.holds_record(self.meta().number, pointer.offset)
+                && !self.cache.holds(self.meta().number, pointer.offset)
         };
         pointers.iter().filter(is_lacking).copied().collect()
     }

@@ -248,7 +248,7 @@ impl<'a> MergeOutput<'a> {
             ..record.as_ref()
         };
         let writer = self.writer()?;
-        if !context.cache.holds_record(from.file, from.offset) {
+        if !context.cache.holds(from.file, from.offset) {
             return writer.append(&record);
         }
         let copied = writer.append_cached(&record, context.cache, false)?;

@@ -254,7 +254,7 @@ impl ReadCache {
         block: Arc<Block>,
         is_wanted: bool,
     ) {
-        if !self.items.contains(&(file.0, offset)) {
+        if !self.holds(file, offset) {
             self.insert((file.0, offset), Item::Block(block), is_wanted);
         }
     }
@@ -294,8 +294,8 @@ impl ReadCache {
         self.insert((file.0, FENCES), Item::Fences(fences), false);
     }
 
-    /// Whether the record at `offset` is here. This is no look-up.
-    pub(crate) fn holds_record(&self, file: FileNumber, offset: u64) -> bool {
+    /// Whether the block or record at `offset` is here. This is no look-up.
+    pub(crate) fn holds(&self, file: FileNumber, offset: u64) -> bool {
         self.items.contains(&(file.0, offset))
     }
 

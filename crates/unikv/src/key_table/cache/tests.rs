@@ -19,7 +19,7 @@ fn a_record_that_is_handed_out_holds_none_of_the_cache() {
     for n in 1000..20_000 {
         cache.insert_record(FILE, n, frame(n), false);
     }
-    let held = (10_000..20_000).filter(|n| cache.holds_record(FILE, *n));
+    let held = (10_000..20_000).filter(|n| cache.holds(FILE, *n));
     assert!(held.count() > 2500, "those that are held take room");
     let right = |(n, found): (usize, &Bytes)| *found == frame(n as u64);
     assert!(all.iter().enumerate().all(right));

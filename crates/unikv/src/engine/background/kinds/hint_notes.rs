@@ -3,7 +3,7 @@
 //!
 //! It is for speed alone: nothing is committed, and a failure is none of the database.
 
-use crate::engine::background::kinds::warm::warmth::{Noted, State};
+use crate::engine::background::kinds::warm::warmth::{MEMORY_PART, Noted, State};
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::health::JobName;
@@ -16,8 +16,6 @@ use std::time::Duration;
 /// Time between two notes: this, and this many times what the last one took.
 pub(super) const REST: Duration = Duration::from_secs(5);
 const REST_PER_NOTE: u32 = 50;
-/// Hints that are sorted may take this part of the budget.
-const MEMORY_PART: u64 = 128;
 
 /// Notes what the cache holds, once enough of that has changed.
 pub(crate) struct HintNotes;
@@ -45,8 +43,7 @@ impl JobKind for HintNotes {
 impl Background {
     /// Whether enough has changed for hints to be noted now.
     fn are_hints_due(&self) -> bool {
-        self.hints_due_in(self.core.now())
-            .is_some_and(|rest| rest.is_zero())
+        self.hints_due_in(self.core.now()) == Some(Duration::ZERO)
     }
 
     /// How long after `now` hints are to be noted, as far as is known.

@@ -7,7 +7,7 @@ pub(crate) mod warmth;
 use crate::base::keys::FileNumber;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::kinds::merge;
-use crate::engine::background::kinds::warm::warmth::State;
+use crate::engine::background::kinds::warm::warmth::{MEMORY_PART, State};
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::health::JobName;
@@ -29,8 +29,6 @@ const GIVES_WAY: u32 = 10;
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 /// A job reads back hints for this long; then what is more urgent has its turn.
 const TURN: Duration = Duration::from_millis(50);
-/// What is read at a time may take this part of the budget.
-const MEMORY_PART: u64 = 128;
 
 /// Reads back hints, for a while at a time.
 pub(crate) struct WarmStart;

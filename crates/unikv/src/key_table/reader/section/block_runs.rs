@@ -29,11 +29,8 @@ impl KeySection {
         let Ok(fences) = self.fences() else {
             return;
         };
-        let is_lacking = |offset: &u64| {
-            let cached = self.cache.peek_block(self.file.number(), *offset);
-            cached.is_none()
-        };
-        let lacking = offsets.iter().filter(|offset| is_lacking(offset));
+        let is_lacking = |offset: &&u64| !self.cache.holds(self.file.number(), **offset);
+        let lacking = offsets.iter().filter(is_lacking);
         let blocks = lacking.filter_map(|offset| fences.block_at(*offset));
         let runs = runs(&fences, blocks, run_bytes.min(LONGEST_BUFFER));
         for together in runs.chunks(RUNS_AT_ONCE) {

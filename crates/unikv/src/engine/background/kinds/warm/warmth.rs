@@ -26,6 +26,10 @@ const CHANGED_PART_AT_CLOSING: u64 = 64;
 const LEAST_CHANGED: u64 = 1 << 10;
 const LEAST_CHANGED_AT_CLOSING: u64 = 64;
 
+/// The hints that are sorted at a time, and what is read back at a time, may take this part of the
+/// budget.
+pub(crate) const MEMORY_PART: u64 = 128;
+
 /// What is known of the hints.
 pub(crate) struct Warmth {
     state: Mutex<State>,
