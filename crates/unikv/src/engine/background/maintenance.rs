@@ -101,7 +101,7 @@ impl Background {
     /// any.
     pub(crate) fn settle(&self) -> Result<bool> {
         self.core.check_open()?;
-        let hides = self.write.commit.lock().freed_bytes > self.space.space_limit().floor_bytes;
+        let hides = self.write.commit.lock().freed.bytes() > self.space.space_limit().floor_bytes;
         let in_memtable = hides || self.space.is_worth_a_flush(&self.read.view.load().memtable);
         if in_memtable {
             self.write.flush_memtables()?;

@@ -10,8 +10,8 @@
 //! The time is gathered as a debt and paid in pauses of at least half a millisecond, because much
 //! shorter ones cannot be kept, and longer ones are felt. The rate is one for all writers: a pause
 //! begins where that of another ends. What a large batch owes beyond one pause is paid by the next
-//! writes. A delete costs what it frees, because all of that lies on the disk until the background
-//! has caught up.
+//! writes. What a write may supersede beyond its own bytes, a delete above all, costs the price of
+//! space, because it lies on the disk until the background has caught up.
 //!
 //! Locks: `debt` and `merges`, leaves. Nothing is held during a pause.
 
@@ -62,10 +62,21 @@ pub(crate) struct Backpressure {
     flush_blocked: AtomicBool,
 }
 
+/// What back-pressure counts of a write.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Written {
+    /// Its own bytes.
+    pub(crate) bytes: u64,
+    /// What it supersedes beyond them, about.
+    pub(crate) freed: u64,
+}
+
 /// What a written KiB costs at present.
 #[derive(Debug, Default)]
 pub(crate) struct Pressure {
     pub(crate) ns_per_kib: AtomicU64,
+    /// The part of that which space has: what is freed costs it, too.
+    space_ns_per_kib: AtomicU64,
     /// The cause with the greatest part in that, by its place in [`CAUSES`].
     cause: AtomicUsize,
     /// What the last flush took for a KiB of its memtable.
@@ -247,6 +258,8 @@ impl Backpressure {
             .cause
             .store(greatest.unwrap_or(0), Ordering::Relaxed);
         pressure.ns_per_kib.store(total as u64, Ordering::Relaxed);
+        let of_space = &pressure.space_ns_per_kib;
+        of_space.store(costs[2] as u64, Ordering::Relaxed);
     }
 
     /// A flush has to wait for a merge.
@@ -265,8 +278,8 @@ impl Backpressure {
         self.core.memory.index_bytes() as f64 / most as f64
     }
 
-    /// Takes from the writer the time that `bytes` cost at present.
-    pub(crate) fn pace(&self, bytes: u64) {
+    /// Takes from the writer the time that a write costs at present.
+    pub(crate) fn pace(&self, written: Written) {
         let pressure = &self.state;
         let ns_per_kib = pressure.ns_per_kib();
         if ns_per_kib == 0 {
@@ -276,8 +289,10 @@ impl Backpressure {
             }
             return;
         }
-        let cost = bytes.saturating_mul(ns_per_kib) >> 10;
-        let cost = i64::try_from(cost).unwrap_or(i64::MAX);
+        let of_bytes = written.bytes.saturating_mul(ns_per_kib) >> 10;
+        let of_space = pressure.space_ns_per_kib.load(Ordering::Relaxed);
+        let of_freed = written.freed.saturating_mul(of_space) >> 10;
+        let cost = i64::try_from(of_bytes.saturating_add(of_freed)).unwrap_or(i64::MAX);
         pressure.is_owed.store(true, Ordering::Relaxed);
         let now = i64::try_from(self.core.now().as_nanos()).unwrap_or(i64::MAX);
         let Some(pause) = pressure.debt.lock().add(cost, now) else {
@@ -331,7 +346,7 @@ mod tests {
         let engine = &db.0.engine;
         let pace = |bytes| {
             let begin = engine.core.now();
-            engine.backpressure.pace(bytes);
+            engine.backpressure.pace(Written { bytes, freed: 0 });
             (engine.core.now() - begin).as_millis()
         };
         assert_eq!(pace(1 << 30), 0, "free while nothing presses");
@@ -348,6 +363,26 @@ mod tests {
         assert_eq!((0..200).map(|_| pace(0)).sum::<u128>(), 1000);
         prices.store(0, Ordering::Relaxed);
         assert_eq!(pace(1 << 20), 0);
+    }
+
+    #[test]
+    fn what_is_freed_costs_the_price_of_space_alone() {
+        let machine = Machine::new(7);
+        let (db, _) = machine.open(small());
+        let backpressure = &db.0.engine.backpressure;
+        let prices = &backpressure.state;
+        prices.ns_per_kib.store(1_000_000, Ordering::Relaxed);
+        let took = |freed| {
+            let begin = backpressure.core.now();
+            backpressure.pace(Written {
+                bytes: 2 << 10,
+                freed,
+            });
+            (backpressure.core.now() - begin).as_millis()
+        };
+        assert_eq!(took(64 << 10), 2, "flushes do not wait for what is freed");
+        prices.space_ns_per_kib.store(500_000, Ordering::Relaxed);
+        assert_eq!(took(64 << 10), 34);
     }
 
     #[test]

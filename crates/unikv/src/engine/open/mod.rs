@@ -19,6 +19,7 @@ use crate::base::keys::{DatabaseId, FileNumber, PartitionId, SeqNo};
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::AtomicU64;
 use crate::engine::core::CoreParts;
+use crate::engine::space::debt::Freed;
 use crate::engine::space::full::DiskFull;
 use crate::engine::stats::lifetime::{self, LifetimeStats};
 use crate::engine::stats::report::RecoveryReport;
@@ -280,7 +281,7 @@ impl<'a> Opening<'a> {
             wal,
             last_seq,
             memtable: memtable.clone(),
-            freed_bytes: 0,
+            freed: Freed::default(),
             is_watched: false,
         };
         let amp = self.options.max_space_amp;

@@ -11,7 +11,7 @@ use std::sync::Weak;
 /// What the rules go by.
 #[derive(Debug, Default)]
 pub(crate) struct TombstoneDebt {
-    /// Bytes that a delete frees in the mean, of records that are about alike.
+    /// Bytes that a record takes in the mean, of those that are about alike.
     pub(super) mean_record_bytes: AtomicU64,
     /// Whether there are records that are much longer than the others.
     pub(super) has_outliers: AtomicBool,
@@ -27,6 +27,29 @@ pub(crate) struct TombstoneDebt {
     pub(super) known: Mutex<Option<KnownSpace>>,
 }
 
+/// What the writes of one memtable free, about, beyond their own bytes: those count as it is, and a
+/// record that is as long as what it supersedes frees nothing more. Shorter and longer ones make up
+/// for each other.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Freed {
+    sum: i64,
+    most: u64,
+}
+
+impl Freed {
+    /// Adds what a group of batches frees; returns by how much more is free than ever before.
+    pub(crate) fn add(&mut self, bytes: i64) -> u64 {
+        self.sum = self.sum.saturating_add(bytes);
+        let before = self.most;
+        self.most = before.max(u64::try_from(self.sum).unwrap_or(0));
+        self.most - before
+    }
+
+    pub(crate) fn bytes(self) -> u64 {
+        self.most
+    }
+}
+
 /// The space of a version, as long as that is the one asked about.
 #[derive(Debug)]
 pub(super) struct KnownSpace {
@@ -37,8 +60,8 @@ pub(super) struct KnownSpace {
 
 impl TombstoneDebt {
     /// A memtable whose writes free this much is about to be sealed.
-    pub(crate) fn sealed(&self, freed_bytes: u64) {
-        self.sealed_bytes.lock().push_back(freed_bytes);
+    pub(crate) fn sealed(&self, freed: Freed) {
+        self.sealed_bytes.lock().push_back(freed.bytes());
     }
 
     /// Notes whether space would press if no snapshot were left. The caller looks for the
@@ -62,5 +85,26 @@ impl TombstoneDebt {
             bytes.pop_front();
         }
         bytes.iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Freed;
+
+    #[test]
+    fn longer_and_shorter_records_make_up_for_each_other() {
+        let mut freed = Freed::default();
+        assert_eq!((freed.add(100), freed.bytes()), (100, 100));
+        // What comes again and again is paid for once.
+        for _ in 0..1000 {
+            for bytes in [50, 50, 50, 50, -200] {
+                freed.add(bytes);
+            }
+        }
+        assert_eq!(freed.bytes(), 300);
+        assert_eq!(freed.add(250), 50, "100 and 250: 50 more than ever");
+        freed.add(i64::MIN);
+        assert_eq!((freed.add(i64::MAX), freed.bytes()), (0, 350));
     }
 }

@@ -1,8 +1,8 @@
 //! Deleted records give their space back early, and also when nobody writes any more (design I7).
 //!
-//! A tombstone takes a few bytes and may hide a large record, which only its flush, its merge and
+//! A tombstone or a short value takes a few bytes and may hide a large record, which only its flush, its merge and
 //! then garbage collection reclaim. Three rules bound what is hidden ([`crate::jobs::space`]
-//! estimates it): a memtable with too many deletes is sealed early; while generations hide too much
+//! estimates it): a memtable whose writes hide too much is sealed early; while generations hide too much
 //! the worst is frozen, and so merged, early; and when space may be out of bounds and nobody has
 //! written for a second, all are, after the memtable if its writes may supersede long records. The
 //! last two hold as well for what has died in tables that other partitions have merged already
@@ -10,7 +10,7 @@
 
 use crate::base::keys::SeqNo;
 use crate::base::sync::atomic::Ordering;
-use crate::engine::space::debt::KnownSpace;
+use crate::engine::space::debt::{Freed, KnownSpace};
 use crate::engine::space::{DiskSpace, MEMTABLES_WHEN_IDLE};
 use crate::jobs::space::Space;
 use crate::jobs::space::garbage::Pressure;
@@ -69,19 +69,21 @@ impl DiskSpace {
         reclaim.judge(presses);
     }
 
-    /// Bytes that a group of batches frees, about: the deletes as many records of mean size, and
-    /// all of them what is known of much longer ones, unless `memtable` has superseded these
-    /// already. `version` is the published one.
+    /// Bytes that a group of batches frees beyond its own, about: as many records of mean size, and
+    /// what is known of much longer ones, unless `memtable` has superseded these already. `version`
+    /// is the published one.
     pub(crate) fn freed_by(
         &self,
         memtable: &Arc<Memtable>,
         group: &[(&Batch, bool)],
         version: impl FnOnce() -> Arc<Version>,
-    ) -> u64 {
+    ) -> i64 {
         let batches = || group.iter().map(|(batch, _)| batch);
-        let deletes: u64 = batches().map(|batch| batch.deletes() as u64).sum();
+        let records: u64 = batches().map(|batch| batch.len() as u64).sum();
+        let bytes: u64 = batches().map(|batch| batch.user_bytes() as u64).sum();
         let mean = self.debt.mean_record_bytes.load(Ordering::Relaxed);
-        let freed = deletes.saturating_mul(mean);
+        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        let freed = signed(records.saturating_mul(mean)) - signed(bytes);
         if !self.debt.has_outliers.load(Ordering::Relaxed) {
             return freed;
         }
@@ -96,12 +98,12 @@ impl DiskSpace {
         };
         let ops = batches().flat_map(|batch| OpsIter::new(batch.ops_bytes()));
         let long: u64 = ops.flatten().filter_map(superseded).sum();
-        freed.saturating_add(long)
+        freed.saturating_add(signed(long))
     }
 
     /// Whether the writes in the memtable free so much that it is to be sealed.
-    pub(crate) fn hides_too_much(&self, freed_bytes: u64) -> bool {
-        freed_bytes > self.debt.memtable_limit.load(Ordering::Relaxed)
+    pub(crate) fn hides_too_much(&self, freed: Freed) -> bool {
+        freed.bytes() > self.debt.memtable_limit.load(Ordering::Relaxed)
     }
 
     /// The oldest snapshot has gone: wakes the background if it kept much.
@@ -119,5 +121,34 @@ impl DiskSpace {
         let most_large = MEMTABLES_WHEN_IDLE * self.core.memory.plan.memtable_bytes;
         let supersedes = worth > 0 && memtable.table.len() as u64 >= worth;
         supersedes || memtable.large.bytes() > most_large
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::tests::{Machine, small};
+
+    #[test]
+    fn short_values_hide_long_ones_as_deletes_do() {
+        let machine = Machine::new(8);
+        let (db, _) = machine.open(small().memory_budget(64 << 20).memtable_bytes(1 << 20));
+        let key = |n: u32| format!("key{n:05}");
+        let put = |len: usize| (0..100).for_each(|n| db.put(key(n), vec![7; len]).unwrap());
+        let freed = || db.0.engine.write.commit.lock().freed.bytes();
+        let mean_is_known = || {
+            db.flush().unwrap();
+            db.compact().unwrap();
+        };
+        put(2000);
+        assert_eq!(freed(), 0, "nothing is there yet");
+        mean_is_known();
+        put(2000);
+        assert!(freed() < 100 * 400, "{}", freed());
+        mean_is_known();
+        put(40);
+        assert!(freed() > 100 * 1900, "{}", freed());
+        mean_is_known();
+        (0..100).for_each(|n| db.delete(key(n)).unwrap());
+        assert!((100 * 40..100 * 400).contains(&freed()), "{}", freed());
     }
 }

@@ -12,6 +12,7 @@
 use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
+use crate::engine::backpressure::Written;
 use crate::engine::core::Core;
 use crate::engine::write::marks::note_mark;
 use crate::engine::write::queue::{Lead, Request, Turn};
@@ -88,16 +89,18 @@ impl WritePath {
         drop(lead);
         drop(answers);
         // What was refused or failed costs nothing.
-        if let Ok(bytes @ 1..) = committed {
-            self.backpressure.pace(bytes);
+        if let Ok(written) = committed
+            && written.bytes > 0
+        {
+            self.backpressure.pace(written);
         }
         admitted.and(committed.map(drop))
     }
 
-    /// Commits the batches, and returns how many bytes back-pressure is to count.
-    fn commit_batches(&self, commit: &mut Commit, group: &[(&Batch, bool)]) -> Result<u64> {
+    /// Commits the batches, and returns what back-pressure is to count.
+    fn commit_batches(&self, commit: &mut Commit, group: &[(&Batch, bool)]) -> Result<Written> {
         if group.is_empty() {
-            return Ok(0);
+            return Ok(Written::default());
         }
         self.core.check_open()?;
         let bytes: usize = group.iter().map(|(batch, _)| batch.byte_len()).sum();
@@ -113,7 +116,7 @@ impl WritePath {
                 .visible_seq
                 .store(commit.last_seq.0, Ordering::Release);
         }
-        let freed_bytes = self.space.freed_by(&commit.memtable.table, group, || {
+        let freed = self.space.freed_by(&commit.memtable.table, group, || {
             Arc::clone(&self.read.view.load().version)
         });
         let mut seq = first;
@@ -125,7 +128,7 @@ impl WritePath {
         }
         note_mark(commit, group, first);
         debug_assert_eq!(SeqNo(seq.0 - 1), commit.last_seq);
-        commit.freed_bytes += freed_bytes;
+        let freed = commit.freed.add(freed);
         self.read.publish_seq(commit.last_seq);
         self.watch_memtable(commit);
         self.core
@@ -135,7 +138,10 @@ impl WritePath {
             // More than was reckoned with.
             self.read.update_view(|_| ());
         }
-        Ok(bytes as u64 + freed_bytes)
+        Ok(Written {
+            bytes: bytes as u64,
+            freed,
+        })
     }
 
     /// Appends the group in one write and syncs it if one of the batches asks for that. Returns the

@@ -24,6 +24,7 @@ use crate::engine::catalog::{Catalog, Indexes};
 use crate::engine::core::Core;
 use crate::engine::read::ReadState;
 use crate::engine::space::DiskSpace;
+use crate::engine::space::debt::Freed;
 use crate::engine::write::queue::WriteQueue;
 use crate::engine::write::wal_sync::{Begun, Segment, WalSync};
 use crate::error::{Error, ErrorKind, Result};
@@ -38,8 +39,7 @@ pub(crate) struct Commit {
     pub(crate) wal: Option<(WalWriter, Arc<Segment>)>,
     pub(crate) last_seq: SeqNo,
     pub(crate) memtable: MemtableHandle,
-    /// Bytes that the writes in the memtable free, about.
-    pub(crate) freed_bytes: u64,
+    pub(crate) freed: Freed,
     /// Whether the background knows that what is in the memtable may hide much.
     pub(crate) is_watched: bool,
 }
@@ -95,7 +95,7 @@ impl WritePath {
         let filled = commit.memtable.table.bytes();
         let is_full = (filled + bytes) as u64 > self.core.memory.memtable_bytes()
             || self.is_full_of_large(&commit.memtable)
-            || self.space.hides_too_much(commit.freed_bytes);
+            || self.space.hides_too_much(commit.freed);
         if filled > 0 && !commit.memtable.table.is_empty() && is_full {
             self.wait_for_flushes()?;
             self.seal(commit)?;
@@ -134,9 +134,7 @@ impl WritePath {
     fn seal_memtable(&self, commit: &mut Commit, number: FileNumber) {
         let memtable = commit.memtable.table.next(&self.core.pool);
         commit.memtable = MemtableHandle::new(memtable, number);
-        self.space
-            .debt
-            .sealed(std::mem::take(&mut commit.freed_bytes));
+        self.space.debt.sealed(std::mem::take(&mut commit.freed));
         commit.is_watched = false;
         let memtable = commit.memtable.clone();
         self.read.update_view(|view| {
