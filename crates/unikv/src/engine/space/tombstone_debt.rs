@@ -1,12 +1,12 @@
 //! Deleted records give their space back early, and also when nobody writes any more (design I7).
 //!
-//! A tombstone or a short value takes a few bytes and may hide a large record, which only its flush, its merge and
-//! then garbage collection reclaim. Three rules bound what is hidden ([`crate::jobs::space`]
-//! estimates it): a memtable whose writes hide too much is sealed early; while generations hide too much
-//! the worst is frozen, and so merged, early; and when space may be out of bounds and nobody has
-//! written for a second, all are, after the memtable if its writes may supersede long records. The
-//! last two hold as well for what has died in tables that other partitions have merged already
-//! ([`crate::jobs::compact::half_merged`]): generations keep it.
+//! A tombstone or a short value takes a few bytes and may hide a large record, which only its
+//! flush, its merge and then garbage collection reclaim. Three rules bound what is hidden
+//! ([`crate::jobs::space`] estimates it): a memtable whose writes hide too much is sealed early;
+//! while generations hide too much the worst is frozen, and so merged, early; and when space may be
+//! out of bounds and nobody has written for a second, all are, after the memtable if its writes may
+//! supersede long records. The last two hold as well for what has died in tables that other
+//! partitions have merged already ([`crate::jobs::compact::half_merged`]): generations keep it.
 
 use crate::base::keys::SeqNo;
 use crate::base::sync::atomic::Ordering;
