@@ -235,7 +235,13 @@ impl ReadState {
     /// view holds a prefix of the write order and no version that the number needs is gone.
     pub(crate) fn read_point(&self) -> (Guard<Arc<View>>, SeqNo) {
         let seq = || SeqNo(self.visible_seq.load(Ordering::Acquire));
-        let early = is_weak(Weakness::SeqBeforeView).then(seq);
+        let early = is_weak(Weakness::SeqBeforeView).then(|| {
+            let seq = seq();
+            // A whole flush must run in between, which few schedules give by themselves.
+            let runtime = &self.core.store.env().runtime;
+            runtime.delay(std::time::Duration::ZERO);
+            seq
+        });
         let view = self.view.load();
         (view, early.unwrap_or_else(seq))
     }
