@@ -331,6 +331,11 @@ const CASES: &[Case] = &[
     Case(Seeded::EndsOverlap, Histories, 0),
     // The whole.
     Case(
+        Seeded::PutsFreeNothing,
+        unit("engine::space::tombstone_debt::tests::short_values_hide_long_ones_as_deletes_do"),
+        0,
+    ),
+    Case(
         Seeded::BallastNotRestored,
         unit(
             "engine::space::disk_full::tests::puts_fail_cleanly_while_reads_and_deletes_go_on_and_writing_resumes_by_itself",

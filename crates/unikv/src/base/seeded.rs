@@ -210,6 +210,8 @@ bugs! {
     EndsOverlap,
 
     // The whole.
+    /// I7: a short value in the place of a long one pays nothing for what it hides.
+    PutsFreeNothing,
     /// I7: the ballast is not made again when there is space again.
     BallastNotRestored,
     /// I4: a put that is refused for want of space is written all the same.

@@ -113,10 +113,15 @@ impl Batch {
         self.deletes
     }
 
-    /// Bytes of the users' keys and values in the batch.
+    /// Bytes of the users' keys and values.
     pub(crate) fn user_bytes(&self) -> usize {
-        let here = self.byte_len() - self.len() * (OP_HEADER_LEN + KEYSPACE_PREFIX_LEN);
-        here - self.externals * EXTERNAL_LEN + self.external_bytes
+        self.user_bytes_here() + self.external_bytes
+    }
+
+    /// Bytes of the users' keys, and of the values that do not stand elsewhere.
+    pub(crate) fn user_bytes_here(&self) -> usize {
+        let overhead = self.len() * (OP_HEADER_LEN + KEYSPACE_PREFIX_LEN);
+        self.byte_len() - overhead - self.externals * EXTERNAL_LEN
     }
 
     /// Bytes of the longest value.

@@ -9,6 +9,7 @@
 //! partitions have merged already ([`crate::jobs::compact::half_merged`]): generations keep it.
 
 use crate::base::keys::SeqNo;
+use crate::base::seeded::slip;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::space::debt::{Freed, KnownSpace};
 use crate::engine::space::{DiskSpace, MEMTABLES_WHEN_IDLE};
@@ -70,8 +71,9 @@ impl DiskSpace {
     }
 
     /// Bytes that a group of batches frees beyond its own, about: as many records of mean size, and
-    /// what is known of much longer ones, unless `memtable` has superseded these already. `version`
-    /// is the published one.
+    /// what is known of much longer ones, unless `memtable` has superseded these already. Puts of
+    /// large values count on neither side: their bytes are in files, and make up for nothing that
+    /// the memtable hides. `version` is the published one.
     pub(crate) fn freed_by(
         &self,
         memtable: &Arc<Memtable>,
@@ -79,8 +81,12 @@ impl DiskSpace {
         version: impl FnOnce() -> Arc<Version>,
     ) -> i64 {
         let batches = || group.iter().map(|(batch, _)| batch);
-        let records: u64 = batches().map(|batch| batch.len() as u64).sum();
-        let bytes: u64 = batches().map(|batch| batch.user_bytes() as u64).sum();
+        let hides = |batch: &Batch| {
+            let shorts = batch.len() - batch.externals();
+            slip!(PutsFreeNothing, batch.deletes(), shorts)
+        };
+        let records: u64 = batches().map(|batch| hides(batch) as u64).sum();
+        let bytes: u64 = batches().map(|b| b.user_bytes_here() as u64).sum();
         let mean = self.debt.mean_record_bytes.load(Ordering::Relaxed);
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let freed = signed(records.saturating_mul(mean)) - signed(bytes);
@@ -150,5 +156,24 @@ mod tests {
         mean_is_known();
         (0..100).for_each(|n| db.delete(key(n)).unwrap());
         assert!((100 * 40..100 * 400).contains(&freed()), "{}", freed());
+    }
+
+    #[test]
+    fn large_values_do_not_make_up_for_what_deletes_hide() {
+        let machine = Machine::new(9);
+        let (db, _) = machine.open(small().memory_budget(64 << 20).memtable_bytes(1 << 20));
+        let key = |n: u32| format!("key{n:05}");
+        (0..100).for_each(|n| db.put(key(n), [7; 2000]).unwrap());
+        db.flush().unwrap();
+        db.compact().unwrap();
+        let large = vec![8; 300 << 10];
+        for n in 0..100 {
+            db.delete(key(n)).unwrap();
+            if n % 10 == 0 {
+                db.put(format!("large{n:05}"), &large).unwrap();
+            }
+        }
+        let freed = db.0.engine.write.commit.lock().freed.bytes();
+        assert!((100 * 1900..100 * 2400).contains(&freed), "{freed}");
     }
 }

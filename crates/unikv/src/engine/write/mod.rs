@@ -39,6 +39,7 @@ pub(crate) struct Commit {
     pub(crate) wal: Option<(WalWriter, Arc<Segment>)>,
     pub(crate) last_seq: SeqNo,
     pub(crate) memtable: MemtableHandle,
+    /// What the writes in the memtable free.
     pub(crate) freed: Freed,
     /// Whether the background knows that what is in the memtable may hide much.
     pub(crate) is_watched: bool,
