@@ -235,6 +235,8 @@ const CASES: &[Case] = &[
     Case(Seeded::NewestVersionAlone, Histories, 40),
     Case(Seeded::FirstKeyUnindexed, Histories, 0),
     Case(Seeded::FirstKeyPassedBack, Histories, 0),
+    Case(Seeded::FindTombstones, Histories, 0),
+    Case(Seeded::FindNewest, Histories, 0),
     // Merge, garbage collection, split, join, scan merge, clustering.
     Case(Seeded::DropEveryTombstone, Histories, 0),
     Case(Seeded::DropTombstonesInRun, Histories, 0),
@@ -329,6 +331,14 @@ const CASES: &[Case] = &[
     Case(Seeded::ReanchorTooFar, Histories, 0),
     Case(Seeded::BackwardOldest, Histories, 0),
     Case(Seeded::EndsOverlap, Histories, 0),
+    Case(Seeded::TurnsOnTheSpot, Histories, 0),
+    Case(
+        Seeded::RefreshKeepsValue,
+        unit(
+            "engine::read::cursor::tests::a_refreshed_cursor_stays_on_its_key_and_shows_what_is_there_now",
+        ),
+        0,
+    ),
     // The whole.
     Case(
         Seeded::PutsFreeNothing,

@@ -243,3 +243,27 @@ impl std::error::Error for Error {
         self.0.source.as_ref().map(|e| e as _)
     }
 }
+
+/// For callers whose errors are those of the standard library: the kind is the nearest one there,
+/// and the message and the source are those of the [`Error`].
+impl From<Error> for io::Error {
+    fn from(error: Error) -> io::Error {
+        let kind = match error.kind() {
+            ErrorKind::InvalidArgument => io::ErrorKind::InvalidInput,
+            ErrorKind::Corruption => io::ErrorKind::InvalidData,
+            ErrorKind::Io => {
+                let source = error.0.source.as_ref();
+                source.map_or(io::ErrorKind::Other, io::Error::kind)
+            }
+            ErrorKind::DiskFull => io::ErrorKind::StorageFull,
+            ErrorKind::Locked => io::ErrorKind::ResourceBusy,
+            ErrorKind::NotFound => io::ErrorKind::NotFound,
+            ErrorKind::Incompatible | ErrorKind::Forked => io::ErrorKind::Unsupported,
+            ErrorKind::OutOfMemory => io::ErrorKind::OutOfMemory,
+            ErrorKind::WritesSuspended | ErrorKind::Closed | ErrorKind::Internal => {
+                io::ErrorKind::Other
+            }
+        };
+        io::Error::new(kind, error)
+    }
+}

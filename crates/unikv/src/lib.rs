@@ -29,8 +29,9 @@
 //! ```
 //!
 //! - [`Db`] is the handle: cheap to clone, usable from any thread. [`Snapshot`] is the database at
-//!   one moment, [`Iter`] walks it in key order both ways, [`Batch`] is a set of writes that are
-//!   there all or not at all.
+//!   one moment; [`Readable`] is what both have in common. [`Iter`] walks through it in key order
+//!   from both ends, [`Keys`] without values, and a [`Cursor`] moves to and fro. [`Batch`] is a set
+//!   of writes that are there all or not at all.
 //! - [`Options`] configure a database when it is opened; sizes are in bytes. [`Durability`] says
 //!   what an acknowledged write survives.
 //! - Calls fail with an [`Error`], whose [`ErrorKind`] says what the caller can do. Damage on disk
@@ -93,10 +94,13 @@ pub use base::seeded::Seeded;
 /// A value or key handed out: a slice of the buffer it was read into, cheap to clone.
 pub use bytes::Bytes;
 pub use db::Db;
+pub use db::readable::Readable;
 pub use db::snapshot::Snapshot;
 pub use engine::background::garbage::{GarbageStats, RecordFileStats};
 pub use engine::health::JobError;
 pub use engine::memory::MemoryStats;
+pub use engine::read::bounds::KeyBounds;
+pub use engine::read::cursor::{Cursor, Keys};
 pub use engine::read::iter::Iter;
 pub use engine::stats::lifetime::LifetimeStats;
 pub use engine::stats::pins::PinStats;
@@ -105,7 +109,7 @@ pub use engine::stats::stalls::{StallCause, StallStats};
 pub use engine::stats::{PartitionStats, Stats};
 pub use error::{Error, ErrorKind, Result};
 pub use log::TailCut;
-pub use memtable::Batch;
+pub use memtable::{Batch, Operation};
 pub use offline::inspect;
 pub use offline::repair::RepairOptions;
 pub use offline::repair::report::{

@@ -140,8 +140,8 @@ fn call_all(db: &Db) {
     forked("compact", db.compact());
     forked("compact_range", db.compact_range("a".."b"));
     forked("quiesce", db.quiesce());
-    forked("approximate_size", db.approximate_size::<&str>(..));
-    forked("middle_key", db.middle_key::<&str>(..));
+    forked("approximate_size", db.approximate_size(..));
+    forked("middle_key", db.middle_key(..));
     forked("collect_garbage", db.collect_garbage());
     assert_eq!(db.mark(), None::<Bytes>);
     assert_eq!(db.stats().puts, 0);

@@ -74,14 +74,14 @@ impl Engine for UniKv {
         let from = from.map_or(Bound::Unbounded, Bound::Included);
         match direction {
             Direction::Forwards => {
-                let range = self.0.range::<&[u8]>((from, Bound::Unbounded));
+                let range = self.0.range((from, Bound::Unbounded));
                 for entry in range.expecting(limit).take(limit) {
                     let (key, value) = entry.map_err(Failure::engine)?;
                     visit(&key, &value)?;
                 }
             }
             Direction::Backwards => {
-                let range = self.0.range::<&[u8]>((Bound::Unbounded, from));
+                let range = self.0.range((Bound::Unbounded, from));
                 for entry in range.expecting(limit).rev().take(limit) {
                     let (key, value) = entry.map_err(Failure::engine)?;
                     visit(&key, &value)?;

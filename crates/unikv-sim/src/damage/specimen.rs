@@ -187,7 +187,7 @@ impl Specimen {
 
     /// What is said of the size of everything, and of the first half of the keys.
     pub(super) fn sizes_of(&self, db: &Db) -> unikv::Result<(u64, u64)> {
-        let all = db.approximate_size::<&[u8]>(..)?;
+        let all = db.approximate_size(..)?;
         let half = db.approximate_size(..&self.keys[self.keys.len() / 2][..])?;
         Ok((all, half))
     }

@@ -18,7 +18,7 @@ impl Runner {
         let bounds = range.bounds();
         let size = self.db().approximate_size(bounds.clone());
         let size = self.must("approximate_size", size)?;
-        let all = self.db().approximate_size::<&[u8]>(..);
+        let all = self.db().approximate_size(..);
         let all = self.must("approximate_size", all)?;
         let disk = self.db().stats().disk_bytes;
         assert!(

@@ -6,8 +6,11 @@ use crate::history::{Bounds, Key, Range, Walk};
 use crate::oracle::State;
 use crate::value::{Bytes, show, show_option};
 use crate::verify;
-use std::ops::RangeBounds;
-use unikv::{Db, Iter, Snapshot};
+use std::ops::{Bound, RangeBounds};
+use unikv::{Iter, Readable};
+
+/// How far a cursor is moved.
+const CURSOR_STEPS: usize = 12;
 
 impl Runner {
     pub(super) fn get(&self, key: &[u8]) -> Result<(), Interrupt> {
@@ -16,6 +19,11 @@ impl Runner {
         let there = self.must("contains_key", self.db().contains_key(key))?;
         if self.oracle.unknowns() == 0 {
             assert_eq!(there, got.is_some(), "contains_key of {}", show(key));
+        }
+        let len = self.must("value_len", self.db().value_len(key))?;
+        if self.oracle.unknowns() == 0 {
+            let wanted = got.as_ref().map(|value| value.len());
+            assert_eq!(len, wanted, "value_len of {}", show(key));
         }
         Ok(())
     }
@@ -63,10 +71,61 @@ impl Runner {
         if self.oracle.unknowns() > 0 {
             return self.check_all();
         }
-        let iter = self.must("a scan", open_iter(self.db(), range))?;
+        let iter = self.must("a scan", Ok(iter_of(self.db(), range)))?;
         let mut held = Held::new(iter, within(self.oracle.state(), &range.bounds()));
         let most = held.left.len() + 1;
-        self.follow(&mut held, most, walk)
+        self.follow(&mut held, most, walk)?;
+        let first = held.pairs.first().map(|(key, _)| &key[..]);
+        self.walk_cursor(self.db(), self.oracle.state(), first, walk)
+    }
+
+    /// Moves a cursor to and fro from `key` on, and compares each step with what is wanted.
+    fn walk_cursor(
+        &self,
+        from: &impl Readable,
+        state: &State,
+        key: Option<&[u8]>,
+        walk: Walk,
+    ) -> Result<(), Interrupt> {
+        let Some(key) = key else {
+            return Ok(());
+        };
+        let mut cursor = from.cursor();
+        let mut want = Some(key);
+        let mut moved = self.must("seek of a cursor", cursor.seek(key))?;
+        for n in 0..CURSOR_STEPS {
+            assert_eq!(
+                (moved, cursor.key()),
+                (want.is_some(), want),
+                "step {n} of a cursor"
+            );
+            if n % 3 == 0 {
+                let value = self.must("value of a cursor", cursor.value())?;
+                let wanted = want.and_then(|key| state.get(key)).map(|value| &value[..]);
+                assert_eq!(
+                    value.as_deref(),
+                    wanted,
+                    "the value at step {n} of a cursor"
+                );
+            }
+            let Some(at) = want else {
+                return Ok(());
+            };
+            let (below, above) = (Bound::Excluded(at), Bound::Excluded(at));
+            let (step, next) = match walk.is_back(n) {
+                true => {
+                    let mut before = state.range::<[u8], _>((Bound::Unbounded, below));
+                    (cursor.prev(), before.next_back())
+                }
+                false => {
+                    let mut after = state.range::<[u8], _>((above, Bound::Unbounded));
+                    (cursor.next(), after.next())
+                }
+            };
+            moved = self.must("a step of a cursor", step)?;
+            want = next.map(|(key, _)| &key[..]);
+        }
+        Ok(())
     }
 
     /// Takes `steps` steps and compares each with what is wanted.
@@ -137,6 +196,13 @@ impl Runner {
                 "contains_key of {} in a snapshot",
                 show(key)
             );
+            let len = self.must("value_len of a snapshot", snapshot.value_len(key))?;
+            assert_eq!(
+                len,
+                want.map(<[u8]>::len),
+                "value_len of {} in a snapshot",
+                show(key)
+            );
         }
         let many = self.must("multi_get of a snapshot", snapshot.multi_get(keys))?;
         for (key, got) in keys.iter().zip(&many) {
@@ -150,7 +216,9 @@ impl Runner {
         let iter = self.must("a scan of a snapshot", Ok(iter_of(snapshot, range)))?;
         let mut held = Held::new(iter, within(state, &range.bounds()));
         let most = held.left.len() + 1;
-        self.follow(&mut held, most, walk)
+        self.follow(&mut held, most, walk)?;
+        let first = held.pairs.first().map(|(key, _)| &key[..]);
+        self.walk_cursor(snapshot, state, first, walk)
     }
 
     pub(super) fn iterate(
@@ -162,7 +230,7 @@ impl Runner {
         if self.oracle.unknowns() > 0 {
             return Ok(());
         }
-        let iter = self.must("an iterator", open_iter(self.db(), range))?;
+        let iter = self.must("an iterator", Ok(iter_of(self.db(), range)))?;
         let mut held = Held::new(iter, within(self.oracle.state(), &range.bounds()));
         if let Some(key) = seek {
             held.seek(key);
@@ -267,18 +335,10 @@ fn within(state: &State, bounds: &Bounds) -> Vec<(Vec<u8>, Bytes)> {
         .collect()
 }
 
-fn open_iter(db: &Db, range: &Range) -> unikv::Result<Iter> {
-    Ok(match range {
-        Range::All => db.iter(),
-        Range::Within(bounds) => db.range(bounds.clone()),
-        Range::Prefix(prefix) => db.prefix(prefix),
-    })
-}
-
-fn iter_of(snapshot: &Snapshot, range: &Range) -> Iter {
+fn iter_of(from: &impl Readable, range: &Range) -> Iter {
     match range {
-        Range::All => snapshot.iter(),
-        Range::Within(bounds) => snapshot.range(bounds.clone()),
-        Range::Prefix(prefix) => snapshot.prefix(prefix),
+        Range::All => from.iter(),
+        Range::Within(bounds) => from.range(bounds.clone()),
+        Range::Prefix(prefix) => from.prefix(prefix),
     }
 }

@@ -129,6 +129,10 @@ bugs! {
     FirstKeyUnindexed,
     /// I5: a scan that goes back leaves out the first key of a partition.
     FirstKeyPassedBack,
+    /// I5: who asks whether a key has a value takes a tombstone in a memtable for one.
+    FindTombstones,
+    /// I5: who asks a snapshot for the length of a value gets that of the newest.
+    FindNewest,
 
     // Merge, garbage collection, split, join, scan merge, clustering.
     /// I5: a merge drops tombstones above versions that a snapshot keeps.
@@ -208,6 +212,10 @@ bugs! {
     BackwardOldest,
     /// I5: the two ends of an iterator pass each other.
     EndsOverlap,
+    /// I5: a cursor that turns round comes to its own entry again.
+    TurnsOnTheSpot,
+    /// I5: a cursor shows the value of before its refresh.
+    RefreshKeepsValue,
 
     // The whole.
     /// I7: a short value in the place of a long one pays nothing for what it hides.

@@ -3,27 +3,28 @@
 //! [`Db`] is a cheap handle; all of them, and the snapshots and iterators they make, share one
 //! [`crate::engine::Engine`]. The last handle to go stops the background.
 
+mod closed;
+pub(crate) mod readable;
 pub(crate) mod snapshot;
 
 use crate::engine::background::garbage::GarbageStats;
 use crate::engine::background::ingest::Ingest;
 use crate::engine::handle::Handle;
+use crate::engine::read::ReadState;
+use crate::engine::read::bounds::{KeyBounds, engine_bounds, prefix_bounds};
+use crate::engine::read::cursor::{Cursor, Keys};
 use crate::engine::read::iter::Iter;
 use crate::engine::read::moment::Registered;
-use crate::engine::read::{engine_bounds, prefix_bounds};
 use crate::engine::snapshots::Holder;
 use crate::engine::stats::Stats;
-use crate::engine::stats::report::{CheckReport, RecoveryReport};
+use crate::engine::stats::report::RecoveryReport;
 use crate::error::{Error, Result};
 use crate::memtable::Batch;
-use crate::offline::repair::report::RepairReport;
-use crate::offline::repair::{self, RepairOptions};
 use crate::options::{Durability, EffectiveOptions, Options};
 use crate::vfs::Env;
 use bytes::Bytes;
 use snapshot::Snapshot;
 use std::fmt;
-use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -146,18 +147,35 @@ impl Db {
         self.0.engine.read.multi_get(None, keys)
     }
 
-    /// Whether `key` has a value. Errors as [`Db::get`].
+    /// Puts the value of `key` into `buffer` in the place of what is there; whether there is one.
+    /// If there is none, the buffer is empty. Errors as [`Db::get`]; then the buffer is as it was.
+    pub fn get_into(&self, key: impl AsRef<[u8]>, buffer: &mut Vec<u8>) -> Result<bool> {
+        Ok(fill(buffer, self.get(key)?))
+    }
+
+    /// Whether `key` has a value, of which nothing is read: so one that is damaged is there.
+    /// Errors as [`Db::get`] otherwise.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get(key)?.is_some())
+        let (view, seq) = self.0.engine.read.read_point();
+        let read = &self.0.engine.read;
+        read.contains_at(&view, seq, key.as_ref())
+    }
+
+    /// The length in bytes of the value of `key`, or `None` if it has none. Reads at most the
+    /// header of its record. Errors as [`Db::contains_key`].
+    pub fn value_len(&self, key: impl AsRef<[u8]>) -> Result<Option<usize>> {
+        let (view, seq) = self.0.engine.read.read_point();
+        let read = &self.0.engine.read;
+        read.value_len_at(&view, seq, key.as_ref())
     }
 
     /// All entries in key order, as of now. Errors come as items, of the kinds of [`Db::get`].
     pub fn iter(&self) -> Iter {
-        self.range::<&[u8]>(..)
+        self.range(..)
     }
 
     /// The entries whose keys lie in `range`, in key order, as of now.
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
+    pub fn range(&self, range: impl KeyBounds) -> Iter {
         self.iterate(engine_bounds(&range))
     }
 
@@ -166,11 +184,52 @@ impl Db {
         self.iterate(prefix_bounds(prefix.as_ref()))
     }
 
+    /// The keys in `range`, in order, as of now. No value is read.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("unikv-keys-{}", std::process::id()));
+    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+    /// db.put("apple", "red")?;
+    /// db.put("banana", "yellow")?;
+    /// let keys: unikv::Result<Vec<_>> = db.keys(..).collect();
+    /// assert_eq!(keys?, ["apple", "banana"]);
+    /// # db.close()?;
+    /// # unikv::Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
+    pub fn keys(&self, range: impl KeyBounds) -> Keys {
+        ReadState::keys(self.moment(), &range)
+    }
+
+    /// A position that moves both ways, over the database as of now. It borrows nothing, and may be
+    /// sent to another thread.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("unikv-cursor-{}", std::process::id()));
+    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+    /// db.put("apple", "red")?;
+    /// db.put("banana", "yellow")?;
+    /// let mut cursor = db.cursor();
+    /// assert!(cursor.seek_for_prev("avocado")?);
+    /// assert_eq!(cursor.key(), Some(&b"apple"[..]));
+    /// assert!(cursor.next()?);
+    /// assert_eq!(cursor.value()?.as_deref(), Some(&b"yellow"[..]));
+    /// assert!(!cursor.next()?);
+    /// # drop(cursor);
+    /// # db.close()?;
+    /// # unikv::Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
+    pub fn cursor(&self) -> Cursor {
+        Cursor::new(self.moment())
+    }
+
+    fn moment(&self) -> Arc<Registered> {
+        Registered::take(&self.0.engine.read, Holder::Iterator)
+    }
+
     fn iterate(&self, bounds: (Vec<u8>, Vec<u8>)) -> Iter {
-        Iter::new(
-            Registered::take(&self.0.engine.read, Holder::Iterator),
-            bounds,
-        )
+        Iter::new(self.moment(), bounds)
     }
 
     /// The database as it is now, for as long as the snapshot lives.
@@ -207,14 +266,14 @@ impl Db {
     /// Merges everything into the SortedStore and waits for that. What is written meanwhile may
     /// stay in the UnsortedStore. Errors as [`Db::flush`].
     pub fn compact(&self) -> Result<()> {
-        self.compact_range::<&[u8]>(..)
+        self.compact_range(..)
     }
 
     /// As [`Db::compact`], for the keys in `range`: merges what the UnsortedStore holds of the
     /// partitions that the range meets, whole, and drops what is overwritten or deleted there and
     /// seen by no snapshot. Bytes of values come free with garbage collection. Errors as
     /// [`Db::flush`].
-    pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+    pub fn compact_range(&self, range: impl KeyBounds) -> Result<()> {
         self.0.engine.background.compact(&engine_bounds(&range))
     }
 
@@ -245,13 +304,13 @@ impl Db {
     ///
     /// # Errors
     /// `Corruption` or `Io` if the fences or a key block of a table cannot be read; `Closed`.
-    pub fn approximate_size<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
+    pub fn approximate_size(&self, range: impl KeyBounds) -> Result<u64> {
         self.0.engine.read.approximate_size(&engine_bounds(&range))
     }
 
     /// A key that cuts the data in `range` into two parts of about the same size; it need not be
     /// stored. `None` if there is too little to cut. Errors as [`Db::approximate_size`].
-    pub fn middle_key<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Option<Bytes>> {
+    pub fn middle_key(&self, range: impl KeyBounds) -> Result<Option<Bytes>> {
         let middle = self.0.engine.read.middle_key(&engine_bounds(&range))?;
         Ok(middle.map(Bytes::from))
     }
@@ -283,77 +342,13 @@ impl Db {
     pub fn close(self) -> Result<()> {
         self.0.close()
     }
+}
 
-    /// Reads and verifies every byte of the database in `dir`, which nobody may have open: every
-    /// checksum, pointer, order and count. Changes nothing.
-    ///
-    /// # Errors
-    /// Only for what keeps the check from running (`Locked`, `NotFound`); what is wrong with the
-    /// database is in the report.
-    pub fn check(dir: impl AsRef<Path>) -> Result<CheckReport> {
-        Db::check_in(&Env::os(), dir)
-    }
-
-    /// As [`Db::check`], on the given file system.
-    pub fn check_in(env: &Env, dir: impl AsRef<Path>) -> Result<CheckReport> {
-        crate::offline::check::check(env, dir.as_ref())
-    }
-
-    /// Salvages the damaged database in `dir`, which nobody may have open, into a new one in `to`,
-    /// a directory that is empty or does not exist. The damaged directory is not changed. When this
-    /// returns, the new database is complete, durable and checked; until then nobody can open it.
-    ///
-    /// The report says what was saved and what is lost; [`RepairReport::is_complete`] whether that
-    /// is nothing. A database that is not damaged is copied.
-    ///
-    /// # Errors
-    /// `NotFound` if there is no database, `Incompatible` if it is another program's or of a newer
-    /// release, `Locked`, `InvalidArgument` if `to` is not empty, `DiskFull` and `Io` for the
-    /// target, `Corruption` if what was written there does not verify. After an error what was
-    /// written is removed; where that is not possible, `to` cannot be opened, and another repair
-    /// into it begins again. (If the very last step failed, and the disk then takes nothing more,
-    /// what is in `to` is complete.)
-    ///
-    /// ```no_run
-    /// # fn main() -> unikv::Result<()> {
-    /// use unikv::{Db, RepairOptions};
-    /// let report = Db::repair("db", "db.repaired", &RepairOptions::default())?;
-    /// println!("{} records saved, {} lost", report.saved, report.lost);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn repair(
-        dir: impl AsRef<Path>,
-        to: impl AsRef<Path>,
-        options: &RepairOptions,
-    ) -> Result<RepairReport> {
-        Db::repair_in(&Env::os(), dir, to, options)
-    }
-
-    /// As [`Db::repair`], on the given file system.
-    pub fn repair_in(
-        env: &Env,
-        dir: impl AsRef<Path>,
-        to: impl AsRef<Path>,
-        options: &RepairOptions,
-    ) -> Result<RepairReport> {
-        repair::repair(env, dir.as_ref(), to.as_ref(), options)
-    }
-
-    /// Removes the database in `dir`, which nobody may have open, and the directory if nothing else
-    /// is in it. A directory without a database is left alone.
-    ///
-    /// # Errors
-    /// `Locked`; `Incompatible` if the database is another program's; `Io`. After `Io` a part may
-    /// be removed already, and a second call removes the rest.
-    pub fn destroy(dir: impl AsRef<Path>) -> Result<()> {
-        Db::destroy_in(&Env::os(), dir)
-    }
-
-    /// As [`Db::destroy`], on the given file system.
-    pub fn destroy_in(env: &Env, dir: impl AsRef<Path>) -> Result<()> {
-        crate::offline::destroy::destroy(env, dir.as_ref())
-    }
+/// Puts a value into a buffer; whether there is one.
+fn fill(buffer: &mut Vec<u8>, value: Option<Bytes>) -> bool {
+    buffer.clear();
+    buffer.extend_from_slice(value.as_deref().unwrap_or_default());
+    value.is_some()
 }
 
 impl fmt::Debug for Db {

@@ -1,13 +1,15 @@
 //! Snapshots: the database as it was at one moment, for as long as the handle lives.
 
+use crate::db::fill;
+use crate::engine::read::ReadState;
+use crate::engine::read::bounds::{KeyBounds, engine_bounds, prefix_bounds};
+use crate::engine::read::cursor::{Cursor, Keys};
 use crate::engine::read::iter::Iter;
 use crate::engine::read::moment::Registered;
-use crate::engine::read::{ReadState, engine_bounds, prefix_bounds};
 use crate::engine::snapshots::Holder;
 use crate::error::Result;
 use bytes::Bytes;
 use std::fmt;
-use std::ops::RangeBounds;
 use std::sync::Arc;
 
 /// The database as it was at one moment. Cheap to take and to clone; while it lives, the versions
@@ -34,24 +36,49 @@ impl Snapshot {
         self.0.read().multi_get(Some(self.0.seq()), keys)
     }
 
-    /// Whether `key` had a value. Errors as [`Db::get`](crate::Db::get).
+    /// As [`Db::get_into`](crate::Db::get_into).
+    pub fn get_into(&self, key: impl AsRef<[u8]>, buffer: &mut Vec<u8>) -> Result<bool> {
+        Ok(fill(buffer, self.get(key)?))
+    }
+
+    /// Whether `key` had a value. As [`Db::contains_key`](crate::Db::contains_key).
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get(key)?.is_some())
+        let view = self.0.read().view.load();
+        let read = self.0.read();
+        read.contains_at(&view, self.0.seq(), key.as_ref())
+    }
+
+    /// The length in bytes of the value that `key` had. As
+    /// [`Db::value_len`](crate::Db::value_len).
+    pub fn value_len(&self, key: impl AsRef<[u8]>) -> Result<Option<usize>> {
+        let view = self.0.read().view.load();
+        let read = self.0.read();
+        read.value_len_at(&view, self.0.seq(), key.as_ref())
     }
 
     /// All entries in key order.
     pub fn iter(&self) -> Iter {
-        self.range::<&[u8]>(..)
+        self.range(..)
     }
 
     /// The entries whose keys lie in `range`, in key order.
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
+    pub fn range(&self, range: impl KeyBounds) -> Iter {
         self.iterate(engine_bounds(&range))
     }
 
     /// The entries whose keys begin with `prefix`, in key order.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
         self.iterate(prefix_bounds(prefix.as_ref()))
+    }
+
+    /// The keys in `range`, in order. As [`Db::keys`](crate::Db::keys).
+    pub fn keys(&self, range: impl KeyBounds) -> Keys {
+        ReadState::keys(Arc::clone(&self.0), &range)
+    }
+
+    /// A position that moves both ways. As [`Db::cursor`](crate::Db::cursor).
+    pub fn cursor(&self) -> Cursor {
+        Cursor::new(Arc::clone(&self.0))
     }
 
     fn iterate(&self, bounds: (Vec<u8>, Vec<u8>)) -> Iter {

@@ -456,14 +456,14 @@ fn empty_and_inverted_ranges_and_bounds_at_the_edge_are_no_accident() {
     db.flush().unwrap();
     assert_eq!(db.range("b".."a").count(), 0);
     assert_eq!(db.range("a".."a").rev().count(), 0);
-    assert_eq!(db.range::<&[u8]>(&edge[..]..).count(), 1);
+    assert_eq!(db.range(&edge[..]..).count(), 1);
     assert_eq!(db.prefix([0xff, 0xff]).rev().count(), 1);
     assert_eq!(db.prefix("").count(), 2);
     let excluded = (
         std::ops::Bound::Excluded(&b""[..]),
         std::ops::Bound::Unbounded,
     );
-    assert_eq!(db.range::<&[u8]>(excluded).count(), 1);
+    assert_eq!(db.range(excluded).count(), 1);
     let mut inverted = db.range("b".."a");
     inverted.seek("");
     assert!(inverted.next().is_none() && inverted.next_back().is_none());

@@ -27,6 +27,7 @@ mod models;
 mod tests;
 
 pub(crate) use candidates::Candidates;
+pub(crate) use entry::Candidate;
 
 use crate::base::keys::Slot;
 use crate::base::seeded::seeded;

@@ -1,6 +1,6 @@
 //! Batches of operations. Their [encoding](super::ops) is also the payload of a WAL record.
 
-use super::ops::{BatchOp, OP_HEADER_LEN, encode_op, encode_op_in};
+use super::ops::{BatchOp, OP_HEADER_LEN, OpsIter, encode_op, encode_op_in};
 use crate::base::keys::{
     EXTERNAL_LEN, KEYSPACE_PREFIX_LEN, KeyspaceId, Kind, MAX_USER_KEY_LEN, MAX_VALUE_LEN,
 };
@@ -31,15 +31,49 @@ const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
 #[derive(Clone, Default)]
 pub struct Batch {
     ops: Vec<u8>,
+    sums: Sums,
+    mark: Option<Vec<u8>>,
+    violation: Option<Error>,
+    savepoints: Vec<Savepoint>,
+}
+
+/// What is known of all operations.
+#[derive(Clone, Copy, Default)]
+struct Sums {
     len: usize,
     deletes: usize,
-    mark: Option<Vec<u8>>,
     /// Bytes of the longest value.
     longest_value: usize,
     /// Bytes of values that stand elsewhere, and how many they are.
     external_bytes: usize,
     externals: usize,
+}
+
+/// A batch as it was.
+#[derive(Clone)]
+struct Savepoint {
+    ops_len: usize,
+    sums: Sums,
+    mark: Option<Vec<u8>>,
     violation: Option<Error>,
+}
+
+/// An operation of a [`Batch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Operation<'a> {
+    /// Sets a key to a value.
+    Put {
+        /// The key.
+        key: &'a [u8],
+        /// The value.
+        value: &'a [u8],
+    },
+    /// Removes a key.
+    Delete {
+        /// The key.
+        key: &'a [u8],
+    },
 }
 
 impl Batch {
@@ -81,57 +115,142 @@ impl Batch {
         self.mark.as_deref()
     }
 
-    /// Removes all operations and the mark (and forgets violated limits), for use as a new batch.
+    /// Removes all operations, the mark and the savepoints (and forgets violated limits), for use
+    /// as a new batch.
     pub fn clear(&mut self) {
         self.ops.clear();
-        self.len = 0;
-        self.deletes = 0;
+        self.sums = Sums::default();
         self.mark = None;
-        self.longest_value = 0;
-        self.external_bytes = 0;
-        self.externals = 0;
         self.violation = None;
+        self.savepoints.clear();
+    }
+
+    /// The operations, in their order.
+    ///
+    /// ```
+    /// # use unikv::{Batch, Operation};
+    /// let mut batch = Batch::new();
+    /// batch.put("apple", "red").delete("pear");
+    /// let deleted = batch.iter().filter(|op| matches!(op, Operation::Delete { .. }));
+    /// assert_eq!(deleted.count(), 1);
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = Operation<'_>> {
+        let ops = OpsIter::new(&self.ops).map_while(Result::ok);
+        ops.map(
+            |BatchOp {
+                 kind, key, value, ..
+             }| {
+                let key = key.get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
+                match kind {
+                    Kind::Delete => Operation::Delete { key },
+                    _ => Operation::Put { key, value },
+                }
+            },
+        )
+    }
+
+    /// Adds the operations of another batch after those of this one. Its mark, if it has one, takes
+    /// the place of that of this one. The limits are those of [`Batch::put`].
+    pub fn append(&mut self, other: &Batch) -> &mut Batch {
+        if let Some(violation) = &other.violation {
+            self.violation.get_or_insert_with(|| violation.clone());
+        }
+        if let Err(violation) = check_batch_len(self.ops.len() + other.ops.len()) {
+            self.violation.get_or_insert(violation);
+            return self;
+        }
+        self.ops.extend_from_slice(&other.ops);
+        let (sums, more) = (&mut self.sums, &other.sums);
+        sums.len += more.len;
+        sums.deletes += more.deletes;
+        sums.longest_value = sums.longest_value.max(more.longest_value);
+        sums.external_bytes += more.external_bytes;
+        sums.externals += more.externals;
+        if other.mark.is_some() {
+            self.mark.clone_from(&other.mark);
+        }
+        self
+    }
+
+    /// Remembers the batch as it is, for [`Batch::rollback_to_savepoint`]. Savepoints lie on each
+    /// other.
+    ///
+    /// ```
+    /// # use unikv::Batch;
+    /// let mut batch = Batch::new();
+    /// batch.put("kept", "1").set_savepoint();
+    /// batch.put("tried", "2");
+    /// assert!(batch.rollback_to_savepoint());
+    /// assert_eq!(batch.len(), 1);
+    /// assert!(!batch.rollback_to_savepoint(), "there is no other one");
+    /// ```
+    pub fn set_savepoint(&mut self) -> &mut Batch {
+        self.savepoints.push(Savepoint {
+            ops_len: self.ops.len(),
+            sums: self.sums,
+            mark: self.mark.clone(),
+            violation: self.violation.clone(),
+        });
+        self
+    }
+
+    /// Makes the batch what it was at the newest savepoint, and removes that; whether there was
+    /// one.
+    pub fn rollback_to_savepoint(&mut self) -> bool {
+        let Some(savepoint) = self.savepoints.pop() else {
+            return false;
+        };
+        self.ops.truncate(savepoint.ops_len);
+        self.sums = savepoint.sums;
+        self.mark = savepoint.mark;
+        self.violation = savepoint.violation;
+        true
+    }
+
+    /// Removes the newest savepoint and leaves the operations as they are; whether there was one.
+    pub fn pop_savepoint(&mut self) -> bool {
+        self.savepoints.pop().is_some()
     }
 
     /// Number of operations.
     pub fn len(&self) -> usize {
-        self.len
+        self.sums.len
     }
 
     /// Whether there is no operation.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.sums.len == 0
     }
 
     /// How many sequence numbers the batch takes: one for each operation, or one for a mark alone.
     pub(crate) fn seq_count(&self) -> u64 {
-        self.len.max(usize::from(self.mark.is_some())) as u64
+        self.sums.len.max(usize::from(self.mark.is_some())) as u64
     }
 
     /// Number of operations that are deletes.
     pub(crate) fn deletes(&self) -> usize {
-        self.deletes
+        self.sums.deletes
     }
 
     /// Bytes of the users' keys and values.
     pub(crate) fn user_bytes(&self) -> usize {
-        self.user_bytes_here() + self.external_bytes
+        self.user_bytes_here() + self.sums.external_bytes
     }
 
     /// Bytes of the users' keys, and of the values that do not stand elsewhere.
     pub(crate) fn user_bytes_here(&self) -> usize {
         let overhead = self.len() * (OP_HEADER_LEN + KEYSPACE_PREFIX_LEN);
-        self.byte_len() - overhead - self.externals * EXTERNAL_LEN
+        self.byte_len() - overhead - self.sums.externals * EXTERNAL_LEN
     }
 
     /// Bytes of the longest value.
     pub(crate) fn longest_value(&self) -> usize {
-        self.longest_value
+        self.sums.longest_value
     }
 
     /// Number of operations whose values stand elsewhere.
     pub(crate) fn externals(&self) -> usize {
-        self.externals
+        self.sums.externals
     }
 
     /// Bytes that the operations take in the write-ahead log.
@@ -162,9 +281,9 @@ impl Batch {
     /// Adds an operation of another batch.
     pub(crate) fn push_op(&mut self, op: &BatchOp<'_>) {
         encode_op(&mut self.ops, op.kind, op.expiry_ms, op.key, op.value);
-        self.len += 1;
-        self.deletes += usize::from(op.kind == Kind::Delete);
-        self.longest_value = self.longest_value.max(op.value.len());
+        self.sums.len += 1;
+        self.sums.deletes += usize::from(op.kind == Kind::Delete);
+        self.sums.longest_value = self.sums.longest_value.max(op.value.len());
     }
 
     /// Sets `key`, an engine key, to a value of `value_len` bytes that stands where `external`
@@ -177,9 +296,9 @@ impl Batch {
         value_len: usize,
     ) {
         encode_op(&mut self.ops, Kind::External, expiry_ms, key, external);
-        self.len += 1;
-        self.externals += 1;
-        self.external_bytes += value_len;
+        self.sums.len += 1;
+        self.sums.externals += 1;
+        self.sums.external_bytes += value_len;
     }
 
     /// The encoded operations.
@@ -204,9 +323,9 @@ impl Batch {
                 self.ops.reserve(op_len);
                 let prefix = keyspace.0.to_be_bytes();
                 encode_op_in(&mut self.ops, kind, None, &[&prefix, key], value);
-                self.len += 1;
-                self.deletes += usize::from(kind == Kind::Delete);
-                self.longest_value = self.longest_value.max(value.len());
+                self.sums.len += 1;
+                self.sums.deletes += usize::from(kind == Kind::Delete);
+                self.sums.longest_value = self.sums.longest_value.max(value.len());
             }
             Err(violation) => {
                 self.violation.get_or_insert(violation);
@@ -219,7 +338,7 @@ impl Batch {
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batch")
-            .field("len", &self.len)
+            .field("len", &self.sums.len)
             .field("byte_len", &self.byte_len())
             .field("violation", &self.violation)
             .finish()
@@ -238,14 +357,20 @@ pub(crate) fn check_mark(mark: &[u8]) -> Result<(), Error> {
     Err(Error::invalid(what, "use a shorter mark"))
 }
 
+/// Refuses more bytes of operations than a record of the log can have.
+fn check_batch_len(len: usize) -> Result<(), Error> {
+    if len <= MAX_BATCH_LEN {
+        return Ok(());
+    }
+    let what = format!("the batch is too large: more than {MAX_BATCH_LEN} bytes");
+    Err(Error::invalid(what, "write it as several batches"))
+}
+
 /// The encoded length of an operation, if it and the batch with it are within the limits.
 fn check_limits(batch_len: usize, key_len: usize, value_len: usize) -> Result<usize, Error> {
     check_put(key_len, value_len)?;
     let op_len = OP_HEADER_LEN + KEYSPACE_PREFIX_LEN + key_len + value_len;
-    if batch_len + op_len > MAX_BATCH_LEN {
-        let what = format!("the batch is too large: more than {MAX_BATCH_LEN} bytes");
-        return Err(Error::invalid(what, "write it as several batches"));
-    }
+    check_batch_len(batch_len + op_len)?;
     Ok(op_len)
 }
 
@@ -266,7 +391,6 @@ pub(crate) fn check_put(key_len: usize, value_len: usize) -> Result<(), Error> {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
-    use crate::memtable::OpsIter;
 
     #[test]
     fn operations_survive_encoding_in_order() {
@@ -296,6 +420,58 @@ mod tests {
         assert_eq!(batch.byte_len(), 4 * (OP_HEADER_LEN + 4) + 2 + 3 + 300 + 1);
         batch.clear();
         assert_eq!((batch.len(), batch.byte_len()), (0, 0));
+    }
+
+    #[test]
+    fn a_savepoint_brings_back_what_the_batch_was() {
+        let mut batch = Batch::new();
+        batch.put("a", "1").set_mark("one").set_savepoint();
+        let mut other = Batch::new();
+        other.delete("b").put("c", vec![7; 300]).set_mark("two");
+        batch.append(&other).set_savepoint();
+        batch.delete(vec![1; MAX_USER_KEY_LEN + 1]);
+        assert!(batch.violation().is_some());
+        assert!(batch.rollback_to_savepoint() && batch.violation().is_none());
+        let all = [
+            Operation::Put {
+                key: b"a",
+                value: b"1",
+            },
+            Operation::Delete { key: b"b" },
+            Operation::Put {
+                key: b"c",
+                value: &[7; 300],
+            },
+        ];
+        assert_eq!(batch.iter().collect::<Vec<_>>(), all);
+        assert_eq!((batch.len(), batch.deletes()), (3, 1));
+        assert_eq!(
+            (batch.longest_value(), batch.mark()),
+            (300, Some(&b"two"[..]))
+        );
+        assert!(batch.rollback_to_savepoint());
+        assert_eq!(batch.iter().collect::<Vec<_>>(), all[..1]);
+        assert_eq!(
+            (batch.len(), batch.deletes(), batch.user_bytes()),
+            (1, 0, 2)
+        );
+        assert_eq!(
+            (batch.longest_value(), batch.mark()),
+            (1, Some(&b"one"[..]))
+        );
+        assert!(!batch.rollback_to_savepoint() && !batch.pop_savepoint());
+        batch.set_savepoint().put("d", "4");
+        assert!(batch.pop_savepoint());
+        assert!(!batch.rollback_to_savepoint());
+        assert_eq!(batch.len(), 2);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_batch_is_wrong_with_what_it_is_appended_to() {
+        let (mut batch, mut bad) = (Batch::new(), Batch::new());
+        bad.put("k", "v").delete(vec![1; MAX_USER_KEY_LEN + 1]);
+        batch.append(&bad);
+        assert!(batch.violation().unwrap().to_string().contains("65537"));
     }
 
     #[test]

@@ -29,7 +29,7 @@ mod skiplist;
 mod tests;
 
 pub(crate) use arena::ArenaPool;
-pub use batch::Batch;
+pub use batch::{Batch, Operation};
 pub(crate) use batch::{check_mark, check_put};
 pub(crate) use ops::{BadOp, BatchOp, OpsIter};
 

@@ -13,6 +13,7 @@ use crate::base::keys::{FileNumber, Kind, SeqNo};
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
+use crate::key_table::RecordPointer;
 use crate::record::pointed::{check_pointed, dangling};
 use crate::record::{External, RecordFile};
 use bytes::Bytes;
@@ -80,6 +81,18 @@ impl View {
         external: &[u8],
         path: &Path,
     ) -> Result<Bytes> {
+        let (file, pointer) = self.external_place(external, path)?;
+        let record = file.get(pointer)?;
+        check_pointed(&record, (key, seq, Kind::Put), file.path(), pointer)?;
+        Ok(record.into_value())
+    }
+
+    /// Where the value is in whose place `external` stands in `path`.
+    pub(super) fn external_place(
+        &self,
+        external: &[u8],
+        path: &Path,
+    ) -> Result<(Arc<RecordFile>, RecordPointer)> {
         let external = External::decode(external).ok_or_else(|| {
             let what = "what stands in the place of a large value is malformed";
             Error::corruption(path, 0, what)
@@ -88,8 +101,6 @@ impl View {
         let file = self.record_file(pointer.file);
         let file = file.ok_or_else(|| dangling(path, pointer))?;
         external.is_in(&file)?;
-        let record = file.get(pointer)?;
-        check_pointed(&record, (key, seq, Kind::Put), file.path(), pointer)?;
-        Ok(record.into_value())
+        Ok((file, pointer))
     }
 }

@@ -5,12 +5,14 @@
 
 mod counters;
 pub(crate) mod cursor;
+mod find;
 pub(crate) mod large_files;
 pub(crate) mod merging;
 pub(crate) mod prefetch;
 pub(crate) mod scan_sources;
 pub(crate) mod sorted_store;
 pub(crate) mod unsorted_store;
+pub(crate) mod value_place;
 pub(crate) mod view;
 pub(crate) mod view_cursor;
 

@@ -10,6 +10,7 @@
 //! be read.
 
 use super::counters::ReadCounters;
+use super::value_place::ValuePlace;
 use crate::base::keys::{Kind, SeqNo};
 use crate::base::sync::atomic::Ordering;
 use crate::error::Result;
@@ -61,6 +62,37 @@ pub(crate) fn get(
     };
     debug_assert!(value.is_some() || entry.kind == Kind::Delete);
     Ok(value)
+}
+
+/// Where the value is that `key`, which has this hash, has as of `snapshot`.
+pub(super) fn find<'v>(
+    version: &'v Version,
+    partition: &'v Partition,
+    key: &[u8],
+    hash: u64,
+    snapshot: SeqNo,
+) -> Result<Option<ValuePlace<'v>>> {
+    let Some(table) = partition.key_table_for(key) else {
+        return Ok(None);
+    };
+    if let Some(index) = &*table.index()
+        && index.is_complete()
+        && index.candidates(hash).next().is_none()
+    {
+        return Ok(None);
+    }
+    let Some(entry) = table.get(key, snapshot)? else {
+        return Ok(None);
+    };
+    Ok(match entry.value {
+        OwnedValue::None => None,
+        OwnedValue::Inline(value) => Some(ValuePlace::Known(value.len())),
+        OwnedValue::Pointer(pointer) => {
+            let file = version.record_file(pointer.file);
+            let file = file.ok_or_else(|| dangling(table.path(), pointer))?;
+            Some(ValuePlace::Record(file, pointer))
+        }
+    })
 }
 
 /// The newest version of `key`, if one of the candidates is it. What cannot be read is not: the

@@ -6,16 +6,27 @@
 //! and so are those whose keys could not all be entered into the index.
 
 use super::counters::ReadCounters;
-use crate::base::keys::{SeqNo, Slot};
+use crate::base::keys::{Kind, SeqNo, Slot};
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
-use crate::key_table::OwnedValue;
+use crate::hash_index::Candidate;
+use crate::key_table::{OwnedValue, RecordPointer};
 use crate::record::{KeyVersion, RecordFile};
 use crate::version::{Generation, Partition};
 
 /// A version of a key and the table that holds it.
 type Found<'a> = (&'a RecordFile, KeyVersion);
+/// What a table says of a version of a key: the kind, and where its record is.
+type Listed<'a> = (&'a RecordFile, Kind, RecordPointer);
+
+/// A key that is looked for, as of a snapshot.
+#[derive(Clone, Copy)]
+struct Wanted<'k> {
+    key: &'k [u8],
+    hash: u64,
+    snapshot: SeqNo,
+}
 
 /// The newest version of `key` at or below `snapshot`, and its table. A hit is one read of the
 /// record.
@@ -27,12 +38,55 @@ pub(crate) fn get<'a>(
     snapshot: SeqNo,
     counters: &ReadCounters,
 ) -> Result<Option<Found<'a>>> {
+    let wanted = Wanted {
+        key,
+        hash,
+        snapshot,
+    };
+    let at = |table: &'a RecordFile, place: Candidate| {
+        let Some(newest) = table.version_at(place.offset, place.read_len, key)? else {
+            let failed = &counters.index_failed_comparisons;
+            failed.fetch_add(1, Ordering::Relaxed);
+            return Ok(None);
+        };
+        let visible = newest_visible(table, newest, key, snapshot, place.read_len)?;
+        Ok(visible.map(|found| (table, found)))
+    };
+    let by_fences = |table| get_by_fences(table, key, snapshot);
+    search(partition, wanted, at, by_fences)
+}
+
+/// As [`get`], of what the key sections say: no record is read.
+pub(super) fn find<'a>(
+    partition: &'a Partition,
+    key: &[u8],
+    hash: u64,
+    snapshot: SeqNo,
+) -> Result<Option<Listed<'a>>> {
+    let wanted = Wanted {
+        key,
+        hash,
+        snapshot,
+    };
+    let by_fences = |table| find_by_fences(table, key, snapshot);
+    search(partition, wanted, |table, _| by_fences(table), by_fences)
+}
+
+/// Asks the tables that may have the key, newest first: those that the index leads to `at` the
+/// record, others `by_fences`.
+#[inline]
+fn search<'a, T>(
+    partition: &'a Partition,
+    wanted: Wanted<'_>,
+    at: impl Fn(&'a RecordFile, Candidate) -> Result<Option<T>>,
+    by_fences: impl Fn(&'a RecordFile) -> Result<Option<T>>,
+) -> Result<Option<T>> {
     for generation in &partition.generations {
         let found = if generation.is_ingested() {
-            let table = generation.ingested_table_for(key);
-            table.map_or(Ok(None), |table| get_by_fences(table, key, snapshot))?
+            let table = generation.ingested_table_for(wanted.key);
+            table.map_or(Ok(None), |table| by_fences(table))?
         } else {
-            get_by_index(generation, key, hash, snapshot, counters)?
+            search_by_index(generation, wanted, &at, &by_fences)?
         };
         if found.is_some() {
             return Ok(found);
@@ -41,20 +95,20 @@ pub(crate) fn get<'a>(
     Ok(None)
 }
 
-fn get_by_index<'a>(
+#[inline]
+fn search_by_index<'a, T>(
     generation: &'a Generation,
-    key: &[u8],
-    hash: u64,
-    snapshot: SeqNo,
-    counters: &ReadCounters,
-) -> Result<Option<Found<'a>>> {
+    wanted: Wanted<'_>,
+    at: &impl Fn(&'a RecordFile, Candidate) -> Result<Option<T>>,
+    by_fences: &impl Fn(&'a RecordFile) -> Result<Option<T>>,
+) -> Result<Option<T>> {
     let mut unindexed = generation.index.unindexed_slots();
     let high_water = generation.high_water();
-    for candidate in generation.index.lookup(hash, high_water).iter() {
+    for candidate in generation.index.lookup(wanted.hash, high_water).iter() {
         if !unindexed.is_empty() {
             let newer = unindexed.partition_point(|slot| *slot > candidate.slot);
             let (first, rest) = unindexed.split_at(newer);
-            let found = get_unindexed(generation, first, key, snapshot)?;
+            let found = search_unindexed(generation, first, wanted, by_fences)?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -64,46 +118,56 @@ fn get_by_index<'a>(
         let Some(table) = generation.table(candidate.slot) else {
             continue;
         };
-        if table.meta().min_seq > snapshot
-            || (seeded!(SkipTableWithNewer) && table.meta().max_seq > snapshot)
+        if table.meta().min_seq > wanted.snapshot
+            || (seeded!(SkipTableWithNewer) && table.meta().max_seq > wanted.snapshot)
         {
             continue;
         }
-        let read_len = candidate.read_len;
-        let Some(newest) = table.version_at(candidate.offset, read_len, key)? else {
-            counters
-                .index_failed_comparisons
-                .fetch_add(1, Ordering::Relaxed);
-            continue;
-        };
-        let visible = newest_visible(table, newest, key, snapshot, read_len)?;
-        if let Some(found) = visible {
-            return Ok(Some((table, found)));
+        let found = at(table, candidate)?;
+        if found.is_some() {
+            return Ok(found);
         }
     }
-    get_unindexed(generation, unindexed, key, snapshot)
+    search_unindexed(generation, unindexed, wanted, by_fences)
 }
 
-/// The record of `key` in tables whose keys the index may not have, newest first: by their
-/// sections, as far as they can be read.
+/// Searches tables whose keys the index may not have, newest first: by their sections, as far as
+/// they can be read.
 #[cold]
-fn get_unindexed<'a>(
+fn search_unindexed<'a, T>(
     generation: &'a Generation,
     slots: &[Slot],
-    key: &[u8],
-    snapshot: SeqNo,
-) -> Result<Option<Found<'a>>> {
+    wanted: Wanted<'_>,
+    by_fences: &impl Fn(&'a RecordFile) -> Result<Option<T>>,
+) -> Result<Option<T>> {
     for table in slots.iter().filter_map(|slot| generation.table(*slot)) {
         let meta = table.meta();
+        let key = wanted.key;
         let may_hold = meta.min_key.as_slice() <= key && key <= meta.max_key.as_slice();
-        if may_hold && meta.min_seq <= snapshot {
-            let found = get_by_fences(table, key, snapshot)?;
+        if may_hold && meta.min_seq <= wanted.snapshot {
+            let found = by_fences(table)?;
             if found.is_some() {
                 return Ok(found);
             }
         }
     }
     Ok(None)
+}
+
+/// What the key section of `table` says of the newest version of `key` at or below `snapshot`.
+fn find_by_fences<'a>(
+    table: &'a RecordFile,
+    key: &[u8],
+    snapshot: SeqNo,
+) -> Result<Option<Listed<'a>>> {
+    let Some(entry) = table.section()?.get(key, snapshot)? else {
+        return Ok(None);
+    };
+    let OwnedValue::Pointer(pointer) = entry.value else {
+        let what = "a table's key has no pointer";
+        return Err(Error::corruption(table.path(), 0, what));
+    };
+    Ok(Some((table, entry.kind, pointer)))
 }
 
 /// The newest record of `key` at or below `snapshot` in `table`, by its key section.

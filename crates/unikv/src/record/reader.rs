@@ -66,6 +66,29 @@ impl RecordFile {
         Ok(record)
     }
 
+    /// The length of the value in the record that `pointer` names, of which the header is read.
+    pub(crate) fn value_len(&self, pointer: RecordPointer) -> Result<usize> {
+        self.check(pointer)?;
+        let place = self.place(pointer.offset);
+        let cached = self
+            .cache
+            .record(self.meta.number, pointer.offset, |frame| {
+                FrameHeader::of_kept(frame.bytes(), &place)
+            });
+        let header = match cached {
+            Some(header) => header,
+            None => {
+                let mut header = [0; FRAME_HEADER_LEN];
+                self.file.read_exact_at(&mut header, pointer.offset)?;
+                FrameHeader::decode(&header, &place)?
+            }
+        };
+        if header.frame_len() != pointer.len as usize {
+            return Err(place.corruption("the record has another length than its pointer"));
+        }
+        Ok(header.value_range().len())
+    }
+
     /// What the record at `offset` says of `key`, nothing if it is of another one: from the cache,
     /// or as [`RecordFile::read_hinted`].
     pub(crate) fn version_at(

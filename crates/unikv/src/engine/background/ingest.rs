@@ -16,7 +16,7 @@ use crate::base::sync::RwLockReadGuard;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::Background;
 use crate::engine::catalog::{CatalogState, Indexes};
-use crate::engine::read::{DEFAULT_KEYSPACE, engine_key};
+use crate::engine::read::bounds::{DEFAULT_KEYSPACE, engine_key};
 use crate::engine::write::Commit;
 use crate::error::{Error, Result};
 use crate::jobs::JobContext;

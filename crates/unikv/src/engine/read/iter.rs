@@ -13,9 +13,9 @@ mod end;
 use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
 use crate::engine::memory::IteratorCharge;
+use crate::engine::read::bounds::{DEFAULT_KEYSPACE, engine_key};
 use crate::engine::read::moment::Registered;
 use crate::engine::read::pins::ViewHolder;
-use crate::engine::read::{DEFAULT_KEYSPACE, engine_key};
 use crate::error::{Error, Result};
 use crate::partition::view_cursor::ViewCursor;
 use bytes::Bytes;
@@ -42,6 +42,8 @@ pub struct Iter {
     back: End,
     /// How many entries the caller wants, if it has said so.
     expected: Option<usize>,
+    /// Whether values are left where they are.
+    keys_alone: bool,
     /// An error to be handed out next.
     error: Option<Error>,
     ended: bool,
@@ -70,6 +72,7 @@ impl Iter {
             front: End::new(),
             back: End::new(),
             expected: None,
+            keys_alone: false,
             error,
             ended: false,
         }
@@ -85,8 +88,16 @@ impl Iter {
         self
     }
 
+    /// From the next batch on, values are left where they are, or are not.
+    pub(crate) fn leave_values(&mut self, leave: bool) {
+        self.keys_alone = leave;
+        self.front.leave_values(leave);
+        self.back.leave_values(leave);
+    }
+
     fn new_end(&self) -> End {
         let mut end = End::new();
+        end.leave_values(self.keys_alone);
         if let Some(entries) = self.expected {
             end.expect(entries);
         }
@@ -191,26 +202,25 @@ impl Iter {
         Ok(())
     }
 
-    fn next_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
+    /// Whether the front has an entry to hand out; it gathers a batch if need be.
+    fn has_next(&mut self) -> Result<bool> {
         if self.front.is_handed_out() {
             self.raise_lower();
             if self.lower >= self.upper {
-                return Ok(None);
+                return Ok(false);
             }
             self.gather(Toward::Upper)?;
         }
-        let front = &mut self.front;
         // Entries were gathered before `upper`, as it was then.
-        if self.has_upper_moved && front.key().is_some_and(|key| *key >= self.upper[..]) {
-            return Ok(None);
-        }
-        front.hand_out(|key| self.holder.look_up(key))
+        let is_before = |key: &[u8]| !self.has_upper_moved || *key < self.upper[..];
+        Ok(self.front.key().is_some_and(is_before))
     }
 
-    fn next_back_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
+    /// The same of the back.
+    fn has_next_back(&mut self) -> Result<bool> {
         self.raise_lower();
         if self.lower >= self.upper {
-            return Ok(None);
+            return Ok(false);
         }
         if self.back.is_handed_out() {
             self.gather(Toward::Lower)?;
@@ -219,12 +229,46 @@ impl Iter {
         let lower = &self.lower[..];
         let passed = |key: &[u8]| key < lower && !seeded!(EndsOverlap);
         let Some(key) = back.key().filter(|key| !passed(key)) else {
-            return Ok(None);
+            return Ok(false);
         };
         self.upper.clear();
         self.upper.extend_from_slice(key);
         self.has_upper_moved = true;
-        back.hand_out(|key| self.holder.look_up(key))
+        Ok(true)
+    }
+
+    fn next_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
+        match self.has_next()? {
+            true => self.front.hand_out(|key| self.holder.look_up(key)),
+            false => Ok(None),
+        }
+    }
+
+    fn next_back_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
+        match self.has_next_back()? {
+            true => self.back.hand_out(|key| self.holder.look_up(key)),
+            false => Ok(None),
+        }
+    }
+
+    /// The next key, and its value if that has been fetched.
+    pub(crate) fn next_key(&mut self) -> Option<Result<(Bytes, Option<Bytes>)>> {
+        self.or_end(|iter| {
+            Ok(iter
+                .has_next()?
+                .then(|| iter.front.hand_out_key())
+                .flatten())
+        })
+    }
+
+    /// The same from the back.
+    pub(crate) fn next_key_back(&mut self) -> Option<Result<(Bytes, Option<Bytes>)>> {
+        self.or_end(|iter| {
+            Ok(iter
+                .has_next_back()?
+                .then(|| iter.back.hand_out_key())
+                .flatten())
+        })
     }
 
     /// Counts what the buffers take. While all iterators take too much, they go on without cursors:
@@ -237,10 +281,10 @@ impl Iter {
         }
     }
 
-    fn or_end(
+    fn or_end<T>(
         &mut self,
-        next: impl FnOnce(&mut Iter) -> Result<Option<(Bytes, Bytes)>>,
-    ) -> Option<Result<(Bytes, Bytes)>> {
+        next: impl FnOnce(&mut Iter) -> Result<Option<T>>,
+    ) -> Option<Result<T>> {
         if let Some(error) = self.error.take() {
             self.ended = true;
             return Some(Err(error));

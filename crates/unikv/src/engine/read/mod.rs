@@ -1,5 +1,7 @@
-//! Engine keys, and point reads at a moment: the newest state, or a snapshot's.
+//! Point reads at a moment: the newest state, or a snapshot's.
 
+pub(crate) mod bounds;
+pub(crate) mod cursor;
 mod hold;
 pub(crate) mod iter;
 pub(crate) mod moment;
@@ -7,82 +9,33 @@ pub(crate) mod pins;
 pub(crate) mod sizes;
 pub(crate) mod views;
 
-use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId, MAX_USER_KEY_LEN, SeqNo};
+use crate::base::keys::{MAX_USER_KEY_LEN, SeqNo};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::base::sync::{ArcSwap, Guard, Mutex, Weakness, is_weak, order};
 use crate::engine::backpressure::Backpressure;
 use crate::engine::core::Core;
+use crate::engine::read::bounds::with_engine_key;
 use crate::engine::read::views::Views;
 use crate::engine::space::DiskSpace;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::partition::prefetch::Ahead;
+use crate::partition::value_place::ValuePlace;
 use crate::partition::{ReadCounters, View};
 use bytes::Bytes;
-use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 /// Of this many keys of one call the reads are prefetched together.
 const PREFETCHED_TOGETHER: usize = 64;
 /// When this many keys, the first, are in memory, the others are taken to be.
 const IN_MEMORY_ALONE: usize = 2;
-/// The keyspace of the calls that name none.
-pub(crate) const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
-
-/// The key below `db`: the keyspace id, big-endian, then the user's key.
-pub(crate) fn engine_key(keyspace: KeyspaceId, key: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(KEYSPACE_PREFIX_LEN + key.len());
-    out.extend_from_slice(&keyspace.0.to_be_bytes());
-    out.extend_from_slice(key);
-    out
-}
-
-/// What a range of user keys is in engine keys: from the first key to the first key after.
-pub(crate) fn engine_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> (Vec<u8>, Vec<u8>) {
-    let after = |key: &K| {
-        let mut key = engine_key(DEFAULT_KEYSPACE, key.as_ref());
-        key.push(0);
-        key
-    };
-    let at = |key: &K| engine_key(DEFAULT_KEYSPACE, key.as_ref());
-    let lower = match range.start_bound() {
-        Bound::Included(key) => at(key),
-        Bound::Excluded(key) => after(key),
-        Bound::Unbounded => engine_key(DEFAULT_KEYSPACE, b""),
-    };
-    let upper = match range.end_bound() {
-        Bound::Included(key) => after(key),
-        Bound::Excluded(key) => at(key),
-        Bound::Unbounded => (DEFAULT_KEYSPACE.0 + 1).to_be_bytes().to_vec(),
-    };
-    (lower, upper)
-}
-
-/// The engine keys that begin with a user prefix.
-pub(crate) fn prefix_bounds(prefix: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    let lower = engine_key(DEFAULT_KEYSPACE, prefix);
-    let mut upper = lower.clone();
-    // The next string after all that begin with the prefix; the keyspace id leaves room to count
-    // up.
-    while upper.last() == Some(&u8::MAX) {
-        upper.pop();
+/// Refuses a key longer than any can be.
+fn check_len(key: &[u8]) -> Result<()> {
+    if key.len() <= MAX_USER_KEY_LEN {
+        return Ok(());
     }
-    if let Some(last) = upper.last_mut() {
-        *last += 1;
-    }
-    (lower, upper)
-}
-
-/// Calls `with` with the engine key; short keys are put together without an allocation.
-pub(crate) fn with_engine_key<T>(key: &[u8], with: impl FnOnce(&[u8]) -> T) -> T {
-    const SHORT: usize = 128;
-    let len = KEYSPACE_PREFIX_LEN + key.len();
-    if len > SHORT {
-        return with(&engine_key(DEFAULT_KEYSPACE, key));
-    }
-    let mut buffer = [0; SHORT];
-    buffer[..KEYSPACE_PREFIX_LEN].copy_from_slice(&DEFAULT_KEYSPACE.0.to_be_bytes());
-    buffer[KEYSPACE_PREFIX_LEN..len].copy_from_slice(key);
-    with(&buffer[..len])
+    let what = format!("a key of {} bytes is longer than any can be", key.len());
+    let remedy = format!("use at most {MAX_USER_KEY_LEN} bytes");
+    Err(Error::invalid(what, remedy))
 }
 
 /// The component that publishes what is readable and reads it.
@@ -120,13 +73,7 @@ impl ReadState {
 
     /// The value of `key` in `view` as of `seq`.
     pub(crate) fn get_at(&self, view: &View, seq: SeqNo, key: &[u8]) -> Result<Option<Bytes>> {
-        if key.len() > MAX_USER_KEY_LEN {
-            let what = format!("a key of {} bytes is longer than any can be", key.len());
-            return Err(Error::invalid(
-                what,
-                format!("use at most {MAX_USER_KEY_LEN} bytes"),
-            ));
-        }
+        check_len(key)?;
         let value = self.core.while_open(|| {
             self.core.counters.gets.fetch_add(1, Ordering::Relaxed);
             with_engine_key(key, |key| view.get(key, seq, &self.reads))
@@ -136,6 +83,49 @@ impl ReadState {
             self.core.counters.hits.fetch_add(1, Ordering::Relaxed);
         }
         Ok(value)
+    }
+
+    /// Whether `key` has a value in `view` as of `seq`, of which nothing is read.
+    pub(crate) fn contains_at(&self, view: &View, seq: SeqNo, key: &[u8]) -> Result<bool> {
+        Ok(self.find_at(view, seq, key, |_| Ok(0))?.is_some())
+    }
+
+    /// The length of the value that `key` has in `view` as of `seq`, of which at most the header of
+    /// its record is read.
+    pub(crate) fn value_len_at(
+        &self,
+        view: &View,
+        seq: SeqNo,
+        key: &[u8],
+    ) -> Result<Option<usize>> {
+        self.find_at(view, seq, key, |place| view.value_len(place))
+    }
+
+    fn find_at(
+        &self,
+        view: &View,
+        seq: SeqNo,
+        key: &[u8],
+        len: impl FnOnce(ValuePlace<'_>) -> Result<usize>,
+    ) -> Result<Option<usize>> {
+        check_len(key)?;
+        let found = self.core.while_open(|| {
+            let place = with_engine_key(key, |key| view.find(key, seq, &self.reads))?;
+            place.map(len).transpose()
+        });
+        let found = match found {
+            // What is damaged may be a list of keys whose records are sound.
+            Err(error) if error.kind() == ErrorKind::Corruption => {
+                return Ok(self.get_at(view, seq, key)?.map(|value| value.len()));
+            }
+            found => found?,
+        };
+        let counters = &self.core.counters;
+        counters.gets.fetch_add(1, Ordering::Relaxed);
+        if found.is_some() {
+            counters.hits.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(found)
     }
 
     /// The newest value of `key`.

@@ -22,7 +22,7 @@
 use crate::base::keys::{FileNumber, Kind};
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::Ordering;
-use crate::engine::read::with_engine_key;
+use crate::engine::read::bounds::with_engine_key;
 use crate::engine::write::WritePath;
 use crate::error::{Error, Result};
 use crate::key_table::RecordPointer;

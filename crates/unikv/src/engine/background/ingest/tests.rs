@@ -153,13 +153,13 @@ fn a_long_stream_is_many_tables_and_needs_no_index() {
     assert!(version.partitions()[0].unsorted_bytes() > 16 * (16 << 10));
     assert_eq!(version.partitions()[0].flushed_bytes(), 0);
     // Estimates count what is ingested.
-    let whole = db.approximate_size::<&[u8]>(..).unwrap();
+    let whole = db.approximate_size(..).unwrap();
     let half = db.approximate_size(.."key002500").unwrap();
     assert!(
         whole > 5000 * 100 && half.abs_diff(whole / 2) < whole / 20,
         "{half} of {whole}"
     );
-    let middle = db.middle_key::<&[u8]>(..).unwrap().unwrap();
+    let middle = db.middle_key(..).unwrap().unwrap();
     assert!(
         (&b"key0024"[..]..&b"key0026"[..]).contains(&&middle[..]),
         "{middle:?}"

@@ -43,6 +43,8 @@ pub(super) struct End {
     is_first: bool,
     /// How many batches still read ahead.
     ahead: usize,
+    /// Whether the values of the next batches are left where they are.
+    keys_alone: bool,
     forward: bool,
     /// Whether the range goes on after the batch.
     goes_on: bool,
@@ -66,6 +68,8 @@ enum Value {
     },
     /// A large one, to be looked up when it is handed out.
     Large,
+    /// Nobody wants it.
+    Left,
 }
 
 impl End {
@@ -78,6 +82,7 @@ impl End {
             batch_len: FIRST_BATCH,
             is_first: true,
             ahead: 0,
+            keys_alone: false,
             forward: true,
             goes_on: true,
             last: None,
@@ -87,6 +92,11 @@ impl End {
     /// This many entries are wanted from here.
     pub(super) fn expect(&mut self, entries: usize) {
         self.batch_len = entries.clamp(1, LAST_BATCH);
+    }
+
+    /// The values of the batches from here on are left where they are, or are not.
+    pub(super) fn leave_values(&mut self, leave: bool) {
+        self.keys_alone = leave;
     }
 
     /// Memory of its keys, and of the values that were fetched with it.
@@ -132,10 +142,22 @@ impl End {
             Value::Ready(value) => mem::take(value),
             // What could not be fetched with its batch is looked up as well: that harms no other
             // entry, and it may work by now.
-            Value::Large | Value::Stored { .. } => look_up(entry.key_in(&self.keys))?,
+            Value::Large | Value::Stored { .. } | Value::Left => look_up(entry.key_in(&self.keys))?,
         };
         let key = entry.key.start + KEYSPACE_PREFIX_LEN..entry.key.end;
         Ok(Some((self.keys.slice(key), value)))
+    }
+
+    /// Hands out the user's key, and the value if that has been fetched.
+    pub(super) fn hand_out_key(&mut self) -> Option<(Bytes, Option<Bytes>)> {
+        let entry = self.entries.get_mut(self.next)?;
+        self.next += 1;
+        let value = match &mut entry.value {
+            Value::Ready(value) => Some(mem::take(value)),
+            Value::Large | Value::Stored { .. } | Value::Left => None,
+        };
+        let key = entry.key.start + KEYSPACE_PREFIX_LEN..entry.key.end;
+        Some((self.keys.slice(key), value))
     }
 
     /// The next batch is gathered with a cursor that was newly placed.
@@ -187,7 +209,7 @@ impl End {
                 false => self.last.as_deref(),
             };
             if entry.seq <= seq && last != Some(entry.key) {
-                let value = Value::of(&entry);
+                let value = Value::of(&entry, self.keys_alone);
                 batch.ends_with_last = value.is_some();
                 match value {
                     Some(value) => batch.push(entry.key, value),
@@ -234,7 +256,7 @@ impl End {
             while let Some(entry) = cursor.entry().filter(|e| e.key == key) {
                 let is_first = newest.is_none() || !seeded!(BackwardOldest);
                 if entry.seq <= seq && is_first {
-                    newest = Value::of(&entry);
+                    newest = Value::of(&entry, self.keys_alone);
                 }
                 cursor.prev()?;
             }
@@ -295,7 +317,7 @@ impl Batch {
         self.value_bytes += match &value {
             Value::Ready(value) => value.len() as u64,
             Value::Stored { pointer, .. } => u64::from(pointer.len),
-            Value::Large => 0,
+            Value::Large | Value::Left => 0,
         };
         let start = self.keys.len();
         self.keys.extend_from_slice(key);
@@ -333,10 +355,11 @@ impl Value {
         }
     }
 
-    /// The value of an entry; `None` for a tombstone.
-    fn of(entry: &KeyEntry<'_>) -> Option<Value> {
+    /// The value of an entry, which may be left where it is; `None` for a tombstone.
+    fn of(entry: &KeyEntry<'_>, leave: bool) -> Option<Value> {
         match (entry.kind, entry.value) {
             (Kind::Delete, _) | (_, EntryValue::None) => None,
+            _ if leave => Some(Value::Left),
             (Kind::External, _) => Some(Value::Large),
             (_, EntryValue::Inline(value)) => Some(Value::Ready(Bytes::copy_from_slice(value))),
             (_, EntryValue::Pointer(pointer)) if pointer.len >= STREAMED_BYTES => {

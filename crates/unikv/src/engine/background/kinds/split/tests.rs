@@ -557,8 +557,8 @@ fn an_index_begins_small_and_is_well_filled_when_its_generation_is_full() {
 fn sizes_and_middles_of_ranges_are_estimated_well() {
     let machine = Machine::new(32);
     let (db, _) = machine.open(tiny().partition_bytes(32 << 10).memory_budget(16 << 20));
-    assert_eq!(db.approximate_size::<&str>(..).unwrap(), 0);
-    assert_eq!(db.middle_key::<&str>(..).unwrap(), None);
+    assert_eq!(db.approximate_size(..).unwrap(), 0);
+    assert_eq!(db.middle_key(..).unwrap(), None);
     for i in 0..2000 {
         db.put(format!("{i:05}"), vec![1; 150]).unwrap();
     }
@@ -569,7 +569,7 @@ fn sizes_and_middles_of_ranges_are_estimated_well() {
             db.quiesce().unwrap();
             assert!(db.stats().partitions.len() > 4);
         }
-        let all = db.approximate_size::<&str>(..).unwrap();
+        let all = db.approximate_size(..).unwrap();
         assert!((300_000..600_000).contains(&all), "{all}");
         let tenth = db.approximate_size("01000".."01200").unwrap();
         assert!(tenth.abs_diff(all / 10) < all / 40, "{tenth} of {all}");

@@ -1,0 +1,103 @@
+//! Engine keys, and ranges of them.
+
+use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
+use std::ops::{
+    Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive,
+};
+
+/// The keyspace of the calls that name none.
+pub(crate) const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
+
+/// A range of keys: `..`, `"a".."c"`, `"a"..="c"`, `"a"..`, `.."c"`, `..="c"`, or a pair of
+/// [`Bound`]s, whose ends are anything that is bytes.
+///
+/// It is what [`RangeBounds`] is, but for `..`, which says of which type its ends are, so that
+/// `db.range(..)` needs no type. A range whose end is not after its start has no keys.
+pub trait KeyBounds {
+    /// Where the range begins and ends.
+    fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>);
+}
+
+impl KeyBounds for RangeFull {
+    fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        (Bound::Unbounded, Bound::Unbounded)
+    }
+}
+
+macro_rules! ranges {
+    ($($range:ty),* $(,)?) => {$(
+        impl<K: AsRef<[u8]>> KeyBounds for $range {
+            fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+                let start = RangeBounds::<K>::start_bound(self).map(AsRef::as_ref);
+                (start, RangeBounds::<K>::end_bound(self).map(AsRef::as_ref))
+            }
+        }
+    )*};
+}
+
+ranges!(
+    Range<K>,
+    RangeFrom<K>,
+    RangeTo<K>,
+    RangeInclusive<K>,
+    RangeToInclusive<K>,
+    (Bound<K>, Bound<K>),
+);
+
+/// The key below `db`: the keyspace id, big-endian, then the user's key.
+pub(crate) fn engine_key(keyspace: KeyspaceId, key: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(KEYSPACE_PREFIX_LEN + key.len());
+    out.extend_from_slice(&keyspace.0.to_be_bytes());
+    out.extend_from_slice(key);
+    out
+}
+
+/// What a range of user keys is in engine keys: from the first key to the first key after.
+pub(crate) fn engine_bounds(range: &impl KeyBounds) -> (Vec<u8>, Vec<u8>) {
+    let after = |key: &[u8]| {
+        let mut key = engine_key(DEFAULT_KEYSPACE, key);
+        key.push(0);
+        key
+    };
+    let at = |key: &[u8]| engine_key(DEFAULT_KEYSPACE, key);
+    let (start, end) = range.bounds();
+    let lower = match start {
+        Bound::Included(key) => at(key),
+        Bound::Excluded(key) => after(key),
+        Bound::Unbounded => engine_key(DEFAULT_KEYSPACE, b""),
+    };
+    let upper = match end {
+        Bound::Included(key) => after(key),
+        Bound::Excluded(key) => at(key),
+        Bound::Unbounded => (DEFAULT_KEYSPACE.0 + 1).to_be_bytes().to_vec(),
+    };
+    (lower, upper)
+}
+
+/// The engine keys that begin with a user prefix.
+pub(crate) fn prefix_bounds(prefix: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let lower = engine_key(DEFAULT_KEYSPACE, prefix);
+    let mut upper = lower.clone();
+    // The next string after all that begin with the prefix; the keyspace id leaves room to count
+    // up.
+    while upper.last() == Some(&u8::MAX) {
+        upper.pop();
+    }
+    if let Some(last) = upper.last_mut() {
+        *last += 1;
+    }
+    (lower, upper)
+}
+
+/// Calls `with` with the engine key; short keys are put together without an allocation.
+pub(crate) fn with_engine_key<T>(key: &[u8], with: impl FnOnce(&[u8]) -> T) -> T {
+    const SHORT: usize = 128;
+    let len = KEYSPACE_PREFIX_LEN + key.len();
+    if len > SHORT {
+        return with(&engine_key(DEFAULT_KEYSPACE, key));
+    }
+    let mut buffer = [0; SHORT];
+    buffer[..KEYSPACE_PREFIX_LEN].copy_from_slice(&DEFAULT_KEYSPACE.0.to_be_bytes());
+    buffer[KEYSPACE_PREFIX_LEN..len].copy_from_slice(key);
+    with(&buffer[..len])
+}
