@@ -149,6 +149,28 @@ fn what_was_measured_of_a_commit_is_not_measured_again_and_what_hangs_is_ended()
 }
 
 #[test]
+fn what_was_measured_of_a_commit_stays_beside_what_is_measured_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let measured = |experiments: &str, more: &[&str]| {
+        let fixed = ["--engines", "unikv", "--experiments", experiments];
+        run(dir.path(), &[&fixed[..], more].concat())
+            .assert()
+            .success();
+        let results = results(dir.path());
+        let runs = results.runs.iter();
+        runs.map(|run| (run.experiment.clone(), run.steps[0].opened_seconds))
+            .collect::<Vec<_>>()
+    };
+    let micro = measured("micro", &["--commit", "one"]);
+    let both = measured("recovery", &["--commit", "one"]);
+    assert_eq!((both.len(), both[0].0.as_str()), (2, "recovery"));
+    assert_eq!(both[1], micro[0]);
+    let page = fs::read_to_string(dir.path().join("results/report.html")).unwrap();
+    assert!(page.contains("id=\"micro\"") && page.contains("id=\"recovery\""));
+    assert_eq!(measured("multi", &["--commit", "two"]).len(), 1);
+}
+
+#[test]
 fn clients_beside_a_phase_keep_their_pace_until_it_ends() {
     let dir = tempfile::tempdir().unwrap();
     let living = ["--experiments", "living", "--runs", "10 k/s short"];

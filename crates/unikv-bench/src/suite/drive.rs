@@ -47,7 +47,8 @@ const KILLED: i32 = 9;
 
 impl Suite {
     /// Runs everything and writes `results.json` after each engine. What stands there already, of
-    /// the same commit on this machine, is not run again.
+    /// the same commit and scale on this machine, is not run again, and stays there, also what is
+    /// not asked for now.
     ///
     /// # Errors
     /// Processes cannot be started or files not written. What fails within a run stands in the
@@ -104,31 +105,35 @@ impl Suite {
                             cold,
                             steps: Vec::new(),
                         };
-                        let known = earlier.iter().position(|old| old.stands_for(&result));
-                        match known {
-                            Some(known) => result = earlier.swap_remove(known),
+                        let in_its_place =
+                            earlier.iter().position(|old| old.is_in_place_of(&result));
+                        let known = in_its_place.map(|place| earlier.remove(place));
+                        match known.filter(|known| known.stands_for(&result)) {
+                            Some(known) => result = known,
                             None => {
                                 result.steps = self.steps(*contender, &scaled, results.limited)?;
                             }
                         }
                         print(&result, out)?;
                         results.runs.push(result);
-                        self.write(&results)?;
+                        self.write(&results, &earlier)?;
                     }
                 }
             }
         }
+        results.runs.append(&mut earlier);
         Ok(results)
     }
 
-    /// What an earlier call has left on a machine like this one.
+    /// What an earlier call has left of the same commit and scale, on a machine like this one.
     fn earlier(&self, now: &Results) -> Vec<RunResult> {
         let text = fs::read(self.out.join("results.json")).unwrap_or_default();
-        let stored: Results = serde_json::from_slice(&text).unwrap_or_default();
-        match stored.machine == now.machine && stored.limited == now.limited {
-            true => stored.runs,
-            false => Vec::new(),
-        }
+        let mut stored: Results = serde_json::from_slice(&text).unwrap_or_default();
+        let is_same = stored.machine == now.machine
+            && (stored.limited, stored.scale) == (now.limited, now.scale);
+        let stands = |run: &RunResult| is_same && run.is_named() && run.commit == now.commit;
+        stored.runs.retain(stands);
+        stored.runs
     }
 
     fn can_limit(&self) -> bool {
@@ -138,9 +143,12 @@ impl Suite {
         })
     }
 
-    fn write(&self, results: &Results) -> Result<(), Failure> {
+    /// Writes `results`, and what is left of `earlier` ones.
+    fn write(&self, results: &Results, earlier: &[RunResult]) -> Result<(), Failure> {
         let path = self.out.join("results.json");
-        let text = serde_json::to_string_pretty(results).map_err(io::Error::from)?;
+        let mut all = results.clone();
+        all.runs.extend_from_slice(earlier);
+        let text = serde_json::to_string_pretty(&all).map_err(io::Error::from)?;
         fs::write(&path, text).map_err(|error| Failure::file(path.display(), error))
     }
 

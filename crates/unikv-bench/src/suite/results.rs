@@ -48,10 +48,21 @@ pub struct RunResult {
 }
 
 impl RunResult {
+    /// Whether the two say how one engine does in one run.
+    pub fn is_in_place_of(&self, other: &RunResult) -> bool {
+        (&self.experiment, &self.run) == (&other.experiment, &other.run)
+            && (&self.engine, self.round) == (&other.engine, other.round)
+    }
+
+    /// Whether a commit names all that was measured.
+    pub fn is_named(&self) -> bool {
+        let commit = self.commit.as_ref();
+        commit.is_some_and(|commit| !commit.ends_with("-dirty"))
+    }
+
     /// Whether this is what a run of `other` would do again: the same commit, engine and settings,
     /// and a tree without changes that no commit names.
     pub fn stands_for(&self, other: &RunResult) -> bool {
-        let is_named = |commit: &String| !commit.ends_with("-dirty");
         let what = |run: &RunResult| {
             let RunResult {
                 experiment,
@@ -66,7 +77,7 @@ impl RunResult {
             let named = (experiment, run.run.clone(), engine, version, settings);
             (named, round, commit, asked)
         };
-        self.commit.as_ref().is_some_and(is_named) && what(self) == what(other)
+        self.is_named() && what(self) == what(other)
     }
 }
 

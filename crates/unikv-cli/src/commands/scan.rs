@@ -37,6 +37,8 @@ pub struct Scan {
     notation: Notation,
 }
 
+/// A key, and its value if that is to be printed.
+type Record = (unikv::Bytes, Option<unikv::Bytes>);
 type KeyRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 impl Scan {
@@ -46,16 +48,14 @@ impl Scan {
         let Some(range) = range else {
             return Ok(Code::Success);
         };
-        let records = db.range(range);
         let mut out = BufWriter::new(io::stdout().lock());
-        let limit = self
-            .limit
-            .map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
-        let records = records.expecting(limit);
-        if self.reverse {
-            self.print(records.rev().take(limit), &mut out)?;
+        if self.keys_only {
+            let keys = db.keys(range);
+            self.print_all(keys.map(|key| key.map(|key| (key, None))), &mut out)?;
         } else {
-            self.print(records.take(limit), &mut out)?;
+            let records = db.range(range).expecting(self.limit());
+            let records = records.map(|record| record.map(|(key, value)| (key, Some(value))));
+            self.print_all(records, &mut out)?;
         }
         out.flush()?;
         drop(out);
@@ -63,14 +63,31 @@ impl Scan {
         Ok(Code::Success)
     }
 
-    fn print<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    /// The most records to print.
+    fn limit(&self) -> usize {
+        let limit = self.limit.map(usize::try_from);
+        limit.map_or(usize::MAX, |limit| limit.unwrap_or(usize::MAX))
+    }
+
+    fn print_all(
         &self,
-        records: impl Iterator<Item = unikv::Result<(K, V)>>,
+        records: impl DoubleEndedIterator<Item = unikv::Result<Record>>,
+        out: &mut impl Write,
+    ) -> Result<(), Failure> {
+        match self.reverse {
+            true => self.print(records.rev().take(self.limit()), out),
+            false => self.print(records.take(self.limit()), out),
+        }
+    }
+
+    fn print(
+        &self,
+        records: impl Iterator<Item = unikv::Result<Record>>,
         out: &mut impl Write,
     ) -> Result<(), Failure> {
         for record in records {
             let (key, value) = record?;
-            let (key, value) = (key.as_ref(), (!self.keys_only).then_some(value.as_ref()));
+            let (key, value) = (&key[..], value.as_deref());
             if self.json {
                 text::write_record(out, Form::Jsonl, key, value)?;
             } else if self.notation.hex {
