@@ -153,16 +153,17 @@ impl Db {
         Ok(fill(buffer, self.get(key)?))
     }
 
-    /// Whether `key` has a value, of which nothing is read: so one that is damaged is there.
-    /// Errors as [`Db::get`] otherwise.
+    /// Whether `key` has a value. No record is read for it, only lists of keys, in which very short
+    /// values stand, too; so a record that is damaged counts as there. Where a list is damaged, the
+    /// record answers, and errors are those of [`Db::get`].
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let (view, seq) = self.0.engine.read.read_point();
         let read = &self.0.engine.read;
         read.contains_at(&view, seq, key.as_ref())
     }
 
-    /// The length in bytes of the value of `key`, or `None` if it has none. Reads at most the
-    /// header of its record. Errors as [`Db::contains_key`].
+    /// The length in bytes of the value of `key`, or `None` if it has none. As
+    /// [`Db::contains_key`], and of the record it reads the header, whose damage is an error.
     pub fn value_len(&self, key: impl AsRef<[u8]>) -> Result<Option<usize>> {
         let (view, seq) = self.0.engine.read.read_point();
         let read = &self.0.engine.read;
@@ -184,7 +185,7 @@ impl Db {
         self.iterate(prefix_bounds(prefix.as_ref()))
     }
 
-    /// The keys in `range`, in order, as of now. No value is read.
+    /// The keys in `range`, in order, as of now. No record is read, only lists of keys.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("unikv-keys-{}", std::process::id()));

@@ -11,8 +11,8 @@ pub(crate) const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
 /// A range of keys: `..`, `"a".."c"`, `"a"..="c"`, `"a"..`, `.."c"`, `..="c"`, or a pair of
 /// [`Bound`]s, whose ends are anything that is bytes.
 ///
-/// It is what [`RangeBounds`] is, but for `..`, which says of which type its ends are, so that
-/// `db.range(..)` needs no type. A range whose end is not after its start has no keys.
+/// It takes the place of [`RangeBounds`], for which `db.range(..)` would have to say of which type
+/// the ends are that `..` does not have. A range that ends before it starts has no keys.
 pub trait KeyBounds {
     /// Where the range begins and ends.
     fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>);

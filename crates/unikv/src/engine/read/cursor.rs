@@ -1,9 +1,10 @@
 //! A position that moves both ways, and the keys of a range alone.
 //!
-//! A [`Cursor`] walks with an [`Iter`] that goes its way, and begins another when it turns round.
-//! It has no lock and no view of its own: between two steps it is a key and a registered moment.
+//! A [`Cursor`] walks with an [`Iter`] that goes its way, and begins another when it turns round;
+//! the old one has let go of its memory by then. Without that it is a key and a registered moment.
+//!
 //! Values stay where they are until the caller has asked for one. Then the batches that follow
-//! fetch theirs, until none has been asked for over [`STEPS_WITHOUT_VALUE`] steps.
+//! fetch theirs, until none has been asked for over [`STEPS_WITHOUT_VALUE`] steps. No locks.
 
 use crate::base::seeded::{seeded, slip};
 use crate::engine::read::ReadState;
@@ -34,6 +35,11 @@ impl Keys {
     /// Moves the front to the first key of the range at or after `key`, as [`Iter::seek`] does.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
         self.0.seek(key);
+    }
+
+    /// Releases the files that this keeps on disk, as [`Iter::release`] does.
+    pub fn release(&mut self) {
+        self.0.release();
     }
 }
 
@@ -126,14 +132,15 @@ impl Cursor {
     /// [`Db::get`](crate::Db::get).
     #[expect(clippy::should_implement_trait, reason = "a move, whose entry is lent")]
     pub fn next(&mut self) -> Result<bool> {
-        let walk = match (self.walk.take(), &self.place) {
-            (_, Place::AfterLast) => return Ok(false),
-            (Some(Walk::Forward(iter)), Place::On(_)) => Walk::Forward(iter),
-            (_, Place::On(key)) => {
+        let walk = match (&self.place, self.walk.take()) {
+            (Place::AfterLast, _) => return Ok(false),
+            (Place::On(_), Some(Walk::Forward(iter))) => Walk::Forward(iter),
+            (Place::On(key), before) => {
+                drop(before);
                 let key = slip!(TurnsOnTheSpot, key.to_vec(), after(key));
                 self.forward_from(&key)
             }
-            (_, Place::BeforeFirst) => self.forward_from(b""),
+            (Place::BeforeFirst, _) => self.forward_from(b""),
         };
         self.go(walk)
     }
@@ -141,14 +148,15 @@ impl Cursor {
     /// Moves to the entry before. Before the first one there is none. Errors as
     /// [`Db::get`](crate::Db::get).
     pub fn prev(&mut self) -> Result<bool> {
-        let walk = match (self.walk.take(), &self.place) {
-            (_, Place::BeforeFirst) => return Ok(false),
-            (Some(Walk::Backward(iter)), Place::On(_)) => Walk::Backward(iter),
-            (_, Place::On(key)) => {
+        let walk = match (&self.place, self.walk.take()) {
+            (Place::BeforeFirst, _) => return Ok(false),
+            (Place::On(_), Some(Walk::Backward(iter))) => Walk::Backward(iter),
+            (Place::On(key), before) => {
+                drop(before);
                 let key = key.clone();
                 self.backward_from(Some(&key))
             }
-            (_, Place::AfterLast) => self.backward_from(None),
+            (Place::AfterLast, _) => self.backward_from(None),
         };
         self.go(walk)
     }
@@ -182,13 +190,20 @@ impl Cursor {
     }
 
     /// Shows the database as it is now, also if this is the cursor of a snapshot. The position
-    /// stays on its key, even if that has no value any more: moves go on from there.
+    /// stays on its key, even if that has no value any more: moves go on from there. A cursor that
+    /// is after the last entry stays there, whatever has been added: seek what is to follow.
     pub fn refresh(&mut self) {
         self.walk = None;
         if !seeded!(RefreshKeepsValue) {
             self.value = None;
         }
         self.moment = Registered::take(self.moment.read(), Holder::Iterator);
+    }
+
+    /// Releases the files that this cursor keeps on disk. It goes on as before when it is next
+    /// moved, in newer files; see [`Db::release_views`](crate::Db::release_views).
+    pub fn release(&mut self) {
+        self.walk = None;
     }
 
     /// Takes one step, and stands where it leads.
@@ -227,7 +242,10 @@ impl Cursor {
     fn forward_from(&mut self, key: &[u8]) -> Walk {
         let mut iter = match self.walk.take() {
             Some(Walk::Forward(iter)) => iter,
-            _ => self.begin(engine_bounds(&..)),
+            before => {
+                drop(before);
+                self.begin(engine_bounds(&..))
+            }
         };
         iter.seek(key);
         Walk::Forward(iter)
@@ -235,6 +253,7 @@ impl Cursor {
 
     /// Begins a walk back, with the last entry before `key`.
     fn backward_from(&mut self, key: Option<&[u8]>) -> Walk {
+        self.walk = None;
         let (begin, all) = engine_bounds(&..);
         let end = key.map_or(all, |key| engine_key(DEFAULT_KEYSPACE, key));
         Walk::Backward(self.begin((begin, end)))
