@@ -1,7 +1,7 @@
 //! A position that moves both ways, and the keys of a range alone.
 //!
 //! A [`Cursor`] walks with an [`Iter`] that goes its way, and begins another when it turns round;
-//! the old one has let go of its memory by then. Without that it is a key and a registered moment.
+//! the old one has released its memory by then. Without that it is a key and a registered moment.
 //!
 //! Values stay where they are until the caller has asked for one. Then the batches that follow
 //! fetch theirs, until none has been asked for over [`STEPS_WITHOUT_VALUE`] steps. No locks.
