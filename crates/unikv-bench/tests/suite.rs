@@ -87,6 +87,25 @@ fn every_kind_of_experiment_runs_and_is_drawn() {
     let drawings = page.matches("http://www.w3.org/2000/svg").count();
     assert_eq!(page.matches("http").count(), drawings);
     assert!(!page.contains(" src=") && !page.contains("<script"));
+
+    let pictures = dir.path().join("pictures");
+    let mut report = Command::cargo_bin("unikv-bench").unwrap();
+    report.arg("report");
+    report.arg(dir.path().join("results/results.json"));
+    report.arg("--out").arg(dir.path().join("again.html"));
+    report.arg("--pictures").arg(&pictures);
+    report.assert().success();
+    let names = EXPERIMENTS.split(',').map(|name| format!("{name}.svg"));
+    for name in names {
+        let picture = fs::read_to_string(pictures.join(&name)).unwrap();
+        assert!(picture.starts_with("<svg"), "{name}");
+        assert!(picture.contains("unikv"), "{name}");
+        assert_eq!(
+            picture.contains("btreemap"),
+            name != "unsorted-size.svg",
+            "{name}"
+        );
+    }
 }
 
 #[test]

@@ -41,6 +41,9 @@ enum Command {
         /// The page
         #[arg(long, value_name = "FILE", default_value = "report.html")]
         out: PathBuf,
+        /// Also draw one picture for each experiment, into this directory
+        #[arg(long, value_name = "DIR")]
+        pictures: Option<PathBuf>,
     },
     /// Does one step of a run
     #[command(hide = true)]
@@ -121,7 +124,11 @@ pub fn main(contenders: &[Box<dyn Contender>]) -> ExitCode {
         Command::List => list(contenders),
         Command::Run(run) => run.run(contenders),
         Command::Floor(floor) => floor.run(),
-        Command::Report { results, out } => report(&results, &out),
+        Command::Report {
+            results,
+            out,
+            pictures,
+        } => report(&results, &out, pictures.as_deref()),
         Command::Child { job } => child::run(contenders, &job),
     };
     match outcome {
@@ -258,7 +265,7 @@ fn of_runs(mut chosen: Vec<Experiment>, asked: &[String]) -> Result<Vec<Experime
     Ok(chosen)
 }
 
-fn report(files: &[PathBuf], out: &Path) -> Result<(), Failure> {
+fn report(files: &[PathBuf], out: &Path, pictures: Option<&Path>) -> Result<(), Failure> {
     let mut whole: Option<Results> = None;
     for path in files {
         let named = |error| Failure::file(path.display(), error);
@@ -274,7 +281,11 @@ fn report(files: &[PathBuf], out: &Path) -> Result<(), Failure> {
             }
         });
     }
-    whole.map_or(Ok(()), |whole| write_page(&whole, out))
+    let Some(whole) = whole else {
+        return Ok(());
+    };
+    pictures.map_or(Ok(()), |dir| html::write_pictures(&whole, dir))?;
+    write_page(&whole, out)
 }
 
 fn write_page(results: &Results, path: &Path) -> Result<(), Failure> {

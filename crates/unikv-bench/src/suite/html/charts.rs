@@ -22,6 +22,9 @@ const COLOURS: [RGBColor; 10] = [
 const FONT: (&str, u32) = ("sans-serif", 12);
 const TITLE: (&str, u32) = ("sans-serif", 15);
 const HEIGHT: u32 = 250;
+const LEGEND_HEIGHT: u32 = 24;
+/// About that of a letter, in pixels.
+const LETTER_WIDTH: i32 = 7;
 
 /// The colour of the engine with this place among all.
 pub fn colour(place: usize) -> RGBColor {
@@ -76,15 +79,40 @@ impl Bars {
     /// It cannot be drawn.
     pub fn svg(&self) -> Result<String, Failure> {
         let mut svg = String::new();
-        let groups = self.labels.len().max(1);
-        let width = 110 + 34 * (groups * self.series.len().max(1)) as u32 + 20 * groups as u32;
         {
-            let size = (width.clamp(260, 1_100), HEIGHT);
+            let size = (self.width(), HEIGHT);
             let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
             self.draw(&root).map_err(failed)?;
             root.present().map_err(failed)?;
         }
         Ok(svg)
+    }
+
+    fn width(&self) -> u32 {
+        let groups = self.labels.len().max(1);
+        let width = 110 + 34 * (groups * self.series.len().max(1)) as u32 + 20 * groups as u32;
+        width.clamp(260, 1_100)
+    }
+
+    fn draw_legend<D: DrawingBackend>(
+        &self,
+        root: &DrawingArea<D, Shift>,
+        engines: &[String],
+    ) -> Result<(), DrawingAreaErrorKind<D::ErrorType>> {
+        root.fill(&WHITE)?;
+        let style = TextStyle::from(FONT.into_font()).pos(Pos::new(HPos::Left, VPos::Center));
+        let mut left = 54;
+        let middle = LEGEND_HEIGHT as i32 / 2;
+        for (place, _) in &self.series {
+            let Some(name) = engines.get(*place) else {
+                continue;
+            };
+            let corners = [(left, middle - 5), (left + 10, middle + 5)];
+            root.draw(&Rectangle::new(corners, colour(*place).filled()))?;
+            root.draw_text(name, &style, (left + 15, middle))?;
+            left += 35 + LETTER_WIDTH * name.len() as i32;
+        }
+        Ok(())
     }
 
     fn draw<D: DrawingBackend>(
@@ -140,6 +168,23 @@ impl Bars {
         }
         Ok(())
     }
+}
+
+/// The chart as an SVG document that names the engines below, by their places in `engines`.
+///
+/// # Errors
+/// It cannot be drawn.
+pub fn with_legend(bars: &Bars, engines: &[String]) -> Result<String, Failure> {
+    let mut svg = String::new();
+    {
+        let size = (bars.width(), HEIGHT + LEGEND_HEIGHT);
+        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        let (chart, legend) = root.split_vertically(HEIGHT);
+        bars.draw(&chart).map_err(failed)?;
+        bars.draw_legend(&legend, engines).map_err(failed)?;
+        root.present().map_err(failed)?;
+    }
+    Ok(svg)
 }
 
 impl Lines {

@@ -1,6 +1,7 @@
 //! One page that needs nothing else: text, tables and drawings of everything measured.
 
 mod charts;
+mod pictures;
 mod section;
 
 use super::drive::limit_in_words;
@@ -8,6 +9,7 @@ use super::experiments;
 use super::results::Results;
 use crate::failure::Failure;
 use charts::colour;
+pub use pictures::write_pictures;
 use plotters::style::RGBColor;
 use section::Section;
 use serde_json::Value;

@@ -160,6 +160,22 @@ impl<'a> Section<'a> {
         charts.into_iter().map(finish).collect()
     }
 
+    /// What each phase in which clients worked is called, and the rates of the engines in it. Loads
+    /// of several runs have one name.
+    pub(super) fn rates(&self) -> impl Iterator<Item = (String, Vec<Option<f64>>)> {
+        let rows = self.rows.iter().filter(|row| row.is_worked());
+        rows.map(|row| {
+            let name = numbered(&row.phase, self.nth(row));
+            let name = match row.phase == "load" || name.ends_with(&row.run) {
+                true => name,
+                false => format!("{} {name}", row.run).trim_start().to_owned(),
+            };
+            let rate = |phase: &PhaseView| phase.operations_per_second;
+            let cells = row.cells.iter();
+            (name, cells.map(|cell| cell.as_ref().map(rate)).collect())
+        })
+    }
+
     /// How many rows of the same run and phase stand above `row`.
     fn nth(&self, row: &Row) -> usize {
         let same = self
