@@ -171,7 +171,7 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(Seeded::ManifestUnsynced, Cuts, 0),
-    Case(Seeded::MarkAheadOfSync, Cuts, 110),
+    Case(Seeded::MarkAheadOfSync, Cuts, 90),
     Case(Seeded::ManifestNameUnsynced, Cuts, 0),
     Case(Seeded::LogRemovedBeforeEdit, Cuts, 0),
     Case(Seeded::LogRecycledBeforeEdit, Cuts, 0),
