@@ -334,9 +334,7 @@ const CASES: &[Case] = &[
     Case(Seeded::TurnsOnTheSpot, Histories, 0),
     Case(
         Seeded::RefreshKeepsValue,
-        unit(
-            "engine::read::cursor::tests::a_refreshed_cursor_stays_on_its_key_and_shows_what_is_there_now",
-        ),
+        unit("engine::read::cursor::tests::a_refresh_keeps_the_key_and_shows_what_is_there_now"),
         0,
     ),
     // The whole.

@@ -71,12 +71,24 @@ impl Runner {
         if self.oracle.unknowns() > 0 {
             return self.check_all();
         }
-        let iter = self.must("a scan", Ok(iter_of(self.db(), range)))?;
-        let mut held = Held::new(iter, within(self.oracle.state(), &range.bounds()));
+        self.scan_of(self.db(), self.oracle.state(), range, walk)
+    }
+
+    /// Takes all entries of `range` with an iterator, and moves a cursor about from the first one.
+    fn scan_of(
+        &self,
+        from: &impl Readable,
+        state: &State,
+        range: &Range,
+        walk: Walk,
+    ) -> Result<(), Interrupt> {
+        let mut held = Held::new(iter_of(from, range), within(state, &range.bounds()));
         let most = held.left.len() + 1;
         self.follow(&mut held, most, walk)?;
-        let first = held.pairs.first().map(|(key, _)| &key[..]);
-        self.walk_cursor(self.db(), self.oracle.state(), first, walk)
+        match held.pairs.first() {
+            Some((key, _)) => self.walk_cursor(from, state, key, walk),
+            None => Ok(()),
+        }
     }
 
     /// Moves a cursor to and fro from `key` on, and compares each step with what is wanted.
@@ -84,12 +96,9 @@ impl Runner {
         &self,
         from: &impl Readable,
         state: &State,
-        key: Option<&[u8]>,
+        key: &[u8],
         walk: Walk,
     ) -> Result<(), Interrupt> {
-        let Some(key) = key else {
-            return Ok(());
-        };
         let mut cursor = from.cursor();
         let mut want = Some(key);
         let mut moved = self.must("seek of a cursor", cursor.seek(key))?;
@@ -213,12 +222,7 @@ impl Runner {
                 show(key)
             );
         }
-        let iter = self.must("a scan of a snapshot", Ok(iter_of(snapshot, range)))?;
-        let mut held = Held::new(iter, within(state, &range.bounds()));
-        let most = held.left.len() + 1;
-        self.follow(&mut held, most, walk)?;
-        let first = held.pairs.first().map(|(key, _)| &key[..]);
-        self.walk_cursor(snapshot, state, first, walk)
+        self.scan_of(snapshot, state, range, walk)
     }
 
     pub(super) fn iterate(
@@ -230,7 +234,7 @@ impl Runner {
         if self.oracle.unknowns() > 0 {
             return Ok(());
         }
-        let iter = self.must("an iterator", Ok(iter_of(self.db(), range)))?;
+        let iter = iter_of(self.db(), range);
         let mut held = Held::new(iter, within(self.oracle.state(), &range.bounds()));
         if let Some(key) = seek {
             held.seek(key);

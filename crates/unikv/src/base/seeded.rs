@@ -129,9 +129,9 @@ bugs! {
     FirstKeyUnindexed,
     /// I5: a scan that goes back leaves out the first key of a partition.
     FirstKeyPassedBack,
-    /// I5: who asks whether a key has a value takes a tombstone in a memtable for one.
+    /// I5: `contains_key` takes a tombstone in a memtable for a value.
     FindTombstones,
-    /// I5: who asks a snapshot for the length of a value gets that of the newest.
+    /// I5: `contains_key` and `value_len` of a snapshot see the newest version.
     FindNewest,
 
     // Merge, garbage collection, split, join, scan merge, clustering.

@@ -10,7 +10,6 @@ pub(crate) mod snapshot;
 use crate::engine::background::garbage::GarbageStats;
 use crate::engine::background::ingest::Ingest;
 use crate::engine::handle::Handle;
-use crate::engine::read::ReadState;
 use crate::engine::read::bounds::{KeyBounds, engine_bounds, prefix_bounds};
 use crate::engine::read::cursor::{Cursor, Keys};
 use crate::engine::read::iter::Iter;
@@ -157,16 +156,16 @@ impl Db {
     /// values stand, too; so a record that is damaged counts as there. Where a list is damaged, the
     /// record answers, and errors are those of [`Db::get`].
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let (view, seq) = self.0.engine.read.read_point();
         let read = &self.0.engine.read;
+        let (view, seq) = read.read_point();
         read.contains_at(&view, seq, key.as_ref())
     }
 
     /// The length in bytes of the value of `key`, or `None` if it has none. As
     /// [`Db::contains_key`], and of the record it reads the header, whose damage is an error.
     pub fn value_len(&self, key: impl AsRef<[u8]>) -> Result<Option<usize>> {
-        let (view, seq) = self.0.engine.read.read_point();
         let read = &self.0.engine.read;
+        let (view, seq) = read.read_point();
         read.value_len_at(&view, seq, key.as_ref())
     }
 
@@ -199,7 +198,7 @@ impl Db {
     /// # unikv::Result::Ok(())
     /// ```
     pub fn keys(&self, range: impl KeyBounds) -> Keys {
-        ReadState::keys(self.moment(), &range)
+        Keys::new(self.range(range))
     }
 
     /// A position that moves both ways, over the database as of now. It borrows nothing, and may be

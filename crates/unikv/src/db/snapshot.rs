@@ -43,16 +43,16 @@ impl Snapshot {
 
     /// Whether `key` had a value. As [`Db::contains_key`](crate::Db::contains_key).
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let view = self.0.read().view.load();
         let read = self.0.read();
+        let view = read.view.load();
         read.contains_at(&view, self.0.seq(), key.as_ref())
     }
 
     /// The length in bytes of the value that `key` had. As
     /// [`Db::value_len`](crate::Db::value_len).
     pub fn value_len(&self, key: impl AsRef<[u8]>) -> Result<Option<usize>> {
-        let view = self.0.read().view.load();
         let read = self.0.read();
+        let view = read.view.load();
         read.value_len_at(&view, self.0.seq(), key.as_ref())
     }
 
@@ -73,7 +73,7 @@ impl Snapshot {
 
     /// The keys in `range`, in order. As [`Db::keys`](crate::Db::keys).
     pub fn keys(&self, range: impl KeyBounds) -> Keys {
-        ReadState::keys(Arc::clone(&self.0), &range)
+        Keys::new(self.range(range))
     }
 
     /// A position that moves both ways. As [`Db::cursor`](crate::Db::cursor).

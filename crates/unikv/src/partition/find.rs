@@ -5,7 +5,7 @@
 //! value that is damaged is there for them.
 
 use super::value_place::ValuePlace;
-use super::view::View;
+use super::view::{LOG, View};
 use super::{ReadCounters, sorted_store, unsorted_store};
 use crate::base::hash::key_hash;
 use crate::base::keys::{Kind, SeqNo};
@@ -24,15 +24,13 @@ impl View {
     ) -> Result<Option<ValuePlace<'_>>> {
         let snapshot = slip!(FindNewest, SeqNo::MAX, snapshot);
         let hash = key_hash(self.version.counters.hash_seed, key);
-        for handle in std::iter::once(&self.memtable).chain(&self.sealed) {
-            if let Some(entry) = handle.table.get(key, hash, snapshot) {
-                return Ok(match entry.kind {
-                    Kind::Delete if seeded!(FindTombstones) => Some(ValuePlace::Known(0)),
-                    Kind::Delete => None,
-                    Kind::External => Some(ValuePlace::External(entry.value)),
-                    _ => Some(ValuePlace::Known(entry.value.len())),
-                });
-            }
+        if let Some(entry) = self.memtable_entry(key, hash, snapshot) {
+            return Ok(match entry.kind {
+                Kind::Delete if seeded!(FindTombstones) => Some(ValuePlace::Known(0)),
+                Kind::Delete => None,
+                Kind::External => Some(ValuePlace::External(entry.value)),
+                _ => Some(ValuePlace::Known(entry.value.len())),
+            });
         }
         let Some(partition) = self.version.partition_for(key) else {
             return Ok(None);
@@ -40,7 +38,7 @@ impl View {
         if !partition.generations.is_empty() {
             counters.index_lookups.fetch_add(1, Ordering::Relaxed);
             let found = unsorted_store::find(partition, key, hash, snapshot)?;
-            if let Some((table, kind, pointer)) = found {
+            if let Some((table, _, kind, pointer)) = found {
                 return Ok(match kind {
                     Kind::Delete => None,
                     Kind::External => Some(ValuePlace::Named(table, pointer)),
@@ -53,15 +51,14 @@ impl View {
 
     /// The length of a value that was found. Reads at most the header of its record.
     pub(crate) fn value_len(&self, place: ValuePlace<'_>) -> Result<usize> {
-        let (external, path) = match place {
+        let (file, pointer) = match place {
             ValuePlace::Known(len) => return Ok(len),
             ValuePlace::Record(file, pointer) => return file.value_len(pointer),
-            ValuePlace::External(external) => (external.to_vec(), Path::new("the write-ahead log")),
+            ValuePlace::External(external) => self.external_place(external, Path::new(LOG))?,
             ValuePlace::Named(table, pointer) => {
-                (table.get(pointer)?.into_value().to_vec(), table.path())
+                self.external_place(&table.get(pointer)?.into_value(), table.path())?
             }
         };
-        let (file, pointer) = self.external_place(&external, path)?;
         file.value_len(pointer)
     }
 }

@@ -17,8 +17,8 @@ use crate::version::{Generation, Partition};
 
 /// A version of a key and the table that holds it.
 type Found<'a> = (&'a RecordFile, KeyVersion);
-/// What a table says of a version of a key: the kind, and where its record is.
-type Listed<'a> = (&'a RecordFile, Kind, RecordPointer);
+/// What a table's key section says of a version of a key.
+type Listed<'a> = (&'a RecordFile, SeqNo, Kind, RecordPointer);
 
 /// A key that is looked for, as of a snapshot.
 #[derive(Clone, Copy)]
@@ -167,7 +167,7 @@ fn find_by_fences<'a>(
         let what = "a table's key has no pointer";
         return Err(Error::corruption(table.path(), 0, what));
     };
-    Ok(Some((table, entry.kind, pointer)))
+    Ok(Some((table, entry.seq, entry.kind, pointer)))
 }
 
 /// The newest record of `key` at or below `snapshot` in `table`, by its key section.
@@ -176,15 +176,11 @@ fn get_by_fences<'a>(
     key: &[u8],
     snapshot: SeqNo,
 ) -> Result<Option<Found<'a>>> {
-    let Some(entry) = table.section()?.get(key, snapshot)? else {
+    let Some((table, seq, kind, pointer)) = find_by_fences(table, key, snapshot)? else {
         return Ok(None);
     };
-    let OwnedValue::Pointer(pointer) = entry.value else {
-        let what = "a table's key has no pointer";
-        return Err(Error::corruption(table.path(), 0, what));
-    };
     let found = table.get(pointer)?.of_key(key);
-    let found = found.filter(|found| (found.seq(), found.kind()) == (entry.seq, entry.kind));
+    let found = found.filter(|found| (found.seq(), found.kind()) == (seq, kind));
     let found = found.ok_or_else(|| {
         let what = "the record is not the one its pointer was made for";
         Error::corruption(table.path(), pointer.offset, what)

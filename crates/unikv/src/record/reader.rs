@@ -19,6 +19,19 @@ use std::sync::Arc;
 /// allocator a get's time.
 const MOST_SLACK_PART: usize = 16;
 
+/// The header that begins `frame`, if its record is as long as `pointer` says.
+fn decode_pointed_header(
+    frame: &[u8],
+    pointer: RecordPointer,
+    place: &FramePlace<'_>,
+) -> Result<FrameHeader> {
+    let header = FrameHeader::decode(frame, place)?;
+    if header.frame_len() != pointer.len as usize {
+        return Err(place.corruption("the record has another length than its pointer"));
+    }
+    Ok(header)
+}
+
 /// A record file, open for reading. Opening it reads nothing.
 #[derive(Debug)]
 pub(crate) struct RecordFile {
@@ -70,22 +83,19 @@ impl RecordFile {
     pub(crate) fn value_len(&self, pointer: RecordPointer) -> Result<usize> {
         self.check(pointer)?;
         let place = self.place(pointer.offset);
-        let cached = self
-            .cache
-            .record(self.meta.number, pointer.offset, |frame| {
-                FrameHeader::of_kept(frame.bytes(), &place)
-            });
+        let number = self.meta.number;
+        let cached = self.cache.record(number, pointer.offset, |frame| {
+            let header = FrameHeader::of_kept(frame.bytes(), &place)?;
+            (header.frame_len() == pointer.len as usize).then_some(header)
+        });
         let header = match cached {
             Some(header) => header,
             None => {
                 let mut header = [0; FRAME_HEADER_LEN];
                 self.file.read_exact_at(&mut header, pointer.offset)?;
-                FrameHeader::decode(&header, &place)?
+                decode_pointed_header(&header, pointer, &place)?
             }
         };
-        if header.frame_len() != pointer.len as usize {
-            return Err(place.corruption("the record has another length than its pointer"));
-        }
         Ok(header.value_range().len())
     }
 
@@ -218,10 +228,7 @@ impl RecordFile {
     /// Verifies the frame that begins `frame` and that it is the one `pointer` means.
     pub(super) fn decode_pointed(&self, frame: Bytes, pointer: RecordPointer) -> Result<Record> {
         let place = self.place(pointer.offset);
-        let header = FrameHeader::decode(&frame, &place)?;
-        if header.frame_len() != pointer.len as usize {
-            return Err(place.corruption("the record has another length than its pointer"));
-        }
+        let header = decode_pointed_header(&frame, pointer, &place)?;
         Record::verify(frame, header, &place)
     }
 

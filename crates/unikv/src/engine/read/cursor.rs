@@ -7,8 +7,7 @@
 //! fetch theirs, until none has been asked for over [`STEPS_WITHOUT_VALUE`] steps. No locks.
 
 use crate::base::seeded::{seeded, slip};
-use crate::engine::read::ReadState;
-use crate::engine::read::bounds::{DEFAULT_KEYSPACE, KeyBounds, engine_bounds, engine_key};
+use crate::engine::read::bounds::{DEFAULT_KEYSPACE, engine_bounds, engine_key};
 use crate::engine::read::iter::Iter;
 use crate::engine::read::moment::Registered;
 use crate::engine::snapshots::Holder;
@@ -225,7 +224,7 @@ impl Cursor {
         Ok(true)
     }
 
-    /// Who asks for no value for a while is taken to want none.
+    /// A caller that has asked for no value for a while is taken to want none.
     fn note_step(&mut self, walk: &mut Walk) {
         let Some(steps) = &mut self.since_value else {
             return;
@@ -263,13 +262,6 @@ impl Cursor {
         let mut iter = Iter::new(Arc::clone(&self.moment), bounds);
         iter.leave_values(self.since_value.is_none());
         iter
-    }
-}
-
-impl ReadState {
-    /// The keys in `range` as of `moment`.
-    pub(crate) fn keys(moment: Arc<Registered>, range: &impl KeyBounds) -> Keys {
-        Keys::new(Iter::new(moment, engine_bounds(range)))
     }
 }
 

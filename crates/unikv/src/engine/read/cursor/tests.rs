@@ -143,7 +143,7 @@ fn a_cursor_turns_round_on_its_entry_and_comes_back_from_both_ends() {
 }
 
 #[test]
-fn a_refreshed_cursor_stays_on_its_key_and_shows_what_is_there_now() {
+fn a_refresh_keeps_the_key_and_shows_what_is_there_now() {
     let machine = Machine::new(1);
     let (db, _) = machine.open(small());
     (0..3).for_each(|n| db.put(key(n), "old").unwrap());
@@ -201,7 +201,7 @@ fn a_cursor_may_live_anywhere() {
 
 /// Keys, lengths, and whether a key is there, of a database of which nothing is in memory.
 #[test]
-fn who_asks_for_no_value_reads_none() {
+fn keys_lengths_and_cursors_read_no_value() {
     const MANY: u32 = 100;
     const VALUE_LEN: usize = 30_000;
     let options = || {
