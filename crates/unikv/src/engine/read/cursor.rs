@@ -8,7 +8,7 @@
 
 use crate::base::seeded::{seeded, slip};
 use crate::engine::read::bounds::{DEFAULT_KEYSPACE, engine_bounds, engine_key};
-use crate::engine::read::iter::Iter;
+use crate::engine::read::iter::{Iter, Toward};
 use crate::engine::read::moment::Registered;
 use crate::engine::snapshots::Holder;
 use crate::error::Result;
@@ -46,13 +46,13 @@ impl Iterator for Keys {
     type Item = Result<Bytes>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        Some(self.0.next_key()?.map(|(key, _)| key))
+        Some(self.0.next_key(Toward::Upper)?.map(|(key, _)| key))
     }
 }
 
 impl DoubleEndedIterator for Keys {
     fn next_back(&mut self) -> Option<Self::Item> {
-        Some(self.0.next_key_back()?.map(|(key, _)| key))
+        Some(self.0.next_key(Toward::Lower)?.map(|(key, _)| key))
     }
 }
 
@@ -71,8 +71,8 @@ impl fmt::Debug for Keys {
 pub struct Cursor {
     moment: Arc<Registered>,
     place: Place,
-    /// What goes on from the place.
-    walk: Option<Walk>,
+    /// What goes on from the place, and which way.
+    walk: Option<(Toward, Iter)>,
     /// The value at the place, once it has been fetched.
     value: Option<Bytes>,
     /// Steps since the caller has asked for a value; none before the first time.
@@ -83,11 +83,6 @@ enum Place {
     BeforeFirst,
     On(Bytes),
     AfterLast,
-}
-
-enum Walk {
-    Forward(Iter),
-    Backward(Iter),
 }
 
 impl Cursor {
@@ -103,61 +98,37 @@ impl Cursor {
 
     /// Moves to the first entry. Errors as [`Db::get`](crate::Db::get).
     pub fn first(&mut self) -> Result<bool> {
-        let walk = self.forward_from(b"");
-        self.go(walk)
+        self.go_from(Toward::Upper, None)
     }
 
     /// Moves to the last entry. Errors as [`Db::get`](crate::Db::get).
     pub fn last(&mut self) -> Result<bool> {
-        let walk = self.backward_from(None);
-        self.go(walk)
+        self.go_from(Toward::Lower, None)
     }
 
     /// Moves to the first entry at or after `key`, else after the last one. Errors as
     /// [`Db::get`](crate::Db::get).
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let walk = self.forward_from(key.as_ref());
-        self.go(walk)
+        self.go_from(Toward::Upper, Some(key.as_ref()))
     }
 
     /// Moves to the last entry at or before `key`, else before the first one. Errors as
     /// [`Db::get`](crate::Db::get).
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let walk = self.backward_from(Some(&after(key.as_ref())));
-        self.go(walk)
+        self.go_from(Toward::Lower, Some(&after(key.as_ref())))
     }
 
     /// Moves to the next entry. After the last one there is none. Errors as
     /// [`Db::get`](crate::Db::get).
     #[expect(clippy::should_implement_trait, reason = "a move, whose entry is lent")]
     pub fn next(&mut self) -> Result<bool> {
-        let walk = match (&self.place, self.walk.take()) {
-            (Place::AfterLast, _) => return Ok(false),
-            (Place::On(_), Some(Walk::Forward(iter))) => Walk::Forward(iter),
-            (Place::On(key), before) => {
-                drop(before);
-                let key = slip!(TurnsOnTheSpot, key.to_vec(), after(key));
-                self.forward_from(&key)
-            }
-            (Place::BeforeFirst, _) => self.forward_from(b""),
-        };
-        self.go(walk)
+        self.step(Toward::Upper)
     }
 
     /// Moves to the entry before. Before the first one there is none. Errors as
     /// [`Db::get`](crate::Db::get).
     pub fn prev(&mut self) -> Result<bool> {
-        let walk = match (&self.place, self.walk.take()) {
-            (Place::BeforeFirst, _) => return Ok(false),
-            (Place::On(_), Some(Walk::Backward(iter))) => Walk::Backward(iter),
-            (Place::On(key), before) => {
-                drop(before);
-                let key = key.clone();
-                self.backward_from(Some(&key))
-            }
-            (Place::AfterLast, _) => self.backward_from(None),
-        };
-        self.go(walk)
+        self.step(Toward::Lower)
     }
 
     /// The key of the entry; `None` before the first and after the last one.
@@ -176,7 +147,7 @@ impl Cursor {
             return Ok(None);
         };
         if self.since_value.replace(0).is_none()
-            && let Some(Walk::Forward(iter) | Walk::Backward(iter)) = &mut self.walk
+            && let Some((_, iter)) = &mut self.walk
         {
             iter.leave_values(false);
         }
@@ -205,63 +176,76 @@ impl Cursor {
         self.walk = None;
     }
 
-    /// Takes one step, and stands where it leads.
-    fn go(&mut self, mut walk: Walk) -> Result<bool> {
-        let (step, end) = match &mut walk {
-            Walk::Forward(iter) => (iter.next_key(), Place::AfterLast),
-            Walk::Backward(iter) => (iter.next_key_back(), Place::BeforeFirst),
+    /// Moves to the next entry this way.
+    fn step(&mut self, toward: Toward) -> Result<bool> {
+        if let Some((_, iter)) = self.walk.take_if(|walk| walk.0 == toward) {
+            return self.go(toward, iter);
+        }
+        let from = match (&self.place, toward) {
+            (Place::AfterLast, Toward::Upper) | (Place::BeforeFirst, Toward::Lower) => {
+                return Ok(false);
+            }
+            (Place::On(key), Toward::Upper) => {
+                Some(slip!(TurnsOnTheSpot, key.to_vec(), after(key)))
+            }
+            (Place::On(key), Toward::Lower) => Some(key.to_vec()),
+            (Place::BeforeFirst | Place::AfterLast, _) => None,
         };
-        // After an error the walk begins again, from the place as it is.
-        let entry = step.transpose()?;
+        self.go_from(toward, from.as_deref())
+    }
+
+    /// Moves to the first entry at or after `key`, or to the last one before it; without a key, to
+    /// the first or last of all.
+    fn go_from(&mut self, toward: Toward, key: Option<&[u8]>) -> Result<bool> {
+        // A walk forward can go on anywhere; any other is dropped before the next one begins.
+        let is_reusable = |way: Toward| (way, toward) == (Toward::Upper, Toward::Upper);
+        let reused = self.walk.take().filter(|(way, _)| is_reusable(*way));
+        let mut iter = reused.map_or_else(|| self.begin(toward, key), |(_, iter)| iter);
+        if toward == Toward::Upper {
+            iter.seek(key.unwrap_or_default());
+        }
+        self.go(toward, iter)
+    }
+
+    /// A walk over everything, or over what is before `key` if it goes back.
+    fn begin(&self, toward: Toward, key: Option<&[u8]>) -> Iter {
+        let (lower, mut upper) = engine_bounds(&..);
+        if let (Toward::Lower, Some(key)) = (toward, key) {
+            upper = engine_key(DEFAULT_KEYSPACE, key);
+        }
+        let mut iter = Iter::new(Arc::clone(&self.moment), (lower, upper));
+        iter.leave_values(self.since_value.is_none());
+        iter
+    }
+
+    /// Takes a step of a walk, and stands where it leads. After an error the walk begins again,
+    /// from the place as it is.
+    fn go(&mut self, toward: Toward, mut iter: Iter) -> Result<bool> {
+        let entry = iter.next_key(toward).transpose()?;
         self.value = None;
         let Some((key, value)) = entry else {
-            (self.place, self.walk) = (end, None);
+            self.place = match toward {
+                Toward::Upper => Place::AfterLast,
+                Toward::Lower => Place::BeforeFirst,
+            };
             return Ok(false);
         };
         (self.place, self.value) = (Place::On(key), value);
-        self.note_step(&mut walk);
-        self.walk = Some(walk);
+        self.note_step(&mut iter);
+        self.walk = Some((toward, iter));
         Ok(true)
     }
 
     /// A caller that has asked for no value for a while is taken to want none.
-    fn note_step(&mut self, walk: &mut Walk) {
+    fn note_step(&mut self, iter: &mut Iter) {
         let Some(steps) = &mut self.since_value else {
             return;
         };
         *steps += 1;
         if *steps > STEPS_WITHOUT_VALUE {
             self.since_value = None;
-            let (Walk::Forward(iter) | Walk::Backward(iter)) = walk;
             iter.leave_values(true);
         }
-    }
-
-    /// Begins a walk forward, with the first entry at or after `key`.
-    fn forward_from(&mut self, key: &[u8]) -> Walk {
-        let mut iter = match self.walk.take() {
-            Some(Walk::Forward(iter)) => iter,
-            before => {
-                drop(before);
-                self.begin(engine_bounds(&..))
-            }
-        };
-        iter.seek(key);
-        Walk::Forward(iter)
-    }
-
-    /// Begins a walk back, with the last entry before `key`.
-    fn backward_from(&mut self, key: Option<&[u8]>) -> Walk {
-        self.walk = None;
-        let (begin, all) = engine_bounds(&..);
-        let end = key.map_or(all, |key| engine_key(DEFAULT_KEYSPACE, key));
-        Walk::Backward(self.begin((begin, end)))
-    }
-
-    fn begin(&self, bounds: (Vec<u8>, Vec<u8>)) -> Iter {
-        let mut iter = Iter::new(Arc::clone(&self.moment), bounds);
-        iter.leave_values(self.since_value.is_none());
-        iter
     }
 }
 

@@ -51,7 +51,7 @@ pub struct Iter {
 
 /// Which way an end of an iteration goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Toward {
+pub(crate) enum Toward {
     Upper,
     Lower,
 }
@@ -237,37 +237,31 @@ impl Iter {
         Ok(true)
     }
 
-    fn next_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
-        match self.has_next()? {
-            true => self.front.hand_out(|key| self.holder.look_up(key)),
-            false => Ok(None),
+    /// The end that goes this way, if it has an entry to hand out.
+    fn end_with_entry(&mut self, toward: Toward) -> Result<Option<(&mut End, &ViewHolder)>> {
+        let has_entry = match toward {
+            Toward::Upper => self.has_next()?,
+            Toward::Lower => self.has_next_back()?,
+        };
+        let end = match toward {
+            Toward::Upper => &mut self.front,
+            Toward::Lower => &mut self.back,
+        };
+        Ok(has_entry.then_some((end, &self.holder)))
+    }
+
+    fn next_entry(&mut self, toward: Toward) -> Result<Option<(Bytes, Bytes)>> {
+        match self.end_with_entry(toward)? {
+            Some((end, holder)) => end.hand_out(|key| holder.look_up(key)),
+            None => Ok(None),
         }
     }
 
-    fn next_back_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
-        match self.has_next_back()? {
-            true => self.back.hand_out(|key| self.holder.look_up(key)),
-            false => Ok(None),
-        }
-    }
-
-    /// The next key, and its value if that has been fetched.
-    pub(crate) fn next_key(&mut self) -> Option<Result<(Bytes, Option<Bytes>)>> {
+    /// The next key this way, and its value if that has been fetched.
+    pub(crate) fn next_key(&mut self, toward: Toward) -> Option<Result<(Bytes, Option<Bytes>)>> {
         self.or_end(|iter| {
-            Ok(iter
-                .has_next()?
-                .then(|| iter.front.hand_out_key())
-                .flatten())
-        })
-    }
-
-    /// The same from the back.
-    pub(crate) fn next_key_back(&mut self) -> Option<Result<(Bytes, Option<Bytes>)>> {
-        self.or_end(|iter| {
-            Ok(iter
-                .has_next_back()?
-                .then(|| iter.back.hand_out_key())
-                .flatten())
+            let end = iter.end_with_entry(toward)?;
+            Ok(end.and_then(|(end, _)| end.hand_out_key()))
         })
     }
 
@@ -312,13 +306,13 @@ impl Iterator for Iter {
     type Item = Result<(Bytes, Bytes)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.or_end(Iter::next_entry)
+        self.or_end(|iter| iter.next_entry(Toward::Upper))
     }
 }
 
 impl DoubleEndedIterator for Iter {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.or_end(Iter::next_back_entry)
+        self.or_end(|iter| iter.next_entry(Toward::Lower))
     }
 }
 
