@@ -100,6 +100,11 @@ impl Oracle {
         }
     }
 
+    /// What is there if every write is in force that was acknowledged.
+    pub fn now(&self) -> &State {
+        &self.now.state
+    }
+
     /// A write that failed or never returned.
     pub fn unknown(&mut self, changes: Vec<Change>) {
         self.unknown_with(changes, None);

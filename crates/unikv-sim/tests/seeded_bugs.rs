@@ -352,6 +352,18 @@ const CASES: &[Case] = &[
     ),
     Case(Seeded::RefusedAndWritten, Shortage, 0),
     Case(
+        Seeded::HastyWaits,
+        unit(
+            "engine::write::admission::tests::writes_that_may_not_wait_are_refused_while_all_memtables_are_sealed",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::HastyPauses,
+        unit("engine::write::admission::tests::a_write_that_may_not_wait_is_refused_or_not_slowed"),
+        0,
+    ),
+    Case(
         Seeded::StoredOptionsForgotten,
         unit("engine::open::stored_options::tests::what_is_not_set_stays_and_what_is_set_holds"),
         0,

@@ -46,6 +46,11 @@ pub enum ErrorKind {
     /// The process that opened the database has forked, and this is the child: open the database
     /// there again, once the parent has closed it, or leave it to the parent. Nothing changed.
     Forked,
+    /// Back-pressure would delay a write that may not wait ([`WriteOptions::no_wait`]): try again
+    /// later, or let it wait. Nothing changed.
+    ///
+    /// [`WriteOptions::no_wait`]: crate::WriteOptions::no_wait
+    WouldBlock,
 }
 
 /// An error of the engine. Cheap to clone.
@@ -201,6 +206,15 @@ impl Error {
         )))
     }
 
+    /// Back-pressure would delay a write that may not wait.
+    pub(crate) fn would_block() -> Error {
+        Error(Arc::new(Inner::new(
+            ErrorKind::WouldBlock,
+            "the background is behind, which would delay a write that may not wait",
+            "try again later, or write without `no_wait`",
+        )))
+    }
+
     /// A bug of the engine.
     pub(crate) fn internal(what: impl Into<String>) -> Error {
         let remedy = "this is a bug of UniKV: report it with this message, then close and reopen the \
@@ -260,6 +274,7 @@ impl From<Error> for io::Error {
             ErrorKind::NotFound => io::ErrorKind::NotFound,
             ErrorKind::Incompatible | ErrorKind::Forked => io::ErrorKind::Unsupported,
             ErrorKind::OutOfMemory => io::ErrorKind::OutOfMemory,
+            ErrorKind::WouldBlock => io::ErrorKind::WouldBlock,
             ErrorKind::WritesSuspended | ErrorKind::Closed | ErrorKind::Internal => {
                 io::ErrorKind::Other
             }

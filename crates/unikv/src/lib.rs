@@ -115,4 +115,4 @@ pub use offline::repair::RepairOptions;
 pub use offline::repair::report::{
     LogGap, LostKey, LostRange, RepairFault, RepairReport, RepairTrust, RepairedFile, RepairedLog,
 };
-pub use options::{Clustering, Durability, EffectiveOptions, Options};
+pub use options::{Clustering, Durability, EffectiveOptions, Options, WriteOptions};

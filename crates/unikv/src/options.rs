@@ -3,10 +3,12 @@
 //! Only `db` reads [`Options`]; the layers below receive the values they need.
 
 mod effective;
+mod write;
 
 use crate::error::Result;
 pub use effective::EffectiveOptions;
 use std::time::Duration;
+pub use write::WriteOptions;
 
 const LEAST_MEMTABLE_BYTES: u64 = 4 << 10;
 /// The least `unsorted_bytes` by default.

@@ -4,7 +4,7 @@ use super::{Interrupt, Runner};
 use crate::history::Key;
 use crate::oracle::Change;
 use crate::value::Value;
-use unikv::{Batch, Db, Durability, ErrorKind};
+use unikv::{Batch, Db, Durability, ErrorKind, WriteOptions};
 
 impl Runner {
     /// A write of `changes`; a `single` one goes through `put` and `delete`.
@@ -24,8 +24,7 @@ impl Runner {
         self.tell(Some(&under_way));
         let (changes, mark) = under_way;
         let result = match &changes[..] {
-            [(key, Some(value))] if single => self.db().put(key, value),
-            [(key, None)] if single => self.db().delete(key),
+            [change] if single => self.write_single(change),
             _ => {
                 let mut batch = Batch::new();
                 for (key, value) in &changes {
@@ -66,6 +65,33 @@ impl Runner {
                 self.may::<()>("write", Err(err))?;
                 self.recover_from_fault()
             }
+        }
+    }
+
+    /// A write through `put` or `delete`; every third one may not wait at first.
+    fn write_single(&self, (key, value): &Change) -> unikv::Result<()> {
+        let write = |options: WriteOptions| match value {
+            Some(value) => self.db().put_with(key, value, options),
+            None => self.db().delete_with(key, options),
+        };
+        if !self.step.is_multiple_of(3) {
+            return write(WriteOptions::default());
+        }
+        let stalls = self.db().stats().stalls;
+        let written = write(WriteOptions::default().no_wait(true));
+        let more = self.db().stats().stalls - stalls;
+        assert_eq!(more, 0, "a write that may not wait was slowed");
+        match written {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                if self.oracle.unknowns() == 0
+                    && let Ok(there) = self.db().get(key)
+                {
+                    let before = self.oracle.now().get(key).map(|value| &value[..]);
+                    assert_eq!(there.as_deref(), before, "a write that would block");
+                }
+                write(WriteOptions::default())
+            }
+            written => written,
         }
     }
 

@@ -224,6 +224,10 @@ bugs! {
     BallastNotRestored,
     /// I4: a put that is refused for want of space is written all the same.
     RefusedAndWritten,
+    /// I6: a write that may not wait waits for flushes.
+    HastyWaits,
+    /// I6: a write that may not wait pauses for what it costs.
+    HastyPauses,
     /// I5: what an earlier opening has set is forgotten by the next.
     StoredOptionsForgotten,
     /// I8: opening reads every file.

@@ -19,7 +19,7 @@ use crate::engine::stats::Stats;
 use crate::engine::stats::report::RecoveryReport;
 use crate::error::{Error, Result};
 use crate::memtable::Batch;
-use crate::options::{Durability, EffectiveOptions, Options};
+use crate::options::{EffectiveOptions, Options, WriteOptions};
 use crate::vfs::Env;
 use bytes::Bytes;
 use snapshot::Snapshot;
@@ -59,29 +59,49 @@ impl Db {
     /// `InvalidArgument` if the key is longer than 64 KiB or the value than 1 GiB; then nothing has
     /// changed. `WritesSuspended`, `DiskFull`, `Io`: the outcome is unknown until a read shows it.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let engine = &self.0.engine;
-        engine
-            .write
-            .put(key.as_ref(), value.as_ref(), engine.core.options.durability)
+        self.put_with(key, value, WriteOptions::default())
+    }
+
+    /// As [`Db::put`], as `options` say: a [`Durability`](crate::Durability), or [`WriteOptions`].
+    ///
+    /// # Errors
+    /// As [`Db::put`]; `WouldBlock` where the write may not wait and would have to: then nothing
+    /// has changed.
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: impl Into<WriteOptions>,
+    ) -> Result<()> {
+        let write = &self.0.engine.write;
+        write.put(key.as_ref(), value.as_ref(), options.into())
     }
 
     /// Removes `key`; removing what is not there is no error. Errors as [`Db::put`].
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_with(key, WriteOptions::default())
+    }
+
+    /// As [`Db::delete`], as `options` say. Errors as [`Db::put_with`].
+    pub fn delete_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: impl Into<WriteOptions>,
+    ) -> Result<()> {
         let mut batch = Batch::new();
         batch.delete(key);
-        self.write(&batch)
+        self.write_with(&batch, options)
     }
 
     /// Commits all operations of a batch or none, in their order, with the durability of the
     /// options. Errors as [`Db::put`].
     pub fn write(&self, batch: &Batch) -> Result<()> {
-        self.write_with(batch, self.0.engine.core.options.durability)
+        self.write_with(batch, WriteOptions::default())
     }
 
-    /// As [`Db::write`], with the given durability. [`Durability::Periodic`] is only an option of a
-    /// whole database; for one batch it means what [`Durability::Buffered`] means.
-    pub fn write_with(&self, batch: &Batch, durability: Durability) -> Result<()> {
-        self.0.engine.write.write(batch, durability)
+    /// As [`Db::write`], as `options` say. Errors as [`Db::put_with`].
+    pub fn write_with(&self, batch: &Batch, options: impl Into<WriteOptions>) -> Result<()> {
+        self.0.engine.write.write(batch, options.into())
     }
 
     /// Stores a sorted stream all at once: values, and `None` for keys to be removed. It goes

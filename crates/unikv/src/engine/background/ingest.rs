@@ -119,7 +119,9 @@ impl<'a> Ingest<'a> {
         if let Some(mark) = &self.mark {
             let mut batch = Batch::new();
             batch.set_mark(mark);
-            self.background.write.write(&batch, Durability::Sync)?;
+            self.background
+                .write
+                .write(&batch, Durability::Sync.into())?;
         }
         Ok(0)
     }
@@ -144,6 +146,7 @@ impl<'a> Ingest<'a> {
                 if patient {
                     return Ok(false);
                 }
+                let _delayed = background.write.queue.delay();
                 let has_room = || background.has_room(&background.catalog.lock(), plan);
                 background
                     .core
@@ -190,8 +193,9 @@ impl Background {
         if self.core.health.is_suspended() {
             self.write.resume(commit)?;
         }
+        let _delayed = self.write.queue.delay();
         if !commit.memtable.table.is_empty() {
-            self.write.wait_for_flushes()?;
+            self.write.wait_for_flushes(true)?;
             self.write.seal(commit)?;
         }
         let flushed = || self.read.view.load().sealed.is_empty();

@@ -10,11 +10,13 @@
 //! The time is gathered as a debt and paid in pauses of at least half a millisecond, because much
 //! shorter ones cannot be kept, and longer ones are felt. The rate is one for all writers: a pause
 //! begins where that of another ends. What a large batch owes beyond one pause is paid by the next
-//! writes. What a write may supersede beyond its own bytes, a delete above all, costs the price of
+//! writes. A write that may not wait is refused where it would pause; what the others of them cost is
+//! paid by the time in which none of them is let in. What a write may supersede beyond its own bytes, a delete above all, costs the price of
 //! space, because it lies on the disk until the background has caught up.
 //!
 //! Locks: `debt` and `merges`, leaves. Nothing is held during a pause.
 
+use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::engine::core::Core;
@@ -132,6 +134,20 @@ impl Debt {
             until_ns: now_ns.saturating_add(all),
         };
         Some(pause)
+    }
+
+    /// Whether a write of this cost would pause. If so, time pays what is owed from `now_ns` on.
+    fn would_pause(&mut self, cost_ns: i64, now_ns: i64) -> bool {
+        let begun = self.until_ns.saturating_sub(now_ns).max(0);
+        let due = begun.saturating_add(self.owed_ns);
+        if due.saturating_add(cost_ns) < LEAST_PAUSE_NS {
+            return false;
+        }
+        *self = Debt {
+            owed_ns: 0,
+            until_ns: now_ns.saturating_add(due),
+        };
+        true
     }
 
     /// What a pause took too long is credited, but not for ever.
@@ -278,8 +294,29 @@ impl Backpressure {
         self.core.memory.index_bytes() as f64 / most as f64
     }
 
-    /// Takes from the writer the time that a write costs at present.
-    pub(crate) fn pace(&self, written: Written) {
+    /// Whether writing costs nothing at present.
+    pub(crate) fn is_off(&self) -> bool {
+        self.state.ns_per_kib() == 0
+    }
+
+    /// Whether a write of `bytes` would pause at present. If so, time pays what earlier writes owe:
+    /// there may be no other writer to do it.
+    pub(crate) fn would_delay(&self, bytes: u64) -> bool {
+        let cost = bytes.saturating_mul(self.state.ns_per_kib()) >> 10;
+        if cost == 0 {
+            return false;
+        }
+        let cost = i64::try_from(cost).unwrap_or(i64::MAX);
+        self.state.debt.lock().would_pause(cost, self.now_ns())
+    }
+
+    fn now_ns(&self) -> i64 {
+        i64::try_from(self.core.now().as_nanos()).unwrap_or(i64::MAX)
+    }
+
+    /// Takes from the writer the time that a write costs at present, if it may pause; else later
+    /// ones pay, or find that it has passed.
+    pub(crate) fn pace(&self, written: Written, may_pause: bool) {
         let pressure = &self.state;
         let ns_per_kib = pressure.ns_per_kib();
         if ns_per_kib == 0 {
@@ -294,8 +331,8 @@ impl Backpressure {
         let of_freed = written.freed.saturating_mul(of_space) >> 10;
         let cost = i64::try_from(of_bytes.saturating_add(of_freed)).unwrap_or(i64::MAX);
         pressure.is_owed.store(true, Ordering::Relaxed);
-        let now = i64::try_from(self.core.now().as_nanos()).unwrap_or(i64::MAX);
-        let Some(pause) = pressure.debt.lock().add(cost, now) else {
+        let added = pressure.debt.lock().add(cost, self.now_ns());
+        let Some(pause) = added.filter(|_| may_pause || seeded!(HastyPauses)) else {
             return;
         };
         let took = self.delay(pause);
@@ -346,7 +383,7 @@ mod tests {
         let engine = &db.0.engine;
         let pace = |bytes| {
             let begin = engine.core.now();
-            engine.backpressure.pace(Written { bytes, freed: 0 });
+            engine.backpressure.pace(Written { bytes, freed: 0 }, true);
             (engine.core.now() - begin).as_millis()
         };
         assert_eq!(pace(1 << 30), 0, "free while nothing presses");
@@ -374,10 +411,11 @@ mod tests {
         prices.ns_per_kib.store(1_000_000, Ordering::Relaxed);
         let took = |freed| {
             let begin = backpressure.core.now();
-            backpressure.pace(Written {
+            let written = Written {
                 bytes: 2 << 10,
                 freed,
-            });
+            };
+            backpressure.pace(written, true);
             (backpressure.core.now() - begin).as_millis()
         };
         assert_eq!(took(64 << 10), 2, "flushes do not wait for what is freed");

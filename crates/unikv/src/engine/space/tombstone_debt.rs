@@ -74,13 +74,13 @@ impl DiskSpace {
     /// what is known of much longer ones, unless `memtable` has superseded these already. Puts of
     /// large values count on neither side: their bytes are in files, and make up for nothing that
     /// the memtable hides. `version` is the published one.
-    pub(crate) fn freed_by(
+    pub(crate) fn freed_by<'a>(
         &self,
         memtable: &Arc<Memtable>,
-        group: &[(&Batch, bool)],
+        batches: impl Iterator<Item = &'a Batch> + Clone,
         version: impl FnOnce() -> Arc<Version>,
     ) -> i64 {
-        let batches = || group.iter().map(|(batch, _)| batch);
+        let batches = || batches.clone();
         let hides = |batch: &Batch| {
             let shorts = batch.len() - batch.externals();
             slip!(PutsFreeNothing, batch.deletes(), shorts)

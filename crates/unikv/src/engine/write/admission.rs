@@ -1,15 +1,33 @@
-//! What a full disk lets in: puts are refused, deletes are taken as long as what is then in memory
+//! What is refused before it is written: writes that may not wait and would have to; and what a full
+//! disk does not take. There puts are refused, deletes are taken as long as what is then in memory
 //! could still be flushed.
 
-use crate::engine::write::queue::Request;
+use crate::engine::write::queue::{Request, WriteMode};
 use crate::engine::write::{Commit, WritePath};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memtable::Batch;
 use std::sync::Arc;
 
 /// Whether all that a batch does is to delete.
 fn only_deletes(batch: &Batch) -> bool {
     batch.deletes() == batch.len()
+}
+
+/// Gives a request its result if it is refused; whether it is not.
+fn answer_if(request: &Request, admitted: Result<()>) -> bool {
+    let is_admitted = admitted.is_ok();
+    if !is_admitted {
+        request.answer(admitted);
+    }
+    is_admitted
+}
+
+/// Refuses those of `waiting` that may not wait.
+pub(crate) fn refuse_hasty(waiting: &mut Vec<Arc<Request>>) {
+    waiting.retain(|request| {
+        let refused = request.mode.no_wait.then(Error::would_block);
+        answer_if(request, refused.map_or(Ok(()), Err))
+    });
 }
 
 impl WritePath {
@@ -21,24 +39,37 @@ impl WritePath {
         self.space.check_space()
     }
 
-    /// Sorts out what a full disk does not take, of `waiting` and of the leader's own batch: before
-    /// anything of it is written, and without harm to the rest of the group.
+    /// Sorts out what may not wait and would have to, and what a full disk does not take, of
+    /// `waiting` and of the leader's own batch: before anything of it is written, and without harm
+    /// to the rest of the group.
     pub(crate) fn admit(
         &self,
         commit: &Commit,
         waiting: &mut Vec<Arc<Request>>,
-        own: &Batch,
+        (own, mode): (&Batch, WriteMode),
     ) -> Result<()> {
         let batches = waiting.iter().map(|request| &request.batch).chain([own]);
         let bytes: usize = batches.map(Batch::byte_len).sum();
         self.space.probe_after(bytes as u64);
-        if !self.space.full.is_full() {
+        let is_full = self.space.full.is_full();
+        if !is_full && self.backpressure.is_off() {
             return Ok(());
         }
-        let mut room = self.room_for_deletes(commit);
-        let mut admit = |batch: &Batch| -> Result<()> {
+        let mut room = if is_full {
+            self.room_for_deletes(commit)
+        } else {
+            0
+        };
+        let mut admit = |batch: &Batch, mode: WriteMode| -> Result<()> {
+            if mode.no_wait && self.backpressure.would_delay(batch.byte_len() as u64) {
+                return Err(Error::would_block());
+            }
+            if !is_full {
+                return Ok(());
+            }
             let need = 2 * batch.byte_len() as u64;
-            if only_deletes(batch) && need > room && self.await_flushes().is_ok() {
+            let is_tight = only_deletes(batch) && need > room && !mode.no_wait;
+            if is_tight && self.await_flushes().is_ok() {
                 room = self.room_for_deletes(commit);
             }
             if !only_deletes(batch) || need > room {
@@ -48,15 +79,8 @@ impl WritePath {
             self.space.full.reclaim.want();
             Ok(())
         };
-        let own = admit(own);
-        waiting.retain(|request| {
-            let refused = admit(&request.batch).err();
-            let taken = refused.is_none();
-            if let Some(error) = refused {
-                request.answer(Err(error));
-            }
-            taken
-        });
+        let own = admit(own, mode);
+        waiting.retain(|request| answer_if(request, admit(&request.batch, request.mode)));
         own
     }
 
@@ -70,12 +94,18 @@ impl WritePath {
     }
 
     /// While the disk is full a delete waits for the flush after which a poisoned log begins again.
-    pub(crate) fn await_new_log(&self, commit: &mut Commit) -> Result<()> {
+    pub(crate) fn await_new_log(&self, commit: &mut Commit, may_wait: bool) -> Result<()> {
         if !self.space.full.is_full() || self.core.health.poisoned().is_none() {
             return Ok(());
         }
         self.core.health.check_fatal()?;
+        if !may_wait {
+            return Err(Error::would_block());
+        }
         self.seal_without_wal(commit);
         self.await_flushes()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,10 +24,11 @@ use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::Ordering;
 use crate::engine::read::bounds::with_engine_key;
 use crate::engine::write::WritePath;
+use crate::engine::write::queue::WriteMode;
 use crate::error::{Error, Result};
 use crate::key_table::RecordPointer;
 use crate::memtable::{Batch, BatchOp, OpsIter, check_put};
-use crate::options::Durability;
+use crate::options::{Durability, WriteOptions};
 use crate::partition::{LargeFiles, MemtableHandle};
 use crate::record::{External, RecordFile, RecordFileMeta, RecordRef, RecordWriter, UNNUMBERED};
 use crate::version::file_names;
@@ -63,6 +64,7 @@ struct Staging<'a> {
     begun: Vec<PathBuf>,
     /// Of values that have been written and not been paid for. Each alone may be short.
     unpaid_bytes: usize,
+    no_wait: bool,
 }
 
 impl WritePath {
@@ -71,17 +73,25 @@ impl WritePath {
         usize::try_from(self.core.memory.plan.memtable_bytes / 4).unwrap_or(usize::MAX)
     }
 
+    fn mode(&self, options: WriteOptions) -> WriteMode {
+        let durability = options.durability.unwrap_or(self.core.options.durability);
+        WriteMode {
+            sync: durability == Durability::Sync,
+            no_wait: options.no_wait,
+        }
+    }
+
     /// Whether the memtable is to be sealed for the large values that are with it.
     pub(crate) fn is_full_of_large(&self, memtable: &MemtableHandle) -> bool {
         memtable.large.bytes() >= MEMTABLES_OF_LARGE * self.core.memory.plan.memtable_bytes
     }
 
     /// Commits one put. A large value is not copied into a batch.
-    pub(crate) fn put(&self, key: &[u8], value: &[u8], durability: Durability) -> Result<()> {
+    pub(crate) fn put(&self, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
         if value.len() < self.large_value_bytes() {
             let mut batch = Batch::new();
             batch.put(key, value);
-            return self.write(&batch, durability);
+            return self.write(&batch, options);
         }
         self.core.check_open()?;
         check_put(key.len(), value.len())?;
@@ -92,12 +102,12 @@ impl WritePath {
                 value,
                 expiry_ms: None,
             };
-            self.write_without_large(std::iter::once(op), None, 0, durability)
+            self.write_without_large(std::iter::once(op), None, 0, options)
         })
     }
 
     /// Commits a batch; its large values go to files first.
-    pub(crate) fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
+    pub(crate) fn write(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
         self.core.check_open()?;
         if let Some(violation) = batch.violation() {
             return Err(violation.clone());
@@ -108,11 +118,11 @@ impl WritePath {
         }
         if batch.longest_value() < least {
             self.check_size(batch.byte_len())?;
-            return self.commit(batch, durability);
+            return self.commit(batch, self.mode(options));
         }
         let ops = OpsIter::new(batch.ops_bytes()).map_while(std::result::Result::ok);
         debug_assert_eq!(ops.clone().count(), batch.len());
-        self.write_without_large(ops, batch.mark(), least, durability)
+        self.write_without_large(ops, batch.mark(), least, options)
     }
 
     /// Refuses a batch of which `bytes` would be left.
@@ -134,7 +144,7 @@ impl WritePath {
         ops: impl Iterator<Item = BatchOp<'a>> + Clone,
         mark: Option<&[u8]>,
         least: usize,
-        durability: Durability,
+        options: WriteOptions,
     ) -> Result<()> {
         self.space.check_space()?;
         let ops = ops.map(|op| {
@@ -146,11 +156,12 @@ impl WritePath {
         // The next opener of the directory may give the same numbers to files.
         let _staging = self.staging.read();
         self.core.check_open()?;
-        let mut staged = self.stage(ops)?;
+        let mode = self.mode(options);
+        let mut staged = self.stage(ops, mode.no_wait)?;
         if let Some(mark) = mark {
             staged.batch.set_mark(mark);
         }
-        let written = self.commit(&staged.batch, durability);
+        let written = self.commit(&staged.batch, mode);
         if written.is_err() {
             // Those that are with a memtable may be named in the log, and stay.
             self.unstage(&staged.files);
@@ -159,7 +170,11 @@ impl WritePath {
     }
 
     /// Writes the large values of the operations to files, which are durable then.
-    fn stage<'a>(&self, ops: impl Iterator<Item = (BatchOp<'a>, bool)> + Clone) -> Result<Staged> {
+    fn stage<'a>(
+        &self,
+        ops: impl Iterator<Item = (BatchOp<'a>, bool)> + Clone,
+        no_wait: bool,
+    ) -> Result<Staged> {
         self.core.health.check_fatal()?;
         let mut staging = Staging {
             path: self,
@@ -168,6 +183,7 @@ impl WritePath {
             pointers: Vec::new(),
             begun: Vec::new(),
             unpaid_bytes: 0,
+            no_wait,
         };
         let staged = staging.stage(ops);
         staged.inspect_err(|error| {
@@ -225,13 +241,13 @@ impl Staging<'_> {
         &mut self,
         ops: impl Iterator<Item = (BatchOp<'a>, bool)> + Clone,
     ) -> Result<Staged> {
+        self.check_price()?;
         for (op, _) in ops.clone().filter(|(_, is_large)| *is_large) {
             self.append(&op)?;
         }
         self.end_file()?;
         let path = self.path;
-        path.backpressure
-            .pace_large(std::mem::take(&mut self.unpaid_bytes));
+        self.pay()?;
         let store = &path.core.store;
         let synced = slip!(LargeNameUnsynced, Ok(()), store.sync_directory());
         synced.inspect_err(|error| path.core.health.set_fatal(error))?;
@@ -291,13 +307,27 @@ impl Staging<'_> {
             .fetch_add(1, Ordering::Relaxed);
         self.unpaid_bytes += op.value.len();
         if self.unpaid_bytes >= PACED_BYTES {
-            path.backpressure
-                .pace_large(std::mem::take(&mut self.unpaid_bytes));
+            self.pay()?;
         }
         if is_full {
             self.end_file()?;
         }
         Ok(())
+    }
+
+    /// Takes from the writer the time that what it has written costs.
+    fn pay(&mut self) -> Result<()> {
+        self.check_price()?;
+        let bytes = std::mem::take(&mut self.unpaid_bytes);
+        self.path.backpressure.pace_large(bytes);
+        Ok(())
+    }
+
+    fn check_price(&self) -> Result<()> {
+        match self.no_wait && !self.path.backpressure.is_off() {
+            true => Err(Error::would_block()),
+            false => Ok(()),
+        }
     }
 
     fn end_file(&mut self) -> Result<()> {

@@ -14,13 +14,13 @@ use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::backpressure::Written;
 use crate::engine::core::Core;
+use crate::engine::write::admission::refuse_hasty;
 use crate::engine::write::marks::note_mark;
-use crate::engine::write::queue::{Lead, Request, Turn};
+use crate::engine::write::queue::{Lead, Request, Turn, WriteMode};
 use crate::engine::write::{Commit, WritePath};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::log::{DurableMark, WalWrite, WalWriter};
 use crate::memtable::{Batch, Memtable, OpsIter};
-use crate::options::Durability;
 use std::sync::Arc;
 
 /// Gives waiting requests their result when dropped, also if the thread that commits for them dies.
@@ -50,27 +50,26 @@ impl Drop for Answers<'_> {
 
 impl WritePath {
     /// Commits a batch without large values (see [`crate::engine::write::blobs`]). Returns once it
-    /// is in the WAL as `durability` asks, and visible.
-    pub(crate) fn commit(&self, batch: &Batch, durability: Durability) -> Result<()> {
+    /// is in the WAL as `mode` asks, and visible.
+    pub(crate) fn commit(&self, batch: &Batch, mode: WriteMode) -> Result<()> {
         if batch.seq_count() == 0 {
             return Ok(());
         }
         self.refuse_at_once(batch)?;
-        let sync = durability == Durability::Sync;
         let is_large = batch.byte_len() as u64 > self.core.memory.plan.queued_bytes;
         let runtime = &*self.core.store.env().runtime;
-        let turn = self.queue.enter(runtime, || match is_large {
-            true => Request::to_lead(runtime),
-            false => Request::new(batch.clone(), sync, runtime),
+        let turn = self.queue.enter(runtime, mode, || match is_large {
+            true => Request::to_lead(mode, runtime),
+            false => Request::new(batch.clone(), mode, runtime),
         });
         match turn {
-            Turn::Leads(lead) => self.lead(lead, (batch, sync)),
+            Turn::Leads(lead) => self.lead(lead, (batch, mode)),
             Turn::Ended(result) => result,
         }
     }
 
     /// Commits the leader's own batch and those of writers that wait.
-    fn lead(&self, lead: Lead<'_>, own: (&Batch, bool)) -> Result<()> {
+    fn lead(&self, lead: Lead<'_>, own: (&Batch, WriteMode)) -> Result<()> {
         let mut commit = self.commit.lock();
         // From here on, whatever happens, those that are taken along get a result.
         let mut answers = Answers {
@@ -78,12 +77,17 @@ impl WritePath {
             waiting: lead.take(self.core.memory.plan.group_bytes),
             result: None,
         };
-        let admitted = self.admit(&commit, &mut answers.waiting, own.0);
-        let is_admitted = admitted.is_ok() || seeded!(RefusedAndWritten);
-        let requests = answers.waiting.iter().map(|r| (&r.batch, r.sync));
-        let own = is_admitted.then_some(own);
-        let group: Vec<(&Batch, bool)> = own.into_iter().chain(requests).collect();
-        let committed = self.commit_batches(&mut commit, &group);
+        let mut admitted = self.admit(&commit, &mut answers.waiting, own);
+        let mut committed = self.commit_group(&mut commit, &admitted, own, &answers.waiting);
+        let would_block = |error: &Error| error.kind() == ErrorKind::WouldBlock;
+        if committed.as_ref().is_err_and(would_block) {
+            // Nothing has been written. The others wait.
+            refuse_hasty(&mut answers.waiting);
+            if own.1.no_wait {
+                admitted = admitted.and(Err(Error::would_block()));
+            }
+            committed = self.commit_group(&mut commit, &admitted, own, &answers.waiting);
+        }
         answers.result = Some(committed.clone().map(drop));
         drop(commit);
         drop(lead);
@@ -92,31 +96,53 @@ impl WritePath {
         if let Ok(written) = committed
             && written.bytes > 0
         {
-            self.backpressure.pace(written);
+            self.backpressure.pace(written, !own.1.no_wait);
         }
         admitted.and(committed.map(drop))
     }
 
+    /// Commits the leader's own batch, if it is admitted, and those of `waiting`. `WouldBlock`: one
+    /// of them may not wait and would have to, and nothing has been written.
+    fn commit_group(
+        &self,
+        commit: &mut Commit,
+        admitted: &Result<()>,
+        own: (&Batch, WriteMode),
+        waiting: &[Arc<Request>],
+    ) -> Result<Written> {
+        let is_admitted = admitted.is_ok() || seeded!(RefusedAndWritten);
+        let own = is_admitted.then_some(own);
+        let requests = waiting.iter().map(|r| (&r.batch, r.mode));
+        let group: Vec<(&Batch, WriteMode)> = own.into_iter().chain(requests).collect();
+        self.commit_batches(commit, &group)
+    }
+
     /// Commits the batches, and returns what back-pressure is to count.
-    fn commit_batches(&self, commit: &mut Commit, group: &[(&Batch, bool)]) -> Result<Written> {
+    fn commit_batches(
+        &self,
+        commit: &mut Commit,
+        group: &[(&Batch, WriteMode)],
+    ) -> Result<Written> {
         if group.is_empty() {
             return Ok(Written::default());
         }
         self.core.check_open()?;
         let bytes: usize = group.iter().map(|(batch, _)| batch.byte_len()).sum();
-        self.make_room(commit, bytes)?;
-        if group.iter().any(|(_, sync)| *sync) {
+        let may_wait = seeded!(HastyWaits) || !group.iter().any(|(_, mode)| mode.no_wait);
+        self.make_room(commit, bytes, may_wait)?;
+        if group.iter().any(|(_, mode)| mode.sync) {
             // Before anything is written: should it fail, the log is as good as it was.
             self.flush_recovered()?;
         }
-        self.adopt_large(&commit.memtable, group.iter().map(|(batch, _)| *batch))?;
+        let batches = || group.iter().map(|(batch, _)| *batch);
+        self.adopt_large(&commit.memtable, batches())?;
         let first = self.append_to_wal(commit, group)?;
         if seeded!(PublishBeforeInsert) {
             self.read
                 .visible_seq
                 .store(commit.last_seq.0, Ordering::Release);
         }
-        let freed = self.space.freed_by(&commit.memtable.table, group, || {
+        let freed = self.space.freed_by(&commit.memtable.table, batches(), || {
             Arc::clone(&self.read.view.load().version)
         });
         let mut seq = first;
@@ -131,9 +157,7 @@ impl WritePath {
         let freed = commit.freed.add(freed);
         self.read.publish_seq(commit.last_seq);
         self.watch_memtable(commit);
-        self.core
-            .counters
-            .count_writes(group.iter().map(|(batch, _)| *batch));
+        self.core.counters.count_writes(batches());
         if bytes as u64 > self.core.memory.plan.memtable_bytes {
             // More than was reckoned with.
             self.read.update_view(|_| ());
@@ -146,7 +170,7 @@ impl WritePath {
 
     /// Appends the group in one write and syncs it if one of the batches asks for that. Returns the
     /// first sequence number. A failure leaves the outcome of the group unknown.
-    fn append_to_wal(&self, commit: &mut Commit, group: &[(&Batch, bool)]) -> Result<SeqNo> {
+    fn append_to_wal(&self, commit: &mut Commit, group: &[(&Batch, WriteMode)]) -> Result<SeqNo> {
         let first = SeqNo(commit.last_seq.0 + 1);
         let ops: u64 = group.iter().map(|(batch, _)| batch.seq_count()).sum();
         if first.0 + ops > SeqNo::MAX.0 {
@@ -166,7 +190,7 @@ impl WritePath {
             segment.written(end);
             let wal_bytes = &self.core.counters.wal_bytes;
             wal_bytes.fetch_add(end - begin, Ordering::Relaxed);
-            if group.iter().any(|(_, sync)| *sync) && !seeded!(AckBeforeSync) {
+            if group.iter().any(|(_, mode)| mode.sync) && !seeded!(AckBeforeSync) {
                 written = self.wal_sync.sync(&self.core.store);
             }
         }
@@ -178,7 +202,7 @@ impl WritePath {
 /// Appends each batch as one record, all small ones in one write.
 fn append_batches(
     wal: &mut WalWriter,
-    group: &[(&Batch, bool)],
+    group: &[(&Batch, WriteMode)],
     mut seq: SeqNo,
     durable: Option<DurableMark>,
 ) -> Result<()> {

@@ -5,6 +5,7 @@
 //! the newest write that had one among those that are there.
 
 use crate::base::keys::SeqNo;
+use crate::engine::write::queue::WriteMode;
 use crate::engine::write::{Commit, WritePath};
 use crate::memtable::Batch;
 use bytes::Bytes;
@@ -28,7 +29,7 @@ impl WritePath {
 }
 
 /// Leaves the newest mark of a group, which becomes visible as a whole, with the memtable.
-pub(crate) fn note_mark(commit: &Commit, group: &[(&Batch, bool)], first: SeqNo) {
+pub(crate) fn note_mark(commit: &Commit, group: &[(&Batch, WriteMode)], first: SeqNo) {
     let (mut next, mut newest) = (first.0, None);
     for (batch, _) in group {
         next += batch.seq_count();

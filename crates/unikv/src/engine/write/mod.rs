@@ -87,10 +87,16 @@ impl WritePath {
         })
     }
 
-    /// Makes sure that the memtable can take `bytes` and that there is a segment to write to.
-    pub(crate) fn make_room(&self, commit: &mut Commit, bytes: usize) -> Result<()> {
+    /// Makes sure that the memtable can take `bytes` and that there is a segment to write to. If
+    /// that takes a wait for the background that may not be, it is `WouldBlock`.
+    pub(crate) fn make_room(
+        &self,
+        commit: &mut Commit,
+        bytes: usize,
+        may_wait: bool,
+    ) -> Result<()> {
         if self.core.health.is_suspended() {
-            self.await_new_log(commit)?;
+            self.await_new_log(commit, may_wait)?;
             self.resume(commit)?;
         }
         let filled = commit.memtable.table.bytes();
@@ -98,11 +104,11 @@ impl WritePath {
             || self.is_full_of_large(&commit.memtable)
             || self.space.hides_too_much(commit.freed);
         if filled > 0 && !commit.memtable.table.is_empty() && is_full {
-            self.wait_for_flushes()?;
+            self.wait_for_flushes(may_wait)?;
             self.seal(commit)?;
         }
         if bytes as u64 > self.core.memory.plan.group_bytes {
-            self.wait_for_memory(bytes as u64)?;
+            self.wait_for_memory(bytes as u64, may_wait)?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@
 //! own, notified under no lock.
 
 use crate::base::sync::Mutex;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memtable::Batch;
 use crate::vfs::{Event, Runtime, wait_for};
 use std::collections::VecDeque;
@@ -30,12 +30,24 @@ struct State {
     /// Oldest first.
     waiting: VecDeque<Arc<Request>>,
     is_led: bool,
+    /// Waits for the background of whoever has the commit lock: while there is one, writers that
+    /// may not wait are refused.
+    delays: usize,
+}
+
+/// What a writer asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WriteMode {
+    /// The batch survives a power cut.
+    pub(crate) sync: bool,
+    /// It is refused where back-pressure would delay it.
+    pub(crate) no_wait: bool,
 }
 
 /// A writer that waits.
 pub(crate) struct Request {
     pub(crate) batch: Batch,
-    pub(crate) sync: bool,
+    pub(crate) mode: WriteMode,
     /// Its batch is too large to be copied here: it waits until it leads.
     commits_itself: bool,
     outcome: Mutex<Option<Outcome>>,
@@ -49,10 +61,10 @@ enum Outcome {
 
 impl Request {
     /// A leader may take `batch` along.
-    pub(crate) fn new(batch: Batch, sync: bool, runtime: &dyn Runtime) -> Request {
+    pub(crate) fn new(batch: Batch, mode: WriteMode, runtime: &dyn Runtime) -> Request {
         Request {
             batch,
-            sync,
+            mode,
             commits_itself: false,
             outcome: Mutex::new(None),
             woken: runtime.event(),
@@ -60,10 +72,10 @@ impl Request {
     }
 
     /// It waits until it leads.
-    pub(crate) fn to_lead(runtime: &dyn Runtime) -> Request {
+    pub(crate) fn to_lead(mode: WriteMode, runtime: &dyn Runtime) -> Request {
         Request {
             commits_itself: true,
-            ..Request::new(Batch::new(), false, runtime)
+            ..Request::new(Batch::new(), mode, runtime)
         }
     }
 
@@ -99,16 +111,31 @@ pub(crate) enum Turn<'a> {
 }
 
 impl WriteQueue {
-    /// Returns when this writer leads, or another has committed the batch of the request that
+    /// Returns when this writer leads, or another has dealt with the batch of the request that
     /// `make` returns.
-    pub(crate) fn enter(&self, runtime: &dyn Runtime, make: impl FnOnce() -> Request) -> Turn<'_> {
-        if let Some(lead) = self.try_lead(&mut self.state.lock()) {
-            return Turn::Leads(lead);
+    pub(crate) fn enter(
+        &self,
+        runtime: &dyn Runtime,
+        mode: WriteMode,
+        make: impl FnOnce() -> Request,
+    ) -> Turn<'_> {
+        let would_block = || Turn::Ended(Err(Error::would_block()));
+        {
+            let mut state = self.state.lock();
+            if mode.no_wait && state.delays > 0 {
+                return would_block();
+            }
+            if let Some(lead) = self.try_lead(&mut state) {
+                return Turn::Leads(lead);
+            }
         }
         // A batch is copied under no lock.
         let request = Arc::new(make());
         {
             let mut state = self.state.lock();
+            if mode.no_wait && state.delays > 0 {
+                return would_block();
+            }
             if let Some(lead) = self.try_lead(&mut state) {
                 return Turn::Leads(lead);
             }
@@ -120,6 +147,23 @@ impl WriteQueue {
         }
     }
 
+    /// Whoever has the commit lock is about to wait for the background. Until what is returned is
+    /// dropped, writers that may not wait are refused, those that wait here already, too.
+    pub(crate) fn delay(&self) -> Delayed<'_> {
+        let refused = {
+            let mut state = self.state.lock();
+            state.delays += 1;
+            let all = std::mem::take(&mut state.waiting).into_iter();
+            let (refused, waiting): (Vec<_>, Vec<_>) = all.partition(|r| r.mode.no_wait);
+            state.waiting = waiting.into();
+            refused
+        };
+        for request in refused {
+            request.answer(Err(Error::would_block()));
+        }
+        Delayed(self)
+    }
+
     fn try_lead(&self, state: &mut State) -> Option<Lead<'_>> {
         let is_led = std::mem::replace(&mut state.is_led, true);
         (!is_led).then(|| Lead(self))
@@ -129,6 +173,15 @@ impl WriteQueue {
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
         self.state.lock().waiting.len()
+    }
+}
+
+/// See [`WriteQueue::delay`].
+pub(crate) struct Delayed<'a>(&'a WriteQueue);
+
+impl Drop for Delayed<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().delays -= 1;
     }
 }
 
@@ -168,16 +221,17 @@ impl Drop for Lead<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
     use crate::testing::{self, limit};
     use crate::vfs::os::OsRuntime;
 
     /// Enters with a batch that may be taken along.
     fn enter<'a>(queue: &'a WriteQueue, value: &str) -> Turn<'a> {
         let runtime = OsRuntime::default();
-        queue.enter(&runtime, || {
+        queue.enter(&runtime, WriteMode::default(), || {
             let mut batch = Batch::new();
             batch.put("key", value);
-            Request::new(batch, false, &runtime)
+            Request::new(batch, WriteMode::default(), &runtime)
         })
     }
 
@@ -217,13 +271,51 @@ mod tests {
         let _limit = limit("a writer of the queue");
         std::thread::scope(|scope| {
             let large = scope.spawn(|| {
-                let turn = queue.enter(&runtime, || Request::to_lead(&runtime));
+                let mode = WriteMode::default();
+                let turn = queue.enter(&runtime, mode, || Request::to_lead(mode, &runtime));
                 matches!(turn, Turn::Leads(_))
             });
             testing::wait_for("the large writer", || queue.waiting() == 1);
             assert!(first.take(u64::MAX).is_empty());
             drop(first);
             assert!(large.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn writers_that_may_not_wait_are_refused_while_the_leader_waits() {
+        let queue = WriteQueue::default();
+        let runtime = OsRuntime::default();
+        let no_wait = WriteMode {
+            no_wait: true,
+            ..WriteMode::default()
+        };
+        let enter_hasty = || queue.enter(&runtime, no_wait, || Request::to_lead(no_wait, &runtime));
+        let is_refused = |turn| match turn {
+            Turn::Ended(Err(error)) => error.kind() == ErrorKind::WouldBlock,
+            _ => false,
+        };
+        let Turn::Leads(first) = enter(&queue, "1") else {
+            panic!("nobody led");
+        };
+        let _limit = limit("writers of the queue");
+        std::thread::scope(|scope| {
+            let hasty = scope.spawn(|| is_refused(enter_hasty()));
+            testing::wait_for("a writer that may not wait", || queue.waiting() == 1);
+            let patient = scope.spawn(|| matches!(enter(&queue, "2"), Turn::Ended(Ok(()))));
+            testing::wait_for("one that may", || queue.waiting() == 2);
+            let delayed = queue.delay();
+            assert!(hasty.join().unwrap(), "it waited for the background");
+            assert!(is_refused(enter_hasty()), "one that came later");
+            assert_eq!(queue.waiting(), 1);
+            drop(delayed);
+            let late = scope.spawn(|| matches!(enter_hasty(), Turn::Leads(_)));
+            testing::wait_for("one that came after the delay", || queue.waiting() == 2);
+            let group = first.take(u64::MAX);
+            assert_eq!(group.len(), 1);
+            drop(first);
+            group.iter().for_each(|request| request.answer(Ok(())));
+            assert!(patient.join().unwrap() && late.join().unwrap());
         });
     }
 }

@@ -8,7 +8,7 @@ use crate::engine::health::{FLUSH, MERGE};
 use crate::engine::memory::MAX_SEALED;
 use crate::engine::stats::stalls::StallCause;
 use crate::engine::write::WritePath;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::vfs::wait_until;
 
 impl WritePath {
@@ -23,21 +23,28 @@ impl WritePath {
     }
 
     /// Waits while every memtable is sealed.
-    pub(crate) fn wait_for_flushes(&self) -> Result<()> {
-        self.wait_for(|| self.read.view.load().sealed.len() < MAX_SEALED)
+    pub(crate) fn wait_for_flushes(&self, may_wait: bool) -> Result<()> {
+        self.wait_for(may_wait, || self.read.view.load().sealed.len() < MAX_SEALED)
     }
 
     /// Waits until flushes have given back memory for a batch of `bytes`, as far as they can.
-    pub(crate) fn wait_for_memory(&self, bytes: u64) -> Result<()> {
-        self.wait_for(|| self.core.memory.fits(bytes) || self.read.view.load().sealed.is_empty())?;
+    pub(crate) fn wait_for_memory(&self, bytes: u64, may_wait: bool) -> Result<()> {
+        self.wait_for(may_wait, || {
+            self.core.memory.fits(bytes) || self.read.view.load().sealed.is_empty()
+        })?;
         self.core.memory.expect(bytes);
         Ok(())
     }
 
-    fn wait_for(&self, is_ready: impl Fn() -> bool) -> Result<()> {
+    /// Waits until it is ready, if it may: else that is `WouldBlock`.
+    fn wait_for(&self, may_wait: bool, is_ready: impl Fn() -> bool) -> Result<()> {
         if is_ready() {
             return Ok(());
         }
+        if !may_wait {
+            return Err(Error::would_block());
+        }
+        let _delayed = self.queue.delay();
         let runtime = &self.core.store.env().runtime;
         let begin = runtime.now();
         self.backpressure.take_blocked_flush();
@@ -63,6 +70,7 @@ impl WritePath {
 
     /// Waits until no memtable is sealed.
     pub(crate) fn await_flushes(&self) -> Result<()> {
+        let _delayed = self.queue.delay();
         let flushed = || self.read.view.load().sealed.is_empty();
         self.core.wait_while(flushed, || self.check_flushes())
     }

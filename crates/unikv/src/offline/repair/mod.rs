@@ -272,7 +272,7 @@ fn write(
     if let Some(mark) = mark {
         let mut batch = Batch::new();
         batch.set_mark(mark);
-        db.engine.write.write(&batch, Durability::Sync)?;
+        db.engine.write.write(&batch, Durability::Sync.into())?;
     }
     db.close()?;
     target.finish()
