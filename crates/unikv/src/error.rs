@@ -51,6 +51,9 @@ pub enum ErrorKind {
     ///
     /// [`WriteOptions::no_wait`]: crate::WriteOptions::no_wait
     WouldBlock,
+    /// The keyspace has been dropped, or emptied after the snapshot or iterator was taken, or there
+    /// never was one of this name: nothing of it can be read or written. Nothing changed.
+    NoSuchKeyspace,
 }
 
 /// An error of the engine. Cheap to clone.
@@ -215,6 +218,16 @@ impl Error {
         )))
     }
 
+    /// A keyspace is not there, or not any more.
+    pub(crate) fn no_such_keyspace(what: impl Into<String>) -> Error {
+        let remedy = "create it, or use one that is there";
+        Error(Arc::new(Inner::new(
+            ErrorKind::NoSuchKeyspace,
+            what,
+            remedy,
+        )))
+    }
+
     /// A bug of the engine.
     pub(crate) fn internal(what: impl Into<String>) -> Error {
         let remedy = "this is a bug of UniKV: report it with this message, then close and reopen the \
@@ -271,7 +284,7 @@ impl From<Error> for io::Error {
             }
             ErrorKind::DiskFull => io::ErrorKind::StorageFull,
             ErrorKind::Locked => io::ErrorKind::ResourceBusy,
-            ErrorKind::NotFound => io::ErrorKind::NotFound,
+            ErrorKind::NotFound | ErrorKind::NoSuchKeyspace => io::ErrorKind::NotFound,
             ErrorKind::Incompatible | ErrorKind::Forked => io::ErrorKind::Unsupported,
             ErrorKind::OutOfMemory => io::ErrorKind::OutOfMemory,
             ErrorKind::WouldBlock => io::ErrorKind::WouldBlock,

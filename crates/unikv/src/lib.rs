@@ -94,6 +94,7 @@ pub use base::seeded::Seeded;
 /// A value or key handed out: a slice of the buffer it was read into, cheap to clone.
 pub use bytes::Bytes;
 pub use db::Db;
+pub use db::keyspace::Keyspace;
 pub use db::readable::Readable;
 pub use db::snapshot::Snapshot;
 pub use engine::background::garbage::{GarbageStats, RecordFileStats};
@@ -115,4 +116,6 @@ pub use offline::repair::RepairOptions;
 pub use offline::repair::report::{
     LogGap, LostKey, LostRange, RepairFault, RepairReport, RepairTrust, RepairedFile, RepairedLog,
 };
-pub use options::{Clustering, Durability, EffectiveOptions, Options, WriteOptions};
+pub use options::{
+    Clustering, Durability, EffectiveOptions, KeyspaceOptions, Options, WriteOptions,
+};

@@ -3,10 +3,12 @@
 //! Only `db` reads [`Options`]; the layers below receive the values they need.
 
 mod effective;
+mod keyspace;
 mod write;
 
 use crate::error::Result;
 pub use effective::EffectiveOptions;
+pub use keyspace::KeyspaceOptions;
 use std::time::Duration;
 pub use write::WriteOptions;
 

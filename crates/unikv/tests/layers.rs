@@ -58,6 +58,7 @@ const COMPONENTS: &[&str] = &[
     "read",
     "catalog",
     "write",
+    "keyspaces",
     "background",
     ENGINE,
     "open",

@@ -101,6 +101,11 @@ pub(crate) struct Slot(pub(crate) u16);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct KeyspaceId(pub(crate) u32);
 
+impl KeyspaceId {
+    /// The keyspace of the calls that name none.
+    pub(crate) const DEFAULT: KeyspaceId = KeyspaceId(0);
+}
+
 /// The random id of a database, in the header of each of its files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct DatabaseId(pub(crate) [u8; 16]);

@@ -202,6 +202,8 @@ bugs! {
     IndexOfOldest,
     /// I1: a pointer index is taken to have all keys of its table.
     IndexIsComplete,
+    /// I5: a repair brings back what a dropped keyspace held.
+    RepairRevivesDropped,
     /// I5: a repair takes an older version in the place of one that is lost.
     RepairTakesOlder,
 
@@ -224,6 +226,12 @@ bugs! {
     BallastNotRestored,
     /// I4: a put that is refused for want of space is written all the same.
     RefusedAndWritten,
+    /// I5: a snapshot from before a keyspace was emptied shows it empty.
+    EmptiedForSnapshots,
+    /// I3: a keyspace is dropped before the writes before it are durable.
+    DropBeforeSync,
+    /// I5: a write to a keyspace that has been dropped is acknowledged.
+    WriteToDropped,
     /// I6: a write that may not wait waits for flushes.
     HastyWaits,
     /// I6: a write that may not wait pauses for what it costs.

@@ -4,17 +4,17 @@
 //! [`crate::engine::Engine`]. The last handle to go stops the background.
 
 mod closed;
+pub(crate) mod keyspace;
 pub(crate) mod readable;
+mod reader;
 pub(crate) mod snapshot;
 
+use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
 use crate::engine::background::garbage::GarbageStats;
 use crate::engine::background::ingest::Ingest;
 use crate::engine::handle::Handle;
-use crate::engine::read::bounds::{KeyBounds, engine_bounds, prefix_bounds};
-use crate::engine::read::cursor::{Cursor, Keys};
-use crate::engine::read::iter::Iter;
-use crate::engine::read::moment::Registered;
-use crate::engine::snapshots::Holder;
+use crate::engine::read::bounds::{KeyBounds, engine_bounds};
+use crate::engine::read::source::Source;
 use crate::engine::stats::Stats;
 use crate::engine::stats::report::RecoveryReport;
 use crate::error::{Error, Result};
@@ -22,6 +22,7 @@ use crate::memtable::Batch;
 use crate::options::{EffectiveOptions, Options, WriteOptions};
 use crate::vfs::Env;
 use bytes::Bytes;
+use reader::Reader;
 use snapshot::Snapshot;
 use std::fmt;
 use std::path::Path;
@@ -30,8 +31,9 @@ use std::sync::Arc;
 /// An open database. Cheap to clone; all clones are the same database, and it may be used from any
 /// number of threads.
 ///
-/// Dropping the last clone stops the background and releases the directory; [`Db::close`] does the
-/// same, syncs the log first, stores what was counted and reports errors.
+/// Dropping the last clone, and the last [`Keyspace`](crate::Keyspace), stops the background and
+/// releases the directory; [`Db::close`] does the same, syncs the log first, stores what was
+/// counted and reports errors.
 #[derive(Clone)]
 pub struct Db(pub(crate) Arc<Handle>);
 
@@ -74,7 +76,8 @@ impl Db {
         options: impl Into<WriteOptions>,
     ) -> Result<()> {
         let write = &self.0.engine.write;
-        write.put(key.as_ref(), value.as_ref(), options.into())
+        let (key, value) = (key.as_ref(), value.as_ref());
+        write.put(KeyspaceId::DEFAULT, key, value, options.into())
     }
 
     /// Removes `key`; removing what is not there is no error. Errors as [`Db::put`].
@@ -139,7 +142,7 @@ impl Db {
         V: AsRef<[u8]>,
         E: From<Error>,
     {
-        let mut ingest = Ingest::begin(&self.0.engine.background, mark)?;
+        let mut ingest = Ingest::begin(&self.0.engine.background, KeyspaceId::DEFAULT, mark)?;
         for entry in entries {
             let (key, value) = entry?;
             ingest.add(key.as_ref(), value.as_ref().map(AsRef::as_ref))?;
@@ -147,114 +150,20 @@ impl Db {
         Ok(ingest.commit()?)
     }
 
-    /// The value of `key`, or `None`.
-    ///
-    /// # Errors
-    /// `Corruption` if what should answer is damaged (damage never reads as "not there"), `Io`,
-    /// `InvalidArgument` for a key longer than any can be.
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
-        self.0.engine.read.get(key.as_ref())
-    }
-
-    /// The values of `keys`, in their order, all as of one moment. What is not in memory the device
-    /// reads for up to 64 keys at once: several times as fast as one [`Db::get`] after the other.
-    /// Errors as there.
-    pub fn multi_get<K: AsRef<[u8]>>(
-        &self,
-        keys: impl IntoIterator<Item = K>,
-    ) -> Result<Vec<Option<Bytes>>> {
-        self.0.engine.read.multi_get(None, keys)
-    }
-
-    /// Puts the value of `key` into `buffer` in the place of what is there; whether there is one.
-    /// If there is none, the buffer is empty. Errors as [`Db::get`]; then the buffer is as it was.
-    pub fn get_into(&self, key: impl AsRef<[u8]>, buffer: &mut Vec<u8>) -> Result<bool> {
-        Ok(fill(buffer, self.get(key)?))
-    }
-
-    /// Whether `key` has a value. No record is read for it, only lists of keys, in which very short
-    /// values stand, too; so a record that is damaged counts as there. Where a list is damaged, the
-    /// record answers, and errors are those of [`Db::get`].
-    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let read = &self.0.engine.read;
-        let (view, seq) = read.read_point();
-        read.contains_at(&view, seq, key.as_ref())
-    }
-
-    /// The length in bytes of the value of `key`, or `None` if it has none. As
-    /// [`Db::contains_key`], and of the record it reads the header, whose damage is an error.
-    pub fn value_len(&self, key: impl AsRef<[u8]>) -> Result<Option<usize>> {
-        let read = &self.0.engine.read;
-        let (view, seq) = read.read_point();
-        read.value_len_at(&view, seq, key.as_ref())
-    }
-
-    /// All entries in key order, as of now. Errors come as items, of the kinds of [`Db::get`].
-    pub fn iter(&self) -> Iter {
-        self.range(..)
-    }
-
-    /// The entries whose keys lie in `range`, in key order, as of now.
-    pub fn range(&self, range: impl KeyBounds) -> Iter {
-        self.iterate(engine_bounds(&range))
-    }
-
-    /// The entries whose keys begin with `prefix`, in key order, as of now.
-    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
-        self.iterate(prefix_bounds(prefix.as_ref()))
-    }
-
-    /// The keys in `range`, in order, as of now. No record is read, only lists of keys.
-    ///
-    /// ```
-    /// # let dir = std::env::temp_dir().join(format!("unikv-keys-{}", std::process::id()));
-    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
-    /// db.put("apple", "red")?;
-    /// db.put("banana", "yellow")?;
-    /// let keys: unikv::Result<Vec<_>> = db.keys(..).collect();
-    /// assert_eq!(keys?, ["apple", "banana"]);
-    /// # db.close()?;
-    /// # unikv::Db::destroy(&dir)?;
-    /// # unikv::Result::Ok(())
-    /// ```
-    pub fn keys(&self, range: impl KeyBounds) -> Keys {
-        Keys::new(self.range(range))
-    }
-
-    /// A position that moves both ways, over the database as of now. It borrows nothing, and may be
-    /// sent to another thread.
-    ///
-    /// ```
-    /// # let dir = std::env::temp_dir().join(format!("unikv-cursor-{}", std::process::id()));
-    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
-    /// db.put("apple", "red")?;
-    /// db.put("banana", "yellow")?;
-    /// let mut cursor = db.cursor();
-    /// assert!(cursor.seek_for_prev("avocado")?);
-    /// assert_eq!(cursor.key(), Some(&b"apple"[..]));
-    /// assert!(cursor.next()?);
-    /// assert_eq!(cursor.value()?.as_deref(), Some(&b"yellow"[..]));
-    /// assert!(!cursor.next()?);
-    /// # drop(cursor);
-    /// # db.close()?;
-    /// # unikv::Db::destroy(&dir)?;
-    /// # unikv::Result::Ok(())
-    /// ```
-    pub fn cursor(&self) -> Cursor {
-        Cursor::new(self.moment())
-    }
-
-    fn moment(&self) -> Arc<Registered> {
-        Registered::take(&self.0.engine.read, Holder::Iterator)
-    }
-
-    fn iterate(&self, bounds: (Vec<u8>, Vec<u8>)) -> Iter {
-        Iter::new(self.moment(), bounds)
-    }
-
     /// The database as it is now, for as long as the snapshot lives.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::take(&self.0.engine.read)
+        Snapshot::take(&self.0.engine.read, KeyspaceId::DEFAULT)
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        Reader {
+            read: &self.0.engine.read,
+            source: Source {
+                keyspace: KeyspaceId::DEFAULT,
+                at: None,
+            },
+            moment: None,
+        }
     }
 
     /// Makes iterators release the files that only they keep on disk: at once, or when they have
@@ -283,10 +192,11 @@ impl Db {
         self.0.engine.write.flush_memtables()
     }
 
-    /// Merges everything into the SortedStore and waits for that. What is written meanwhile may
-    /// stay in the UnsortedStore. Errors as [`Db::flush`].
+    /// Merges everything, of all keyspaces, into the SortedStore and waits for that. What is
+    /// written meanwhile may stay in the UnsortedStore. Errors as [`Db::flush`].
     pub fn compact(&self) -> Result<()> {
-        self.compact_range(..)
+        let everything = (Vec::new(), vec![u8::MAX; KEYSPACE_PREFIX_LEN]);
+        self.0.engine.background.compact(&everything)
     }
 
     /// As [`Db::compact`], for the keys in `range`: merges what the UnsortedStore holds of the
@@ -294,7 +204,7 @@ impl Db {
     /// seen by no snapshot. Bytes of values come free with garbage collection. Errors as
     /// [`Db::flush`].
     pub fn compact_range(&self, range: impl KeyBounds) -> Result<()> {
-        self.0.engine.background.compact(&engine_bounds(&range))
+        self.0.engine.background.compact(&default_bounds(&range))
     }
 
     /// The mark of the newest committed write that had one: see [`Batch::set_mark`].
@@ -325,13 +235,13 @@ impl Db {
     /// # Errors
     /// `Corruption` or `Io` if the fences or a key block of a table cannot be read; `Closed`.
     pub fn approximate_size(&self, range: impl KeyBounds) -> Result<u64> {
-        self.0.engine.read.approximate_size(&engine_bounds(&range))
+        self.0.engine.read.approximate_size(&default_bounds(&range))
     }
 
     /// A key that cuts the data in `range` into two parts of about the same size; it need not be
     /// stored. `None` if there is too little to cut. Errors as [`Db::approximate_size`].
     pub fn middle_key(&self, range: impl KeyBounds) -> Result<Option<Bytes>> {
-        let middle = self.0.engine.read.middle_key(&engine_bounds(&range))?;
+        let middle = self.0.engine.read.middle_key(&default_bounds(&range))?;
         Ok(middle.map(Bytes::from))
     }
 
@@ -364,11 +274,9 @@ impl Db {
     }
 }
 
-/// Puts a value into a buffer; whether there is one.
-fn fill(buffer: &mut Vec<u8>, value: Option<Bytes>) -> bool {
-    buffer.clear();
-    buffer.extend_from_slice(value.as_deref().unwrap_or_default());
-    value.is_some()
+/// A range of the default keyspace.
+fn default_bounds(range: &impl KeyBounds) -> (Vec<u8>, Vec<u8>) {
+    engine_bounds(KeyspaceId::DEFAULT, range)
 }
 
 impl fmt::Debug for Db {

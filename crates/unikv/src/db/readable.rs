@@ -1,6 +1,7 @@
-//! One shape for reading: what a database and a snapshot of it have in common.
+//! One shape for reading: what a database, a keyspace and a snapshot have in common.
 
 use crate::db::Db;
+use crate::db::keyspace::Keyspace;
 use crate::db::snapshot::Snapshot;
 use crate::engine::read::bounds::KeyBounds;
 use crate::engine::read::cursor::{Cursor, Keys};
@@ -8,8 +9,8 @@ use crate::engine::read::iter::Iter;
 use crate::error::Result;
 use bytes::Bytes;
 
-/// Something to read from: a [`Db`], which is as it is now at each call, or a [`Snapshot`]. Both
-/// have these methods of their own, too, with their documentation.
+/// Something to read from: a [`Db`] or a [`Keyspace`], which are as they are now at each call, or a
+/// [`Snapshot`]. All have these methods of their own, too, with their documentation.
 ///
 /// ```
 /// use unikv::{Readable, Result};
@@ -58,10 +59,116 @@ pub trait Readable {
     fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter;
 
     /// See [`Db::keys`].
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("unikv-keys-{}", std::process::id()));
+    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+    /// db.put("apple", "red")?;
+    /// db.put("banana", "yellow")?;
+    /// let keys: unikv::Result<Vec<_>> = db.keys(..).collect();
+    /// assert_eq!(keys?, ["apple", "banana"]);
+    /// # db.close()?;
+    /// # unikv::Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
     fn keys(&self, range: impl KeyBounds) -> Keys;
 
     /// See [`Db::cursor`].
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("unikv-cursor-{}", std::process::id()));
+    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+    /// db.put("apple", "red")?;
+    /// db.put("banana", "yellow")?;
+    /// let mut cursor = db.cursor();
+    /// assert!(cursor.seek_for_prev("avocado")?);
+    /// assert_eq!(cursor.key(), Some(&b"apple"[..]));
+    /// assert!(cursor.next()?);
+    /// assert_eq!(cursor.value()?.as_deref(), Some(&b"yellow"[..]));
+    /// assert!(!cursor.next()?);
+    /// # drop(cursor);
+    /// # db.close()?;
+    /// # unikv::Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
     fn cursor(&self) -> Cursor;
+}
+
+/// Gives a type these methods, which read from its `reader()`.
+macro_rules! reads {
+    ($type:ty) => {
+        impl $type {
+            /// The value of `key`, or `None`.
+            ///
+            /// # Errors
+            /// `Corruption` if what should answer is damaged (damage never reads as "not there"),
+            /// `Io`, `InvalidArgument` for a key longer than any can be, `NoSuchKeyspace` where the
+            /// keyspace is gone, `Closed`, `Forked`.
+            pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
+                self.reader().get(key.as_ref())
+            }
+
+            /// The values of `keys`, in their order, all as of one moment. What is not in memory
+            /// the device reads for up to 64 keys at once: several times as fast as one
+            /// [`Db::get`](crate::Db::get) after the other. Errors as there.
+            pub fn multi_get<K: AsRef<[u8]>>(
+                &self,
+                keys: impl IntoIterator<Item = K>,
+            ) -> Result<Vec<Option<Bytes>>> {
+                self.reader().multi_get(keys)
+            }
+
+            /// Puts the value of `key` into `buffer` in the place of what is there; whether there
+            /// is one. If there is none, the buffer is empty. Errors as
+            /// [`Db::get`](crate::Db::get); then the buffer is as it was.
+            pub fn get_into(&self, key: impl AsRef<[u8]>, buffer: &mut Vec<u8>) -> Result<bool> {
+                self.reader().get_into(key.as_ref(), buffer)
+            }
+
+            /// Whether `key` has a value. No record is read for it, only lists of keys, in which
+            /// very short values stand, too; so a record that is damaged counts as there. Where a
+            /// list is damaged, the record answers, and errors are those of
+            /// [`Db::get`](crate::Db::get).
+            pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+                self.reader().contains_key(key.as_ref())
+            }
+
+            /// The length in bytes of the value of `key`, or `None` if it has none. As
+            /// [`Db::contains_key`](crate::Db::contains_key), and of the record it reads the
+            /// header, whose damage is an error.
+            pub fn value_len(&self, key: impl AsRef<[u8]>) -> Result<Option<usize>> {
+                self.reader().value_len(key.as_ref())
+            }
+
+            /// All entries in key order, as of now or of the snapshot's moment. Errors come as
+            /// items, of the kinds of [`Db::get`](crate::Db::get).
+            pub fn iter(&self) -> Iter {
+                self.range(..)
+            }
+
+            /// The entries whose keys lie in `range`, as [`Db::iter`](crate::Db::iter).
+            pub fn range(&self, range: impl KeyBounds) -> Iter {
+                self.reader().range(&range)
+            }
+
+            /// The entries whose keys begin with `prefix`, as [`Db::iter`](crate::Db::iter).
+            pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
+                self.reader().prefix(prefix.as_ref())
+            }
+
+            /// The keys in `range`, in order. No record is read, only lists of keys. Example:
+            /// [`Readable::keys`].
+            pub fn keys(&self, range: impl KeyBounds) -> Keys {
+                self.reader().keys(&range)
+            }
+
+            /// A position that moves both ways. It borrows nothing, and may be sent to another
+            /// thread. Example: [`Readable::cursor`].
+            pub fn cursor(&self) -> Cursor {
+                self.reader().cursor()
+            }
+        }
+    };
 }
 
 /// Each method is the type's own one of that name.
@@ -114,4 +221,7 @@ macro_rules! readable {
     )*};
 }
 
-readable!(Db, Snapshot);
+reads!(Db);
+reads!(Keyspace);
+reads!(Snapshot);
+readable!(Db, Keyspace, Snapshot);

@@ -10,6 +10,7 @@ pub(crate) mod catalog;
 pub(crate) mod core;
 pub(crate) mod handle;
 pub(crate) mod health;
+pub(crate) mod keyspaces;
 pub(crate) mod memory;
 #[cfg(all(test, unikv_model = "shuttle"))]
 mod models;
@@ -28,6 +29,7 @@ use crate::engine::background::{Background, BackgroundParts, kinds};
 use crate::engine::backpressure::Backpressure;
 use crate::engine::catalog::{Catalog, CatalogState};
 use crate::engine::core::{Core, CoreParts};
+use crate::engine::keyspaces::KeyspaceChanges;
 use crate::engine::read::ReadState;
 use crate::engine::space::DiskSpace;
 use crate::engine::space::full::DiskFull;
@@ -48,6 +50,7 @@ pub(crate) struct Engine {
     pub(crate) read: Arc<ReadState>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) write: Arc<WritePath>,
+    pub(crate) keyspaces: KeyspaceChanges,
     pub(crate) background: Arc<Background>,
 }
 
@@ -78,6 +81,7 @@ impl Engine {
             parts.commit,
             parts.wal_sync,
         );
+        let keyspaces = KeyspaceChanges::new(&core, &read, &catalog, &write);
         let background = Background::new(BackgroundParts {
             core: &core,
             space: &space,
@@ -96,6 +100,7 @@ impl Engine {
             read,
             catalog,
             write,
+            keyspaces,
             background,
         }
     }

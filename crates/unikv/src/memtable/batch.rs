@@ -1,17 +1,10 @@
 //! Batches of operations. Their [encoding](super::ops) is also the payload of a WAL record.
 
+use super::limits::{check_batch_len, check_limits, check_mark};
 use super::ops::{BatchOp, OP_HEADER_LEN, OpsIter, encode_op, encode_op_in};
-use crate::base::keys::{
-    EXTERNAL_LEN, KEYSPACE_PREFIX_LEN, KeyspaceId, Kind, MAX_USER_KEY_LEN, MAX_VALUE_LEN,
-};
+use crate::base::keys::{EXTERNAL_LEN, KEYSPACE_PREFIX_LEN, KeyspaceId, Kind};
 use crate::error::Error;
 use std::fmt;
-
-/// All operations of a batch together; a WAL record's length is 32 bits.
-const MAX_BATCH_LEN: usize = 3 << 30;
-/// A caller's mark: it is kept in memory, and in each manifest.
-const MAX_MARK_LEN: usize = 64 << 10;
-const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
 
 /// Several writes that are applied together: after a crash either all of them are there or none.
 ///
@@ -32,6 +25,8 @@ const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
 pub struct Batch {
     ops: Vec<u8>,
     sums: Sums,
+    /// Of the operations in other keyspaces than the default one, without repetitions in a row.
+    keyspaces: Vec<KeyspaceId>,
     mark: Option<Vec<u8>>,
     violation: Option<Error>,
     savepoints: Vec<Savepoint>,
@@ -53,6 +48,7 @@ struct Sums {
 #[derive(Clone)]
 struct Savepoint {
     ops_len: usize,
+    keyspaces_len: usize,
     sums: Sums,
     mark: Option<Vec<u8>>,
     violation: Option<Error>,
@@ -63,14 +59,21 @@ struct Savepoint {
 #[non_exhaustive]
 pub enum Operation<'a> {
     /// Sets a key to a value.
+    #[non_exhaustive]
     Put {
+        /// The number of the keyspace, 0 for the default one: see
+        /// [`Keyspace::number`](crate::Keyspace::number).
+        keyspace: u32,
         /// The key.
         key: &'a [u8],
         /// The value.
         value: &'a [u8],
     },
     /// Removes a key.
+    #[non_exhaustive]
     Delete {
+        /// The number of the keyspace, as in a put.
+        keyspace: u32,
         /// The key.
         key: &'a [u8],
     },
@@ -84,12 +87,12 @@ impl Batch {
 
     /// Sets `key` to `value`.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Batch {
-        self.put_in(DEFAULT_KEYSPACE, key.as_ref(), value.as_ref())
+        self.put_at(KeyspaceId::DEFAULT, key.as_ref(), value.as_ref())
     }
 
     /// Removes `key`, if it is there.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut Batch {
-        self.delete_in(DEFAULT_KEYSPACE, key.as_ref())
+        self.delete_at(KeyspaceId::DEFAULT, key.as_ref())
     }
 
     /// Gives the batch a mark: opaque bytes, at most 64 KiB, that are committed with it. After any
@@ -119,6 +122,7 @@ impl Batch {
     /// as a new batch.
     pub fn clear(&mut self) {
         self.ops.clear();
+        self.keyspaces.clear();
         self.sums = Sums::default();
         self.mark = None;
         self.violation = None;
@@ -140,10 +144,15 @@ impl Batch {
             |BatchOp {
                  kind, key, value, ..
              }| {
+                let keyspace = keyspace_of(key).0;
                 let key = key.get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
                 match kind {
-                    Kind::Delete => Operation::Delete { key },
-                    _ => Operation::Put { key, value },
+                    Kind::Delete => Operation::Delete { keyspace, key },
+                    _ => Operation::Put {
+                        keyspace,
+                        key,
+                        value,
+                    },
                 }
             },
         )
@@ -160,6 +169,7 @@ impl Batch {
             return self;
         }
         self.ops.extend_from_slice(&other.ops);
+        self.keyspaces.extend_from_slice(&other.keyspaces);
         let (sums, more) = (&mut self.sums, &other.sums);
         sums.len += more.len;
         sums.deletes += more.deletes;
@@ -187,6 +197,7 @@ impl Batch {
     pub fn set_savepoint(&mut self) -> &mut Batch {
         self.savepoints.push(Savepoint {
             ops_len: self.ops.len(),
+            keyspaces_len: self.keyspaces.len(),
             sums: self.sums,
             mark: self.mark.clone(),
             violation: self.violation.clone(),
@@ -201,6 +212,7 @@ impl Batch {
             return false;
         };
         self.ops.truncate(savepoint.ops_len);
+        self.keyspaces.truncate(savepoint.keyspaces_len);
         self.sums = savepoint.sums;
         self.mark = savepoint.mark;
         self.violation = savepoint.violation;
@@ -258,13 +270,13 @@ impl Batch {
         self.ops.len()
     }
 
-    /// [`put`](Batch::put) in a given keyspace.
-    pub(crate) fn put_in(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> &mut Batch {
+    /// [`put`](Batch::put) in the keyspace with this data id.
+    pub(crate) fn put_at(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> &mut Batch {
         self.push(Kind::Put, keyspace, key, value)
     }
 
-    /// [`delete`](Batch::delete) in a given keyspace.
-    pub(crate) fn delete_in(&mut self, keyspace: KeyspaceId, key: &[u8]) -> &mut Batch {
+    /// [`delete`](Batch::delete) in the keyspace with this data id.
+    pub(crate) fn delete_at(&mut self, keyspace: KeyspaceId, key: &[u8]) -> &mut Batch {
         self.push(Kind::Delete, keyspace, key, &[])
     }
 
@@ -281,6 +293,7 @@ impl Batch {
     /// Adds an operation of another batch.
     pub(crate) fn push_op(&mut self, op: &BatchOp<'_>) {
         encode_op(&mut self.ops, op.kind, op.expiry_ms, op.key, op.value);
+        self.note_keyspace(keyspace_of(op.key));
         self.sums.len += 1;
         self.sums.deletes += usize::from(op.kind == Kind::Delete);
         self.sums.longest_value = self.sums.longest_value.max(op.value.len());
@@ -296,6 +309,7 @@ impl Batch {
         value_len: usize,
     ) {
         encode_op(&mut self.ops, Kind::External, expiry_ms, key, external);
+        self.note_keyspace(keyspace_of(key));
         self.sums.len += 1;
         self.sums.externals += 1;
         self.sums.external_bytes += value_len;
@@ -317,6 +331,24 @@ impl Batch {
         self.violation.as_ref()
     }
 
+    /// The batch cannot be written, for this reason or an earlier one.
+    pub(crate) fn refuse(&mut self, violation: Error) {
+        self.violation.get_or_insert(violation);
+    }
+
+    /// The keyspaces of the operations, by their data ids, but the default one. Some may come
+    /// again.
+    pub(crate) fn keyspaces(&self) -> &[KeyspaceId] {
+        &self.keyspaces
+    }
+
+    fn note_keyspace(&mut self, keyspace: KeyspaceId) {
+        let is_noted = self.keyspaces.last() == Some(&keyspace);
+        if keyspace != KeyspaceId::DEFAULT && !is_noted {
+            self.keyspaces.push(keyspace);
+        }
+    }
+
     fn push(&mut self, kind: Kind, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> &mut Batch {
         match check_limits(self.ops.len(), key.len(), value.len()) {
             Ok(op_len) => {
@@ -326,6 +358,7 @@ impl Batch {
                 self.sums.len += 1;
                 self.sums.deletes += usize::from(kind == Kind::Delete);
                 self.sums.longest_value = self.sums.longest_value.max(value.len());
+                self.note_keyspace(keyspace);
             }
             Err(violation) => {
                 self.violation.get_or_insert(violation);
@@ -345,51 +378,19 @@ impl fmt::Debug for Batch {
     }
 }
 
-/// Refuses a mark that is too long.
-pub(crate) fn check_mark(mark: &[u8]) -> Result<(), Error> {
-    if mark.len() <= MAX_MARK_LEN {
-        return Ok(());
-    }
-    let what = format!(
-        "a mark of {} bytes is longer than {MAX_MARK_LEN}",
-        mark.len()
-    );
-    Err(Error::invalid(what, "use a shorter mark"))
-}
-
-/// Refuses more bytes of operations than a record of the log can have.
-fn check_batch_len(len: usize) -> Result<(), Error> {
-    if len <= MAX_BATCH_LEN {
-        return Ok(());
-    }
-    let what = format!("the batch is too large: more than {MAX_BATCH_LEN} bytes");
-    Err(Error::invalid(what, "write it as several batches"))
-}
-
-/// The encoded length of an operation, if it and the batch with it are within the limits.
-fn check_limits(batch_len: usize, key_len: usize, value_len: usize) -> Result<usize, Error> {
-    check_put(key_len, value_len)?;
-    let op_len = OP_HEADER_LEN + KEYSPACE_PREFIX_LEN + key_len + value_len;
-    check_batch_len(batch_len + op_len)?;
-    Ok(op_len)
-}
-
-/// Refuses a key or a value that is too long.
-pub(crate) fn check_put(key_len: usize, value_len: usize) -> Result<(), Error> {
-    if key_len > MAX_USER_KEY_LEN {
-        let what = format!("a key of {key_len} bytes is longer than {MAX_USER_KEY_LEN}");
-        return Err(Error::invalid(what, "use a shorter key"));
-    }
-    if value_len > MAX_VALUE_LEN {
-        let what = format!("a value of {value_len} bytes is longer than {MAX_VALUE_LEN}");
-        return Err(Error::invalid(what, "split the value over several keys"));
-    }
-    Ok(())
+/// The data id before an engine key.
+fn keyspace_of(engine_key: &[u8]) -> KeyspaceId {
+    let id = engine_key.first_chunk::<KEYSPACE_PREFIX_LEN>();
+    id.map_or(KeyspaceId::DEFAULT, |id| {
+        KeyspaceId(u32::from_be_bytes(*id))
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::limits::MAX_BATCH_LEN;
     use super::*;
+    use crate::base::keys::{MAX_USER_KEY_LEN, MAX_VALUE_LEN};
     use crate::error::ErrorKind;
 
     #[test]
@@ -397,7 +398,7 @@ mod tests {
         let mut batch = Batch::new();
         assert!(batch.is_empty());
         batch.put("a", "1").delete(b"b\0c").put([], vec![0; 300]);
-        batch.put_in(KeyspaceId(0x0102_0304), b"k", b"");
+        batch.put_at(KeyspaceId(0x0102_0304), b"k", b"");
         let ops: Vec<_> = OpsIter::new(batch.ops_bytes())
             .map(Result::unwrap)
             .collect();
@@ -434,11 +435,16 @@ mod tests {
         assert!(batch.rollback_to_savepoint() && batch.violation().is_none());
         let all = [
             Operation::Put {
+                keyspace: 0,
                 key: b"a",
                 value: b"1",
             },
-            Operation::Delete { key: b"b" },
+            Operation::Delete {
+                keyspace: 0,
+                key: b"b",
+            },
             Operation::Put {
+                keyspace: 0,
                 key: b"c",
                 value: &[7; 300],
             },

@@ -20,6 +20,7 @@ mod arena;
 mod batch;
 mod buckets;
 mod entries;
+mod limits;
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;
 mod node;
@@ -30,7 +31,7 @@ mod tests;
 
 pub(crate) use arena::ArenaPool;
 pub use batch::{Batch, Operation};
-pub(crate) use batch::{check_mark, check_put};
+pub(crate) use limits::{check_mark, check_put};
 pub(crate) use ops::{BadOp, BatchOp, OpsIter};
 
 use crate::base::hash::key_hash;

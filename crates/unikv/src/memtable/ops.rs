@@ -216,7 +216,7 @@ mod tests {
         let external = *b"file____uid_____length__sum_len_offset__";
         let mut batch = Batch::new();
         batch.put("key", "value").delete("gone").put("", "");
-        batch.put_in(KeyspaceId(7), b"other", b"keyspace");
+        batch.put_at(KeyspaceId(7), b"other", b"keyspace");
         let expiring = BatchOp {
             kind: Kind::Put,
             key: b"\0\0\0\0until",

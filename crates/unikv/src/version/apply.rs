@@ -87,7 +87,7 @@ impl Version {
         }
         let mut dropped = Dropped::default();
         self.counters.apply(edit);
-        self.keyspaces.extend(edit.keyspaces.iter().cloned());
+        self.keyspaces.apply(edit)?;
         for meta in &edit.record_files {
             let file = match (context.unlisted)(meta.number) {
                 Some(file) if file.meta() == meta => file,
@@ -333,6 +333,7 @@ impl Counters {
         }
         set(&mut self.next_file, &edit.next_file);
         set(&mut self.next_partition, &edit.next_partition);
+        set(&mut self.last_keyspace, &edit.last_keyspace);
         set(&mut self.flushed_seq, &edit.last_seq);
         set(&mut self.wal_low_water, &edit.wal_low_water);
         set(&mut self.clock_ms, &edit.clock_ms);

@@ -38,7 +38,12 @@ pub(crate) struct VersionEdit {
     pub(crate) edits_before: Option<u64>,
     /// What was counted since the database was created. Nothing depends on it.
     pub(crate) lifetime: Option<Vec<u8>>,
+    /// The greatest number that a keyspace has had.
+    pub(crate) last_keyspace: Option<u32>,
+    /// Each takes the place of the one with its id, if there is one.
     pub(crate) keyspaces: Vec<KeyspaceMeta>,
+    pub(crate) dropped_keyspaces: Vec<KeyspaceId>,
+    /// One with the id of a partition that is there takes its place; its range ends earlier.
     pub(crate) partitions: Vec<PartitionMeta>,
     pub(crate) dropped_partitions: Vec<PartitionId>,
     pub(crate) record_files: Vec<RecordFileMeta>,
@@ -56,8 +61,13 @@ pub(crate) struct VersionEdit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyspaceMeta {
     pub(crate) id: KeyspaceId,
+    /// What stands before its keys: its id until it is emptied.
+    pub(crate) data: KeyspaceId,
     pub(crate) name: String,
     pub(crate) options: Vec<u8>,
+    /// When this process emptied it last: an older snapshot cannot see what it held. Not stored, as
+    /// snapshots are not.
+    pub(crate) since: SeqNo,
 }
 
 /// A partition: a range of engine keys.
@@ -112,7 +122,9 @@ mod tag {
     pub(super) const SCAN_RUN: u16 = 19;
     pub(super) const DROPPED_SCAN_RUN: u16 = 20;
     pub(super) const LIFETIME: u16 = 21;
-    pub(super) const LAST: u16 = LIFETIME;
+    pub(super) const LAST_KEYSPACE: u16 = 22;
+    pub(super) const DROPPED_KEYSPACE: u16 = 23;
+    pub(super) const LAST: u16 = DROPPED_KEYSPACE;
 }
 
 impl VersionEdit {
@@ -127,6 +139,7 @@ impl VersionEdit {
             (tag::HASH_SEED, self.hash_seed),
             (tag::NEXT_PARTITION, self.next_partition),
             (tag::EDITS_BEFORE, self.edits_before),
+            (tag::LAST_KEYSPACE, self.last_keyspace.map(u64::from)),
         ];
         for (tag, value) in numbers {
             if let Some(value) = value {
@@ -151,6 +164,9 @@ impl VersionEdit {
     fn encode_lists(&self, out: &mut FieldWriter) {
         for keyspace in &self.keyspaces {
             out.nested(tag::KEYSPACE, |out| entries::put_keyspace(out, keyspace));
+        }
+        for id in &self.dropped_keyspaces {
+            out.put_u64(tag::DROPPED_KEYSPACE, id.0.into());
         }
         for partition in &self.partitions {
             out.nested(tag::PARTITION, |out| entries::put_partition(out, partition));
@@ -211,7 +227,13 @@ impl VersionEdit {
             host_mark: owned(edit.bytes(tag::HOST_MARK)?),
             edits_before: edit.optional_number(tag::EDITS_BEFORE)?,
             lifetime: owned(edit.bytes(tag::LIFETIME)?),
+            last_keyspace: entries::optional_u32(&edit, tag::LAST_KEYSPACE)?,
             keyspaces: list(&edit, tag::KEYSPACE, place, entries::keyspace)?,
+            dropped_keyspaces: list(&edit, tag::DROPPED_KEYSPACE, place, |bytes, place| {
+                let id = u32::try_from(number(bytes, place)?);
+                let id = id.map_err(|_| place.corrupt("version edit: no such keyspace"))?;
+                Ok(KeyspaceId(id))
+            })?,
             partitions: list(&edit, tag::PARTITION, place, entries::partition)?,
             dropped_partitions: list(&edit, tag::DROPPED_PARTITION, place, |bytes, place| {
                 Ok(PartitionId(number(bytes, place)?))

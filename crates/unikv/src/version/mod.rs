@@ -6,8 +6,10 @@ pub(crate) mod edit;
 pub(crate) mod file_names;
 mod generation;
 mod ingested;
+pub(crate) mod keyspaces;
 pub(crate) mod manifest;
 mod memory;
+mod range;
 pub(crate) mod scan_run;
 mod scan_runs;
 mod state;
@@ -15,4 +17,5 @@ pub(crate) mod tagged;
 
 pub(crate) use apply::ApplyContext;
 pub(crate) use generation::{Generation, Table};
-pub(crate) use state::{KeyRange, Partition, Version};
+pub(crate) use range::KeyRange;
+pub(crate) use state::{Partition, Version};

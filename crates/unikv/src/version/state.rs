@@ -9,8 +9,10 @@
 //! names a record file of the same version. A table may lie in several partitions; each serves and
 //! counts the keys of its own range only. Key tables lie in one partition whole.
 
-use super::edit::{KeyspaceMeta, PartitionMeta, TablePlace, VersionEdit};
+use super::edit::{PartitionMeta, TablePlace, VersionEdit};
 use super::generation::Generation;
+use super::keyspaces::Keyspaces;
+use super::range::KeyRange;
 use super::scan_run::ScanRun;
 use crate::base::account::Account;
 use crate::base::keys::{FileNumber, PartitionId, SeqNo};
@@ -21,20 +23,6 @@ use crate::key_table::KeyTable;
 use crate::record::RecordFile;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-
-/// A range of engine keys, from its start to the first key after it; without an end, to the last.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KeyRange<'a> {
-    pub(crate) start: &'a [u8],
-    pub(crate) end: Option<&'a [u8]>,
-}
-
-impl KeyRange<'_> {
-    /// Whether `key` comes before the end.
-    pub(crate) fn is_before_end(&self, key: &[u8]) -> bool {
-        self.end.is_none_or(|end| key < end)
-    }
-}
 
 /// A range of keys with its UnsortedStore and SortedStore.
 #[derive(Clone)]
@@ -107,7 +95,7 @@ pub(crate) struct Version {
     pub(super) partitions: Vec<Arc<Partition>>,
     /// All record files, by number: UnsortedStore tables and value logs.
     pub(super) record_files: Vec<Arc<RecordFile>>,
-    pub(crate) keyspaces: Vec<KeyspaceMeta>,
+    pub(crate) keyspaces: Keyspaces,
     pub(crate) counters: Counters,
     /// The sums of [`Version::live`], shared by versions with the same pointers.
     pub(super) live: Arc<OnceLock<HashMap<FileNumber, Live>>>,
@@ -118,6 +106,8 @@ pub(crate) struct Version {
 pub(crate) struct Counters {
     pub(crate) next_file: u64,
     pub(crate) next_partition: u64,
+    /// The greatest number that a keyspace has had; 0: there has been none but the default one.
+    pub(crate) last_keyspace: u32,
     /// Every write up to this sequence number is in the files of the version.
     pub(crate) flushed_seq: SeqNo,
     /// The first WAL segment that is still needed.
@@ -271,7 +261,7 @@ impl Version {
     /// One edit that makes this version from nothing.
     pub(crate) fn snapshot(&self) -> VersionEdit {
         let mut edit = VersionEdit {
-            keyspaces: self.keyspaces.clone(),
+            keyspaces: self.keyspaces.all().to_vec(),
             ..self.counters.edit()
         };
         edit.record_files = self.record_files.iter().map(|f| f.meta().clone()).collect();
@@ -317,6 +307,7 @@ impl Counters {
         VersionEdit {
             next_file: Some(self.next_file),
             next_partition: Some(self.next_partition),
+            last_keyspace: Some(self.last_keyspace).filter(|last| *last > 0),
             last_seq: Some(self.flushed_seq),
             wal_low_water: Some(self.wal_low_water),
             clock_ms: Some(self.clock_ms),

@@ -10,13 +10,13 @@
 //! Locks: `ingesting` is held shared for the whole of an ingest, so that closing waits for its end
 //! before another opener may come; it is taken before the commit lock.
 
-use crate::base::keys::{GenerationId, SeqNo};
+use crate::base::keys::{GenerationId, KeyspaceId, SeqNo};
 use crate::base::seeded::seeded;
 use crate::base::sync::RwLockReadGuard;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::Background;
 use crate::engine::catalog::{CatalogState, Indexes};
-use crate::engine::read::bounds::{DEFAULT_KEYSPACE, engine_key};
+use crate::engine::read::bounds::engine_key;
 use crate::engine::write::Commit;
 use crate::error::{Error, Result};
 use crate::jobs::JobContext;
@@ -34,6 +34,8 @@ const PATIENT_ROUNDS: usize = 8;
 /// An ingest under way. Dropped before it is committed it leaves nothing.
 pub(crate) struct Ingest<'a> {
     background: &'a Background,
+    /// The data id of the keyspace.
+    keyspace: KeyspaceId,
     context: JobContext<'a>,
     writer: IngestWriter,
     mark: Option<Vec<u8>>,
@@ -44,7 +46,11 @@ pub(crate) struct Ingest<'a> {
 }
 
 impl<'a> Ingest<'a> {
-    pub(crate) fn begin(background: &'a Background, mark: Option<&[u8]>) -> Result<Ingest<'a>> {
+    pub(crate) fn begin(
+        background: &'a Background,
+        keyspace: KeyspaceId,
+        mark: Option<&[u8]>,
+    ) -> Result<Ingest<'a>> {
         background.core.check_open()?;
         mark.map_or(Ok(()), check_mark)?;
         let running = background.ingesting.read_recursive();
@@ -53,6 +59,7 @@ impl<'a> Ingest<'a> {
         background.space.check_space()?;
         Ok(Ingest {
             background,
+            keyspace,
             context: background.job_context(background.until_closed()),
             writer: IngestWriter::default(),
             mark: mark.map(<[u8]>::to_vec),
@@ -66,7 +73,7 @@ impl<'a> Ingest<'a> {
         self.background.core.check_open()?;
         let bytes = key.len() + value.map_or(0, <[u8]>::len);
         self.user_bytes += bytes as u64;
-        let key = engine_key(DEFAULT_KEYSPACE, key);
+        let key = engine_key(self.keyspace, key);
         self.writer.add(&self.context, &key, value)
     }
 
@@ -157,6 +164,9 @@ impl<'a> Ingest<'a> {
                 drop(catalog);
                 plan.divide(&version)?;
             } else {
+                if !catalog.version.keyspaces.holds(self.keyspace) {
+                    return Err(Error::no_such_keyspace("the keyspace is gone"));
+                }
                 self.commit_tried = true;
                 let mark = self.mark.take();
                 background

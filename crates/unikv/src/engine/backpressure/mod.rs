@@ -10,9 +10,10 @@
 //! The time is gathered as a debt and paid in pauses of at least half a millisecond, because much
 //! shorter ones cannot be kept, and longer ones are felt. The rate is one for all writers: a pause
 //! begins where that of another ends. What a large batch owes beyond one pause is paid by the next
-//! writes. A write that may not wait is refused where it would pause; what the others of them cost is
-//! paid by the time in which none of them is let in. What a write may supersede beyond its own bytes, a delete above all, costs the price of
-//! space, because it lies on the disk until the background has caught up.
+//! writes. A write that may not wait is refused where it would pause; what others of them cost is
+//! paid by the time in which none is let in. What a write may supersede beyond its own bytes, a
+//! delete above all, costs the price of space, because it lies on the disk until the background has
+//! caught up.
 //!
 //! Locks: `debt` and `merges`, leaves. Nothing is held during a pause.
 

@@ -93,7 +93,9 @@ impl Catalog {
         let applied = catalog.version.apply(&edit, &mut context);
         let applied = applied.and_then(|next| next.0.check_pointers().map(|()| next));
         let (mut next, mut dropped) = applied.map_err(|what| self.inconsistent(what))?;
-        let drops = !edit.dropped_key_tables.is_empty() || !edit.dropped_generations.is_empty();
+        let drops = !edit.dropped_key_tables.is_empty()
+            || !edit.dropped_generations.is_empty()
+            || !edit.dropped_partitions.is_empty();
         if drops && !seeded!(KeepDeadFiles) {
             // What nothing points to from now on goes with the same edit.
             let dead = next.remove_dead_record_files();

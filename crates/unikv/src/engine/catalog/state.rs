@@ -1,7 +1,7 @@
 //! What the catalog's lock protects, and where the next tables go: targets, frozen generations,
 //! and what makes flushes wait.
 
-use crate::base::keys::PartitionId;
+use crate::base::keys::{PartitionId, SeqNo};
 use crate::base::sync::atomic::AtomicU64;
 use crate::jobs::flush::placing::{FlushTarget, GenerationLimits, MAX_GENERATIONS};
 use crate::jobs::flush::{FlushedTable, placing};
@@ -21,6 +21,8 @@ pub(crate) struct CatalogState {
     /// Files to be removed once a new manifest is durable: outputs of edits that may or may not be
     /// in the present one, and manifests that `CURRENT` may or may not name.
     pub(crate) quarantined: Vec<PathBuf>,
+    /// Once this is in tables, memtables hold nothing of keyspaces that are gone.
+    pub(crate) gone_until: SeqNo,
     /// Per partition the generation that takes tables. A generation that is no target is frozen.
     pub(crate) targets: HashMap<PartitionId, FlushTarget>,
     /// The highest number given to a generation so far. None is given twice: a thread that waits

@@ -302,6 +302,7 @@ impl<'a> Opening<'a> {
             manifest,
             manifest_snapshot_len,
             quarantined: Vec::new(),
+            gone_until: last_seq,
             targets,
             last_generation: Arc::new(AtomicU64::new(last_generation)),
         };

@@ -1,12 +1,10 @@
 //! Engine keys, and ranges of them.
 
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
+use crate::version::keyspaces;
 use std::ops::{
     Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive,
 };
-
-/// The keyspace of the calls that name none.
-pub(crate) const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
 
 /// A range of keys: `..`, `"a".."c"`, `"a"..="c"`, `"a"..`, `.."c"`, `..="c"`, or a pair of
 /// [`Bound`]s, whose ends are anything that is bytes.
@@ -52,31 +50,32 @@ pub(crate) fn engine_key(keyspace: KeyspaceId, key: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What a range of user keys is in engine keys: from the first key to the first key after.
-pub(crate) fn engine_bounds(range: &impl KeyBounds) -> (Vec<u8>, Vec<u8>) {
+/// What a range of user keys is in engine keys, of the keyspace with this data id: from the first
+/// key to the first key after.
+pub(crate) fn engine_bounds(keyspace: KeyspaceId, range: &impl KeyBounds) -> (Vec<u8>, Vec<u8>) {
+    let at = |key: &[u8]| engine_key(keyspace, key);
     let after = |key: &[u8]| {
-        let mut key = engine_key(DEFAULT_KEYSPACE, key);
+        let mut key = at(key);
         key.push(0);
         key
     };
-    let at = |key: &[u8]| engine_key(DEFAULT_KEYSPACE, key);
     let (start, end) = range.bounds();
     let lower = match start {
         Bound::Included(key) => at(key),
         Bound::Excluded(key) => after(key),
-        Bound::Unbounded => engine_key(DEFAULT_KEYSPACE, b""),
+        Bound::Unbounded => at(b""),
     };
     let upper = match end {
         Bound::Included(key) => after(key),
         Bound::Excluded(key) => at(key),
-        Bound::Unbounded => (DEFAULT_KEYSPACE.0 + 1).to_be_bytes().to_vec(),
+        Bound::Unbounded => keyspaces::border(KeyspaceId(keyspace.0.saturating_add(1))),
     };
     (lower, upper)
 }
 
-/// The engine keys that begin with a user prefix.
-pub(crate) fn prefix_bounds(prefix: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    let lower = engine_key(DEFAULT_KEYSPACE, prefix);
+/// The engine keys that begin with a user prefix, in the keyspace with this data id.
+pub(crate) fn prefix_bounds(keyspace: KeyspaceId, prefix: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let lower = engine_key(keyspace, prefix);
     let mut upper = lower.clone();
     // The next string after all that begin with the prefix; the keyspace id leaves room to count
     // up.
@@ -90,14 +89,18 @@ pub(crate) fn prefix_bounds(prefix: &[u8]) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// Calls `with` with the engine key; short keys are put together without an allocation.
-pub(crate) fn with_engine_key<T>(key: &[u8], with: impl FnOnce(&[u8]) -> T) -> T {
+pub(crate) fn with_engine_key<T>(
+    keyspace: KeyspaceId,
+    key: &[u8],
+    with: impl FnOnce(&[u8]) -> T,
+) -> T {
     const SHORT: usize = 128;
     let len = KEYSPACE_PREFIX_LEN + key.len();
     if len > SHORT {
-        return with(&engine_key(DEFAULT_KEYSPACE, key));
+        return with(&engine_key(keyspace, key));
     }
     let mut buffer = [0; SHORT];
-    buffer[..KEYSPACE_PREFIX_LEN].copy_from_slice(&DEFAULT_KEYSPACE.0.to_be_bytes());
+    buffer[..KEYSPACE_PREFIX_LEN].copy_from_slice(&keyspace.0.to_be_bytes());
     buffer[KEYSPACE_PREFIX_LEN..len].copy_from_slice(key);
     with(&buffer[..len])
 }

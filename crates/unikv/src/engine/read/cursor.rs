@@ -6,8 +6,9 @@
 //! Values stay where they are until the caller has asked for one. Then the batches that follow
 //! fetch theirs, until none has been asked for over [`STEPS_WITHOUT_VALUE`] steps. No locks.
 
+use crate::base::keys::KeyspaceId;
 use crate::base::seeded::{seeded, slip};
-use crate::engine::read::bounds::{DEFAULT_KEYSPACE, engine_bounds, engine_key};
+use crate::engine::read::bounds::{engine_bounds, engine_key};
 use crate::engine::read::iter::{Iter, Toward};
 use crate::engine::read::moment::Registered;
 use crate::engine::snapshots::Holder;
@@ -70,6 +71,7 @@ impl fmt::Debug for Keys {
 /// come to an entry. A move that fails leaves the position as it was; it may be tried again.
 pub struct Cursor {
     moment: Arc<Registered>,
+    keyspace: KeyspaceId,
     place: Place,
     /// What goes on from the place, and which way.
     walk: Option<(Toward, Iter)>,
@@ -86,9 +88,10 @@ enum Place {
 }
 
 impl Cursor {
-    pub(crate) fn new(moment: Arc<Registered>) -> Cursor {
+    pub(crate) fn new(moment: Arc<Registered>, keyspace: KeyspaceId) -> Cursor {
         Cursor {
             moment,
+            keyspace,
             place: Place::BeforeFirst,
             walk: None,
             value: None,
@@ -152,9 +155,8 @@ impl Cursor {
             iter.leave_values(false);
         }
         if self.value.is_none() {
-            let read = self.moment.read();
-            let view = read.view.load();
-            self.value = read.get_at(&view, self.moment.seq(), key)?;
+            let source = self.moment.source(self.keyspace);
+            self.value = self.moment.read().get(source, key)?;
         }
         Ok(self.value.clone())
     }
@@ -209,11 +211,14 @@ impl Cursor {
 
     /// A walk over everything, or over what is before `key` if it goes back.
     fn begin(&self, toward: Toward, key: Option<&[u8]>) -> Iter {
-        let (lower, mut upper) = engine_bounds(&..);
-        if let (Toward::Lower, Some(key)) = (toward, key) {
-            upper = engine_key(DEFAULT_KEYSPACE, key);
-        }
-        let mut iter = Iter::new(Arc::clone(&self.moment), (lower, upper));
+        let bounds = |data: KeyspaceId| {
+            let (lower, upper) = engine_bounds(data, &..);
+            match (toward, key) {
+                (Toward::Lower, Some(key)) => (lower, engine_key(data, key)),
+                _ => (lower, upper),
+            }
+        };
+        let mut iter = Iter::new(Arc::clone(&self.moment), self.keyspace, bounds);
         iter.leave_values(self.since_value.is_none());
         iter
     }

@@ -10,14 +10,16 @@
 mod ahead;
 mod end;
 
-use crate::base::keys::SeqNo;
+use crate::base::keys::{KeyspaceId, SeqNo};
 use crate::base::seeded::seeded;
 use crate::engine::memory::IteratorCharge;
-use crate::engine::read::bounds::{DEFAULT_KEYSPACE, engine_key};
+use crate::engine::read::bounds::engine_key;
 use crate::engine::read::moment::Registered;
 use crate::engine::read::pins::ViewHolder;
+use crate::engine::read::source::data_id;
 use crate::error::{Error, Result};
 use crate::partition::view_cursor::ViewCursor;
+use crate::version::keyspaces::id_of;
 use bytes::Bytes;
 use end::End;
 use std::sync::Arc;
@@ -30,6 +32,7 @@ pub struct Iter {
     holder: ViewHolder,
     /// Bounds what is fetched ahead.
     memory: IteratorCharge,
+    keyspace: KeyspaceId,
     /// The first engine key of the range.
     begin: Vec<u8>,
     /// The first engine key of what is left, once [`Iter::raise_lower`] was called.
@@ -57,13 +60,25 @@ pub(crate) enum Toward {
 }
 
 impl Iter {
-    /// The entries between the bounds as of `moment`.
-    pub(crate) fn new(moment: Arc<Registered>, (lower, upper): (Vec<u8>, Vec<u8>)) -> Iter {
-        let memory = moment.read().core.memory.open_iterator();
-        let open = moment.read().core.check_open();
-        let error = open.and_then(|()| memory.check()).err();
+    /// The entries of a keyspace as of `moment`, between the bounds that `bounds` makes of its data
+    /// id.
+    pub(crate) fn new(
+        moment: Arc<Registered>,
+        keyspace: KeyspaceId,
+        bounds: impl FnOnce(KeyspaceId) -> (Vec<u8>, Vec<u8>),
+    ) -> Iter {
+        let read = moment.read();
+        let memory = read.core.memory.open_iterator();
+        let source = moment.source(keyspace);
+        let data = read.core.check_open();
+        let data = data.and_then(|()| data_id(&read.view.load(), source));
+        let (lower, upper) = data
+            .as_ref()
+            .map_or_else(|_| Default::default(), |data| bounds(*data));
+        let error = data.and_then(|_| memory.check()).err();
         Iter {
             memory,
+            keyspace,
             holder: ViewHolder::new(moment),
             begin: lower.clone(),
             lower,
@@ -109,7 +124,7 @@ impl Iter {
     /// there.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
         self.raise_lower();
-        let lower = engine_key(DEFAULT_KEYSPACE, key.as_ref()).max(self.begin.clone());
+        let lower = engine_key(id_of(&self.begin), key.as_ref()).max(self.begin.clone());
         // The back may have dropped entries because the front had handed them out, or have been
         // stopped half-way by the error that ended the iteration.
         let back_again = lower < self.lower || self.ended;
@@ -237,12 +252,28 @@ impl Iter {
         Ok(true)
     }
 
+    /// Refuses to go on in a keyspace that has been dropped, or emptied.
+    fn check_keyspace(&self) -> Result<()> {
+        if self.keyspace == KeyspaceId::DEFAULT {
+            return Ok(());
+        }
+        let moment = self.holder.moment();
+        let view = moment.read().view.load();
+        let data = data_id(&view, moment.source(self.keyspace))?;
+        match data == id_of(&self.begin) {
+            true => Ok(()),
+            false => Err(Error::no_such_keyspace("the keyspace has been emptied")),
+        }
+    }
+
     /// The end that goes this way, if it has an entry to hand out.
     fn end_with_entry(&mut self, toward: Toward) -> Result<Option<(&mut End, &ViewHolder)>> {
         let has_entry = match toward {
             Toward::Upper => self.has_next()?,
             Toward::Lower => self.has_next_back()?,
         };
+        // After the look: a keyspace that is gone must not look empty.
+        self.check_keyspace()?;
         let end = match toward {
             Toward::Upper => &mut self.front,
             Toward::Lower => &mut self.back,
@@ -289,7 +320,8 @@ impl Iter {
         let next = next(self);
         self.ended = next.is_err();
         let read = self.holder.moment().read();
-        next.map_err(|error| read.core.unless_closed(error))
+        let why = |error| self.check_keyspace().err().unwrap_or(error);
+        next.map_err(|error| read.core.unless_closed(why(error)))
             .transpose()
     }
 }

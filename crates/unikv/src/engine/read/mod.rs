@@ -7,14 +7,16 @@ pub(crate) mod iter;
 pub(crate) mod moment;
 pub(crate) mod pins;
 pub(crate) mod sizes;
+pub(crate) mod source;
 pub(crate) mod views;
 
-use crate::base::keys::{MAX_USER_KEY_LEN, SeqNo};
+use crate::base::keys::{KeyspaceId, MAX_USER_KEY_LEN, SeqNo};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::base::sync::{ArcSwap, Guard, Mutex, Weakness, is_weak, order};
 use crate::engine::backpressure::Backpressure;
 use crate::engine::core::Core;
 use crate::engine::read::bounds::with_engine_key;
+use crate::engine::read::source::{Point, Source, data_id};
 use crate::engine::read::views::Views;
 use crate::engine::space::DiskSpace;
 use crate::error::{Error, ErrorKind, Result};
@@ -71,12 +73,23 @@ impl ReadState {
         })
     }
 
-    /// The value of `key` in `view` as of `seq`.
-    pub(crate) fn get_at(&self, view: &View, seq: SeqNo, key: &[u8]) -> Result<Option<Bytes>> {
+    /// The value of `key`.
+    pub(crate) fn get(&self, source: Source, key: &[u8]) -> Result<Option<Bytes>> {
+        let Point { view, seq, data } = self.point(source)?;
+        self.get_at(&view, seq, data, key)
+    }
+
+    fn get_at(
+        &self,
+        view: &View,
+        seq: SeqNo,
+        data: KeyspaceId,
+        key: &[u8],
+    ) -> Result<Option<Bytes>> {
         check_len(key)?;
         let value = self.core.while_open(|| {
             self.core.counters.gets.fetch_add(1, Ordering::Relaxed);
-            with_engine_key(key, |key| view.get(key, seq, &self.reads))
+            with_engine_key(data, key, |key| view.get(key, seq, &self.reads))
         })?;
         self.wake_if_index_is_wanted();
         if value.is_some() {
@@ -85,38 +98,32 @@ impl ReadState {
         Ok(value)
     }
 
-    /// Whether `key` has a value in `view` as of `seq`, of which nothing is read.
-    pub(crate) fn contains_at(&self, view: &View, seq: SeqNo, key: &[u8]) -> Result<bool> {
-        Ok(self.find_at(view, seq, key, |_| Ok(0))?.is_some())
+    /// Whether `key` has a value, of which nothing is read.
+    pub(crate) fn contains(&self, source: Source, key: &[u8]) -> Result<bool> {
+        Ok(self.find(source, key, |_, _| Ok(0))?.is_some())
     }
 
-    /// The length of the value that `key` has in `view` as of `seq`, of which at most the header of
-    /// its record is read.
-    pub(crate) fn value_len_at(
-        &self,
-        view: &View,
-        seq: SeqNo,
-        key: &[u8],
-    ) -> Result<Option<usize>> {
-        self.find_at(view, seq, key, |place| view.value_len(place))
+    /// The length of the value of `key`, of which at most the header of its record is read.
+    pub(crate) fn value_len(&self, source: Source, key: &[u8]) -> Result<Option<usize>> {
+        self.find(source, key, View::value_len)
     }
 
-    fn find_at(
+    fn find(
         &self,
-        view: &View,
-        seq: SeqNo,
+        source: Source,
         key: &[u8],
-        len: impl FnOnce(ValuePlace<'_>) -> Result<usize>,
+        len: impl FnOnce(&View, ValuePlace<'_>) -> Result<usize>,
     ) -> Result<Option<usize>> {
+        let Point { view, seq, data } = self.point(source)?;
         check_len(key)?;
         let found = self.core.while_open(|| {
-            let place = with_engine_key(key, |key| view.find(key, seq, &self.reads))?;
-            place.map(len).transpose()
+            let place = with_engine_key(data, key, |key| view.find(key, seq, &self.reads))?;
+            place.map(|place| len(&view, place)).transpose()
         });
         let found = match found {
             // What is damaged may be a list of keys whose records are sound.
             Err(error) if error.kind() == ErrorKind::Corruption => {
-                return Ok(self.get_at(view, seq, key)?.map(|value| value.len()));
+                return Ok(self.get_at(&view, seq, data, key)?.map(|value| value.len()));
             }
             found => found?,
         };
@@ -128,28 +135,24 @@ impl ReadState {
         Ok(found)
     }
 
-    /// The newest value of `key`.
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
-        let (view, seq) = self.read_point();
-        self.get_at(&view, seq, key)
-    }
-
-    /// The value of each key, all as of one moment: now, or `snapshot`.
+    /// The value of each key, all as of one moment.
     pub(crate) fn multi_get<K: AsRef<[u8]>>(
         &self,
-        snapshot: Option<SeqNo>,
+        source: Source,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Bytes>>> {
         let mut view = self.view.load_full();
         let seq = loop {
-            let seq = snapshot.unwrap_or_else(|| SeqNo(self.visible_seq.load(Ordering::Acquire)));
+            let now = || SeqNo(self.visible_seq.load(Ordering::Acquire));
+            let seq = source.at.unwrap_or_else(now);
             // If an ingest is visible at this number, the view must have its tables for all keys.
             let now = self.view.load_full();
-            if snapshot.is_some() || Arc::ptr_eq(&now, &view) {
+            if source.at.is_some() || Arc::ptr_eq(&now, &view) {
                 break seq;
             }
             view = now;
         };
+        let data = data_id(&view, source)?;
         let (mut keys, mut values) = (keys.into_iter(), Vec::new());
         loop {
             let group: Vec<K> = keys.by_ref().take(PREFETCHED_TOGETHER).collect();
@@ -160,12 +163,12 @@ impl ReadState {
             let mut is_prefetched = false;
             for (at, key) in group.iter().enumerate() {
                 let misses = self.core.cache.misses();
-                values.push(self.get_at(&view, seq, key.as_ref())?);
+                values.push(self.get_at(&view, seq, data, key.as_ref())?);
                 // Others may have missed meanwhile: then it is prefetched for nothing.
                 if !is_prefetched && self.core.cache.misses() != misses {
                     is_prefetched = true;
                     // What has failed fails again in the look-up, which reports it.
-                    let _hint = self.prefetch(&view, seq, &group[at + 1..]);
+                    let _hint = self.prefetch(&view, seq, data, &group[at + 1..]);
                 }
             }
         }
@@ -173,9 +176,15 @@ impl ReadState {
 
     /// Has the device read what look-ups of `keys` will wait for, all of it at once (as paper
     /// §III-F for scans): key blocks first, then the records after them.
-    fn prefetch<K: AsRef<[u8]>>(&self, view: &View, seq: SeqNo, keys: &[K]) -> Result<()> {
-        let behind_blocks = self.prefetch_next(view, seq, keys.iter(), false)?;
-        self.prefetch_next(view, seq, behind_blocks.into_iter(), true)?;
+    fn prefetch<K: AsRef<[u8]>>(
+        &self,
+        view: &View,
+        seq: SeqNo,
+        data: KeyspaceId,
+        keys: &[K],
+    ) -> Result<()> {
+        let behind_blocks = self.prefetch_next(view, seq, data, keys.iter(), false)?;
+        self.prefetch_next(view, seq, data, behind_blocks.into_iter(), true)?;
         Ok(())
     }
 
@@ -185,15 +194,16 @@ impl ReadState {
         &self,
         view: &View,
         seq: SeqNo,
+        data: KeyspaceId,
         keys: impl Iterator<Item = &'a K>,
         waits: bool,
     ) -> Result<Vec<&'a K>> {
         let mut behind_blocks = Vec::new();
         let mut needless = 0;
         for (at, key) in keys.enumerate() {
-            let ahead = self
-                .core
-                .while_open(|| with_engine_key(key.as_ref(), |key| view.prefetch(key, seq, waits)));
+            let ahead = self.core.while_open(|| {
+                with_engine_key(data, key.as_ref(), |key| view.prefetch(key, seq, waits))
+            });
             match ahead? {
                 Ahead::InMemory => needless += 1,
                 Ahead::Prefetched => {}
@@ -204,6 +214,18 @@ impl ReadState {
             }
         }
         Ok(behind_blocks)
+    }
+}
+
+impl ReadState {
+    /// What a read of `source` sees.
+    pub(crate) fn point(&self, source: Source) -> Result<Point> {
+        let (view, seq) = match source.at {
+            None => self.read_point(),
+            Some(seq) => (self.view.load(), seq),
+        };
+        let data = data_id(&view, source)?;
+        Ok(Point { view, seq, data })
     }
 }
 

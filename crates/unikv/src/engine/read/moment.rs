@@ -1,8 +1,9 @@
 //! A registered moment: a sequence number that jobs know of, and the read state that serves it.
 
-use crate::base::keys::SeqNo;
+use crate::base::keys::{KeyspaceId, SeqNo};
 use crate::base::sync::atomic::Ordering;
 use crate::engine::read::ReadState;
+use crate::engine::read::source::Source;
 use crate::engine::snapshots::Holder;
 use std::mem;
 use std::sync::Arc;
@@ -36,6 +37,14 @@ impl Registered {
 
     pub(crate) fn seq(&self) -> SeqNo {
         self.seq
+    }
+
+    /// A keyspace as of this moment.
+    pub(crate) fn source(&self, keyspace: KeyspaceId) -> Source {
+        Source {
+            keyspace,
+            at: Some(self.seq),
+        }
     }
 }
 

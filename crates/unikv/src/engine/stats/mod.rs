@@ -17,6 +17,7 @@ use crate::engine::stats::pins::PinStats;
 use crate::engine::stats::stalls::StallStats;
 use crate::engine::stats::table::each_counter;
 use crate::key_table::KeyTable;
+use crate::version::keyspaces::DEFAULT_NAME;
 use crate::version::{Partition, Version};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,9 +29,11 @@ use std::time::Duration;
 pub struct PartitionStats {
     /// The partition's id.
     pub id: u64,
+    /// The keyspace in which it lies; `None`: it has been dropped.
+    pub keyspace: Option<String>,
     /// The first key of its range.
     pub start: Vec<u8>,
-    /// The first key after its range; `None`: it has no end.
+    /// The first key after its range; `None`: it ends with the keyspace.
     pub end: Option<Vec<u8>>,
     /// Bytes that count towards its splitting: key tables, the newest records that they point to,
     /// and its share of the UnsortedStore's tables.
@@ -239,7 +242,7 @@ impl Stats {
         self.partitions = version
             .partitions()
             .iter()
-            .map(|p| partition_stats(p))
+            .map(|p| partition_stats(version, p))
             .collect();
         let mut used_bytes = 0.0;
         let mut seen = HashSet::new();
@@ -272,12 +275,21 @@ fn user_key(engine_key: &[u8]) -> Vec<u8> {
     key.unwrap_or_default().to_vec()
 }
 
-fn partition_stats(partition: &Partition) -> PartitionStats {
+fn partition_stats(version: &Version, partition: &Partition) -> PartitionStats {
     let generations = &partition.generations;
+    let range = partition.range();
+    let name = || match version.keyspaces.first_in(range) {
+        Some(meta) => meta.name.clone(),
+        None => DEFAULT_NAME.to_owned(),
+    };
+    let is_there = version.keyspaces.count_in(range) > 0;
+    // A border between keyspaces is the end of one.
+    let end = range.end.filter(|end| end.len() > KEYSPACE_PREFIX_LEN);
     PartitionStats {
         id: partition.id.0,
         start: user_key(&partition.start),
-        end: partition.end.as_deref().map(user_key),
+        end: end.map(user_key),
+        keyspace: is_there.then(name),
         data_bytes: partition.data_bytes(),
         generations: generations.len(),
         tables: generations.iter().map(|g| g.tables().count()).sum(),

@@ -1,7 +1,8 @@
-//! What is refused before it is written: writes that may not wait and would have to; and what a full
-//! disk does not take. There puts are refused, deletes are taken as long as what is then in memory
-//! could still be flushed.
+//! What is refused before it is written: writes to keyspaces that are gone, writes that may not
+//! wait and would have to; and what a full disk does not take. There puts are refused, deletes are
+//! taken as long as what is then in memory could still be flushed.
 
+use crate::base::seeded::seeded;
 use crate::engine::write::queue::{Request, WriteMode};
 use crate::engine::write::{Commit, WritePath};
 use crate::error::{Error, Result};
@@ -52,7 +53,9 @@ impl WritePath {
         let bytes: usize = batches.map(Batch::byte_len).sum();
         self.space.probe_after(bytes as u64);
         let is_full = self.space.full.is_full();
-        if !is_full && self.backpressure.is_off() {
+        let has_others = |batch: &Batch| !batch.keyspaces().is_empty();
+        let are_others = has_others(own) || waiting.iter().any(|r| has_others(&r.batch));
+        if !is_full && !are_others && self.backpressure.is_off() {
             return Ok(());
         }
         let mut room = if is_full {
@@ -61,6 +64,7 @@ impl WritePath {
             0
         };
         let mut admit = |batch: &Batch, mode: WriteMode| -> Result<()> {
+            self.check_keyspaces(batch)?;
             if mode.no_wait && self.backpressure.would_delay(batch.byte_len() as u64) {
                 return Err(Error::would_block());
             }
@@ -82,6 +86,23 @@ impl WritePath {
         let own = admit(own, mode);
         waiting.retain(|request| answer_if(request, admit(&request.batch, request.mode)));
         own
+    }
+
+    /// Refuses a batch with keys of keyspaces that are gone. None goes while the commit lock is
+    /// held.
+    fn check_keyspaces(&self, batch: &Batch) -> Result<()> {
+        if batch.keyspaces().is_empty() || seeded!(WriteToDropped) {
+            return Ok(());
+        }
+        let view = self.read.view.load();
+        let there = &view.version.keyspaces;
+        match batch.keyspaces().iter().all(|data| there.holds(*data)) {
+            true => Ok(()),
+            false => {
+                let what = "a keyspace of the batch has been dropped, or emptied since it was made";
+                Err(Error::no_such_keyspace(what))
+            }
+        }
     }
 
     /// Bytes of deletes that a full disk still takes: what leaves room to flush the memtables

@@ -19,7 +19,7 @@
 //! A batch that is large in all gives up smaller values, too; what is left of it must be a small
 //! part of the memory budget, or the batch is refused.
 
-use crate::base::keys::{FileNumber, Kind};
+use crate::base::keys::{FileNumber, KeyspaceId, Kind};
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::Ordering;
 use crate::engine::read::bounds::with_engine_key;
@@ -86,16 +86,22 @@ impl WritePath {
         memtable.large.bytes() >= MEMTABLES_OF_LARGE * self.core.memory.plan.memtable_bytes
     }
 
-    /// Commits one put. A large value is not copied into a batch.
-    pub(crate) fn put(&self, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
+    /// Commits one put to the keyspace with this data id. A large value is not copied into a batch.
+    pub(crate) fn put(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        value: &[u8],
+        options: WriteOptions,
+    ) -> Result<()> {
         if value.len() < self.large_value_bytes() {
             let mut batch = Batch::new();
-            batch.put(key, value);
+            batch.put_at(keyspace, key, value);
             return self.write(&batch, options);
         }
         self.core.check_open()?;
         check_put(key.len(), value.len())?;
-        with_engine_key(key, |key| {
+        with_engine_key(keyspace, key, |key| {
             let op = BatchOp {
                 kind: Kind::Put,
                 key,

@@ -117,6 +117,8 @@ impl Check {
             self.part(file.path(), checked);
         }
         for partition in version.partitions() {
+            let checked = one_keyspace(&version, partition, &manifest.path);
+            self.part(&manifest.path, checked);
             for (_, table) in partition.generations.iter().flat_map(|g| g.shares()) {
                 let checked = owned_keys(partition, table);
                 self.part(table.file.path(), checked);
@@ -281,6 +283,15 @@ impl Check {
         self.report.pointers += pointers.follow(version, path)?;
         Ok(())
     }
+}
+
+/// A partition holds keys of one keyspace at most.
+fn one_keyspace(version: &Version, partition: &Partition, manifest: &Path) -> Result<()> {
+    if version.keyspaces.count_in(partition.range()) <= 1 {
+        return Ok(());
+    }
+    let what = format!("partition {} lies in several keyspaces", partition.id.0);
+    Err(Error::corruption(manifest, 0, what))
 }
 
 /// A partition lists a table only for keys of its range.

@@ -18,7 +18,11 @@ pub(super) fn parts(record: Part, edit: &VersionEdit) -> Vec<Part> {
         let name = format!("\"{}\"", keyspace.name.escape_default());
         add(part("+ keyspace")
             .field("id", keyspace.id.0)
+            .field("number", keyspace.data.0)
             .field("name", name));
+    }
+    for id in &edit.dropped_keyspaces {
+        add(part("- keyspace").field("id", id.0));
     }
     for partition in &edit.partitions {
         let end = partition.end.as_ref();

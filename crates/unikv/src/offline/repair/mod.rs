@@ -52,6 +52,7 @@
 
 mod files;
 mod gather;
+mod keyspaces;
 mod log;
 mod ranges;
 pub(crate) mod report;
@@ -59,18 +60,20 @@ mod resolve;
 mod run_writer;
 mod target;
 
-use crate::engine::background::ingest::Ingest;
+use crate::base::keys::KEYSPACE_PREFIX_LEN;
 use crate::engine::open::directory::hold;
 use crate::engine::open::stored_options;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::Batch;
 use crate::options::{Durability, Options, StoredOptions};
 use crate::version::file_names::{self, DirSurvey, FileName};
+use crate::version::keyspaces::id_of;
 use crate::vfs::Env;
 use bytes::Bytes;
 use files::Files;
 use files::holes::Holes;
 use files::source::Source;
+use keyspaces::{KeyspaceWriter, KnownKeyspaces};
 use report::RepairReport;
 use resolve::Resolver;
 use resolve::sorter::Sorter;
@@ -78,8 +81,6 @@ use std::io;
 use std::path::Path;
 use target::Target;
 
-/// One ingest takes this many bytes; the next goes on.
-const INGEST_BYTES: u64 = 16 << 30;
 /// The sorter takes at most this much memory, and at most half of the budget.
 const MOST_SORT_BYTES: u64 = 128 << 20;
 /// What the fences and blocks of the damaged files may take.
@@ -206,11 +207,13 @@ fn salvage(
     let wants_uncertain = options.include_uncertain;
     let decided = (Holes::new(holes), proven);
     let mark = report.mark.clone();
+    let keyspaces = KnownKeyspaces::of(&known);
     let mut records = Resolver::new(claims, decided, &files, report, wants_uncertain);
+    records.expect(keyspaces.clone());
     if options.dry_run {
         while records.next()?.is_some() {}
     } else {
-        let written = write(target, new_options, &mut records, mark);
+        let written = write(target, new_options, &mut records, &keyspaces, mark);
         written.map_err(|error| for_the_caller(target, error))?;
         report.written = Some(target.dir().to_owned());
     }
@@ -238,37 +241,19 @@ fn write(
     target: &Target,
     options: Options,
     records: &mut Resolver<'_>,
+    keyspaces: &KnownKeyspaces,
     mark: Option<Bytes>,
 ) -> Result<()> {
     let db = target.open(options)?;
-    loop {
-        let (mut bytes, mut is_last) = (0, false);
-        let part = std::iter::from_fn(|| {
-            if bytes >= INGEST_BYTES {
-                return None;
-            }
-            match records.next() {
-                Ok(Some((key, value))) => {
-                    bytes += (key.len() + value.len()) as u64;
-                    Some(Ok((report::user_key(&key), Some(value))))
-                }
-                Ok(None) => {
-                    is_last = true;
-                    None
-                }
-                Err(error) => Some(Err(error)),
-            }
-        });
-        let mut ingest = Ingest::begin(&db.engine.background, None)?;
-        for entry in part {
-            let (key, value): (_, Option<Bytes>) = entry?;
-            ingest.add(key.as_ref(), value.as_deref())?;
-        }
-        ingest.commit()?;
-        if is_last {
-            break;
-        }
+    keyspaces.make_all(&db, records.report())?;
+    let mut writer = KeyspaceWriter::new(&db);
+    while let Some((key, value)) = records.next()? {
+        let old = id_of(&key);
+        let user_key = key.get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
+        let new = || keyspaces.make(&db, old, records.report());
+        writer.add(old, user_key, &value, new)?;
     }
+    writer.end()?;
     if let Some(mark) = mark {
         let mut batch = Batch::new();
         batch.set_mark(mark);

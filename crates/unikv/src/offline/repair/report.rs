@@ -38,6 +38,9 @@ pub struct RepairReport {
     pub written: Option<PathBuf>,
     /// Each file of the damaged directory that was looked at.
     pub files: Vec<RepairedFile>,
+    /// The keyspaces of the salvaged database beside the default one. Those of which only the
+    /// number is known are called `recovered-` with it, and all their records are in doubt.
+    pub keyspaces: Vec<String>,
     /// Records of the salvaged database.
     pub saved: u64,
     /// Bytes of their keys and values.

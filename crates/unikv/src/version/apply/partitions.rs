@@ -3,6 +3,7 @@
 use super::{Dropped, Released};
 use crate::base::account::Account;
 use crate::version::edit::{PartitionMeta, VersionEdit};
+use crate::version::generation::Generation;
 use crate::version::state::{Partition, Version};
 use std::sync::Arc;
 
@@ -27,8 +28,9 @@ impl Version {
         }
         for meta in &edit.partitions {
             let PartitionMeta { id, start, end } = meta.clone();
-            if self.partitions.iter().any(|p| p.id == id) {
-                return Err(format!("partition {} is added twice", id.0));
+            if let Some(old) = self.partitions.iter_mut().find(|p| p.id == id) {
+                Arc::make_mut(old).end_earlier(meta)?;
+                continue;
             }
             let at = self.partitions.partition_point(|p| p.start < start);
             let scan_cost = inherited_cost(&predecessors, meta);
@@ -61,6 +63,27 @@ impl Version {
         } else {
             Err("the partitions do not cover the key space, each key once".to_owned())
         }
+    }
+}
+
+impl Partition {
+    /// Gives up the end of the range, where there is no key.
+    fn end_earlier(&mut self, meta: &PartitionMeta) -> Result<(), String> {
+        let PartitionMeta { id, start, end } = meta;
+        let Some(end) = end
+            .clone()
+            .filter(|end| *start == self.start && *end > *start && self.range().is_before_end(end))
+        else {
+            return Err(format!("partition {} is added twice", id.0));
+        };
+        let last_sorted = self.key_tables.last().map(|t| t.meta().max_key.as_slice());
+        let tables = self.generations.iter().flat_map(Generation::tables);
+        let last = tables.map(|(_, table)| table.meta().max_key.as_slice());
+        if last.chain(last_sorted).any(|key| key >= end.as_slice()) {
+            return Err(format!("partition {} has keys behind its new end", id.0));
+        }
+        self.end = Some(end);
+        Ok(())
     }
 }
 

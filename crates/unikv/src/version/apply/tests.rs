@@ -66,6 +66,8 @@ impl Machine {
         let edit = VersionEdit {
             keyspaces: vec![KeyspaceMeta {
                 id: KeyspaceId(1),
+                data: KeyspaceId(1),
+                since: SeqNo(0),
                 name: "names".to_owned(),
                 options: Vec::new(),
             }],

@@ -23,7 +23,8 @@ mod part {
     pub(super) const SHARE: u16 = 7;
     pub(super) const KEY_TABLE: u16 = 8;
     pub(super) const HIDDEN_BYTES: u16 = 9;
-    pub(super) const LAST: u16 = HIDDEN_BYTES;
+    pub(super) const DATA: u16 = 10;
+    pub(super) const LAST: u16 = DATA;
 }
 
 /// The tags within a record file or a key table.
@@ -58,6 +59,9 @@ pub(super) fn put_keyspace(out: &mut FieldWriter, keyspace: &KeyspaceMeta) {
     out.put_u64(part::ID, u64::from(keyspace.id.0));
     out.put(part::NAME_OR_START, keyspace.name.as_bytes());
     out.put(part::OPTIONS_OR_END, &keyspace.options);
+    if keyspace.data != keyspace.id {
+        out.put_u64(part::DATA, u64::from(keyspace.data.0));
+    }
 }
 
 pub(super) fn keyspace(bytes: &[u8], place: Place<'_>) -> Result<KeyspaceMeta> {
@@ -65,14 +69,20 @@ pub(super) fn keyspace(bytes: &[u8], place: Place<'_>) -> Result<KeyspaceMeta> {
     let name = f.required(part::NAME_OR_START)?.to_vec();
     let name = String::from_utf8(name)
         .map_err(|_| f.corrupt(part::NAME_OR_START, "is not valid UTF-8"))?;
+    let id = optional_u32(&f, part::ID)?.ok_or_else(|| f.corrupt(part::ID, "is missing"))?;
     Ok(KeyspaceMeta {
-        id: KeyspaceId(
-            u32::try_from(f.required_u64(part::ID)?)
-                .map_err(|_| f.corrupt(part::ID, "is out of range"))?,
-        ),
+        id: KeyspaceId(id),
+        data: KeyspaceId(optional_u32(&f, part::DATA)?.unwrap_or(id)),
         name,
         options: f.required(part::OPTIONS_OR_END)?.to_vec(),
+        since: SeqNo(0),
     })
+}
+
+/// A number of a keyspace, where there is one.
+pub(super) fn optional_u32(fields: &Fields<'_>, tag: u16) -> Result<Option<u32>> {
+    let number = fields.u64(tag)?.map(u32::try_from).transpose();
+    number.map_err(|_| fields.corrupt(tag, "is out of range"))
 }
 
 pub(super) fn put_partition(out: &mut FieldWriter, partition: &PartitionMeta) {

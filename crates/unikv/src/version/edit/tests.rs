@@ -19,8 +19,12 @@ pub(crate) fn full_edit() -> VersionEdit {
         host_mark: Some(b"host".to_vec()),
         edits_before: Some(17),
         lifetime: Some(b"lifetime".to_vec()),
+        last_keyspace: Some(9),
+        dropped_keyspaces: vec![KeyspaceId(3)],
         keyspaces: vec![KeyspaceMeta {
             id: KeyspaceId(1),
+            data: KeyspaceId(6),
+            since: SeqNo(0),
             name: "names".to_owned(),
             options: vec![1, 2],
         }],
@@ -210,12 +214,16 @@ fn random_edit(rng: &mut SmallRng) -> VersionEdit {
         clock_ms: some(rng, Rng::random),
         hash_seed: some(rng, Rng::random),
         next_partition: some(rng, number),
+        last_keyspace: some(rng, Rng::random),
+        dropped_keyspaces: list(rng, |rng| KeyspaceId(rng.random())),
         options: some(rng, bytes),
         host_mark: some(rng, bytes),
         edits_before: some(rng, number),
         lifetime: some(rng, bytes),
         keyspaces: list(rng, |rng| KeyspaceMeta {
             id: KeyspaceId(rng.random()),
+            data: KeyspaceId(rng.random()),
+            since: SeqNo(0),
             name: format!("keyspace {}", rng.random::<u32>()),
             options: bytes(rng),
         }),
@@ -327,8 +335,17 @@ fn a_release_that_does_not_know_the_lifetime_figures_skips_them() {
         let fields = Fields::read(bytes, "version edit", 1..=tag::LIFETIME - 1, place)?;
         fields.u64(tag::NEXT_FILE)
     };
-    let bytes = full_edit().encode();
-    assert_eq!(older(&bytes).unwrap(), full_edit().next_file);
+    let without_keyspaces = VersionEdit {
+        last_keyspace: None,
+        dropped_keyspaces: Vec::new(),
+        ..full_edit()
+    };
+    let next_file = older(&without_keyspaces.encode()).unwrap();
+    assert_eq!(next_file, full_edit().next_file);
+    // Where it would read keys of others as its own, it refuses.
+    let error = older(&full_edit().encode()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Incompatible);
+    assert!(error.to_string().contains("newer release"), "{error}");
 }
 
 /// Entries within an edit can grow in the same way.

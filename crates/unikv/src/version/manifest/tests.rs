@@ -317,13 +317,35 @@ fn the_manifest_and_current_are_pinned_byte_for_byte() {
     assert_eq!((found.edit_count, found.cut), (19, None));
 }
 
+/// What could be said before keyspaces had numbers for their data.
+fn without_keyspace_numbers() -> VersionEdit {
+    let mut edit = full_edit();
+    edit.last_keyspace = None;
+    edit.dropped_keyspaces.clear();
+    let keyspaces = edit.keyspaces.iter_mut();
+    keyspaces.for_each(|keyspace| keyspace.data = keyspace.id);
+    edit
+}
+
+#[test]
+fn a_manifest_from_before_keyspaces_could_be_made_is_read() {
+    let old = SimVfs::new();
+    old.write_file(
+        &manifest_path(3),
+        &golden::load("manifest_without_keyspace_numbers"),
+    );
+    old.write_file(&current_path(), &golden::load("current"));
+    let expected = without_keyspace_numbers();
+    assert_eq!(edits(&recover(&old).unwrap()), [expected, edit(101)]);
+}
+
 /// Then nobody knew what the newest versions of a table take.
 #[test]
 fn a_manifest_that_does_not_count_the_newest_versions_is_read() {
     let old = SimVfs::new();
     old.write_file(&manifest_path(3), &golden::load("manifest_without_newest"));
     old.write_file(&current_path(), &golden::load("current"));
-    let mut expected = full_edit();
+    let mut expected = without_keyspace_numbers();
     expected
         .key_tables
         .iter_mut()
@@ -339,7 +361,7 @@ fn a_manifest_without_shares_of_tables_is_read() {
     let old = SimVfs::new();
     old.write_file(&manifest_path(3), &golden::load("manifest_0_1"));
     old.write_file(&current_path(), &golden::load("current"));
-    let mut expected = full_edit();
+    let mut expected = without_keyspace_numbers();
     let tables = expected.tables.iter_mut();
     tables.for_each(|t| (t.share, t.hidden_bytes) = (None, 0));
     expected.scan_runs.clear();

@@ -1,6 +1,7 @@
 //! Ingests through the public handle, on the simulated machine.
 
 use super::Ingest;
+use crate::base::keys::KeyspaceId;
 use crate::engine::tests::{Machine, Model, churn, same, small};
 use crate::jobs::ingest::IngestPlan;
 use crate::record::RecordFile;
@@ -378,7 +379,7 @@ fn what_slips_in_before_the_commit_lock_is_older() {
     let machine = Machine::new(11);
     let (db, _runtime) = machine.open(small());
     let engine = &db.0.engine;
-    let mut ingest = Ingest::begin(&engine.background, None).unwrap();
+    let mut ingest = Ingest::begin(&engine.background, KeyspaceId::DEFAULT, None).unwrap();
     ingest.add(b"key", Some(b"ingested")).unwrap();
     let metas = ingest.writer.finish().unwrap();
     let open = |meta| {

@@ -21,7 +21,7 @@ use crate::engine::health::{JobName, MERGE};
 use crate::error::{ErrorKind, Result};
 use crate::jobs::flush::placing::MAX_GENERATIONS;
 use crate::jobs::partitioning::join;
-use crate::version::Partition;
+use crate::version::{KeyRange, Partition};
 use std::sync::Arc;
 
 const JOIN: JobName = "join";
@@ -77,6 +77,23 @@ impl JobKind for Joins {
     }
 }
 
+/// Whether neighbours belong to one keyspace at most. The range of one that is gone may go to
+/// another as soon as no memtable holds anything of it.
+fn may_be_joined(catalog: &CatalogState, left: &Partition, right: &Partition) -> bool {
+    let version = &catalog.version;
+    if version.counters.last_keyspace == 0 {
+        return true;
+    }
+    let both = KeyRange {
+        start: &left.start,
+        end: right.end.as_deref(),
+    };
+    let keyspaces = &version.keyspaces;
+    let is_gone = |side: &Partition| keyspaces.count_in(side.range()) == 0;
+    let may_come = catalog.gone_until > version.counters.flushed_seq;
+    keyspaces.count_in(both) <= 1 && !((is_gone(left) || is_gone(right)) && may_come)
+}
+
 impl Background {
     /// The neighbours to be joined next: those that need no merge before others, and the smallest
     /// first, so that many grow together evenly. Only those whose merges have not failed.
@@ -111,7 +128,9 @@ impl Background {
         let limits = self.space.partition_limits();
         let partitions = catalog.version.partitions();
         let pairs = partitions.iter().zip(partitions.iter().skip(1));
-        pairs.filter(move |(left, right)| join::is_due(left, right, limits))
+        pairs.filter(move |(left, right)| {
+            may_be_joined(catalog, left, right) && join::is_due(left, right, limits)
+        })
     }
 
     /// Joins neighbours whose leases are held.
@@ -140,7 +159,8 @@ impl Background {
             return Ok(Attempt::GivenUp);
         };
         // What came meanwhile may be too much for one partition.
-        if !join::is_due(&left, &right, self.space.partition_limits()) {
+        let limits = self.space.partition_limits();
+        if !may_be_joined(&catalog, &left, &right) || !join::is_due(&left, &right, limits) {
             return Ok(Attempt::GivenUp);
         }
         let id = PartitionId(catalog.version.counters.next_partition);

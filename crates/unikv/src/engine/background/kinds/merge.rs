@@ -17,8 +17,10 @@ use crate::jobs::compact::parts::{MergeInputs, Merged, Purpose};
 use crate::jobs::compact::{gc, merge};
 use crate::jobs::space::garbage::Pressure;
 use crate::jobs::space::{Space, SpaceLimit};
+use crate::options::KeyspaceOptions;
 use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Generations that one merge takes along when it has fallen behind: a pass over the key tables
@@ -107,6 +109,14 @@ impl Background {
         self.run_plan(&plan).map(|()| true)
     }
 
+    /// Which values stand beside their keys in the keyspace of a partition, where it says so.
+    fn inline_bytes_of(&self, partition: &Partition) -> Option<usize> {
+        let version = Arc::clone(&self.read.view.load().version);
+        let keyspace = version.keyspaces.first_in(partition.range())?;
+        let options = KeyspaceOptions::decode(&keyspace.options, Path::new("")).ok()?;
+        options.inline_value_bytes.map(|bytes| bytes as usize)
+    }
+
     /// Merges, collects or clusters in a leased partition.
     pub(crate) fn run_plan(&self, plan: &MergePlan) -> Result<()> {
         self.space.probe_space();
@@ -115,6 +125,9 @@ impl Background {
         let MergePlan { partition, inputs } = plan;
         let is_awaited = || self.is_merge_due(partition.id);
         let mut context = self.job_context(self.until_closed());
+        if let Some(bytes) = self.inline_bytes_of(partition) {
+            context.inline_value_bytes = bytes;
+        }
         if inputs.purpose == Purpose::Cluster {
             let most_bytes = self.slice_bytes();
             context.slice = Some(Slice {

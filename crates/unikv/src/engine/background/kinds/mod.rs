@@ -1,5 +1,6 @@
 //! The kinds of background work, each in a file that says when it is due and does it.
 
+mod clear;
 mod cluster;
 pub(crate) mod collect;
 pub(crate) mod flush;
@@ -17,11 +18,13 @@ use crate::engine::background::JobKind;
 /// What the flush worker does.
 pub(crate) const FLUSHES: &[&dyn JobKind] = &[&flush::Flushes];
 
-/// All other kinds, the most urgent first. What was hot before the opening is read back first,
-/// which ends and takes turns with merges. Splits come before merges, for they make them smaller; a
-/// join that needs no merge costs an edit, and another takes its turn now and then, or merges
-/// without a pause would leave more and more empty partitions; what only serves reads comes last.
+/// All other kinds, the most urgent first. What keyspaces held that are gone costs an edit, and
+/// spares others work. What was hot before the opening is read back next, which ends and takes
+/// turns with merges. Splits come before merges, for they make them smaller; a join that needs no
+/// merge costs an edit, and another takes its turn now and then, or merges without a pause would
+/// leave more and more empty partitions; what only serves reads comes last.
 const OTHERS: &[&dyn JobKind] = &[
+    &clear::Clearings,
     &warm::WarmStart,
     &split::Splits,
     &join::Joins { with_merges: false },

@@ -22,8 +22,10 @@ use crate::error::{ErrorKind, Result};
 use crate::key_table::RecordPointer;
 use crate::offline::repair::files::holes::Holes;
 use crate::offline::repair::files::vouch::Broken;
+use crate::offline::repair::keyspaces::{KnownKeyspaces, Standing};
 use crate::offline::repair::resolve::claims::{Claim, Place, Rank};
 use crate::offline::repair::resolve::sorter::Claims;
+use crate::version::keyspaces::id_of;
 use bytes::Bytes;
 use std::collections::VecDeque;
 
@@ -58,6 +60,7 @@ pub(super) struct Resolver<'a> {
     files: &'a Files,
     report: &'a mut RepairReport,
     wants_uncertain: bool,
+    keyspaces: Option<KnownKeyspaces>,
     batch: VecDeque<Wanted>,
 }
 
@@ -91,8 +94,23 @@ impl<'a> Resolver<'a> {
             files,
             report,
             wants_uncertain,
+            keyspaces: None,
             batch: VecDeque::new(),
         }
+    }
+
+    /// Says which keyspaces there are.
+    pub(super) fn expect(&mut self, keyspaces: KnownKeyspaces) {
+        self.keyspaces = Some(keyspaces);
+    }
+
+    pub(super) fn report(&mut self) -> &mut RepairReport {
+        self.report
+    }
+
+    fn standing(&self, key: &[u8]) -> Standing {
+        let known = self.keyspaces.as_ref();
+        known.map_or(Standing::There, |known| known.standing(id_of(key)))
     }
 
     /// The next key and its value.
@@ -178,6 +196,10 @@ impl<'a> Resolver<'a> {
 
     /// What is wanted of a key, if anything.
     fn decide(&mut self, key: Vec<u8>, mut versions: Versions) -> Option<Wanted> {
+        let standing = self.standing(&key);
+        if standing == Standing::Gone && !seeded!(RepairRevivesDropped) {
+            return None;
+        }
         if versions.live.as_ref().is_some_and(|live| !live.sorted) {
             versions.newer.retain(|(_, by_key_table)| !by_key_table);
         }
@@ -216,8 +238,11 @@ impl<'a> Resolver<'a> {
             self.report.tombstones += 1;
             return None;
         }
-        let in_doubt =
-            live.rank != Rank::Live || unordered || !newer.is_empty() || self.holes.doubt(&live);
+        let in_doubt = standing == Standing::InDoubt
+            || live.rank != Rank::Live
+            || unordered
+            || !newer.is_empty()
+            || self.holes.doubt(&live);
         let mut places = vec![live];
         places.extend(versions.same);
         Some(Wanted {

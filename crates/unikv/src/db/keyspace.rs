@@ -1,0 +1,312 @@
+//! Keyspaces: ordered spaces of keys beside each other in one database.
+
+use crate::base::keys::KeyspaceId;
+use crate::db::Db;
+use crate::db::reader::Reader;
+use crate::db::snapshot::Snapshot;
+use crate::engine::background::ingest::Ingest;
+use crate::engine::handle::Handle;
+use crate::engine::read::bounds::{KeyBounds, engine_bounds};
+use crate::engine::read::source::Source;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memtable::Batch;
+use crate::options::{KeyspaceOptions, WriteOptions};
+use crate::version::keyspaces::DEFAULT_NAME;
+use bytes::Bytes;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A keyspace: an ordered space of keys of its own, with the log, the memory and the background of
+/// its database. Cheap to clone; usable from any thread.
+///
+/// One [`Batch`] may write to several of them, and a [`Snapshot`] shows all of them at one moment.
+/// They cost little: thousands are no trouble.
+///
+/// When a keyspace has been dropped, calls on its handles, and what was taken of it, fail with
+/// [`ErrorKind::NoSuchKeyspace`](crate::ErrorKind::NoSuchKeyspace).
+///
+/// ```
+/// # let dir = std::env::temp_dir().join(format!("unikv-keyspace-{}", std::process::id()));
+/// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+/// use unikv::{Batch, KeyspaceOptions};
+///
+/// let users = db.keyspace("users", KeyspaceOptions::default())?;
+/// let mails = db.keyspace("mails", KeyspaceOptions::default())?;
+/// let mut batch = Batch::new();
+/// batch.put_in(&users, "7", "Ada").put_in(&mails, "ada@example.org", "7");
+/// db.write(&batch)?;
+///
+/// assert_eq!(users.get("7")?.as_deref(), Some(&b"Ada"[..]));
+/// assert_eq!(db.get("7")?, None, "the default keyspace is another one");
+/// users.drop_keyspace()?;
+/// assert_eq!(db.keyspaces(), ["default", "mails"]);
+/// # db.close()?;
+/// # unikv::Db::destroy(&dir)?;
+/// # unikv::Result::Ok(())
+/// ```
+#[derive(Clone)]
+pub struct Keyspace {
+    handle: Arc<Handle>,
+    id: KeyspaceId,
+}
+
+impl Db {
+    /// The keyspace of this name, which is made if there is none; `default` is that of the calls of
+    /// [`Db`] itself. Options that are set hold from now on, for what is written or merged later;
+    /// `default` takes none, as it has those of the database.
+    ///
+    /// Making one, or changing its options, syncs the log: the change survives a power cut, and so
+    /// does what was written before.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a name that is not 1 to 255 bytes long, or options out of range. Else
+    /// as [`Db::sync`], after which it is unknown whether it was made; `Closed`.
+    pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        let id = self.0.engine.keyspaces.open(name, &options)?;
+        Ok(self.keyspace_with(id))
+    }
+
+    /// The keyspace of this name, if there is one.
+    pub fn find_keyspace(&self, name: &str) -> Option<Keyspace> {
+        if name == DEFAULT_NAME {
+            return Some(self.keyspace_with(KeyspaceId::DEFAULT));
+        }
+        let view = self.0.engine.read.view.load();
+        let id = view.version.keyspaces.named(name)?.id;
+        Some(self.keyspace_with(id))
+    }
+
+    /// The names of all keyspaces, in the order in which they were made; `default` is the first.
+    pub fn keyspaces(&self) -> Vec<String> {
+        let view = self.0.engine.read.view.load();
+        let others = view.version.keyspaces.all().iter();
+        let others = others.map(|meta| meta.name.clone());
+        std::iter::once(DEFAULT_NAME.to_owned())
+            .chain(others)
+            .collect()
+    }
+
+    fn keyspace_with(&self, id: KeyspaceId) -> Keyspace {
+        Keyspace {
+            handle: Arc::clone(&self.0),
+            id,
+        }
+    }
+}
+
+impl Keyspace {
+    /// Stores `value` under `key`. Errors as [`Db::put`]; `NoSuchKeyspace`: nothing has changed.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_with(key, value, WriteOptions::default())
+    }
+
+    /// As [`Db::put_with`].
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: impl Into<WriteOptions>,
+    ) -> Result<()> {
+        let (key, value, options) = (key.as_ref(), value.as_ref(), options.into());
+        let write = &self.handle.engine.write;
+        self.in_data(|data| write.put(data, key, value, options))
+    }
+
+    /// Removes `key`; removing what is not there is no error. Errors as [`Keyspace::put`].
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_with(key, WriteOptions::default())
+    }
+
+    /// As [`Db::delete_with`].
+    pub fn delete_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: impl Into<WriteOptions>,
+    ) -> Result<()> {
+        let (key, options) = (key.as_ref(), options.into());
+        self.in_data(|data| {
+            let mut batch = Batch::new();
+            batch.delete_at(data, key);
+            self.handle.engine.write.write(&batch, options)
+        })
+    }
+
+    /// As [`Db::ingest_sorted`].
+    pub fn ingest_sorted<K, V, E>(
+        &self,
+        entries: impl IntoIterator<Item = std::result::Result<(K, Option<V>), E>>,
+        mark: Option<&[u8]>,
+    ) -> std::result::Result<u64, E>
+    where
+        K: AsRef<[u8]>,
+        V: AsRef<[u8]>,
+        E: From<Error>,
+    {
+        let mut ingest = Ingest::begin(&self.handle.engine.background, self.data()?, mark)?;
+        for entry in entries {
+            let (key, value) = entry?;
+            ingest.add(key.as_ref(), value.as_ref().map(AsRef::as_ref))?;
+        }
+        Ok(ingest.commit()?)
+    }
+
+    /// The keyspace as it is now, for as long as the snapshot lives.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::take(&self.handle.engine.read, self.id)
+    }
+
+    /// As [`Db::compact_range`].
+    pub fn compact_range(&self, range: impl KeyBounds) -> Result<()> {
+        let bounds = engine_bounds(self.data()?, &range);
+        self.handle.engine.background.compact(&bounds)
+    }
+
+    /// As [`Db::approximate_size`].
+    pub fn approximate_size(&self, range: impl KeyBounds) -> Result<u64> {
+        let bounds = engine_bounds(self.data()?, &range);
+        self.handle.engine.read.approximate_size(&bounds)
+    }
+
+    /// As [`Db::middle_key`].
+    pub fn middle_key(&self, range: impl KeyBounds) -> Result<Option<Bytes>> {
+        let bounds = engine_bounds(self.data()?, &range);
+        let middle = self.handle.engine.read.middle_key(&bounds)?;
+        Ok(middle.map(Bytes::from))
+    }
+
+    /// Its name. Errors: `NoSuchKeyspace`.
+    pub fn name(&self) -> Result<String> {
+        match self.id {
+            KeyspaceId::DEFAULT => Ok(DEFAULT_NAME.to_owned()),
+            id => {
+                let view = self.handle.engine.read.view.load();
+                let meta = view.version.keyspaces.get(id);
+                meta.map(|meta| meta.name.clone()).ok_or_else(dropped)
+            }
+        }
+    }
+
+    /// The options that were set for it; what is `None` is as the options of the database say.
+    /// Errors: `NoSuchKeyspace`.
+    pub fn options(&self) -> Result<KeyspaceOptions> {
+        if self.id == KeyspaceId::DEFAULT {
+            return Ok(KeyspaceOptions::default());
+        }
+        let view = self.handle.engine.read.view.load();
+        let meta = view.version.keyspaces.get(self.id).ok_or_else(dropped)?;
+        KeyspaceOptions::decode(&meta.options, Path::new(""))
+    }
+
+    /// The number by which batches and `unikv inspect` know it: 0 for the default keyspace, else
+    /// one that no other keyspace of the database has had. It is another one after
+    /// [`Keyspace::truncate`]. Errors: `NoSuchKeyspace`.
+    pub fn number(&self) -> Result<u32> {
+        Ok(self.data()?.0)
+    }
+
+    /// Gives it another name; handles stay as they are.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the name is taken, or no name, or this is the default keyspace;
+    /// `NoSuchKeyspace`; else as [`Db::keyspace`].
+    pub fn rename(&self, name: &str) -> Result<()> {
+        self.handle.engine.keyspaces.rename(self.id, name)
+    }
+
+    /// Removes all its keys at once, however many they are, and syncs the log. Handles stay as they
+    /// are; iterators and snapshots from before fail with `NoSuchKeyspace`. The default keyspace
+    /// cannot be emptied so. Errors as [`Keyspace::rename`].
+    pub fn truncate(&self) -> Result<()> {
+        self.handle.engine.keyspaces.truncate(self.id)
+    }
+
+    /// Removes the keyspace with all its keys at once, and syncs the log. Its files go soon after,
+    /// in the background. The default keyspace cannot go. Errors as [`Keyspace::rename`].
+    pub fn drop_keyspace(&self) -> Result<()> {
+        self.handle.engine.keyspaces.drop(self.id)
+    }
+
+    pub(crate) fn reader(&self) -> Reader<'_> {
+        Reader {
+            read: &self.handle.engine.read,
+            source: self.source(),
+            moment: None,
+        }
+    }
+
+    fn source(&self) -> Source {
+        Source {
+            keyspace: self.id,
+            at: None,
+        }
+    }
+
+    /// What stands before its keys now.
+    fn data(&self) -> Result<KeyspaceId> {
+        Ok(self.handle.engine.read.point(self.source())?.data)
+    }
+
+    /// Calls `write` with the data id, and again if the keyspace has been emptied meanwhile.
+    fn in_data(&self, write: impl Fn(KeyspaceId) -> Result<()>) -> Result<()> {
+        let mut data = self.data()?;
+        loop {
+            let written = write(data);
+            let is_gone = |error: &Error| error.kind() == ErrorKind::NoSuchKeyspace;
+            if !written.as_ref().is_err_and(is_gone) {
+                return written;
+            }
+            match self.data()? {
+                now if now == data => return written,
+                now => data = now,
+            }
+        }
+    }
+}
+
+impl Snapshot {
+    /// Another keyspace of the same database, at the moment of this snapshot. One that was made
+    /// later is empty.
+    #[must_use]
+    pub fn keyspace(&self, keyspace: &Keyspace) -> Snapshot {
+        self.of(keyspace.id)
+    }
+}
+
+impl Batch {
+    /// As [`Batch::put`], in the given keyspace. If that is dropped or emptied before the batch is
+    /// written, writing fails with `NoSuchKeyspace` and changes nothing.
+    pub fn put_in(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> &mut Batch {
+        match keyspace.data() {
+            Ok(data) => drop(self.put_at(data, key.as_ref(), value.as_ref())),
+            Err(error) => self.refuse(error),
+        }
+        self
+    }
+
+    /// As [`Batch::delete`], in the given keyspace: see [`Batch::put_in`].
+    pub fn delete_in(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> &mut Batch {
+        match keyspace.data() {
+            Ok(data) => drop(self.delete_at(data, key.as_ref())),
+            Err(error) => self.refuse(error),
+        }
+        self
+    }
+}
+
+fn dropped() -> Error {
+    Error::no_such_keyspace("the keyspace has been dropped")
+}
+
+impl fmt::Debug for Keyspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyspace")
+            .field("name", &self.name().ok())
+            .finish_non_exhaustive()
+    }
+}

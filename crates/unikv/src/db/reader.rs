@@ -1,0 +1,71 @@
+//! The reads that all handles have in common, over one source.
+
+use crate::engine::read::ReadState;
+use crate::engine::read::bounds::{KeyBounds, engine_bounds, prefix_bounds};
+use crate::engine::read::cursor::{Cursor, Keys};
+use crate::engine::read::iter::Iter;
+use crate::engine::read::moment::Registered;
+use crate::engine::read::source::Source;
+use crate::engine::snapshots::Holder;
+use crate::error::Result;
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// What a handle reads from.
+pub(crate) struct Reader<'a> {
+    pub(crate) read: &'a Arc<ReadState>,
+    pub(crate) source: Source,
+    /// Holds the moment of the source, if it has one.
+    pub(crate) moment: Option<&'a Arc<Registered>>,
+}
+
+impl Reader<'_> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+        self.read.get(self.source, key)
+    }
+
+    pub(crate) fn get_into(&self, key: &[u8], buffer: &mut Vec<u8>) -> Result<bool> {
+        let value = self.get(key)?;
+        buffer.clear();
+        buffer.extend_from_slice(value.as_deref().unwrap_or_default());
+        Ok(value.is_some())
+    }
+
+    pub(crate) fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Bytes>>> {
+        self.read.multi_get(self.source, keys)
+    }
+
+    pub(crate) fn contains_key(&self, key: &[u8]) -> Result<bool> {
+        self.read.contains(self.source, key)
+    }
+
+    pub(crate) fn value_len(&self, key: &[u8]) -> Result<Option<usize>> {
+        self.read.value_len(self.source, key)
+    }
+
+    pub(crate) fn range(&self, range: &impl KeyBounds) -> Iter {
+        let keyspace = self.source.keyspace;
+        Iter::new(self.moment(), keyspace, |data| engine_bounds(data, range))
+    }
+
+    pub(crate) fn prefix(&self, prefix: &[u8]) -> Iter {
+        let keyspace = self.source.keyspace;
+        Iter::new(self.moment(), keyspace, |data| prefix_bounds(data, prefix))
+    }
+
+    pub(crate) fn keys(&self, range: &impl KeyBounds) -> Keys {
+        Keys::new(self.range(range))
+    }
+
+    pub(crate) fn cursor(&self) -> Cursor {
+        Cursor::new(self.moment(), self.source.keyspace)
+    }
+
+    fn moment(&self) -> Arc<Registered> {
+        let now = || Registered::take(self.read, Holder::Iterator);
+        self.moment.map_or_else(now, Arc::clone)
+    }
+}

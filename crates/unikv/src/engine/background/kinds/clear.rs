@@ -1,0 +1,74 @@
+//! Removing what keyspaces held that are gone: dropped, or emptied.
+//!
+//! A partition in whose range no keyspace is there gets a successor of the same range that lists
+//! nothing, by one edit. Files that nobody else lists go with it; of those that are shared, the
+//! part that was listed here is garbage from then on. A flush that was placed for the old partition
+//! is placed again, for ids are never used twice: what memtables hold of a keyspace that is gone
+//! comes to the successor, and is removed in its turn.
+//!
+//! Empty partitions are joined to their neighbours, but only when nothing more can come to them
+//! ([`CatalogState::gone_until`]).
+
+use crate::base::keys::PartitionId;
+use crate::engine::background::scheduler::Ask;
+use crate::engine::background::{Background, Ended, Job, JobKind};
+use crate::engine::catalog::{CatalogState, Indexes};
+use crate::engine::health::JobName;
+use crate::error::Result;
+use crate::version::Partition;
+use crate::version::edit::{PartitionMeta, VersionEdit};
+
+const CLEAR: JobName = "clear";
+
+/// Empties the partitions of keyspaces that are gone.
+pub(crate) struct Clearings;
+
+impl JobKind for Clearings {
+    fn name(&self) -> JobName {
+        CLEAR
+    }
+
+    fn find(&self, _: &Background, ask: &Ask<'_>) -> Option<Job> {
+        let catalog = ask.catalog;
+        if catalog.version.counters.last_keyspace == 0 {
+            return None;
+        }
+        let partitions = catalog.version.partitions().iter();
+        let mut due = partitions.filter(|p| {
+            is_to_be_cleared(catalog, p) && ask.is_free(p.id) && ask.allows(CLEAR, Some(p.id))
+        });
+        let id = due.next()?.id;
+        Some(Job::new([id], move |background| background.clear(id)))
+    }
+}
+
+fn is_to_be_cleared(catalog: &CatalogState, partition: &Partition) -> bool {
+    let is_empty = partition.generations.is_empty() && partition.key_tables.is_empty();
+    !is_empty && catalog.version.keyspaces.count_in(partition.range()) == 0
+}
+
+impl Background {
+    /// Empties a partition whose lease is held.
+    fn clear(&self, id: PartitionId) -> Result<Ended> {
+        let mut catalog = self.catalog.lock();
+        let found = catalog.version.partition(id).cloned();
+        let Some(partition) = found.filter(|p| is_to_be_cleared(&catalog, p)) else {
+            return Ok(Ended::Nothing);
+        };
+        let next = catalog.version.counters.next_partition;
+        let edit = VersionEdit {
+            next_partition: Some(next + 1),
+            dropped_partitions: vec![id],
+            partitions: vec![PartitionMeta {
+                id: PartitionId(next),
+                start: partition.start.clone(),
+                end: partition.end.clone(),
+            }],
+            ..VersionEdit::default()
+        };
+        self.catalog
+            .commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())?;
+        catalog.targets.remove(&id);
+        Ok(Ended::Done)
+    }
+}

@@ -1,0 +1,247 @@
+//! Creating, changing and dropping keyspaces.
+//!
+//! Each change is one version edit, committed under the commit lock after the log has been synced.
+//! So it takes a place in the write order: whatever was written before is durable when it is, and a
+//! power cut that takes a write takes no later change with it (I3). No write to a keyspace that
+//! is gone comes after it into the log; what is in memtables, the log and tables is read by nobody,
+//! since every read asks the version for the data id, and the background removes it
+//! ([`crate::engine::background::kinds`], "clear").
+//!
+//! A keyspace begins with a partition of its own: the last partition of all, which has no end and
+//! no key behind the numbers given so far, ends there. That moves nothing, and no job needs to
+//! know.
+//!
+//! Locks: the commit lock, then the catalog's.
+
+use crate::base::keys::{KeyspaceId, PartitionId, SeqNo};
+use crate::base::seeded::seeded;
+use crate::engine::catalog::{Catalog, Indexes};
+use crate::engine::core::Core;
+use crate::engine::read::ReadState;
+use crate::engine::write::{Commit, WritePath};
+use crate::error::{Error, Result};
+use crate::options::KeyspaceOptions;
+use crate::version::Version;
+use crate::version::edit::{KeyspaceMeta, PartitionMeta, VersionEdit};
+use crate::version::keyspaces::{DEFAULT_NAME, border};
+use std::sync::Arc;
+
+/// Bytes of a name.
+const MOST_NAME_BYTES: usize = 255;
+/// Numbers of keyspaces; the one after the last is a border, too.
+const MOST_KEYSPACES: u32 = u32::MAX - 1;
+
+/// The component that changes which keyspaces there are.
+pub(crate) struct KeyspaceChanges {
+    core: Arc<Core>,
+    read: Arc<ReadState>,
+    catalog: Arc<Catalog>,
+    write: Arc<WritePath>,
+}
+
+impl KeyspaceChanges {
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        read: &Arc<ReadState>,
+        catalog: &Arc<Catalog>,
+        write: &Arc<WritePath>,
+    ) -> KeyspaceChanges {
+        KeyspaceChanges {
+            core: Arc::clone(core),
+            read: Arc::clone(read),
+            catalog: Arc::clone(catalog),
+            write: Arc::clone(write),
+        }
+    }
+
+    /// The keyspace of this name, which is made if there is none. Options that are set hold from
+    /// now on.
+    pub(crate) fn open(&self, name: &str, options: &KeyspaceOptions) -> Result<KeyspaceId> {
+        self.core.check_open()?;
+        check_name(name)?;
+        options.check()?;
+        if name == DEFAULT_NAME {
+            return options.refuse_for_default().map(|()| KeyspaceId::DEFAULT);
+        }
+        let as_it_is = |meta: &KeyspaceMeta| -> Result<bool> {
+            Ok(options.encode_over(&meta.options)? == meta.options)
+        };
+        if let Some(meta) = self.read.view.load().version.keyspaces.named(name)
+            && as_it_is(meta)?
+        {
+            return Ok(meta.id);
+        }
+        self.change(|version, _| {
+            if let Some(meta) = version.keyspaces.named(name) {
+                let mut changed = meta.clone();
+                changed.options = options.encode_over(&meta.options)?;
+                return Ok((changed.id, with(changed)));
+            }
+            let id = next_number(version)?;
+            let meta = KeyspaceMeta {
+                id,
+                data: id,
+                name: name.to_owned(),
+                options: options.encode_over(&[])?,
+                since: SeqNo(0),
+            };
+            Ok((id, with_new_data(version, meta)?))
+        })
+    }
+
+    /// Gives a keyspace another name.
+    pub(crate) fn rename(&self, id: KeyspaceId, name: &str) -> Result<()> {
+        check_name(name)?;
+        self.change(|version, _| {
+            let mut meta = there(version, id, "renamed")?.clone();
+            let other = version.keyspaces.named(name);
+            if name == DEFAULT_NAME || other.is_some_and(|other| other.id != id) {
+                let what = format!("there is a keyspace {name:?} already");
+                return Err(Error::invalid(what, "choose another name"));
+            }
+            meta.name = name.to_owned();
+            Ok(((), with(meta)))
+        })
+    }
+
+    /// Empties a keyspace at once.
+    pub(crate) fn truncate(&self, id: KeyspaceId) -> Result<()> {
+        self.change(|version, since| {
+            let mut meta = there(version, id, "emptied so; delete its keys instead")?.clone();
+            meta.data = next_number(version)?;
+            meta.since = since;
+            Ok(((), with_new_data(version, meta)?))
+        })
+    }
+
+    /// Drops a keyspace with all that it holds.
+    pub(crate) fn drop(&self, id: KeyspaceId) -> Result<()> {
+        self.change(|version, _| {
+            there(version, id, "dropped")?;
+            let edit = VersionEdit {
+                dropped_keyspaces: vec![id],
+                ..VersionEdit::default()
+            };
+            Ok(((), edit))
+        })
+    }
+
+    /// Commits the edit that `make` makes of the version and the sequence number of the change.
+    fn change<T>(
+        &self,
+        make: impl FnOnce(&Version, SeqNo) -> Result<(T, VersionEdit)>,
+    ) -> Result<T> {
+        self.core.check_open()?;
+        // The most of it while others write.
+        let synced = self.write.sync_and_mark();
+        let mut commit = self.write.commit.lock();
+        self.core.check_open()?;
+        self.make_durable(&commit, synced)?;
+        let seq = SeqNo(commit.last_seq.0 + 1);
+        let mut catalog = self.catalog.lock();
+        let (result, edit) = make(&catalog.version, seq)?;
+        let empties = edit.keyspaces.iter().any(|meta| meta.since == seq);
+        let removes = empties || !edit.dropped_keyspaces.is_empty();
+        self.catalog
+            .commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())?;
+        let is_empty = commit.memtable.table.is_empty() && self.read.view.load().sealed.is_empty();
+        if removes && !is_empty {
+            catalog.gone_until = commit.last_seq;
+        }
+        drop(catalog);
+        // No record has this number: moments before the change have smaller ones.
+        commit.last_seq = seq;
+        self.read.publish_seq(seq);
+        drop(commit);
+        self.core.work.notify();
+        Ok(result)
+    }
+}
+
+impl KeyspaceChanges {
+    /// Makes durable whatever was written. While the disk is full there may be no log, but then
+    /// everything may be in tables. `synced` is what came of a try without the lock.
+    fn make_durable(&self, commit: &Commit, synced: Result<()>) -> Result<()> {
+        if seeded!(DropBeforeSync) {
+            return Ok(());
+        }
+        self.core.health.check_fatal()?;
+        if !self.core.health.is_suspended() {
+            return self.write.sync_wal();
+        }
+        if commit.memtable.table.is_empty() && self.read.view.load().sealed.is_empty() {
+            return Ok(());
+        }
+        synced?;
+        let remedy = "retry: writing resumes once the memtables have been flushed";
+        Err(Error::writes_suspended(
+            "what was written is not durable yet",
+            remedy,
+        ))
+    }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    if (1..=MOST_NAME_BYTES).contains(&name.len()) {
+        return Ok(());
+    }
+    let what = format!("a name of {} bytes is no name of a keyspace", name.len());
+    let remedy = format!("use 1 to {MOST_NAME_BYTES} bytes");
+    Err(Error::invalid(what, remedy))
+}
+
+/// The keyspace with this id, which is to be changed as `how` says.
+fn there<'a>(version: &'a Version, id: KeyspaceId, how: &str) -> Result<&'a KeyspaceMeta> {
+    if id == KeyspaceId::DEFAULT {
+        let what = format!("the keyspace {DEFAULT_NAME:?} cannot be {how}");
+        return Err(Error::invalid(what, "make a keyspace of another name"));
+    }
+    let found = version.keyspaces.get(id);
+    found.ok_or_else(|| Error::no_such_keyspace("the keyspace has been dropped"))
+}
+
+fn next_number(version: &Version) -> Result<KeyspaceId> {
+    match version.counters.last_keyspace {
+        last if last < MOST_KEYSPACES => Ok(KeyspaceId(last + 1)),
+        _ => {
+            let what = "the database has used up its 2^32 numbers of keyspaces";
+            Err(Error::invalid(what, "copy it into a new database"))
+        }
+    }
+}
+
+fn with(meta: KeyspaceMeta) -> VersionEdit {
+    VersionEdit {
+        keyspaces: vec![meta],
+        ..VersionEdit::default()
+    }
+}
+
+/// The edit that adds a keyspace, or gives it a new data id, which is the next number.
+fn with_new_data(version: &Version, meta: KeyspaceMeta) -> Result<VersionEdit> {
+    let Some(last) = version.partitions().last() else {
+        return Err(Error::internal("a version without partitions"));
+    };
+    let (border, next) = (border(meta.data), version.counters.next_partition);
+    let partitions = vec![
+        PartitionMeta {
+            id: last.id,
+            start: last.start.clone(),
+            end: Some(border.clone()),
+        },
+        PartitionMeta {
+            id: PartitionId(next),
+            start: border,
+            end: None,
+        },
+    ];
+    Ok(VersionEdit {
+        last_keyspace: Some(meta.data.0),
+        next_partition: Some(next + 1),
+        partitions,
+        ..with(meta)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,428 @@
+//! Keyspaces through the public handle, on the simulated machine.
+
+use crate::base::keys::KeyspaceId;
+use crate::engine::tests::common::version;
+use crate::engine::tests::{Machine, small};
+use crate::vfs::Runtime as _;
+use crate::vfs::sim::{Fault, Keep};
+use crate::{Batch, Db, Durability, ErrorKind, Keyspace, KeyspaceOptions, Options, Readable};
+use std::path::Path;
+use std::time::Duration;
+
+fn make(db: &Db, name: &str) -> Keyspace {
+    db.keyspace(name, KeyspaceOptions::default()).unwrap()
+}
+
+/// Splits, merges and joins again and again.
+fn tiny() -> Options {
+    let options = small().key_table_bytes(1 << 10);
+    options.partition_bytes(12 << 10).inline_value_bytes(16)
+}
+
+/// Writes this many keys of 200 bytes, whose values begin with `stamp`.
+fn fill(keyspace: &Keyspace, keys: u32, stamp: u8) {
+    for i in 0..keys {
+        keyspace.put(format!("key{i:05}"), [stamp; 200]).unwrap();
+    }
+}
+
+/// Asserts that the keys are those of [`fill`].
+fn assert_filled(from: &impl Readable, keys: u32, stamp: u8) {
+    let all: Vec<_> = from.iter().map(Result::unwrap).collect();
+    assert_eq!(all.len(), keys as usize);
+    for (i, (key, value)) in all.iter().enumerate() {
+        assert_eq!(key, format!("key{i:05}").as_bytes());
+        assert_eq!(value[..], [stamp; 200]);
+    }
+    assert_eq!(from.iter().rev().count(), keys as usize);
+}
+
+fn is_gone<T: std::fmt::Debug>(result: crate::Result<T>) -> bool {
+    result.unwrap_err().kind() == ErrorKind::NoSuchKeyspace
+}
+
+fn are_borders_kept(db: &Db) -> bool {
+    let version = version(db);
+    let partitions = version.partitions().iter();
+    let mut counts = partitions.map(|p| version.keyspaces.count_in(p.range()));
+    counts.all(|keyspaces| keyspaces <= 1)
+}
+
+#[test]
+fn each_keyspace_is_an_ordered_space_of_its_own() {
+    let machine = Machine::new(1);
+    let (db, _) = machine.open(tiny());
+    let (a, b) = (make(&db, "a"), make(&db, "b"));
+    assert_eq!(db.keyspaces(), ["default", "a", "b"]);
+    for (n, keys) in [(&a, 300), (&b, 500)] {
+        fill(n, keys, 7);
+    }
+    let mut batch = Batch::new();
+    batch
+        .put_in(&a, "", "of a")
+        .put_in(&b, "", "of b")
+        .put("", "its own");
+    batch.delete_in(&a, "key00000");
+    db.write(&batch).unwrap();
+    let check = |db: &Db| {
+        let (a, b) = (make(db, "a"), make(db, "b"));
+        assert_eq!(a.get("").unwrap().as_deref(), Some(&b"of a"[..]));
+        assert_eq!(db.get("").unwrap().as_deref(), Some(&b"its own"[..]));
+        assert_eq!(
+            (db.iter().count(), a.iter().count(), b.iter().count()),
+            (1, 300, 501)
+        );
+        assert_eq!(b.iter().rev().count(), 501);
+        assert_eq!(b.prefix("key0001").count(), 10);
+        assert_eq!(a.range("key00298"..).count(), 2);
+        assert_eq!(a.multi_get(["key00000", "key00001"]).unwrap()[0], None);
+        let mut cursor = a.cursor();
+        assert!(cursor.last().unwrap() && !cursor.next().unwrap());
+        assert!(cursor.prev().unwrap() && cursor.value().unwrap().is_some());
+        assert!(!a.contains_key("key00300").unwrap());
+        assert_eq!(b.value_len("key00300").unwrap(), Some(200));
+        assert!(are_borders_kept(db));
+    };
+    check(&db);
+    db.compact().unwrap();
+    db.quiesce().unwrap();
+    check(&db);
+    assert!(db.stats().partitions.len() > 4, "they are split");
+    db.close().unwrap();
+    machine.check();
+    let (db, _) = machine.open(tiny());
+    check(&db);
+    let default = db.find_keyspace("default").unwrap();
+    assert_eq!(default.get("").unwrap(), db.get("").unwrap());
+    assert!(db.find_keyspace("c").is_none());
+}
+
+#[test]
+fn what_is_taken_of_a_dropped_keyspace_fails_and_never_looks_empty() {
+    let machine = Machine::new(2);
+    let (db, _) = machine.open(tiny());
+    let (a, b) = (make(&db, "a"), make(&db, "b"));
+    fill(&a, 400, 1);
+    db.flush().unwrap();
+    fill(&b, 400, 2);
+    fill(&a, 100, 1);
+    let (mut iter, mut untouched, mut cursor) = (a.iter(), a.iter(), a.cursor());
+    assert!(iter.next().unwrap().is_ok() && cursor.first().unwrap());
+    let (snapshot, whole) = (a.snapshot(), db.snapshot());
+    let mut batch = Batch::new();
+    batch.put("beside", "it").put_in(&a, "key", "value");
+    a.drop_keyspace().unwrap();
+    for round in 0..2 {
+        assert!(is_gone(a.get("key00001")) && is_gone(a.put("key00001", "new")));
+        assert!(is_gone(a.put("large", vec![1; 1 << 20])) && is_gone(a.delete("key00001")));
+        assert!(is_gone(a.multi_get(["key00001"])) && is_gone(a.contains_key("key00001")));
+        assert!(is_gone(iter.next().unwrap()) && is_gone(untouched.next_back().unwrap()));
+        assert!(is_gone(a.iter().next().unwrap()) && is_gone(a.keys(..).next().unwrap()));
+        assert!(is_gone(cursor.next()) && is_gone(cursor.seek("key")));
+        assert!(is_gone(snapshot.get("key00001")) && is_gone(snapshot.iter().next().unwrap()));
+        assert!(is_gone(whole.keyspace(&a).get("key00001")));
+        assert!(is_gone(a.name()) && is_gone(a.truncate()) && is_gone(a.rename("c")));
+        assert!(is_gone(a.drop_keyspace()) && is_gone(a.approximate_size(..)));
+        let entries = [crate::Result::Ok(("key", Some("value")))];
+        assert!(is_gone(a.ingest_sorted(entries, None)));
+        assert!(is_gone(db.write(&batch)), "a batch from before");
+        assert_eq!(db.get("beside").unwrap(), None, "it is whole or not at all");
+        // The iterators are ended; others take their places.
+        (iter, untouched) = (a.iter(), a.iter());
+        if round == 0 {
+            db.quiesce().unwrap();
+        }
+    }
+    assert_filled(&b, 400, 2);
+    assert_filled(&whole.keyspace(&b), 400, 2);
+    // A new one of that name is another one.
+    let again = make(&db, "a");
+    assert_eq!(again.iter().count(), 0);
+    assert!(is_gone(a.get("key00001")));
+    again.put("key00001", "other").unwrap();
+    db.compact().unwrap();
+    assert_eq!(again.iter().count(), 1);
+}
+
+#[test]
+fn the_files_of_a_dropped_keyspace_go_at_once_and_its_partitions_are_joined() {
+    let machine = Machine::new(3);
+    let (db, _) = machine.open(tiny());
+    let (a, b) = (make(&db, "a"), make(&db, "b"));
+    fill(&a, 2000, 1);
+    db.compact().unwrap();
+    fill(&b, 50, 2);
+    db.compact().unwrap();
+    let before = db.stats();
+    // Some of it is in memory.
+    fill(&a, 20, 3);
+    a.drop_keyspace().unwrap();
+    db.quiesce().unwrap();
+    db.flush().unwrap();
+    db.quiesce().unwrap();
+    let after = db.stats();
+    assert!(
+        before.partitions.len() > 5 && after.partitions.len() <= 3,
+        "{after:#?}"
+    );
+    let (was, is) = (before.record_file_bytes, after.record_file_bytes);
+    assert!(was > 400_000 && is < 30_000, "{was} and then {is} bytes");
+    assert!(are_borders_kept(&db));
+    assert_filled(&b, 50, 2);
+    db.close().unwrap();
+    machine.check();
+}
+
+#[test]
+fn an_emptied_keyspace_is_empty_and_older_moments_of_it_fail() {
+    let machine = Machine::new(4);
+    let (db, _) = machine.open(tiny());
+    let a = make(&db, "a");
+    fill(&a, 300, 1);
+    let (snapshot, mut iter) = (a.snapshot(), a.iter());
+    let mut batch = Batch::new();
+    batch.put_in(&a, "late", "write");
+    let number = a.number().unwrap();
+    a.truncate().unwrap();
+    assert_ne!(a.number().unwrap(), number);
+    assert!(is_gone(snapshot.get("key00001")) && is_gone(iter.next().unwrap()));
+    assert!(is_gone(db.write(&batch)));
+    assert_eq!((a.get("key00001").unwrap(), a.iter().count()), (None, 0));
+    let empty = a.snapshot();
+    fill(&a, 30, 2);
+    assert_eq!(empty.iter().count(), 0);
+    db.compact().unwrap();
+    db.quiesce().unwrap();
+    assert_filled(&a, 30, 2);
+    assert!(is_gone(snapshot.iter().next().unwrap()));
+    drop((snapshot, empty, iter));
+    db.close().unwrap();
+    machine.check();
+    let (db, _) = machine.open(tiny());
+    assert_filled(&make(&db, "a"), 30, 2);
+}
+
+#[test]
+fn a_change_is_durable_and_so_is_what_was_written_before() {
+    let machine = Machine::new(5);
+    let (db, _) = machine.open(small().durability(Durability::Buffered));
+    let (a, b) = (make(&db, "a"), make(&db, "b"));
+    a.put("key", "value").unwrap();
+    b.put("key", "value").unwrap();
+    db.put("before", "the drop").unwrap();
+    a.drop_keyspace().unwrap();
+    b.rename("c").unwrap();
+    db.put("after", "it").unwrap();
+    let disk = machine.disk.power_cut(Keep::Nothing);
+    let machine = Machine { disk, seed: 6 };
+    let (db, _) = machine.open(small());
+    assert_eq!(db.keyspaces(), ["default", "c"]);
+    assert!(db.get("before").unwrap().is_some());
+    assert_eq!(
+        make(&db, "c").get("key").unwrap().as_deref(),
+        Some(&b"value"[..])
+    );
+    let a = make(&db, "a");
+    assert_eq!(a.iter().count(), 0, "the log has what it held");
+    assert!(a.number().unwrap() > 2, "numbers are used once");
+    db.compact().unwrap();
+    assert_eq!((a.iter().count(), make(&db, "a").iter().count()), (0, 0));
+}
+
+#[test]
+fn a_power_cut_at_each_call_leaves_a_keyspace_whole_or_gone() {
+    for calls in 0.. {
+        let machine = Machine::new(6);
+        let (db, _) = machine.open(small());
+        let (a, b) = (make(&db, "a"), make(&db, "b"));
+        fill(&a, 40, 1);
+        fill(&b, 40, 2);
+        machine.cut_power_after(calls);
+        let dropped = a.drop_keyspace();
+        let emptied = b.truncate();
+        let settled = db.quiesce();
+        drop((a, b));
+        drop(db);
+        machine.disk.clear_faults();
+        let disk = machine.disk.power_cut(Keep::Prefix(calls));
+        let machine = Machine { disk, seed: 7 };
+        let (db, _) = machine.open(small());
+        let names = db.keyspaces();
+        assert!(dropped.is_err() || names == ["default", "b"], "{names:?}");
+        if let Some(a) = db.find_keyspace("a") {
+            // What was only in the log may be lost, from the end.
+            let keys = a.iter().count() as u32;
+            assert_filled(&a, keys, 1);
+        }
+        let b = make(&db, "b");
+        let keys = b.iter().count() as u32;
+        assert!(emptied.is_err() || keys == 0);
+        assert_filled(&b, keys, 2);
+        drop((b, db));
+        machine.check();
+        if settled.is_ok() {
+            assert!(calls > 5);
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_keyspace_that_is_dropped_makes_room_on_a_full_disk() {
+    let machine = Machine::new(8);
+    let (db, runtime) = machine.open(small());
+    let (a, b) = (make(&db, "a"), make(&db, "b"));
+    fill(&b, 10, 2);
+    machine.disk.set_free_space(Some(4 << 20));
+    let mut written = 0;
+    let error = loop {
+        match a.put(format!("key{written:06}"), [1; 400]) {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+    assert!(written > 1000);
+    a.drop_keyspace().unwrap();
+    let mut tries = 0;
+    while let Err(error) = b.put("key", "value") {
+        assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+        tries += 1;
+        assert!(tries < 60, "{:#?}", db.stats());
+        let never = runtime.event();
+        never.wait_past(never.epoch(), Some(Duration::from_secs(10)));
+    }
+    assert_eq!(b.iter().count(), 11);
+}
+
+#[test]
+fn wrong_calls_change_nothing() {
+    let machine = Machine::new(9);
+    let (db, _) = machine.open(small());
+    let (a, b) = (make(&db, "a"), make(&db, "b"));
+    let default = make(&db, "default");
+    let wrong = |result: crate::Result<()>| {
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    };
+    let options = KeyspaceOptions::default();
+    for name in ["", &"x".repeat(256)] {
+        wrong(db.keyspace(name, options.clone()).map(drop));
+        wrong(a.rename(name));
+    }
+    wrong(a.rename("b"));
+    wrong(a.rename("default"));
+    wrong(default.rename("other"));
+    wrong(default.truncate());
+    wrong(default.drop_keyspace());
+    let large = options.clone().inline_value_bytes(1 << 20);
+    wrong(db.keyspace("c", large).map(drop));
+    wrong(
+        db.keyspace("default", options.inline_value_bytes(1))
+            .map(drop),
+    );
+    wrong(b.put(vec![0; (64 << 10) + 1], "value"));
+    assert_eq!(db.keyspaces(), ["default", "a", "b"]);
+    let longest = "é".repeat(127);
+    a.rename(&longest).unwrap();
+    a.rename(&longest).unwrap();
+    assert_eq!(a.name().unwrap(), longest);
+}
+
+#[test]
+fn a_keyspace_has_the_options_that_were_last_set_for_it() {
+    let machine = Machine::new(10);
+    let inline = |bytes| KeyspaceOptions::default().inline_value_bytes(bytes);
+    let records_after = |bytes: Option<u32>| {
+        let (db, _) = machine.open(small().inline_value_bytes(16));
+        let options = bytes.map_or_else(KeyspaceOptions::default, inline);
+        let a = db.keyspace("a", options).unwrap();
+        for i in 0..100 {
+            a.put(format!("{i:03}"), [i; 100]).unwrap();
+            db.put(format!("{i:03}"), [i; 100]).unwrap();
+        }
+        db.compact().unwrap();
+        let version = version(&db);
+        let data = KeyspaceId(a.number().unwrap());
+        let tables = version.key_tables().map(|t| t.meta());
+        let of_a = tables.filter(|t| crate::version::keyspaces::id_of(&t.min_key) == data);
+        let beside_keys: u64 = of_a.map(|t| t.inline_bytes).sum();
+        let set = a.options().unwrap().inline_value_bytes;
+        db.close().unwrap();
+        (set, beside_keys > 0)
+    };
+    assert_eq!(records_after(None), (None, false));
+    assert_eq!(records_after(Some(200)), (Some(200), true));
+    assert_eq!(records_after(None), (Some(200), true), "it stays");
+    assert_eq!(records_after(Some(0)), (Some(0), false));
+}
+
+#[test]
+fn a_repair_saves_keyspaces_and_brings_none_back() {
+    let machine = Machine::new(11);
+    let (db, _) = machine.open(tiny());
+    let (a, b, empty) = (make(&db, "a"), make(&db, "b"), make(&db, "empty"));
+    fill(&a, 100, 1);
+    fill(&b, 100, 2);
+    empty.put("key", "of before").unwrap();
+    db.put("own", "value").unwrap();
+    empty.truncate().unwrap();
+    a.drop_keyspace().unwrap();
+    drop((a, b, empty));
+    // As it is after a kill: what was dropped is in the log.
+    let disk = machine.disk.process_kill();
+    drop(db);
+    let machine = Machine { disk, seed: 12 };
+    let options = crate::RepairOptions::default();
+    let report = Db::repair_in(&machine.env(), "/db", "/saved", &options).unwrap();
+    assert!(report.is_complete(), "{report:#?}");
+    assert_eq!(
+        (report.saved, &report.keyspaces[..]),
+        (101, &["b".to_owned(), "empty".to_owned()][..])
+    );
+    let saved = Db::open_in(machine.env(), "/saved", tiny()).unwrap();
+    assert_eq!(saved.keyspaces(), ["default", "b", "empty"]);
+    assert_filled(&make(&saved, "b"), 100, 2);
+    assert_eq!(
+        (saved.iter().count(), make(&saved, "empty").iter().count()),
+        (1, 0)
+    );
+    saved.close().unwrap();
+    // Without a manifest, names are lost, and nobody knows what was dropped.
+    let names = machine.disk.file_names();
+    for name in names.iter().filter(|name| name.starts_with("/db")) {
+        let is_manifest = name.to_string_lossy().contains("MANIFEST");
+        if is_manifest || name.ends_with("CURRENT") {
+            machine.disk.write_file(name, b"");
+        }
+    }
+    let report = Db::repair_in(&machine.env(), "/db", "/found", &options).unwrap();
+    assert!(!report.is_complete());
+    let found = Db::open_in(machine.env(), "/found", tiny()).unwrap();
+    assert_filled(&make(&found, "recovered-2"), 100, 2);
+    assert_eq!(found.get("own").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
+fn a_failed_manifest_leaves_the_keyspaces_as_they_were_known() {
+    let machine = Machine::new(13);
+    let (db, _) = machine.open(small());
+    let a = make(&db, "a");
+    fill(&a, 20, 1);
+    machine.disk.set_fault(Box::new(|call| {
+        let is_manifest = call.path.to_string_lossy().contains("MANIFEST");
+        match is_manifest {
+            true => Fault::Fail(std::io::ErrorKind::Other),
+            false => Fault::None,
+        }
+    }));
+    assert!(a.drop_keyspace().is_err() && db.keyspace("b", KeyspaceOptions::default()).is_err());
+    assert_filled(&a, 20, 1);
+    machine.disk.clear_faults();
+    drop((a, db));
+    let (db, _) = machine.open(small());
+    // Whether the edit came to the disk is unknown: it is there whole or not.
+    if let Some(a) = db.find_keyspace("a") {
+        assert_filled(&a, 20, 1);
+    }
+    assert!(machine.disk.read_file(Path::new("/db/CURRENT")).is_some());
+}

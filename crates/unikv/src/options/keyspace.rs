@@ -1,0 +1,79 @@
+//! The options of a keyspace.
+
+use super::MOST_INLINE_BYTES;
+use crate::error::{Error, Result};
+use crate::version::tagged::{FieldWriter, Fields, Place};
+use std::path::Path;
+
+/// The tags. The numbers are in the files and never change.
+mod tag {
+    pub(super) const INLINE_VALUE_BYTES: u16 = 1;
+    pub(super) const LAST: u16 = INLINE_VALUE_BYTES;
+}
+
+/// What holds for one keyspace alone. What is not set is as the options of the database say, or as
+/// it was set before.
+///
+/// ```
+/// # use unikv::KeyspaceOptions;
+/// let counters = KeyspaceOptions::default().inline_value_bytes(1024);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyspaceOptions {
+    /// See [`KeyspaceOptions::inline_value_bytes()`].
+    pub inline_value_bytes: Option<u32>,
+}
+
+impl KeyspaceOptions {
+    /// Values shorter than this many bytes are kept beside their keys: see
+    /// [`Options::inline_value_bytes`](crate::Options::inline_value_bytes).
+    #[must_use]
+    pub fn inline_value_bytes(mut self, bytes: u32) -> KeyspaceOptions {
+        self.inline_value_bytes = Some(bytes);
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.inline_value_bytes {
+            Some(bytes) if bytes > MOST_INLINE_BYTES => {
+                let what = format!("`inline_value_bytes` of {bytes} is too large");
+                Err(Error::invalid(
+                    what,
+                    format!("use at most {MOST_INLINE_BYTES}"),
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The default keyspace has the options of the database.
+    pub(crate) fn refuse_for_default(&self) -> Result<()> {
+        if *self == KeyspaceOptions::default() {
+            return Ok(());
+        }
+        let what = "the default keyspace has the options of the database";
+        Err(Error::invalid(what, "set them when you open the database"))
+    }
+
+    /// The bytes for the manifest, where what is not set here is as in `before`.
+    pub(crate) fn encode_over(&self, before: &[u8]) -> Result<Vec<u8>> {
+        let before = KeyspaceOptions::decode(before, Path::new(""))?;
+        let mut out = FieldWriter::default();
+        if let Some(bytes) = self.inline_value_bytes.or(before.inline_value_bytes) {
+            out.put_u64(tag::INLINE_VALUE_BYTES, bytes.into());
+        }
+        Ok(out.finish())
+    }
+
+    /// Decodes what stands in the manifest at `path`.
+    pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<KeyspaceOptions> {
+        let place = Place { path, offset: 0 };
+        let fields = Fields::read(bytes, "options of a keyspace", 1..=tag::LAST, place)?;
+        let inline = fields.u64(tag::INLINE_VALUE_BYTES)?;
+        let inline = inline.map(|bytes| bytes.min(MOST_INLINE_BYTES.into()) as u32);
+        Ok(KeyspaceOptions {
+            inline_value_bytes: inline,
+        })
+    }
+}
