@@ -134,8 +134,33 @@ pub enum Op {
     Space(Option<u64>),
     /// Lets background workers take this many steps.
     Step(usize),
+    /// Something with keyspaces.
+    Keyspaces(SpaceOp),
     /// Ends the database and opens it again, with new options if so.
     Reopen(Exit, Option<Box<Config>>),
+}
+
+/// An operation on keyspaces, which are numbers of names ([`crate::spaces::NAMES`]).
+#[derive(Clone, Debug)]
+pub enum SpaceOp {
+    /// Makes one, if it is not there.
+    Make(usize),
+    /// Drops one.
+    Drop(usize),
+    /// Empties one.
+    Empty(usize),
+    /// Gives one another name.
+    Rename(usize, usize),
+    /// A batch over several, and the default one; `true`: durable.
+    Write(Vec<(Option<usize>, Key, Option<Value>)>, bool),
+    /// `ingest_sorted` into one.
+    Ingest(usize, Vec<(Key, Option<Value>)>),
+    /// Reads one: keys and a scan.
+    Read(usize, Vec<Key>, Range, Walk),
+    /// Makes an iterator.
+    Iterate(usize, Range),
+    /// Moves it.
+    Advance(usize, Walk),
 }
 
 /// The direction of a scan.

@@ -37,6 +37,7 @@ pub mod runner;
 pub mod salvage;
 pub mod scenario;
 pub mod shrink;
+pub mod spaces;
 pub mod storm;
 pub mod story;
 pub mod value;

@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::oracle::{Change, Content, Ending, Oracle, State};
 use crate::runner::{DIR, env};
+use crate::spaces;
 use crate::value::{Value, show, show_option};
 use std::path::Path;
 use unikv::vfs::sim::{SimRuntime, SimVfs};
@@ -121,13 +122,12 @@ pub fn settle(db: &Db, oracle: &mut Oracle, found: &State, ending: Ending) {
 
 /// Checks the content of a recovered database.
 pub fn content(db: &Db, oracle: &mut Oracle, ending: Ending) {
-    let found = scan(db.iter()).unwrap_or_else(|err| panic!("a scan failed: {err:?}"));
+    let found = spaces::whole(db).unwrap_or_else(|err| panic!("a scan failed: {err:?}"));
     settle(db, oracle, &found, ending);
-    let backward = scan_back(db.iter()).unwrap_or_else(|err| panic!("a scan failed: {err:?}"));
+    let backward = spaces::whole_back(db).unwrap_or_else(|err| panic!("a scan failed: {err:?}"));
     same_pairs("backward scan", &backward, &found);
     for key in oracle.keys() {
-        let got = db
-            .get(key)
+        let got = spaces::get(db, key)
             .unwrap_or_else(|err| panic!("get of {} failed: {err:?}", show(key)));
         let want = found.get(key).map(|v| &v[..]);
         let (key, g_text, w_text) = (show(key), show_option(got.as_deref()), show_option(want));
@@ -144,7 +144,8 @@ pub fn lives_on(vfs: &SimVfs, config: &Config, db: Db, oracle: &mut Oracle) {
     let must = |what: &str, result: unikv::Result<()>| {
         result.unwrap_or_else(|err| panic!("{what} after recovery failed: {err:?}"));
     };
-    let known: Vec<Vec<u8>> = oracle.keys().iter().take(3).cloned().collect();
+    let known = oracle.keys().iter().filter(|key| spaces::is_own(key));
+    let known: Vec<Vec<u8>> = known.take(3).cloned().collect();
     for (n, key) in known
         .into_iter()
         .chain([b"after recovery".to_vec()])
@@ -171,7 +172,7 @@ pub fn lives_on(vfs: &SimVfs, config: &Config, db: Db, oracle: &mut Oracle) {
     must("a compaction", db.compact());
     same_pairs(
         "after recovery",
-        &scan(db.iter()).expect("a scan"),
+        &spaces::whole(&db).expect("a scan"),
         oracle.state(),
     );
     must("a close", db.close());

@@ -350,6 +350,20 @@ const CASES: &[Case] = &[
         ),
         0,
     ),
+    Case(Seeded::EmptiedForSnapshots, Histories, 0),
+    Case(Seeded::DropBeforeSync, Crashes, 30),
+    Case(
+        Seeded::WriteToDropped,
+        unit(
+            "engine::keyspaces::tests::what_is_taken_of_a_dropped_keyspace_fails_and_never_looks_empty",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::RepairRevivesDropped,
+        unit("engine::keyspaces::tests::a_repair_saves_keyspaces_and_brings_none_back"),
+        0,
+    ),
     Case(Seeded::RefusedAndWritten, Shortage, 0),
     Case(
         Seeded::HastyWaits,
@@ -360,7 +374,9 @@ const CASES: &[Case] = &[
     ),
     Case(
         Seeded::HastyPauses,
-        unit("engine::write::admission::tests::a_write_that_may_not_wait_is_refused_or_not_slowed"),
+        unit(
+            "engine::write::admission::tests::what_a_delete_hides_does_not_slow_one_that_may_not_wait",
+        ),
         0,
     ),
     Case(

@@ -1,8 +1,9 @@
 //! Draws histories.
 
-use super::{Exit, History, Key, LONG_SLOT, Mix, Op, Range, SLOTS, Walk};
+use super::{Exit, History, Key, LONG_SLOT, Mix, Op, Range, SLOTS, SpaceOp, Walk};
 use crate::collide;
 use crate::config::Config;
+use crate::spaces::NAMES;
 use crate::value::Value;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -38,11 +39,12 @@ impl History {
         let mut hints = SmallRng::seed_from_u64(seed ^ 0xe4_ec7);
         let mut extras = Author {
             rng: SmallRng::seed_from_u64(seed ^ 0xe8_7a5),
-            aside: SmallRng::seed_from_u64(0),
+            aside: SmallRng::seed_from_u64(seed ^ 0x5_9ace5),
             keys: author.keys.clone(),
             config: config.clone(),
             ..author
         };
+        let has_keyspaces = seed % KEYSPACES_EVERY == 2;
         let mut ops = Vec::with_capacity(mix.steps);
         for _ in 0..mix.steps {
             let op = author.op();
@@ -63,6 +65,9 @@ impl History {
             if mix.reads && extras.rng.random_range(0..10) == 0 {
                 ops.push(extras.extra());
             }
+            if has_keyspaces && extras.aside.random_range(0..5) == 0 {
+                ops.push(Op::Keyspaces(extras.space_op()));
+            }
         }
         let cold = seed % 4 == 3;
         History {
@@ -73,6 +78,9 @@ impl History {
         }
     }
 }
+
+/// Histories with keyspaces.
+const KEYSPACES_EVERY: u64 = 5;
 
 /// Empty, NUL, 0xff, prefixes of each other.
 const EDGES: [&[u8]; 13] = [
@@ -161,6 +169,33 @@ impl Author {
                     .choose(&mut self.rng)
                     .expect("a choice"),
             },
+        }
+    }
+
+    fn space_op(&mut self) -> SpaceOp {
+        let name = self.aside.random_range(0..NAMES.len());
+        match self.aside.random_range(0..40) {
+            0..4 => SpaceOp::Make(name),
+            4..6 => SpaceOp::Drop(name),
+            6 => SpaceOp::Empty(name),
+            7 => SpaceOp::Rename(name, self.aside.random_range(0..NAMES.len())),
+            8..24 => {
+                let count = self.aside.random_range(1..12);
+                let change = |author: &mut Author| {
+                    let name = author.aside.random_range(0..=NAMES.len());
+                    let name = Some(name).filter(|name| *name < NAMES.len());
+                    (name, author.key(), author.maybe_value())
+                };
+                let changes = (0..count).map(|_| change(self)).collect();
+                SpaceOp::Write(changes, self.aside.random_bool(0.3))
+            }
+            24 => match self.ingest() {
+                Op::Ingest(changes, _) => SpaceOp::Ingest(name, changes),
+                _ => SpaceOp::Make(name),
+            },
+            25..32 => SpaceOp::Read(name, self.some_keys(4), self.range(), self.walk()),
+            32..35 => SpaceOp::Iterate(name, self.range()),
+            _ => SpaceOp::Advance(self.aside.random_range(1..8), self.walk()),
         }
     }
 

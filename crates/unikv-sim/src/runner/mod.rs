@@ -7,6 +7,7 @@ mod coverage;
 mod failing;
 mod looks;
 mod reads;
+mod spaces;
 mod storms;
 mod writes;
 
@@ -16,6 +17,7 @@ pub use storms::Storms;
 use crate::config::Config;
 use crate::history::{Exit, History, Op, SLOTS};
 use crate::oracle::{Change, Ending, Oracle, State};
+use crate::spaces as keyspaces;
 use crate::story;
 use crate::value::Bytes;
 use crate::verify;
@@ -85,7 +87,14 @@ struct Held {
 struct HeldSnapshot {
     snapshot: Snapshot,
     state: State,
+    spaces: Vec<keyspaces::Held>,
     before: Outlived,
+}
+
+/// An iterator of a keyspace.
+struct HeldSpace {
+    of: keyspaces::Held,
+    held: Held,
 }
 
 /// Where a run stands, for the taker of images of its disk meanwhile.
@@ -119,6 +128,7 @@ pub struct Runner {
     db: Option<Db>,
     snapshots: [Option<HeldSnapshot>; SLOTS + 1],
     iterators: [Option<Held>; SLOTS + 1],
+    space_iterator: Option<HeldSpace>,
     seed: u64,
     incarnation: u64,
     faults_seen: Cell<u64>,
@@ -167,6 +177,7 @@ impl Runner {
             db: None,
             snapshots: Default::default(),
             iterators: Default::default(),
+            space_iterator: None,
             seed: history.seed,
             incarnation: 0,
             faults_seen: Cell::new(0),
@@ -360,6 +371,7 @@ impl Runner {
                     self.snapshots[*slot] = Some(HeldSnapshot {
                         snapshot: self.db().snapshot(),
                         state: self.oracle.state().clone(),
+                        spaces: keyspaces::Held::all(self.db()),
                         before: Outlived::events(self.db()),
                     });
                 }
@@ -433,6 +445,7 @@ impl Runner {
                 }
                 Ok(())
             }
+            Op::Keyspaces(op) => self.space_op(op),
             Op::Reopen(exit, config) => self.reopen(*exit, config.as_deref()),
         }
     }
@@ -441,6 +454,7 @@ impl Runner {
     pub fn reopen(&mut self, exit: Exit, config: Option<&Config>) -> Result<(), Interrupt> {
         self.snapshots = Default::default();
         self.iterators = Default::default();
+        self.space_iterator = None;
         self.incarnation += 1;
         let db = self.db.take().expect("the database is open");
         self.cover(&db);
@@ -477,7 +491,7 @@ impl Runner {
 
     /// Compares the content with the oracle after an opening.
     fn settle(&mut self, ending: Ending) -> Result<(), Interrupt> {
-        let found = self.must("a scan", verify::scan(self.db().iter()))?;
+        let found = self.must("a scan", keyspaces::whole(self.db()))?;
         let db = self.db.as_ref().expect("the database is open");
         verify::settle(db, &mut self.oracle, &found, ending);
         self.check_all()

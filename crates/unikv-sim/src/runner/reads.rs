@@ -4,6 +4,7 @@
 use super::{Held, HeldSnapshot, Interrupt, Outlived, Runner};
 use crate::history::{Bounds, Key, Range, Walk};
 use crate::oracle::State;
+use crate::spaces;
 use crate::value::{Bytes, show, show_option};
 use crate::verify;
 use std::ops::{Bound, RangeBounds};
@@ -14,8 +15,11 @@ const CURSOR_STEPS: usize = 12;
 
 impl Runner {
     pub(super) fn get(&self, key: &[u8]) -> Result<(), Interrupt> {
-        let got = self.must("get", self.db().get(key))?;
+        let got = self.must("get", spaces::get(self.db(), key))?;
         self.check_key("get", key, got.as_deref());
+        if !spaces::is_own(key) {
+            return Ok(());
+        }
         let there = self.must("contains_key", self.db().contains_key(key))?;
         if self.oracle.unknowns() == 0 {
             assert_eq!(there, got.is_some(), "contains_key of {}", show(key));
@@ -71,18 +75,18 @@ impl Runner {
         if self.oracle.unknowns() > 0 {
             return self.check_all();
         }
-        self.scan_of(self.db(), self.oracle.state(), range, walk)
+        self.scan_of(self.db(), &spaces::own(self.oracle.state()), range, walk)
     }
 
     /// Takes all entries of `range` with an iterator, and moves a cursor about from the first one.
-    fn scan_of(
+    pub(super) fn scan_of(
         &self,
         from: &impl Readable,
         state: &State,
         range: &Range,
         walk: Walk,
     ) -> Result<(), Interrupt> {
-        let mut held = Held::new(iter_of(from, range), within(state, &range.bounds()));
+        let mut held = Held::of(from, state, range);
         let most = held.left.len() + 1;
         self.follow(&mut held, most, walk)?;
         match held.pairs.first() {
@@ -138,7 +142,12 @@ impl Runner {
     }
 
     /// Takes `steps` steps and compares each with what is wanted.
-    fn follow(&self, held: &mut Held, steps: usize, walk: Walk) -> Result<(), Interrupt> {
+    pub(super) fn follow(
+        &self,
+        held: &mut Held,
+        steps: usize,
+        walk: Walk,
+    ) -> Result<(), Interrupt> {
         for n in 0..steps {
             let back = walk.is_back(n);
             let (got, want) = match back {
@@ -186,7 +195,7 @@ impl Runner {
         range: &Range,
         walk: Walk,
     ) -> Result<(), Interrupt> {
-        let (snapshot, state) = (&held.snapshot, &held.state);
+        let (snapshot, state) = (&held.snapshot, &spaces::own(&held.state));
         for key in keys {
             let got = self.must("get of a snapshot", snapshot.get(key))?;
             let want = state.get(&key.0).map(|v| &v[..]);
@@ -222,7 +231,8 @@ impl Runner {
                 show(key)
             );
         }
-        self.scan_of(snapshot, state, range, walk)
+        self.scan_of(snapshot, state, range, walk)?;
+        self.compare_spaces(held, range, walk)
     }
 
     pub(super) fn iterate(
@@ -234,8 +244,7 @@ impl Runner {
         if self.oracle.unknowns() > 0 {
             return Ok(());
         }
-        let iter = iter_of(self.db(), range);
-        let mut held = Held::new(iter, within(self.oracle.state(), &range.bounds()));
+        let mut held = Held::of(self.db(), &spaces::own(self.oracle.state()), range);
         if let Some(key) = seek {
             held.seek(key);
         }
@@ -255,8 +264,7 @@ impl Runner {
             snapshot, state, ..
         }) = &self.snapshots[of]
         {
-            let pairs = within(state, &range.bounds());
-            let mut held = Held::new(iter_of(snapshot, range), pairs);
+            let mut held = Held::of(snapshot, &spaces::own(state), range);
             held.before = Outlived::events(self.db());
             self.iterators[slot] = Some(held);
         }
@@ -283,8 +291,8 @@ impl Runner {
         for key in self.oracle.keys() {
             self.get(key)?;
         }
-        let forward = self.must("a scan", verify::scan(self.db().iter()))?;
-        let backward = self.must("a scan", verify::scan_back(self.db().iter()))?;
+        let forward = self.must("a scan", spaces::whole(self.db()))?;
+        let backward = self.must("a scan", spaces::whole_back(self.db()))?;
         verify::same_pairs("backward scan", &backward, &forward);
         let mark = self.db().mark();
         self.note(mark.as_deref());
@@ -307,6 +315,11 @@ impl Runner {
 }
 
 impl Held {
+    /// An iterator over a part of what has this content.
+    pub(super) fn of(from: &impl Readable, state: &State, range: &Range) -> Held {
+        Held::new(iter_of(from, range), within(state, &range.bounds()))
+    }
+
     fn new(iter: Iter, pairs: Vec<(Vec<u8>, Bytes)>) -> Held {
         let left = 0..pairs.len();
         Held {

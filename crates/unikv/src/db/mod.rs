@@ -155,6 +155,7 @@ impl Db {
         Snapshot::take(&self.0.engine.read, KeyspaceId::DEFAULT)
     }
 
+    #[inline]
     fn reader(&self) -> Reader<'_> {
         Reader {
             read: &self.0.engine.read,

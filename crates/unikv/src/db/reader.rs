@@ -20,6 +20,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    #[inline]
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
         self.read.get(self.source, key)
     }

@@ -14,7 +14,7 @@
 //! Locks: the commit lock, then the catalog's.
 
 use crate::base::keys::{KeyspaceId, PartitionId, SeqNo};
-use crate::base::seeded::seeded;
+use crate::base::seeded::{seeded, slip};
 use crate::engine::catalog::{Catalog, Indexes};
 use crate::engine::core::Core;
 use crate::engine::read::ReadState;
@@ -133,7 +133,7 @@ impl KeyspaceChanges {
     ) -> Result<T> {
         self.core.check_open()?;
         // The most of it while others write.
-        let synced = self.write.sync_and_mark();
+        let synced = slip!(DropBeforeSync, Ok(()), self.write.sync_and_mark());
         let mut commit = self.write.commit.lock();
         self.core.check_open()?;
         self.make_durable(&commit, synced)?;

@@ -79,7 +79,7 @@ pub(crate) struct Written {
 pub(crate) struct Pressure {
     pub(crate) ns_per_kib: AtomicU64,
     /// The part of that which space has: what is freed costs it, too.
-    space_ns_per_kib: AtomicU64,
+    pub(crate) space_ns_per_kib: AtomicU64,
     /// The cause with the greatest part in that, by its place in [`CAUSES`].
     cause: AtomicUsize,
     /// What the last flush took for a KiB of its memtable.

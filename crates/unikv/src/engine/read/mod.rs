@@ -75,10 +75,12 @@ impl ReadState {
 
     /// The value of `key`.
     pub(crate) fn get(&self, source: Source, key: &[u8]) -> Result<Option<Bytes>> {
-        let Point { view, seq, data } = self.point(source)?;
+        let (view, seq) = self.view_of(source);
+        let data = data_id(&view, source)?;
         self.get_at(&view, seq, data, key)
     }
 
+    #[inline(always)]
     fn get_at(
         &self,
         view: &View,
@@ -218,12 +220,17 @@ impl ReadState {
 }
 
 impl ReadState {
-    /// What a read of `source` sees.
-    pub(crate) fn point(&self, source: Source) -> Result<Point> {
-        let (view, seq) = match source.at {
+    #[inline(always)]
+    fn view_of(&self, source: Source) -> (Guard<Arc<View>>, SeqNo) {
+        match source.at {
             None => self.read_point(),
             Some(seq) => (self.view.load(), seq),
-        };
+        }
+    }
+
+    /// What a read of `source` sees.
+    pub(crate) fn point(&self, source: Source) -> Result<Point> {
+        let (view, seq) = self.view_of(source);
         let data = data_id(&view, source)?;
         Ok(Point { view, seq, data })
     }
@@ -245,6 +252,7 @@ impl ReadState {
 
     /// What a read without a snapshot sees: the view first, then the sequence number, so that the
     /// view holds a prefix of the write order and no version that the number needs is gone.
+    #[inline(always)]
     pub(crate) fn read_point(&self) -> (Guard<Arc<View>>, SeqNo) {
         let seq = || SeqNo(self.visible_seq.load(Ordering::Acquire));
         let early = is_weak(Weakness::SeqBeforeView).then(|| {

@@ -24,7 +24,7 @@ pub(crate) struct Point {
 
 /// What stands before the keys of a source in `view`. It is the view that decides whether the
 /// keyspace is there, so that nobody finds nothing where the data have just been removed.
-#[inline]
+#[inline(always)]
 pub(crate) fn data_id(view: &View, source: Source) -> Result<KeyspaceId> {
     match source.keyspace {
         KeyspaceId::DEFAULT => Ok(KeyspaceId::DEFAULT),
@@ -32,6 +32,7 @@ pub(crate) fn data_id(view: &View, source: Source) -> Result<KeyspaceId> {
     }
 }
 
+#[inline(never)]
 fn look_up(view: &View, id: KeyspaceId, at: Option<SeqNo>) -> Result<KeyspaceId> {
     let Some(meta) = view.version.keyspaces.get(id) else {
         return Err(Error::no_such_keyspace("the keyspace has been dropped"));

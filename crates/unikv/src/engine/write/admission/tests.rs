@@ -59,6 +59,25 @@ fn a_write_that_may_not_wait_is_refused_or_not_slowed() {
 }
 
 #[test]
+fn what_a_delete_hides_does_not_slow_one_that_may_not_wait() {
+    let machine = Machine::new(14);
+    let (db, runtime) = machine.open(small());
+    for i in 0..50 {
+        db.put(format!("key{i:05}"), vec![i; 2000]).unwrap();
+    }
+    db.compact().unwrap();
+    db.quiesce().unwrap();
+    let (begin, stalls) = (runtime.now(), db.stats().stalls);
+    let prices = &db.0.engine.backpressure.state;
+    prices.ns_per_kib.store(400_000, Ordering::Relaxed);
+    prices.space_ns_per_kib.store(400_000, Ordering::Relaxed);
+    // Nobody knows what it hides before it is written; later writes pay for it.
+    assert!(is_done(db.delete_with("key00007", no_wait())));
+    assert_eq!((runtime.now(), db.stats().stalls), (begin, stalls));
+    assert!(!is_done(db.delete_with("key00008", no_wait())));
+}
+
+#[test]
 fn a_large_value_that_would_be_slowed_leaves_no_file() {
     let machine = Machine::new(12);
     let (db, _) = machine.open(small());
@@ -81,6 +100,7 @@ fn writes_that_may_not_wait_are_refused_while_all_memtables_are_sealed() {
     let mut written = 0;
     while is_done(db.put_with(format!("key{written:05}"), vec![6; 500], no_wait())) {
         written += 1;
+        assert_eq!(db.stats().stalls, 0, "a write was slowed");
         // Else the price refuses them before.
         set_price(&db, 0);
         assert!(written < 100_000, "memtables without end");
