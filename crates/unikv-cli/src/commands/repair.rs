@@ -127,6 +127,7 @@ fn as_json(report: &RepairReport) -> Value {
         "complete": report.is_complete(),
         "trust": trust(report),
         "written": report.written.as_ref().map(|dir| dir.to_string_lossy().into_owned()),
+        "keyspaces": report.keyspaces,
         "saved": report.saved,
         "saved_bytes": report.saved_bytes,
         "tombstones": report.tombstones,
@@ -181,6 +182,11 @@ fn print_text(report: &RepairReport, out: &mut impl Write) -> io::Result<()> {
             "The options of the database are lost; it has the defaults."
         )?;
     }
+    let keyspaces = report.keyspaces.iter();
+    for name in keyspaces.take(MOST_PRINTED) {
+        writeln!(out, "keyspace: {name:?}")?;
+    }
+    more(out, report.keyspaces.len() as u64, "keyspaces")?;
     let saved = match &report.written {
         Some(to) => format!("saved in {}", to.display()),
         None => "to be saved".to_owned(),

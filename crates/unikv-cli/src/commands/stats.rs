@@ -228,7 +228,7 @@ fn print_partitions(
 ) -> io::Result<()> {
     writeln!(
         out,
-        "\n{:>9} {:>11} {:>8} {:>11} {:>8} {:>5} {:>7} {:>10} {:>11} {:>12}  range",
+        "\n{:>9} {:>11} {:>8} {:>11} {:>8} {:>5} {:>7} {:>10} {:>11} {:>12}  keyspace and range",
         "partition",
         "data",
         "of limit",
@@ -279,16 +279,20 @@ fn memory_in_words(memory: &unikv::MemoryStats) -> String {
     format!("{total} of {budget}: {}", parts.join(", "))
 }
 
-/// From the first key to the first key after.
+/// The keyspace, and from the first key to the first key after.
 fn range_in_words(partition: &PartitionStats) -> String {
     let key = |key: &[u8]| key.escape_ascii().to_string();
     let start = match partition.start.as_slice() {
         [] => "from the first key".to_owned(),
         start => format!("from {}", key(start)),
     };
+    let keyspace = match &partition.keyspace {
+        Some(name) => name.escape_debug().to_string(),
+        None => "(dropped)".to_owned(),
+    };
     match &partition.end {
-        Some(end) => format!("{start} to before {}", key(end)),
-        None => format!("{start} to the last"),
+        Some(end) => format!("{keyspace} {start} to before {}", key(end)),
+        None => format!("{keyspace} {start} to the last"),
     }
 }
 

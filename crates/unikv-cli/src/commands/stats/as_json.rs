@@ -151,6 +151,7 @@ fn pins_to_json(pins: &PinStats) -> Value {
 fn partition_to_json(partition: &PartitionStats) -> Value {
     json!({
         "id": partition.id,
+        "keyspace": partition.keyspace,
         "start": to_hex(&partition.start),
         "end": partition.end.as_deref().map(to_hex),
         "data_bytes": partition.data_bytes,
