@@ -1,12 +1,12 @@
-//! Arguments that several commands share: sizes, durations, the options of the engine, and how
-//! keys and values are written on the command line.
+//! Arguments that several commands share: sizes, durations, the options of the engine, keyspaces,
+//! and how keys and values are written on the command line.
 
 use crate::exit::Failure;
 use crate::text;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use unikv::{Clustering, Durability, Options};
+use unikv::{Clustering, Db, Durability, Keyspace, Options};
 pub use unikv_bench::workload::quantity::{count, duration, size, small_size};
 
 fn durability(text: &str) -> Result<Durability, String> {
@@ -145,12 +145,41 @@ pub struct DirArg {
 
 impl DirArg {
     /// Opens the database that is there; never creates one.
-    pub fn open_existing(&self) -> Result<unikv::Db, Failure> {
-        Ok(unikv::Db::open(
+    pub fn open_existing(&self) -> Result<Db, Failure> {
+        Ok(Db::open(
             &self.dir,
             Options::default().create_if_missing(false),
         )?)
     }
+}
+
+/// The keyspace that every database has.
+pub const DEFAULT_KEYSPACE: &str = "default";
+
+/// The keyspace of the keys that a command names, reads or writes.
+#[derive(Args, Clone, Debug)]
+pub struct KeyspaceArg {
+    /// The keyspace of the keys, which must be there
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_KEYSPACE)]
+    pub keyspace: String,
+}
+
+impl KeyspaceArg {
+    /// Whether a new database has this keyspace: the others must be made first.
+    pub fn is_default(&self) -> bool {
+        self.keyspace == DEFAULT_KEYSPACE
+    }
+
+    /// The keyspace, which is not made if it is missing.
+    pub fn find(&self, db: &Db) -> Result<Keyspace, Failure> {
+        find_keyspace(db, &self.keyspace)
+    }
+}
+
+/// The keyspace of this name, which is not made if it is missing.
+pub fn find_keyspace(db: &Db, name: &str) -> Result<Keyspace, Failure> {
+    let found = db.find_keyspace(name);
+    found.ok_or_else(|| Failure::no_keyspace(name))
 }
 
 /// How keys and values stand on the command line and in the output.

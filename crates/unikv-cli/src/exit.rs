@@ -20,7 +20,8 @@ Exit status:
   10  verification failed (ycsb, torture, crash-verify)
   11  the database has been closed
   12  repair: something is lost, in doubt or uncertain; the rest is saved
-  13  a bug of the engine: report it, with the message";
+  13  a bug of the engine: report it, with the message
+  14  there is no keyspace of this name";
 
 /// The exit status of the process. Clap itself uses 2 for wrong usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,7 @@ pub enum Code {
     Closed = 11,
     DataLost = 12,
     Internal = 13,
+    NoKeyspace = 14,
 }
 
 /// Why a command ended early.
@@ -58,6 +60,28 @@ impl Failure {
         Failure::Failed {
             code: Code::InvalidArgument,
             message: message.into(),
+        }
+    }
+
+    /// The database has no keyspace of this name.
+    pub fn no_keyspace(name: &str) -> Failure {
+        Failure::Failed {
+            code: Code::NoKeyspace,
+            message: format!(
+                "there is no keyspace {name:?} (make it with `unikv keyspace create`, or choose one \
+                 of `unikv keyspace list`)"
+            ),
+        }
+    }
+
+    /// The same failure, with its place in the input.
+    pub fn at(self, place: &str) -> Failure {
+        match self {
+            Failure::BrokenPipe => Failure::BrokenPipe,
+            Failure::Failed { code, message } => Failure::Failed {
+                code,
+                message: format!("{place}: {message}"),
+            },
         }
     }
 
@@ -89,6 +113,7 @@ impl From<unikv::Error> for Failure {
             ErrorKind::WritesSuspended => Code::WritesSuspended,
             ErrorKind::Closed => Code::Closed,
             ErrorKind::Internal => Code::Internal,
+            ErrorKind::NoSuchKeyspace => Code::NoKeyspace,
             _ => Code::Io,
         };
         Failure::Failed {
@@ -113,13 +138,7 @@ impl From<unikv_bench::Failure> for Failure {
                     message: error.to_string(),
                 },
             },
-            Bench::InPhase(phase, failure) => match (*failure).into() {
-                Failure::Failed { code, message } => Failure::Failed {
-                    code,
-                    message: format!("phase {phase}: {message}"),
-                },
-                Failure::BrokenPipe => Failure::BrokenPipe,
-            },
+            Bench::InPhase(phase, failure) => Failure::from(*failure).at(&format!("phase {phase}")),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `compact`: merges what is waiting to be merged.
 
-use crate::args::{DirArg, Notation};
+use crate::args::{DEFAULT_KEYSPACE, DirArg, Notation, find_keyspace};
 use crate::exit::{Code, Outcome};
 use clap::Args;
 use std::ops::Bound;
@@ -10,12 +10,15 @@ use std::ops::Bound;
 pub struct Compact {
     #[command(flatten)]
     dir: DirArg,
-    /// The first key of the range; by default the first of all
+    /// The first key of the range; by default the first of the keyspace
     #[arg(long, value_name = "KEY")]
     from: Option<String>,
     /// The end of the range: the first key after it; by default there is no end
     #[arg(long, value_name = "KEY")]
     to: Option<String>,
+    /// The keyspace; by default all of them, or `default` if a range is given
+    #[arg(long, value_name = "NAME")]
+    keyspace: Option<String>,
     #[command(flatten)]
     notation: Notation,
 }
@@ -26,10 +29,15 @@ impl Compact {
         let from = bytes(&self.from).transpose()?;
         let to = bytes(&self.to).transpose()?;
         let db = self.dir.open_existing()?;
-        db.compact_range((
-            from.map_or(Bound::Unbounded, Bound::Included),
-            to.map_or(Bound::Unbounded, Bound::Excluded),
-        ))?;
+        if from.is_none() && to.is_none() && self.keyspace.is_none() {
+            db.compact()?;
+        } else {
+            let name = self.keyspace.as_deref().unwrap_or(DEFAULT_KEYSPACE);
+            find_keyspace(&db, name)?.compact_range((
+                from.map_or(Bound::Unbounded, Bound::Included),
+                to.map_or(Bound::Unbounded, Bound::Excluded),
+            ))?;
+        }
         db.close()?;
         Ok(Code::Success)
     }

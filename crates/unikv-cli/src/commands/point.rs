@@ -1,6 +1,6 @@
 //! `put`, `get` and `del`: one record at a time.
 
-use crate::args::{DirArg, Notation};
+use crate::args::{DirArg, KeyspaceArg, Notation};
 use crate::exit::{Code, Outcome};
 use crate::text::{self, Form};
 use clap::Args;
@@ -17,6 +17,8 @@ pub struct Put {
     /// The value, or - to read it from standard input as it is
     value: String,
     #[command(flatten)]
+    keyspace: KeyspaceArg,
+    #[command(flatten)]
     notation: Notation,
 }
 
@@ -31,11 +33,11 @@ impl Put {
             self.notation.bytes(&self.value)?
         };
         // A single command is run for its effect to last.
-        let db = Db::open(
-            &self.dir.dir,
-            Options::default().durability(Durability::Sync),
-        )?;
-        db.put(&key, &value)?;
+        let options = Options::default()
+            .create_if_missing(self.keyspace.is_default())
+            .durability(Durability::Sync);
+        let db = Db::open(&self.dir.dir, options)?;
+        self.keyspace.find(&db)?.put(&key, &value)?;
         db.close()?;
         Ok(Code::Success)
     }
@@ -52,6 +54,8 @@ pub struct Get {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    keyspace: KeyspaceArg,
+    #[command(flatten)]
     notation: Notation,
 }
 
@@ -59,7 +63,7 @@ impl Get {
     pub fn run(self) -> Outcome {
         let key = self.notation.bytes(&self.key)?;
         let db = self.dir.open_existing()?;
-        let Some(value) = db.get(&key)? else {
+        let Some(value) = self.keyspace.find(&db)?.get(&key)? else {
             return Ok(Code::KeyNotFound);
         };
         let mut out = io::stdout().lock();
@@ -86,6 +90,8 @@ pub struct Del {
     /// The key
     key: String,
     #[command(flatten)]
+    keyspace: KeyspaceArg,
+    #[command(flatten)]
     notation: Notation,
 }
 
@@ -96,7 +102,7 @@ impl Del {
             .create_if_missing(false)
             .durability(Durability::Sync);
         let db = Db::open(&self.dir.dir, options)?;
-        db.delete(&key)?;
+        self.keyspace.find(&db)?.delete(&key)?;
         db.close()?;
         Ok(Code::Success)
     }

@@ -1,6 +1,6 @@
 //! `scan`: a range of records in either direction.
 
-use crate::args::{DirArg, Notation};
+use crate::args::{DirArg, KeyspaceArg, Notation};
 use crate::exit::{Code, Failure, Outcome};
 use crate::text::{self, Form};
 use clap::Args;
@@ -34,6 +34,8 @@ pub struct Scan {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    keyspace: KeyspaceArg,
+    #[command(flatten)]
     notation: Notation,
 }
 
@@ -45,15 +47,16 @@ impl Scan {
     pub fn run(self) -> Outcome {
         let range = self.range()?;
         let db = self.dir.open_existing()?;
+        let keyspace = self.keyspace.find(&db)?;
         let Some(range) = range else {
             return Ok(Code::Success);
         };
         let mut out = BufWriter::new(io::stdout().lock());
         if self.keys_only {
-            let keys = db.keys(range);
+            let keys = keyspace.keys(range);
             self.print_all(keys.map(|key| key.map(|key| (key, None))), &mut out)?;
         } else {
-            let records = db.range(range).expecting(self.limit());
+            let records = keyspace.range(range).expecting(self.limit());
             let records = records.map(|record| record.map(|(key, value)| (key, Some(value))));
             self.print_all(records, &mut out)?;
         }
