@@ -1,13 +1,9 @@
-//! Records as lines of text: the grammar that `dump` and `scan` write and `load` reads.
-//!
-//! Tab-separated: `key TAB value LF`. In both, `\t`, `\n`, `\r` and `\\` stand for the one byte
-//! each, and `\xNN` for any byte; other bytes stand for themselves. What we write is valid UTF-8
-//! without control characters.
-//!
-//! JSON lines: `{"key": "…", "value": "…"}`; where either is not valid UTF-8, both are in
-//! hexadecimal and `"encoding": "hex"` says so.
-//!
-//! Either form carries any bytes there and back.
+//! Records as lines of text: the grammar that `dump` and `scan` write and `load` reads. It is in
+//! `docs/format.md`, "Dumps". Either form carries any bytes there and back.
+
+mod keyspace;
+
+pub use keyspace::{KeyspaceLine, write_keyspace};
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -23,13 +19,27 @@ pub enum Form {
     Jsonl,
 }
 
-#[derive(Serialize, Deserialize)]
-struct JsonRecord<'a> {
-    key: Cow<'a, str>,
+/// What a line was.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line {
+    /// A record: it is in the buffers of the caller.
+    Record,
+    /// The lines from here on are of this keyspace.
+    Keyspace(KeyspaceLine),
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct JsonLine<'a> {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     value: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     encoding: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    keyspace: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    options: Option<keyspace::JsonOptions>,
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -81,21 +91,22 @@ pub fn write_record(
     out.write_all(b"\n")
 }
 
-fn json_record<'a>(key: &'a [u8], value: Option<&'a [u8]>) -> JsonRecord<'a> {
+fn json_record<'a>(key: &'a [u8], value: Option<&'a [u8]>) -> JsonLine<'a> {
     let as_text = (
         std::str::from_utf8(key),
         value.map(std::str::from_utf8).transpose(),
     );
     match as_text {
-        (Ok(key), Ok(value)) => JsonRecord {
-            key: key.into(),
+        (Ok(key), Ok(value)) => JsonLine {
+            key: Some(key.into()),
             value: value.map(Cow::from),
-            encoding: None,
+            ..JsonLine::default()
         },
-        _ => JsonRecord {
-            key: to_hex(key).into(),
+        _ => JsonLine {
+            key: Some(to_hex(key).into()),
             value: value.map(|value| to_hex(value).into()),
             encoding: Some("hex".into()),
+            ..JsonLine::default()
         },
     }
 }
@@ -135,41 +146,54 @@ fn write_escaped_text(out: &mut impl Write, text: &str) -> io::Result<()> {
     out.write_all(rest.as_bytes())
 }
 
-/// Reads one line (without its line feed) into `key` and `value`, which are cleared first.
-pub fn read_record(
+/// Reads one line (without its line feed). `key` and `value` are cleared, and take what is in a
+/// record.
+pub fn read_line(
     line: &[u8],
     form: Form,
     key: &mut Vec<u8>,
     value: &mut Vec<u8>,
-) -> Result<(), String> {
+) -> Result<Line, String> {
     key.clear();
     value.clear();
     match form {
         Form::Tsv => {
+            if let Some(keyspace) = keyspace::read_tsv(line)? {
+                return Ok(Line::Keyspace(keyspace));
+            }
             let tab = line.iter().position(|&byte| byte == b'\t');
             let tab = tab.ok_or("there is no tab between a key and a value")?;
             unescape(&line[..tab], key)?;
-            unescape(&line[tab + 1..], value)
+            unescape(&line[tab + 1..], value)?;
+            Ok(Line::Record)
         }
         Form::Jsonl => read_json(line, key, value),
     }
 }
 
-fn read_json(line: &[u8], key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<(), String> {
-    let record: JsonRecord<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    let text = record.value.ok_or("there is no \"value\"")?;
-    match record.encoding.as_deref() {
+fn read_json(line: &[u8], key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<Line, String> {
+    let line: JsonLine<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    if let Some(name) = line.keyspace {
+        if line.key.is_some() {
+            return Err("a \"keyspace\" stands on a line before its records".to_owned());
+        }
+        let options = line.options.unwrap_or_default();
+        return Ok(Line::Keyspace(options.of(name.into_owned())));
+    }
+    let key_text = line.key.ok_or("there is no \"key\"")?;
+    let text = line.value.ok_or("there is no \"value\"")?;
+    match line.encoding.as_deref() {
         None => {
-            key.extend_from_slice(record.key.as_bytes());
+            key.extend_from_slice(key_text.as_bytes());
             value.extend_from_slice(text.as_bytes());
         }
         Some("hex") => {
-            key.extend(from_hex(&record.key)?);
+            key.extend(from_hex(&key_text)?);
             value.extend(from_hex(&text)?);
         }
         Some(other) => return Err(format!("unknown \"encoding\" {other:?}; only \"hex\" is")),
     }
-    Ok(())
+    Ok(Line::Record)
 }
 
 fn unescape(mut text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
@@ -210,7 +234,8 @@ mod tests {
         assert!(!line.contains(&b'\n') && !line.contains(&b'\r'));
         assert!(std::str::from_utf8(&line).is_ok());
         let (mut read_key, mut read_value) = (b"old".to_vec(), b"old".to_vec());
-        read_record(&line, form, &mut read_key, &mut read_value).unwrap();
+        let read = read_line(&line, form, &mut read_key, &mut read_value);
+        assert_eq!(read, Ok(Line::Record));
         assert_eq!((read_key.as_slice(), read_value.as_slice()), (key, value));
     }
 
@@ -262,7 +287,7 @@ mod tests {
         for line in [
             "no tab", "k\\\tv", "k\tv\\q", "k\t\\x4", "k\t\\xzz", "k\t\\x+1",
         ] {
-            let read = read_record(line.as_bytes(), Form::Tsv, &mut key, &mut value);
+            let read = read_line(line.as_bytes(), Form::Tsv, &mut key, &mut value);
             assert!(read.is_err(), "{line}");
         }
         for line in [
@@ -272,7 +297,7 @@ mod tests {
             "{\"key\":\"a\",\"value\":\"b\",\"encoding\":\"rot13\"}",
             "{\"key\":\"abc\",\"value\":\"00\",\"encoding\":\"hex\"}",
         ] {
-            let read = read_record(line.as_bytes(), Form::Jsonl, &mut key, &mut value);
+            let read = read_line(line.as_bytes(), Form::Jsonl, &mut key, &mut value);
             assert!(read.is_err(), "{line}");
         }
     }

@@ -1,11 +1,13 @@
-//! `dump`: the whole database as text, in the order of the keys.
+//! `dump`: a whole database or one keyspace as text, in the order of the keys.
 
-use crate::args::DirArg;
+use crate::args::{DEFAULT_KEYSPACE, DirArg, find_keyspace};
 use crate::commands::byte_progress;
-use crate::exit::{Code, Outcome};
+use crate::exit::{Code, Failure, Outcome};
 use crate::text::{self, Form};
 use clap::Args;
+use indicatif::ProgressBar;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use unikv::Db;
 
 /// `dump DIR`
 #[derive(Args)]
@@ -23,22 +25,27 @@ pub struct Dump {
     /// The same as --format jsonl
     #[arg(long)]
     json: bool,
+    /// Only this keyspace; by default all of them
+    #[arg(long, value_name = "NAME")]
+    keyspace: Option<String>,
 }
 
 impl Dump {
     pub fn run(self) -> Outcome {
         let form = if self.json { Form::Jsonl } else { self.format };
         let db = self.dir.open_existing()?;
+        let names = match self.keyspace {
+            Some(name) => vec![name],
+            None => db.keyspaces(),
+        };
         let stdout = io::stdout().lock();
         // A bar between the lines of the dump would spoil both.
         let progress = (!stdout.is_terminal()).then(|| byte_progress(None));
         let mut out = BufWriter::with_capacity(1 << 18, stdout);
-        for record in db.iter() {
-            let (key, value) = record?;
-            text::write_record(&mut out, form, &key, Some(&value))?;
-            if let Some(progress) = &progress {
-                progress.inc((key.len() + value.len()) as u64);
-            }
+        // Without other keyspaces a dump is what releases before them wrote, and read.
+        let is_plain = names == [DEFAULT_KEYSPACE];
+        for name in &names {
+            dump(&db, name, form, is_plain, &mut out, progress.as_ref())?;
         }
         out.flush()?;
         drop(out);
@@ -48,4 +55,26 @@ impl Dump {
         db.close()?;
         Ok(Code::Success)
     }
+}
+
+fn dump(
+    db: &Db,
+    name: &str,
+    form: Form,
+    is_plain: bool,
+    out: &mut impl Write,
+    progress: Option<&ProgressBar>,
+) -> Result<(), Failure> {
+    let keyspace = find_keyspace(db, name)?;
+    if !is_plain {
+        text::write_keyspace(out, form, name, &keyspace.options()?)?;
+    }
+    for record in keyspace.iter() {
+        let (key, value) = record?;
+        text::write_record(out, form, &key, Some(&value))?;
+        if let Some(progress) = progress {
+            progress.inc((key.len() + value.len()) as u64);
+        }
+    }
+    Ok(())
 }

@@ -1,16 +1,18 @@
-//! `load`: many records from text.
+//! `load`: many records from text, and the keyspaces that the text names.
+//!
+//! Memory holds one line, one batch, and the names of keyspaces that were made.
 
-use crate::args::{DirArg, EngineArgs};
+use crate::args::{DEFAULT_KEYSPACE, DirArg, EngineArgs, find_keyspace};
 use crate::commands::byte_progress;
 use crate::exit::{Code, Failure, Outcome};
-use crate::text::{self, Form};
+use crate::text::{self, Form, KeyspaceLine, Line};
 use clap::Args;
 use indicatif::{HumanBytes, HumanCount, ProgressBar};
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
-use unikv::{Batch, Db};
+use unikv::{Batch, Db, Keyspace};
 
 /// Large enough that a group commit costs little, small against a memtable.
 const BATCH_BYTES: usize = 256 << 10;
@@ -28,14 +30,13 @@ pub struct Load {
     /// Print what was loaded as a JSON object
     #[arg(long)]
     json: bool,
+    /// The keyspace to load into, which must be there; of a file that names keyspaces, only this
+    /// one is loaded. By default each that the file names is, made if need be, and records before
+    /// the first name go into `default`
+    #[arg(long, value_name = "NAME")]
+    keyspace: Option<String>,
     #[command(flatten)]
     engine: EngineArgs,
-}
-
-#[derive(Default)]
-struct Loaded {
-    records: u64,
-    bytes: u64,
 }
 
 impl Load {
@@ -48,9 +49,14 @@ impl Load {
             let length = file.metadata().ok().map(|metadata| metadata.len());
             (Box::new(BufReader::with_capacity(1 << 20, file)), length)
         };
-        let db = Db::open(&self.dir.dir, self.engine.options())?;
+        let only = self.keyspace.as_deref();
+        // A new database has the default keyspace alone.
+        let may_create = only.is_none_or(|name| name == DEFAULT_KEYSPACE);
+        let options = self.engine.options().create_if_missing(may_create);
+        let db = Db::open(&self.dir.dir, options)?;
+        let loader = Loader::new(&db, only)?;
         let progress = byte_progress(length);
-        let loaded = load(&db, input, form, &self.file, &progress);
+        let loaded = loader.load(input, form, &self.file, &progress);
         progress.finish_and_clear();
         let loaded = loaded?;
         db.sync()?;
@@ -62,9 +68,16 @@ impl Load {
     fn report(&self, loaded: &Loaded) -> io::Result<()> {
         let mut out = io::stdout().lock();
         if self.json {
-            let report = json!({"records": loaded.records, "bytes": loaded.bytes});
+            let report = json!({
+                "records": loaded.records,
+                "bytes": loaded.bytes,
+                "keyspaces_made": loaded.made,
+            });
             writeln!(out, "{report}")
         } else {
+            for name in &loaded.made {
+                writeln!(out, "made the keyspace {name:?}")?;
+            }
             let (records, bytes) = (HumanCount(loaded.records), HumanBytes(loaded.bytes));
             writeln!(out, "loaded {records} records, {bytes} of keys and values")
         }
@@ -81,43 +94,120 @@ fn form_of(file: &str) -> Form {
     }
 }
 
-fn load(
-    db: &Db,
-    mut input: impl BufRead,
-    form: Form,
-    name: &str,
-    progress: &ProgressBar,
-) -> Result<Loaded, Failure> {
-    let mut loaded = Loaded::default();
-    let mut batch = Batch::new();
-    let (mut line, mut key, mut value) = (Vec::new(), Vec::new(), Vec::new());
-    let mut line_number = 0_u64;
-    loop {
-        line.clear();
-        let read = input
-            .read_until(b'\n', &mut line)
-            .map_err(|e| Failure::file(name, &e))?;
-        if read == 0 {
-            break;
+/// Records on their way into keyspaces.
+struct Loader<'a> {
+    db: &'a Db,
+    /// The only keyspace to load, if one was given.
+    only: Option<&'a str>,
+    /// Where records go now; `None`: nowhere, since another keyspace is to be loaded.
+    into: Option<Keyspace>,
+    batch: Batch,
+    loaded: Loaded,
+}
+
+#[derive(Default)]
+struct Loaded {
+    records: u64,
+    bytes: u64,
+    /// The keyspaces that were made.
+    made: Vec<String>,
+    /// The first keyspace that was passed over.
+    passed_over: Option<String>,
+    /// Whether the keyspace that was given came.
+    found: bool,
+}
+
+impl<'a> Loader<'a> {
+    fn new(db: &'a Db, only: Option<&'a str>) -> Result<Loader<'a>, Failure> {
+        let into = find_keyspace(db, only.unwrap_or(DEFAULT_KEYSPACE))?;
+        Ok(Loader {
+            db,
+            only,
+            into: Some(into),
+            batch: Batch::new(),
+            loaded: Loaded::default(),
+        })
+    }
+
+    fn load(
+        mut self,
+        mut input: impl BufRead,
+        form: Form,
+        name: &str,
+        progress: &ProgressBar,
+    ) -> Result<Loaded, Failure> {
+        let (mut line, mut key, mut value) = (Vec::new(), Vec::new(), Vec::new());
+        let mut line_number = 0_u64;
+        loop {
+            line.clear();
+            let read = input
+                .read_until(b'\n', &mut line)
+                .map_err(|e| Failure::file(name, &e))?;
+            if read == 0 {
+                break;
+            }
+            line_number += 1;
+            let mut text = line.strip_suffix(b"\n").unwrap_or(&line);
+            // A carriage return of the data is escaped; a bare one ends a line from elsewhere.
+            text = text.strip_suffix(b"\r").unwrap_or(text);
+            progress.inc(read as u64);
+            if text.is_empty() {
+                continue;
+            }
+            let line = text::read_line(text, form, &mut key, &mut value)
+                .map_err(|what| Failure::invalid(format!("{name}, line {line_number}: {what}")))?;
+            match line {
+                Line::Record => self.add(&key, &value)?,
+                Line::Keyspace(keyspace) => self
+                    .begin(keyspace)
+                    .map_err(|failure| failure.at(&format!("{name}, line {line_number}")))?,
+            }
         }
-        line_number += 1;
-        let mut text = line.strip_suffix(b"\n").unwrap_or(&line);
-        // A carriage return of the data is escaped; a bare one ends a line from elsewhere.
-        text = text.strip_suffix(b"\r").unwrap_or(text);
-        progress.inc(read as u64);
-        if text.is_empty() {
-            continue;
+        self.db.write(&self.batch)?;
+        self.refuse_absent(name)?;
+        Ok(self.loaded)
+    }
+
+    /// The records from here on are of this keyspace, which is made or changed as the line says.
+    fn begin(&mut self, line: KeyspaceLine) -> Result<(), Failure> {
+        let KeyspaceLine { name, options } = line;
+        if self.only.is_some_and(|only| only != name) {
+            self.into = None;
+            self.loaded.passed_over.get_or_insert(name);
+            return Ok(());
         }
-        text::read_record(text, form, &mut key, &mut value)
-            .map_err(|what| Failure::invalid(format!("{name}, line {line_number}: {what}")))?;
-        batch.put(&key, &value);
-        loaded.records += 1;
-        loaded.bytes += (key.len() + value.len()) as u64;
-        if batch.byte_len() >= BATCH_BYTES {
-            db.write(&batch)?;
-            batch.clear();
+        let is_new = self.db.find_keyspace(&name).is_none();
+        self.into = Some(self.db.keyspace(&name, options)?);
+        self.loaded.found = true;
+        if is_new {
+            self.loaded.made.push(name);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+        let Some(keyspace) = &self.into else {
+            return Ok(());
+        };
+        self.batch.put_in(keyspace, key, value);
+        self.loaded.records += 1;
+        self.loaded.bytes += (key.len() + value.len()) as u64;
+        if self.batch.byte_len() >= BATCH_BYTES {
+            self.db.write(&self.batch)?;
+            self.batch.clear();
+        }
+        Ok(())
+    }
+
+    /// A dump that has other keyspaces only is not what was meant.
+    fn refuse_absent(&self, file: &str) -> Result<(), Failure> {
+        let Loaded { records, found, .. } = self.loaded;
+        match (self.only, &self.loaded.passed_over) {
+            (Some(only), Some(other)) if records == 0 && !found => Err(Failure::invalid(format!(
+                "{file} has no keyspace {only:?} (it has {other:?}: load that, and rename it with \
+                 `unikv keyspace rename`)"
+            ))),
+            _ => Ok(()),
         }
     }
-    db.write(&batch)?;
-    Ok(loaded)
 }

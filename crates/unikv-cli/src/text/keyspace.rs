@@ -1,0 +1,167 @@
+//! The line before the records of a keyspace: its name and its options.
+//!
+//! No record begins so in either form, and a release without keyspaces refuses the line: it does
+//! not load what follows into the default keyspace.
+
+use super::{Form, JsonLine, unescape, write_escaped};
+use serde::{Deserialize, Serialize};
+use std::io::{self, Write};
+use unikv::KeyspaceOptions;
+
+/// What begins the line in TSV. `\k` is no escape that a key may have.
+const MARK: &[u8] = b"\\keyspace\t";
+/// What names the option in both forms.
+const INLINE: &str = "inline_value_bytes";
+
+/// The keyspace of the records that follow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyspaceLine {
+    pub name: String,
+    pub options: KeyspaceOptions,
+}
+
+/// The options that are set. An unknown one is refused: it is of a later release.
+#[derive(Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct JsonOptions {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    inline_value_bytes: Option<u32>,
+}
+
+impl JsonOptions {
+    /// The line for the keyspace of this name.
+    pub(super) fn of(self, name: String) -> KeyspaceLine {
+        let mut options = KeyspaceOptions::default();
+        options.inline_value_bytes = self.inline_value_bytes;
+        KeyspaceLine { name, options }
+    }
+}
+
+/// Writes the line before the records of a keyspace.
+pub fn write_keyspace(
+    out: &mut impl Write,
+    form: Form,
+    name: &str,
+    options: &KeyspaceOptions,
+) -> io::Result<()> {
+    match form {
+        Form::Tsv => {
+            out.write_all(MARK)?;
+            write_escaped(out, name.as_bytes())?;
+            if let Some(bytes) = options.inline_value_bytes {
+                write!(out, "\t{INLINE}={bytes}")?;
+            }
+        }
+        Form::Jsonl => {
+            let set = JsonOptions {
+                inline_value_bytes: options.inline_value_bytes,
+            };
+            let line = JsonLine {
+                keyspace: Some(name.into()),
+                options: (set != JsonOptions::default()).then_some(set),
+                ..JsonLine::default()
+            };
+            serde_json::to_writer(&mut *out, &line)?;
+        }
+    }
+    out.write_all(b"\n")
+}
+
+/// Reads a line of TSV, if it is one that begins a keyspace.
+pub(super) fn read_tsv(line: &[u8]) -> Result<Option<KeyspaceLine>, String> {
+    let Some(fields) = line.strip_prefix(MARK) else {
+        return Ok(None);
+    };
+    let mut fields = fields.split(|&byte| byte == b'\t');
+    let mut name = Vec::new();
+    unescape(fields.next().unwrap_or_default(), &mut name)?;
+    let name = String::from_utf8(name).map_err(|_| "the name of the keyspace is not UTF-8")?;
+    let mut options = JsonOptions::default();
+    for field in fields {
+        let unknown = || format!("unknown option of a keyspace: {}", field.escape_ascii());
+        let text = std::str::from_utf8(field).map_err(|_| unknown())?;
+        match text.split_once('=') {
+            Some((INLINE, bytes)) => {
+                let bytes = bytes.parse().map_err(|error| format!("{text}: {error}"))?;
+                options.inline_value_bytes = Some(bytes);
+            }
+            _ => return Err(unknown()),
+        }
+    }
+    Ok(Some(options.of(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Line, read_line};
+    use super::*;
+
+    fn read(line: &str, form: Form) -> Result<Line, String> {
+        read_line(line.as_bytes(), form, &mut Vec::new(), &mut Vec::new())
+    }
+
+    #[test]
+    fn names_and_options_come_back() {
+        let none = KeyspaceOptions::default();
+        for options in [none.clone(), none.inline_value_bytes(77)] {
+            for name in ["users", "\t\n\\ \"ü\0", "key\tvalue", "a=b"] {
+                for form in [Form::Tsv, Form::Jsonl] {
+                    let mut line = Vec::new();
+                    write_keyspace(&mut line, form, name, &options).unwrap();
+                    let line = String::from_utf8(line).unwrap();
+                    let text = line.strip_suffix('\n').unwrap();
+                    let (name, options) = (name.to_owned(), options.clone());
+                    let expected = Line::Keyspace(KeyspaceLine { name, options });
+                    assert_eq!(read(text, form), Ok(expected), "{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_option_is_carried() {
+        let every = KeyspaceOptions::default().inline_value_bytes(9);
+        let names = format!("{every:?}").matches(": Some(").count();
+        assert_eq!(
+            names, 1,
+            "a new option needs a place in the lines: {every:?}"
+        );
+        let debug = format!("{:?}", KeyspaceOptions::default());
+        assert_eq!(debug.matches(": None").count(), 1, "{debug}");
+    }
+
+    #[test]
+    fn what_a_person_sees() {
+        let options = KeyspaceOptions::default().inline_value_bytes(1024);
+        let line = |form| {
+            let mut line = Vec::new();
+            write_keyspace(&mut line, form, "users", &options).unwrap();
+            String::from_utf8(line).unwrap()
+        };
+        let tsv = "\\keyspace\tusers\tinline_value_bytes=1024\n";
+        assert_eq!(line(Form::Tsv), tsv);
+        let json = r#"{"keyspace":"users","options":{"inline_value_bytes":1024}}"#;
+        assert_eq!(line(Form::Jsonl), format!("{json}\n"));
+    }
+
+    #[test]
+    fn bad_lines_are_refused() {
+        for line in [
+            "\\keyspace",
+            "\\keyspaces\tusers",
+            "\\keyspace\tusers\t",
+            "\\keyspace\tusers\tcolour=red",
+            "\\keyspace\tusers\tinline_value_bytes=many",
+            "\\keyspace\t\\xff",
+        ] {
+            assert!(read(line, Form::Tsv).is_err(), "{line}");
+        }
+        for line in [
+            r#"{"keyspace":"users","key":"a","value":"b"}"#,
+            r#"{"keyspace":"users","options":{"colour":"red"}}"#,
+            r#"{"keyspace":7}"#,
+        ] {
+            assert!(read(line, Form::Jsonl).is_err(), "{line}");
+        }
+    }
+}
