@@ -37,10 +37,12 @@ enum Command {
     Scan(commands::scan::Scan),
     /// Stores records from a file or from standard input
     Load(commands::load::Load),
-    /// Prints every record in a form that `load` reads back
+    /// Prints every keyspace and record in a form that `load` reads back
     Dump(commands::dump::Dump),
     /// Prints sizes and counters of a database
     Stats(commands::stats::Stats),
+    /// Lists, makes, renames, empties and drops keyspaces
+    Keyspace(commands::keyspace::Keyspaces),
     /// Merges what is waiting to be merged, and drops what is overwritten or deleted there
     Compact(commands::compact::Compact),
     /// Collects garbage now, or says what would be collected and why
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Command::Load(command) => command.run(),
         Command::Dump(command) => command.run(),
         Command::Stats(command) => command.run(),
+        Command::Keyspace(command) => command.run(),
         Command::Compact(command) => command.run(),
         Command::Gc(command) => command.run(),
         Command::Inspect(command) => command.run(),

@@ -116,7 +116,7 @@ fn wrong_usage_and_wrong_input_differ() {
 #[test]
 fn help_lists_every_status() {
     let help = String::from_utf8(stdout(&["--help"])).unwrap();
-    for status in 0..=11 {
+    for status in 0..=14 {
         assert!(
             help.contains(&format!("\n  {status:2}  ")),
             "status {status}"
@@ -488,4 +488,351 @@ fn a_damaged_database_is_repaired_into_a_new_one() {
         assert!(text.contains(words), "{words}: {text}");
     }
     unikv(&["repair", &place.path("nowhere")]).assert().code(8);
+}
+
+/// What a failing command says.
+fn stderr(arguments: &[&str], code: i32) -> String {
+    let failed = unikv(arguments).assert().code(code).stdout("");
+    String::from_utf8(failed.get_output().stderr.clone()).unwrap()
+}
+
+/// The keyspaces, each with a figure of it.
+fn keyspaces(db: &str, figure: &str) -> Vec<(String, Value)> {
+    let list = json(&["keyspace", "list", db, "--json"]);
+    let rows = list["keyspaces"].as_array().unwrap().iter();
+    rows.map(|row| {
+        (
+            row["name"].as_str().unwrap().to_owned(),
+            row[figure].clone(),
+        )
+    })
+    .collect()
+}
+
+fn names_of_keyspaces(db: &str) -> Vec<String> {
+    let all = keyspaces(db, "number").into_iter();
+    all.map(|(name, _)| name).collect()
+}
+
+/// A database whose default keyspace has the key `a`, and `users` the keys `7` and `8`.
+fn with_users(place: &Place, name: &str) -> String {
+    let db = place.path(name);
+    unikv(&["put", &db, "a", "1"]).assert().success();
+    let create = ["keyspace", "create", &db, "users"];
+    unikv(&create).assert().success().stdout("");
+    for (key, value) in [("7", "Ada"), ("8", "Bob")] {
+        let put = ["put", &db, key, value, "--keyspace", "users"];
+        unikv(&put).assert().success();
+    }
+    db
+}
+
+#[test]
+fn keyspaces_are_made_listed_and_renamed() {
+    let place = Place::new();
+    let db = &with_users(&place, "db");
+    let inline = ["--inline-value-bytes", "1KiB"];
+    unikv(&[&["keyspace", "create", db, "näme\t"][..], &inline].concat())
+        .assert()
+        .success();
+    assert_eq!(names_of_keyspaces(db), ["default", "users", "näme\t"]);
+    let options = keyspaces(db, "options");
+    assert_eq!(options[1].1["inline_value_bytes"], Value::Null);
+    assert_eq!(options[2].1["inline_value_bytes"], 1024);
+    for (name, partitions) in keyspaces(db, "partitions") {
+        assert_eq!(partitions, 1, "{name}");
+    }
+    stdout(&["compact", db]);
+    let bytes = keyspaces(db, "bytes");
+    assert!(bytes[1].1.as_u64().unwrap() > 0, "{bytes:?}");
+    assert_eq!(bytes[2].1, 0);
+    let text = String::from_utf8(stdout(&["keyspace", "list", db])).unwrap();
+    assert!(text.contains("1024  näme\\t\n"), "{text}");
+
+    unikv(&["keyspace", "rename", db, "users", "people"])
+        .assert()
+        .success();
+    assert_eq!(names_of_keyspaces(db), ["default", "people", "näme\t"]);
+    assert_eq!(stdout(&["get", db, "7", "--keyspace", "people"]), b"Ada\n");
+
+    let taken = stderr(&["keyspace", "create", db, "people"], 3);
+    assert!(taken.contains("\"people\" already"), "{taken}");
+    let large = ["--inline-value-bytes", "1MiB"];
+    stderr(&[&["keyspace", "create", db, "x"][..], &large].concat(), 3);
+    stderr(&["keyspace", "create", db, ""], 3);
+    stderr(&["keyspace", "create", db, "default"], 3);
+    stderr(&["keyspace", "rename", db, "people", "default"], 3);
+    stderr(&["keyspace", "rename", db, "people", "näme\t"], 3);
+    stderr(&["keyspace", "rename", db, "default", "x"], 3);
+    stderr(&["keyspace", "rename", db, "users", "x"], 14);
+    unikv(&["keyspace", "grow", db]).assert().code(2);
+    assert_eq!(names_of_keyspaces(db), ["default", "people", "näme\t"]);
+}
+
+#[test]
+fn keyspaces_are_emptied_and_dropped() {
+    let place = Place::new();
+    let db = &with_users(&place, "db");
+    let lines: String = (0..3000)
+        .map(|i| format!("key{i:05}\t{}\n", "v".repeat(300)))
+        .collect();
+    let input = &place.file("in", lines.as_bytes());
+    stdout(&["load", db, input, "--keyspace", "users"]);
+    stdout(&["compact", db]);
+    let on_disk = || -> u64 {
+        let files = fs::read_dir(db).unwrap().map(|entry| entry.unwrap().path());
+        let data = files.filter(|path| path.extension().is_some_and(|e| e == "rec" || e == "key"));
+        data.map(|path| fs::metadata(path).unwrap().len()).sum()
+    };
+    for (verb, left) in [("empty", 2), ("drop", 1)] {
+        let dry = stdout(&["keyspace", verb, db, "users", "--dry-run"]);
+        let dry = String::from_utf8(dry).unwrap();
+        let words = format!("would {verb} the keyspace \"users\": about ");
+        assert!(
+            dry.starts_with(&words) && dry.contains("iB on disk"),
+            "{dry}"
+        );
+        assert_eq!(stdout(&["get", db, "7", "--keyspace", "users"]), b"Ada\n");
+
+        assert!(on_disk() > 900_000, "{}", on_disk());
+        unikv(&["keyspace", verb, db, "users"])
+            .assert()
+            .success()
+            .stdout("");
+        assert!(on_disk() < 10_000, "{}", on_disk());
+        assert_eq!(names_of_keyspaces(db).len(), left);
+        if verb == "empty" {
+            assert_eq!(stdout(&["scan", db, "--keyspace", "users"]), b"");
+            let dry = stdout(&["keyspace", "drop", db, "users", "--dry-run"]);
+            assert!(String::from_utf8(dry).unwrap().contains("has no keys"));
+            stdout(&["put", db, "7", "Ada", "--keyspace", "users"]);
+            stdout(&["load", db, input, "--keyspace", "users"]);
+        }
+    }
+    assert_eq!(stdout(&["get", db, "a"]), b"1\n");
+    for verb in ["empty", "drop"] {
+        for dry in [&["--dry-run"][..], &[]] {
+            let of = |name| [&["keyspace", verb, db, name][..], dry].concat();
+            stderr(&of("users"), 14);
+            let default = stderr(&of("default"), 3);
+            assert!(default.contains("delete its keys"), "{default}");
+        }
+    }
+    assert_eq!(stdout(&["get", db, "a"]), b"1\n");
+    unikv(&["check", db]).assert().success();
+}
+
+#[test]
+fn keyspace_commands_create_no_database() {
+    let place = Place::new();
+    let none = &place.path("none");
+    for arguments in [
+        &["keyspace", "list", none][..],
+        &["keyspace", "create", none, "users"],
+        &["keyspace", "rename", none, "users", "people"],
+        &["keyspace", "empty", none, "users"],
+        &["keyspace", "drop", none, "users", "--dry-run"],
+        &["put", none, "7", "Ada", "--keyspace", "users"],
+        &["load", none, "/dev/null", "--keyspace", "users"],
+        &["dump", none, "--keyspace", "default"],
+    ] {
+        stderr(arguments, 8);
+        assert!(!Path::new(none).exists(), "{arguments:?}");
+    }
+    // Every database has this one.
+    stdout(&["put", none, "a", "1", "--keyspace", "default"]);
+    assert_eq!(stdout(&["get", none, "a"]), b"1\n");
+}
+
+#[test]
+fn commands_work_in_the_keyspace_that_is_named() {
+    let place = Place::new();
+    let db = &with_users(&place, "db");
+    fn inside<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+        [arguments, &["--keyspace", "users"]].concat()
+    }
+    unikv(&["get", db, "7"]).assert().code(1);
+    assert_eq!(stdout(&inside(&["get", db, "7"])), b"Ada\n");
+    unikv(&inside(&["get", db, "a"])).assert().code(1);
+    stdout(&["del", db, "7"]);
+    assert_eq!(stdout(&inside(&["get", db, "--hex", "37"])), b"416461\n");
+    assert_eq!(stdout(&["scan", db]), b"a\t1\n");
+    assert_eq!(stdout(&inside(&["scan", db])), b"7\tAda\n8\tBob\n");
+    let last = ["scan", db, "--reverse", "--limit", "1", "--keys-only"];
+    assert_eq!(stdout(&inside(&last)), b"8\n");
+    let one = ["scan", db, "--prefix", "8", "--from", "7", "--to", "9"];
+    let one = [&one[..], &["--json"]].concat();
+    assert_eq!(json(&inside(&one))["value"], "Bob");
+    stdout(&inside(&["del", db, "8"]));
+    assert_eq!(stdout(&inside(&["scan", db])), b"7\tAda\n");
+
+    let input = &place.file("in.tsv", b"9\tCleo\n");
+    stdout(&inside(&["load", db, input]));
+    assert_eq!(stdout(&inside(&["scan", db])), b"7\tAda\n9\tCleo\n");
+    assert_eq!(stdout(&["scan", db]), b"a\t1\n");
+
+    for arguments in [
+        &["get", db, "7"][..],
+        &["put", db, "7", "x"],
+        &["del", db, "7"],
+        &["scan", db],
+        &["scan", db, "--from", "b", "--to", "a"],
+        &["load", db, input],
+        &["dump", db],
+        &["compact", db],
+    ] {
+        let arguments = [arguments, &["--keyspace", "nobody"]].concat();
+        let what = stderr(&arguments, 14);
+        assert!(what.contains("no keyspace \"nobody\""), "{what}");
+        assert!(what.contains("unikv keyspace create"), "{what}");
+    }
+    assert_eq!(names_of_keyspaces(db), ["default", "users"]);
+}
+
+#[test]
+fn compact_merges_one_keyspace_or_all() {
+    let place = Place::new();
+    let db = &with_users(&place, "db");
+    let unsorted = || {
+        let stats = json(&["stats", db, "--json"]);
+        let partitions = stats["stats"]["partitions"].as_array().unwrap().clone();
+        let rows = partitions.into_iter().map(|row| {
+            let bytes = row["unsorted_bytes"].as_u64().unwrap();
+            (row["keyspace"].as_str().unwrap().to_owned(), bytes > 0)
+        });
+        rows.collect::<Vec<_>>()
+    };
+    let both = |default, users| [("default".to_owned(), default), ("users".to_owned(), users)];
+    stdout(&["compact", db, "--from", "a"]);
+    assert_eq!(unsorted(), both(false, true));
+    stdout(&["put", db, "a", "2"]);
+    stdout(&["compact", db, "--keyspace", "users"]);
+    assert_eq!(unsorted(), both(true, false));
+    stdout(&["put", db, "7", "x", "--keyspace", "users"]);
+    stdout(&["compact", db]);
+    assert_eq!(unsorted(), both(false, false));
+}
+
+#[test]
+fn dumps_carry_keyspaces() {
+    let place = Place::new();
+    let db = &with_users(&place, "db");
+    let inline = ["--inline-value-bytes", "64"];
+    stdout(&[&["keyspace", "create", db, "none\tyet"][..], &inline].concat());
+    let tsv = "\\keyspace\tdefault\na\t1\n\\keyspace\tusers\n7\tAda\n8\tBob\n\
+               \\keyspace\tnone\\tyet\tinline_value_bytes=64\n";
+    assert_eq!(String::from_utf8(stdout(&["dump", db])).unwrap(), tsv);
+    let jsonl = stdout(&["dump", db, "--json"]);
+    let last = String::from_utf8(jsonl.clone()).unwrap();
+    let last: Value = serde_json::from_str(last.lines().last().unwrap()).unwrap();
+    assert_eq!(last["keyspace"], "none\tyet");
+    assert_eq!(last["options"]["inline_value_bytes"], 64);
+
+    let files = [
+        place.file("all.tsv", tsv.as_bytes()),
+        place.file("all.jsonl", &jsonl),
+    ];
+    for file in &files {
+        let copy = &format!("{file} copy");
+        let loaded = json(&["load", copy, file, "--json"]);
+        assert_eq!(loaded["records"], 3);
+        let made = serde_json::json!(["users", "none\tyet"]);
+        assert_eq!(loaded["keyspaces_made"], made);
+        assert_eq!(stdout(&["dump", copy, "--json"]), jsonl);
+        // Once more makes nothing, and sets what it sets.
+        let text = String::from_utf8(stdout(&["load", copy, file])).unwrap();
+        assert!(text.starts_with("loaded 3 records"), "{text}");
+        assert_eq!(stdout(&["dump", copy]), tsv.as_bytes());
+    }
+    // The options of a keyspace that is there are set, too.
+    let other = &place.path("other");
+    stdout(&["put", other, "b", "2"]);
+    stdout(&["keyspace", "create", other, "none\tyet"]);
+    let text = String::from_utf8(stdout(&["load", other, &files[0]])).unwrap();
+    assert!(text.starts_with("made the keyspace \"users\"\n"), "{text}");
+    assert_eq!(keyspaces(other, "options")[1].1["inline_value_bytes"], 64);
+    assert_eq!(stdout(&["scan", other]), b"a\t1\nb\t2\n");
+}
+
+#[test]
+fn one_keyspace_is_dumped_or_loaded() {
+    let place = Place::new();
+    let db = &with_users(&place, "db");
+    let users = b"\\keyspace\tusers\n7\tAda\n8\tBob\n";
+    assert_eq!(stdout(&["dump", db, "--keyspace", "users"]), users);
+    // As a database without other keyspaces is dumped.
+    assert_eq!(stdout(&["dump", db, "--keyspace", "default"]), b"a\t1\n");
+
+    let all = &place.file("all.tsv", &stdout(&["dump", db]));
+    let copy = &place.path("copy");
+    stdout(&["load", copy, all, "--keyspace", "default"]);
+    assert_eq!(stdout(&["dump", copy]), b"a\t1\n");
+    let one = ["load", copy, all, "--keyspace", "users"];
+    let missing = stderr(&one, 14);
+    assert!(missing.contains("keyspace create"), "{missing}");
+    stdout(&["keyspace", "create", copy, "users"]);
+    stdout(&["del", copy, "a"]);
+    assert_eq!(json(&[&one[..], &["--json"]].concat())["records"], 2);
+    assert_eq!(stdout(&["dump", copy, "--keyspace", "users"]), users);
+    assert_eq!(stdout(&["scan", copy]), b"");
+
+    stdout(&["keyspace", "create", copy, "people"]);
+    let absent = stderr(&["load", copy, all, "--keyspace", "people"], 3);
+    assert!(absent.contains("rename"), "{absent}");
+    // Lines before the first name are of the keyspace that is given.
+    let mixed = &place.file("mixed.tsv", b"5\tEve\n\\keyspace\tusers\n6\tFay\n");
+    stdout(&["load", copy, mixed, "--keyspace", "people"]);
+    let people = stdout(&["scan", copy, "--keyspace", "people"]);
+    assert_eq!(people, b"5\tEve\n");
+}
+
+#[test]
+fn wrong_names_in_a_dump_are_refused_with_their_line() {
+    let place = Place::new();
+    let db = &place.path("db");
+    for (name, line) in [
+        ("a.tsv", "\\keyspace\tusers\tcolour=red"),
+        ("b.tsv", "\\keyspace\tusers\tinline_value_bytes=1000000"),
+        ("c.tsv", "\\keyspace\tdefault\tinline_value_bytes=64"),
+        ("d.tsv", "\\keyspace\t"),
+        (
+            "e.jsonl",
+            r#"{"keyspace":"users","options":{"colour":"red"}}"#,
+        ),
+        ("f.jsonl", r#"{"keyspace":"users","key":"a","value":"1"}"#),
+        ("g.jsonl", r#"{"keyspace":""}"#),
+    ] {
+        let file = &place.file(name, format!("\n{line}\n").as_bytes());
+        let what = stderr(&["load", db, file], 3);
+        assert!(what.contains("line 2: "), "{line}: {what}");
+        assert_eq!(names_of_keyspaces(db), ["default"], "{line}");
+    }
+}
+
+#[test]
+fn reports_name_keyspaces() {
+    let place = Place::new();
+    let db = &with_users(&place, "db");
+    let stats = json(&["stats", db, "--json"]);
+    assert_eq!(stats["stats"]["partitions"][1]["keyspace"], "users");
+    let text = String::from_utf8(stdout(&["stats", db])).unwrap();
+    assert!(text.contains("  users from the first key"), "{text}");
+
+    let to = &place.path("saved");
+    let report = json(&["repair", db, "--to", to, "--json"]);
+    assert_eq!(report["keyspaces"], serde_json::json!(["users"]));
+    assert_eq!(stdout(&["dump", to]), stdout(&["dump", db]));
+    let to = &place.path("saved again");
+    let text = String::from_utf8(stdout(&["repair", db, "--to", to])).unwrap();
+    assert!(text.contains("keyspace: \"users\"\n"), "{text}");
+
+    let names = fs::read_dir(db).unwrap().map(|entry| entry.unwrap().path());
+    let manifest = names
+        .filter(|path| path.to_string_lossy().contains("MANIFEST"))
+        .max();
+    let manifest = manifest.unwrap().to_str().unwrap().to_owned();
+    let text = String::from_utf8(stdout(&["inspect", &manifest])).unwrap();
+    let number = &keyspaces(db, "number")[1].1;
+    let words = format!("+ keyspace: id 1, number {number}, name \"users\"");
+    assert!(text.contains(&words), "{text}");
 }

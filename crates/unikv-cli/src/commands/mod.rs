@@ -5,6 +5,7 @@ pub mod compact;
 pub mod dump;
 pub mod gc;
 pub mod inspect;
+pub mod keyspace;
 pub mod load;
 pub mod point;
 pub mod repair;
