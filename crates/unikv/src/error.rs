@@ -54,6 +54,9 @@ pub enum ErrorKind {
     /// The keyspace has been dropped, or emptied after the snapshot or iterator was taken, or there
     /// never was one of this name: nothing of it can be read or written. Nothing changed.
     NoSuchKeyspace,
+    /// What the transaction has read, or is about to overwrite, was written by another meanwhile:
+    /// begin it again. Nothing of it has been written.
+    Conflict,
 }
 
 /// An error of the engine. Cheap to clone.
@@ -228,6 +231,13 @@ impl Error {
         )))
     }
 
+    /// Another has written what a transaction depends on.
+    pub(crate) fn conflict(what: &str) -> Error {
+        let what = format!("the transaction conflicts with another write: {what}");
+        let remedy = "begin it again, or use `Db::transact`, which does so";
+        Error(Arc::new(Inner::new(ErrorKind::Conflict, what, remedy)))
+    }
+
     /// A bug of the engine.
     pub(crate) fn internal(what: impl Into<String>) -> Error {
         let remedy = "this is a bug of UniKV: report it with this message, then close and reopen the \
@@ -288,9 +298,10 @@ impl From<Error> for io::Error {
             ErrorKind::Incompatible | ErrorKind::Forked => io::ErrorKind::Unsupported,
             ErrorKind::OutOfMemory => io::ErrorKind::OutOfMemory,
             ErrorKind::WouldBlock => io::ErrorKind::WouldBlock,
-            ErrorKind::WritesSuspended | ErrorKind::Closed | ErrorKind::Internal => {
-                io::ErrorKind::Other
-            }
+            ErrorKind::WritesSuspended
+            | ErrorKind::Closed
+            | ErrorKind::Internal
+            | ErrorKind::Conflict => io::ErrorKind::Other,
         };
         io::Error::new(kind, error)
     }

@@ -66,6 +66,7 @@ pub(crate) mod jobs;
 pub(crate) mod engine;
 
 pub(crate) mod offline;
+pub(crate) mod txn;
 
 pub(crate) mod db;
 pub(crate) mod options;
@@ -97,6 +98,7 @@ pub use db::Db;
 pub use db::keyspace::Keyspace;
 pub use db::readable::Readable;
 pub use db::snapshot::Snapshot;
+pub use db::transaction::{Transaction, TransactionKeyspace};
 pub use engine::background::garbage::{GarbageStats, RecordFileStats};
 pub use engine::health::JobError;
 pub use engine::memory::MemoryStats;
@@ -119,3 +121,5 @@ pub use offline::repair::report::{
 pub use options::{
     Clustering, Durability, EffectiveOptions, KeyspaceOptions, Options, WriteOptions,
 };
+pub use txn::Isolation;
+pub use txn::single::Mismatch;

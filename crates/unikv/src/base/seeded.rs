@@ -232,6 +232,17 @@ bugs! {
     DropBeforeSync,
     /// I5: a write to a keyspace that has been dropped is acknowledged.
     WriteToDropped,
+    // Transactions.
+    /// I5: keys that a transaction has read are not compared: lost updates, write skew.
+    KeysNotCompared,
+    /// I5: ranges that a transaction has read are not compared: phantoms.
+    RangesNotCompared,
+    /// I5: writes that have been flushed since a transaction began are not compared.
+    FlushedNotCompared,
+    /// I5: transactions of one group are not compared with each other.
+    GroupNotCompared,
+    /// I5: a transaction's iterator ends where its own deletes begin.
+    OwnDeletesEnd,
     /// I6: a write that may not wait waits for flushes.
     HastyWaits,
     /// I6: a write that may not wait pauses for what it costs.

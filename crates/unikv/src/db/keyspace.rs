@@ -128,7 +128,7 @@ impl Keyspace {
         self.in_data(|data| {
             let mut batch = Batch::new();
             batch.delete_at(data, key);
-            self.handle.engine.write.write(&batch, options)
+            self.handle.engine.write.write(&batch, options, None)
         })
     }
 
@@ -225,6 +225,14 @@ impl Keyspace {
     /// in the background. The default keyspace cannot go. Errors as [`Keyspace::rename`].
     pub fn drop_keyspace(&self) -> Result<()> {
         self.handle.engine.keyspaces.drop(self.id)
+    }
+
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    pub(crate) fn id(&self) -> KeyspaceId {
+        self.id
     }
 
     pub(crate) fn reader(&self) -> Reader<'_> {

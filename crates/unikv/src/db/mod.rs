@@ -8,6 +8,7 @@ pub(crate) mod keyspace;
 pub(crate) mod readable;
 mod reader;
 pub(crate) mod snapshot;
+pub(crate) mod transaction;
 
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
 use crate::engine::background::garbage::GarbageStats;
@@ -104,7 +105,7 @@ impl Db {
 
     /// As [`Db::write`], as `options` say. Errors as [`Db::put_with`].
     pub fn write_with(&self, batch: &Batch, options: impl Into<WriteOptions>) -> Result<()> {
-        self.0.engine.write.write(batch, options.into())
+        self.0.engine.write.write(batch, options.into(), None)
     }
 
     /// Stores a sorted stream all at once: values, and `None` for keys to be removed. It goes

@@ -1,16 +1,18 @@
-//! One shape for reading: what a database, a keyspace and a snapshot have in common.
+//! One shape for reading: what databases, keyspaces, snapshots and transactions have in common.
 
 use crate::db::Db;
 use crate::db::keyspace::Keyspace;
 use crate::db::snapshot::Snapshot;
+use crate::db::transaction::{Transaction, TransactionKeyspace};
 use crate::engine::read::bounds::KeyBounds;
 use crate::engine::read::cursor::{Cursor, Keys};
 use crate::engine::read::iter::Iter;
 use crate::error::Result;
 use bytes::Bytes;
 
-/// Something to read from: a [`Db`] or a [`Keyspace`], which are as they are now at each call, or a
-/// [`Snapshot`]. All have these methods of their own, too, with their documentation.
+/// Something to read from: a [`Db`] or a [`Keyspace`], which are as they are now at each call, a
+/// [`Snapshot`], or a [`Transaction`]. All have these methods of their own, too, with their
+/// documentation.
 ///
 /// ```
 /// use unikv::{Readable, Result};
@@ -224,4 +226,6 @@ macro_rules! readable {
 reads!(Db);
 reads!(Keyspace);
 reads!(Snapshot);
-readable!(Db, Keyspace, Snapshot);
+reads!(Transaction);
+reads!(TransactionKeyspace<'_>);
+readable!(Db, Keyspace, Snapshot, Transaction, TransactionKeyspace<'_>);

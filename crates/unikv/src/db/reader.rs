@@ -11,6 +11,13 @@ use crate::error::Result;
 use bytes::Bytes;
 use std::sync::Arc;
 
+/// Puts a value into a buffer; whether there is one.
+pub(crate) fn fill(buffer: &mut Vec<u8>, value: Option<Bytes>) -> bool {
+    buffer.clear();
+    buffer.extend_from_slice(value.as_deref().unwrap_or_default());
+    value.is_some()
+}
+
 /// What a handle reads from.
 pub(crate) struct Reader<'a> {
     pub(crate) read: &'a Arc<ReadState>,
@@ -26,10 +33,7 @@ impl Reader<'_> {
     }
 
     pub(crate) fn get_into(&self, key: &[u8], buffer: &mut Vec<u8>) -> Result<bool> {
-        let value = self.get(key)?;
-        buffer.clear();
-        buffer.extend_from_slice(value.as_deref().unwrap_or_default());
-        Ok(value.is_some())
+        Ok(fill(buffer, self.get(key)?))
     }
 
     pub(crate) fn multi_get<K: AsRef<[u8]>>(

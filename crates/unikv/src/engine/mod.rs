@@ -16,6 +16,7 @@ pub(crate) mod memory;
 mod models;
 pub(crate) mod open;
 pub(crate) mod read;
+pub(crate) mod recent;
 pub(crate) mod snapshots;
 pub(crate) mod space;
 pub(crate) mod stats;

@@ -128,7 +128,7 @@ impl<'a> Ingest<'a> {
             batch.set_mark(mark);
             self.background
                 .write
-                .write(&batch, Durability::Sync.into())?;
+                .write(&batch, Durability::Sync.into(), None)?;
         }
         Ok(0)
     }
@@ -255,6 +255,7 @@ impl Background {
                 catalog.targets.remove(&place.partition);
             }
             // The view first: a reader that sees the number finds the tables.
+            self.write.recent.ingested(seq);
             self.read.publish_seq(seq);
             self.begin_segment(commit);
         }

@@ -9,6 +9,7 @@
 use crate::base::keys::KeyspaceId;
 use crate::base::seeded::{seeded, slip};
 use crate::engine::read::bounds::{engine_bounds, engine_key};
+use crate::engine::read::iter::overlay::OfTransaction;
 use crate::engine::read::iter::{Iter, Toward};
 use crate::engine::read::moment::Registered;
 use crate::engine::snapshots::Holder;
@@ -72,6 +73,8 @@ impl fmt::Debug for Keys {
 pub struct Cursor {
     moment: Arc<Registered>,
     keyspace: KeyspaceId,
+    /// What a transaction has written and reads.
+    over: Option<OfTransaction>,
     place: Place,
     /// What goes on from the place, and which way.
     walk: Option<(Toward, Iter)>,
@@ -92,11 +95,18 @@ impl Cursor {
         Cursor {
             moment,
             keyspace,
+            over: None,
             place: Place::BeforeFirst,
             walk: None,
             value: None,
             since_value: None,
         }
+    }
+
+    /// The same with a transaction's own writes over it.
+    pub(crate) fn over(mut self, transaction: OfTransaction) -> Cursor {
+        self.over = Some(transaction);
+        self
     }
 
     /// Moves to the first entry. Errors as [`Db::get`](crate::Db::get).
@@ -163,8 +173,12 @@ impl Cursor {
 
     /// Shows the database as it is now, also if this is the cursor of a snapshot. The position
     /// stays on its key, even if that has no value any more: moves go on from there. A cursor that
-    /// is after the last entry stays there, whatever has been added: seek what is to follow.
+    /// is after the last entry stays there, whatever has been added: seek what is to follow. The
+    /// cursor of a transaction shows the same as before.
     pub fn refresh(&mut self) {
+        if self.over.is_some() {
+            return;
+        }
         self.walk = None;
         if !seeded!(RefreshKeepsValue) {
             self.value = None;
@@ -219,6 +233,9 @@ impl Cursor {
             }
         };
         let mut iter = Iter::new(Arc::clone(&self.moment), self.keyspace, bounds);
+        if let Some(over) = &self.over {
+            iter = iter.over(over.overlay());
+        }
         iter.leave_values(self.since_value.is_none());
         iter
     }

@@ -9,6 +9,10 @@
 
 mod ahead;
 mod end;
+pub(crate) mod overlay;
+mod toward;
+
+pub(crate) use toward::Toward;
 
 use crate::base::keys::{KeyspaceId, SeqNo};
 use crate::base::seeded::seeded;
@@ -22,6 +26,7 @@ use crate::partition::view_cursor::ViewCursor;
 use crate::version::keyspaces::id_of;
 use bytes::Bytes;
 use end::End;
+use overlay::Overlay;
 use std::sync::Arc;
 
 /// An iterator over the entries of a range in key order; from the back with
@@ -47,16 +52,11 @@ pub struct Iter {
     expected: Option<usize>,
     /// Whether values are left where they are.
     keys_alone: bool,
+    /// What a transaction has written, over what is read.
+    overlay: Option<Box<Overlay>>,
     /// An error to be handed out next.
     error: Option<Error>,
     ended: bool,
-}
-
-/// Which way an end of an iteration goes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Toward {
-    Upper,
-    Lower,
 }
 
 impl Iter {
@@ -88,9 +88,17 @@ impl Iter {
             back: End::new(),
             expected: None,
             keys_alone: false,
+            overlay: None,
             error,
             ended: false,
         }
+    }
+
+    /// The same with a transaction's own writes over it.
+    pub(crate) fn over(mut self, mut overlay: Overlay) -> Iter {
+        overlay.begin(&self.lower, &self.upper);
+        self.overlay = Some(Box::new(overlay));
+        self
     }
 
     /// Says how many entries are wanted, here and after each [`Iter::seek`], so that their values
@@ -127,9 +135,13 @@ impl Iter {
         let lower = engine_key(id_of(&self.begin), key.as_ref()).max(self.begin.clone());
         // The back may have dropped entries because the front had handed them out, or have been
         // stopped half-way by the error that ended the iteration.
-        let back_again = lower < self.lower || self.ended;
+        let back_again = lower < self.lower || self.ended || self.overlay.is_some();
         if back_again {
             self.back = self.new_end();
+        }
+        if let Some(overlay) = &mut self.overlay {
+            self.upper = overlay.seek(&lower);
+            self.has_upper_moved = true;
         }
         self.lower = lower;
         self.ended = false;
@@ -288,12 +300,34 @@ impl Iter {
         }
     }
 
+    /// The next entry, with what a transaction has written.
+    fn next_of_all(&mut self, toward: Toward) -> Result<Option<(Bytes, Bytes)>> {
+        let Some(mut overlay) = self.overlay.take() else {
+            return self.next_entry(toward);
+        };
+        let next = overlay.next(toward, || {
+            let entry = self.next_entry(toward)?;
+            Ok(entry.map(|(key, value)| (key, Some(value))))
+        });
+        self.overlay = Some(overlay);
+        Ok(next?.map(|(key, value)| (key, value.unwrap_or_default())))
+    }
+
     /// The next key this way, and its value if that has been fetched.
     pub(crate) fn next_key(&mut self, toward: Toward) -> Option<Result<(Bytes, Option<Bytes>)>> {
         self.or_end(|iter| {
-            let end = iter.end_with_entry(toward)?;
-            Ok(end.and_then(|(end, _)| end.hand_out_key()))
+            let Some(mut overlay) = iter.overlay.take() else {
+                return iter.hand_out_key(toward);
+            };
+            let next = overlay.next(toward, || iter.hand_out_key(toward));
+            iter.overlay = Some(overlay);
+            next
         })
+    }
+
+    fn hand_out_key(&mut self, toward: Toward) -> Result<Option<(Bytes, Option<Bytes>)>> {
+        let end = self.end_with_entry(toward)?;
+        Ok(end.and_then(|(end, _)| end.hand_out_key()))
     }
 
     /// Counts what the buffers take. While all iterators take too much, they go on without cursors:
@@ -338,13 +372,13 @@ impl Iterator for Iter {
     type Item = Result<(Bytes, Bytes)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.or_end(|iter| iter.next_entry(Toward::Upper))
+        self.or_end(|iter| iter.next_of_all(Toward::Upper))
     }
 }
 
 impl DoubleEndedIterator for Iter {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.or_end(|iter| iter.next_entry(Toward::Lower))
+        self.or_end(|iter| iter.next_of_all(Toward::Lower))
     }
 }
 

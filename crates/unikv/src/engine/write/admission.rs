@@ -3,7 +3,7 @@
 //! taken as long as what is then in memory could still be flushed.
 
 use crate::base::seeded::seeded;
-use crate::engine::write::queue::{Request, WriteMode};
+use crate::engine::write::queue::{Request, Write};
 use crate::engine::write::{Commit, WritePath};
 use crate::error::{Error, Result};
 use crate::memtable::Batch;
@@ -26,7 +26,7 @@ fn answer_if(request: &Request, admitted: Result<()>) -> bool {
 /// Refuses those of `waiting` that may not wait.
 pub(crate) fn refuse_hasty(waiting: &mut Vec<Arc<Request>>) {
     waiting.retain(|request| {
-        let refused = request.mode.no_wait.then(Error::would_block);
+        let refused = request.write().mode.no_wait.then(Error::would_block);
         answer_if(request, refused.map_or(Ok(()), Err))
     });
 }
@@ -47,15 +47,15 @@ impl WritePath {
         &self,
         commit: &Commit,
         waiting: &mut Vec<Arc<Request>>,
-        (own, mode): (&Batch, WriteMode),
+        own: Write<'_>,
     ) -> Result<()> {
-        let batches = waiting.iter().map(|request| &request.batch).chain([own]);
-        let bytes: usize = batches.map(Batch::byte_len).sum();
+        let all = || waiting.iter().map(|request| request.write()).chain([own]);
+        let bytes: usize = all().map(|write| write.batch.byte_len()).sum();
         self.space.probe_after(bytes as u64);
         let is_full = self.space.full.is_full();
-        let has_others = |batch: &Batch| !batch.keyspaces().is_empty();
-        let are_others = has_others(own) || waiting.iter().any(|r| has_others(&r.batch));
-        if !is_full && !are_others && self.backpressure.is_off() {
+        let is_plain =
+            |write: Write<'_>| write.reads.is_none() && write.batch.keyspaces().is_empty();
+        if !is_full && all().all(is_plain) && self.backpressure.is_off() {
             return Ok(());
         }
         let mut room = if is_full {
@@ -63,8 +63,13 @@ impl WritePath {
         } else {
             0
         };
-        let mut admit = |batch: &Batch, mode: WriteMode| -> Result<()> {
+        let mut admit = |write: Write<'_>, earlier: &[Write<'_>]| -> Result<()> {
+            let Write { batch, mode, reads } = write;
             self.check_keyspaces(batch)?;
+            if let Some(reads) = reads {
+                let earlier = earlier.iter().map(|write| write.batch);
+                self.recent.check(reads, &self.read.view.load(), earlier)?;
+            }
             if mode.no_wait && self.backpressure.would_delay(batch.byte_len() as u64) {
                 return Err(Error::would_block());
             }
@@ -83,9 +88,20 @@ impl WritePath {
             self.space.full.reclaim.want();
             Ok(())
         };
-        let own = admit(own, mode);
-        waiting.retain(|request| answer_if(request, admit(&request.batch, request.mode)));
-        own
+        // The leader's own batch comes first in the group.
+        let admitted = admit(own, &[]);
+        let mut earlier: Vec<Write<'_>> = admitted.is_ok().then_some(own).into_iter().collect();
+        let is_taken: Vec<bool> = waiting
+            .iter()
+            .map(|request| {
+                let is_taken = answer_if(request, admit(request.write(), &earlier));
+                earlier.extend(is_taken.then(|| request.write()));
+                is_taken
+            })
+            .collect();
+        let mut is_taken = is_taken.into_iter();
+        waiting.retain(|_| is_taken.next().unwrap_or(true));
+        admitted
     }
 
     /// Refuses a batch with keys of keyspaces that are gone. None goes while the commit lock is

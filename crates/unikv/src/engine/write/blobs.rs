@@ -23,8 +23,9 @@ use crate::base::keys::{FileNumber, KeyspaceId, Kind};
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::Ordering;
 use crate::engine::read::bounds::with_engine_key;
+use crate::engine::recent::reads::ReadSet;
 use crate::engine::write::WritePath;
-use crate::engine::write::queue::WriteMode;
+use crate::engine::write::queue::{Write, WriteMode};
 use crate::error::{Error, Result};
 use crate::key_table::RecordPointer;
 use crate::memtable::{Batch, BatchOp, OpsIter, check_put};
@@ -97,7 +98,7 @@ impl WritePath {
         if value.len() < self.large_value_bytes() {
             let mut batch = Batch::new();
             batch.put_at(keyspace, key, value);
-            return self.write(&batch, options);
+            return self.write(&batch, options, None);
         }
         self.core.check_open()?;
         check_put(key.len(), value.len())?;
@@ -108,12 +109,18 @@ impl WritePath {
                 value,
                 expiry_ms: None,
             };
-            self.write_without_large(std::iter::once(op), None, 0, options)
+            self.write_without_large(std::iter::once(op), None, 0, options, None)
         })
     }
 
-    /// Commits a batch; its large values go to files first.
-    pub(crate) fn write(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
+    /// Commits a batch; its large values go to files first. With `reads` it is refused if what
+    /// these hold was written since.
+    pub(crate) fn write(
+        &self,
+        batch: &Batch,
+        options: WriteOptions,
+        reads: Option<&Arc<ReadSet>>,
+    ) -> Result<()> {
         self.core.check_open()?;
         if let Some(violation) = batch.violation() {
             return Err(violation.clone());
@@ -124,11 +131,12 @@ impl WritePath {
         }
         if batch.longest_value() < least {
             self.check_size(batch.byte_len())?;
-            return self.commit(batch, self.mode(options));
+            let mode = self.mode(options);
+            return self.commit(Write { batch, mode, reads });
         }
         let ops = OpsIter::new(batch.ops_bytes()).map_while(std::result::Result::ok);
         debug_assert_eq!(ops.clone().count(), batch.len());
-        self.write_without_large(ops, batch.mark(), least, options)
+        self.write_without_large(ops, batch.mark(), least, options, reads)
     }
 
     /// Refuses a batch of which `bytes` would be left.
@@ -151,6 +159,7 @@ impl WritePath {
         mark: Option<&[u8]>,
         least: usize,
         options: WriteOptions,
+        reads: Option<&Arc<ReadSet>>,
     ) -> Result<()> {
         self.space.check_space()?;
         let ops = ops.map(|op| {
@@ -167,7 +176,11 @@ impl WritePath {
         if let Some(mark) = mark {
             staged.batch.set_mark(mark);
         }
-        let written = self.commit(&staged.batch, mode);
+        let written = self.commit(Write {
+            batch: &staged.batch,
+            mode,
+            reads,
+        });
         if written.is_err() {
             // Those that are with a memtable may be named in the log, and stay.
             self.unstage(&staged.files);

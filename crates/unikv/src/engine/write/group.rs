@@ -16,7 +16,7 @@ use crate::engine::backpressure::Written;
 use crate::engine::core::Core;
 use crate::engine::write::admission::refuse_hasty;
 use crate::engine::write::marks::note_mark;
-use crate::engine::write::queue::{Lead, Request, Turn, WriteMode};
+use crate::engine::write::queue::{Lead, Request, Turn, Write};
 use crate::engine::write::{Commit, WritePath};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{DurableMark, WalWrite, WalWriter};
@@ -50,8 +50,9 @@ impl Drop for Answers<'_> {
 
 impl WritePath {
     /// Commits a batch without large values (see [`crate::engine::write::blobs`]). Returns once it
-    /// is in the WAL as `mode` asks, and visible.
-    pub(crate) fn commit(&self, batch: &Batch, mode: WriteMode) -> Result<()> {
+    /// is in the WAL as its mode asks, and visible.
+    pub(crate) fn commit(&self, write: Write<'_>) -> Result<()> {
+        let Write { batch, mode, .. } = write;
         if batch.seq_count() == 0 {
             return Ok(());
         }
@@ -60,16 +61,16 @@ impl WritePath {
         let runtime = &*self.core.store.env().runtime;
         let turn = self.queue.enter(runtime, mode, || match is_large {
             true => Request::to_lead(mode, runtime),
-            false => Request::new(batch.clone(), mode, runtime),
+            false => Request::new(write, runtime),
         });
         match turn {
-            Turn::Leads(lead) => self.lead(lead, (batch, mode)),
+            Turn::Leads(lead) => self.lead(lead, write),
             Turn::Ended(result) => result,
         }
     }
 
     /// Commits the leader's own batch and those of writers that wait.
-    fn lead(&self, lead: Lead<'_>, own: (&Batch, WriteMode)) -> Result<()> {
+    fn lead(&self, lead: Lead<'_>, own: Write<'_>) -> Result<()> {
         let mut commit = self.commit.lock();
         // From here on, whatever happens, those that are taken along get a result.
         let mut answers = Answers {
@@ -83,7 +84,7 @@ impl WritePath {
         if committed.as_ref().is_err_and(would_block) {
             // Nothing has been written. The others wait.
             refuse_hasty(&mut answers.waiting);
-            if own.1.no_wait {
+            if own.mode.no_wait {
                 admitted = admitted.and(Err(Error::would_block()));
             }
             committed = self.commit_group(&mut commit, &admitted, own, &answers.waiting);
@@ -96,7 +97,7 @@ impl WritePath {
         if let Ok(written) = committed
             && written.bytes > 0
         {
-            self.backpressure.pace(written, !own.1.no_wait);
+            self.backpressure.pace(written, !own.mode.no_wait);
         }
         admitted.and(committed.map(drop))
     }
@@ -107,34 +108,30 @@ impl WritePath {
         &self,
         commit: &mut Commit,
         admitted: &Result<()>,
-        own: (&Batch, WriteMode),
+        own: Write<'_>,
         waiting: &[Arc<Request>],
     ) -> Result<Written> {
         let is_admitted = admitted.is_ok() || seeded!(RefusedAndWritten);
         let own = is_admitted.then_some(own);
-        let requests = waiting.iter().map(|r| (&r.batch, r.mode));
-        let group: Vec<(&Batch, WriteMode)> = own.into_iter().chain(requests).collect();
+        let requests = waiting.iter().map(|request| request.write());
+        let group: Vec<Write<'_>> = own.into_iter().chain(requests).collect();
         self.commit_batches(commit, &group)
     }
 
     /// Commits the batches, and returns what back-pressure is to count.
-    fn commit_batches(
-        &self,
-        commit: &mut Commit,
-        group: &[(&Batch, WriteMode)],
-    ) -> Result<Written> {
+    fn commit_batches(&self, commit: &mut Commit, group: &[Write<'_>]) -> Result<Written> {
         if group.is_empty() {
             return Ok(Written::default());
         }
         self.core.check_open()?;
-        let bytes: usize = group.iter().map(|(batch, _)| batch.byte_len()).sum();
-        let may_wait = seeded!(HastyWaits) || !group.iter().any(|(_, mode)| mode.no_wait);
+        let bytes: usize = group.iter().map(|write| write.batch.byte_len()).sum();
+        let may_wait = seeded!(HastyWaits) || !group.iter().any(|write| write.mode.no_wait);
         self.make_room(commit, bytes, may_wait)?;
-        if group.iter().any(|(_, mode)| mode.sync) {
+        if group.iter().any(|write| write.mode.sync) {
             // Before anything is written: should it fail, the log is as good as it was.
             self.flush_recovered()?;
         }
-        let batches = || group.iter().map(|(batch, _)| *batch);
+        let batches = || group.iter().map(|write| write.batch);
         self.adopt_large(&commit.memtable, batches())?;
         let first = self.append_to_wal(commit, group)?;
         if seeded!(PublishBeforeInsert) {
@@ -146,7 +143,7 @@ impl WritePath {
             Arc::clone(&self.read.view.load().version)
         });
         let mut seq = first;
-        for (batch, _) in group {
+        for Write { batch, .. } in group {
             seq = insert(&commit.memtable.table, batch, seq).inspect_err(|error| {
                 // A part of the group is in the memtable: nothing may be published after it.
                 self.core.suspend_for_good(error);
@@ -170,9 +167,9 @@ impl WritePath {
 
     /// Appends the group in one write and syncs it if one of the batches asks for that. Returns the
     /// first sequence number. A failure leaves the outcome of the group unknown.
-    fn append_to_wal(&self, commit: &mut Commit, group: &[(&Batch, WriteMode)]) -> Result<SeqNo> {
+    fn append_to_wal(&self, commit: &mut Commit, group: &[Write<'_>]) -> Result<SeqNo> {
         let first = SeqNo(commit.last_seq.0 + 1);
-        let ops: u64 = group.iter().map(|(batch, _)| batch.seq_count()).sum();
+        let ops: u64 = group.iter().map(|write| write.batch.seq_count()).sum();
         if first.0 + ops > SeqNo::MAX.0 {
             let what = "the database has used up its 2^56 sequence numbers";
             return Err(Error::invalid(what, "copy it into a new database"));
@@ -190,7 +187,7 @@ impl WritePath {
             segment.written(end);
             let wal_bytes = &self.core.counters.wal_bytes;
             wal_bytes.fetch_add(end - begin, Ordering::Relaxed);
-            if group.iter().any(|(_, mode)| mode.sync) && !seeded!(AckBeforeSync) {
+            if group.iter().any(|write| write.mode.sync) && !seeded!(AckBeforeSync) {
                 written = self.wal_sync.sync(&self.core.store);
             }
         }
@@ -202,11 +199,11 @@ impl WritePath {
 /// Appends each batch as one record, all small ones in one write.
 fn append_batches(
     wal: &mut WalWriter,
-    group: &[(&Batch, WriteMode)],
+    group: &[Write<'_>],
     mut seq: SeqNo,
     durable: Option<DurableMark>,
 ) -> Result<()> {
-    for (batch, _) in group {
+    for Write { batch, .. } in group {
         let write = WalWrite {
             base_seq: seq,
             count: batch.len() as u32,

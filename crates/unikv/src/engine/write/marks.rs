@@ -5,9 +5,8 @@
 //! the newest write that had one among those that are there.
 
 use crate::base::keys::SeqNo;
-use crate::engine::write::queue::WriteMode;
+use crate::engine::write::queue::Write;
 use crate::engine::write::{Commit, WritePath};
-use crate::memtable::Batch;
 use bytes::Bytes;
 
 impl WritePath {
@@ -29,9 +28,9 @@ impl WritePath {
 }
 
 /// Leaves the newest mark of a group, which becomes visible as a whole, with the memtable.
-pub(crate) fn note_mark(commit: &Commit, group: &[(&Batch, WriteMode)], first: SeqNo) {
+pub(crate) fn note_mark(commit: &Commit, group: &[Write<'_>], first: SeqNo) {
     let (mut next, mut newest) = (first.0, None);
-    for (batch, _) in group {
+    for Write { batch, .. } in group {
         next += batch.seq_count();
         newest = batch.mark().map(|mark| (SeqNo(next - 1), mark)).or(newest);
     }

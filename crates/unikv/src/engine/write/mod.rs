@@ -23,6 +23,7 @@ use crate::engine::backpressure::Backpressure;
 use crate::engine::catalog::{Catalog, Indexes};
 use crate::engine::core::Core;
 use crate::engine::read::ReadState;
+use crate::engine::recent::RecentWrites;
 use crate::engine::space::DiskSpace;
 use crate::engine::space::debt::Freed;
 use crate::engine::write::queue::WriteQueue;
@@ -50,6 +51,7 @@ pub(crate) struct WritePath {
     core: Arc<Core>,
     space: Arc<DiskSpace>,
     backpressure: Arc<Backpressure>,
+    pub(crate) recent: Arc<RecentWrites>,
     read: Arc<ReadState>,
     catalog: Arc<Catalog>,
     pub(crate) commit: Mutex<Commit>,
@@ -74,6 +76,7 @@ impl WritePath {
         wal_sync: WalSync,
     ) -> Arc<WritePath> {
         Arc::new(WritePath {
+            recent: RecentWrites::new(core),
             core: Arc::clone(core),
             space: Arc::clone(space),
             backpressure: Arc::clone(backpressure),

@@ -8,6 +8,7 @@
 //! own, notified under no lock.
 
 use crate::base::sync::Mutex;
+use crate::engine::recent::reads::ReadSet;
 use crate::error::{Error, Result};
 use crate::memtable::Batch;
 use crate::vfs::{Event, Runtime, wait_for};
@@ -44,10 +45,20 @@ pub(crate) struct WriteMode {
     pub(crate) no_wait: bool,
 }
 
+/// A batch that is to be committed.
+#[derive(Clone, Copy)]
+pub(crate) struct Write<'a> {
+    pub(crate) batch: &'a Batch,
+    pub(crate) mode: WriteMode,
+    /// Of a transaction: it is refused if what it has read was written since.
+    pub(crate) reads: Option<&'a Arc<ReadSet>>,
+}
+
 /// A writer that waits.
 pub(crate) struct Request {
-    pub(crate) batch: Batch,
-    pub(crate) mode: WriteMode,
+    batch: Batch,
+    mode: WriteMode,
+    reads: Option<Arc<ReadSet>>,
     /// Its batch is too large to be copied here: it waits until it leads.
     commits_itself: bool,
     outcome: Mutex<Option<Outcome>>,
@@ -61,10 +72,11 @@ enum Outcome {
 
 impl Request {
     /// A leader may take `batch` along.
-    pub(crate) fn new(batch: Batch, mode: WriteMode, runtime: &dyn Runtime) -> Request {
+    pub(crate) fn new(write: Write<'_>, runtime: &dyn Runtime) -> Request {
         Request {
-            batch,
-            mode,
+            batch: write.batch.clone(),
+            mode: write.mode,
+            reads: write.reads.cloned(),
             commits_itself: false,
             outcome: Mutex::new(None),
             woken: runtime.event(),
@@ -73,9 +85,22 @@ impl Request {
 
     /// It waits until it leads.
     pub(crate) fn to_lead(mode: WriteMode, runtime: &dyn Runtime) -> Request {
+        let nothing = Write {
+            batch: &Batch::new(),
+            mode,
+            reads: None,
+        };
         Request {
             commits_itself: true,
-            ..Request::new(Batch::new(), mode, runtime)
+            ..Request::new(nothing, runtime)
+        }
+    }
+
+    pub(crate) fn write(&self) -> Write<'_> {
+        Write {
+            batch: &self.batch,
+            mode: self.mode,
+            reads: self.reads.as_ref(),
         }
     }
 
@@ -231,7 +256,12 @@ mod tests {
         queue.enter(&runtime, WriteMode::default(), || {
             let mut batch = Batch::new();
             batch.put("key", value);
-            Request::new(batch, WriteMode::default(), &runtime)
+            let write = Write {
+                batch: &batch,
+                mode: WriteMode::default(),
+                reads: None,
+            };
+            Request::new(write, &runtime)
         })
     }
 

@@ -257,7 +257,9 @@ fn write(
     if let Some(mark) = mark {
         let mut batch = Batch::new();
         batch.set_mark(mark);
-        db.engine.write.write(&batch, Durability::Sync.into())?;
+        db.engine
+            .write
+            .write(&batch, Durability::Sync.into(), None)?;
     }
     db.close()?;
     target.finish()

@@ -91,7 +91,11 @@ impl Background {
                 .remove_files(self.write.wal_sync.retire_below(newer, spare_bytes));
         }
         self.catalog
-            .commit_edit(&mut catalog, edit, &indexes, |view| drop(view.sealed.pop()))
+            .commit_edit(&mut catalog, edit, &indexes, |view| {
+                if let Some(flushed) = view.sealed.pop() {
+                    self.write.recent.flushed(&flushed.table);
+                }
+            })
             .inspect_err(|_| self.catalog.quarantine(&mut catalog, &context))?;
         // The log names them no more.
         overwritten.iter().for_each(|file| file.mark_obsolete());

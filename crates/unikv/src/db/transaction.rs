@@ -1,0 +1,335 @@
+//! Transactions: reads and writes that take place at one moment, or not at all.
+
+use crate::base::keys::KeyspaceId;
+use crate::db::Db;
+use crate::db::keyspace::Keyspace;
+use crate::db::reader::fill;
+use crate::engine::read::bounds::KeyBounds;
+use crate::engine::read::cursor::{Cursor, Keys};
+use crate::engine::read::iter::Iter;
+use crate::error::{Error, Result};
+use crate::options::WriteOptions;
+use crate::txn::single::{self, Ended, Mismatch, TRIES};
+use crate::txn::{Isolation, Txn};
+use bytes::Bytes;
+use std::fmt;
+
+/// Reads and writes that take place at one moment, or not at all.
+///
+/// It reads the database as it was when the transaction began, with what it has written itself;
+/// an iterator shows the transaction as it was when the iterator was made. Nobody else sees its
+/// writes before [`Transaction::commit`], which fails with
+/// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if another write came between: see
+/// [`Isolation`]. Nobody waits for a transaction, and dropping it undoes it.
+///
+/// What it writes is kept in memory until it commits, and has the limits of a
+/// [`Batch`](crate::Batch). While it is open, versions that it sees are kept on disk, and writes
+/// since its beginning in memory, within the budget: one that stays open for long while others
+/// write much conflicts. One that writes nothing never does.
+///
+/// ```
+/// # let dir = std::env::temp_dir().join(format!("unikv-transaction-{}", std::process::id()));
+/// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+/// db.put("from", "90")?;
+/// let mut transaction = db.begin();
+/// assert_eq!(transaction.get("from")?.as_deref(), Some(&b"90"[..]));
+/// transaction.put("from", "80")?;
+/// transaction.put("to", "10")?;
+/// assert_eq!(db.get("to")?, None, "nobody sees it yet");
+/// transaction.commit()?;
+/// assert_eq!(db.get("to")?.as_deref(), Some(&b"10"[..]));
+/// # db.close()?;
+/// # unikv::Db::destroy(&dir)?;
+/// # unikv::Result::Ok(())
+/// ```
+pub struct Transaction(Txn);
+
+/// A keyspace as a [`Transaction`] sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct TransactionKeyspace<'a> {
+    transaction: &'a Transaction,
+    keyspace: KeyspaceId,
+}
+
+/// The reads of a transaction in one keyspace.
+pub(crate) struct TransactionReader<'a> {
+    txn: &'a Txn,
+    keyspace: KeyspaceId,
+}
+
+impl Db {
+    /// Begins a transaction that is [serializable](Isolation::Serializable).
+    pub fn begin(&self) -> Transaction {
+        self.begin_with(Isolation::default())
+    }
+
+    /// Begins a transaction with this isolation.
+    pub fn begin_with(&self, isolation: Isolation) -> Transaction {
+        Transaction(Txn::begin(&self.0, isolation))
+    }
+
+    /// Runs `run` in a serializable transaction and commits it, again if it conflicts: 16 times at
+    /// most, with pauses, and the last time alone, while other transactions wait (but not other
+    /// writes). An error of `run` undoes the transaction, and is returned.
+    ///
+    /// # Errors
+    /// That of `run`. `Conflict` if it still conflicts the last time. Else as
+    /// [`Transaction::commit`].
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("unikv-transact-{}", std::process::id()));
+    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+    /// db.put("stock", [3])?;
+    /// let sold = db.transact(|transaction| {
+    ///     let stock = transaction.get("stock")?.map_or(0, |value| value[0]);
+    ///     if stock > 0 {
+    ///         transaction.put("stock", [stock - 1])?;
+    ///     }
+    ///     unikv::Result::Ok(stock > 0)
+    /// })?;
+    /// assert!(sold);
+    /// # db.close()?;
+    /// # unikv::Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
+    pub fn transact<T, E: From<Error>>(
+        &self,
+        mut run: impl FnMut(&mut Transaction) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        single::retry(&self.0, Some(TRIES), |txn| {
+            let mut transaction = Transaction(txn);
+            let result = run(&mut transaction).map_err(Ended::Failed)?;
+            transaction.commit()?;
+            Ok(result)
+        })
+    }
+
+    /// Puts `new` in the place of the value of `key` if that is `expected`; `None` stands for no
+    /// value. Else returns the value that is there, and changes nothing. Errors as [`Db::put`] and
+    /// [`Db::get`].
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("unikv-swap-{}", std::process::id()));
+    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+    /// assert!(db.compare_and_swap("owner", None, Some(b"me"))?.is_ok());
+    /// let there = db.compare_and_swap("owner", None, Some(b"you"))?.unwrap_err();
+    /// assert_eq!(there.actual.as_deref(), Some(&b"me"[..]));
+    /// # db.close()?;
+    /// # unikv::Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
+    pub fn compare_and_swap(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<std::result::Result<(), Mismatch>> {
+        single::compare_and_swap(&self.0, KeyspaceId::DEFAULT, key.as_ref(), expected, new)
+    }
+
+    /// Puts what `change` makes of the value of `key` in its place; `None` stands for no value.
+    /// Returns the new value. If another write comes between, `change` is called again. Errors as
+    /// [`Db::put`] and [`Db::get`].
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("unikv-update-{}", std::process::id()));
+    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+    /// let append = |value: Option<&[u8]>| Some([value.unwrap_or_default(), b"!"].concat());
+    /// db.update_with("greeting", append)?;
+    /// assert_eq!(db.update_with("greeting", append)?.as_deref(), Some(&b"!!"[..]));
+    /// # db.close()?;
+    /// # unikv::Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
+    pub fn update_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<Option<Bytes>> {
+        single::update_with(&self.0, KeyspaceId::DEFAULT, key.as_ref(), change)
+    }
+
+    /// Adds `by` to the number that is the value of `key`, 8 bytes, little-endian; no value counts
+    /// as 0. Returns the sum, which is the new value.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the value has another length, or the sum does not fit: then nothing has
+    /// changed. Else as [`Db::put`] and [`Db::get`].
+    pub fn increment(&self, key: impl AsRef<[u8]>, by: i64) -> Result<i64> {
+        single::increment(&self.0, KeyspaceId::DEFAULT, key.as_ref(), by)
+    }
+}
+
+impl Keyspace {
+    /// As [`Db::compare_and_swap`].
+    pub fn compare_and_swap(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<std::result::Result<(), Mismatch>> {
+        single::compare_and_swap(self.handle(), self.id(), key.as_ref(), expected, new)
+    }
+
+    /// As [`Db::update_with`].
+    pub fn update_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<Option<Bytes>> {
+        single::update_with(self.handle(), self.id(), key.as_ref(), change)
+    }
+
+    /// As [`Db::increment`].
+    pub fn increment(&self, key: impl AsRef<[u8]>, by: i64) -> Result<i64> {
+        single::increment(self.handle(), self.id(), key.as_ref(), by)
+    }
+}
+
+impl Transaction {
+    /// Writes `value` under `key`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the key is longer than 64 KiB or the value than 1 GiB. What was written
+    /// before stays.
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let value = Some(value.as_ref());
+        self.0.write(KeyspaceId::DEFAULT, key.as_ref(), value)
+    }
+
+    /// Removes `key`. Errors as [`Transaction::put`].
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.0.write(KeyspaceId::DEFAULT, key.as_ref(), None)
+    }
+
+    /// As [`Transaction::put`], in another keyspace. Errors as there; `NoSuchKeyspace` if that has
+    /// been dropped, or emptied since the transaction began.
+    pub fn put_in(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.0
+            .write(keyspace.id(), key.as_ref(), Some(value.as_ref()))
+    }
+
+    /// As [`Transaction::delete`], in another keyspace. Errors as [`Transaction::put_in`].
+    pub fn delete_in(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
+        self.0.write(keyspace.id(), key.as_ref(), None)
+    }
+
+    /// The value of `key`, which must not be written by others until the transaction commits; else
+    /// it conflicts, under either isolation, unless it writes nothing. Errors as [`Db::get`].
+    pub fn get_for_update(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
+        self.0.get(KeyspaceId::DEFAULT, key.as_ref(), true)
+    }
+
+    /// Another keyspace, as this transaction sees it, for reading.
+    pub fn keyspace(&self, keyspace: &Keyspace) -> TransactionKeyspace<'_> {
+        TransactionKeyspace {
+            transaction: self,
+            keyspace: keyspace.id(),
+        }
+    }
+
+    /// Remembers what has been written so far, for [`Transaction::rollback_to_savepoint`].
+    /// Savepoints lie on each other.
+    pub fn set_savepoint(&mut self) {
+        self.0.set_savepoint();
+    }
+
+    /// Undoes what was written since the newest savepoint, and removes that; whether there was one.
+    /// What was read counts as read.
+    pub fn rollback_to_savepoint(&mut self) -> bool {
+        self.0.rollback_to_savepoint()
+    }
+
+    /// Removes the newest savepoint, and leaves what was written; whether there was one.
+    pub fn pop_savepoint(&mut self) -> bool {
+        self.0.pop_savepoint()
+    }
+
+    /// Commits everything that was written, or nothing.
+    ///
+    /// # Errors
+    /// `Conflict` if another write came between (see [`Isolation`]): nothing has changed, and the
+    /// transaction may be run again from its beginning. `NoSuchKeyspace` if a keyspace that it
+    /// writes to is gone: nothing has changed. Else as [`Db::write`].
+    pub fn commit(self) -> Result<()> {
+        self.commit_with(WriteOptions::default())
+    }
+
+    /// As [`Transaction::commit`], as `options` say. Errors as there, and as [`Db::put_with`].
+    pub fn commit_with(self, options: impl Into<WriteOptions>) -> Result<()> {
+        self.0.commit(options.into())
+    }
+
+    pub(crate) fn reader(&self) -> TransactionReader<'_> {
+        TransactionReader {
+            txn: &self.0,
+            keyspace: KeyspaceId::DEFAULT,
+        }
+    }
+}
+
+impl TransactionKeyspace<'_> {
+    /// As [`Transaction::get_for_update`].
+    pub fn get_for_update(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
+        self.transaction.0.get(self.keyspace, key.as_ref(), true)
+    }
+
+    pub(crate) fn reader(&self) -> TransactionReader<'_> {
+        TransactionReader {
+            txn: &self.transaction.0,
+            keyspace: self.keyspace,
+        }
+    }
+}
+
+impl TransactionReader<'_> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+        self.txn.get(self.keyspace, key, false)
+    }
+
+    pub(crate) fn get_into(&self, key: &[u8], buffer: &mut Vec<u8>) -> Result<bool> {
+        Ok(fill(buffer, self.get(key)?))
+    }
+
+    pub(crate) fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Bytes>>> {
+        self.txn.multi_get(self.keyspace, keys)
+    }
+
+    pub(crate) fn contains_key(&self, key: &[u8]) -> Result<bool> {
+        self.txn.contains(self.keyspace, key)
+    }
+
+    pub(crate) fn value_len(&self, key: &[u8]) -> Result<Option<usize>> {
+        self.txn.value_len(self.keyspace, key)
+    }
+
+    pub(crate) fn range(&self, range: &impl KeyBounds) -> Iter {
+        self.txn.range(self.keyspace, range)
+    }
+
+    pub(crate) fn prefix(&self, prefix: &[u8]) -> Iter {
+        self.txn.prefix(self.keyspace, prefix)
+    }
+
+    pub(crate) fn keys(&self, range: &impl KeyBounds) -> Keys {
+        Keys::new(self.range(range))
+    }
+
+    pub(crate) fn cursor(&self) -> Cursor {
+        self.txn.cursor(self.keyspace)
+    }
+}
+
+impl fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction").finish_non_exhaustive()
+    }
+}

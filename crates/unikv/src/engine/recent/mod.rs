@@ -1,0 +1,208 @@
+//! Recent writes: what a transaction that commits is compared with.
+//!
+//! A transaction conflicts if something that it read has been written since its moment. All those
+//! writes are in memtables: in those of the view, and in flushed ones that are kept here as long as
+//! a transaction is open that began before their last write. So nothing is read from disk while
+//! the commit lock is held. Where the kept ones take too much, the oldest are given up, and
+//! transactions that began before their end conflict; so do those that began before an ingest,
+//! which is in no memtable.
+//!
+//! Invariants: a transaction is entered here before its moment is registered, under the lock under
+//! which flushed memtables come here; so none is missed that holds a later write. The view without
+//! a memtable is published after it has come here, and a comparison takes the view first.
+//!
+//! Lock: `state`, a leaf, held for a look or a change; under it a comparison reads memtables.
+
+pub(crate) mod reads;
+mod turns;
+
+pub(crate) use turns::Turns;
+
+use crate::base::keys::SeqNo;
+use crate::base::seeded::seeded;
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::engine::core::Core;
+use crate::engine::recent::reads::{Observed, ReadSet};
+use crate::error::{Error, Result};
+use crate::memtable::{Batch, Memtable, OpsIter};
+use crate::partition::View;
+use crate::vfs::Process;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// The kept memtables take as much as this many full ones, at most.
+const MOST_KEPT: u64 = 2;
+
+/// The component that keeps recent writes for transactions.
+pub(crate) struct RecentWrites {
+    /// Of a full memtable.
+    memtable_bytes: u64,
+    /// That which has opened the database: in its children no lock is taken.
+    process: Process,
+    pub(crate) turns: Turns,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The moments before which transactions that are open began, with their numbers.
+    open: BTreeMap<SeqNo, usize>,
+    /// Flushed memtables, oldest first.
+    kept: VecDeque<Arc<Memtable>>,
+    /// What was written up to here may be in no memtable.
+    lost_until: SeqNo,
+}
+
+impl RecentWrites {
+    pub(crate) fn new(core: &Core) -> Arc<RecentWrites> {
+        Arc::new(RecentWrites {
+            memtable_bytes: core.memory.plan.memtable_bytes,
+            process: core.process.clone(),
+            turns: Turns::new(core.store.env().runtime.event()),
+            state: Mutex::default(),
+        })
+    }
+
+    /// A transaction begins. Its moment is registered after this.
+    pub(crate) fn begin(self: &Arc<Self>, visible: &AtomicU64) -> OpenTransaction {
+        let visible = || SeqNo(visible.load(Ordering::Acquire));
+        let since = match self.process.is_this() {
+            true => {
+                let mut state = self.state.lock();
+                let since = visible();
+                *state.open.entry(since).or_default() += 1;
+                since
+            }
+            false => visible(),
+        };
+        OpenTransaction {
+            recent: Arc::clone(self),
+            since,
+        }
+    }
+
+    /// A memtable has been flushed, and is about to leave the view.
+    pub(crate) fn flushed(&self, memtable: &Arc<Memtable>) {
+        let mut state = self.state.lock();
+        let last = memtable.max_seq().unwrap_or_default();
+        if state.oldest().is_none_or(|oldest| oldest >= last) || seeded!(FlushedNotCompared) {
+            return;
+        }
+        state.kept.push_back(Arc::clone(memtable));
+        let most = MOST_KEPT.saturating_mul(self.memtable_bytes) as usize;
+        while state.kept.iter().map(|m| m.bytes()).sum::<usize>() > most {
+            let lost = state.kept.pop_front().and_then(|m| m.max_seq());
+            state.lost_until = state.lost_until.max(lost.unwrap_or_default());
+        }
+    }
+
+    /// Something is about to be visible at `seq` that is in no memtable.
+    pub(crate) fn ingested(&self, seq: SeqNo) {
+        let mut state = self.state.lock();
+        state.lost_until = state.lost_until.max(seq);
+    }
+
+    /// Refuses what conflicts: something that `reads` holds has been written since, and is in
+    /// `view`, in a kept memtable, or in one of `earlier` batches, which come before in the group.
+    pub(crate) fn check<'a>(
+        &self,
+        reads: &ReadSet,
+        view: &View,
+        earlier: impl Iterator<Item = &'a Batch> + Clone,
+    ) -> Result<()> {
+        let since = reads.since();
+        let state = self.state.lock();
+        let observed = reads.observed();
+        if observed.is_empty() {
+            return Ok(());
+        }
+        if state.lost_until > since {
+            return Err(Error::conflict("more was written meanwhile than is kept"));
+        }
+        let in_view = std::iter::once(&view.memtable).chain(&view.sealed);
+        let mut memtables = in_view.map(|handle| &handle.table).chain(&state.kept);
+        let hash_seed = view.version.counters.hash_seed;
+        if memtables.any(|memtable| observed.is_written_in(memtable, since, hash_seed)) {
+            return Err(Error::conflict("what it read has been written since"));
+        }
+        drop(state);
+        let mut ops = earlier.flat_map(|batch| OpsIter::new(batch.ops_bytes()));
+        let is_read = |op: &crate::memtable::BatchOp<'_>| observed.holds(op.key);
+        match ops.any(|op| op.is_ok_and(|op| is_read(&op))) && !seeded!(GroupNotCompared) {
+            true => Err(Error::conflict("what it read is being written")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl State {
+    fn oldest(&self) -> Option<SeqNo> {
+        self.open.keys().next().copied()
+    }
+
+    /// Gives up what no transaction needs.
+    fn prune(&mut self) {
+        let oldest = self.oldest().unwrap_or(SeqNo::MAX);
+        let is_needed = |m: &Arc<Memtable>| m.max_seq().is_some_and(|last| last > oldest);
+        while self.kept.front().is_some_and(|m| !is_needed(m)) {
+            self.kept.pop_front();
+        }
+    }
+}
+
+/// An open transaction: what was written since its beginning is kept as long as this is.
+pub(crate) struct OpenTransaction {
+    recent: Arc<RecentWrites>,
+    since: SeqNo,
+}
+
+impl Drop for OpenTransaction {
+    fn drop(&mut self) {
+        if !self.recent.process.is_this() {
+            return;
+        }
+        let mut state = self.recent.state.lock();
+        if let Some(open) = state.open.get_mut(&self.since) {
+            *open -= 1;
+            if *open == 0 {
+                state.open.remove(&self.since);
+                state.prune();
+            }
+        }
+    }
+}
+
+impl Observed<'_> {
+    /// Whether a memtable has a version of something observed that is newer than `since`.
+    fn is_written_in(&self, memtable: &Arc<Memtable>, since: SeqNo, hash_seed: u64) -> bool {
+        if memtable.max_seq().is_none_or(|last| last <= since) {
+            return false;
+        }
+        let is_newer = |key: &[u8]| {
+            let hash = crate::base::hash::key_hash(hash_seed, key);
+            let newest = memtable.get(key, hash, SeqNo::MAX);
+            newest.is_some_and(|entry| entry.seq > since)
+        };
+        let reads_keys = !seeded!(KeysNotCompared);
+        if reads_keys && self.keys().any(is_newer) {
+            return true;
+        }
+        let has_newer = |lower: &[u8], upper: &[u8]| {
+            let mut entries = memtable.iter();
+            entries.seek(lower, SeqNo::MAX);
+            while let Some(entry) = entries.entry().filter(|entry| entry.key < upper) {
+                if entry.seq > since {
+                    return true;
+                }
+                entries.next();
+            }
+            false
+        };
+        let mut ranges = self.ranges();
+        ranges.any(|(lower, upper)| has_newer(lower, upper)) && !seeded!(RangesNotCompared)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! Transactions, on the engine: optimistic, validated when they commit.
+//!
+//! A transaction reads as of one moment and keeps its writes to itself, in the memory of its
+//! caller. Its commit is one batch, which the leader of the commit group admits if nothing that the
+//! transaction depends on was written since its moment ([`crate::engine::recent`]). So it takes
+//! place at one point of the write order: when it commits. Under [`Isolation::Serializable`] it
+//! depends on all that it has read, so that it might as well have begun at that point; under
+//! [`Isolation::Snapshot`] on the keys that it writes or has read for update.
+//!
+//! A transaction that writes nothing took place at its moment, and never conflicts.
+//!
+//! Locks: none but those of what it calls.
+
+mod alone;
+pub(crate) mod single;
+
+pub(crate) use alone::Alone;
+
+use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId, MAX_USER_KEY_LEN};
+use crate::engine::handle::Handle;
+use crate::engine::read::bounds::{KeyBounds, engine_bounds, engine_key, prefix_bounds};
+use crate::engine::read::cursor::Cursor;
+use crate::engine::read::iter::Iter;
+use crate::engine::read::iter::overlay::{OfTransaction, OwnWrites};
+use crate::engine::read::moment::Registered;
+use crate::engine::read::source::data_id;
+use crate::engine::recent::OpenTransaction;
+use crate::engine::recent::reads::ReadSet;
+use crate::engine::snapshots::Holder;
+use crate::error::{Error, Result};
+use crate::memtable::{Batch, check_put};
+use crate::options::WriteOptions;
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// What a transaction is protected from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Isolation {
+    /// All transactions that commit might as well have run one after the other: the keys and
+    /// ranges that one has read must not have been written by others since it began.
+    #[default]
+    Serializable,
+    /// It reads one moment, and the keys that it writes, or has read with
+    /// [`Transaction::get_for_update`](crate::Transaction::get_for_update), must not have been
+    /// written by others since then. Two transactions that each read what the other writes may both
+    /// commit (write skew).
+    Snapshot,
+}
+
+/// A transaction that is open.
+pub(crate) struct Txn {
+    pub(crate) handle: Arc<Handle>,
+    isolation: Isolation,
+    moment: Arc<Registered>,
+    own: Arc<OwnWrites>,
+    /// What the keys were before each write, so that a savepoint can come back.
+    undo: Vec<(Vec<u8>, Option<Option<Bytes>>)>,
+    savepoints: Vec<usize>,
+    reads: Arc<ReadSet>,
+    /// Nobody else commits until this has ended.
+    alone: Option<Alone>,
+    _open: OpenTransaction,
+}
+
+impl Txn {
+    pub(crate) fn begin(handle: &Arc<Handle>, isolation: Isolation) -> Txn {
+        let read = &handle.engine.read;
+        let open = handle.engine.write.recent.begin(&read.visible_seq);
+        let moment = Registered::take(read, Holder::Snapshot);
+        Txn {
+            handle: Arc::clone(handle),
+            isolation,
+            own: Arc::default(),
+            undo: Vec::new(),
+            savepoints: Vec::new(),
+            reads: Arc::new(ReadSet::new(moment.seq())),
+            alone: None,
+            moment,
+            _open: open,
+        }
+    }
+
+    /// The key below `db`, in the keyspace as it was at the moment.
+    fn engine_key(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Vec<u8>> {
+        if key.len() > MAX_USER_KEY_LEN {
+            check_put(key.len(), 0)?;
+        }
+        let view = self.handle.engine.read.view.load();
+        let data = data_id(&view, self.moment.source(keyspace))?;
+        Ok(engine_key(data, key))
+    }
+
+    fn is_serializable(&self) -> bool {
+        self.isolation == Isolation::Serializable
+    }
+
+    /// What the transaction itself has made of a key, if it has written it; else the key is noted
+    /// as read, where reads count.
+    fn own_or_note(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        for_update: bool,
+    ) -> Result<Option<Option<Bytes>>> {
+        let key = self.engine_key(keyspace, key)?;
+        if for_update || (self.is_serializable() && !self.own.contains_key(&key)) {
+            self.reads.add_key(&key);
+        }
+        Ok(self.own.get(&key).cloned())
+    }
+
+    pub(crate) fn get(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        for_update: bool,
+    ) -> Result<Option<Bytes>> {
+        match self.own_or_note(keyspace, key, for_update)? {
+            Some(own) => Ok(own),
+            None => self.moment.read().get(self.moment.source(keyspace), key),
+        }
+    }
+
+    pub(crate) fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keyspace: KeyspaceId,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Bytes>>> {
+        let (mut values, mut asked, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, key) in keys.into_iter().enumerate() {
+            let own = self.own_or_note(keyspace, key.as_ref(), false)?;
+            if own.is_none() {
+                asked.push(key);
+                places.push(place);
+            }
+            values.push(own.flatten());
+        }
+        let read = self.moment.read();
+        let found = read.multi_get(self.moment.source(keyspace), asked)?;
+        for (place, value) in places.into_iter().zip(found) {
+            if let Some(slot) = values.get_mut(place) {
+                *slot = value;
+            }
+        }
+        Ok(values)
+    }
+
+    pub(crate) fn contains(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<bool> {
+        match self.own_or_note(keyspace, key, false)? {
+            Some(own) => Ok(own.is_some()),
+            None => {
+                let source = self.moment.source(keyspace);
+                self.moment.read().contains(source, key)
+            }
+        }
+    }
+
+    pub(crate) fn value_len(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<usize>> {
+        match self.own_or_note(keyspace, key, false)? {
+            Some(own) => Ok(own.map(|value| value.len())),
+            None => {
+                let source = self.moment.source(keyspace);
+                self.moment.read().value_len(source, key)
+            }
+        }
+    }
+
+    /// What it has written so far, over which iterators read.
+    fn as_it_is(&self) -> OfTransaction {
+        OfTransaction {
+            own: Arc::clone(&self.own),
+            reads: self.is_serializable().then(|| Arc::clone(&self.reads)),
+        }
+    }
+
+    pub(crate) fn range(&self, keyspace: KeyspaceId, range: &impl KeyBounds) -> Iter {
+        let moment = Arc::clone(&self.moment);
+        let iter = Iter::new(moment, keyspace, |data| engine_bounds(data, range));
+        iter.over(self.as_it_is().overlay())
+    }
+
+    pub(crate) fn prefix(&self, keyspace: KeyspaceId, prefix: &[u8]) -> Iter {
+        let moment = Arc::clone(&self.moment);
+        let iter = Iter::new(moment, keyspace, |data| prefix_bounds(data, prefix));
+        iter.over(self.as_it_is().overlay())
+    }
+
+    pub(crate) fn cursor(&self, keyspace: KeyspaceId) -> Cursor {
+        Cursor::new(Arc::clone(&self.moment), keyspace).over(self.as_it_is())
+    }
+
+    /// Writes a value, or removes the key.
+    pub(crate) fn write(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<()> {
+        check_put(key.len(), value.map_or(0, <[u8]>::len))?;
+        let key = self.engine_key(keyspace, key)?;
+        let value = value.map(Bytes::copy_from_slice);
+        let before = Arc::make_mut(&mut self.own).insert(key.clone(), value);
+        if !self.savepoints.is_empty() {
+            self.undo.push((key, before));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_savepoint(&mut self) {
+        self.savepoints.push(self.undo.len());
+    }
+
+    /// Undoes what was written since the newest savepoint, and removes that; whether there was one.
+    pub(crate) fn rollback_to_savepoint(&mut self) -> bool {
+        let Some(len) = self.savepoints.pop() else {
+            return false;
+        };
+        let own = Arc::make_mut(&mut self.own);
+        for (key, before) in self.undo.drain(len..).rev() {
+            match before {
+                Some(before) => drop(own.insert(key, before)),
+                None => drop(own.remove(&key)),
+            }
+        }
+        true
+    }
+
+    pub(crate) fn pop_savepoint(&mut self) -> bool {
+        let popped = self.savepoints.pop().is_some();
+        if self.savepoints.is_empty() {
+            self.undo.clear();
+        }
+        popped
+    }
+
+    /// Where it is alone, nobody else commits a transaction until this one has ended.
+    pub(crate) fn stay_alone_if(&mut self, alone: Option<Alone>) {
+        self.alone = alone;
+    }
+
+    /// Commits what was written.
+    pub(crate) fn commit(self, options: WriteOptions) -> Result<()> {
+        self.handle.engine.core.check_open()?;
+        if self.own.is_empty() {
+            return Ok(());
+        }
+        if self.isolation == Isolation::Snapshot {
+            self.own.keys().for_each(|key| self.reads.add_key(key));
+        }
+        let mut batch = Batch::new();
+        for (key, value) in &*self.own {
+            let (prefix, key) = key
+                .split_first_chunk::<KEYSPACE_PREFIX_LEN>()
+                .ok_or_else(|| Error::internal("a key without a keyspace"))?;
+            let data = KeyspaceId(u32::from_be_bytes(*prefix));
+            match value {
+                Some(value) => batch.put_at(data, key, value),
+                None => batch.delete_at(data, key),
+            };
+        }
+        if self.alone.is_none() {
+            Alone::wait(&self.handle);
+        }
+        let write = &self.handle.engine.write;
+        write.write(&batch, options, Some(&self.reads))
+    }
+}
+
+#[cfg(test)]
+mod tests;

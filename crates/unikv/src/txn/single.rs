@@ -1,0 +1,150 @@
+//! Changes of one key that depend on its value, and transactions that are tried again.
+
+use super::{Alone, Isolation, Txn};
+use crate::base::keys::KeyspaceId;
+use crate::engine::handle::Handle;
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::WriteOptions;
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A transaction is tried as often as this, the last time alone.
+pub(crate) const TRIES: u32 = 16;
+/// The pauses between the first tries are up to this long; they double up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_micros(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(5);
+
+/// The value was another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Mismatch {
+    /// The value that the key has; `None`: it has none.
+    pub actual: Option<Bytes>,
+}
+
+/// Runs `attempt` on new transactions until one commits or fails otherwise than by a conflict, at
+/// most [`TRIES`] times, or for ever.
+pub(crate) fn retry<T, E: From<Error>>(
+    handle: &Arc<Handle>,
+    most: Option<u32>,
+    mut attempt: impl FnMut(Txn) -> std::result::Result<T, Ended<E>>,
+) -> std::result::Result<T, E> {
+    for tried in 1.. {
+        let alone = match tried >= TRIES {
+            true => Alone::begin(handle),
+            false => None,
+        };
+        let mut txn = Txn::begin(handle, Isolation::Serializable);
+        txn.stay_alone_if(alone);
+        match attempt(txn) {
+            Ok(done) => return Ok(done),
+            Err(Ended::Failed(error)) => return Err(error),
+            Err(Ended::Conflict(error)) if most == Some(tried) => return Err(error.into()),
+            Err(Ended::Conflict(_)) => pause(handle, tried),
+        }
+    }
+    Err(Error::internal("a transaction was not tried").into())
+}
+
+/// How an attempt ended that did not commit.
+pub(crate) enum Ended<E> {
+    Conflict(Error),
+    Failed(E),
+}
+
+impl<E: From<Error>> From<Error> for Ended<E> {
+    fn from(error: Error) -> Ended<E> {
+        match error.kind() {
+            ErrorKind::Conflict => Ended::Conflict(error),
+            _ => Ended::Failed(error.into()),
+        }
+    }
+}
+
+/// Waits for a drawn time, longer the more tries there were, so that those that have met do not
+/// meet again.
+fn pause(handle: &Handle, tried: u32) {
+    let runtime = &handle.engine.core.store.env().runtime;
+    let most = FIRST_PAUSE
+        .saturating_mul(1 << tried.min(10))
+        .min(LONGEST_PAUSE);
+    let most = most.as_nanos() as u64;
+    runtime.delay(Duration::from_nanos(runtime.random_u64() % most));
+}
+
+/// Puts `change` of the key's value in its place, and returns what `change` does besides.
+fn update<T>(
+    handle: &Arc<Handle>,
+    keyspace: KeyspaceId,
+    key: &[u8],
+    mut change: impl FnMut(Option<Bytes>) -> Result<(Change, T)>,
+) -> Result<T> {
+    retry(handle, None, |mut txn| {
+        let (change, result) = change(txn.get(keyspace, key, true)?)?;
+        if let Change::To(value) = change {
+            txn.write(keyspace, key, value.as_deref())?;
+        }
+        txn.commit(WriteOptions::default())?;
+        Ok::<_, Ended<Error>>(result)
+    })
+}
+
+enum Change {
+    Nothing,
+    /// `None`: the key is removed.
+    To(Option<Bytes>),
+}
+
+pub(crate) fn compare_and_swap(
+    handle: &Arc<Handle>,
+    keyspace: KeyspaceId,
+    key: &[u8],
+    expected: Option<&[u8]>,
+    new: Option<&[u8]>,
+) -> Result<std::result::Result<(), Mismatch>> {
+    let new = new.map(Bytes::copy_from_slice);
+    update(handle, keyspace, key, |actual| {
+        if actual.as_deref() == expected {
+            return Ok((Change::To(new.clone()), Ok(())));
+        }
+        Ok((Change::Nothing, Err(Mismatch { actual })))
+    })
+}
+
+pub(crate) fn update_with(
+    handle: &Arc<Handle>,
+    keyspace: KeyspaceId,
+    key: &[u8],
+    mut change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+) -> Result<Option<Bytes>> {
+    update(handle, keyspace, key, |before| {
+        let after = change(before.as_deref()).map(Bytes::from);
+        Ok((Change::To(after.clone()), after))
+    })
+}
+
+pub(crate) fn increment(
+    handle: &Arc<Handle>,
+    keyspace: KeyspaceId,
+    key: &[u8],
+    by: i64,
+) -> Result<i64> {
+    update(handle, keyspace, key, |before| {
+        let before = before.as_deref().map_or(Ok(0), decode)?;
+        let Some(after) = before.checked_add(by) else {
+            let what = format!("{before} and {by} are more than 64 bits hold");
+            return Err(Error::invalid(what, "keep the number smaller"));
+        };
+        let bytes = Bytes::copy_from_slice(&after.to_le_bytes());
+        Ok((Change::To(Some(bytes)), after))
+    })
+}
+
+fn decode(value: &[u8]) -> Result<i64> {
+    let number = value.try_into().map(i64::from_le_bytes);
+    number.map_err(|_| {
+        let what = format!("the value has {} bytes and is no number", value.len());
+        Error::invalid(what, "increment values of 8 bytes, little-endian")
+    })
+}

@@ -1,0 +1,454 @@
+//! Transactions through the public handle, on the simulated machine.
+
+use crate::engine::tests::{Machine, Model, small};
+use crate::{Db, ErrorKind, Isolation, KeyspaceOptions, Readable, Transaction, WriteOptions};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::ops::Bound;
+
+fn value(n: u32) -> Vec<u8> {
+    n.to_le_bytes().to_vec()
+}
+
+fn number(from: &impl Readable, key: &str) -> u32 {
+    let value = from.get(key).unwrap();
+    value.map_or(0, |value| u32::from_le_bytes(value[..].try_into().unwrap()))
+}
+
+fn is_conflict(result: crate::Result<()>) -> bool {
+    match result {
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+            true
+        }
+        Ok(()) => false,
+    }
+}
+
+/// Two transactions that each read what the other one writes.
+fn skew(db: &Db, isolation: Isolation) -> [bool; 2] {
+    db.put("a", value(1)).unwrap();
+    db.put("b", value(1)).unwrap();
+    let (mut one, mut two) = (db.begin_with(isolation), db.begin_with(isolation));
+    for (transaction, reads, writes) in [(&mut one, "a", "b"), (&mut two, "b", "a")] {
+        let n = number(transaction, reads);
+        transaction.put(writes, value(n + 1)).unwrap();
+    }
+    [is_conflict(one.commit()), is_conflict(two.commit())]
+}
+
+#[test]
+fn write_skew_conflicts_where_transactions_are_serializable() {
+    let machine = Machine::new(1);
+    let (db, _) = machine.open(small());
+    assert_eq!(skew(&db, Isolation::Serializable), [false, true]);
+    assert_eq!(skew(&db, Isolation::Snapshot), [false, false]);
+}
+
+#[test]
+fn an_update_is_never_lost() {
+    let machine = Machine::new(2);
+    let (db, _) = machine.open(small());
+    for isolation in [Isolation::Serializable, Isolation::Snapshot] {
+        db.put("n", value(7)).unwrap();
+        let mut transaction = db.begin_with(isolation);
+        let n = number(&transaction, "n");
+        transaction.put("n", value(n + 1)).unwrap();
+        db.put("n", value(n + 10)).unwrap();
+        assert!(is_conflict(transaction.commit()));
+        assert_eq!(number(&db, "n"), 17);
+        // A key that is only read for update.
+        let mut transaction = db.begin_with(isolation);
+        transaction.get_for_update("n").unwrap();
+        transaction.put("other", "value").unwrap();
+        db.delete("n").unwrap();
+        assert!(is_conflict(transaction.commit()));
+        assert_eq!(db.get("other").unwrap(), None);
+    }
+    // What was written without a look at what was there may be written over.
+    let mut blind = db.begin();
+    blind.put("n", value(1)).unwrap();
+    db.put("n", value(2)).unwrap();
+    assert!(!is_conflict(blind.commit()));
+    assert_eq!(number(&db, "n"), 1);
+}
+
+#[test]
+fn a_range_that_was_read_may_get_no_key() {
+    let machine = Machine::new(3);
+    let (db, _) = machine.open(small());
+    for i in 0..50 {
+        db.put(format!("{i:03}"), [i]).unwrap();
+    }
+    type Read = fn(&Transaction);
+    // What a transaction reads, a key that conflicts with it, and one that does not.
+    let cases: [(Read, &str, &str); 8] = [
+        (
+            |t| assert!(t.range("010".."020").count() > 0),
+            "0155",
+            "020",
+        ),
+        (|t| assert!(t.range("010".."020").count() > 0), "010", "009"),
+        (|t| drop(t.range("010".."020").next()), "010", "0105"),
+        (|t| drop(t.iter().nth(5)), "0045", "0055"),
+        (|t| drop(t.range(.."020").next_back()), "0195", "0185"),
+        (|t| drop(t.keys("060"..).next()), "999", "0595"),
+        (
+            |t| {
+                let mut iter = t.range("010"..);
+                iter.seek("030");
+                iter.next();
+            },
+            "030",
+            "0105",
+        ),
+        (
+            |t| {
+                let mut cursor = t.cursor();
+                cursor.seek("030").unwrap();
+                cursor.prev().unwrap();
+            },
+            "0295",
+            "0285",
+        ),
+    ];
+    for (n, (read, inside, outside)) in cases.into_iter().enumerate() {
+        for (written, conflicts) in [(inside, true), (outside, false)] {
+            let before = db.get(written).unwrap();
+            let mut transaction = db.begin();
+            read(&transaction);
+            transaction.put("result", "value").unwrap();
+            db.put(written, "new").unwrap();
+            assert_eq!(
+                is_conflict(transaction.commit()),
+                conflicts,
+                "{n}: {written}"
+            );
+            match before {
+                Some(value) => db.put(written, value).unwrap(),
+                None => db.delete(written).unwrap(),
+            }
+        }
+    }
+    // A delete is a write, and so is one of a key that was not there.
+    let mut transaction = db.begin();
+    assert!(!transaction.contains_key("none").unwrap());
+    transaction.put("result", "value").unwrap();
+    db.delete("none").unwrap();
+    assert!(is_conflict(transaction.commit()));
+}
+
+#[test]
+fn what_has_been_flushed_and_merged_since_is_compared_from_memory() {
+    let machine = Machine::new(4);
+    let (db, _) = machine.open(small());
+    let fill = |from: u32, to: u32| {
+        for i in from..to {
+            db.put(format!("key{i:05}"), [7; 100]).unwrap();
+        }
+    };
+    fill(0, 100);
+    let begin = || {
+        let mut transaction = db.begin();
+        transaction.get("key00005").unwrap();
+        transaction.put("result", "value").unwrap();
+        transaction
+    };
+    let (untouched, touched, lasting) = (begin(), begin(), begin());
+    fill(50, 60);
+    db.flush().unwrap();
+    db.compact().unwrap();
+    assert!(!is_conflict(untouched.commit()), "nothing that it has read");
+    db.put("key00005", "new").unwrap();
+    db.flush().unwrap();
+    fill(60, 70);
+    db.compact().unwrap();
+    assert!(is_conflict(touched.commit()));
+    // More than is kept.
+    let patient = db.begin();
+    fill(100, 3000);
+    let error = lasting.commit().unwrap_err();
+    assert!(error.to_string().contains("more was written"), "{error}");
+    assert!(!is_conflict(patient.commit()), "it writes nothing");
+    assert!(!is_conflict(begin().commit()));
+    let budget = db.stats().memory;
+    assert!(
+        budget.total() <= budget.budget + budget.budget / 20,
+        "{budget:?}"
+    );
+}
+
+#[test]
+fn what_writes_nothing_never_conflicts_and_shows_one_moment() {
+    let machine = Machine::new(5);
+    let (db, _) = machine.open(small());
+    db.put("a", value(1)).unwrap();
+    let reader = db.begin();
+    assert_eq!(number(&reader, "a"), 1);
+    assert!(reader.get_for_update("a").unwrap().is_some());
+    db.put("a", value(2)).unwrap();
+    db.put("b", value(2)).unwrap();
+    assert_eq!((number(&reader, "a"), reader.iter().count()), (1, 1));
+    assert!(!is_conflict(reader.commit()));
+}
+
+#[test]
+fn savepoints_bring_back_what_was_written_before() {
+    let machine = Machine::new(6);
+    let (db, _) = machine.open(small());
+    db.put("a", value(1)).unwrap();
+    let mut transaction = db.begin();
+    transaction.put("b", value(2)).unwrap();
+    transaction.set_savepoint();
+    transaction.put("b", value(3)).unwrap();
+    transaction.delete("a").unwrap();
+    transaction.set_savepoint();
+    transaction.put("c", value(4)).unwrap();
+    assert!(transaction.pop_savepoint());
+    assert_eq!(transaction.iter().count(), 2);
+    assert!(transaction.rollback_to_savepoint());
+    assert_eq!(
+        [number(&transaction, "a"), number(&transaction, "b")],
+        [1, 2]
+    );
+    assert!(!transaction.contains_key("c").unwrap());
+    assert!(!transaction.rollback_to_savepoint() && !transaction.pop_savepoint());
+    transaction.commit().unwrap();
+    assert_eq!(db.iter().count(), 2);
+    // Dropped, it has done nothing.
+    let mut undone = db.begin();
+    undone.put("a", value(9)).unwrap();
+    drop(undone);
+    assert_eq!(number(&db, "a"), 1);
+}
+
+#[test]
+fn keyspaces_take_part_and_one_that_goes_ends_a_transaction() {
+    let machine = Machine::new(7);
+    let (db, _) = machine.open(small());
+    let a = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    let b = db.keyspace("b", KeyspaceOptions::default()).unwrap();
+    a.put("key", "of a").unwrap();
+    let mut transaction = db.begin();
+    assert!(transaction.keyspace(&a).get("key").unwrap().is_some());
+    assert!(!transaction.keyspace(&b).contains_key("key").unwrap());
+    transaction.put_in(&b, "key", "of b").unwrap();
+    transaction.delete_in(&a, "key").unwrap();
+    assert_eq!(transaction.keyspace(&a).iter().count(), 0);
+    assert_eq!(transaction.keyspace(&b).keys(..).count(), 1);
+    assert_eq!(transaction.iter().count(), 0);
+    transaction.commit().unwrap();
+    assert_eq!((a.iter().count(), b.iter().count()), (0, 1));
+    // The same key elsewhere does not conflict.
+    let mut transaction = db.begin();
+    transaction.keyspace(&a).get("key").unwrap();
+    transaction.put_in(&a, "result", "value").unwrap();
+    db.put("key", "other").unwrap();
+    b.put("key", "other").unwrap();
+    assert!(!is_conflict(transaction.commit()));
+    for drops in [true, false] {
+        let mut transaction = db.begin();
+        transaction.put_in(&a, "key", "value").unwrap();
+        match drops {
+            false => a.drop_keyspace().unwrap(),
+            true => a.truncate().unwrap(),
+        }
+        let read = transaction.keyspace(&a).get("other");
+        assert_eq!(read.unwrap_err().kind(), ErrorKind::NoSuchKeyspace);
+        let error = transaction.commit().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoSuchKeyspace);
+    }
+}
+
+#[test]
+fn an_ingest_conflicts_and_a_later_transaction_does_not() {
+    let machine = Machine::new(8);
+    let (db, _) = machine.open(small());
+    let mut transaction = db.begin();
+    transaction.get("a").unwrap();
+    transaction.put("result", "value").unwrap();
+    let entries = [crate::Result::Ok(("a", Some("ingested")))];
+    db.ingest_sorted(entries, None).unwrap();
+    assert!(is_conflict(transaction.commit()));
+    let mut transaction = db.begin();
+    assert!(transaction.get("a").unwrap().is_some());
+    transaction.put("result", "value").unwrap();
+    assert!(!is_conflict(transaction.commit()));
+}
+
+#[test]
+fn a_transaction_is_run_again_until_it_commits() {
+    let machine = Machine::new(9);
+    let (db, _) = machine.open(small());
+    let mut tries = 0;
+    let result = db.transact(|transaction| {
+        tries += 1;
+        let n = number(transaction, "n");
+        if tries < 5 {
+            db.put("n", value(n + 1)).unwrap();
+        }
+        transaction.put("n", value(n + 100))?;
+        crate::Result::Ok(n)
+    });
+    assert_eq!((result.unwrap(), tries, number(&db, "n")), (4, 5, 104));
+    // An error of the caller's ends it.
+    let failed = db.transact(|transaction| {
+        transaction.put("n", value(0))?;
+        Err::<(), _>(std::io::Error::other("no"))
+            .map_err(|_| crate::Error::invalid("enough", "stop"))
+    });
+    assert_eq!(failed.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    // One that always conflicts with plain writes is given up.
+    let mut tries = 0;
+    let given_up = db.transact(|transaction| {
+        tries += 1;
+        db.put("n", value(tries)).unwrap();
+        transaction.get("n")?;
+        db.put("n", value(tries)).unwrap();
+        transaction.put("n", value(0))
+    });
+    assert!(is_conflict(given_up) && tries == super::single::TRIES);
+    // Another transaction inside of one that is alone does not hang.
+    let mut tries = 0;
+    let nested = db.transact(|transaction| {
+        tries += 1;
+        transaction.get("n")?;
+        db.transact(|inner| inner.put("n", value(tries)))?;
+        transaction.put("n", value(0))
+    });
+    assert!(is_conflict(nested));
+}
+
+#[test]
+fn single_keys_are_swapped_updated_and_counted() {
+    let machine = Machine::new(10);
+    let (db, _) = machine.open(small());
+    let space = db.keyspace("space", KeyspaceOptions::default()).unwrap();
+    assert!(db.compare_and_swap("k", None, Some(b"1")).unwrap().is_ok());
+    let actual = db.compare_and_swap("k", Some(b"0"), Some(b"2")).unwrap();
+    assert_eq!(actual.unwrap_err().actual.as_deref(), Some(&b"1"[..]));
+    assert!(db.compare_and_swap("k", Some(b"1"), None).unwrap().is_ok());
+    assert!(
+        space
+            .compare_and_swap("k", Some(b"1"), None)
+            .unwrap()
+            .is_err()
+    );
+    assert_eq!(db.get("k").unwrap(), None);
+    let twice = |v: Option<&[u8]>| Some(v.map_or(b"x".to_vec(), |v| [v, v].concat()));
+    for wanted in ["x", "xx", "xxxx"] {
+        let value = space.update_with("u", twice).unwrap();
+        assert_eq!(value.as_deref(), Some(wanted.as_bytes()));
+    }
+    assert_eq!(space.update_with("u", |_| None).unwrap(), None);
+    assert_eq!((space.iter().count(), db.iter().count()), (0, 0));
+    assert_eq!(db.increment("n", i64::MAX).unwrap(), i64::MAX);
+    let wrong =
+        |result: crate::Result<i64>| result.unwrap_err().kind() == ErrorKind::InvalidArgument;
+    assert!(wrong(db.increment("n", 1)));
+    assert_eq!(db.increment("n", -1).unwrap(), i64::MAX - 1);
+    db.put("n", "no number").unwrap();
+    assert!(wrong(db.increment("n", 1)));
+    assert_eq!(db.get("n").unwrap().as_deref(), Some(&b"no number"[..]));
+    let mut transaction = db.begin();
+    let long = vec![0; (64 << 10) + 1];
+    assert!(transaction.put(&long, "value").is_err() && transaction.get(&long).is_err());
+    transaction.put("fine", "value").unwrap();
+    transaction
+        .commit_with(WriteOptions::default().no_wait(true))
+        .unwrap();
+    assert!(db.get("fine").unwrap().is_some());
+}
+
+#[test]
+fn iterators_of_a_transaction_show_it_as_it_was_when_they_were_made() {
+    for seed in 0..300 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let machine = Machine::new(seed);
+        let (db, _) = machine.open(small());
+        let mut model = Model::new();
+        let key = |rng: &mut SmallRng| format!("{:02}", rng.random_range(0..40)).into_bytes();
+        for _ in 0..rng.random_range(0..40) {
+            let (key, value) = (key(&mut rng), vec![rng.random(); rng.random_range(0..300)]);
+            db.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+        if rng.random() {
+            db.flush().unwrap();
+        }
+        let mut transaction = db.begin();
+        for round in 0..6 {
+            for _ in 0..rng.random_range(0..10) {
+                let key = key(&mut rng);
+                if rng.random() {
+                    transaction.delete(&key).unwrap();
+                    model.remove(&key);
+                } else {
+                    let value = vec![rng.random(); rng.random_range(0..300)];
+                    transaction.put(&key, &value).unwrap();
+                    model.insert(key, value);
+                }
+            }
+            let (mut low, mut high) = (key(&mut rng), key(&mut rng));
+            if low > high {
+                std::mem::swap(&mut low, &mut high);
+            }
+            let bounds = (Bound::Included(low), Bound::Excluded(high));
+            let mut iter = transaction.range(bounds.clone());
+            let mut want: Vec<_> = model
+                .range(bounds)
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect();
+            // What is written later is not shown.
+            let later = key(&mut rng);
+            transaction.put(&later, "later").unwrap();
+            model.insert(later, b"later".to_vec());
+            let all = want.clone();
+            for step in 0..60 {
+                if rng.random_range(0..10) == 0 {
+                    let to = key(&mut rng);
+                    iter.seek(&to);
+                    // What the back has handed out stays gone.
+                    let end = want.last().map(|(key, _)| key.clone());
+                    let left = all.iter().filter(|(key, _)| *key >= to);
+                    want = match end {
+                        Some(end) => left.filter(|(key, _)| *key <= end).cloned().collect(),
+                        None => break,
+                    };
+                }
+                let (got, wanted) = match rng.random() {
+                    true => (iter.next(), (!want.is_empty()).then(|| want.remove(0))),
+                    false => (iter.next_back(), want.pop()),
+                };
+                let got = got.map(|entry| entry.unwrap());
+                let got = got.map(|(key, value)| (key.to_vec(), value.to_vec()));
+                assert_eq!(got, wanted, "seed {seed}, round {round}, step {step}");
+            }
+            let mut cursor = transaction.cursor();
+            let mut place = cursor.first().unwrap().then_some(0);
+            let entries: Vec<_> = model.iter().collect();
+            for _ in 0..20 {
+                let Some(at) = place else { break };
+                assert_eq!(cursor.key(), Some(&entries[at].0[..]), "seed {seed}");
+                assert_eq!(cursor.value().unwrap().as_deref(), Some(&entries[at].1[..]));
+                let (moved, next) = match rng.random_range(0..3) {
+                    0 => (cursor.prev(), at.checked_sub(1)),
+                    _ => (cursor.next(), Some(at + 1).filter(|at| *at < entries.len())),
+                };
+                assert_eq!(moved.unwrap(), next.is_some());
+                place = next;
+            }
+            for (key, value) in &model {
+                assert_eq!(transaction.get(key).unwrap().as_deref(), Some(&value[..]));
+                assert_eq!(transaction.value_len(key).unwrap(), Some(value.len()));
+            }
+            let keys: Vec<_> = (0..40).map(|n| format!("{n:02}").into_bytes()).collect();
+            let values = transaction.multi_get(&keys).unwrap();
+            for (key, value) in keys.iter().zip(values) {
+                assert_eq!(value.as_deref(), model.get(key).map(|value| &value[..]));
+            }
+        }
+        transaction.commit().unwrap();
+        crate::engine::tests::same(&db, &model);
+    }
+}
