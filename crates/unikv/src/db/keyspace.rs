@@ -1,6 +1,6 @@
 //! Keyspaces: ordered spaces of keys beside each other in one database.
 
-use crate::base::keys::KeyspaceId;
+use crate::base::keys::{DatabaseId, KeyspaceId};
 use crate::db::Db;
 use crate::db::reader::Reader;
 use crate::db::snapshot::Snapshot;
@@ -235,6 +235,18 @@ impl Keyspace {
         self.id
     }
 
+    fn database(&self) -> DatabaseId {
+        self.handle.engine.core.store.database()
+    }
+
+    /// Its id in a database; in another one than its own, one that no keyspace has.
+    pub(crate) fn id_in(&self, database: DatabaseId) -> KeyspaceId {
+        match self.database() == database {
+            true => self.id,
+            false => KeyspaceId(u32::MAX),
+        }
+    }
+
     pub(crate) fn reader(&self) -> Reader<'_> {
         Reader {
             read: &self.handle.engine.read,
@@ -277,7 +289,7 @@ impl Snapshot {
     /// later is empty.
     #[must_use]
     pub fn keyspace(&self, keyspace: &Keyspace) -> Snapshot {
-        self.of(keyspace.id)
+        self.of(keyspace.id_in(self.database()))
     }
 }
 
@@ -291,7 +303,10 @@ impl Batch {
         value: impl AsRef<[u8]>,
     ) -> &mut Batch {
         match keyspace.data() {
-            Ok(data) => drop(self.put_at(data, key.as_ref(), value.as_ref())),
+            Ok(data) => {
+                self.put_at(data, key.as_ref(), value.as_ref());
+                self.belong_to(keyspace.database());
+            }
             Err(error) => self.refuse(error),
         }
         self
@@ -300,7 +315,10 @@ impl Batch {
     /// As [`Batch::delete`], in the given keyspace: see [`Batch::put_in`].
     pub fn delete_in(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> &mut Batch {
         match keyspace.data() {
-            Ok(data) => drop(self.delete_at(data, key.as_ref())),
+            Ok(data) => {
+                self.delete_at(data, key.as_ref());
+                self.belong_to(keyspace.database());
+            }
             Err(error) => self.refuse(error),
         }
         self

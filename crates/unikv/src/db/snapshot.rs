@@ -1,6 +1,6 @@
 //! Snapshots: the database as it was at one moment, for as long as the handle lives.
 
-use crate::base::keys::KeyspaceId;
+use crate::base::keys::{DatabaseId, KeyspaceId};
 use crate::db::reader::Reader;
 use crate::engine::read::ReadState;
 use crate::engine::read::moment::Registered;
@@ -34,6 +34,10 @@ impl Snapshot {
             moment: Arc::clone(&self.moment),
             keyspace,
         }
+    }
+
+    pub(crate) fn database(&self) -> DatabaseId {
+        self.moment.read().core.store.database()
     }
 
     pub(crate) fn reader(&self) -> Reader<'_> {

@@ -210,13 +210,14 @@ impl Transaction {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> Result<()> {
-        self.0
-            .write(keyspace.id(), key.as_ref(), Some(value.as_ref()))
+        let keyspace = self.id_of(keyspace);
+        self.0.write(keyspace, key.as_ref(), Some(value.as_ref()))
     }
 
     /// As [`Transaction::delete`], in another keyspace. Errors as [`Transaction::put_in`].
     pub fn delete_in(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
-        self.0.write(keyspace.id(), key.as_ref(), None)
+        let keyspace = self.id_of(keyspace);
+        self.0.write(keyspace, key.as_ref(), None)
     }
 
     /// The value of `key`, which must not be written by others until the transaction commits; else
@@ -229,7 +230,7 @@ impl Transaction {
     pub fn keyspace(&self, keyspace: &Keyspace) -> TransactionKeyspace<'_> {
         TransactionKeyspace {
             transaction: self,
-            keyspace: keyspace.id(),
+            keyspace: self.id_of(keyspace),
         }
     }
 
@@ -263,6 +264,11 @@ impl Transaction {
     /// As [`Transaction::commit`], as `options` say. Errors as there, and as [`Db::put_with`].
     pub fn commit_with(self, options: impl Into<WriteOptions>) -> Result<()> {
         self.0.commit(options.into())
+    }
+
+    /// Its id here; that of another database's keyspace is one that nobody has.
+    fn id_of(&self, keyspace: &Keyspace) -> KeyspaceId {
+        keyspace.id_in(self.0.handle.engine.core.store.database())
     }
 
     pub(crate) fn reader(&self) -> TransactionReader<'_> {

@@ -5,7 +5,8 @@
 //! power cut that takes a write takes no later change with it (I3). No write to a keyspace that
 //! is gone comes after it into the log; what is in memtables, the log and tables is read by nobody,
 //! since every read asks the version for the data id, and the background removes it
-//! ([`crate::engine::background::kinds`], "clear").
+//! ([`crate::engine::background::kinds`], "clear"). Later writes go to a new segment of the log,
+//! which shows when the manifest has lost the edit.
 //!
 //! A keyspace begins with a partition of its own: the last partition of all, which has no end and
 //! no key behind the numbers given so far, ends there. That moves nothing, and no job needs to
@@ -144,14 +145,15 @@ impl KeyspaceChanges {
         let removes = empties || !edit.dropped_keyspaces.is_empty();
         self.catalog
             .commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())?;
-        let is_empty = commit.memtable.table.is_empty() && self.read.view.load().sealed.is_empty();
-        if removes && !is_empty {
-            catalog.gone_until = commit.last_seq;
+        if removes {
+            catalog.gone_until = self.last_in_memory(&commit);
+            self.write.recent.not_in_memtables(seq);
         }
         drop(catalog);
         // No record has this number: moments before the change have smaller ones.
         commit.last_seq = seq;
         self.read.publish_seq(seq);
+        self.write.begin_segment(&mut commit);
         drop(commit);
         self.core.work.notify();
         Ok(result)
@@ -178,6 +180,16 @@ impl KeyspaceChanges {
             "what was written is not durable yet",
             remedy,
         ))
+    }
+}
+
+impl KeyspaceChanges {
+    /// The last write that is in a memtable, if there is one.
+    fn last_in_memory(&self, commit: &Commit) -> SeqNo {
+        let view = self.read.view.load();
+        let memtables = view.sealed.iter().chain([&commit.memtable]);
+        let last = memtables.filter_map(|handle| handle.table.max_seq()).max();
+        last.unwrap_or_default()
     }
 }
 

@@ -1,8 +1,9 @@
 //! Batches of operations. Their [encoding](super::ops) is also the payload of a WAL record.
 
 use super::limits::{check_batch_len, check_limits, check_mark};
+use super::operation::Operation;
 use super::ops::{BatchOp, OP_HEADER_LEN, OpsIter, encode_op, encode_op_in};
-use crate::base::keys::{EXTERNAL_LEN, KEYSPACE_PREFIX_LEN, KeyspaceId, Kind};
+use crate::base::keys::{DatabaseId, EXTERNAL_LEN, KEYSPACE_PREFIX_LEN, KeyspaceId, Kind};
 use crate::error::Error;
 use std::fmt;
 
@@ -27,6 +28,8 @@ pub struct Batch {
     sums: Sums,
     /// Of the operations in other keyspaces than the default one, without repetitions in a row.
     keyspaces: Vec<KeyspaceId>,
+    /// The database of these keyspaces.
+    owner: Option<DatabaseId>,
     mark: Option<Vec<u8>>,
     violation: Option<Error>,
     savepoints: Vec<Savepoint>,
@@ -52,31 +55,6 @@ struct Savepoint {
     sums: Sums,
     mark: Option<Vec<u8>>,
     violation: Option<Error>,
-}
-
-/// An operation of a [`Batch`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Operation<'a> {
-    /// Sets a key to a value.
-    #[non_exhaustive]
-    Put {
-        /// The number of the keyspace, 0 for the default one: see
-        /// [`Keyspace::number`](crate::Keyspace::number).
-        keyspace: u32,
-        /// The key.
-        key: &'a [u8],
-        /// The value.
-        value: &'a [u8],
-    },
-    /// Removes a key.
-    #[non_exhaustive]
-    Delete {
-        /// The number of the keyspace, as in a put.
-        keyspace: u32,
-        /// The key.
-        key: &'a [u8],
-    },
 }
 
 impl Batch {
@@ -123,6 +101,7 @@ impl Batch {
     pub fn clear(&mut self) {
         self.ops.clear();
         self.keyspaces.clear();
+        self.owner = None;
         self.sums = Sums::default();
         self.mark = None;
         self.violation = None;
@@ -170,6 +149,9 @@ impl Batch {
         }
         self.ops.extend_from_slice(&other.ops);
         self.keyspaces.extend_from_slice(&other.keyspaces);
+        if let Some(owner) = other.owner {
+            self.belong_to(owner);
+        }
         let (sums, more) = (&mut self.sums, &other.sums);
         sums.len += more.len;
         sums.deletes += more.deletes;
@@ -340,6 +322,19 @@ impl Batch {
     /// again.
     pub(crate) fn keyspaces(&self) -> &[KeyspaceId] {
         &self.keyspaces
+    }
+
+    /// The database of the keyspaces, where it is known.
+    pub(crate) fn owner(&self) -> Option<DatabaseId> {
+        self.owner
+    }
+
+    /// The operations in keyspaces are for this database, and none but this.
+    pub(crate) fn belong_to(&mut self, owner: DatabaseId) {
+        if *self.owner.get_or_insert(owner) != owner {
+            let what = "the batch has keys in keyspaces of several databases";
+            self.refuse(Error::invalid(what, "write a batch for each database"));
+        }
     }
 
     fn note_keyspace(&mut self, keyspace: KeyspaceId) {

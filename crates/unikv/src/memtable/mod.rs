@@ -24,14 +24,16 @@ mod limits;
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;
 mod node;
+mod operation;
 mod ops;
 mod skiplist;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use arena::ArenaPool;
-pub use batch::{Batch, Operation};
+pub use batch::Batch;
 pub(crate) use limits::{check_mark, check_put};
+pub use operation::Operation;
 pub(crate) use ops::{BadOp, BatchOp, OpsIter};
 
 use crate::base::hash::key_hash;

@@ -277,6 +277,24 @@ fn an_ingest_conflicts_and_a_later_transaction_does_not() {
 }
 
 #[test]
+fn what_was_read_in_a_keyspace_that_is_gone_conflicts() {
+    let machine = Machine::new(11);
+    let (db, _) = machine.open(small());
+    let a = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    a.put("key", "value").unwrap();
+    for drops in [false, true] {
+        let mut transaction = db.begin();
+        transaction.keyspace(&a).get("key").unwrap();
+        transaction.put("result", "value").unwrap();
+        match drops {
+            false => a.truncate().unwrap(),
+            true => a.drop_keyspace().unwrap(),
+        }
+        assert!(is_conflict(transaction.commit()));
+    }
+}
+
+#[test]
 fn a_transaction_is_run_again_until_it_commits() {
     let machine = Machine::new(9);
     let (db, _) = machine.open(small());

@@ -136,6 +136,8 @@ impl<'a> Ingest<'a> {
     /// Commits under the commit lock. False: something is to be waited for without it first.
     fn try_commit(&mut self, plan: &mut IngestPlan, patient: bool) -> Result<bool> {
         let background = self.background;
+        // A writer that may not wait should not meet the lock.
+        let _delayed = background.write.queue.delay();
         let mut commit = background.write.commit.lock();
         background.core.check_open()?;
         let filled = commit.memtable.table.bytes() as u64;
@@ -153,7 +155,6 @@ impl<'a> Ingest<'a> {
                 if patient {
                     return Ok(false);
                 }
-                let _delayed = background.write.queue.delay();
                 let has_room = || background.has_room(&background.catalog.lock(), plan);
                 background
                     .core
@@ -203,7 +204,6 @@ impl Background {
         if self.core.health.is_suspended() {
             self.write.resume(commit)?;
         }
-        let _delayed = self.write.queue.delay();
         if !commit.memtable.table.is_empty() {
             self.write.wait_for_flushes(true)?;
             self.write.seal(commit)?;
@@ -255,27 +255,11 @@ impl Background {
                 catalog.targets.remove(&place.partition);
             }
             // The view first: a reader that sees the number finds the tables.
-            self.write.recent.ingested(seq);
+            self.write.recent.not_in_memtables(seq);
             self.read.publish_seq(seq);
-            self.begin_segment(commit);
+            self.write.begin_segment(commit);
         }
         committed
-    }
-
-    /// Lets later writes go to a new segment of the log, which says how many edits there were when
-    /// it began: a manifest that has lost the ingest is so found out, and no later write shows
-    /// without it.
-    fn begin_segment(&self, commit: &mut Commit) {
-        let Some((wal, _)) = &commit.wal else {
-            return;
-        };
-        let prev = Some(wal.segment_end());
-        let number = self.core.next_file_number();
-        match self.write.new_segment(number, prev) {
-            Ok(begun) => commit.wal = Some(begun),
-            // The ingest stands; the next write finds the log poisoned and resumes.
-            Err(error) => self.write.poison_wal(&error),
-        }
     }
 }
 

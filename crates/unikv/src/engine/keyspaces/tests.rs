@@ -402,6 +402,110 @@ fn a_repair_saves_keyspaces_and_brings_none_back() {
     assert_eq!(found.get("own").unwrap().as_deref(), Some(&b"value"[..]));
 }
 
+/// Each beginning of the manifest is refused, or holds all that was synced.
+#[test]
+fn a_manifest_that_lost_a_keyspace_is_found_out() {
+    let machine = Machine::new(14);
+    let (db, _) = machine.open(small());
+    let a = make(&db, "a");
+    let b = make(&db, "b");
+    fill(&a, 3, 1);
+    db.sync().unwrap();
+    b.put_with("key", "value", Durability::Sync).unwrap();
+    let disk = machine.disk.process_kill();
+    let is_manifest = |path: &std::path::PathBuf| path.to_string_lossy().contains("MANIFEST");
+    let manifest = disk.file_names().into_iter().find(is_manifest).unwrap();
+    let bytes = disk.read_file(&manifest).unwrap();
+    let (mut opened, mut refused) = (0, 0);
+    for len in 0..=bytes.len() {
+        let disk = disk.process_kill();
+        let machine = Machine { disk, seed: 15 };
+        machine.disk.write_file(&manifest, &bytes[..len]);
+        match Db::open_in(machine.env(), "/db", small()) {
+            Ok(db) => {
+                assert_filled(&make(&db, "a"), 3, 1);
+                assert_eq!(make(&db, "b").iter().count(), 1, "{len} bytes");
+                opened += 1;
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corruption, "{len}: {error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(opened >= 1 && refused > 300, "{opened} and {refused}");
+}
+
+#[test]
+fn a_partition_that_is_gone_is_not_joined_before_it_is_empty() {
+    let machine = Machine::new(16);
+    let (db, _) = machine.open(small());
+    let a = make(&db, "a");
+    fill(&a, 100, 1);
+    db.compact().unwrap();
+    db.quiesce().unwrap();
+    a.drop_keyspace().unwrap();
+    let engine = &db.0.engine;
+    let catalog = engine.catalog.lock();
+    let ask = engine.background.ask_all(&catalog);
+    let effort = crate::engine::background::kinds::join::Effort::Merges;
+    assert_eq!(engine.background.plan_join(&ask, effort), None);
+    drop(catalog);
+    db.quiesce().unwrap();
+    let stats = db.stats();
+    assert_eq!(
+        (stats.partitions.len(), stats.key_tables),
+        (1, 0),
+        "{stats:#?}"
+    );
+}
+
+#[test]
+fn large_values_of_a_dropped_keyspace_go_though_their_table_is_shared() {
+    let machine = Machine::new(17);
+    let (db, _) = machine.open(small());
+    let a = make(&db, "a");
+    for i in 0..5 {
+        a.put(format!("large{i}"), vec![i; 100_000]).unwrap();
+        db.put(format!("small{i}"), [i]).unwrap();
+    }
+    db.flush().unwrap();
+    assert!(db.stats().record_file_bytes > 500_000);
+    a.drop_keyspace().unwrap();
+    db.quiesce().unwrap();
+    assert!(db.stats().record_file_bytes < 50_000, "{:#?}", db.stats());
+    assert_eq!(db.iter().count(), 5);
+    // Nothing has to be written before an empty partition is joined.
+    let b = make(&db, "b");
+    db.put("one", "more").unwrap();
+    make(&db, "c");
+    b.drop_keyspace().unwrap();
+    db.flush().unwrap();
+    db.quiesce().unwrap();
+    assert_eq!(db.stats().partitions.len(), 2);
+}
+
+#[test]
+fn keyspaces_of_another_database_are_refused() {
+    let (one, two) = (Machine::new(18), Machine::new(19));
+    let ((db, _), (other, _)) = (one.open(small()), two.open(small()));
+    let (a, foreign) = (make(&db, "a"), make(&other, "a"));
+    a.put("key", "value").unwrap();
+    foreign.put("key", "other").unwrap();
+    let mut batch = Batch::new();
+    batch.put_in(&foreign, "key", "new");
+    let kind = |result: crate::Result<()>| result.unwrap_err().kind();
+    assert_eq!(kind(db.write(&batch)), ErrorKind::InvalidArgument);
+    let mut both = Batch::new();
+    both.put_in(&a, "key", "new").append(&batch);
+    assert_eq!(kind(db.write(&both)), ErrorKind::InvalidArgument);
+    assert!(is_gone(db.snapshot().keyspace(&foreign).get("key")));
+    let mut transaction = db.begin();
+    assert!(is_gone(transaction.keyspace(&foreign).get("key")));
+    assert!(is_gone(transaction.put_in(&foreign, "key", "new")));
+    assert_eq!(a.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
 #[test]
 fn a_failed_manifest_leaves_the_keyspaces_as_they_were_known() {
     let machine = Machine::new(13);

@@ -184,7 +184,7 @@ impl<'a> Opening<'a> {
         }
 
         let bytes = self.plan.memtable_bytes;
-        let replay = recovery::WalReplay::new(&store, &cache, &self.pool, bytes);
+        let replay = recovery::WalReplay::new(&store, &cache, &self.pool, bytes, &manifest.path);
         let replayed = replay.run(&self.survey, &version)?;
         self.report.manifest_cut = manifest.cut.take();
         let limits = self.limits();

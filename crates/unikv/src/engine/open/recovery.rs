@@ -17,7 +17,7 @@ use crate::partition::MemtableHandle;
 use crate::record::External;
 use crate::version::edit::VersionEdit;
 use crate::version::file_names::{self, DirSurvey, FileName};
-use crate::version::{ApplyContext, Version};
+use crate::version::{ApplyContext, Version, keyspaces};
 use crate::vfs::file_store::FileStore;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -166,6 +166,7 @@ pub(crate) struct Replayed {
 
 /// What a replay of the WAL needs.
 pub(crate) struct WalReplay<'a> {
+    manifest: &'a Path,
     store: &'a Arc<FileStore>,
     cache: &'a Arc<ReadCache>,
     pool: &'a Arc<ArenaPool>,
@@ -178,9 +179,11 @@ impl<'a> WalReplay<'a> {
         cache: &'a Arc<ReadCache>,
         pool: &'a Arc<ArenaPool>,
         memtable_bytes: u64,
+        manifest: &'a Path,
     ) -> WalReplay<'a> {
         WalReplay {
             store,
+            manifest,
             cache,
             pool,
             memtable_bytes,
@@ -202,7 +205,7 @@ impl<'a> WalReplay<'a> {
             memtables.extend(newest.take_if(full));
             let new = || Memtable::new(self.pool, version.counters.hash_seed);
             let memtable = newest.get_or_insert_with(|| MemtableHandle::new(new(), segment));
-            self.insert_ops(segment, memtable, write)?;
+            self.insert_ops(segment, memtable, write, version.counters.last_keyspace)?;
             if let Some(mark) = write.host_mark {
                 memtable.table.note_mark(write.last_seq(), mark);
             }
@@ -219,12 +222,14 @@ impl<'a> WalReplay<'a> {
         segment: FileNumber,
         memtable: &MemtableHandle,
         write: &WalWrite<'_>,
+        last_keyspace: u32,
     ) -> Result<()> {
         let base = write.base_seq;
         let path = || self.store.dir().join(file_names::wal(segment));
         let mut seq = base;
         for op in OpsIter::new(write.ops) {
             let op = known_op(op, &path)?;
+            check_keyspace(op.key, last_keyspace, self.manifest)?;
             if op.kind == Kind::External {
                 self.keep_large(op.value, memtable, &path)?;
             }
@@ -260,6 +265,17 @@ impl<'a> WalReplay<'a> {
             }
         }
     }
+}
+
+/// A keyspace is in the manifest before anything is written to it. One of a greater number than the
+/// manifest knows was lost with its end.
+pub(crate) fn check_keyspace(key: &[u8], last_keyspace: u32, manifest: &Path) -> Result<()> {
+    let keyspace = keyspaces::id_of(key).0;
+    if keyspace <= last_keyspace {
+        return Ok(());
+    }
+    let what = format!("the manifest has lost edits: there are writes to keyspace {keyspace}");
+    Err(Error::corruption(manifest, 0, what))
 }
 
 /// An operation of the log at `path`, unless it is damaged or of a newer release.

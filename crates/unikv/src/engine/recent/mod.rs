@@ -97,8 +97,9 @@ impl RecentWrites {
         }
     }
 
-    /// Something is about to be visible at `seq` that is in no memtable.
-    pub(crate) fn ingested(&self, seq: SeqNo) {
+    /// Something is about to be visible at `seq` that is in no memtable: an ingest, or that a
+    /// keyspace is gone.
+    pub(crate) fn not_in_memtables(&self, seq: SeqNo) {
         let mut state = self.state.lock();
         state.lost_until = state.lost_until.max(seq);
     }

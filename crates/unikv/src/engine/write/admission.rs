@@ -76,8 +76,12 @@ impl WritePath {
             if !is_full {
                 return Ok(());
             }
+            if mode.no_wait && only_deletes(batch) {
+                // The group may have to wait for flushes that make room.
+                return Err(Error::would_block());
+            }
             let need = 2 * batch.byte_len() as u64;
-            let is_tight = only_deletes(batch) && need > room && !mode.no_wait;
+            let is_tight = only_deletes(batch) && need > room;
             if is_tight && self.await_flushes().is_ok() {
                 room = self.room_for_deletes(commit);
             }
@@ -109,6 +113,11 @@ impl WritePath {
     fn check_keyspaces(&self, batch: &Batch) -> Result<()> {
         if batch.keyspaces().is_empty() || seeded!(WriteToDropped) {
             return Ok(());
+        }
+        let database = self.core.store.database();
+        if batch.owner().is_some_and(|owner| owner != database) {
+            let what = "the batch has keys in a keyspace of another database";
+            return Err(Error::invalid(what, "use the keyspaces of this database"));
         }
         let view = self.read.view.load();
         let there = &view.version.keyspaces;

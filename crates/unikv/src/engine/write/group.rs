@@ -129,7 +129,7 @@ impl WritePath {
         self.make_room(commit, bytes, may_wait)?;
         if group.iter().any(|write| write.mode.sync) {
             // Before anything is written: should it fail, the log is as good as it was.
-            self.flush_recovered()?;
+            self.flush_recovered(may_wait)?;
         }
         let batches = || group.iter().map(|write| write.batch);
         self.adopt_large(&commit.memtable, batches())?;

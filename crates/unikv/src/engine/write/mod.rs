@@ -140,6 +140,22 @@ impl WritePath {
         Ok(begun)
     }
 
+    /// Lets later writes go to a new segment of the log, which says how many edits there were when
+    /// it began: a manifest that has lost the one just committed is so found out, and no later
+    /// write shows without it.
+    pub(crate) fn begin_segment(&self, commit: &mut Commit) {
+        let Some((wal, _)) = &commit.wal else {
+            return;
+        };
+        let prev = Some(wal.segment_end());
+        let number = self.core.next_file_number();
+        match self.new_segment(number, prev) {
+            Ok(begun) => commit.wal = Some(begun),
+            // The edit stands; the next write finds the log poisoned and resumes.
+            Err(error) => self.poison_wal(&error),
+        }
+    }
+
     /// Puts an empty memtable, whose writes go to segment `number`, in the place of the full one.
     fn seal_memtable(&self, commit: &mut Commit, number: FileNumber) {
         let memtable = commit.memtable.table.next(&self.core.pool);
@@ -196,7 +212,7 @@ impl WritePath {
 
     /// Makes every acknowledged write durable.
     pub(crate) fn sync_wal(&self) -> Result<()> {
-        self.flush_recovered()?;
+        self.flush_recovered(true)?;
         let synced = self.wal_sync.sync(&self.core.store);
         synced.inspect_err(|error| self.poison_wal(error))
     }

@@ -13,10 +13,14 @@ use crate::vfs::wait_until;
 
 impl WritePath {
     /// Waits until what recovery read from the log of an earlier process is in tables.
-    pub(crate) fn flush_recovered(&self) -> Result<()> {
+    pub(crate) fn flush_recovered(&self, may_wait: bool) -> Result<()> {
         if !self.wal_sync.has_recovered() {
             return Ok(());
         }
+        if !may_wait {
+            return Err(Error::would_block());
+        }
+        let _delayed = self.queue.delay();
         self.core.work.notify();
         let flushed = || !self.wal_sync.has_recovered();
         self.core.wait_while(flushed, || self.check_flushes())

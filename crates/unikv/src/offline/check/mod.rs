@@ -156,6 +156,10 @@ impl Check {
             let mut found = 0;
             for op in OpsIter::new(write.ops) {
                 let op = recovery::known_op(op, &|| path.clone())?;
+                if write.last_seq() > flushed {
+                    let last = version.counters.last_keyspace;
+                    recovery::check_keyspace(op.key, last, &manifest.path)?;
+                }
                 if op.kind == Kind::External && write.last_seq() > flushed {
                     large.push((op.key.to_vec(), op.value.to_vec(), path.clone()));
                 }

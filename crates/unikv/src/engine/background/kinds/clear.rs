@@ -6,17 +6,22 @@
 //! is placed again, for ids are never used twice: what memtables hold of a keyspace that is gone
 //! comes to the successor, and is removed in its turn.
 //!
+//! A table with large values keeps them as long as any partition lists it, so those that share one
+//! with the old partition are merged soon.
+//!
 //! Empty partitions are joined to their neighbours, but only when nothing more can come to them
 //! ([`CatalogState::gone_until`]).
 
-use crate::base::keys::PartitionId;
+use crate::base::keys::{FileNumber, PartitionId};
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::catalog::{CatalogState, Indexes};
 use crate::engine::health::JobName;
 use crate::error::Result;
-use crate::version::Partition;
 use crate::version::edit::{PartitionMeta, VersionEdit};
+use crate::version::{Generation, Partition};
+use std::collections::HashSet;
+use std::sync::Arc;
 
 const CLEAR: JobName = "clear";
 
@@ -47,6 +52,27 @@ fn is_to_be_cleared(catalog: &CatalogState, partition: &Partition) -> bool {
     !is_empty && catalog.version.keyspaces.count_in(partition.range()) == 0
 }
 
+/// Freezes the generations of other partitions that share a table with large values with one that
+/// has been cleared: these values go when nobody lists the table any more.
+fn freeze_beside(catalog: &mut CatalogState, cleared: &Partition) {
+    let tables = |partition: &Partition| -> HashSet<FileNumber> {
+        let generations = partition.generations.iter();
+        let tables = generations.flat_map(Generation::tables);
+        let with_large = tables.filter(|(_, table)| !table.meta().refs.is_empty());
+        with_large.map(|(_, table)| table.meta().number).collect()
+    };
+    let shared = tables(cleared);
+    if shared.is_empty() {
+        return;
+    }
+    let version = Arc::clone(&catalog.version);
+    for partition in version.partitions() {
+        if !tables(partition).is_disjoint(&shared) {
+            catalog.freeze(partition);
+        }
+    }
+}
+
 impl Background {
     /// Empties a partition whose lease is held.
     fn clear(&self, id: PartitionId) -> Result<Ended> {
@@ -69,6 +95,7 @@ impl Background {
         self.catalog
             .commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())?;
         catalog.targets.remove(&id);
+        freeze_beside(&mut catalog, &partition);
         Ok(Ended::Done)
     }
 }

@@ -77,8 +77,13 @@ impl JobKind for Joins {
     }
 }
 
+fn is_empty(side: &Partition) -> bool {
+    side.key_tables.is_empty() && side.generations.is_empty()
+}
+
 /// Whether neighbours belong to one keyspace at most. The range of one that is gone may go to
-/// another as soon as no memtable holds anything of it.
+/// another as soon as it has been emptied, and no memtable holds anything of it: afterwards nobody
+/// would know what is gone.
 fn may_be_joined(catalog: &CatalogState, left: &Partition, right: &Partition) -> bool {
     let version = &catalog.version;
     if version.counters.last_keyspace == 0 {
@@ -89,9 +94,10 @@ fn may_be_joined(catalog: &CatalogState, left: &Partition, right: &Partition) ->
         end: right.end.as_deref(),
     };
     let keyspaces = &version.keyspaces;
-    let is_gone = |side: &Partition| keyspaces.count_in(side.range()) == 0;
+    let is_gone = |side: &&Partition| keyspaces.count_in(side.range()) == 0;
     let may_come = catalog.gone_until > version.counters.flushed_seq;
-    keyspaces.count_in(both) <= 1 && !((is_gone(left) || is_gone(right)) && may_come)
+    let mut gone = [left, right].into_iter().filter(is_gone);
+    keyspaces.count_in(both) <= 1 && gone.all(|side| !may_come && is_empty(side))
 }
 
 impl Background {

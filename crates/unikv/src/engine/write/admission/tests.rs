@@ -93,6 +93,21 @@ fn a_large_value_that_would_be_slowed_leaves_no_file() {
 }
 
 #[test]
+fn a_sync_that_waits_for_flushes_of_what_was_recovered_is_refused() {
+    let machine = Machine::new(15);
+    let (db, _) = machine.open(small());
+    db.put("before", "the kill").unwrap();
+    let disk = machine.disk.process_kill();
+    let machine = Machine { disk, seed: 16 };
+    let (db, _) = machine.open(small());
+    let options = no_wait().durability(crate::Durability::Sync);
+    assert!(!is_done(db.put_with("key", "value", options)));
+    assert_eq!(db.get("key").unwrap(), None);
+    db.quiesce().unwrap();
+    assert!(is_done(db.put_with("key", "value", options)));
+}
+
+#[test]
 fn writes_that_may_not_wait_are_refused_while_all_memtables_are_sealed() {
     let machine = Machine::new(13);
     let (db, _) = machine.open(small());

@@ -1,0 +1,26 @@
+//! What a caller sees of a batch.
+
+/// An operation of a [`Batch`](crate::Batch).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Operation<'a> {
+    /// Sets a key to a value.
+    #[non_exhaustive]
+    Put {
+        /// The number of the keyspace, 0 for the default one: see
+        /// [`Keyspace::number`](crate::Keyspace::number).
+        keyspace: u32,
+        /// The key.
+        key: &'a [u8],
+        /// The value.
+        value: &'a [u8],
+    },
+    /// Removes a key.
+    #[non_exhaustive]
+    Delete {
+        /// The number of the keyspace, as in a put.
+        keyspace: u32,
+        /// The key.
+        key: &'a [u8],
+    },
+}
