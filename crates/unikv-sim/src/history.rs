@@ -134,10 +134,31 @@ pub enum Op {
     Space(Option<u64>),
     /// Lets background workers take this many steps.
     Step(usize),
+    /// Something in the transaction of a slot.
+    Transaction(usize, TxOp),
     /// Something with keyspaces.
     Keyspaces(SpaceOp),
     /// Ends the database and opens it again, with new options if so.
     Reopen(Exit, Option<Box<Config>>),
+}
+
+/// An operation of a transaction.
+#[derive(Clone, Debug)]
+pub enum TxOp {
+    /// Begins it, in the place of the one before: serializable, or with a snapshot's isolation.
+    Begin(bool),
+    /// `get`, or `get_for_update`.
+    Get(Key, bool),
+    /// A scan to its end.
+    Scan(Range, Walk),
+    /// `put` or `delete`.
+    Set(Key, Option<Value>),
+    /// `set_savepoint`.
+    Savepoint,
+    /// `rollback_to_savepoint`.
+    Rollback,
+    /// `commit`.
+    Commit,
 }
 
 /// An operation on keyspaces, which are numbers of names ([`crate::spaces::NAMES`]).

@@ -61,6 +61,8 @@ pub struct Oracle {
     now: Content,
     serial: u64,
     ever: BTreeSet<Vec<u8>>,
+    /// The keys of each write there was, whatever became of it.
+    written: Vec<Vec<Vec<u8>>>,
 }
 
 impl Content {
@@ -100,6 +102,11 @@ impl Oracle {
         }
     }
 
+    /// The keys of each write there was.
+    pub fn written(&self) -> &[Vec<Vec<u8>>] {
+        &self.written
+    }
+
     /// What is there if every write is in force that was acknowledged.
     pub fn now(&self) -> &State {
         &self.now.state
@@ -121,6 +128,8 @@ impl Oracle {
 
     fn push(&mut self, changes: Vec<Change>, mark: Option<Bytes>, unknown: bool) {
         self.ever.extend(changes.iter().map(|(key, _)| key.clone()));
+        let keys = changes.iter().map(|(key, _)| key.clone());
+        self.written.push(keys.collect());
         self.serial += 1;
         self.writes.push(Write {
             changes,

@@ -350,6 +350,17 @@ const CASES: &[Case] = &[
         ),
         0,
     ),
+    Case(Seeded::KeysNotCompared, Histories, 0),
+    Case(Seeded::RangesNotCompared, Histories, 0),
+    Case(Seeded::FlushedNotCompared, Histories, 0),
+    Case(
+        Seeded::GroupNotCompared,
+        unit(
+            "engine::recent::tests::what_comes_before_in_the_group_conflicts_as_what_is_in_memory_does",
+        ),
+        0,
+    ),
+    Case(Seeded::OwnDeletesEnd, Histories, 0),
     Case(Seeded::EmptiedForSnapshots, Histories, 0),
     Case(Seeded::DropBeforeSync, Crashes, 30),
     Case(

@@ -1,6 +1,6 @@
 //! Draws histories.
 
-use super::{Exit, History, Key, LONG_SLOT, Mix, Op, Range, SLOTS, SpaceOp, Walk};
+use super::{Exit, History, Key, LONG_SLOT, Mix, Op, Range, SLOTS, SpaceOp, TxOp, Walk};
 use crate::collide;
 use crate::config::Config;
 use crate::spaces::NAMES;
@@ -45,6 +45,7 @@ impl History {
             ..author
         };
         let has_keyspaces = seed % KEYSPACES_EVERY == 2;
+        let has_transactions = seed % TRANSACTIONS_EVERY == 4;
         let mut ops = Vec::with_capacity(mix.steps);
         for _ in 0..mix.steps {
             let op = author.op();
@@ -65,6 +66,10 @@ impl History {
             if mix.reads && extras.rng.random_range(0..10) == 0 {
                 ops.push(extras.extra());
             }
+            if has_transactions && extras.aside.random_range(0..2) == 0 {
+                let slot = extras.aside.random_range(0..SLOTS);
+                ops.push(Op::Transaction(slot, extras.transaction_op()));
+            }
             if has_keyspaces && extras.aside.random_range(0..5) == 0 {
                 ops.push(Op::Keyspaces(extras.space_op()));
             }
@@ -81,6 +86,8 @@ impl History {
 
 /// Histories with keyspaces.
 const KEYSPACES_EVERY: u64 = 5;
+/// Histories with transactions.
+const TRANSACTIONS_EVERY: u64 = 5;
 
 /// Empty, NUL, 0xff, prefixes of each other.
 const EDGES: [&[u8]; 13] = [
@@ -169,6 +176,18 @@ impl Author {
                     .choose(&mut self.rng)
                     .expect("a choice"),
             },
+        }
+    }
+
+    fn transaction_op(&mut self) -> TxOp {
+        match self.aside.random_range(0..40) {
+            0..8 => TxOp::Begin(self.aside.random_bool(0.7)),
+            8..15 => TxOp::Get(self.key(), self.aside.random_bool(0.2)),
+            15..20 => TxOp::Scan(self.range(), self.walk()),
+            20..30 => TxOp::Set(self.key(), self.maybe_value()),
+            30 => TxOp::Savepoint,
+            31 => TxOp::Rollback,
+            _ => TxOp::Commit,
         }
     }
 

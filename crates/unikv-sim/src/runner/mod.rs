@@ -9,6 +9,7 @@ mod looks;
 mod reads;
 mod spaces;
 mod storms;
+mod transactions;
 mod writes;
 
 pub use coverage::{Coverage, Outlived};
@@ -26,6 +27,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use transactions::HeldTransaction;
 use unikv::vfs::sim::{Keep, SimRuntime, SimVfs};
 use unikv::vfs::{Env, Runtime};
 use unikv::{Db, Error, ErrorKind, Iter, Snapshot};
@@ -129,6 +131,7 @@ pub struct Runner {
     snapshots: [Option<HeldSnapshot>; SLOTS + 1],
     iterators: [Option<Held>; SLOTS + 1],
     space_iterator: Option<HeldSpace>,
+    transactions: [Option<HeldTransaction>; SLOTS],
     seed: u64,
     incarnation: u64,
     faults_seen: Cell<u64>,
@@ -178,6 +181,7 @@ impl Runner {
             snapshots: Default::default(),
             iterators: Default::default(),
             space_iterator: None,
+            transactions: Default::default(),
             seed: history.seed,
             incarnation: 0,
             faults_seen: Cell::new(0),
@@ -446,6 +450,7 @@ impl Runner {
                 Ok(())
             }
             Op::Keyspaces(op) => self.space_op(op),
+            Op::Transaction(slot, op) => self.transaction_op(*slot, op),
             Op::Reopen(exit, config) => self.reopen(*exit, config.as_deref()),
         }
     }
@@ -455,6 +460,7 @@ impl Runner {
         self.snapshots = Default::default();
         self.iterators = Default::default();
         self.space_iterator = None;
+        self.transactions = Default::default();
         self.incarnation += 1;
         let db = self.db.take().expect("the database is open");
         self.cover(&db);

@@ -3,7 +3,7 @@
 use super::{Interrupt, Runner};
 use crate::history::Key;
 use crate::oracle::Change;
-use crate::value::Value;
+use crate::value::{Bytes, Value};
 use unikv::{Batch, Db, Durability, ErrorKind, WriteOptions};
 
 impl Runner {
@@ -43,10 +43,22 @@ impl Runner {
                 }
             }
         };
+        let syncs = sync.unwrap_or(self.config.syncs_every_write());
+        self.written(changes, mark, result, syncs)
+    }
+
+    /// Notes what became of a write.
+    fn written(
+        &mut self,
+        changes: Vec<Change>,
+        mark: Option<Bytes>,
+        result: unikv::Result<()>,
+        syncs: bool,
+    ) -> Result<(), Interrupt> {
         match result {
             Ok(()) => {
                 self.oracle.acknowledged_with(changes, mark);
-                if sync.unwrap_or(self.config.syncs_every_write()) {
+                if syncs {
                     self.oracle.synced();
                 }
                 Ok(())
@@ -66,6 +78,42 @@ impl Runner {
                 self.recover_from_fault()
             }
         }
+    }
+
+    /// A write of `changes` by a call that says whether it has written them.
+    pub(super) fn write_by(
+        &mut self,
+        changes: &[(Key, Option<Value>)],
+        call: impl FnOnce(&Runner) -> unikv::Result<bool>,
+    ) -> Result<(), Interrupt> {
+        let changes: Vec<Change> = changes
+            .iter()
+            .map(|(key, value)| (key.0.clone(), value.map(Value::bytes)))
+            .collect();
+        let under_way = (changes, None);
+        self.tell(Some(&under_way));
+        match call(self) {
+            Ok(false) => {
+                self.tell(None);
+                Ok(())
+            }
+            result => {
+                let syncs = self.config.syncs_every_write();
+                self.written(under_way.0, None, result.map(drop), syncs)
+            }
+        }
+    }
+
+    /// A batch of `changes`.
+    pub(super) fn write_plainly(&self, changes: &[(Key, Option<Value>)]) -> unikv::Result<()> {
+        let mut batch = Batch::new();
+        for (key, value) in changes {
+            match value.map(Value::bytes) {
+                Some(value) => batch.put(key, value),
+                None => batch.delete(key),
+            };
+        }
+        self.db().write(&batch)
     }
 
     /// A write through `put` or `delete`; every third one may not wait at first.

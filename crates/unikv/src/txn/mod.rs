@@ -11,12 +11,10 @@
 //!
 //! Locks: none but those of what it calls.
 
-mod alone;
 pub(crate) mod single;
 
-pub(crate) use alone::Alone;
-
-use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId, MAX_USER_KEY_LEN};
+use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId, MAX_USER_KEY_LEN, SeqNo};
+use crate::base::sync::atomic::Ordering;
 use crate::engine::handle::Handle;
 use crate::engine::read::bounds::{KeyBounds, engine_bounds, engine_key, prefix_bounds};
 use crate::engine::read::cursor::Cursor;
@@ -27,6 +25,7 @@ use crate::engine::read::source::data_id;
 use crate::engine::recent::OpenTransaction;
 use crate::engine::recent::reads::ReadSet;
 use crate::engine::snapshots::Holder;
+use crate::engine::write::alone::Alone;
 use crate::error::{Error, Result};
 use crate::memtable::{Batch, check_put};
 use crate::options::WriteOptions;
@@ -86,8 +85,12 @@ impl Txn {
         if key.len() > MAX_USER_KEY_LEN {
             check_put(key.len(), 0)?;
         }
-        let view = self.handle.engine.read.view.load();
-        let data = data_id(&view, self.moment.source(keyspace))?;
+        let read = &self.handle.engine.read;
+        read.core.check_open()?;
+        if keyspace == KeyspaceId::DEFAULT {
+            return Ok(engine_key(keyspace, key));
+        }
+        let data = data_id(&read.view.load(), self.moment.source(keyspace))?;
         Ok(engine_key(data, key))
     }
 
@@ -236,6 +239,9 @@ impl Txn {
 
     /// Where it is alone, nobody else commits a transaction until this one has ended.
     pub(crate) fn stay_alone_if(&mut self, alone: Option<Alone>) {
+        if alone.is_some() {
+            self.reads.stay_alone();
+        }
         self.alone = alone;
     }
 
@@ -259,11 +265,25 @@ impl Txn {
                 None => batch.delete_at(data, key),
             };
         }
-        if self.alone.is_none() {
-            Alone::wait(&self.handle);
+        let engine = &self.handle.engine;
+        // Most of the comparison is done here, where nobody waits for it, and before large values
+        // are written.
+        // The number first: what is visible at it is in the view, or kept.
+        let visible = SeqNo(engine.read.visible_seq.load(Ordering::Acquire));
+        let view = engine.read.view.load();
+        engine
+            .write
+            .recent
+            .check_before(&self.reads, &view, visible)?;
+        engine.write.write(&batch, options, Some(&self.reads))
+    }
+}
+
+impl Drop for Txn {
+    fn drop(&mut self) {
+        if self.handle.engine.core.process.is_this() {
+            self.reads.end();
         }
-        let write = &self.handle.engine.write;
-        write.write(&batch, options, Some(&self.reads))
     }
 }
 

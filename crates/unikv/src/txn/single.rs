@@ -1,8 +1,9 @@
 //! Changes of one key that depend on its value, and transactions that are tried again.
 
-use super::{Alone, Isolation, Txn};
+use super::{Isolation, Txn};
 use crate::base::keys::KeyspaceId;
 use crate::engine::handle::Handle;
+use crate::engine::write::alone::Alone;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::WriteOptions;
 use bytes::Bytes;
@@ -32,7 +33,7 @@ pub(crate) fn retry<T, E: From<Error>>(
 ) -> std::result::Result<T, E> {
     for tried in 1.. {
         let alone = match tried >= TRIES {
-            true => Alone::begin(handle),
+            true => Alone::begin(&handle.engine.write),
             false => None,
         };
         let mut txn = Txn::begin(handle, Isolation::Serializable);

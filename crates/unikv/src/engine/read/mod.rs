@@ -18,6 +18,7 @@ use crate::engine::core::Core;
 use crate::engine::read::bounds::with_engine_key;
 use crate::engine::read::source::{Point, Source, data_id};
 use crate::engine::read::views::Views;
+use crate::engine::recent::RecentWrites;
 use crate::engine::space::DiskSpace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::partition::prefetch::Ahead;
@@ -45,6 +46,7 @@ pub(crate) struct ReadState {
     pub(crate) core: Arc<Core>,
     space: Arc<DiskSpace>,
     backpressure: Arc<Backpressure>,
+    pub(crate) recent: Arc<RecentWrites>,
     pub(crate) view: ArcSwap<View>,
     view_lock: Mutex<()>,
     /// Every write up to this sequence number is in the view.
@@ -65,6 +67,7 @@ impl ReadState {
             core: Arc::clone(core),
             space: Arc::clone(space),
             backpressure: Arc::clone(backpressure),
+            recent: RecentWrites::new(core),
             view: ArcSwap::from_pointee(view),
             view_lock: Mutex::new(()),
             visible_seq: AtomicU64::new(last_seq.0),
@@ -247,6 +250,7 @@ impl ReadState {
         self.view.store(Arc::new(next));
         if short {
             self.views.release();
+            self.recent.give_up();
         }
     }
 

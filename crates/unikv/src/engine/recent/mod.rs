@@ -11,7 +11,7 @@
 //! which flushed memtables come here; so none is missed that holds a later write. The view without
 //! a memtable is published after it has come here, and a comparison takes the view first.
 //!
-//! Lock: `state`, a leaf, held for a look or a change; under it a comparison reads memtables.
+//! Lock: `state`, a leaf, held for a look or a change.
 
 pub(crate) mod reads;
 mod turns;
@@ -104,6 +104,32 @@ impl RecentWrites {
         state.lost_until = state.lost_until.max(seq);
     }
 
+    /// Refuses what conflicts already, under no lock of writers, and what is not compared again:
+    /// what is visible at `visible`, all of which is in `view` or kept. The commit compares what
+    /// comes after.
+    pub(crate) fn check_before(&self, reads: &ReadSet, view: &View, visible: SeqNo) -> Result<()> {
+        self.check(reads, view, std::iter::empty())?;
+        reads.compared(visible);
+        Ok(())
+    }
+
+    /// Up to where something may be in no memtable, and the flushed memtables after it.
+    fn kept(&self) -> (SeqNo, Vec<Arc<Memtable>>) {
+        let state = self.state.lock();
+        (state.lost_until, state.kept.iter().cloned().collect())
+    }
+
+    /// Gives up what is kept: memory is short.
+    pub(crate) fn give_up(&self) {
+        let given_up = {
+            let mut state = self.state.lock();
+            let last = state.kept.back().and_then(|m| m.max_seq());
+            state.lost_until = state.lost_until.max(last.unwrap_or_default());
+            std::mem::take(&mut state.kept)
+        };
+        drop(given_up);
+    }
+
     /// Refuses what conflicts: something that `reads` holds has been written since, and is in
     /// `view`, in a kept memtable, or in one of `earlier` batches, which come before in the group.
     pub(crate) fn check<'a>(
@@ -113,21 +139,20 @@ impl RecentWrites {
         earlier: impl Iterator<Item = &'a Batch> + Clone,
     ) -> Result<()> {
         let since = reads.since();
-        let state = self.state.lock();
         let observed = reads.observed();
         if observed.is_empty() {
             return Ok(());
         }
-        if state.lost_until > since {
+        let (lost_until, kept) = self.kept();
+        if lost_until > since {
             return Err(Error::conflict("more was written meanwhile than is kept"));
         }
         let in_view = std::iter::once(&view.memtable).chain(&view.sealed);
-        let mut memtables = in_view.map(|handle| &handle.table).chain(&state.kept);
+        let mut memtables = in_view.map(|handle| &handle.table).chain(&kept);
         let hash_seed = view.version.counters.hash_seed;
         if memtables.any(|memtable| observed.is_written_in(memtable, since, hash_seed)) {
             return Err(Error::conflict("what it read has been written since"));
         }
-        drop(state);
         let mut ops = earlier.flat_map(|batch| OpsIter::new(batch.ops_bytes()));
         let is_read = |op: &crate::memtable::BatchOp<'_>| observed.holds(op.key);
         match ops.any(|op| op.is_ok_and(|op| is_read(&op))) && !seeded!(GroupNotCompared) {
@@ -142,13 +167,15 @@ impl State {
         self.open.keys().next().copied()
     }
 
-    /// Gives up what no transaction needs.
-    fn prune(&mut self) {
+    /// Takes out what no transaction needs.
+    fn prune(&mut self) -> Vec<Arc<Memtable>> {
+        let mut pruned = Vec::new();
         let oldest = self.oldest().unwrap_or(SeqNo::MAX);
         let is_needed = |m: &Arc<Memtable>| m.max_seq().is_some_and(|last| last > oldest);
         while self.kept.front().is_some_and(|m| !is_needed(m)) {
-            self.kept.pop_front();
+            pruned.extend(self.kept.pop_front());
         }
+        pruned
     }
 }
 
@@ -163,14 +190,20 @@ impl Drop for OpenTransaction {
         if !self.recent.process.is_this() {
             return;
         }
-        let mut state = self.recent.state.lock();
-        if let Some(open) = state.open.get_mut(&self.since) {
-            *open -= 1;
-            if *open == 0 {
+        let pruned = {
+            let mut state = self.recent.state.lock();
+            let left = state.open.get_mut(&self.since).map(|open| {
+                *open -= 1;
+                *open
+            });
+            if left == Some(0) {
                 state.open.remove(&self.since);
-                state.prune();
+                state.prune()
+            } else {
+                Vec::new()
             }
-        }
+        };
+        drop(pruned);
     }
 }
 

@@ -2,39 +2,65 @@
 //!
 //! Keys that it asked for, present or not, and the ranges that its iterators have passed over: from
 //! where one began to the last entry that it has handed out, or to its end once it has found that
-//! there is nothing more.
+//! there is nothing more. A range grows while its iterator goes on; ranges that have ended are
+//! merged, so that many short walks over the same keys take the memory of one.
 //!
 //! Lock: `seen`, a leaf.
 
 use crate::base::keys::SeqNo;
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Mutex, MutexGuard};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 /// What a transaction has read since its moment, in engine keys.
 pub(crate) struct ReadSet {
-    since: SeqNo,
+    /// What is not newer has been compared, or was there at the moment.
+    since: AtomicU64,
+    /// Others wait for the transaction.
+    is_alone: AtomicBool,
     seen: Mutex<Seen>,
 }
 
 #[derive(Default)]
 struct Seen {
     keys: BTreeSet<Vec<u8>>,
-    /// From the first key to the first one after.
-    ranges: Vec<(Vec<u8>, Vec<u8>)>,
+    /// From each first key to the first one after; disjoint.
+    ranges: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// The ranges that iterators go on with, by their numbers.
+    growing: BTreeMap<u64, (Vec<u8>, Vec<u8>)>,
+    next: u64,
+    /// Nobody asks any more.
+    has_ended: bool,
 }
 
 impl ReadSet {
     /// Nothing, as of a moment.
     pub(crate) fn new(since: SeqNo) -> ReadSet {
         ReadSet {
-            since,
+            since: AtomicU64::new(since.0),
+            is_alone: AtomicBool::new(false),
             seen: Mutex::default(),
         }
     }
 
-    /// The moment: what is newer conflicts.
+    /// What is newer conflicts.
     pub(crate) fn since(&self) -> SeqNo {
-        self.since
+        SeqNo(self.since.load(Ordering::Relaxed))
+    }
+
+    /// What was written up to here does not conflict.
+    pub(super) fn compared(&self, until: SeqNo) {
+        self.since.fetch_max(until.0, Ordering::Relaxed);
+    }
+
+    /// Others wait for the transaction.
+    pub(crate) fn stay_alone(&self) {
+        self.is_alone.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_alone(&self) -> bool {
+        self.is_alone.load(Ordering::Relaxed)
     }
 
     pub(crate) fn add_key(&self, key: &[u8]) {
@@ -45,15 +71,19 @@ impl ReadSet {
     }
 
     /// An iterator begins to read here. Returns the number of its range.
-    pub(crate) fn begin_range(&self, from: &[u8]) -> usize {
+    pub(crate) fn begin_range(&self, from: &[u8]) -> u64 {
         let mut seen = self.seen.lock();
-        seen.ranges.push((from.to_vec(), from.to_vec()));
-        seen.ranges.len() - 1
+        let number = seen.next;
+        seen.next += 1;
+        seen.growing.insert(number, (from.to_vec(), from.to_vec()));
+        number
     }
 
     /// The range with this number goes on up to before `upper`.
-    pub(crate) fn extend_up(&self, range: usize, upper: &[u8]) {
-        if let Some((_, to)) = self.seen.lock().ranges.get_mut(range)
+    pub(crate) fn extend_up(&self, range: u64, upper: &[u8]) {
+        let mut seen = self.seen.lock();
+        if !seen.has_ended
+            && let Some((_, to)) = seen.growing.get_mut(&range)
             && to.as_slice() < upper
         {
             to.clear();
@@ -62,8 +92,10 @@ impl ReadSet {
     }
 
     /// The range with this number goes on down to `lower`.
-    pub(crate) fn extend_down(&self, range: usize, lower: &[u8]) {
-        if let Some((from, _)) = self.seen.lock().ranges.get_mut(range)
+    pub(crate) fn extend_down(&self, range: u64, lower: &[u8]) {
+        let mut seen = self.seen.lock();
+        if !seen.has_ended
+            && let Some((from, _)) = seen.growing.get_mut(&range)
             && from.as_slice() > lower
         {
             from.clear();
@@ -71,9 +103,50 @@ impl ReadSet {
         }
     }
 
+    /// The range with this number grows no more.
+    pub(crate) fn end_range(&self, range: u64) {
+        let mut seen = self.seen.lock();
+        if let Some((from, to)) = seen.growing.remove(&range)
+            && !seen.has_ended
+        {
+            seen.add_range(from, to);
+        }
+    }
+
+    /// The transaction has ended: what iterators still read is nobody's business.
+    pub(crate) fn end(&self) {
+        let mut seen = self.seen.lock();
+        *seen = Seen {
+            has_ended: true,
+            ..Seen::default()
+        };
+    }
+
     /// All of it.
     pub(crate) fn observed(&self) -> Observed<'_> {
         Observed(self.seen.lock())
+    }
+}
+
+impl Seen {
+    fn add_range(&mut self, mut from: Vec<u8>, mut to: Vec<u8>) {
+        if from >= to {
+            return;
+        }
+        // From the last one that begins at or before the end, backwards.
+        loop {
+            let upto = (Bound::Unbounded, Bound::Included(to.as_slice()));
+            let last = self.ranges.range::<[u8], _>(upto).next_back();
+            let Some((begin, end)) = last.filter(|(_, end)| end.as_slice() >= from.as_slice())
+            else {
+                break;
+            };
+            let begin = begin.clone();
+            to = to.max(end.clone());
+            self.ranges.remove(&begin);
+            from = from.min(begin);
+        }
+        self.ranges.insert(from, to);
     }
 }
 
@@ -90,14 +163,89 @@ impl Observed<'_> {
     }
 
     pub(crate) fn ranges(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let ranges = self.0.ranges.iter();
-        let ranges = ranges.map(|(lower, upper)| (lower.as_slice(), upper.as_slice()));
-        ranges.filter(|(lower, upper)| lower < upper)
+        let growing = self.0.growing.values();
+        let growing = growing.map(|(lower, upper)| (lower.as_slice(), upper.as_slice()));
+        let ended = self.0.ranges.iter();
+        let ended = ended.map(|(lower, upper)| (lower.as_slice(), upper.as_slice()));
+        growing.chain(ended).filter(|(lower, upper)| lower < upper)
     }
 
     /// Whether a key is among what has been read.
     pub(crate) fn holds(&self, key: &[u8]) -> bool {
-        let mut ranges = self.ranges();
-        self.0.keys.contains(key) || ranges.any(|(lower, upper)| lower <= key && key < upper)
+        let upto = (Bound::Unbounded, Bound::Included(key));
+        let ended = || {
+            let last = self.0.ranges.range::<[u8], _>(upto).next_back();
+            last.is_some_and(|(_, end)| key < end.as_slice())
+        };
+        let is_in = |(from, to): &(Vec<u8>, Vec<u8>)| from.as_slice() <= key && key < to.as_slice();
+        self.0.keys.contains(key) || ended() || self.0.growing.values().any(is_in)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
+
+    fn key(n: u32) -> Vec<u8> {
+        n.to_be_bytes().to_vec()
+    }
+
+    #[test]
+    fn ranges_that_have_ended_are_merged_and_hold_what_they_held() {
+        for seed in 0..50 {
+            let mut rng = SmallRng::seed_from_u64(seed);
+            let reads = ReadSet::new(SeqNo(7));
+            let mut held = [false; 100];
+            let mut growing = None;
+            for _ in 0..40 {
+                let (from, to) = (rng.random_range(0..100), rng.random_range(0..100));
+                let range = match rng.random() {
+                    true => {
+                        let range = reads.begin_range(&key(from));
+                        reads.extend_up(range, &key(to));
+                        range
+                    }
+                    false => {
+                        let range = reads.begin_range(&key(to));
+                        reads.extend_down(range, &key(from));
+                        range
+                    }
+                };
+                (from..to).for_each(|n| held[n as usize] = true);
+                if let Some(last) = growing.replace(range) {
+                    reads.end_range(last);
+                }
+            }
+            let observed = reads.observed();
+            for n in 0..100 {
+                assert_eq!(
+                    observed.holds(&key(n)),
+                    held[n as usize],
+                    "seed {seed}: {n}"
+                );
+            }
+            assert!(observed.0.ranges.len() < 20);
+            let ranges: Vec<_> = observed.0.ranges.iter().collect();
+            let disjoint = ranges.windows(2).all(|pair| pair[0].1 < pair[1].0);
+            assert!(disjoint, "{ranges:?}");
+        }
+    }
+
+    #[test]
+    fn many_walks_over_the_same_keys_take_the_memory_of_one() {
+        let reads = ReadSet::new(SeqNo(7));
+        for n in 0..10_000 {
+            let range = reads.begin_range(&key(n % 10));
+            reads.extend_up(range, &key(n % 10 + 5));
+            reads.end_range(range);
+        }
+        assert_eq!(reads.observed().0.ranges.len(), 1);
+        reads.end();
+        let late = reads.begin_range(&key(1));
+        reads.extend_up(late, &key(9));
+        reads.end_range(late);
+        assert!(reads.observed().is_empty());
     }
 }

@@ -57,6 +57,10 @@ impl WritePath {
             return Ok(());
         }
         self.refuse_at_once(batch)?;
+        let is_alone = write.reads.is_some_and(|reads| reads.is_alone());
+        if self.recent.turns.is_taken() && !is_alone && !mode.no_wait {
+            self.recent.turns.wait(|| self.core.now());
+        }
         let is_large = batch.byte_len() as u64 > self.core.memory.plan.queued_bytes;
         let runtime = &*self.core.store.env().runtime;
         let turn = self.queue.enter(runtime, mode, || match is_large {

@@ -9,6 +9,7 @@
 //! memtable is published.
 
 mod admission;
+pub(crate) mod alone;
 pub(crate) mod blobs;
 pub(crate) mod group;
 pub(crate) mod marks;
@@ -76,7 +77,7 @@ impl WritePath {
         wal_sync: WalSync,
     ) -> Arc<WritePath> {
         Arc::new(WritePath {
-            recent: RecentWrites::new(core),
+            recent: Arc::clone(&read.recent),
             core: Arc::clone(core),
             space: Arc::clone(space),
             backpressure: Arc::clone(backpressure),

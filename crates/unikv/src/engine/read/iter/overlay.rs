@@ -56,7 +56,9 @@ struct End {
     /// An entry of the iterator that has not had its turn.
     kept: Option<Found>,
     /// The number of the range that has been passed over.
-    range: Option<usize>,
+    range: Option<u64>,
+    /// The iterator has nothing more this way.
+    is_done: bool,
 }
 
 impl Overlay {
@@ -85,8 +87,10 @@ impl Overlay {
     /// for either end may have taken what the other one has read.
     pub(super) fn seek(&mut self, lower: &[u8]) -> Vec<u8> {
         self.lower = lower.to_vec();
+        self.end_range(Toward::Upper);
         self.front = End::default();
         self.back.kept = None;
+        self.back.is_done = false;
         self.upper.clone()
     }
 
@@ -99,7 +103,12 @@ impl Overlay {
         loop {
             let theirs = match self.take_kept(toward) {
                 Some(found) => Some(found),
-                None => base()?.map(|found| (toward, found)),
+                None if self.end(toward).is_done => None,
+                None => {
+                    let found = base()?;
+                    self.end(toward).is_done = found.is_none();
+                    found.map(|found| (toward, found))
+                }
             };
             let theirs = theirs.or_else(|| self.take_kept(toward.other()));
             let own = self.own_next(toward);
@@ -215,10 +224,23 @@ impl Overlay {
         }
     }
 
+    fn end_range(&mut self, side: Toward) {
+        if let (Some(range), Some(reads)) = (self.end(side).range.take(), self.reads.clone()) {
+            reads.end_range(range);
+        }
+    }
+
     fn end(&mut self, toward: Toward) -> &mut End {
         match toward {
             Toward::Upper => &mut self.front,
             Toward::Lower => &mut self.back,
         }
+    }
+}
+
+impl Drop for Overlay {
+    fn drop(&mut self) {
+        self.end_range(Toward::Upper);
+        self.end_range(Toward::Lower);
     }
 }

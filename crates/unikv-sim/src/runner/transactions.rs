@@ -1,0 +1,195 @@
+//! What a run does with transactions: each read is compared with the moment of the transaction and
+//! its own writes, and each commit with what others have written since.
+
+use super::{Held, Interrupt, Runner};
+use crate::history::{Bounds, Key, Range, TxOp, Walk};
+use crate::oracle::State;
+use crate::spaces;
+use crate::value::{Value, show, show_option};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeBounds;
+use unikv::{ErrorKind, Isolation, Transaction};
+
+/// A transaction and what is known of it.
+pub(super) struct HeldTransaction {
+    transaction: Transaction,
+    isolation: Isolation,
+    /// What the default keyspace held at its moment, with its own writes.
+    state: State,
+    own: Own,
+    savepoints: Vec<(State, Own)>,
+    /// What it depends on.
+    keys: BTreeSet<Vec<u8>>,
+    ranges: Vec<Bounds>,
+    /// How many writes there had been.
+    since: usize,
+}
+
+type Own = BTreeMap<Vec<u8>, Option<Value>>;
+
+impl HeldTransaction {
+    /// Whether one of these keys was written means that it must not commit.
+    fn conflicts_with(&self, key: &[u8]) -> bool {
+        let in_range = |(low, high): &Bounds| {
+            let bounds = (low.as_ref().map(|k| &k[..]), high.as_ref().map(|k| &k[..]));
+            RangeBounds::<[u8]>::contains(&bounds, key)
+        };
+        let writes = self.isolation == Isolation::Snapshot && self.own.contains_key(key);
+        writes || self.keys.contains(key) || self.ranges.iter().any(in_range)
+    }
+}
+
+impl Runner {
+    /// One operation of a transaction; without one it does nothing.
+    pub(super) fn transaction_op(&mut self, slot: usize, op: &TxOp) -> Result<(), Interrupt> {
+        if let TxOp::Begin(serializable) = op {
+            self.begin(slot, *serializable);
+            return Ok(());
+        }
+        let Some(mut held) = self.transactions[slot].take() else {
+            return Ok(());
+        };
+        match op {
+            TxOp::Begin(_) => {}
+            TxOp::Get(key, for_update) => self.get_in(&mut held, key, *for_update)?,
+            TxOp::Scan(range, walk) => self.scan_in(&mut held, range, *walk)?,
+            TxOp::Set(key, value) => {
+                let bytes = value.map(Value::bytes);
+                let written = match &bytes {
+                    Some(bytes) => held.transaction.put(key, bytes),
+                    None => held.transaction.delete(key),
+                };
+                self.must("a write of a transaction", written)?;
+                held.own.insert(key.0.clone(), *value);
+                match bytes {
+                    Some(bytes) => drop(held.state.insert(key.0.clone(), bytes)),
+                    None => drop(held.state.remove(&key.0)),
+                }
+            }
+            TxOp::Savepoint => {
+                held.transaction.set_savepoint();
+                held.savepoints.push((held.state.clone(), held.own.clone()));
+            }
+            TxOp::Rollback => {
+                let there = held.savepoints.pop();
+                assert_eq!(held.transaction.rollback_to_savepoint(), there.is_some());
+                if let Some((state, own)) = there {
+                    (held.state, held.own) = (state, own);
+                }
+            }
+            TxOp::Commit => return self.commit(held),
+        }
+        self.transactions[slot] = Some(held);
+        Ok(())
+    }
+
+    fn begin(&mut self, slot: usize, serializable: bool) {
+        if self.oracle.unknowns() > 0 {
+            return;
+        }
+        let isolation = match serializable {
+            true => Isolation::Serializable,
+            false => Isolation::Snapshot,
+        };
+        self.transactions[slot] = Some(HeldTransaction {
+            transaction: self.db().begin_with(isolation),
+            isolation,
+            state: spaces::own(self.oracle.state()),
+            own: Own::new(),
+            savepoints: Vec::new(),
+            keys: BTreeSet::new(),
+            ranges: Vec::new(),
+            since: self.oracle.written().len(),
+        });
+    }
+
+    fn get_in(
+        &self,
+        held: &mut HeldTransaction,
+        key: &Key,
+        for_update: bool,
+    ) -> Result<(), Interrupt> {
+        let got = match for_update {
+            true => held.transaction.get_for_update(key),
+            false => held.transaction.get(key),
+        };
+        let got = self.must("get of a transaction", got)?;
+        self.note(got.as_deref());
+        let want = held.state.get(&key.0).map(|value| &value[..]);
+        assert!(
+            got.as_deref() == want,
+            "get of {} in a transaction answers {}, not {}",
+            show(key),
+            show_option(got.as_deref()),
+            show_option(want)
+        );
+        let is_own = held.own.contains_key(&key.0);
+        if for_update || (held.isolation == Isolation::Serializable && !is_own) {
+            held.keys.insert(key.0.clone());
+        }
+        Ok(())
+    }
+
+    fn scan_in(
+        &self,
+        held: &mut HeldTransaction,
+        range: &Range,
+        walk: Walk,
+    ) -> Result<(), Interrupt> {
+        let mut all = Held::of(&held.transaction, &held.state, range);
+        let steps = all.pairs.len() + 1;
+        self.follow(&mut all, steps, walk)?;
+        if held.isolation == Isolation::Serializable {
+            held.ranges.push(range.bounds());
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, held: HeldTransaction) -> Result<(), Interrupt> {
+        let written = self.oracle.written();
+        let later = &written[held.since.min(written.len())..];
+        let keys = later.iter().flatten();
+        let must_conflict = keys.clone().any(|key| held.conflicts_with(key));
+        let is_idle = later.is_empty();
+        let known = self.oracle.unknowns() == 0;
+        if held.own.is_empty() {
+            return self.must(
+                "the commit of what writes nothing",
+                held.transaction.commit(),
+            );
+        }
+        let changes: Vec<(Key, Option<Value>)> = held
+            .own
+            .iter()
+            .map(|(key, value)| (Key(key.clone()), *value))
+            .collect();
+        let mut transaction = Some(held.transaction);
+        let mut has_conflict = false;
+        self.write_by(&changes, |runner| {
+            let Some(transaction) = transaction.take() else {
+                return Ok(true);
+            };
+            match transaction.commit() {
+                Err(error) if error.kind() == ErrorKind::Conflict => {
+                    has_conflict = true;
+                    assert!(
+                        must_conflict || !is_idle || !known,
+                        "a conflict with nothing"
+                    );
+                    if must_conflict || !known {
+                        return Ok(false);
+                    }
+                    // Less was kept than it needs, which depends on the options: what is written
+                    // in the end does not.
+                    runner.write_plainly(&changes).map(|()| true)
+                }
+                done => done.map(|()| true),
+            }
+        })?;
+        assert!(
+            has_conflict || !must_conflict || !known,
+            "a transaction commits though what it depends on was written"
+        );
+        Ok(())
+    }
+}
