@@ -6,8 +6,8 @@
 //! the rest.
 
 mod blobs;
+mod keyspaces;
 mod pointers;
-
 mod scan_runs;
 
 use crate::base::file_names::BALLAST;
@@ -21,6 +21,7 @@ use crate::key_table::builder::bounds;
 use crate::key_table::{KeyIter, KeyTable, KeyTableMeta, Properties, ReadCache};
 use crate::log::{WalWrite, replay};
 use crate::memtable::OpsIter;
+use crate::offline::check::keyspaces::{Greatest, one_keyspace};
 use crate::offline::check::pointers::Pointers;
 use crate::record::{RecordFile, RecordFileMeta, UNNUMBERED};
 use crate::version::file_names;
@@ -48,6 +49,7 @@ pub(crate) fn check(env: &Env, dir: &Path) -> Result<CheckReport> {
     let mut check = Check {
         report: CheckReport::default(),
         tables: HashSet::new(),
+        greatest: Greatest::default(),
     };
     let manifest = match Manifest::recover(&*env.vfs, dir) {
         Ok(manifest) => manifest,
@@ -67,6 +69,7 @@ struct Check {
     report: CheckReport,
     /// The record files that are tables of UnsortedStores.
     tables: HashSet<FileNumber>,
+    greatest: Greatest,
 }
 
 impl Check {
@@ -129,6 +132,8 @@ impl Check {
             }
             self.scan_runs(partition);
         }
+        let known = self.greatest.is_known(&version, &manifest);
+        self.part(&manifest.path, known);
         let dead = version.dead_record_files();
         if !dead.is_empty() {
             self.report
@@ -192,6 +197,7 @@ impl Check {
 
     fn record_file(&mut self, version: &Version, file: &Arc<RecordFile>) -> Result<()> {
         let meta = file.meta();
+        self.greatest.add(&meta.max_key);
         self.report.files += 1;
         self.report.bytes += meta.len;
         file.verify()?;
@@ -237,6 +243,7 @@ impl Check {
         table: &Arc<KeyTable>,
     ) -> Result<()> {
         let meta = table.meta();
+        self.greatest.add(&meta.max_key);
         self.report.files += 1;
         self.report.bytes += meta.len;
         table.verify()?;
@@ -287,15 +294,6 @@ impl Check {
         self.report.pointers += pointers.follow(version, path)?;
         Ok(())
     }
-}
-
-/// A partition holds keys of one keyspace at most.
-fn one_keyspace(version: &Version, partition: &Partition, manifest: &Path) -> Result<()> {
-    if version.keyspaces.count_in(partition.range()) <= 1 {
-        return Ok(());
-    }
-    let what = format!("partition {} lies in several keyspaces", partition.id.0);
-    Err(Error::corruption(manifest, 0, what))
 }
 
 /// A partition lists a table only for keys of its range.
