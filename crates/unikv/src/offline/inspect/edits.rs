@@ -4,6 +4,7 @@ use super::{Part, key_text};
 use crate::engine::open::stored_options;
 use crate::engine::stats::lifetime::LifetimeStats;
 use crate::key_table::KeyTableMeta;
+use crate::options::KeyspaceOptions;
 use crate::record::RecordFileMeta;
 use crate::version::edit::VersionEdit;
 use std::path::Path;
@@ -16,10 +17,15 @@ pub(super) fn parts(record: Part, edit: &VersionEdit) -> Vec<Part> {
     let part = |what| Part::new(what, offset, 0);
     for keyspace in &edit.keyspaces {
         let name = format!("\"{}\"", keyspace.name.escape_default());
-        add(part("+ keyspace")
+        let shown = part("+ keyspace")
             .field("id", keyspace.id.0)
             .field("number", keyspace.data.0)
-            .field("name", name));
+            .field("name", name);
+        let options = KeyspaceOptions::decode(&keyspace.options, Path::new(""));
+        add(match options {
+            Ok(options) => shown.field("options", format!("{options:?}")),
+            Err(error) => shown.faulty(error),
+        });
     }
     for id in &edit.dropped_keyspaces {
         add(part("- keyspace").field("id", id.0));

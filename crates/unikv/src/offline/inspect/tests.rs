@@ -71,6 +71,18 @@ fn everything_in_an_edit_is_shown() {
             "{what}"
         );
     }
+    let keyspace = parts.iter().find(|part| part.what == "+ keyspace").unwrap();
+    assert!(
+        keyspace.fault.is_some(),
+        "its options are none: {keyspace:?}"
+    );
+    let mut edit = edit;
+    let options = crate::KeyspaceOptions::default().inline_value_bytes(77);
+    edit.keyspaces[0].options = options.encode_over(&[]).unwrap();
+    let shown = edits::parts(Part::new("edit", 96, 500), &edit);
+    let keyspace = shown.iter().find(|part| part.what == "+ keyspace").unwrap();
+    let options = keyspace.fields.iter().find(|field| field.0 == "options");
+    assert!(options.unwrap().1.contains("77"), "{keyspace:?}");
     for what in [
         "partition",
         "record file",
