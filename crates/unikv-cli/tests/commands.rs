@@ -833,6 +833,39 @@ fn reports_name_keyspaces() {
     let manifest = manifest.unwrap().to_str().unwrap().to_owned();
     let text = String::from_utf8(stdout(&["inspect", &manifest])).unwrap();
     let number = &keyspaces(db, "number")[1].1;
-    let words = format!("+ keyspace: id 1, number {number}, name \"users\"");
+    let words = format!("+ keyspace: id 1, number {number}, name \"users\", options ");
     assert!(text.contains(&words), "{text}");
+}
+
+#[test]
+fn a_repair_names_the_keyspaces_of_what_is_lost() {
+    let place = Place::new();
+    let db = &with_users(&place, "db");
+    let lines: String = (0..300)
+        .map(|i| format!("key{i:04}\t{}\n", "v".repeat(300)))
+        .collect();
+    let input = &place.file("in", lines.as_bytes());
+    stdout(&["load", db, input, "--keyspace", "users"]);
+    unikv(&["compact", db]).assert().success();
+    let names = fs::read_dir(db).unwrap().map(|entry| entry.unwrap().path());
+    let records = names.filter(|path| path.extension().is_some_and(|e| e == "rec"));
+    let largest = records.max_by_key(|path| fs::metadata(path).unwrap().len());
+    let largest = largest.unwrap();
+    let mut bytes = fs::read(&largest).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&largest, &bytes).unwrap();
+
+    let repair = |more: &[&str]| {
+        let arguments = [&["repair", db, "--dry-run"], more].concat();
+        let done = unikv(&arguments).assert().code(12);
+        String::from_utf8(done.get_output().stdout.clone()).unwrap()
+    };
+    let report: Value = serde_json::from_str(&repair(&["--json"])).unwrap();
+    assert_eq!(report["keyspaces"], serde_json::json!(["users"]));
+    let lost = &report["lost_keys"][0];
+    assert_eq!(lost["keyspace"], "users", "{report}");
+    let words = format!("lost: {} of the keyspace \"users\", ", lost["key"]);
+    let text = repair(&[]);
+    assert!(text.contains(&words), "{words}: {text}");
 }

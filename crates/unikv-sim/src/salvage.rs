@@ -117,7 +117,7 @@ impl Salvaged {
         let log = !report.log.gaps.is_empty() || report.log.cut.is_some();
         for key in &self.missing {
             let lost = report.lost_keys.iter().any(|lost| lost.key == key[..]);
-            let uncertain = report.uncertain_keys.iter().any(|k| k == &key[..]);
+            let uncertain = report.uncertain_keys.iter().any(|k| k.key == key[..]);
             let told = lost || uncertain || self.in_lost_range(key) || log;
             assert!(told, "{} is missing: {report:#?}", show(key));
         }

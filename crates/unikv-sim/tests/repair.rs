@@ -365,7 +365,7 @@ fn a_damaged_manifest_leaves_what_its_beginning_and_the_files_say() {
             let Salvaged { missing, stale, .. } = salvaged;
             assert!(stale.is_empty(), "{name}, {what}: stale {}", show(stale));
             let uncertain = &salvaged.report.uncertain_keys;
-            let told = |key: &&Vec<u8>| uncertain.iter().any(|k| k == &key[..]);
+            let told = |key: &&Vec<u8>| uncertain.iter().any(|k| k.key == key[..]);
             assert!(
                 missing.iter().all(|key| told(&key)),
                 "{name}, {what}: missing {}",

@@ -117,6 +117,7 @@ pub use offline::inspect;
 pub use offline::repair::RepairOptions;
 pub use offline::repair::report::{
     LogGap, LostKey, LostRange, RepairFault, RepairReport, RepairTrust, RepairedFile, RepairedLog,
+    UncertainKey,
 };
 pub use options::{
     Clustering, Durability, EffectiveOptions, KeyspaceOptions, Options, WriteOptions,

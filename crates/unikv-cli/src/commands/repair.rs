@@ -92,6 +92,7 @@ fn as_json(report: &RepairReport) -> Value {
     });
     let lost_keys = report.lost_keys.iter().map(|lost| {
         json!({
+            "keyspace": lost.keyspace,
             "key": text(&lost.key),
             "file": lost.file.to_string_lossy(),
             "offset": lost.offset,
@@ -99,12 +100,16 @@ fn as_json(report: &RepairReport) -> Value {
     });
     let lost_ranges = report.lost_ranges.iter().map(|range| {
         json!({
+            "keyspace": range.keyspace,
             "from": text(&range.from),
             "to": range.to.as_ref().map(text),
             "missing": range.missing,
             "file": range.file.to_string_lossy(),
         })
     });
+    let uncertain_keys = report.uncertain_keys.iter();
+    let uncertain_keys =
+        uncertain_keys.map(|of| json!({"keyspace": of.keyspace, "key": text(&of.key)}));
     let gaps = report.log.gaps.iter().map(|gap| {
         json!({
             "file": gap.file.to_string_lossy(),
@@ -128,6 +133,7 @@ fn as_json(report: &RepairReport) -> Value {
         "trust": trust(report),
         "written": report.written.as_ref().map(|dir| dir.to_string_lossy().into_owned()),
         "keyspaces": report.keyspaces,
+        "unlisted_keyspaces": report.unlisted_keyspaces,
         "saved": report.saved,
         "saved_bytes": report.saved_bytes,
         "tombstones": report.tombstones,
@@ -138,7 +144,7 @@ fn as_json(report: &RepairReport) -> Value {
         "lost_ranges": lost_ranges.collect::<Value>(),
         "uncertain": report.uncertain,
         "uncertain_included": report.uncertain_included,
-        "uncertain_keys": report.uncertain_keys.iter().map(text).collect::<Value>(),
+        "uncertain_keys": uncertain_keys.collect::<Value>(),
         "log": {
             "segments": report.log.segments,
             "batches": report.log.batches,
@@ -230,24 +236,42 @@ fn print_losses(report: &RepairReport, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "lost: a part of each of {dropped} batches")?;
     }
     for range in report.lost_ranges.iter().take(MOST_PRINTED) {
-        let to = range.to.as_ref().map_or("the end".to_owned(), text);
+        let to = range.to.as_ref().map_or("the end".to_owned(), quoted);
         let missing = match range.missing {
             Some(n) => format!("{n} records"),
             None => "records".to_owned(),
         };
-        let (from, file) = (text(&range.from), range.file.display());
-        writeln!(out, "lost: {missing} of {file} from \"{from}\" to \"{to}\"")?;
+        let (from, file) = (quoted(&range.from), range.file.display());
+        let keyspace = within(&range.keyspace);
+        writeln!(
+            out,
+            "lost: {missing} of {file} from {from} to {to}{keyspace}"
+        )?;
     }
     more(out, report.lost_range_count, "ranges")?;
     for lost in report.lost_keys.iter().take(MOST_PRINTED) {
-        let (key, file) = (text(&lost.key), lost.file.display());
-        writeln!(out, "lost: \"{key}\", {file} at offset {}", lost.offset)?;
+        let (key, file) = (quoted(&lost.key), lost.file.display());
+        let (offset, keyspace) = (lost.offset, within(&lost.keyspace));
+        writeln!(out, "lost: {key}{keyspace}, {file} at offset {offset}")?;
     }
     more(out, report.lost, "lost keys")?;
-    for key in report.uncertain_keys.iter().take(MOST_PRINTED) {
-        writeln!(out, "uncertain: \"{}\"", text(key))?;
+    for uncertain in report.uncertain_keys.iter().take(MOST_PRINTED) {
+        let keyspace = within(&uncertain.keyspace);
+        writeln!(out, "uncertain: {}{keyspace}", quoted(&uncertain.key))?;
     }
     more(out, report.uncertain, "uncertain keys")
+}
+
+fn quoted(key: &Bytes) -> String {
+    format!("\"{}\"", text(key))
+}
+
+/// Names a keyspace, unless it is the default one.
+fn within(keyspace: &str) -> String {
+    match keyspace {
+        "default" => String::new(),
+        _ => format!(" of the keyspace {keyspace:?}"),
+    }
 }
 
 fn more(out: &mut impl Write, count: u64, what: &str) -> io::Result<()> {

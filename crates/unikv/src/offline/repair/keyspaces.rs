@@ -3,24 +3,27 @@
 //! What the manifest says is believed as far as it goes. A keyspace that it once knew and does not
 //! list was dropped or emptied: nothing of it comes back. Of numbers that it cannot know, because
 //! its end or all of it is lost, the records are saved, each number under a name made for it; they
-//! are in doubt, for a drop may have been lost, too.
+//! are in doubt, for a drop may have been lost, too. A number above the last one that the manifest
+//! knows shows that it has lost an edit, even where it looks whole.
 //!
 //! No locks.
 
+use super::files::holes::Hole;
 use super::files::trust::Known;
-use super::report::{RepairReport, RepairTrust};
+use super::report::{LostRange, RepairTrust, user_key};
 use crate::base::keys::KeyspaceId;
 use crate::engine::background::ingest::Ingest;
 use crate::engine::handle::Handle;
 use crate::engine::read::source::Source;
 use crate::error::Result;
 use crate::options::KeyspaceOptions;
-use crate::version::keyspaces::Keyspaces;
+use crate::version::keyspaces::{DEFAULT_NAME, Keyspaces, id_of};
 use bytes::Bytes;
+use std::collections::BTreeSet;
+use std::iter;
 use std::path::Path;
 
 /// What is known of keyspaces.
-#[derive(Clone)]
 pub(super) struct KnownKeyspaces {
     listed: Keyspaces,
     /// The greatest number that they have had, as far as is known.
@@ -53,44 +56,90 @@ impl KnownKeyspaces {
         match self.listed.holds(data) {
             true if is_sure || data == KeyspaceId::DEFAULT => Standing::There,
             true => Standing::InDoubt,
-            false if is_sure || data.0 <= self.last => Standing::Gone,
+            false if data.0 <= self.last => Standing::Gone,
             false => Standing::InDoubt,
         }
     }
 
-    fn name_and_options(&self, data: KeyspaceId) -> Result<(String, KeyspaceOptions)> {
+    /// Whether only an edit that is lost can have given this number.
+    pub(super) fn is_unlisted(&self, data: KeyspaceId) -> bool {
+        data.0 > self.last && !self.listed.holds(data)
+    }
+
+    /// The names of the keyspaces that are known.
+    pub(super) fn listed_names(&self) -> Vec<String> {
+        let listed = self.listed.all().iter();
+        listed.map(|meta| meta.name.clone()).collect()
+    }
+
+    /// The name in the new database of the keyspace that had this number.
+    pub(super) fn name(&self, data: KeyspaceId) -> String {
+        if data == KeyspaceId::DEFAULT {
+            return DEFAULT_NAME.to_owned();
+        }
         match self.listed.of_data(data) {
-            Some(meta) => {
-                let options = KeyspaceOptions::decode(&meta.options, Path::new(""))?;
-                Ok((meta.name.clone(), options))
-            }
-            None => Ok((format!("recovered-{}", data.0), KeyspaceOptions::default())),
+            Some(meta) => meta.name.clone(),
+            None => self.made_up(data),
         }
     }
 
+    /// A name that no listed keyspace has. Names made up for other numbers begin with theirs.
+    fn made_up(&self, data: KeyspaceId) -> String {
+        let plain = format!("recovered-{}", data.0);
+        let numbered = (1..u32::MAX).map(|n| format!("{plain}-{n}"));
+        let mut names = iter::once(plain.clone()).chain(numbered);
+        let free = names.find(|name| self.listed.named(name).is_none());
+        free.unwrap_or(plain)
+    }
+
+    /// What of a hole lies in keyspaces that are there, or may be: for each its name and a range of
+    /// its keys. `unlisted`: the numbers that records have and no edit.
+    pub(super) fn parts_of(&self, hole: &Hole, unlisted: &[KeyspaceId]) -> Vec<LostRange> {
+        let within = hole.keyspaces();
+        let listed = self.listed.all().iter().map(|meta| meta.data);
+        let ends = [Some(id_of(&hole.from)), hole.to.as_deref().map(id_of)];
+        let all = listed.chain(unlisted.iter().copied());
+        let all = all.chain(ends.into_iter().flatten());
+        let all = iter::once(KeyspaceId::DEFAULT).chain(all);
+        let may_be = |data: &KeyspaceId| self.standing(*data) != Standing::Gone;
+        let mut numbers: BTreeSet<_> = all.filter(|n| within.contains(n) && may_be(n)).collect();
+        let next = KeyspaceId(self.last.saturating_add(1)).max(*within.start());
+        if numbers.is_empty() && self.trust != RepairTrust::Manifest && within.contains(&next) {
+            // If anything is lost there, then of a keyspace that nothing names.
+            numbers.insert(next);
+        }
+        let ends_in = |data| hole.to.as_deref().filter(|to| id_of(to) == data);
+        let part = |data: KeyspaceId| LostRange {
+            keyspace: self.name(data),
+            from: match data == *within.start() {
+                true => user_key(&hole.from),
+                false => Bytes::new(),
+            },
+            to: ends_in(data).map(user_key),
+            missing: hole.missing,
+            file: hole.path.clone(),
+        };
+        numbers.into_iter().map(part).collect()
+    }
+
     /// Makes the keyspaces that are known, so that the empty ones are there, too.
-    pub(super) fn make_all(&self, db: &Handle, report: &mut RepairReport) -> Result<()> {
+    pub(super) fn make_all(&self, db: &Handle) -> Result<()> {
         for meta in self.listed.all() {
-            self.make(db, meta.data, report)?;
+            self.make(db, meta.data)?;
         }
         Ok(())
     }
 
     /// The number in the new database of the keyspace that had the number `data`.
-    pub(super) fn make(
-        &self,
-        db: &Handle,
-        data: KeyspaceId,
-        report: &mut RepairReport,
-    ) -> Result<KeyspaceId> {
+    pub(super) fn make(&self, db: &Handle, data: KeyspaceId) -> Result<KeyspaceId> {
         if data == KeyspaceId::DEFAULT {
             return Ok(KeyspaceId::DEFAULT);
         }
-        let (name, options) = self.name_and_options(data)?;
-        if !report.keyspaces.contains(&name) {
-            report.keyspaces.push(name.clone());
-        }
-        let keyspace = db.engine.keyspaces.open(&name, &options)?;
+        let options = match self.listed.of_data(data) {
+            Some(meta) => KeyspaceOptions::decode(&meta.options, Path::new(""))?,
+            None => KeyspaceOptions::default(),
+        };
+        let keyspace = db.engine.keyspaces.open(&self.name(data), &options)?;
         let source = Source { keyspace, at: None };
         Ok(db.engine.read.point(source)?.data)
     }
@@ -142,3 +191,6 @@ impl<'a> KeyspaceWriter<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -201,21 +201,28 @@ fn salvage(
         let what = "what its damaged blocks held is known from the records that they pointed to";
         report.notes.push(format!("{name}: {what}"));
     }
-    holes.iter().for_each(|hole| report.add_range(hole));
+    let lost = holes.clone();
     report.uncertain_included = options.include_uncertain;
     report.mark = gathered.mark.map(Bytes::from);
     let wants_uncertain = options.include_uncertain;
     let decided = (Holes::new(holes), proven);
     let mark = report.mark.clone();
     let keyspaces = KnownKeyspaces::of(&known);
-    let mut records = Resolver::new(claims, decided, &files, report, wants_uncertain);
-    records.expect(keyspaces.clone());
+    report.keyspaces = keyspaces.listed_names();
+    let sources = (&files, &keyspaces);
+    let mut records = Resolver::new(claims, decided, sources, report, wants_uncertain);
     if options.dry_run {
         while records.next()?.is_some() {}
     } else {
         let written = write(target, new_options, &mut records, &keyspaces, mark);
         written.map_err(|error| for_the_caller(target, error))?;
-        report.written = Some(target.dir().to_owned());
+    }
+    let unlisted = records.into_unlisted();
+    report.written = (!options.dry_run).then(|| target.dir().to_owned());
+    report.add_unlisted(&unlisted);
+    for hole in &lost {
+        let ranges = keyspaces.parts_of(hole, &unlisted).into_iter();
+        ranges.for_each(|range| report.add_range(range));
     }
     for place in source.unreadable() {
         let entry = report.file(&files::trust::name_of(&place.path));
@@ -245,12 +252,12 @@ fn write(
     mark: Option<Bytes>,
 ) -> Result<()> {
     let db = target.open(options)?;
-    keyspaces.make_all(&db, records.report())?;
+    keyspaces.make_all(&db)?;
     let mut writer = KeyspaceWriter::new(&db);
     while let Some((key, value)) = records.next()? {
         let old = id_of(&key);
         let user_key = key.get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
-        let new = || keyspaces.make(&db, old, records.report());
+        let new = || keyspaces.make(&db, old);
         writer.add(old, user_key, &value, new)?;
     }
     writer.end()?;

@@ -2,9 +2,8 @@
 //!
 //! Lists are bounded, counts are not.
 
-use crate::base::keys::KEYSPACE_PREFIX_LEN;
+use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
 use crate::log::TailCut;
-use crate::offline::repair::files::holes::Hole;
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -14,6 +13,9 @@ use std::time::Duration;
 pub(super) const MOST_LISTED: usize = 1000;
 /// Faults that are listed of one file.
 const MOST_FAULTS: usize = 100;
+
+/// Numbers of keyspaces in a note.
+const MOST_NUMBERS: usize = 20;
 
 /// What showed a repair which files make up the database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,9 +40,13 @@ pub struct RepairReport {
     pub written: Option<PathBuf>,
     /// Each file of the damaged directory that was looked at.
     pub files: Vec<RepairedFile>,
-    /// The keyspaces of the salvaged database beside the default one. Those of which only the
-    /// number is known are called `recovered-` with it, and all their records are in doubt.
+    /// The keyspaces of the salvaged database beside the default one, or after a dry run those that
+    /// it would have. One of which only the number is known is called `recovered-` with it, and
+    /// with another number after it where a keyspace has that name; all its records are in doubt.
     pub keyspaces: Vec<String>,
+    /// How many keyspaces have records and no entry in the manifest: it has lost the edits that
+    /// made them.
+    pub unlisted_keyspaces: u64,
     /// Records of the salvaged database.
     pub saved: u64,
     /// Bytes of their keys and values.
@@ -60,7 +66,7 @@ pub struct RepairReport {
     /// Keys with a record that may have been in force, or may have been deleted or overwritten.
     pub uncertain: u64,
     /// The first of them.
-    pub uncertain_keys: Vec<Bytes>,
+    pub uncertain_keys: Vec<UncertainKey>,
     /// Whether these records were written, as the caller asked for.
     pub uncertain_included: bool,
     /// What the write-ahead log held.
@@ -109,6 +115,8 @@ pub struct RepairFault {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LostKey {
+    /// Its keyspace, as the salvaged database names it; `default` for the default one.
+    pub keyspace: String,
     /// The key.
     pub key: Bytes,
     /// The file that held the value.
@@ -117,15 +125,29 @@ pub struct LostKey {
     pub offset: u64,
 }
 
-/// A range of keys of which something may be missing.
+/// A key with a record that may have been in force, or may have been deleted or overwritten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UncertainKey {
+    /// Its keyspace, as the salvaged database names it; `default` for the default one.
+    pub keyspace: String,
+    /// The key.
+    pub key: Bytes,
+}
+
+/// A range of keys of which something may be missing. Where several keyspaces are concerned there
+/// is a range for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LostRange {
+    /// The keyspace, as the salvaged database names it; `default` for the default one.
+    pub keyspace: String,
     /// No lesser key is concerned.
     pub from: Bytes,
     /// Nor is a greater one; `None`: there is no bound.
     pub to: Option<Bytes>,
-    /// How many records or keys are missing, where it is known.
+    /// How many records or keys of the file are missing, where it is known: in this range and its
+    /// other ones.
     pub missing: Option<u64>,
     /// The file that held them.
     pub file: PathBuf,
@@ -171,7 +193,7 @@ pub struct LogGap {
 impl RepairReport {
     /// Whether all that the database held is in the salvaged one, as it was.
     pub fn is_complete(&self) -> bool {
-        let doubts = self.in_doubt + self.uncertain;
+        let doubts = self.in_doubt + self.uncertain + self.unlisted_keyspaces;
         self.lost + self.lost_range_count + doubts + self.log.batches_dropped == 0
             && self.log.gaps.is_empty()
     }
@@ -192,30 +214,55 @@ impl RepairReport {
         &mut self.files[at]
     }
 
-    pub(super) fn add_range(&mut self, hole: &Hole) {
+    pub(super) fn add_range(&mut self, range: LostRange) {
         self.lost_range_count += 1;
         if self.lost_ranges.len() < MOST_LISTED {
-            self.lost_ranges.push(LostRange {
-                from: user_key(&hole.from),
-                to: hole.to.as_deref().map(user_key),
-                missing: hole.missing,
-                file: hole.path.clone(),
+            self.lost_ranges.push(range);
+        }
+    }
+
+    /// Adds a key of the keyspace `keyspace`.
+    pub(super) fn add_lost(
+        &mut self,
+        keyspace: String,
+        key: &[u8],
+        (file, offset): (PathBuf, u64),
+    ) {
+        self.lost += 1;
+        if self.lost_keys.len() < MOST_LISTED {
+            self.lost_keys.push(LostKey {
+                keyspace,
+                key: user_key(key),
+                file,
+                offset,
             });
         }
     }
 
-    pub(super) fn add_lost(&mut self, key: &[u8], file: PathBuf, offset: u64) {
-        self.lost += 1;
-        if self.lost_keys.len() < MOST_LISTED {
+    /// As [`RepairReport::add_lost`].
+    pub(super) fn add_uncertain(&mut self, keyspace: String, key: &[u8]) {
+        self.uncertain += 1;
+        if self.uncertain_keys.len() < MOST_LISTED {
             let key = user_key(key);
-            self.lost_keys.push(LostKey { key, file, offset });
+            self.uncertain_keys.push(UncertainKey { keyspace, key });
         }
     }
 
-    pub(super) fn add_uncertain(&mut self, key: &[u8]) {
-        self.uncertain += 1;
-        if self.uncertain_keys.len() < MOST_LISTED {
-            self.uncertain_keys.push(user_key(key));
+    /// Notes that the manifest does not know the keyspaces with these numbers.
+    pub(super) fn add_unlisted(&mut self, unlisted: &[KeyspaceId]) {
+        self.unlisted_keyspaces = unlisted.len() as u64;
+        let listed = unlisted.iter().take(MOST_NUMBERS);
+        let numbers: Vec<String> = listed.map(|data| data.0.to_string()).collect();
+        if !numbers.is_empty() {
+            let more = match unlisted.len() > MOST_NUMBERS {
+                true => " and others",
+                false => "",
+            };
+            let numbers = numbers.join(", ");
+            self.notes.push(format!(
+                "the edits of the manifest that made the keyspaces with the numbers {numbers}{more} \
+                 are lost: what they held is in doubt, and their names are made up"
+            ));
         }
     }
 }

@@ -6,8 +6,10 @@
 //!
 //! No locks.
 
-use crate::base::keys::{FileNumber, SeqNo};
+use crate::base::keys::{FileNumber, KEYSPACE_PREFIX_LEN, KeyspaceId, SeqNo};
 use crate::offline::repair::resolve::claims::Claim;
+use crate::version::keyspaces::id_of;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 /// A range of keys of which something is lost.
@@ -15,7 +17,8 @@ use std::path::PathBuf;
 pub(crate) struct Hole {
     /// The least engine key that may be missing.
     pub(crate) from: Vec<u8>,
-    /// The greatest, or a key after it; `None`: there is no bound.
+    /// The greatest, or a key after it; `None`: there is no bound. The first key that a keyspace
+    /// can have is its border: of that keyspace nothing is missing. See [`past`].
     pub(crate) to: Option<Vec<u8>>,
     /// What stood there was merged.
     pub(crate) sorted: bool,
@@ -29,6 +32,16 @@ pub(crate) struct Hole {
 }
 
 impl Hole {
+    /// The numbers of the keyspaces of which keys may be missing.
+    pub(crate) fn keyspaces(&self) -> RangeInclusive<KeyspaceId> {
+        let last = match self.to.as_deref() {
+            None => u32::MAX,
+            Some(to) if to.len() <= KEYSPACE_PREFIX_LEN => id_of(to).0.saturating_sub(1),
+            Some(to) => id_of(to).0,
+        };
+        id_of(&self.from)..=KeyspaceId(last)
+    }
+
     fn begins_at_or_before(&self, key: &[u8]) -> bool {
         self.from.as_slice() <= key
     }
@@ -46,6 +59,15 @@ impl Hole {
     fn may_vouch_for(&self, claim: &Claim) -> bool {
         self.max_seq >= claim.seq
     }
+}
+
+/// The end of a hole in which `key` is the last one.
+pub(crate) fn past(mut key: Vec<u8>) -> Vec<u8> {
+    if key.len() <= KEYSPACE_PREFIX_LEN {
+        // The empty key of a keyspace, which its border looks like.
+        key.push(0);
+    }
+    key
 }
 
 /// The holes, asked for one key after the other, ascending.

@@ -5,7 +5,7 @@
 //!
 //! No locks; nothing is written.
 
-use super::holes::Hole;
+use super::holes::{Hole, past};
 use super::vouch::Broken;
 use crate::base::keys::{FileNumber, Kind, SeqNo};
 use crate::error::{ErrorKind, Result};
@@ -73,8 +73,13 @@ impl Walk<'_, '_> {
         let mut ranges = Vec::new();
         for (from, to) in section.bad {
             let from = from.max(bounds.min_key.clone());
+            let is_last = to.is_none();
             let to = to.or_else(|| bounds.max_key.clone());
             ranges.extend(to.clone().map(|to| (from.clone(), to)));
+            let to = match is_last {
+                true => to.map(past),
+                false => to,
+            };
             self.add_hole((from, to), (true, bounds.max_seq), missing, found);
         }
         if let (Some(missing), Some(pointers), false) =
@@ -106,7 +111,7 @@ impl Walk<'_, '_> {
         let (from, to) = (&bounds.min_key, bounds.max_key.as_deref());
         self.holes.push(Hole {
             from: bounds.min_key.clone(),
-            to: bounds.max_key.clone(),
+            to: bounds.max_key.clone().map(past),
             sorted: true,
             max_seq: bounds.max_seq,
             file: number,
@@ -161,7 +166,7 @@ impl Walk<'_, '_> {
                 }
             }
             None => {
-                let max_key = Some(meta.max_key.clone()).filter(|_| count.is_some());
+                let max_key = count.map(|_| past(meta.max_key.clone()));
                 let missing = count.map(|count| count.saturating_sub(verified));
                 self.holes_within(
                     &ranges,
@@ -177,7 +182,7 @@ impl Walk<'_, '_> {
     /// A table of which nothing can be read, where it is unmerged.
     pub(crate) fn hole_of_records(&mut self, meta: &RecordFileMeta, path: std::path::PathBuf) {
         for range in self.judge.unmerged_ranges(meta.number) {
-            let bad = (meta.min_key.clone(), Some(meta.max_key.clone()));
+            let bad = (meta.min_key.clone(), Some(past(meta.max_key.clone())));
             if let Some((from, to)) = within(&range, bad) {
                 self.holes.push(Hole {
                     from,

@@ -54,6 +54,9 @@ pub(crate) struct Claim {
     pub(crate) place: Place,
 }
 
+/// Longer records are read one by one, when their turn comes.
+pub(crate) const LARGE_BYTES: u32 = 256 << 10;
+
 const DELETE: u8 = 1;
 const SORTED: u8 = 2;
 const INLINE: u8 = 4;
@@ -74,6 +77,26 @@ impl Claim {
             rank,
             sorted,
             place: if is_delete { Place::None } else { place },
+        }
+    }
+
+    /// Where its frame is, if it has one.
+    pub(crate) fn pointer(&self) -> Option<RecordPointer> {
+        match self.place {
+            Place::Frame(pointer) => Some(pointer),
+            _ => None,
+        }
+    }
+
+    /// About how many bytes reading it takes, together with others.
+    pub(crate) fn len(&self) -> u64 {
+        match &self.place {
+            Place::None => 0,
+            Place::Inline(value) => value.len() as u64,
+            Place::Frame(pointer) => match pointer.len {
+                len if len < LARGE_BYTES => u64::from(len),
+                _ => 0,
+            },
         }
     }
 

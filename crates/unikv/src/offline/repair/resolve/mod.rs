@@ -17,23 +17,22 @@ pub(crate) mod sorter;
 
 use super::files::{Fetched, Files, Meant};
 use super::report::RepairReport;
+use crate::base::keys::KeyspaceId;
 use crate::base::seeded::seeded;
 use crate::error::{ErrorKind, Result};
-use crate::key_table::RecordPointer;
 use crate::offline::repair::files::holes::Holes;
 use crate::offline::repair::files::vouch::Broken;
 use crate::offline::repair::keyspaces::{KnownKeyspaces, Standing};
-use crate::offline::repair::resolve::claims::{Claim, Place, Rank};
+use crate::offline::repair::resolve::claims::{Claim, LARGE_BYTES, Place, Rank};
 use crate::offline::repair::resolve::sorter::Claims;
 use crate::version::keyspaces::id_of;
 use bytes::Bytes;
 use std::collections::VecDeque;
+use std::path::PathBuf;
 
 /// Records that are read together: this many, or this many bytes.
 const BATCH: usize = 1024;
 const BATCH_BYTES: u64 = 2 << 20;
-/// Longer records are read one by one, when their turn comes.
-const LARGE_BYTES: u32 = 256 << 10;
 /// Versions of one key that are looked at on either side of the one in force.
 const MOST_VERSIONS: usize = 16;
 
@@ -60,7 +59,11 @@ pub(super) struct Resolver<'a> {
     files: &'a Files,
     report: &'a mut RepairReport,
     wants_uncertain: bool,
-    keyspaces: Option<KnownKeyspaces>,
+    keyspaces: &'a KnownKeyspaces,
+    /// The numbers of keyspaces that keys have and no edit, ascending.
+    unlisted: Vec<KeyspaceId>,
+    /// The keyspace of the last record.
+    at: KeyspaceId,
     batch: VecDeque<Wanted>,
 }
 
@@ -82,7 +85,7 @@ impl<'a> Resolver<'a> {
     pub(super) fn new(
         claims: Claims,
         (holes, proven): (Holes, Vec<Broken>),
-        files: &'a Files,
+        (files, keyspaces): (&'a Files, &'a KnownKeyspaces),
         report: &'a mut RepairReport,
         wants_uncertain: bool,
     ) -> Resolver<'a> {
@@ -94,23 +97,46 @@ impl<'a> Resolver<'a> {
             files,
             report,
             wants_uncertain,
-            keyspaces: None,
+            keyspaces,
+            unlisted: Vec::new(),
+            at: KeyspaceId::DEFAULT,
             batch: VecDeque::new(),
         }
     }
 
-    /// Says which keyspaces there are.
-    pub(super) fn expect(&mut self, keyspaces: KnownKeyspaces) {
-        self.keyspaces = Some(keyspaces);
+    /// The numbers of keyspaces that keys have and no edit of the manifest, ascending.
+    pub(super) fn into_unlisted(self) -> Vec<KeyspaceId> {
+        self.unlisted
     }
 
-    pub(super) fn report(&mut self) -> &mut RepairReport {
-        self.report
+    /// What becomes of the next key.
+    fn standing(&mut self, key: &[u8]) -> Standing {
+        let data = id_of(key);
+        if self.keyspaces.is_unlisted(data) && self.unlisted.last() != Some(&data) {
+            self.unlisted.push(data);
+        }
+        self.keyspaces.standing(data)
     }
 
-    fn standing(&self, key: &[u8]) -> Standing {
-        let known = self.keyspaces.as_ref();
-        known.map_or(Standing::There, |known| known.standing(id_of(key)))
+    /// Notes that the next record is saved.
+    fn save(&mut self, key: &[u8], value: &[u8]) {
+        self.report.saved += 1;
+        self.report.saved_bytes += (key.len() + value.len()) as u64;
+        let data = id_of(key);
+        if self.at != data && self.keyspaces.is_unlisted(data) {
+            self.report.keyspaces.push(self.keyspaces.name(data));
+        }
+        self.at = data;
+    }
+
+    fn add_lost(&mut self, key: &[u8], place: (PathBuf, u64)) {
+        let keyspace = self.keyspaces.name(id_of(key));
+        self.report.add_lost(keyspace, key, place);
+    }
+
+    fn add_uncertain(&mut self, key: &[u8]) {
+        let keyspace = self.keyspaces.name(id_of(key));
+        self.report.add_uncertain(keyspace, key);
     }
 
     /// The next key and its value.
@@ -123,8 +149,7 @@ impl<'a> Resolver<'a> {
                 continue;
             };
             if let Some((value, uncertain)) = self.value_of(&wanted)? {
-                self.report.saved += 1;
-                self.report.saved_bytes += (wanted.key.len() + value.len()) as u64;
+                self.save(&wanted.key, &value);
                 self.report.in_doubt += u64::from(wanted.in_doubt && !uncertain);
                 return Ok(Some((wanted.key, value)));
             }
@@ -205,7 +230,7 @@ impl<'a> Resolver<'a> {
         }
         if let Some(pointer) = versions.left_out.take().and_then(|claim| claim.pointer()) {
             let segment = self.files.segment(pointer.file);
-            self.report.add_lost(&key, segment, pointer.offset);
+            self.add_lost(&key, (segment, pointer.offset));
         }
         let unordered = !versions.unordered.is_empty();
         let newest = versions.newer.first().map(|(claim, _)| claim.seq);
@@ -217,7 +242,7 @@ impl<'a> Resolver<'a> {
         }
         let deletes = newer.first().is_some_and(|claim| claim.is_delete);
         if !(newer.is_empty() || deletes && versions.live.is_none()) {
-            self.report.add_uncertain(&key);
+            self.add_uncertain(&key);
         }
         if !newer.is_empty() && self.wants_uncertain {
             if deletes {
@@ -266,13 +291,12 @@ impl<'a> Resolver<'a> {
             }
         }
         if !wanted.uncertain {
-            let (file, offset) = fault.unwrap_or_default();
-            self.report.add_lost(&wanted.key, file, offset);
+            self.add_lost(&wanted.key, fault.unwrap_or_default());
         }
         for claim in wanted.older.iter().filter(|claim| !claim.is_delete) {
             if let Ok(value) = self.read(&wanted.key, claim, None)? {
                 if !wanted.uncertain {
-                    self.report.add_uncertain(&wanted.key);
+                    self.add_uncertain(&wanted.key);
                 }
                 let taken = self.wants_uncertain || seeded!(RepairTakesOlder);
                 return Ok(taken.then_some((value, true)));
@@ -287,7 +311,7 @@ impl<'a> Resolver<'a> {
         key: &[u8],
         claim: &Claim,
         fetched: Option<&Result<Fetched>>,
-    ) -> Result<std::result::Result<Bytes, (std::path::PathBuf, u64)>> {
+    ) -> Result<std::result::Result<Bytes, (PathBuf, u64)>> {
         let pointer = match &claim.place {
             Place::Inline(value) => return Ok(Ok(Bytes::copy_from_slice(value))),
             Place::Frame(pointer) => *pointer,
@@ -366,26 +390,5 @@ impl Versions {
         self.newer.retain(|(other, _)| other.seq > newer.seq);
         self.live = Some(newer);
         self.older.push(claim);
-    }
-}
-
-impl Claim {
-    fn pointer(&self) -> Option<RecordPointer> {
-        match self.place {
-            Place::Frame(pointer) => Some(pointer),
-            _ => None,
-        }
-    }
-
-    /// About how many bytes reading it takes.
-    fn len(&self) -> u64 {
-        match &self.place {
-            Place::None => 0,
-            Place::Inline(value) => value.len() as u64,
-            Place::Frame(pointer) => match pointer.len {
-                len if len < LARGE_BYTES => u64::from(len),
-                _ => 0,
-            },
-        }
     }
 }
