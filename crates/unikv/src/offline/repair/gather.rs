@@ -20,6 +20,7 @@ use crate::offline::repair::files::holes::Hole;
 use crate::offline::repair::files::trust::Known;
 use crate::offline::repair::files::vouch::Broken;
 use crate::offline::repair::files::walk::{TableBounds, Walk};
+use crate::offline::repair::keyspaces::KnownKeyspaces;
 use crate::offline::repair::resolve::judge::{Judge, Listed};
 use crate::offline::repair::resolve::sorter::Sorter;
 use crate::record::RecordFileMeta;
@@ -81,6 +82,7 @@ pub(super) fn gather(
         flushed_is_sure: from_manifest,
         low_water: counters.map_or(FileNumber(0), |counters| counters.wal_low_water),
         partial_batches: options.partial_batches,
+        keyspaces: KnownKeyspaces::of(known),
     };
     let segments = recovery::wal_segments(survey);
     let replayed = replay.run(&segments, files, sorter, report)?;

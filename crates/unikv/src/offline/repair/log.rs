@@ -11,13 +11,14 @@
 //!   *gap*, unless nothing follows and no durable mark lies above: then it is the torn end that
 //!   opening cuts, too.
 //! - A batch is taken whole or not at all, unless the caller wants parts: one with a large value
-//!   that is lost is left out.
+//!   that is lost is left out, unless the keyspace of the value is gone.
 //!
 //! No locks; nothing is written.
 
 mod pass;
 
 use super::files::Files;
+use super::keyspaces::KnownKeyspaces;
 use super::report::{LogGap, RepairReport};
 use crate::base::file_header::FileKind;
 use crate::base::file_names;
@@ -44,6 +45,7 @@ pub(super) struct Replay<'a> {
     /// Segments below it are not needed.
     pub(super) low_water: FileNumber,
     pub(super) partial_batches: bool,
+    pub(super) keyspaces: KnownKeyspaces,
 }
 
 /// What came of it.

@@ -7,7 +7,7 @@ use crate::engine::tests::{Machine, small};
 use crate::offline::inspect::{Part, inspect_in};
 use crate::offline::repair::files::holes::{Hole, past};
 use crate::vfs::Vfs;
-use crate::{Db, KeyspaceOptions, Options, RepairOptions, RepairReport, RepairTrust};
+use crate::{Batch, Db, KeyspaceOptions, Options, RepairOptions, RepairReport, RepairTrust};
 use std::path::{Path, PathBuf};
 
 /// A closed database with these keyspaces, each with the keys `k` and `m`, whose values begin with
@@ -232,6 +232,30 @@ fn lost_ranges_are_those_of_a_keyspace_unless_it_is_gone() {
     remove_new(&machine);
     let report = repaired(&machine);
     assert!(report.is_complete() && report.saved == 1, "{report:#?}");
+}
+
+/// Of a batch in the log the value of a keyspace that was dropped is lost, and nothing else.
+#[test]
+fn a_lost_large_value_of_a_keyspace_that_is_gone_takes_no_batch_with_it() {
+    let machine = Machine::new(9);
+    let (db, _runtime) = machine.open(small());
+    let a = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    let mut batch = Batch::new();
+    batch.put("own", "value");
+    batch.put_in(&a, "k", vec![7; 2 << 20]);
+    db.write(&batch).unwrap();
+    a.drop_keyspace().unwrap();
+    let machine = Machine {
+        disk: machine.disk.process_kill(),
+        seed: 10,
+    };
+    drop((a, db));
+    for path in files(&machine, ".rec") {
+        machine.disk.remove(&path).unwrap();
+    }
+    let report = repaired(&machine);
+    assert_eq!(report.saved, 1, "{report:#?}");
+    assert_eq!(report.lost + report.log.batches_dropped, 0, "{report:#?}");
 }
 
 fn remove_new(machine: &Machine) {

@@ -12,10 +12,12 @@ use crate::log::wal::{BadPayload, KIND_MARK, KIND_START, KIND_WRITE};
 use crate::log::{DurableMark, LogItem, SegmentEnd, TailCut, WalWrite};
 use crate::memtable::{BatchOp, OpsIter};
 use crate::offline::repair::files::Files;
+use crate::offline::repair::keyspaces::Standing;
 use crate::offline::repair::report::{LogGap, RepairReport};
 use crate::offline::repair::resolve::claims::{Claim, Place, Rank};
 use crate::offline::repair::resolve::sorter::Sorter;
 use crate::record::External;
+use crate::version::keyspaces::id_of;
 use std::path::Path;
 
 /// What one pass over the segments goes on with.
@@ -207,6 +209,7 @@ impl Pass<'_, '_> {
             };
             match self.claim(&op, seq, in_tables)? {
                 Some(claim) => claims.push(claim),
+                None if self.replay.keyspaces.standing(id_of(op.key)) == Standing::Gone => {}
                 None => lost.push(Some((op.key.to_vec(), seq))),
             }
             seq.0 += 1;
