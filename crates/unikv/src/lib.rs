@@ -28,10 +28,11 @@
 //! # }
 //! ```
 //!
-//! - [`Db`] is the handle: cheap to clone, usable from any thread. [`Snapshot`] is the database at
-//!   one moment; [`Readable`] is what both have in common. [`Iter`] walks through it in key order
-//!   from both ends, [`Keys`] without values, and a [`Cursor`] moves to and fro. [`Batch`] is a set
-//!   of writes that are there all or not at all.
+//! - [`Db`] is the handle: cheap to clone, usable from any thread. A [`Keyspace`] is another space
+//!   of keys in it. [`Snapshot`] is the database at one moment, and a [`Transaction`] takes place
+//!   at one moment or not at all; [`Readable`] is what all of them have in common. [`Iter`] walks
+//!   through it in key order from both ends, [`Keys`] without values, and a [`Cursor`] moves to and
+//!   fro. [`Batch`] is a set of writes that are there all or not at all.
 //! - [`Options`] configure a database when it is opened; sizes are in bytes. [`Durability`] says
 //!   what an acknowledged write survives.
 //! - Calls fail with an [`Error`], whose [`ErrorKind`] says what the caller can do. Damage on disk

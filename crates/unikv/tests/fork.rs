@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use unikv::{Batch, Bytes, Db, Durability, ErrorKind, Iter, Options, Result};
+use unikv::{Batch, Bytes, Db, Durability, ErrorKind, Iter, KeyspaceOptions, Options, Result};
 
 /// Tests that fork take turns: each sees no other's threads.
 static TURN: Mutex<()> = Mutex::new(());
@@ -135,6 +135,25 @@ fn call_all(db: &Db) {
     let snapshot = db.snapshot();
     forked("get of a snapshot", snapshot.get("key00001"));
     forked("scan of a snapshot", first(snapshot.iter()));
+    forked("keyspace", db.keyspace("new", KeyspaceOptions::default()));
+    for space in db.keyspaces() {
+        let space = db.find_keyspace(&space).unwrap();
+        forked("put to a keyspace", space.put("key", "of a child"));
+        forked("get of a keyspace", space.get("key"));
+        forked("scan of a keyspace", first(space.iter()));
+        let dropped = space.drop_keyspace();
+        forked("drop of a keyspace", dropped);
+    }
+    let mut transaction = db.begin();
+    forked("get of a transaction", transaction.get("key00001"));
+    forked("put of a transaction", transaction.put("key", "of a child"));
+    forked("scan of a transaction", first(transaction.iter()));
+    forked("commit", transaction.commit());
+    forked(
+        "transact",
+        db.transact(|transaction| transaction.delete("key")),
+    );
+    forked("increment", db.increment("number", 1));
     forked("sync", db.sync());
     forked("flush", db.flush());
     forked("compact", db.compact());
@@ -161,6 +180,9 @@ fn a_child_is_refused_and_the_parent_goes_on(how: How) {
     db.quiesce().unwrap();
     let value = db.get("key00001").unwrap();
     let snapshot = db.snapshot();
+    db.keyspace("space", KeyspaceOptions::default()).unwrap();
+    let mut transaction = db.begin();
+    transaction.put("own", "write").unwrap();
     let (mut begun, mut old) = (db.iter(), snapshot.iter());
     begun.next().unwrap().unwrap();
     // Files that only the iterators keep: a child must not remove them.
@@ -168,9 +190,9 @@ fn a_child_is_refused_and_the_parent_goes_on(how: How) {
     db.compact().unwrap();
 
     // Owned by the child alone, to be dropped there: the last handle of all that it knows.
-    let mut of_parent = Some((db, snapshot, begun, value));
+    let mut of_parent = Some((db, snapshot, begun, value, transaction));
     in_child(how, "all calls", || {
-        let (db, snapshot, mut begun, value) = of_parent.take().unwrap();
+        let (db, snapshot, mut begun, value, transaction) = of_parent.take().unwrap();
         call_all(&db);
         forked("an older snapshot", snapshot.get("key00001"));
         forked("an older iterator", old.next().unwrap());
@@ -180,9 +202,13 @@ fn a_child_is_refused_and_the_parent_goes_on(how: How) {
         begun.seek("key00002");
         forked("an iterator that was moved", begun.next().unwrap());
         begun.release();
+        forked("an older transaction", transaction.get("own"));
+        forked("the commit of an older one", transaction.commit());
         drop((value, begun, old, snapshot, db));
     });
-    let (db, snapshot, begun, value) = of_parent.unwrap();
+    let (db, snapshot, begun, value, transaction) = of_parent.unwrap();
+    transaction.commit().unwrap();
+    model.insert(b"own".to_vec(), b"write".to_vec());
     assert!(value.is_some() && snapshot.get("key00001").unwrap() == value);
     assert_eq!(begun.count(), 999);
     drop(snapshot);
