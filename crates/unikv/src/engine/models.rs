@@ -11,4 +11,5 @@
 
 mod oracle;
 mod scenarios;
+mod transactions;
 mod world;
