@@ -21,7 +21,7 @@ pub enum ErrorKind {
     /// intact with [`Db::repair`](crate::Db::repair). Other data stay readable.
     Corruption,
     /// The operating system refused: fix the cause it names (space, permission, device), then
-    /// retry.
+    /// retry. From a write: the outcome is unknown, as after `WritesSuspended`.
     Io,
     /// The disk is full: free space or delete keys; writing then resumes by itself. Nothing
     /// acknowledged was lost. From a write it means that nothing of the batch has been written.
@@ -32,10 +32,11 @@ pub enum ErrorKind {
     NotFound,
     /// The directory holds something else, or a format this version does not know.
     Incompatible,
-    /// Writing is suspended after a failed sync; the outcome of the failed write is unknown.
-    /// Reads go on. Retry after the engine has recovered, or reopen where the message says so.
+    /// Writing is suspended after a failed write or sync. The outcome of a write that fails so is
+    /// unknown: it does not show now, and may from the next opening on, whole. Reads go on. Retry
+    /// after the engine has recovered, or reopen where the message says so.
     WritesSuspended,
-    /// The database has been closed.
+    /// The database has been closed. Nothing changed.
     Closed,
     /// The engine has met a state that it excludes, which is a bug: report it, with the message.
     /// What is on disk is as it was; close and reopen the database to go on.

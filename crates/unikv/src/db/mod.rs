@@ -60,7 +60,9 @@ impl Db {
     ///
     /// # Errors
     /// `InvalidArgument` if the key is longer than 64 KiB or the value than 1 GiB; then nothing has
-    /// changed. `WritesSuspended`, `DiskFull`, `Io`: the outcome is unknown until a read shows it.
+    /// changed, nor after `DiskFull`, `Closed` or `Forked`. After `WritesSuspended`, `Io` and
+    /// `Internal` the outcome is unknown: the write does not show now, and may from the next
+    /// opening on, whole.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_with(key, value, WriteOptions::default())
     }
@@ -180,7 +182,8 @@ impl Db {
     /// Makes every acknowledged write survive a power cut.
     ///
     /// # Errors
-    /// `WritesSuspended`, `DiskFull`, `Io`: whether they would survive is unknown. `Closed`.
+    /// `WritesSuspended`, `DiskFull`, `Io`: whether they would survive is unknown; what was
+    /// acknowledged stays visible. `Closed`.
     pub fn sync(&self) -> Result<()> {
         self.0.engine.core.check_open()?;
         self.0.engine.write.sync_and_mark()
