@@ -36,14 +36,14 @@ impl Runner {
         spaces::is_there(self.oracle.state(), name)
     }
 
-    /// A call that makes these changes, durably; nothing is done if there is none.
+    /// A call that makes these changes, durably where it `syncs`. Whether it has worked.
     fn change(
         &mut self,
         what: &str,
         changes: Vec<Change>,
         call: impl FnOnce(&Runner) -> unikv::Result<()>,
         syncs: bool,
-    ) -> Result<(), Interrupt> {
+    ) -> Result<bool, Interrupt> {
         let under_way = (changes, None);
         self.tell(Some(&under_way));
         let result = call(self);
@@ -54,16 +54,17 @@ impl Runner {
                 if syncs {
                     self.oracle.synced();
                 }
-                Ok(())
+                Ok(true)
             }
             Err(error) => {
                 self.oracle.unknown(changes);
                 self.tell(None);
                 self.may::<()>(what, Err(error))?;
                 match self.is_short_of_space() {
-                    true => self.check_all(),
-                    false => self.recover_from_fault(),
+                    true => self.check_all()?,
+                    false => self.recover_from_fault()?,
                 }
+                Ok(false)
             }
         }
     }
@@ -74,9 +75,10 @@ impl Runner {
             made.map(drop)
         };
         match self.is_there(name) {
-            true => self.change("keyspace", Vec::new(), call, false),
-            false => self.change("keyspace", vec![spaces::present(name, true)], call, true),
-        }
+            true => self.change("keyspace", Vec::new(), call, false)?,
+            false => self.change("keyspace", vec![spaces::present(name, true)], call, true)?,
+        };
+        Ok(())
     }
 
     fn drop_space(&mut self, name: &str) -> Result<(), Interrupt> {
@@ -88,8 +90,7 @@ impl Runner {
         let mut changes = spaces::emptied(self.oracle.state(), name);
         changes.push(spaces::present(name, false));
         let handle = keyspace.clone();
-        self.change("drop", changes, move |_| handle.drop_keyspace(), true)?;
-        if self.oracle.unknowns() == 0 {
+        if self.change("drop", changes, move |_| handle.drop_keyspace(), true)? {
             assert!(spaces::is_gone(&keyspace.get("key")), "a get after a drop");
             let entry = keyspace.iter().next().transpose();
             assert!(spaces::is_gone(&entry), "a scan after a drop");
@@ -104,7 +105,8 @@ impl Runner {
             return Ok(());
         };
         let changes = spaces::emptied(self.oracle.state(), name);
-        self.change("truncate", changes, |_| keyspace.truncate(), true)
+        self.change("truncate", changes, |_| keyspace.truncate(), true)?;
+        Ok(())
     }
 
     fn rename_space(&mut self, from: &str, to: &str) -> Result<(), Interrupt> {
@@ -126,7 +128,8 @@ impl Runner {
         changes.push(spaces::present(to, true));
         let held = spaces::within(state, from).into_iter();
         changes.extend(held.map(|(key, value)| (key_in(to, &key), Some(value))));
-        self.change("rename", changes, |_| keyspace.rename(to), true)
+        self.change("rename", changes, |_| keyspace.rename(to), true)?;
+        Ok(())
     }
 
     /// A batch over several keyspaces, of which those that are not there are left out.
@@ -159,7 +162,8 @@ impl Runner {
             true => runner.db().write_with(&batch, unikv::Durability::Sync),
             false => runner.db().write(&batch),
         };
-        self.change("a write", known, write, syncs && !batch.is_empty())
+        self.change("a write", known, write, syncs && !batch.is_empty())?;
+        Ok(())
     }
 
     fn ingest_into_space(
@@ -182,7 +186,8 @@ impl Runner {
             assert_eq!(count, changes.len() as u64, "entries ingested");
             Ok(())
         };
-        self.change("ingest", known.collect(), ingest, !changes.is_empty())
+        self.change("ingest", known.collect(), ingest, !changes.is_empty())?;
+        Ok(())
     }
 
     fn read_space(
