@@ -4,7 +4,7 @@ use crate::base::keys::KeyspaceId;
 use crate::engine::tests::common::version;
 use crate::engine::tests::{Machine, small};
 use crate::vfs::Runtime as _;
-use crate::vfs::sim::{Fault, Keep};
+use crate::vfs::sim::{Fault, Keep, Op};
 use crate::{Batch, Db, Durability, ErrorKind, Keyspace, KeyspaceOptions, Options, Readable};
 use std::path::Path;
 use std::time::Duration;
@@ -529,4 +529,44 @@ fn a_failed_manifest_leaves_the_keyspaces_as_they_were_known() {
         assert_filled(&a, 20, 1);
     }
     assert!(machine.disk.read_file(Path::new("/db/CURRENT")).is_some());
+}
+
+#[test]
+fn small_merges_go_together_and_one_that_fails_holds_up_no_other() {
+    for fails in [false, true] {
+        let machine = Machine::new(20);
+        let (db, runtime) = machine.open(small().unsorted_bytes(1 << 20));
+        let all: Vec<Keyspace> = (0..5).map(|n| make(&db, &format!("k{n}"))).collect();
+        all.iter().for_each(|keyspace| fill(keyspace, 20, 3));
+        db.flush().unwrap();
+        let engine = &db.0.engine;
+        let (edits, merges) = (engine.catalog.manifest_edits(), db.stats().merges);
+        if fails {
+            let mut tables = 0;
+            machine.disk.set_fault(Box::new(move |call| {
+                let is_table = call.path.extension().is_some_and(|e| e == "key");
+                tables += u32::from(is_table && call.op == Op::Create);
+                match is_table && call.op == Op::Create && tables == 3 {
+                    true => Fault::Fail(std::io::ErrorKind::Other),
+                    false => Fault::None,
+                }
+            }));
+        }
+        // With the error of the third, if it fails; that is tried again.
+        assert_eq!(db.compact().is_err(), fails);
+        let never = runtime.event();
+        never.wait_past(never.epoch(), Some(Duration::from_secs(60)));
+        db.compact().unwrap();
+        let (edits, merges) = (
+            engine.catalog.manifest_edits() - edits,
+            db.stats().merges - merges,
+        );
+        assert_eq!(merges, 5);
+        assert!(edits <= 1 + 2 * u64::from(fails), "{edits} edits");
+        all.iter()
+            .for_each(|keyspace| assert_filled(keyspace, 20, 3));
+        drop(all);
+        db.close().unwrap();
+        machine.check();
+    }
 }

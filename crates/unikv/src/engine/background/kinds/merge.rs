@@ -4,28 +4,33 @@
 //! ([`crate::engine::background::lease`]). Only flushes run beside it, and they touch newer
 //! generations only.
 
-use crate::base::keys::{FileNumber, PartitionId};
+use crate::base::keys::PartitionId;
 use crate::base::seeded::slip;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::catalog::{CatalogState, Indexes};
 use crate::engine::health::{JobName, MERGE};
-use crate::error::Result;
-use crate::jobs::Slice;
+use crate::error::{ErrorKind, Result};
 use crate::jobs::compact::parts::{MergeInputs, Merged, Purpose};
 use crate::jobs::compact::{gc, merge};
 use crate::jobs::space::garbage::Pressure;
 use crate::jobs::space::{Space, SpaceLimit};
+use crate::jobs::{JobContext, Slice};
 use crate::options::KeyspaceOptions;
 use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Generations that one merge takes along when it has fallen behind: a pass over the key tables
 /// then serves several. More would need more space beside them.
 const MAX_MERGED: usize = 2;
+
+/// Small merges that are one job, at most, and their bytes of UnsortedStores and key tables.
+const MOST_TOGETHER: usize = 64;
+const MOST_TOGETHER_BYTES: u64 = 8 << 20;
 
 /// Merges the oldest frozen generations of the partition with the largest UnsortedStore, or rather
 /// of one that keeps flushes waiting.
@@ -43,9 +48,11 @@ impl JobKind for Merges {
     }
 
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
-        let plan = background.plan_merge(ask)?;
-        Some(Job::new([plan.partition.id], move |background| {
-            background.run_plan(&plan).map(|()| Ended::Done)
+        let first = background.plan_merge(ask)?;
+        let plans = background.plan_merges_beside(ask, first);
+        let partitions: Vec<_> = plans.iter().map(|plan| plan.partition.id).collect();
+        Some(Job::new(partitions, move |background| {
+            background.run_plans(&plans).map(|()| Ended::Done)
         }))
     }
 }
@@ -65,6 +72,32 @@ impl Background {
             inputs: self.inputs_of_merge(ask.catalog, partition, &space, limit),
             partition: Arc::clone(partition),
         })
+    }
+
+    /// Small merges go together: of what a merge of little takes, most is what any edit takes.
+    /// These are the first one and others that are ready, as long as they are small.
+    fn plan_merges_beside(&self, ask: &Ask<'_>, first: MergePlan) -> Vec<MergePlan> {
+        let catalog = ask.catalog;
+        let most = (self.core.options.unsorted_bytes / 4).min(MOST_TOGETHER_BYTES);
+        let cost = |p: &Partition| p.unsorted_bytes().saturating_add(p.key_table_bytes());
+        let mut bytes = cost(&first.partition);
+        let first_id = first.partition.id;
+        let mut plans = vec![first];
+        for partition in catalog.version.partitions() {
+            if plans.len() >= MOST_TOGETHER || bytes >= most {
+                break;
+            }
+            let with = bytes.saturating_add(cost(partition));
+            let is_other = partition.id != first_id && ask.is_free(partition.id);
+            if is_other && with <= most && is_ready(ask, partition) {
+                bytes = with;
+                plans.push(MergePlan {
+                    inputs: MergeInputs::merge(oldest_frozen(catalog, partition)),
+                    partition: Arc::clone(partition),
+                });
+            }
+        }
+        plans
     }
 
     /// The oldest frozen generations of `partition`, and what their merge takes along.
@@ -119,34 +152,74 @@ impl Background {
 
     /// Merges, collects or clusters in a leased partition.
     pub(crate) fn run_plan(&self, plan: &MergePlan) -> Result<()> {
+        self.run_plans(std::slice::from_ref(plan))
+    }
+
+    /// Does this in several leased partitions, and commits all of it at once. A failure of a later
+    /// one is noted, and the others are committed.
+    fn run_plans(&self, plans: &[MergePlan]) -> Result<()> {
         self.space.probe_space();
         let began = self.core.now();
+        let is_awaited = || {
+            let first = plans.first();
+            first.is_some_and(|plan| self.is_merge_due(plan.partition.id))
+        };
         // The inputs are chosen; only now the snapshots are listed.
-        let MergePlan { partition, inputs } = plan;
-        let is_awaited = || self.is_merge_due(partition.id);
         let mut context = self.job_context(self.until_closed());
-        if let Some(bytes) = self.inline_bytes_of(partition) {
-            context.inline_value_bytes = bytes;
+        let inline_bytes = context.inline_value_bytes;
+        let (mut done, mut begun) = (Vec::new(), Vec::new());
+        for plan in plans {
+            let MergePlan { partition, inputs } = plan;
+            context.inline_value_bytes = self.inline_bytes_of(partition).unwrap_or(inline_bytes);
+            if inputs.purpose == Purpose::Cluster {
+                let most_bytes = self.slice_bytes();
+                context.slice = Some(Slice {
+                    most_bytes,
+                    is_awaited: &is_awaited,
+                });
+                // What the values of a table lie in shows how they are spread: in one file, if a
+                // slice has copied all of them.
+                context.key_table_reach_bytes = context.key_table_reach_bytes.min(most_bytes);
+            }
+            let merged = merge::merge(&context, partition, inputs);
+            match self.core.or_clean_up(&context, merged) {
+                Ok(merged) => {
+                    begun.append(&mut context.begun.take());
+                    done.push((plan, merged));
+                }
+                Err(error) if done.is_empty() || error.kind() == ErrorKind::Closed => {
+                    self.core.store.remove_files(begun);
+                    return Err(error);
+                }
+                Err(error) => {
+                    self.space.note_full(&error);
+                    Merges.failed(self, Some(partition.id), &error);
+                    break;
+                }
+            }
         }
-        if inputs.purpose == Purpose::Cluster {
-            let most_bytes = self.slice_bytes();
-            context.slice = Some(Slice {
-                most_bytes,
-                is_awaited: &is_awaited,
-            });
-            // What the values of a table lie in shows how they are spread: in one file, if a slice
-            // has copied all of them.
-            context.key_table_reach_bytes = context.key_table_reach_bytes.min(most_bytes);
+        context.begun.replace(begun);
+        self.commit_plans(&context, done, began)
+    }
+
+    fn commit_plans(
+        &self,
+        context: &JobContext<'_>,
+        done: Vec<(&MergePlan, Merged)>,
+        began: Duration,
+    ) -> Result<()> {
+        let (mut edit, mut moved, mut bytes) = (VersionEdit::default(), Vec::new(), 0);
+        let partitions: Vec<_> = done.iter().map(|(plan, _)| plan.partition.id).collect();
+        for (plan, mut merged) in done {
+            let copied = merged.copied_bytes;
+            let keys: u64 = merged.key_tables.iter().map(|t| t.len).sum();
+            moved.append(&mut merged.moved);
+            let generations = &plan.inputs.generations;
+            add_to(&mut edit, &plan.partition, generations, merged);
+            // The edit is to say so, too.
+            self.count_merge(plan, keys + copied, copied);
+            bytes += generations.iter().map(Generation::bytes).sum::<u64>();
         }
-        let merged = merge::merge(&context, partition, inputs);
-        let mut merged = self.core.or_clean_up(&context, merged)?;
-        let copied = merged.copied_bytes;
-        let keys: u64 = merged.key_tables.iter().map(|t| t.len).sum();
-        let moved = std::mem::take(&mut merged.moved);
-        let edit = merge_edit(partition, &inputs.generations, merged);
-        // The edit is to say so, too.
-        self.count_merge(plan, keys + copied, copied);
-        let bytes: u64 = inputs.generations.iter().map(Generation::bytes).sum();
         if bytes > 0 {
             let pressure = &self.backpressure.state;
             pressure.note_merge(bytes, began, self.core.now());
@@ -154,9 +227,15 @@ impl Background {
         let mut catalog = self.catalog.lock();
         self.catalog
             .commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())
-            .inspect_err(|_| self.catalog.quarantine(&mut catalog, &context))?;
+            .inspect_err(|_| self.catalog.quarantine(&mut catalog, context))?;
         drop(catalog);
-        self.learn_outliers(partition.id);
+        for partition in &partitions {
+            self.learn_outliers(*partition);
+        }
+        // The job reports the first one.
+        for partition in partitions.iter().skip(1) {
+            self.core.health.job_succeeded(MERGE, Some(*partition));
+        }
         // Nobody asks for them there any more.
         for (file, offset) in moved {
             self.core.cache.remove_record(file, offset);
@@ -212,20 +291,17 @@ fn add(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
 }
 
-fn merge_edit(partition: &Partition, generations: &[Generation], merged: Merged) -> VersionEdit {
-    let id = partition.id;
-    let dropped = |number: FileNumber| (id, number);
-    VersionEdit {
-        record_files: merged.record_files,
-        key_tables: merged
-            .key_tables
-            .into_iter()
-            .map(|table| (id, table))
-            .collect(),
-        dropped_key_tables: merged.dropped_key_tables.into_iter().map(dropped).collect(),
-        dropped_generations: generations.iter().map(|g| (id, g.id)).collect(),
-        ..VersionEdit::default()
-    }
+/// Adds to an edit what has been merged in a partition.
+fn add_to(edit: &mut VersionEdit, of: &Partition, generations: &[Generation], merged: Merged) {
+    let id = of.id;
+    edit.record_files.extend(merged.record_files);
+    let key_tables = merged.key_tables.into_iter();
+    edit.key_tables.extend(key_tables.map(|table| (id, table)));
+    let dropped = merged.dropped_key_tables.into_iter();
+    edit.dropped_key_tables
+        .extend(dropped.map(|number| (id, number)));
+    edit.dropped_generations
+        .extend(generations.iter().map(|g| (id, g.id)));
 }
 
 #[cfg(test)]

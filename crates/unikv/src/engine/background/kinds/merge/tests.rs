@@ -1,5 +1,6 @@
 use super::*;
 use crate::base::file_names;
+use crate::base::keys::FileNumber;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, SeqNo};
 use crate::base::sync::atomic::AtomicU64;
 use crate::db::Db;
