@@ -64,13 +64,15 @@ impl Runner {
         );
         for pair in stats.partitions.windows(2) {
             let end = pair[0].end.as_deref();
+            // What is gone may lie in several partitions, whose numbers are not shown.
+            if pair.iter().any(|partition| partition.keyspace.is_none()) {
+                continue;
+            }
             let meets = match pair[0].keyspace == pair[1].keyspace {
                 true => end == Some(&pair[1].start[..]),
                 false => end.is_none() && pair[1].start.is_empty(),
             };
-            // What is gone may lie in several partitions, whose numbers are not shown.
-            let is_gone = pair[0].keyspace.is_none();
-            assert!(meets || is_gone, "partitions have a gap or overlap");
+            assert!(meets, "partitions have a gap or overlap");
         }
         assert!(stats.partitions.last().is_some_and(|p| p.end.is_none()));
         // What flushes and ingests wrote is copied for scans once, and runs of it while twice what

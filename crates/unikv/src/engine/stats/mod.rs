@@ -17,7 +17,7 @@ use crate::engine::stats::pins::PinStats;
 use crate::engine::stats::stalls::StallStats;
 use crate::engine::stats::table::each_counter;
 use crate::key_table::KeyTable;
-use crate::version::keyspaces::DEFAULT_NAME;
+use crate::version::keyspaces::{DEFAULT_NAME, id_of};
 use crate::version::{Partition, Version};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -283,11 +283,15 @@ fn partition_stats(version: &Version, partition: &Partition) -> PartitionStats {
         None => DEFAULT_NAME.to_owned(),
     };
     let is_there = version.keyspaces.count_in(range) > 0;
-    // A border between keyspaces is the end of one.
+    // A partition may reach into what is gone before and after its keyspace.
+    let data = version.keyspaces.first_in(range).map(|meta| meta.data);
+    let is_own = |key: &&[u8]| id_of(key) == data.unwrap_or_default();
+    let start = Some(range.start).filter(is_own).unwrap_or_default();
     let end = range.end.filter(|end| end.len() > KEYSPACE_PREFIX_LEN);
+    let end = end.filter(is_own);
     PartitionStats {
         id: partition.id.0,
-        start: user_key(&partition.start),
+        start: user_key(start),
         end: end.map(user_key),
         keyspace: is_there.then(name),
         data_bytes: partition.data_bytes(),
