@@ -190,7 +190,7 @@ impl Entries {
     }
 
     /// The newest version of `key`, which has this hash, at or below `snapshot`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Option<MemEntry<'_>> {
         let mut node = self.by_key.newest(key, hash)?;
         let mut steps = 0;

@@ -22,6 +22,7 @@ pub(crate) fn check_mark(mark: &[u8]) -> Result<(), Error> {
 }
 
 /// Refuses more bytes of operations than a record of the log can have.
+#[inline]
 pub(super) fn check_batch_len(len: usize) -> Result<(), Error> {
     if len <= MAX_BATCH_LEN {
         return Ok(());
@@ -31,6 +32,7 @@ pub(super) fn check_batch_len(len: usize) -> Result<(), Error> {
 }
 
 /// The encoded length of an operation, if it and the batch with it are within the limits.
+#[inline]
 pub(super) fn check_limits(
     batch_len: usize,
     key_len: usize,
@@ -43,6 +45,7 @@ pub(super) fn check_limits(
 }
 
 /// Refuses a key or a value that is too long.
+#[inline]
 pub(crate) fn check_put(key_len: usize, value_len: usize) -> Result<(), Error> {
     if key_len > MAX_USER_KEY_LEN {
         let what = format!("a key of {key_len} bytes is longer than {MAX_USER_KEY_LEN}");

@@ -49,13 +49,13 @@ impl WritePath {
         waiting: &mut Vec<Arc<Request>>,
         own: Write<'_>,
     ) -> Result<()> {
-        let all = || waiting.iter().map(|request| request.write()).chain([own]);
-        let bytes: usize = all().map(|write| write.batch.byte_len()).sum();
+        let others = || waiting.iter().map(|request| request.write());
+        let others_bytes: usize = others().map(|write| write.batch.byte_len()).sum();
+        let bytes = own.batch.byte_len() + others_bytes;
         self.space.probe_after(bytes as u64);
         let is_full = self.space.full.is_full();
-        let is_plain =
-            |write: Write<'_>| write.reads.is_none() && write.batch.keyspaces().is_empty();
-        if !is_full && all().all(is_plain) && self.backpressure.is_off() {
+        let are_plain = own.is_plain() && others().all(Write::is_plain);
+        if !is_full && are_plain && self.backpressure.is_off() {
             return Ok(());
         }
         let mut room = if is_full {

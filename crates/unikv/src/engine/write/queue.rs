@@ -54,6 +54,14 @@ pub(crate) struct Write<'a> {
     pub(crate) reads: Option<&'a Arc<ReadSet>>,
 }
 
+impl Write<'_> {
+    /// Whether it depends on nothing: no transaction, no keyspace that may be gone.
+    #[inline]
+    pub(crate) fn is_plain(self) -> bool {
+        self.reads.is_none() && self.batch.keyspaces().is_empty()
+    }
+}
+
 /// A writer that waits.
 pub(crate) struct Request {
     batch: Batch,
@@ -96,6 +104,7 @@ impl Request {
         }
     }
 
+    #[inline]
     pub(crate) fn write(&self) -> Write<'_> {
         Write {
             batch: &self.batch,
