@@ -118,14 +118,15 @@ impl Salvaged {
         for key in &self.missing {
             let lost = report.lost_keys.iter().any(|lost| lost.key == key[..]);
             let uncertain = report.uncertain_keys.iter().any(|k| k.key == key[..]);
-            let told = lost || uncertain || self.in_lost_range(key) || log;
-            assert!(told, "{} is missing: {report:#?}", show(key));
+            let reported = lost || uncertain || self.in_lost_range(key) || log;
+            assert!(reported, "{} is missing: {report:#?}", show(key));
         }
         for key in &self.stale {
-            let told = (report.in_doubt > 0 && self.in_lost_range(key)) || log;
-            let told = told || report.log.batches_dropped > 0;
-            let told = told || (report.trust != RepairTrust::Manifest && report.in_doubt > 0);
-            assert!(told, "{} is stale: {report:#?}", show(key));
+            let reported = (report.in_doubt > 0 && self.in_lost_range(key)) || log;
+            let reported = reported || report.log.batches_dropped > 0;
+            let reported =
+                reported || (report.trust != RepairTrust::Manifest && report.in_doubt > 0);
+            assert!(reported, "{} is stale: {report:#?}", show(key));
         }
         if !self.missing.is_empty() || !self.stale.is_empty() {
             let cut = report.log.cut.is_some();

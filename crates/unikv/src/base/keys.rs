@@ -104,6 +104,18 @@ pub(crate) struct KeyspaceId(pub(crate) u32);
 impl KeyspaceId {
     /// The keyspace of the calls that name none.
     pub(crate) const DEFAULT: KeyspaceId = KeyspaceId(0);
+
+    /// The id that an engine key begins with. Only borders of partitions may be shorter.
+    pub(crate) fn of(engine_key: &[u8]) -> KeyspaceId {
+        if let Some(id) = engine_key.first_chunk() {
+            return KeyspaceId(u32::from_be_bytes(*id));
+        }
+        let mut id = [0; KEYSPACE_PREFIX_LEN];
+        for (to, from) in id.iter_mut().zip(engine_key) {
+            *to = *from;
+        }
+        KeyspaceId(u32::from_be_bytes(id))
+    }
 }
 
 /// The random id of a database, in the header of each of its files.

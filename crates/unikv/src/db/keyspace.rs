@@ -143,12 +143,8 @@ impl Keyspace {
         V: AsRef<[u8]>,
         E: From<Error>,
     {
-        let mut ingest = Ingest::begin(&self.handle.engine.background, self.data()?, mark)?;
-        for entry in entries {
-            let (key, value) = entry?;
-            ingest.add(key.as_ref(), value.as_ref().map(AsRef::as_ref))?;
-        }
-        Ok(ingest.commit()?)
+        let ingest = Ingest::begin(&self.handle.engine.background, self.data()?, mark)?;
+        ingest.commit_all(entries)
     }
 
     /// The keyspace as it is now, for as long as the snapshot lives.
@@ -181,8 +177,7 @@ impl Keyspace {
             KeyspaceId::DEFAULT => Ok(DEFAULT_NAME.to_owned()),
             id => {
                 let view = self.handle.engine.read.view.load();
-                let meta = view.version.keyspaces.get(id);
-                meta.map(|meta| meta.name.clone()).ok_or_else(dropped)
+                Ok(view.version.keyspaces.existing(id)?.name.clone())
             }
         }
     }
@@ -194,7 +189,7 @@ impl Keyspace {
             return Ok(KeyspaceOptions::default());
         }
         let view = self.handle.engine.read.view.load();
-        let meta = view.version.keyspaces.get(self.id).ok_or_else(dropped)?;
+        let meta = view.version.keyspaces.existing(self.id)?;
         KeyspaceOptions::decode(&meta.options, Path::new(""))
     }
 
@@ -302,31 +297,32 @@ impl Batch {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> &mut Batch {
-        match keyspace.data() {
-            Ok(data) => {
-                self.put_at(data, key.as_ref(), value.as_ref());
-                self.belong_to(keyspace.database());
-            }
-            Err(error) => self.refuse(error),
-        }
-        self
+        self.add_in(keyspace, |batch, data| {
+            batch.put_at(data, key.as_ref(), value.as_ref());
+        })
     }
 
     /// As [`Batch::delete`], in the given keyspace: see [`Batch::put_in`].
     pub fn delete_in(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> &mut Batch {
+        self.add_in(keyspace, |batch, data| {
+            batch.delete_at(data, key.as_ref());
+        })
+    }
+
+    fn add_in(
+        &mut self,
+        keyspace: &Keyspace,
+        add: impl FnOnce(&mut Batch, KeyspaceId),
+    ) -> &mut Batch {
         match keyspace.data() {
             Ok(data) => {
-                self.delete_at(data, key.as_ref());
+                add(self, data);
                 self.belong_to(keyspace.database());
             }
             Err(error) => self.refuse(error),
         }
         self
     }
-}
-
-fn dropped() -> Error {
-    Error::no_such_keyspace("the keyspace has been dropped")
 }
 
 impl fmt::Debug for Keyspace {

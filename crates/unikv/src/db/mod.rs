@@ -145,12 +145,8 @@ impl Db {
         V: AsRef<[u8]>,
         E: From<Error>,
     {
-        let mut ingest = Ingest::begin(&self.0.engine.background, KeyspaceId::DEFAULT, mark)?;
-        for entry in entries {
-            let (key, value) = entry?;
-            ingest.add(key.as_ref(), value.as_ref().map(AsRef::as_ref))?;
-        }
-        Ok(ingest.commit()?)
+        let ingest = Ingest::begin(&self.0.engine.background, KeyspaceId::DEFAULT, mark)?;
+        ingest.commit_all(entries)
     }
 
     /// The database as it is now, for as long as the snapshot lives.

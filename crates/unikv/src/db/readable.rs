@@ -124,7 +124,10 @@ macro_rules! reads {
             /// is one. If there is none, the buffer is empty. Errors as
             /// [`Db::get`](crate::Db::get); then the buffer is as it was.
             pub fn get_into(&self, key: impl AsRef<[u8]>, buffer: &mut Vec<u8>) -> Result<bool> {
-                self.reader().get_into(key.as_ref(), buffer)
+                let value = self.get(key)?;
+                buffer.clear();
+                buffer.extend_from_slice(value.as_deref().unwrap_or_default());
+                Ok(value.is_some())
             }
 
             /// Whether `key` has a value. No record is read for it, only lists of keys, in which
@@ -161,7 +164,7 @@ macro_rules! reads {
             /// The keys in `range`, in order. No record is read, only lists of keys. Example:
             /// [`Readable::keys`].
             pub fn keys(&self, range: impl KeyBounds) -> Keys {
-                self.reader().keys(&range)
+                Keys::new(self.range(range))
             }
 
             /// A position that moves both ways. It borrows nothing, and may be sent to another

@@ -2,7 +2,7 @@
 
 use crate::engine::read::ReadState;
 use crate::engine::read::bounds::{KeyBounds, engine_bounds, prefix_bounds};
-use crate::engine::read::cursor::{Cursor, Keys};
+use crate::engine::read::cursor::Cursor;
 use crate::engine::read::iter::Iter;
 use crate::engine::read::moment::Registered;
 use crate::engine::read::source::Source;
@@ -10,13 +10,6 @@ use crate::engine::snapshots::Holder;
 use crate::error::Result;
 use bytes::Bytes;
 use std::sync::Arc;
-
-/// Puts a value into a buffer; whether there is one.
-pub(crate) fn fill(buffer: &mut Vec<u8>, value: Option<Bytes>) -> bool {
-    buffer.clear();
-    buffer.extend_from_slice(value.as_deref().unwrap_or_default());
-    value.is_some()
-}
 
 /// What a handle reads from.
 pub(crate) struct Reader<'a> {
@@ -30,10 +23,6 @@ impl Reader<'_> {
     #[inline]
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
         self.read.get(self.source, key)
-    }
-
-    pub(crate) fn get_into(&self, key: &[u8], buffer: &mut Vec<u8>) -> Result<bool> {
-        Ok(fill(buffer, self.get(key)?))
     }
 
     pub(crate) fn multi_get<K: AsRef<[u8]>>(
@@ -59,10 +48,6 @@ impl Reader<'_> {
     pub(crate) fn prefix(&self, prefix: &[u8]) -> Iter {
         let keyspace = self.source.keyspace;
         Iter::new(self.moment(), keyspace, |data| prefix_bounds(data, prefix))
-    }
-
-    pub(crate) fn keys(&self, range: &impl KeyBounds) -> Keys {
-        Keys::new(self.range(range))
     }
 
     pub(crate) fn cursor(&self) -> Cursor {

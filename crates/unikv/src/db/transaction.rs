@@ -3,9 +3,8 @@
 use crate::base::keys::KeyspaceId;
 use crate::db::Db;
 use crate::db::keyspace::Keyspace;
-use crate::db::reader::fill;
 use crate::engine::read::bounds::KeyBounds;
-use crate::engine::read::cursor::{Cursor, Keys};
+use crate::engine::read::cursor::Cursor;
 use crate::engine::read::iter::Iter;
 use crate::error::{Error, Result};
 use crate::options::WriteOptions;
@@ -299,10 +298,6 @@ impl TransactionReader<'_> {
         self.txn.get(self.keyspace, key, false)
     }
 
-    pub(crate) fn get_into(&self, key: &[u8], buffer: &mut Vec<u8>) -> Result<bool> {
-        Ok(fill(buffer, self.get(key)?))
-    }
-
     pub(crate) fn multi_get<K: AsRef<[u8]>>(
         &self,
         keys: impl IntoIterator<Item = K>,
@@ -324,10 +319,6 @@ impl TransactionReader<'_> {
 
     pub(crate) fn prefix(&self, prefix: &[u8]) -> Iter {
         self.txn.prefix(self.keyspace, prefix)
-    }
-
-    pub(crate) fn keys(&self, range: &impl KeyBounds) -> Keys {
-        Keys::new(self.range(range))
     }
 
     pub(crate) fn cursor(&self) -> Cursor {

@@ -158,9 +158,7 @@ impl KeyspaceChanges {
         self.core.work.notify();
         Ok(result)
     }
-}
 
-impl KeyspaceChanges {
     /// Makes durable whatever was written. While the disk is full there may be no log, but then
     /// everything may be in tables. `synced` is what came of a try without the lock.
     fn make_durable(&self, commit: &Commit, synced: Result<()>) -> Result<()> {
@@ -181,9 +179,7 @@ impl KeyspaceChanges {
             remedy,
         ))
     }
-}
 
-impl KeyspaceChanges {
     /// The last write that is in a memtable, if there is one.
     fn last_in_memory(&self, commit: &Commit) -> SeqNo {
         let view = self.read.view.load();
@@ -208,8 +204,7 @@ fn there<'a>(version: &'a Version, id: KeyspaceId, how: &str) -> Result<&'a Keys
         let what = format!("the keyspace {DEFAULT_NAME:?} cannot be {how}");
         return Err(Error::invalid(what, "make a keyspace of another name"));
     }
-    let found = version.keyspaces.get(id);
-    found.ok_or_else(|| Error::no_such_keyspace("the keyspace has been dropped"))
+    version.keyspaces.existing(id)
 }
 
 fn next_number(version: &Version) -> Result<KeyspaceId> {

@@ -18,6 +18,7 @@ use crate::{Batch, Clustering, Db, Durability, ErrorKind, Options};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 pub(crate) fn small() -> Options {
@@ -67,6 +68,33 @@ impl Machine {
                 true => Fault::PowerCut,
                 false => Fault::None,
             }));
+    }
+
+    /// Kills the process, opens with each beginning of the manifest, and asserts that each is found
+    /// damaged or `holds`. How many were opened, and how many refused.
+    pub(crate) fn cut_manifest(&self, holds: impl Fn(&Db, usize)) -> (usize, usize) {
+        let disk = self.disk.process_kill();
+        let is_manifest = |path: &PathBuf| path.to_string_lossy().contains("MANIFEST");
+        let manifest = disk.file_names().into_iter().find(is_manifest).unwrap();
+        let bytes = disk.read_file(&manifest).unwrap();
+        let (mut opened, mut refused) = (0, 0);
+        for len in 0..=bytes.len() {
+            let disk = disk.process_kill();
+            let seed = self.seed + 1;
+            let machine = Machine { disk, seed };
+            machine.disk.write_file(&manifest, &bytes[..len]);
+            match Db::open_in(machine.env(), "/db", small()) {
+                Ok(db) => {
+                    holds(&db, len);
+                    opened += 1;
+                }
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Corruption, "{len}: {error}");
+                    refused += 1;
+                }
+            }
+        }
+        (opened, refused)
     }
 
     pub(crate) fn check(&self) {

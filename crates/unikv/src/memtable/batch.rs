@@ -123,7 +123,7 @@ impl Batch {
             |BatchOp {
                  kind, key, value, ..
              }| {
-                let keyspace = keyspace_of(key).0;
+                let keyspace = KeyspaceId::of(key).0;
                 let key = key.get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
                 match kind {
                     Kind::Delete => Operation::Delete { keyspace, key },
@@ -275,7 +275,7 @@ impl Batch {
     /// Adds an operation of another batch.
     pub(crate) fn push_op(&mut self, op: &BatchOp<'_>) {
         encode_op(&mut self.ops, op.kind, op.expiry_ms, op.key, op.value);
-        self.note_keyspace(keyspace_of(op.key));
+        self.note_keyspace(KeyspaceId::of(op.key));
         self.sums.len += 1;
         self.sums.deletes += usize::from(op.kind == Kind::Delete);
         self.sums.longest_value = self.sums.longest_value.max(op.value.len());
@@ -291,7 +291,7 @@ impl Batch {
         value_len: usize,
     ) {
         encode_op(&mut self.ops, Kind::External, expiry_ms, key, external);
-        self.note_keyspace(keyspace_of(key));
+        self.note_keyspace(KeyspaceId::of(key));
         self.sums.len += 1;
         self.sums.externals += 1;
         self.sums.external_bytes += value_len;
@@ -371,14 +371,6 @@ impl fmt::Debug for Batch {
             .field("violation", &self.violation)
             .finish()
     }
-}
-
-/// The data id before an engine key.
-fn keyspace_of(engine_key: &[u8]) -> KeyspaceId {
-    let id = engine_key.first_chunk::<KEYSPACE_PREFIX_LEN>();
-    id.map_or(KeyspaceId::DEFAULT, |id| {
-        KeyspaceId(u32::from_be_bytes(*id))
-    })
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 use super::edit::{KeyspaceMeta, VersionEdit};
 use super::range::KeyRange;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
+use crate::error::{Error, Result};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -40,6 +41,12 @@ impl Keyspaces {
         let metas = &self.0.metas;
         let at = metas.binary_search_by_key(&id, |meta| meta.id).ok()?;
         metas.get(at)
+    }
+
+    /// The keyspace with this id, or the error that it has been dropped.
+    pub(crate) fn existing(&self, id: KeyspaceId) -> Result<&KeyspaceMeta> {
+        let dropped = || Error::no_such_keyspace("the keyspace has been dropped");
+        self.get(id).ok_or_else(dropped)
     }
 
     /// The keyspace of this name.
@@ -76,7 +83,7 @@ impl Keyspaces {
     }
 
     /// Makes the changes of an edit. After an error this is unusable.
-    pub(super) fn apply(&mut self, edit: &VersionEdit) -> Result<(), String> {
+    pub(super) fn apply(&mut self, edit: &VersionEdit) -> std::result::Result<(), String> {
         if edit.keyspaces.is_empty() && edit.dropped_keyspaces.is_empty() {
             return Ok(());
         }
@@ -101,7 +108,7 @@ impl Keyspaces {
 
 impl Inner {
     /// Numbers and names stand for one keyspace each.
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> std::result::Result<(), String> {
         let mut names: Vec<&str> = self.metas.iter().map(|meta| &*meta.name).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair.first() == pair.last()) {
@@ -122,29 +129,22 @@ impl Inner {
     }
 }
 
-/// The keyspace id that a key begins with. Only borders of partitions may be shorter.
-pub(crate) fn id_of(key: &[u8]) -> KeyspaceId {
-    let mut id = [0; KEYSPACE_PREFIX_LEN];
-    for (to, from) in id.iter_mut().zip(key) {
-        *to = *from;
-    }
-    KeyspaceId(u32::from_be_bytes(id))
-}
-
 /// The first key of a keyspace, or the first one after the keyspace before.
 pub(crate) fn border(id: KeyspaceId) -> Vec<u8> {
     id.0.to_be_bytes().to_vec()
 }
 
 /// The keyspace ids of which a range may hold keys.
-fn ids_of(range: KeyRange<'_>) -> RangeInclusive<KeyspaceId> {
+pub(crate) fn ids_of(range: KeyRange<'_>) -> RangeInclusive<KeyspaceId> {
     let last = match range.end {
         None => KeyspaceId(u32::MAX),
         // Nothing of its own keyspace comes before a border.
-        Some(end) if end.len() <= KEYSPACE_PREFIX_LEN => KeyspaceId(id_of(end).0.saturating_sub(1)),
-        Some(end) => id_of(end),
+        Some(end) if end.len() <= KEYSPACE_PREFIX_LEN => {
+            KeyspaceId(KeyspaceId::of(end).0.saturating_sub(1))
+        }
+        Some(end) => KeyspaceId::of(end),
     };
-    id_of(range.start)..=last
+    KeyspaceId::of(range.start)..=last
 }
 
 #[cfg(test)]

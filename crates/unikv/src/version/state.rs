@@ -76,6 +76,11 @@ impl Partition {
             .filter(|t| t.meta().min_key.as_slice() <= key)
     }
 
+    /// Whether it lists nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.key_tables.is_empty() && self.generations.is_empty()
+    }
+
     /// Bytes of the UnsortedStore.
     pub(crate) fn unsorted_bytes(&self) -> u64 {
         self.generations.iter().map(Generation::bytes).sum()

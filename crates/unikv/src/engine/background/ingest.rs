@@ -77,6 +77,23 @@ impl<'a> Ingest<'a> {
         self.writer.add(&self.context, &key, value)
     }
 
+    /// Takes all entries, and commits them.
+    pub(crate) fn commit_all<K, V, E>(
+        mut self,
+        entries: impl IntoIterator<Item = std::result::Result<(K, Option<V>), E>>,
+    ) -> std::result::Result<u64, E>
+    where
+        K: AsRef<[u8]>,
+        V: AsRef<[u8]>,
+        E: From<Error>,
+    {
+        for entry in entries {
+            let (key, value) = entry?;
+            self.add(key.as_ref(), value.as_ref().map(AsRef::as_ref))?;
+        }
+        Ok(self.commit()?)
+    }
+
     /// Makes all of it visible and durable; says how many records there are.
     pub(crate) fn commit(mut self) -> Result<u64> {
         let background = self.background;

@@ -344,7 +344,7 @@ fn a_keyspace_has_the_options_that_were_last_set_for_it() {
         let version = version(&db);
         let data = KeyspaceId(a.number().unwrap());
         let tables = version.key_tables().map(|t| t.meta());
-        let of_a = tables.filter(|t| crate::version::keyspaces::id_of(&t.min_key) == data);
+        let of_a = tables.filter(|t| KeyspaceId::of(&t.min_key) == data);
         let beside_keys: u64 = of_a.map(|t| t.inline_bytes).sum();
         let set = a.options().unwrap().inline_value_bytes;
         db.close().unwrap();
@@ -412,27 +412,10 @@ fn a_manifest_that_lost_a_keyspace_is_found_out() {
     fill(&a, 3, 1);
     db.sync().unwrap();
     b.put_with("key", "value", Durability::Sync).unwrap();
-    let disk = machine.disk.process_kill();
-    let is_manifest = |path: &std::path::PathBuf| path.to_string_lossy().contains("MANIFEST");
-    let manifest = disk.file_names().into_iter().find(is_manifest).unwrap();
-    let bytes = disk.read_file(&manifest).unwrap();
-    let (mut opened, mut refused) = (0, 0);
-    for len in 0..=bytes.len() {
-        let disk = disk.process_kill();
-        let machine = Machine { disk, seed: 15 };
-        machine.disk.write_file(&manifest, &bytes[..len]);
-        match Db::open_in(machine.env(), "/db", small()) {
-            Ok(db) => {
-                assert_filled(&make(&db, "a"), 3, 1);
-                assert_eq!(make(&db, "b").iter().count(), 1, "{len} bytes");
-                opened += 1;
-            }
-            Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::Corruption, "{len}: {error}");
-                refused += 1;
-            }
-        }
-    }
+    let (opened, refused) = machine.cut_manifest(|db, len| {
+        assert_filled(&make(db, "a"), 3, 1);
+        assert_eq!(make(db, "b").iter().count(), 1, "{len} bytes");
+    });
     assert!(opened >= 1 && refused > 300, "{opened} and {refused}");
 }
 

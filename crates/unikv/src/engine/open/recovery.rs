@@ -4,7 +4,7 @@
 //! removed here: opening the database does that afterwards, so a recovery that fails or is
 //! cut changes nothing.
 
-use crate::base::keys::{FileNumber, Kind};
+use crate::base::keys::{FileNumber, KeyspaceId, Kind};
 use crate::base::seeded::seeded;
 use crate::engine::stats::report::RecoveryReport;
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ use crate::partition::MemtableHandle;
 use crate::record::External;
 use crate::version::edit::VersionEdit;
 use crate::version::file_names::{self, DirSurvey, FileName};
-use crate::version::{ApplyContext, Version, keyspaces};
+use crate::version::{ApplyContext, Version};
 use crate::vfs::file_store::FileStore;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -270,7 +270,7 @@ impl<'a> WalReplay<'a> {
 /// A keyspace is in the manifest before anything is written to it. One of a greater number than the
 /// manifest knows was lost with its end.
 pub(crate) fn check_keyspace(key: &[u8], last_keyspace: u32, manifest: &Path) -> Result<()> {
-    let keyspace = keyspaces::id_of(key).0;
+    let keyspace = KeyspaceId::of(key).0;
     if keyspace <= last_keyspace {
         return Ok(());
     }

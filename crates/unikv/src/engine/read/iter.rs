@@ -23,7 +23,6 @@ use crate::engine::read::pins::ViewHolder;
 use crate::engine::read::source::data_id;
 use crate::error::{Error, Result};
 use crate::partition::view_cursor::ViewCursor;
-use crate::version::keyspaces::id_of;
 use bytes::Bytes;
 use end::End;
 use overlay::Overlay;
@@ -132,7 +131,7 @@ impl Iter {
     /// there.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
         self.raise_lower();
-        let lower = engine_key(id_of(&self.begin), key.as_ref()).max(self.begin.clone());
+        let lower = engine_key(KeyspaceId::of(&self.begin), key.as_ref()).max(self.begin.clone());
         // The back may have dropped entries because the front had handed them out, or have been
         // stopped half-way by the error that ended the iteration.
         let back_again = lower < self.lower || self.ended || self.overlay.is_some();
@@ -272,7 +271,7 @@ impl Iter {
         let moment = self.holder.moment();
         let view = moment.read().view.load();
         let data = data_id(&view, moment.source(self.keyspace))?;
-        match data == id_of(&self.begin) {
+        match data == KeyspaceId::of(&self.begin) {
             true => Ok(()),
             false => Err(Error::no_such_keyspace("the keyspace has been emptied")),
         }

@@ -34,9 +34,7 @@ pub(crate) fn data_id(view: &View, source: Source) -> Result<KeyspaceId> {
 
 #[inline(never)]
 fn look_up(view: &View, id: KeyspaceId, at: Option<SeqNo>) -> Result<KeyspaceId> {
-    let Some(meta) = view.version.keyspaces.get(id) else {
-        return Err(Error::no_such_keyspace("the keyspace has been dropped"));
-    };
+    let meta = view.version.keyspaces.existing(id)?;
     if at.is_some_and(|seq| seq < meta.since) && !seeded!(EmptiedForSnapshots) {
         let what = format!("the keyspace {:?} has been emptied since", meta.name);
         return Err(Error::no_such_keyspace(what));

@@ -8,7 +8,7 @@ pub(crate) mod stalls;
 mod table;
 
 use super::memory::MemoryStats;
-use crate::base::keys::KEYSPACE_PREFIX_LEN;
+use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::engine::health::JobError;
 use crate::engine::stats::counters::EngineCounters;
@@ -17,7 +17,7 @@ use crate::engine::stats::pins::PinStats;
 use crate::engine::stats::stalls::StallStats;
 use crate::engine::stats::table::each_counter;
 use crate::key_table::KeyTable;
-use crate::version::keyspaces::{DEFAULT_NAME, id_of};
+use crate::version::keyspaces::DEFAULT_NAME;
 use crate::version::{Partition, Version};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -285,7 +285,7 @@ fn partition_stats(version: &Version, partition: &Partition) -> PartitionStats {
     let is_there = version.keyspaces.count_in(range) > 0;
     // A partition may reach into what is gone before and after its keyspace.
     let data = version.keyspaces.first_in(range).map(|meta| meta.data);
-    let is_own = |key: &&[u8]| id_of(key) == data.unwrap_or_default();
+    let is_own = |key: &&[u8]| KeyspaceId::of(key) == data.unwrap_or_default();
     let start = Some(range.start).filter(is_own).unwrap_or_default();
     let end = range.end.filter(|end| end.len() > KEYSPACE_PREFIX_LEN);
     let end = end.filter(is_own);

@@ -41,13 +41,12 @@ const JOINED_PART: u64 = 4;
 
 /// Whether two neighbours are to be joined.
 pub(crate) fn is_due(left: &Partition, right: &Partition, limits: PartitionLimits) -> bool {
-    let empty = |side: &Partition| side.key_tables.is_empty() && side.generations.is_empty();
     let key_table_bytes = left
         .key_table_bytes()
         .saturating_add(right.key_table_bytes());
     let are_small = sum(left, right) < limits.data_bytes / JOINED_PART
         && key_table_bytes < limits.key_table_bytes / JOINED_PART;
-    are_small || (is_merged(left, right) && (empty(left) || empty(right)))
+    are_small || (is_merged(left, right) && (left.is_empty() || right.is_empty()))
 }
 
 /// Bytes of both sides.

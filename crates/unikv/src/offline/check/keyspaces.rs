@@ -6,7 +6,6 @@
 
 use crate::base::keys::KeyspaceId;
 use crate::error::{Error, Result};
-use crate::version::keyspaces::id_of;
 use crate::version::manifest::RecoveredManifest;
 use crate::version::{Partition, Version};
 use std::path::Path;
@@ -18,7 +17,7 @@ pub(super) struct Greatest(KeyspaceId);
 
 impl Greatest {
     pub(super) fn add(&mut self, key: &[u8]) {
-        self.0 = self.0.max(id_of(key));
+        self.0 = self.0.max(KeyspaceId::of(key));
     }
 
     /// The manifest knows it.

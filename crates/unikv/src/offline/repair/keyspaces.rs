@@ -17,7 +17,7 @@ use crate::engine::handle::Handle;
 use crate::engine::read::source::Source;
 use crate::error::Result;
 use crate::options::KeyspaceOptions;
-use crate::version::keyspaces::{DEFAULT_NAME, Keyspaces, id_of};
+use crate::version::keyspaces::{DEFAULT_NAME, Keyspaces};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::iter;
@@ -97,7 +97,10 @@ impl KnownKeyspaces {
     pub(super) fn parts_of(&self, hole: &Hole, unlisted: &[KeyspaceId]) -> Vec<LostRange> {
         let within = hole.keyspaces();
         let listed = self.listed.all().iter().map(|meta| meta.data);
-        let ends = [Some(id_of(&hole.from)), hole.to.as_deref().map(id_of)];
+        let ends = [
+            Some(KeyspaceId::of(&hole.from)),
+            hole.to.as_deref().map(KeyspaceId::of),
+        ];
         let all = listed.chain(unlisted.iter().copied());
         let all = all.chain(ends.into_iter().flatten());
         let all = iter::once(KeyspaceId::DEFAULT).chain(all);
@@ -108,7 +111,7 @@ impl KnownKeyspaces {
             // If anything is lost there, then of a keyspace that nothing names.
             numbers.insert(next);
         }
-        let ends_in = |data| hole.to.as_deref().filter(|to| id_of(to) == data);
+        let ends_in = |data| hole.to.as_deref().filter(|to| KeyspaceId::of(to) == data);
         let part = |data: KeyspaceId| LostRange {
             keyspace: self.name(data),
             from: match data == *within.start() {

@@ -60,14 +60,13 @@ mod resolve;
 mod run_writer;
 mod target;
 
-use crate::base::keys::KEYSPACE_PREFIX_LEN;
+use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
 use crate::engine::open::directory::hold;
 use crate::engine::open::stored_options;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::Batch;
 use crate::options::{Durability, Options, StoredOptions};
 use crate::version::file_names::{self, DirSurvey, FileName};
-use crate::version::keyspaces::id_of;
 use crate::vfs::Env;
 use bytes::Bytes;
 use files::Files;
@@ -255,7 +254,7 @@ fn write(
     keyspaces.make_all(&db)?;
     let mut writer = KeyspaceWriter::new(&db);
     while let Some((key, value)) = records.next()? {
-        let old = id_of(&key);
+        let old = KeyspaceId::of(&key);
         let user_key = key.get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
         let new = || keyspaces.make(&db, old);
         writer.add(old, user_key, &value, new)?;

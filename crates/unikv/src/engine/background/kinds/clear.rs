@@ -48,8 +48,7 @@ impl JobKind for Clearings {
 }
 
 fn is_to_be_cleared(catalog: &CatalogState, partition: &Partition) -> bool {
-    let is_empty = partition.generations.is_empty() && partition.key_tables.is_empty();
-    !is_empty && catalog.version.keyspaces.count_in(partition.range()) == 0
+    !partition.is_empty() && catalog.version.keyspaces.count_in(partition.range()) == 0
 }
 
 /// Freezes the generations of other partitions that share a table with large values with one that

@@ -77,10 +77,6 @@ impl JobKind for Joins {
     }
 }
 
-fn is_empty(side: &Partition) -> bool {
-    side.key_tables.is_empty() && side.generations.is_empty()
-}
-
 /// Whether neighbours belong to one keyspace at most. The range of one that is gone may go to
 /// another as soon as it has been emptied, and no memtable holds anything of it: afterwards nobody
 /// would know what is gone.
@@ -97,7 +93,7 @@ fn may_be_joined(catalog: &CatalogState, left: &Partition, right: &Partition) ->
     let is_gone = |side: &&Partition| keyspaces.count_in(side.range()) == 0;
     let may_come = catalog.gone_until > version.counters.flushed_seq;
     let mut gone = [left, right].into_iter().filter(is_gone);
-    keyspaces.count_in(both) <= 1 && gone.all(|side| !may_come && is_empty(side))
+    keyspaces.count_in(both) <= 1 && gone.all(|side| !may_come && side.is_empty())
 }
 
 impl Background {

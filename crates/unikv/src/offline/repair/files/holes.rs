@@ -8,7 +8,8 @@
 
 use crate::base::keys::{FileNumber, KEYSPACE_PREFIX_LEN, KeyspaceId, SeqNo};
 use crate::offline::repair::resolve::claims::Claim;
-use crate::version::keyspaces::id_of;
+use crate::version::KeyRange;
+use crate::version::keyspaces::ids_of;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -34,12 +35,10 @@ pub(crate) struct Hole {
 impl Hole {
     /// The numbers of the keyspaces of which keys may be missing.
     pub(crate) fn keyspaces(&self) -> RangeInclusive<KeyspaceId> {
-        let last = match self.to.as_deref() {
-            None => u32::MAX,
-            Some(to) if to.len() <= KEYSPACE_PREFIX_LEN => id_of(to).0.saturating_sub(1),
-            Some(to) => id_of(to).0,
-        };
-        id_of(&self.from)..=KeyspaceId(last)
+        ids_of(KeyRange {
+            start: &self.from,
+            end: self.to.as_deref(),
+        })
     }
 
     fn begins_at_or_before(&self, key: &[u8]) -> bool {

@@ -3,7 +3,7 @@
 use super::{Replay, Replayed, Segment};
 use crate::base::file_header::HEADER_LEN;
 use crate::base::file_names;
-use crate::base::keys::{FileUid, Kind, SeqNo};
+use crate::base::keys::{FileUid, KeyspaceId, Kind, SeqNo};
 use crate::engine::open::recovery::known_op;
 use crate::error::{ErrorKind, Result};
 use crate::key_table::RecordPointer;
@@ -17,7 +17,6 @@ use crate::offline::repair::report::{LogGap, RepairReport};
 use crate::offline::repair::resolve::claims::{Claim, Place, Rank};
 use crate::offline::repair::resolve::sorter::Sorter;
 use crate::record::External;
-use crate::version::keyspaces::id_of;
 use std::path::Path;
 
 /// What one pass over the segments goes on with.
@@ -209,7 +208,8 @@ impl Pass<'_, '_> {
             };
             match self.claim(&op, seq, in_tables)? {
                 Some(claim) => claims.push(claim),
-                None if self.replay.keyspaces.standing(id_of(op.key)) == Standing::Gone => {}
+                None if self.replay.keyspaces.standing(KeyspaceId::of(op.key))
+                    == Standing::Gone => {}
                 None => lost.push(Some((op.key.to_vec(), seq))),
             }
             seq.0 += 1;

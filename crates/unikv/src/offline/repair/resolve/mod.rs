@@ -25,7 +25,6 @@ use crate::offline::repair::files::vouch::Broken;
 use crate::offline::repair::keyspaces::{KnownKeyspaces, Standing};
 use crate::offline::repair::resolve::claims::{Claim, LARGE_BYTES, Place, Rank};
 use crate::offline::repair::resolve::sorter::Claims;
-use crate::version::keyspaces::id_of;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -111,7 +110,7 @@ impl<'a> Resolver<'a> {
 
     /// What becomes of the next key.
     fn standing(&mut self, key: &[u8]) -> Standing {
-        let data = id_of(key);
+        let data = KeyspaceId::of(key);
         if self.keyspaces.is_unlisted(data) && self.unlisted.last() != Some(&data) {
             self.unlisted.push(data);
         }
@@ -122,7 +121,7 @@ impl<'a> Resolver<'a> {
     fn save(&mut self, key: &[u8], value: &[u8]) {
         self.report.saved += 1;
         self.report.saved_bytes += (key.len() + value.len()) as u64;
-        let data = id_of(key);
+        let data = KeyspaceId::of(key);
         if self.at != data && self.keyspaces.is_unlisted(data) {
             self.report.keyspaces.push(self.keyspaces.name(data));
         }
@@ -130,12 +129,12 @@ impl<'a> Resolver<'a> {
     }
 
     fn add_lost(&mut self, key: &[u8], place: (PathBuf, u64)) {
-        let keyspace = self.keyspaces.name(id_of(key));
+        let keyspace = self.keyspaces.name(KeyspaceId::of(key));
         self.report.add_lost(keyspace, key, place);
     }
 
     fn add_uncertain(&mut self, key: &[u8]) {
-        let keyspace = self.keyspaces.name(id_of(key));
+        let keyspace = self.keyspaces.name(KeyspaceId::of(key));
         self.report.add_uncertain(keyspace, key);
     }
 
