@@ -16,6 +16,7 @@ use crate::jobs::JobContext;
 use crate::key_table::ReadCache;
 use crate::memtable::ArenaPool;
 use crate::options::EffectiveOptions;
+use crate::vfs::clock::Clock;
 use crate::vfs::file_store::FileStore;
 use crate::vfs::{Event, LockGuard, Process, wait_until};
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub(crate) struct Core {
     pub(crate) hash_seed: u64,
     pub(crate) next_file: AtomicU64,
     pub(crate) snapshots: Snapshots,
+    /// The time by which what is written expires.
+    pub(crate) clock: Arc<Clock>,
     /// Notified when there may be work for the background; the store's own.
     pub(crate) work: Arc<dyn Event>,
     /// Notified when the background has finished something or failed.
@@ -50,6 +53,7 @@ pub(crate) struct CoreParts {
     pub(crate) cache: Arc<ReadCache>,
     pub(crate) pool: Arc<ArenaPool>,
     pub(crate) memory: Arc<Arbiter>,
+    pub(crate) clock: Arc<Clock>,
     pub(crate) hash_seed: u64,
     pub(crate) next_file: u64,
     pub(crate) counted_before: LifetimeStats,
@@ -69,6 +73,7 @@ impl Core {
             hash_seed: parts.hash_seed,
             next_file: AtomicU64::new(parts.next_file),
             snapshots: Snapshots::default(),
+            clock: parts.clock,
             health: Health::default(),
             counters: EngineCounters::after(parts.counted_before),
             closing: AtomicBool::new(false),

@@ -1,9 +1,11 @@
-//! The live snapshots: sequence numbers that jobs know of.
+//! The live snapshots: sequence numbers and times that jobs know of.
 //!
-//! A snapshot is a sequence number, registered under the lock where jobs read the list. A job
-//! chooses its inputs and then reads the list, so it is right about a snapshot taken later, too:
-//! that one sees the newest version of everything in the inputs, which is always kept. Iterators
-//! register theirs in the same way.
+//! A snapshot is a sequence number and a time, registered under the lock where jobs read the list.
+//! A job chooses its inputs and then reads the list, so it is right about a snapshot taken later,
+//! too: that one sees the newest version of everything in the inputs, which is always kept, unless
+//! it had expired when the job looked at the clock. That is before it reads the list, and the clock
+//! is read for a snapshot under the lock: so one that is not listed is no earlier than the job.
+//! Iterators register theirs in the same way.
 
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;
@@ -12,6 +14,7 @@ use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::partition::Moment;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -25,15 +28,15 @@ pub(crate) enum Holder {
 }
 
 #[derive(Debug, Default)]
-struct Moment {
+struct Holders {
     snapshots: usize,
     iterators: usize,
     /// When it was first registered, by the runtime's clock.
     since: Duration,
 }
 
-impl Moment {
-    fn holders(&mut self, holder: Holder) -> &mut usize {
+impl Holders {
+    fn of(&mut self, holder: Holder) -> &mut usize {
         match holder {
             Holder::Snapshot => &mut self.snapshots,
             Holder::Iterator => &mut self.iterators,
@@ -42,7 +45,7 @@ impl Moment {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Snapshots(Mutex<BTreeMap<SeqNo, Moment>>);
+pub(crate) struct Snapshots(Mutex<BTreeMap<Moment, Holders>>);
 
 /// What is registered, for a person.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,26 +57,34 @@ pub(crate) struct SnapshotFigures {
 }
 
 impl Snapshots {
-    /// Registers a snapshot of what is visible now.
-    pub(crate) fn take(&self, visible: &AtomicU64, holder: Holder, now: Duration) -> SeqNo {
+    /// Registers a snapshot of what is visible now. `now` says what the runtime's clock and that
+    /// of the database are.
+    pub(crate) fn take(
+        &self,
+        visible: &AtomicU64,
+        holder: Holder,
+        now: impl FnOnce() -> (Duration, u64),
+    ) -> Moment {
         let mut live = self.0.lock();
         let seq = SeqNo(visible.load(Ordering::Acquire));
-        let moment = live.entry(seq).or_insert_with(|| Moment {
-            since: now,
-            ..Moment::default()
+        let (since, time_ms) = now();
+        let moment = Moment { seq, time_ms };
+        let holders = live.entry(moment).or_insert_with(|| Holders {
+            since,
+            ..Holders::default()
         });
-        *moment.holders(holder) += 1;
-        seq
+        *holders.of(holder) += 1;
+        moment
     }
 
     /// Releases a registered snapshot. True: it was the oldest, and the last of its moment.
-    pub(crate) fn release(&self, seq: SeqNo, holder: Holder) -> bool {
+    pub(crate) fn release(&self, moment: Moment, holder: Holder) -> bool {
         let mut live = self.0.lock();
-        let oldest = live.keys().next() == Some(&seq);
-        if let Some(moment) = live.get_mut(&seq) {
-            *moment.holders(holder) -= 1;
-            if moment.snapshots + moment.iterators == 0 {
-                live.remove(&seq);
+        let oldest = live.keys().next() == Some(&moment);
+        if let Some(holders) = live.get_mut(&moment) {
+            *holders.of(holder) -= 1;
+            if holders.snapshots + holders.iterators == 0 {
+                live.remove(&moment);
                 return oldest;
             }
         }
@@ -81,23 +92,26 @@ impl Snapshots {
     }
 
     /// The live snapshots, ascending.
-    pub(crate) fn list(&self) -> Vec<SeqNo> {
+    pub(crate) fn list(&self) -> Vec<Moment> {
         let live = self.0.lock();
-        let is_known = |m: &Moment| m.snapshots > 0 || !seeded!(IteratorUnregistered);
-        let known = live.iter().filter(|(_, moment)| is_known(moment));
-        known.map(|(seq, _)| *seq).collect()
+        let is_known = |m: &Holders| m.snapshots > 0 || !seeded!(IteratorUnregistered);
+        let known = live.iter().filter(|(_, holders)| is_known(holders));
+        known.map(|(moment, _)| *moment).collect()
     }
 
     /// The oldest live snapshot.
     pub(crate) fn oldest(&self) -> Option<SeqNo> {
-        self.0.lock().keys().next().copied()
+        self.0.lock().keys().next().map(|moment| moment.seq)
     }
 
     pub(crate) fn figures(&self) -> SnapshotFigures {
         let live = self.0.lock();
         SnapshotFigures {
-            snapshots: live.values().map(|moment| moment.snapshots).sum(),
-            oldest: live.iter().next().map(|(seq, moment)| (*seq, moment.since)),
+            snapshots: live.values().map(|holders| holders.snapshots).sum(),
+            oldest: live
+                .iter()
+                .next()
+                .map(|(moment, holders)| (moment.seq, holders.since)),
         }
     }
 }

@@ -7,9 +7,10 @@ pub(crate) mod ingest;
 pub(crate) mod partitioning;
 pub(crate) mod space;
 
-use crate::base::keys::{FileNumber, SeqNo};
+use crate::base::keys::FileNumber;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::error::{Error, Result};
+use crate::jobs::compact::retention::Readers;
 use crate::key_table::ReadCache;
 use crate::vfs::file_store::FileStore;
 use std::cell::RefCell;
@@ -22,8 +23,8 @@ pub(crate) struct JobContext<'a> {
     pub(crate) cache: &'a Arc<ReadCache>,
     pub(crate) next_file: &'a AtomicU64,
     pub(crate) cancel: Cancel<'a>,
-    /// Live snapshots, ascending, read after the job's inputs were chosen.
-    pub(crate) snapshots: Vec<SeqNo>,
+    /// What has expired for whom.
+    pub(crate) readers: Readers,
     pub(crate) hash_seed: u64,
     pub(crate) block_bytes: usize,
     pub(crate) key_table_bytes: usize,

@@ -192,17 +192,22 @@ impl Entries {
     /// The newest version of `key`, which has this hash, at or below `snapshot`.
     #[inline(always)]
     pub(super) fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Option<MemEntry<'_>> {
+        self.node_of(key, hash, snapshot).map(NodeRef::entry)
+    }
+
+    #[inline(always)]
+    fn node_of(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Option<NodeRef> {
         let mut node = self.by_key.newest(key, hash)?;
         let mut steps = 0;
         while node.seq() > snapshot {
             steps += 1;
             if steps > MOST_STEPS && self.is_ordered() {
                 let found = self.list.first_at_or_after(&Target::new(key, snapshot));
-                return found.filter(|found| found.key() == key).map(NodeRef::entry);
+                return found.filter(|found| found.key() == key);
             }
             node = NodeRef::follow(node.older_link())?;
         }
-        Some(node.entry())
+        Some(node)
     }
 
     /// All entries in order.

@@ -4,9 +4,9 @@
 //! points to it: its checksum covers the key, and that of a record covers the value, too. So a
 //! value that is damaged is there for them.
 
-use super::value_place::ValuePlace;
+use super::value_place::{Found, ValuePlace};
 use super::view::{LOG, View};
-use super::{ReadCounters, sorted_store, unsorted_store};
+use super::{ReadCounters, Visibility, sorted_store, unsorted_store};
 use crate::base::hash::key_hash;
 use crate::base::keys::{Kind, SeqNo};
 use crate::base::seeded::{seeded, slip};
@@ -15,23 +15,25 @@ use crate::error::Result;
 use std::path::Path;
 
 impl View {
-    /// Where the value is that `key` has as of `snapshot`.
+    /// Where the value is that `key` has for a read.
     pub(crate) fn find(
         &self,
         key: &[u8],
-        snapshot: SeqNo,
+        mut at: Visibility,
         counters: &ReadCounters,
-    ) -> Result<Option<ValuePlace<'_>>> {
-        let snapshot = slip!(FindNewest, SeqNo::MAX, snapshot);
+    ) -> Result<Option<Found<'_>>> {
+        at.seq = slip!(FindNewest, SeqNo::MAX, at.seq);
         let hash = key_hash(self.version.counters.hash_seed, key);
         for handle in std::iter::once(&self.memtable).chain(&self.sealed) {
-            if let Some(entry) = handle.table.get(key, hash, snapshot) {
-                return Ok(match entry.kind {
-                    Kind::Delete if seeded!(FindTombstones) => Some(ValuePlace::Known(0)),
-                    Kind::Delete => None,
-                    Kind::External => Some(ValuePlace::External(entry.value)),
-                    _ => Some(ValuePlace::Known(entry.value.len())),
-                });
+            if let Some(entry) = handle.table.get(key, hash, at.seq) {
+                let expiry_ms = entry.expiry_ms;
+                let place = match entry.kind {
+                    Kind::Delete if seeded!(FindTombstones) => ValuePlace::Known(0),
+                    kind if !at.shows(kind, expiry_ms, &self.clock) => return Ok(None),
+                    Kind::External => ValuePlace::External(entry.value),
+                    _ => ValuePlace::Known(entry.value.len()),
+                };
+                return Ok(Some(Found { place, expiry_ms }));
             }
         }
         let Some(partition) = self.version.partition_for(key) else {
@@ -39,16 +41,18 @@ impl View {
         };
         if !partition.generations.is_empty() {
             counters.index_lookups.fetch_add(1, Ordering::Relaxed);
-            let found = unsorted_store::find(partition, key, hash, snapshot)?;
-            if let Some((table, _, kind, pointer)) = found {
-                return Ok(match kind {
-                    Kind::Delete => None,
-                    Kind::External => Some(ValuePlace::Named(table, pointer)),
-                    _ => Some(ValuePlace::Record(table, pointer)),
-                });
+            let found = unsorted_store::find(partition, key, hash, at.seq)?;
+            if let Some((table, entry, pointer)) = found {
+                let expiry_ms = entry.expiry_ms;
+                let place = match entry.kind {
+                    kind if !at.shows(kind, expiry_ms, &self.clock) => return Ok(None),
+                    Kind::External => ValuePlace::Named(table, pointer),
+                    _ => ValuePlace::Record(table, pointer),
+                };
+                return Ok(Some(Found { place, expiry_ms }));
             }
         }
-        sorted_store::find(&self.version, partition, key, hash, snapshot)
+        sorted_store::find(self, partition, key, hash, at)
     }
 
     /// The length of a value that was found. Reads at most the header of its record.

@@ -15,7 +15,9 @@ pub(crate) mod unsorted_store;
 pub(crate) mod value_place;
 pub(crate) mod view;
 pub(crate) mod view_cursor;
+pub(crate) mod visibility;
 
 pub(crate) use counters::ReadCounters;
 pub(crate) use large_files::LargeFiles;
 pub(crate) use view::{MemtableHandle, View};
+pub(crate) use visibility::{Moment, Visibility};

@@ -10,7 +10,8 @@
 //! be read.
 
 use super::counters::ReadCounters;
-use super::value_place::ValuePlace;
+use super::value_place::{Found, ValuePlace};
+use super::{View, Visibility};
 use crate::base::keys::{Kind, SeqNo};
 use crate::base::sync::atomic::Ordering;
 use crate::error::Result;
@@ -20,16 +21,16 @@ use crate::record::{KeyVersion, UNNUMBERED};
 use crate::version::{Partition, Version};
 use bytes::Bytes;
 
-/// The value of the newest version of `key`, which has this hash, at or below `snapshot`; `None` if
-/// that is a tombstone.
+/// The value that the newest version of `key`, which has this hash, is for a read.
 pub(crate) fn get(
-    version: &Version,
+    view: &View,
     partition: &Partition,
     key: &[u8],
     hash: u64,
-    snapshot: SeqNo,
+    at: Visibility,
     counters: &ReadCounters,
 ) -> Result<Option<Bytes>> {
+    let version = &view.version;
     let Some(table) = partition.key_table_for(key) else {
         return Ok(None);
     };
@@ -39,16 +40,20 @@ pub(crate) fn get(
             return Ok(None);
         }
         // What has no number of its own is not newer than the table.
-        let is_newest = snapshot >= table.meta().max_seq;
-        if let Some(found) = pointed(version, candidates, key, snapshot, is_newest) {
-            return Ok(Some(found.into_value()));
+        let is_newest = at.seq >= table.meta().max_seq;
+        if let Some(found) = pointed(version, candidates, key, at.seq, is_newest) {
+            let is_shown = at.shows(found.kind(), found.expiry_ms(), &view.clock);
+            return Ok(is_shown.then(|| found.into_value()));
         }
     } else if table.count_lookup() {
         counters.pointer_index_wanted.store(true, Ordering::Relaxed);
     }
-    let Some(entry) = table.get(key, snapshot)? else {
+    let Some(entry) = table.get(key, at.seq)? else {
         return Ok(None);
     };
+    if !at.shows(entry.kind, entry.expiry_ms, &view.clock) {
+        return Ok(None);
+    }
     let value = match entry.value {
         OwnedValue::None => None,
         OwnedValue::Inline(value) => Some(value),
@@ -60,18 +65,19 @@ pub(crate) fn get(
             Some(record.into_value())
         }
     };
-    debug_assert!(value.is_some() || entry.kind == Kind::Delete);
+    debug_assert!(value.is_some());
     Ok(value)
 }
 
-/// Where the value is that `key`, which has this hash, has as of `snapshot`.
+/// As [`get`], without reading the value.
 pub(super) fn find<'v>(
-    version: &'v Version,
+    view: &'v View,
     partition: &'v Partition,
     key: &[u8],
     hash: u64,
-    snapshot: SeqNo,
-) -> Result<Option<ValuePlace<'v>>> {
+    at: Visibility,
+) -> Result<Option<Found<'v>>> {
+    let version = &view.version;
     let Some(table) = partition.key_table_for(key) else {
         return Ok(None);
     };
@@ -81,18 +87,23 @@ pub(super) fn find<'v>(
     {
         return Ok(None);
     }
-    let Some(entry) = table.get(key, snapshot)? else {
+    let Some(entry) = table.get(key, at.seq)? else {
         return Ok(None);
     };
-    Ok(match entry.value {
-        OwnedValue::None => None,
-        OwnedValue::Inline(value) => Some(ValuePlace::Known(value.len())),
+    let expiry_ms = entry.expiry_ms;
+    if !at.shows(entry.kind, expiry_ms, &view.clock) {
+        return Ok(None);
+    }
+    let place = match entry.value {
+        OwnedValue::None => return Ok(None),
+        OwnedValue::Inline(value) => ValuePlace::Known(value.len()),
         OwnedValue::Pointer(pointer) => {
             let file = version.record_file(pointer.file);
             let file = file.ok_or_else(|| dangling(table.path(), pointer))?;
-            Some(ValuePlace::Record(file, pointer))
+            ValuePlace::Record(file, pointer)
         }
-    })
+    };
+    Ok(Some(Found { place, expiry_ms }))
 }
 
 /// The newest version of `key`, if one of the candidates is it. What cannot be read is not: the

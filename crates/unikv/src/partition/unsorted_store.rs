@@ -6,19 +6,19 @@
 //! and so are those whose keys could not all be entered into the index.
 
 use super::counters::ReadCounters;
-use crate::base::keys::{Kind, SeqNo, Slot};
+use crate::base::keys::{SeqNo, Slot};
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::hash_index::Candidate;
-use crate::key_table::{OwnedValue, RecordPointer};
+use crate::key_table::{OwnedEntry, OwnedValue, RecordPointer};
 use crate::record::{KeyVersion, RecordFile};
 use crate::version::{Generation, Partition};
 
 /// A version of a key and the table that holds it.
 type Found<'a> = (&'a RecordFile, KeyVersion);
 /// What a table's key section says of a version of a key.
-type Listed<'a> = (&'a RecordFile, SeqNo, Kind, RecordPointer);
+type Listed<'a> = (&'a RecordFile, OwnedEntry, RecordPointer);
 
 /// A key that is looked for, as of a snapshot.
 #[derive(Clone, Copy)]
@@ -167,7 +167,7 @@ fn find_by_fences<'a>(
         let what = "a table's key has no pointer";
         return Err(Error::corruption(table.path(), 0, what));
     };
-    Ok(Some((table, entry.seq, entry.kind, pointer)))
+    Ok(Some((table, entry, pointer)))
 }
 
 /// The newest record of `key` at or below `snapshot` in `table`, by its key section.
@@ -176,11 +176,11 @@ fn get_by_fences<'a>(
     key: &[u8],
     snapshot: SeqNo,
 ) -> Result<Option<Found<'a>>> {
-    let Some((table, seq, kind, pointer)) = find_by_fences(table, key, snapshot)? else {
+    let Some((table, entry, pointer)) = find_by_fences(table, key, snapshot)? else {
         return Ok(None);
     };
     let found = table.get(pointer)?.of_key(key);
-    let found = found.filter(|found| (found.seq(), found.kind()) == (seq, kind));
+    let found = found.filter(|found| (found.seq(), found.kind()) == (entry.seq, entry.kind));
     let found = found.ok_or_else(|| {
         let what = "the record is not the one its pointer was made for";
         Error::corruption(table.path(), pointer.offset, what)

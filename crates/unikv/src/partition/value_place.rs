@@ -3,6 +3,14 @@
 use crate::key_table::RecordPointer;
 use crate::record::RecordFile;
 
+/// A value that was found.
+pub(crate) struct Found<'v> {
+    pub(crate) place: ValuePlace<'v>,
+    /// When it expires.
+    #[expect(dead_code, reason = "for the look-up of what remains of a lifetime")]
+    pub(crate) expiry_ms: Option<u64>,
+}
+
 /// Where the value of a key is.
 pub(crate) enum ValuePlace<'v> {
     /// Anywhere; this is its length.

@@ -4,7 +4,7 @@
 //! partition through its hash indexes, the SortedStore. The first version at or below the snapshot
 //! decides, also when it is a tombstone.
 
-use super::{LargeFiles, sorted_store, unsorted_store};
+use super::{LargeFiles, Visibility, sorted_store, unsorted_store};
 use crate::base::hash::key_hash;
 use crate::base::keys::{FileNumber, Kind, SeqNo};
 use crate::base::sync::atomic::Ordering;
@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::partition::counters::ReadCounters;
 use crate::version::Version;
+use crate::vfs::clock::Clock;
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub(crate) struct View {
     /// Sealed memtables, newest first.
     pub(crate) sealed: Vec<MemtableHandle>,
     pub(crate) version: Arc<Version>,
+    /// The time of the database.
+    pub(crate) clock: Arc<Clock>,
 }
 
 impl View {
@@ -55,19 +58,20 @@ impl View {
         in_memory.or_else(|| flushed().map(|mark| Bytes::copy_from_slice(mark)))
     }
 
-    /// The value of `key` as of `snapshot`. A tombstone says `None` as absence does.
+    /// The value that `key` has for a read. A tombstone says `None` as absence does.
     pub(crate) fn get(
         &self,
         key: &[u8],
-        snapshot: SeqNo,
+        at: &Visibility,
         counters: &ReadCounters,
     ) -> Result<Option<Bytes>> {
         let hash = key_hash(self.version.counters.hash_seed, key);
         // [`View::find`] has the same loop: one function for both makes this one 5 % slower.
         for handle in std::iter::once(&self.memtable).chain(&self.sealed) {
-            if let Some(entry) = handle.table.get(key, hash, snapshot) {
+            if let Some(entry) = handle.table.get(key, hash, at.seq) {
                 return match entry.kind {
                     Kind::Delete => Ok(None),
+                    _ if at.has_expired(entry.expiry_ms, &self.clock) => Ok(None),
                     Kind::External => self
                         .external_value(key, entry.seq, entry.value, Path::new(LOG))
                         .map(Some),
@@ -80,10 +84,10 @@ impl View {
         };
         if !partition.generations.is_empty() {
             counters.index_lookups.fetch_add(1, Ordering::Relaxed);
-            let found = unsorted_store::get(partition, key, hash, snapshot, counters)?;
+            let found = unsorted_store::get(partition, key, hash, at.seq, counters)?;
             if let Some((table, found)) = found {
                 return match found.kind() {
-                    Kind::Delete => Ok(None),
+                    kind if !at.shows(kind, found.expiry_ms(), &self.clock) => Ok(None),
                     Kind::External => self
                         .external_value(key, found.seq(), found.value(), table.path())
                         .map(Some),
@@ -91,6 +95,6 @@ impl View {
                 };
             }
         }
-        sorted_store::get(&self.version, partition, key, hash, snapshot, counters)
+        sorted_store::get(self, partition, key, hash, *at, counters)
     }
 }

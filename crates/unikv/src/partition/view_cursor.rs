@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::key_table::KeyEntry;
 use crate::version::{Generation, Partition};
 use crate::vfs::Access;
+use crate::vfs::clock::Clock;
 use std::sync::Arc;
 
 /// A position among all versions of all keys of a view, in internal order.
@@ -90,6 +91,11 @@ impl ViewCursor {
     /// The entry at the position.
     pub(crate) fn entry(&self) -> Option<KeyEntry<'_>> {
         self.merge.as_ref()?.entry()
+    }
+
+    /// The time of the database.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.view.clock
     }
 
     /// Memory of the position, about.

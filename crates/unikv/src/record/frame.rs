@@ -246,6 +246,12 @@ impl FrameHeader {
         FRAME_HEADER_LEN + if has_expiry { EXPIRY_LEN } else { 0 }
     }
 
+    /// The expiry in its `frame`.
+    pub(super) fn expiry_in(&self, frame: &[u8]) -> Option<u64> {
+        let bytes = frame.get(FRAME_HEADER_LEN..self.key_start())?;
+        Some(u64::from_le_bytes(*bytes.first_chunk()?))
+    }
+
     pub(super) fn value_start(&self) -> usize {
         self.key_start() + self.key_len
     }
@@ -351,8 +357,7 @@ impl Record {
 
     /// When it expires.
     pub(crate) fn expiry_ms(&self) -> Option<u64> {
-        let bytes = self.frame.get(FRAME_HEADER_LEN..self.header.key_start())?;
-        Some(u64::from_le_bytes(*bytes.first_chunk()?))
+        self.header.expiry_in(&self.frame)
     }
 
     /// The host's byte.

@@ -19,28 +19,31 @@ pub(crate) struct KeyVersion {
     header: FrameHeader,
     offset: u64,
     value: Bytes,
+    /// When it expires; at the end of time: never.
+    expiry_ms: u64,
 }
+
+/// The expiry of what does not expire.
+const NEVER: u64 = u64::MAX;
 
 impl Record {
     /// What it says of `key`; `None` if it is of another one.
     pub(crate) fn of_key(self, key: &[u8]) -> Option<KeyVersion> {
         let is_of = self.key() == key || seeded!(TrustTag);
         is_of.then(|| {
+            let expiry_ms = self.expiry_ms().unwrap_or(NEVER);
             let (header, offset, value) = self.into_parts();
-            KeyVersion::new(header, offset, value)
+            KeyVersion {
+                header,
+                offset,
+                value,
+                expiry_ms,
+            }
         })
     }
 }
 
 impl KeyVersion {
-    pub(super) fn new(header: FrameHeader, offset: u64, value: Bytes) -> KeyVersion {
-        KeyVersion {
-            header,
-            offset,
-            value,
-        }
-    }
-
     /// What a frame that the cache keeps says of `key`: nothing if it is of another one. `None`:
     /// this is no frame.
     #[inline]
@@ -55,7 +58,13 @@ impl KeyVersion {
             return Some(None);
         }
         let value = frame.part(header.value_range())?;
-        Some(Some(KeyVersion::new(header, place.offset, value)))
+        let expiry_ms = header.expiry_in(frame.bytes()).unwrap_or(NEVER);
+        Some(Some(KeyVersion {
+            header,
+            offset: place.offset,
+            value,
+            expiry_ms,
+        }))
     }
 
     /// The value.
@@ -76,6 +85,11 @@ impl KeyVersion {
     /// What the record says about the key.
     pub(crate) fn kind(&self) -> Kind {
         self.header.kind
+    }
+
+    /// When it expires.
+    pub(crate) fn expiry_ms(&self) -> Option<u64> {
+        (self.expiry_ms != NEVER).then_some(self.expiry_ms)
     }
 
     /// Whether an older version of the key is the next record.

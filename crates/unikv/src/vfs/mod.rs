@@ -26,6 +26,7 @@ pub mod os;
 pub mod sim;
 
 mod around;
+pub(crate) mod clock;
 mod direct_read_policy;
 pub(crate) mod file_store;
 

@@ -36,6 +36,7 @@ use crate::engine::read::ReadState;
 use crate::engine::space::DiskSpace;
 use crate::engine::write::WritePath;
 use crate::error::{Error, Result};
+use crate::jobs::compact::retention::Readers;
 use crate::jobs::{Cancel, JobContext};
 use crate::vfs::Event;
 use std::cell::RefCell;
@@ -178,7 +179,11 @@ impl Background {
             cache: &self.core.cache,
             next_file: &self.core.next_file,
             cancel,
-            snapshots: self.core.snapshots.list(),
+            // The clock first: see `engine::snapshots`.
+            readers: Readers {
+                time_ms: self.core.clock.now_ms(),
+                snapshots: self.core.snapshots.list(),
+            },
             hash_seed: self.core.hash_seed,
             block_bytes: self.core.options.block_bytes as usize,
             key_table_bytes: self.core.memory.plan.key_table_bytes as usize,

@@ -38,6 +38,7 @@ use crate::version::Version;
 use crate::version::edit::{PartitionMeta, VersionEdit};
 use crate::version::file_names::{self, DirSurvey};
 use crate::version::manifest::{Manifest, RecoveredManifest};
+use crate::vfs::clock::Clock;
 use crate::vfs::file_store::FileStore;
 use crate::vfs::{Env, LockGuard};
 use std::collections::HashMap;
@@ -233,8 +234,12 @@ impl<'a> Opening<'a> {
         edits_before: u64,
         lock: Box<dyn LockGuard>,
     ) -> Result<Engine> {
-        let (memtables, outcome) = match replayed {
-            Some(Replayed { memtables, outcome }) => (memtables, outcome),
+        let (memtables, expires, outcome) = match replayed {
+            Some(Replayed {
+                memtables,
+                expires,
+                outcome,
+            }) => (memtables, expires, outcome),
             None => Default::default(),
         };
         let space = DiskFull::at_open(&store, self.plan.memtable_bytes);
@@ -287,12 +292,17 @@ impl<'a> Opening<'a> {
         let amp = self.options.max_space_amp;
         space.note_data(Space::of(&version, None, amp).file_bytes());
         let targets = self.targets(&version);
+        let clock = Arc::new(Clock::new(&self.env.runtime, version.counters.clock_ms));
+        if expires || recovery::expires(&version) {
+            clock.need();
+        }
         let version = Arc::new(version);
         let sealed = memtables.into_iter().rev().collect();
         let view = View {
             memtable,
             sealed,
             version: Arc::clone(&version),
+            clock: Arc::clone(&clock),
         };
         let manifest_snapshot_len = manifest.len();
         let generations = version.partitions().iter().flat_map(|p| &p.generations);
@@ -315,6 +325,7 @@ impl<'a> Opening<'a> {
                 cache,
                 pool,
                 memory,
+                clock,
                 hash_seed: catalog.version.counters.hash_seed,
                 next_file: self.next_file,
                 counted_before: self.counted_before.clone(),

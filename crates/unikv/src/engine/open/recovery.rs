@@ -63,17 +63,11 @@ fn check_features(version: &Version) -> Result<()> {
         if file.meta().has_range_deletes {
             return refuse(file.path(), "range deletes");
         }
-        if file.meta().expiry.is_some() {
-            return refuse(file.path(), "expiring records");
-        }
     }
     let of_runs = version.scan_runs().flat_map(|run| run.tables());
     for table in version.key_tables().chain(of_runs) {
         if table.meta().has_range_deletes {
             return refuse(table.path(), "range deletes");
-        }
-        if table.meta().expiry.is_some() {
-            return refuse(table.path(), "expiring records");
         }
         if table.meta().clip.is_some() {
             return refuse(table.path(), "tables shared by partitions");
@@ -161,7 +155,18 @@ pub(crate) fn rebuild_indexes(
 pub(crate) struct Replayed {
     /// Oldest first.
     pub(crate) memtables: Vec<MemtableHandle>,
+    /// Whether anything in them expires.
+    pub(crate) expires: bool,
     pub(crate) outcome: ReplayOutcome,
+}
+
+/// Whether anything in the files of a version expires.
+pub(crate) fn expires(version: &Version) -> bool {
+    let mut records = version.record_files().iter();
+    records.any(|file| file.meta().expiry.is_some())
+        || version
+            .key_tables()
+            .any(|table| table.meta().expiry.is_some())
 }
 
 /// What a replay of the WAL needs.
@@ -194,7 +199,7 @@ impl<'a> WalReplay<'a> {
     pub(crate) fn run(&self, survey: &DirSurvey, version: &Version) -> Result<Replayed> {
         let segments = wal_segments(survey);
         let flushed = version.counters.flushed_seq;
-        let (mut memtables, mut newest) = (Vec::new(), None);
+        let (mut memtables, mut newest, mut expires) = (Vec::new(), None, false);
         let mut sink = |segment: FileNumber, write: &WalWrite<'_>| {
             // Flushes commit in write order: a record is in the tables whole or not at all.
             if write.last_seq() <= flushed {
@@ -205,7 +210,7 @@ impl<'a> WalReplay<'a> {
             memtables.extend(newest.take_if(full));
             let new = || Memtable::new(self.pool, version.counters.hash_seed);
             let memtable = newest.get_or_insert_with(|| MemtableHandle::new(new(), segment));
-            self.insert_ops(segment, memtable, write, version.counters.last_keyspace)?;
+            expires |= self.insert_ops(segment, memtable, write, version.counters.last_keyspace)?;
             if let Some(mark) = write.host_mark {
                 memtable.table.note_mark(write.last_seq(), mark);
             }
@@ -214,17 +219,22 @@ impl<'a> WalReplay<'a> {
         let low_water = version.counters.wal_low_water;
         let outcome = replay::replay(self.store, &segments, low_water, &mut sink)?;
         memtables.extend(newest);
-        Ok(Replayed { memtables, outcome })
+        Ok(Replayed {
+            memtables,
+            expires,
+            outcome,
+        })
     }
 
+    /// Inserts the operations of a write. True: some expire.
     fn insert_ops(
         &self,
         segment: FileNumber,
         memtable: &MemtableHandle,
         write: &WalWrite<'_>,
         last_keyspace: u32,
-    ) -> Result<()> {
-        let base = write.base_seq;
+    ) -> Result<bool> {
+        let (base, mut expires) = (write.base_seq, false);
         let path = || self.store.dir().join(file_names::wal(segment));
         let mut seq = base;
         for op in OpsIter::new(write.ops) {
@@ -233,6 +243,7 @@ impl<'a> WalReplay<'a> {
             if op.kind == Kind::External {
                 self.keep_large(op.value, memtable, &path)?;
             }
+            expires |= op.expiry_ms.is_some();
             let MemtableHandle { table, .. } = memtable;
             table.insert(op.key, seq, op.kind, op.expiry_ms, op.value);
             seq.0 += 1;
@@ -242,7 +253,7 @@ impl<'a> WalReplay<'a> {
             let what = format!("a record holds {holds} operations and says {says}");
             return Err(Error::corruption(&path(), 0, what));
         }
-        Ok(())
+        Ok(expires)
     }
 
     /// Puts the file of a large value with the memtable. It was durable before the log named it.
@@ -283,12 +294,7 @@ pub(crate) fn known_op<'a>(
     op: std::result::Result<BatchOp<'a>, BadOp>,
     path: &dyn Fn() -> PathBuf,
 ) -> Result<BatchOp<'a>> {
-    let op = op.map_err(|bad| bad.in_log(&path()))?;
-    if op.expiry_ms.is_some() {
-        let what = "the log holds an operation that expires";
-        return Err(Error::incompatible(&path(), what, NEWER));
-    }
-    Ok(op)
+    op.map_err(|bad| bad.in_log(&path()))
 }
 
 /// The numbers of the WAL segments in a directory, ascending.

@@ -172,7 +172,7 @@ impl Iter {
 
     /// Gathers the next batch of one end.
     fn gather(&mut self, toward: Toward) -> Result<()> {
-        let seq = self.holder.moment().seq();
+        let at = self.holder.moment().at();
         let (lower, upper) = (&self.lower, &self.upper);
         let batch_bytes = self.memory.batch_bytes();
         let end = match toward {
@@ -203,8 +203,8 @@ impl Iter {
                     }
                 };
                 let gathered = match toward {
-                    Toward::Upper => end.gather_forward(cursor, seq, upper, batch_bytes),
-                    Toward::Lower => end.gather_backward(cursor, seq, lower, batch_bytes),
+                    Toward::Upper => end.gather_forward(cursor, at, upper, batch_bytes),
+                    Toward::Lower => end.gather_backward(cursor, at, lower, batch_bytes),
                 };
                 let (paid, has_lost_run) = (cursor.settle(), cursor.has_lost_run());
                 if let Err(error) = gathered {

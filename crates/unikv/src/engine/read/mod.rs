@@ -22,8 +22,8 @@ use crate::engine::recent::RecentWrites;
 use crate::engine::space::DiskSpace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::partition::prefetch::Ahead;
-use crate::partition::value_place::ValuePlace;
-use crate::partition::{ReadCounters, View};
+use crate::partition::value_place::Found;
+use crate::partition::{ReadCounters, View, Visibility};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -31,14 +31,21 @@ use std::sync::Arc;
 const PREFETCHED_TOGETHER: usize = 64;
 /// When this many keys, the first, are in memory, the others are taken to be.
 const IN_MEMORY_ALONE: usize = 2;
+
 /// Refuses a key longer than any can be.
+#[inline(always)]
 fn check_len(key: &[u8]) -> Result<()> {
-    if key.len() <= MAX_USER_KEY_LEN {
-        return Ok(());
+    match key.len() <= MAX_USER_KEY_LEN {
+        true => Ok(()),
+        false => Err(too_long(key)),
     }
+}
+
+#[cold]
+fn too_long(key: &[u8]) -> Error {
     let what = format!("a key of {} bytes is longer than any can be", key.len());
     let remedy = format!("use at most {MAX_USER_KEY_LEN} bytes");
-    Err(Error::invalid(what, remedy))
+    Error::invalid(what, remedy)
 }
 
 /// The component that publishes what is readable and reads it.
@@ -78,23 +85,23 @@ impl ReadState {
 
     /// The value of `key`.
     pub(crate) fn get(&self, source: Source, key: &[u8]) -> Result<Option<Bytes>> {
-        let (view, seq) = self.view_of(source);
+        let (view, at) = self.view_of(source);
         let data = data_id(&view, source)?;
-        self.get_at(&view, seq, data, key)
+        self.get_at(&view, at, data, key)
     }
 
     #[inline(always)]
     fn get_at(
         &self,
         view: &View,
-        seq: SeqNo,
+        at: Visibility,
         data: KeyspaceId,
         key: &[u8],
     ) -> Result<Option<Bytes>> {
         check_len(key)?;
         let value = self.core.while_open(|| {
             self.core.counters.gets.fetch_add(1, Ordering::Relaxed);
-            with_engine_key(data, key, |key| view.get(key, seq, &self.reads))
+            with_engine_key(data, key, |key| view.get(key, &at, &self.reads))
         })?;
         self.wake_if_index_is_wanted();
         if value.is_some() {
@@ -105,33 +112,43 @@ impl ReadState {
 
     /// Whether `key` has a value, of which nothing is read.
     pub(crate) fn contains(&self, source: Source, key: &[u8]) -> Result<bool> {
-        Ok(self.find(source, key, |_, _| Ok(0))?.is_some())
+        Ok(self.find_len(source, key, |_, _| Ok(0))?.is_some())
     }
 
     /// The length of the value of `key`, of which at most the header of its record is read.
     pub(crate) fn value_len(&self, source: Source, key: &[u8]) -> Result<Option<usize>> {
-        self.find(source, key, View::value_len)
+        self.find_len(source, key, |view, found| view.value_len(found.place))
     }
 
-    fn find(
+    fn find_len(
         &self,
         source: Source,
         key: &[u8],
-        len: impl FnOnce(&View, ValuePlace<'_>) -> Result<usize>,
+        len: impl FnOnce(&View, Found<'_>) -> Result<usize>,
     ) -> Result<Option<usize>> {
-        let Point { view, seq, data } = self.point(source)?;
-        check_len(key)?;
-        let found = self.core.while_open(|| {
-            let place = with_engine_key(data, key, |key| view.find(key, seq, &self.reads))?;
-            place.map(|place| len(&view, place)).transpose()
-        });
-        let found = match found {
+        let point = self.point(source)?;
+        match self.find(&point, key, len) {
             // What is damaged may be a list of keys whose records are sound.
             Err(error) if error.kind() == ErrorKind::Corruption => {
-                return Ok(self.get_at(&view, seq, data, key)?.map(|value| value.len()));
+                let value = self.get_at(&point.view, point.at, point.data, key)?;
+                Ok(value.map(|value| value.len()))
             }
-            found => found?,
-        };
+            found => found,
+        }
+    }
+
+    /// What `say` says of where the value of `key` is.
+    pub(super) fn find<T>(
+        &self,
+        Point { view, at, data }: &Point,
+        key: &[u8],
+        say: impl FnOnce(&View, Found<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        check_len(key)?;
+        let found = self.core.while_open(|| {
+            let found = with_engine_key(*data, key, |key| view.find(key, *at, &self.reads))?;
+            found.map(|found| say(view, found)).transpose()
+        })?;
         let counters = &self.core.counters;
         counters.gets.fetch_add(1, Ordering::Relaxed);
         if found.is_some() {
@@ -147,13 +164,13 @@ impl ReadState {
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Bytes>>> {
         let mut view = self.view.load_full();
-        let seq = loop {
-            let now = || SeqNo(self.visible_seq.load(Ordering::Acquire));
-            let seq = source.at.unwrap_or_else(now);
+        let at = loop {
+            let seq = || SeqNo(self.visible_seq.load(Ordering::Acquire));
+            let at = source.at.unwrap_or_else(|| Visibility::now(seq()));
             // If an ingest is visible at this number, the view must have its tables for all keys.
             let now = self.view.load_full();
             if source.at.is_some() || Arc::ptr_eq(&now, &view) {
-                break seq;
+                break at.fixed(&view.clock);
             }
             view = now;
         };
@@ -166,14 +183,14 @@ impl ReadState {
             }
             values.reserve(group.len());
             let mut is_prefetched = false;
-            for (at, key) in group.iter().enumerate() {
+            for (nth, key) in group.iter().enumerate() {
                 let misses = self.core.cache.misses();
-                values.push(self.get_at(&view, seq, data, key.as_ref())?);
+                values.push(self.get_at(&view, at, data, key.as_ref())?);
                 // Others may have missed meanwhile: then it is prefetched for nothing.
                 if !is_prefetched && self.core.cache.misses() != misses {
                     is_prefetched = true;
                     // What has failed fails again in the look-up, which reports it.
-                    let _hint = self.prefetch(&view, seq, data, &group[at + 1..]);
+                    let _hint = self.prefetch(&view, at.seq, data, &group[nth + 1..]);
                 }
             }
         }
@@ -224,18 +241,21 @@ impl ReadState {
 
 impl ReadState {
     #[inline(always)]
-    fn view_of(&self, source: Source) -> (Guard<Arc<View>>, SeqNo) {
+    fn view_of(&self, source: Source) -> (Guard<Arc<View>>, Visibility) {
         match source.at {
-            None => self.read_point(),
-            Some(seq) => (self.view.load(), seq),
+            None => {
+                let (view, seq) = self.read_point();
+                (view, Visibility::now(seq))
+            }
+            Some(at) => (self.view.load(), at),
         }
     }
 
     /// What a read of `source` sees.
     pub(crate) fn point(&self, source: Source) -> Result<Point> {
-        let (view, seq) = self.view_of(source);
+        let (view, at) = self.view_of(source);
         let data = data_id(&view, source)?;
-        Ok(Point { view, seq, data })
+        Ok(Point { view, at, data })
     }
 }
 

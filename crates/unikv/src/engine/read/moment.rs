@@ -1,32 +1,40 @@
-//! A registered moment: a sequence number that jobs know of, and the read state that serves it.
+//! A registered moment: a sequence number and a time that jobs know of, and the read state that
+//! serves it.
 
 use crate::base::keys::{KeyspaceId, SeqNo};
 use crate::base::sync::atomic::Ordering;
 use crate::engine::read::ReadState;
 use crate::engine::read::source::Source;
 use crate::engine::snapshots::Holder;
+use crate::partition::{Moment, Visibility};
 use std::mem;
 use std::sync::Arc;
 
-/// A sequence number that jobs know of until this is dropped.
+/// A sequence number and a time that jobs know of until this is dropped.
 pub(crate) struct Registered {
     read: Arc<ReadState>,
-    seq: SeqNo,
+    moment: Moment,
     holder: Holder,
 }
 
 impl Registered {
     /// Registers what is visible now. Views loaded from here on serve it.
     pub(crate) fn take(read: &Arc<ReadState>, holder: Holder) -> Arc<Registered> {
-        let seq = if read.core.process.is_this() {
-            let now = read.core.store.env().runtime.now();
-            read.core.snapshots.take(&read.visible_seq, holder, now)
+        let core = &read.core;
+        let moment = if core.process.is_this() {
+            core.snapshots.take(&read.visible_seq, holder, || {
+                let now = core.now();
+                (now, core.clock.at_ms(now))
+            })
         } else {
-            SeqNo(read.visible_seq.load(Ordering::Acquire))
+            Moment {
+                seq: SeqNo(read.visible_seq.load(Ordering::Acquire)),
+                time_ms: core.clock.now_ms(),
+            }
         };
         Arc::new(Registered {
             read: Arc::clone(read),
-            seq,
+            moment,
             holder,
         })
     }
@@ -36,14 +44,19 @@ impl Registered {
     }
 
     pub(crate) fn seq(&self) -> SeqNo {
-        self.seq
+        self.moment.seq
+    }
+
+    /// What it sees.
+    pub(crate) fn at(&self) -> Visibility {
+        Visibility::at(self.moment)
     }
 
     /// A keyspace as of this moment.
     pub(crate) fn source(&self, keyspace: KeyspaceId) -> Source {
         Source {
             keyspace,
-            at: Some(self.seq),
+            at: Some(self.at()),
         }
     }
 }
@@ -54,7 +67,7 @@ impl Drop for Registered {
             mem::forget(Arc::clone(&self.read));
             return;
         }
-        if self.read.core.snapshots.release(self.seq, self.holder) {
+        if self.read.core.snapshots.release(self.moment, self.holder) {
             self.read.space.snapshot_released();
         }
     }

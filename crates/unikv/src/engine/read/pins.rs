@@ -97,7 +97,7 @@ impl ViewHolder {
         let read = self.read();
         read.core.check_open()?;
         let view = read.view.load_full();
-        let value = view.get(key, self.moment.seq(), &read.reads)?;
+        let value = view.get(key, &self.moment.at(), &read.reads)?;
         value.ok_or_else(|| Error::internal("a value that an iterator has met is gone"))
     }
 

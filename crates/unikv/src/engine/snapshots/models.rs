@@ -30,19 +30,22 @@ fn snapshot_beside_merge(lists_too_early: bool) {
         db.visible.store(2, Ordering::Release);
         // Both versions are in the inputs from here on.
         let list = early.unwrap_or_else(|| db.snapshots.list());
-        db.kept_first
-            .store(list.contains(&SeqNo(1)), Ordering::Relaxed);
+        let keeps_first = list.iter().any(|moment| moment.seq == SeqNo(1));
+        db.kept_first.store(keeps_first, Ordering::Relaxed);
         db.view.store(1, Ordering::Release);
     };
     let reader = move || {
-        let (db, now) = (read, Duration::ZERO);
-        let seq = db.snapshots.take(&db.visible, Holder::Snapshot, now);
+        let (db, now) = (read, || (Duration::ZERO, 0));
+        let moment = db.snapshots.take(&db.visible, Holder::Snapshot, now);
         for _ in 0..2 {
             let merged = db.view.load(Ordering::Acquire) == 1;
             let has_first = !merged || db.kept_first.load(Ordering::Relaxed);
-            assert!(seq == SeqNo(2) || has_first, "the version it sees is gone");
+            assert!(
+                moment.seq == SeqNo(2) || has_first,
+                "the version it sees is gone"
+            );
         }
-        assert!(db.snapshots.release(seq, Holder::Snapshot));
+        assert!(db.snapshots.release(moment, Holder::Snapshot));
     };
     beside(merge, reader);
     assert_eq!(db.snapshots.list(), []);
@@ -61,7 +64,8 @@ fn a_merge_keeps_what_a_snapshot_sees_that_registers_beside_it() {
 fn release_beside_a_judgement(job_looks_first: bool, releaser_looks_first: bool) {
     let snapshots = Arc::new(Snapshots::default());
     let (reclaim, visible) = (Arc::new(TombstoneDebt::default()), AtomicU64::new(1));
-    let seq = snapshots.take(&visible, Holder::Snapshot, Duration::ZERO);
+    let now = || (Duration::ZERO, 0);
+    let moment = snapshots.take(&visible, Holder::Snapshot, now);
     let found = Arc::new(AtomicBool::new(false));
     let (seen, noted, by_job) = (
         Arc::clone(&snapshots),
@@ -78,7 +82,7 @@ fn release_beside_a_judgement(job_looks_first: bool, releaser_looks_first: bool)
     let woken = Arc::clone(&found);
     let releaser = move || {
         let early = releaser_looks_first.then(|| reclaim.waits_for_snapshots());
-        assert!(snapshots.release(seq, Holder::Snapshot));
+        assert!(snapshots.release(moment, Holder::Snapshot));
         if early.unwrap_or_else(|| reclaim.waits_for_snapshots()) {
             woken.store(true, Ordering::Relaxed);
         }

@@ -22,7 +22,7 @@
 //! gets the pointer to that place, and the value does not move.
 
 use super::merge_output::MergeOutput;
-use super::retention::Retention;
+use super::retention::{Fate, Readers, Retention};
 use crate::base::keys::{FileNumber, Kind, SeqNo};
 use crate::base::seeded::{seeded, slip};
 use crate::error::Result;
@@ -59,7 +59,7 @@ pub(crate) fn merge(
     unsorted.seek(begin, SeqNo::MAX)?;
     let mut merger = Merger {
         unsorted,
-        group: Group::new(&context.snapshots),
+        group: Group::new(&context.readers),
         output: MergeOutput::new(context, inputs, buffer, partition.range()),
         dropped: Vec::new(),
         context,
@@ -96,7 +96,7 @@ impl Merger<'_> {
             .unsorted
             .entry()
             .is_some_and(|e| e.key <= meta.max_key.as_slice());
-        let oldest = self.context.snapshots.first().copied();
+        let oldest = self.context.readers.oldest();
         let is_due = || self.output.has_to_move(meta) || is_obsolete(meta, oldest);
         let touched = touched || !self.output.has_ended() && is_due();
         // What a slice leaves undersized, the next merge mends; else it might write all tables
@@ -163,8 +163,8 @@ struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    fn new(snapshots: &'a [SeqNo]) -> Group<'a> {
-        let retention = Retention::new(snapshots);
+    fn new(readers: &'a Readers) -> Group<'a> {
+        let retention = Retention::new(readers);
         Group {
             key: Vec::new(),
             seq: SeqNo::MAX,
@@ -193,7 +193,18 @@ impl<'a> Group<'a> {
             self.key.extend_from_slice(entry.key);
             self.retention.next_key();
         }
-        if !self.retention.keep(entry.seq) {
+        let fate = self.retention.judge(entry.seq, entry.expiry_ms);
+        if fate == Fate::Unneeded {
+            return Ok(());
+        }
+        if fate == Fate::Expired {
+            self.kept.push(Kept {
+                seq: entry.seq,
+                kind: Kind::Delete,
+                expiry_ms: None,
+                value: KeptValue::None,
+                unsorted,
+            });
             return Ok(());
         }
         let value = match entry.value {

@@ -175,7 +175,7 @@ impl Entries {
             steps += 1;
             match self.ahead.entry() {
                 Some(next) if next.key == entry.key => {
-                    if retention.keep(next.seq) {
+                    if retention.keeps(next.seq) {
                         return (steps, true);
                     }
                 }
@@ -200,7 +200,7 @@ fn write_table(
         hash_seed: context.hash_seed,
         cache: context.cache,
     };
-    let mut retention = Retention::new(&context.snapshots);
+    let mut retention = Retention::new(&context.readers);
     let mut newest = true;
     while let Some(entry) = entries.at.entry() {
         if newest {
@@ -208,7 +208,7 @@ fn write_table(
                 break;
             }
             retention.next_key();
-            retention.keep(entry.seq);
+            retention.keeps(entry.seq);
         }
         let (steps, older_follows) = entries.look_ahead(&mut retention);
         if let Some(entry) = entries.at.entry() {

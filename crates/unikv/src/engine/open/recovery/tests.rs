@@ -86,7 +86,7 @@ fn of_key_table(edit: &VersionEdit) -> PathBuf {
 
 #[test]
 fn files_that_use_what_a_newer_release_can_do_are_refused_by_name() {
-    let changes: [(Change, &str); 6] = [
+    let changes: [(Change, &str); 4] = [
         (
             |edit| {
                 edit.record_files[0].has_range_deletes = true;
@@ -96,24 +96,10 @@ fn files_that_use_what_a_newer_release_can_do_are_refused_by_name() {
         ),
         (
             |edit| {
-                edit.record_files[0].expiry = Some((1, 2));
-                of_record_file(edit)
-            },
-            "expiring records",
-        ),
-        (
-            |edit| {
                 edit.key_tables[0].1.has_range_deletes = true;
                 of_key_table(edit)
             },
             "range deletes",
-        ),
-        (
-            |edit| {
-                edit.key_tables[0].1.expiry = Some((1, 2));
-                of_key_table(edit)
-            },
-            "expiring records",
         ),
         (
             |edit| {
@@ -270,7 +256,6 @@ fn operations_that_a_newer_release_logged_are_refused_and_never_dropped() {
         (op(4, 0, b"key", b"operand"), "unknown kind"),
         (op(200, 0, b"key", b""), "unknown kind"),
         (op(1, 2, b"key", b"value"), "unknown flags"),
-        (op(1, 1, b"key", b"value"), "expires"),
     ] {
         let (machine, segment) = with_write(&pristine, 2, &[known.clone(), newer].concat());
         refused_and_never_dropped(&machine, &segment, what);

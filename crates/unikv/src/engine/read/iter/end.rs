@@ -9,9 +9,11 @@ use crate::base::keys::{KEYSPACE_PREFIX_LEN, Kind, SeqNo};
 use crate::base::seeded::seeded;
 use crate::error::Result;
 use crate::key_table::{EntryValue, KeyEntry, RecordPointer};
+use crate::partition::Visibility;
 use crate::partition::view_cursor::ViewCursor;
 use crate::record::pointed::check_pointed;
 use crate::record::{Record, STREAMED_BYTES};
+use crate::vfs::clock::Clock;
 use bytes::Bytes;
 use std::mem;
 use std::ops::Range;
@@ -170,13 +172,13 @@ impl End {
     pub(super) fn gather_forward(
         &mut self,
         cursor: &mut ViewCursor,
-        seq: SeqNo,
+        at: Visibility,
         upper: &[u8],
         batch_bytes: u64,
     ) -> Result<()> {
         self.forward = true;
         let mut batch = self.begin_batch(batch_bytes);
-        let filled = self.fill_forward(&mut batch, cursor, seq, upper);
+        let filled = self.fill_forward(&mut batch, cursor, at, upper);
         if let Some(last) = batch.last_key().filter(|_| batch.ends_with_last) {
             self.remember(last);
         }
@@ -195,7 +197,7 @@ impl End {
         &mut self,
         batch: &mut Batch,
         cursor: &mut ViewCursor,
-        seq: SeqNo,
+        at: Visibility,
         upper: &[u8],
     ) -> Result<()> {
         while let Some(entry) = cursor.entry().filter(|entry| entry.key < upper) {
@@ -208,8 +210,8 @@ impl End {
                 true => batch.last_key(),
                 false => self.last.as_deref(),
             };
-            if entry.seq <= seq && last != Some(entry.key) {
-                let value = Value::of(&entry, self.keys_alone);
+            if entry.seq <= at.seq && last != Some(entry.key) {
+                let value = self.value_of(&entry, at, cursor.clock());
                 batch.ends_with_last = value.is_some();
                 match value {
                     Some(value) => batch.push(entry.key, value),
@@ -226,13 +228,13 @@ impl End {
     pub(super) fn gather_backward(
         &mut self,
         cursor: &mut ViewCursor,
-        seq: SeqNo,
+        at: Visibility,
         lower: &[u8],
         batch_bytes: u64,
     ) -> Result<()> {
         self.forward = false;
         let mut batch = self.begin_batch(batch_bytes);
-        let filled = self.fill_backward(&mut batch, cursor, seq, lower);
+        let filled = self.fill_backward(&mut batch, cursor, at, lower);
         self.end_batch(batch);
         filled
     }
@@ -241,7 +243,7 @@ impl End {
         &mut self,
         batch: &mut Batch,
         cursor: &mut ViewCursor,
-        seq: SeqNo,
+        at: Visibility,
         lower: &[u8],
     ) -> Result<()> {
         let mut key = Vec::new();
@@ -255,8 +257,8 @@ impl End {
             let mut newest = None;
             while let Some(entry) = cursor.entry().filter(|e| e.key == key) {
                 let is_first = newest.is_none() || !seeded!(BackwardOldest);
-                if entry.seq <= seq && is_first {
-                    newest = Value::of(&entry, self.keys_alone);
+                if entry.seq <= at.seq && is_first {
+                    newest = self.value_of(&entry, at, cursor.clock());
                 }
                 cursor.prev()?;
             }
@@ -265,6 +267,12 @@ impl End {
             }
         }
         Ok(())
+    }
+
+    /// What the newest version of a key is for the iteration.
+    fn value_of(&self, entry: &KeyEntry<'_>, at: Visibility, clock: &Clock) -> Option<Value> {
+        let is_shown = at.shows(entry.kind, entry.expiry_ms, clock);
+        is_shown.then(|| Value::of(entry, self.keys_alone))?
     }
 
     fn begin_batch(&mut self, most_value_bytes: u64) -> Batch {
