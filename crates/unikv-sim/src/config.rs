@@ -7,7 +7,7 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use std::time::Duration;
-use unikv::{Clustering, Durability, Options};
+use unikv::{Clustering, Compression, Durability, Options};
 
 /// One choice of options.
 #[derive(Clone, Debug)]
@@ -36,6 +36,8 @@ pub struct Config {
     pub background_threads: usize,
     /// Tables whose keys scans merge each time again.
     pub scan_merge_limit: u32,
+    /// How values and blocks are compressed.
+    pub compression: Compression,
 }
 
 fn pick<T: Copy>(rng: &mut SmallRng, from: &[T]) -> T {
@@ -52,6 +54,7 @@ impl Config {
         // From generators beside the first, so that recorded seeds give the same stories as before.
         let mut aside = SmallRng::seed_from_u64(rng.clone().random::<u64>() ^ 0x5b11);
         let mut further = SmallRng::seed_from_u64(aside.clone().random::<u64>() ^ 0xc105);
+        let mut codecs = SmallRng::seed_from_u64(further.clone().random::<u64>() ^ 0xc0de);
         let tables = if busy { &[1, 2] } else { &[1, 2, 2, 4, 16][..] };
         Config {
             durability: match rng.random_range(0..6) {
@@ -78,6 +81,16 @@ impl Config {
             memory_budget: pick(rng, &[64 << 10, 1 << 20, 64 << 20]),
             background_threads: pick(rng, &[2, 2, 3, 5]),
             scan_merge_limit: pick(&mut aside, &[1, 1, 2, 8]),
+            compression: pick(
+                &mut codecs,
+                &[
+                    Compression::None,
+                    Compression::None,
+                    Compression::Lz4,
+                    Compression::zstd(),
+                    Compression::Zstd { level: 9 },
+                ],
+            ),
         }
     }
 
@@ -113,6 +126,7 @@ impl Config {
             memory_budget: other(self.memory_budget, 1 << 20, 64 << 20),
             background_threads: other(self.background_threads, 2, 5),
             scan_merge_limit: other(self.scan_merge_limit, 1, 8),
+            compression: other(self.compression, Compression::None, Compression::zstd()),
         }
     }
 
@@ -137,5 +151,6 @@ impl Config {
             .block_bytes(self.block_bytes)
             .memory_budget(self.memory_budget)
             .scan_merge_limit(self.scan_merge_limit)
+            .compression(self.compression)
     }
 }

@@ -152,6 +152,36 @@ fn values_clustered() {
 }
 
 #[test]
+fn values_and_blocks_compressed() {
+    explore(
+        "compressed",
+        &Floor {
+            damages: 8000,
+            refused: 4000,
+            failed_reads: 300,
+            shortened: 10,
+            derived: 500,
+            live: 10,
+        },
+    );
+}
+
+#[test]
+fn values_with_a_dictionary() {
+    explore(
+        "dictionary",
+        &Floor {
+            damages: 12_000,
+            refused: 4000,
+            failed_reads: 3000,
+            shortened: 0,
+            derived: 500,
+            live: 10,
+        },
+    );
+}
+
+#[test]
 fn a_scan_run() {
     explore(
         "scan run",

@@ -316,6 +316,16 @@ const CASES: &[Case] = &[
     ),
     // Damage.
     Case(Seeded::BlockUnchecked, Damage, 1),
+    // The shape with a dictionary.
+    Case(Seeded::DictionaryUnchecked, Damage, 15),
+    Case(Seeded::InlineAsStored, Histories, 0),
+    Case(
+        Seeded::ForeignDictionaryCopied,
+        unit(
+            "record::tests::compressed::values_with_another_dictionary_are_not_copied_as_they_are",
+        ),
+        0,
+    ),
     Case(Seeded::RecordUnchecked, Damage, 1),
     Case(Seeded::ChecksumUnbound, Damage, 1),
     Case(Seeded::CacheForgetsFile, Crashes, 0),

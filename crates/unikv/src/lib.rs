@@ -49,6 +49,8 @@ pub(crate) mod error;
 
 pub(crate) mod base;
 
+pub(crate) mod codec;
+
 pub mod vfs;
 
 pub(crate) mod cache;
@@ -95,6 +97,7 @@ struct Readme;
 pub use base::seeded::Seeded;
 /// A value or key handed out: a slice of the buffer it was read into, cheap to clone.
 pub use bytes::Bytes;
+pub use codec::Compression;
 pub use db::Db;
 pub use db::keyspace::Keyspace;
 pub use db::readable::Readable;

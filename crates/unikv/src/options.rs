@@ -6,6 +6,7 @@ mod effective;
 mod keyspace;
 mod write;
 
+use crate::codec::Compression;
 use crate::error::Result;
 pub use effective::EffectiveOptions;
 pub use keyspace::KeyspaceOptions;
@@ -84,6 +85,7 @@ pub(crate) struct StoredOptions {
     pub(crate) key_table_bytes: Option<u64>,
     pub(crate) block_bytes: Option<u32>,
     pub(crate) scan_merge_limit: Option<u32>,
+    pub(crate) compression: Option<Compression>,
 }
 
 impl Default for Options {
@@ -247,6 +249,16 @@ impl Options {
         self
     }
 
+    /// How values and key blocks are compressed, in the default keyspace and in each that is not
+    /// given a setting of its own. Default: [`Compression::None`].
+    ///
+    /// Stored; may change, for what is written from then on.
+    #[must_use]
+    pub fn compression(mut self, compression: Compression) -> Options {
+        self.asked.compression = Some(compression);
+        self
+    }
+
     /// Background threads: one flushes, the others merge. Default: 2, the least.
     ///
     /// Not stored.
@@ -298,6 +310,7 @@ impl Options {
                 .scan_merge_limit
                 .or(stored.scan_merge_limit)
                 .unwrap_or(8),
+            compression: asked.compression.or(stored.compression).unwrap_or_default(),
         };
         options.validate()?;
         Ok(options)

@@ -26,6 +26,7 @@ use std::path::Path;
 /// both layer `x`. `lib` is the crate root: whatever is re-exported there counts as the root's.
 const RANKS: &[&[&str]] = &[
     &["base", "error"],
+    &["codec"],
     &["vfs"],
     &[
         "log",

@@ -109,7 +109,9 @@ impl<'a> Exam<'a> {
         // A damaged file can be read whole and its section be built again; a length that lies is no
         // reason to take more.
         let file = damage.bytes.as_ref().map_or(0, Vec::len);
-        let most = self.sound_peak + 8 * file + MEMORY_SLACK;
+        // The log is as long as a memtable is large.
+        let log = self.specimen.config.memtable_bytes as usize;
+        let most = self.sound_peak + 8 * file + log + MEMORY_SLACK;
         assert!(peak <= most, "{peak} bytes taken, at most {most} expected");
         let tally = &mut self.tally;
         *match damage.what {

@@ -8,7 +8,7 @@ use crate::value::Value;
 use crate::verify;
 use std::sync::Arc;
 use unikv::vfs::sim::{Keep, SimRuntime, SimVfs};
-use unikv::{Batch, Clustering, Db, Durability, Snapshot};
+use unikv::{Batch, Clustering, Compression, Db, Durability, Snapshot};
 
 /// How the database is left.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +49,7 @@ pub(super) fn small() -> Config {
         memory_budget: 1 << 20,
         background_threads: 2,
         scan_merge_limit: 16,
+        compression: Compression::None,
     }
 }
 

@@ -29,7 +29,9 @@ pub(super) fn parts(disk: &SimVfs, path: &Path) -> Vec<Part> {
 pub(super) fn of(parts: &[Part]) -> Vec<Piece> {
     let kind = |part: &Part| match part.what {
         "edit" | "mark" | "write" | "segment start" => Some("log record"),
-        what @ ("block" | "record" | "index" | "properties" | "footer") => Some(what),
+        what @ ("block" | "record" | "index" | "properties" | "dictionary" | "footer") => {
+            Some(what)
+        }
         _ => None,
     };
     let piece = |part: &Part| Some((kind(part)?, part.offset..part.offset + part.len));

@@ -3,7 +3,7 @@
 use super::maker::{Exit, Maker, small};
 use super::specimen::{FileKind, Specimen};
 use crate::config::Config;
-use unikv::Clustering;
+use unikv::{Clustering, Compression};
 
 /// How a database is made: what is common to it and an older incarnation of it, and what is not.
 pub struct Shape {
@@ -18,7 +18,7 @@ pub struct Shape {
 }
 
 /// All of them.
-pub const SHAPES: [Shape; 14] = [
+pub const SHAPES: [Shape; 16] = [
     Shape {
         name: "inline",
         config: || Config {
@@ -281,7 +281,57 @@ pub const SHAPES: [Shape; 14] = [
         exit: Exit::Close,
         kinds: &[FileKind::Table, FileKind::KeyTable],
     },
+    Shape {
+        name: "compressed",
+        config: || Config {
+            inline_value_bytes: 64,
+            compression: Compression::Lz4,
+            ..small()
+        },
+        base: |maker| {
+            maker.put(0..18, 40);
+            maker.put(20..24, 300);
+            maker.compact();
+            assert_compressed(maker);
+        },
+        rest: |maker| {
+            maker.put([3, 9, 20], 320);
+            maker.delete([4]);
+            maker.flush();
+            maker.put([5, 21], 40);
+            maker.sync();
+        },
+        exit: Exit::Kill,
+        kinds: &[FileKind::Table, FileKind::KeyTable, FileKind::Wal],
+    },
+    Shape {
+        name: "dictionary",
+        config: || Config {
+            memtable_bytes: 64 << 10,
+            memory_budget: 4 << 20,
+            compression: Compression::zstd(),
+            ..small()
+        },
+        base: |maker| {
+            maker.put(0..32, 640);
+            maker.flush();
+            assert_compressed(maker);
+        },
+        rest: |maker| {
+            maker.compact();
+            maker.put([1, 2], 200);
+            maker.flush();
+        },
+        exit: Exit::Close,
+        kinds: &[FileKind::Table, FileKind::KeyTable],
+    },
 ];
+
+/// Some of what it holds is compressed.
+fn assert_compressed(maker: &Maker) {
+    let stats = maker.db().stats();
+    assert!(stats.compression_saved_bytes > 0, "{stats:#?}");
+}
 
 fn split() -> Config {
     Config {

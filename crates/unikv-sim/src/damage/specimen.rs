@@ -348,7 +348,13 @@ impl Specimen {
         };
         match facts.kind {
             FileKind::ScanRun | FileKind::Idle => true,
-            FileKind::Table => changed.end <= HEADER_LEN || changed.start >= records_end(facts),
+            FileKind::Table => {
+                let dictionary = facts.pieces.iter().find(|(what, _)| *what == "dictionary");
+                let is_beside =
+                    |range: &Range<u64>| changed.end <= range.start || range.end <= changed.start;
+                (changed.end <= HEADER_LEN || changed.start >= records_end(facts))
+                    && dictionary.is_none_or(|(_, range)| is_beside(range))
+            }
             _ => false,
         }
     }

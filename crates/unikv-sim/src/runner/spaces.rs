@@ -5,7 +5,7 @@ use crate::history::{Key, Range, SpaceOp, Walk};
 use crate::oracle::Change;
 use crate::spaces::{self, NAMES, key_in};
 use crate::value::Value;
-use unikv::{Batch, ErrorKind, KeyspaceOptions};
+use unikv::{Batch, Compression, ErrorKind, KeyspaceOptions};
 
 impl Runner {
     /// One operation on keyspaces. While the outcome of a write is unknown nobody knows which
@@ -70,8 +70,13 @@ impl Runner {
     }
 
     fn make_space(&mut self, name: &str) -> Result<(), Interrupt> {
+        let options = match name {
+            "b" => KeyspaceOptions::default().compression(Compression::Lz4),
+            "c" => KeyspaceOptions::default().compression(Compression::zstd()),
+            _ => KeyspaceOptions::default(),
+        };
         let call = |runner: &Runner| {
-            let made = runner.db().keyspace(name, KeyspaceOptions::default());
+            let made = runner.db().keyspace(name, options.clone());
             made.map(drop)
         };
         match self.is_there(name) {

@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::history::{History, Key, Op, Range, Walk};
 use crate::value::Value;
 use std::time::Duration;
-use unikv::{Clustering, Durability};
+use unikv::{Clustering, Compression, Durability};
 
 /// Options under which nothing happens by itself but flushes; each scenario changes what it is
 /// about.
@@ -22,6 +22,7 @@ pub fn quiet() -> Config {
         memory_budget: 4 << 20,
         background_threads: 2,
         scan_merge_limit: 100,
+        compression: Compression::None,
     }
 }
 

@@ -27,6 +27,9 @@ pub(crate) const HEADER_LEN: usize = 96;
 /// The format version this code writes and the newest it reads.
 pub(crate) const FORMAT_VERSION: u16 = 1;
 
+/// A required feature of a key table: some of its blocks are compressed.
+pub(crate) const BLOCK_CODECS: u64 = 1;
+
 /// Where the uid stands, and the number.
 const UID: std::ops::Range<usize> = 48..56;
 const NUMBER: std::ops::Range<usize> = 56..64;
@@ -58,6 +61,8 @@ pub(crate) struct FileHeader {
     pub(crate) database: DatabaseId,
     pub(crate) uid: FileUid,
     pub(crate) number: FileNumber,
+    /// What a reader must know to read the file.
+    pub(crate) required: u64,
 }
 
 /// The fields of a header as they stand there, for a look at a file that may be damaged.
@@ -153,6 +158,7 @@ impl FileHeader {
         out[9] = checksum::ALGORITHM_CRC32C;
         out[10..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
         out[12..16].copy_from_slice(&(HEADER_LEN as u32).to_le_bytes());
+        out[16..24].copy_from_slice(&self.required.to_le_bytes());
         out[32..48].copy_from_slice(&self.database.0);
         out[UID].copy_from_slice(&self.uid.0.to_le_bytes());
         out[NUMBER].copy_from_slice(&self.number.0.to_le_bytes());
@@ -211,8 +217,11 @@ impl FileHeader {
             let what = format!("checksum algorithm {algorithm} is unknown");
             return Err(Error::incompatible(path, what, UPGRADE));
         }
-        if required != 0 {
-            let what = format!("required feature bits {required:#x} are unknown");
+        let is_table = found_kind == FileKind::KeyTable as u8;
+        let known = if is_table { BLOCK_CODECS } else { 0 };
+        if required & !known != 0 {
+            let unknown = required & !known;
+            let what = format!("required feature bits {unknown:#x} are unknown");
             return Err(Error::incompatible(path, what, UPGRADE));
         }
         if encryption_key != [0; 16] {
@@ -236,6 +245,7 @@ impl FileHeader {
             database: found_database,
             uid,
             number,
+            required,
         })
     }
 }
@@ -251,6 +261,7 @@ mod tests {
             database: DatabaseId([7; 16]),
             uid: FileUid(0x1122_3344_5566_7788),
             number: FileNumber(42),
+            required: 0,
         }
     }
 

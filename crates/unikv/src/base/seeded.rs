@@ -174,6 +174,10 @@ bugs! {
     ClusterOldestAlone,
     /// I7: it knows no bound for what it copies over the life of a database.
     ClusterForever,
+    /// I5: values are copied as they are stored though the copy has another dictionary.
+    ForeignDictionaryCopied,
+    /// I5: a merge puts a compressed value beside its key as if that were the value.
+    InlineAsStored,
     /// I5: a scan run hides tables that were flushed after it.
     RunHidesNewer,
     /// I5: jobs do not know of iterators.
@@ -202,6 +206,8 @@ bugs! {
     IndexOfOldest,
     /// I1: a pointer index is taken to have all keys of its table.
     IndexIsComplete,
+    /// I5: the dictionary of compressed values is not compared with its hash.
+    DictionaryUnchecked,
     /// I5: a repair brings back what a dropped keyspace held.
     RepairRevivesDropped,
     /// I5: a repair takes an older version in the place of one that is lost.

@@ -2,6 +2,7 @@
 
 mod closing;
 pub(crate) mod common;
+mod compression;
 mod damage;
 mod directories;
 mod long_keys;

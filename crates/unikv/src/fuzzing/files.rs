@@ -1,6 +1,7 @@
 //! Readers of whole files, for the fuzz targets. No invariants and no locks of its own.
 
 use crate::base::keys::{DatabaseId, FileNumber, FileUid, SeqNo};
+use crate::codec::FileCompression;
 use crate::engine::open::recovery;
 use crate::error::Result;
 use crate::key_table::meta::KeyTableMeta;
@@ -164,6 +165,7 @@ impl Files {
             expiry: None,
             has_range_deletes: false,
             clip: None,
+            compression: FileCompression::default(),
         };
         Keys(Arc::new(KeyTable::open(&self.store, meta, &self.cache)))
     }
@@ -187,6 +189,7 @@ impl Files {
             key_section: true,
             refs: Vec::new(),
             ingest_seq: None,
+            compression: FileCompression::default(),
         };
         let file = RecordFile::open(&self.store, meta, &self.cache);
         Records {
@@ -333,16 +336,18 @@ impl Records {
         out.into_iter().map(|read| read.map(frame)).collect()
     }
 
-    /// The value that a pointer names, read in pieces.
-    pub fn read_in_pieces(&self, offset: u64, len: u32, piece: usize) -> Result<Vec<u8>> {
+    /// The value that a pointer names, read in pieces. `None`: it is compressed, and its pieces
+    /// verify.
+    pub fn read_in_pieces(&self, offset: u64, len: u32, piece: usize) -> Result<Option<Vec<u8>>> {
         let mut reader = ValueReader::open(&self.file, self.pointer(offset, len))?;
         let mut value = Vec::new();
-        while value.len() < reader.value_len() {
+        while value.len() < reader.stored_len() {
             let at = value.len();
-            value.resize((at + piece.max(1)).min(reader.value_len()), 0);
+            value.resize((at + piece.max(1)).min(reader.stored_len()), 0);
             reader.read(value.get_mut(at..).unwrap_or_default())?;
         }
-        reader.finish().map(|()| value)
+        let is_raw = reader.is_raw();
+        reader.finish().map(|()| is_raw.then_some(value))
     }
 
     /// An iterator over the key section.

@@ -9,6 +9,8 @@
 use super::JobContext;
 use super::flush::MAX_TABLE_BYTES;
 use crate::base::keys::{FileNumber, GenerationId, Kind, PartitionId, SeqNo, Slot};
+use crate::codec::dictionary::Samples;
+use crate::codec::{Compression, Dictionary};
 use crate::error::{Error, Result};
 use crate::key_table::{EntryValue, KeyEntry, KeySectionBuilder};
 use crate::record::{RecordFile, RecordFileMeta, RecordRef, RecordWriter};
@@ -29,6 +31,9 @@ pub(crate) struct IngestWriter {
     last_key: Vec<u8>,
     finished: Vec<RecordFileMeta>,
     records: u64,
+    /// What the tables before have taught, for those after them.
+    samples: Samples,
+    dictionary: Option<Arc<Dictionary>>,
 }
 
 impl IngestWriter {
@@ -54,6 +59,7 @@ impl IngestWriter {
             None => {
                 let create = |number| RecordWriter::create(context.store, number, 0);
                 let records = context.begin_file(file_names::record, create)?;
+                let records = records.with_dictionary(self.dictionary.clone());
                 let section = KeySectionBuilder::new(context.block_bytes);
                 self.table.insert((records, section))
             }
@@ -63,7 +69,11 @@ impl IngestWriter {
         } else {
             Kind::Delete
         };
-        let pointer = records.append(&RecordRef {
+        let compression = context.compressions.of(key);
+        if matches!(compression, Compression::Zstd { .. }) && self.dictionary.is_none() {
+            self.samples.add(value.unwrap_or_default());
+        }
+        let record = RecordRef {
             key,
             seq: UNKNOWN_SEQ,
             kind,
@@ -71,7 +81,8 @@ impl IngestWriter {
             expiry_ms: None,
             host_type: 0,
             older_follows: false,
-        })?;
+        };
+        let pointer = records.append_as(&record, compression)?;
         section.add(&KeyEntry {
             key,
             seq: UNKNOWN_SEQ,
@@ -103,6 +114,10 @@ impl IngestWriter {
     fn end_table(&mut self) -> Result<()> {
         if let Some((records, section)) = self.table.take() {
             self.finished.push(records.finish(Some(section))?);
+            if self.dictionary.is_none() {
+                let samples = std::mem::take(&mut self.samples);
+                self.dictionary = samples.train().map(Arc::new);
+            }
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! out. Nothing here commits; until the engine does, the new files are orphans that nothing lists.
 
 pub(crate) mod compact;
+pub(crate) mod compressions;
 pub(crate) mod flush;
 pub(crate) mod ingest;
 pub(crate) mod partitioning;
@@ -11,6 +12,7 @@ use crate::base::keys::FileNumber;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::error::{Error, Result};
 use crate::jobs::compact::retention::Readers;
+use crate::jobs::compressions::Compressions;
 use crate::key_table::ReadCache;
 use crate::vfs::file_store::FileStore;
 use std::cell::RefCell;
@@ -40,6 +42,10 @@ pub(crate) struct JobContext<'a> {
     pub(crate) copied_file_bytes: u64,
     /// How far a job goes that may end before all is done.
     pub(crate) slice: Option<Slice<'a>>,
+    /// How what is written is compressed.
+    pub(crate) compressions: Compressions,
+    /// Whether writers may come to wait for the job. Asked now and then.
+    pub(crate) is_behind: Option<&'a dyn Fn() -> bool>,
     /// Paths of the files the job has begun, to be removed if it fails.
     pub(crate) begun: RefCell<Vec<PathBuf>>,
     /// The job has its memory.

@@ -4,6 +4,7 @@ use super::outliers::OutlierSum;
 use super::properties::FileFacts;
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
+use crate::codec::FileCompression;
 use crate::key_table::RecordFileRefs;
 use crate::key_table::builder::bounds;
 use crate::key_table::builder::newest::Newest;
@@ -38,6 +39,8 @@ pub(crate) struct KeyTableMeta {
     pub(crate) has_range_deletes: bool,
     /// The range of keys it still serves, first included, last excluded; `None`: all of them.
     pub(crate) clip: Option<(Vec<u8>, Vec<u8>)>,
+    /// How blocks are stored.
+    pub(crate) compression: FileCompression,
 }
 
 impl KeyTableMeta {
@@ -70,6 +73,7 @@ impl KeyTableMeta {
             && (found.min_seq(), found.max_seq()) == (self.min_seq, self.max_seq)
             && (&found.refs, found.inline_bytes) == (&self.refs, self.inline_bytes)
             && found.older_bytes == self.older_bytes
+            && found.compression == self.compression
             && (self.newest.is_none() || found.newest == self.newest)
             && (found.expiry, found.has_range_deletes) == (self.expiry, self.has_range_deletes)
     }

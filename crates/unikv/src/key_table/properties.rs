@@ -9,6 +9,7 @@ use super::refs::RecordFileRefs;
 use crate::base::checksum::bound;
 use crate::base::coding::{Decoder, put_prefixed, put_varint};
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
+use crate::codec::{Codecs, Dictionary, DictionaryPlace, FileCompression};
 use crate::error::{Error, Result};
 use crate::key_table::builder::newest::{Newest, NewestNumbers};
 use crate::vfs::file_store::DataFile;
@@ -25,6 +26,8 @@ const INLINE_BYTES: u64 = 9;
 const OLDER_BYTES: u64 = 10;
 const NEWEST: u64 = 11;
 const OUTLIERS: u64 = 12;
+const COMPRESSION: u64 = 13;
+const DICTIONARY: u64 = 14;
 
 /// The properties of a record file or a key table, gathered while it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,6 +51,10 @@ pub(crate) struct Properties {
     /// `None`: unknown.
     pub(crate) newest: Option<Newest>,
     pub(crate) outliers: Outliers,
+    /// How values are stored, of a file with records; else how blocks are.
+    pub(crate) compression: FileCompression,
+    /// What the values share, where it is to be written.
+    dictionary: Vec<u8>,
 }
 
 impl Properties {
@@ -82,6 +89,11 @@ impl Properties {
         }
     }
 
+    /// Has these bytes written as the dictionary of the values.
+    pub(crate) fn set_dictionary(&mut self, bytes: &[u8]) {
+        self.dictionary = bytes.to_vec();
+    }
+
     /// The least sequence number, 0 if there is nothing.
     pub(crate) fn min_seq(&self) -> SeqNo {
         self.seqs.map_or(SeqNo(0), |seqs| seqs.0)
@@ -92,8 +104,9 @@ impl Properties {
         self.seqs.map_or(SeqNo(0), |seqs| seqs.1)
     }
 
-    /// The bytes of the properties at `offset` of the file `uid`.
-    pub(crate) fn encode(&self, uid: FileUid, offset: u64) -> Vec<u8> {
+    /// The bytes of the properties at `offset` of the file `uid`. From then on they say where the
+    /// dictionary stands.
+    pub(crate) fn encode(&mut self, uid: FileUid, offset: u64) -> Vec<u8> {
         let mut out = Vec::new();
         put_number(&mut out, RECORD_COUNT, self.records);
         put_number(&mut out, ENTRY_COUNT, self.entries);
@@ -121,6 +134,21 @@ impl Properties {
         if !self.outliers.is_empty() {
             put_field(&mut out, OUTLIERS, &self.outliers.encode());
         }
+        let compression = &mut self.compression;
+        if !compression.codecs.is_empty() {
+            let level = u64::from(compression.level as u8);
+            let numbers = [compression.codecs.bits(), level, compression.saved_bytes];
+            put_numbers(&mut out, COMPRESSION, &numbers);
+        }
+        let dictionary = std::mem::take(&mut self.dictionary);
+        if !dictionary.is_empty() {
+            put_field(&mut out, DICTIONARY, &dictionary);
+            compression.dictionary = Some(DictionaryPlace {
+                offset: offset + (out.len() - dictionary.len()) as u64,
+                len: dictionary.len() as u32,
+                hash: Dictionary::hash_of(&dictionary),
+            });
+        }
         let crc = bound(uid, offset, &out);
         out.extend_from_slice(&crc.to_le_bytes());
         out
@@ -138,10 +166,10 @@ impl Properties {
         if u32::from_le_bytes(*crc) != bound(uid, offset, body) {
             return Err("the properties' checksum does not match");
         }
-        Properties::decode_fields(body).ok_or("the properties are malformed")
+        Properties::decode_fields(body, offset).ok_or("the properties are malformed")
     }
 
-    fn decode_fields(body: &[u8]) -> Option<Properties> {
+    fn decode_fields(body: &[u8], offset: u64) -> Option<Properties> {
         let mut properties = Properties::default();
         let mut d = Decoder::new(body);
         while !d.is_empty() {
@@ -172,6 +200,19 @@ impl Properties {
                     properties.newest = Some(numbers.into());
                 }
                 OUTLIERS => properties.outliers = Outliers::decode(&mut field)?,
+                COMPRESSION => {
+                    properties.compression.codecs = Codecs::of_file(field.varint()?);
+                    properties.compression.level = field.varint()? as u8 as i8;
+                    properties.compression.saved_bytes = field.varint()?;
+                }
+                DICTIONARY => {
+                    let bytes = field.bytes(field.remaining())?;
+                    properties.compression.dictionary = Some(DictionaryPlace {
+                        offset: offset + (body.len() - d.remaining() - bytes.len()) as u64,
+                        len: u32::try_from(bytes.len()).ok()?,
+                        hash: Dictionary::hash_of(bytes),
+                    });
+                }
                 _ => {}
             }
         }

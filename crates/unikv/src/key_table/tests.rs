@@ -5,6 +5,7 @@ use super::builder::write_with_header;
 use super::*;
 use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::keys::{DatabaseId, FileNumber, FileUid, Kind, SeqNo};
+use crate::codec::Compression;
 use crate::error::{ErrorKind, Result};
 use crate::key_table::block::fences::Fences;
 use crate::testing::golden;
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 mod block_runs;
+mod compressed;
 mod hand_made;
 mod neighbours;
 mod pointer_index;
@@ -45,6 +47,7 @@ fn header() -> FileHeader {
         database: DATABASE,
         uid,
         number: NUMBER,
+        required: 0,
     }
 }
 
@@ -77,7 +80,12 @@ impl ModelValue {
 }
 
 fn build(model: &Model, block_bytes: usize) -> KeySectionBuilder {
+    build_as(model, block_bytes, Compression::None)
+}
+
+fn build_as(model: &Model, block_bytes: usize, compression: Compression) -> KeySectionBuilder {
     let mut builder = KeySectionBuilder::new(block_bytes);
+    builder.compress(compression);
     for ((key, seq), entry) in model {
         builder.add(&KeyEntry {
             key,
@@ -236,7 +244,9 @@ fn a_table_answers_like_a_sorted_map() {
         let model = random_model(&mut rng);
         let store = store_on(&SimVfs::new());
         let block_bytes = [1, 64, 512, 4096][rng.random_range(0..4)];
-        let meta = write_key_table(&store, NUMBER, build(&model, block_bytes)).unwrap();
+        let compression = any_compression(&mut rng);
+        let section = build_as(&model, block_bytes, compression);
+        let meta = write_key_table(&store, NUMBER, section).unwrap();
         assert_meta(&meta, &model);
         let cache = ReadCache::new([0, 20_000, 1 << 24][rng.random_range(0..3)]);
         let table = Arc::new(KeyTable::open(&store, meta, &cache));
@@ -256,6 +266,15 @@ fn a_table_answers_like_a_sorted_map() {
             );
         }
     }
+}
+
+/// None, or one of those that this build has.
+fn any_compression(rng: &mut SmallRng) -> Compression {
+    let mut all = crate::codec::tests::built_in();
+    // The slow ones take as long here as everything else.
+    all.retain(|compression| compression.level() < 9);
+    all.push(Compression::None);
+    all.swap_remove(rng.random_range(0..all.len()))
 }
 
 fn assert_meta(meta: &KeyTableMeta, model: &Model) {
@@ -683,6 +702,7 @@ fn malformed_fences_are_refused() {
 #[test]
 fn random_bytes_with_a_valid_checksum_cause_no_panic() {
     let mut rng = SmallRng::seed_from_u64(3);
+    let decoders = crate::codec::Decoders::default();
     for _ in 0..20_000 {
         let len = rng.random_range(0..80);
         let mut bytes: Vec<u8> = (0..len).map(|_| rng.random_range(0..40)).collect();
@@ -690,10 +710,13 @@ fn random_bytes_with_a_valid_checksum_cause_no_panic() {
         for _ in 0..restarts {
             bytes.extend_from_slice(&rng.random_range(0..90u32).to_le_bytes());
         }
-        bytes.extend_from_slice(&restarts.to_le_bytes());
+        // Or the tag of a compressed block.
+        let tag = 0x8000_0000 | rng.random_range(0..6u32) << 24 | rng.random_range(0..99u32);
+        let last = if rng.random() { restarts } else { tag };
+        bytes.extend_from_slice(&last.to_le_bytes());
         let crc = crate::base::checksum::bound(FileUid(1), 0, &bytes);
         bytes.extend_from_slice(&crc.to_le_bytes());
-        if let Ok(block) = block::Block::verify(bytes.into(), FileUid(1), 0) {
+        if let Ok(block) = block::Block::verify(bytes.into(), FileUid(1), 0, &decoders) {
             let _ = block.seek(&[rng.random_range(0..40); 3], SeqNo(5));
             let mut at = 0;
             while let Ok(entry) = block.entry_at(at) {

@@ -135,6 +135,7 @@ impl LogWriter {
             database: store.database(),
             uid,
             number,
+            required: 0,
         };
         let written = Position {
             end: HEADER_LEN as u64,

@@ -1,6 +1,7 @@
 //! The options in effect, and which values of them are refused.
 
 use super::{Clustering, Durability, LEAST_MEMTABLE_BYTES, MOST_INLINE_BYTES};
+use crate::codec::Compression;
 use crate::error::{Error, Result};
 
 /// The options in effect in an open database; see [`Options`](super::Options) for what each does.
@@ -31,6 +32,8 @@ pub struct EffectiveOptions {
     pub background_threads: usize,
     /// See [`Options::scan_merge_limit`](super::Options::scan_merge_limit).
     pub scan_merge_limit: u32,
+    /// See [`Options::compression`](super::Options::compression).
+    pub compression: Compression,
 }
 
 impl EffectiveOptions {
@@ -54,6 +57,7 @@ impl EffectiveOptions {
         at_least("block_bytes", u64::from(self.block_bytes), 256)?;
         at_least("background_threads", self.background_threads as u64, 2)?;
         at_least("scan_merge_limit", u64::from(self.scan_merge_limit), 1)?;
+        self.compression.check()?;
         // NaN is out of range, too.
         if !(1.1..=100.0).contains(&self.max_space_amp) {
             let what = format!("option `max_space_amp` is {}", self.max_space_amp);

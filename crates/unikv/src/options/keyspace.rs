@@ -1,6 +1,7 @@
 //! The options of a keyspace.
 
 use super::MOST_INLINE_BYTES;
+use crate::codec::Compression;
 use crate::error::{Error, Result};
 use crate::version::tagged::{FieldWriter, Fields, Place};
 use std::path::Path;
@@ -8,7 +9,8 @@ use std::path::Path;
 /// The tags. The numbers are in the files and never change.
 mod tag {
     pub(super) const INLINE_VALUE_BYTES: u16 = 1;
-    pub(super) const LAST: u16 = INLINE_VALUE_BYTES;
+    pub(super) const COMPRESSION: u16 = 2;
+    pub(super) const LAST: u16 = COMPRESSION;
 }
 
 /// What holds for one keyspace alone. What is not set is as the options of the database say, or as
@@ -23,6 +25,8 @@ mod tag {
 pub struct KeyspaceOptions {
     /// See [`KeyspaceOptions::inline_value_bytes()`].
     pub inline_value_bytes: Option<u32>,
+    /// See [`KeyspaceOptions::compression()`].
+    pub compression: Option<Compression>,
 }
 
 impl KeyspaceOptions {
@@ -34,7 +38,19 @@ impl KeyspaceOptions {
         self
     }
 
+    /// How values and key blocks are compressed: see
+    /// [`Options::compression`](crate::Options::compression). Changed for a keyspace that exists,
+    /// it holds for what is written from then on.
+    #[must_use]
+    pub fn compression(mut self, compression: Compression) -> KeyspaceOptions {
+        self.compression = Some(compression);
+        self
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
+        if let Some(compression) = self.compression {
+            compression.check()?;
+        }
         match self.inline_value_bytes {
             Some(bytes) if bytes > MOST_INLINE_BYTES => {
                 let what = format!("`inline_value_bytes` of {bytes} is too large");
@@ -63,6 +79,9 @@ impl KeyspaceOptions {
         if let Some(bytes) = self.inline_value_bytes.or(before.inline_value_bytes) {
             out.put_u64(tag::INLINE_VALUE_BYTES, bytes.into());
         }
+        if let Some(compression) = self.compression.or(before.compression) {
+            out.put_u64(tag::COMPRESSION, compression.number());
+        }
         Ok(out.finish())
     }
 
@@ -74,6 +93,10 @@ impl KeyspaceOptions {
         let inline = inline.map(|bytes| bytes.min(MOST_INLINE_BYTES.into()) as u32);
         Ok(KeyspaceOptions {
             inline_value_bytes: inline,
+            compression: match fields.u64(tag::COMPRESSION)? {
+                Some(number) => Some(Compression::of_number(number, path)?),
+                None => None,
+            },
         })
     }
 }

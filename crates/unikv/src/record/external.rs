@@ -131,6 +131,7 @@ impl External {
             has_range_deletes: facts.properties.has_range_deletes,
             key_section: false,
             ingest_seq: None,
+            compression: facts.properties.compression,
             refs: facts.properties.refs,
         }
     }

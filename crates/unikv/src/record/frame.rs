@@ -7,13 +7,20 @@
 //! 16  stored length     4  of the value as it stands here
 //! 20  raw length        4  of the value as it was written
 //! 24  flags             1  bit 0: expiry, bit 1: an older version of the key stands right after
-//! 25  codec             1  0: the value stands as it was written
+//! 25  codec             1  how the value is stored: see `crate::codec::Codec`
 //! 26  host type         1
 //! 27  reserved          1  zero
 //! 28  reserved          4  zero
 //! 32  [expiry 8]  key  value
 //!     payload checksum  4  of expiry, key and value, bound to (uid, frame offset)
 //! ```
+//!
+//! A frame is in its *stored* form, as in the file, or *expanded*: the same bytes with the raw
+//! value in the place of a compressed one. The checksum was compared before that and is not made
+//! again. The two differ only where there is a codec. What readers get and what the cache keeps is
+//! expanded; its header still says how long the stored form is.
+
+mod verified;
 
 use crate::base::checksum::{Crc, bound};
 use crate::base::coding::Decoder;
@@ -21,11 +28,11 @@ use crate::base::keys::{
     FileUid, KEYSPACE_PREFIX_LEN, Kind, MAX_USER_KEY_LEN, MAX_VALUE_LEN, SeqNo, pack_seq_kind,
     unpack_seq_kind,
 };
-use crate::base::seeded::seeded;
+use crate::codec::Codec;
 use crate::error::{Error, Result};
-use bytes::{Buf, Bytes};
 use std::ops::Range;
 use std::path::Path;
+pub(crate) use verified::{Record, StoredRecord};
 
 /// Length of a frame's header in bytes.
 pub(super) const FRAME_HEADER_LEN: usize = 32;
@@ -38,8 +45,26 @@ const _: () = assert!(FRAME_HEADER_LEN + CRC_LEN == crate::key_table::FRAME_BYTE
 const FLAG_EXPIRY: u8 = 0b01;
 const FLAG_OLDER_FOLLOWS: u8 = 0b10;
 const FLAGS_UNKNOWN: u8 = !(FLAG_EXPIRY | FLAG_OLDER_FOLLOWS);
-const CODEC_NONE: u8 = 0;
 const UPGRADE: &str = "open it with the newer release that wrote it";
+
+/// How the value of a record stands in its frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StoredAs {
+    pub(super) codec: Codec,
+    pub(super) stored_len: usize,
+    pub(super) raw_len: usize,
+}
+
+impl StoredAs {
+    /// As it was written.
+    pub(super) fn raw(len: usize) -> StoredAs {
+        StoredAs {
+            codec: Codec::None,
+            stored_len: len,
+            raw_len: len,
+        }
+    }
+}
 
 /// A record to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,32 +93,21 @@ impl RecordRef<'_> {
         frame_len(self.key.len(), self.value.len(), self.expiry_ms.is_some())
     }
 
-    /// Replaces `head` by what stands before the value in a frame at `offset` of the file
-    /// `uid`, and returns the checksum that stands after it. `None` if a limit is exceeded.
-    pub(super) fn encode(
-        &self,
-        head: &mut Vec<u8>,
-        uid: FileUid,
-        offset: u64,
-    ) -> Option<[u8; CRC_LEN]> {
-        let payload = self.encode_head(self.value.len(), head, uid, offset)?;
-        Some(payload.update(self.value).bind(uid, offset).to_le_bytes())
-    }
-
-    /// As [`RecordRef::encode`] for a value of `value_len` bytes that is not here. Returns the
-    /// checksum of the payload up to the value.
+    /// Replaces `head` by what stands before the value in a frame at `offset` of the file `uid`,
+    /// and returns the checksum of the payload up to the value, which comes `stored` so. `None` if
+    /// a limit is exceeded.
     pub(super) fn encode_head(
         &self,
-        value_len: usize,
+        stored: StoredAs,
         head: &mut Vec<u8>,
         uid: FileUid,
         offset: u64,
     ) -> Option<Crc> {
         let key_in_limits = self.key.len().checked_sub(KEYSPACE_PREFIX_LEN)? <= MAX_USER_KEY_LEN;
-        if !key_in_limits || value_len > MAX_VALUE_LEN || self.seq > SeqNo::MAX {
+        let longest = stored.raw_len.max(stored.stored_len);
+        if !key_in_limits || longest > MAX_VALUE_LEN || self.seq > SeqNo::MAX {
             return None;
         }
-        let value_len = (value_len as u32).to_le_bytes();
         let expiry_flag = if self.expiry_ms.is_some() {
             FLAG_EXPIRY
         } else {
@@ -108,10 +122,10 @@ impl RecordRef<'_> {
         let mut header = [0; FRAME_HEADER_LEN];
         header[4..12].copy_from_slice(&pack_seq_kind(self.seq, self.kind).to_le_bytes());
         header[12..16].copy_from_slice(&(self.key.len() as u32).to_le_bytes());
-        header[16..20].copy_from_slice(&value_len);
-        header[20..24].copy_from_slice(&value_len);
+        header[16..20].copy_from_slice(&(stored.stored_len as u32).to_le_bytes());
+        header[20..24].copy_from_slice(&(stored.raw_len as u32).to_le_bytes());
         header[24] = expiry_flag | older_flag;
-        header[25] = CODEC_NONE;
+        header[25] = stored.codec as u8;
         header[26] = self.host_type;
         let header_crc = bound(uid, offset, &header[CRC_LEN..]);
         header[..CRC_LEN].copy_from_slice(&header_crc.to_le_bytes());
@@ -156,8 +170,12 @@ pub(super) struct FrameHeader {
     pub(super) seq: SeqNo,
     pub(super) kind: Kind,
     key_len: usize,
+    /// Of the raw value.
     pub(super) value_len: usize,
+    /// Of the value as it stands in the file.
+    stored_len: u32,
     flags: u8,
+    pub(super) codec: Codec,
     pub(super) host_type: u8,
 }
 
@@ -189,22 +207,27 @@ impl FrameHeader {
         if flags & FLAGS_UNKNOWN != 0 {
             return Err(place.unknown("unknown flags", flags & FLAGS_UNKNOWN));
         }
-        if codec != CODEC_NONE {
-            return Err(place.unknown("the unknown codec", codec));
-        }
+        let codec = Codec::of(codec).ok_or_else(|| place.unknown("the unknown codec", codec))?;
         if reserved != 0 || reserved_word != 0 {
             return Err(place.unknown("a reserved field that is not zero, first", reserved));
         }
         let key_bounds = KEYSPACE_PREFIX_LEN..=KEYSPACE_PREFIX_LEN + MAX_USER_KEY_LEN;
-        if !key_bounds.contains(&key_len) || stored_len > MAX_VALUE_LEN || stored_len != raw_len {
+        // Of what is compressed, the stored form is the shorter one by far.
+        let lens_agree = match codec {
+            Codec::None => stored_len == raw_len,
+            _ => stored_len < raw_len && raw_len <= codec.most_raw_len(stored_len),
+        };
+        if !key_bounds.contains(&key_len) || raw_len > MAX_VALUE_LEN || !lens_agree {
             return Err(place.corruption("the record's lengths are out of bounds"));
         }
         let header = FrameHeader {
             seq: place.ingest_seq.unwrap_or(seq),
             kind,
             key_len,
-            value_len: stored_len,
+            value_len: raw_len,
+            stored_len: stored_len as u32,
             flags,
+            codec,
             host_type,
         };
         let left = place.records_end.checked_sub(place.offset);
@@ -214,16 +237,34 @@ impl FrameHeader {
         Ok(header)
     }
 
-    /// The header of the whole `frame`, which was verified before it was kept; `None` if it is
-    /// none.
+    /// The header of the whole expanded `frame`, which was verified before it was kept; `None` if
+    /// it is none.
     pub(super) fn of_kept(frame: &[u8], place: &FramePlace<'_>) -> Option<FrameHeader> {
         let header = FrameHeader::parse(frame.get(CRC_LEN..FRAME_HEADER_LEN)?, place).ok()?;
-        (header.frame_len() == frame.len()).then_some(header)
+        (header.expanded_len() == frame.len()).then_some(header)
     }
 
-    /// The length of the whole frame.
+    /// The length of the whole frame in the file.
     pub(super) fn frame_len(&self) -> usize {
+        self.stored_end() + CRC_LEN
+    }
+
+    /// The length of the frame with the raw value.
+    pub(super) fn expanded_len(&self) -> usize {
         self.value_end() + CRC_LEN
+    }
+
+    /// How the value is stored.
+    pub(super) fn stored_as(&self) -> StoredAs {
+        StoredAs {
+            codec: self.codec,
+            stored_len: self.stored_len as usize,
+            raw_len: self.value_len,
+        }
+    }
+
+    fn stored_end(&self) -> usize {
+        self.value_start() + self.stored_len as usize
     }
 
     /// Where the key stands in the frame.
@@ -236,7 +277,7 @@ impl FrameHeader {
         (self.seq, self.kind)
     }
 
-    /// The length of the value.
+    /// The length of the raw value.
     pub(super) fn value_len(&self) -> usize {
         self.value_len
     }
@@ -260,7 +301,7 @@ impl FrameHeader {
         self.value_start() + self.value_len
     }
 
-    /// Where the value stands in the frame.
+    /// Where the raw value stands in the expanded frame.
     pub(super) fn value_range(&self) -> Range<usize> {
         self.value_start()..self.value_end()
     }
@@ -268,133 +309,5 @@ impl FrameHeader {
     /// Whether an older version of the same key is the next record.
     pub(super) fn older_follows(&self) -> bool {
         self.flags & FLAG_OLDER_FOLLOWS != 0
-    }
-}
-
-/// A verified record. It shares the buffer that it was read into: one of its own after a single
-/// read, one with its neighbours after a coalesced read or from a stream.
-#[derive(Clone, Debug)]
-pub(crate) struct Record {
-    /// Begins with the frame; may go on after it.
-    frame: Bytes,
-    header: FrameHeader,
-    offset: u64,
-}
-
-impl Record {
-    /// Verifies the payload of the frame that begins `frame`, whose header is `header`.
-    pub(super) fn verify(
-        frame: Bytes,
-        header: FrameHeader,
-        place: &FramePlace<'_>,
-    ) -> Result<Record> {
-        let payload = frame.get(FRAME_HEADER_LEN..header.value_end());
-        let crc = frame.get(header.value_end()..header.frame_len());
-        let (Some(payload), Some(crc)) = (payload, crc) else {
-            return Err(place.corruption("the record is cut short"));
-        };
-        let fits = crc == bound(place.uid, place.offset, payload).to_le_bytes();
-        if !fits && !seeded!(RecordUnchecked) {
-            return Err(place.corruption("the record's checksum does not match"));
-        }
-        Ok(Record {
-            frame,
-            header,
-            offset: place.offset,
-        })
-    }
-
-    /// The record whose verified `frame` was kept in the cache; `None` if it is none.
-    pub(super) fn from_cache(frame: Bytes, place: &FramePlace<'_>) -> Option<Record> {
-        let header = FrameHeader::of_kept(&frame, place)?;
-        let offset = place.offset;
-        Some(Record {
-            frame,
-            header,
-            offset,
-        })
-    }
-
-    /// Its header, its offset and its value.
-    pub(super) fn into_parts(self) -> (FrameHeader, u64, Bytes) {
-        let place = self.header.value_range();
-        let mut value = self.frame;
-        value.truncate(place.end);
-        value.advance(place.start);
-        (self.header, self.offset, value)
-    }
-
-    /// Exactly the frame, sharing the record's buffer.
-    pub(super) fn frame(&self) -> Bytes {
-        self.frame.slice(..self.header.frame_len())
-    }
-
-    /// The keyspace id and the user's key.
-    pub(crate) fn key(&self) -> &[u8] {
-        &self.frame[self.header.key_start()..self.header.value_start()]
-    }
-
-    /// The value, in the record's buffer.
-    pub(crate) fn into_value(self) -> Bytes {
-        let (_, _, value) = self.into_parts();
-        value
-    }
-
-    /// The value.
-    pub(crate) fn value_slice(&self) -> &[u8] {
-        &self.frame[self.header.value_start()..self.header.value_end()]
-    }
-
-    /// The sequence number.
-    pub(crate) fn seq(&self) -> SeqNo {
-        self.header.seq
-    }
-
-    /// What the record says about its key.
-    pub(crate) fn kind(&self) -> Kind {
-        self.header.kind
-    }
-
-    /// When it expires.
-    pub(crate) fn expiry_ms(&self) -> Option<u64> {
-        self.header.expiry_in(&self.frame)
-    }
-
-    /// The host's byte.
-    pub(crate) fn host_type(&self) -> u8 {
-        self.header.host_type
-    }
-
-    /// Whether an older version of the same key is the next record.
-    pub(crate) fn older_follows(&self) -> bool {
-        self.header.older_follows()
-    }
-
-    /// Where its frame begins.
-    pub(crate) fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// The length of its frame.
-    pub(crate) fn frame_len(&self) -> usize {
-        self.header.frame_len()
-    }
-
-    /// Where its frame ends.
-    pub(crate) fn end_offset(&self) -> u64 {
-        self.offset + self.header.frame_len() as u64
-    }
-
-    /// The record as it was handed to the writer.
-    pub(crate) fn as_ref(&self) -> RecordRef<'_> {
-        RecordRef {
-            key: self.key(),
-            seq: self.seq(),
-            kind: self.kind(),
-            value: self.value_slice(),
-            expiry_ms: self.expiry_ms(),
-            host_type: self.host_type(),
-            older_follows: self.older_follows(),
-        }
     }
 }

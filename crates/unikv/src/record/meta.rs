@@ -1,6 +1,7 @@
 //! What the manifest knows of a record file.
 
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
+use crate::codec::FileCompression;
 use crate::key_table::builder::bounds;
 use crate::key_table::{FileFacts, RecordFileRefs};
 
@@ -35,6 +36,8 @@ pub(crate) struct RecordFileMeta {
     /// The file was ingested: its records and keys, each key once, say 0 and have this sequence
     /// number, which was not known when they were written.
     pub(crate) ingest_seq: Option<SeqNo>,
+    /// How its values are stored.
+    pub(crate) compression: FileCompression,
 }
 
 impl RecordFileMeta {
@@ -80,6 +83,7 @@ impl RecordFileMeta {
             && bounds::is_upper_of(&self.max_key, &found.max_key)
             && (found.min_seq(), found.max_seq()) == seqs
             && (found.expiry, found.has_range_deletes) == (self.expiry, self.has_range_deletes)
+            && found.compression == self.compression
             && found
                 .refs
                 .iter()

@@ -33,7 +33,7 @@ mod writer;
 pub(crate) use crate::key_table::{RecordPointer, STREAMED_BYTES};
 pub(crate) use direct_reads::DirectReads;
 pub(crate) use external::External;
-pub(crate) use frame::{Record, RecordRef, frame_len};
+pub(crate) use frame::{Record, RecordRef, StoredRecord, frame_len};
 pub(crate) use key_version::KeyVersion;
 pub(crate) use meta::{RecordFileMeta, UNNUMBERED};
 pub(crate) use reader::RecordFile;

@@ -1,9 +1,16 @@
 //! Reading records of a listed file at random, through the cache or around it.
 
-use super::frame::{FRAME_HEADER_LEN, FrameHeader, FramePlace, MIN_FRAME_LEN, Record};
+mod expand;
+mod sample;
+
+use super::frame::{
+    FRAME_HEADER_LEN, FrameHeader, FramePlace, MIN_FRAME_LEN, Record, StoredRecord,
+};
 use super::key_version::KeyVersion;
 use super::meta::RecordFileMeta;
 use crate::base::file_header::HEADER_LEN;
+use crate::base::sync::OnceLock;
+use crate::codec::Dictionary;
 use crate::error::{Error, Result};
 use crate::key_table::{
     CachedFrame, FileFacts, KeyIter, KeySection, LONGEST_BUFFER, ReadBuffer, ReadCache,
@@ -39,6 +46,8 @@ pub(crate) struct RecordFile {
     pub(super) file: Arc<DataFile>,
     pub(super) section: Option<Arc<KeySection>>,
     pub(super) cache: Arc<ReadCache>,
+    /// What compressed values share, once one has been read.
+    pub(super) dictionary: Arc<OnceLock<Arc<Dictionary>>>,
 }
 
 impl RecordFile {
@@ -49,6 +58,7 @@ impl RecordFile {
             file: Arc::clone(&self.file),
             section: None,
             cache: Arc::clone(&self.cache),
+            dictionary: Arc::clone(&self.dictionary),
         }
     }
 
@@ -63,7 +73,9 @@ impl RecordFile {
         let section = self.section.as_ref().map_or(0, |s| s.memory_bytes());
         // Twice: once more for who rebuilds the section.
         let own = 2 * size_of::<RecordFile>() + size_of::<RecordFileMeta>();
-        own + keys + section + self.file.memory_bytes()
+        // Counted before it is read. Versions share it, and of those the arbiter counts two.
+        let dictionary = self.meta.compression.memory_bytes() / 2;
+        own + keys + section + dictionary + self.file.memory_bytes()
     }
 
     /// The record that `pointer` names: from the cache, or with one read.
@@ -142,7 +154,7 @@ impl RecordFile {
         if frame.capacity() - frame.len() > frame.len() / MOST_SLACK_PART {
             frame.shrink_to_fit();
         }
-        Record::verify(Bytes::from(frame), header, &place)
+        self.expanded(StoredRecord::verify(Bytes::from(frame), header, &place)?)
     }
 
     /// Prefetches the records in `len` bytes from `offset` on: they are needed soon. A hint.
@@ -225,11 +237,20 @@ impl RecordFile {
         Err(Error::corruption(self.path(), pointer.offset, what))
     }
 
-    /// Verifies the frame that begins `frame` and that it is the one `pointer` means.
+    /// The record in the frame that begins `frame`, if that is the one `pointer` means.
     pub(super) fn decode_pointed(&self, frame: Bytes, pointer: RecordPointer) -> Result<Record> {
+        self.expanded(self.decode_stored(frame, pointer)?)
+    }
+
+    /// As [`RecordFile::decode_pointed`], with the value as it is stored.
+    pub(super) fn decode_stored(
+        &self,
+        frame: Bytes,
+        pointer: RecordPointer,
+    ) -> Result<StoredRecord> {
         let place = self.place(pointer.offset);
         let header = decode_pointed_header(&frame, pointer, &place)?;
-        Record::verify(frame, header, &place)
+        StoredRecord::verify(frame, header, &place)
     }
 
     /// Reads bytes of the records, which the caller has checked to be there.

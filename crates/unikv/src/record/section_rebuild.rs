@@ -28,6 +28,7 @@ impl RecordFile {
             file,
             section: None,
             cache: Arc::clone(cache),
+            dictionary: Arc::default(),
         };
         let section = bare.meta.key_section.then(|| {
             Arc::new(KeySection::new(

@@ -7,6 +7,7 @@ use super::frame::{FRAME_HEADER_LEN, FrameHeader, FramePlace, MIN_FRAME_LEN};
 use crate::base::checksum::Crc;
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::{Kind, SeqNo};
+use crate::codec::Codec;
 use crate::error::Result;
 use crate::vfs::file_store::DataFile;
 
@@ -20,6 +21,9 @@ pub(crate) struct WalkedFrame {
     pub(crate) seq: SeqNo,
     pub(crate) kind: Kind,
     pub(crate) value_len: u64,
+    pub(crate) codec: Codec,
+    /// Bytes of the value as it stands in the file.
+    pub(crate) stored_len: u64,
 }
 
 /// What stands at one place of the file.
@@ -96,6 +100,8 @@ impl<'a> FrameWalk<'a> {
                 seq,
                 kind,
                 value_len: header.value_len() as u64,
+                codec: header.codec,
+                stored_len: header.stored_as().stored_len as u64,
             }),
             fault: (!fits).then(|| "the record's checksum does not match".to_owned()),
         })

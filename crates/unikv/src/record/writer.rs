@@ -1,15 +1,18 @@
 //! Writing a record file.
 
 use super::external::External;
-use super::frame::{RecordRef, frame_len};
+use super::frame::{CRC_LEN, RecordRef, StoredAs, StoredRecord, frame_len};
 use super::meta::RecordFileMeta;
+use super::stream::value_reader::ValueReader;
 use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, Kind};
 use crate::base::seeded::seeded;
+use crate::codec::{Codec, Compression, Dictionary, DictionaryPlace, Encoder, FileCompression};
 use crate::error::{Error, Result};
 use crate::key_table::{
-    KeySectionBuilder, OutputFile, Properties, ReadCache, RecordFileRefs, RecordPointer, write_tail,
+    KeySectionBuilder, OutputFile, Properties, ReadCache, RecordFileRefs, RecordPointer,
+    STREAMED_BYTES, write_tail,
 };
 use crate::vfs::file_store::FileStore;
 use bytes::Bytes;
@@ -25,6 +28,8 @@ pub(crate) struct RecordWriter {
     properties: Properties,
     /// What stands before the value in the current frame.
     head: Vec<u8>,
+    encoder: Encoder,
+    compression: FileCompression,
 }
 
 impl RecordWriter {
@@ -49,77 +54,152 @@ impl RecordWriter {
             output,
             properties: Properties::default(),
             head: Vec::new(),
+            encoder: Encoder::new(None),
+            compression: FileCompression::default(),
         })
     }
 
-    /// Appends a record and says where it stands. It is not readable before the file is finished.
-    pub(crate) fn append(&mut self, record: &RecordRef<'_>) -> Result<RecordPointer> {
-        self.append_frame(record).map(|(pointer, _)| pointer)
+    /// The same, with a dictionary for the values that are compressed with Zstandard.
+    pub(crate) fn with_dictionary(mut self, dictionary: Option<Arc<Dictionary>>) -> RecordWriter {
+        self.encoder = Encoder::new(dictionary);
+        self
     }
 
-    /// As [`RecordWriter::append`], and `cache` has the record at its new place, `is_wanted` if it
-    /// will soon be asked for.
-    pub(crate) fn append_cached(
+    /// Appends a record as it is and says where it stands. It is not readable before the file is
+    /// finished.
+    pub(crate) fn append(&mut self, record: &RecordRef<'_>) -> Result<RecordPointer> {
+        self.append_as(record, Compression::None)
+    }
+
+    /// As [`RecordWriter::append`]; the value is compressed if that shrinks it.
+    pub(crate) fn append_as(
         &mut self,
         record: &RecordRef<'_>,
-        cache: &ReadCache,
-        is_wanted: bool,
+        compression: Compression,
     ) -> Result<RecordPointer> {
-        let (pointer, crc) = self.append_frame(record)?;
-        let mut frame = Vec::with_capacity(record.frame_len() as usize);
-        for part in [&self.head[..], record.value, &crc[..]] {
-            frame.extend_from_slice(part);
-        }
-        cache.insert_record(pointer.file, pointer.offset, Bytes::from(frame), is_wanted);
+        // What stands for a large value is short, and long values are copied piece by piece.
+        let is_fit = record.kind == Kind::Put && record.frame_len() < u64::from(STREAMED_BYTES);
+        let compression = match is_fit {
+            true => compression,
+            false => Compression::None,
+        };
+        let value = record.value;
+        let (stored_as, stored) = match self.encoder.encode(value, compression) {
+            None => (StoredAs::raw(value.len()), value),
+            Some((codec, stored)) => {
+                let stored_as = StoredAs {
+                    codec,
+                    stored_len: stored.len(),
+                    raw_len: value.len(),
+                };
+                (stored_as, stored)
+            }
+        };
+        let pointer = append(&mut self.output, &mut self.head, record, stored_as, stored)?;
+        self.note_stored(stored_as, compression.level());
+        self.note(record)?;
         Ok(pointer)
     }
 
-    fn append_frame(&mut self, record: &RecordRef<'_>) -> Result<(RecordPointer, [u8; 4])> {
-        let (offset, uid) = (self.output.len(), self.output.uid());
-        let crc = record
-            .encode(&mut self.head, uid, offset)
-            .ok_or_else(beyond_limits)?;
-        self.output.append(&self.head)?;
-        self.output.append(record.value)?;
-        self.output.append(&crc)?;
-        self.note(record)?;
-        Ok((self.pointer(offset, record.frame_len() as u32), crc))
+    /// Has `cache` keep `record`, which was appended last, at its new place, `is_wanted` if it will
+    /// soon be asked for.
+    pub(crate) fn keep_last(
+        &self,
+        record: &RecordRef<'_>,
+        pointer: RecordPointer,
+        cache: &ReadCache,
+        is_wanted: bool,
+    ) {
+        let mut frame = Vec::with_capacity(record.frame_len() as usize);
+        // Nobody compares the checksum of what is kept.
+        for part in [&self.head[..], record.value, &[0; CRC_LEN]] {
+            frame.extend_from_slice(part);
+        }
+        cache.insert_record(pointer.file, pointer.offset, Bytes::from(frame), is_wanted);
     }
 
-    /// As [`RecordWriter::append`] for a value of `value_len` bytes that is never in memory whole:
-    /// `fill` is asked for it piece by piece. `record.value` is not looked at.
+    /// Appends a record with the value of another one, in the form that it has there, where
+    /// `source` says at which level it was compressed and with which dictionary. `None` if it is
+    /// not the form that `compression` asks for.
+    pub(crate) fn append_copy(
+        &mut self,
+        record: &RecordRef<'_>,
+        value: &StoredRecord,
+        source: &FileCompression,
+        compression: Compression,
+    ) -> Result<Option<RecordPointer>> {
+        let stored_as = value.stored_as();
+        if !self.takes(stored_as, source, compression) {
+            return Ok(None);
+        }
+        let (output, head) = (&mut self.output, &mut self.head);
+        let pointer = append(output, head, record, stored_as, value.stored_value())?;
+        self.note_stored(stored_as, source.level);
+        self.note(record)?;
+        Ok(Some(pointer))
+    }
+
+    /// Whether values that are stored so need not be compressed again.
+    fn takes(
+        &self,
+        stored_as: StoredAs,
+        source: &FileCompression,
+        compression: Compression,
+    ) -> bool {
+        let wanted = self.encoder.codec_for(stored_as.raw_len, compression);
+        let has_dictionary = |place: DictionaryPlace| {
+            let own = self.encoder.dictionary();
+            own.is_some_and(|own| own.hash() == place.hash) || seeded!(ForeignDictionaryCopied)
+        };
+        stored_as.codec == wanted
+            && source.level >= compression.level()
+            && match wanted {
+                Codec::ZstdWithDictionary => source.dictionary.is_some_and(has_dictionary),
+                _ => true,
+            }
+    }
+
+    /// As [`RecordWriter::append_copy`] for a value that is never in memory whole and keeps its
+    /// form, whatever that is. `record.value` is not looked at; `goes_on` is asked for each piece.
     pub(crate) fn append_streamed(
         &mut self,
         record: &RecordRef<'_>,
-        value_len: usize,
-        mut fill: impl FnMut(&mut [u8]) -> Result<()>,
+        value: &mut ValueReader,
+        source: &FileCompression,
+        mut goes_on: impl FnMut() -> Result<()>,
     ) -> Result<RecordPointer> {
+        let stored_as = value.stored_as();
+        let value_len = stored_as.stored_len;
         let (offset, uid) = (self.output.len(), self.output.uid());
-        let head = record.encode_head(value_len, &mut self.head, uid, offset);
+        let head = record.encode_head(stored_as, &mut self.head, uid, offset);
         let mut payload = head.ok_or_else(beyond_limits)?;
         self.output.append(&self.head)?;
         let mut piece = vec![0; PIECE_BYTES.min(value_len)];
         let mut left = value_len;
         while left > 0 {
             piece.truncate(left);
-            fill(&mut piece)?;
+            goes_on()?;
+            value.read(&mut piece)?;
             payload = payload.update(&piece);
             self.output.append(&piece)?;
             left -= piece.len();
         }
         self.output
             .append(&payload.bind(uid, offset).to_le_bytes())?;
+        self.note_stored(stored_as, source.level);
         self.note(record)?;
         let len = frame_len(record.key.len(), value_len, record.expiry_ms.is_some()) as u32;
-        Ok(self.pointer(offset, len))
+        let file = self.output.number();
+        Ok(RecordPointer { file, offset, len })
     }
 
-    fn pointer(&self, offset: u64, len: u32) -> RecordPointer {
-        RecordPointer {
-            file: self.output.number(),
-            offset,
-            len,
-        }
+    fn note_stored(&mut self, stored_as: StoredAs, level: i8) {
+        let StoredAs {
+            codec,
+            stored_len,
+            raw_len,
+        } = stored_as;
+        self.compression.note(codec, level, raw_len, stored_len);
     }
 
     /// The bytes written so far.
@@ -133,7 +213,14 @@ impl RecordWriter {
         let mut output = self.output;
         let (number, uid, records_end) = (output.number(), output.uid(), output.len());
         let key_section = section.is_some();
-        let properties = write_tail(&mut output, section, self.properties)?;
+        let mut properties = self.properties;
+        properties.compression = self.compression;
+        // One that no value needed is left out.
+        let uses_one = self.compression.codecs.holds(Codec::ZstdWithDictionary);
+        if let Some(dictionary) = self.encoder.dictionary().filter(|_| uses_one) {
+            properties.set_dictionary(dictionary.bytes());
+        }
+        let properties = write_tail(&mut output, section, properties)?;
         let (len, checksum) = output.finish()?;
         Ok(RecordFileMeta {
             number,
@@ -152,6 +239,7 @@ impl RecordWriter {
             // Its own records are no others.
             refs: without(properties.refs, number),
             ingest_seq: None,
+            compression: properties.compression,
         })
     }
 
@@ -178,6 +266,27 @@ impl RecordWriter {
         }
         Ok(())
     }
+}
+
+/// Appends a frame whose value comes `stored` so.
+fn append(
+    output: &mut OutputFile,
+    head: &mut Vec<u8>,
+    record: &RecordRef<'_>,
+    stored_as: StoredAs,
+    stored: &[u8],
+) -> Result<RecordPointer> {
+    let (offset, uid) = (output.len(), output.uid());
+    let payload = record.encode_head(stored_as, head, uid, offset);
+    let payload = payload.ok_or_else(beyond_limits)?.update(stored);
+    let crc = payload.bind(uid, offset).to_le_bytes();
+    for part in [&head[..], stored, &crc[..]] {
+        output.append(part)?;
+    }
+    let len = frame_len(record.key.len(), stored.len(), record.expiry_ms.is_some());
+    let file = output.number();
+    let len = len as u32;
+    Ok(RecordPointer { file, offset, len })
 }
 
 fn without(mut refs: Vec<RecordFileRefs>, file: FileNumber) -> Vec<RecordFileRefs> {

@@ -16,6 +16,7 @@ use crate::key_table::meta::KeyTableMeta;
 use crate::record::meta::RecordFileMeta;
 use std::path::Path;
 
+mod compression;
 mod entries;
 
 /// A change of the version. Fields that are `None` or empty change nothing.

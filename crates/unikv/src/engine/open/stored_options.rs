@@ -9,6 +9,7 @@
 //! No locks.
 
 use crate::base::seeded::seeded;
+use crate::codec::Compression;
 use crate::error::{Error, Result};
 use crate::options::{Clustering, EffectiveOptions, Options, StoredOptions};
 use crate::version::Version;
@@ -30,7 +31,8 @@ mod tag {
     pub(crate) const KEY_TABLE_BYTES: u16 = 8;
     pub(crate) const BLOCK_BYTES: u16 = 9;
     pub(crate) const SCAN_MERGE_LIMIT: u16 = 10;
-    pub(crate) const LAST: u16 = SCAN_MERGE_LIMIT;
+    pub(crate) const COMPRESSION: u16 = 11;
+    pub(crate) const LAST: u16 = COMPRESSION;
 }
 
 /// Never, at every merge, where scans had paid for it, and when idle, in releases that asked.
@@ -59,6 +61,10 @@ pub(crate) fn encode(options: &EffectiveOptions) -> Vec<u8> {
     out.put_u64(tag::KEY_TABLE_BYTES, options.key_table_bytes);
     out.put_u64(tag::BLOCK_BYTES, options.block_bytes.into());
     out.put_u64(tag::SCAN_MERGE_LIMIT, options.scan_merge_limit.into());
+    // A release that does not know it reads databases that do without.
+    if options.compression != Compression::None {
+        out.put_u64(tag::COMPRESSION, options.compression.number());
+    }
     out.finish()
 }
 
@@ -91,6 +97,10 @@ pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<StoredOptions> {
         key_table_bytes: fields.u64(tag::KEY_TABLE_BYTES)?,
         block_bytes: small(tag::BLOCK_BYTES)?,
         scan_merge_limit: small(tag::SCAN_MERGE_LIMIT)?,
+        compression: match fields.u64(tag::COMPRESSION)? {
+            Some(number) => Some(Compression::of_number(number, path)?),
+            None => None,
+        },
     })
 }
 
@@ -122,6 +132,7 @@ pub(crate) fn carry_over(options: Options, stored: &StoredOptions) -> Options {
             key_table_bytes: asked.key_table_bytes.or(stored.key_table_bytes),
             block_bytes: asked.block_bytes.or(stored.block_bytes),
             scan_merge_limit: asked.scan_merge_limit.or(stored.scan_merge_limit),
+            compression: asked.compression.or(stored.compression),
         },
         ..options
     }
@@ -185,7 +196,13 @@ mod tests {
             .block_bytes(7 << 10)
             .scan_merge_limit(9);
         let bytes = encode(&effective(&options));
+        // Without compression the bytes are those of releases that had none.
         golden::check("options", &bytes);
+        if let Some(compression) = crate::codec::tests::built_in().pop() {
+            let options = options.clone().compression(compression);
+            let stored = decode(&encode(&effective(&options)), path).unwrap();
+            assert_eq!(stored.compression, Some(compression));
+        }
         let stored = decode(&bytes, path).unwrap();
         assert_eq!(
             Options::default().resolve(&stored).unwrap(),

@@ -168,6 +168,8 @@ pub struct Stats {
     pub key_tables: usize,
     /// Bytes of the key tables.
     pub key_table_bytes: u64,
+    /// Bytes that compression has saved in the record files and key tables that there are.
+    pub compression_saved_bytes: u64,
     /// Per partition, in key order.
     pub partitions: Vec<PartitionStats>,
     /// Bytes of all live files, the ballast included.
@@ -238,6 +240,16 @@ impl Stats {
         amplification(self.written_bytes(), self.user_bytes_written)
     }
 
+    /// Bytes that the record files and key tables would take uncompressed per byte that they take;
+    /// 1 without any.
+    pub fn compression_ratio(&self) -> f64 {
+        let stored = self.record_file_bytes + self.key_table_bytes;
+        match stored {
+            0 => 1.0,
+            _ => (stored + self.compression_saved_bytes) as f64 / stored as f64,
+        }
+    }
+
     pub(crate) fn add_version(&mut self, version: &Version) {
         self.partitions = version
             .partitions()
@@ -266,6 +278,10 @@ impl Stats {
         self.scan_run_bytes = version.scan_runs().map(|run| run.bytes()).sum();
         self.key_tables = version.key_tables().count();
         self.key_table_bytes = KeyTable::bytes_of(version.key_tables());
+        let of_files = version.record_files().iter().map(|f| f.meta().compression);
+        let of_tables = version.key_tables().map(|table| table.meta().compression);
+        let all = of_files.chain(of_tables);
+        self.compression_saved_bytes = all.map(|compression| compression.saved_bytes).sum();
     }
 }
 

@@ -7,7 +7,7 @@ use crate::base::file_names;
 use crate::error::Result;
 use crate::jobs::JobContext;
 use crate::key_table::builder::bounds;
-use crate::key_table::{KeySectionBuilder, KeyTableMeta, write_key_table};
+use crate::key_table::{KeyEntry, KeySectionBuilder, KeyTableMeta, write_key_table};
 
 /// Makes key tables of keys that come in order: each is built in memory, and cut where the caller
 /// says.
@@ -27,9 +27,14 @@ impl<'a> KeyTableCutter<'a> {
         }
     }
 
-    /// Of the table being built.
-    pub(crate) fn builder(&mut self) -> &mut KeySectionBuilder {
-        &mut self.builder
+    /// Adds the next entry to the table being built.
+    pub(crate) fn add(&mut self, entry: &KeyEntry<'_>) {
+        if self.builder.is_empty() {
+            // A table has keys of one keyspace that is there.
+            let compression = self.context.compressions.of(entry.key);
+            self.builder.compress(compression);
+        }
+        self.builder.add(entry);
     }
 
     pub(crate) fn is_empty(&self) -> bool {

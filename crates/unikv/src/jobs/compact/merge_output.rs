@@ -1,17 +1,19 @@
 //! The files that a merge writes: key tables, and record files with the values that it moves.
 
 use super::cluster::bytes_to_move;
+use super::copy_dictionary::CopyDictionary;
 use super::key_tables::KeyTableCutter;
-use crate::base::keys::{FileNumber, KEYSPACE_PREFIX_LEN, Kind};
+use crate::base::keys::{FileNumber, KEYSPACE_PREFIX_LEN, KeyspaceId, Kind};
 use crate::base::seeded::seeded;
+use crate::codec::Compression;
 use crate::error::{Error, Result};
 use crate::jobs::JobContext;
 use crate::jobs::compact::parts::{Kept, KeptValue, MergeInputs, Merged};
 use crate::key_table::{EntryValue, KeyEntry, KeyTableMeta, RecordPointer};
-use crate::record::pointed::{check_found, check_pointed};
+use crate::record::pointed::check_found;
 use crate::record::{
     External, Record, RecordFile, RecordRef, RecordStream, RecordWriter, STREAMED_BYTES,
-    ValueReader, frame_len,
+    StoredRecord, ValueReader, frame_len,
 };
 use crate::version::{Generation, KeyRange, file_names};
 use std::collections::HashMap;
@@ -32,6 +34,8 @@ pub(crate) struct MergeOutput<'a> {
     moved: Option<RecordWriter>,
     /// Whether values of victims still move: not at the end of a slice.
     moves: bool,
+    /// What the values that move are compressed with.
+    dictionary: CopyDictionary,
     key_tables: KeyTableCutter<'a>,
     made: Merged,
 }
@@ -75,6 +79,7 @@ impl<'a> MergeOutput<'a> {
             held: 0,
             moved: None,
             moves: true,
+            dictionary: CopyDictionary::default(),
             key_tables: KeyTableCutter::new(context, range.start),
             made: Merged::default(),
         }
@@ -105,7 +110,7 @@ impl<'a> MergeOutput<'a> {
     }
 
     fn add_version(&mut self, key: &[u8], version: &Kept, inline: &[u8]) -> Result<()> {
-        let record;
+        let (record, inlined);
         let mut kind = version.kind;
         let value = match &version.value {
             KeptValue::None => EntryValue::None,
@@ -121,12 +126,22 @@ impl<'a> MergeOutput<'a> {
                     EntryValue::Pointer(self.place_of_large(key, version, *pointer)?)
                 } else if moves && pointer.len >= STREAMED_BYTES {
                     EntryValue::Pointer(self.copy_streamed(key, version, *pointer)?)
-                } else if version.unsorted && self.is_inline(key, value_len) {
-                    record = self.read(key, version, *pointer)?;
-                    EntryValue::Inline(record.value_slice())
-                } else if moves {
-                    let record = self.read(key, version, *pointer)?;
-                    EntryValue::Pointer(self.copy(&record, version, *pointer)?)
+                } else if moves || version.unsorted && self.is_inline(key, value_len) {
+                    let stored = self.read(key, version, *pointer)?;
+                    // What counts is the length before it was compressed.
+                    if version.unsorted && self.is_inline(key, stored.raw_len() as u64) {
+                        if seeded!(InlineAsStored) {
+                            inlined = stored;
+                            EntryValue::Inline(inlined.stored_value())
+                        } else {
+                            record = self.expanded(stored, *pointer)?;
+                            EntryValue::Inline(record.value_slice())
+                        }
+                    } else if moves {
+                        EntryValue::Pointer(self.copy(stored, version, *pointer)?)
+                    } else {
+                        EntryValue::Pointer(*pointer)
+                    }
                 } else {
                     EntryValue::Pointer(*pointer)
                 }
@@ -136,7 +151,7 @@ impl<'a> MergeOutput<'a> {
         if seeded!(GcRenumbers) && !version.unsorted {
             seq.0 += 1;
         }
-        self.key_tables.builder().add(&KeyEntry {
+        self.key_tables.add(&KeyEntry {
             key,
             seq,
             kind,
@@ -190,14 +205,17 @@ impl<'a> MergeOutput<'a> {
     }
 
     /// Reads the record of a key entry and makes sure that it is the one.
-    fn read(&mut self, key: &[u8], version: &Kept, pointer: RecordPointer) -> Result<Record> {
+    fn read(&mut self, key: &[u8], version: &Kept, pointer: RecordPointer) -> Result<StoredRecord> {
         let (buffer, held) = (self.buffer, self.held);
         let most = self.context.read_buffers_bytes;
         let Input { file, stream, .. } = self.input(pointer)?;
         let opened = stream.get_or_insert_with(|| file.stream().reading(buffer));
         let before = opened.held_bytes();
         let record = opened.read(pointer)?;
-        check_pointed(&record, version.expected(key), file.path(), pointer)?;
+        let RecordRef {
+            key: of, seq, kind, ..
+        } = record.head();
+        check_found((of, seq, kind), version.expected(key), file.path(), pointer)?;
         let mut now = held - before + opened.held_bytes();
         // More files than there is memory for: of those beyond, each record is read by itself.
         if now > most && held > 0 {
@@ -206,6 +224,11 @@ impl<'a> MergeOutput<'a> {
         }
         self.held = now;
         Ok(record)
+    }
+
+    /// A record of the file that `pointer` names, with its raw value.
+    fn expanded(&mut self, stored: StoredRecord, pointer: RecordPointer) -> Result<Record> {
+        self.input(pointer)?.file.expanded(stored)
     }
 
     fn input(&mut self, pointer: RecordPointer) -> Result<&mut Input> {
@@ -224,6 +247,7 @@ impl<'a> MergeOutput<'a> {
         pointer: RecordPointer,
     ) -> Result<RecordPointer> {
         let record = self.read(key, version, pointer)?;
+        let record = self.expanded(record, pointer)?;
         let external = External::decode(record.value_slice()).ok_or_else(|| {
             let what = "what stands in the place of a large value is malformed";
             Error::corruption(self.context.store.dir(), pointer.offset, what)
@@ -235,25 +259,44 @@ impl<'a> MergeOutput<'a> {
     /// they have there afterwards.
     fn copy(
         &mut self,
-        record: &Record,
+        stored: StoredRecord,
         version: &Kept,
         from: RecordPointer,
     ) -> Result<RecordPointer> {
         let context = self.context;
         context.check_cancelled()?;
-        self.made.copied_bytes += u64::from(from.len);
-        let record = RecordRef {
+        let file = Arc::clone(&self.input(from)?.file);
+        let head = RecordRef {
             older_follows: false,
             seq: version.seq,
-            ..record.as_ref()
+            ..stored.head()
         };
-        let writer = self.writer()?;
-        if !context.cache.holds(from.file, from.offset) {
-            return writer.append(&record);
-        }
-        let copied = writer.append_cached(&record, context.cache, false)?;
-        self.made.moved.push((from.file, from.offset));
-        Ok(copied)
+        let compression = context.compressions.of(head.key);
+        let source = file.meta().compression;
+        let writer = self.writer(head.key, compression)?;
+        let copied = writer.append_copy(&head, &stored, &source, compression)?;
+        let is_cached = context.cache.holds(from.file, from.offset);
+        let pointer = match copied {
+            Some(pointer) if !is_cached => pointer,
+            _ => {
+                let record = file.expanded(stored.clone())?;
+                let record = RecordRef {
+                    value: record.value_slice(),
+                    ..head
+                };
+                let pointer = match copied {
+                    Some(pointer) => pointer,
+                    None => writer.append_as(&record, compression)?,
+                };
+                if is_cached {
+                    writer.keep_last(&record, pointer, context.cache, false);
+                    self.made.moved.push((from.file, from.offset));
+                }
+                pointer
+            }
+        };
+        self.made.copied_bytes += u64::from(pointer.len);
+        Ok(pointer)
     }
 
     /// As [`MergeOutput::copy`] for a large record, which is never in memory whole.
@@ -278,17 +321,24 @@ impl<'a> MergeOutput<'a> {
             host_type: source.host_type(),
             older_follows: false,
         };
-        let writer = self.writer()?;
-        let copied = writer.append_streamed(&record, source.value_len(), |piece| {
-            context.check_cancelled()?;
-            source.read(piece)
+        let writer = self.writer(key, context.compressions.of(key))?;
+        let compression = file.meta().compression;
+        let copied = writer.append_streamed(&record, &mut source, &compression, || {
+            context.check_cancelled()
         })?;
         source.finish()?;
         Ok(copied)
     }
 
     /// The file to write the next value to.
-    fn writer(&mut self) -> Result<&mut RecordWriter> {
+    fn writer(&mut self, key: &[u8], compression: Compression) -> Result<&mut RecordWriter> {
+        if self.moved.is_none() {
+            let victims = self.inputs.values().filter(|input| input.victim);
+            let files = victims.map(|input| &input.file);
+            self.dictionary
+                .choose(files, compression, KeyspaceId::of(key));
+        }
+        let dictionary = self.dictionary.get();
         let slot = &mut self.moved;
         // What a slice copies stays in one file, by which it is seen to lie together.
         let most = match self.context.slice {
@@ -302,7 +352,8 @@ impl<'a> MergeOutput<'a> {
             Some(writer) => writer,
             None => {
                 let create = |number| RecordWriter::create(self.context.store, number, 0);
-                slot.insert(self.context.begin_file(file_names::record, create)?)
+                let writer = self.context.begin_file(file_names::record, create)?;
+                slot.insert(writer.with_dictionary(dictionary))
             }
         })
     }

@@ -2,6 +2,7 @@
 //! merges of keys for scans. What a pass is for decides what it takes in.
 
 pub(crate) mod cluster;
+mod copy_dictionary;
 pub(crate) mod gc;
 pub(crate) mod half_merged;
 pub(crate) mod key_tables;

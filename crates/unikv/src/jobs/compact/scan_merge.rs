@@ -41,7 +41,7 @@ pub(crate) fn scan_merge(
             tables.cut()?;
         }
         if entry.kind != Kind::Delete || !seeded!(DropTombstonesInRun) {
-            tables.builder().add(&entry);
+            tables.add(&entry);
         }
         last_key.clear();
         last_key.extend_from_slice(entry.key);

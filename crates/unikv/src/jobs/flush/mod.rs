@@ -6,6 +6,7 @@
 //! small files, and a split beside the flush does no harm. The keys are kept in memory until then.
 
 pub(crate) mod index_build;
+mod pace;
 pub(crate) mod placing;
 
 use super::JobContext;
@@ -14,6 +15,7 @@ use crate::base::keys::Kind;
 use crate::base::seeded::slip;
 use crate::error::Result;
 use crate::jobs::compact::retention::Retention;
+use crate::jobs::flush::pace::Pace;
 use crate::key_table::{EntryValue, KeyEntry, KeySectionBuilder, ReadCache};
 use crate::memtable::{MemEntry, Memtable, MemtableIter};
 use crate::record::{RecordFileMeta, RecordPointer, RecordRef, RecordWriter};
@@ -148,6 +150,7 @@ pub(crate) fn flush(
 /// A position in the memtable and one ahead of it: a record says whether an older version of its
 /// key stands right after it, so the next kept version is sought before a record is written.
 struct Entries {
+    memtable: Arc<Memtable>,
     at: MemtableIter,
     ahead: MemtableIter,
 }
@@ -155,6 +158,7 @@ struct Entries {
 impl Entries {
     fn new(memtable: &Arc<Memtable>) -> Entries {
         let mut entries = Entries {
+            memtable: Arc::clone(memtable),
             at: memtable.iter(),
             ahead: memtable.iter(),
         };
@@ -192,8 +196,12 @@ fn write_table(
     keys: TableKeys,
 ) -> Result<FlushedTable> {
     let create = |number| RecordWriter::create(context.store, number, 0);
+    let writer = context.begin_file(file_names::record, create)?;
+    let pace = Pace::new(context);
+    let dictionary = pace.dictionary(&entries.memtable);
     let mut table = TableWriter {
-        writer: context.begin_file(file_names::record, create)?,
+        writer: writer.with_dictionary(dictionary),
+        pace,
         section: KeySectionBuilder::new(context.block_bytes),
         keys,
         records: 0,
@@ -240,6 +248,7 @@ struct TableWriter<'a> {
     records: u32,
     hash_seed: u64,
     cache: &'a ReadCache,
+    pace: Pace<'a>,
 }
 
 impl TableWriter<'_> {
@@ -265,10 +274,11 @@ impl TableWriter<'_> {
             && self
                 .cache
                 .keeps_written(hash, record.frame_len() as usize, again);
-        let pointer = match keeps {
-            true => self.writer.append_cached(&record, self.cache, true)?,
-            false => self.writer.append(&record)?,
-        };
+        let compression = self.pace.compression(&record, self.writer.len());
+        let pointer = self.writer.append_as(&record, compression)?;
+        if keeps {
+            self.writer.keep_last(&record, pointer, self.cache, true);
+        }
         self.section.add(&KeyEntry {
             key: entry.key,
             seq: entry.seq,

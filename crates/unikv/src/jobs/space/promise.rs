@@ -104,6 +104,7 @@ mod tests {
             expiry: None,
             has_range_deletes: false,
             clip: None,
+            compression: crate::codec::FileCompression::default(),
         }
     }
 

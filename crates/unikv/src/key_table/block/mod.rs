@@ -6,12 +6,15 @@
 //! entry*  restart offset u32 *  restart count u32  checksum u32
 //! ```
 //!
+//! On disk a block may be [compressed](compressed); in memory it never is.
+//!
 //! `shared` is always the *longest* common prefix (0 at a restart); [`Block::seek`] relies on it to
 //! compare most entries by that number alone, without building their keys.
 //!
 //! In memory a block carries the *heads* of its restarts beside its bytes: a search among them
 //! touches a cache line or two instead of one for each restart that it tries.
 
+pub(crate) mod compressed;
 pub(crate) mod entry;
 pub(crate) mod fences;
 pub(crate) mod passed;
@@ -20,6 +23,7 @@ pub(crate) mod walk;
 use crate::base::checksum::{Crc, bound};
 use crate::base::keys::{FileUid, SeqNo, internal_cmp};
 use crate::base::seeded::seeded;
+use crate::codec::Decoders;
 use crate::key_table::block::entry::{Decoded, Entries, KeyEntry, Malformed, RawEntry};
 use bytes::Bytes;
 use std::cmp::Ordering;
@@ -78,13 +82,19 @@ impl BlockBuilder {
         self.len(out) - repeated.unwrap_or(0)
     }
 
-    /// Ends the block: returns its length and its checksum, for which four bytes are left at its
-    /// end until the place is known that it is bound to.
-    pub(super) fn end(&mut self, out: &mut Vec<u8>) -> (usize, Crc) {
+    /// Ends the block, which `compress` may put into another form: returns its length and its
+    /// checksum, for which four bytes are left at its end until the place is known that it is bound
+    /// to.
+    pub(super) fn end(
+        &mut self,
+        out: &mut Vec<u8>,
+        compress: impl FnOnce(&mut Vec<u8>, usize),
+    ) -> (usize, Crc) {
         for restart in &self.restarts {
             out.extend_from_slice(&restart.to_le_bytes());
         }
         out.extend_from_slice(&(self.restarts.len() as u32).to_le_bytes());
+        compress(out, self.start);
         let crc = Crc::default().update(&out[self.start..]);
         out.extend_from_slice(&[0; 4]);
         let len = out.len() - self.start;
@@ -116,7 +126,12 @@ struct Restart {
 
 impl Block {
     /// Verifies the block that stands at `offset` of the file `uid`.
-    pub(super) fn verify(bytes: Bytes, uid: FileUid, offset: u64) -> Result<Block, &'static str> {
+    pub(super) fn verify(
+        bytes: Bytes,
+        uid: FileUid,
+        offset: u64,
+        decoders: &Decoders,
+    ) -> Result<Block, &'static str> {
         let (body, crc) = bytes
             .split_last_chunk::<4>()
             .ok_or("the block is too short")?;
@@ -124,6 +139,10 @@ impl Block {
         if !fits && !seeded!(BlockUnchecked) {
             return Err("the block's checksum does not match");
         }
+        let bytes = match compressed::form(body) {
+            None => bytes,
+            Some(form) => form.expand(decoders)?,
+        };
         Block::decode(bytes).ok_or("the block's restarts are malformed")
     }
 

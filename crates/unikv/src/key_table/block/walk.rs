@@ -5,6 +5,7 @@
 use super::entry::{EntryValue, Malformed, OwnedValue};
 use super::fences::Fences;
 use crate::base::keys::{Kind, SeqNo};
+use crate::codec::Decoders;
 use crate::error::Result;
 use crate::key_table::block::Block;
 use crate::key_table::footer::{FOOTER_LEN, Footer};
@@ -69,6 +70,7 @@ pub(crate) fn facts(file: &DataFile, file_len: u64) -> Result<FileFacts> {
 pub(crate) struct BlockWalk<'a> {
     file: &'a DataFile,
     fences: Fences,
+    decoders: Decoders,
 }
 
 impl<'a> BlockWalk<'a> {
@@ -76,7 +78,12 @@ impl<'a> BlockWalk<'a> {
     pub(crate) fn open(file: &'a DataFile, file_len: u64) -> Result<BlockWalk<'a>> {
         let footer = Footer::read(file, file_len)?;
         let fences = read_index(file, &footer)?;
-        Ok(BlockWalk { file, fences })
+        let decoders = Decoders::default();
+        Ok(BlockWalk {
+            file,
+            fences,
+            decoders,
+        })
     }
 
     /// How many blocks there are.
@@ -97,7 +104,8 @@ impl<'a> BlockWalk<'a> {
         };
         let mut bytes = vec![0; place.len];
         self.file.read_exact_at(&mut bytes, place.offset)?;
-        let block = Block::verify(Bytes::from(bytes), self.file.uid(), place.offset);
+        let uid = self.file.uid();
+        let block = Block::verify(Bytes::from(bytes), uid, place.offset, &self.decoders);
         let entries = block.and_then(|block| {
             entries(&block).map_err(|Malformed| "the block's entries are malformed")
         });

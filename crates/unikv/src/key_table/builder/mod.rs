@@ -11,10 +11,12 @@ use super::meta::KeyTableMeta;
 use super::outliers::Outliers;
 use super::properties::Properties;
 use crate::base::checksum::{Crc, bound};
-use crate::base::file_header::{FileHeader, FileKind};
+use crate::base::file_header::{BLOCK_CODECS, FileHeader, FileKind};
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, FileUid, Kind, SeqNo, internal_cmp};
+use crate::codec::Compression;
 use crate::error::Result;
+use crate::key_table::block::compressed::BlockCompressor;
 use crate::key_table::block::entry::{EntryValue, KeyEntry};
 use crate::key_table::block::fences;
 use crate::key_table::builder::newest::Newest;
@@ -44,6 +46,8 @@ pub(crate) struct KeySectionBuilder {
     properties: Properties,
     newest: Newest,
     outliers: Outliers,
+    /// `None`: blocks are stored as they are.
+    compressor: Option<Box<BlockCompressor>>,
 }
 
 #[derive(Debug)]
@@ -68,7 +72,14 @@ impl KeySectionBuilder {
             properties: Properties::default(),
             newest: Newest::default(),
             outliers: Outliers::default(),
+            compressor: None,
         }
+    }
+
+    /// Has the blocks compressed so that end from now on.
+    pub(crate) fn compress(&mut self, compression: Compression) {
+        let compresses = compression != Compression::None;
+        self.compressor = compresses.then(|| Box::new(BlockCompressor::new(compression)));
     }
 
     /// Adds the next entry in internal order.
@@ -143,7 +154,12 @@ impl KeySectionBuilder {
     }
 
     fn end_block(&mut self) {
-        let (len, crc) = self.block.end(&mut self.blocks);
+        let compressor = &mut self.compressor;
+        let (len, crc) = self.block.end(&mut self.blocks, |blocks, start| {
+            if let Some(compressor) = compressor {
+                compressor.compress(blocks, start);
+            }
+        });
         let before = self
             .before_block
             .as_ref()
@@ -254,6 +270,17 @@ pub(super) fn write_with_header(
     header: FileHeader,
     mut section: KeySectionBuilder,
 ) -> Result<KeyTableMeta> {
+    section.cut();
+    let compression = section.compressor.as_ref().map(|it| it.done);
+    let compression = compression.unwrap_or_default();
+    let header = FileHeader {
+        required: match compression.codecs.is_empty() {
+            true => header.required,
+            false => header.required | BLOCK_CODECS,
+        },
+        ..header
+    };
+    section.properties.compression = compression;
     section.newest.outliers = section.outliers.settle(section.newest.sum());
     section.properties.newest = Some(section.newest);
     section.properties.outliers = std::mem::take(&mut section.outliers);
@@ -283,5 +310,6 @@ pub(super) fn write_with_header(
         expiry: properties.expiry,
         has_range_deletes: properties.has_range_deletes,
         clip: None,
+        compression,
     })
 }

@@ -69,6 +69,7 @@ impl OutputFile {
             database: store.database(),
             uid: store.new_uid(),
             number,
+            required: 0,
         }
     }
 

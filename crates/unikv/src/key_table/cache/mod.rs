@@ -12,6 +12,7 @@ pub(in crate::key_table) mod index_budget;
 mod item;
 pub(crate) mod pin;
 pub(crate) mod price;
+mod sizing;
 pub(crate) mod taken;
 
 use self::alarm::Alarm;
@@ -25,6 +26,7 @@ use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::base::sync::unseen::{AtomicBool, AtomicU16};
 use crate::cache::read_buffers::{ReadBuffer, ReadBuffers};
 use crate::cache::{ItemLog, Place};
+use crate::codec::Decoders;
 use crate::key_table::block::fences::Fences;
 use crate::key_table::cache::byte_budget::ByteBudget;
 use crate::key_table::cache::index_budget::IndexBudget;
@@ -45,16 +47,11 @@ const RECORD_SHARE: u64 = 1 << 10;
 /// The share of the bytes that idle buffers take at most, and how many they take at most.
 const BUFFERS_SHARE: u64 = 64;
 const MOST_BUFFER_BYTES: u64 = 1 << 20;
-/// The share of what items may take that holes between small parts of them may take, as the heads
-/// of blocks.
-const HOLES_SHARE: u64 = 32;
 /// The share of what items may take that the blocks of all tables may, if they are read because
 /// scans want them.
 const BLOCKS_SHARE: (u64, u64) = (3, 4);
 /// The bytes for each key that was written lately and is remembered.
 const WRITTEN_SHARE: u64 = 512;
-/// What items may take changes by this part of the bytes at a time.
-const CAPACITY_STEPS: u64 = 128;
 /// The share of what items may take that may be held for long, in segments of which little is used.
 const HELD_SHARE: u64 = 16;
 /// What is taken beside the items is looked at once in this many misses.
@@ -71,6 +68,8 @@ pub(crate) struct ReadCache {
     blocks_wanted: AtomicBool,
     /// For what passes by the cache.
     buffers: Arc<ReadBuffers>,
+    /// For what is compressed on disk: the cache holds it raw.
+    decoders: Decoders,
     /// Keys that were written lately, each a tag in the slot of its hash.
     written: Box<[AtomicU16]>,
     hits: AtomicU64,
@@ -105,6 +104,7 @@ impl ReadCache {
             is_full: AtomicBool::new(false),
             blocks_wanted: AtomicBool::new(false),
             buffers: ReadBuffers::new(buffer_bytes as usize),
+            decoders: Decoders::default(),
             written: (0..whole_bytes / WRITTEN_SHARE + 1)
                 .map(|_| AtomicU16::new(0))
                 .collect(),
@@ -121,60 +121,14 @@ impl ReadCache {
         })
     }
 
-    /// Changes what the cache may hold. When it becomes less, items go at once, except for fences
-    /// that are pinned: they stay with their tables, and the others make room for them.
-    pub(crate) fn set_capacity(&self, capacity_bytes: u64) {
-        self.lend(capacity_bytes, 0);
-    }
-
-    /// As [`ReadCache::set_capacity`], where `lent_bytes` of it will be taken back before long:
-    /// what is dear to make is not made to fill them.
-    pub(crate) fn lend(&self, capacity_bytes: u64, lent_bytes: u64) {
-        let mut granted = self.granted.lock();
-        *granted = Granted {
-            bytes: capacity_bytes,
-            lent_bytes,
-        };
-        self.fit_to(*granted);
-    }
-
-    /// Sizes what holds the items by what they leave of the capacity.
-    pub(super) fn fit(&self) {
-        let granted = self.granted.lock();
-        self.fit_to(*granted);
-    }
-
-    /// Under the lock.
-    fn fit_to(&self, granted: Granted) {
-        let capacity_bytes = granted.bytes;
-        let lasting_bytes = capacity_bytes.saturating_sub(granted.lent_bytes);
-        self.pins.set_limit(lasting_bytes / PINNED_SHARE);
-        self.indexes.set_limit(lasting_bytes / INDEXES_SHARE);
-        let beside = self.pins.used() + self.indexes.used() + self.beside_weight();
-        let left = capacity_bytes.saturating_sub(beside);
-        let left = left - left / HOLES_SHARE;
-        // In steps: each change visits all shards.
-        let step = capacity_bytes / CAPACITY_STEPS + 1;
-        let capacity = left / step * step;
-        let now = self.items.capacity();
-        let grows = capacity > now + now / 64;
-        if grows || capacity < now {
-            self.items.set_capacity(capacity);
-            self.held.set_limit(capacity / HELD_SHARE);
-        }
-        if grows {
-            self.is_full.store(false, Ordering::Relaxed);
-        }
-    }
-
-    /// Memory of the cache for what it does not hold.
-    fn beside_weight(&self) -> u64 {
-        (size_of_val(&*self.written) + self.items.idle_bytes() + self.buffers.idle_bytes()) as u64
-    }
-
     /// A buffer for `len` bytes that pass by the cache.
     pub(crate) fn buffer(&self, len: usize) -> ReadBuffer {
         self.buffers.take(len)
+    }
+
+    /// For what is compressed on disk.
+    pub(crate) fn decoders(&self) -> &Decoders {
+        &self.decoders
     }
 
     /// Bytes held now.

@@ -55,6 +55,7 @@ fn write_file(
         database: store.database(),
         uid: store.new_uid(),
         number: FileNumber(0),
+        required: 0,
     };
     let io = |e| Error::io("write this file", path, e);
     let mut file = store

@@ -303,7 +303,7 @@ impl KeySection {
 
     /// Verifies the bytes of the block at `place`.
     fn verify(&self, bytes: Bytes, place: BlockPlace) -> Result<Arc<Block>> {
-        Block::verify(bytes, self.file.uid(), place.offset)
+        Block::verify(bytes, self.file.uid(), place.offset, self.cache.decoders())
             .map(Arc::new)
             .map_err(|what| Error::corruption(self.path(), place.offset, what))
     }

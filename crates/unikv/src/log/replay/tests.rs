@@ -593,6 +593,7 @@ fn a_segment_under_a_wrong_name_or_of_another_database_is_refused() {
         database: DatabaseId([1; 16]),
         uid: crate::base::keys::FileUid(1),
         number: FileNumber(7),
+        required: 0,
     };
     vfs.write_file(&path(7), &header.encode());
     assert_eq!(

@@ -1,5 +1,6 @@
 //! What a version edit says.
 
+use super::tables::compression;
 use super::{Part, key_text};
 use crate::engine::open::stored_options;
 use crate::engine::stats::lifetime::LifetimeStats;
@@ -132,6 +133,7 @@ fn numbers(mut record: Part, edit: &VersionEdit) -> Part {
 }
 
 fn record_file(part: Part, meta: &RecordFileMeta) -> Part {
+    let part = compression(part, &meta.compression, meta.len);
     part.field("number", meta.number.0)
         .field("bytes", meta.len)
         .field("records", meta.count)
@@ -155,6 +157,7 @@ fn key_table(part: Part, meta: &KeyTableMeta) -> Part {
             )
         })
         .collect();
+    let part = compression(part, &meta.compression, meta.len);
     part.field("number", meta.number.0)
         .field("bytes", meta.len)
         .field("entries", meta.count)

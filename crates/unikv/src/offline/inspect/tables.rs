@@ -2,6 +2,7 @@
 
 use super::{Part, Walk, key_text};
 use crate::base::file_header::{FileKind, RawHeader};
+use crate::codec::{Codec, DictionaryPlace, FileCompression};
 use crate::error::{ErrorKind, Result};
 use crate::key_table::OwnedValue;
 use crate::key_table::block::walk;
@@ -58,6 +59,7 @@ impl Walk<'_> {
                 Err(error) => return Err(error),
             }
         }
+        let mut dictionary = None;
         let part = Part::new("properties", parts.properties_offset, parts.properties_len);
         let part = match walk::facts(file, self.len) {
             Ok(facts) => {
@@ -69,6 +71,8 @@ impl Walk<'_> {
                         refs.file.0, refs.count, refs.bytes
                     )
                 });
+                dictionary = found.compression.dictionary;
+                let part = compression(part, &found.compression, self.len);
                 part.field("records", found.records)
                     .field("entries", found.entries)
                     .field("from", key_text(&found.min_key))
@@ -84,6 +88,10 @@ impl Walk<'_> {
             Err(error) => part.faulty(error),
         };
         self.show(&part);
+        if let Some(DictionaryPlace { offset, len, .. }) = dictionary {
+            let part = Part::new("dictionary", offset, len.into());
+            self.show(&part.field("checksum", "right").within());
+        }
         let part = Part::new("footer", parts.footer_offset, parts.footer_len)
             .field("records end", parts.records_end)
             .field("bytes of blocks", parts.blocks_len)
@@ -133,6 +141,17 @@ impl Walk<'_> {
     }
 }
 
+/// Says with what a file of `len` bytes is compressed, if it is.
+pub(super) fn compression(part: Part, compression: &FileCompression, len: u64) -> Part {
+    if compression.codecs.is_empty() {
+        return part;
+    }
+    let ratio = (len + compression.saved_bytes) as f64 / len.max(1) as f64;
+    part.field("compressed with", compression.codecs)
+        .field("least level", compression.level)
+        .field("compression ratio", format!("{ratio:.2}"))
+}
+
 fn value_text(value: &OwnedValue) -> String {
     match value {
         OwnedValue::None => "none".to_owned(),
@@ -151,6 +170,10 @@ fn frame(walked: Walked) -> Part {
         .field("sequence number", frame.seq.0)
         .field("kind", format!("{:?}", frame.kind).to_lowercase())
         .field("value", format!("{} bytes", frame.value_len));
+    let part = match frame.codec {
+        Codec::None => part,
+        codec => part.field("stored as", format!("{} bytes, {codec}", frame.stored_len)),
+    };
     match walked.fault {
         None => part.field("checksum", "right"),
         Some(fault) => part.faulty(fault),

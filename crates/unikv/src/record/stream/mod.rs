@@ -3,7 +3,7 @@
 mod memory;
 pub(crate) mod value_reader;
 
-use super::frame::{FRAME_HEADER_LEN, FrameHeader, Record};
+use super::frame::{FRAME_HEADER_LEN, FrameHeader, Record, StoredRecord};
 use super::reader::RecordFile;
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::{Kind, SeqNo};
@@ -83,7 +83,8 @@ impl RecordStream {
         let head = self.bytes(start, FRAME_HEADER_LEN.min(left as usize))?;
         let header = FrameHeader::decode(&head, &self.file.place(start))?;
         let frame = self.bytes(start, header.frame_len())?;
-        let record = Record::verify(frame, header, &self.file.place(start))?;
+        let record = StoredRecord::verify(frame, header, &self.file.place(start))?;
+        let record = self.file.expanded(record)?;
         self.position = record.end_offset();
         Ok(Some(record))
     }
@@ -95,7 +96,7 @@ impl RecordStream {
         if left >= u64::from(STREAMED_BYTES) {
             let head = self.bytes(self.position, FRAME_HEADER_LEN)?;
             let header = FrameHeader::decode(&head, &self.file.place(self.position))?;
-            if header.value_len >= STREAMED_BYTES as usize {
+            if header.stored_as().stored_len >= STREAMED_BYTES as usize {
                 let record = ValueReader::open_at(&self.file, self.position)?;
                 let head = RecordHead {
                     key: Bytes::copy_from_slice(record.key()),
@@ -123,12 +124,12 @@ impl RecordStream {
         }))
     }
 
-    /// The record that `pointer` names; cheap when the pointers of successive calls ascend. `next`
-    /// goes on after it.
-    pub(crate) fn read(&mut self, pointer: RecordPointer) -> Result<Record> {
+    /// The record that `pointer` names, as it is stored; cheap when the pointers of successive
+    /// calls ascend. `next` goes on after it.
+    pub(crate) fn read(&mut self, pointer: RecordPointer) -> Result<StoredRecord> {
         self.file.check(pointer)?;
         let frame = self.bytes(pointer.offset, pointer.len as usize)?;
-        let record = self.file.decode_pointed(frame, pointer)?;
+        let record = self.file.decode_stored(frame, pointer)?;
         self.position = record.end_offset();
         Ok(record)
     }

@@ -1,14 +1,15 @@
 //! Reading a record piece by piece: its head first, then as much of its value at a time as the
 //! caller likes, and at the end the proof that all of it was what was written.
 //!
-//! For large values: neither a check nor a job that moves one ever holds it whole. Until
-//! [`ValueReader::finish`] has said so, nothing that was handed out is verified but the lengths.
+//! For large values: neither a check nor a job that moves one ever holds it whole. The value comes
+//! as it is stored. Until [`ValueReader::finish`] has said so, nothing that was handed out is
+//! verified but the lengths.
 
 use crate::base::checksum::Crc;
 use crate::base::keys::{Kind, SeqNo};
 use crate::error::Result;
 use crate::key_table::RecordPointer;
-use crate::record::frame::{CRC_LEN, FRAME_HEADER_LEN, FrameHeader};
+use crate::record::frame::{CRC_LEN, FRAME_HEADER_LEN, FrameHeader, StoredAs};
 use crate::record::reader::RecordFile;
 use std::sync::Arc;
 
@@ -96,9 +97,20 @@ impl ValueReader {
         self.header.host_type
     }
 
-    /// Bytes of the value.
-    pub(crate) fn value_len(&self) -> usize {
-        self.header.value_len
+    /// How the value is stored.
+    pub(in crate::record) fn stored_as(&self) -> StoredAs {
+        self.header.stored_as()
+    }
+
+    /// Whether the value is stored as it was written.
+    #[cfg(fuzzing)]
+    pub(crate) fn is_raw(&self) -> bool {
+        self.header.stored_as().codec == crate::codec::Codec::None
+    }
+
+    /// Bytes of the value as it is stored.
+    pub(crate) fn stored_len(&self) -> usize {
+        self.header.stored_as().stored_len
     }
 
     /// Where its frame begins.
@@ -143,6 +155,6 @@ impl ValueReader {
     }
 
     fn value_end(&self) -> usize {
-        self.header.value_start() + self.header.value_len
+        self.header.value_start() + self.stored_len()
     }
 }

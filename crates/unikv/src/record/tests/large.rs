@@ -36,7 +36,7 @@ fn a_record_read_piece_by_piece_is_the_record() {
         assert_eq!(reader.key(), record.key);
         assert_eq!((reader.seq(), reader.kind()), (record.seq, record.kind));
         assert_eq!(reader.expiry_ms(), record.expiry_ms);
-        assert_eq!(reader.value_len(), record.value.len());
+        assert_eq!(reader.stored_len(), record.value.len());
         assert_eq!(Some(reader.end_offset()), pointer.end());
         let mut value = vec![0; record.value.len()];
         for piece in value.chunks_mut(70_000) {
@@ -96,9 +96,9 @@ fn a_frame_that_is_cut_short_is_no_record() {
             .unwrap();
         let place = file.place(pointer.offset);
         let header = FrameHeader::decode(&frame, &place).unwrap();
-        Record::verify(frame.clone(), header, &place).unwrap();
+        StoredRecord::verify(frame.clone(), header, &place).unwrap();
         for len in 0..frame.len() {
-            let error = Record::verify(frame.slice(..len), header, &place).unwrap_err();
+            let error = StoredRecord::verify(frame.slice(..len), header, &place).unwrap_err();
             assert!(error.to_string().contains("cut short"), "{len}: {error}");
         }
     }

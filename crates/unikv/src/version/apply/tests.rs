@@ -4,6 +4,7 @@ use super::super::edit::KeyspaceMeta;
 use super::super::scan_run::ScanRunMeta;
 use super::*;
 use crate::base::keys::{DatabaseId, FileUid, KeyspaceId, SeqNo, Slot};
+use crate::codec::FileCompression;
 use crate::key_table::{KeyTableMeta, RecordFileRefs};
 use crate::record::RecordFileMeta;
 use crate::version::edit::PartitionMeta;
@@ -111,6 +112,7 @@ fn record_file(number: u64, min_key: &str, max_key: &str) -> RecordFileMeta {
         key_section: true,
         refs: Vec::new(),
         ingest_seq: None,
+        compression: FileCompression::default(),
     }
 }
 
@@ -141,6 +143,7 @@ fn key_table(number: u64, min_key: &str, max_key: &str) -> KeyTableMeta {
         expiry: None,
         has_range_deletes: false,
         clip: None,
+        compression: FileCompression::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::super::scan_run::ScanRunMeta;
 use super::super::tagged::{FieldWriter, Fields, Place};
-use super::{KeyspaceMeta, PartitionMeta, TablePlace, TableShare};
+use super::{KeyspaceMeta, PartitionMeta, TablePlace, TableShare, compression};
 use crate::base::coding::{Decoder, put_varint};
 use crate::base::keys::{FileNumber, FileUid, GenerationId, KeyspaceId, PartitionId, SeqNo, Slot};
 use crate::error::Result;
@@ -29,6 +29,8 @@ mod part {
 
 /// The tags within a record file or a key table.
 mod file {
+    use super::compression;
+
     pub(super) const NUMBER: u16 = 1;
     pub(super) const UID: u16 = 2;
     pub(super) const LEN: u16 = 3;
@@ -49,7 +51,7 @@ mod file {
     pub(super) const OLDER_BYTES: u16 = 18;
     pub(super) const INGEST_SEQ: u16 = 19;
     pub(super) const NEWEST: u16 = 20;
-    pub(super) const LAST: u16 = NEWEST;
+    pub(super) const LAST: u16 = compression::LAST;
 }
 
 /// Bytes of one reference to a record file: number, count, bytes.
@@ -233,6 +235,7 @@ pub(super) fn put_record_file(out: &mut FieldWriter, meta: &RecordFileMeta) {
     if let Some(seq) = meta.ingest_seq {
         out.put_u64(file::INGEST_SEQ, seq.0);
     }
+    compression::put(out, &meta.compression);
 }
 
 fn ref_bytes(refs: &[RecordFileRefs]) -> Vec<u8> {
@@ -262,6 +265,7 @@ pub(super) fn record_file(bytes: &[u8], place: Place<'_>) -> Result<RecordFileMe
             Some(number) => Some(seq(&f, file::INGEST_SEQ, number)?),
             None => None,
         },
+        compression: compression::of_values(&f, place)?,
     };
     if meta.records_end > meta.len {
         return Err(f.corrupt(file::RECORDS_END, "lies behind the end of the file"));
@@ -316,6 +320,7 @@ pub(super) fn put_key_table(out: &mut FieldWriter, partition: PartitionId, meta:
         out.put(file::CLIP_START, start);
         out.put(file::CLIP_END, end);
     }
+    compression::put(out, &meta.compression);
 }
 
 pub(super) fn key_table(bytes: &[u8], place: Place<'_>) -> Result<(PartitionId, KeyTableMeta)> {
@@ -346,6 +351,7 @@ pub(super) fn key_table(bytes: &[u8], place: Place<'_>) -> Result<(PartitionId, 
         expiry: f.pair(file::EXPIRY)?,
         has_range_deletes: f.flag(file::HAS_RANGE_DELETES)?,
         clip,
+        compression: compression::of_blocks(&f, place)?,
     };
     Ok((PartitionId(f.number(file::PARTITION)?), meta))
 }

@@ -1,6 +1,7 @@
 use super::super::tagged::CRITICAL;
 use super::*;
 use crate::base::keys::FileUid;
+use crate::codec::{Codec, Codecs, DictionaryPlace, FileCompression};
 use crate::error::ErrorKind;
 use crate::key_table::refs::RecordFileRefs;
 use rand::rngs::SmallRng;
@@ -54,6 +55,7 @@ pub(crate) fn full_edit() -> VersionEdit {
                 bytes: 70_000,
             }],
             ingest_seq: Some(SeqNo(4500)),
+            compression: FileCompression::default(),
         }],
         dropped_record_files: vec![FileNumber(80)],
         tables: vec![TablePlace {
@@ -91,6 +93,7 @@ pub(crate) fn full_edit() -> VersionEdit {
                 expiry: Some((1, 2)),
                 has_range_deletes: true,
                 clip: Some((b"c".to_vec(), b"j".to_vec())),
+                compression: FileCompression::default(),
             },
         )],
         dropped_key_tables: vec![(PartitionId(2), FileNumber(60))],
@@ -119,6 +122,7 @@ pub(crate) fn full_edit() -> VersionEdit {
                 expiry: None,
                 has_range_deletes: false,
                 clip: None,
+                compression: FileCompression::default(),
             }],
         }],
         dropped_scan_runs: vec![(PartitionId(2), GenerationId(2))],
@@ -172,6 +176,39 @@ fn random_record_file(rng: &mut SmallRng) -> RecordFileMeta {
         ingest_seq: rng
             .random::<bool>()
             .then(|| SeqNo(rng.random::<u64>() >> 8)),
+        compression: random_compression(rng, len),
+    }
+}
+
+/// Of what this build has.
+fn random_codecs(rng: &mut SmallRng) -> Codecs {
+    let mut codecs = Codecs::default();
+    for codec in Codec::ALL.into_iter().filter(|it| it.is_built_in()) {
+        if rng.random() {
+            codecs.add(codec);
+        }
+    }
+    codecs
+}
+
+fn random_compression(rng: &mut SmallRng, file_len: u64) -> FileCompression {
+    let codecs = random_codecs(rng);
+    let len = rng.random_range(0..=file_len.min(1 << 20));
+    FileCompression {
+        codecs,
+        level: match codecs.is_empty() {
+            true => 0,
+            false => rng.random(),
+        },
+        saved_bytes: match codecs.is_empty() {
+            true => 0,
+            false => amount(rng),
+        },
+        dictionary: some(rng, |rng| DictionaryPlace {
+            offset: rng.random_range(0..=file_len - len),
+            len: len as u32,
+            hash: rng.random(),
+        }),
     }
 }
 
@@ -203,6 +240,10 @@ fn random_key_table(rng: &mut SmallRng) -> KeyTableMeta {
         expiry: some(rng, |rng| (rng.random(), rng.random())),
         has_range_deletes: rng.random(),
         clip: some(rng, |rng| (bytes(rng), bytes(rng))),
+        compression: FileCompression {
+            dictionary: None,
+            ..random_compression(rng, 0)
+        },
     }
 }
 

@@ -28,6 +28,7 @@ pub(super) fn encode_current(
         database,
         uid: own,
         number,
+        required: 0,
     };
     let mut out = Vec::with_capacity(CURRENT_LEN);
     out.extend_from_slice(&header.encode());

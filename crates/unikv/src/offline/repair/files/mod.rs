@@ -17,6 +17,7 @@ use super::report::RepairedFile;
 use crate::base::file_header::FileKind;
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, FileUid, Kind, SeqNo};
+use crate::codec::FileCompression;
 use crate::error::{Error, Result};
 use crate::key_table::block::walk::facts;
 use crate::key_table::{FileFacts, ReadCache, RecordPointer};
@@ -149,6 +150,7 @@ pub(super) fn describe(found: &Found) -> RecordFileMeta {
         key_section: found.facts.as_ref().is_some_and(|f| f.has_key_section),
         refs: properties.map_or(Vec::new(), |p| p.refs.clone()),
         ingest_seq: None,
+        compression: properties.map_or(FileCompression::default(), |p| p.compression),
     }
 }
 
@@ -211,6 +213,7 @@ impl Files {
             key_section: false,
             refs: Vec::new(),
             ingest_seq: None,
+            compression: FileCompression::default(),
         });
         true
     }

@@ -1,0 +1,104 @@
+//! Dictionaries: what the small values of a file have in common, once.
+//!
+//! A dictionary belongs to a file and is of no use without it, nor are the values that were
+//! compressed with it of use without the dictionary. Two files may have the same one; its hash says
+//! so.
+
+use super::zstd::{Digested, train};
+use crate::base::hash::key_hash;
+use std::fmt;
+
+/// Bytes of a dictionary, at most.
+pub(crate) const MOST_BYTES: usize = 16 << 10;
+/// Longer values have enough in common with themselves.
+pub(crate) const LONGEST_VALUE: usize = 16 << 10;
+/// Samples to learn from: what is worth a dictionary at all, and what is enough for one.
+const LEAST_SAMPLED: usize = 16 << 10;
+pub(crate) const MOST_SAMPLED: usize = 256 << 10;
+/// With fewer values there is nothing in common to be found.
+const LEAST_SAMPLES: usize = 16;
+
+/// A dictionary that is ready for use.
+pub(crate) struct Dictionary {
+    bytes: Vec<u8>,
+    hash: u64,
+    digested: Digested,
+}
+
+impl fmt::Debug for Dictionary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut f = f.debug_struct("Dictionary");
+        f.field("hash", &self.hash).finish_non_exhaustive()
+    }
+}
+
+impl Dictionary {
+    /// Makes a dictionary ready; `None` if this build cannot, or memory is out.
+    pub(crate) fn new(bytes: Vec<u8>) -> Option<Dictionary> {
+        let digested = Digested::new(&bytes)?;
+        Some(Dictionary {
+            hash: Dictionary::hash_of(&bytes),
+            bytes,
+            digested,
+        })
+    }
+
+    /// By which dictionaries are known.
+    pub(crate) fn hash_of(bytes: &[u8]) -> u64 {
+        key_hash(0, bytes)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    pub(super) fn digested(&self) -> &Digested {
+        &self.digested
+    }
+}
+
+/// Values to learn a dictionary from.
+#[derive(Default)]
+pub(crate) struct Samples {
+    bytes: Vec<u8>,
+    lens: Vec<usize>,
+}
+
+impl Samples {
+    /// Bytes of samples that each of `files` may give, so that all are heard.
+    pub(crate) fn most_bytes_of(files: usize) -> usize {
+        (MOST_SAMPLED / files.max(1)).max(LEAST_SAMPLED)
+    }
+
+    /// Bytes of samples that there are.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Adds a value, unless it is of a length that dictionaries are not for.
+    pub(crate) fn add(&mut self, value: &[u8]) {
+        let is_of_use = (8..=LONGEST_VALUE).contains(&value.len());
+        if is_of_use && !self.are_enough() {
+            self.bytes.extend_from_slice(value);
+            self.lens.push(value.len());
+        }
+    }
+
+    /// Whether more of them would only cost time.
+    pub(crate) fn are_enough(&self) -> bool {
+        self.bytes.len() >= MOST_SAMPLED
+    }
+
+    /// The dictionary for the likes of them; `None` if they are too few, or have nothing in common.
+    pub(crate) fn train(self) -> Option<Dictionary> {
+        if self.bytes.len() < LEAST_SAMPLED || self.lens.len() < LEAST_SAMPLES {
+            return None;
+        }
+        let most = MOST_BYTES.min(self.bytes.len() / 8);
+        Dictionary::new(train(&self.bytes, &self.lens, most)?)
+    }
+}
