@@ -42,7 +42,8 @@ fuzz_target!(|data: &[u8]| {
         }
     };
     // The cache, the reader's run of blocks, and an inspection's buffers.
-    let limit = 64 * data.len() + (1 << 20);
+    // A compressed block may be much longer than its stored form, and there may be two at a time.
+    let limit = 64 * data.len() + (5 << 20);
     allocation::bounded(limit, || read(&file, expected.as_deref(), bytes));
     let disk = SimVfs::new();
     disk.write_file(Path::new("/db/000009.key"), &file);

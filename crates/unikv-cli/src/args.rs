@@ -6,7 +6,7 @@ use crate::text;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use unikv::{Clustering, Db, Durability, Keyspace, Options};
+use unikv::{Clustering, Compression, Db, Durability, Keyspace, Options};
 pub use unikv_bench::workload::quantity::{count, duration, size, small_size};
 
 fn durability(text: &str) -> Result<Durability, String> {
@@ -63,6 +63,9 @@ pub struct EngineArgs {
     /// are merged for good
     #[arg(long, value_name = "COUNT")]
     pub scan_merge_limit: Option<u32>,
+    /// How values and key blocks are compressed: none, lz4, zstd or zstd:LEVEL
+    #[arg(long, value_name = "CODEC")]
+    pub compression: Option<Compression>,
     /// Threads for flushes and merges
     #[arg(long, value_name = "COUNT")]
     pub background_threads: Option<usize>,
@@ -108,6 +111,9 @@ impl EngineArgs {
         if let Some(tables) = self.scan_merge_limit {
             options = options.scan_merge_limit(tables);
         }
+        if let Some(compression) = self.compression {
+            options = options.compression(compression);
+        }
         if let Some(threads) = self.background_threads {
             options = options.background_threads(threads);
         }
@@ -130,6 +136,7 @@ impl EngineArgs {
             "key_table_bytes": self.key_table_bytes,
             "block_bytes": self.block_bytes,
             "scan_merge_limit": self.scan_merge_limit,
+            "compression": self.compression.map(|compression| compression.to_string()),
             "background_threads": self.background_threads,
             "durability": self.durability.map(|mode| format!("{mode:?}")),
         })

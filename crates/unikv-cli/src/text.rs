@@ -178,7 +178,7 @@ fn read_json(line: &[u8], key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<Line
             return Err("a \"keyspace\" stands on a line before its records".to_owned());
         }
         let options = line.options.unwrap_or_default();
-        return Ok(Line::Keyspace(options.of(name.into_owned())));
+        return options.of(name.into_owned()).map(Line::Keyspace);
     }
     let key_text = line.key.ok_or("there is no \"key\"")?;
     let text = line.value.ok_or("there is no \"value\"")?;

@@ -717,16 +717,17 @@ fn compact_merges_one_keyspace_or_all() {
 fn dumps_carry_keyspaces() {
     let place = Place::new();
     let db = &with_users(&place, "db");
-    let inline = ["--inline-value-bytes", "64"];
-    stdout(&[&["keyspace", "create", db, "none\tyet"][..], &inline].concat());
+    let options = ["--inline-value-bytes", "64", "--compression", "zstd:5"];
+    stdout(&[&["keyspace", "create", db, "none\tyet"][..], &options].concat());
     let tsv = "\\keyspace\tdefault\na\t1\n\\keyspace\tusers\n7\tAda\n8\tBob\n\
-               \\keyspace\tnone\\tyet\tinline_value_bytes=64\n";
+               \\keyspace\tnone\\tyet\tinline_value_bytes=64\tcompression=zstd:5\n";
     assert_eq!(String::from_utf8(stdout(&["dump", db])).unwrap(), tsv);
     let jsonl = stdout(&["dump", db, "--json"]);
     let last = String::from_utf8(jsonl.clone()).unwrap();
     let last: Value = serde_json::from_str(last.lines().last().unwrap()).unwrap();
     assert_eq!(last["keyspace"], "none\tyet");
     assert_eq!(last["options"]["inline_value_bytes"], 64);
+    assert_eq!(last["options"]["compression"], "zstd:5");
 
     let files = [
         place.file("all.tsv", tsv.as_bytes()),
@@ -750,7 +751,9 @@ fn dumps_carry_keyspaces() {
     stdout(&["keyspace", "create", other, "none\tyet"]);
     let text = String::from_utf8(stdout(&["load", other, &files[0]])).unwrap();
     assert!(text.starts_with("made the keyspace \"users\"\n"), "{text}");
-    assert_eq!(keyspaces(other, "options")[1].1["inline_value_bytes"], 64);
+    let options = &keyspaces(other, "options")[1].1;
+    assert_eq!(options["inline_value_bytes"], 64);
+    assert_eq!(options["compression"], "zstd:5");
     assert_eq!(stdout(&["scan", other]), b"a\t1\nb\t2\n");
 }
 

@@ -7,7 +7,7 @@ use indicatif::HumanBytes;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::{self, Write};
-use unikv::{Db, Keyspace, KeyspaceOptions, PartitionStats};
+use unikv::{Compression, Db, Keyspace, KeyspaceOptions, PartitionStats};
 
 /// `keyspace ACTION DIR …`
 #[derive(Args)]
@@ -52,6 +52,10 @@ struct Create {
     /// options of the database say
     #[arg(long, value_name = "SIZE", value_parser = args::small_size)]
     inline_value_bytes: Option<u32>,
+    /// How values and key blocks are compressed: none, lz4, zstd or zstd:LEVEL; by default as the
+    /// options of the database say
+    #[arg(long, value_name = "CODEC")]
+    compression: Option<Compression>,
 }
 
 /// `keyspace rename DIR OLD NEW`
@@ -98,6 +102,7 @@ impl Create {
         }
         let mut options = KeyspaceOptions::default();
         options.inline_value_bytes = self.inline_value_bytes;
+        options.compression = self.compression;
         db.keyspace(&self.name, options)?;
         db.close()?;
         Ok(Code::Success)
@@ -168,7 +173,7 @@ struct Row {
     number: u32,
     partitions: usize,
     bytes: u64,
-    inline_value_bytes: Option<u32>,
+    options: KeyspaceOptions,
 }
 
 impl List {
@@ -209,7 +214,7 @@ fn rows(db: &Db, partitions: &[PartitionStats]) -> unikv::Result<Vec<Row>> {
             number: keyspace.number()?,
             partitions,
             bytes,
-            inline_value_bytes: keyspace.options()?.inline_value_bytes,
+            options: keyspace.options()?,
             name,
         });
     }
@@ -223,7 +228,10 @@ impl Row {
             "number": self.number,
             "partitions": self.partitions,
             "bytes": self.bytes,
-            "options": {"inline_value_bytes": self.inline_value_bytes},
+            "options": {
+                "inline_value_bytes": self.options.inline_value_bytes,
+                "compression": self.options.compression.map(|it| it.to_string()),
+            },
         })
     }
 }
@@ -231,18 +239,20 @@ impl Row {
 fn print(rows: &[Row], out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
-        "{:>10} {:>11} {:>12} {:>13}  keyspace",
-        "number", "partitions", "data", "inline below"
+        "{:>10} {:>11} {:>12} {:>13} {:>11}  keyspace",
+        "number", "partitions", "data", "inline below", "compression"
     )?;
     for row in rows {
-        let inline = row.inline_value_bytes;
+        let inline = row.options.inline_value_bytes;
+        let compression = row.options.compression;
         writeln!(
             out,
-            "{:>10} {:>11} {:>12} {:>13}  {}",
+            "{:>10} {:>11} {:>12} {:>13} {:>11}  {}",
             row.number,
             row.partitions,
             HumanBytes(row.bytes).to_string(),
             inline.map_or("-".to_owned(), |bytes| bytes.to_string()),
+            compression.map_or("-".to_owned(), |it| it.to_string()),
             row.name.escape_debug()
         )?;
     }

@@ -77,6 +77,16 @@ fn print_stats(
             HumanBytes(stats.key_table_bytes)
         ),
     )?;
+    if stats.compression_saved_bytes > 0 {
+        line(
+            "compression",
+            format!(
+                "{:.2} to 1, {} saved",
+                stats.compression_ratio(),
+                HumanBytes(stats.compression_saved_bytes)
+            ),
+        )?;
+    }
     line(
         "UnsortedStore",
         format!(

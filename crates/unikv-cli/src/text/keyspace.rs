@@ -12,6 +12,7 @@ use unikv::KeyspaceOptions;
 const MARK: &[u8] = b"\\keyspace\t";
 /// What names the option in both forms.
 const INLINE: &str = "inline_value_bytes";
+const COMPRESSION: &str = "compression";
 
 /// The keyspace of the records that follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,14 +27,25 @@ pub struct KeyspaceLine {
 pub(super) struct JsonOptions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     inline_value_bytes: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    compression: Option<String>,
 }
 
 impl JsonOptions {
+    fn set(options: &KeyspaceOptions) -> JsonOptions {
+        JsonOptions {
+            inline_value_bytes: options.inline_value_bytes,
+            compression: options.compression.map(|it| it.to_string()),
+        }
+    }
+
     /// The line for the keyspace of this name.
-    pub(super) fn of(self, name: String) -> KeyspaceLine {
+    pub(super) fn of(self, name: String) -> Result<KeyspaceLine, String> {
         let mut options = KeyspaceOptions::default();
         options.inline_value_bytes = self.inline_value_bytes;
-        KeyspaceLine { name, options }
+        let compression = self.compression.map(|text| text.parse()).transpose();
+        options.compression = compression.map_err(|error: unikv::Error| error.to_string())?;
+        Ok(KeyspaceLine { name, options })
     }
 }
 
@@ -51,11 +63,12 @@ pub fn write_keyspace(
             if let Some(bytes) = options.inline_value_bytes {
                 write!(out, "\t{INLINE}={bytes}")?;
             }
+            if let Some(compression) = options.compression {
+                write!(out, "\t{COMPRESSION}={compression}")?;
+            }
         }
         Form::Jsonl => {
-            let set = JsonOptions {
-                inline_value_bytes: options.inline_value_bytes,
-            };
+            let set = JsonOptions::set(options);
             let line = JsonLine {
                 keyspace: Some(name.into()),
                 options: (set != JsonOptions::default()).then_some(set),
@@ -85,16 +98,18 @@ pub(super) fn read_tsv(line: &[u8]) -> Result<Option<KeyspaceLine>, String> {
                 let bytes = bytes.parse().map_err(|error| format!("{text}: {error}"))?;
                 options.inline_value_bytes = Some(bytes);
             }
+            Some((COMPRESSION, name)) => options.compression = Some(name.to_owned()),
             _ => return Err(unknown()),
         }
     }
-    Ok(Some(options.of(name)))
+    options.of(name).map(Some)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::{Line, read_line};
     use super::*;
+    use unikv::Compression;
 
     fn read(line: &str, form: Form) -> Result<Line, String> {
         read_line(line.as_bytes(), form, &mut Vec::new(), &mut Vec::new())
@@ -103,7 +118,8 @@ mod tests {
     #[test]
     fn names_and_options_come_back() {
         let none = KeyspaceOptions::default();
-        for options in [none.clone(), none.inline_value_bytes(77)] {
+        let zstd = KeyspaceOptions::default().compression(Compression::Zstd { level: -3 });
+        for options in [none.clone(), none.inline_value_bytes(77), zstd] {
             for name in ["users", "\t\n\\ \"ü\0", "key\tvalue", "a=b"] {
                 for form in [Form::Tsv, Form::Jsonl] {
                     let mut line = Vec::new();
@@ -121,13 +137,14 @@ mod tests {
     #[test]
     fn every_option_is_carried() {
         let every = KeyspaceOptions::default().inline_value_bytes(9);
+        let every = every.compression(Compression::Lz4);
         let names = format!("{every:?}").matches(": Some(").count();
         assert_eq!(
-            names, 1,
+            names, 2,
             "a new option needs a place in the lines: {every:?}"
         );
         let debug = format!("{:?}", KeyspaceOptions::default());
-        assert_eq!(debug.matches(": None").count(), 1, "{debug}");
+        assert_eq!(debug.matches(": None").count(), 2, "{debug}");
     }
 
     #[test]
@@ -152,6 +169,7 @@ mod tests {
             "\\keyspace\tusers\t",
             "\\keyspace\tusers\tcolour=red",
             "\\keyspace\tusers\tinline_value_bytes=many",
+            "\\keyspace\tusers\tcompression=gzip",
             "\\keyspace\t\\xff",
         ] {
             assert!(read(line, Form::Tsv).is_err(), "{line}");
@@ -159,6 +177,7 @@ mod tests {
         for line in [
             r#"{"keyspace":"users","key":"a","value":"b"}"#,
             r#"{"keyspace":"users","options":{"colour":"red"}}"#,
+            r#"{"keyspace":"users","options":{"compression":"zstd:99"}}"#,
             r#"{"keyspace":7}"#,
         ] {
             assert!(read(line, Form::Jsonl).is_err(), "{line}");

@@ -2,7 +2,9 @@
 
 use super::Codec;
 use crate::error::{Error, Result};
+use std::fmt;
 use std::path::Path;
+use std::str::FromStr;
 
 /// How values and key blocks are compressed that are written from now on.
 ///
@@ -31,8 +33,11 @@ pub enum Compression {
     /// cargo feature `zstd`, which is there by default.
     Zstd {
         /// From -7, the fastest, to 22, the smallest; 3 is Zstandard's own default. What a flush
-        /// writes has level 3 at most, so that a slow level never holds up a writer: values get
-        /// their level when they are copied in the background, key blocks in every merge.
+        /// writes has level 3 at most, level 1 while another flush waits, and LZ4 in its place when
+        /// writers are about to, so that a slow level never holds up a writer: values get
+        /// their level when they are copied in the background, key blocks in every merge. While it
+        /// compresses, Zstandard takes memory beside the budget: for each background thread about
+        /// 1 MB at level 3, and some 10 MB at level 19.
         level: i32,
     },
 }
@@ -41,7 +46,7 @@ pub enum Compression {
 const LEVELS: std::ops::RangeInclusive<i32> = -7..=22;
 /// The level of Zstandard's own choice.
 const USUAL_LEVEL: i32 = 3;
-/// The level of what has no time to lose, without LZ4.
+/// The level of what has no time to lose.
 const HASTY_LEVEL: i32 = 1;
 
 impl Compression {
@@ -68,18 +73,18 @@ impl Compression {
         }
     }
 
-    /// What a flush uses in its place. Writers wait for flushes, so these never take a slow level;
-    /// and one that others wait behind takes the fastest codec of this build.
-    pub(crate) fn of_flush(self, is_behind: bool) -> Compression {
-        match self {
-            Compression::Zstd { .. } if is_behind => match Codec::Lz4.is_built_in() {
-                true => Compression::Lz4,
-                false => Compression::Zstd { level: HASTY_LEVEL },
-            },
-            Compression::Zstd { level } => Compression::Zstd {
-                level: level.min(USUAL_LEVEL),
-            },
-            other => other,
+    /// What a flush uses in its place: see [`Haste`].
+    pub(crate) fn of_flush(self, haste: Haste) -> Compression {
+        let Compression::Zstd { level } = self else {
+            return self;
+        };
+        let most = match haste {
+            Haste::None => USUAL_LEVEL,
+            Haste::Great if Codec::Lz4.is_built_in() => return Compression::Lz4,
+            Haste::Some | Haste::Great => HASTY_LEVEL,
+        };
+        Compression::Zstd {
+            level: level.min(most),
         }
     }
 
@@ -119,5 +124,49 @@ impl Compression {
             })?;
         found.codec().require("the options ask for data", path)?;
         Ok(found)
+    }
+}
+
+/// How little time a flush has to compress. Writers come to wait for flushes, so these never take a
+/// slow level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Haste {
+    /// Nothing waits for it: the usual level at most.
+    None,
+    /// Another flush waits: a fast level.
+    Some,
+    /// Writers are about to wait: the fastest codec of this build.
+    Great,
+}
+
+/// `none`, `lz4`, or `zstd:` and the level.
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Compression::None => f.write_str("none"),
+            Compression::Lz4 => f.write_str("lz4"),
+            Compression::Zstd { level } => write!(f, "zstd:{level}"),
+        }
+    }
+}
+
+/// Reads what `Display` writes, and `zstd` for its usual level. Whether this build has the codec is
+/// not looked at.
+impl FromStr for Compression {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Compression> {
+        let level = |text: &str| text.parse().ok().filter(|level| LEVELS.contains(level));
+        let found = match text.split_once(':') {
+            None if text == "none" => Some(Compression::None),
+            None if text == "lz4" => Some(Compression::Lz4),
+            None if text == "zstd" => Some(Compression::zstd()),
+            Some(("zstd", text)) => level(text).map(|level| Compression::Zstd { level }),
+            _ => None,
+        };
+        found.ok_or_else(|| {
+            let remedy = "use none, lz4, zstd, or zstd:LEVEL with a level from -7 to 22";
+            Error::invalid(format!("there is no compression {text:?}"), remedy)
+        })
     }
 }

@@ -27,6 +27,7 @@ pub(crate) mod tests;
 
 use crate::error::{Error, Result};
 pub use compression::Compression;
+pub(crate) use compression::Haste;
 pub(crate) use decoder::Decoders;
 pub(crate) use dictionary::Dictionary;
 pub(crate) use encoder::Encoder;

@@ -149,6 +149,19 @@ fn settings_have_numbers_and_unknown_ones_are_refused() {
 }
 
 #[test]
+fn settings_have_names() {
+    for compression in built_in().into_iter().chain([Compression::None]) {
+        let name = compression.to_string();
+        assert_eq!(name.parse::<Compression>().unwrap(), compression);
+    }
+    assert_eq!("zstd".parse::<Compression>().unwrap(), Compression::zstd());
+    for wrong in ["", "gzip", "zstd:", "zstd:23", "zstd:-8", "lz4:1", "Zstd"] {
+        let error = wrong.parse::<Compression>().unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::InvalidArgument, "{wrong}");
+    }
+}
+
+#[test]
 fn codecs_of_newer_releases_and_those_that_are_not_built_in_are_named() {
     let path = Path::new("MANIFEST-000001");
     let mut all = Codecs::default();
@@ -171,11 +184,17 @@ fn codecs_of_newer_releases_and_those_that_are_not_built_in_are_named() {
 
 #[test]
 fn a_flush_never_uses_a_slow_level() {
-    let slow = Compression::Zstd { level: 19 };
-    assert_eq!(slow.of_flush(false), Compression::zstd());
-    let fastest = slow.of_flush(true);
+    let (slow, fast) = (
+        Compression::Zstd { level: 19 },
+        Compression::Zstd { level: -5 },
+    );
+    let all = [Haste::None, Haste::Some, Haste::Great];
+    let [unhurried, hurried, fastest] = all.map(|haste| slow.of_flush(haste));
+    assert_eq!(unhurried, Compression::zstd());
+    assert_eq!(hurried, Compression::Zstd { level: 1 });
     assert!(fastest == Compression::Lz4 || !Codec::Lz4.is_built_in());
+    assert_eq!(fast.of_flush(Haste::None), fast);
     for kept in [Compression::None, Compression::Lz4] {
-        assert_eq!([kept.of_flush(false), kept.of_flush(true)], [kept; 2]);
+        assert_eq!(all.map(|haste| kept.of_flush(haste)), [kept; 3]);
     }
 }

@@ -192,6 +192,14 @@ impl Files {
             compression: FileCompression::default(),
         };
         let file = RecordFile::open(&self.store, meta, &self.cache);
+        let meta = RecordFileMeta {
+            compression: match file.facts() {
+                Ok(facts) => facts.properties.compression,
+                Err(_) => FileCompression::default(),
+            },
+            ..file.meta().clone()
+        };
+        let file = RecordFile::open(&self.store, meta, &self.cache);
         Records {
             file: Arc::new(file),
             number,

@@ -4,8 +4,10 @@
 //! nothing, owns nothing and holds no lock: each function forwards to a decoder, and where there is
 //! one to the encoder of the same bytes. [`Files`] does the same for readers of whole files.
 
+mod codecs;
 mod files;
 
+pub use codecs::{decode, encode};
 pub use files::{
     Cursor, Entry, Facts, Files, Frame, Go, Keys, ManifestFigures, Place, Records, ReplayFigures,
 };

@@ -9,7 +9,9 @@ pub(crate) mod partitioning;
 pub(crate) mod space;
 
 use crate::base::keys::FileNumber;
+use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::codec::Dictionary;
 use crate::error::{Error, Result};
 use crate::jobs::compact::retention::Readers;
 use crate::jobs::compressions::Compressions;
@@ -44,8 +46,10 @@ pub(crate) struct JobContext<'a> {
     pub(crate) slice: Option<Slice<'a>>,
     /// How what is written is compressed.
     pub(crate) compressions: Compressions,
-    /// Whether writers may come to wait for the job. Asked now and then.
-    pub(crate) is_behind: Option<&'a dyn Fn() -> bool>,
+    /// How many memtables wait for the job. Asked now and then.
+    pub(crate) waiting: Option<&'a dyn Fn() -> usize>,
+    /// The dictionary that a flush has learned last.
+    pub(crate) flush_dictionary: &'a Mutex<Option<Arc<Dictionary>>>,
     /// Paths of the files the job has begun, to be removed if it fails.
     pub(crate) begun: RefCell<Vec<PathBuf>>,
     /// The job has its memory.

@@ -55,6 +55,11 @@ impl KeyTableMeta {
         self.reach_bytes().saturating_sub(self.older_bytes)
     }
 
+    /// What bytes of its inline values take in it.
+    pub(crate) fn stored_part(&self, inline_bytes: u64) -> u64 {
+        stored_part(inline_bytes, self.len, self.compression.saved_bytes)
+    }
+
     /// The newest records that are much longer than the others.
     pub(crate) fn outliers(&self) -> OutlierSum {
         self.newest
@@ -77,4 +82,14 @@ impl KeyTableMeta {
             && (self.newest.is_none() || found.newest == self.newest)
             && (found.expiry, found.has_range_deletes) == (self.expiry, self.has_range_deletes)
     }
+}
+
+/// What bytes take, in proportion, of blocks of `stored_bytes` that would be longer by
+/// `saved_bytes`.
+pub(super) fn stored_part(bytes: u64, stored_bytes: u64, saved_bytes: u64) -> u64 {
+    if saved_bytes == 0 {
+        return bytes;
+    }
+    let part = u128::from(bytes) * u128::from(stored_bytes);
+    (part / u128::from(stored_bytes + saved_bytes)) as u64
 }

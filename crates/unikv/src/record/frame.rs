@@ -30,6 +30,7 @@ use crate::base::keys::{
 };
 use crate::codec::Codec;
 use crate::error::{Error, Result};
+use crate::key_table::STREAMED_BYTES;
 use std::ops::Range;
 use std::path::Path;
 pub(crate) use verified::{Record, StoredRecord};
@@ -215,7 +216,10 @@ impl FrameHeader {
         // Of what is compressed, the stored form is the shorter one by far.
         let lens_agree = match codec {
             Codec::None => stored_len == raw_len,
-            _ => stored_len < raw_len && raw_len <= codec.most_raw_len(stored_len),
+            _ => {
+                let most = codec.most_raw_len(stored_len).min(STREAMED_BYTES as usize);
+                stored_len < raw_len && raw_len <= most
+            }
         };
         if !key_bounds.contains(&key_len) || raw_len > MAX_VALUE_LEN || !lens_agree {
             return Err(place.corruption("the record's lengths are out of bounds"));

@@ -67,6 +67,8 @@ pub fn stats_to_json(stats: &unikv::Stats) -> Value {
         "record_live_bytes": stats.record_live_bytes,
         "key_tables": stats.key_tables,
         "key_table_bytes": stats.key_table_bytes,
+        "compression_saved_bytes": stats.compression_saved_bytes,
+        "compression_ratio": stats.compression_ratio(),
         "partitions": partitions,
         "disk_bytes": stats.disk_bytes,
         "pins": pins_to_json(&stats.pins),

@@ -21,8 +21,9 @@ pub(crate) mod scheduler;
 pub(crate) mod workers;
 
 use crate::base::keys::PartitionId;
-use crate::base::sync::RwLock;
 use crate::base::sync::atomic::Ordering;
+use crate::base::sync::{Mutex, RwLock};
+use crate::codec::Dictionary;
 use crate::engine::background::idle::Idle;
 use crate::engine::background::kinds::warm::warmth::Warmth;
 use crate::engine::background::passes::Passes;
@@ -119,6 +120,8 @@ pub(crate) struct Background {
     flushes: &'static [&'static dyn JobKind],
     pub(crate) scheduler: Scheduler,
     pub(crate) idle: Idle,
+    /// The dictionary that a flush has learned last.
+    flush_dictionary: Mutex<Option<Arc<Dictionary>>>,
     pub(crate) passes: Passes,
     pub(crate) warmth: Warmth,
     /// Callers that wait for garbage collection.
@@ -152,6 +155,7 @@ impl Background {
             flushes: parts.flushes,
             scheduler: Scheduler::default(),
             idle: Idle::default(),
+            flush_dictionary: Mutex::default(),
             passes: Passes::default(),
             warmth: Warmth::new(parts.core),
             garbage_requests: Requests::default(),
@@ -208,7 +212,8 @@ impl Background {
             copied_file_bytes: self.core.options.unsorted_bytes.clamp(64 << 10, 64 << 20),
             slice: None,
             compressions: self.compressions(),
-            is_behind: None,
+            waiting: None,
+            flush_dictionary: &self.flush_dictionary,
             begun: RefCell::new(Vec::new()),
             _running: self.core.memory.begin_job(),
         }

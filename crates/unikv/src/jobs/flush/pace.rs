@@ -1,13 +1,16 @@
 //! How a flush compresses: never so that writers wait for it.
 //!
-//! The rule: the codec of the keyspace, but Zstandard at its usual level at most; and as long as
-//! another sealed memtable waits, LZ4 in its place, or Zstandard at a hasty level in a build
-//! without LZ4, and no new dictionary. What a flush has compressed with less effort than the
-//! keyspace asks for is compressed again when it is copied: by a merge, a clustering, a collection.
+//! The rule: the codec of the keyspace, but Zstandard at its usual level at most. While another
+//! sealed memtable waits, at a fast level, and with the dictionary of an earlier flush; while two
+//! wait, so that one more stops the writers, LZ4 in the place of Zstandard. What a flush has
+//! compressed with less effort than the keyspace asks for is compressed again when it is copied:
+//! by a merge, a clustering, a collection.
+//!
+//! Locks: that of the last dictionary, held to take it or to put one there.
 
 use crate::base::keys::Kind;
 use crate::codec::dictionary::{MOST_SAMPLED, Samples};
-use crate::codec::{Compression, Dictionary};
+use crate::codec::{Compression, Dictionary, Haste};
 use crate::jobs::JobContext;
 use crate::memtable::Memtable;
 use crate::record::RecordRef;
@@ -15,11 +18,13 @@ use std::sync::Arc;
 
 /// How often it is looked whether another memtable waits, in bytes written.
 const LOOK_EVERY: u64 = 1 << 20;
+/// With this many that wait, writers are about to.
+const MANY_WAITING: usize = 2;
 
 /// The compression of one table.
 pub(super) struct Pace<'a> {
     context: &'a JobContext<'a>,
-    is_behind: bool,
+    haste: Haste,
     /// Where it is looked next, in bytes of the table.
     next_look: u64,
 }
@@ -28,7 +33,7 @@ impl<'a> Pace<'a> {
     pub(super) fn new(context: &'a JobContext<'a>) -> Pace<'a> {
         Pace {
             context,
-            is_behind: is_behind(context),
+            haste: haste(context),
             next_look: LOOK_EVERY,
         }
     }
@@ -41,27 +46,40 @@ impl<'a> Pace<'a> {
         }
         if written >= self.next_look {
             self.next_look = written + LOOK_EVERY;
-            self.is_behind = is_behind(self.context);
+            self.haste = haste(self.context);
         }
-        wanted.of_flush(self.is_behind)
+        wanted.of_flush(self.haste)
     }
 
-    /// A dictionary for a table of `memtable`, where there is time to learn one: it takes some 25
-    /// ms for as many samples as there may be.
+    /// A dictionary for a table of `memtable`: learned from it, which takes some 25 ms for as many
+    /// samples as there may be, or where there is no time for that, the last one.
     pub(super) fn dictionary(&self, memtable: &Arc<Memtable>) -> Option<Arc<Dictionary>> {
         let compressions = &self.context.compressions;
-        if self.is_behind || !compressions.have_zstd() {
+        if !compressions.have_zstd() {
             return None;
         }
+        let last = self.context.flush_dictionary.lock().clone();
+        if self.haste != Haste::None && last.is_some() {
+            return last;
+        }
+        let learned = self.learned(memtable);
+        if learned.is_some() {
+            self.context.flush_dictionary.lock().clone_from(&learned);
+        }
+        learned
+    }
+
+    fn learned(&self, memtable: &Arc<Memtable>) -> Option<Arc<Dictionary>> {
+        let compressions = &self.context.compressions;
         let mut samples = Samples::default();
         // One in this many values, so that they come from all of it.
         let step = memtable.bytes() / MOST_SAMPLED + 1;
-        let (mut entries, mut at) = (memtable.iter(), 0);
+        let (mut entries, mut at) = (memtable.iter(), 0_usize);
         entries.seek_to_first();
         while let Some(entry) = entries.entry() {
             let is_zstd = matches!(compressions.of(entry.key), Compression::Zstd { .. });
             if entry.kind == Kind::Put && is_zstd {
-                if at % step == 0 {
+                if at.is_multiple_of(step) {
                     samples.add(entry.value);
                 }
                 at += 1;
@@ -72,6 +90,10 @@ impl<'a> Pace<'a> {
     }
 }
 
-fn is_behind(context: &JobContext<'_>) -> bool {
-    context.is_behind.is_some_and(|is_behind| is_behind())
+fn haste(context: &JobContext<'_>) -> Haste {
+    match context.waiting.map_or(0, |waiting| waiting()) {
+        0 => Haste::None,
+        MANY_WAITING.. => Haste::Great,
+        _ => Haste::Some,
+    }
 }

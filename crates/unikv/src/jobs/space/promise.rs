@@ -1,9 +1,10 @@
 //! What the visible records of a key table may take on the disk: the formula of
 //! [`Options::max_space_amp`](crate::Options::max_space_amp) (design I7).
 //!
-//! That is the factor times the bytes of their keys and values. Beside them stand a frame, a
-//! pointer, and in places the key once more; where keys are long, values short or the factor small,
-//! that may be more than the factor leaves, so these records may take as much beyond it.
+//! That is the factor times the bytes of their keys and values, of these as they are stored. Beside
+//! them stand a frame, a pointer, and in places the key once more; where keys are long, values
+//! short or the factor small, that may be more than the factor leaves, so these records may take as
+//! much beyond it.
 
 use crate::base::keys::KEYSPACE_PREFIX_LEN;
 use crate::key_table::{KeyTableMeta, Newest, Values};
@@ -37,7 +38,7 @@ impl Promise {
         };
         Promise {
             user_bytes: without_prefixes(inline.key_bytes, inline.count)
-                + inline.bytes
+                + table.stored_part(inline.bytes)
                 + apart.bytes.saturating_sub(apart.count * frame),
             frame_bytes: small * FRAME_BYTES + without_prefixes(small_key_bytes, small),
         }

@@ -15,7 +15,9 @@ use bytes::Bytes;
 
 const IS_COMPRESSED: u32 = 1 << 31;
 const RESERVED: u32 = 0b111 << 28;
-const MOST_RAW_LEN: u32 = (1 << 24) - 1;
+const RAW_LEN: u32 = (1 << 24) - 1;
+/// A block is at most as long as its target length and an entry.
+const MOST_RAW_LEN: u32 = 2 << 20;
 const TAG_LEN: usize = 4;
 /// In memory a block ends with room for a checksum.
 const CHECKSUM_LEN: usize = 4;
@@ -77,11 +79,12 @@ impl Compressed<'_> {
     /// The block as it is in memory.
     #[cold]
     pub(super) fn expand(&self, decoders: &Decoders) -> Result<Bytes, &'static str> {
-        let raw_len = (self.tag & MOST_RAW_LEN) as usize;
+        let raw_len = (self.tag & RAW_LEN) as usize;
         let codec = Codec::of((self.tag >> 24 & 0xf) as u8);
         let codec = codec.filter(|codec| self.tag & RESERVED == 0 && *codec != Codec::None);
         let codec = codec.ok_or("the block has an unknown codec")?;
-        if raw_len > codec.most_raw_len(self.stored.len()) {
+        let most = codec.most_raw_len(self.stored.len());
+        if raw_len > most.min(MOST_RAW_LEN as usize) {
             return Err("the block's lengths are out of bounds");
         }
         let mut raw = vec![0; raw_len + CHECKSUM_LEN];

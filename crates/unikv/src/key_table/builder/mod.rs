@@ -7,7 +7,7 @@ pub(crate) mod rebuilt;
 
 use super::block::BlockBuilder;
 use super::footer::Footer;
-use super::meta::KeyTableMeta;
+use super::meta::{KeyTableMeta, stored_part};
 use super::outliers::Outliers;
 use super::properties::Properties;
 use crate::base::checksum::{Crc, bound};
@@ -46,6 +46,8 @@ pub(crate) struct KeySectionBuilder {
     properties: Properties,
     newest: Newest,
     outliers: Outliers,
+    /// Bytes of the inline values among `properties.older_bytes`.
+    older_inline_bytes: u64,
     /// `None`: blocks are stored as they are.
     compressor: Option<Box<BlockCompressor>>,
 }
@@ -72,6 +74,7 @@ impl KeySectionBuilder {
             properties: Properties::default(),
             newest: Newest::default(),
             outliers: Outliers::default(),
+            older_inline_bytes: 0,
             compressor: None,
         }
     }
@@ -140,6 +143,7 @@ impl KeySectionBuilder {
         properties.inline_bytes += inline;
         if properties.entries > 1 && self.last_key == entry.key {
             properties.older_bytes += inline + record;
+            self.older_inline_bytes += inline;
             return;
         }
         match entry.value {
@@ -281,6 +285,9 @@ pub(super) fn write_with_header(
         ..header
     };
     section.properties.compression = compression;
+    // Like all bytes that are counted, those are bytes on the disk.
+    let (inline, stored) = (section.older_inline_bytes, section.blocks.len() as u64);
+    section.properties.older_bytes -= inline - stored_part(inline, stored, compression.saved_bytes);
     section.newest.outliers = section.outliers.settle(section.newest.sum());
     section.properties.newest = Some(section.newest);
     section.properties.outliers = std::mem::take(&mut section.outliers);

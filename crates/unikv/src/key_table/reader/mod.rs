@@ -50,6 +50,16 @@ impl KeyTable {
         tables.into_iter().map(|table| table.meta().len).sum()
     }
 
+    /// Bytes of these tables together when their blocks are in memory.
+    pub(crate) fn expanded_bytes_of<'a>(
+        tables: impl IntoIterator<Item = &'a Arc<KeyTable>>,
+    ) -> u64 {
+        let metas = tables.into_iter().map(|table| table.meta());
+        metas
+            .map(|meta| meta.len + meta.compression.saved_bytes)
+            .sum()
+    }
+
     /// The memory in which the indexes of these tables can be made one after the other.
     pub(crate) fn index_bytes_of<'a>(tables: impl IntoIterator<Item = &'a Arc<KeyTable>>) -> u64 {
         let (mut all, mut meanwhile) = (0_u64, 0);

@@ -47,9 +47,9 @@ impl Background {
         let limits = self.space.generation_limits(&view.version);
         self.space.probe_space();
         let begin = self.core.now();
-        let is_behind = || self.read.view.load().sealed.len() > 1;
+        let waiting = || self.read.view.load().sealed.len().saturating_sub(1);
         let mut context = self.job_context(self.until_closed());
-        context.is_behind = Some(&is_behind);
+        context.waiting = Some(&waiting);
         let flushed = flush(&context, &oldest.table);
         let tables = self.core.or_clean_up(&context, flushed)?;
         let time = self.core.now().saturating_sub(begin);

@@ -55,7 +55,7 @@ impl JobKind for KeyBlocks {
         version.key_tables().find(|table| table.wants_blocks())?;
         let version = Arc::clone(version);
         Some(Job::new(None, move |background| {
-            let bytes = KeyTable::bytes_of(version.key_tables());
+            let bytes = KeyTable::expanded_bytes_of(version.key_tables());
             let has_room = background.core.cache.has_room_for_blocks(bytes);
             let mut wanted = version.key_tables().filter(|table| table.wants_blocks());
             let read = wanted.any(|table| table.read_blocks(has_room));

@@ -53,6 +53,9 @@ pub(super) struct End {
     /// The key that the cursor has dealt with last, going forward, if it is not the last one of the
     /// batch.
     last: Option<Vec<u8>>,
+    /// Bytes of values that the batch may still fetch: what is compressed may be longer than its
+    /// record.
+    room: u64,
 }
 
 /// A visible entry: where its engine key stands in the keys of its batch, and its value.
@@ -88,6 +91,7 @@ impl End {
             forward: true,
             goes_on: true,
             last: None,
+            room: 0,
         }
     }
 
@@ -280,6 +284,7 @@ impl End {
         entries.clear();
         entries.reserve(self.batch_len.min(ENTRIES_AT_ONCE));
         self.goes_on = false;
+        self.room = most_value_bytes.saturating_add(STREAMED_BYTES.into());
         Batch {
             entries,
             keys: Vec::with_capacity(self.batch_len.min(ENTRIES_AT_ONCE) * KEY_BYTES),
@@ -339,8 +344,9 @@ impl Entry {
         keys.get(self.key.clone()).unwrap_or_default()
     }
 
-    /// Takes the value of the record that its pointer led to.
-    fn take_value(&mut self, keys: &Bytes, record: Result<Record>, path: &Path) {
+    /// Takes the value of the record that its pointer led to, if there is room for it. Else it is
+    /// looked up when it is handed out.
+    fn take_value(&mut self, keys: &Bytes, record: Result<Record>, path: &Path, room: &mut u64) {
         if let Value::Stored { pointer, seq, .. } = self.value {
             let key = self.key_in(keys);
             let verified = record.and_then(|record| {
@@ -348,7 +354,12 @@ impl Entry {
                 Ok(record.into_value())
             });
             if let Ok(value) = verified {
-                self.value = Value::Ready(value);
+                let left = room.checked_sub(value.len() as u64);
+                *room = left.unwrap_or(*room);
+                self.value = match left {
+                    Some(_) => Value::Ready(value),
+                    None => Value::Large,
+                };
             }
         }
     }

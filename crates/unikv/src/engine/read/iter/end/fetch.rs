@@ -124,7 +124,7 @@ impl End {
             let file = file.ok_or_else(|| dangling(Path::new("MANIFEST"), first))?;
             let take = |wanted: &Wanted, record| {
                 if let Some(entry) = self.entries.get_mut(wanted.entry) {
-                    entry.take_value(&self.keys, record, file.path());
+                    entry.take_value(&self.keys, record, file.path(), &mut self.room);
                 }
             };
             match &mut way {
