@@ -42,18 +42,34 @@ fn operations(bytes: &[u8]) {
     assert_eq!(bad.unwrap_or(bytes.len()), again.len());
 }
 
-/// Puts and deletes through the public interface: the encoding is that of the documentation.
+/// Puts, deletes and range deletes through the public interface: the encoding is that of the
+/// documentation.
 fn batch(bytes: &[u8]) {
     let (mut input, mut batch) = (Unstructured::new(bytes), Batch::new());
     let (mut expected, mut count) = (Vec::new(), 0);
     while !input.is_empty() {
         let (Ok(is_put), Ok(key), Ok(value)) = (
-            input.arbitrary(),
+            input.arbitrary::<bool>(),
             input.arbitrary::<&[u8]>(),
             input.arbitrary::<&[u8]>(),
         ) else {
             break;
         };
+        if !is_put && !value.is_empty() {
+            // The key and the value bound a range.
+            batch.delete_range(key..value);
+            if key < value {
+                expected.extend_from_slice(&[3, 0]);
+                expected.extend_from_slice(&(key.len() as u32 + 4).to_le_bytes());
+                expected.extend_from_slice(&(value.len() as u32 + 4).to_le_bytes());
+                for bound in [key, value] {
+                    expected.extend_from_slice(&[0; 4]);
+                    expected.extend_from_slice(bound);
+                }
+                count += 1;
+            }
+            continue;
+        }
         let (kind, value): (u8, _) = if is_put { (1, value) } else { (2, &[][..]) };
         match is_put {
             true => batch.put(key, value),

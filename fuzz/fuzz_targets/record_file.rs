@@ -42,7 +42,7 @@ fuzz_target!(|data: &[u8]| {
     typed::checked(seen);
 });
 
-fn open(file: &[u8]) -> Records {
+fn open(file: &[u8]) -> (Files, Records) {
     let disk = SimVfs::new();
     disk.write_file(Path::new("/db/000009.rec"), file);
     let files = Files::new(env(&disk), Path::new("/db"), seal::DATABASE);
@@ -52,13 +52,21 @@ fn open(file: &[u8]) -> Records {
         files.record_file(NUMBER, seal::uid(file), len, len),
     );
     match typed::checked(whole.facts()) {
-        Some(facts) => files.record_file(NUMBER, uid, len, facts.records_end),
-        None => whole,
+        Some(facts) => {
+            let records = files.record_file(NUMBER, uid, len, facts.records_end);
+            (files, records)
+        }
+        None => (files, whole),
     }
 }
 
 fn read(file: &[u8], expected: Option<&[Frame]>, guess: u8) {
-    let records = open(file);
+    let (files, records) = open(file);
+    for (start, end, seq) in typed::checked(files.range_tombstones(&records)).unwrap_or_default() {
+        assert!(start.len() >= 4 && end.len() >= 4 && start < end, "a range");
+        assert!(start[..4] == end[..4] || end.len() == 4, "of one keyspace");
+        assert!(seq < 1 << 56);
+    }
     let (frames, end) = records.stream();
     typed::checked(end.clone());
     // Whatever way a frame is read, it is the same frame.

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use unikv::Db;
 use unikv::vfs::sim::SimVfs;
 use unikv_fuzz::seal;
-use unikv_fuzz::specimen::Specimen;
+use unikv_fuzz::specimen::{DIR, Specimen, env, options};
 use unikv_sim::history::{History, Mix};
 use unikv_sim::runner::{Runner, Tolerance};
 
@@ -29,6 +30,7 @@ fn main() {
     tables(&corpora, &specimen);
     directories(&corpora, &specimen);
     edits(&corpora);
+    range_deletes(&corpora);
     for n in 0..12_u8 {
         // Not random: every operation, in an order that differs from seed to seed.
         let ops: Vec<u8> = (0..300_u32)
@@ -133,6 +135,77 @@ fn edits(corpora: &Corpora) {
     );
     for (job, edit) in &shortest {
         corpora.put("edit", job, &[edit]);
+    }
+}
+
+/// What a small database with range deletes has of them, and the same with a first key that comes
+/// after the end, or stands in another keyspace.
+fn range_deletes(corpora: &Corpora) {
+    let disk = SimVfs::new();
+    let db = Db::open_in(env(&disk), DIR, options().create_if_missing(true));
+    let db = db.expect("a new database");
+    for key in ["a", "first", "m"] {
+        db.put(key, "value").expect("a write");
+    }
+    db.delete_range("first".."last").expect("a range delete");
+    db.delete_range("k"..).expect("a range delete");
+    db.flush().expect("a flush");
+    db.put("h", "later").expect("a write");
+    db.delete_range("first".."last").expect("a range delete");
+    let names = disk.file_names().into_iter();
+    let files: Vec<_> = names
+        .filter_map(|name| Some((disk.read_file(&name)?, name)))
+        .collect();
+    drop(db);
+    for (what, first) in [
+        ("sound", b"first"),
+        ("turned", b"zzzzz"),
+        ("foreign", b"first"),
+    ] {
+        let change = |bytes: &[u8]| {
+            let mut bytes = bytes.to_vec();
+            let at = bytes.windows(5).rposition(|window| window == b"first");
+            if let Some(at) = at {
+                match what {
+                    // The keyspace id stands before the key.
+                    "foreign" => bytes[at - 1] = 7,
+                    _ => bytes[at..at + 5].copy_from_slice(first),
+                }
+            }
+            bytes
+        };
+        for (bytes, name) in &files {
+            let name = name.to_string_lossy();
+            let ranges = |part: &[u8]| part.windows(5).any(|window| window == b"first");
+            let is_log = name.ends_with(".wal") || name.contains("MANIFEST-");
+            if name.ends_with(".rec") {
+                let file = change(bytes);
+                corpora.put(
+                    "record_file",
+                    &format!("ranges-{what}"),
+                    &[&[1, 200], &file],
+                );
+            } else if is_log {
+                for (kind, payload) in records(bytes).filter(|(_, payload)| ranges(payload)) {
+                    let payload = change(payload);
+                    let (target, which): (_, &[u8]) = match name.ends_with(".wal") {
+                        true if kind == 2 => ("batch", &[2]),
+                        true => continue,
+                        false => ("edit", &[]),
+                    };
+                    corpora.put(target, &format!("ranges-{what}"), &[which, &payload]);
+                    if target == "batch" {
+                        corpora.put(
+                            target,
+                            &format!("range-ops-{what}"),
+                            &[&[0], &payload[13..]],
+                        );
+                    } else {
+                        corpora.put("manifest", &format!("ranges-{what}"), &[&[4], &payload]);
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod args;
 mod commands;
 mod crash;
 mod exit;
+mod range;
 mod text;
 mod torture;
 mod ycsb;
@@ -33,6 +34,8 @@ enum Command {
     Get(commands::point::Get),
     /// Deletes one key; a key that is not there is no error
     Del(commands::point::Del),
+    /// Deletes a range of keys in one write, however many they are
+    DeleteRange(commands::delete_range::DeleteRange),
     /// Prints records in the order of their keys
     Scan(commands::scan::Scan),
     /// Stores records from a file or from standard input
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         Command::Put(command) => command.run(),
         Command::Get(command) => command.run(),
         Command::Del(command) => command.run(),
+        Command::DeleteRange(command) => command.run(),
         Command::Scan(command) => command.run(),
         Command::Load(command) => command.run(),
         Command::Dump(command) => command.run(),

@@ -185,6 +185,34 @@ fn scans_select() {
 }
 
 #[test]
+fn a_range_of_keys_is_deleted() {
+    let place = Place::new();
+    let db = &place.path("db");
+    for key in ["a1", "a2", "b1", "b2", "c1"] {
+        unikv(&["put", db, key, "value"]).assert().success();
+    }
+    let error = stderr(&["delete-range", db], 2);
+    assert!(error.contains("--all"), "{error}");
+    let dry = stdout(&["delete-range", db, "--prefix", "a", "--dry-run"]);
+    let dry = String::from_utf8(dry).unwrap();
+    assert!(dry.starts_with("would delete 2 keys"), "{dry}");
+    let keys = || String::from_utf8(stdout(&["scan", db, "--keys-only"])).unwrap();
+    assert_eq!(keys(), "a1\na2\nb1\nb2\nc1\n");
+    unikv(&["delete-range", db, "--prefix", "a"])
+        .assert()
+        .success();
+    assert_eq!(keys(), "b1\nb2\nc1\n");
+    let of_bs = ["delete-range", db, "--from", "b2", "--to", "c1"];
+    unikv(&of_bs).assert().success();
+    assert_eq!(keys(), "b1\nc1\n");
+    unikv(&["delete-range", db, "--all"]).assert().success();
+    assert_eq!(keys(), "");
+    unikv(&["check", db]).assert().success();
+    let none = place.path("none");
+    stderr(&["delete-range", &none, "--all"], 8);
+}
+
+#[test]
 fn a_reader_may_leave_early() {
     let place = Place::new();
     let db = &place.path("db");

@@ -77,6 +77,8 @@ pub enum Op {
     Set(Key, Option<Value>),
     /// A batch; `Some(sync)` names the durability.
     Write(Vec<(Key, Option<Value>)>, Option<bool>),
+    /// `delete_range`, or a batch of that and what comes after it.
+    DeleteRange(Range, Vec<(Key, Option<Value>)>),
     /// `get` and `contains_key`.
     Get(Key),
     /// `multi_get`.
@@ -153,6 +155,8 @@ pub enum TxOp {
     Scan(Range, Walk),
     /// `put` or `delete`.
     Set(Key, Option<Value>),
+    /// `delete_range`.
+    DeleteRange(Range),
     /// `set_savepoint`.
     Savepoint,
     /// `rollback_to_savepoint`.
@@ -174,6 +178,8 @@ pub enum SpaceOp {
     Rename(usize, usize),
     /// A batch over several, and the default one; `true`: durable.
     Write(Vec<(Option<usize>, Key, Option<Value>)>, bool),
+    /// `delete_range` in one.
+    DeleteRange(usize, Range),
     /// `ingest_sorted` into one.
     Ingest(usize, Vec<(Key, Option<Value>)>),
     /// Reads one: keys and a scan.

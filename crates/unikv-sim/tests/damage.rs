@@ -332,6 +332,36 @@ fn a_manifest_of_many_edits() {
 }
 
 #[test]
+fn range_deletes() {
+    explore(
+        "range deletes",
+        &Floor {
+            damages: 10_000,
+            refused: 4000,
+            failed_reads: 500,
+            shortened: 10,
+            derived: 500,
+            live: 20,
+        },
+    );
+}
+
+#[test]
+fn range_deletes_over_partitions() {
+    explore(
+        "range deletes over partitions",
+        &Floor {
+            damages: 15_000,
+            refused: 8000,
+            failed_reads: 3000,
+            shortened: 0,
+            derived: 500,
+            live: 50,
+        },
+    );
+}
+
+#[test]
 fn a_fresh_manifest_with_options_and_marks() {
     explore(
         "fresh manifest",

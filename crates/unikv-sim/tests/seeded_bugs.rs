@@ -330,6 +330,18 @@ const CASES: &[Case] = &[
     Case(Seeded::ChecksumUnbound, Damage, 1),
     Case(Seeded::CacheForgetsFile, Crashes, 0),
     Case(
+        Seeded::RepairForgetsLoggedRanges,
+        unit("offline::repair::range_deletes::tests::range_deletes_hold_in_the_salvaged_database"),
+        0,
+    ),
+    Case(
+        Seeded::RepairLosesRanges,
+        unit(
+            "offline::repair::range_deletes::tests::what_a_damaged_tombstone_may_have_deleted_is_in_doubt",
+        ),
+        0,
+    ),
+    Case(
         Seeded::RepairTakesOlder,
         Test(
             "repair",
@@ -371,6 +383,19 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(Seeded::OwnDeletesEnd, Histories, 0),
+    // Range tombstones.
+    Case(
+        Seeded::DamagedRangesAreEmpty,
+        unit("db::delete_range::tests::a_damaged_list_of_ranges_is_an_error_for_what_it_may_cover"),
+        0,
+    ),
+    Case(Seeded::RangeNeedsKey, Histories, 0),
+    Case(Seeded::SplitForgetsRanges, Histories, 0),
+    Case(Seeded::SkipUndeleted, Histories, 0),
+    Case(Seeded::MergeForgetsRanges, Histories, 0),
+    Case(Seeded::DropTableUnderSnapshot, Histories, 0),
+    Case(Seeded::KeptIsUndeleted, Histories, 0),
+    Case(Seeded::RangeDeletesNotCompared, Histories, 0),
     Case(Seeded::EmptiedForSnapshots, Histories, 0),
     Case(Seeded::DropBeforeSync, Crashes, 30),
     Case(

@@ -92,6 +92,7 @@ mod testing;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub use base::bounds::KeyBounds;
 /// Mistakes to be made on demand, in the build that tests the tests.
 #[cfg(unikv_seeded_bugs)]
 pub use base::seeded::Seeded;
@@ -106,7 +107,6 @@ pub use db::transaction::{Transaction, TransactionKeyspace};
 pub use engine::background::garbage::{GarbageStats, RecordFileStats};
 pub use engine::health::JobError;
 pub use engine::memory::MemoryStats;
-pub use engine::read::bounds::KeyBounds;
 pub use engine::read::cursor::{Cursor, Keys};
 pub use engine::read::iter::Iter;
 pub use engine::stats::lifetime::LifetimeStats;

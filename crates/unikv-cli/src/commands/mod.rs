@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod compact;
+pub mod delete_range;
 pub mod dump;
 pub mod gc;
 pub mod inspect;

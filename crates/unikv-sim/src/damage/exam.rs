@@ -298,10 +298,7 @@ pub(super) fn failed_reads(specimen: &Specimen, damage: &Damage, db: &Db, touche
             touched.forward
         };
         each_failure_of_scans(specimen, db, back, &mut |error, at| {
-            // A scan looks at what follows, too.
-            let here = 1u64 << at;
-            let near = here | here << 1 | here >> 1;
-            fails(error, "a scan", mask & near != 0);
+            fails(error, "a scan", mask & passed_over(specimen, at) != 0);
         });
     }
     match specimen.sizes_of(db) {
@@ -312,6 +309,16 @@ pub(super) fn failed_reads(specimen: &Specimen, damage: &Damage, db: &Db, touche
         Err(error) => fails(&error, "an estimate", true),
     }
     failed
+}
+
+/// The keys that a scan may look at for the one with this number: it passes over those that are
+/// deleted, and looks at what follows.
+fn passed_over(specimen: &Specimen, at: usize) -> u64 {
+    let is_there = |i: &usize| specimen.state.contains_key(&specimen.keys[*i]);
+    let last = specimen.keys.len() - 1;
+    let first = (0..at).rev().find(is_there).unwrap_or(0);
+    let last = (at + 1..last).find(is_there).unwrap_or(last);
+    (first..=last).fold(0, |keys, i| keys | 1 << i)
 }
 
 /// Scans everything, one way, beginning again after each failure. Whatever comes is right. Calls

@@ -6,6 +6,7 @@ use crate::oracle::{Change, Oracle};
 use crate::runner::{DIR, env};
 use crate::value::Value;
 use crate::verify;
+use std::ops::Range;
 use std::sync::Arc;
 use unikv::vfs::sim::{Keep, SimRuntime, SimVfs};
 use unikv::{Batch, Clustering, Compression, Db, Durability, Snapshot};
@@ -126,6 +127,17 @@ impl Maker {
             self.db().delete(key(n)).expect("a delete");
             self.done(vec![(key(n), None)], None);
         }
+    }
+
+    /// Deletes a range of keys in one write.
+    pub(super) fn delete_range(&mut self, numbers: Range<u32>) {
+        let (start, end) = (key(numbers.start), key(numbers.end));
+        self.db()
+            .delete_range(&start..&end)
+            .expect("a range delete");
+        let deleted = self.oracle.now().range(start..end);
+        let changes = deleted.map(|(key, _)| (key.clone(), None)).collect();
+        self.done(changes, None);
     }
 
     /// A batch that puts and deletes, with a mark.

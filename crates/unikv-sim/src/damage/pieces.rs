@@ -29,6 +29,7 @@ pub(super) fn parts(disk: &SimVfs, path: &Path) -> Vec<Part> {
 pub(super) fn of(parts: &[Part]) -> Vec<Piece> {
     let kind = |part: &Part| match part.what {
         "edit" | "mark" | "write" | "segment start" => Some("log record"),
+        "range delete" => Some("record"),
         what @ ("block" | "record" | "index" | "properties" | "dictionary" | "footer") => {
             Some(what)
         }

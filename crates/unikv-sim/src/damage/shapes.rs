@@ -18,7 +18,7 @@ pub struct Shape {
 }
 
 /// All of them.
-pub const SHAPES: [Shape; 16] = [
+pub const SHAPES: [Shape; 18] = [
     Shape {
         name: "inline",
         config: || Config {
@@ -321,6 +321,58 @@ pub const SHAPES: [Shape; 16] = [
             maker.compact();
             maker.put([1, 2], 200);
             maker.flush();
+        },
+        exit: Exit::Close,
+        kinds: &[FileKind::Table, FileKind::KeyTable],
+    },
+    Shape {
+        name: "range deletes",
+        config: small,
+        base: |maker| {
+            maker.put(0..24, 20);
+            maker.compact();
+            maker.put([3, 12, 13], 24);
+        },
+        rest: |maker| {
+            maker.delete_range(2..8);
+            maker.put([4, 25], 20);
+            maker.flush();
+            maker.delete_range(10..16);
+            maker.delete_range(12..13);
+            maker.flush();
+            maker.put([12], 20);
+            maker.delete_range(18..20);
+            maker.sync();
+            maker.put([21], 20);
+            maker.delete_range(0..1);
+            maker.batch(&[1], &[9], b"behind");
+        },
+        exit: Exit::Kill,
+        kinds: &[
+            FileKind::Table,
+            FileKind::Records,
+            FileKind::KeyTable,
+            FileKind::Wal,
+        ],
+    },
+    Shape {
+        name: "range deletes over partitions",
+        config: split,
+        base: |maker| {
+            maker.put(0..24, 110);
+            maker.compact();
+            maker.db().quiesce().expect("quiet");
+            maker.delete_range(2..4);
+            maker.put([2, 5, 18], 30);
+        },
+        rest: |maker| {
+            maker.flush();
+            maker.put([3], 30);
+            maker.delete_range(5..22);
+            maker.put([1, 23], 30);
+            maker.flush();
+            assert_shared(maker);
+            merge_first_partition(maker);
         },
         exit: Exit::Close,
         kinds: &[FileKind::Table, FileKind::KeyTable],

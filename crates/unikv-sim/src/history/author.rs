@@ -1,5 +1,7 @@
 //! Draws histories.
 
+mod ranges;
+
 use super::{Exit, History, Key, LONG_SLOT, Mix, Op, Range, SLOTS, SpaceOp, TxOp, Walk};
 use crate::collide;
 use crate::config::Config;
@@ -44,6 +46,14 @@ impl History {
             config: config.clone(),
             ..author
         };
+        let mut ranges = Author {
+            rng: SmallRng::seed_from_u64(seed ^ 0x7_a9e5),
+            aside: SmallRng::seed_from_u64(seed ^ 0xa_7a9e5),
+            keys: author.keys.clone(),
+            config: config.clone(),
+            ..author
+        };
+        let has_ranges = ranges::are_in(seed);
         let has_keyspaces = seed % KEYSPACES_EVERY == 2;
         let has_transactions = seed % TRANSACTIONS_EVERY == 4;
         let mut ops = Vec::with_capacity(mix.steps);
@@ -72,6 +82,16 @@ impl History {
             }
             if has_keyspaces && extras.aside.random_range(0..5) == 0 {
                 ops.push(Op::Keyspaces(extras.space_op()));
+            }
+            if has_ranges && ranges.aside.random_range(0..12) == 0 {
+                ops.push(match ranges.aside.random_range(0..3) {
+                    0 if has_keyspaces => Op::Keyspaces(ranges.range_delete_in_space()),
+                    0 if has_transactions => {
+                        let slot = ranges.aside.random_range(0..SLOTS);
+                        Op::Transaction(slot, ranges.range_delete_in_transaction())
+                    }
+                    _ => ranges.range_delete(),
+                });
             }
         }
         let cold = seed % 4 == 3;

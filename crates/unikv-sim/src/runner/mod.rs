@@ -6,6 +6,7 @@
 mod coverage;
 mod failing;
 mod looks;
+mod ranges;
 mod reads;
 mod spaces;
 mod storms;
@@ -441,6 +442,7 @@ impl Runner {
                 let bounds = range.bounds();
                 self.maintain("compact_range", |db| db.compact_range(bounds), true)
             }
+            Op::DeleteRange(range, after) => self.delete_range(range, after),
             Op::Ingest(changes, mark) => self.ingest(changes, *mark),
             Op::Quiesce => self.maintain("quiesce", Db::quiesce, false),
             Op::Step(steps) => {

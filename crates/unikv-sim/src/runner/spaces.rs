@@ -20,6 +20,7 @@ impl Runner {
             SpaceOp::Empty(name) => self.empty_space(NAMES[*name]),
             SpaceOp::Rename(from, to) => self.rename_space(NAMES[*from], NAMES[*to]),
             SpaceOp::Write(changes, sync) => self.write_to_spaces(changes, *sync),
+            SpaceOp::DeleteRange(name, range) => self.delete_range_in_space(*name, range),
             SpaceOp::Ingest(name, changes) => self.ingest_into_space(NAMES[*name], changes),
             SpaceOp::Read(name, keys, range, walk) => {
                 self.read_space(NAMES[*name], keys, range, *walk)
@@ -37,7 +38,7 @@ impl Runner {
     }
 
     /// A call that makes these changes, durably where it `syncs`. Whether it has worked.
-    fn change(
+    pub(super) fn change(
         &mut self,
         what: &str,
         changes: Vec<Change>,

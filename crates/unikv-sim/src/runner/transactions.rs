@@ -1,6 +1,7 @@
 //! What a run does with transactions: each read is compared with the moment of the transaction and
 //! its own writes, and each commit with what others have written since.
 
+use super::ranges::{as_bytes, is_empty};
 use super::{Held, Interrupt, Runner};
 use crate::history::{Bounds, Key, Range, TxOp, Walk};
 use crate::oracle::State;
@@ -17,7 +18,9 @@ pub(super) struct HeldTransaction {
     /// What the default keyspace held at its moment, with its own writes.
     state: State,
     own: Own,
-    savepoints: Vec<(State, Own)>,
+    /// The ranges that it has deleted.
+    deleted: Vec<Range>,
+    savepoints: Vec<(State, Own, Vec<Range>)>,
     /// What it depends on.
     keys: BTreeSet<Vec<u8>>,
     ranges: Vec<Bounds>,
@@ -28,13 +31,22 @@ pub(super) struct HeldTransaction {
 type Own = BTreeMap<Vec<u8>, Option<Value>>;
 
 impl HeldTransaction {
+    /// Whether it has deleted a range with this key.
+    fn deletes(&self, key: &[u8]) -> bool {
+        self.deleted.iter().any(|range| {
+            let bounds = range.bounds();
+            RangeBounds::<[u8]>::contains(&as_bytes(&bounds), key)
+        })
+    }
+
     /// Whether one of these keys was written means that it must not commit.
     fn conflicts_with(&self, key: &[u8]) -> bool {
         let in_range = |(low, high): &Bounds| {
             let bounds = (low.as_ref().map(|k| &k[..]), high.as_ref().map(|k| &k[..]));
             RangeBounds::<[u8]>::contains(&bounds, key)
         };
-        let writes = self.isolation == Isolation::Snapshot && self.own.contains_key(key);
+        let is_written = self.own.contains_key(key) || self.deletes(key);
+        let writes = self.isolation == Isolation::Snapshot && is_written;
         writes || self.keys.contains(key) || self.ranges.iter().any(in_range)
     }
 }
@@ -66,15 +78,30 @@ impl Runner {
                     None => drop(held.state.remove(&key.0)),
                 }
             }
+            TxOp::DeleteRange(range) if is_empty(range) => {
+                let written = held.transaction.delete_range(as_bytes(&range.bounds()));
+                self.must("a delete of nothing", written)?;
+            }
+            TxOp::DeleteRange(range) => {
+                let bounds = range.bounds();
+                let bounds = as_bytes(&bounds);
+                let written = held.transaction.delete_range(bounds);
+                self.must("a range delete of a transaction", written)?;
+                let is_inside = |key: &[u8]| RangeBounds::<[u8]>::contains(&bounds, key);
+                held.own.retain(|key, _| !is_inside(key));
+                held.state.retain(|key, _| !is_inside(key));
+                held.deleted.push(range.clone());
+            }
             TxOp::Savepoint => {
                 held.transaction.set_savepoint();
-                held.savepoints.push((held.state.clone(), held.own.clone()));
+                let saved = (held.state.clone(), held.own.clone(), held.deleted.clone());
+                held.savepoints.push(saved);
             }
             TxOp::Rollback => {
                 let there = held.savepoints.pop();
                 assert_eq!(held.transaction.rollback_to_savepoint(), there.is_some());
-                if let Some((state, own)) = there {
-                    (held.state, held.own) = (state, own);
+                if let Some((state, own, deleted)) = there {
+                    (held.state, held.own, held.deleted) = (state, own, deleted);
                 }
             }
             TxOp::Commit => return self.commit(held),
@@ -96,6 +123,7 @@ impl Runner {
             isolation,
             state: spaces::own(self.oracle.state()),
             own: Own::new(),
+            deleted: Vec::new(),
             savepoints: Vec::new(),
             keys: BTreeSet::new(),
             ranges: Vec::new(),
@@ -123,7 +151,7 @@ impl Runner {
             show_option(got.as_deref()),
             show_option(want)
         );
-        let is_own = held.own.contains_key(&key.0);
+        let is_own = held.own.contains_key(&key.0) || held.deletes(&key.0);
         if for_update || (held.isolation == Isolation::Serializable && !is_own) {
             held.keys.insert(key.0.clone());
         }
@@ -152,17 +180,19 @@ impl Runner {
         let must_conflict = keys.clone().any(|key| held.conflicts_with(key));
         let is_idle = later.is_empty();
         let known = self.oracle.unknowns() == 0;
-        if held.own.is_empty() {
+        if held.own.is_empty() && held.deleted.is_empty() {
             return self.must(
                 "the commit of what writes nothing",
                 held.transaction.commit(),
             );
         }
-        let changes: Vec<(Key, Option<Value>)> = held
+        let deleted = held.deleted.iter().flat_map(|range| self.ever_in(range));
+        let deleted = deleted.map(|key| (Key(key), None));
+        let own = held
             .own
             .iter()
-            .map(|(key, value)| (Key(key.clone()), *value))
-            .collect();
+            .map(|(key, value)| (Key(key.clone()), *value));
+        let changes: Vec<(Key, Option<Value>)> = deleted.chain(own).collect();
         let mut transaction = Some(held.transaction);
         let mut has_conflict = false;
         self.write_by(&changes, |runner| {

@@ -38,7 +38,8 @@ pub(crate) enum Kind {
     Put = 1,
     /// The key has no value (a tombstone).
     Delete = 2,
-    /// All keys from this key to the key in the value have no value. Reserved.
+    /// All keys from this key to before the key in the value have no older value: a range
+    /// tombstone.
     RangeDelete = 3,
     /// An operand to combine with the older value. Reserved.
     Merge = 4,
@@ -116,6 +117,11 @@ impl KeyspaceId {
         }
         KeyspaceId(u32::from_be_bytes(id))
     }
+}
+
+/// The first key of a keyspace, or the first one after the keyspace before.
+pub(crate) fn border(id: KeyspaceId) -> Vec<u8> {
+    id.0.to_be_bytes().to_vec()
 }
 
 /// The random id of a database, in the header of each of its files.

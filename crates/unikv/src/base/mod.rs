@@ -4,6 +4,7 @@
 //! Nothing here does I/O or takes a lock. `sync` is where atomics and locks come from.
 
 pub(crate) mod account;
+pub(crate) mod bounds;
 pub(crate) mod checksum;
 pub(crate) mod coding;
 pub(crate) mod file_header;
@@ -11,5 +12,6 @@ pub(crate) mod file_names;
 pub(crate) mod hash;
 pub(crate) mod keys;
 pub(crate) mod mapped;
+pub(crate) mod range_tombstones;
 pub(crate) mod seeded;
 pub(crate) mod sync;

@@ -106,6 +106,24 @@ bugs! {
     /// I5: large values of unmerged tables do not keep their files.
     LargeValuesUncounted,
 
+    // Range tombstones.
+    /// I5: those of a damaged table count as none.
+    DamagedRangesAreEmpty,
+    /// I5: a flush lists its table only where it has keys.
+    RangeNeedsKey,
+    /// I5: a split gives its tables only to the sides in which they have keys.
+    SplitForgetsRanges,
+    /// I5: a scan passes over all sources of a deleted range, newer ones, too.
+    SkipUndeleted,
+    /// I5: a merge drops range tombstones and keeps what they delete.
+    MergeForgetsRanges,
+    /// I5: a key table that a range tombstone covers is dropped, whoever sees it.
+    DropTableUnderSnapshot,
+    /// I5: what a snapshot keeps of a deleted key comes back.
+    KeptIsUndeleted,
+    /// I5: a transaction is not compared with range deletes.
+    RangeDeletesNotCompared,
+
     // The hash index and lookups.
     /// I5: an equal tag counts as an equal key.
     TrustTag,
@@ -212,6 +230,10 @@ bugs! {
     RepairRevivesDropped,
     /// I5: a repair takes an older version in the place of one that is lost.
     RepairTakesOlder,
+    /// I5: a repair forgets the range deletes that only the log has.
+    RepairForgetsLoggedRanges,
+    /// I5: a repair takes range tombstones that are damaged for none.
+    RepairLosesRanges,
 
     // Iterators.
     /// I5: an iterator that has released its view goes on one key too far.

@@ -1,12 +1,12 @@
 //! Keyspaces: ordered spaces of keys beside each other in one database.
 
+use crate::base::bounds::{KeyBounds, engine_bounds};
 use crate::base::keys::{DatabaseId, KeyspaceId};
 use crate::db::Db;
 use crate::db::reader::Reader;
 use crate::db::snapshot::Snapshot;
 use crate::engine::background::ingest::Ingest;
 use crate::engine::handle::Handle;
-use crate::engine::read::bounds::{KeyBounds, engine_bounds};
 use crate::engine::read::source::Source;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::Batch;
@@ -263,7 +263,7 @@ impl Keyspace {
     }
 
     /// Calls `write` with the data id, and again if the keyspace has been emptied meanwhile.
-    fn in_data(&self, write: impl Fn(KeyspaceId) -> Result<()>) -> Result<()> {
+    pub(super) fn in_data(&self, write: impl Fn(KeyspaceId) -> Result<()>) -> Result<()> {
         let mut data = self.data()?;
         loop {
             let written = write(data);
@@ -309,7 +309,7 @@ impl Batch {
         })
     }
 
-    fn add_in(
+    pub(super) fn add_in(
         &mut self,
         keyspace: &Keyspace,
         add: impl FnOnce(&mut Batch, KeyspaceId),

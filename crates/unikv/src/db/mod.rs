@@ -4,17 +4,18 @@
 //! [`crate::engine::Engine`]. The last handle to go stops the background.
 
 mod closed;
+mod delete_range;
 pub(crate) mod keyspace;
 pub(crate) mod readable;
 mod reader;
 pub(crate) mod snapshot;
 pub(crate) mod transaction;
 
+use crate::base::bounds::{KeyBounds, engine_bounds};
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
 use crate::engine::background::garbage::GarbageStats;
 use crate::engine::background::ingest::Ingest;
 use crate::engine::handle::Handle;
-use crate::engine::read::bounds::{KeyBounds, engine_bounds};
 use crate::engine::read::source::Source;
 use crate::engine::stats::Stats;
 use crate::engine::stats::report::RecoveryReport;

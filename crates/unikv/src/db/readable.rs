@@ -1,10 +1,10 @@
 //! One shape for reading: what databases, keyspaces, snapshots and transactions have in common.
 
+use crate::base::bounds::KeyBounds;
 use crate::db::Db;
 use crate::db::keyspace::Keyspace;
 use crate::db::snapshot::Snapshot;
 use crate::db::transaction::{Transaction, TransactionKeyspace};
-use crate::engine::read::bounds::KeyBounds;
 use crate::engine::read::cursor::{Cursor, Keys};
 use crate::engine::read::iter::Iter;
 use crate::error::Result;

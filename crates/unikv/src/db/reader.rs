@@ -1,7 +1,7 @@
 //! The reads that all handles have in common, over one source.
 
+use crate::base::bounds::{KeyBounds, engine_bounds, prefix_bounds};
 use crate::engine::read::ReadState;
-use crate::engine::read::bounds::{KeyBounds, engine_bounds, prefix_bounds};
 use crate::engine::read::cursor::Cursor;
 use crate::engine::read::iter::Iter;
 use crate::engine::read::moment::Registered;

@@ -1,9 +1,9 @@
 //! Transactions: reads and writes that take place at one moment, or not at all.
 
+use crate::base::bounds::{KeyBounds, engine_bounds, prefix_bounds};
 use crate::base::keys::KeyspaceId;
 use crate::db::Db;
 use crate::db::keyspace::Keyspace;
-use crate::engine::read::bounds::KeyBounds;
 use crate::engine::read::cursor::Cursor;
 use crate::engine::read::iter::Iter;
 use crate::error::{Error, Result};
@@ -218,6 +218,26 @@ impl Transaction {
     pub fn delete_in(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
         let keyspace = self.id_of(keyspace);
         self.0.write(keyspace, key.as_ref(), None)
+    }
+
+    /// Removes all keys in `range`, also those that this transaction has written: see
+    /// [`Db::delete_range`]. Errors as there.
+    pub fn delete_range(&mut self, range: impl KeyBounds) -> Result<()> {
+        let bounds = |data| engine_bounds(data, &range);
+        self.0.delete_range(KeyspaceId::DEFAULT, bounds)
+    }
+
+    /// Removes all keys that begin with `prefix`, as [`Transaction::delete_range`].
+    pub fn delete_prefix(&mut self, prefix: impl AsRef<[u8]>) -> Result<()> {
+        let bounds = |data| prefix_bounds(data, prefix.as_ref());
+        self.0.delete_range(KeyspaceId::DEFAULT, bounds)
+    }
+
+    /// As [`Transaction::delete_range`], in the given keyspace.
+    pub fn delete_range_in(&mut self, keyspace: &Keyspace, range: impl KeyBounds) -> Result<()> {
+        let keyspace = self.id_of(keyspace);
+        self.0
+            .delete_range(keyspace, |data| engine_bounds(data, &range))
     }
 
     /// The value of `key`, which must not be written by others until the transaction commits; else

@@ -14,6 +14,7 @@
 //!
 //! Locks: the commit lock, then the catalog's.
 
+use crate::base::keys::border;
 use crate::base::keys::{KeyspaceId, PartitionId, SeqNo};
 use crate::base::seeded::{seeded, slip};
 use crate::engine::catalog::{Catalog, Indexes};
@@ -24,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::options::KeyspaceOptions;
 use crate::version::Version;
 use crate::version::edit::{KeyspaceMeta, PartitionMeta, VersionEdit};
-use crate::version::keyspaces::{DEFAULT_NAME, border};
+use crate::version::keyspaces::DEFAULT_NAME;
 use std::sync::Arc;
 
 /// Bytes of a name.

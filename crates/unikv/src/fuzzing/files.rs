@@ -186,6 +186,7 @@ impl Files {
             checksum: 0,
             expiry: None,
             has_range_deletes: false,
+            ranges: None,
             key_section: true,
             refs: Vec::new(),
             ingest_seq: None,
@@ -204,6 +205,17 @@ impl Files {
             file: Arc::new(file),
             number,
         }
+    }
+
+    /// The range tombstones of a record file, where its properties say that they stand: first key,
+    /// first key after, and number of each.
+    pub fn range_tombstones(&self, records: &Records) -> Result<Vec<(Vec<u8>, Vec<u8>, u64)>> {
+        let mut meta = records.file.meta().clone();
+        let ranges = records.file.facts()?.properties.ranges;
+        meta.ranges = ranges.filter(|ranges| ranges.offset <= meta.records_end);
+        let file = Arc::new(RecordFile::open(&self.store, meta, &self.cache));
+        let all = file.range_tombstones()?.into_iter();
+        Ok(all.map(|t| (t.start, t.end, t.seq.0)).collect())
     }
 }
 

@@ -25,6 +25,7 @@ mod outliers;
 mod pointer;
 mod pointer_index;
 mod properties;
+pub(crate) mod range_section;
 pub(crate) mod reader;
 pub(crate) mod refs;
 #[cfg(test)]

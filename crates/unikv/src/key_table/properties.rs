@@ -12,6 +12,7 @@ use crate::base::keys::{FileNumber, FileUid, SeqNo};
 use crate::codec::{Codecs, Dictionary, DictionaryPlace, FileCompression};
 use crate::error::{Error, Result};
 use crate::key_table::builder::newest::{Newest, NewestNumbers};
+use crate::key_table::range_section::RangeSection;
 use crate::vfs::file_store::DataFile;
 
 const RECORD_COUNT: u64 = 1;
@@ -28,11 +29,12 @@ const NEWEST: u64 = 11;
 const OUTLIERS: u64 = 12;
 const COMPRESSION: u64 = 13;
 const DICTIONARY: u64 = 14;
+const RANGES: u64 = 15;
 
 /// The properties of a record file or a key table, gathered while it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Properties {
-    /// Frames before the key section.
+    /// Frames before the key section, but range tombstones.
     pub(crate) records: u64,
     /// Entries in the key section.
     pub(crate) entries: u64,
@@ -51,6 +53,8 @@ pub(crate) struct Properties {
     /// `None`: unknown.
     pub(crate) newest: Option<Newest>,
     pub(crate) outliers: Outliers,
+    /// Where the range tombstones stand, if there are any.
+    pub(crate) ranges: Option<RangeSection>,
     /// How values are stored, of a file with records; else how blocks are.
     pub(crate) compression: FileCompression,
     /// What the values share, where it is to be written.
@@ -134,6 +138,9 @@ impl Properties {
         if !self.outliers.is_empty() {
             put_field(&mut out, OUTLIERS, &self.outliers.encode());
         }
+        if let Some(ranges) = &self.ranges {
+            put_field(&mut out, RANGES, &ranges.encode());
+        }
         let compression = &mut self.compression;
         if !compression.codecs.is_empty() {
             let level = u64::from(compression.level as u8);
@@ -200,6 +207,10 @@ impl Properties {
                     properties.newest = Some(numbers.into());
                 }
                 OUTLIERS => properties.outliers = Outliers::decode(&mut field)?,
+                RANGES => {
+                    let bytes = field.bytes(field.remaining())?;
+                    properties.ranges = Some(RangeSection::decode(bytes)?);
+                }
                 COMPRESSION => {
                     properties.compression.codecs = Codecs::of_file(field.varint()?);
                     properties.compression.level = field.varint()? as u8 as i8;

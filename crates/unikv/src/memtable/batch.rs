@@ -1,5 +1,7 @@
 //! Batches of operations. Their [encoding](super::ops) is also the payload of a WAL record.
 
+mod ranges;
+
 use super::limits::{check_batch_len, check_limits, check_mark};
 use super::operation::Operation;
 use super::ops::{BatchOp, OP_HEADER_LEN, OpsIter, encode_op, encode_op_in};
@@ -40,6 +42,7 @@ pub struct Batch {
 struct Sums {
     len: usize,
     deletes: usize,
+    range_deletes: usize,
     /// Bytes of the longest value.
     longest_value: usize,
     /// Bytes of values that stand elsewhere, and how many they are.
@@ -126,6 +129,13 @@ impl Batch {
                 let keyspace = KeyspaceId::of(key).0;
                 let key = key.get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
                 match kind {
+                    Kind::RangeDelete => Operation::DeleteRange {
+                        keyspace,
+                        start: key,
+                        end: value
+                            .get(KEYSPACE_PREFIX_LEN..)
+                            .filter(|_| KeyspaceId::of(value).0 == keyspace),
+                    },
                     Kind::Delete => Operation::Delete { keyspace, key },
                     _ => Operation::Put {
                         keyspace,
@@ -155,6 +165,7 @@ impl Batch {
         let (sums, more) = (&mut self.sums, &other.sums);
         sums.len += more.len;
         sums.deletes += more.deletes;
+        sums.range_deletes += more.range_deletes;
         sums.longest_value = sums.longest_value.max(more.longest_value);
         sums.external_bytes += more.external_bytes;
         sums.externals += more.externals;
@@ -221,7 +232,7 @@ impl Batch {
         self.sums.len.max(usize::from(self.mark.is_some())) as u64
     }
 
-    /// Number of operations that are deletes.
+    /// Number of operations that are deletes, of keys or of ranges.
     pub(crate) fn deletes(&self) -> usize {
         self.sums.deletes
     }
@@ -277,8 +288,12 @@ impl Batch {
         encode_op(&mut self.ops, op.kind, op.expiry_ms, op.key, op.value);
         self.note_keyspace(KeyspaceId::of(op.key));
         self.sums.len += 1;
-        self.sums.deletes += usize::from(op.kind == Kind::Delete);
-        self.sums.longest_value = self.sums.longest_value.max(op.value.len());
+        let is_delete = matches!(op.kind, Kind::Delete | Kind::RangeDelete);
+        self.sums.deletes += usize::from(is_delete);
+        match op.kind {
+            Kind::RangeDelete => self.sums.range_deletes += 1,
+            _ => self.sums.longest_value = self.sums.longest_value.max(op.value.len()),
+        }
     }
 
     /// Sets `key`, an engine key, to a value of `value_len` bytes that stands where `external`

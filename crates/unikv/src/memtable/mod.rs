@@ -14,6 +14,7 @@
 //! - `batch`: the public [`Batch`]
 //! - `ops`: the encoding of operations, shared with the WAL
 //! - `entries`: the entries; `buckets`: from a key to its versions; `skiplist`: their order
+//! - `ranges`: the range tombstones
 //! - `node`: what an entry is in memory; `arena`: that memory
 
 mod arena;
@@ -26,6 +27,7 @@ mod models;
 mod node;
 mod operation;
 mod ops;
+mod ranges;
 mod skiplist;
 #[cfg(test)]
 mod tests;
@@ -38,11 +40,13 @@ pub(crate) use ops::{BadOp, BatchOp, OpsIter};
 
 use crate::base::hash::key_hash;
 use crate::base::keys::{Kind, SeqNo};
+use crate::base::range_tombstones::{Piece, RangeTombstone};
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::base::sync::{self, Mutex};
 use bytes::Bytes;
 use entries::Entries;
 use node::{NodeRef, Target};
+use ranges::MemRanges;
 use std::sync::Arc;
 
 /// What a write takes in the log beside its operations and its mark, about.
@@ -62,6 +66,7 @@ pub(crate) struct MemEntry<'a> {
 /// The newest writes, in order, in memory.
 pub(crate) struct Memtable {
     entries: sync::Arc<Entries>,
+    ranges: MemRanges,
     hash_seed: u64,
     /// The newest two marks of a caller, newest first, each at the number of its last write. The
     /// newer one may belong to writes that are not yet visible.
@@ -85,6 +90,7 @@ impl Memtable {
     fn with(pool: &Arc<ArenaPool>, hash_seed: u64, ordered: bool) -> Memtable {
         Memtable {
             entries: sync::Arc::new(Entries::new(pool, ordered)),
+            ranges: MemRanges::new(pool),
             hash_seed,
             marks: Mutex::default(),
             mark_bytes: AtomicUsize::new(0),
@@ -108,8 +114,9 @@ impl Memtable {
         visible.map(|(_, mark)| mark.clone())
     }
 
-    /// Adds an entry. Writers take turns; readers go on meanwhile. Key and value must be within the
-    /// limits that a [`Batch`] enforces.
+    /// Adds an entry, or a range tombstone, whose value is the end of its range. Writers take
+    /// turns; readers go on meanwhile. Key and value must be within the limits that a [`Batch`]
+    /// enforces.
     pub(crate) fn insert(
         &self,
         key: &[u8],
@@ -118,6 +125,9 @@ impl Memtable {
         expiry_ms: Option<u64>,
         value: &[u8],
     ) {
+        if kind == Kind::RangeDelete {
+            return self.add_range(key, value, seq);
+        }
         let entry = MemEntry {
             key,
             seq,
@@ -135,6 +145,48 @@ impl Memtable {
         self.entries.get(key, hash, snapshot)
     }
 
+    #[cold]
+    fn add_range(&self, start: &[u8], end: &[u8], seq: SeqNo) {
+        self.ranges.add(RangeTombstone {
+            start: start.to_vec(),
+            end: end.to_vec(),
+            seq,
+        });
+    }
+
+    /// Whether there is a range tombstone.
+    #[inline(always)]
+    pub(crate) fn has_ranges(&self) -> bool {
+        self.ranges.is_used()
+    }
+
+    /// The newest range tombstone at or below `snapshot` that covers `key`.
+    pub(crate) fn covering(&self, key: &[u8], snapshot: SeqNo) -> Option<SeqNo> {
+        match self.has_ranges() {
+            true => self.ranges.covering(key, snapshot),
+            false => None,
+        }
+    }
+
+    /// The newest range tombstone that covers a key from `start` to before `end`.
+    pub(crate) fn newest_range_between(&self, start: &[u8], end: &[u8]) -> Option<SeqNo> {
+        match self.has_ranges() {
+            true => self.ranges.newest_between(start, end),
+            false => None,
+        }
+    }
+
+    /// As [`Memtable::covering`], with the keys around `key` for which that is so: `each` is called
+    /// with several pieces, and their intersection and their newest tombstone are meant.
+    pub(crate) fn each_piece(&self, key: &[u8], snapshot: SeqNo, each: impl FnMut(Piece<'_>)) {
+        self.ranges.each_piece(key, snapshot, each);
+    }
+
+    /// The range tombstones, by their starts.
+    pub(crate) fn ranges(&self) -> Vec<RangeTombstone> {
+        self.ranges.all()
+    }
+
     /// An iterator over all versions, standing nowhere yet.
     pub(crate) fn iter(self: &Arc<Self>) -> MemtableIter {
         MemtableIter {
@@ -146,7 +198,7 @@ impl Memtable {
     /// Memory used for entries. Marks count with what they took in the log, so that it ends and is
     /// flushed also when there is nothing but marks.
     pub(crate) fn bytes(&self) -> usize {
-        self.entries.bytes() + self.mark_bytes.load(Ordering::Relaxed)
+        self.entries.bytes() + self.ranges.bytes() + self.mark_bytes.load(Ordering::Relaxed)
     }
 
     /// Memory that the first scan takes to put the entries in order.
@@ -159,20 +211,28 @@ impl Memtable {
         self.entries.key_bytes()
     }
 
-    /// Number of entries.
+    /// Number of entries, without range tombstones.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is neither an entry nor a mark.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0 && self.marks.lock()[0].is_none()
+    /// Whether there is an entry. There may be range tombstones without one.
+    pub(crate) fn has_entries(&self) -> bool {
+        self.len() > 0
     }
 
-    /// The highest sequence number, if there is an entry or a mark.
+    /// Whether there is neither an entry nor a range tombstone nor a mark.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0 && !self.has_ranges() && self.marks.lock()[0].is_none()
+    }
+
+    /// The highest sequence number, if there is anything.
     pub(crate) fn max_seq(&self) -> Option<SeqNo> {
         let marked = self.marks.lock()[0].as_ref().map(|(seq, _)| *seq);
-        self.entries.max_seq().max(marked)
+        self.entries
+            .max_seq()
+            .max(self.ranges.max_seq())
+            .max(marked)
     }
 }
 

@@ -23,4 +23,14 @@ pub enum Operation<'a> {
         /// The key.
         key: &'a [u8],
     },
+    /// Removes all keys of a range.
+    #[non_exhaustive]
+    DeleteRange {
+        /// The number of the keyspace, as in a put.
+        keyspace: u32,
+        /// The first key of the range.
+        start: &'a [u8],
+        /// The first key after the range; `None`: all keys from its start on.
+        end: Option<&'a [u8]>,
+    },
 }

@@ -7,9 +7,12 @@
 //! All little-endian; flag bit 0 says that an expiry follows. `key_len` counts the engine key, that
 //! is, with the keyspace id. [`OpsIter`] reads the same bytes back and trusts none of them.
 //!
-//! An operation of kind external has [`EXTERNAL_LEN`] bytes in the place of its value. Only the
-//! engine makes them, from the large values of a batch; see `engine/write/blobs.rs`.
+//! An operation of kind range delete has the first key of the range, and in the place of a value
+//! the first key after it, an engine key, too: of the same keyspace, or the border of the next one.
+//! One of kind external has [`EXTERNAL_LEN`] bytes in the place of its value. Only the engine makes
+//! them, from the large values of a batch; see `engine/write/blobs.rs`.
 
+use crate::base::bounds::are_of_a_range;
 use crate::base::coding::Decoder;
 use crate::base::keys::{EXTERNAL_LEN, KEYSPACE_PREFIX_LEN, Kind, MAX_USER_KEY_LEN, MAX_VALUE_LEN};
 use crate::error::Error;
@@ -53,7 +56,7 @@ pub(super) fn encode_op_in(
 /// A decoded operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BatchOp<'a> {
-    /// Put, Delete or External.
+    /// Put, Delete, RangeDelete or External.
     pub(crate) kind: Kind,
     /// The engine key.
     pub(crate) key: &'a [u8],
@@ -138,8 +141,8 @@ impl<'a> Iterator for OpsIter<'a> {
 fn decode_op<'a>(d: &mut Decoder<'a>) -> Result<BatchOp<'a>, Why> {
     const CUT: Why = Why::Malformed("an operation is cut short");
     let kind = match Kind::from_byte(d.u8().ok_or(CUT)?) {
-        Some(kind @ (Kind::Put | Kind::Delete | Kind::External)) => kind,
-        // The reserved kinds too: applying one as something else would lose or revive data.
+        Some(kind @ (Kind::Put | Kind::Delete | Kind::RangeDelete | Kind::External)) => kind,
+        // The reserved kind too: applying it as something else would lose or revive data.
         _ => return Err(Why::Unknown("an operation of unknown kind")),
     };
     let flags = d.u8().ok_or(CUT)?;
@@ -153,7 +156,8 @@ fn decode_op<'a>(d: &mut Decoder<'a>) -> Result<BatchOp<'a>, Why> {
             "an operation's key is too short for a keyspace",
         ));
     }
-    if key_len > KEYSPACE_PREFIX_LEN + MAX_USER_KEY_LEN {
+    let key_lens = KEYSPACE_PREFIX_LEN..=KEYSPACE_PREFIX_LEN + MAX_USER_KEY_LEN;
+    if key_len > *key_lens.end() {
         return Err(Why::Malformed("an operation's key is too long"));
     }
     if value_len > MAX_VALUE_LEN {
@@ -161,6 +165,9 @@ fn decode_op<'a>(d: &mut Decoder<'a>) -> Result<BatchOp<'a>, Why> {
     }
     if kind == Kind::Delete && value_len != 0 {
         return Err(Why::Malformed("a delete carries a value"));
+    }
+    if kind == Kind::RangeDelete && !key_lens.contains(&value_len) {
+        return Err(Why::Malformed("the end of a range has a wrong length"));
     }
     if kind == Kind::External && value_len != EXTERNAL_LEN {
         return Err(Why::Malformed(
@@ -174,6 +181,9 @@ fn decode_op<'a>(d: &mut Decoder<'a>) -> Result<BatchOp<'a>, Why> {
     };
     let key = d.bytes(key_len).ok_or(CUT)?;
     let value = d.bytes(value_len).ok_or(CUT)?;
+    if kind == Kind::RangeDelete && !are_of_a_range(key, value) {
+        return Err(Why::Malformed("what a range delete bounds is no range"));
+    }
     Ok(BatchOp {
         kind,
         key,
@@ -249,6 +259,29 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_with_range_deletes_is_pinned_byte_for_byte() {
+        let mut batch = Batch::new();
+        batch.put("key", "value").delete_range("from".."to");
+        batch.delete_range("all".."").delete_range("all"..);
+        let of_another = (b"\0\0\0\x07a".to_vec(), b"\0\0\0\x07b\0".to_vec());
+        batch.delete_range_at(&of_another);
+        golden::check("batch_with_range_deletes", batch.ops_bytes());
+
+        let bytes = golden::load("batch_with_range_deletes");
+        let ops: Vec<_> = OpsIter::new(&bytes).map(Result::unwrap).collect();
+        let said: Vec<_> = ops.iter().map(|op| (op.kind, op.key, op.value)).collect();
+        assert_eq!(
+            said,
+            [
+                (Kind::Put, &b"\0\0\0\0key"[..], &b"value"[..]),
+                (Kind::RangeDelete, b"\0\0\0\0from", b"\0\0\0\0to"),
+                (Kind::RangeDelete, b"\0\0\0\0all", b"\0\0\0\x01"),
+                (Kind::RangeDelete, b"\0\0\0\x07a", b"\0\0\0\x07b\0"),
+            ]
+        );
+    }
+
+    #[test]
     fn bytes_that_are_no_operation_are_refused() {
         let mut batch = Batch::new();
         batch.put("first", "op").put("key", "value");
@@ -278,12 +311,28 @@ mod tests {
         };
         damaged(&changed(0, Kind::External as u8), "external");
         damaged(&changed(0, Kind::Delete as u8), "delete carries");
+        let mut range = Batch::new();
+        range.put("first", "op").put("key", "end");
+        let mut range = range.ops_bytes().to_vec();
+        range[second] = Kind::RangeDelete as u8;
+        damaged(&range, "the end of a range");
+        for (start, end) in [
+            (&b"\0\0\0\0b"[..], &b"\0\0\0\0a"[..]),
+            (b"\0\0\0\0a", b"\0\0\0\0a"),
+            (b"\0\0\0\x01a", b"\0\0\0\x02b"),
+        ] {
+            let mut range = Batch::new();
+            range.put("first", "op");
+            let mut range = range.ops_bytes().to_vec();
+            encode_op(&mut range, Kind::RangeDelete, None, start, end);
+            damaged(&range, "is no range");
+        }
         damaged(&changed(1, 1), "cut short");
         damaged(&changed(2, 3), "too short");
         damaged(&changed(4, 2), "key is too long");
         damaged(&changed(9, 0x7f), "value is too long");
         // These are no damage.
-        for (at, byte) in [(0, 0), (0, 3), (0, 4), (0, 6), (0, 255), (1, 2)] {
+        for (at, byte) in [(0, 0), (0, 4), (0, 6), (0, 255), (1, 2)] {
             let (kind, text) = refused(&changed(at, byte));
             assert_eq!(kind, ErrorKind::Incompatible, "{text}");
             assert!(text.contains("unknown"), "{text}");

@@ -4,6 +4,7 @@
 //! points to it: its checksum covers the key, and that of a record covers the value, too. So a
 //! value that is damaged is there for them.
 
+use super::hidden::Hidden;
 use super::value_place::{Found, ValuePlace};
 use super::view::{LOG, View};
 use super::{ReadCounters, Visibility, sorted_store, unsorted_store};
@@ -24,8 +25,13 @@ impl View {
     ) -> Result<Option<Found<'_>>> {
         at.seq = slip!(FindNewest, SeqNo::MAX, at.seq);
         let hash = key_hash(self.version.counters.hash_seed, key);
+        let mut has_ranges = false;
         for handle in std::iter::once(&self.memtable).chain(&self.sealed) {
+            has_ranges |= handle.table.has_ranges();
             if let Some(entry) = handle.table.get(key, hash, at.seq) {
+                if has_ranges && self.is_hidden_in_memory(key, entry.seq, at.seq) {
+                    return Ok(None);
+                }
                 let expiry_ms = entry.expiry_ms;
                 let place = match entry.kind {
                     Kind::Delete if seeded!(FindTombstones) => ValuePlace::Known(0),
@@ -39,10 +45,17 @@ impl View {
         let Some(partition) = self.version.partition_for(key) else {
             return Ok(None);
         };
+        let hidden = match has_ranges || partition.ranges.is_some() {
+            true => self.hidden(partition, key, at.seq)?,
+            false => Hidden::default(),
+        };
         if !partition.generations.is_empty() {
             counters.index_lookups.fetch_add(1, Ordering::Relaxed);
             let found = unsorted_store::find(partition, key, hash, at.seq)?;
             if let Some((table, entry, pointer)) = found {
+                if hidden.hides(entry.seq)? {
+                    return Ok(None);
+                }
                 let expiry_ms = entry.expiry_ms;
                 let place = match entry.kind {
                     kind if !at.shows(kind, expiry_ms, &self.clock) => return Ok(None),
@@ -52,7 +65,7 @@ impl View {
                 return Ok(Some(Found { place, expiry_ms }));
             }
         }
-        sorted_store::find(self, partition, key, hash, at)
+        sorted_store::find(self, partition, (key, hash), at, &hidden)
     }
 
     /// The length of a value that was found. Reads at most the header of its record.

@@ -83,6 +83,27 @@ impl MergingCursor {
         self.advance(Cursor::prev)
     }
 
+    /// Moves the sources that `are_hidden` over the keys from `start` to before `end`, in the
+    /// direction of travel.
+    pub(crate) fn skip(
+        &mut self,
+        (start, end): (&[u8], &[u8]),
+        are_hidden: impl Fn(usize) -> bool,
+    ) -> Result<()> {
+        for (number, source) in self.sources.iter_mut().enumerate() {
+            let is_inside = |e: KeyEntry<'_>| start <= e.key && e.key < end;
+            if !are_hidden(number) || !source.entry().is_some_and(is_inside) {
+                continue;
+            }
+            match self.forward {
+                true => source.seek(end, SeqNo::MAX)?,
+                false => source.seek_before(start, SeqNo::MAX)?,
+            }
+        }
+        self.build();
+        Ok(())
+    }
+
     fn advance(&mut self, go: impl FnOnce(&mut Cursor) -> Result<()>) -> Result<()> {
         let winner = self.tree[0];
         if let Some(source) = self.sources.get_mut(winner) {

@@ -6,6 +6,7 @@
 mod counters;
 pub(crate) mod cursor;
 mod find;
+mod hidden;
 pub(crate) mod large_files;
 pub(crate) mod merging;
 pub(crate) mod prefetch;

@@ -10,12 +10,13 @@
 //! be read.
 
 use super::counters::ReadCounters;
+use super::hidden::Hidden;
 use super::value_place::{Found, ValuePlace};
 use super::{View, Visibility};
 use crate::base::keys::{Kind, SeqNo};
 use crate::base::sync::atomic::Ordering;
 use crate::error::Result;
-use crate::key_table::{Candidate, OwnedValue};
+use crate::key_table::{Candidate, KeyTable, OwnedEntry, OwnedValue};
 use crate::record::pointed::{check_pointed, dangling};
 use crate::record::{KeyVersion, UNNUMBERED};
 use crate::version::{Partition, Version};
@@ -48,9 +49,40 @@ pub(crate) fn get(
     } else if table.count_lookup() {
         counters.pointer_index_wanted.store(true, Ordering::Relaxed);
     }
-    let Some(entry) = table.get(key, at.seq)? else {
+    match table.get(key, at.seq)? {
+        Some(entry) => value_of(view, table, key, at, entry),
+        None => Ok(None),
+    }
+}
+
+/// As [`get`], unless range tombstones hide that version. The number of its entry says so, so no
+/// pointer index helps.
+pub(crate) fn get_visible(
+    view: &View,
+    partition: &Partition,
+    key: &[u8],
+    at: Visibility,
+    hidden: &Hidden,
+) -> Result<Option<Bytes>> {
+    let Some(table) = partition.key_table_for(key) else {
         return Ok(None);
     };
+    match table.get(key, at.seq)? {
+        Some(entry) if !hidden.hides(entry.seq)? => value_of(view, table, key, at, entry),
+        _ => Ok(None),
+    }
+}
+
+/// The value that an entry of `table` is for a read.
+#[inline(always)]
+fn value_of(
+    view: &View,
+    table: &KeyTable,
+    key: &[u8],
+    at: Visibility,
+    entry: OwnedEntry,
+) -> Result<Option<Bytes>> {
+    let version = &view.version;
     if !at.shows(entry.kind, entry.expiry_ms, &view.clock) {
         return Ok(None);
     }
@@ -73,9 +105,9 @@ pub(crate) fn get(
 pub(super) fn find<'v>(
     view: &'v View,
     partition: &'v Partition,
-    key: &[u8],
-    hash: u64,
+    (key, hash): (&[u8], u64),
     at: Visibility,
+    hidden: &Hidden,
 ) -> Result<Option<Found<'v>>> {
     let version = &view.version;
     let Some(table) = partition.key_table_for(key) else {
@@ -91,7 +123,7 @@ pub(super) fn find<'v>(
         return Ok(None);
     };
     let expiry_ms = entry.expiry_ms;
-    if !at.shows(entry.kind, expiry_ms, &view.clock) {
+    if hidden.hides(entry.seq)? || !at.shows(entry.kind, expiry_ms, &view.clock) {
         return Ok(None);
     }
     let place = match entry.value {

@@ -176,16 +176,22 @@ fn get_by_fences<'a>(
     key: &[u8],
     snapshot: SeqNo,
 ) -> Result<Option<Found<'a>>> {
-    let Some((table, entry, pointer)) = find_by_fences(table, key, snapshot)? else {
-        return Ok(None);
-    };
+    let listed = find_by_fences(table, key, snapshot)?;
+    listed.map(|listed| read_listed(listed, key)).transpose()
+}
+
+/// The record of a key that its table's key section has.
+pub(super) fn read_listed<'a>(
+    (table, entry, pointer): Listed<'a>,
+    key: &[u8],
+) -> Result<Found<'a>> {
     let found = table.get(pointer)?.of_key(key);
     let found = found.filter(|found| (found.seq(), found.kind()) == (entry.seq, entry.kind));
     let found = found.ok_or_else(|| {
         let what = "the record is not the one its pointer was made for";
         Error::corruption(table.path(), pointer.offset, what)
     })?;
-    Ok(Some((table, found)))
+    Ok((table, found))
 }
 
 /// Walks from the newest version of a key to the older ones after it.

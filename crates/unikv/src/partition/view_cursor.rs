@@ -12,6 +12,7 @@ use crate::base::keys::SeqNo;
 use crate::base::seeded::slip;
 use crate::error::Result;
 use crate::key_table::KeyEntry;
+use crate::partition::hidden::around::{HiddenAround, has_ranges};
 use crate::version::{Generation, Partition};
 use crate::vfs::Access;
 use crate::vfs::clock::Clock;
@@ -28,6 +29,8 @@ pub(crate) struct ViewCursor {
     access_cost: AccessCost,
     /// Whether scans have paid for a merge in a partition that this one has left.
     paid: bool,
+    /// Where there are range tombstones: what is hidden.
+    hidden: Option<HiddenAround>,
 }
 
 impl ViewCursor {
@@ -39,6 +42,7 @@ impl ViewCursor {
             sound_runs: 0,
             access_cost: AccessCost::default(),
             paid: false,
+            hidden: None,
         }
     }
 
@@ -86,6 +90,60 @@ impl ViewCursor {
             merge.prev()?;
         }
         self.skip_backward()
+    }
+
+    /// Whether range tombstones may hide something here.
+    #[inline(always)]
+    pub(crate) fn may_hide(&self) -> bool {
+        self.hidden.is_some()
+    }
+
+    /// Whether range tombstones hide an entry at the position from who sees `snapshot`.
+    #[cold]
+    pub(crate) fn hides(&self, entry: &KeyEntry<'_>, snapshot: SeqNo) -> Result<bool> {
+        let (Some(hidden), Some(partition)) = (&self.hidden, self.partition()) else {
+            return Ok(false);
+        };
+        hidden.hides(&self.view, partition, entry, snapshot)
+    }
+
+    /// Goes on, past many keys at once where many in a row have been hidden.
+    #[inline]
+    pub(crate) fn next_visible(&mut self) -> Result<()> {
+        self.next()?;
+        match self.may_hide() {
+            true => self.skip_hidden(),
+            false => Ok(()),
+        }
+    }
+
+    /// Going back, moves past many keys at once where many in a row have been hidden.
+    #[cold]
+    pub(crate) fn skip_hidden_back(&mut self) -> Result<()> {
+        match self.skip_wide()? {
+            true => self.skip_backward(),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn skip_hidden(&mut self) -> Result<()> {
+        match self.skip_wide()? {
+            true => self.skip_forward(),
+            false => Ok(()),
+        }
+    }
+
+    /// Moves past many keys if many in a row have been hidden; whether it did.
+    fn skip_wide(&mut self) -> Result<bool> {
+        match (&self.hidden, &mut self.merge) {
+            (Some(hidden), Some(merge)) if hidden.is_wide() => {
+                self.access_cost.seek();
+                hidden.skip(merge)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
     }
 
     /// The entry at the position.
@@ -160,8 +218,9 @@ impl ViewCursor {
                 None => {
                     self.sound_runs = scan_sources::sound_runs(partition);
                     self.access_cost.set_sources(partition);
-                    let sources = sources(&self.view, partition)?;
-                    self.merge.insert(MergingCursor::new(sources))
+                    let Sources { cursors, newest } = sources(&self.view, partition)?;
+                    self.hidden = newest.map(HiddenAround::new);
+                    self.merge.insert(MergingCursor::new(cursors))
                 }
             };
             let went = go(merge);
@@ -175,25 +234,62 @@ impl ViewCursor {
 }
 
 /// The sources of a partition, newest first.
-fn sources(view: &View, partition: &Arc<Partition>) -> Result<Vec<Cursor>> {
-    let memtables = std::iter::once(&view.memtable).chain(&view.sealed);
+struct Sources {
+    cursors: Vec<Cursor>,
+    /// The greatest sequence number in each, where there are range tombstones.
+    newest: Option<Vec<SeqNo>>,
+}
+
+impl Sources {
+    fn add(&mut self, cursor: Cursor, newest: impl FnOnce() -> SeqNo) {
+        self.cursors.push(cursor);
+        if let Some(all) = &mut self.newest {
+            all.push(newest());
+        }
+    }
+}
+
+fn sources(view: &View, partition: &Arc<Partition>) -> Result<Sources> {
     // Room for no more than there are: one piece of a common size.
     let tables: usize = partition
         .generations
         .iter()
         .map(Generation::scan_sources)
         .sum();
-    let mut sources = Vec::with_capacity(1 + view.sealed.len() + tables + 1);
-    let memtables = memtables.filter(|handle| !handle.table.is_empty());
-    sources.extend(memtables.map(|handle| Cursor::Memtable(handle.table.iter())));
+    let mut sources = Sources {
+        cursors: Vec::with_capacity(1 + view.sealed.len() + tables + 1),
+        newest: has_ranges(view, partition).then(Vec::new),
+    };
+    if view.memtable.table.has_entries() {
+        // More may come.
+        let memtable = Cursor::Memtable(view.memtable.table.iter());
+        sources.add(memtable, || SeqNo::MAX);
+    }
+    for handle in view
+        .sealed
+        .iter()
+        .filter(|handle| handle.table.has_entries())
+    {
+        let memtable = Cursor::Memtable(handle.table.iter());
+        sources.add(memtable, || handle.table.max_seq().unwrap_or(SeqNo::MAX));
+    }
     for generation in &partition.generations {
+        let seqs = || generation.tables().map(|(_, table)| table.meta().max_seq);
+        let newest = || seqs().max().unwrap_or(SeqNo::MAX);
         for source in scan_sources::for_scan(generation) {
-            sources.push(source?);
+            sources.add(source?, newest);
         }
     }
     if !partition.key_tables.is_empty() {
+        let seqs = || {
+            partition
+                .key_tables
+                .iter()
+                .map(|table| table.meta().max_seq)
+        };
+        let newest = || seqs().max().unwrap_or(SeqNo::MAX);
         let run = RunCursor::sorted_store(Arc::clone(partition), Access::Random);
-        sources.push(Cursor::Run(run));
+        sources.add(Cursor::Run(run), newest);
     }
     Ok(sources)
 }

@@ -129,6 +129,7 @@ impl External {
             checksum: self.file_checksum,
             expiry: facts.properties.expiry,
             has_range_deletes: facts.properties.has_range_deletes,
+            ranges: facts.properties.ranges,
             key_section: false,
             ingest_seq: None,
             compression: facts.properties.compression,

@@ -3,6 +3,7 @@
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
 use crate::codec::FileCompression;
 use crate::key_table::builder::bounds;
+use crate::key_table::range_section::RangeSection;
 use crate::key_table::{FileFacts, RecordFileRefs};
 
 /// In the place of the sequence number of a large value's frame, which is written before the number
@@ -29,6 +30,8 @@ pub(crate) struct RecordFileMeta {
     /// The earliest and the latest expiry of its records.
     pub(crate) expiry: Option<(u64, u64)>,
     pub(crate) has_range_deletes: bool,
+    /// Where the range tombstones stand, if there are any.
+    pub(crate) ranges: Option<RangeSection>,
     /// Whether a key section stands after the frames.
     pub(crate) key_section: bool,
     /// What its external values keep alive in other record files, sorted by file.
@@ -45,6 +48,13 @@ impl RecordFileMeta {
     pub(crate) fn reach_bytes(&self) -> u64 {
         let refs = self.refs.iter().map(|refs| refs.bytes);
         refs.fold(self.len, u64::saturating_add)
+    }
+
+    /// Where the records end that are no range tombstones.
+    pub(crate) fn plain_end(&self) -> u64 {
+        self.ranges
+            .as_ref()
+            .map_or(self.records_end, |ranges| ranges.offset)
     }
 
     /// Whether its records were written before their sequence numbers were known: large values.
@@ -83,6 +93,7 @@ impl RecordFileMeta {
             && bounds::is_upper_of(&self.max_key, &found.max_key)
             && (found.min_seq(), found.max_seq()) == seqs
             && (found.expiry, found.has_range_deletes) == (self.expiry, self.has_range_deletes)
+            && found.ranges == self.ranges
             && found.compression == self.compression
             && found
                 .refs

@@ -1,6 +1,7 @@
 //! Reading records of a listed file at random, through the cache or around it.
 
 mod expand;
+mod range_tombstones;
 mod sample;
 
 use super::frame::{

@@ -3,7 +3,9 @@
 use super::*;
 use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::keys::{DatabaseId, FileNumber, FileUid, Kind, SeqNo};
+use crate::base::range_tombstones::RangeTombstone;
 use crate::error::{Error, ErrorKind};
+use crate::key_table::range_section::RangeSection;
 use crate::key_table::{EntryValue, KeyEntry, KeySectionBuilder, ReadCache};
 use crate::testing::file_trace::{Event, FileTrace, prefetched_in_vain, prefetches, reads};
 use crate::testing::golden;
@@ -150,7 +152,7 @@ fn random_records(rng: &mut SmallRng, count: usize) -> Vec<Owned> {
         Owned {
             key,
             seq: SeqNo(rng.random::<u64>() >> 8),
-            kind: [Kind::Put, Kind::Delete, Kind::RangeDelete][rng.random_range(0..3)],
+            kind: [Kind::Put, Kind::Delete][rng.random_range(0..2)],
             value,
             expiry_ms: rng.random_ratio(1, 3).then(|| rng.random()),
             host_type: rng.random(),
@@ -199,10 +201,126 @@ fn assert_meta(meta: &RecordFileMeta, records: &[Owned]) {
     assert_eq!(meta.max_seq, seqs().max().unwrap_or_default());
     let expiries = || records.iter().filter_map(|record| record.expiry_ms);
     assert_eq!(meta.expiry, expiries().min().zip(expiries().max()));
-    let deletes_ranges = records
+    assert!(!meta.has_range_deletes);
+}
+
+#[test]
+fn a_file_with_range_tombstones_is_pinned_byte_for_byte() {
+    let vfs = SimVfs::new();
+    let mut writer = RecordWriter::with_header(&store_on(&vfs), header(), 0).unwrap();
+    for record in small_records() {
+        writer.append(&record.as_ref()).unwrap();
+    }
+    for (start, end, seq) in [
+        (&b"\0\0\0\0a"[..], &b"\0\0\0\x01"[..], 300),
+        (b"\0\0\0\0b", b"\0\0\0\0c", 7),
+    ] {
+        let (start, end) = (start.to_vec(), end.to_vec());
+        let seq = SeqNo(seq);
+        writer
+            .append_range(&RangeTombstone { start, end, seq })
+            .unwrap();
+    }
+    let section = KeySectionBuilder::new(64);
+    writer.finish(Some(section)).unwrap();
+    golden::check(
+        "record_file_with_ranges",
+        &vfs.read_file(Path::new(FILE)).unwrap(),
+    );
+}
+
+#[test]
+fn a_range_tombstone_that_bounds_no_range_is_damage() {
+    let sound = (&b"\0\0\0\0a"[..], &b"\0\0\0\0k"[..]);
+    for (start, end) in [
+        (&b"\0\0\0\0k"[..], &b"\0\0\0\0a"[..]),
+        (b"\0\0\0\0a", b"\0\0\0\x01b"),
+        (b"\0\0\0\0a", b"\0\0\0\x02"),
+        (b"\0\0\0\0a", b"z"),
+    ] {
+        let vfs = SimVfs::new();
+        let mut writer = RecordWriter::create(&store_on(&vfs), NUMBER, 0).unwrap();
+        for (start, end) in [sound, (start, end)] {
+            let (start, end) = (start.to_vec(), end.to_vec());
+            let seq = SeqNo(7);
+            writer
+                .append_range(&RangeTombstone { start, end, seq })
+                .unwrap();
+        }
+        let meta = writer.finish(None).unwrap();
+        let file = open(&vfs, &meta);
+        let error = file.range_tombstones().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+        assert!(error.to_string().contains("no range"), "{error}");
+        let store = store_on(&vfs);
+        let path = file.path().to_owned();
+        let data = store.data_file(path, NUMBER, meta.uid, Access::Sequential);
+        let mut frames = walk::FrameWalk::new(&data, meta.records_end);
+        let sound = frames.next().unwrap().unwrap();
+        assert!(sound.fault.is_none() && sound.frame.unwrap().range.is_some());
+        let bad = frames.next().unwrap().unwrap();
+        assert!(bad.fault.is_some() && bad.frame.unwrap().range.is_none());
+        assert!(frames.next().unwrap().is_none());
+    }
+}
+
+#[test]
+fn range_tombstones_stand_behind_the_records() {
+    let mut rng = SmallRng::seed_from_u64(5);
+    let records = random_records(&mut rng, 20);
+    let vfs = SimVfs::new();
+    let store = store_on(&vfs);
+    let mut writer = RecordWriter::create(&store, NUMBER, 0).unwrap();
+    let pointers: Vec<_> = records
         .iter()
-        .any(|record| record.kind == Kind::RangeDelete);
-    assert_eq!(meta.has_range_deletes, deletes_ranges);
+        .map(|record| writer.append(&record.as_ref()).unwrap())
+        .collect();
+    let tombstone = |start: &[u8], end: &[u8], seq| RangeTombstone {
+        start: start.to_vec(),
+        end: end.to_vec(),
+        seq: SeqNo(seq),
+    };
+    let tombstones = [
+        tombstone(b"\0\0\0\0a", b"\0\0\0\0k", 7),
+        tombstone(b"\0\0\0\0b", b"\0\0\0\0c", 9),
+    ];
+    for tombstone in &tombstones {
+        writer.append_range(tombstone).unwrap();
+    }
+    let meta = writer.finish(None).unwrap();
+    assert_eq!(meta.count, 20);
+    assert!(meta.has_range_deletes);
+    let file = open(&vfs, &meta);
+    assert!(meta.agrees_with(&file.facts().unwrap()));
+    assert_eq!(file.range_tombstones().unwrap(), tombstones);
+    let mut stream = file.stream();
+    for record in &records {
+        assert_eq!(stream.next().unwrap().unwrap().as_ref(), record.as_ref());
+    }
+    assert!(stream.next().unwrap().is_none());
+    let begin = pointers.last().unwrap().end().unwrap();
+    assert_eq!(meta.plain_end(), begin);
+    let bytes = vfs.read_file(file.path()).unwrap();
+    for at in begin..meta.records_end {
+        let mut damaged = bytes.clone();
+        damaged[at as usize] ^= 1 << (at % 8);
+        vfs.write_file(file.path(), &damaged);
+        let error = open(&vfs, &meta).range_tombstones().unwrap_err();
+        let kinds = [ErrorKind::Corruption, ErrorKind::Incompatible];
+        assert!(kinds.contains(&error.kind()), "byte {at}: {error}");
+    }
+    // Another number of them, or another range, is not what was listed.
+    vfs.write_file(file.path(), &bytes);
+    let changes: [fn(&mut RangeSection); 3] = [
+        |ranges| ranges.count += 1,
+        |ranges| ranges.start.push(0),
+        |ranges| ranges.max_seq.0 -= 1,
+    ];
+    for change in changes {
+        let mut other = meta.clone();
+        change(other.ranges.as_mut().unwrap());
+        assert!(open(&vfs, &other).range_tombstones().is_err());
+    }
 }
 
 /// Reads a random selection together, and in ascending order through a stream.

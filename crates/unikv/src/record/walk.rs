@@ -4,9 +4,11 @@
 //! checked as it streams by.
 
 use super::frame::{FRAME_HEADER_LEN, FrameHeader, FramePlace, MIN_FRAME_LEN};
+use crate::base::bounds::are_of_a_range;
 use crate::base::checksum::Crc;
 use crate::base::file_header::HEADER_LEN;
-use crate::base::keys::{Kind, SeqNo};
+use crate::base::keys::{KEYSPACE_PREFIX_LEN, Kind, MAX_USER_KEY_LEN, SeqNo};
+use crate::base::range_tombstones::RangeTombstone;
 use crate::codec::Codec;
 use crate::error::Result;
 use crate::vfs::file_store::DataFile;
@@ -24,6 +26,8 @@ pub(crate) struct WalkedFrame {
     pub(crate) codec: Codec,
     /// Bytes of the value as it stands in the file.
     pub(crate) stored_len: u64,
+    /// What it deletes, if it is a range delete that says so.
+    pub(crate) range: Option<RangeTombstone>,
 }
 
 /// What stands at one place of the file.
@@ -91,7 +95,18 @@ impl<'a> FrameWalk<'a> {
         let crc = crc.bind(self.file.uid(), offset).to_le_bytes();
         let fits = *self.bytes(offset + payload_end as u64, CRC_LEN)? == crc;
         let (seq, kind) = header.seq_and_kind();
+        let range = match kind {
+            Kind::RangeDelete => self.range(offset, &key, header)?,
+            _ => None,
+        };
         self.offset = offset + len as u64;
+        let fault = match fits {
+            false => Some("the record's checksum does not match"),
+            true if kind == Kind::RangeDelete && range.is_none() => {
+                Some("what a range tombstone bounds is no range")
+            }
+            true => None,
+        };
         Ok(Walked {
             offset,
             len: len as u64,
@@ -102,9 +117,30 @@ impl<'a> FrameWalk<'a> {
                 value_len: header.value_len() as u64,
                 codec: header.codec,
                 stored_len: header.stored_as().stored_len as u64,
+                range,
             }),
-            fault: (!fits).then(|| "the record's checksum does not match".to_owned()),
+            fault: fault.map(str::to_owned),
         })
+    }
+
+    /// What a range delete bounds; `None` if that is no range.
+    #[cold]
+    fn range(
+        &mut self,
+        offset: u64,
+        start: &[u8],
+        header: &FrameHeader,
+    ) -> Result<Option<RangeTombstone>> {
+        let end = header.value_range();
+        if end.len() > KEYSPACE_PREFIX_LEN + MAX_USER_KEY_LEN {
+            return Ok(None);
+        }
+        let end = self.bytes(offset + end.start as u64, end.len())?;
+        Ok(are_of_a_range(start, end).then(|| RangeTombstone {
+            start: start.to_vec(),
+            end: end.to_vec(),
+            seq: header.seq,
+        }))
     }
 
     /// Where from `offset` on a header verifies, or the end.

@@ -7,9 +7,11 @@ use super::stream::value_reader::ValueReader;
 use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, Kind};
+use crate::base::range_tombstones::RangeTombstone;
 use crate::base::seeded::seeded;
 use crate::codec::{Codec, Compression, Dictionary, DictionaryPlace, Encoder, FileCompression};
 use crate::error::{Error, Result};
+use crate::key_table::range_section::RangeSection;
 use crate::key_table::{
     KeySectionBuilder, OutputFile, Properties, ReadCache, RecordFileRefs, RecordPointer,
     STREAMED_BYTES, write_tail,
@@ -235,6 +237,7 @@ impl RecordWriter {
             checksum,
             expiry: properties.expiry,
             has_range_deletes: properties.has_range_deletes,
+            ranges: properties.ranges,
             key_section,
             // Its own records are no others.
             refs: without(properties.refs, number),
@@ -243,9 +246,34 @@ impl RecordWriter {
         })
     }
 
+    /// Appends a range tombstone. Records come before all of them.
+    pub(crate) fn append_range(&mut self, tombstone: &RangeTombstone) -> Result<()> {
+        let record = RecordRef {
+            key: &tombstone.start,
+            seq: tombstone.seq,
+            kind: Kind::RangeDelete,
+            value: &tombstone.end,
+            expiry_ms: None,
+            host_type: 0,
+            older_follows: false,
+        };
+        let offset = self.output.len();
+        let stored_as = StoredAs::raw(record.value.len());
+        let (output, head) = (&mut self.output, &mut self.head);
+        append(output, head, &record, stored_as, record.value)?;
+        let properties = &mut self.properties;
+        properties.has_range_deletes = true;
+        properties.add_seq(tombstone.seq);
+        let ranges = &mut properties.ranges;
+        let ranges = ranges.get_or_insert_with(|| RangeSection::begin(offset));
+        ranges.add(tombstone);
+        Ok(())
+    }
+
     /// Records come sorted from a flush and in any order from GC.
     fn note(&mut self, record: &RecordRef<'_>) -> Result<()> {
         let properties = &mut self.properties;
+        debug_assert!(properties.ranges.is_none(), "range tombstones come last");
         if properties.records == 0 || record.key < &properties.min_key[..] {
             properties.min_key.clear();
             properties.min_key.extend_from_slice(record.key);
@@ -257,7 +285,6 @@ impl RecordWriter {
         properties.records += 1;
         properties.add_seq(record.seq);
         properties.add_expiry(record.expiry_ms);
-        properties.has_range_deletes |= record.kind == Kind::RangeDelete;
         if record.kind == Kind::External && !seeded!(LargeValuesUncounted) {
             let external = External::decode(record.value);
             let external = external.ok_or_else(beyond_limits)?;

@@ -13,13 +13,14 @@
 
 pub(crate) mod single;
 
+use crate::base::bounds::{KeyBounds, engine_bounds, engine_key, prefix_bounds};
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId, MAX_USER_KEY_LEN, SeqNo};
 use crate::base::sync::atomic::Ordering;
 use crate::engine::handle::Handle;
-use crate::engine::read::bounds::{KeyBounds, engine_bounds, engine_key, prefix_bounds};
 use crate::engine::read::cursor::Cursor;
 use crate::engine::read::iter::Iter;
-use crate::engine::read::iter::overlay::{OfTransaction, OwnWrites};
+use crate::engine::read::iter::overlay::OfTransaction;
+use crate::engine::read::iter::own_writes::{OwnWrites, Undo};
 use crate::engine::read::moment::Registered;
 use crate::engine::read::source::data_id;
 use crate::engine::recent::OpenTransaction;
@@ -53,8 +54,8 @@ pub(crate) struct Txn {
     isolation: Isolation,
     moment: Arc<Registered>,
     own: Arc<OwnWrites>,
-    /// What the keys were before each write, so that a savepoint can come back.
-    undo: Vec<(Vec<u8>, Option<Option<Bytes>>)>,
+    /// What was before each write, so that a savepoint can come back.
+    undo: Vec<Undo>,
     savepoints: Vec<usize>,
     reads: Arc<ReadSet>,
     /// Nobody else commits until this has ended.
@@ -107,10 +108,11 @@ impl Txn {
         for_update: bool,
     ) -> Result<Option<Option<Bytes>>> {
         let key = self.engine_key(keyspace, key)?;
-        if for_update || (self.is_serializable() && !self.own.contains_key(&key)) {
+        let own = self.own.get(&key);
+        if for_update || (self.is_serializable() && own.is_none()) {
             self.reads.add_key(&key);
         }
-        Ok(self.own.get(&key).cloned())
+        Ok(own)
     }
 
     pub(crate) fn get(
@@ -203,11 +205,38 @@ impl Txn {
         check_put(key.len(), value.map_or(0, <[u8]>::len))?;
         let key = self.engine_key(keyspace, key)?;
         let value = value.map(Bytes::copy_from_slice);
-        let before = Arc::make_mut(&mut self.own).insert(key.clone(), value);
-        if !self.savepoints.is_empty() {
-            self.undo.push((key, before));
+        let undo = Arc::make_mut(&mut self.own).write(key, value);
+        self.note_undo(undo);
+        Ok(())
+    }
+
+    /// Removes the keys between two engine keys of the keyspace.
+    pub(crate) fn delete_range(
+        &mut self,
+        keyspace: KeyspaceId,
+        bounds: impl FnOnce(KeyspaceId) -> (Vec<u8>, Vec<u8>),
+    ) -> Result<()> {
+        let read = &self.handle.engine.read;
+        read.core.check_open()?;
+        let data = data_id(&read.view.load(), self.moment.source(keyspace))?;
+        let bounds = bounds(data);
+        let mut checked = Batch::new();
+        checked.delete_range_at(&bounds);
+        if let Some(violation) = checked.violation() {
+            return Err(violation.clone());
+        }
+        let (start, end) = bounds;
+        if start < end {
+            let undo = Arc::make_mut(&mut self.own).delete_range(start, end);
+            self.note_undo(undo);
         }
         Ok(())
+    }
+
+    fn note_undo(&mut self, undo: Undo) {
+        if !self.savepoints.is_empty() {
+            self.undo.push(undo);
+        }
     }
 
     pub(crate) fn set_savepoint(&mut self) {
@@ -220,12 +249,7 @@ impl Txn {
             return false;
         };
         let own = Arc::make_mut(&mut self.own);
-        for (key, before) in self.undo.drain(len..).rev() {
-            match before {
-                Some(before) => drop(own.insert(key, before)),
-                None => drop(own.remove(&key)),
-            }
-        }
+        self.undo.drain(len..).rev().for_each(|undo| own.undo(undo));
         true
     }
 
@@ -252,10 +276,20 @@ impl Txn {
             return Ok(());
         }
         if self.isolation == Isolation::Snapshot {
-            self.own.keys().for_each(|key| self.reads.add_key(key));
+            self.own
+                .writes()
+                .for_each(|(key, _)| self.reads.add_key(key));
+            for (start, end) in self.own.deleted() {
+                let range = self.reads.begin_range(start);
+                self.reads.extend_up(range, end);
+                self.reads.end_range(range);
+            }
         }
         let mut batch = Batch::new();
-        for (key, value) in &*self.own {
+        for (start, end) in self.own.deleted() {
+            batch.delete_range_at(&(start.to_vec(), end.to_vec()));
+        }
+        for (key, value) in self.own.writes() {
             let (prefix, key) = key
                 .split_first_chunk::<KEYSPACE_PREFIX_LEN>()
                 .ok_or_else(|| Error::internal("a key without a keyspace"))?;

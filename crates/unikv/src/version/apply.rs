@@ -7,7 +7,7 @@
 mod partitions;
 
 use super::edit::{TablePlace, TableShare, VersionEdit};
-use super::generation::{Generation, Table};
+use super::generation::{Generation, Table, TableRanges};
 use super::scan_run::ScanRun;
 use super::state::{Counters, Partition, Version};
 use crate::base::keys::{FileNumber, GenerationId, PartitionId};
@@ -16,7 +16,7 @@ use crate::hash_index::HashIndex;
 use crate::key_table::{KeyTable, ReadCache};
 use crate::record::RecordFile;
 use crate::vfs::file_store::FileStore;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Slots that flushes may have burned between two tables: far more than there ever are, and few
@@ -181,6 +181,15 @@ impl Version {
             let partition = self.partition_mut(&positions, place.partition)?;
             partition.add_table(place, file, index)?;
         }
+        let dropped = edit.dropped_generations.iter().map(|(id, _)| *id);
+        let added = edit.tables.iter().map(|place| place.partition);
+        for id in dropped.chain(added).collect::<HashSet<_>>() {
+            let at = positions.get(&id);
+            let partition = at.and_then(|at| self.partitions.get_mut(*at));
+            if let Some(partition) = partition.filter(|p| p.may_have_ranges()) {
+                Arc::make_mut(partition).find_ranges();
+            }
+        }
         Ok(())
     }
 
@@ -243,6 +252,24 @@ impl Version {
 }
 
 impl Partition {
+    /// Whether it has range tombstones, or has had some before an edit.
+    fn may_have_ranges(&self) -> bool {
+        let mut tables = self.generations.iter().flat_map(Generation::tables);
+        self.ranges.is_some() || tables.any(|(_, table)| table.meta().ranges.is_some())
+    }
+
+    /// Finds the tables with range tombstones. What is known of the same tables stays.
+    fn find_ranges(&mut self) {
+        let found = TableRanges::of(&self.generations, self.range());
+        let is_known = match (&self.ranges, &found) {
+            (Some(known), Some(found)) => known.is_like(found),
+            _ => false,
+        };
+        if !is_known {
+            self.ranges = found.map(Arc::new);
+        }
+    }
+
     /// Adds a table to a generation, which begins with it if it is new. `index`: the generation's
     /// index from now on, where it is another one.
     fn add_table(

@@ -18,6 +18,7 @@ use std::path::Path;
 
 mod compression;
 mod entries;
+mod ranges;
 
 /// A change of the version. Fields that are `None` or empty change nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,9 @@
 //! Generations: tables of one UnsortedStore that are found, frozen and merged together.
 
+mod table_ranges;
+
+pub(crate) use table_ranges::TableRanges;
+
 use super::edit::{TablePlace, TableShare};
 use super::scan_run::ScanRun;
 use crate::base::account::Account;

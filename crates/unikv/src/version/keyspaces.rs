@@ -129,11 +129,6 @@ impl Inner {
     }
 }
 
-/// The first key of a keyspace, or the first one after the keyspace before.
-pub(crate) fn border(id: KeyspaceId) -> Vec<u8> {
-    id.0.to_be_bytes().to_vec()
-}
-
 /// The keyspace ids of which a range may hold keys.
 pub(crate) fn ids_of(range: KeyRange<'_>) -> RangeInclusive<KeyspaceId> {
     let last = match range.end {

@@ -55,6 +55,11 @@ impl Partition {
         };
         let generations: usize = self.generations.iter().map(generation).sum();
         let tables = self.key_tables.len() * HANDLE_BYTES;
-        size_of::<Arc<Partition>>() + size_of::<Partition>() + borders + generations + tables
+        let ranges = self
+            .ranges
+            .as_ref()
+            .map_or(0, |ranges| ranges.memory_bytes());
+        let lists = generations + tables + ranges;
+        size_of::<Arc<Partition>>() + size_of::<Partition>() + borders + lists
     }
 }

@@ -10,7 +10,7 @@
 //! counts the keys of its own range only. Key tables lie in one partition whole.
 
 use super::edit::{PartitionMeta, TablePlace, VersionEdit};
-use super::generation::Generation;
+use super::generation::{Generation, TableRanges};
 use super::keyspaces::Keyspaces;
 use super::range::KeyRange;
 use super::scan_run::ScanRun;
@@ -19,7 +19,7 @@ use crate::base::keys::{FileNumber, PartitionId, SeqNo};
 use crate::base::seeded::slip;
 use crate::base::sync::OnceLock;
 use crate::hash_index::HashIndex;
-use crate::key_table::KeyTable;
+use crate::key_table::{KeyTable, KeyTableMeta};
 use crate::record::RecordFile;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -43,6 +43,8 @@ pub(crate) struct Partition {
     /// What scans have paid for fragmented values, in bytes of copying them together
     /// ([`crate::partition::scan_sources`]).
     pub(crate) scan_cost: Arc<Account>,
+    /// The range tombstones of the UnsortedStore, if it has any.
+    pub(crate) ranges: Option<Arc<TableRanges>>,
 }
 
 impl Partition {
@@ -74,6 +76,17 @@ impl Partition {
         self.key_tables
             .get(at)
             .filter(|t| t.meta().min_key.as_slice() <= key)
+    }
+
+    /// Bytes of the SortedStore's newest versions from `start` to before `end`, about.
+    pub(crate) fn sorted_bytes_between(&self, start: &[u8], end: &[u8]) -> u64 {
+        if start <= self.start.as_slice() && self.end.as_ref().is_some_and(|e| e.as_slice() <= end)
+        {
+            return self.sorted_bytes;
+        }
+        let tables = self.key_tables.iter().map(|table| table.meta());
+        let meets = |t: &&KeyTableMeta| t.min_key.as_slice() < end && start <= t.max_key.as_slice();
+        tables.filter(meets).map(KeyTableMeta::newest_bytes).sum()
     }
 
     /// Whether it lists nothing.

@@ -10,13 +10,13 @@
 //! Locks: `ingesting` is held shared for the whole of an ingest, so that closing waits for its end
 //! before another opener may come; it is taken before the commit lock.
 
+use crate::base::bounds::engine_key;
 use crate::base::keys::{GenerationId, KeyspaceId, SeqNo};
 use crate::base::seeded::seeded;
 use crate::base::sync::RwLockReadGuard;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::Background;
 use crate::engine::catalog::{CatalogState, Indexes};
-use crate::engine::read::bounds::engine_key;
 use crate::engine::write::Commit;
 use crate::error::{Error, Result};
 use crate::jobs::JobContext;

@@ -60,7 +60,7 @@ fn check_features(version: &Version) -> Result<()> {
         ))
     };
     for file in version.record_files() {
-        if file.meta().has_range_deletes {
+        if file.meta().has_range_deletes && file.meta().ranges.is_none() {
             return refuse(file.path(), "range deletes");
         }
     }

@@ -6,9 +6,9 @@
 //! Values stay where they are until the caller has asked for one. Then the batches that follow
 //! fetch theirs, until none has been asked for over [`STEPS_WITHOUT_VALUE`] steps. No locks.
 
+use crate::base::bounds::{engine_bounds, engine_key};
 use crate::base::keys::KeyspaceId;
 use crate::base::seeded::{seeded, slip};
-use crate::engine::read::bounds::{engine_bounds, engine_key};
 use crate::engine::read::iter::overlay::OfTransaction;
 use crate::engine::read::iter::{Iter, Toward};
 use crate::engine::read::moment::Registered;

@@ -10,14 +10,15 @@
 mod ahead;
 mod end;
 pub(crate) mod overlay;
+pub(crate) mod own_writes;
 mod toward;
 
 pub(crate) use toward::Toward;
 
+use crate::base::bounds::engine_key;
 use crate::base::keys::{KeyspaceId, SeqNo};
 use crate::base::seeded::seeded;
 use crate::engine::memory::IteratorCharge;
-use crate::engine::read::bounds::engine_key;
 use crate::engine::read::moment::Registered;
 use crate::engine::read::pins::ViewHolder;
 use crate::engine::read::source::data_id;

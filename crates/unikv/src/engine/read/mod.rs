@@ -1,6 +1,5 @@
 //! Point reads at a moment: the newest state, or a snapshot's.
 
-pub(crate) mod bounds;
 pub(crate) mod cursor;
 mod hold;
 pub(crate) mod iter;
@@ -10,12 +9,12 @@ pub(crate) mod sizes;
 pub(crate) mod source;
 pub(crate) mod views;
 
+use crate::base::bounds::with_engine_key;
 use crate::base::keys::{KeyspaceId, MAX_USER_KEY_LEN, SeqNo};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::base::sync::{ArcSwap, Guard, Mutex, Weakness, is_weak, order};
 use crate::engine::backpressure::Backpressure;
 use crate::engine::core::Core;
-use crate::engine::read::bounds::with_engine_key;
 use crate::engine::read::source::{Point, Source, data_id};
 use crate::engine::read::views::Views;
 use crate::engine::recent::RecentWrites;

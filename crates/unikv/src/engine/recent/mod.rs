@@ -18,14 +18,14 @@ mod turns;
 
 pub(crate) use turns::Turns;
 
-use crate::base::keys::SeqNo;
+use crate::base::keys::{Kind, SeqNo};
 use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::engine::core::Core;
 use crate::engine::recent::reads::{Observed, ReadSet};
 use crate::error::{Error, Result};
-use crate::memtable::{Batch, Memtable, OpsIter};
+use crate::memtable::{Batch, BatchOp, Memtable, OpsIter};
 use crate::partition::View;
 use crate::vfs::Process;
 use std::collections::{BTreeMap, VecDeque};
@@ -154,7 +154,10 @@ impl RecentWrites {
             return Err(Error::conflict("what it read has been written since"));
         }
         let mut ops = earlier.flat_map(|batch| OpsIter::new(batch.ops_bytes()));
-        let is_read = |op: &crate::memtable::BatchOp<'_>| observed.holds(op.key);
+        let is_read = |op: &BatchOp<'_>| match op.kind {
+            Kind::RangeDelete => observed.meets(op.key, op.value),
+            _ => observed.holds(op.key),
+        };
         match ops.any(|op| op.is_ok_and(|op| is_read(&op))) && !seeded!(GroupNotCompared) {
             true => Err(Error::conflict("what it read is being written")),
             false => Ok(()),
@@ -213,16 +216,24 @@ impl Observed<'_> {
         if memtable.max_seq().is_none_or(|last| last <= since) {
             return false;
         }
+        let deletes_since = |lower: &[u8], upper: &[u8]| {
+            let newest = memtable.newest_range_between(lower, upper);
+            newest.is_some_and(|seq| seq > since) && !seeded!(RangeDeletesNotCompared)
+        };
         let is_newer = |key: &[u8]| {
             let hash = crate::base::hash::key_hash(hash_seed, key);
             let newest = memtable.get(key, hash, SeqNo::MAX);
-            newest.is_some_and(|entry| entry.seq > since)
+            let is_deleted = || deletes_since(key, &[key, &[0]].concat());
+            newest.is_some_and(|entry| entry.seq > since) || is_deleted()
         };
         let reads_keys = !seeded!(KeysNotCompared);
         if reads_keys && self.keys().any(is_newer) {
             return true;
         }
         let has_newer = |lower: &[u8], upper: &[u8]| {
+            if deletes_since(lower, upper) {
+                return true;
+            }
             let mut entries = memtable.iter();
             entries.seek(lower, SeqNo::MAX);
             while let Some(entry) = entries.entry().filter(|entry| entry.key < upper) {

@@ -173,6 +173,13 @@ impl Observed<'_> {
         growing.chain(ended).filter(|(lower, upper)| lower < upper)
     }
 
+    /// Whether a key from `start` to before `end` is among what has been read.
+    pub(crate) fn meets(&self, start: &[u8], end: &[u8]) -> bool {
+        let bounds = (Bound::Included(start), Bound::Excluded(end));
+        let has_key = || start < end && self.0.keys.range::<[u8], _>(bounds).next().is_some();
+        has_key() || self.ranges().any(|(from, to)| from < end && start < to)
+    }
+
     /// Whether a key is among what has been read.
     pub(crate) fn holds(&self, key: &[u8]) -> bool {
         let upto = (Bound::Unbounded, Bound::Included(key));

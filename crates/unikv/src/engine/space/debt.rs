@@ -34,6 +34,8 @@ pub(crate) struct TombstoneDebt {
 pub(crate) struct Freed {
     sum: i64,
     most: u64,
+    /// What ranges are that have been deleted.
+    ranges: u64,
 }
 
 impl Freed {
@@ -47,6 +49,16 @@ impl Freed {
 
     pub(crate) fn bytes(self) -> u64 {
         self.most
+    }
+
+    /// Adds ranges that have been deleted. They cost nothing: a merge is about to drop them.
+    pub(crate) fn add_ranges(&mut self, bytes: u64) {
+        self.ranges = self.ranges.saturating_add(bytes);
+    }
+
+    /// The same with ranges.
+    pub(crate) fn bytes_with_ranges(self) -> u64 {
+        self.most.saturating_add(self.ranges)
     }
 }
 

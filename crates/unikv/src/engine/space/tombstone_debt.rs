@@ -8,7 +8,7 @@
 //! supersede long records. The last two hold as well for what has died in tables that other
 //! partitions have merged already ([`crate::jobs::compact::half_merged`]): generations keep it.
 
-use crate::base::keys::SeqNo;
+use crate::base::keys::{Kind, SeqNo};
 use crate::base::seeded::slip;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::space::debt::{Freed, KnownSpace};
@@ -107,9 +107,29 @@ impl DiskSpace {
         freed.saturating_add(signed(long))
     }
 
+    /// Bytes of the SortedStore in the ranges that batches delete, about.
+    #[cold]
+    pub(crate) fn deleted_by<'a>(
+        &self,
+        batches: impl Iterator<Item = &'a Batch>,
+        version: &Version,
+    ) -> u64 {
+        let ops = batches
+            .flat_map(|batch| OpsIter::new(batch.ops_bytes()))
+            .flatten();
+        let ranges = ops.filter(|op| op.kind == Kind::RangeDelete);
+        let of_range = |op: BatchOp<'_>| {
+            let partitions = version.partitions_between(op.key, op.value).iter();
+            partitions
+                .map(|p| p.sorted_bytes_between(op.key, op.value))
+                .sum::<u64>()
+        };
+        ranges.map(of_range).sum()
+    }
+
     /// Whether the writes in the memtable free so much that it is to be sealed.
     pub(crate) fn hides_too_much(&self, freed: Freed) -> bool {
-        freed.bytes() > self.debt.memtable_limit.load(Ordering::Relaxed)
+        freed.bytes_with_ranges() > self.debt.memtable_limit.load(Ordering::Relaxed)
     }
 
     /// The oldest snapshot has gone: wakes the background if it kept much.
@@ -126,7 +146,7 @@ impl DiskSpace {
         let worth = self.debt.writes_worth_a_flush.load(Ordering::Relaxed);
         let most_large = MEMTABLES_WHEN_IDLE * self.core.memory.plan.memtable_bytes;
         let supersedes = worth > 0 && memtable.table.len() as u64 >= worth;
-        supersedes || memtable.large.bytes() > most_large
+        supersedes || memtable.table.has_ranges() || memtable.large.bytes() > most_large
     }
 }
 

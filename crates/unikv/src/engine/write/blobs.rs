@@ -19,10 +19,10 @@
 //! A batch that is large in all gives up smaller values, too; what is left of it must be a small
 //! part of the memory budget, or the batch is refused.
 
+use crate::base::bounds::with_engine_key;
 use crate::base::keys::{FileNumber, KeyspaceId, Kind};
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::Ordering;
-use crate::engine::read::bounds::with_engine_key;
 use crate::engine::recent::reads::ReadSet;
 use crate::engine::write::WritePath;
 use crate::engine::write::queue::{Write, WriteMode};

@@ -156,6 +156,11 @@ impl WritePath {
         note_mark(commit, group, first);
         debug_assert_eq!(SeqNo(seq.0 - 1), commit.last_seq);
         let freed = commit.freed.add(freed);
+        if batches().any(|batch| batch.range_deletes() > 0) {
+            let version = Arc::clone(&self.read.view.load().version);
+            let deleted = self.space.deleted_by(batches(), &version);
+            commit.freed.add_ranges(deleted);
+        }
         self.read.publish_seq(commit.last_seq);
         self.watch_memtable(commit);
         self.core.counters.count_writes(batches());

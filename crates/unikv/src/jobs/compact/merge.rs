@@ -18,22 +18,27 @@
 //! ([`super::cluster`] chooses them). It comes in slices: at the end of one, or when others wait
 //! for the partition, the values that are left stay where they are, and what was moved is kept.
 //!
+//! Range tombstones of the generations delete what is older. Of a key that has a version left for a
+//! snapshot they become a tombstone of that key, so the SortedStore has none of ranges; and a key
+//! table of which they delete all goes unread.
+//!
 //! A large value of the UnsortedStore is a record that says where the value stands; the key table
 //! gets the pointer to that place, and the value does not move.
 
 use super::merge_output::MergeOutput;
 use super::retention::{Fate, Readers, Retention};
 use crate::base::keys::{FileNumber, Kind, SeqNo};
+use crate::base::range_tombstones::RangeTombstones;
 use crate::base::seeded::{seeded, slip};
 use crate::error::Result;
 use crate::jobs::JobContext;
 use crate::jobs::compact::parts::{Kept, KeptValue, MergeInputs, Merged};
 use crate::jobs::space::is_obsolete;
-use crate::key_table::{EntryValue, KeyEntry, KeyTable};
+use crate::key_table::{EntryValue, KeyEntry, KeyTable, KeyTableMeta};
 use crate::partition::cursor::Cursor;
 use crate::partition::merging::{MergingCursor, follows};
-use crate::partition::scan_sources;
-use crate::version::{Generation, Partition};
+use crate::partition::{Moment, scan_sources};
+use crate::version::{Generation, Partition, TableRanges};
 use crate::vfs::Access;
 use std::path::Path;
 use std::sync::Arc;
@@ -57,9 +62,15 @@ pub(crate) fn merge(
     // Tables may hold keys of other partitions on both sides of this one's range.
     let begin = slip!(MergeBeyondBorder, &[], &partition.start[..]);
     unsorted.seek(begin, SeqNo::MAX)?;
+    let ranges = TableRanges::of(generations, partition.range());
+    let ranges = match ranges.as_ref().filter(|_| !seeded!(MergeForgetsRanges)) {
+        Some(ranges) => Some(ranges.all()?),
+        None => None,
+    };
     let mut merger = Merger {
         unsorted,
-        group: Group::new(&context.readers),
+        group: Group::new(&context.readers, ranges),
+        ranges,
         output: MergeOutput::new(context, inputs, buffer, partition.range()),
         dropped: Vec::new(),
         context,
@@ -78,6 +89,8 @@ pub(crate) fn merge(
 
 struct Merger<'a> {
     unsorted: MergingCursor,
+    /// The range tombstones of the generations.
+    ranges: Option<&'a RangeTombstones>,
     group: Group<'a>,
     output: MergeOutput<'a>,
     dropped: Vec<FileNumber>,
@@ -96,6 +109,14 @@ impl Merger<'_> {
             .unsorted
             .entry()
             .is_some_and(|e| e.key <= meta.max_key.as_slice());
+        let ranges = self
+            .ranges
+            .filter(|ranges| ranges.touch(&meta.min_key, &meta.max_key));
+        if ranges.is_some_and(|ranges| self.is_deleted(ranges, meta)) {
+            self.dropped.push(meta.number);
+            return Ok(());
+        }
+        let touched = touched || ranges.is_some();
         let oldest = self.context.readers.oldest();
         let is_due = || self.output.has_to_move(meta) || is_obsolete(meta, oldest);
         let touched = touched || !self.output.has_ended() && is_due();
@@ -125,6 +146,16 @@ impl Merger<'_> {
             self.count_key()?;
         }
         Ok(())
+    }
+
+    /// Whether range tombstones delete all that a key table has, and no snapshot sees it.
+    fn is_deleted(&self, ranges: &RangeTombstones, table: &KeyTableMeta) -> bool {
+        let deleted = ranges.covering_all(&table.min_key, &table.max_key);
+        let newest = ranges.seqs().map_or(SeqNo::MAX, |(_, newest)| newest);
+        let sees = |moment: &Moment| table.min_seq <= moment.seq && moment.seq < newest;
+        let is_seen = self.context.readers.snapshots.iter().any(sees);
+        deleted.is_some_and(|seq| table.max_seq < seq)
+            && (!is_seen || seeded!(DropTableUnderSnapshot))
     }
 
     /// Merges entries of the UnsortedStore before `end` and completes the last key.
@@ -160,10 +191,14 @@ struct Group<'a> {
     kept: Vec<Kept>,
     inline: Vec<u8>,
     retention: Retention<'a>,
+    readers: &'a Readers,
+    ranges: Option<&'a RangeTombstones>,
+    /// The range tombstones over the key that are newer than what has come of it, oldest first.
+    deleted_at: Vec<SeqNo>,
 }
 
 impl<'a> Group<'a> {
-    fn new(readers: &'a Readers) -> Group<'a> {
+    fn new(readers: &'a Readers, ranges: Option<&'a RangeTombstones>) -> Group<'a> {
         let retention = Retention::new(readers);
         Group {
             key: Vec::new(),
@@ -172,6 +207,9 @@ impl<'a> Group<'a> {
             kept: Vec::new(),
             inline: Vec::new(),
             retention,
+            readers,
+            ranges,
+            deleted_at: Vec::new(),
         }
     }
 
@@ -192,7 +230,15 @@ impl<'a> Group<'a> {
             self.key.clear();
             self.key.extend_from_slice(entry.key);
             self.retention.next_key();
+            if let Some(ranges) = self.ranges {
+                self.deleted_at = ranges.needed(
+                    entry.key,
+                    self.readers.snapshots.iter().map(|moment| moment.seq),
+                );
+                self.deleted_at.reverse();
+            }
         }
+        self.delete_above(entry.seq);
         let fate = self.retention.judge(entry.seq, entry.expiry_ms);
         if fate == Fate::Unneeded {
             return Ok(());
@@ -227,6 +273,23 @@ impl<'a> Group<'a> {
             unsorted,
         });
         Ok(())
+    }
+
+    /// Range tombstones over the key that are newer than its version at `seq` become tombstones of
+    /// the key: they are needed where an older version is kept for a snapshot.
+    fn delete_above(&mut self, seq: SeqNo) {
+        while let Some(tombstone) = self.deleted_at.pop_if(|tombstone| *tombstone > seq) {
+            let is_lost = seeded!(KeptIsUndeleted) && !self.readers.snapshots.is_empty();
+            if self.retention.keeps(tombstone) && !is_lost {
+                self.kept.push(Kept {
+                    seq: tombstone,
+                    kind: Kind::Delete,
+                    expiry_ms: None,
+                    value: KeptValue::None,
+                    unsorted: true,
+                });
+            }
+        }
     }
 
     /// Writes the key out.

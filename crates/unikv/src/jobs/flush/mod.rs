@@ -12,7 +12,8 @@ pub(crate) mod placing;
 use super::JobContext;
 use crate::base::hash::key_hash;
 use crate::base::keys::Kind;
-use crate::base::seeded::slip;
+use crate::base::range_tombstones::RangeTombstones;
+use crate::base::seeded::{seeded, slip};
 use crate::error::Result;
 use crate::jobs::compact::retention::Retention;
 use crate::jobs::flush::pace::Pace;
@@ -98,6 +99,8 @@ impl TableKeys {
 pub(crate) struct FlushedTable {
     pub(crate) meta: RecordFileMeta,
     pub(crate) keys: TableKeys,
+    /// The range tombstones that it has.
+    pub(crate) ranges: RangeTombstones,
 }
 
 impl FlushedTable {
@@ -107,6 +110,12 @@ impl FlushedTable {
             records: self.meta.count,
             bytes: self.meta.reach_bytes(),
         }
+    }
+
+    /// Whether something of it lies in the range of a partition: a key, or a range that is deleted.
+    pub(super) fn has_part_in(&self, range: KeyRange<'_>) -> bool {
+        let deletes = || self.ranges.meet(range.start, range.end) && !seeded!(RangeNeedsKey);
+        !self.keys.within(range).is_empty() || deletes()
     }
 
     /// What the entries of `range` make of the table: their records, and in proportion to these
@@ -140,9 +149,9 @@ pub(crate) fn flush(
 ) -> Result<Vec<FlushedTable>> {
     let mut entries = Entries::new(memtable);
     let mut tables = Vec::new();
-    while entries.at.entry().is_some() {
+    while entries.at.entry().is_some() || (memtable.has_ranges() && tables.is_empty()) {
         let keys = TableKeys::for_keys(memtable);
-        tables.push(write_table(context, &mut entries, keys)?);
+        tables.push(write_table(context, &mut entries, keys, memtable)?);
     }
     Ok(tables)
 }
@@ -189,11 +198,13 @@ impl Entries {
     }
 }
 
-/// Writes entries until there are no more, or the table is full.
+/// Writes entries until there are no more, or the table is full. The last table has the range
+/// tombstones of the memtable.
 fn write_table(
     context: &JobContext<'_>,
     entries: &mut Entries,
     keys: TableKeys,
+    memtable: &Memtable,
 ) -> Result<FlushedTable> {
     let create = |number| RecordWriter::create(context.store, number, 0);
     let writer = context.begin_file(file_names::record, create)?;
@@ -225,19 +236,28 @@ fn write_table(
         (0..steps).for_each(|_| entries.at.next());
         newest = !older_follows;
     }
+    let is_last = entries.at.entry().is_none();
+    let ranges = match is_last {
+        true => memtable.ranges(),
+        false => Vec::new(),
+    };
     let TableWriter {
-        writer,
+        mut writer,
         section,
         keys,
         cache,
         ..
     } = table;
+    for tombstone in &ranges {
+        writer.append_range(tombstone)?;
+    }
     let meta = writer.finish(Some(section))?.bounded();
     // Not before: what is rewritten because this failed has not been written lately.
     for entry in &keys.entries {
         cache.note_written(entry.hash);
     }
-    Ok(FlushedTable { meta, keys })
+    let ranges = RangeTombstones::new(ranges);
+    Ok(FlushedTable { meta, keys, ranges })
 }
 
 /// A table being written.

@@ -19,7 +19,7 @@ use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::hash_index::{HashIndex, MAX_BYTES_PER_RECORD};
 use crate::jobs::flush::FlushedTable;
-use crate::jobs::space::hidden::known_of;
+use crate::jobs::space::hidden::{deleted_bytes, known_of};
 use crate::version::edit::{TablePlace, TableShare};
 use crate::version::{Generation, Partition, Version};
 use std::collections::HashMap;
@@ -186,18 +186,22 @@ impl PlacingContext<'_> {
     }
 }
 
-/// The partitions of `version` that own keys of `tables`.
+/// The partitions of `version` that own keys of `tables`, or of which `tables` delete ranges.
 pub(crate) fn owners<'a>(
     tables: &'a [FlushedTable],
     version: &'a Version,
 ) -> impl Iterator<Item = &'a Arc<Partition>> {
-    let first = tables.first().map(|t| t.meta.min_key.as_slice());
-    let last = tables.last().map(|t| t.meta.max_key.as_slice());
+    let ranges = || tables.iter().filter_map(|t| t.meta.ranges.as_ref());
+    let with_keys = || tables.iter().filter(|t| t.meta.count > 0);
+    let firsts = with_keys().map(|t| t.meta.min_key.as_slice());
+    let first = firsts.chain(ranges().map(|r| r.start.as_slice())).min();
+    let lasts = with_keys().map(|t| t.meta.max_key.as_slice());
+    let last = lasts.chain(ranges().map(|r| r.end.as_slice())).max();
     let between = first
         .zip(last)
         .map(|(a, b)| version.partitions_between(a, b));
     let partitions = between.unwrap_or_default().iter();
-    partitions.filter(|p| tables.iter().any(|t| !t.keys.within(p.range()).is_empty()))
+    partitions.filter(|p| tables.iter().any(|t| t.has_part_in(p.range())))
 }
 
 /// Places `tables` in the partitions of `version`, whose open generations are `targets`. What was
@@ -255,10 +259,10 @@ fn place_in(
     // The tables of this flush that are in the target's generation.
     let mut fresh: Vec<Share<'_>> = Vec::new();
     for table in tables {
-        let own = table.keys.within(partition.range());
-        if own.is_empty() {
+        if !table.has_part_in(partition.range()) {
             continue;
         }
+        let own = table.keys.within(partition.range());
         let share = table.share(own.clone());
         loop {
             let mut open = match target.take().filter(|t| !t.is_full(context.limits)) {
@@ -284,7 +288,8 @@ fn place_in(
                     slot,
                     file: table.meta.number,
                     share: (share != table.whole()).then_some(share),
-                    hidden_bytes: known_of(table, &own, partition),
+                    hidden_bytes: known_of(table, &own, partition)
+                        + deleted_bytes(&table.ranges, partition),
                 });
                 target = Some(open);
                 break;

@@ -174,7 +174,8 @@ fn divide(table: &Table, range: KeyRange<'_>, border: &[u8]) -> Result<Sides> {
     let (mut has_left, mut has_right) = (meta.min_key.as_slice() < border, false);
     let max_key = meta.max_key.as_slice();
     let loses_border = seeded!(SplitLosesBorderKey) && max_key == border;
-    if has_left && max_key >= border && !loses_border {
+    // A table that deletes ranges may be listed where none of its keys is.
+    if (has_left && max_key >= border || meta.ranges.is_some()) && !loses_border {
         let mut keys = section.iter(crate::vfs::Access::Random);
         keys.seek(range.start, SeqNo::MAX)?;
         has_left = keys.entry().is_some_and(|e| e.key < border);
@@ -185,7 +186,17 @@ fn divide(table: &Table, range: KeyRange<'_>, border: &[u8]) -> Result<Sides> {
     }
     let whole = table.share();
     if !(has_left && has_right) {
-        return Ok([has_left.then_some(whole), has_right.then_some(whole)]);
+        let ranges = meta.ranges.as_ref();
+        let ranges = ranges.filter(|_| !seeded!(SplitForgetsRanges));
+        let share = |has_keys: bool, start, end| {
+            let deletes = || ranges.is_some_and(|ranges| ranges.may_touch(start, end));
+            match has_keys {
+                true => Some(whole),
+                false => deletes().then(TableShare::default),
+            }
+        };
+        let left = share(has_left, range.start, Some(border));
+        return Ok([left, share(has_right, border, range.end)]);
     }
     let begin = section.part_before(range.start)?;
     let middle = section.part_before(border)?;

@@ -7,6 +7,7 @@
 //! longer than the mean ([`crate::key_table::Outliers`]), a flush knows which of them it
 //! supersedes: these count exactly.
 
+use crate::base::range_tombstones::RangeTombstones;
 use crate::jobs::flush::FlushedTable;
 use crate::key_table::{KeyTable, KeyTableMeta};
 use crate::version::{Generation, KeyRange, Partition};
@@ -35,6 +36,26 @@ pub(crate) fn hidden_by<'a>(
     let mean = u64::checked_div(alike, entries).unwrap_or(0);
     let estimated = records.saturating_mul(mean).saturating_sub(bytes);
     estimated.saturating_add(known).min(sorted)
+}
+
+/// Bytes of the partition's SortedStore that range tombstones delete, about: of a key table of
+/// which they delete a part it is half.
+pub(crate) fn deleted_bytes(ranges: &RangeTombstones, partition: &Partition) -> u64 {
+    let of_table = |table: &Arc<KeyTable>| {
+        let meta = table.meta();
+        let (first, last) = (meta.min_key.as_slice(), meta.max_key.as_slice());
+        if ranges.covering_all(first, last).is_some() {
+            meta.newest_bytes()
+        } else if ranges.touch(first, last) {
+            meta.newest_bytes() / 2
+        } else {
+            0
+        }
+    };
+    match ranges.is_empty() {
+        true => 0,
+        false => partition.key_tables.iter().map(of_table).sum(),
+    }
 }
 
 /// Bytes of long records in the partition's SortedStore that the entries `own` of a table

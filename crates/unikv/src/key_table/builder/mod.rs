@@ -13,7 +13,7 @@ use super::properties::Properties;
 use crate::base::checksum::{Crc, bound};
 use crate::base::file_header::{BLOCK_CODECS, FileHeader, FileKind};
 use crate::base::file_names;
-use crate::base::keys::{FileNumber, FileUid, Kind, SeqNo, internal_cmp};
+use crate::base::keys::{FileNumber, FileUid, SeqNo, internal_cmp};
 use crate::codec::Compression;
 use crate::error::Result;
 use crate::key_table::block::compressed::BlockCompressor;
@@ -131,7 +131,6 @@ impl KeySectionBuilder {
         properties.entries += 1;
         properties.add_seq(entry.seq);
         properties.add_expiry(entry.expiry_ms);
-        properties.has_range_deletes |= entry.kind == Kind::RangeDelete;
         let (inline, record) = match entry.value {
             EntryValue::None => (0, 0),
             EntryValue::Inline(value) => (value.len() as u64, 0),
@@ -230,7 +229,7 @@ pub(crate) fn write_tail(
     if let Some(section) = section {
         let of_section;
         (blocks_len, index_len, of_section) = section.write(output)?;
-        if properties.records == 0 {
+        if properties.records == 0 && properties.ranges.is_none() {
             properties = of_section;
         } else {
             properties.entries = of_section.entries;

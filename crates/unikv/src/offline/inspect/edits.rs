@@ -1,7 +1,7 @@
 //! What a version edit says.
 
 use super::tables::compression;
-use super::{Part, key_text};
+use super::{Part, key_text, ranges_text};
 use crate::engine::open::stored_options;
 use crate::engine::stats::lifetime::LifetimeStats;
 use crate::key_table::KeyTableMeta;
@@ -134,6 +134,10 @@ fn numbers(mut record: Part, edit: &VersionEdit) -> Part {
 
 fn record_file(part: Part, meta: &RecordFileMeta) -> Part {
     let part = compression(part, &meta.compression, meta.len);
+    let part = match &meta.ranges {
+        Some(ranges) => part.field("range deletes", ranges_text(ranges)),
+        None => part,
+    };
     part.field("number", meta.number.0)
         .field("bytes", meta.len)
         .field("records", meta.count)

@@ -2,6 +2,7 @@
 
 use super::{Part, Walk, edits, key_text};
 use crate::base::file_header::{FileKind, RawHeader};
+use crate::base::keys::Kind;
 use crate::error::{Error, Result};
 use crate::log::wal::{BadPayload, KIND_MARK, KIND_START, KIND_WRITE, SegmentStart};
 use crate::log::{DurableMark, LogItem, LogReader, RECORD_HEADER_LEN, WalWrite};
@@ -181,10 +182,15 @@ fn write_parts(part: Part, write: &WalWrite<'_>, payload_len: usize) -> Vec<Part
                     ops_offset + key_at as u64,
                     (op.key.len() + op.value.len()) as u64,
                 );
-                let part = part
-                    .field("kind", format!("{:?}", op.kind).to_lowercase())
-                    .field("key", key_text(op.key))
-                    .field("value", format!("{} bytes", op.value.len()));
+                let part = part.field("kind", format!("{:?}", op.kind).to_lowercase());
+                let part = match op.kind {
+                    Kind::RangeDelete => part
+                        .field("from", key_text(op.key))
+                        .field("to before", key_text(op.value)),
+                    _ => part
+                        .field("key", key_text(op.key))
+                        .field("value", format!("{} bytes", op.value.len())),
+                };
                 match op.expiry_ms {
                     None => part.within(),
                     Some(ms) => part.field("expires", ms).within(),

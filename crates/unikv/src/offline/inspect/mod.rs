@@ -13,6 +13,7 @@ mod tables;
 use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN, RawHeader};
 use crate::base::keys::KEYSPACE_PREFIX_LEN;
 use crate::error::{Error, Result};
+use crate::key_table::range_section::RangeSection;
 use crate::version::file_names::{self, FileName};
 use crate::version::manifest;
 use crate::vfs::{Access, Env, ReadFile};
@@ -230,6 +231,19 @@ fn kind_name(kind: FileKind) -> &'static str {
 
 fn verdict(fits: bool) -> &'static str {
     if fits { "right" } else { "WRONG" }
+}
+
+/// What is known of the range deletes of a record file.
+fn ranges_text(ranges: &RangeSection) -> String {
+    format!(
+        "{} at {}, {} to before {}, sequence numbers {} to {}",
+        ranges.count,
+        ranges.offset,
+        key_text(&ranges.start),
+        key_text(&ranges.end),
+        ranges.min_seq.0,
+        ranges.max_seq.0,
+    )
 }
 
 /// A key as a person reads it, with its keyspace where that is not the first.

@@ -1,6 +1,6 @@
 //! The parts of a record file and of a key table.
 
-use super::{Part, Walk, key_text};
+use super::{Part, Walk, key_text, ranges_text};
 use crate::base::file_header::{FileKind, RawHeader};
 use crate::codec::{Codec, DictionaryPlace, FileCompression};
 use crate::error::{ErrorKind, Result};
@@ -73,6 +73,10 @@ impl Walk<'_> {
                 });
                 dictionary = found.compression.dictionary;
                 let part = compression(part, &found.compression, self.len);
+                let part = match &found.ranges {
+                    Some(ranges) => part.field("range deletes", ranges_text(ranges)),
+                    None => part,
+                };
                 part.field("records", found.records)
                     .field("entries", found.entries)
                     .field("from", key_text(&found.min_key))
@@ -165,11 +169,17 @@ fn frame(walked: Walked) -> Part {
         let part = Part::new("no record", walked.offset, walked.len);
         return part.faulty(walked.fault.unwrap_or_default());
     };
-    let part = Part::new("record", walked.offset, walked.len)
-        .field("key", key_text(&frame.key))
-        .field("sequence number", frame.seq.0)
-        .field("kind", format!("{:?}", frame.kind).to_lowercase())
-        .field("value", format!("{} bytes", frame.value_len));
+    let part = match &frame.range {
+        Some(range) => Part::new("range delete", walked.offset, walked.len)
+            .field("from", key_text(&range.start))
+            .field("to before", key_text(&range.end))
+            .field("sequence number", frame.seq.0),
+        None => Part::new("record", walked.offset, walked.len)
+            .field("key", key_text(&frame.key))
+            .field("sequence number", frame.seq.0)
+            .field("kind", format!("{:?}", frame.kind).to_lowercase())
+            .field("value", format!("{} bytes", frame.value_len)),
+    };
     let part = match frame.codec {
         Codec::None => part,
         codec => part.field("stored as", format!("{} bytes, {codec}", frame.stored_len)),

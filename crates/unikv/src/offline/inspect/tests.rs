@@ -148,6 +148,50 @@ fn every_kind_of_file_is_shown_whole() {
 }
 
 #[test]
+fn range_deletes_are_shown_with_their_bounds() {
+    let machine = Machine::new(32);
+    let (db, _) = machine.open(small());
+    db.put("a", "1").unwrap();
+    db.delete_range("b".."d").unwrap();
+    db.flush().unwrap();
+    db.delete_range("m"..).unwrap();
+    db.close().unwrap();
+    let mut shown = Vec::new();
+    for path in files(&machine.disk) {
+        let (seen, parts) = look(&machine.disk, &path);
+        assert_eq!(seen.faults, 0, "{}: {parts:#?}", path.display());
+        for part in parts {
+            let fields = part.fields.iter();
+            let bounds = fields.filter(|(name, _)| ["from", "to before"].contains(name));
+            let bounds: Vec<_> = bounds.map(|(_, text)| &text[..]).collect();
+            match part.what {
+                "range delete" => shown.push(format!("frame {}", bounds.join(" "))),
+                "operation" if !bounds.is_empty() => shown.push(format!("op {}", bounds.join(" "))),
+                what => {
+                    let lists = part
+                        .fields
+                        .iter()
+                        .filter(|(name, _)| *name == "range deletes");
+                    shown.extend(lists.map(|(_, text)| format!("{what}: {text}")));
+                }
+            }
+        }
+    }
+    shown.sort();
+    shown.dedup();
+    let text = shown.join("\n");
+    for expected in [
+        "frame \"b\" \"d\"",
+        "op \"m\" keyspace 1: \"\"",
+        "properties: 1 at ",
+        "+ record file: 1 at ",
+        "\"b\" to before \"d\", sequence numbers 2 to 2",
+    ] {
+        assert!(text.contains(expected), "{expected} in:\n{text}");
+    }
+}
+
+#[test]
 fn whatever_bit_flips_is_shown_and_the_rest_too() {
     let disk = disk();
     let mut rng = SmallRng::seed_from_u64(5);

@@ -12,6 +12,7 @@ use super::report::{RepairReport, RepairTrust};
 use crate::base::file_header::FileKind;
 use crate::base::file_names::{self, FileName};
 use crate::base::keys::{FileNumber, SeqNo};
+use crate::base::range_tombstones::RangeTombstone;
 use crate::engine::open::recovery;
 use crate::error::Result;
 use crate::key_table::KeyTableMeta;
@@ -34,6 +35,8 @@ pub(super) struct Gathered {
     pub(super) broken: Vec<Broken>,
     pub(super) unsound: HashSet<FileNumber>,
     pub(super) mark: Option<Vec<u8>>,
+    /// The range deletes that were written.
+    pub(super) ranges: Vec<RangeTombstone>,
 }
 
 /// A record file and what is known of it.
@@ -105,6 +108,7 @@ pub(super) fn gather(
         holes: Vec::new(),
         broken: Vec::new(),
         unsound: HashSet::new(),
+        ranges: replayed.ranges,
     };
     for (number, table) in &tables {
         match &table.found {
@@ -126,11 +130,13 @@ pub(super) fn gather(
         }
     }
     let Walk {
-        holes,
+        mut holes,
         broken,
         unsound,
+        ranges,
         ..
     } = walk;
+    holes.extend(ranges.holes);
     let mark = replayed.mark;
     let mark = mark.or_else(|| counters.and_then(|counters| counters.host_mark.clone()));
     Ok(Gathered {
@@ -138,6 +144,7 @@ pub(super) fn gather(
         broken,
         unsound,
         mark,
+        ranges: ranges.found,
     })
 }
 

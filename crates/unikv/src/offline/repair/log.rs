@@ -19,6 +19,7 @@ mod pass;
 
 use super::files::Files;
 use super::keyspaces::KnownKeyspaces;
+use super::range_deletes::RangeDeletes;
 use super::report::{LogGap, RepairReport};
 use crate::base::file_header::FileKind;
 use crate::base::file_names;
@@ -55,6 +56,7 @@ pub(super) struct Replayed {
     pub(super) last_seq: SeqNo,
     /// The newest mark before the first gap.
     pub(super) mark: Option<Vec<u8>>,
+    pub(super) ranges: RangeDeletes,
 }
 
 struct Segment {

@@ -39,6 +39,9 @@
 //! is proven, where that is possible, by the number of its pointers ([`vouch`]). Where nothing
 //! says, there is a hole ([`holes`]).
 //!
+//! Range deletes ([`range_deletes`]) delete what is older of their keys, wherever it stands, and
+//! bring nothing back where they are lost: what they may have deleted is in doubt.
+//!
 //! The log ([`log`]) is replayed along its chain, and beyond gaps batch by batch: a batch that
 //! verifies was written, though an earlier one may be missing. A batch is there whole or not at
 //! all, as far as the log still has batches.
@@ -54,6 +57,7 @@ mod files;
 mod gather;
 mod keyspaces;
 mod log;
+mod range_deletes;
 mod ranges;
 pub(crate) mod report;
 mod resolve;
@@ -61,6 +65,7 @@ mod run_writer;
 mod target;
 
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
+use crate::base::range_tombstones::RangeTombstones;
 use crate::engine::open::directory::hold;
 use crate::engine::open::stored_options;
 use crate::error::{Error, ErrorKind, Result};
@@ -204,7 +209,8 @@ fn salvage(
     report.uncertain_included = options.include_uncertain;
     report.mark = gathered.mark.map(Bytes::from);
     let wants_uncertain = options.include_uncertain;
-    let decided = (Holes::new(holes), proven);
+    let ranges = RangeTombstones::new(gathered.ranges);
+    let decided = (Holes::new(holes), ranges, proven);
     let mark = report.mark.clone();
     let keyspaces = KnownKeyspaces::of(&known);
     report.keyspaces = keyspaces.listed_names();

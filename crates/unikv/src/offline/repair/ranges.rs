@@ -24,3 +24,15 @@ pub(crate) fn unmerged(version: &Version) -> HashMap<FileNumber, Vec<Range>> {
 pub(crate) fn holds((start, end): &Range, key: &[u8]) -> bool {
     start.as_slice() <= key && end.as_deref().is_none_or(|end| key < end)
 }
+
+/// What of the keys lies in another range.
+pub(crate) fn within((start, end): &Range, (from, to): Range) -> Option<Range> {
+    let from = from.max(start.clone());
+    let to = match (to, end) {
+        (Some(to), Some(end)) => Some(to.min(end.clone())),
+        (to, end) => to.or_else(|| end.clone()),
+    };
+    to.as_ref()
+        .is_none_or(|to| from <= *to)
+        .then_some((from, to))
+}

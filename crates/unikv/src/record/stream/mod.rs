@@ -29,6 +29,8 @@ pub(crate) struct RecordStream {
     buffer_offset: u64,
     /// Where the next record begins.
     position: u64,
+    /// Where `next` ends.
+    end: u64,
 }
 
 /// A record that was verified whole, and what is kept of it.
@@ -47,15 +49,21 @@ pub(crate) struct RecordHead {
 }
 
 impl RecordFile {
-    /// Reads the file from front to back.
+    /// Reads the file from front to back, without range tombstones.
     pub(crate) fn stream(self: &Arc<Self>) -> RecordStream {
-        RecordStream::new(Arc::clone(self))
+        let end = self.meta().plain_end();
+        RecordStream::new(Arc::clone(self), HEADER_LEN as u64, end)
+    }
+
+    /// Reads the records from the one at `offset` on.
+    pub(super) fn stream_from(self: &Arc<Self>, offset: u64) -> RecordStream {
+        RecordStream::new(Arc::clone(self), offset, self.meta().records_end)
     }
 }
 
 impl RecordStream {
-    pub(super) fn new(file: Arc<RecordFile>) -> RecordStream {
-        let (buffer, position) = (Bytes::new(), HEADER_LEN as u64);
+    fn new(file: Arc<RecordFile>, position: u64, end: u64) -> RecordStream {
+        let buffer = Bytes::new();
         RecordStream {
             file,
             buffer_bytes: BUFFER_BYTES,
@@ -63,6 +71,7 @@ impl RecordStream {
             buffer,
             buffer_offset: position,
             position,
+            end,
         }
     }
 
@@ -75,7 +84,7 @@ impl RecordStream {
     /// The next record; `None` after the last. After an error it stays where it is: what follows
     /// a damaged header cannot be found.
     pub(crate) fn next(&mut self) -> Result<Option<Record>> {
-        let left = self.file.meta().records_end.saturating_sub(self.position);
+        let left = self.end.saturating_sub(self.position);
         if left == 0 {
             return Ok(None);
         }
@@ -92,7 +101,7 @@ impl RecordStream {
     /// As [`RecordStream::next`] for who wants no value: that of a large record is verified piece
     /// by piece.
     pub(crate) fn next_head(&mut self) -> Result<Option<RecordHead>> {
-        let left = self.file.meta().records_end.saturating_sub(self.position);
+        let left = self.end.saturating_sub(self.position);
         if left >= u64::from(STREAMED_BYTES) {
             let head = self.bytes(self.position, FRAME_HEADER_LEN)?;
             let header = FrameHeader::decode(&head, &self.file.place(self.position))?;

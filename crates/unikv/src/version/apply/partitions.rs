@@ -43,6 +43,7 @@ impl Version {
                 key_tables: Vec::new(),
                 sorted_bytes: 0,
                 key_table_bytes: 0,
+                ranges: None,
             };
             self.partitions.insert(at, Arc::new(partition));
         }

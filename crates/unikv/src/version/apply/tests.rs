@@ -109,6 +109,7 @@ fn record_file(number: u64, min_key: &str, max_key: &str) -> RecordFileMeta {
         checksum: 7,
         expiry: None,
         has_range_deletes: false,
+        ranges: None,
         key_section: true,
         refs: Vec::new(),
         ingest_seq: None,

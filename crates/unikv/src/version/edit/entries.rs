@@ -3,7 +3,7 @@
 
 use super::super::scan_run::ScanRunMeta;
 use super::super::tagged::{FieldWriter, Fields, Place};
-use super::{KeyspaceMeta, PartitionMeta, TablePlace, TableShare, compression};
+use super::{KeyspaceMeta, PartitionMeta, TablePlace, TableShare, compression, ranges};
 use crate::base::coding::{Decoder, put_varint};
 use crate::base::keys::{FileNumber, FileUid, GenerationId, KeyspaceId, PartitionId, SeqNo, Slot};
 use crate::error::Result;
@@ -29,7 +29,7 @@ mod part {
 
 /// The tags within a record file or a key table.
 mod file {
-    use super::compression;
+    use super::ranges;
 
     pub(super) const NUMBER: u16 = 1;
     pub(super) const UID: u16 = 2;
@@ -51,7 +51,7 @@ mod file {
     pub(super) const OLDER_BYTES: u16 = 18;
     pub(super) const INGEST_SEQ: u16 = 19;
     pub(super) const NEWEST: u16 = 20;
-    pub(super) const LAST: u16 = compression::LAST;
+    pub(super) const LAST: u16 = ranges::RANGES;
 }
 
 /// Bytes of one reference to a record file: number, count, bytes.
@@ -225,6 +225,7 @@ pub(super) fn put_record_file(out: &mut FieldWriter, meta: &RecordFileMeta) {
     if meta.has_range_deletes {
         out.put(file::HAS_RANGE_DELETES, &[]);
     }
+    ranges::put(out, meta.ranges.as_ref());
     out.put_u64(file::RECORDS_END, meta.records_end);
     if meta.key_section {
         out.put(file::KEY_SECTION, &[]);
@@ -259,6 +260,7 @@ pub(super) fn record_file(bytes: &[u8], place: Place<'_>) -> Result<RecordFileMe
         checksum: f.required_u32(file::CHECKSUM)?,
         expiry: f.pair(file::EXPIRY)?,
         has_range_deletes: f.flag(file::HAS_RANGE_DELETES)?,
+        ranges: ranges::of(&f)?,
         key_section: f.flag(file::KEY_SECTION)?,
         refs: refs(&f, f.bytes(file::REFS)?.unwrap_or_default())?,
         ingest_seq: match f.u64(file::INGEST_SEQ)? {
@@ -267,6 +269,9 @@ pub(super) fn record_file(bytes: &[u8], place: Place<'_>) -> Result<RecordFileMe
         },
         compression: compression::of_values(&f, place)?,
     };
+    if meta.plain_end() > meta.records_end {
+        return Err(f.corrupt(ranges::RANGES, "lies behind the records"));
+    }
     if meta.records_end > meta.len {
         return Err(f.corrupt(file::RECORDS_END, "lies behind the end of the file"));
     }

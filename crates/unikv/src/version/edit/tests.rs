@@ -48,6 +48,7 @@ pub(crate) fn full_edit() -> VersionEdit {
             checksum: 0x0102_0304,
             expiry: Some((7, 9)),
             has_range_deletes: true,
+            ranges: None,
             key_section: true,
             refs: vec![RecordFileRefs {
                 file: FileNumber(89),
@@ -171,6 +172,7 @@ fn random_record_file(rng: &mut SmallRng) -> RecordFileMeta {
         checksum: rng.random(),
         expiry: some(rng, |rng| (rng.random(), rng.random())),
         has_range_deletes: rng.random(),
+        ranges: None,
         key_section: rng.random(),
         refs: list(rng, random_refs),
         ingest_seq: rng

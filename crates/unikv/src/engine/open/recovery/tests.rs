@@ -252,7 +252,6 @@ fn operations_that_a_newer_release_logged_are_refused_and_never_dropped() {
     let (pristine, _) = database(7);
     let known = op(1, 0, b"known", b"value");
     for (newer, what) in [
-        (op(3, 0, b"from", b"to"), "unknown kind"),
         (op(4, 0, b"key", b"operand"), "unknown kind"),
         (op(200, 0, b"key", b""), "unknown kind"),
         (op(1, 2, b"key", b"value"), "unknown flags"),

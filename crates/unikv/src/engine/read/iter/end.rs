@@ -215,14 +215,17 @@ impl End {
                 false => self.last.as_deref(),
             };
             if entry.seq <= at.seq && last != Some(entry.key) {
-                let value = self.value_of(&entry, at, cursor.clock());
+                let value = match cursor.may_hide() && cursor.hides(&entry, at.seq)? {
+                    false => self.value_of(&entry, at, cursor.clock()),
+                    true => None,
+                };
                 batch.ends_with_last = value.is_some();
                 match value {
                     Some(value) => batch.push(entry.key, value),
                     None => self.remember(entry.key),
                 }
             }
-            cursor.next()?;
+            cursor.next_visible()?;
         }
         Ok(())
     }
@@ -262,12 +265,17 @@ impl End {
             while let Some(entry) = cursor.entry().filter(|e| e.key == key) {
                 let is_first = newest.is_none() || !seeded!(BackwardOldest);
                 if entry.seq <= at.seq && is_first {
-                    newest = self.value_of(&entry, at, cursor.clock());
+                    newest = match cursor.may_hide() && cursor.hides(&entry, at.seq)? {
+                        false => self.value_of(&entry, at, cursor.clock()),
+                        true => None,
+                    };
                 }
                 cursor.prev()?;
             }
-            if let Some(value) = newest {
-                batch.push(&key, value);
+            match newest {
+                Some(value) => batch.push(&key, value),
+                None if cursor.may_hide() => cursor.skip_hidden_back()?,
+                None => {}
             }
         }
         Ok(())

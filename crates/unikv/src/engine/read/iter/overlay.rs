@@ -7,6 +7,7 @@
 //!
 //! No locks but that of the [`ReadSet`].
 
+use super::own_writes::OwnWrites;
 use super::toward::Toward;
 use crate::base::keys::KEYSPACE_PREFIX_LEN;
 use crate::base::seeded::seeded;
@@ -14,13 +15,8 @@ use crate::engine::recent::reads::ReadSet;
 use crate::error::Result;
 use bytes::Bytes;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::mem;
-use std::ops::Bound;
 use std::sync::Arc;
-
-/// What a transaction has written: engine keys, and `None` for those that it has removed.
-pub(crate) type OwnWrites = BTreeMap<Vec<u8>, Option<Bytes>>;
 
 /// A user key and its value, where that has been fetched.
 pub(super) type Found = (Bytes, Option<Bytes>);
@@ -105,7 +101,7 @@ impl Overlay {
                 Some(found) => Some(found),
                 None if self.end(toward).is_done => None,
                 None => {
-                    let found = base()?;
+                    let found = self.undeleted(&mut base)?;
                     self.end(toward).is_done = found.is_none();
                     found.map(|found| (toward, found))
                 }
@@ -137,6 +133,22 @@ impl Overlay {
         }
     }
 
+    /// The next entry of the iterator that is in no range which has been deleted.
+    fn undeleted(&self, mut base: impl FnMut() -> Result<Option<Found>>) -> Result<Option<Found>> {
+        let mut engine_key = self.prefix.clone();
+        loop {
+            let found = base()?;
+            if let Some((key, _)) = &found {
+                engine_key.truncate(self.prefix.len());
+                engine_key.extend_from_slice(key);
+                if self.own.deletes(&engine_key) {
+                    continue;
+                }
+            }
+            return Ok(found);
+        }
+    }
+
     fn take_kept(&mut self, side: Toward) -> Option<(Toward, Found)> {
         self.end(side).kept.take().map(|found| (side, found))
     }
@@ -160,20 +172,13 @@ impl Overlay {
 
     /// The next own write this way.
     fn own_next(&self, toward: Toward) -> Option<Found> {
-        if self.lower >= self.upper {
-            return None;
-        }
-        let bounds = (
-            Bound::Included(self.lower.as_slice()),
-            Bound::Excluded(self.upper.as_slice()),
-        );
-        let mut left = self.own.range::<[u8], _>(bounds);
+        let mut left = self.own.ends(&self.lower, &self.upper);
         let (key, value) = match toward {
             Toward::Upper => left.next(),
             Toward::Lower => left.next_back(),
         }?;
         let key = key.get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
-        Some((Bytes::copy_from_slice(key), value.clone()))
+        Some((Bytes::copy_from_slice(key), value.cloned()))
     }
 
     /// This end has come to a user key, and has read all before it.

@@ -30,6 +30,9 @@ pub(crate) struct Hole {
     pub(crate) path: PathBuf,
     /// How many records or keys are missing, where it is known.
     pub(crate) missing: Option<u64>,
+    /// Only range deletes are missing, of keys before `to`. They say of no record that it is in
+    /// force.
+    pub(crate) of_range_deletes: bool,
 }
 
 impl Hole {
@@ -46,7 +49,8 @@ impl Hole {
     }
 
     fn ends_before(&self, key: &[u8]) -> bool {
-        self.to.as_deref().is_some_and(|to| to < key)
+        let ends_before = |to: &[u8]| to < key || self.of_range_deletes && to == key;
+        self.to.as_deref().is_some_and(ends_before)
     }
 
     /// Whether something lost here may be newer than the claim.
@@ -56,7 +60,7 @@ impl Hole {
 
     /// Whether what is lost here may have been what says that the claim is in force.
     fn may_vouch_for(&self, claim: &Claim) -> bool {
-        self.max_seq >= claim.seq
+        self.max_seq >= claim.seq && !self.of_range_deletes
     }
 }
 
@@ -126,6 +130,7 @@ mod tests {
             file: FileNumber(3),
             path: PathBuf::new(),
             missing: None,
+            of_range_deletes: false,
         };
         let claim = |key: &[u8], seq, sorted| {
             Claim::new(
@@ -147,5 +152,30 @@ mod tests {
         assert!(doubts(b"n", 1, true));
         assert!(!doubts(b"n", 1, false));
         assert!(!doubts(b"q", 1, true));
+    }
+
+    #[test]
+    fn lost_range_deletes_put_older_records_in_doubt_and_vouch_for_none() {
+        let hole = Hole {
+            from: b"b".to_vec(),
+            to: Some(b"d".to_vec()),
+            sorted: false,
+            max_seq: SeqNo(50),
+            file: FileNumber(3),
+            path: PathBuf::new(),
+            missing: None,
+            of_range_deletes: true,
+        };
+        let mut holes = Holes::new(vec![hole]);
+        for (key, doubted) in [(b"a", false), (b"b", true), (b"c", true), (b"d", false)] {
+            holes.go_to(key);
+            for sorted in [false, true] {
+                let said = (&key[..], SeqNo(49), Kind::Put);
+                let claim = Claim::new(said, (Rank::Live, sorted), Place::None);
+                assert_eq!(holes.doubt(&claim), doubted, "{key:?}");
+                assert!(!holes.may_vouch_for(&claim));
+                assert!(!holes.records_may_vouch_for(&claim));
+            }
+        }
     }
 }

@@ -8,6 +8,7 @@
 
 pub(crate) mod from_files;
 pub(crate) mod holes;
+mod range_walk;
 pub(crate) mod source;
 pub(crate) mod trust;
 pub(crate) mod vouch;
@@ -146,7 +147,8 @@ pub(super) fn describe(found: &Found) -> RecordFileMeta {
         max_seq: properties.map_or(SeqNo(0), |p| p.max_seq()),
         checksum: 0,
         expiry: None,
-        has_range_deletes: false,
+        has_range_deletes: properties.is_some_and(|p| p.has_range_deletes),
+        ranges: properties.and_then(|p| p.ranges.clone()),
         key_section: found.facts.as_ref().is_some_and(|f| f.has_key_section),
         refs: properties.map_or(Vec::new(), |p| p.refs.clone()),
         ingest_seq: None,
@@ -210,6 +212,7 @@ impl Files {
             checksum: external.file_checksum,
             expiry: None,
             has_range_deletes: false,
+            ranges: None,
             key_section: false,
             refs: Vec::new(),
             ingest_seq: None,

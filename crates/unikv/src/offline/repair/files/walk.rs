@@ -6,13 +6,15 @@
 //! No locks; nothing is written.
 
 use super::holes::{Hole, past};
+use super::range_walk::SeenRanges;
 use super::vouch::Broken;
-use crate::base::keys::{FileNumber, Kind, SeqNo};
+use crate::base::keys::{FileNumber, SeqNo};
 use crate::error::{ErrorKind, Result};
 use crate::key_table::block::walk::{BlockWalk, WalkedBlock, WalkedEntry};
 use crate::key_table::{OwnedValue, RecordPointer};
 use crate::offline::repair::files::Found;
-use crate::offline::repair::ranges::Range;
+use crate::offline::repair::range_deletes::RangeDeletes;
+use crate::offline::repair::ranges::{Range, within};
 use crate::offline::repair::report::RepairReport;
 use crate::offline::repair::resolve::claims::{Claim, Place, Rank};
 use crate::offline::repair::resolve::judge::Judge;
@@ -42,6 +44,7 @@ pub(crate) struct Walk<'a, 'b> {
     pub(crate) broken: Vec<Broken>,
     /// Record files with damaged frames.
     pub(crate) unsound: HashSet<FileNumber>,
+    pub(crate) ranges: RangeDeletes,
 }
 
 /// Blocks that did not verify, next to each other.
@@ -117,6 +120,7 @@ impl Walk<'_, '_> {
             file: number,
             path,
             missing: bounds.count,
+            of_range_deletes: false,
         });
         if let (Some(missing), Some(pointers), Some(to)) = (bounds.count, &bounds.pointers, to) {
             self.broken.push(Broken {
@@ -136,8 +140,14 @@ impl Walk<'_, '_> {
         count: Option<u64>,
     ) -> Result<()> {
         let name = super::trust::name_of(found.file.path());
-        let (verified, faults) = self.frames(found, meta, &name)?;
-        let is_whole = faults == 0 && count.is_none_or(|count| count == verified);
+        let (verified, faults, seen) = self.frames(found, meta, &name)?;
+        if !seen.take(found, meta, self.judge, &mut self.ranges) {
+            let offset = meta.plain_end().min(found.len);
+            let what = "the range deletes are not those that are listed";
+            self.report.file(&name).fault(offset, what);
+        }
+        // Without its end nothing says what it had.
+        let is_whole = faults == 0 && count == Some(verified);
         // The frames of large values do not say how old they are.
         if !is_whole || meta.is_unnumbered() {
             self.unsound.insert(found.number);
@@ -181,9 +191,13 @@ impl Walk<'_, '_> {
 
     /// A table of which nothing can be read, where it is unmerged.
     pub(crate) fn hole_of_records(&mut self, meta: &RecordFileMeta, path: std::path::PathBuf) {
-        for range in self.judge.unmerged_ranges(meta.number) {
+        let ranges = self.judge.unmerged_ranges(meta.number);
+        if let Some(lost) = &meta.ranges {
+            self.ranges.lose(lost, &ranges, (meta.number, &path));
+        }
+        for range in ranges.iter().filter(|_| meta.count > 0) {
             let bad = (meta.min_key.clone(), Some(past(meta.max_key.clone())));
-            if let Some((from, to)) = within(&range, bad) {
+            if let Some((from, to)) = within(range, bad) {
                 self.holes.push(Hole {
                     from,
                     to,
@@ -192,44 +206,57 @@ impl Walk<'_, '_> {
                     file: meta.number,
                     path: path.clone(),
                     missing: Some(meta.count),
+                    of_range_deletes: false,
                 });
             }
         }
     }
 
-    /// Walks the frames; how many verified, and how many places did not.
-    fn frames(&mut self, found: &Found, meta: &RecordFileMeta, name: &str) -> Result<(u64, u64)> {
-        let (mut verified, mut faults) = (0, 0);
+    /// Walks the frames; how many records verified, how many places did not, and what was seen of
+    /// range tombstones.
+    fn frames(
+        &mut self,
+        found: &Found,
+        meta: &RecordFileMeta,
+        name: &str,
+    ) -> Result<(u64, u64, SeenRanges)> {
+        let (mut verified, mut faults, mut seen) = (0, 0, SeenRanges::default());
         let mut frames = FrameWalk::new(&found.file, meta.records_end.min(found.len));
         while let Some(walked) = frames.next()? {
-            match frame_of(&walked) {
-                Some((key, seq, kind)) => {
-                    verified += 1;
-                    let seq = meta.ingest_seq.unwrap_or(seq);
-                    let rank = self.judge.frame(found.number, key, seq);
-                    let pointer = RecordPointer {
-                        file: found.number,
-                        offset: walked.offset,
-                        len: u32::try_from(walked.len).unwrap_or(u32::MAX),
-                    };
-                    let place = Place::Frame(pointer);
-                    let claim = Claim::new((key, seq, kind), (rank, false), place);
-                    self.sorter.push(&claim)?;
+            if let Some(fault) = &walked.fault {
+                self.report.file(name).fault(walked.offset, fault);
+                match walked.offset < meta.plain_end() {
+                    true => faults += 1,
+                    false => seen.faults += 1,
                 }
-                None => {
-                    faults += 1;
-                    let fault = walked.fault.unwrap_or_default();
-                    self.report.file(name).fault(walked.offset, fault);
-                }
+                continue;
             }
+            self.report.file(name).items += 1;
+            let Some(frame) = walked.frame else {
+                continue;
+            };
+            if let Some(tombstone) = &frame.range {
+                seen.add(tombstone, walked.offset);
+                continue;
+            }
+            verified += 1;
+            let seq = meta.ingest_seq.unwrap_or(frame.seq);
+            let rank = self.judge.frame(found.number, &frame.key, seq);
+            let place = Place::Frame(RecordPointer {
+                file: found.number,
+                offset: walked.offset,
+                len: u32::try_from(walked.len).unwrap_or(u32::MAX),
+            });
+            let claim = Claim::new((&frame.key, seq, frame.kind), (rank, false), place);
+            self.sorter.push(&claim)?;
         }
         if found.len < meta.records_end {
-            faults += 1;
             let what = "the file ends early";
             self.report.file(name).fault(found.len, what);
+            faults += u64::from(found.len < meta.plain_end());
+            seen.faults += u64::from(meta.ranges.is_some());
         }
-        self.report.file(name).items += verified;
-        Ok((verified, faults))
+        Ok((verified, faults, seen))
     }
 
     /// How many frames have keys in the blocks that did not verify.
@@ -237,7 +264,7 @@ impl Walk<'_, '_> {
         let mut count = 0;
         let mut frames = FrameWalk::new(&found.file, meta.records_end.min(found.len));
         while let Some(walked) = frames.next()? {
-            let Some((key, ..)) = frame_of(&walked) else {
+            let Some(key) = key_of(&walked) else {
                 continue;
             };
             let is_in = |(from, to): &BadBlocks| {
@@ -353,24 +380,13 @@ impl Walk<'_, '_> {
             file: found.number,
             path: found.file.path().to_owned(),
             missing,
+            of_range_deletes: false,
         });
     }
 }
 
-/// The key, number and kind of a frame that verified.
-fn frame_of(walked: &Walked) -> Option<(&[u8], SeqNo, Kind)> {
+/// The key of a record that verified.
+fn key_of(walked: &Walked) -> Option<&[u8]> {
     let frame = walked.frame.as_ref().filter(|_| walked.fault.is_none())?;
-    Some((&frame.key, frame.seq, frame.kind))
-}
-
-/// What of the keys lies in a partition's range.
-fn within((start, end): &Range, (from, to): BadBlocks) -> Option<BadBlocks> {
-    let from = from.max(start.clone());
-    let to = match (to, end) {
-        (Some(to), Some(end)) => Some(to.min(end.clone())),
-        (to, end) => to.or_else(|| end.clone()),
-    };
-    to.as_ref()
-        .is_none_or(|to| from <= *to)
-        .then_some((from, to))
+    frame.range.is_none().then_some(&frame.key)
 }

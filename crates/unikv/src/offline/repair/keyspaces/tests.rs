@@ -291,6 +291,7 @@ fn a_lost_range_is_divided_among_the_keyspaces_that_may_be_there() {
             file: FileNumber(1),
             path: PathBuf::new(),
             missing: None,
+            of_range_deletes: false,
         };
         let unlisted: Vec<_> = unlisted
             .iter()

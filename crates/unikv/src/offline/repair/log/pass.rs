@@ -4,9 +4,12 @@ use super::{Replay, Replayed, Segment};
 use crate::base::file_header::HEADER_LEN;
 use crate::base::file_names;
 use crate::base::keys::{FileUid, KeyspaceId, Kind, SeqNo};
+use crate::base::range_tombstones::RangeTombstone;
+use crate::base::seeded::seeded;
 use crate::engine::open::recovery::known_op;
 use crate::error::{ErrorKind, Result};
 use crate::key_table::RecordPointer;
+use crate::key_table::range_section::RangeSection;
 use crate::log::replay::OLDER_SEGMENT;
 use crate::log::wal::{BadPayload, KIND_MARK, KIND_START, KIND_WRITE};
 use crate::log::{DurableMark, LogItem, SegmentEnd, TailCut, WalWrite};
@@ -197,7 +200,7 @@ impl Pass<'_, '_> {
         in_tables: bool,
     ) -> Result<()> {
         let mut seq = write.base_seq;
-        let (mut claims, mut lost) = (Vec::new(), Vec::new());
+        let (mut claims, mut lost, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
         for op in OpsIter::new(write.ops) {
             let op = known_op(op, &|| segment.path.clone());
             let Some(op) = only_damage(op)? else {
@@ -206,6 +209,15 @@ impl Pass<'_, '_> {
                 lost.push(None);
                 break;
             };
+            if op.kind == Kind::RangeDelete {
+                deleted.push(RangeTombstone {
+                    start: op.key.to_vec(),
+                    end: op.value.to_vec(),
+                    seq,
+                });
+                seq.0 += 1;
+                continue;
+            }
             match self.claim(&op, seq, in_tables)? {
                 Some(claim) => claims.push(claim),
                 None if self.replay.keyspaces.standing(KeyspaceId::of(op.key))
@@ -230,6 +242,7 @@ impl Pass<'_, '_> {
                 self.sorter.push(&claim)?;
             }
             if !partial {
+                self.lose(&deleted, segment);
                 return Ok(());
             }
         }
@@ -241,7 +254,20 @@ impl Pass<'_, '_> {
                 self.out.mark = Some(mark.to_vec());
             }
         }
+        if !seeded!(RepairForgetsLoggedRanges) {
+            self.out.ranges.found.append(&mut deleted);
+        }
         claims.iter().try_for_each(|claim| self.sorter.push(claim))
+    }
+
+    /// Range deletes of a batch that is left out.
+    fn lose(&mut self, deletes: &[RangeTombstone], segment: &Segment) {
+        for delete in deletes {
+            let mut lost = RangeSection::begin(0);
+            lost.add(delete);
+            let place = (segment.number, segment.path.as_path());
+            self.out.ranges.lose(&lost, &[(Vec::new(), None)], place);
+        }
     }
 
     /// What an operation says; `None` if its large value is lost.

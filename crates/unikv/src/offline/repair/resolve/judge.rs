@@ -5,7 +5,7 @@ use crate::base::keys::{FileNumber, SeqNo};
 use crate::offline::repair::files::from_files::FromFiles;
 use crate::offline::repair::ranges::{Range, holds, unmerged};
 use crate::version::Version;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Who decides.
 pub(crate) enum Judge {
@@ -30,6 +30,17 @@ impl Judge {
         }
     }
 
+    /// Whether the range deletes in a record file were written.
+    pub(crate) fn range_deletes(&self, file: FileNumber) -> Written {
+        match self {
+            Judge::Listed(listed) if !listed.files.contains(&file) => {
+                Written::Above(listed.last_seq)
+            }
+            // Without a manifest, whatever has the number of a write is taken for one.
+            Judge::Listed(_) | Judge::FromFiles(_) => Written::Yes,
+        }
+    }
+
     /// The ranges in which the file is, or may be, an unmerged table.
     pub(crate) fn unmerged_ranges(&self, file: FileNumber) -> Vec<Range> {
         match self {
@@ -42,8 +53,18 @@ impl Judge {
     }
 }
 
+/// Whether what stands in a file was written to the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    Yes,
+    /// A job wrote the file and never committed it: what is at or below this number the log has, or
+    /// another file. What is above may have been written.
+    Above(SeqNo),
+}
+
 /// What a whole manifest says.
 pub(crate) struct Listed {
+    files: HashSet<FileNumber>,
     /// For each table of an UnsortedStore the ranges of the partitions that have not merged it.
     unmerged: HashMap<FileNumber, Vec<Range>>,
     /// The newest write that the manifest or the log knows.
@@ -52,7 +73,9 @@ pub(crate) struct Listed {
 
 impl Listed {
     pub(crate) fn new(version: &Version, last_seq: SeqNo) -> Listed {
+        let files = version.record_files();
         Listed {
+            files: files.iter().map(|file| file.meta().number).collect(),
             unmerged: unmerged(version),
             last_seq: last_seq.max(version.counters.flushed_seq),
         }

@@ -14,10 +14,12 @@
 pub(crate) mod claims;
 pub(crate) mod judge;
 pub(crate) mod sorter;
+mod versions;
 
 use super::files::{Fetched, Files, Meant};
 use super::report::RepairReport;
-use crate::base::keys::KeyspaceId;
+use crate::base::keys::{KeyspaceId, Kind, SeqNo};
+use crate::base::range_tombstones::RangeTombstones;
 use crate::base::seeded::seeded;
 use crate::error::{ErrorKind, Result};
 use crate::offline::repair::files::holes::Holes;
@@ -28,12 +30,11 @@ use crate::offline::repair::resolve::sorter::Claims;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use versions::Versions;
 
 /// Records that are read together: this many, or this many bytes.
 const BATCH: usize = 1024;
 const BATCH_BYTES: u64 = 2 << 20;
-/// Versions of one key that are looked at on either side of the one in force.
-const MOST_VERSIONS: usize = 16;
 
 /// A key that has a value, and where it may be read.
 struct Wanted {
@@ -53,6 +54,7 @@ pub(super) struct Resolver<'a> {
     claims: Claims,
     ahead: Option<Claim>,
     holes: Holes,
+    ranges: RangeTombstones,
     /// Key tables of which it is proven what was lost.
     proven: Vec<Broken>,
     files: &'a Files,
@@ -66,24 +68,10 @@ pub(super) struct Resolver<'a> {
     batch: VecDeque<Wanted>,
 }
 
-/// The versions of one key.
-#[derive(Default)]
-struct Versions {
-    /// Not believed, newer than the one in force; whether only a lost key table can have vouched
-    /// for it.
-    newer: Vec<(Claim, bool)>,
-    live: Option<Claim>,
-    same: Vec<Claim>,
-    older: Vec<Claim>,
-    unordered: Vec<Claim>,
-    /// What a batch that is left out said, if nothing newer is in force.
-    left_out: Option<Claim>,
-}
-
 impl<'a> Resolver<'a> {
     pub(super) fn new(
         claims: Claims,
-        (holes, proven): (Holes, Vec<Broken>),
+        (holes, ranges, proven): (Holes, RangeTombstones, Vec<Broken>),
         (files, keyspaces): (&'a Files, &'a KnownKeyspaces),
         report: &'a mut RepairReport,
         wants_uncertain: bool,
@@ -92,6 +80,7 @@ impl<'a> Resolver<'a> {
             claims,
             ahead: None,
             holes,
+            ranges,
             proven,
             files,
             report,
@@ -198,16 +187,27 @@ impl<'a> Resolver<'a> {
         };
         let key = first.key.clone();
         self.holes.go_to(&key);
+        let mut deleted = self.range_delete(&key);
         let mut versions = Versions::default();
-        versions.add(first, &self.holes);
+        versions.add_before(&mut deleted, first, &self.holes);
         while let Some(claim) = self.next_claim()? {
             if claim.key != key {
                 self.ahead = Some(claim);
                 break;
             }
+            versions.add_before(&mut deleted, claim, &self.holes);
+        }
+        if let Some(claim) = deleted {
             versions.add(claim, &self.holes);
         }
         Ok(Some((key, versions)))
+    }
+
+    /// What range deletes say of a key: that it is deleted, as of the newest one.
+    fn range_delete(&self, key: &[u8]) -> Option<Claim> {
+        let seq = self.ranges.covering(key, SeqNo::MAX)?;
+        let said = (key, seq, Kind::Delete);
+        Some(Claim::new(said, (Rank::Live, false), Place::None))
     }
 
     fn next_claim(&mut self) -> Result<Option<Claim>> {
@@ -236,7 +236,8 @@ impl<'a> Resolver<'a> {
         let is_newest = |claim: &Claim| Some(claim.seq) == newest;
         let newer = std::mem::take(&mut versions.newer).into_iter();
         let mut newer: Vec<Claim> = newer.map(|(claim, _)| claim).filter(is_newest).collect();
-        if newer.is_empty() && versions.live.is_none() {
+        let is_deleted = versions.live.as_ref().is_none_or(|live| live.is_delete);
+        if newer.is_empty() && is_deleted {
             newer = versions.unordered;
         }
         let deletes = newer.first().is_some_and(|claim| claim.is_delete);
@@ -292,7 +293,8 @@ impl<'a> Resolver<'a> {
         if !wanted.uncertain {
             self.add_lost(&wanted.key, fault.unwrap_or_default());
         }
-        for claim in wanted.older.iter().filter(|claim| !claim.is_delete) {
+        // What is older than a delete is dead, whatever else is lost.
+        for claim in wanted.older.iter().take_while(|claim| !claim.is_delete) {
             if let Ok(value) = self.read(&wanted.key, claim, None)? {
                 if !wanted.uncertain {
                     self.add_uncertain(&wanted.key);
@@ -331,63 +333,5 @@ impl<'a> Resolver<'a> {
             }
             Err(error) => Err(error),
         }
-    }
-}
-
-impl Versions {
-    /// Takes the next version, newest first.
-    fn add(&mut self, claim: Claim, holes: &Holes) {
-        if claim.rank == Rank::Unordered {
-            if !claim.is_delete && self.unordered.len() < MOST_VERSIONS {
-                self.unordered.push(claim);
-            }
-            return;
-        }
-        if claim.rank == Rank::LeftOut {
-            if self.live.is_none() {
-                self.left_out.get_or_insert(claim);
-            }
-            return;
-        }
-        if let Some(live) = &self.live {
-            let list = match claim.seq == live.seq {
-                true => &mut self.same,
-                false => &mut self.older,
-            };
-            if list.len() < MOST_VERSIONS {
-                list.push(claim);
-            }
-            return;
-        }
-        match claim.rank {
-            Rank::Live | Rank::LikelyLive => self.believe(claim),
-            Rank::Copy if !holes.may_vouch_for(&claim) => {}
-            _ if self.newer.len() >= MOST_VERSIONS => {}
-            Rank::Copy => {
-                let by_key_table = !holes.records_may_vouch_for(&claim);
-                self.newer.push((claim, by_key_table));
-            }
-            _ => self.newer.push((claim, false)),
-        }
-    }
-}
-
-impl Versions {
-    /// Takes the newest version that is in force. Had a newer record of a table been merged, a key
-    /// table would not have this one: that record is in force.
-    fn believe(&mut self, claim: Claim) {
-        let is_unmerged = |(newer, _): &&(Claim, bool)| newer.rank == Rank::Uncertain;
-        let unmerged = match claim.sorted && claim.rank == Rank::Live {
-            true => self.newer.iter().find(is_unmerged).cloned(),
-            false => None,
-        };
-        let Some((mut newer, _)) = unmerged else {
-            self.live = Some(claim);
-            return;
-        };
-        newer.rank = Rank::LikelyLive;
-        self.newer.retain(|(other, _)| other.seq > newer.seq);
-        self.live = Some(newer);
-        self.older.push(claim);
     }
 }

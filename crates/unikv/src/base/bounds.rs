@@ -1,7 +1,6 @@
 //! Engine keys, and ranges of them.
 
-use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
-use crate::version::keyspaces;
+use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId, MAX_USER_KEY_LEN, border};
 use std::ops::{
     Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive,
 };
@@ -68,24 +67,44 @@ pub(crate) fn engine_bounds(keyspace: KeyspaceId, range: &impl KeyBounds) -> (Ve
     let upper = match end {
         Bound::Included(key) => after(key),
         Bound::Excluded(key) => at(key),
-        Bound::Unbounded => keyspaces::border(KeyspaceId(keyspace.0.saturating_add(1))),
+        Bound::Unbounded => border(KeyspaceId(keyspace.0.saturating_add(1))),
     };
     (lower, upper)
 }
 
 /// The engine keys that begin with a user prefix, in the keyspace with this data id.
 pub(crate) fn prefix_bounds(keyspace: KeyspaceId, prefix: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    let lower = engine_key(keyspace, prefix);
+    prefix_bounds_of(engine_key(keyspace, prefix))
+}
+
+/// As [`prefix_bounds`], with the prefix as an engine key.
+pub(crate) fn prefix_bounds_of(lower: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
     let mut upper = lower.clone();
-    // The next string after all that begin with the prefix; the keyspace id leaves room to count
-    // up.
-    while upper.last() == Some(&u8::MAX) {
+    while upper.len() > KEYSPACE_PREFIX_LEN && upper.last() == Some(&u8::MAX) {
         upper.pop();
     }
+    if upper.len() <= KEYSPACE_PREFIX_LEN {
+        let keyspace = KeyspaceId::of(&lower).0;
+        return (lower, border(KeyspaceId(keyspace.saturating_add(1))));
+    }
+    // The next string after all that begin with the prefix.
     if let Some(last) = upper.last_mut() {
         *last += 1;
     }
     (lower, upper)
+}
+
+/// Whether these bound a range of keys of one keyspace: its first key and the first key after it,
+/// as a range delete says them.
+pub(crate) fn are_of_a_range(start: &[u8], end: &[u8]) -> bool {
+    let is_key = |key: &[u8]| {
+        let user_len = key.len().checked_sub(KEYSPACE_PREFIX_LEN);
+        user_len.is_some_and(|len| len <= MAX_USER_KEY_LEN)
+    };
+    let (first, last) = (KeyspaceId::of(start).0, KeyspaceId::of(end).0);
+    // The first key after the last of a keyspace is the border of the next one.
+    let is_border = end.len() == KEYSPACE_PREFIX_LEN && first.checked_add(1) == Some(last);
+    is_key(start) && is_key(end) && start < end && (first == last || is_border)
 }
 
 /// Calls `with` with the engine key; short keys are put together without an allocation.
@@ -103,4 +122,42 @@ pub(crate) fn with_engine_key<T>(
     buffer[..KEYSPACE_PREFIX_LEN].copy_from_slice(&keyspace.0.to_be_bytes());
     buffer[KEYSPACE_PREFIX_LEN..len].copy_from_slice(key);
     with(&buffer[..len])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keys_of_a_prefix_end_within_their_keyspace_or_at_its_border() {
+        for keyspace in [0, 1, 254, 255, 256, 0xffff, 0x00ff_ffff] {
+            let keyspace = KeyspaceId(keyspace);
+            for prefix in [&b""[..], b"a", b"a\xff", b"\xff", b"\xff\xff\xff"] {
+                let (start, end) = prefix_bounds(keyspace, prefix);
+                assert!(are_of_a_range(&start, &end), "{keyspace:?} {prefix:?}");
+                let last = engine_key(keyspace, &[prefix, &[0xff; 9]].concat());
+                assert!(last < end, "{keyspace:?} {prefix:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn bounds_of_no_range_are_refused() {
+        let key = |id: u32, key: &[u8]| engine_key(KeyspaceId(id), key);
+        assert!(are_of_a_range(&key(1, b"a"), &key(1, b"b")));
+        assert!(are_of_a_range(&key(1, b"a"), &key(2, b"")));
+        for (start, end) in [
+            (key(1, b"b"), key(1, b"a")),
+            (key(1, b"a"), key(1, b"a")),
+            (key(1, b"a"), key(2, b"a")),
+            (key(1, b"a"), key(3, b"")),
+            (key(2, b"a"), key(1, b"b")),
+            (key(1, b"a"), vec![0, 0, 2]),
+            (vec![0, 0], key(1, b"a")),
+            (key(1, b"a"), key(1, &vec![b'b'; MAX_USER_KEY_LEN + 1])),
+            (key(u32::MAX, b"a"), key(0, b"")),
+        ] {
+            assert!(!are_of_a_range(&start, &end), "{start:?} {end:?}");
+        }
+    }
 }

@@ -1,0 +1,63 @@
+//! `delete-range`: removes a range of keys in one write.
+
+use crate::args::{DirArg, KeyspaceArg, Notation};
+use crate::exit::{Code, Failure, Outcome};
+use crate::range::RangeArgs;
+use clap::Args;
+use indicatif::HumanBytes;
+use std::io::{self, Write};
+use unikv::{Db, Durability, Options};
+
+/// `delete-range DIR`
+#[derive(Args)]
+pub struct DeleteRange {
+    #[command(flatten)]
+    dir: DirArg,
+    #[command(flatten)]
+    range: RangeArgs,
+    /// Delete every key of the keyspace, where no range is named
+    #[arg(long)]
+    all: bool,
+    /// Only count what would be deleted; change nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    keyspace: KeyspaceArg,
+    #[command(flatten)]
+    notation: Notation,
+}
+
+impl DeleteRange {
+    pub fn run(self) -> Outcome {
+        if self.range.is_everything() && !self.all {
+            let what = "no range is named";
+            let remedy = "give --from, --to or --prefix, or --all for every key";
+            return Err(Failure::invalid(format!("{what} ({remedy})")));
+        }
+        let range = self.range.bounds(&self.notation)?;
+        // A single command is run for its effect to last.
+        let options = Options::default()
+            .create_if_missing(false)
+            .durability(Durability::Sync);
+        let db = Db::open(&self.dir.dir, options)?;
+        let keyspace = self.keyspace.find(&db)?;
+        if self.dry_run {
+            let mut keys: u64 = 0;
+            let mut bytes = 0;
+            if let Some(range) = range {
+                bytes = keyspace.approximate_size(range.clone())?;
+                for key in keyspace.keys(range) {
+                    key?;
+                    keys += 1;
+                }
+            }
+            let size = HumanBytes(bytes);
+            let mut out = io::stdout().lock();
+            writeln!(out, "would delete {keys} keys, about {size} on disk")?;
+        } else if let Some(range) = range {
+            keyspace.delete_range(range)?;
+        }
+        db.close()?;
+        Ok(Code::Success)
+    }
+}

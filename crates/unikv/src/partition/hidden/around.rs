@@ -1,0 +1,184 @@
+//! What is hidden of a view: of one key, and of those around a cursor.
+
+use super::Hidden;
+use crate::base::keys::SeqNo;
+use crate::base::range_tombstones::Piece;
+use crate::base::seeded::slip;
+use crate::error::Result;
+use crate::key_table::KeyEntry;
+use crate::partition::merging::MergingCursor;
+use crate::partition::view::View;
+use crate::version::Partition;
+use std::cell::{Cell, RefCell};
+
+impl View {
+    /// Whether a range tombstone in memory hides a version of `key` that is there, too.
+    #[cold]
+    pub(in crate::partition) fn is_hidden_in_memory(
+        &self,
+        key: &[u8],
+        seq: SeqNo,
+        snapshot: SeqNo,
+    ) -> bool {
+        let memtables = std::iter::once(&self.memtable).chain(&self.sealed);
+        let mut covering = memtables.filter_map(|handle| handle.table.covering(key, snapshot));
+        covering.any(|tombstone| seq < tombstone)
+    }
+
+    /// What of `key`, which belongs to `partition`, is hidden.
+    #[cold]
+    pub(in crate::partition) fn hidden(
+        &self,
+        partition: &Partition,
+        key: &[u8],
+        snapshot: SeqNo,
+    ) -> Result<Hidden> {
+        let mut hidden = Hidden::default();
+        for handle in std::iter::once(&self.memtable).chain(&self.sealed) {
+            hidden.add(handle.table.covering(key, snapshot));
+        }
+        if let Some(ranges) = &partition.ranges {
+            let (tombstone, doubt) = ranges.covering(key, snapshot)?;
+            hidden.add(tombstone);
+            hidden.doubt = doubt.map(Box::new);
+        }
+        Ok(hidden)
+    }
+}
+
+/// A stretch of keys of which the same is hidden.
+#[derive(Debug)]
+pub(in crate::partition) struct HiddenPiece {
+    snapshot: SeqNo,
+    start: Vec<u8>,
+    /// `None`: to the end.
+    end: Option<Vec<u8>>,
+    hidden: Hidden,
+}
+
+impl HiddenPiece {
+    /// That in which `key` lies, which belongs to `partition`.
+    pub(in crate::partition) fn of(
+        view: &View,
+        partition: &Partition,
+        key: &[u8],
+        snapshot: SeqNo,
+    ) -> Result<HiddenPiece> {
+        let mut piece = HiddenPiece {
+            snapshot,
+            start: Vec::new(),
+            end: None,
+            hidden: Hidden::default(),
+        };
+        for handle in std::iter::once(&view.memtable).chain(&view.sealed) {
+            if handle.table.has_ranges() {
+                handle
+                    .table
+                    .each_piece(key, snapshot, |next| piece.meet(next));
+            }
+        }
+        if let Some(ranges) = &partition.ranges {
+            let (next, doubt) = ranges.piece(key, snapshot)?;
+            piece.meet(next);
+            piece.hidden.doubt = doubt.map(Box::new);
+        }
+        Ok(piece)
+    }
+
+    fn meet(&mut self, next: Piece<'_>) {
+        if let Some(start) = next.start.filter(|start| *start > self.start.as_slice()) {
+            self.start = start.to_vec();
+        }
+        if next.is_one_key {
+            self.end = Some([self.start.as_slice(), &[0]].concat());
+        } else if let Some(end) = next.end
+            && self.end.as_ref().is_none_or(|known| end < known.as_slice())
+        {
+            self.end = Some(end.to_vec());
+        }
+        self.hidden.add(next.seq);
+    }
+
+    /// Whether it says what is hidden of `key` at `snapshot`.
+    pub(in crate::partition) fn holds(&self, key: &[u8], snapshot: SeqNo) -> bool {
+        self.snapshot == snapshot
+            && self.start.as_slice() <= key
+            && self.end.as_ref().is_none_or(|end| key < end.as_slice())
+    }
+
+    fn hidden(&self) -> &Hidden {
+        &self.hidden
+    }
+}
+
+/// This many hidden entries in a row make it worth asking the sources again.
+const WIDE: u32 = 8;
+
+/// Whether range tombstones may hide something of a partition from who sees no more than is in the
+/// view.
+pub(in crate::partition) fn has_ranges(view: &View, partition: &Partition) -> bool {
+    let mut memtables = std::iter::once(&view.memtable).chain(&view.sealed);
+    partition.ranges.is_some() || memtables.any(|handle| handle.table.has_ranges())
+}
+
+/// What is hidden around the position of a cursor.
+pub(in crate::partition) struct HiddenAround {
+    piece: RefCell<Option<HiddenPiece>>,
+    /// How many entries of the piece have been hidden in a row.
+    in_a_row: Cell<u32>,
+    /// The greatest sequence number in each source of the cursor.
+    newest: Vec<SeqNo>,
+}
+
+impl HiddenAround {
+    /// Around a cursor over sources with these greatest sequence numbers.
+    pub(in crate::partition) fn new(newest: Vec<SeqNo>) -> HiddenAround {
+        HiddenAround {
+            piece: RefCell::new(None),
+            in_a_row: Cell::new(0),
+            newest,
+        }
+    }
+
+    #[cold]
+    pub(in crate::partition) fn hides(
+        &self,
+        view: &View,
+        partition: &Partition,
+        entry: &KeyEntry<'_>,
+        snapshot: SeqNo,
+    ) -> Result<bool> {
+        let mut piece = self.piece.borrow_mut();
+        let known = piece
+            .take()
+            .filter(|piece| piece.holds(entry.key, snapshot));
+        let known = match known {
+            Some(known) => known,
+            None => {
+                self.in_a_row.set(0);
+                HiddenPiece::of(view, partition, entry.key, snapshot)?
+            }
+        };
+        let hides = piece.insert(known).hidden().hides(entry.seq)?;
+        let in_a_row = if hides { self.in_a_row.get() + 1 } else { 0 };
+        self.in_a_row.set(in_a_row);
+        Ok(hides)
+    }
+
+    /// Whether many entries in a row have been hidden.
+    pub(in crate::partition) fn is_wide(&self) -> bool {
+        self.in_a_row.get() >= WIDE
+    }
+
+    /// Moves the sources in which all is hidden past the piece.
+    pub(in crate::partition) fn skip(&self, merge: &mut MergingCursor) -> Result<()> {
+        self.in_a_row.set(0);
+        let piece = self.piece.borrow();
+        let Some((piece, end)) = piece.as_ref().and_then(|p| Some((p, p.end.as_deref()?))) else {
+            return Ok(());
+        };
+        let before = slip!(SkipUndeleted, SeqNo::MAX, piece.hidden.before);
+        let is_hidden = |source: usize| self.newest.get(source).is_some_and(|seq| *seq < before);
+        merge.skip((&piece.start, end), is_hidden)
+    }
+}
