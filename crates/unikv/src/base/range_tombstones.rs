@@ -166,7 +166,11 @@ impl RangeTombstones {
 
     /// The piece in which `key` lies, as of `snapshot`.
     pub(crate) fn piece(&self, key: &[u8], snapshot: SeqNo) -> Piece<'_> {
-        let behind = self.bounds_upto(key);
+        let behind = match self.span() {
+            Some((first, _)) if key < first => 0,
+            Some((_, last)) if last <= key => self.bound_ends.len(),
+            _ => self.bounds_upto(key),
+        };
         let bound = |number| (number < self.bound_ends.len()).then(|| self.bound(number));
         Piece {
             start: behind.checked_sub(1).and_then(bound),
@@ -208,6 +212,19 @@ impl RangeTombstones {
         let upto = self.bounds_upto(last);
         let from = self.bounds_upto(first).saturating_sub(1);
         (from..upto).any(|piece| self.newest_over(piece, SeqNo::MAX).is_some())
+    }
+
+    /// The pieces from `first` to `last`, both included, that one of them covers: their first keys,
+    /// and the first keys after them.
+    pub(crate) fn covered(
+        &self,
+        first: &[u8],
+        last: &[u8],
+    ) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let from = self.bounds_upto(first).saturating_sub(1);
+        let pieces = from..self.bounds_upto(last);
+        let covered = pieces.filter(|piece| self.newest_over(*piece, SeqNo::MAX).is_some());
+        covered.map(|piece| (self.bound(piece), self.bound(piece + 1)))
     }
 
     /// The tombstones that matter to who sees one of `snapshots` (ascending) or the newest state,
@@ -361,6 +378,11 @@ mod tests {
                 );
                 let touches = newest.iter().any(Option::is_some);
                 assert_eq!(set.touch(&first, &last), touches, "seed {seed}");
+                for (start, end) in set.covered(&first, &last) {
+                    assert!(start < end && start <= &last[..] && &first[..] < end);
+                    assert!(set.covering(start, SeqNo::MAX).is_some());
+                }
+                assert_eq!(set.covered(&first, &last).count() > 0, touches);
                 let end = [&last[..], &[0]].concat();
                 assert_eq!(set.meet(&first, Some(&end)), touches, "seed {seed}");
             }

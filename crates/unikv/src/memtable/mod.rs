@@ -49,6 +49,8 @@ use node::{NodeRef, Target};
 use ranges::MemRanges;
 use std::sync::Arc;
 
+/// Range tombstones of a memtable that is to be flushed for them.
+const MOST_RANGES: usize = 4096;
 /// What a write takes in the log beside its operations and its mark, about.
 const MARK_BYTES: usize = 64;
 
@@ -152,6 +154,12 @@ impl Memtable {
             end: end.to_vec(),
             seq,
         });
+    }
+
+    /// Whether there are so many range tombstones that reads are better served by tables: there
+    /// they are one list.
+    pub(crate) fn is_full_of_ranges(&self) -> bool {
+        self.ranges.len() >= MOST_RANGES
     }
 
     /// Whether there is a range tombstone.

@@ -27,6 +27,7 @@ pub(super) struct MemRanges {
     /// Memory that they take.
     bytes: AtomicUsize,
     max_seq: AtomicU64,
+    len: AtomicUsize,
     adding: Mutex<()>,
     /// Counts their memory.
     pool: Arc<ArenaPool>,
@@ -39,6 +40,7 @@ impl MemRanges {
             lists: ArcSwap::from_pointee(Lists::new()),
             bytes: AtomicUsize::new(0),
             max_seq: AtomicU64::new(0),
+            len: AtomicUsize::new(0),
             adding: Mutex::new(()),
             pool: Arc::clone(pool),
         }
@@ -60,6 +62,7 @@ impl MemRanges {
         let before = self.bytes.swap(bytes, Ordering::Relaxed);
         self.pool.discharge(before);
         self.lists.store(Arc::new(lists));
+        self.len.fetch_add(1, Ordering::Relaxed);
         self.is_used.store(true, Ordering::Release);
     }
 
@@ -68,6 +71,11 @@ impl MemRanges {
     pub(super) fn is_used(&self) -> bool {
         // Whoever needs one has seen its number, which was published after this.
         self.is_used.load(Ordering::Relaxed)
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
     }
 
     /// The greatest sequence number; `None` if there is none.

@@ -67,6 +67,9 @@ pub(crate) fn get_visible(
     let Some(table) = partition.key_table_for(key) else {
         return Ok(None);
     };
+    if hidden.hides_all(table.meta().max_seq) {
+        return Ok(None);
+    }
     match table.get(key, at.seq)? {
         Some(entry) if !hidden.hides(entry.seq)? => value_of(view, table, key, at, entry),
         _ => Ok(None),

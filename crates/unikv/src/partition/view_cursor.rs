@@ -12,7 +12,7 @@ use crate::base::keys::SeqNo;
 use crate::base::seeded::slip;
 use crate::error::Result;
 use crate::key_table::KeyEntry;
-use crate::partition::hidden::around::{HiddenAround, has_ranges};
+use crate::partition::hidden::around::{HiddenAround, Newest, has_ranges};
 use crate::version::{Generation, Partition};
 use crate::vfs::Access;
 use crate::vfs::clock::Clock;
@@ -136,10 +136,11 @@ impl ViewCursor {
 
     /// Moves past many keys if many in a row have been hidden; whether it did.
     fn skip_wide(&mut self) -> Result<bool> {
-        match (&self.hidden, &mut self.merge) {
-            (Some(hidden), Some(merge)) if hidden.is_wide() => {
+        let partition = self.view.version.partitions().get(self.at);
+        match (&self.hidden, &mut self.merge, partition) {
+            (Some(hidden), Some(merge), Some(partition)) if hidden.is_wide() => {
                 self.access_cost.seek();
-                hidden.skip(merge)?;
+                hidden.skip(merge, partition)?;
                 Ok(true)
             }
             _ => Ok(false),
@@ -236,15 +237,15 @@ impl ViewCursor {
 /// The sources of a partition, newest first.
 struct Sources {
     cursors: Vec<Cursor>,
-    /// The greatest sequence number in each, where there are range tombstones.
-    newest: Option<Vec<SeqNo>>,
+    /// How new each can be, where there are range tombstones.
+    newest: Option<Vec<Newest>>,
 }
 
 impl Sources {
-    fn add(&mut self, cursor: Cursor, newest: impl FnOnce() -> SeqNo) {
+    fn add(&mut self, cursor: Cursor, newest: Newest) {
         self.cursors.push(cursor);
         if let Some(all) = &mut self.newest {
-            all.push(newest());
+            all.push(newest);
         }
     }
 }
@@ -263,7 +264,7 @@ fn sources(view: &View, partition: &Arc<Partition>) -> Result<Sources> {
     if view.memtable.table.has_entries() {
         // More may come.
         let memtable = Cursor::Memtable(view.memtable.table.iter());
-        sources.add(memtable, || SeqNo::MAX);
+        sources.add(memtable, Newest::Is(SeqNo::MAX));
     }
     for handle in view
         .sealed
@@ -271,25 +272,17 @@ fn sources(view: &View, partition: &Arc<Partition>) -> Result<Sources> {
         .filter(|handle| handle.table.has_entries())
     {
         let memtable = Cursor::Memtable(handle.table.iter());
-        sources.add(memtable, || handle.table.max_seq().unwrap_or(SeqNo::MAX));
+        let newest = handle.table.max_seq().unwrap_or(SeqNo::MAX);
+        sources.add(memtable, Newest::Is(newest));
     }
-    for generation in &partition.generations {
-        let seqs = || generation.tables().map(|(_, table)| table.meta().max_seq);
-        let newest = || seqs().max().unwrap_or(SeqNo::MAX);
+    for (number, generation) in partition.generations.iter().enumerate() {
         for source in scan_sources::for_scan(generation) {
-            sources.add(source?, newest);
+            sources.add(source?, Newest::OfGeneration(number));
         }
     }
     if !partition.key_tables.is_empty() {
-        let seqs = || {
-            partition
-                .key_tables
-                .iter()
-                .map(|table| table.meta().max_seq)
-        };
-        let newest = || seqs().max().unwrap_or(SeqNo::MAX);
         let run = RunCursor::sorted_store(Arc::clone(partition), Access::Random);
-        sources.add(Cursor::Run(run), newest);
+        sources.add(Cursor::Run(run), Newest::OfSortedStore);
     }
     Ok(sources)
 }

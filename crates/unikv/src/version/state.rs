@@ -78,15 +78,20 @@ impl Partition {
             .filter(|t| t.meta().min_key.as_slice() <= key)
     }
 
-    /// Bytes of the SortedStore's newest versions from `start` to before `end`, about.
-    pub(crate) fn sorted_bytes_between(&self, start: &[u8], end: &[u8]) -> u64 {
-        if start <= self.start.as_slice() && self.end.as_ref().is_some_and(|e| e.as_slice() <= end)
-        {
+    /// Bytes of the newest versions in the key tables that lie from `start` to before `end`, whole.
+    pub(crate) fn sorted_bytes_within(&self, start: &[u8], end: &[u8]) -> u64 {
+        let before_end = |key: &[u8]| key < end;
+        let is_all = self.end.as_ref().is_some_and(|e| e.as_slice() <= end);
+        if start <= self.start.as_slice() && is_all {
             return self.sorted_bytes;
         }
         let tables = self.key_tables.iter().map(|table| table.meta());
-        let meets = |t: &&KeyTableMeta| t.min_key.as_slice() < end && start <= t.max_key.as_slice();
-        tables.filter(meets).map(KeyTableMeta::newest_bytes).sum()
+        let lies_within =
+            |t: &&KeyTableMeta| start <= t.min_key.as_slice() && before_end(&t.max_key);
+        tables
+            .filter(lies_within)
+            .map(KeyTableMeta::newest_bytes)
+            .sum()
     }
 
     /// Whether it lists nothing.

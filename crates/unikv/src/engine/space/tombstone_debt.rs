@@ -107,7 +107,8 @@ impl DiskSpace {
         freed.saturating_add(signed(long))
     }
 
-    /// Bytes of the SortedStore in the ranges that batches delete, about.
+    /// Bytes of the SortedStore in the ranges that batches delete, about: whole key tables. What a
+    /// range has of others counts as that of a delete.
     #[cold]
     pub(crate) fn deleted_by<'a>(
         &self,
@@ -121,7 +122,7 @@ impl DiskSpace {
         let of_range = |op: BatchOp<'_>| {
             let partitions = version.partitions_between(op.key, op.value).iter();
             partitions
-                .map(|p| p.sorted_bytes_between(op.key, op.value))
+                .map(|p| p.sorted_bytes_within(op.key, op.value))
                 .sum::<u64>()
         };
         ranges.map(of_range).sum()

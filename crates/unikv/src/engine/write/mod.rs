@@ -106,6 +106,7 @@ impl WritePath {
         let filled = commit.memtable.table.bytes();
         let is_full = (filled + bytes) as u64 > self.core.memory.memtable_bytes()
             || self.is_full_of_large(&commit.memtable)
+            || commit.memtable.table.is_full_of_ranges()
             || self.space.hides_too_much(commit.freed);
         if filled > 0 && !commit.memtable.table.is_empty() && is_full {
             self.wait_for_flushes(may_wait)?;

@@ -38,19 +38,27 @@ pub(crate) fn hidden_by<'a>(
     estimated.saturating_add(known).min(sorted)
 }
 
-/// Bytes of the partition's SortedStore that range tombstones delete, about: of a key table of
-/// which they delete a part it is half.
+/// Of more covered pieces of a key table, this many stand for all.
+const SAMPLED_PIECES: usize = 32;
+
+/// Bytes of the partition's SortedStore that range tombstones delete, about.
 pub(crate) fn deleted_bytes(ranges: &RangeTombstones, partition: &Partition) -> u64 {
     let of_table = |table: &Arc<KeyTable>| {
         let meta = table.meta();
         let (first, last) = (meta.min_key.as_slice(), meta.max_key.as_slice());
         if ranges.covering_all(first, last).is_some() {
-            meta.newest_bytes()
-        } else if ranges.touch(first, last) {
-            meta.newest_bytes() / 2
-        } else {
-            0
+            return meta.newest_bytes();
         }
+        let pieces = ranges.covered(first, last).count();
+        let sample = ranges.covered(first, last).take(SAMPLED_PIECES);
+        // What cannot be read counts as nothing: it is an estimate, and the merge will see.
+        let part = |(start, end): (&[u8], &[u8])| {
+            let before = |key| table.part_before(key).unwrap_or(0.0);
+            (before(end) - before(start)).max(0.0)
+        };
+        let sampled: f64 = sample.map(part).sum();
+        let all = sampled * pieces as f64 / pieces.clamp(1, SAMPLED_PIECES) as f64;
+        (meta.newest_bytes() as f64 * all.min(1.0)) as u64
     };
     match ranges.is_empty() {
         true => 0,

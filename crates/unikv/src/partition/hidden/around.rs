@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::key_table::KeyEntry;
 use crate::partition::merging::MergingCursor;
 use crate::partition::view::View;
-use crate::version::Partition;
+use crate::version::{Generation, Partition};
 use std::cell::{Cell, RefCell};
 
 impl View {
@@ -126,13 +126,40 @@ pub(in crate::partition) struct HiddenAround {
     piece: RefCell<Option<HiddenPiece>>,
     /// How many entries of the piece have been hidden in a row.
     in_a_row: Cell<u32>,
-    /// The greatest sequence number in each source of the cursor.
-    newest: Vec<SeqNo>,
+    /// How new each source of the cursor can be.
+    newest: Vec<Newest>,
+}
+
+/// The greatest sequence number of a source: of tables it is asked for when it is needed.
+#[derive(Clone, Copy)]
+pub(in crate::partition) enum Newest {
+    Is(SeqNo),
+    /// Of the generation in this place of the partition.
+    OfGeneration(usize),
+    OfSortedStore,
+}
+
+impl Newest {
+    fn of(self, partition: &Partition) -> SeqNo {
+        let newest = match self {
+            Newest::Is(seq) => Some(seq),
+            Newest::OfGeneration(number) => {
+                let generation = partition.generations.get(number);
+                let tables = generation.into_iter().flat_map(Generation::tables);
+                tables.map(|(_, table)| table.meta().max_seq).max()
+            }
+            Newest::OfSortedStore => {
+                let tables = partition.key_tables.iter();
+                tables.map(|table| table.meta().max_seq).max()
+            }
+        };
+        newest.unwrap_or(SeqNo::MAX)
+    }
 }
 
 impl HiddenAround {
-    /// Around a cursor over sources with these greatest sequence numbers.
-    pub(in crate::partition) fn new(newest: Vec<SeqNo>) -> HiddenAround {
+    /// Around a cursor over such sources.
+    pub(in crate::partition) fn new(newest: Vec<Newest>) -> HiddenAround {
         HiddenAround {
             piece: RefCell::new(None),
             in_a_row: Cell::new(0),
@@ -171,14 +198,19 @@ impl HiddenAround {
     }
 
     /// Moves the sources in which all is hidden past the piece.
-    pub(in crate::partition) fn skip(&self, merge: &mut MergingCursor) -> Result<()> {
+    pub(in crate::partition) fn skip(
+        &self,
+        merge: &mut MergingCursor,
+        partition: &Partition,
+    ) -> Result<()> {
         self.in_a_row.set(0);
         let piece = self.piece.borrow();
         let Some((piece, end)) = piece.as_ref().and_then(|p| Some((p, p.end.as_deref()?))) else {
             return Ok(());
         };
         let before = slip!(SkipUndeleted, SeqNo::MAX, piece.hidden.before);
-        let is_hidden = |source: usize| self.newest.get(source).is_some_and(|seq| *seq < before);
+        let newest: Vec<SeqNo> = self.newest.iter().map(|n| n.of(partition)).collect();
+        let is_hidden = |source: usize| newest.get(source).is_some_and(|seq| *seq < before);
         merge.skip((&piece.start, end), is_hidden)
     }
 }

@@ -34,6 +34,12 @@ impl Hidden {
         self.before == SeqNo(0) && self.doubt.is_none()
     }
 
+    /// Whether all versions up to this number are deleted, for certain.
+    #[inline]
+    pub(super) fn hides_all(&self, newest: SeqNo) -> bool {
+        newest < self.before
+    }
+
     /// Whether the version with this number is deleted. An error if that is in doubt.
     #[inline]
     pub(super) fn hides(&self, seq: SeqNo) -> Result<bool> {
