@@ -8,6 +8,7 @@ mod write;
 
 use crate::codec::Compression;
 use crate::error::Result;
+use crate::memtable::Lifetime;
 pub use effective::EffectiveOptions;
 pub use keyspace::KeyspaceOptions;
 use std::time::Duration;
@@ -86,6 +87,7 @@ pub(crate) struct StoredOptions {
     pub(crate) block_bytes: Option<u32>,
     pub(crate) scan_merge_limit: Option<u32>,
     pub(crate) compression: Option<Compression>,
+    pub(crate) default_ttl: Option<Duration>,
 }
 
 impl Default for Options {
@@ -311,9 +313,20 @@ impl Options {
                 .or(stored.scan_merge_limit)
                 .unwrap_or(8),
             compression: asked.compression.or(stored.compression).unwrap_or_default(),
+            default_ttl: effective_ttl(asked.default_ttl.or(stored.default_ttl)),
         };
         options.validate()?;
         Ok(options)
+    }
+
+    /// How long values live in the default keyspace that are written from now on, if the write does
+    /// not say it: see [`WriteOptions::ttl`]. Default: for ever, as with [`Duration::MAX`].
+    ///
+    /// Stored; may change.
+    #[must_use]
+    pub fn default_ttl(mut self, ttl: Duration) -> Options {
+        self.asked.default_ttl = Some(ttl);
+        self
     }
 
     /// Tables of an UnsortedStore whose keys scans merge each time again, at most (the paper's
@@ -327,6 +340,11 @@ impl Options {
         self.asked.scan_merge_limit = Some(tables);
         self
     }
+}
+
+/// The option without what stands for no expiry.
+fn effective_ttl(ttl: Option<Duration>) -> Option<Duration> {
+    ttl.filter(|ttl| !matches!(Lifetime::of(*ttl), Ok(Lifetime::Never)))
 }
 
 /// A sixteenth of the budget, as the open memtable and the sealed ones shall not take most of it;

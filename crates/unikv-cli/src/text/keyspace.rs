@@ -6,13 +6,15 @@
 use super::{Form, JsonLine, unescape, write_escaped};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
+use std::time::Duration;
 use unikv::KeyspaceOptions;
 
 /// What begins the line in TSV. `\k` is no escape that a key may have.
 const MARK: &[u8] = b"\\keyspace\t";
-/// What names the option in both forms.
+/// What names the options in both forms.
 const INLINE: &str = "inline_value_bytes";
 const COMPRESSION: &str = "compression";
+const TTL: &str = "default_ttl_ms";
 
 /// The keyspace of the records that follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub(super) struct JsonOptions {
     inline_value_bytes: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     compression: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    default_ttl_ms: Option<u64>,
 }
 
 impl JsonOptions {
@@ -36,6 +40,7 @@ impl JsonOptions {
         JsonOptions {
             inline_value_bytes: options.inline_value_bytes,
             compression: options.compression.map(|it| it.to_string()),
+            default_ttl_ms: default_ttl_ms(options),
         }
     }
 
@@ -45,8 +50,14 @@ impl JsonOptions {
         options.inline_value_bytes = self.inline_value_bytes;
         let compression = self.compression.map(|text| text.parse()).transpose();
         options.compression = compression.map_err(|error: unikv::Error| error.to_string())?;
+        options.default_ttl = self.default_ttl_ms.map(Duration::from_millis);
         Ok(KeyspaceLine { name, options })
     }
+}
+
+fn default_ttl_ms(options: &KeyspaceOptions) -> Option<u64> {
+    let ms = options.default_ttl?.as_millis();
+    u64::try_from(ms).ok()
 }
 
 /// Writes the line before the records of a keyspace.
@@ -65,6 +76,9 @@ pub fn write_keyspace(
             }
             if let Some(compression) = options.compression {
                 write!(out, "\t{COMPRESSION}={compression}")?;
+            }
+            if let Some(ms) = default_ttl_ms(options) {
+                write!(out, "\t{TTL}={ms}")?;
             }
         }
         Form::Jsonl => {
@@ -99,6 +113,10 @@ pub(super) fn read_tsv(line: &[u8]) -> Result<Option<KeyspaceLine>, String> {
                 options.inline_value_bytes = Some(bytes);
             }
             Some((COMPRESSION, name)) => options.compression = Some(name.to_owned()),
+            Some((TTL, ms)) => {
+                let ms = ms.parse().map_err(|error| format!("{text}: {error}"))?;
+                options.default_ttl_ms = Some(ms);
+            }
             _ => return Err(unknown()),
         }
     }
@@ -119,7 +137,8 @@ mod tests {
     fn names_and_options_come_back() {
         let none = KeyspaceOptions::default();
         let zstd = KeyspaceOptions::default().compression(Compression::Zstd { level: -3 });
-        for options in [none.clone(), none.inline_value_bytes(77), zstd] {
+        let ttl = none.clone().default_ttl(Duration::from_millis(1500));
+        for options in [none.clone(), ttl.clone().inline_value_bytes(77), ttl, zstd] {
             for name in ["users", "\t\n\\ \"ü\0", "key\tvalue", "a=b"] {
                 for form in [Form::Tsv, Form::Jsonl] {
                     let mut line = Vec::new();
@@ -138,13 +157,14 @@ mod tests {
     fn every_option_is_carried() {
         let every = KeyspaceOptions::default().inline_value_bytes(9);
         let every = every.compression(Compression::Lz4);
+        let every = every.default_ttl(Duration::from_secs(9));
         let names = format!("{every:?}").matches(": Some(").count();
         assert_eq!(
-            names, 2,
+            names, 3,
             "a new option needs a place in the lines: {every:?}"
         );
         let debug = format!("{:?}", KeyspaceOptions::default());
-        assert_eq!(debug.matches(": None").count(), 2, "{debug}");
+        assert_eq!(debug.matches(": None").count(), 3, "{debug}");
     }
 
     #[test]

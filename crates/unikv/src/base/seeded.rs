@@ -279,6 +279,20 @@ bugs! {
     StoredOptionsForgotten,
     /// I8: opening reads every file.
     OpenReadsAll,
+
+    // What expires.
+    /// I5: what has expired is judged by the wall clock, which may jump.
+    ExpiryByWallClock,
+    /// I5: a merge takes what has expired by its own time for nobody's, snapshots or not.
+    ExpiryForgetsSnapshots,
+    /// I5: what has expired goes in a merge that keeps an older version for a snapshot.
+    ExpiredLeavesNothing,
+    /// I5: a number that is counted up stays for ever.
+    IncrementPersists,
+    /// I5: the time is never noted, so a crash may take all of it.
+    ClockUnmarked,
+    /// I7: what has expired in the SortedStore is not seen to be garbage.
+    ExpiredKept,
 }
 
 /// `seeded!(Bug)`: whether the engine is to make this mistake.

@@ -190,7 +190,7 @@ impl Keyspace {
         }
         let view = self.handle.engine.read.view.load();
         let meta = view.version.keyspaces.existing(self.id)?;
-        KeyspaceOptions::decode(&meta.options, Path::new(""))
+        KeyspaceOptions::of(meta, Path::new(""))
     }
 
     /// The number by which batches and `unikv inspect` know it: 0 for the default keyspace, else

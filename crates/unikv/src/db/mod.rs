@@ -5,6 +5,7 @@
 
 mod closed;
 mod delete_range;
+mod expiry;
 pub(crate) mod keyspace;
 pub(crate) mod readable;
 mod reader;

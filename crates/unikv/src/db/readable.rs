@@ -7,6 +7,7 @@ use crate::db::snapshot::Snapshot;
 use crate::db::transaction::{Transaction, TransactionKeyspace};
 use crate::engine::read::cursor::{Cursor, Keys};
 use crate::engine::read::iter::Iter;
+use crate::engine::read::lifetimes::Ttl;
 use crate::error::Result;
 use bytes::Bytes;
 
@@ -41,6 +42,9 @@ pub trait Readable {
 
     /// See [`Db::value_len`].
     fn value_len(&self, key: impl AsRef<[u8]>) -> Result<Option<usize>>;
+
+    /// See [`Db::ttl`].
+    fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Ttl>>;
 
     /// See [`Db::contains_key`].
     fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool>;
@@ -145,6 +149,13 @@ macro_rules! reads {
                 self.reader().value_len(key.as_ref())
             }
 
+            /// How long the value of `key` lives from now on, or from the snapshot's moment on;
+            /// `None` if it has none. No value is read. What a transaction has written lives from
+            /// its commit on. Errors as [`Db::get`](crate::Db::get).
+            pub fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Ttl>> {
+                self.reader().ttl(key.as_ref())
+            }
+
             /// All entries in key order, as of now or of the snapshot's moment. Errors come as
             /// items, of the kinds of [`Db::get`](crate::Db::get).
             pub fn iter(&self) -> Iter {
@@ -190,6 +201,10 @@ macro_rules! readable {
 
             fn value_len(&self, key: impl AsRef<[u8]>) -> Result<Option<usize>> {
                 <$type>::value_len(self, key)
+            }
+
+            fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Ttl>> {
+                <$type>::ttl(self, key)
             }
 
             fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {

@@ -4,6 +4,7 @@ use crate::base::bounds::{KeyBounds, engine_bounds, prefix_bounds};
 use crate::engine::read::ReadState;
 use crate::engine::read::cursor::Cursor;
 use crate::engine::read::iter::Iter;
+use crate::engine::read::lifetimes::Ttl;
 use crate::engine::read::moment::Registered;
 use crate::engine::read::source::Source;
 use crate::engine::snapshots::Holder;
@@ -38,6 +39,10 @@ impl Reader<'_> {
 
     pub(crate) fn value_len(&self, key: &[u8]) -> Result<Option<usize>> {
         self.read.value_len(self.source, key)
+    }
+
+    pub(crate) fn ttl(&self, key: &[u8]) -> Result<Option<Ttl>> {
+        self.read.ttl(self.source, key)
     }
 
     pub(crate) fn range(&self, range: &impl KeyBounds) -> Iter {

@@ -6,6 +6,7 @@ use crate::db::Db;
 use crate::db::keyspace::Keyspace;
 use crate::engine::read::cursor::Cursor;
 use crate::engine::read::iter::Iter;
+use crate::engine::read::lifetimes::Ttl;
 use crate::error::{Error, Result};
 use crate::options::WriteOptions;
 use crate::txn::single::{self, Ended, Mismatch, TRIES};
@@ -287,8 +288,12 @@ impl Transaction {
     }
 
     /// Its id here; that of another database's keyspace is one that nobody has.
-    fn id_of(&self, keyspace: &Keyspace) -> KeyspaceId {
+    pub(super) fn id_of(&self, keyspace: &Keyspace) -> KeyspaceId {
         keyspace.id_in(self.0.handle.engine.core.store.database())
+    }
+
+    pub(super) fn txn_mut(&mut self) -> &mut Txn {
+        &mut self.0
     }
 
     pub(crate) fn reader(&self) -> TransactionReader<'_> {
@@ -331,6 +336,10 @@ impl TransactionReader<'_> {
 
     pub(crate) fn value_len(&self, key: &[u8]) -> Result<Option<usize>> {
         self.txn.value_len(self.keyspace, key)
+    }
+
+    pub(crate) fn ttl(&self, key: &[u8]) -> Result<Option<Ttl>> {
+        self.txn.ttl(self.keyspace, key)
     }
 
     pub(crate) fn range(&self, range: &impl KeyBounds) -> Iter {

@@ -66,17 +66,22 @@ impl KeyspaceChanges {
             return options.refuse_for_default().map(|()| KeyspaceId::DEFAULT);
         }
         let as_it_is = |meta: &KeyspaceMeta| -> Result<bool> {
-            Ok(options.encode_over(&meta.options)? == meta.options)
+            let is_same_ttl = options.ttl_over(meta.default_ttl_ms) == meta.default_ttl_ms;
+            Ok(is_same_ttl && options.encode_over(&meta.options)? == meta.options)
         };
         if let Some(meta) = self.read.view.load().version.keyspaces.named(name)
             && as_it_is(meta)?
         {
             return Ok(meta.id);
         }
+        if options.default_ttl.is_some() {
+            self.write.expect_default_ttl();
+        }
         self.change(|version, _| {
             if let Some(meta) = version.keyspaces.named(name) {
                 let mut changed = meta.clone();
                 changed.options = options.encode_over(&meta.options)?;
+                changed.default_ttl_ms = options.ttl_over(meta.default_ttl_ms);
                 return Ok((changed.id, with(changed)));
             }
             let id = next_number(version)?;
@@ -86,6 +91,7 @@ impl KeyspaceChanges {
                 name: name.to_owned(),
                 options: options.encode_over(&[])?,
                 since: SeqNo(0),
+                default_ttl_ms: options.ttl_over(None),
             };
             Ok((id, with_new_data(version, meta)?))
         })

@@ -124,11 +124,13 @@ impl Engine {
             manifest_bytes: lifetime.manifest_bytes,
             ..stored
         };
-        if lifetime == with_own_writes {
+        let clock = &self.core.clock;
+        if lifetime == with_own_writes && !clock.is_needed() {
             return;
         }
         let edit = VersionEdit {
             lifetime: Some(lifetime.encode()),
+            clock_ms: clock.is_needed().then(|| clock.now_ms()),
             ..VersionEdit::default()
         };
         let _only_figures = catalog.manifest.append(&edit);
@@ -160,6 +162,7 @@ impl Engine {
             disk_full: self.space.full.is_full(),
             ballast_bytes: self.space.full.ballast_bytes(),
             job_errors: self.background.job_errors(),
+            clock_jump: self.core.clock.jump(),
             lifetime: counters.lifetime(&view.version, manifest_len),
             manifest_bytes: of(&counters.retired_manifest_bytes) + manifest_len,
             ..Stats::of(counters)

@@ -100,8 +100,8 @@ impl Snapshots {
     }
 
     /// The oldest live snapshot.
-    pub(crate) fn oldest(&self) -> Option<SeqNo> {
-        self.0.lock().keys().next().map(|moment| moment.seq)
+    pub(crate) fn oldest(&self) -> Option<Moment> {
+        self.0.lock().keys().next().copied()
     }
 
     pub(crate) fn figures(&self) -> SnapshotFigures {

@@ -5,6 +5,7 @@ pub(crate) mod common;
 mod compression;
 mod damage;
 mod directories;
+mod expiry;
 mod long_keys;
 
 use crate::engine::background::kinds::flush::indexes_of;

@@ -5,7 +5,9 @@ use crate::codec::FileCompression;
 use crate::engine::open::recovery;
 use crate::error::Result;
 use crate::key_table::meta::KeyTableMeta;
-use crate::key_table::{EntryValue, FileFacts, KeyIter, KeyTable, ReadCache, RecordPointer};
+use crate::key_table::{
+    EntryValue, Expiring, FileFacts, KeyIter, KeyTable, ReadCache, RecordPointer,
+};
 use crate::log::{TailCut, replay};
 use crate::record::{Record, RecordFile, RecordFileMeta, ValueReader};
 use crate::version::manifest::Manifest;
@@ -163,6 +165,7 @@ impl Files {
             older_bytes: 0,
             newest: None,
             expiry: None,
+            expiring: Expiring::default(),
             has_range_deletes: false,
             clip: None,
             compression: FileCompression::default(),

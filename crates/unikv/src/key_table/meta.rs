@@ -1,5 +1,6 @@
 //! What the manifest knows of a key table.
 
+use super::expiring::Expiring;
 use super::outliers::OutlierSum;
 use super::properties::FileFacts;
 use crate::base::file_header::HEADER_LEN;
@@ -36,6 +37,8 @@ pub(crate) struct KeyTableMeta {
     pub(crate) newest: Option<Newest>,
     /// The earliest and the latest expiry of its entries.
     pub(crate) expiry: Option<(u64, u64)>,
+    /// When how much of it expires.
+    pub(crate) expiring: Expiring,
     pub(crate) has_range_deletes: bool,
     /// The range of keys it still serves, first included, last excluded; `None`: all of them.
     pub(crate) clip: Option<(Vec<u8>, Vec<u8>)>,
@@ -60,6 +63,12 @@ impl KeyTableMeta {
         stored_part(inline_bytes, self.len, self.compression.saved_bytes)
     }
 
+    /// Whether everything in it has expired at this time.
+    pub(crate) fn has_expired(&self, time_ms: u64) -> bool {
+        let is_past = |(_, latest_ms)| latest_ms <= time_ms;
+        self.expiring.entries == self.count && self.expiry.is_some_and(is_past)
+    }
+
     /// The newest records that are much longer than the others.
     pub(crate) fn outliers(&self) -> OutlierSum {
         self.newest
@@ -79,6 +88,7 @@ impl KeyTableMeta {
             && (&found.refs, found.inline_bytes) == (&self.refs, self.inline_bytes)
             && found.older_bytes == self.older_bytes
             && found.compression == self.compression
+            && (self.expiring.is_empty() || found.expiring == self.expiring)
             && (self.newest.is_none() || found.newest == self.newest)
             && (found.expiry, found.has_range_deletes) == (self.expiry, self.has_range_deletes)
     }

@@ -18,6 +18,7 @@
 pub(crate) mod block;
 pub(crate) mod builder;
 mod cache;
+mod expiring;
 mod footer;
 pub(crate) mod hints;
 pub(crate) mod meta;
@@ -38,6 +39,7 @@ pub(crate) use builder::output::OutputFile;
 pub(crate) use builder::rebuilt::{SpareEntries, TakeEntry};
 pub(crate) use builder::{KeySectionBuilder, write_key_table, write_tail};
 pub(crate) use cache::{CachedFrame, ReadCache};
+pub(crate) use expiring::Expiring;
 pub(crate) use hints::{Hint, HintReader, Written, write_hints};
 pub(crate) use meta::KeyTableMeta;
 pub(crate) use outliers::OutlierSum;

@@ -3,6 +3,7 @@
 //! A sequence of fields ⟨tag, length, bytes⟩ and a checksum; a reader skips tags it does not know.
 //! See `docs/format.md`, "Properties".
 
+use super::expiring::Expiring;
 use super::footer::Footer;
 use super::outliers::Outliers;
 use super::refs::RecordFileRefs;
@@ -30,6 +31,7 @@ const OUTLIERS: u64 = 12;
 const COMPRESSION: u64 = 13;
 const DICTIONARY: u64 = 14;
 const RANGES: u64 = 15;
+const EXPIRING: u64 = 16;
 
 /// The properties of a record file or a key table, gathered while it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,6 +57,8 @@ pub(crate) struct Properties {
     pub(crate) outliers: Outliers,
     /// Where the range tombstones stand, if there are any.
     pub(crate) ranges: Option<RangeSection>,
+    /// Of a key table: when how much of it expires.
+    pub(crate) expiring: Expiring,
     /// How values are stored, of a file with records; else how blocks are.
     pub(crate) compression: FileCompression,
     /// What the values share, where it is to be written.
@@ -141,6 +145,9 @@ impl Properties {
         if let Some(ranges) = &self.ranges {
             put_field(&mut out, RANGES, &ranges.encode());
         }
+        if !self.expiring.is_empty() {
+            put_field(&mut out, EXPIRING, &self.expiring.encode());
+        }
         let compression = &mut self.compression;
         if !compression.codecs.is_empty() {
             let level = u64::from(compression.level as u8);
@@ -210,6 +217,9 @@ impl Properties {
                 RANGES => {
                     let bytes = field.bytes(field.remaining())?;
                     properties.ranges = Some(RangeSection::decode(bytes)?);
+                }
+                EXPIRING => {
+                    properties.expiring = Expiring::decode(field.bytes(field.remaining())?)?;
                 }
                 COMPRESSION => {
                     properties.compression.codecs = Codecs::of_file(field.varint()?);

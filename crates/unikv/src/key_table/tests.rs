@@ -7,6 +7,7 @@ use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::keys::{DatabaseId, FileNumber, FileUid, Kind, SeqNo};
 use crate::codec::Compression;
 use crate::error::{ErrorKind, Result};
+use crate::key_table::Expiring;
 use crate::key_table::block::fences::Fences;
 use crate::testing::golden;
 use crate::vfs::file_store::FileStore;
@@ -458,7 +459,7 @@ fn the_bytes_of_a_table_are_pinned() {
     let bytes = vfs.read_file(Path::new("db/000007.key")).unwrap();
     assert_eq!(meta.len, bytes.len() as u64);
     assert_eq!(meta.checksum, crc32c::crc32c(&bytes));
-    golden::check("key_table", &bytes);
+    golden::check("key_table_expiring", &bytes);
 }
 
 #[test]
@@ -471,6 +472,7 @@ fn a_table_written_by_an_older_release_is_read() {
         let meta = KeyTableMeta {
             len: bytes.len() as u64,
             newest: meta.newest.filter(|_| has_newest),
+            expiring: Expiring::default(),
             ..meta.clone()
         };
         vfs.write_file(Path::new("db/000007.key"), &bytes);

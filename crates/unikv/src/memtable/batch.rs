@@ -1,13 +1,18 @@
 //! Batches of operations. Their [encoding](super::ops) is also the payload of a WAL record.
 
+mod lifetimes;
 mod ranges;
+mod savepoints;
 
+use super::lifetime::Lifetime;
 use super::limits::{check_batch_len, check_limits, check_mark};
 use super::operation::Operation;
-use super::ops::{BatchOp, OP_HEADER_LEN, OpsIter, encode_op, encode_op_in};
+use super::ops::{BatchOp, EXPIRY_LEN, OP_HEADER_LEN, OpsIter, encode_op, encode_op_in};
 use crate::base::keys::{DatabaseId, EXTERNAL_LEN, KEYSPACE_PREFIX_LEN, KeyspaceId, Kind};
 use crate::error::Error;
+use savepoints::Savepoint;
 use std::fmt;
+use std::time::Duration;
 
 /// Several writes that are applied together: after a crash either all of them are there or none.
 ///
@@ -48,16 +53,8 @@ struct Sums {
     /// Bytes of values that stand elsewhere, and how many they are.
     external_bytes: usize,
     externals: usize,
-}
-
-/// A batch as it was.
-#[derive(Clone)]
-struct Savepoint {
-    ops_len: usize,
-    keyspaces_len: usize,
-    sums: Sums,
-    mark: Option<Vec<u8>>,
-    violation: Option<Error>,
+    /// How many say when they expire.
+    expiring: usize,
 }
 
 impl Batch {
@@ -124,7 +121,10 @@ impl Batch {
         let ops = OpsIter::new(&self.ops).map_while(Result::ok);
         ops.map(
             |BatchOp {
-                 kind, key, value, ..
+                 kind,
+                 key,
+                 value,
+                 expiry_ms,
              }| {
                 let keyspace = KeyspaceId::of(key).0;
                 let key = key.get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
@@ -141,6 +141,11 @@ impl Batch {
                         keyspace,
                         key,
                         value,
+                        ttl: match Lifetime::decode(expiry_ms) {
+                            Lifetime::For(ms) => Some(Duration::from_millis(ms)),
+                            Lifetime::Never => Some(Duration::MAX),
+                            Lifetime::AsUsual | Lifetime::Until(_) => None,
+                        },
                     },
                 }
             },
@@ -169,52 +174,11 @@ impl Batch {
         sums.longest_value = sums.longest_value.max(more.longest_value);
         sums.external_bytes += more.external_bytes;
         sums.externals += more.externals;
+        sums.expiring += more.expiring;
         if other.mark.is_some() {
             self.mark.clone_from(&other.mark);
         }
         self
-    }
-
-    /// Remembers the batch as it is, for [`Batch::rollback_to_savepoint`]. Savepoints lie on each
-    /// other.
-    ///
-    /// ```
-    /// # use unikv::Batch;
-    /// let mut batch = Batch::new();
-    /// batch.put("kept", "1").set_savepoint();
-    /// batch.put("tried", "2");
-    /// assert!(batch.rollback_to_savepoint());
-    /// assert_eq!(batch.len(), 1);
-    /// assert!(!batch.rollback_to_savepoint(), "there is no other one");
-    /// ```
-    pub fn set_savepoint(&mut self) -> &mut Batch {
-        self.savepoints.push(Savepoint {
-            ops_len: self.ops.len(),
-            keyspaces_len: self.keyspaces.len(),
-            sums: self.sums,
-            mark: self.mark.clone(),
-            violation: self.violation.clone(),
-        });
-        self
-    }
-
-    /// Makes the batch what it was at the newest savepoint, and removes that; whether there was
-    /// one.
-    pub fn rollback_to_savepoint(&mut self) -> bool {
-        let Some(savepoint) = self.savepoints.pop() else {
-            return false;
-        };
-        self.ops.truncate(savepoint.ops_len);
-        self.keyspaces.truncate(savepoint.keyspaces_len);
-        self.sums = savepoint.sums;
-        self.mark = savepoint.mark;
-        self.violation = savepoint.violation;
-        true
-    }
-
-    /// Removes the newest savepoint and leaves the operations as they are; whether there was one.
-    pub fn pop_savepoint(&mut self) -> bool {
-        self.savepoints.pop().is_some()
     }
 
     /// Number of operations.
@@ -245,7 +209,8 @@ impl Batch {
     /// Bytes of the users' keys, and of the values that do not stand elsewhere.
     pub(crate) fn user_bytes_here(&self) -> usize {
         let overhead = self.len() * (OP_HEADER_LEN + KEYSPACE_PREFIX_LEN);
-        self.byte_len() - overhead - self.sums.externals * EXTERNAL_LEN
+        let expiries = self.sums.expiring * EXPIRY_LEN;
+        self.byte_len() - overhead - expiries - self.sums.externals * EXTERNAL_LEN
     }
 
     /// Bytes of the longest value.
@@ -265,12 +230,12 @@ impl Batch {
 
     /// [`put`](Batch::put) in the keyspace with this data id.
     pub(crate) fn put_at(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> &mut Batch {
-        self.push(Kind::Put, keyspace, key, value)
+        self.push(Kind::Put, keyspace, key, value, Lifetime::AsUsual)
     }
 
     /// [`delete`](Batch::delete) in the keyspace with this data id.
     pub(crate) fn delete_at(&mut self, keyspace: KeyspaceId, key: &[u8]) -> &mut Batch {
-        self.push(Kind::Delete, keyspace, key, &[])
+        self.push(Kind::Delete, keyspace, key, &[], Lifetime::AsUsual)
     }
 
     /// Bytes that an operation takes in the log; `external`: when its value stands elsewhere.
@@ -280,13 +245,15 @@ impl Batch {
         } else {
             op.value.len()
         };
-        OP_HEADER_LEN + op.key.len() + value_len
+        let expiry_len = op.expiry_ms.map_or(0, |_| EXPIRY_LEN);
+        OP_HEADER_LEN + expiry_len + op.key.len() + value_len
     }
 
     /// Adds an operation of another batch.
     pub(crate) fn push_op(&mut self, op: &BatchOp<'_>) {
         encode_op(&mut self.ops, op.kind, op.expiry_ms, op.key, op.value);
         self.note_keyspace(KeyspaceId::of(op.key));
+        self.sums.expiring += usize::from(op.expiry_ms.is_some());
         self.sums.len += 1;
         let is_delete = matches!(op.kind, Kind::Delete | Kind::RangeDelete);
         self.sums.deletes += usize::from(is_delete);
@@ -307,6 +274,7 @@ impl Batch {
     ) {
         encode_op(&mut self.ops, Kind::External, expiry_ms, key, external);
         self.note_keyspace(KeyspaceId::of(key));
+        self.sums.expiring += usize::from(expiry_ms.is_some());
         self.sums.len += 1;
         self.sums.externals += 1;
         self.sums.external_bytes += value_len;
@@ -359,12 +327,22 @@ impl Batch {
         }
     }
 
-    fn push(&mut self, kind: Kind, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> &mut Batch {
+    #[inline]
+    fn push(
+        &mut self,
+        kind: Kind,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        value: &[u8],
+        lifetime: Lifetime,
+    ) -> &mut Batch {
         match check_limits(self.ops.len(), key.len(), value.len()) {
             Ok(op_len) => {
                 self.ops.reserve(op_len);
                 let prefix = keyspace.0.to_be_bytes();
-                encode_op_in(&mut self.ops, kind, None, &[&prefix, key], value);
+                let expiry_ms = lifetime.encode();
+                encode_op_in(&mut self.ops, kind, expiry_ms, &[&prefix, key], value);
+                self.sums.expiring += usize::from(expiry_ms.is_some());
                 self.sums.len += 1;
                 self.sums.deletes += usize::from(kind == Kind::Delete);
                 self.sums.longest_value = self.sums.longest_value.max(value.len());
@@ -440,6 +418,7 @@ mod tests {
                 keyspace: 0,
                 key: b"a",
                 value: b"1",
+                ttl: None,
             },
             Operation::Delete {
                 keyspace: 0,
@@ -449,6 +428,7 @@ mod tests {
                 keyspace: 0,
                 key: b"c",
                 value: &[7; 300],
+                ttl: None,
             },
         ];
         assert_eq!(batch.iter().collect::<Vec<_>>(), all);

@@ -12,7 +12,7 @@
 //! callers. Reads take none, except that the first scan puts the entries in order.
 //!
 //! - `batch`: the public [`Batch`]
-//! - `ops`: the encoding of operations, shared with the WAL
+//! - `ops`: the encoding of operations, shared with the WAL; `lifetime`: when values expire
 //! - `entries`: the entries; `buckets`: from a key to its versions; `skiplist`: their order
 //! - `ranges`: the range tombstones
 //! - `node`: what an entry is in memory; `arena`: that memory
@@ -21,6 +21,7 @@ mod arena;
 mod batch;
 mod buckets;
 mod entries;
+mod lifetime;
 mod limits;
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;
@@ -34,6 +35,7 @@ mod tests;
 
 pub(crate) use arena::ArenaPool;
 pub use batch::Batch;
+pub(crate) use lifetime::Lifetime;
 pub(crate) use limits::{check_mark, check_put};
 pub use operation::Operation;
 pub(crate) use ops::{BadOp, BatchOp, OpsIter};

@@ -1,5 +1,7 @@
 //! What a caller sees of a batch.
 
+use std::time::Duration;
+
 /// An operation of a [`Batch`](crate::Batch).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -14,6 +16,9 @@ pub enum Operation<'a> {
         key: &'a [u8],
         /// The value.
         value: &'a [u8],
+        /// How long it lives from when the batch is written on, where it has a time to live of its
+        /// own.
+        ttl: Option<Duration>,
     },
     /// Removes a key.
     #[non_exhaustive]

@@ -21,6 +21,7 @@ use std::path::Path;
 
 const FLAG_EXPIRY: u8 = 1;
 pub(super) const OP_HEADER_LEN: usize = 1 + 1 + 4 + 4;
+pub(super) const EXPIRY_LEN: usize = 8;
 
 /// Appends one operation on an engine key, which is within the limits.
 pub(super) fn encode_op(

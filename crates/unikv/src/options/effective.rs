@@ -3,6 +3,8 @@
 use super::{Clustering, Durability, LEAST_MEMTABLE_BYTES, MOST_INLINE_BYTES};
 use crate::codec::Compression;
 use crate::error::{Error, Result};
+use crate::memtable::Lifetime;
+use std::time::Duration;
 
 /// The options in effect in an open database; see [`Options`](super::Options) for what each does.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +36,8 @@ pub struct EffectiveOptions {
     pub scan_merge_limit: u32,
     /// See [`Options::compression`](super::Options::compression).
     pub compression: Compression,
+    /// See [`Options::default_ttl`](super::Options::default_ttl); `None`: for ever.
+    pub default_ttl: Option<Duration>,
 }
 
 impl EffectiveOptions {
@@ -58,6 +62,7 @@ impl EffectiveOptions {
         at_least("background_threads", self.background_threads as u64, 2)?;
         at_least("scan_merge_limit", u64::from(self.scan_merge_limit), 1)?;
         self.compression.check()?;
+        self.default_ttl.map_or(Ok(Lifetime::Never), Lifetime::of)?;
         // NaN is out of range, too.
         if !(1.1..=100.0).contains(&self.max_space_amp) {
             let what = format!("option `max_space_amp` is {}", self.max_space_amp);

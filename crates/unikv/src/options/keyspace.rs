@@ -3,8 +3,11 @@
 use super::MOST_INLINE_BYTES;
 use crate::codec::Compression;
 use crate::error::{Error, Result};
+use crate::memtable::Lifetime;
+use crate::version::edit::KeyspaceMeta;
 use crate::version::tagged::{FieldWriter, Fields, Place};
 use std::path::Path;
+use std::time::Duration;
 
 /// The tags. The numbers are in the files and never change.
 mod tag {
@@ -27,6 +30,8 @@ pub struct KeyspaceOptions {
     pub inline_value_bytes: Option<u32>,
     /// See [`KeyspaceOptions::compression()`].
     pub compression: Option<Compression>,
+    /// See [`KeyspaceOptions::default_ttl()`].
+    pub default_ttl: Option<Duration>,
 }
 
 impl KeyspaceOptions {
@@ -47,10 +52,35 @@ impl KeyspaceOptions {
         self
     }
 
+    /// How long values live that are written from now on, if the write does not say it: see
+    /// [`WriteOptions::ttl`](crate::WriteOptions::ttl). Default: for ever, as with
+    /// [`Duration::MAX`].
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("unikv-default-ttl-{}", std::process::id()));
+    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+    /// use std::time::Duration;
+    /// use unikv::{KeyspaceOptions, Ttl};
+    ///
+    /// let day = KeyspaceOptions::default().default_ttl(Duration::from_secs(24 * 3600));
+    /// let sessions = db.keyspace("sessions", day)?;
+    /// sessions.put("7", "Ada")?;
+    /// assert!(matches!(sessions.ttl("7")?, Some(Ttl::Remaining(_))));
+    /// # db.close()?;
+    /// # unikv::Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
+    #[must_use]
+    pub fn default_ttl(mut self, ttl: Duration) -> KeyspaceOptions {
+        self.default_ttl = Some(ttl);
+        self
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         if let Some(compression) = self.compression {
             compression.check()?;
         }
+        self.default_ttl.map_or(Ok(Lifetime::Never), Lifetime::of)?;
         match self.inline_value_bytes {
             Some(bytes) if bytes > MOST_INLINE_BYTES => {
                 let what = format!("`inline_value_bytes` of {bytes} is too large");
@@ -72,6 +102,23 @@ impl KeyspaceOptions {
         Err(Error::invalid(what, "set them when you open the database"))
     }
 
+    /// The options as they stand in the manifest at `path`.
+    pub(crate) fn of(meta: &KeyspaceMeta, path: &Path) -> Result<KeyspaceOptions> {
+        Ok(KeyspaceOptions {
+            default_ttl: meta.default_ttl_ms.map(Duration::from_millis),
+            ..KeyspaceOptions::decode(&meta.options, path)?
+        })
+    }
+
+    /// The default time to live for the manifest, where what is not set here is as `before`.
+    pub(crate) fn ttl_over(&self, before: Option<u64>) -> Option<u64> {
+        match self.default_ttl.map(Lifetime::of) {
+            None => before,
+            Some(Ok(Lifetime::For(ms))) => Some(ms),
+            Some(_) => None,
+        }
+    }
+
     /// The bytes for the manifest, where what is not set here is as in `before`.
     pub(crate) fn encode_over(&self, before: &[u8]) -> Result<Vec<u8>> {
         let before = KeyspaceOptions::decode(before, Path::new(""))?;
@@ -86,7 +133,7 @@ impl KeyspaceOptions {
     }
 
     /// Decodes what stands in the manifest at `path`.
-    pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<KeyspaceOptions> {
+    fn decode(bytes: &[u8], path: &Path) -> Result<KeyspaceOptions> {
         let place = Place { path, offset: 0 };
         let fields = Fields::read(bytes, "options of a keyspace", 1..=tag::LAST, place)?;
         let inline = fields.u64(tag::INLINE_VALUE_BYTES)?;
@@ -97,6 +144,7 @@ impl KeyspaceOptions {
                 Some(number) => Some(Compression::of_number(number, path)?),
                 None => None,
             },
+            default_ttl: None,
         })
     }
 }

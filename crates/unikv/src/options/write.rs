@@ -1,6 +1,7 @@
 //! How a single write is done.
 
 use super::Durability;
+use std::time::Duration;
 
 /// How one write is done, where the options of the database do not say it. A [`Durability`] alone
 /// will do where that is all there is to say.
@@ -24,6 +25,7 @@ use super::Durability;
 pub struct WriteOptions {
     pub(crate) durability: Option<Durability>,
     pub(crate) no_wait: bool,
+    pub(crate) ttl: Option<Duration>,
 }
 
 impl WriteOptions {
@@ -43,6 +45,38 @@ impl WriteOptions {
     #[must_use]
     pub fn no_wait(mut self, yes: bool) -> WriteOptions {
         self.no_wait = yes;
+        self
+    }
+
+    /// The values that are written expire when this has passed: from that very millisecond on they
+    /// are not there for any read that begins then. Snapshots, iterators and transactions that
+    /// began before still see them. Of a batch or a transaction it holds for the values that have
+    /// no time to live of their own. Default: that of the keyspace
+    /// ([`KeyspaceOptions::default_ttl`](crate::KeyspaceOptions::default_ttl),
+    /// [`Options::default_ttl`](crate::Options::default_ttl)), and else they never expire.
+    ///
+    /// What is less than a millisecond more counts as one. A time of zero is refused with
+    /// `InvalidArgument`; one that ends in more than a hundred million years never does, so
+    /// [`Duration::MAX`] writes what stays in a keyspace with a default.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("unikv-ttl-{}", std::process::id()));
+    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+    /// use std::time::Duration;
+    /// use unikv::{Ttl, WriteOptions};
+    ///
+    /// let hour = WriteOptions::default().ttl(Duration::from_secs(3600));
+    /// db.put_with("session", "Ada", hour)?;
+    /// assert!(matches!(db.ttl("session")?, Some(Ttl::Remaining(left)) if left.as_secs() <= 3600));
+    /// db.persist("session")?;
+    /// assert_eq!(db.ttl("session")?, Some(Ttl::Never));
+    /// # db.close()?;
+    /// # unikv::Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> WriteOptions {
+        self.ttl = Some(ttl);
         self
     }
 }

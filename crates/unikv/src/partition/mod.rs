@@ -21,4 +21,4 @@ pub(crate) mod visibility;
 pub(crate) use counters::ReadCounters;
 pub(crate) use large_files::LargeFiles;
 pub(crate) use view::{MemtableHandle, View};
-pub(crate) use visibility::{Moment, Visibility};
+pub(crate) use visibility::{Horizon, Moment, Visibility};

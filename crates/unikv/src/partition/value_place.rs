@@ -7,7 +7,6 @@ use crate::record::RecordFile;
 pub(crate) struct Found<'v> {
     pub(crate) place: ValuePlace<'v>,
     /// When it expires.
-    #[expect(dead_code, reason = "for the look-up of what remains of a lifetime")]
     pub(crate) expiry_ms: Option<u64>,
 }
 

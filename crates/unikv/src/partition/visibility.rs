@@ -21,6 +21,28 @@ pub(crate) struct Moment {
     pub(crate) time_ms: u64,
 }
 
+/// What nobody needs any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Horizon {
+    /// The oldest live snapshot: who sees the newest version of a key needs no older ones.
+    pub(crate) oldest: Option<SeqNo>,
+    /// The time of the oldest reader: what had expired by then has for everybody.
+    pub(crate) time_ms: u64,
+    /// The time of who reads the newest state.
+    pub(crate) now_ms: u64,
+}
+
+impl Horizon {
+    /// If there were no snapshots.
+    pub(crate) fn without_snapshots(self) -> Horizon {
+        Horizon {
+            oldest: None,
+            time_ms: self.now_ms,
+            ..self
+        }
+    }
+}
+
 /// What a read sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Visibility {

@@ -11,6 +11,7 @@
 //!
 //! Locks: none but those of what it calls.
 
+mod lifetime;
 pub(crate) mod single;
 
 use crate::base::bounds::{KeyBounds, engine_bounds, engine_key, prefix_bounds};
@@ -20,7 +21,7 @@ use crate::engine::handle::Handle;
 use crate::engine::read::cursor::Cursor;
 use crate::engine::read::iter::Iter;
 use crate::engine::read::iter::overlay::OfTransaction;
-use crate::engine::read::iter::own_writes::{OwnWrites, Undo};
+use crate::engine::read::iter::own_writes::{OwnWrite, OwnWrites, Undo};
 use crate::engine::read::moment::Registered;
 use crate::engine::read::source::data_id;
 use crate::engine::recent::OpenTransaction;
@@ -28,7 +29,7 @@ use crate::engine::recent::reads::ReadSet;
 use crate::engine::snapshots::Holder;
 use crate::engine::write::alone::Alone;
 use crate::error::{Error, Result};
-use crate::memtable::{Batch, check_put};
+use crate::memtable::{Batch, Lifetime, check_put};
 use crate::options::WriteOptions;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -106,7 +107,7 @@ impl Txn {
         keyspace: KeyspaceId,
         key: &[u8],
         for_update: bool,
-    ) -> Result<Option<Option<Bytes>>> {
+    ) -> Result<Option<OwnWrite>> {
         let key = self.engine_key(keyspace, key)?;
         let own = self.own.get(&key);
         if for_update || (self.is_serializable() && own.is_none()) {
@@ -122,7 +123,7 @@ impl Txn {
         for_update: bool,
     ) -> Result<Option<Bytes>> {
         match self.own_or_note(keyspace, key, for_update)? {
-            Some(own) => Ok(own),
+            Some(own) => Ok(own.value),
             None => self.moment.read().get(self.moment.source(keyspace), key),
         }
     }
@@ -139,7 +140,7 @@ impl Txn {
                 asked.push(key);
                 places.push(place);
             }
-            values.push(own.flatten());
+            values.push(own.and_then(|own| own.value));
         }
         let read = self.moment.read();
         let found = read.multi_get(self.moment.source(keyspace), asked)?;
@@ -153,7 +154,7 @@ impl Txn {
 
     pub(crate) fn contains(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<bool> {
         match self.own_or_note(keyspace, key, false)? {
-            Some(own) => Ok(own.is_some()),
+            Some(own) => Ok(own.value.is_some()),
             None => {
                 let source = self.moment.source(keyspace);
                 self.moment.read().contains(source, key)
@@ -163,7 +164,7 @@ impl Txn {
 
     pub(crate) fn value_len(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<usize>> {
         match self.own_or_note(keyspace, key, false)? {
-            Some(own) => Ok(own.map(|value| value.len())),
+            Some(own) => Ok(own.value.map(|value| value.len())),
             None => {
                 let source = self.moment.source(keyspace);
                 self.moment.read().value_len(source, key)
@@ -202,10 +203,24 @@ impl Txn {
         key: &[u8],
         value: Option<&[u8]>,
     ) -> Result<()> {
+        self.write_for(keyspace, key, value, Lifetime::AsUsual)
+    }
+
+    /// The same of a value that lives as long as this.
+    pub(crate) fn write_for(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        value: Option<&[u8]>,
+        lifetime: Lifetime,
+    ) -> Result<()> {
         check_put(key.len(), value.map_or(0, <[u8]>::len))?;
         let key = self.engine_key(keyspace, key)?;
-        let value = value.map(Bytes::copy_from_slice);
-        let undo = Arc::make_mut(&mut self.own).write(key, value);
+        let write = OwnWrite {
+            value: value.map(Bytes::copy_from_slice),
+            lifetime,
+        };
+        let undo = Arc::make_mut(&mut self.own).write(key, write);
         self.note_undo(undo);
         Ok(())
     }
@@ -289,13 +304,13 @@ impl Txn {
         for (start, end) in self.own.deleted() {
             batch.delete_range_at(&(start.to_vec(), end.to_vec()));
         }
-        for (key, value) in self.own.writes() {
+        for (key, OwnWrite { value, lifetime }) in self.own.writes() {
             let (prefix, key) = key
                 .split_first_chunk::<KEYSPACE_PREFIX_LEN>()
                 .ok_or_else(|| Error::internal("a key without a keyspace"))?;
             let data = KeyspaceId(u32::from_be_bytes(*prefix));
             match value {
-                Some(value) => batch.put_at(data, key, value),
+                Some(value) => batch.put_for(data, key, value, Ok(*lifetime)),
                 None => batch.delete_at(data, key),
             };
         }

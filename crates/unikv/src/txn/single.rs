@@ -5,6 +5,7 @@ use crate::base::keys::KeyspaceId;
 use crate::engine::handle::Handle;
 use crate::engine::write::alone::Alone;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memtable::Lifetime;
 use crate::options::WriteOptions;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -84,7 +85,8 @@ fn update<T>(
     retry(handle, None, |mut txn| {
         let (change, result) = change(txn.get(keyspace, key, true)?)?;
         if let Change::To(value) = change {
-            txn.write(keyspace, key, value.as_deref())?;
+            let lifetime = txn.lifetime_to_keep(keyspace, key)?;
+            txn.write_for(keyspace, key, value.as_deref(), lifetime)?;
         }
         txn.commit(WriteOptions::default())?;
         Ok::<_, Ended<Error>>(result)
@@ -139,6 +141,20 @@ pub(crate) fn increment(
         };
         let bytes = Bytes::copy_from_slice(&after.to_le_bytes());
         Ok((Change::To(Some(bytes)), after))
+    })
+}
+
+/// Has the value of a key live as long as this: see [`Txn::set_lifetime`].
+pub(crate) fn set_lifetime(
+    handle: &Arc<Handle>,
+    keyspace: KeyspaceId,
+    key: &[u8],
+    lifetime: Lifetime,
+) -> Result<bool> {
+    retry(handle, None, |mut txn| {
+        let is_set = txn.set_lifetime(keyspace, key, lifetime)?;
+        txn.commit(WriteOptions::default())?;
+        Ok::<_, Ended<Error>>(is_set)
     })
 }
 

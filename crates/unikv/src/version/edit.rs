@@ -18,6 +18,7 @@ use std::path::Path;
 
 mod compression;
 mod entries;
+mod figures;
 mod ranges;
 
 /// A change of the version. Fields that are `None` or empty change nothing.
@@ -70,6 +71,8 @@ pub(crate) struct KeyspaceMeta {
     /// When this process emptied it last: an older snapshot cannot see what it held. Not stored, as
     /// snapshots are not.
     pub(crate) since: SeqNo,
+    /// How long values live that are written without saying it, in milliseconds.
+    pub(crate) default_ttl_ms: Option<u64>,
 }
 
 /// A partition: a range of engine keys.

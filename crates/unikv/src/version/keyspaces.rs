@@ -154,6 +154,7 @@ mod tests {
             name: name.to_owned(),
             options: Vec::new(),
             since: SeqNo(0),
+            default_ttl_ms: None,
         }
     }
 

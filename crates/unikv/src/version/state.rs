@@ -145,6 +145,13 @@ pub(crate) struct Counters {
 }
 
 impl Version {
+    /// Whether anything in its files expires.
+    pub(crate) fn expires(&self) -> bool {
+        let mut records = self.record_files().iter();
+        records.any(|file| file.meta().expiry.is_some())
+            || self.key_tables().any(|table| table.meta().expiry.is_some())
+    }
+
     /// The partitions in key order.
     pub(crate) fn partitions(&self) -> &[Arc<Partition>] {
         &self.partitions

@@ -2,15 +2,25 @@
 //!
 //! It begins as the wall clock stands, but not before the greatest time that was acted upon earlier
 //! and noted in the manifest, and goes on with the monotonic clock. So it never runs backwards
-//! within one opening, whatever happens to the wall clock.
+//! within one opening, whatever happens to the wall clock. A wall clock that has run ahead by up to
+//! an hour is followed when [`Clock::follow_wall_clock`] is called; one that is further ahead is
+//! reported, and followed at the next opening: nothing is to expire because a clock was set wrong
+//! for a moment. One that stands back is never followed.
 //!
 //! Invariant: what [`Clock::now_ms`] returns never decreases, over all threads. A time that one
 //! thread has acted upon and published is in the past for every other one.
 
 use super::Runtime;
+use crate::base::seeded::seeded;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// By how much a wall clock may run ahead of the monotonic one and be followed.
+const MOST_AHEAD_MS: u64 = 60 * 60 * 1000;
+
+/// The time is noted after this, while something expires.
+const NOTE_PERIOD: Duration = Duration::from_secs(60);
 
 /// The time of an open database.
 #[derive(Debug)]
@@ -18,8 +28,14 @@ pub(crate) struct Clock {
     runtime: Arc<dyn Runtime>,
     /// What is added to the monotonic clock. Only grows.
     offset_ms: AtomicU64,
+    /// The same as it was at the opening.
+    offset_at_open_ms: u64,
+    /// By how much the wall clock is ahead, where that is too far for being followed; else 0.
+    jump_ms: AtomicU64,
     /// Whether the database has, or may soon have, something that expires.
     is_needed: AtomicBool,
+    /// When the time is to be noted next, in milliseconds on the runtime's clock.
+    note_at_ms: AtomicU64,
 }
 
 impl Clock {
@@ -32,13 +48,19 @@ impl Clock {
         Clock {
             runtime: Arc::clone(runtime),
             offset_ms: AtomicU64::new(offset_ms),
+            offset_at_open_ms: offset_ms,
+            jump_ms: AtomicU64::new(0),
             is_needed: AtomicBool::new(false),
+            note_at_ms: AtomicU64::new(0),
         }
     }
 
     /// The time.
     #[cold]
     pub(crate) fn now_ms(&self) -> u64 {
+        if seeded!(ExpiryByWallClock) {
+            return self.runtime.wall_clock_ms();
+        }
         self.at_ms(self.runtime.now())
     }
 
@@ -48,18 +70,57 @@ impl Clock {
         millis(now).saturating_add(offset_ms)
     }
 
-    /// Something that expires is about to be written, or was found. To be said before it is
-    /// visible.
-    pub(crate) fn need(&self) {
-        if !self.is_needed() {
-            self.is_needed.store(true, Ordering::Release);
+    /// Follows a wall clock that has run ahead, if not too far, and notes if it is.
+    pub(crate) fn follow_wall_clock(&self) {
+        let now_ms = millis(self.runtime.now());
+        let offset_ms = self.runtime.wall_clock_ms().saturating_sub(now_ms);
+        let ahead_ms = offset_ms.saturating_sub(self.offset_at_open_ms);
+        let is_too_far = ahead_ms > MOST_AHEAD_MS;
+        if !is_too_far {
+            self.offset_ms.fetch_max(offset_ms, Ordering::AcqRel);
         }
+        let jump_ms = if is_too_far { ahead_ms } else { 0 };
+        self.jump_ms.store(jump_ms, Ordering::Relaxed);
+    }
+
+    /// By how much the wall clock was ahead when last compared, if that is too far for being
+    /// followed before the next opening.
+    pub(crate) fn jump(&self) -> Option<Duration> {
+        let jump_ms = self.jump_ms.load(Ordering::Relaxed);
+        (jump_ms > 0).then(|| Duration::from_millis(jump_ms))
+    }
+
+    /// Something that expires is about to be written, or was found. To be said before it is
+    /// visible. True: that is new, and the time is to be noted.
+    pub(crate) fn need(&self) -> bool {
+        if self.is_needed() {
+            return false;
+        }
+        self.follow_wall_clock();
+        !self.is_needed.swap(true, Ordering::AcqRel)
+    }
+
+    /// When the time is to be noted, by the runtime's clock; `None`: nothing expires.
+    pub(crate) fn note_at(&self) -> Option<Duration> {
+        let at = || Duration::from_millis(self.note_at_ms.load(Ordering::Relaxed));
+        self.is_needed().then(at)
+    }
+
+    /// The time that it was at `now` has been noted, if it was needed then.
+    pub(crate) fn noted(&self, now: Duration) {
+        let next_ms = millis(now.saturating_add(NOTE_PERIOD));
+        self.note_at_ms.fetch_max(next_ms, Ordering::Relaxed);
     }
 
     /// Whether there may be something that expires.
     pub(crate) fn is_needed(&self) -> bool {
         self.is_needed.load(Ordering::Acquire)
     }
+}
+
+/// A caller's time in milliseconds since 1970; earlier ones count as that.
+pub(crate) fn since_1970(time: SystemTime) -> u64 {
+    millis(time.duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
 /// Whole milliseconds, which have passed.
@@ -71,6 +132,8 @@ fn millis(time: Duration) -> u64 {
 mod tests {
     use super::*;
     use crate::vfs::sim::SimRuntime;
+
+    const HOUR: u64 = 3_600_000;
 
     fn clock(mark_ms: u64) -> (Arc<SimRuntime>, Clock) {
         let sim = SimRuntime::new(1);
@@ -96,9 +159,31 @@ mod tests {
     }
 
     #[test]
+    fn a_wall_clock_that_runs_ahead_is_followed_for_an_hour_at_most() {
+        let (sim, clock) = clock(0);
+        sim.set_wall_clock_ms(1_000_000 + HOUR / 2);
+        clock.follow_wall_clock();
+        assert_eq!((clock.now_ms(), clock.jump()), (1_000_000 + HOUR / 2, None));
+        // Behind: it goes on.
+        sim.set_wall_clock_ms(1_000_000);
+        clock.follow_wall_clock();
+        assert_eq!(clock.now_ms(), 1_000_000 + HOUR / 2);
+        // An hour in all, and not one each time.
+        sim.set_wall_clock_ms(1_000_000 + HOUR + 1);
+        clock.follow_wall_clock();
+        assert_eq!(clock.now_ms(), 1_000_000 + HOUR / 2);
+        assert_eq!(clock.jump(), Some(Duration::from_millis(HOUR + 1)));
+        sim.set_wall_clock_ms(1_000_000 + HOUR);
+        clock.follow_wall_clock();
+        assert_eq!((clock.now_ms(), clock.jump()), (1_000_000 + HOUR, None));
+    }
+
+    #[test]
     fn clocks_that_stand_anywhere_do_not_overflow() {
         let (sim, clock) = clock(u64::MAX);
         sim.delay(Duration::from_secs(1));
+        assert_eq!(clock.now_ms(), u64::MAX);
+        clock.follow_wall_clock();
         assert_eq!(clock.now_ms(), u64::MAX);
     }
 }

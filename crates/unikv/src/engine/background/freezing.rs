@@ -40,7 +40,7 @@ impl Background {
     /// Freezes the open generations that hide and keep most while all hide and keep too much.
     pub(crate) fn freeze_hiding(&self, catalog: &mut CatalogState) {
         let version = Arc::clone(&catalog.version);
-        let space = self.space.space_of(&version, self.core.snapshots.oldest());
+        let space = self.space.space_of(&version, self.space.horizon());
         let limit = space.most_hidden(self.space.space_limit());
         if space.unmerged_garbage() <= limit {
             return;
@@ -71,7 +71,7 @@ impl Background {
     /// Whether generations may hide more than there may be when idle.
     pub(crate) fn holds_too_much(&self) -> bool {
         let version = Arc::clone(&self.read.view.load().version);
-        let space = self.space.space_of(&version, self.core.snapshots.oldest());
+        let space = self.space.space_of(&version, self.space.horizon());
         space.is_too_much_when_idle(self.space.space_limit(), 0)
     }
 

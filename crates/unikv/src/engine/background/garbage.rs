@@ -83,7 +83,7 @@ impl Background {
         }
         let version = Arc::clone(&self.read.view.load().version);
         let limit = self.space.space_limit();
-        let space = self.space.space_of(&version, limit.oldest);
+        let space = self.space.space_of(&version, limit.horizon);
         let victims = gc::victims(&version, &space, limit, Pressure::Riding);
         let next = gc::partition_of(&version, &space, limit, &victims, |_| true);
         let places = victims.iter().enumerate();
@@ -107,7 +107,7 @@ impl Background {
         self.check_jobs()?;
         let version = Arc::clone(&self.read.view.load().version);
         let (limit, victims) = (self.space.space_limit(), self.victims_alone(&version));
-        let space = self.space.space_of(&version, limit.oldest);
+        let space = self.space.space_of(&version, limit.horizon);
         match gc::partition_of(&version, &space, limit, &victims, |_| true) {
             Some(_) => Ok(()),
             None => self.space.check_space(),

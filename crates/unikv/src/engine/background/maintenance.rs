@@ -46,7 +46,7 @@ impl Background {
         let done = || {
             let version = &self.catalog.lock().version;
             let limit = self.space.space_limit();
-            let space = self.space.space_of(version, limit.oldest);
+            let space = self.space.space_of(version, limit.horizon);
             let victims = gc::victims(version, &space, limit, Pressure::Riding);
             gc::partition_of(version, &space, limit, &victims, |_| true).is_none()
         };

@@ -184,7 +184,7 @@ impl Background {
         let metas = version.keyspaces.all().iter();
         let others = metas.filter(|meta| !meta.options.is_empty());
         let others = others.filter_map(|meta| {
-            let options = KeyspaceOptions::decode(&meta.options, Path::new("")).ok()?;
+            let options = KeyspaceOptions::of(meta, Path::new("")).ok()?;
             Some((meta.data, options.compression?))
         });
         Compressions::new(self.core.options.compression, others)

@@ -123,6 +123,8 @@ impl Background {
             self.scheduler.left_alone_for(now),
             self.idle_begins_in(now),
             self.hints_due_in(now).filter(|rest| !rest.is_zero()),
+            self.mark_due_in(now).filter(|rest| !rest.is_zero()),
+            self.space.look_again_in(),
         ];
         waits.into_iter().flatten().min()
     }

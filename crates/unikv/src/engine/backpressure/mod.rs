@@ -255,9 +255,7 @@ impl Backpressure {
             .max(sum as f64 / most_shared)
             .max(generations.fold(0.0, f64::max))
             .max(self.index_fill(limits));
-        let space = self
-            .space
-            .space_of(&view.version, self.core.snapshots.oldest());
+        let space = self.space.space_of(&view.version, self.space.horizon());
         self.space.update_tombstone_debt(&space);
         self.space.full.note_data(space.file_bytes());
         let fill = self.space.space_fill(view, &space);

@@ -83,6 +83,10 @@ impl Catalog {
         let (counters, manifest_len) = (&self.core.counters, catalog.manifest.len());
         let lifetime = counters.lifetime(&catalog.version, manifest_len);
         edit.lifetime = Some(lifetime.encode());
+        let now = self.core.now();
+        if self.core.clock.is_needed() {
+            edit.clock_ms = Some(self.core.clock.at_ms(now));
+        }
         let mut index = |partition, generation| indexes.get(&(partition, generation)).cloned();
         let mut context = ApplyContext {
             store: &self.core.store,
@@ -118,6 +122,9 @@ impl Catalog {
             // Whether the edit is durable is unknown: both its inputs and its outputs are kept.
             self.manifest_failed(&error);
             return Err(error);
+        }
+        if edit.clock_ms.is_some() {
+            self.core.clock.noted(now);
         }
         self.manifest_edits
             .store(catalog.manifest.edits(), Ordering::Release);

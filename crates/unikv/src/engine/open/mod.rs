@@ -33,7 +33,7 @@ use crate::log::{ReplayOutcome, replay};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::options::{EffectiveOptions, Options, StoredOptions};
 use crate::partition::scan_sources;
-use crate::partition::{MemtableHandle, View};
+use crate::partition::{Horizon, MemtableHandle, View};
 use crate::version::Version;
 use crate::version::edit::{PartitionMeta, VersionEdit};
 use crate::version::file_names::{self, DirSurvey};
@@ -242,6 +242,12 @@ impl<'a> Opening<'a> {
             }) => (memtables, expires, outcome),
             None => Default::default(),
         };
+        let clock = Arc::new(Clock::new(&self.env.runtime, version.counters.clock_ms));
+        if expires || version.expires() {
+            clock.need();
+            version.counters.clock_ms = clock.now_ms();
+            clock.noted(self.env.runtime.now());
+        }
         let space = DiskFull::at_open(&store, self.plan.memtable_bytes);
         let wal_number = self.take_number();
         // Old segments are needed as long as a recovered memtable is not in tables. The mark stays
@@ -290,12 +296,8 @@ impl<'a> Opening<'a> {
             is_watched: false,
         };
         let amp = self.options.max_space_amp;
-        space.note_data(Space::of(&version, None, amp).file_bytes());
+        space.note_data(Space::of(&version, Horizon::default(), amp).file_bytes());
         let targets = self.targets(&version);
-        let clock = Arc::new(Clock::new(&self.env.runtime, version.counters.clock_ms));
-        if expires || recovery::expires(&version) {
-            clock.need();
-        }
         let version = Arc::new(version);
         let sealed = memtables.into_iter().rev().collect();
         let view = View {

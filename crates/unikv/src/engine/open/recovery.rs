@@ -160,15 +160,6 @@ pub(crate) struct Replayed {
     pub(crate) outcome: ReplayOutcome,
 }
 
-/// Whether anything in the files of a version expires.
-pub(crate) fn expires(version: &Version) -> bool {
-    let mut records = version.record_files().iter();
-    records.any(|file| file.meta().expiry.is_some())
-        || version
-            .key_tables()
-            .any(|table| table.meta().expiry.is_some())
-}
-
 /// What a replay of the WAL needs.
 pub(crate) struct WalReplay<'a> {
     manifest: &'a Path,

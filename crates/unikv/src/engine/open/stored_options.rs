@@ -11,6 +11,7 @@
 use crate::base::seeded::seeded;
 use crate::codec::Compression;
 use crate::error::{Error, Result};
+use crate::memtable::Lifetime;
 use crate::options::{Clustering, EffectiveOptions, Options, StoredOptions};
 use crate::version::Version;
 use crate::version::manifest::RecoveredManifest;
@@ -18,6 +19,7 @@ use crate::version::tagged::{FieldWriter, Fields, Place};
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The tags. The numbers are in the files and never change.
 mod tag {
@@ -32,7 +34,8 @@ mod tag {
     pub(crate) const BLOCK_BYTES: u16 = 9;
     pub(crate) const SCAN_MERGE_LIMIT: u16 = 10;
     pub(crate) const COMPRESSION: u16 = 11;
-    pub(crate) const LAST: u16 = COMPRESSION;
+    pub(crate) const DEFAULT_TTL_MS: u16 = 12;
+    pub(crate) const LAST: u16 = DEFAULT_TTL_MS;
 }
 
 /// Never, at every merge, where scans had paid for it, and when idle, in releases that asked.
@@ -64,6 +67,10 @@ pub(crate) fn encode(options: &EffectiveOptions) -> Vec<u8> {
     // A release that does not know it reads databases that do without.
     if options.compression != Compression::None {
         out.put_u64(tag::COMPRESSION, options.compression.number());
+    }
+    // Releases that know of no expiry refuse it.
+    if let Some(Ok(Lifetime::For(ms))) = options.default_ttl.map(Lifetime::of) {
+        out.put_u64(tag::DEFAULT_TTL_MS, ms);
     }
     out.finish()
 }
@@ -101,6 +108,7 @@ pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<StoredOptions> {
             Some(number) => Some(Compression::of_number(number, path)?),
             None => None,
         },
+        default_ttl: fields.u64(tag::DEFAULT_TTL_MS)?.map(Duration::from_millis),
     })
 }
 
@@ -133,6 +141,7 @@ pub(crate) fn carry_over(options: Options, stored: &StoredOptions) -> Options {
             block_bytes: asked.block_bytes.or(stored.block_bytes),
             scan_merge_limit: asked.scan_merge_limit.or(stored.scan_merge_limit),
             compression: asked.compression.or(stored.compression),
+            default_ttl: asked.default_ttl.or(stored.default_ttl),
         },
         ..options
     }

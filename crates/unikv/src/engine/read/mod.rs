@@ -3,6 +3,7 @@
 pub(crate) mod cursor;
 mod hold;
 pub(crate) mod iter;
+pub(crate) mod lifetimes;
 pub(crate) mod moment;
 pub(crate) mod pins;
 pub(crate) mod sizes;

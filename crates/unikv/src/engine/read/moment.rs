@@ -47,6 +47,11 @@ impl Registered {
         self.moment.seq
     }
 
+    /// Its time, in milliseconds since 1970.
+    pub(crate) fn time_ms(&self) -> u64 {
+        self.moment.time_ms
+    }
+
     /// What it sees.
     pub(crate) fn at(&self) -> Visibility {
         Visibility::at(self.moment)

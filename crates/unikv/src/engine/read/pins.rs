@@ -29,7 +29,7 @@ impl ReadState {
         let (files, bytes) = self.core.store.pinned();
         let visible = self.visible_seq.load(Ordering::Acquire);
         let (oldest, since) = figures.oldest.unzip();
-        let space = self.space.space_of(version, oldest);
+        let space = self.space.space_of(version, self.space.horizon());
         let age = |since| self.core.store.env().runtime.now().saturating_sub(since);
         PinStats {
             snapshots: figures.snapshots,

@@ -1,9 +1,9 @@
 //! The state of [`super::tombstone_debt`]: what the rules go by.
 
-use crate::base::keys::SeqNo;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::jobs::space::Space;
+use crate::partition::Horizon;
 use crate::version::Version;
 use std::collections::VecDeque;
 use std::sync::Weak;
@@ -66,7 +66,7 @@ impl Freed {
 #[derive(Debug)]
 pub(super) struct KnownSpace {
     pub(super) version: Weak<Version>,
-    pub(super) oldest: Option<SeqNo>,
+    pub(super) horizon: Horizon,
     pub(super) space: Space,
 }
 
@@ -88,6 +88,14 @@ impl TombstoneDebt {
     /// release.
     pub(crate) fn waits_for_snapshots(&self) -> bool {
         self.presses_without_snapshots.load(Ordering::SeqCst)
+    }
+
+    /// Whether anything expired or will, in the version that was summed up last.
+    pub(super) fn expires(&self) -> bool {
+        self.known
+            .lock()
+            .as_ref()
+            .is_some_and(|known| known.space.expires)
     }
 
     /// What the writes of the memtables free that are sealed still, recovered ones left out.

@@ -7,8 +7,10 @@ use crate::engine::space::full::{DiskFull, free_bytes};
 use crate::jobs::flush::placing::GenerationLimits;
 use crate::jobs::partitioning::split::PartitionLimits;
 use crate::jobs::space::SpaceLimit;
+use crate::partition::Horizon;
 use crate::version::Version;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) mod debt;
 pub(crate) mod disk_full;
@@ -19,6 +21,9 @@ pub(crate) mod tombstone_debt;
 /// values of the memtable, for the ballast, and for manifests.
 const IDLE_BYTES: u64 = 7 << 20;
 const MEMTABLES_WHEN_IDLE: u64 = 4;
+
+/// After this many milliseconds it is judged again how much has expired.
+const TICK_MS: u64 = 5_000;
 
 /// The component that bounds space on disk.
 pub(crate) struct DiskSpace {
@@ -36,12 +41,34 @@ impl DiskSpace {
         })
     }
 
+    /// What nobody needs any more. The time is that of the last tick, so that figures which depend
+    /// on it hold for a while.
+    pub(crate) fn horizon(&self) -> Horizon {
+        let clock = &self.core.clock;
+        let now_ms = match clock.is_needed() {
+            true => clock.now_ms() / TICK_MS * TICK_MS,
+            false => 0,
+        };
+        let oldest = self.core.snapshots.oldest();
+        Horizon {
+            oldest: oldest.map(|moment| moment.seq),
+            time_ms: oldest.map_or(now_ms, |moment| moment.time_ms.min(now_ms)),
+            now_ms,
+        }
+    }
+
+    /// In what time more may have expired.
+    pub(crate) fn look_again_in(&self) -> Option<Duration> {
+        let expires = self.core.clock.is_needed() && self.debt.expires();
+        expires.then(|| Duration::from_millis(TICK_MS))
+    }
+
     pub(crate) fn space_limit(&self) -> SpaceLimit {
         SpaceLimit {
             max_space_amp: self.core.options.max_space_amp,
             floor_bytes: self.core.memory.plan.memtable_bytes.saturating_mul(2),
             idle_bytes: IDLE_BYTES + MEMTABLES_WHEN_IDLE * self.core.memory.plan.memtable_bytes,
-            oldest: self.core.snapshots.oldest(),
+            horizon: self.horizon(),
             job_bytes: (2 * self.core.options.background_threads as u64)
                 .saturating_mul(self.core.options.unsorted_bytes),
             unsorted_bytes: self.core.options.unsorted_bytes,
@@ -59,7 +86,7 @@ impl DiskSpace {
     /// How large the UnsortedStores may grow.
     pub(crate) fn generation_limits(&self, version: &Arc<Version>) -> GenerationLimits {
         let limit = self.space_limit();
-        let most = self.space_of(version, limit.oldest).most_open_bytes(limit);
+        let most = self.space_of(version, limit.horizon).most_open_bytes(limit);
         GenerationLimits::of(
             self.core.options.unsorted_bytes,
             self.core.options.memory_budget,

@@ -16,25 +16,25 @@ use crate::engine::space::{DiskSpace, MEMTABLES_WHEN_IDLE};
 use crate::jobs::space::Space;
 use crate::jobs::space::garbage::Pressure;
 use crate::memtable::{Batch, BatchOp, Memtable, OpsIter};
-use crate::partition::{MemtableHandle, View};
+use crate::partition::{Horizon, MemtableHandle, View};
 use crate::version::Version;
 use std::sync::Arc;
 
 impl DiskSpace {
-    /// The space of a version, `oldest` being the oldest live snapshot. Summed up once a version:
-    /// it is asked for at every seal and by every job, and the sum is over all files.
-    pub(crate) fn space_of(&self, version: &Arc<Version>, oldest: Option<SeqNo>) -> Space {
+    /// The space of a version. Summed up once a version, and once in a while where it has something
+    /// that expires: it is asked for at every seal and by every job, and the sum is over all files.
+    pub(crate) fn space_of(&self, version: &Arc<Version>, horizon: Horizon) -> Space {
         let mut known = self.debt.known.lock();
         let is_same = |known: &&KnownSpace| {
-            known.oldest == oldest && std::ptr::eq(known.version.as_ptr(), Arc::as_ptr(version))
+            known.horizon == horizon && std::ptr::eq(known.version.as_ptr(), Arc::as_ptr(version))
         };
         if let Some(known) = known.as_ref().filter(is_same) {
             return known.space;
         }
-        let space = Space::of(version, oldest, self.core.options.max_space_amp);
+        let space = Space::of(version, horizon, self.core.options.max_space_amp);
         *known = Some(KnownSpace {
             version: Arc::downgrade(version),
-            oldest,
+            horizon,
             space,
         });
         space

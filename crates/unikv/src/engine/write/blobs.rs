@@ -28,7 +28,7 @@ use crate::engine::write::WritePath;
 use crate::engine::write::queue::{Write, WriteMode};
 use crate::error::{Error, Result};
 use crate::key_table::RecordPointer;
-use crate::memtable::{Batch, BatchOp, OpsIter, check_put};
+use crate::memtable::{Batch, BatchOp, Lifetime, OpsIter, check_put};
 use crate::options::{Durability, WriteOptions};
 use crate::partition::{LargeFiles, MemtableHandle};
 use crate::record::{External, RecordFile, RecordFileMeta, RecordRef, RecordWriter, UNNUMBERED};
@@ -102,12 +102,16 @@ impl WritePath {
         }
         self.core.check_open()?;
         check_put(key.len(), value.len())?;
+        let expiry_ms = match self.may_expire(options.ttl) {
+            true => self.expiries(options.ttl)?.of(keyspace, Lifetime::AsUsual),
+            false => None,
+        };
         with_engine_key(keyspace, key, |key| {
             let op = BatchOp {
                 kind: Kind::Put,
                 key,
                 value,
-                expiry_ms: None,
+                expiry_ms,
             };
             self.write_without_large(std::iter::once(op), None, 0, options, None)
         })
@@ -125,6 +129,20 @@ impl WritePath {
         if let Some(violation) = batch.violation() {
             return Err(violation.clone());
         }
+        if self.may_expire(options.ttl) || batch.has_lifetimes() {
+            return self.write_expiring(batch, options, reads);
+        }
+        self.write_resolved(batch, options, reads)
+    }
+
+    /// The same of a batch in which each value has its expiry.
+    #[inline]
+    pub(super) fn write_resolved(
+        &self,
+        batch: &Batch,
+        options: WriteOptions,
+        reads: Option<&Arc<ReadSet>>,
+    ) -> Result<()> {
         let mut least = self.large_value_bytes();
         if batch.byte_len() as u64 > self.core.memory.plan.memtable_bytes {
             least = least.min(LARGE_BATCH_VALUE_BYTES);

@@ -11,6 +11,7 @@
 mod admission;
 pub(crate) mod alone;
 pub(crate) mod blobs;
+mod expiry;
 pub(crate) mod group;
 pub(crate) mod marks;
 pub(crate) mod queue;
@@ -18,7 +19,7 @@ mod waits;
 pub(crate) mod wal_sync;
 
 use crate::base::keys::{FileNumber, SeqNo};
-use crate::base::sync::atomic::Ordering;
+use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::base::sync::{Mutex, RwLock};
 use crate::engine::backpressure::Backpressure;
 use crate::engine::catalog::{Catalog, Indexes};
@@ -59,6 +60,8 @@ pub(crate) struct WritePath {
     /// Writers that wait for the one that leads.
     pub(crate) queue: WriteQueue,
     pub(crate) wal_sync: WalSync,
+    /// Whether values may expire that say nothing.
+    has_default_ttl: AtomicBool,
     /// Files of large values whose batches are not committed yet.
     pub(crate) staged_large: LargeFiles,
     /// Shared by writers of large values from before they begin a file until it is with a memtable
@@ -76,6 +79,12 @@ impl WritePath {
         commit: Commit,
         wal_sync: WalSync,
     ) -> Arc<WritePath> {
+        let keyspaces = &read.view.load().version.keyspaces;
+        let has_default_ttl = core.options.default_ttl.is_some()
+            || keyspaces.all().iter().any(|k| k.default_ttl_ms.is_some());
+        if has_default_ttl {
+            core.clock.need();
+        }
         Arc::new(WritePath {
             recent: Arc::clone(&read.recent),
             core: Arc::clone(core),
@@ -86,6 +95,7 @@ impl WritePath {
             commit: Mutex::new(commit),
             queue: WriteQueue::default(),
             wal_sync,
+            has_default_ttl: AtomicBool::new(has_default_ttl),
             staged_large: LargeFiles::default(),
             staging: RwLock::default(),
         })

@@ -16,7 +16,7 @@
 
 use crate::base::keys::{FileNumber, PartitionId};
 use crate::jobs::space::garbage::{Pressure, record_bytes, section_worth_a_pass};
-use crate::jobs::space::{Space, SpaceLimit, is_obsolete};
+use crate::jobs::space::{Space, SpaceLimit, obsolete_bytes};
 use crate::record::RecordFile;
 use crate::version::{Partition, Version};
 use std::collections::HashSet;
@@ -105,8 +105,14 @@ pub(crate) fn partition_of<'a>(
         let tables = partition.key_tables.iter().map(|t| t.meta());
         let refs = tables.clone().flat_map(|t| &t.refs);
         let refs = refs.filter(|refs| numbers.contains(&refs.file));
-        let older = tables.filter(|t| obsolete && is_obsolete(t, limit.oldest));
-        refs.map(|refs| refs.bytes).sum::<u64>() + older.map(|t| t.older_bytes).sum::<u64>()
+        let bytes = |t| {
+            if obsolete {
+                obsolete_bytes(t, limit.horizon)
+            } else {
+                0
+            }
+        };
+        refs.map(|refs| refs.bytes).sum::<u64>() + tables.map(bytes).sum::<u64>()
     };
     let free = version.partitions().iter().filter(|p| is_free(p.id));
     let found = free

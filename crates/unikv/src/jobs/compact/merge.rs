@@ -117,8 +117,13 @@ impl Merger<'_> {
             return Ok(());
         }
         let touched = touched || ranges.is_some();
-        let oldest = self.context.readers.oldest();
-        let is_due = || self.output.has_to_move(meta) || is_obsolete(meta, oldest);
+        let horizon = self.context.readers.horizon();
+        if !touched && meta.has_expired(horizon.time_ms) {
+            // Nobody needs to look at what is in it.
+            self.dropped.push(meta.number);
+            return Ok(());
+        }
+        let is_due = || self.output.has_to_move(meta) || is_obsolete(meta, horizon);
         let touched = touched || !self.output.has_ended() && is_due();
         // What a slice leaves undersized, the next merge mends; else it might write all tables
         // after it again.
@@ -241,6 +246,9 @@ impl<'a> Group<'a> {
         self.delete_above(entry.seq);
         let fate = self.retention.judge(entry.seq, entry.expiry_ms);
         if fate == Fate::Unneeded {
+            return Ok(());
+        }
+        if fate == Fate::Expired && seeded!(ExpiredLeavesNothing) {
             return Ok(());
         }
         if fate == Fate::Expired {

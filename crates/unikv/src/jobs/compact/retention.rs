@@ -11,7 +11,7 @@
 
 use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
-use crate::partition::Moment;
+use crate::partition::{Horizon, Moment};
 
 /// Who reads what a job makes.
 pub(crate) struct Readers {
@@ -23,9 +23,15 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    /// The oldest live snapshot.
-    pub(crate) fn oldest(&self) -> Option<SeqNo> {
-        self.snapshots.first().map(|moment| moment.seq)
+    /// What none of them needs.
+    pub(crate) fn horizon(&self) -> Horizon {
+        // The oldest snapshot has the earliest time, too.
+        let oldest = self.snapshots.first();
+        Horizon {
+            oldest: oldest.map(|moment| moment.seq),
+            time_ms: oldest.map_or(self.time_ms, |moment| moment.time_ms.min(self.time_ms)),
+            now_ms: self.time_ms,
+        }
     }
 }
 
@@ -84,6 +90,8 @@ impl<'a> Retention<'a> {
         let is_seen = newer.is_none() && !has_expired(self.readers.time_ms);
         let mut seeing = at_or_above.iter().take_while(|s| is_below(s));
         let is_seen = is_seen || seeing.any(|s| !has_expired(s.time_ms));
+        let is_seen =
+            is_seen && !(seeded!(ExpiryForgetsSnapshots) && has_expired(self.readers.time_ms));
         match is_seen {
             true => Fate::Needed,
             false => Fate::Expired,

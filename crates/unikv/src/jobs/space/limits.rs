@@ -1,9 +1,9 @@
 //! How much garbage there may be: what begins collection, and what slows writers, by one figure.
 
 use super::Space;
-use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
 use crate::jobs::space::garbage::Pressure;
+use crate::partition::Horizon;
 
 /// What garbage collection is for.
 #[derive(Clone, Copy, Debug)]
@@ -14,8 +14,8 @@ pub(crate) struct SpaceLimit {
     pub(crate) floor_bytes: u64,
     /// What files may take beside what is visible while writers are idle.
     pub(crate) idle_bytes: u64,
-    /// The oldest live snapshot.
-    pub(crate) oldest: Option<SeqNo>,
+    /// What nobody needs any more.
+    pub(crate) horizon: Horizon,
     /// Bytes that jobs may take beside the rest, the UnsortedStores among them.
     pub(crate) job_bytes: u64,
     /// Bytes that the open generation of one partition may have in any case. A pass may copy as
@@ -200,7 +200,11 @@ mod tests {
         max_space_amp: 1.5,
         floor_bytes: 10,
         idle_bytes: 20,
-        oldest: None,
+        horizon: Horizon {
+            oldest: None,
+            time_ms: 0,
+            now_ms: 0,
+        },
         job_bytes: 100,
         unsorted_bytes: 1000,
     };

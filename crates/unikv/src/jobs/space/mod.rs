@@ -11,13 +11,13 @@ pub(crate) mod promise;
 
 pub(crate) use limits::SpaceLimit;
 
-use crate::base::keys::SeqNo;
-use crate::base::seeded::seeded;
+use crate::base::seeded::{seeded, slip};
 use crate::jobs::compact::half_merged::HalfMerged;
 use crate::jobs::space::garbage::{record_bytes, section_worth_a_pass};
 use crate::jobs::space::hidden::hidden_by;
 use crate::jobs::space::promise::Promise;
 use crate::key_table::{KeyTableMeta, OutlierSum};
+use crate::partition::Horizon;
 use crate::version::Version;
 
 /// What the files hold.
@@ -35,7 +35,8 @@ pub(crate) struct Space {
     pub(crate) live_bytes: u64,
     /// Bytes of key tables, small values included.
     pub(crate) key_table_bytes: u64,
-    /// Of both, what versions take that no snapshot needs any more.
+    /// Of both, what versions take that nobody needs any more: older ones, and those that have
+    /// expired.
     pub(crate) older_bytes: u64,
     /// The same if there were no snapshots.
     pub(crate) obsolete_bytes_in_all: u64,
@@ -58,15 +59,17 @@ pub(crate) struct Space {
     /// Bytes of the newest generation of each partition.
     pub(crate) open_bytes: u64,
     pub(crate) partitions: u64,
+    /// Whether anything expires.
+    pub(crate) expires: bool,
 }
 
 impl Space {
-    /// The space of a version; `oldest` is the oldest live snapshot, `max_space_amp` what is
-    /// promised.
-    pub(crate) fn of(version: &Version, oldest: Option<SeqNo>, max_space_amp: f64) -> Space {
+    /// The space of a version, `max_space_amp` being what is promised.
+    pub(crate) fn of(version: &Version, horizon: Horizon, max_space_amp: f64) -> Space {
         let live = version.live();
         let half_merged = HalfMerged::of(version);
         let mut space = Space {
+            expires: version.expires(),
             half_merged_bytes: half_merged.dead_bytes(),
             ..Space::default()
         };
@@ -90,15 +93,13 @@ impl Space {
             space.entries += table.count;
             space.outliers = space.outliers.and(table.outliers());
             let promise = Promise::of(table, max_space_amp);
-            space.user_bytes += promise.user_bytes;
             space.frame_bytes += promise.frame_bytes;
-            match is_obsolete(table, oldest) {
-                true => space.older_bytes += table.older_bytes,
-                false => space.user_bytes += table.older_bytes,
-            }
-            if is_obsolete(table, None) {
-                space.obsolete_bytes_in_all += table.older_bytes;
-            }
+            // All of its versions count, for a user or as garbage.
+            let user_bytes = promise.user_bytes + table.older_bytes;
+            let obsolete = obsolete_bytes(table, horizon).min(user_bytes);
+            space.user_bytes += user_bytes - obsolete;
+            space.older_bytes += obsolete;
+            space.obsolete_bytes_in_all += obsolete_bytes(table, horizon.without_snapshots());
         }
         for partition in version.partitions() {
             space.partitions += 1;
@@ -137,10 +138,24 @@ impl Space {
     }
 }
 
-/// Whether a key table has versions that no snapshot needs any more, and enough of them to be worth
-/// its rewriting.
-pub(crate) fn is_obsolete(table: &KeyTableMeta, oldest: Option<SeqNo>) -> bool {
-    !seeded!(OutlivedForever)
-        && table.older_bytes > table.len / 4
-        && oldest.is_none_or(|oldest| oldest >= table.max_seq)
+/// Bytes of versions in a key table that nobody needs any more, if they are enough to be worth its
+/// rewriting.
+pub(crate) fn obsolete_bytes(table: &KeyTableMeta, horizon: Horizon) -> u64 {
+    let is_older = horizon.oldest.is_none_or(|oldest| oldest >= table.max_seq);
+    let older = if is_older { table.older_bytes } else { 0 };
+    let expired = slip!(
+        ExpiredKept,
+        0,
+        table.expiring.expired_bytes(horizon.time_ms)
+    );
+    let bytes = older.saturating_add(expired);
+    match bytes > table.len / 4 && !seeded!(OutlivedForever) {
+        true => bytes,
+        false => 0,
+    }
+}
+
+/// Whether a key table has versions that nobody needs any more, and enough of them.
+pub(crate) fn is_obsolete(table: &KeyTableMeta, horizon: Horizon) -> bool {
+    obsolete_bytes(table, horizon) > 0
 }

@@ -80,7 +80,7 @@ fn at_least(table: &KeyTableMeta) -> Newest {
 mod tests {
     use super::*;
     use crate::base::keys::{FileNumber, FileUid, SeqNo};
-    use crate::key_table::RecordFileRefs;
+    use crate::key_table::{Expiring, RecordFileRefs};
 
     /// Ten values of 20 bytes inline and one record of 1,064 bytes, with keys of 24 bytes.
     fn table(newest: Option<Newest>) -> KeyTableMeta {
@@ -103,6 +103,7 @@ mod tests {
             older_bytes: 0,
             newest,
             expiry: None,
+            expiring: Expiring::default(),
             has_range_deletes: false,
             clip: None,
             compression: crate::codec::FileCompression::default(),

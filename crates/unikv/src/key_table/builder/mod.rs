@@ -140,7 +140,13 @@ impl KeySectionBuilder {
             }
         };
         properties.inline_bytes += inline;
-        if properties.entries > 1 && self.last_key == entry.key {
+        let is_older = properties.entries > 1 && self.last_key == entry.key;
+        if let Some(expiry_ms) = entry.expiry_ms {
+            let bytes = entry.key.len() as u64 * u64::from(inline > 0) + inline + record;
+            let newest_bytes = if is_older { 0 } else { bytes };
+            properties.expiring.add(expiry_ms, newest_bytes);
+        }
+        if is_older {
             properties.older_bytes += inline + record;
             self.older_inline_bytes += inline;
             return;
@@ -289,6 +295,7 @@ pub(super) fn write_with_header(
     section.properties.older_bytes -= inline - stored_part(inline, stored, compression.saved_bytes);
     section.newest.outliers = section.outliers.settle(section.newest.sum());
     section.properties.newest = Some(section.newest);
+    section.properties.expiring.settle();
     section.properties.outliers = std::mem::take(&mut section.outliers);
     let name = file_names::key_table(header.number);
     let size_hint = section.estimated_len() as u64;
@@ -314,6 +321,7 @@ pub(super) fn write_with_header(
         older_bytes: properties.older_bytes,
         newest: properties.newest,
         expiry: properties.expiry,
+        expiring: properties.expiring,
         has_range_deletes: properties.has_range_deletes,
         clip: None,
         compression,

@@ -22,7 +22,7 @@ pub(super) fn parts(record: Part, edit: &VersionEdit) -> Vec<Part> {
             .field("id", keyspace.id.0)
             .field("number", keyspace.data.0)
             .field("name", name);
-        let options = KeyspaceOptions::decode(&keyspace.options, Path::new(""));
+        let options = KeyspaceOptions::of(keyspace, Path::new(""));
         add(match options {
             Ok(options) => shown.field("options", format!("{options:?}")),
             Err(error) => shown.faulty(error),

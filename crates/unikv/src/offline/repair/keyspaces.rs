@@ -139,7 +139,7 @@ impl KnownKeyspaces {
             return Ok(KeyspaceId::DEFAULT);
         }
         let options = match self.listed.of_data(data) {
-            Some(meta) => KeyspaceOptions::decode(&meta.options, Path::new(""))?,
+            Some(meta) => KeyspaceOptions::of(meta, Path::new(""))?,
             None => KeyspaceOptions::default(),
         };
         let keyspace = db.engine.keyspaces.open(&self.name(data), &options)?;

@@ -5,7 +5,7 @@ use super::super::scan_run::ScanRunMeta;
 use super::*;
 use crate::base::keys::{DatabaseId, FileUid, KeyspaceId, SeqNo, Slot};
 use crate::codec::FileCompression;
-use crate::key_table::{KeyTableMeta, RecordFileRefs};
+use crate::key_table::{Expiring, KeyTableMeta, RecordFileRefs};
 use crate::record::RecordFileMeta;
 use crate::version::edit::PartitionMeta;
 use crate::vfs::Env;
@@ -71,6 +71,7 @@ impl Machine {
                 since: SeqNo(0),
                 name: "names".to_owned(),
                 options: Vec::new(),
+                default_ttl_ms: None,
             }],
             partitions: vec![partition(LEFT, "", Some("m")), partition(RIGHT, "m", None)],
             record_files: vec![
@@ -142,6 +143,7 @@ fn key_table(number: u64, min_key: &str, max_key: &str) -> KeyTableMeta {
         older_bytes: 0,
         newest: None,
         expiry: None,
+        expiring: Expiring::default(),
         has_range_deletes: false,
         clip: None,
         compression: FileCompression::default(),

@@ -3,13 +3,12 @@
 
 use super::super::scan_run::ScanRunMeta;
 use super::super::tagged::{FieldWriter, Fields, Place};
-use super::{KeyspaceMeta, PartitionMeta, TablePlace, TableShare, compression, ranges};
-use crate::base::coding::{Decoder, put_varint};
+use super::{KeyspaceMeta, PartitionMeta, TablePlace, TableShare, compression, figures, ranges};
+use crate::base::coding::Decoder;
 use crate::base::keys::{FileNumber, FileUid, GenerationId, KeyspaceId, PartitionId, SeqNo, Slot};
 use crate::error::Result;
 use crate::key_table::meta::KeyTableMeta;
 use crate::key_table::refs::RecordFileRefs;
-use crate::key_table::{Newest, NewestNumbers};
 use crate::record::meta::RecordFileMeta;
 
 /// The tags within a keyspace, a partition, a table place, a scan run and a drop.
@@ -24,12 +23,12 @@ mod part {
     pub(super) const KEY_TABLE: u16 = 8;
     pub(super) const HIDDEN_BYTES: u16 = 9;
     pub(super) const DATA: u16 = 10;
-    pub(super) const LAST: u16 = DATA;
+    pub(super) const DEFAULT_TTL_MS: u16 = 11;
+    pub(super) const LAST: u16 = DEFAULT_TTL_MS;
 }
 
 /// The tags within a record file or a key table.
 mod file {
-    use super::ranges;
 
     pub(super) const NUMBER: u16 = 1;
     pub(super) const UID: u16 = 2;
@@ -50,8 +49,7 @@ mod file {
     pub(super) const CLIP_END: u16 = 17;
     pub(super) const OLDER_BYTES: u16 = 18;
     pub(super) const INGEST_SEQ: u16 = 19;
-    pub(super) const NEWEST: u16 = 20;
-    pub(super) const LAST: u16 = ranges::RANGES;
+    pub(super) const LAST: u16 = super::figures::EXPIRING;
 }
 
 /// Bytes of one reference to a record file: number, count, bytes.
@@ -63,6 +61,9 @@ pub(super) fn put_keyspace(out: &mut FieldWriter, keyspace: &KeyspaceMeta) {
     out.put(part::OPTIONS_OR_END, &keyspace.options);
     if keyspace.data != keyspace.id {
         out.put_u64(part::DATA, u64::from(keyspace.data.0));
+    }
+    if let Some(ms) = keyspace.default_ttl_ms {
+        out.put_u64(part::DEFAULT_TTL_MS, ms);
     }
 }
 
@@ -78,6 +79,7 @@ pub(super) fn keyspace(bytes: &[u8], place: Place<'_>) -> Result<KeyspaceMeta> {
         name,
         options: f.required(part::OPTIONS_OR_END)?.to_vec(),
         since: SeqNo(0),
+        default_ttl_ms: f.u64(part::DEFAULT_TTL_MS)?,
     })
 }
 
@@ -308,13 +310,7 @@ pub(super) fn put_key_table(out: &mut FieldWriter, partition: PartitionId, meta:
     if meta.older_bytes > 0 {
         out.put_u64(file::OLDER_BYTES, meta.older_bytes);
     }
-    if let Some(newest) = meta.newest {
-        let mut bytes = Vec::new();
-        for number in NewestNumbers::from(newest) {
-            put_varint(&mut bytes, number);
-        }
-        out.put_skippable(file::NEWEST, &bytes);
-    }
+    figures::put(out, meta);
     if let Some(expiry) = meta.expiry {
         out.put(file::EXPIRY, &pair_bytes(expiry));
     }
@@ -352,29 +348,14 @@ pub(super) fn key_table(bytes: &[u8], place: Place<'_>) -> Result<(PartitionId, 
             Some(bytes) => f.checked_amount(file::OLDER_BYTES, bytes)?,
             None => 0,
         },
-        newest: newest(&f)?,
+        newest: figures::newest(&f)?,
         expiry: f.pair(file::EXPIRY)?,
+        expiring: figures::expiring(&f)?,
         has_range_deletes: f.flag(file::HAS_RANGE_DELETES)?,
         clip,
         compression: compression::of_blocks(&f, place)?,
     };
     Ok((PartitionId(f.number(file::PARTITION)?), meta))
-}
-
-fn newest(f: &Fields<'_>) -> Result<Option<Newest>> {
-    let Some(bytes) = f.bytes(file::NEWEST)? else {
-        return Ok(None);
-    };
-    let wrong = || f.corrupt(file::NEWEST, "has a wrong length");
-    let mut d = Decoder::new(bytes);
-    let mut numbers = NewestNumbers::default();
-    for number in &mut numbers {
-        *number = f.checked_amount(file::NEWEST, d.varint().ok_or_else(wrong)?)?;
-    }
-    match d.is_empty() {
-        true => Ok(Some(numbers.into())),
-        false => Err(wrong()),
-    }
 }
 
 fn refs(f: &Fields<'_>, bytes: &[u8]) -> Result<Vec<RecordFileRefs>> {

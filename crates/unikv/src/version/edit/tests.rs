@@ -3,6 +3,7 @@ use super::*;
 use crate::base::keys::FileUid;
 use crate::codec::{Codec, Codecs, DictionaryPlace, FileCompression};
 use crate::error::ErrorKind;
+use crate::key_table::Expiring;
 use crate::key_table::refs::RecordFileRefs;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -28,6 +29,7 @@ pub(crate) fn full_edit() -> VersionEdit {
             since: SeqNo(0),
             name: "names".to_owned(),
             options: vec![1, 2],
+            default_ttl_ms: None,
         }],
         partitions: vec![PartitionMeta {
             id: PartitionId(2),
@@ -92,6 +94,7 @@ pub(crate) fn full_edit() -> VersionEdit {
                 older_bytes: 13,
                 newest: Some([3, 31, 10, 2, 9, 2048, 3, 31, 1, 2000, 2000].into()),
                 expiry: Some((1, 2)),
+                expiring: Expiring::default(),
                 has_range_deletes: true,
                 clip: Some((b"c".to_vec(), b"j".to_vec())),
                 compression: FileCompression::default(),
@@ -121,6 +124,7 @@ pub(crate) fn full_edit() -> VersionEdit {
                 older_bytes: 0,
                 newest: None,
                 expiry: None,
+                expiring: Expiring::default(),
                 has_range_deletes: false,
                 clip: None,
                 compression: FileCompression::default(),
@@ -222,6 +226,15 @@ fn random_refs(rng: &mut SmallRng) -> RecordFileRefs {
     }
 }
 
+fn random_expiring(rng: &mut SmallRng) -> Expiring {
+    let mut expiring = Expiring::default();
+    for _ in 0..rng.random_range(0..50) {
+        expiring.add(rng.random(), rng.random_range(0..1000));
+    }
+    expiring.settle();
+    expiring
+}
+
 fn random_key_table(rng: &mut SmallRng) -> KeyTableMeta {
     KeyTableMeta {
         number: FileNumber(number(rng)),
@@ -240,6 +253,7 @@ fn random_key_table(rng: &mut SmallRng) -> KeyTableMeta {
             std::array::from_fn::<_, 11, _>(|_| amount(rng)).into()
         }),
         expiry: some(rng, |rng| (rng.random(), rng.random())),
+        expiring: random_expiring(rng),
         has_range_deletes: rng.random(),
         clip: some(rng, |rng| (bytes(rng), bytes(rng))),
         compression: FileCompression {
@@ -269,6 +283,7 @@ fn random_edit(rng: &mut SmallRng) -> VersionEdit {
             since: SeqNo(0),
             name: format!("keyspace {}", rng.random::<u32>()),
             options: bytes(rng),
+            default_ttl_ms: some(rng, Rng::random),
         }),
         partitions: list(rng, |rng| PartitionMeta {
             id: PartitionId(number(rng)),

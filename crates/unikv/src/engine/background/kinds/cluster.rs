@@ -194,7 +194,7 @@ impl Background {
         most_runs: usize,
     ) -> Vec<Arc<RecordFile>> {
         let limit = self.space.space_limit();
-        let space = self.space.space_of(version, limit.oldest);
+        let space = self.space.space_of(version, limit.horizon);
         let keys = KeyTable::bytes_of(version.key_tables());
         let free = self.space.free_bytes().saturating_sub(keys) / FREE_PART;
         // A file that a partition cannot leave would be garbage that no collection removes either.

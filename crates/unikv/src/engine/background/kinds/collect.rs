@@ -33,7 +33,7 @@ impl Background {
     pub(crate) fn plan_collection(&self, ask: &Ask<'_>) -> Option<MergePlan> {
         let version = &ask.catalog.version;
         let limit = self.space.space_limit();
-        let space = self.space.space_of(version, limit.oldest);
+        let space = self.space.space_of(version, limit.horizon);
         let victims = self.victims_alone(version);
         let may = |id| ask.is_free(id) && ask.allows(COLLECT, Some(id));
         let partition = gc::partition_of(version, &space, limit, &victims, may)?;
@@ -52,7 +52,7 @@ impl Background {
                     false => Pressure::Alone,
                 };
                 let limit = self.space.space_limit();
-                let space = self.space.space_of(version, limit.oldest);
+                let space = self.space.space_of(version, limit.horizon);
                 gc::victims(version, &space, limit, pressure)
             }
             Some(free_bytes) => tight_gc::victims(version, free_bytes),

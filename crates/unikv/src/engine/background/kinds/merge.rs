@@ -67,7 +67,7 @@ impl Background {
         let urgency = |p: &Partition| (ask.catalog.blocks_flushes(p, limits), p.unsorted_bytes());
         let partition = ready.max_by_key(|p| urgency(p))?;
         let limit = self.space.space_limit();
-        let space = self.space.space_of(version, limit.oldest);
+        let space = self.space.space_of(version, limit.horizon);
         Some(MergePlan {
             inputs: self.inputs_of_merge(ask.catalog, partition, &space, limit),
             partition: Arc::clone(partition),
@@ -146,7 +146,7 @@ impl Background {
     fn inline_bytes_of(&self, partition: &Partition) -> Option<usize> {
         let version = Arc::clone(&self.read.view.load().version);
         let keyspace = version.keyspaces.first_in(partition.range())?;
-        let options = KeyspaceOptions::decode(&keyspace.options, Path::new("")).ok()?;
+        let options = KeyspaceOptions::of(keyspace, Path::new("")).ok()?;
         options.inline_value_bytes.map(|bytes| bytes as usize)
     }
 

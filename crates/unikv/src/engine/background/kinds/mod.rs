@@ -6,9 +6,9 @@ pub(crate) mod collect;
 pub(crate) mod flush;
 mod for_reads;
 mod freeze;
-mod hint_notes;
 pub(crate) mod join;
 pub(crate) mod merge;
+mod notes;
 mod scan_merge;
 pub(crate) mod split;
 pub(crate) mod warm;
@@ -18,12 +18,14 @@ use crate::engine::background::JobKind;
 /// What the flush worker does.
 pub(crate) const FLUSHES: &[&dyn JobKind] = &[&flush::Flushes];
 
-/// All other kinds, the most urgent first. What keyspaces held that are gone costs an edit, and
-/// spares others work. What was hot before the opening is read back next, which ends and takes
-/// turns with merges. Splits come before merges, for they make them smaller; a join that needs no
-/// merge costs an edit, and another takes its turn now and then, or merges without a pause would
-/// leave more and more empty partitions; what only serves reads comes last.
+/// All other kinds, the most urgent first. The time is noted when it is due, by an edit a minute.
+/// What keyspaces held that are gone costs an edit, and spares others work. What was hot before the
+/// opening is read back next, which ends and takes turns with merges. Splits come before merges,
+/// for they make them smaller; a join that needs no merge costs an edit, and another takes its turn
+/// now and then, or merges without a pause would leave more and more empty partitions; what only
+/// serves reads comes last.
 const OTHERS: &[&dyn JobKind] = &[
+    &notes::clock::ClockMarks,
     &clear::Clearings,
     &warm::WarmStart,
     &split::Splits,
@@ -37,7 +39,7 @@ const OTHERS: &[&dyn JobKind] = &[
     &scan_merge::ScanMerges,
     &cluster::Clusterings,
     &for_reads::IndexesWhenIdle,
-    &hint_notes::HintNotes,
+    &notes::hints::HintNotes,
 ];
 
 /// All kinds but flushes.

@@ -4,6 +4,7 @@
 //! stands beside the range, and wins. So the ranges come first when the transaction commits. No
 //! locks.
 
+use crate::memtable::Lifetime;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,17 +12,24 @@ use std::ops::Bound;
 /// Writes by engine key, and deleted ranges.
 #[derive(Clone, Default)]
 pub(crate) struct OwnWrites {
-    /// `None`: the key is removed.
-    writes: BTreeMap<Vec<u8>, Option<Bytes>>,
+    writes: BTreeMap<Vec<u8>, OwnWrite>,
     /// From each first key to the first one after; disjoint.
     deleted: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
+/// What a transaction has made of a key.
+#[derive(Clone)]
+pub(crate) struct OwnWrite {
+    /// `None`: it has removed it.
+    pub(crate) value: Option<Bytes>,
+    pub(crate) lifetime: Lifetime,
+}
+
 /// How to take a write back.
 pub(crate) enum Undo {
-    Write(Vec<u8>, Option<Option<Bytes>>),
+    Write(Vec<u8>, Option<OwnWrite>),
     /// The writes that a range delete took away, and the ranges before it.
-    Range(BTreeMap<Vec<u8>, Option<Bytes>>, BTreeMap<Vec<u8>, Vec<u8>>),
+    Range(BTreeMap<Vec<u8>, OwnWrite>, BTreeMap<Vec<u8>, Vec<u8>>),
 }
 
 impl OwnWrites {
@@ -30,9 +38,13 @@ impl OwnWrites {
     }
 
     /// What has become of a key, if anything.
-    pub(crate) fn get(&self, key: &[u8]) -> Option<Option<Bytes>> {
+    pub(crate) fn get(&self, key: &[u8]) -> Option<OwnWrite> {
         let written = self.writes.get(key).cloned();
-        written.or_else(|| self.deletes(key).then_some(None))
+        let removed = || OwnWrite {
+            value: None,
+            lifetime: Lifetime::AsUsual,
+        };
+        written.or_else(|| self.deletes(key).then(removed))
     }
 
     /// Whether a range that has been deleted has this key.
@@ -43,9 +55,9 @@ impl OwnWrites {
     }
 
     /// The writes to single keys, in their order.
-    pub(crate) fn writes(&self) -> impl Iterator<Item = (&[u8], Option<&Bytes>)> {
+    pub(crate) fn writes(&self) -> impl Iterator<Item = (&[u8], &OwnWrite)> {
         let writes = self.writes.iter();
-        writes.map(|(key, value)| (key.as_slice(), value.as_ref()))
+        writes.map(|(key, write)| (key.as_slice(), write))
     }
 
     /// The ranges that have been deleted, in their order.
@@ -63,11 +75,11 @@ impl OwnWrites {
         let bounds = (Bound::Included(lower), Bound::Excluded(upper));
         let within = (lower < upper).then(|| self.writes.range::<[u8], _>(bounds));
         let within = within.into_iter().flatten();
-        within.map(|(key, value)| (key.as_slice(), value.as_ref()))
+        within.map(|(key, write)| (key.as_slice(), write.value.as_ref()))
     }
 
-    pub(crate) fn write(&mut self, key: Vec<u8>, value: Option<Bytes>) -> Undo {
-        let before = self.writes.insert(key.clone(), value);
+    pub(crate) fn write(&mut self, key: Vec<u8>, write: OwnWrite) -> Undo {
+        let before = self.writes.insert(key.clone(), write);
         Undo::Write(key, before)
     }
 

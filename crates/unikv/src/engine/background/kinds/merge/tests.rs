@@ -62,7 +62,7 @@ fn is_between_the_thresholds(db: &Db) -> bool {
 fn victims(db: &Db) -> Vec<Arc<RecordFile>> {
     let (engine, version) = (&db.0.engine, version(db));
     let limit = engine.space.space_limit();
-    let space = engine.space.space_of(&version, limit.oldest);
+    let space = engine.space.space_of(&version, limit.horizon);
     gc::victims(&version, &space, limit, Pressure::Riding)
 }
 

@@ -3,6 +3,7 @@ use crate::db::Db;
 use crate::engine::background::Ended;
 use crate::engine::tests::common::{flush_around, scan_beside_writers, version};
 use crate::engine::tests::{Machine, Model, churn, same, small};
+use crate::partition::Horizon;
 use crate::testing::limit;
 use crate::vfs::sim::{Keep, ReadCall};
 use rand::rngs::SmallRng;
@@ -617,9 +618,14 @@ fn a_partition_that_is_seldom_written_keeps_no_pile_of_tables() {
             .core
             .wait_while(merged, || engine.background.check_jobs())
             .unwrap();
-        most = most.max(engine.space.space_of(&version(&db), None).half_merged_bytes);
+        most = most.max(
+            engine
+                .space
+                .space_of(&version(&db), Horizon::default())
+                .half_merged_bytes,
+        );
     }
-    let space = engine.space.space_of(&version(&db), None);
+    let space = engine.space.space_of(&version(&db), Horizon::default());
     let limit = space.allowed_garbage(engine.space.space_limit()) / 4;
     let limit = limit.max(engine.core.options.unsorted_bytes);
     // What merges after the flush that judges adds to it.

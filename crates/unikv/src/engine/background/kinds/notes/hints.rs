@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Time between two notes: this, and this many times what the last one took.
-pub(super) const REST: Duration = Duration::from_secs(5);
+pub(in crate::engine::background::kinds) const REST: Duration = Duration::from_secs(5);
 const REST_PER_NOTE: u32 = 50;
 
 /// Notes what the cache holds, once enough of that has changed.
