@@ -4,11 +4,10 @@ use crate::base::keys::{DatabaseId, FileNumber, FileUid, SeqNo};
 use crate::codec::FileCompression;
 use crate::engine::open::recovery;
 use crate::error::Result;
+use crate::fuzzing::figures::{ManifestFigures, ReplayFigures};
 use crate::key_table::meta::KeyTableMeta;
-use crate::key_table::{
-    EntryValue, Expiring, FileFacts, KeyIter, KeyTable, ReadCache, RecordPointer,
-};
-use crate::log::{TailCut, replay};
+use crate::key_table::{EntryValue, FileFacts, KeyIter, KeyTable, ReadCache, RecordPointer};
+use crate::log::replay;
 use crate::record::{Record, RecordFile, RecordFileMeta, ValueReader};
 use crate::version::manifest::Manifest;
 use crate::vfs::file_store::FileStore;
@@ -23,34 +22,6 @@ const CACHE_BYTES: u64 = 64 << 10;
 pub struct Files {
     store: Arc<FileStore>,
     cache: Arc<ReadCache>,
-}
-
-/// What a replay of the log did.
-pub struct ReplayFigures {
-    /// Writes that were handed out.
-    pub records: u64,
-    /// Their operations.
-    pub ops: u64,
-    /// Bytes of the chain.
-    pub bytes: u64,
-    /// The last segment of the chain: its number, and where it ends.
-    pub last: Option<(u64, u64)>,
-    /// What was cut off.
-    pub cut: Option<TailCut>,
-}
-
-/// What a manifest said.
-pub struct ManifestFigures {
-    /// Edits in it.
-    pub edits: usize,
-    /// Edits of the database.
-    pub edit_count: u64,
-    /// Where the last whole edit ends.
-    pub end: u64,
-    /// What was cut off.
-    pub cut: Option<TailCut>,
-    /// The edits' version, as one edit.
-    pub snapshot: Vec<u8>,
 }
 
 /// One version of a key in a key section.
@@ -165,7 +136,7 @@ impl Files {
             older_bytes: 0,
             newest: None,
             expiry: None,
-            expiring: Expiring::default(),
+            expiring: Default::default(),
             has_range_deletes: false,
             clip: None,
             compression: FileCompression::default(),

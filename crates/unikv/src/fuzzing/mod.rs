@@ -5,12 +5,12 @@
 //! one to the encoder of the same bytes. [`Files`] does the same for readers of whole files.
 
 mod codecs;
+mod figures;
 mod files;
 
 pub use codecs::{decode, encode};
-pub use files::{
-    Cursor, Entry, Facts, Files, Frame, Go, Keys, ManifestFigures, Place, Records, ReplayFigures,
-};
+pub use figures::{ManifestFigures, ReplayFigures};
+pub use files::{Cursor, Entry, Facts, Files, Frame, Go, Keys, Place, Records};
 
 use crate::base::checksum;
 use crate::base::file_header::{FileHeader, FileKind, RawHeader};

@@ -13,7 +13,6 @@ use crate::partition::Visibility;
 use crate::partition::view_cursor::ViewCursor;
 use crate::record::pointed::check_pointed;
 use crate::record::{Record, STREAMED_BYTES};
-use crate::vfs::clock::Clock;
 use bytes::Bytes;
 use std::mem;
 use std::ops::Range;
@@ -216,7 +215,7 @@ impl End {
             };
             if entry.seq <= at.seq && last != Some(entry.key) {
                 let value = match cursor.may_hide() && cursor.hides(&entry, at.seq)? {
-                    false => self.value_of(&entry, at, cursor.clock()),
+                    false => self.value_of(&entry, at, cursor),
                     true => None,
                 };
                 batch.ends_with_last = value.is_some();
@@ -266,7 +265,7 @@ impl End {
                 let is_first = newest.is_none() || !seeded!(BackwardOldest);
                 if entry.seq <= at.seq && is_first {
                     newest = match cursor.may_hide() && cursor.hides(&entry, at.seq)? {
-                        false => self.value_of(&entry, at, cursor.clock()),
+                        false => self.value_of(&entry, at, cursor),
                         true => None,
                     };
                 }
@@ -282,8 +281,8 @@ impl End {
     }
 
     /// What the newest version of a key is for the iteration.
-    fn value_of(&self, entry: &KeyEntry<'_>, at: Visibility, clock: &Clock) -> Option<Value> {
-        let is_shown = at.shows(entry.kind, entry.expiry_ms, clock);
+    fn value_of(&self, entry: &KeyEntry<'_>, at: Visibility, cursor: &ViewCursor) -> Option<Value> {
+        let is_shown = at.shows(entry.kind, entry.expiry_ms, cursor.clock());
         is_shown.then(|| Value::of(entry, self.keys_alone))?
     }
 
