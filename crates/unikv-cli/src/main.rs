@@ -36,6 +36,12 @@ enum Command {
     Del(commands::point::Del),
     /// Deletes a range of keys in one write, however many they are
     DeleteRange(commands::delete_range::DeleteRange),
+    /// Prints how long a record lives; exits with 1 if there is none
+    Ttl(commands::expiry::Ttl),
+    /// Has a record expire after a time; exits with 1 if there is none
+    Expire(commands::expiry::Expire),
+    /// Has a record never expire; exits with 1 if there is none
+    Persist(commands::expiry::Persist),
     /// Prints records in the order of their keys
     Scan(commands::scan::Scan),
     /// Stores records from a file or from standard input
@@ -75,6 +81,9 @@ fn main() -> ExitCode {
         Command::Get(command) => command.run(),
         Command::Del(command) => command.run(),
         Command::DeleteRange(command) => command.run(),
+        Command::Ttl(command) => command.run(),
+        Command::Expire(command) => command.run(),
+        Command::Persist(command) => command.run(),
         Command::Scan(command) => command.run(),
         Command::Load(command) => command.run(),
         Command::Dump(command) => command.run(),

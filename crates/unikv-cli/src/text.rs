@@ -22,8 +22,9 @@ pub enum Form {
 /// What a line was.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
-    /// A record: it is in the buffers of the caller.
-    Record,
+    /// A record: it is in the buffers of the caller. This is when it expires, in milliseconds since
+    /// 1970, if it does.
+    Record(Option<u64>),
     /// The lines from here on are of this keyspace.
     Keyspace(KeyspaceLine),
 }
@@ -37,10 +38,18 @@ struct JsonLine<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     encoding: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     keyspace: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     options: Option<keyspace::JsonOptions>,
 }
+
+/// What begins the line of a record that expires in TSV. `\e` is no escape that a key may have.
+const EXPIRES: &[u8] = b"\\expires\t";
+/// In JSON lines, the encodings of a record that expires: releases without expiry refuse these.
+const EXPIRING_TEXT: &str = "utf-8";
+const EXPIRING_HEX: &str = "base16";
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
@@ -89,6 +98,38 @@ pub fn write_record(
         Form::Jsonl => serde_json::to_writer(&mut *out, &json_record(key, value))?,
     }
     out.write_all(b"\n")
+}
+
+/// Writes one record, which may expire, as a line.
+pub fn write_expiring(
+    out: &mut impl Write,
+    form: Form,
+    key: &[u8],
+    value: &[u8],
+    expires_ms: Option<u64>,
+) -> io::Result<()> {
+    let Some(ms) = expires_ms else {
+        return write_record(out, form, key, Some(value));
+    };
+    match form {
+        Form::Tsv => {
+            out.write_all(EXPIRES)?;
+            write!(out, "{ms}\t")?;
+            write_record(out, form, key, Some(value))
+        }
+        Form::Jsonl => {
+            let record = json_record(key, Some(value));
+            let is_hex = record.encoding.is_some();
+            let encoding = if is_hex { EXPIRING_HEX } else { EXPIRING_TEXT };
+            let record = JsonLine {
+                encoding: Some(encoding.into()),
+                expires: Some(ms),
+                ..record
+            };
+            serde_json::to_writer(&mut *out, &record)?;
+            out.write_all(b"\n")
+        }
+    }
 }
 
 fn json_record<'a>(key: &'a [u8], value: Option<&'a [u8]>) -> JsonLine<'a> {
@@ -161,14 +202,28 @@ pub fn read_line(
             if let Some(keyspace) = keyspace::read_tsv(line)? {
                 return Ok(Line::Keyspace(keyspace));
             }
-            let tab = line.iter().position(|&byte| byte == b'\t');
-            let tab = tab.ok_or("there is no tab between a key and a value")?;
-            unescape(&line[..tab], key)?;
-            unescape(&line[tab + 1..], value)?;
-            Ok(Line::Record)
+            let mut expires_ms = None;
+            let mut record = line;
+            if let Some(rest) = line.strip_prefix(EXPIRES) {
+                let (ms, rest) = cut_at_tab(rest).ok_or("there is no tab after the time")?;
+                let ms = std::str::from_utf8(ms).ok().and_then(|ms| ms.parse().ok());
+                expires_ms = Some(ms.ok_or("the time is no number of milliseconds since 1970")?);
+                record = rest;
+            }
+            let fields = cut_at_tab(record);
+            let fields = fields.ok_or("there is no tab between a key and a value")?;
+            unescape(fields.0, key)?;
+            unescape(fields.1, value)?;
+            Ok(Line::Record(expires_ms))
         }
         Form::Jsonl => read_json(line, key, value),
     }
+}
+
+/// What is before and after the first tab.
+fn cut_at_tab(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let tab = text.iter().position(|&byte| byte == b'\t')?;
+    Some((&text[..tab], &text[tab + 1..]))
 }
 
 fn read_json(line: &[u8], key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<Line, String> {
@@ -182,18 +237,23 @@ fn read_json(line: &[u8], key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<Line
     }
     let key_text = line.key.ok_or("there is no \"key\"")?;
     let text = line.value.ok_or("there is no \"value\"")?;
-    match line.encoding.as_deref() {
-        None => {
+    let encoding = line.encoding.as_deref();
+    let is_expiring = matches!(encoding, Some(EXPIRING_TEXT | EXPIRING_HEX));
+    if is_expiring != line.expires.is_some() {
+        return Err("\"expires\" goes with the \"encoding\" utf-8 or base16".to_owned());
+    }
+    match encoding {
+        None | Some(EXPIRING_TEXT) => {
             key.extend_from_slice(key_text.as_bytes());
             value.extend_from_slice(text.as_bytes());
         }
-        Some("hex") => {
+        Some("hex" | EXPIRING_HEX) => {
             key.extend(from_hex(&key_text)?);
             value.extend(from_hex(&text)?);
         }
         Some(other) => return Err(format!("unknown \"encoding\" {other:?}; only \"hex\" is")),
     }
-    Ok(Line::Record)
+    Ok(Line::Record(line.expires))
 }
 
 fn unescape(mut text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
@@ -235,7 +295,13 @@ mod tests {
         assert!(std::str::from_utf8(&line).is_ok());
         let (mut read_key, mut read_value) = (b"old".to_vec(), b"old".to_vec());
         let read = read_line(&line, form, &mut read_key, &mut read_value);
-        assert_eq!(read, Ok(Line::Record));
+        assert_eq!(read, Ok(Line::Record(None)));
+        assert_eq!((read_key.as_slice(), read_value.as_slice()), (key, value));
+        let mut line = Vec::new();
+        write_expiring(&mut line, form, key, value, Some(1_700_000_000_123)).unwrap();
+        assert_eq!(line.pop(), Some(b'\n'));
+        let read = read_line(&line, form, &mut read_key, &mut read_value);
+        assert_eq!(read, Ok(Line::Record(Some(1_700_000_000_123))));
         assert_eq!((read_key.as_slice(), read_value.as_slice()), (key, value));
     }
 
@@ -285,7 +351,15 @@ mod tests {
     fn bad_lines_are_refused() {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         for line in [
-            "no tab", "k\\\tv", "k\tv\\q", "k\t\\x4", "k\t\\xzz", "k\t\\x+1",
+            "no tab",
+            "k\\\tv",
+            "k\tv\\q",
+            "k\t\\x4",
+            "k\t\\xzz",
+            "k\t\\x+1",
+            "\\expires\t7\tk",
+            "\\expires\tsoon\tk\tv",
+            "\\expires\t7",
         ] {
             let read = read_line(line.as_bytes(), Form::Tsv, &mut key, &mut value);
             assert!(read.is_err(), "{line}");
@@ -295,6 +369,8 @@ mod tests {
             "{\"key\":\"a\"}",
             "[1]",
             "{\"key\":\"a\",\"value\":\"b\",\"encoding\":\"rot13\"}",
+            "{\"key\":\"a\",\"value\":\"b\",\"expires\":7}",
+            "{\"key\":\"a\",\"value\":\"b\",\"encoding\":\"utf-8\"}",
             "{\"key\":\"abc\",\"value\":\"00\",\"encoding\":\"hex\"}",
         ] {
             let read = read_line(line.as_bytes(), Form::Jsonl, &mut key, &mut value);

@@ -75,6 +75,54 @@ fn a_record_goes_in_and_out() {
 }
 
 #[test]
+fn a_record_lives_as_long_as_is_said() {
+    let place = Place::new();
+    let db = &place.path("db");
+    stdout(&["put", db, "session", "Ada", "--ttl", "1h"]);
+    let left = json(&["ttl", db, "session", "--json"])["ttl_ms"].as_u64();
+    assert!(
+        left.is_some_and(|ms| (3_500_000..=3_600_000).contains(&ms)),
+        "{left:?}"
+    );
+    stdout(&["persist", db, "session"]);
+    assert_eq!(stdout(&["ttl", db, "session"]), b"never\n");
+    assert_eq!(
+        json(&["ttl", db, "session", "--json"])["ttl_ms"],
+        Value::Null
+    );
+    stdout(&["expire", db, "session", "2h"]);
+    stdout(&["put", db, "stays", "here"]);
+    for (form, name) in [("tsv", "dump.tsv"), ("jsonl", "dump.jsonl")] {
+        let dump = place.file(name, &stdout(&["dump", db, "--format", form]));
+        let copy = &place.path(&format!("copy of {form}"));
+        stdout(&["load", copy, &dump]);
+        let left = json(&["ttl", copy, "session", "--json"])["ttl_ms"].as_u64();
+        assert!(
+            left.is_some_and(|ms| (7_000_000..=7_200_000).contains(&ms)),
+            "{left:?}"
+        );
+        assert_eq!(stdout(&["ttl", copy, "stays"]), b"never\n");
+    }
+    stdout(&["expire", db, "session", "1ms"]);
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    for command in [
+        &["get", db, "session"][..],
+        &["ttl", db, "session"],
+        &["persist", db, "session"],
+    ] {
+        unikv(command).assert().code(1).stdout("");
+    }
+    unikv(&["expire", db, "session", "1h"]).assert().code(1);
+    unikv(&["put", db, "session", "Ada", "--ttl", "0s"])
+        .assert()
+        .code(3);
+    // A dump of another time: what has expired since is not there.
+    let old = place.file("old.tsv", b"\\expires\t1000\tstays\tgone\n");
+    stdout(&["load", db, &old]);
+    unikv(&["get", db, "stays"]).assert().code(1);
+}
+
+#[test]
 fn reading_creates_nothing() {
     let place = Place::new();
     for command in ["get", "del"] {

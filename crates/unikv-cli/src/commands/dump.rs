@@ -7,7 +7,8 @@ use crate::text::{self, Form};
 use clap::Args;
 use indicatif::ProgressBar;
 use std::io::{self, BufWriter, IsTerminal, Write};
-use unikv::Db;
+use std::time::{SystemTime, UNIX_EPOCH};
+use unikv::{Db, Ttl};
 
 /// `dump DIR`
 #[derive(Args)]
@@ -69,12 +70,37 @@ fn dump(
     if !is_plain {
         text::write_keyspace(out, form, name, &keyspace.options()?)?;
     }
-    for record in keyspace.iter() {
+    // The keyspace at one moment, with the times at which its records expire.
+    let (snapshot, expires) = (keyspace.snapshot(), db.stats().expires);
+    let now_ms = now_ms();
+    for record in snapshot.iter() {
         let (key, value) = record?;
-        text::write_record(out, form, &key, Some(&value))?;
+        let ttl = match expires {
+            true => snapshot.ttl(&key)?,
+            false => None,
+        };
+        let expires_ms = ttl.and_then(|ttl| end_of(ttl, now_ms));
+        text::write_expiring(out, form, &key, &value, expires_ms)?;
         if let Some(progress) = progress {
             progress.inc((key.len() + value.len()) as u64);
         }
     }
     Ok(())
+}
+
+/// The time in milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// When what lives this long from now on expires, if it does.
+fn end_of(ttl: Ttl, now_ms: u64) -> Option<u64> {
+    match ttl {
+        Ttl::Never => None,
+        Ttl::Remaining(left) => {
+            let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+            Some(now_ms.saturating_add(left_ms))
+        }
+    }
 }

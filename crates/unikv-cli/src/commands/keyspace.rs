@@ -7,6 +7,7 @@ use indicatif::HumanBytes;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::{self, Write};
+use std::time::Duration;
 use unikv::{Compression, Db, Keyspace, KeyspaceOptions, PartitionStats};
 
 /// `keyspace ACTION DIR …`
@@ -52,6 +53,10 @@ struct Create {
     /// options of the database say
     #[arg(long, value_name = "SIZE", value_parser = args::small_size)]
     inline_value_bytes: Option<u32>,
+    /// Records expire after this, such as 12h, if they are written without saying it; by default
+    /// never
+    #[arg(long, value_name = "DURATION", value_parser = args::duration)]
+    default_ttl: Option<Duration>,
     /// How values and key blocks are compressed: none, lz4, zstd or zstd:LEVEL; by default as the
     /// options of the database say
     #[arg(long, value_name = "CODEC")]
@@ -102,6 +107,7 @@ impl Create {
         }
         let mut options = KeyspaceOptions::default();
         options.inline_value_bytes = self.inline_value_bytes;
+        options.default_ttl = self.default_ttl;
         options.compression = self.compression;
         db.keyspace(&self.name, options)?;
         db.close()?;

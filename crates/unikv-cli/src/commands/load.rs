@@ -4,6 +4,7 @@
 
 use crate::args::{DEFAULT_KEYSPACE, DirArg, EngineArgs, find_keyspace};
 use crate::commands::byte_progress;
+use crate::commands::dump::now_ms;
 use crate::exit::{Code, Failure, Outcome};
 use crate::text::{self, Form, KeyspaceLine, Line};
 use clap::Args;
@@ -12,6 +13,7 @@ use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
+use std::time::Duration;
 use unikv::{Batch, Db, Keyspace};
 
 /// Large enough that a group commit costs little, small against a memtable.
@@ -101,6 +103,8 @@ struct Loader<'a> {
     only: Option<&'a str>,
     /// Where records go now; `None`: nowhere, since another keyspace is to be loaded.
     into: Option<Keyspace>,
+    /// Whether records expire there that do not say it.
+    has_default_ttl: bool,
     batch: Batch,
     loaded: Loaded,
 }
@@ -123,6 +127,7 @@ impl<'a> Loader<'a> {
         Ok(Loader {
             db,
             only,
+            has_default_ttl: has_default_ttl(db, &into)?,
             into: Some(into),
             batch: Batch::new(),
             loaded: Loaded::default(),
@@ -157,7 +162,7 @@ impl<'a> Loader<'a> {
             let line = text::read_line(text, form, &mut key, &mut value)
                 .map_err(|what| Failure::invalid(format!("{name}, line {line_number}: {what}")))?;
             match line {
-                Line::Record => self.add(&key, &value)?,
+                Line::Record(expires_ms) => self.add(&key, &value, expires_ms)?,
                 Line::Keyspace(keyspace) => self
                     .begin(keyspace)
                     .map_err(|failure| failure.at(&format!("{name}, line {line_number}")))?,
@@ -177,7 +182,9 @@ impl<'a> Loader<'a> {
             return Ok(());
         }
         let is_new = self.db.find_keyspace(&name).is_none();
-        self.into = Some(self.db.keyspace(&name, options)?);
+        let into = self.db.keyspace(&name, options)?;
+        self.has_default_ttl = has_default_ttl(self.db, &into)?;
+        self.into = Some(into);
         self.loaded.found = true;
         if is_new {
             self.loaded.made.push(name);
@@ -185,11 +192,24 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+    fn add(&mut self, key: &[u8], value: &[u8], expires_ms: Option<u64>) -> Result<(), Failure> {
         let Some(keyspace) = &self.into else {
             return Ok(());
         };
-        self.batch.put_in(keyspace, key, value);
+        let left_ms = expires_ms.map(|ms| ms.saturating_sub(now_ms()));
+        match left_ms {
+            // A record without an expiry has none here, whatever the keyspace says by default.
+            None if self.has_default_ttl => {
+                self.batch
+                    .put_with_ttl_in(keyspace, key, value, Duration::MAX)
+            }
+            None => self.batch.put_in(keyspace, key, value),
+            Some(0) => self.batch.delete_in(keyspace, key),
+            Some(ms) => {
+                let ttl = Duration::from_millis(ms);
+                self.batch.put_with_ttl_in(keyspace, key, value, ttl)
+            }
+        };
         self.loaded.records += 1;
         self.loaded.bytes += (key.len() + value.len()) as u64;
         if self.batch.byte_len() >= BATCH_BYTES {
@@ -210,4 +230,12 @@ impl<'a> Loader<'a> {
             _ => Ok(()),
         }
     }
+}
+
+fn has_default_ttl(db: &Db, keyspace: &Keyspace) -> Result<bool, Failure> {
+    let ttl = match keyspace.number()? {
+        0 => db.options().default_ttl,
+        _ => keyspace.options()?.default_ttl,
+    };
+    Ok(ttl.is_some())
 }

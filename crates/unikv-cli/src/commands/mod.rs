@@ -4,6 +4,7 @@ pub mod check;
 pub mod compact;
 pub mod delete_range;
 pub mod dump;
+pub mod expiry;
 pub mod gc;
 pub mod inspect;
 pub mod keyspace;

@@ -1,11 +1,12 @@
 //! `put`, `get` and `del`: one record at a time.
 
-use crate::args::{DirArg, KeyspaceArg, Notation};
+use crate::args::{DirArg, KeyspaceArg, Notation, duration};
 use crate::exit::{Code, Outcome};
 use crate::text::{self, Form};
 use clap::Args;
 use std::io::{self, Read, Write};
-use unikv::{Db, Durability, Options};
+use std::time::Duration;
+use unikv::{Db, Durability, Options, WriteOptions};
 
 /// `put DIR KEY VALUE`
 #[derive(Args)]
@@ -16,6 +17,9 @@ pub struct Put {
     key: String,
     /// The value, or - to read it from standard input as it is
     value: String,
+    /// The record expires after this, such as 90s or 12h; by default when the keyspace says
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    ttl: Option<Duration>,
     #[command(flatten)]
     keyspace: KeyspaceArg,
     #[command(flatten)]
@@ -37,7 +41,12 @@ impl Put {
             .create_if_missing(self.keyspace.is_default())
             .durability(Durability::Sync);
         let db = Db::open(&self.dir.dir, options)?;
-        self.keyspace.find(&db)?.put(&key, &value)?;
+        let mut options = WriteOptions::default();
+        if let Some(ttl) = self.ttl {
+            options = options.ttl(ttl);
+        }
+        let keyspace = self.keyspace.find(&db)?;
+        keyspace.put_with(&key, &value, options)?;
         db.close()?;
         Ok(Code::Success)
     }

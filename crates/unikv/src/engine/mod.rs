@@ -163,6 +163,7 @@ impl Engine {
             ballast_bytes: self.space.full.ballast_bytes(),
             job_errors: self.background.job_errors(),
             clock_jump: self.core.clock.jump(),
+            expires: self.core.clock.is_needed(),
             lifetime: counters.lifetime(&view.version, manifest_len),
             manifest_bytes: of(&counters.retired_manifest_bytes) + manifest_len,
             ..Stats::of(counters)

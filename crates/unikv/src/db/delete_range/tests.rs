@@ -209,7 +209,7 @@ fn a_batch_says_which_ranges_it_deletes() {
     let expected = [
         "DeleteRange { keyspace: 0, start: [97], end: Some([99]) }",
         "DeleteRange { keyspace: 0, start: [120], end: None }",
-        "Put { keyspace: 0, key: [107], value: [118] }",
+        "Put { keyspace: 0, key: [107], value: [118], ttl: None }",
     ];
     assert_eq!(said, expected);
 }

@@ -193,6 +193,8 @@ pub struct Stats {
     pub ballast_bytes: u64,
     /// Background jobs that have failed, are due, and are tried again from time to time.
     pub job_errors: Vec<JobError>,
+    /// Whether there may be values that expire.
+    pub expires: bool,
     /// By how much the wall clock has run ahead since the opening, where that is more than an hour
     /// beyond the time that has passed: then what expires does so by the time that has passed, and
     /// by the wall clock again from the next opening on. Compared once a minute, while there is
