@@ -158,7 +158,7 @@ impl Memtable {
         });
     }
 
-    /// Whether there are so many range tombstones that reads are better served by tables: there
+    /// Whether reads are better served by tables, for there are many range tombstones: in tables
     /// they are one list.
     pub(crate) fn is_full_of_ranges(&self) -> bool {
         self.ranges.len() >= MOST_RANGES
