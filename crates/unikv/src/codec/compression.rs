@@ -33,8 +33,8 @@ pub enum Compression {
     /// cargo feature `zstd`, which is there by default.
     Zstd {
         /// From -7, the fastest, to 22, the smallest; 3 is Zstandard's own default. What a flush
-        /// writes has level 3 at most, level 1 while another flush waits, and LZ4 in its place when
-        /// writers are about to, so that a slow level never holds up a writer: values get
+        /// writes has level 3 at most, and level 1 while another flush waits, so that a slow level
+        /// never holds up a writer: values get
         /// their level when they are copied in the background, key blocks in every merge. While it
         /// compresses, Zstandard takes memory beside the budget: for each background thread about
         /// 1 MB at level 3, and some 10 MB at level 19.
@@ -80,8 +80,7 @@ impl Compression {
         };
         let most = match haste {
             Haste::None => USUAL_LEVEL,
-            Haste::Great if Codec::Lz4.is_built_in() => return Compression::Lz4,
-            Haste::Some | Haste::Great => HASTY_LEVEL,
+            Haste::Some => HASTY_LEVEL,
         };
         Compression::Zstd {
             level: level.min(most),
@@ -135,8 +134,6 @@ pub(crate) enum Haste {
     None,
     /// Another flush waits: a fast level.
     Some,
-    /// Writers are about to wait: the fastest codec of this build.
-    Great,
 }
 
 /// `none`, `lz4`, or `zstd:` and the level.

@@ -188,13 +188,12 @@ fn a_flush_never_uses_a_slow_level() {
         Compression::Zstd { level: 19 },
         Compression::Zstd { level: -5 },
     );
-    let all = [Haste::None, Haste::Some, Haste::Great];
-    let [unhurried, hurried, fastest] = all.map(|haste| slow.of_flush(haste));
+    let all = [Haste::None, Haste::Some];
+    let [unhurried, hurried] = all.map(|haste| slow.of_flush(haste));
     assert_eq!(unhurried, Compression::zstd());
     assert_eq!(hurried, Compression::Zstd { level: 1 });
-    assert!(fastest == Compression::Lz4 || !Codec::Lz4.is_built_in());
     assert_eq!(fast.of_flush(Haste::None), fast);
     for kept in [Compression::None, Compression::Lz4] {
-        assert_eq!(all.map(|haste| kept.of_flush(haste)), [kept; 3]);
+        assert_eq!(all.map(|haste| kept.of_flush(haste)), [kept; 2]);
     }
 }

@@ -155,7 +155,7 @@ impl RecordFile {
         if frame.capacity() - frame.len() > frame.len() / MOST_SLACK_PART {
             frame.shrink_to_fit();
         }
-        self.expanded(StoredRecord::verify(Bytes::from(frame), header, &place)?)
+        self.verified(Bytes::from(frame), header, &place)
     }
 
     /// Prefetches the records in `len` bytes from `offset` on: they are needed soon. A hint.
@@ -240,7 +240,9 @@ impl RecordFile {
 
     /// The record in the frame that begins `frame`, if that is the one `pointer` means.
     pub(super) fn decode_pointed(&self, frame: Bytes, pointer: RecordPointer) -> Result<Record> {
-        self.expanded(self.decode_stored(frame, pointer)?)
+        let place = self.place(pointer.offset);
+        let header = decode_pointed_header(&frame, pointer, &place)?;
+        self.verified(frame, header, &place)
     }
 
     /// As [`RecordFile::decode_pointed`], with the value as it is stored.

@@ -20,20 +20,7 @@ impl StoredRecord {
         header: FrameHeader,
         place: &FramePlace<'_>,
     ) -> Result<StoredRecord> {
-        let payload = frame.get(FRAME_HEADER_LEN..header.stored_end());
-        let crc = frame.get(header.stored_end()..header.frame_len());
-        let (Some(payload), Some(crc)) = (payload, crc) else {
-            return Err(place.corruption("the record is cut short"));
-        };
-        let fits = crc == bound(place.uid, place.offset, payload).to_le_bytes();
-        if !fits && !seeded!(RecordUnchecked) {
-            return Err(place.corruption("the record's checksum does not match"));
-        }
-        Ok(StoredRecord(Record {
-            frame,
-            header,
-            offset: place.offset,
-        }))
+        Record::verify(frame, header, place).map(StoredRecord)
     }
 
     /// The record, if its value is stored as it was written.
@@ -122,6 +109,29 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    /// Verifies the payload of the frame that begins `frame`, whose header is `header` and says that
+    /// the value is raw. (Else this is the inside of a [`StoredRecord`].)
+    pub(in crate::record) fn verify(
+        frame: Bytes,
+        header: FrameHeader,
+        place: &FramePlace<'_>,
+    ) -> Result<Record> {
+        let payload = frame.get(FRAME_HEADER_LEN..header.stored_end());
+        let crc = frame.get(header.stored_end()..header.frame_len());
+        let (Some(payload), Some(crc)) = (payload, crc) else {
+            return Err(place.corruption("the record is cut short"));
+        };
+        let fits = crc == bound(place.uid, place.offset, payload).to_le_bytes();
+        if !fits && !seeded!(RecordUnchecked) {
+            return Err(place.corruption("the record's checksum does not match"));
+        }
+        Ok(Record {
+            frame,
+            header,
+            offset: place.offset,
+        })
+    }
+
     /// The record whose verified `frame` was kept in the cache; `None` if it is none.
     pub(in crate::record) fn from_cache(frame: Bytes, place: &FramePlace<'_>) -> Option<Record> {
         let header = FrameHeader::of_kept(&frame, place)?;

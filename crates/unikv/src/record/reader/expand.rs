@@ -4,17 +4,41 @@ use super::RecordFile;
 use crate::base::seeded::seeded;
 use crate::codec::{Codec, Dictionary, DictionaryPlace, LONGEST_DICTIONARY};
 use crate::error::{Error, Result};
-use crate::record::frame::{Record, StoredRecord};
+use crate::record::frame::{FrameHeader, FramePlace, Record, StoredRecord};
+use bytes::Bytes;
 use std::sync::Arc;
 
 impl RecordFile {
     /// The record with its raw value.
-    #[inline]
     pub(crate) fn expanded(&self, record: StoredRecord) -> Result<Record> {
         match record.into_raw() {
             Ok(record) => Ok(record),
             Err(record) => self.expand(&record),
         }
+    }
+
+    /// The record in the frame that begins `frame`, whose header is `header`, with its raw value.
+    #[inline]
+    pub(in crate::record) fn verified(
+        &self,
+        frame: Bytes,
+        header: FrameHeader,
+        place: &FramePlace<'_>,
+    ) -> Result<Record> {
+        match header.codec {
+            Codec::None => Record::verify(frame, header, place),
+            _ => self.expand_frame(frame, header, place),
+        }
+    }
+
+    #[cold]
+    fn expand_frame(
+        &self,
+        frame: Bytes,
+        header: FrameHeader,
+        place: &FramePlace<'_>,
+    ) -> Result<Record> {
+        self.expand(&StoredRecord::verify(frame, header, place)?)
     }
 
     #[cold]

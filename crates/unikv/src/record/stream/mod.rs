@@ -92,8 +92,8 @@ impl RecordStream {
         let head = self.bytes(start, FRAME_HEADER_LEN.min(left as usize))?;
         let header = FrameHeader::decode(&head, &self.file.place(start))?;
         let frame = self.bytes(start, header.frame_len())?;
-        let record = StoredRecord::verify(frame, header, &self.file.place(start))?;
-        let record = self.file.expanded(record)?;
+        let place = self.file.place(start);
+        let record = self.file.verified(frame, header, &place)?;
         self.position = record.end_offset();
         Ok(Some(record))
     }
