@@ -169,6 +169,13 @@ fn print_activity(stats: &unikv::Stats, out: &mut impl Write) -> io::Result<()> 
     if stats.disk_full {
         line("disk full", "puts are refused".to_owned())?;
     }
+    if let Some(jump) = stats.clock_jump {
+        let jump = humantime::format_duration(jump);
+        line(
+            "wall clock",
+            format!("ran {jump} ahead, followed when next opened"),
+        )?;
+    }
     let held_up = match lifetime.stall_causes.is_empty() {
         true => "never held up since the creation",
         false => "held up since the creation, by",

@@ -79,6 +79,8 @@ pub fn stats_to_json(stats: &unikv::Stats) -> Value {
         "longest_stall_us": micros(stats.longest_stall),
         "stall_causes": stalls_to_json(&stats.stall_causes),
         "disk_full": stats.disk_full,
+        "expires": stats.expires,
+        "clock_jump_ms": stats.clock_jump.map(|jump| micros(jump) / 1000),
         "ballast_bytes": stats.ballast_bytes,
         "job_errors": stats.job_errors.iter().map(job_error_to_json).collect::<Vec<_>>(),
         "written_bytes": stats.written_bytes(),
