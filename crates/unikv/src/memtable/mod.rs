@@ -228,7 +228,7 @@ impl Memtable {
 
     /// Whether there is an entry. There may be range tombstones without one.
     pub(crate) fn has_entries(&self) -> bool {
-        self.len() > 0
+        self.entries.len() > 0
     }
 
     /// Whether there is neither an entry nor a range tombstone nor a mark.

@@ -1,10 +1,12 @@
 //! Range deletes through the public handle, on the simulated machine, beside a model.
 
 use crate::engine::tests::{Machine, Model, same, small};
+use crate::vfs::Runtime;
 use crate::{Batch, Db, ErrorKind, Isolation, KeyspaceOptions, Readable, Snapshot};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::ops::Bound;
+use std::time::Duration;
 
 const KEYS: u32 = 300;
 
@@ -356,4 +358,29 @@ fn whole_key_tables_are_dropped_unread() {
     db.compact().unwrap();
     assert!(files(&db) < before / 10, "{}", files(&db));
     assert_eq!(db.range(..).count(), 200);
+}
+
+#[test]
+fn deleted_ranges_give_their_space_back_when_nobody_writes() {
+    let machine = Machine::new(6);
+    let (db, runtime) = machine.open(small().inline_value_bytes(16).max_space_amp(1.2));
+    (0..3000).for_each(|n| db.put(key(n), [7; 4000]).unwrap());
+    db.compact().unwrap();
+    db.quiesce().unwrap();
+    let bytes = || {
+        let files = machine.disk.file_names().into_iter();
+        let len = |path: std::path::PathBuf| machine.disk.read_file(&path).map_or(0, |b| b.len());
+        files.map(len).sum::<usize>()
+    };
+    let before = bytes();
+    assert!(before > 12_000_000, "{before}");
+    db.delete_range(key(0)..key(2990)).unwrap();
+    // Nobody flushes, merges or reads.
+    for _ in 0..60 {
+        runtime.run_until_idle();
+        runtime.delay(Duration::from_secs(1));
+    }
+    let after = bytes();
+    assert!(after < before / 2, "{after} of {before} bytes are left");
+    assert_eq!(db.range(..).count(), 10);
 }
