@@ -43,6 +43,7 @@ impl IngestWriter {
         context: &JobContext<'_>,
         key: &[u8],
         value: Option<&[u8]>,
+        expiry_ms: Option<u64>,
     ) -> Result<()> {
         if self.records > 0 && key <= self.last_key.as_slice() {
             let what = format!(
@@ -78,7 +79,7 @@ impl IngestWriter {
             seq: UNKNOWN_SEQ,
             kind,
             value: value.unwrap_or_default(),
-            expiry_ms: None,
+            expiry_ms,
             host_type: 0,
             older_follows: false,
         };
@@ -87,7 +88,7 @@ impl IngestWriter {
             key,
             seq: UNKNOWN_SEQ,
             kind,
-            expiry_ms: None,
+            expiry_ms,
             value: EntryValue::Pointer(pointer),
         });
         self.records += 1;

@@ -22,6 +22,7 @@ pub(crate) struct WalkedFrame {
     pub(crate) key: Vec<u8>,
     pub(crate) seq: SeqNo,
     pub(crate) kind: Kind,
+    pub(crate) expiry_ms: Option<u64>,
     pub(crate) value_len: u64,
     pub(crate) codec: Codec,
     /// Bytes of the value as it stands in the file.
@@ -85,6 +86,9 @@ impl<'a> FrameWalk<'a> {
         let key_range = header.key_range();
         let key = self.bytes(offset + key_range.start as u64, key_range.len())?;
         let key = key.to_vec();
+        let expiry_len = key_range.start - FRAME_HEADER_LEN;
+        let expiry = self.bytes(offset + FRAME_HEADER_LEN as u64, expiry_len)?;
+        let expiry_ms = expiry.first_chunk().map(|ms| u64::from_le_bytes(*ms));
         let payload_end = len - CRC_LEN;
         let (mut crc, mut at) = (Crc::default(), FRAME_HEADER_LEN);
         while at < payload_end {
@@ -114,6 +118,7 @@ impl<'a> FrameWalk<'a> {
                 key,
                 seq,
                 kind,
+                expiry_ms,
                 value_len: header.value_len() as u64,
                 codec: header.codec,
                 stored_len: header.stored_as().stored_len as u64,

@@ -70,11 +70,24 @@ impl<'a> Ingest<'a> {
     }
 
     pub(crate) fn add(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        self.add_expiring(key, value, None)
+    }
+
+    /// The same of a value that expires then, if ever.
+    pub(crate) fn add_expiring(
+        &mut self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        expiry_ms: Option<u64>,
+    ) -> Result<()> {
+        if expiry_ms.is_some() {
+            self.background.core.clock.need();
+        }
         self.background.core.check_open()?;
         let bytes = key.len() + value.map_or(0, <[u8]>::len);
         self.user_bytes += bytes as u64;
         let key = engine_key(self.keyspace, key);
-        self.writer.add(&self.context, &key, value)
+        self.writer.add(&self.context, &key, value, expiry_ms)
     }
 
     /// Takes all entries, and commits them.

@@ -11,7 +11,8 @@
 use super::files::holes::Hole;
 use super::files::trust::Known;
 use super::report::{LostRange, RepairTrust, user_key};
-use crate::base::keys::KeyspaceId;
+use super::resolve::claims::Saved;
+use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
 use crate::engine::background::ingest::Ingest;
 use crate::engine::handle::Handle;
 use crate::engine::read::source::Source;
@@ -168,8 +169,7 @@ impl<'a> KeyspaceWriter<'a> {
     pub(super) fn add(
         &mut self,
         old: KeyspaceId,
-        key: &[u8],
-        value: &Bytes,
+        saved: &Saved,
         new: impl FnOnce() -> Result<KeyspaceId>,
     ) -> Result<()> {
         let goes_on =
@@ -180,8 +180,9 @@ impl<'a> KeyspaceWriter<'a> {
             self.ingest = Some((old, begun, 0));
         }
         if let Some((_, ingest, bytes)) = &mut self.ingest {
-            ingest.add(key, Some(value))?;
-            *bytes += (key.len() + value.len()) as u64;
+            let key = saved.key.get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
+            ingest.add_expiring(key, Some(&saved.value), saved.expiry_ms)?;
+            *bytes += (key.len() + saved.value.len()) as u64;
         }
         Ok(())
     }

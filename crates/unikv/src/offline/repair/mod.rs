@@ -64,7 +64,7 @@ mod resolve;
 mod run_writer;
 mod target;
 
-use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
+use crate::base::keys::KeyspaceId;
 use crate::base::range_tombstones::RangeTombstones;
 use crate::engine::open::directory::hold;
 use crate::engine::open::stored_options;
@@ -73,6 +73,7 @@ use crate::memtable::Batch;
 use crate::options::{Durability, Options, StoredOptions};
 use crate::version::file_names::{self, DirSurvey, FileName};
 use crate::vfs::Env;
+use crate::vfs::clock::Clock;
 use bytes::Bytes;
 use files::Files;
 use files::holes::Holes;
@@ -215,7 +216,12 @@ fn salvage(
     let keyspaces = KnownKeyspaces::of(&known);
     report.keyspaces = keyspaces.listed_names();
     let sources = (&files, &keyspaces);
-    let mut records = Resolver::new(claims, decided, sources, report, wants_uncertain);
+    // Not before what the damaged database has acted upon.
+    let version = known.version.as_ref();
+    let mark_ms = version.map_or(0, |version| version.counters.clock_ms);
+    let time_ms = Clock::new(&env.runtime, mark_ms).now_ms();
+    let wants = (wants_uncertain, time_ms);
+    let mut records = Resolver::new(claims, decided, sources, report, wants);
     if options.dry_run {
         while records.next()?.is_some() {}
     } else {
@@ -259,11 +265,10 @@ fn write(
     let db = target.open(options)?;
     keyspaces.make_all(&db)?;
     let mut writer = KeyspaceWriter::new(&db);
-    while let Some((key, value)) = records.next()? {
-        let old = KeyspaceId::of(&key);
-        let user_key = key.get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
+    while let Some(saved) = records.next()? {
+        let old = KeyspaceId::of(&saved.key);
         let new = || keyspaces.make(&db, old);
-        writer.add(old, user_key, &value, new)?;
+        writer.add(old, &saved, new)?;
     }
     writer.end()?;
     if let Some(mark) = mark {

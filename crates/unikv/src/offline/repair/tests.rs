@@ -7,7 +7,7 @@ use crate::base::sync::Mutex;
 use crate::engine::tests::common::{delete, key, put, rewrite_manifest};
 use crate::engine::tests::{Machine, Model, same, small};
 use crate::version::edit::VersionEdit;
-use crate::vfs::Vfs;
+use crate::vfs::{Runtime, Vfs};
 use crate::vfs::sim::{Fault, Op, SimVfs};
 use crate::{ErrorKind, RepairTrust};
 use std::sync::Arc;
@@ -134,4 +134,83 @@ fn a_segment_that_has_not_got_its_name_leaves_no_gap() {
     assert_eq!(report.saved, keys, "{report:#?}");
     let unnamed = report.files.iter().filter(|file| file.ignored.is_some());
     assert_eq!(unnamed.count(), 1, "{report:#?}");
+}
+
+#[test]
+fn what_expires_is_saved_with_its_time_and_what_has_expired_does_not_come_back() {
+    use crate::{Ttl, WriteOptions};
+    use std::time::Duration;
+    let at = |seconds| WriteOptions::default().ttl(Duration::from_secs(seconds));
+    for with_manifest in [true, false] {
+        let machine = Machine::new(21);
+        let (db, runtime) = machine.open(small());
+        // Small and long values, merged, flushed, and in the log alone; each over an older one.
+        let places = ["merged", "flushed", "in the log"];
+        let key = |place: &str, len: usize, what: &str| format!("{place} {len} {what}");
+        for place in places {
+            for len in [10, 300, 3000] {
+                for what in ["gone", "short", "long", "stays"] {
+                    db.put(key(place, len, what), "before").unwrap();
+                }
+                db.put_with(key(place, len, "gone"), vec![1; len], at(10))
+                    .unwrap();
+                db.put_with(key(place, len, "short"), vec![2; len], at(100))
+                    .unwrap();
+                db.put_with(key(place, len, "long"), vec![3; len], at(10_000))
+                    .unwrap();
+                db.put(key(place, len, "stays"), vec![4; len]).unwrap();
+            }
+            match place {
+                "merged" => db.compact().unwrap(),
+                "flushed" => db.flush().unwrap(),
+                _ => {}
+            }
+        }
+        runtime.delay(Duration::from_secs(50));
+        db.close().unwrap();
+        if !with_manifest {
+            let is_one = |path: &std::path::PathBuf| {
+                let name = path.to_string_lossy().into_owned();
+                name.contains("MANIFEST") || name.contains("CURRENT")
+            };
+            for path in machine.disk.file_names().into_iter().filter(is_one) {
+                machine.disk.remove(&path).unwrap();
+            }
+        }
+        // The machine of the repair begins at its own time: the manifest has the later one.
+        let runtime = crate::vfs::sim::SimRuntime::new(21);
+        runtime.delay(Duration::from_secs(if with_manifest { 0 } else { 50 }));
+        let env = Env {
+            vfs: Arc::new(machine.disk.clone()),
+            runtime: runtime.clone(),
+        };
+        let report = Db::repair_in(&env, "/db", "/new", &RepairOptions::default()).unwrap();
+        assert!(report.saved >= 27, "{report:#?}");
+        runtime.delay(Duration::from_secs(50));
+        let db = Db::open_in(env, "/new", Options::default()).unwrap();
+        for place in places {
+            for len in [10, 300, 3000] {
+                let value = |what: &str| db.get(key(place, len, what)).unwrap();
+                assert_eq!(value("gone"), None, "{place} {len} {with_manifest}");
+                assert_eq!(value("long").as_deref(), Some(&vec![3; len][..]));
+                assert_eq!(value("stays").as_deref(), Some(&vec![4; len][..]));
+                let ttl = |what: &str| db.ttl(key(place, len, what)).unwrap();
+                assert!(
+                    matches!(ttl("long"), Some(Ttl::Remaining(_))),
+                    "{place} {len}"
+                );
+                assert_eq!(ttl("stays"), Some(Ttl::Never));
+                if value("short").is_some() {
+                    assert!(matches!(ttl("short"), Some(Ttl::Remaining(_))));
+                }
+            }
+        }
+        runtime.delay(Duration::from_secs(60));
+        for place in places {
+            assert_eq!(db.get(key(place, 300, "short")).unwrap(), None);
+        }
+        db.close().unwrap();
+        let report = Db::check_in(&machine.env(), "/new").unwrap();
+        assert!(report.is_clean(), "{:#?}", report.problems);
+    }
 }

@@ -248,7 +248,7 @@ impl Walk<'_, '_> {
                 len: u32::try_from(walked.len).unwrap_or(u32::MAX),
             });
             let claim = Claim::new((&frame.key, seq, frame.kind), (rank, false), place);
-            self.sorter.push(&claim)?;
+            self.sorter.push(&claim.expiring(frame.expiry_ms))?;
         }
         if found.len < meta.records_end {
             let what = "the file ends early";
@@ -341,7 +341,8 @@ impl Walk<'_, '_> {
                 }
             };
             let said = (entry.key.as_slice(), entry.seq, entry.kind);
-            self.sorter.push(&Claim::new(said, (rank, sorted), place))?;
+            let claim = Claim::new(said, (rank, sorted), place);
+            self.sorter.push(&claim.expiring(entry.expiry_ms))?;
         }
         Ok(Ok(()))
     }

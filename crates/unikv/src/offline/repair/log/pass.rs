@@ -288,7 +288,7 @@ impl Pass<'_, '_> {
             _ => Place::Inline(op.value.to_vec()),
         };
         let claim = Claim::new((op.key, seq, op.kind), (rank, false), place);
-        Ok(Some(claim))
+        Ok(Some(claim.expiring(op.expiry_ms)))
     }
 }
 

@@ -7,6 +7,7 @@
 use crate::base::coding::{Decoder, put_prefixed, put_varint};
 use crate::base::keys::{FileNumber, Kind, SeqNo};
 use crate::key_table::RecordPointer;
+use bytes::Bytes;
 use std::cmp::Ordering;
 
 /// How far a claim can be believed. The order is that of preference among claims of one version.
@@ -48,10 +49,20 @@ pub(crate) struct Claim {
     pub(crate) key: Vec<u8>,
     pub(crate) seq: SeqNo,
     pub(crate) is_delete: bool,
+    /// When it expires.
+    pub(crate) expiry_ms: Option<u64>,
     pub(crate) rank: Rank,
     /// It comes from a key table, below everything that is unmerged.
     pub(crate) sorted: bool,
     pub(crate) place: Place,
+}
+
+/// A salvaged record.
+pub(crate) struct Saved {
+    /// The engine key.
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Bytes,
+    pub(crate) expiry_ms: Option<u64>,
 }
 
 /// Longer records are read one by one, when their turn comes.
@@ -61,6 +72,7 @@ const DELETE: u8 = 1;
 const SORTED: u8 = 2;
 const INLINE: u8 = 4;
 const FRAME: u8 = 8;
+const EXPIRY: u8 = 16;
 
 impl Claim {
     /// A claim of `kind`; a tombstone has no place.
@@ -74,9 +86,23 @@ impl Claim {
             key: key.to_vec(),
             seq,
             is_delete,
+            expiry_ms: None,
             rank,
             sorted,
             place: if is_delete { Place::None } else { place },
+        }
+    }
+
+    /// The same of a value that may expire.
+    pub(crate) fn expiring(self, expiry_ms: Option<u64>) -> Claim {
+        Claim { expiry_ms, ..self }
+    }
+
+    /// What has expired says what a tombstone says.
+    pub(crate) fn judge_at(&mut self, time_ms: u64) {
+        if self.expiry_ms.is_some_and(|expiry_ms| expiry_ms <= time_ms) {
+            self.is_delete = true;
+            self.place = Place::None;
         }
     }
 
@@ -110,7 +136,11 @@ impl Claim {
             Place::Inline(_) => (INLINE, 0),
             Place::Frame(_) => (FRAME, 0),
         };
-        out.push(place | kind | if self.sorted { SORTED } else { 0 });
+        let expiry = if self.expiry_ms.is_some() { EXPIRY } else { 0 };
+        out.push(place | kind | expiry | if self.sorted { SORTED } else { 0 });
+        if let Some(ms) = self.expiry_ms {
+            put_varint(out, ms);
+        }
         match &self.place {
             Place::None => {}
             Place::Inline(value) => put_prefixed(out, value),
@@ -134,6 +164,10 @@ impl Claim {
             _ => return None,
         };
         let flags = d.u8()?;
+        let expiry_ms = match flags & EXPIRY {
+            0 => None,
+            _ => Some(d.varint()?),
+        };
         let place = match flags & (INLINE | FRAME) {
             INLINE => Place::Inline(d.prefixed()?.to_vec()),
             FRAME => Place::Frame(RecordPointer {
@@ -147,6 +181,7 @@ impl Claim {
             key,
             seq,
             is_delete: flags & DELETE != 0,
+            expiry_ms,
             rank,
             sorted: flags & SORTED != 0,
             place,
@@ -191,6 +226,7 @@ mod tests {
                 Place::Frame(pointer),
             ),
             claim(b"b", 300, Rank::Uncertain, Place::None),
+            claim(b"c", 1, Rank::Live, Place::Frame(pointer)).expiring(Some(1 << 41)),
         ];
         let mut encoded = Vec::new();
         for claim in &sorted {

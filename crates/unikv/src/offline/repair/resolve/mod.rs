@@ -25,7 +25,7 @@ use crate::error::{ErrorKind, Result};
 use crate::offline::repair::files::holes::Holes;
 use crate::offline::repair::files::vouch::Broken;
 use crate::offline::repair::keyspaces::{KnownKeyspaces, Standing};
-use crate::offline::repair::resolve::claims::{Claim, LARGE_BYTES, Place, Rank};
+use crate::offline::repair::resolve::claims::{Claim, LARGE_BYTES, Place, Rank, Saved};
 use crate::offline::repair::resolve::sorter::Claims;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -61,6 +61,8 @@ pub(super) struct Resolver<'a> {
     report: &'a mut RepairReport,
     wants_uncertain: bool,
     keyspaces: &'a KnownKeyspaces,
+    /// What has expired by then is no value.
+    time_ms: u64,
     /// The numbers of keyspaces that keys have and no edit, ascending.
     unlisted: Vec<KeyspaceId>,
     /// The keyspace of the last record.
@@ -74,7 +76,7 @@ impl<'a> Resolver<'a> {
         (holes, ranges, proven): (Holes, RangeTombstones, Vec<Broken>),
         (files, keyspaces): (&'a Files, &'a KnownKeyspaces),
         report: &'a mut RepairReport,
-        wants_uncertain: bool,
+        (wants_uncertain, time_ms): (bool, u64),
     ) -> Resolver<'a> {
         Resolver {
             claims,
@@ -86,6 +88,7 @@ impl<'a> Resolver<'a> {
             report,
             wants_uncertain,
             keyspaces,
+            time_ms,
             unlisted: Vec::new(),
             at: KeyspaceId::DEFAULT,
             batch: VecDeque::new(),
@@ -128,7 +131,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The next key and its value.
-    pub(super) fn next(&mut self) -> Result<Option<(Vec<u8>, Bytes)>> {
+    pub(super) fn next(&mut self) -> Result<Option<Saved>> {
         loop {
             if self.batch.is_empty() && !self.fill_batch()? {
                 return Ok(None);
@@ -136,10 +139,14 @@ impl<'a> Resolver<'a> {
             let Some(wanted) = self.batch.pop_front() else {
                 continue;
             };
-            if let Some((value, uncertain)) = self.value_of(&wanted)? {
+            if let Some((value, expiry_ms, uncertain)) = self.value_of(&wanted)? {
                 self.save(&wanted.key, &value);
                 self.report.in_doubt += u64::from(wanted.in_doubt && !uncertain);
-                return Ok(Some((wanted.key, value)));
+                return Ok(Some(Saved {
+                    key: wanted.key,
+                    value,
+                    expiry_ms,
+                }));
             }
         }
     }
@@ -214,6 +221,7 @@ impl<'a> Resolver<'a> {
         let mut claim = self.claims.next()?;
         if let Some(claim) = &mut claim {
             self.proven.iter().for_each(|table| table.vouch_for(claim));
+            claim.judge_at(self.time_ms);
         }
         Ok(claim)
     }
@@ -280,13 +288,13 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    /// Reads the value; and says whether it is an uncertain one.
-    fn value_of(&mut self, wanted: &Wanted) -> Result<Option<(Bytes, bool)>> {
+    /// Reads the value; and says when it expires, and whether it is an uncertain one.
+    fn value_of(&mut self, wanted: &Wanted) -> Result<Option<(Bytes, Option<u64>, bool)>> {
         let mut fault = None;
         for (i, claim) in wanted.places.iter().enumerate() {
             let fetched = wanted.first.as_ref().filter(|_| i == 0);
             match self.read(&wanted.key, claim, fetched)? {
-                Ok(value) => return Ok(Some((value, wanted.uncertain))),
+                Ok(value) => return Ok(Some((value, claim.expiry_ms, wanted.uncertain))),
                 Err(place) => drop(fault.get_or_insert(place)),
             }
         }
@@ -300,7 +308,7 @@ impl<'a> Resolver<'a> {
                     self.add_uncertain(&wanted.key);
                 }
                 let taken = self.wants_uncertain || seeded!(RepairTakesOlder);
-                return Ok(taken.then_some((value, true)));
+                return Ok(taken.then_some((value, claim.expiry_ms, true)));
             }
         }
         Ok(None)
