@@ -109,8 +109,8 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Verifies the payload of the frame that begins `frame`, whose header is `header` and says that
-    /// the value is raw. (Else this is the inside of a [`StoredRecord`].)
+    /// Verifies the payload of the frame that begins `frame`, whose header is `header` and says
+    /// that the value is raw. (Else this is the inside of a [`StoredRecord`].)
     pub(in crate::record) fn verify(
         frame: Bytes,
         header: FrameHeader,
