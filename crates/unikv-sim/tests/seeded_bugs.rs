@@ -208,7 +208,7 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(Seeded::ManifestUnsynced, Cuts, 0),
-    Case(Seeded::MarkAheadOfSync, Cuts, 90),
+    Case(Seeded::MarkAheadOfSync, Cuts, 130),
     Case(Seeded::ManifestNameUnsynced, Cuts, 0),
     Case(Seeded::LogRemovedBeforeEdit, Cuts, 0),
     Case(Seeded::LogRecycledBeforeEdit, Cuts, 0),
@@ -432,7 +432,13 @@ const CASES: &[Case] = &[
     Case(Seeded::MergeForgetsRanges, Histories, 0),
     Case(Seeded::DropTableUnderSnapshot, Histories, 0),
     Case(Seeded::KeptIsUndeleted, Histories, 0),
-    Case(Seeded::RangeDeletesNotCompared, Histories, 0),
+    Case(
+        Seeded::RangeDeletesNotCompared,
+        unit(
+            "db::delete_range::tests::transactions_see_their_own_range_deletes_and_conflict_with_those_of_others",
+        ),
+        0,
+    ),
     Case(Seeded::EmptiedForSnapshots, Histories, 0),
     Case(Seeded::DropBeforeSync, Crashes, 30),
     Case(

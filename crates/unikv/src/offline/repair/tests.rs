@@ -7,8 +7,8 @@ use crate::base::sync::Mutex;
 use crate::engine::tests::common::{delete, key, put, rewrite_manifest};
 use crate::engine::tests::{Machine, Model, same, small};
 use crate::version::edit::VersionEdit;
-use crate::vfs::{Runtime, Vfs};
 use crate::vfs::sim::{Fault, Op, SimVfs};
+use crate::vfs::{Runtime, Vfs};
 use crate::{ErrorKind, RepairTrust};
 use std::sync::Arc;
 
