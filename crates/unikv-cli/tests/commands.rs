@@ -239,7 +239,7 @@ fn a_range_of_keys_is_deleted() {
     for key in ["a1", "a2", "b1", "b2", "c1"] {
         unikv(&["put", db, key, "value"]).assert().success();
     }
-    let error = stderr(&["delete-range", db], 2);
+    let error = stderr(&["delete-range", db], 3);
     assert!(error.contains("--all"), "{error}");
     let dry = stdout(&["delete-range", db, "--prefix", "a", "--dry-run"]);
     let dry = String::from_utf8(dry).unwrap();
