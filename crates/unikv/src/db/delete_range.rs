@@ -1,6 +1,7 @@
 //! Deleting ranges of keys, through the database and its keyspaces.
 
 use crate::base::bounds::{KeyBounds, engine_bounds, prefix_bounds};
+use crate::base::keys::KeyspaceId;
 use crate::db::Db;
 use crate::db::keyspace::Keyspace;
 use crate::error::Result;
@@ -65,20 +66,23 @@ impl Keyspace {
         range: impl KeyBounds,
         options: impl Into<WriteOptions>,
     ) -> Result<()> {
-        let options = options.into();
-        self.in_data(|data| {
-            let mut batch = Batch::new();
-            batch.delete_range_at(&engine_bounds(data, &range));
-            self.handle().engine.write.write(&batch, options, None)
-        })
+        self.delete_bounds(|data| engine_bounds(data, &range), options.into())
     }
 
     /// As [`Db::delete_prefix`].
     pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
+        let bounds = |data| prefix_bounds(data, prefix.as_ref());
+        self.delete_bounds(bounds, WriteOptions::default())
+    }
+
+    fn delete_bounds(
+        &self,
+        bounds: impl Fn(KeyspaceId) -> (Vec<u8>, Vec<u8>),
+        options: WriteOptions,
+    ) -> Result<()> {
         self.in_data(|data| {
             let mut batch = Batch::new();
-            batch.delete_range_at(&prefix_bounds(data, prefix.as_ref()));
-            let options = WriteOptions::default();
+            batch.delete_range_at(bounds(data));
             self.handle().engine.write.write(&batch, options, None)
         })
     }
@@ -88,7 +92,7 @@ impl Batch {
     /// As [`Batch::delete_range`], in the given keyspace: see [`Batch::put_in`].
     pub fn delete_range_in(&mut self, keyspace: &Keyspace, range: impl KeyBounds) -> &mut Batch {
         self.add_in(keyspace, |batch, data| {
-            batch.delete_range_at(&engine_bounds(data, &range));
+            batch.delete_range_at(engine_bounds(data, &range));
         })
     }
 
@@ -99,7 +103,7 @@ impl Batch {
         prefix: impl AsRef<[u8]>,
     ) -> &mut Batch {
         self.add_in(keyspace, |batch, data| {
-            batch.delete_range_at(&prefix_bounds(data, prefix.as_ref()));
+            batch.delete_range_at(prefix_bounds(data, prefix.as_ref()));
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Batches of operations. Their [encoding](super::ops) is also the payload of a WAL record.
 
 mod lifetimes;
-mod ranges;
+pub(super) mod ranges;
 mod savepoints;
 
 use super::lifetime::Lifetime;

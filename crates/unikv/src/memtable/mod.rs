@@ -35,6 +35,7 @@ mod tests;
 
 pub(crate) use arena::ArenaPool;
 pub use batch::Batch;
+pub(crate) use batch::ranges::deletable;
 pub(crate) use lifetime::Lifetime;
 pub(crate) use limits::{check_mark, check_put};
 pub use operation::Operation;

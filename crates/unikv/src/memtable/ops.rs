@@ -265,7 +265,7 @@ mod tests {
         batch.put("key", "value").delete_range("from".."to");
         batch.delete_range("all".."").delete_range("all"..);
         let of_another = (b"\0\0\0\x07a".to_vec(), b"\0\0\0\x07b\0".to_vec());
-        batch.delete_range_at(&of_another);
+        batch.delete_range_at(of_another);
         golden::check("batch_with_range_deletes", batch.ops_bytes());
 
         let bytes = golden::load("batch_with_range_deletes");

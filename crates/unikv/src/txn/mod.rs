@@ -29,7 +29,7 @@ use crate::engine::recent::reads::ReadSet;
 use crate::engine::snapshots::Holder;
 use crate::engine::write::alone::Alone;
 use crate::error::{Error, Result};
-use crate::memtable::{Batch, Lifetime, check_put};
+use crate::memtable::{Batch, Lifetime, check_put, deletable};
 use crate::options::WriteOptions;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -234,14 +234,7 @@ impl Txn {
         let read = &self.handle.engine.read;
         read.core.check_open()?;
         let data = data_id(&read.view.load(), self.moment.source(keyspace))?;
-        let bounds = bounds(data);
-        let mut checked = Batch::new();
-        checked.delete_range_at(&bounds);
-        if let Some(violation) = checked.violation() {
-            return Err(violation.clone());
-        }
-        let (start, end) = bounds;
-        if start < end {
+        if let Some((start, end)) = deletable(bounds(data))? {
             let undo = Arc::make_mut(&mut self.own).delete_range(start, end);
             self.note_undo(undo);
         }
@@ -302,7 +295,7 @@ impl Txn {
         }
         let mut batch = Batch::new();
         for (start, end) in self.own.deleted() {
-            batch.delete_range_at(&(start.to_vec(), end.to_vec()));
+            batch.delete_range_at((start.to_vec(), end.to_vec()));
         }
         for (key, OwnWrite { value, lifetime }) in self.own.writes() {
             let (prefix, key) = key

@@ -177,6 +177,41 @@ fn empty_ranges_do_nothing_and_odd_bounds_are_taken() {
 }
 
 #[test]
+fn between_the_longest_keys_there_may_be_none() {
+    let machine = Machine::new(1);
+    let (db, _) = machine.open(small());
+    let longest = |last: u8| {
+        let mut key = vec![last.min(b'x'); 64 << 10];
+        key.pop();
+        key.push(last);
+        key
+    };
+    let last = vec![0xff; 64 << 10];
+    let all = [longest(b'x'), longest(b'y'), last.clone()];
+    all.iter().for_each(|key| db.put(key, "value").unwrap());
+    let between = (Bound::Excluded(&all[0]), Bound::Excluded(&all[1]));
+    let after = (Bound::Excluded(&last), Bound::Unbounded);
+    let mut transaction = db.begin();
+    for nothing in [between, after] {
+        db.delete_range(nothing).unwrap();
+        transaction.delete_range(nothing).unwrap();
+    }
+    transaction.commit().unwrap();
+    assert_eq!(db.range(..).count(), 3);
+    let upto = (Bound::Excluded(&all[0]), Bound::Included(&all[1]));
+    db.delete_range(upto).unwrap();
+    db.put("key", "value").unwrap();
+    let (again, _) = Machine {
+        disk: machine.disk.process_kill(),
+        seed: 2,
+    }
+    .open(small());
+    let keys = again.range(..).map(|e| e.unwrap().0.to_vec());
+    let left = [b"key".to_vec(), all[0].clone(), last];
+    assert_eq!(keys.collect::<Vec<_>>(), left);
+}
+
+#[test]
 fn a_prefix_is_deleted_and_its_neighbours_stay() {
     let machine = Machine::new(2);
     let (db, _) = machine.open(small());
@@ -286,6 +321,48 @@ fn transactions_see_their_own_range_deletes_and_conflict_with_those_of_others() 
     let one = walker(&db);
     db.delete_range(key(4)..key(8)).unwrap();
     assert_eq!(one.commit().unwrap_err().kind(), ErrorKind::Conflict);
+}
+
+#[test]
+fn a_transaction_deletes_ranges_of_neighbouring_keyspaces() {
+    let machine = Machine::new(7);
+    let (db, _) = machine.open(small());
+    let names = ["one", "two", "three"];
+    let all = || names.map(|name| db.keyspace(name, KeyspaceOptions::default()).unwrap());
+    let keyspaces = all();
+    let fill = || {
+        db.put("key", "value").unwrap();
+        keyspaces
+            .iter()
+            .for_each(|k| k.put("key", "value").unwrap());
+    };
+    let left = || {
+        let of_others = keyspaces.iter().map(|k| k.range(..).count());
+        [db.range(..).count()]
+            .into_iter()
+            .chain(of_others)
+            .collect::<Vec<_>>()
+    };
+    fill();
+    let mut transaction = db.begin();
+    transaction.delete_range(..).unwrap();
+    transaction.delete_range_in(&keyspaces[0], ..).unwrap();
+    transaction
+        .delete_range_in(&keyspaces[1], "a".."z")
+        .unwrap();
+    let within = |k: &crate::Keyspace| transaction.keyspace(k).range(..).count();
+    assert_eq!((within(&keyspaces[1]), within(&keyspaces[2])), (0, 1));
+    transaction.commit().unwrap();
+    assert_eq!(left(), [0, 0, 0, 1]);
+    // What was logged is read back, and says the same.
+    let (again, _) = Machine {
+        disk: machine.disk.process_kill(),
+        seed: 8,
+    }
+    .open(small());
+    assert_eq!(again.range(..).count(), 0);
+    let count = |name| again.find_keyspace(name).unwrap().range(..).count();
+    assert_eq!(names.map(count), [0, 0, 1]);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! Lock: `seen`, a leaf.
 
 use crate::base::keys::SeqNo;
+use crate::base::range_set::RangeSet;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,8 +26,8 @@ pub(crate) struct ReadSet {
 #[derive(Default)]
 struct Seen {
     keys: BTreeSet<Vec<u8>>,
-    /// From each first key to the first one after; disjoint.
-    ranges: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// The ranges that iterators have ended.
+    ranges: RangeSet,
     /// The ranges that iterators go on with, by their numbers.
     growing: BTreeMap<u64, (Vec<u8>, Vec<u8>)>,
     next: u64,
@@ -112,7 +113,7 @@ impl ReadSet {
         if let Some((from, to)) = seen.growing.remove(&range)
             && !seen.has_ended
         {
-            seen.add_range(from, to);
+            seen.ranges.add(from, to);
         }
     }
 
@@ -131,28 +132,6 @@ impl ReadSet {
     }
 }
 
-impl Seen {
-    fn add_range(&mut self, mut from: Vec<u8>, mut to: Vec<u8>) {
-        if from >= to {
-            return;
-        }
-        // From the last one that begins at or before the end, backwards.
-        loop {
-            let upto = (Bound::Unbounded, Bound::Included(to.as_slice()));
-            let last = self.ranges.range::<[u8], _>(upto).next_back();
-            let Some((begin, end)) = last.filter(|(_, end)| end.as_slice() >= from.as_slice())
-            else {
-                break;
-            };
-            let begin = begin.clone();
-            to = to.max(end.clone());
-            self.ranges.remove(&begin);
-            from = from.min(begin);
-        }
-        self.ranges.insert(from, to);
-    }
-}
-
 /// What has been read, for a comparison.
 pub(crate) struct Observed<'a>(MutexGuard<'a, Seen>);
 
@@ -168,9 +147,8 @@ impl Observed<'_> {
     pub(crate) fn ranges(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let growing = self.0.growing.values();
         let growing = growing.map(|(lower, upper)| (lower.as_slice(), upper.as_slice()));
-        let ended = self.0.ranges.iter();
-        let ended = ended.map(|(lower, upper)| (lower.as_slice(), upper.as_slice()));
-        growing.chain(ended).filter(|(lower, upper)| lower < upper)
+        let ranges = growing.chain(self.0.ranges.iter());
+        ranges.filter(|(lower, upper)| lower < upper)
     }
 
     /// Whether a key from `start` to before `end` is among what has been read.
@@ -182,13 +160,9 @@ impl Observed<'_> {
 
     /// Whether a key is among what has been read.
     pub(crate) fn holds(&self, key: &[u8]) -> bool {
-        let upto = (Bound::Unbounded, Bound::Included(key));
-        let ended = || {
-            let last = self.0.ranges.range::<[u8], _>(upto).next_back();
-            last.is_some_and(|(_, end)| key < end.as_slice())
-        };
+        let seen = &*self.0;
         let is_in = |(from, to): &(Vec<u8>, Vec<u8>)| from.as_slice() <= key && key < to.as_slice();
-        self.0.keys.contains(key) || ended() || self.0.growing.values().any(is_in)
+        seen.keys.contains(key) || seen.ranges.holds(key) || seen.growing.values().any(is_in)
     }
 }
 

@@ -4,6 +4,8 @@
 //! stands beside the range, and wins. So the ranges come first when the transaction commits. No
 //! locks.
 
+use crate::base::keys::KeyspaceId;
+use crate::base::range_set::{Added, RangeSet};
 use crate::memtable::Lifetime;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -13,8 +15,8 @@ use std::ops::Bound;
 #[derive(Clone, Default)]
 pub(crate) struct OwnWrites {
     writes: BTreeMap<Vec<u8>, OwnWrite>,
-    /// From each first key to the first one after; disjoint.
-    deleted: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// By keyspace: ranges that meet are one, and no operation deletes from two keyspaces.
+    deleted: BTreeMap<KeyspaceId, RangeSet>,
 }
 
 /// What a transaction has made of a key.
@@ -28,13 +30,13 @@ pub(crate) struct OwnWrite {
 /// How to take a write back.
 pub(crate) enum Undo {
     Write(Vec<u8>, Option<OwnWrite>),
-    /// The writes that a range delete took away, and the ranges before it.
-    Range(BTreeMap<Vec<u8>, OwnWrite>, BTreeMap<Vec<u8>, Vec<u8>>),
+    /// The writes that a range delete took away, and what it made of the ranges before it.
+    Range(Vec<(Vec<u8>, OwnWrite)>, KeyspaceId, Option<Added>),
 }
 
 impl OwnWrites {
     pub(crate) fn is_empty(&self) -> bool {
-        self.writes.is_empty() && self.deleted.is_empty()
+        self.writes.is_empty() && self.deleted.values().all(RangeSet::is_empty)
     }
 
     /// What has become of a key, if anything.
@@ -49,9 +51,8 @@ impl OwnWrites {
 
     /// Whether a range that has been deleted has this key.
     pub(crate) fn deletes(&self, key: &[u8]) -> bool {
-        let upto = (Bound::Unbounded, Bound::Included(key));
-        let last = self.deleted.range::<[u8], _>(upto).next_back();
-        last.is_some_and(|(_, end)| key < end.as_slice())
+        let ranges = self.deleted.get(&KeyspaceId::of(key));
+        ranges.is_some_and(|ranges| ranges.holds(key))
     }
 
     /// The writes to single keys, in their order.
@@ -62,8 +63,7 @@ impl OwnWrites {
 
     /// The ranges that have been deleted, in their order.
     pub(crate) fn deleted(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let deleted = self.deleted.iter();
-        deleted.map(|(start, end)| (start.as_slice(), end.as_slice()))
+        self.deleted.values().flat_map(RangeSet::iter)
     }
 
     /// The first and the last write from `lower` to before `upper`.
@@ -83,29 +83,18 @@ impl OwnWrites {
         Undo::Write(key, before)
     }
 
-    /// Deletes the keys from `start` to before `end`.
+    /// Deletes the keys of one keyspace from `start` to before `end`.
     pub(crate) fn delete_range(&mut self, start: Vec<u8>, end: Vec<u8>) -> Undo {
-        let before = self.deleted.clone();
-        let mut taken = self.writes.split_off(&start);
-        self.writes.append(&mut taken.split_off(&end));
-        self.add_deleted(start, end);
-        Undo::Range(taken, before)
-    }
-
-    fn add_deleted(&mut self, mut start: Vec<u8>, mut end: Vec<u8>) {
-        // From the last one that begins at or before the end, backwards.
-        loop {
-            let upto = (Bound::Unbounded, Bound::Included(end.as_slice()));
-            let last = self.deleted.range::<[u8], _>(upto).next_back();
-            let Some((from, to)) = last.filter(|(_, to)| to.as_slice() >= start.as_slice()) else {
-                break;
-            };
-            let from = from.clone();
-            end = end.max(to.clone());
-            self.deleted.remove(&from);
-            start = start.min(from);
-        }
-        self.deleted.insert(start, end);
+        let within = (Bound::Included(&start), Bound::Excluded(&end));
+        let written = self.writes.range::<Vec<u8>, _>(within);
+        let keys: Vec<_> = written.map(|(key, _)| key.clone()).collect();
+        let taken = keys
+            .into_iter()
+            .filter_map(|key| self.writes.remove_entry(&key));
+        let taken = taken.collect();
+        let keyspace = KeyspaceId::of(&start);
+        let added = self.deleted.entry(keyspace).or_default().add(start, end);
+        Undo::Range(taken, keyspace, added)
     }
 
     /// Takes the newest write back that has not been taken back.
@@ -113,9 +102,11 @@ impl OwnWrites {
         match undo {
             Undo::Write(key, Some(before)) => drop(self.writes.insert(key, before)),
             Undo::Write(key, None) => drop(self.writes.remove(&key)),
-            Undo::Range(mut taken, before) => {
-                self.writes.append(&mut taken);
-                self.deleted = before;
+            Undo::Range(taken, keyspace, added) => {
+                self.writes.extend(taken);
+                if let (Some(ranges), Some(added)) = (self.deleted.get_mut(&keyspace), added) {
+                    ranges.take_back(added);
+                }
             }
         }
     }
