@@ -1,5 +1,5 @@
-//! Codecs. The first byte says which, and whether the rest is stored or raw; the second how long the
-//! dictionary is that follows it, whatever its bytes are.
+//! Codecs. The first byte says which, and whether the rest is stored or raw; the second how long
+//! the dictionary is that follows it, whatever its bytes are.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

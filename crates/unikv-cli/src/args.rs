@@ -158,6 +158,15 @@ impl DirArg {
             Options::default().create_if_missing(false),
         )?)
     }
+
+    /// Opens the database for one change, which lasts when the command ends. `creates` makes one
+    /// where there is none.
+    pub fn open_to_change(&self, creates: bool) -> Result<Db, Failure> {
+        let options = Options::default()
+            .create_if_missing(creates)
+            .durability(Durability::Sync);
+        Ok(Db::open(&self.dir, options)?)
+    }
 }
 
 /// The keyspace that every database has.

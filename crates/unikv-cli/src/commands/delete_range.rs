@@ -6,7 +6,6 @@ use crate::range::RangeArgs;
 use clap::Args;
 use indicatif::HumanBytes;
 use std::io::{self, Write};
-use unikv::{Db, Durability, Options};
 
 /// `delete-range DIR`
 #[derive(Args)]
@@ -35,11 +34,7 @@ impl DeleteRange {
             return Err(Failure::invalid(format!("{what} ({remedy})")));
         }
         let range = self.range.bounds(&self.notation)?;
-        // A single command is run for its effect to last.
-        let options = Options::default()
-            .create_if_missing(false)
-            .durability(Durability::Sync);
-        let db = Db::open(&self.dir.dir, options)?;
+        let db = self.dir.open_to_change(false)?;
         let keyspace = self.keyspace.find(&db)?;
         if self.dry_run {
             let mut keys: u64 = 0;

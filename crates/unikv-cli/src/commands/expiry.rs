@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 use std::io::{self, Write};
 use std::time::Duration;
-use unikv::{Db, Durability, Keyspace, Options, Ttl as Remaining};
+use unikv::{Keyspace, Ttl as Remaining};
 
 /// `ttl DIR KEY`
 #[derive(Args)]
@@ -105,11 +105,7 @@ fn change(
     keyspace: &KeyspaceArg,
     change: impl FnOnce(&Keyspace) -> unikv::Result<bool>,
 ) -> Outcome {
-    // A single command is run for its effect to last.
-    let options = Options::default()
-        .create_if_missing(false)
-        .durability(Durability::Sync);
-    let db = Db::open(&dir.dir, options)?;
+    let db = dir.open_to_change(false)?;
     let is_there = change(&keyspace.find(&db)?).map_err(Failure::from)?;
     db.close()?;
     Ok(match is_there {

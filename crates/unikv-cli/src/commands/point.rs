@@ -6,7 +6,7 @@ use crate::text::{self, Form};
 use clap::Args;
 use std::io::{self, Read, Write};
 use std::time::Duration;
-use unikv::{Db, Durability, Options, WriteOptions};
+use unikv::WriteOptions;
 
 /// `put DIR KEY VALUE`
 #[derive(Args)]
@@ -36,11 +36,7 @@ impl Put {
         } else {
             self.notation.bytes(&self.value)?
         };
-        // A single command is run for its effect to last.
-        let options = Options::default()
-            .create_if_missing(self.keyspace.is_default())
-            .durability(Durability::Sync);
-        let db = Db::open(&self.dir.dir, options)?;
+        let db = self.dir.open_to_change(self.keyspace.is_default())?;
         let mut options = WriteOptions::default();
         if let Some(ttl) = self.ttl {
             options = options.ttl(ttl);
@@ -107,10 +103,7 @@ pub struct Del {
 impl Del {
     pub fn run(self) -> Outcome {
         let key = self.notation.bytes(&self.key)?;
-        let options = Options::default()
-            .create_if_missing(false)
-            .durability(Durability::Sync);
-        let db = Db::open(&self.dir.dir, options)?;
+        let db = self.dir.open_to_change(false)?;
         self.keyspace.find(&db)?.delete(&key)?;
         db.close()?;
         Ok(Code::Success)

@@ -56,6 +56,7 @@ pub(crate) struct RangeTombstones {
     /// Of each node, newest first.
     seqs: Vec<SeqNo>,
     tombstones: Vec<Bounds>,
+    newest: Option<SeqNo>,
 }
 
 /// A tombstone: the numbers of its bounds.
@@ -82,8 +83,10 @@ impl RangeTombstones {
             end: number(&t.end),
             seq: t.seq,
         });
+        let tombstones: Vec<Bounds> = tombstones.collect();
         let mut set = RangeTombstones {
-            tombstones: tombstones.collect(),
+            newest: tombstones.iter().map(|t| t.seq).max(),
+            tombstones,
             ..RangeTombstones::default()
         };
         for bound in &distinct {
@@ -141,10 +144,9 @@ impl RangeTombstones {
         Some((self.bound(0), self.bound(last)))
     }
 
-    /// The least and the greatest sequence number.
-    pub(crate) fn seqs(&self) -> Option<(SeqNo, SeqNo)> {
-        let seqs = || self.tombstones.iter().map(|t| t.seq);
-        Some((seqs().min()?, seqs().max()?))
+    /// The greatest sequence number.
+    pub(crate) fn newest(&self) -> Option<SeqNo> {
+        self.newest
     }
 
     /// Memory that it takes.
@@ -193,25 +195,19 @@ impl RangeTombstones {
 
     /// The newest one that covers a key from `start` to before `end`.
     pub(crate) fn newest_between(&self, start: &[u8], end: &[u8]) -> Option<SeqNo> {
-        let from = self.bounds_upto(start).saturating_sub(1);
-        let pieces = from..self.bounds_before(end);
-        pieces
-            .filter_map(|piece| self.newest_over(piece, SeqNo::MAX))
-            .max()
+        let covered = self.covered_from(start, self.bounds_before(end));
+        covered.map(|(_, newest)| newest).max()
     }
 
     /// Whether one of them covers a key from `start` to before `end`; `None`: to the last.
     pub(crate) fn meet(&self, start: &[u8], end: Option<&[u8]>) -> bool {
         let upto = end.map_or(self.bound_ends.len(), |end| self.bounds_before(end));
-        let from = self.bounds_upto(start).saturating_sub(1);
-        (from..upto).any(|piece| self.newest_over(piece, SeqNo::MAX).is_some())
+        self.covered_from(start, upto).next().is_some()
     }
 
     /// Whether one of them covers a key from `first` to `last`, both included.
     pub(crate) fn touch(&self, first: &[u8], last: &[u8]) -> bool {
-        let upto = self.bounds_upto(last);
-        let from = self.bounds_upto(first).saturating_sub(1);
-        (from..upto).any(|piece| self.newest_over(piece, SeqNo::MAX).is_some())
+        self.covered(first, last).next().is_some()
     }
 
     /// The pieces from `first` to `last`, both included, that one of them covers: their first keys,
@@ -221,10 +217,15 @@ impl RangeTombstones {
         first: &[u8],
         last: &[u8],
     ) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let from = self.bounds_upto(first).saturating_sub(1);
-        let pieces = from..self.bounds_upto(last);
-        let covered = pieces.filter(|piece| self.newest_over(*piece, SeqNo::MAX).is_some());
-        covered.map(|piece| (self.bound(piece), self.bound(piece + 1)))
+        let covered = self.covered_from(first, self.bounds_upto(last));
+        covered.map(|(piece, _)| (self.bound(piece), self.bound(piece + 1)))
+    }
+
+    /// The covered pieces from that in which `start` lies to before bound `upto`, each with its
+    /// newest tombstone.
+    fn covered_from(&self, start: &[u8], upto: usize) -> impl Iterator<Item = (usize, SeqNo)> {
+        let from = self.bounds_upto(start).saturating_sub(1);
+        (from..upto).filter_map(|piece| Some((piece, self.newest_over(piece, SeqNo::MAX)?)))
     }
 
     /// The tombstones that matter to who sees one of `snapshots` (ascending) or the newest state,

@@ -26,7 +26,7 @@ impl View {
         at.seq = slip!(FindNewest, SeqNo::MAX, at.seq);
         let hash = key_hash(self.version.counters.hash_seed, key);
         let mut has_ranges = false;
-        for handle in std::iter::once(&self.memtable).chain(&self.sealed) {
+        for handle in self.memtables() {
             has_ranges |= handle.table.has_ranges();
             if let Some(entry) = handle.table.get(key, hash, at.seq) {
                 if has_ranges && self.is_hidden_in_memory(key, entry.seq, at.seq) {

@@ -68,9 +68,7 @@ impl View {
 
     /// The record file of large values, which a memtable of this view names.
     pub(crate) fn unlisted_file(&self, number: FileNumber) -> Option<Arc<RecordFile>> {
-        let memtables = std::iter::once(&self.memtable).chain(&self.sealed);
-        let mut found = memtables.filter_map(|handle| handle.large.get(number));
-        found.next()
+        self.memtables().find_map(|handle| handle.large.get(number))
     }
 
     /// The value of `key` at `seq`, in whose place `external` stands in `path`.

@@ -32,8 +32,10 @@ impl View {
     /// waits for a block of keys, so that the record after it can be prefetched.
     pub(crate) fn prefetch(&self, key: &[u8], snapshot: SeqNo, waits: bool) -> Result<Ahead> {
         let hash = key_hash(self.version.counters.hash_seed, key);
-        let mut memtables = std::iter::once(&self.memtable).chain(&self.sealed);
-        if memtables.any(|handle| handle.table.get(key, hash, snapshot).is_some()) {
+        if self
+            .memtables()
+            .any(|handle| handle.table.get(key, hash, snapshot).is_some())
+        {
             return Ok(Ahead::InMemory);
         }
         let Some(partition) = self.version.partition_for(key) else {

@@ -50,10 +50,14 @@ pub(crate) struct View {
 }
 
 impl View {
+    /// All memtables, newest first.
+    pub(crate) fn memtables(&self) -> impl Iterator<Item = &MemtableHandle> {
+        std::iter::once(&self.memtable).chain(&self.sealed)
+    }
+
     /// The newest mark of a caller among the writes up to `seq`.
     pub(crate) fn mark(&self, seq: SeqNo) -> Option<Bytes> {
-        let memtables = std::iter::once(&self.memtable).chain(&self.sealed);
-        let in_memory = memtables.filter_map(|handle| handle.table.mark(seq)).next();
+        let in_memory = self.memtables().find_map(|handle| handle.table.mark(seq));
         let flushed = || self.version.counters.host_mark.as_ref();
         in_memory.or_else(|| flushed().map(|mark| Bytes::copy_from_slice(mark)))
     }

@@ -80,14 +80,13 @@ impl Partition {
 
     /// Bytes of the newest versions in the key tables that lie from `start` to before `end`, whole.
     pub(crate) fn sorted_bytes_within(&self, start: &[u8], end: &[u8]) -> u64 {
-        let before_end = |key: &[u8]| key < end;
         let is_all = self.end.as_ref().is_some_and(|e| e.as_slice() <= end);
         if start <= self.start.as_slice() && is_all {
             return self.sorted_bytes;
         }
         let tables = self.key_tables.iter().map(|table| table.meta());
         let lies_within =
-            |t: &&KeyTableMeta| start <= t.min_key.as_slice() && before_end(&t.max_key);
+            |t: &&KeyTableMeta| start <= t.min_key.as_slice() && t.max_key.as_slice() < end;
         tables
             .filter(lies_within)
             .map(KeyTableMeta::newest_bytes)

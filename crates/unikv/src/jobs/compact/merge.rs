@@ -156,7 +156,7 @@ impl Merger<'_> {
     /// Whether range tombstones delete all that a key table has, and no snapshot sees it.
     fn is_deleted(&self, ranges: &RangeTombstones, table: &KeyTableMeta) -> bool {
         let deleted = ranges.covering_all(&table.min_key, &table.max_key);
-        let newest = ranges.seqs().map_or(SeqNo::MAX, |(_, newest)| newest);
+        let newest = ranges.newest().unwrap_or(SeqNo::MAX);
         let sees = |moment: &Moment| table.min_seq <= moment.seq && moment.seq < newest;
         let is_seen = self.context.readers.snapshots.iter().any(sees);
         deleted.is_some_and(|seq| table.max_seq < seq)

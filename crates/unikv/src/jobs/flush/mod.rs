@@ -151,7 +151,7 @@ pub(crate) fn flush(
     let mut tables = Vec::new();
     while entries.at.entry().is_some() || (memtable.has_ranges() && tables.is_empty()) {
         let keys = TableKeys::for_keys(memtable);
-        tables.push(write_table(context, &mut entries, keys, memtable)?);
+        tables.push(write_table(context, &mut entries, keys)?);
     }
     Ok(tables)
 }
@@ -204,7 +204,6 @@ fn write_table(
     context: &JobContext<'_>,
     entries: &mut Entries,
     keys: TableKeys,
-    memtable: &Memtable,
 ) -> Result<FlushedTable> {
     let create = |number| RecordWriter::create(context.store, number, 0);
     let writer = context.begin_file(file_names::record, create)?;
@@ -238,7 +237,7 @@ fn write_table(
     }
     let is_last = entries.at.entry().is_none();
     let ranges = match is_last {
-        true => memtable.ranges(),
+        true => entries.memtable.ranges(),
         false => Vec::new(),
     };
     let TableWriter {

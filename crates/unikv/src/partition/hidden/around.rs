@@ -20,8 +20,9 @@ impl View {
         seq: SeqNo,
         snapshot: SeqNo,
     ) -> bool {
-        let memtables = std::iter::once(&self.memtable).chain(&self.sealed);
-        let mut covering = memtables.filter_map(|handle| handle.table.covering(key, snapshot));
+        let mut covering = self
+            .memtables()
+            .filter_map(|handle| handle.table.covering(key, snapshot));
         covering.any(|tombstone| seq < tombstone)
     }
 
@@ -34,7 +35,7 @@ impl View {
         snapshot: SeqNo,
     ) -> Result<Hidden> {
         let mut hidden = Hidden::default();
-        for handle in std::iter::once(&self.memtable).chain(&self.sealed) {
+        for handle in self.memtables() {
             hidden.add(handle.table.covering(key, snapshot));
         }
         if let Some(ranges) = &partition.ranges {
@@ -48,7 +49,7 @@ impl View {
 
 /// A stretch of keys of which the same is hidden.
 #[derive(Debug)]
-pub(in crate::partition) struct HiddenPiece {
+struct HiddenPiece {
     snapshot: SeqNo,
     start: Vec<u8>,
     /// `None`: to the end.
@@ -58,19 +59,14 @@ pub(in crate::partition) struct HiddenPiece {
 
 impl HiddenPiece {
     /// That in which `key` lies, which belongs to `partition`.
-    pub(in crate::partition) fn of(
-        view: &View,
-        partition: &Partition,
-        key: &[u8],
-        snapshot: SeqNo,
-    ) -> Result<HiddenPiece> {
+    fn of(view: &View, partition: &Partition, key: &[u8], snapshot: SeqNo) -> Result<HiddenPiece> {
         let mut piece = HiddenPiece {
             snapshot,
             start: Vec::new(),
             end: None,
             hidden: Hidden::default(),
         };
-        for handle in std::iter::once(&view.memtable).chain(&view.sealed) {
+        for handle in view.memtables() {
             if handle.table.has_ranges() {
                 handle
                     .table
@@ -100,14 +96,10 @@ impl HiddenPiece {
     }
 
     /// Whether it says what is hidden of `key` at `snapshot`.
-    pub(in crate::partition) fn holds(&self, key: &[u8], snapshot: SeqNo) -> bool {
+    fn holds(&self, key: &[u8], snapshot: SeqNo) -> bool {
         self.snapshot == snapshot
             && self.start.as_slice() <= key
             && self.end.as_ref().is_none_or(|end| key < end.as_slice())
-    }
-
-    fn hidden(&self) -> &Hidden {
-        &self.hidden
     }
 }
 
@@ -117,8 +109,7 @@ const WIDE: u32 = 8;
 /// Whether range tombstones may hide something of a partition from who sees no more than is in the
 /// view.
 pub(in crate::partition) fn has_ranges(view: &View, partition: &Partition) -> bool {
-    let mut memtables = std::iter::once(&view.memtable).chain(&view.sealed);
-    partition.ranges.is_some() || memtables.any(|handle| handle.table.has_ranges())
+    partition.ranges.is_some() || view.memtables().any(|handle| handle.table.has_ranges())
 }
 
 /// What is hidden around the position of a cursor.
@@ -186,7 +177,7 @@ impl HiddenAround {
                 HiddenPiece::of(view, partition, entry.key, snapshot)?
             }
         };
-        let hides = piece.insert(known).hidden().hides(entry.seq)?;
+        let hides = piece.insert(known).hidden.hides(entry.seq)?;
         let in_a_row = if hides { self.in_a_row.get() + 1 } else { 0 };
         self.in_a_row.set(in_a_row);
         Ok(hides)

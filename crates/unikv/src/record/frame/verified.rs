@@ -56,16 +56,7 @@ impl StoredRecord {
 
     /// Everything about the record but its value.
     pub(crate) fn head(&self) -> RecordRef<'_> {
-        let record = &self.0;
-        RecordRef {
-            key: record.key(),
-            seq: record.seq(),
-            kind: record.kind(),
-            value: &[],
-            expiry_ms: record.expiry_ms(),
-            host_type: record.host_type(),
-            older_follows: record.older_follows(),
-        }
+        self.0.with_value(&[])
     }
 
     /// The length of the value before it was compressed.
@@ -216,11 +207,15 @@ impl Record {
     /// The record as it was given to the writer.
     #[cfg(test)]
     pub(crate) fn as_ref(&self) -> RecordRef<'_> {
+        self.with_value(self.value_slice())
+    }
+
+    fn with_value<'a>(&'a self, value: &'a [u8]) -> RecordRef<'a> {
         RecordRef {
             key: self.key(),
             seq: self.seq(),
             kind: self.kind(),
-            value: self.value_slice(),
+            value,
             expiry_ms: self.expiry_ms(),
             host_type: self.host_type(),
             older_follows: self.older_follows(),
