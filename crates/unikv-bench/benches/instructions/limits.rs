@@ -9,7 +9,7 @@ use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig};
 pub(crate) struct Limit(u64, u64);
 
 //                                  operations, instructions per operation at most
-pub(crate) const PUT: Limit = Limit(1_000, 4_540);
+pub(crate) const PUT: Limit = Limit(1_000, 4_390);
 pub(crate) const BATCH: Limit = Limit(100, 147_800);
 pub(crate) const GET_MEMTABLE: Limit = Limit(1_000, 692);
 pub(crate) const GET_UNSORTED_CACHED: Limit = Limit(1_000, 1_362);

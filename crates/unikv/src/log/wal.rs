@@ -176,9 +176,16 @@ impl<'a> WalWrite<'a> {
     }
 
     /// What stands before the operations.
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn prefix(&self) -> Vec<u8> {
-        let mark_len = self.host_mark.map_or(0, <[u8]>::len);
-        let mut out = Vec::with_capacity(WRITE_PREFIX_LEN + 4 + mark_len);
+        let mut prefix = Vec::new();
+        self.encode_prefix(&mut prefix);
+        prefix
+    }
+
+    /// Replaces what is in `out` by what stands before the operations.
+    fn encode_prefix(&self, out: &mut Vec<u8>) {
+        out.clear();
         out.extend_from_slice(&self.base_seq.0.to_le_bytes());
         out.extend_from_slice(&self.count.to_le_bytes());
         match self.host_mark {
@@ -189,7 +196,6 @@ impl<'a> WalWrite<'a> {
                 out.extend_from_slice(mark);
             }
         }
-        out
     }
 }
 
@@ -202,6 +208,8 @@ fn last_of(base_seq: SeqNo, count: u32) -> Option<SeqNo> {
 #[derive(Debug)]
 pub(crate) struct WalWriter {
     log: LogWriter,
+    /// Room for what stands before the operations of a write.
+    prefix: Vec<u8>,
 }
 
 impl WalWriter {
@@ -250,13 +258,17 @@ impl WalWriter {
             let named = store.sync_directory();
             named.inspect_err(|_| remove(log.path()))?;
         }
-        Ok(WalWriter { log })
+        Ok(WalWriter {
+            log,
+            prefix: Vec::with_capacity(WRITE_PREFIX_LEN),
+        })
     }
 
     /// Frames a write.
     pub(crate) fn stage(&mut self, write: &WalWrite<'_>, durable: Option<DurableMark>) {
-        let prefix = write.prefix();
-        self.log.stage(KIND_WRITE, &[&prefix, write.ops], durable);
+        write.encode_prefix(&mut self.prefix);
+        let parts = [self.prefix.as_slice(), write.ops];
+        self.log.stage(KIND_WRITE, &parts, durable);
     }
 
     /// Writes one write at once, after what is staged. For large ones: `ops` is not copied.
@@ -265,9 +277,9 @@ impl WalWriter {
         write: &WalWrite<'_>,
         durable: Option<DurableMark>,
     ) -> Result<()> {
-        let prefix = write.prefix();
-        self.log
-            .write_large(KIND_WRITE, &[&prefix, write.ops], durable)
+        write.encode_prefix(&mut self.prefix);
+        let parts = [self.prefix.as_slice(), write.ops];
+        self.log.write_large(KIND_WRITE, &parts, durable)
     }
 
     /// Whether `ops` should go through [`WalWriter::write_large`].
