@@ -105,6 +105,7 @@ pub use db::readable::Readable;
 pub use db::snapshot::Snapshot;
 pub use db::transaction::{Transaction, TransactionKeyspace};
 pub use engine::background::garbage::{GarbageStats, RecordFileStats};
+pub use engine::background::ingest::entry::{Expiry, SortedEntry};
 pub use engine::health::JobError;
 pub use engine::memory::MemoryStats;
 pub use engine::read::cursor::{Cursor, Keys};

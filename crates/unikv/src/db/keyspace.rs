@@ -6,6 +6,7 @@ use crate::db::Db;
 use crate::db::reader::Reader;
 use crate::db::snapshot::Snapshot;
 use crate::engine::background::ingest::Ingest;
+use crate::engine::background::ingest::entry::SortedEntry;
 use crate::engine::handle::Handle;
 use crate::engine::read::source::Source;
 use crate::error::{Error, ErrorKind, Result};
@@ -133,16 +134,11 @@ impl Keyspace {
     }
 
     /// As [`Db::ingest_sorted`].
-    pub fn ingest_sorted<K, V, E>(
+    pub fn ingest_sorted<T: SortedEntry, E: From<Error>>(
         &self,
-        entries: impl IntoIterator<Item = std::result::Result<(K, Option<V>), E>>,
+        entries: impl IntoIterator<Item = std::result::Result<T, E>>,
         mark: Option<&[u8]>,
-    ) -> std::result::Result<u64, E>
-    where
-        K: AsRef<[u8]>,
-        V: AsRef<[u8]>,
-        E: From<Error>,
-    {
+    ) -> std::result::Result<u64, E> {
         let ingest = Ingest::begin(&self.handle.engine.background, self.data()?, mark)?;
         ingest.commit_all(entries)
     }

@@ -16,6 +16,7 @@ use crate::base::bounds::{KeyBounds, engine_bounds};
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
 use crate::engine::background::garbage::GarbageStats;
 use crate::engine::background::ingest::Ingest;
+use crate::engine::background::ingest::entry::SortedEntry;
 use crate::engine::handle::Handle;
 use crate::engine::read::source::Source;
 use crate::engine::stats::Stats;
@@ -137,16 +138,29 @@ impl Db {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn ingest_sorted<K, V, E>(
+    ///
+    /// With an [`Expiry`](crate::Expiry) beside it, a value expires as that says, else as is usual:
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("unikv-ingest-{}", std::process::id()));
+    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+    /// use std::time::{Duration, SystemTime};
+    /// use unikv::{Expiry, Ttl};
+    ///
+    /// let hour = Expiry::At(SystemTime::now() + Duration::from_secs(3600));
+    /// let sessions = [("1", Some("Ada"), hour), ("2", Some("root"), Expiry::Never)];
+    /// db.ingest_sorted(sessions.map(unikv::Result::Ok), None)?;
+    /// assert!(matches!(db.ttl("1")?, Some(Ttl::Remaining(_))));
+    /// assert_eq!(db.ttl("2")?, Some(Ttl::Never));
+    /// # db.close()?;
+    /// # unikv::Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
+    pub fn ingest_sorted<T: SortedEntry, E: From<Error>>(
         &self,
-        entries: impl IntoIterator<Item = std::result::Result<(K, Option<V>), E>>,
+        entries: impl IntoIterator<Item = std::result::Result<T, E>>,
         mark: Option<&[u8]>,
-    ) -> std::result::Result<u64, E>
-    where
-        K: AsRef<[u8]>,
-        V: AsRef<[u8]>,
-        E: From<Error>,
-    {
+    ) -> std::result::Result<u64, E> {
         let ingest = Ingest::begin(&self.0.engine.background, KeyspaceId::DEFAULT, mark)?;
         ingest.commit_all(entries)
     }

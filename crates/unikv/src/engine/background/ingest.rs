@@ -22,11 +22,14 @@ use crate::error::{Error, Result};
 use crate::jobs::JobContext;
 use crate::jobs::flush::placing::MAX_GENERATIONS;
 use crate::jobs::ingest::{IngestPlan, IngestWriter};
-use crate::memtable::{Batch, check_mark};
+use crate::memtable::{Batch, Lifetime, check_mark};
 use crate::options::Durability;
 use crate::record::RecordFile;
 use crate::version::edit::{TablePlace, VersionEdit};
+use entry::SortedEntry;
 use std::sync::Arc;
+
+pub(crate) mod entry;
 
 /// Attempts to commit that let writers go on while something is waited for.
 const PATIENT_ROUNDS: usize = 8;
@@ -42,6 +45,8 @@ pub(crate) struct Ingest<'a> {
     user_bytes: u64,
     /// The edit may be durable.
     commit_tried: bool,
+    /// How long values live that say nothing.
+    usual: Lifetime,
     _running: RwLockReadGuard<'a, ()>,
 }
 
@@ -65,23 +70,40 @@ impl<'a> Ingest<'a> {
             mark: mark.map(<[u8]>::to_vec),
             user_bytes: 0,
             commit_tried: false,
+            usual: Lifetime::Never,
             _running: running,
         })
     }
 
+    #[cfg(test)]
     pub(crate) fn add(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         self.add_expiring(key, value, None)
     }
 
-    /// The same of a value that expires then, if ever.
+    /// An entry whose value expires as it says.
+    fn add_entry(&mut self, entry: &impl SortedEntry) -> Result<()> {
+        let value = entry.value();
+        let lifetime = match (value, entry.expiry().lifetime()) {
+            (None, _) => Lifetime::Never,
+            (Some(_), Lifetime::AsUsual) => self.usual,
+            (Some(_), said) => said,
+        };
+        let expiry_ms = match lifetime {
+            Lifetime::Never => None,
+            lifetime => lifetime.end(self.background.core.clock.now_ms()),
+        };
+        self.add_expiring(entry.key(), value, expiry_ms)
+    }
+
+    /// The removal of a key, or a value that expires then, if ever.
     pub(crate) fn add_expiring(
         &mut self,
         key: &[u8],
         value: Option<&[u8]>,
         expiry_ms: Option<u64>,
     ) -> Result<()> {
-        if expiry_ms.is_some() {
-            self.background.core.clock.need();
+        if expiry_ms.is_some() && self.background.core.clock.need() {
+            self.background.core.work.notify();
         }
         self.background.core.check_open()?;
         let bytes = key.len() + value.map_or(0, <[u8]>::len);
@@ -91,18 +113,13 @@ impl<'a> Ingest<'a> {
     }
 
     /// Takes all entries, and commits them.
-    pub(crate) fn commit_all<K, V, E>(
+    pub(crate) fn commit_all<T: SortedEntry, E: From<Error>>(
         mut self,
-        entries: impl IntoIterator<Item = std::result::Result<(K, Option<V>), E>>,
-    ) -> std::result::Result<u64, E>
-    where
-        K: AsRef<[u8]>,
-        V: AsRef<[u8]>,
-        E: From<Error>,
-    {
+        entries: impl IntoIterator<Item = std::result::Result<T, E>>,
+    ) -> std::result::Result<u64, E> {
+        self.usual = self.background.write.default_lifetime(self.keyspace)?;
         for entry in entries {
-            let (key, value) = entry?;
-            self.add(key.as_ref(), value.as_ref().map(AsRef::as_ref))?;
+            self.add_entry(&entry?)?;
         }
         Ok(self.commit()?)
     }

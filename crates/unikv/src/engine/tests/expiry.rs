@@ -522,6 +522,26 @@ fn a_wall_clock_that_jumps_ahead_is_reported_and_followed_at_the_next_opening() 
     assert_eq!(later.get("key").unwrap(), None);
 }
 
+#[test]
+fn the_wall_clock_is_compared_although_other_edits_note_the_time() {
+    let machine = Machine::new(12);
+    let (db, runtime) = machine.open(small());
+    db.put_with("key", "value", ttl(1000 * SECOND)).unwrap();
+    runtime.run_until_idle();
+    runtime.set_wall_clock_ms(runtime.wall_clock_ms() + 600_000);
+    for _ in 0..7 {
+        runtime.delay(10 * SECOND);
+        db.put("another", "key").unwrap();
+        db.flush().unwrap();
+    }
+    assert_eq!(db.ttl("key").unwrap(), remaining(330));
+    runtime.set_wall_clock_ms(runtime.wall_clock_ms() + 3_600_000);
+    db.put("another", "key").unwrap();
+    db.flush().unwrap();
+    assert_eq!(db.ttl("key").unwrap(), remaining(330));
+    assert_eq!(db.stats().clock_jump, Some(4200 * SECOND));
+}
+
 /// What files may take beside the log when values of this many bytes are visible.
 fn promised(visible_bytes: u64, memtable_bytes: u64) -> u64 {
     visible_bytes * 3 / 2 + (8 << 20) + 11 * memtable_bytes

@@ -6,12 +6,13 @@ use crate::engine::tests::{Machine, Model, churn, same, small};
 use crate::jobs::ingest::IngestPlan;
 use crate::record::RecordFile;
 use crate::testing::limit;
-use crate::vfs::Vfs;
 use crate::vfs::sim::{Call, Fault, Keep, Op, SimVfs};
-use crate::{Db, Error, ErrorKind, Options, Result};
+use crate::vfs::{Runtime, Vfs};
+use crate::{Db, Error, ErrorKind, Expiry, KeyspaceOptions, Options, Result, Ttl};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 type Entry = (Vec<u8>, Option<Vec<u8>>);
 
@@ -98,6 +99,55 @@ fn what_is_ingested_is_newer_than_before_and_older_than_after() {
 }
 
 /// What is written after an ingest never shows without it, wherever the manifest is cut.
+#[test]
+fn what_is_ingested_expires_as_its_entry_says_or_as_is_usual() {
+    const SECOND: Duration = Duration::from_secs(1);
+    let machine = Machine::new(3);
+    let (db, runtime) = machine.open(small());
+    let usual = KeyspaceOptions::default().default_ttl(20 * SECOND);
+    let limited = db.keyspace("limited", usual).unwrap();
+    for key in ["at", "past", "never", "usual"] {
+        db.put(key, "before").unwrap();
+        limited.put(key, "before").unwrap();
+    }
+    let now = UNIX_EPOCH + Duration::from_millis(db.0.engine.core.clock.now_ms());
+    let entries = [
+        ("at", Some("value"), Expiry::At(now + 10 * SECOND)),
+        ("never", Some("value"), Expiry::Never),
+        ("none", None, Expiry::At(now + SECOND)),
+        ("past", Some("value"), Expiry::At(now - SECOND)),
+        ("usual", Some("value"), Expiry::AsUsual),
+    ];
+    let remaining = |seconds| Some(Ttl::Remaining(seconds * SECOND));
+    db.ingest_sorted(entries.map(Result::Ok), None).unwrap();
+    limited
+        .ingest_sorted(entries.map(Result::Ok), None)
+        .unwrap();
+    for step in 0..3 {
+        for (key, here, there) in [
+            ("at", remaining(10), remaining(10)),
+            ("never", Some(Ttl::Never), Some(Ttl::Never)),
+            ("none", None, None),
+            ("past", None, None),
+            ("usual", Some(Ttl::Never), remaining(20)),
+        ] {
+            assert_eq!(db.ttl(key).unwrap(), here, "{key}, {step}");
+            assert_eq!(limited.ttl(key).unwrap(), there, "{key}, {step}");
+        }
+        match step {
+            0 => db.compact().unwrap(),
+            // What says nothing lives as is usual there.
+            _ => drop(limited.ingest_sorted([Ok::<_, Error>(("usual", Some("v")))], None)),
+        }
+    }
+    runtime.delay(15 * SECOND);
+    runtime.run_until_idle();
+    assert_eq!(db.get("at").unwrap(), None);
+    assert_eq!(limited.ttl("usual").unwrap(), remaining(5));
+    db.close().unwrap();
+    machine.check();
+}
+
 #[test]
 fn a_manifest_that_lost_an_ingest_is_found_out_by_later_writes() {
     let machine = Machine::new(1);
