@@ -34,6 +34,8 @@ pub(crate) struct MergingCursor {
     /// `tree[0]` is the winner; `tree[1..]` are the losers of the inner nodes.
     tree: Vec<usize>,
     forward: bool,
+    /// Only the winner had an entry when the tree was built, so there are no matches.
+    is_alone: bool,
 }
 
 impl MergingCursor {
@@ -43,6 +45,7 @@ impl MergingCursor {
             tree: vec![0; sources.len().max(1)],
             sources,
             forward: true,
+            is_alone: false,
         }
     }
 
@@ -108,7 +111,9 @@ impl MergingCursor {
         let winner = self.tree[0];
         if let Some(source) = self.sources.get_mut(winner) {
             go(source)?;
-            self.replay(winner);
+            if !self.is_alone {
+                self.replay(winner);
+            }
         }
         Ok(())
     }
@@ -127,6 +132,11 @@ impl MergingCursor {
     /// Plays every match from the leaves up.
     fn build(&mut self) {
         let n = self.sources.len();
+        let live = self
+            .sources
+            .iter()
+            .filter(|source| source.entry().is_some());
+        self.is_alone = live.take(2).count() < 2;
         if n < 2 {
             self.tree[0] = 0;
             return;

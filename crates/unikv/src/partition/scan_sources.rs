@@ -89,7 +89,7 @@ pub(super) fn for_scan(generation: &Generation) -> impl Iterator<Item = Result<C
     let (run, uncovered) = parts(generation);
     let tables = generation
         .tables()
-        .filter(move |(slot, _)| slot.0 >= uncovered);
+        .filter(move |(slot, table)| slot.0 >= uncovered && table.meta().has_keys());
     let tables = tables.map(|(_, table)| Ok(Cursor::Keys(table.keys(Access::Random)?)));
     let ingested = generation
         .is_ingested()

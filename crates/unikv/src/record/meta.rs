@@ -1,5 +1,6 @@
 //! What the manifest knows of a record file.
 
+use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
 use crate::codec::FileCompression;
 use crate::key_table::builder::bounds;
@@ -55,6 +56,11 @@ impl RecordFileMeta {
         self.ranges
             .as_ref()
             .map_or(self.records_end, |ranges| ranges.offset)
+    }
+
+    /// Whether it has records that are no range tombstones.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.plain_end() > HEADER_LEN as u64
     }
 
     /// Whether its records were written before their sequence numbers were known: large values.

@@ -461,3 +461,31 @@ fn deleted_ranges_give_their_space_back_when_nobody_writes() {
     assert!(after < before / 2, "{after} of {before} bytes are left");
     assert_eq!(db.range(..).count(), 10);
 }
+
+#[test]
+fn tables_of_range_tombstones_alone_are_no_sources_of_a_scan() {
+    let machine = Machine::new(9);
+    let (db, _) = machine.open(small());
+    db.put("b", "value").unwrap();
+    db.flush().unwrap();
+    for i in 0..3 {
+        db.delete_range(format!("x{i}")..format!("y{i}")).unwrap();
+        db.flush().unwrap();
+    }
+    let engine = &db.0.engine;
+    let view = engine.read.view.load();
+    let generations = view
+        .version
+        .partitions()
+        .iter()
+        .flat_map(|p| &p.generations);
+    let tables = generations.flat_map(|generation| generation.tables());
+    let has_keys: Vec<bool> = tables.map(|(_, table)| table.meta().has_keys()).collect();
+    assert_eq!(has_keys.iter().filter(|has| **has).count(), 1);
+    assert_eq!(has_keys.len(), 4);
+    db.put("x1", "new").unwrap();
+    let keys = db.keys(..).map(Result::unwrap).collect::<Vec<_>>();
+    assert_eq!(keys, ["b", "x1"]);
+    let back = db.keys(..).rev().map(Result::unwrap).collect::<Vec<_>>();
+    assert_eq!(back, ["x1", "b"]);
+}

@@ -167,17 +167,16 @@ impl HiddenAround {
         snapshot: SeqNo,
     ) -> Result<bool> {
         let mut piece = self.piece.borrow_mut();
-        let known = piece
-            .take()
-            .filter(|piece| piece.holds(entry.key, snapshot));
-        let known = match known {
-            Some(known) => known,
-            None => {
-                self.in_a_row.set(0);
-                HiddenPiece::of(view, partition, entry.key, snapshot)?
-            }
-        };
-        let hides = piece.insert(known).hidden.hides(entry.seq)?;
+        if !piece
+            .as_ref()
+            .is_some_and(|piece| piece.holds(entry.key, snapshot))
+        {
+            self.in_a_row.set(0);
+            *piece = None;
+            *piece = Some(HiddenPiece::of(view, partition, entry.key, snapshot)?);
+        }
+        let hidden = piece.as_ref().map(|piece| &piece.hidden);
+        let hides = hidden.map_or(Ok(false), |hidden| hidden.hides(entry.seq))?;
         let in_a_row = if hides { self.in_a_row.get() + 1 } else { 0 };
         self.in_a_row.set(in_a_row);
         Ok(hides)
