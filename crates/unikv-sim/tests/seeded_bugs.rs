@@ -133,6 +133,43 @@ const fn unit(name: &'static str) -> By {
 }
 
 const CASES: &[Case] = &[
+    // Checkpoints and backups.
+    Case(
+        Seeded::CheckpointOfDurableLog,
+        unit(
+            "engine::checkpoint::tests::a_checkpoint_is_the_database_at_its_number_and_lives_by_itself",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::CheckpointForgetsBlobs,
+        unit(
+            "engine::checkpoint::tests::a_checkpoint_is_the_database_at_its_number_and_lives_by_itself",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::CheckpointNameUnsynced,
+        unit(
+            "engine::checkpoint::tests::a_power_cut_at_any_call_leaves_no_checkpoint_or_a_whole_one",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::BackupNotReadBack,
+        unit("backup::tests::a_copy_that_does_not_read_as_it_was_written_is_no_copy"),
+        0,
+    ),
+    Case(
+        Seeded::PruneFilesFirst,
+        unit("backup::tests::a_pruning_cut_at_any_call_leaves_what_is_kept_and_nothing_broken"),
+        0,
+    ),
+    Case(
+        Seeded::PruneForgetsOthers,
+        unit("backup::tests::pruning_keeps_the_newest_points_and_what_they_need"),
+        0,
+    ),
     // What expires.
     Case(
         Seeded::ExpiryByWallClock,

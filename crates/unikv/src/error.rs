@@ -176,6 +176,24 @@ impl Error {
         Error(Arc::new(inner))
     }
 
+    /// Somebody else is just making or changing what is at `dir`.
+    pub(crate) fn busy(dir: &Path, holder: Option<u32>) -> Error {
+        let who = holder.map_or("another process".to_owned(), |pid| format!("process {pid}"));
+        let what = format!("{who} is at work here");
+        let mut inner = Inner::new(
+            ErrorKind::Locked,
+            what,
+            "wait until it has ended, and retry",
+        );
+        inner.file = Some(dir.to_owned());
+        Error(Arc::new(inner))
+    }
+
+    /// No repository of backups, or no such point in it.
+    pub(crate) fn no_backup(what: impl Into<String>, remedy: &str) -> Error {
+        Error(Arc::new(Inner::new(ErrorKind::NotFound, what, remedy)))
+    }
+
     /// No database at `dir`.
     pub(crate) fn not_found(dir: &Path) -> Error {
         let what = "there is no UniKV database here";

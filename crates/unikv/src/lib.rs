@@ -37,6 +37,8 @@
 //!   what an acknowledged write survives.
 //! - Calls fail with an [`Error`], whose [`ErrorKind`] says what the caller can do. Damage on disk
 //!   is always an error that names file and offset: it never reads as another value, or as none.
+//! - [`Db::checkpoint`] makes a database of its own that is what this one is now, in milliseconds;
+//!   [`backup`] keeps points in time on another disk.
 //! - [`Db::check`] verifies every byte of a closed database, [`Db::repair`] salvages what is
 //!   intact of a damaged one, [`Db::stats`] shows the figures of an open one.
 //!
@@ -72,6 +74,8 @@ pub(crate) mod offline;
 pub(crate) mod txn;
 
 pub(crate) mod db;
+
+pub mod backup;
 pub(crate) mod options;
 
 /// Bytes of memory that did not come from the allocator, in all databases of the process, for tests
@@ -106,6 +110,7 @@ pub use db::snapshot::Snapshot;
 pub use db::transaction::{Transaction, TransactionKeyspace};
 pub use engine::background::garbage::{GarbageStats, RecordFileStats};
 pub use engine::background::ingest::entry::{Expiry, SortedEntry};
+pub use engine::checkpoint::{Checkpoint, CheckpointFile};
 pub use engine::health::JobError;
 pub use engine::memory::MemoryStats;
 pub use engine::read::cursor::{Cursor, Keys};

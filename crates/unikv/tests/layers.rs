@@ -42,6 +42,7 @@ const RANKS: &[&[&str]] = &[
     &["engine", "options"],
     &["offline", "txn"],
     &["db"],
+    &["backup"],
     &["lib"],
     &["fuzzing"],
 ];
@@ -61,6 +62,7 @@ const COMPONENTS: &[&str] = &[
     "catalog",
     "write",
     "keyspaces",
+    "checkpoint",
     "background",
     ENGINE,
     "open",

@@ -60,6 +60,20 @@ bugs! {
     /// I2: the newest sealed memtable is flushed in the place of the oldest.
     FlushNewestFirst,
 
+    // Checkpoints and backups.
+    /// I2: a checkpoint has of the log what is durable, not what is acknowledged.
+    CheckpointOfDurableLog,
+    /// I5: a checkpoint lacks the files of large values that no version lists yet.
+    CheckpointForgetsBlobs,
+    /// I1: a checkpoint is there before its name is durable.
+    CheckpointNameUnsynced,
+    /// I5: what a backup has copied is not read back.
+    BackupNotReadBack,
+    /// I1: a pruning removes data files before it is durable that their points are gone.
+    PruneFilesFirst,
+    /// I1: a pruning removes data files that only points before the newest need.
+    PruneForgetsOthers,
+
     // The manifest, and what it lists.
     /// I1: an edit lists files whose names are not durable.
     DirectoryUnsynced,

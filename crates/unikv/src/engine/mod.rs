@@ -7,6 +7,7 @@
 pub(crate) mod background;
 pub(crate) mod backpressure;
 pub(crate) mod catalog;
+pub(crate) mod checkpoint;
 pub(crate) mod core;
 pub(crate) mod handle;
 pub(crate) mod health;
@@ -29,6 +30,7 @@ use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::engine::background::{Background, BackgroundParts, kinds};
 use crate::engine::backpressure::Backpressure;
 use crate::engine::catalog::{Catalog, CatalogState};
+use crate::engine::checkpoint::Checkpoints;
 use crate::engine::core::{Core, CoreParts};
 use crate::engine::keyspaces::KeyspaceChanges;
 use crate::engine::read::ReadState;
@@ -53,6 +55,7 @@ pub(crate) struct Engine {
     pub(crate) write: Arc<WritePath>,
     pub(crate) keyspaces: KeyspaceChanges,
     pub(crate) background: Arc<Background>,
+    pub(crate) checkpoints: Checkpoints,
 }
 
 /// What [`Engine::new`] is made of.
@@ -83,6 +86,7 @@ impl Engine {
             parts.wal_sync,
         );
         let keyspaces = KeyspaceChanges::new(&core, &read, &catalog, &write);
+        let checkpoints = Checkpoints::new(&core, &read, &catalog, &write);
         let background = Background::new(BackgroundParts {
             core: &core,
             space: &space,
@@ -103,6 +107,7 @@ impl Engine {
             write,
             keyspaces,
             background,
+            checkpoints,
         }
     }
 
@@ -202,6 +207,8 @@ impl Engine {
         drop(self.write.staging.write());
         // An ingest removes its files when it finds the database closed.
         drop(self.background.ingesting.write());
+        // So does a checkpoint.
+        self.checkpoints.wait();
         self.write.commit.lock().wal = None;
         self.core
             .store

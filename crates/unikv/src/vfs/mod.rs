@@ -123,7 +123,14 @@ pub trait Vfs: Send + Sync + fmt::Debug {
         let filled = fill().and_then(|()| file.finish());
         filled.inspect_err(|_| drop(self.remove(path)))
     }
-    /// Renames a file, replacing the target.
+    /// Gives a file a second name, under which it is the same file. Where that is not possible, as
+    /// between two file systems, it is an error of any kind, nothing has changed, and the caller
+    /// copies the file.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let _ = (from, to);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Renames a file, replacing the target; or a directory, to a name that nothing has.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;

@@ -10,6 +10,9 @@
 //! is enough: it is taken when a memtable is sealed, and the next one is there when that has been
 //! flushed. More would only hold memory of the page cache.
 //!
+//! *Held segments.* While somebody copies the log ([`WalSync::hold`]), no segment is removed or
+//! written over, be it needed or not; what was retired meanwhile is removed afterwards.
+//!
 //! Locks: `segments` is held over the syncs themselves; taken under the commit lock or alone.
 //! `mark` is taken last and briefly.
 
@@ -98,6 +101,20 @@ impl Segment {
         }
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes that have reached the kernel.
+    pub(crate) fn end(&self) -> u64 {
+        let durable = || self.durable.load(Ordering::Relaxed);
+        slip!(
+            CheckpointOfDurableLog,
+            durable(),
+            self.end.load(Ordering::Acquire)
+        )
+    }
+
     /// Notes that everything below `end` has reached the kernel.
     pub(crate) fn written(&self, end: u64) {
         self.end.store(end, Ordering::Release);
@@ -139,6 +156,10 @@ struct Segments {
     /// The sync that failed: none is tried again, for the system may have dropped the bytes and
     /// would then report a success that means nothing.
     failed: Option<Error>,
+    /// How many hold the segments.
+    holders: usize,
+    /// Segments that nobody needs but the holders.
+    retired: Vec<Spare>,
 }
 
 /// A segment that was begun, to be written and to be synced.
@@ -246,6 +267,10 @@ impl WalSync {
         let mut removed = Vec::new();
         for segment in retired {
             let (path, bytes) = (segment.path.clone(), segment.file_bytes());
+            if segments.holders > 0 {
+                segments.retired.push(Spare { path, bytes });
+                continue;
+            }
             let is_good = segment.handle.is_some() && segments.failed.is_none();
             // The newest is kept: what is left of the log is then a part of it without gaps.
             match is_good && bytes <= spare_bytes {
@@ -277,14 +302,46 @@ impl WalSync {
         let mut segments = self.segments.lock();
         segments.failed = None;
         let spare = segments.spare.take().map(|spare| spare.path);
-        let old = segments.list.drain(..).map(|s| s.path.clone());
+        let old: Vec<_> = segments.list.drain(..).collect();
+        if segments.holders > 0 {
+            let held = old.iter().map(|segment| Spare {
+                path: segment.path.clone(),
+                bytes: segment.file_bytes(),
+            });
+            segments.retired.extend(held);
+            return spare.into_iter().collect();
+        }
+        let old = old.into_iter().map(|segment| segment.path.clone());
         old.chain(spare).collect()
+    }
+
+    /// From now on the files of segments stay as they are, until as many calls of
+    /// [`WalSync::release`].
+    pub(crate) fn hold(&self) {
+        self.segments.lock().holders += 1;
+    }
+
+    /// Returns the paths of segments that nobody needs any more, for removal.
+    pub(crate) fn release(&self) -> Vec<PathBuf> {
+        let mut segments = self.segments.lock();
+        segments.holders = segments.holders.saturating_sub(1);
+        if segments.holders > 0 {
+            return Vec::new();
+        }
+        let retired = std::mem::take(&mut segments.retired).into_iter();
+        retired.map(|segment| segment.path).collect()
+    }
+
+    /// The segments that are needed, oldest first.
+    pub(crate) fn listed(&self) -> Vec<Arc<Segment>> {
+        self.segments.lock().list.iter().cloned().collect()
     }
 
     /// Bytes of the segments' files.
     pub(crate) fn bytes(&self) -> u64 {
         let segments = self.segments.lock();
         let needed: u64 = segments.list.iter().map(|s| s.file_bytes()).sum();
-        needed + segments.spare.as_ref().map_or(0, |spare| spare.bytes)
+        let retired = segments.spare.iter().chain(&segments.retired);
+        needed + retired.map(|segment| segment.bytes).sum::<u64>()
     }
 }

@@ -1,11 +1,28 @@
-//! The bytes of `CURRENT`. See `docs/format.md`, "CURRENT".
+//! The bytes of `CURRENT`. See `docs/format.md`, "CURRENT". And manifests that are complete when
+//! they become current.
 
+use super::{Manifest, replace_current};
 use crate::base::checksum;
 use crate::base::coding::Decoder;
 use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN};
 use crate::base::keys::{DatabaseId, FileNumber, FileUid};
 use crate::error::{Error, Result};
+use crate::version::edit::VersionEdit;
+use crate::vfs::file_store::FileStore;
 use std::path::Path;
+
+impl Manifest {
+    /// Writes a manifest that holds `snapshot` and nothing else, ever, and makes it current: all
+    /// its bytes are durable then.
+    pub(crate) fn create_complete(
+        store: &FileStore,
+        number: FileNumber,
+        snapshot: VersionEdit,
+    ) -> Result<()> {
+        drop(Manifest::write(store, number, snapshot)?);
+        replace_current(store)
+    }
+}
 
 /// Length of `CURRENT`: header, manifest number, manifest uid, checksum.
 pub(super) const CURRENT_LEN: usize = HEADER_LEN + 8 + 8 + 4;

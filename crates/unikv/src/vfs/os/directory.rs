@@ -67,6 +67,12 @@ impl Directory {
         Ok(File::from(file))
     }
 
+    pub(super) fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let ((from_at, from), (to_at, to)) = (self.at(from), self.at(to));
+        let flags = AtFlags::empty();
+        Ok(rustix::fs::linkat(from_at, from, to_at, to, flags)?)
+    }
+
     pub(super) fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let ((from_at, from), (to_at, to)) = (self.at(from), self.at(to));
         Ok(rustix::fs::renameat(from_at, from, to_at, to)?)

@@ -178,6 +178,10 @@ impl Vfs for OsVfs {
         reserved.inspect_err(|_| drop(self.directory.remove(path)))
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.directory.link(from, to)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.directory.rename(from, to)
     }

@@ -50,6 +50,8 @@ impl Disk {
             if dir.removed.is_some_and(|at| cut.survives(at)) {
                 continue;
             }
+            let moved = dir.moved.as_ref().filter(|moved| !cut.survives(moved.at));
+            let path = moved.map_or(path, |moved| &moved.from);
             let names = cut.names(dir);
             let durable_names = names.clone();
             disk.dirs.insert(
@@ -84,6 +86,7 @@ impl Disk {
             let dir = Dir {
                 held_as: None,
                 removed: dir.removed,
+                moved: dir.moved.clone(),
                 names,
                 durable_names,
                 pending,

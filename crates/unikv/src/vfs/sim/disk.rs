@@ -46,6 +46,7 @@ impl Disk {
             if found.removed.take().is_some() {
                 // Another one, in the place of that which was removed.
                 found.held_as = None;
+                found.moved = None;
             }
         }
         Ok(())
@@ -76,12 +77,22 @@ impl Disk {
         found.make_durable();
         self.dirs
             .retain(|path, d| !(d.removed.is_some() && path.parent() == Some(dir)));
+        for (path, found) in &mut self.dirs {
+            if path.parent() == Some(dir) {
+                found.moved.take_if(|moved| !moved.is_doubtful);
+            }
+        }
         Ok(())
     }
 
     pub(super) fn fail_sync_dir(&mut self, dir: &Path) {
         if let Ok(found) = self.dir(dir) {
             found.fail_sync();
+        }
+        for (path, found) in &mut self.dirs {
+            if let Some(moved) = found.moved.as_mut().filter(|_| path.parent() == Some(dir)) {
+                moved.is_doubtful = true;
+            }
         }
     }
 
@@ -97,7 +108,7 @@ impl Disk {
     }
 
     pub(super) fn create(&mut self, path: &Path) -> io::Result<Arc<Inode>> {
-        if self.find(path).is_ok() || self.dirs.get(path).is_some_and(|d| d.removed.is_none()) {
+        if self.is_taken(path) {
             return Err(ErrorKind::AlreadyExists.into());
         }
         let (dir, name) = split(path)?;
@@ -123,7 +134,34 @@ impl Disk {
         Ok(())
     }
 
+    /// Gives the file at `from` a second name.
+    pub(super) fn link(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let inode = self.find(from)?;
+        if self.is_taken(to) {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        let (dir, name) = split(to)?;
+        let now = self.tick();
+        self.dir(dir)?.change(NameOp::Link { name, inode }, now);
+        Ok(())
+    }
+
+    /// How many names a file has.
+    pub(super) fn links_of(&self, inode: &Inode) -> usize {
+        let live = self.dirs.values().filter(|d| d.removed.is_none());
+        let names = live.flat_map(|d| d.names.values());
+        names.filter(|named| named.id == inode.id).count()
+    }
+
+    /// Whether something has this name.
+    fn is_taken(&self, path: &Path) -> bool {
+        self.find(path).is_ok() || self.dirs.get(path).is_some_and(|d| d.removed.is_none())
+    }
+
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        if self.dirs.get(from).is_some_and(|d| d.removed.is_none()) {
+            return self.rename_dir(from, to);
+        }
         let inode = self.find(from)?;
         let ((dir, from), (to_dir, to)) = (split(from)?, split(to)?);
         if dir != to_dir {
@@ -204,6 +242,7 @@ impl Disk {
             let linked = dir.names.values().chain(dir.durable_names.values());
             files.extend(linked.map(|inode| (inode.id, inode)));
             moments.extend(dir.removed);
+            moments.extend(dir.moved.as_ref().map(|moved| moved.at));
             moments.extend(dir.pending.iter().map(|(_, at)| at));
             let begun = dir.pending.iter().filter_map(|(op, _)| op.inode());
             files.extend(begun.map(|inode| (inode.id, inode)));
@@ -215,7 +254,7 @@ impl Disk {
         moments
     }
 
-    fn tick(&mut self) -> Moment {
+    pub(super) fn tick(&mut self) -> Moment {
         self.clock += 1;
         self.clock
     }
@@ -246,7 +285,8 @@ impl Disk {
     }
 
     fn give_back(&mut self, inode: &Inode) {
-        if let Some(free) = &mut self.free {
+        let has_a_name = self.free.is_some() && self.links_of(inode) > 0;
+        if let Some(free) = self.free.as_mut().filter(|_| !has_a_name) {
             *free += inode.content.lock().bytes().len() as u64;
         }
     }

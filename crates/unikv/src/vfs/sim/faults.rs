@@ -35,6 +35,8 @@ pub enum Op {
     Sync,
     /// The sync in `WriteFile::finish`, after the rest has been appended.
     Finish,
+    /// `Vfs::link`; the path is the new one.
+    Link,
     /// `Vfs::rename`; the path is the old one.
     Rename,
     /// `Vfs::remove`

@@ -6,7 +6,7 @@
 use super::SimVfs;
 use super::disk::Disk;
 use super::inode::Inode;
-use super::names::Dir;
+use super::names::{Dir, Moved};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -77,6 +77,25 @@ impl Disk {
         let found = self.dirs.iter().find(is_held);
         let (path, _) = found.ok_or(ErrorKind::NotFound)?;
         Ok(path)
+    }
+
+    /// Renames a directory; which name it has after a power cut is open until its parent is synced.
+    pub(super) fn rename_dir(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let (parent, is_within) = (from.parent(), |dir: &&PathBuf| dir.parent() == Some(from));
+        if parent != to.parent() || self.dirs.keys().any(|dir| is_within(&dir)) {
+            let what = "the simulated disk renames within one directory, and no tree";
+            return Err(io::Error::new(ErrorKind::Unsupported, what));
+        }
+        self.move_dir(from, to)?;
+        let at = self.tick();
+        let found = self.dir(to)?;
+        let before = found.moved.take().map(|moved| moved.from);
+        found.moved = Some(Moved {
+            from: before.unwrap_or_else(|| from.to_owned()),
+            at,
+            is_doubtful: false,
+        });
+        Ok(())
     }
 
     /// Moves a directory and all that is in it, as another process might, durably.

@@ -30,10 +30,11 @@
 //! rename in a directory may or may not have happened after a cut, each for itself: a file may be
 //! gone although its bytes were synced; a file whose name is durable may be empty; a removed file
 //! may come back; a renamed one may carry either name, with the old target intact under the new
-//! name, but never neither and never half. Directories are durable once created; a removed one may
-//! come back until its parent is synced. What a failed `sync_dir` was to make durable stays in
-//! doubt: no later one covers it, as with the bytes of a file; only another change of the name
-//! does.
+//! name, but never neither and never half. A second name of a file is a creation like any other;
+//! the file is one, with one durable end. Directories are durable once created; a removed one may
+//! come back until its parent is synced, and a renamed one may have its old name. What a failed
+//! `sync_dir` was to make durable stays in doubt: no later one covers it, as with the bytes of a
+//! file; only another change of the name does.
 //!
 //! *Calls.* Each call that changes the disk is counted, and a rule ([`SimVfs::set_fault`]) may let
 //! it fail, or cut the power: that call has not happened, and every later one fails too. What it
@@ -51,8 +52,8 @@
 //! and stays so after it was read or prefetched. Prefetches do nothing; a rule may look at them
 //! ([`SimVfs::set_prefetch_rule`]).
 //!
-//! *Not modelled:* renames between directories (refused), links, sparse files, damage to durable
-//! bytes by a cut.
+//! *Not modelled:* renames between directories, or of a directory with others in it (refused),
+//! sparse files, damage to durable bytes by a cut.
 //!
 //! Locks: `faults` and `disk` of a disk, never held together nor while a rule runs; the content of
 //! a file under `disk` or alone. Each set of [`Rule`]s has one that is held while it decides.
@@ -64,6 +65,7 @@ mod faults;
 mod files;
 mod held;
 mod inode;
+mod inspect;
 mod names;
 mod over;
 mod rules;
@@ -86,7 +88,7 @@ use files::{SimLockGuard, SimReadFile, SimWriteFile};
 use held::Held;
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A simulated disk. A clone is the same disk; [`SimVfs::power_cut`] and [`SimVfs::process_kill`]
@@ -194,35 +196,6 @@ impl SimVfs {
     /// the kernel, durable or not, and no locks. This one is unchanged.
     pub fn process_kill(&self) -> SimVfs {
         self.with_disk(self.machine.disk.lock().after_process_kill())
-    }
-
-    /// Flips one bit of a file, as a failing medium would. Returns whether the file has that bit.
-    pub fn flip_bit(&self, path: &Path, bit: u64) -> bool {
-        let inode = self.machine.disk.lock().find(path);
-        inode.is_ok_and(|inode| inode.content.lock().flip_bit(bit))
-    }
-
-    /// The bytes of a file as a reader would see them.
-    pub fn read_file(&self, path: &Path) -> Option<Vec<u8>> {
-        let inode = self.machine.disk.lock().find(path).ok()?;
-        let bytes = inode.content.lock().bytes().to_vec();
-        Some(bytes)
-    }
-
-    /// Puts a durable file at `path`, replacing what was there. Its directory is created, and all
-    /// names in it become durable.
-    pub fn write_file(&self, path: &Path, bytes: &[u8]) {
-        self.machine.disk.lock().put_durable(path, bytes);
-    }
-
-    /// The paths of all files, sorted.
-    pub fn file_names(&self) -> Vec<PathBuf> {
-        self.machine.disk.lock().paths()
-    }
-
-    /// Lets the disk take `bytes` more before it is full; `None` lifts the limit.
-    pub fn set_free_space(&self, bytes: Option<u64>) {
-        self.machine.disk.lock().free = bytes;
     }
 }
 
@@ -346,6 +319,9 @@ impl Vfs for SimVfs {
     fn overwrite(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
         self.machine.begin_whole(Op::Overwrite, path)?;
         let inode = self.find(path)?;
+        if self.machine.disk.lock().links_of(&inode) > 1 {
+            return Err(ErrorKind::Unsupported.into());
+        }
         let (machine, mode) = (&self.machine, WriteMode::Log);
         Ok(Box::new(SimWriteFile::new(machine, inode, path, mode)))
     }
@@ -355,6 +331,13 @@ impl Vfs for SimVfs {
         let mut disk = self.machine.disk.lock();
         let at = self.resolve(&disk, path)?;
         disk.reserve(&at, bytes)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.machine.begin_whole(Op::Link, to)?;
+        let mut disk = self.machine.disk.lock();
+        let (from, to) = (self.resolve(&disk, from)?, self.resolve(&disk, to)?);
+        disk.link(&from, &to)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

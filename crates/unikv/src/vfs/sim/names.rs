@@ -5,6 +5,7 @@
 use super::inode::Inode;
 use super::over::Moment;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 pub(super) type Names = BTreeMap<String, Arc<Inode>>;
@@ -16,12 +17,24 @@ pub(super) struct Dir {
     pub(super) held_as: Option<u64>,
     /// Removed, but its parent is not synced yet.
     pub(super) removed: Option<Moment>,
+    /// Renamed, but its parent is not synced yet.
+    pub(super) moved: Option<Moved>,
     pub(super) names: Names,
     pub(super) durable_names: Names,
     pub(super) pending: Vec<(NameOp, Moment)>,
     /// This many of them, the first, were to be made durable by syncs that failed: no later sync
     /// does that.
     pub(super) doubtful: usize,
+}
+
+/// From where a directory was renamed.
+#[derive(Clone)]
+pub(super) struct Moved {
+    /// Its name when its parent was last synced.
+    pub(super) from: PathBuf,
+    pub(super) at: Moment,
+    /// A sync that was to make it durable has failed.
+    pub(super) is_doubtful: bool,
 }
 
 /// A change of a directory that is not durable.

@@ -1,6 +1,7 @@
 use super::*;
 use crate::vfs::{AROUND_BYTES, AroundRead};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 fn path(name: &str) -> PathBuf {
     Path::new("/db").join(name)
@@ -931,4 +932,50 @@ fn a_rule_that_panics_is_removed() {
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| create("first")));
     assert!(caught.is_err());
     create("second").unwrap();
+}
+
+#[test]
+fn a_file_with_two_names_is_one_file_until_the_last_of_them_is_removed() {
+    let disk = disk();
+    let mut log = disk.create(&path("log"), WriteMode::Log, 0).unwrap();
+    log.append(b"first").unwrap();
+    disk.create_dir_all(Path::new("/other")).unwrap();
+    let other = Path::new("/other/log");
+    disk.link(&path("log"), other).unwrap();
+    let again = disk.link(&path("log"), other).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::AlreadyExists);
+    log.append(b" second").unwrap();
+    assert_eq!(disk.read_file(other).unwrap(), b"first second");
+    assert!(disk.overwrite(&path("log")).is_err(), "it has two names");
+    disk.sync_dir(Path::new("/other")).unwrap();
+    log.sync_handle().sync().unwrap();
+    // Its first name was never durable, its second is, and so are its bytes.
+    let cut = disk.power_cut(Keep::Nothing);
+    assert_eq!(cut.read_file(other).unwrap(), b"first second");
+    assert_eq!(cut.read_file(&path("log")), None);
+    disk.remove(&path("log")).unwrap();
+    assert_eq!(disk.read_file(other).unwrap(), b"first second");
+    assert!(disk.overwrite(other).is_ok());
+}
+
+#[test]
+fn a_renamed_directory_has_either_name_until_its_parent_is_synced() {
+    let disk = disk();
+    disk.write_file(Path::new("/db/sub/file"), b"bytes");
+    disk.rename(&path("sub"), &path("named")).unwrap();
+    let has = |disk: &SimVfs, name: &str| disk.read_file(&path(name).join("file")).is_some();
+    assert!(has(&disk, "named") && !has(&disk, "sub"));
+    let before = disk.power_cut(Keep::Nothing);
+    assert!(has(&before, "sub") && !has(&before, "named"));
+    let both = outcomes(&disk, |cut| (has(cut, "sub"), has(cut, "named")));
+    assert_eq!(both, [(true, false), (false, true)].into());
+    disk.sync_dir(Path::new("/db")).unwrap();
+    assert!(has(&disk.power_cut(Keep::Nothing), "named"));
+    // A sync that has failed leaves it open for good.
+    disk.rename(&path("named"), &path("again")).unwrap();
+    disk.set_fault(Box::new(|_| Fault::Fail(ErrorKind::Other)));
+    disk.sync_dir(Path::new("/db")).unwrap_err();
+    disk.clear_faults();
+    disk.sync_dir(Path::new("/db")).unwrap();
+    assert!(has(&disk.power_cut(Keep::Nothing), "named"));
 }

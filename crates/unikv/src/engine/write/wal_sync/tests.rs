@@ -134,3 +134,39 @@ fn after_a_failed_sync_the_log_begins_in_a_new_file() {
     assert_eq!(over.load(Ordering::Relaxed), 0);
     same(&db, &model);
 }
+
+#[test]
+fn segments_that_are_held_are_neither_removed_nor_written_over() {
+    let (machine, db, _runtime, mut model) = filled(9, 2);
+    let wal_sync = &db.0.engine.write.wal_sync;
+    db.put("held", "value").unwrap();
+    wal_sync.hold();
+    wal_sync.hold();
+    let held = wal_sync.listed();
+    let before: Vec<_> = held
+        .iter()
+        .map(|segment| {
+            machine.disk.read_file(segment.path()).unwrap()[..segment.end() as usize].to_vec()
+        })
+        .collect();
+    let [_created, _over] = count_begun(&machine);
+    fill(&db, &mut model, 6);
+    let bytes = db.stats().disk_bytes;
+    assert_eq!(disk_bytes(&machine.disk), bytes, "they are counted");
+    for (segment, before) in held.iter().zip(before) {
+        let now = machine.disk.read_file(segment.path()).unwrap();
+        assert!(now.starts_with(&before), "{:?}", segment.path());
+    }
+    assert_eq!(
+        wal_sync.release(),
+        Vec::<PathBuf>::new(),
+        "another holds them"
+    );
+    let released = wal_sync.release();
+    assert!(released.len() > 4, "{released:?}");
+    db.0.engine.core.store.remove_files(released);
+    fill(&db, &mut model, 3);
+    assert!(logs(&machine.disk) <= 2);
+    model.insert(b"held".to_vec(), b"value".to_vec());
+    same(&db, &model);
+}

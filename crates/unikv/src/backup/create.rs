@@ -1,0 +1,209 @@
+//! Making a point.
+//!
+//! The order: the log, so that it is not held for long; data files, each copied, read back and
+//! compared before it has its name; their names durable; the manifest and `POINT`; and then the
+//! name of the point. What an attempt leaves that fails is used or removed by the next ones.
+
+use super::layout::{Layout, TEMP};
+use super::point::{POINT, Point, PointFile};
+use super::{Progress, Repository};
+use crate::base::seeded::seeded;
+use crate::db::Db;
+use crate::engine::checkpoint::copy::Copier;
+use crate::engine::checkpoint::new_dir::NewDirectory;
+use crate::engine::checkpoint::{CheckpointFile, DataFile};
+use crate::error::{Error, Result};
+use crate::version::file_names;
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::Duration;
+
+/// A backup that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Made {
+    /// The new point.
+    pub point: Point,
+    /// Bytes that were copied.
+    pub copied_bytes: u64,
+    /// Bytes of data files that earlier points have.
+    pub shared_bytes: u64,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+impl Repository {
+    /// Adds a point: the database as it is now, all keyspaces included, while others read and write
+    /// it. Copies the data files that no earlier point has, and the log, which has about as much
+    /// as a memtable: [`Db::flush`] first makes that less where points are frequent. All that is
+    /// copied is read back and compared with its checksum. Files that the point needs stay on the
+    /// database's disk until they are copied.
+    ///
+    /// A call that fails, or is interrupted at any moment, leaves the earlier points as they were.
+    ///
+    /// # Errors
+    /// `Locked` if the repository is being changed by somebody else; `InvalidArgument` if it holds
+    /// backups of another database; `Incompatible` if it is something else; `Corruption` if a file
+    /// of the database is damaged, or its copy; `DiskFull`, `Io`; as [`Db::checkpoint`].
+    pub fn back_up(&self, db: &Db) -> Result<Made> {
+        let engine = &db.0.engine;
+        engine.core.check_open()?;
+        let store = &engine.core.store;
+        let layout = Layout {
+            vfs: &*store.env().vfs,
+            dir: &self.dir,
+        };
+        if self.dir.starts_with(store.dir()) {
+            let what = format!("{} is in the database's directory", self.dir.display());
+            return Err(Error::invalid(what, "choose a directory elsewhere"));
+        }
+        let begin = engine.core.now();
+        let _lock = layout.prepare(store.database())?;
+        let number = layout.numbers()?.last().map_or(1, |last| last + 1);
+        let new = NewDirectory::begin(layout.vfs, &layout.point(number), is_part_of_point)?;
+        let mut pinned = engine.checkpoints.pin()?;
+        let log = pinned.copy_log(new.path())?;
+        let mut copying = Copying::new(self, layout, pinned.copier(), &pinned.data_files())?;
+        for part in &log {
+            copying.read_back(&new.path().join(&part.name), part.bytes, part.checksum)?;
+            copying.copied_bytes += part.bytes;
+        }
+        let mut files = Vec::new();
+        for file in pinned.data_files() {
+            let file_of_point = PointFile::of_data(&file);
+            copying.share(&file, &file_of_point)?;
+            files.push(file_of_point);
+        }
+        layout.sync_dir(&layout.data())?;
+        let heads = pinned.write_manifest(new.path())?;
+        files.extend(log.into_iter().chain(heads).map(own_file));
+        let point = Point {
+            number,
+            time_ms: pinned.time_ms,
+            seq: pinned.seq.0,
+            mark: pinned.mark.clone(),
+            database: store.database(),
+            files,
+        };
+        layout.write(&new.path().join(POINT), point.encode().as_bytes())?;
+        layout.sync_dir(new.path())?;
+        new.finish()?;
+        Ok(Made {
+            point,
+            copied_bytes: copying.copied_bytes,
+            shared_bytes: copying.shared_bytes,
+            elapsed: engine.core.now().saturating_sub(begin),
+        })
+    }
+}
+
+/// Whether a point may have a file of this name beside it.
+pub(super) fn is_part_of_point(name: &str) -> bool {
+    name == POINT || file_names::parse(name).is_some()
+}
+
+fn own_file(file: CheckpointFile) -> PointFile {
+    PointFile {
+        name: file.name,
+        uid: None,
+        bytes: file.bytes,
+        checksum: file.checksum,
+    }
+}
+
+/// Copies data files that are not there.
+struct Copying<'a> {
+    repository: &'a Repository,
+    layout: Layout<'a>,
+    copier: Copier<'a>,
+    there: HashSet<String>,
+    progress: Progress,
+    copied_bytes: u64,
+    shared_bytes: u64,
+}
+
+impl<'a> Copying<'a> {
+    fn new(
+        repository: &'a Repository,
+        layout: Layout<'a>,
+        copier: Copier<'a>,
+        files: &[DataFile<'_>],
+    ) -> Result<Copying<'a>> {
+        let there = layout.list(&layout.data())?.into_iter().collect();
+        let progress = Progress {
+            all_files: files.len() as u64,
+            all_bytes: files.iter().map(|file| file.len).sum(),
+            ..Progress::default()
+        };
+        Ok(Copying {
+            repository,
+            layout,
+            copier,
+            there,
+            progress,
+            copied_bytes: 0,
+            shared_bytes: 0,
+        })
+    }
+
+    /// Sees to it that a data file is among those that points share.
+    fn share(&mut self, file: &DataFile<'_>, as_file: &PointFile) -> Result<()> {
+        let Some(name) = as_file.shared_name() else {
+            let what = format!("the data file {} has no extension", as_file.name);
+            return Err(Error::internal(what));
+        };
+        let path = self.layout.data().join(&name);
+        if self.is_whole(&name, &path, file.len)? {
+            self.shared_bytes += file.len;
+        } else {
+            self.copy(file, &path, name + TEMP)?;
+            self.copied_bytes += file.len;
+        }
+        self.progress.files += 1;
+        self.progress.bytes += file.len;
+        self.repository.report(self.progress);
+        Ok(())
+    }
+
+    /// Whether a copy is there that has its length. It has its name only since it was compared.
+    fn is_whole(&self, name: &str, path: &Path, len: u64) -> Result<bool> {
+        if !self.there.contains(name) {
+            return Ok(false);
+        }
+        let found = self.layout.vfs.len(path);
+        Ok(found.map_err(|e| Error::io("look at", path, e))? == len)
+    }
+
+    fn copy(&self, file: &DataFile<'_>, path: &Path, temp: String) -> Result<()> {
+        let vfs = self.layout.vfs;
+        let is_left_over = self.there.contains(&temp);
+        let temp = path.with_file_name(temp);
+        if is_left_over {
+            let removed = vfs.remove(&temp);
+            removed.map_err(|e| Error::io("remove this left-over file", &temp, e))?;
+        }
+        let checksum = self.copier.copy(file.path, &temp, file.len);
+        let copied = checksum.and_then(|checksum| match checksum == file.checksum {
+            true => self.read_back(&temp, file.len, checksum),
+            false => {
+                let what = "the file's checksum does not match the one in the manifest";
+                Err(Error::corruption(file.path, 0, what))
+            }
+        });
+        copied.inspect_err(|_| {
+            // What cannot be removed now is removed by the next backup or pruning.
+            let _left = vfs.remove(&temp);
+        })?;
+        let renamed = vfs.rename(&temp, path);
+        renamed.map_err(|e| Error::io("rename the file", &temp, e))
+    }
+
+    /// Compares a copy with what was to be copied.
+    fn read_back(&self, path: &Path, bytes: u64, checksum: u32) -> Result<()> {
+        if self.copier.checksum(path, bytes)? == checksum || seeded!(BackupNotReadBack) {
+            return Ok(());
+        }
+        let what = "the copy does not read as it was written";
+        Err(Error::corruption(path, 0, what))
+    }
+}
