@@ -14,8 +14,8 @@ Exit status:
    4  corruption, or check found problems
    5  input or output failed
    6  the disk is full
-   7  the database is open elsewhere
-   8  no database there, or an incompatible one
+   7  the database is open elsewhere, or others are at work there
+   8  no database or backup there, or an incompatible one
    9  writing is suspended after a failed sync
   10  verification failed (ycsb, torture, crash-verify)
   11  the database has been closed

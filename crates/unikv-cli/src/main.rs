@@ -63,6 +63,10 @@ enum Command {
     /// Salvages a damaged database into a new directory and says what is lost; exits with 12 if
     /// anything is
     Repair(commands::repair::Repair),
+    /// Makes a database of its own that is what this one is now
+    Checkpoint(commands::checkpoint::Checkpoint),
+    /// Makes, lists, verifies, prunes and restores backups
+    Backup(commands::backup::Backup),
     /// Runs YCSB workloads against a database and verifies every value read
     Ycsb(ycsb::Ycsb),
     /// Runs a mixed load for minutes to hours and judges every value read
@@ -94,6 +98,8 @@ fn main() -> ExitCode {
         Command::Inspect(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Repair(command) => command.run(),
+        Command::Checkpoint(command) => command.run(),
+        Command::Backup(command) => command.run(),
         Command::Ycsb(command) => command.run(),
         Command::Torture(command) => command.run(),
         Command::CrashWriter(command) => command.run(),

@@ -1,6 +1,8 @@
 //! The commands that read, write and inspect a database, one module each.
 
+pub mod backup;
 pub mod check;
+pub mod checkpoint;
 pub mod compact;
 pub mod delete_range;
 pub mod dump;

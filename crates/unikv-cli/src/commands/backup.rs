@@ -1,0 +1,287 @@
+//! `backup`: points in time of a database, in a directory that may be on another disk.
+
+use crate::args::DirArg;
+use crate::commands::byte_progress;
+use crate::exit::{Code, Failure, Outcome};
+use clap::{Args, Subcommand};
+use indicatif::{HumanBytes, ProgressBar};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use unikv::backup::{Point, Repository};
+
+/// `backup ACTION …`
+#[derive(Args)]
+pub struct Backup {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Adds a point: the database as it is now. Copies what no earlier point has
+    Create(Create),
+    /// Prints the points, oldest first
+    List(List),
+    /// Reads every byte of one point or of all and compares checksums; exits with 4 if one does not
+    /// match
+    Verify(Verify),
+    /// Removes all points but the newest, and what only they needed
+    Prune(Prune),
+    /// Makes a database of a point, by default of the newest
+    Restore(Restore),
+}
+
+/// `backup create DIR REPOSITORY`
+#[derive(Args)]
+struct Create {
+    #[command(flatten)]
+    dir: DirArg,
+    #[command(flatten)]
+    at: RepositoryArg,
+}
+
+/// `backup list REPOSITORY`
+#[derive(Args)]
+struct List {
+    #[command(flatten)]
+    at: RepositoryArg,
+}
+
+/// `backup verify REPOSITORY`
+#[derive(Args)]
+struct Verify {
+    #[command(flatten)]
+    at: RepositoryArg,
+    /// Only this point
+    #[arg(long, value_name = "NUMBER")]
+    point: Option<u64>,
+}
+
+/// `backup prune REPOSITORY --keep N`
+#[derive(Args)]
+struct Prune {
+    #[command(flatten)]
+    at: RepositoryArg,
+    /// How many points are kept, the newest
+    #[arg(long, value_name = "N")]
+    keep: usize,
+}
+
+/// `backup restore REPOSITORY DEST`
+#[derive(Args)]
+struct Restore {
+    #[command(flatten)]
+    at: RepositoryArg,
+    /// The directory of the database, which must not exist
+    dest: PathBuf,
+    /// Which point
+    #[arg(long, value_name = "NUMBER")]
+    point: Option<u64>,
+}
+
+#[derive(Args)]
+struct RepositoryArg {
+    /// The directory of the backups; `create` makes it
+    repository: PathBuf,
+    /// Print the result as a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl RepositoryArg {
+    /// The repository, and a bar that shows how far a call has come, on a terminal.
+    fn open(&self) -> (Repository, ProgressBar) {
+        let bar = byte_progress(Some(0));
+        let shown = bar.clone();
+        let repository = Repository::at(&self.repository).on_progress(move |progress| {
+            shown.set_length(progress.all_bytes);
+            shown.set_position(progress.bytes);
+        });
+        (repository, bar)
+    }
+
+    /// Prints one or the other.
+    fn print(&self, as_json: Value, text: &str) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        match self.json {
+            true => writeln!(out, "{as_json}"),
+            false => write!(out, "{text}"),
+        }
+    }
+}
+
+impl Backup {
+    pub fn run(self) -> Outcome {
+        match self.action {
+            Action::Create(create) => create.run(),
+            Action::List(list) => list.run(),
+            Action::Verify(verify) => verify.run(),
+            Action::Prune(prune) => prune.run(),
+            Action::Restore(restore) => restore.run(),
+        }
+    }
+}
+
+impl Create {
+    fn run(self) -> Outcome {
+        let (repository, bar) = self.at.open();
+        let db = self.dir.open_existing()?;
+        let made = repository.back_up(&db)?;
+        db.close()?;
+        bar.finish_and_clear();
+        let seconds = made.elapsed.as_secs_f64();
+        let (copied, shared) = (made.copied_bytes, made.shared_bytes);
+        let mut as_json = point_json(&made.point);
+        as_json["copied_bytes"] = json!(copied);
+        as_json["shared_bytes"] = json!(shared);
+        as_json["seconds"] = json!(seconds);
+        let text = format!(
+            "point {} of sequence number {}: {} copied, {} shared with earlier points, {seconds:.3} s\n",
+            made.point.number,
+            made.point.seq,
+            HumanBytes(copied),
+            HumanBytes(shared)
+        );
+        self.at.print(as_json, &text)?;
+        Ok(Code::Success)
+    }
+}
+
+impl List {
+    fn run(self) -> Outcome {
+        let listed = self.at.open().0.points()?;
+        let mut text = format!(
+            "{:>8} {:>16} {:>15} {:>7} {:>12}\n",
+            "point", "ms since 1970", "sequence number", "files", "bytes"
+        );
+        for point in &listed.points {
+            text += &format!(
+                "{:>8} {:>16} {:>15} {:>7} {:>12}\n",
+                point.number,
+                point.time_ms,
+                point.seq,
+                point.files(),
+                HumanBytes(point.bytes()).to_string()
+            );
+        }
+        for error in &listed.damaged {
+            text += &format!("{error}\n");
+        }
+        let damaged = listed.damaged.iter().map(ToString::to_string);
+        let as_json = json!({
+            "points": listed.points.iter().map(point_json).collect::<Value>(),
+            "damaged": damaged.collect::<Value>(),
+        });
+        self.at.print(as_json, &text)?;
+        Ok(match listed.damaged.is_empty() {
+            true => Code::Success,
+            false => Code::Corruption,
+        })
+    }
+}
+
+impl Verify {
+    fn run(self) -> Outcome {
+        let (repository, bar) = self.at.open();
+        let listed = repository.points()?;
+        let mut problems: Vec<String> = Vec::new();
+        let numbers = match self.point {
+            Some(number) => vec![number],
+            None => {
+                problems.extend(listed.damaged.iter().map(ToString::to_string));
+                listed.points.iter().map(|point| point.number).collect()
+            }
+        };
+        let (mut text, mut verified) = (String::new(), Vec::new());
+        for number in numbers {
+            let found = repository.verify(number)?;
+            let sound = found.is_sound();
+            let said = if sound { "sound" } else { "damaged" };
+            let bytes = HumanBytes(found.bytes);
+            text += &format!("point {number}: {said}, {bytes} compared\n");
+            verified.push(json!({ "point": number, "bytes": found.bytes, "sound": sound }));
+            problems.extend(found.problems.iter().map(ToString::to_string));
+        }
+        bar.finish_and_clear();
+        problems.sort_unstable();
+        problems.dedup();
+        for problem in &problems {
+            text += &format!("{problem}\n");
+        }
+        let is_sound = problems.is_empty();
+        self.at.print(
+            json!({ "points": verified, "problems": problems, "sound": is_sound }),
+            &text,
+        )?;
+        Ok(match is_sound {
+            true => Code::Success,
+            false => Code::Corruption,
+        })
+    }
+}
+
+impl Prune {
+    fn run(self) -> Outcome {
+        let pruned = self.at.open().0.prune(self.keep)?;
+        let text = format!(
+            "{} points removed, {} kept; {} files, {}\n",
+            pruned.points.len(),
+            pruned.kept.len(),
+            pruned.files,
+            HumanBytes(pruned.bytes)
+        );
+        let as_json = json!({
+            "removed": pruned.points,
+            "kept": pruned.kept,
+            "files": pruned.files,
+            "bytes": pruned.bytes,
+        });
+        self.at.print(as_json, &text)?;
+        Ok(Code::Success)
+    }
+}
+
+impl Restore {
+    fn run(self) -> Outcome {
+        let (repository, bar) = self.at.open();
+        let number = match self.point {
+            Some(number) => number,
+            None => {
+                let points = repository.points()?;
+                if let Some(error) = points.damaged.into_iter().next() {
+                    let failure = Failure::from(error);
+                    return Err(failure.at("which point is the newest is unknown; choose one"));
+                }
+                let newest = points.points.last().map(|point| point.number);
+                let none =
+                    || Failure::invalid("the repository has no points (make a backup first)");
+                newest.ok_or_else(none)?
+            }
+        };
+        let restored = repository.restore(number, &self.dest)?;
+        bar.finish_and_clear();
+        let seconds = restored.elapsed.as_secs_f64();
+        let mut as_json = point_json(&restored.point);
+        as_json["dir"] = json!(restored.dir.to_string_lossy());
+        as_json["seconds"] = json!(seconds);
+        let text = format!(
+            "point {number} restored in {}: {}, {seconds:.3} s\n",
+            restored.dir.display(),
+            HumanBytes(restored.point.bytes())
+        );
+        self.at.print(as_json, &text)?;
+        Ok(Code::Success)
+    }
+}
+
+fn point_json(point: &Point) -> Value {
+    json!({
+        "point": point.number,
+        "time_ms": point.time_ms,
+        "seq": point.seq,
+        "mark": point.mark.as_ref().map(|mark| mark.escape_ascii().to_string()),
+        "files": point.files(),
+        "bytes": point.bytes(),
+    })
+}

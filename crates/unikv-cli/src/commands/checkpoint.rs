@@ -1,0 +1,80 @@
+//! `checkpoint`: a database of its own that is what another one is now.
+
+use crate::args::DirArg;
+use crate::exit::{Code, Outcome};
+use clap::Args;
+use indicatif::HumanBytes;
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use unikv::Checkpoint as Made;
+
+/// `checkpoint DIR DEST`
+#[derive(Args)]
+pub struct Checkpoint {
+    #[command(flatten)]
+    dir: DirArg,
+    /// The directory of the checkpoint, which must not exist; on the same file system it takes no
+    /// space until the two differ
+    dest: PathBuf,
+    /// Print the result as a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Checkpoint {
+    pub fn run(self) -> Outcome {
+        let db = self.dir.open_existing()?;
+        let made = db.checkpoint(&self.dest)?;
+        db.close()?;
+        let mut out = io::stdout().lock();
+        if self.json {
+            writeln!(out, "{}", as_json(&made))?;
+        } else {
+            print(&made, &mut out)?;
+        }
+        Ok(Code::Success)
+    }
+}
+
+fn as_json(made: &Made) -> Value {
+    let files = made.files.iter().map(|file| {
+        json!({
+            "name": file.name,
+            "bytes": file.bytes,
+            "crc32c": format!("{:08x}", file.checksum),
+            "linked": file.is_linked,
+        })
+    });
+    json!({
+        "dir": made.dir.to_string_lossy(),
+        "seq": made.seq,
+        "mark": made.mark.as_ref().map(|mark| mark.escape_ascii().to_string()),
+        "time_ms": made.time_ms,
+        "files": files.collect::<Value>(),
+        "linked_bytes": made.linked_bytes(),
+        "copied_bytes": made.copied_bytes(),
+        "copied_because": made.copied_because,
+        "seconds": made.elapsed.as_secs_f64(),
+    })
+}
+
+fn print(made: &Made, out: &mut impl Write) -> io::Result<()> {
+    let (files, seq) = (made.files.len(), made.seq);
+    let (linked, copied) = (made.linked_bytes(), made.copied_bytes());
+    writeln!(
+        out,
+        "checkpoint of sequence number {seq} in {}: {files} files, {} linked, {} copied, {:.3} s",
+        made.dir.display(),
+        HumanBytes(linked),
+        HumanBytes(copied),
+        made.elapsed.as_secs_f64()
+    )?;
+    if let Some(why) = &made.copied_because {
+        writeln!(
+            out,
+            "Data files were copied, for they could not be linked: {why}"
+        )?;
+    }
+    Ok(())
+}
