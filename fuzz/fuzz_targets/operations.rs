@@ -6,7 +6,7 @@ use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use std::ops::Bound;
 use unikv_sim::config::Config;
-use unikv_sim::history::{Exit, History, Key, LONG_SLOT, Mix, Op, Range, Walk};
+use unikv_sim::history::{CopyOp, Exit, History, Key, LONG_SLOT, Mix, Op, Range, Walk};
 use unikv_sim::runner;
 use unikv_sim::value::Value;
 
@@ -87,7 +87,12 @@ impl Author<'_> {
                 true => Some(self.input.arbitrary::<u16>()?.into()),
                 false => None,
             }),
-            43..=45 => Op::Step(self.input.int_in_range(1..=6)?),
+            43 => Op::Copy(match self.input.int_in_range(0..=3)? {
+                0 | 1 => CopyOp::Checkpoint,
+                2 => CopyOp::BackUp,
+                _ => CopyOp::Prune(1),
+            }),
+            44 | 45 => Op::Step(self.input.int_in_range(1..=6)?),
             _ => self.reopen()?,
         })
     }

@@ -145,6 +145,7 @@ impl Images {
         let deep = self.count.is_multiple_of(DEEP_EVERY);
         let oracle = Oracle::clone(&standing.oracle);
         recover(disk, &standing.config, oracle, Ending::PowerCut, deep);
+        standing.copies.verify(disk);
     }
 }
 

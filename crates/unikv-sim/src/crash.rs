@@ -208,6 +208,7 @@ fn explore_moment(moment: &Moment, seed: u64, nested: Option<u64>, tally: &mut T
         let deep = way.is_multiple_of(DEEP_EVERY);
         let (oracle, config) = (&moment.standing.oracle, &moment.standing.config);
         story::place(|| recover(&disk, config, Oracle::clone(oracle), back.ending(), deep));
+        story::place(|| moment.standing.copies.verify(&disk));
         if let Some(points) = nested {
             story::place(|| {
                 cut_recovery(&disk, config, oracle, back.ending(), points, seed, tally)

@@ -140,6 +140,8 @@ pub enum Op {
     Transaction(usize, TxOp),
     /// Something with keyspaces.
     Keyspaces(SpaceOp),
+    /// Something with checkpoints and backups.
+    Copy(CopyOp),
     /// Ends the database and opens it again, with new options if so.
     Reopen(Exit, Option<Box<Config>>),
 }
@@ -163,6 +165,17 @@ pub enum TxOp {
     Rollback,
     /// `commit`.
     Commit,
+}
+
+/// An operation on checkpoints and backups.
+#[derive(Clone, Copy, Debug)]
+pub enum CopyOp {
+    /// `Db::checkpoint`, in a new directory.
+    Checkpoint,
+    /// `Repository::back_up`.
+    BackUp,
+    /// `Repository::prune`: this many points are kept.
+    Prune(usize),
 }
 
 /// An operation on keyspaces, which are numbers of names ([`crate::spaces::NAMES`]).

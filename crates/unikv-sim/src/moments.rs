@@ -64,6 +64,7 @@ fn name_of(op: Op) -> &'static str {
         Op::Append => "append",
         Op::Sync => "sync",
         Op::Finish => "finish",
+        Op::Link => "link",
         Op::Rename => "rename",
         Op::Remove => "remove",
         Op::SyncDir => "sync_dir",
@@ -138,6 +139,7 @@ pub fn standing(oracle: Oracle, config: &Config) -> Watch {
         oracle: Arc::new(oracle),
         config: Arc::new(config.clone()),
         step: 0,
+        copies: Default::default(),
     }))
 }
 

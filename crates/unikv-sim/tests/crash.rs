@@ -67,6 +67,7 @@ unikv_sim::scenario_tests!(
     split,
     split_under_load,
     join,
+    copies,
     large_values,
     large_batches,
     ingest,

@@ -43,6 +43,7 @@ unikv_sim::scenario_tests!(
     split,
     split_under_load,
     join,
+    copies,
     large_values,
     large_batches,
     ingest,

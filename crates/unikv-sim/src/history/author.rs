@@ -2,7 +2,7 @@
 
 mod ranges;
 
-use super::{Exit, History, Key, LONG_SLOT, Mix, Op, Range, SLOTS, SpaceOp, TxOp, Walk};
+use super::{CopyOp, Exit, History, Key, LONG_SLOT, Mix, Op, Range, SLOTS, SpaceOp, TxOp, Walk};
 use crate::collide;
 use crate::config::Config;
 use crate::spaces::NAMES;
@@ -57,6 +57,8 @@ impl History {
         let has_keyspaces = seed % KEYSPACES_EVERY == 2;
         let has_transactions = seed % TRANSACTIONS_EVERY == 4;
         let mut ops = Vec::with_capacity(mix.steps);
+        let mut copies = SmallRng::seed_from_u64(seed ^ 0xc0_b1e5);
+        let has_copies = seed % COPIES_EVERY == 1;
         for _ in 0..mix.steps {
             let op = author.op();
             let made = match op {
@@ -83,6 +85,13 @@ impl History {
             if has_keyspaces && extras.aside.random_range(0..5) == 0 {
                 ops.push(Op::Keyspaces(extras.space_op()));
             }
+            if has_copies && copies.random_range(0..40) == 0 {
+                ops.push(Op::Copy(match copies.random_range(0..4) {
+                    0 | 1 => CopyOp::Checkpoint,
+                    2 => CopyOp::BackUp,
+                    _ => CopyOp::Prune(copies.random_range(1..3)),
+                }));
+            }
             if has_ranges && ranges.aside.random_range(0..12) == 0 {
                 ops.push(match ranges.aside.random_range(0..3) {
                     0 if has_keyspaces => Op::Keyspaces(ranges.range_delete_in_space()),
@@ -104,6 +113,8 @@ impl History {
     }
 }
 
+/// Histories with checkpoints and backups.
+const COPIES_EVERY: u64 = 4;
 /// Histories with keyspaces.
 const KEYSPACES_EVERY: u64 = 5;
 /// Histories with transactions.

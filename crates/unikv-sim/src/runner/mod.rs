@@ -3,6 +3,7 @@
 //! The engine, its background workers and this runner share one thread; which runs when follows
 //! from the seed, so the n-th call to the disk is the same call in every run of a history.
 
+mod copies;
 mod coverage;
 mod failing;
 mod looks;
@@ -13,6 +14,7 @@ mod storms;
 mod transactions;
 mod writes;
 
+pub use copies::Copies;
 pub use coverage::{Coverage, Outlived};
 pub use storms::Storms;
 
@@ -109,6 +111,8 @@ pub struct Standing {
     pub config: Arc<Config>,
     /// The number of the operation.
     pub step: usize,
+    /// The checkpoints and backups so far, and that which is being made.
+    pub copies: Copies,
 }
 
 /// Shows where a run stands.
@@ -139,6 +143,7 @@ pub struct Runner {
     /// Operations since space became short.
     short_ops: u32,
     coverage: Coverage,
+    copies: Copies,
     watch: Option<Watch>,
     step: usize,
     answers: Cell<u64>,
@@ -188,6 +193,7 @@ impl Runner {
             faults_seen: Cell::new(0),
             short_ops: 0,
             coverage: Coverage::default(),
+            copies: Copies::default(),
             watch: None,
             step: 0,
             answers: Cell::new(0),
@@ -210,6 +216,7 @@ impl Runner {
             oracle: Arc::new(oracle),
             config: Arc::new(self.config.clone()),
             step: self.step,
+            copies: self.copies.clone(),
         }
     }
 
@@ -452,6 +459,7 @@ impl Runner {
                 Ok(())
             }
             Op::Keyspaces(op) => self.space_op(op),
+            Op::Copy(op) => self.copy_op(*op),
             Op::Transaction(slot, op) => self.transaction_op(*slot, op),
             Op::Reopen(exit, config) => self.reopen(*exit, config.as_deref()),
         }
@@ -494,6 +502,9 @@ impl Runner {
         let opened = self.open();
         self.bare_options = false;
         opened?;
+        let disk = crate::crash::fork(&self.vfs, Ending::Kill);
+        self.copies.verify(&disk);
+        self.copies.resolve(&disk);
         self.settle(ending)
     }
 

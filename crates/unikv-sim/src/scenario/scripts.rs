@@ -5,7 +5,7 @@
 use super::Scenario;
 use super::script::{Script, key, quiet};
 use crate::config::Config;
-use crate::history::{Exit, History, Key, Op, Range, Walk};
+use crate::history::{CopyOp, Exit, History, Key, Op, Range, Walk};
 use crate::moments::Seen;
 use crate::value::Value;
 use unikv::vfs::sim::Op as Call;
@@ -15,7 +15,7 @@ use unikv::{Clustering, Durability};
 type Aimed = (&'static str, History, fn(&Seen) -> bool);
 
 pub fn all() -> Vec<Scenario> {
-    let aimed: [Aimed; 20] = [
+    let aimed: [Aimed; 21] = [
         ("flush", flush(), |seen| {
             let it = seen.coverage;
             it.flushes >= 12 && it.merges == 0
@@ -40,6 +40,10 @@ pub fn all() -> Vec<Scenario> {
         }),
         ("join", join(), |seen| {
             seen.coverage.splits >= 3 && seen.coverage.joins >= 1
+        }),
+        ("copies", copies(), |seen| {
+            let linked = seen.count(Call::Link, "rec") + seen.count(Call::Link, "key");
+            linked >= 10 && seen.coverage.large >= 3 && seen.coverage.merges >= 2
         }),
         ("large_values", large_values(), |seen| {
             seen.coverage.large >= 30
@@ -428,6 +432,23 @@ fn snapshots() -> History {
         max_space_amp: 1.5,
         ..quiet()
     })
+}
+
+/// Checkpoints and backups, with writes that are not durable, large values that no version lists,
+/// and pruning.
+fn copies() -> History {
+    let mut script = Script::default();
+    for n in 0..3u32 {
+        script.put((0..8).map(|i| n * 3 + i), 200);
+        script.put([100 + n], 2000);
+        script.op(Op::Copy(CopyOp::Checkpoint));
+        script.put((0..4).map(|i| n * 2 + i), 100).op(Op::Flush);
+        script.delete([n, n + 1]).op(Op::Copy(CopyOp::BackUp));
+        script.op(Op::Compact).steps(3);
+    }
+    script.op(Op::Copy(CopyOp::Prune(1)));
+    script.put([3], 50).op(Op::Copy(CopyOp::BackUp));
+    script.under(quiet())
 }
 
 /// Nearly all is deleted, again and again.
