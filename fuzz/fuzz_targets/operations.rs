@@ -133,10 +133,7 @@ impl Author<'_> {
 
     fn stamped(&mut self, len: usize) -> Value {
         self.stamp += 1;
-        Value {
-            stamp: self.stamp,
-            len,
-        }
+        Value::new(self.stamp, len)
     }
 
     fn changes(&mut self) -> Result<Vec<(Key, Option<Value>)>> {

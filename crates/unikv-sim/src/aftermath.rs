@@ -181,15 +181,12 @@ fn second_life(moment: &Moment, seed: u64) -> Vec<Moment> {
     };
     let recorder = Recorder::attach(&disk, &watch);
     let (db, runtime) = verify::recovered(&disk, config, &mut oracle, Ending::Kill);
-    let value = Value {
-        stamp: 0xdd_0000,
-        len: 50,
-    };
-    let change: Change = (b"a second life".to_vec(), Some(value.bytes()));
+    let value = verify::stored(&db, &oracle, Value::new(0xdd_0000, 50));
+    let change: Change = (b"a second life".to_vec(), Some(value.clone()));
     let mut under_way = oracle.clone();
     under_way.unknown(vec![change.clone()]);
     tell(&under_way);
-    let written = db.put(&change.0, value.bytes());
+    let written = db.put(&change.0, &value);
     written.unwrap_or_else(|err| panic!("a put after the opening failed: {err:?}"));
     oracle.acknowledged(vec![change]);
     let synced = match seed.is_multiple_of(2) {

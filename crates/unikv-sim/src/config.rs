@@ -38,6 +38,8 @@ pub struct Config {
     pub scan_merge_limit: u32,
     /// How values and blocks are compressed.
     pub compression: Compression,
+    /// How long values live by default, in milliseconds; `None`: as was said before.
+    pub default_ttl_ms: Option<u64>,
 }
 
 fn pick<T: Copy>(rng: &mut SmallRng, from: &[T]) -> T {
@@ -91,6 +93,27 @@ impl Config {
                     Compression::Zstd { level: 9 },
                 ],
             ),
+            default_ttl_ms: None,
+        }
+    }
+
+    /// The same for a history in which hours pass: nothing happens every millisecond.
+    #[must_use]
+    pub fn for_hours(self) -> Config {
+        let least = Duration::from_millis(100);
+        let durability = match self.durability {
+            Durability::Periodic(period) => Durability::Periodic(period.max(least)),
+            durability => durability,
+        };
+        Config { durability, ..self }
+    }
+
+    /// Values live by default as under other options: all that answers depend on.
+    #[must_use]
+    pub fn with_ttl_of(self, other: &Config) -> Config {
+        Config {
+            default_ttl_ms: other.default_ttl_ms,
+            ..self
         }
     }
 
@@ -127,6 +150,7 @@ impl Config {
             background_threads: other(self.background_threads, 2, 5),
             scan_merge_limit: other(self.scan_merge_limit, 1, 8),
             compression: other(self.compression, Compression::None, Compression::zstd()),
+            default_ttl_ms: self.default_ttl_ms,
         }
     }
 
@@ -139,7 +163,12 @@ impl Config {
 
     /// The engine's options.
     pub fn options(&self) -> Options {
-        self.bare_options()
+        let options = match self.default_ttl_ms {
+            Some(u64::MAX) => self.bare_options().default_ttl(Duration::MAX),
+            Some(ms) => self.bare_options().default_ttl(Duration::from_millis(ms)),
+            None => self.bare_options(),
+        };
+        options
             .create_if_missing(true)
             .clustering(self.clustering)
             .memtable_bytes(self.memtable_bytes)

@@ -212,7 +212,7 @@ fn inject(history: &History, (op, at): (Op, u64), kind: Kind, n: u64, tally: &mu
     vfs.clear_faults();
     runner.check_all().expect("the machine is there");
 
-    let mut oracle = runner.oracle.clone();
+    let mut oracle = runner.crashed();
     if n.is_multiple_of(2) {
         let killed = vfs.process_kill();
         verify::recovered(&killed, &history.config, &mut oracle, Ending::Kill);
@@ -318,10 +318,10 @@ fn with_little_space_at(history: &History, at: u64) -> u64 {
     runner.end_shortage(true).expect("the machine is there");
     runner.check_all().expect("the machine is there");
     let killed = vfs.process_kill();
-    let mut oracle = runner.oracle.clone();
+    let mut oracle = runner.crashed();
     verify::recovered(&killed, &history.config, &mut oracle, Ending::Kill);
     let cut = vfs.power_cut(Keep::Torn(at));
-    let mut oracle = runner.oracle.clone();
+    let mut oracle = runner.crashed();
     verify::recovered(&cut, &history.config, &mut oracle, Ending::PowerCut);
     let failed = runner.faults_seen();
     runner.finish();

@@ -142,6 +142,8 @@ pub enum Op {
     Keyspaces(SpaceOp),
     /// Something with checkpoints and backups.
     Copy(CopyOp),
+    /// Something with expiry.
+    Expiry(ExpiryOp),
     /// Ends the database and opens it again, with new options if so.
     Reopen(Exit, Option<Box<Config>>),
 }
@@ -203,6 +205,40 @@ pub enum SpaceOp {
     Advance(usize, Walk),
 }
 
+/// An operation that has to do with expiry and time; spans are in milliseconds.
+#[derive(Clone, Debug)]
+pub enum ExpiryOp {
+    /// A batch whose values live so long, where they say nothing.
+    Write(Vec<(Key, Option<Value>)>, u64),
+    /// `expire`, in a keyspace if there is a number.
+    Expire(Option<usize>, Key, u64),
+    /// `expire_at` with a time that is so far from now.
+    ExpireAt(Option<usize>, Key, i64),
+    /// `persist`.
+    Persist(Option<usize>, Key),
+    /// `increment`.
+    Increment(Key, i64),
+    /// `update_with`: appends a byte to a value, or makes one of that byte.
+    Append(Key),
+    /// `compare_and_swap`; `true`: the value that is there is expected.
+    Swap(Key, Option<Value>, bool),
+    /// Changes how long values live by default in a keyspace.
+    Default(usize, u64),
+    /// A span passes, in which the background works.
+    Pass(u64, Wall),
+}
+
+/// What happens to the wall clock.
+#[derive(Clone, Copy, Debug)]
+pub enum Wall {
+    /// It goes on.
+    GoesOn,
+    /// It is set so far ahead of the time of the database.
+    Ahead(u64),
+    /// It is set so far back.
+    Behind(u64),
+}
+
 /// The direction of a scan.
 #[derive(Clone, Copy, Debug)]
 pub enum Walk {
@@ -249,6 +285,8 @@ pub struct History {
     pub config: Config,
     /// Whether nothing is in memory, so that scans take their other way.
     pub cold: bool,
+    /// Whether anything may expire, so that the time matters.
+    pub expires: bool,
     /// The operations.
     pub ops: Vec<Op>,
 }
@@ -262,7 +300,7 @@ impl History {
         contrast.cold = !self.cold;
         let mut busy = self.clone();
         let mut rng = SmallRng::seed_from_u64(self.seed ^ 0xb051);
-        busy.config = Config::draw(&mut rng, true);
+        busy.config = Config::draw(&mut rng, true).with_ttl_of(&self.config);
         busy.cold = rng.random();
         let reopened = contrast.ops.iter_mut().zip(&mut busy.ops);
         for (contrasting, of_its_own) in reopened {
@@ -270,10 +308,24 @@ impl History {
                 **config = config.contrast();
             }
             if let Op::Reopen(_, Some(config)) = of_its_own {
-                **config = Config::draw(&mut rng, true);
+                **config = Config::draw(&mut rng, true).with_ttl_of(config);
             }
         }
-        [contrast, busy]
+        let mut variants = [contrast, busy];
+        for history in variants.iter_mut().filter(|history| history.expires) {
+            history.for_hours();
+        }
+        variants
+    }
+
+    /// Has options under which hours pass quickly.
+    fn for_hours(&mut self) {
+        self.config = self.config.clone().for_hours();
+        for op in &mut self.ops {
+            if let Op::Reopen(_, Some(config)) = op {
+                **config = config.clone().for_hours();
+            }
+        }
     }
 
     /// Kills in the place of power cuts: how much a cut takes depends on the options.

@@ -2,6 +2,7 @@
 //!
 //! - [`oracle`]: what the database must contain after any prefix of the writes, and which prefix
 //!   it may not fall short of after a kill or a power cut.
+//! - [`times`]: what time it is for the database, and what a crash may take of that.
 //! - [`history`]: operations drawn from a seed, as data, so that a failing one can be replayed and
 //!   cut down. [`config`] draws the options they run under, [`collide`] makes keys of equal hashes.
 //! - [`runner`]: plays a history against an engine on a simulated disk and checks every answer.
@@ -40,5 +41,6 @@ pub mod shrink;
 pub mod spaces;
 pub mod storm;
 pub mod story;
+pub mod times;
 pub mod value;
 pub mod verify;

@@ -125,11 +125,17 @@ impl Recorder {
 
 /// The disk as it is now, before call `call`, which does `next`.
 pub(crate) fn moment(disk: &SimVfs, watch: &Watch, call: u64, next: String) -> Moment {
+    let mut standing = watch.lock().expect("nobody panics with it").clone();
+    if let Some(clock) = standing.clock.take() {
+        let mut oracle = Oracle::clone(&standing.oracle);
+        clock.crash(&mut oracle.times, call);
+        standing.oracle = Arc::new(oracle);
+    }
     Moment {
         disk: disk.process_kill(),
         call,
         next,
-        standing: watch.lock().expect("nobody panics with it").clone(),
+        standing,
     }
 }
 
@@ -140,6 +146,7 @@ pub fn standing(oracle: Oracle, config: &Config) -> Watch {
         config: Arc::new(config.clone()),
         step: 0,
         copies: Default::default(),
+        clock: None,
     }))
 }
 

@@ -7,11 +7,14 @@
 //! - After a **kill** or a clean reopen every acknowledged write is there (I2).
 //! - After a **power cut** the content is that of some prefix of the order (I3, I4) which holds at
 //!   least everything up to the last synced point (I1).
-//!
+//! - What **expires** is in the state with its expiry. What a read may see of that depends on its
+//!   time, which is known ([`Times`]). What a database holds is compared at the time of its
+//!   opening.
 //! - The caller's **mark** is that of the last write which is there and had one.
 //!
 //! Writes below `base` are behind every synced point and will not be looked at again.
 
+use crate::times::{self, Times};
 use crate::value::{Bytes, show, show_option};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,6 +66,8 @@ pub struct Oracle {
     ever: BTreeSet<Vec<u8>>,
     /// The keys of each write there was, whatever became of it.
     written: Vec<Vec<Vec<u8>>>,
+    /// What is known of the time.
+    pub times: Times,
 }
 
 impl Content {
@@ -71,6 +76,13 @@ impl Content {
         if write.mark.is_some() {
             self.mark.clone_from(&write.mark);
         }
+    }
+
+    /// Whether this is what is to be seen of it at a time.
+    fn shows(&self, found: &Content, time_ms: u64) -> bool {
+        let there = self.state.iter();
+        let there = there.filter(|(_, value)| value.is_there(time_ms));
+        self.mark == found.mark && there.eq(found.state.iter())
     }
 }
 
@@ -127,6 +139,10 @@ impl Oracle {
     }
 
     fn push(&mut self, changes: Vec<Change>, mark: Option<Bytes>, unknown: bool) {
+        let mut values = changes.iter().filter_map(|(_, value)| value.as_ref());
+        if values.any(|value| value.expiry_ms.is_some()) {
+            self.times.expires();
+        }
         self.ever.extend(changes.iter().map(|(key, _)| key.clone()));
         let keys = changes.iter().map(|(key, _)| key.clone());
         self.written.push(keys.collect());
@@ -188,19 +204,30 @@ impl Oracle {
     }
 
     /// Whether a write above `base` gave `key` this value, or it has it there.
-    pub fn ever_was(&self, key: &[u8], value: &[u8]) -> bool {
-        let is_it = |(k, v): &Change| k == key && v.as_deref() == Some(value);
+    pub fn ever_was(&self, key: &[u8], value: &Bytes) -> bool {
+        let is_it = |(k, v): &Change| k == key && v.as_ref() == Some(value);
         let mut writes = self.writes.iter();
-        let in_base = || self.base.state.get(key).is_some_and(|v| v[..] == *value);
+        let in_base = || self.base.state.get(key) == Some(value);
         writes.any(|write| write.changes.iter().any(is_it)) || in_base()
     }
 
-    /// Whether a read of `key` may answer `got` now.
-    pub fn allows(&self, key: &[u8], got: Option<&[u8]>) -> bool {
+    /// Whether a read of `key` at this time may answer `got` now.
+    pub fn allows(&self, key: &[u8], time_ms: u64, got: Option<&[u8]>) -> bool {
+        self.allows_by(key, time_ms, |value| value.map(|value| &value[..]) == got)
+    }
+
+    /// Whether what a read of `key` at this time may find has something about it.
+    pub fn allows_by(
+        &self,
+        key: &[u8],
+        time_ms: u64,
+        is_it: impl Fn(Option<&Bytes>) -> bool,
+    ) -> bool {
+        let is_it = |value: Option<&Bytes>| is_it(value.filter(|value| value.is_there(time_ms)));
         for write in self.writes.iter().rev() {
             let last = write.changes.iter().rev().find(|(k, _)| k == key);
             if let Some((_, value)) = last {
-                if value.as_deref() == got {
+                if is_it(value.as_ref()) {
                     return true;
                 }
                 if !write.unknown {
@@ -208,15 +235,27 @@ impl Oracle {
                 }
             }
         }
-        self.base.state.get(key).map(|v| &v[..]) == got
+        is_it(self.base.state.get(key))
     }
 
-    /// The database was opened again after `ending` and holds `found`: checks that it may, and
-    /// goes on from there.
+    /// The database has been closed.
+    pub fn closed(&mut self) {
+        self.synced();
+        self.times.closed(&self.now.state);
+    }
+
+    /// What is there at this time if no write is unknown.
+    pub fn visible(&self, time_ms: u64) -> State {
+        times::visible(self.state(), time_ms)
+    }
+
+    /// The database was opened again after `ending`, with this time, and holds `found`: checks that
+    /// it may, and goes on from there.
     ///
     /// # Errors
-    /// Says which keys are wrong and which write each value came from.
-    pub fn settle(&mut self, found: &Content, ending: Ending) -> Result<(), String> {
+    /// Says which keys are wrong and which write each value came from, or that the time is.
+    pub fn settle(&mut self, found: &Content, time_ms: u64, ending: Ending) -> Result<(), String> {
+        self.times.opened(time_ms, &self.now.state)?;
         let floor = match ending {
             Ending::Kill => self.writes.len(),
             Ending::PowerCut => self.synced,
@@ -225,10 +264,10 @@ impl Oracle {
         let mut candidates = vec![(self.base.clone(), Vec::new())];
         for prefix in 0..=self.writes.len() {
             if prefix >= floor {
-                let matching: Vec<_> = candidates.iter().filter(|(s, _)| s == found).collect();
-                if let Some((_, taken)) = matching.first() {
-                    let taken = (matching.len() == 1).then(|| taken.clone());
-                    self.go_on(found, prefix, taken, ending);
+                let mut matching = candidates.iter().filter(|(c, _)| c.shows(found, time_ms));
+                if let Some((content, taken)) = matching.next() {
+                    let taken = matching.next().is_none().then(|| taken.clone());
+                    self.go_on(content.clone(), prefix, taken, ending);
                     return Ok(());
                 }
             }
@@ -250,16 +289,23 @@ impl Oracle {
                     .for_each(|(content, _)| content.apply(write));
             }
         }
-        Err(self.explain(found, floor))
+        Err(self.explain(found, time_ms, floor))
     }
 
-    /// Takes `found` for the content after `prefix`. `taken` says which unknown writes are in it,
-    /// where only one choice explains it.
-    fn go_on(&mut self, found: &Content, prefix: usize, taken: Option<Vec<usize>>, ending: Ending) {
-        self.now = found.clone();
+    /// Takes `content` for that after `prefix`. `taken` says which unknown writes are in it, where
+    /// only one choice explains it. Choices that differ in what has expired alone are one: the time
+    /// of a later opening is none before this one's.
+    fn go_on(
+        &mut self,
+        content: Content,
+        prefix: usize,
+        taken: Option<Vec<usize>>,
+        ending: Ending,
+    ) {
+        self.now = content;
         match (ending, taken) {
             (Ending::PowerCut, _) => {
-                self.base = found.clone();
+                self.base = self.now.clone();
                 self.writes.clear();
                 self.synced = 0;
             }
@@ -280,7 +326,7 @@ impl Oracle {
         }
     }
 
-    fn explain(&self, found: &Content, floor: usize) -> String {
+    fn explain(&self, found: &Content, time_ms: u64, floor: usize) -> String {
         let mut at_floor = self.base.clone();
         for write in &self.writes[..floor] {
             if !write.unknown {
@@ -300,15 +346,17 @@ impl Oracle {
             let (got, sure) = (show_option(got), show_option(sure));
             out += &format!("\n  the mark: found {got}; the sure prefix has {sure}");
         }
-        let (found, at_floor) = (&found.state, &at_floor.state);
+        let (found, at_floor) = (&found.state, &times::visible(&at_floor.state, time_ms));
         let keys: BTreeSet<_> = found.keys().chain(at_floor.keys()).collect();
         for key in keys {
             let (got, sure) = (found.get(key), at_floor.get(key));
             if got != sure {
                 let from = self.origin(key, got.map(|v| &v[..]));
                 let touched: Vec<u64> = self.writes_of(key).map(|w| w.serial).collect();
+                let ends = [got, sure].map(|value| value.and_then(|value| value.expiry_ms));
                 out += &format!(
-                    "\n  {}: found {} {from}; the sure prefix has {}; writes {touched:?} touch it",
+                    "\n  {}: found {} {from}; the sure prefix has {}; writes {touched:?} touch it; \
+                     they expire at {ends:?}, and it is {time_ms}",
                     show(key),
                     show_option(got.map(|v| &v[..])),
                     show_option(sure.map(|v| &v[..])),
@@ -350,7 +398,7 @@ mod tests {
     use crate::value::Value;
 
     fn put(key: &str, stamp: u32) -> Change {
-        (key.into(), Some(Value { stamp, len: 10 }.bytes()))
+        (key.into(), Some(Value::new(stamp, 10).bytes()))
     }
 
     fn state(changes: &[Change]) -> Content {
@@ -382,10 +430,10 @@ mod tests {
             marked(&both, "one"),
             marked(&all, "two"),
         ] {
-            assert_eq!(oracle.clone().settle(&good, Ending::PowerCut), Ok(()));
+            assert_eq!(oracle.clone().settle(&good, 0, Ending::PowerCut), Ok(()));
         }
         for bad in [state(&both), marked(&both, "two"), marked(&all, "one")] {
-            assert!(oracle.clone().settle(&bad, Ending::PowerCut).is_err());
+            assert!(oracle.clone().settle(&bad, 0, Ending::PowerCut).is_err());
         }
     }
 
@@ -398,7 +446,7 @@ mod tests {
         oracle.acknowledged(vec![put("c", 3)]);
         for kept in [&[put("a", 1)][..], &[put("a", 1), put("b", 2)]] {
             assert_eq!(
-                oracle.clone().settle(&state(kept), Ending::PowerCut),
+                oracle.clone().settle(&state(kept), 0, Ending::PowerCut),
                 Ok(())
             );
         }
@@ -407,11 +455,15 @@ mod tests {
             assert!(
                 oracle
                     .clone()
-                    .settle(&state(bad), Ending::PowerCut)
+                    .settle(&state(bad), 0, Ending::PowerCut)
                     .is_err()
             );
         }
-        assert!(oracle.settle(&state(&[put("a", 1)]), Ending::Kill).is_err());
+        assert!(
+            oracle
+                .settle(&state(&[put("a", 1)]), 0, Ending::Kill)
+                .is_err()
+        );
     }
 
     #[test]
@@ -420,18 +472,18 @@ mod tests {
         oracle.acknowledged(vec![put("a", 1)]);
         oracle.acknowledged(vec![put("b", 2)]);
         oracle
-            .settle(&state(&[put("a", 1)]), Ending::PowerCut)
+            .settle(&state(&[put("a", 1)]), 0, Ending::PowerCut)
             .unwrap();
         oracle.acknowledged(vec![put("c", 3)]);
         assert!(
             oracle
                 .clone()
-                .settle(&Content::default(), Ending::PowerCut)
+                .settle(&Content::default(), 0, Ending::PowerCut)
                 .is_err()
         );
         assert!(
             oracle
-                .settle(&state(&[put("a", 1)]), Ending::PowerCut)
+                .settle(&state(&[put("a", 1)]), 0, Ending::PowerCut)
                 .is_ok()
         );
     }
@@ -442,25 +494,27 @@ mod tests {
         oracle.acknowledged(vec![put("a", 1), put("b", 1)]);
         oracle.unknown(vec![put("a", 2), put("b", 2)]);
         oracle.acknowledged(vec![put("c", 3)]);
-        assert!(oracle.allows(b"a", Some(&put("a", 2).1.unwrap())));
-        assert!(!oracle.allows(b"a", None));
+        assert!(oracle.allows(b"a", 0, Some(&put("a", 2).1.unwrap())));
+        assert!(!oracle.allows(b"a", 0, None));
         let in_it = state(&[put("a", 2), put("b", 2), put("c", 3)]);
         let out_of_it = state(&[put("a", 1), put("b", 1), put("c", 3)]);
         let half = state(&[put("a", 2), put("b", 1), put("c", 3)]);
-        assert!(oracle.clone().settle(&in_it, Ending::Kill).is_ok());
-        assert!(oracle.clone().settle(&half, Ending::Kill).is_err());
-        oracle.settle(&out_of_it, Ending::Kill).unwrap();
+        assert!(oracle.clone().settle(&in_it, 0, Ending::Kill).is_ok());
+        assert!(oracle.clone().settle(&half, 0, Ending::Kill).is_err());
+        oracle.settle(&out_of_it, 0, Ending::Kill).unwrap();
         // Once known to be out it never comes back.
-        assert!(oracle.settle(&in_it, Ending::Kill).is_err());
+        assert!(oracle.settle(&in_it, 0, Ending::Kill).is_err());
     }
 
     #[test]
     fn a_kill_does_not_make_anything_durable() {
         let mut oracle = Oracle::new();
         oracle.acknowledged(vec![put("a", 1)]);
-        oracle.settle(&state(&[put("a", 1)]), Ending::Kill).unwrap();
         oracle
-            .settle(&Content::default(), Ending::PowerCut)
+            .settle(&state(&[put("a", 1)]), 0, Ending::Kill)
+            .unwrap();
+        oracle
+            .settle(&Content::default(), 0, Ending::PowerCut)
             .unwrap();
     }
 }

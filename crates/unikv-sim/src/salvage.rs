@@ -3,10 +3,12 @@
 
 use crate::oracle::State;
 use crate::runner::{DIR, env};
-use crate::value::show;
+use crate::spaces;
+use crate::times::Times;
+use crate::value::{Bytes, show};
 use crate::verify;
 use std::path::PathBuf;
-use unikv::vfs::sim::{SimRuntime, SimVfs};
+use unikv::vfs::sim::SimVfs;
 use unikv::{Db, Options, RepairOptions, RepairReport, RepairTrust};
 
 /// Where the salvaged database goes.
@@ -16,8 +18,12 @@ pub const TO: &str = "/new";
 pub trait Truth {
     /// What it held.
     fn state(&self) -> &State;
-    /// Whether the key ever had this value.
-    fn had(&self, key: &[u8], value: &[u8]) -> bool;
+    /// Whether the key ever had this value, with this expiry.
+    fn had(&self, key: &[u8], value: &Bytes) -> bool;
+    /// What time it is.
+    fn times(&self) -> Times {
+        Times::default()
+    }
 }
 
 /// What a repair gave.
@@ -52,7 +58,7 @@ pub fn repair(
     options: &RepairOptions,
     truth: &impl Truth,
 ) -> unikv::Result<Salvaged> {
-    let runtime = SimRuntime::new(11);
+    let runtime = truth.times().runtime(11);
     let before = contents(disk);
     let report = Db::repair_in(&env(disk, &runtime), DIR, TO, options);
     let unchanged = contents(disk) == before;
@@ -64,18 +70,22 @@ pub fn repair(
 
 /// Looks at what a repair has written.
 pub fn judge(disk: &SimVfs, report: RepairReport, truth: &impl Truth) -> Salvaged {
-    let runtime = SimRuntime::new(11);
+    let runtime = truth.times().runtime(11);
     let opening = Options::default().create_if_missing(false);
     let opened = Db::open_in(env(disk, &runtime), TO, opening);
     let db = opened.unwrap_or_else(|err| panic!("what was salvaged does not open: {err:?}"));
-    let pairs = verify::scan(db.iter());
+    let pairs = spaces::content_of(&db, &db, verify::scan, truth.times().matters);
     let pairs = pairs.unwrap_or_else(|err| panic!("what was salvaged cannot be read: {err:?}"));
     db.close().expect("a close");
     assert_eq!(pairs.len() as u64, report.saved, "{report:#?}");
     for (key, value) in &pairs {
         let (key_text, value_text) = (show(key), show(value));
         let had = truth.had(key, value);
-        assert!(had, "{key_text} never was {value_text}: {report:#?}");
+        let end = value.expiry_ms;
+        assert!(
+            had,
+            "{key_text} never was {value_text} until {end:?}: {report:#?}"
+        );
     }
     let state = truth.state();
     let missing = state.keys().filter(|key| !pairs.contains_key(*key));

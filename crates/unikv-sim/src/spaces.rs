@@ -2,13 +2,15 @@
 //!
 //! A key of a keyspace other than the default one stands there behind a prefix that no key of a
 //! history begins with, and the keyspace itself is a key: the prefix without its end. So making,
-//! dropping and emptying keyspaces are writes like others, each with its place in the order.
+//! dropping and emptying keyspaces are writes like others, each with its place in the order. The
+//! value of that key is how long values live in the keyspace by default.
 
 use crate::oracle::{Change, State};
+use crate::times::{as_ms, time_of};
 use crate::value::Bytes;
 use crate::verify::{scan, scan_back};
 use std::ops::Bound;
-use unikv::{Db, ErrorKind, Iter, Keyspace};
+use unikv::{Db, ErrorKind, Iter, Keyspace, Readable, Ttl};
 
 /// No key of a history begins with it.
 const PREFIX: u8 = 0xfe;
@@ -48,39 +50,60 @@ pub fn is_there(state: &State, name: &str) -> bool {
     state.contains_key(&presence(name))
 }
 
-/// What the default keyspace holds.
-pub fn own(state: &State) -> State {
-    let own = state.iter().filter(|(key, _)| is_own(key));
+/// What the default keyspace holds at a time.
+pub fn own(state: &State, time_ms: u64) -> State {
+    let own = state.iter();
+    let own = own.filter(|(key, value)| is_own(key) && value.is_there(time_ms));
     own.map(|(key, value)| (key.clone(), value.clone()))
         .collect()
 }
 
-/// What a keyspace holds.
-pub fn within(state: &State, name: &str) -> State {
+/// What a keyspace holds at a time.
+pub fn within(state: &State, name: &str, time_ms: u64) -> State {
     let prefix = prefix(name);
     let from = state.range::<[u8], _>((Bound::Included(&prefix[..]), Bound::Unbounded));
     let own = from.take_while(|(key, _)| key.starts_with(&prefix));
+    let own = own.filter(|(_, value)| value.is_there(time_ms));
     own.map(|(key, value)| (key[prefix.len()..].to_vec(), value.clone()))
         .collect()
 }
 
 /// The changes that remove all that a keyspace holds.
 pub fn emptied(state: &State, name: &str) -> Vec<Change> {
-    let keys = within(state, name).into_keys();
+    let keys = within(state, name, 0).into_keys();
     keys.map(|key| (key_in(name, &key), None)).collect()
 }
 
-/// The change that makes a keyspace or drops it.
-pub fn present(name: &str, yes: bool) -> Change {
-    (presence(name), yes.then(|| Bytes::from(Vec::new())))
+/// The change that makes a keyspace in which values live so long by default, or changes that.
+pub fn present(name: &str, ttl_ms: Option<u64>) -> Change {
+    (presence(name), Some(presence_value(ttl_ms)))
 }
 
-/// All that a database holds, by scans from front to back.
+/// The change that drops a keyspace.
+pub fn absent(name: &str) -> Change {
+    (presence(name), None)
+}
+
+fn presence_value(ttl_ms: Option<u64>) -> Bytes {
+    let ttl_ms = ttl_ms.map(u64::to_le_bytes);
+    Bytes::from(ttl_ms.map_or(Vec::new(), Vec::from))
+}
+
+/// How long values live by default in a keyspace, as its options say.
+///
+/// # Errors
+/// As `options`.
+pub fn default_ttl(keyspace: &Keyspace) -> unikv::Result<Option<u64>> {
+    Ok(keyspace.options()?.default_ttl.map(as_ms))
+}
+
+/// All that a database holds, by scans from front to back; with the expiry of each value, if these
+/// are asked for.
 ///
 /// # Errors
 /// The first error of an iterator.
-pub fn whole(db: &Db) -> unikv::Result<State> {
-    gather(db, scan)
+pub fn whole(db: &Db, with_expiries: bool) -> unikv::Result<State> {
+    gather(db, scan, with_expiries)
 }
 
 /// As [`whole`], from back to front.
@@ -88,22 +111,54 @@ pub fn whole(db: &Db) -> unikv::Result<State> {
 /// # Errors
 /// The first error of an iterator.
 pub fn whole_back(db: &Db) -> unikv::Result<State> {
-    gather(db, scan_back)
+    gather(db, scan_back, false)
 }
 
-fn gather(db: &Db, scan: fn(Iter) -> unikv::Result<State>) -> unikv::Result<State> {
-    let mut all = scan(db.iter())?;
+fn gather(
+    db: &Db,
+    scan: fn(Iter) -> unikv::Result<State>,
+    with_expiries: bool,
+) -> unikv::Result<State> {
+    let mut all = content_of(db, db, scan, with_expiries)?;
     for name in db.keyspaces().iter().skip(1) {
         let Some(keyspace) = db.find_keyspace(name) else {
             continue;
         };
-        let (key, value) = present(name, true);
-        all.extend(value.map(|value| (key, value)));
-        for (key, value) in scan(keyspace.iter())? {
+        all.insert(presence(name), presence_value(default_ttl(&keyspace)?));
+        for (key, value) in content_of(db, &keyspace, scan, with_expiries)? {
             all.insert(key_in(name, &key), value);
         }
     }
     Ok(all)
+}
+
+/// What the default keyspace or another one holds.
+///
+/// # Errors
+/// The first error of an iterator or a read.
+pub fn content_of(
+    db: &Db,
+    from: &impl Readable,
+    scan: fn(Iter) -> unikv::Result<State>,
+    with_expiries: bool,
+) -> unikv::Result<State> {
+    let mut found = scan(from.iter())?;
+    if with_expiries {
+        let time_ms = time_of(db);
+        for (key, value) in &mut found {
+            let ttl = from.ttl(key)?;
+            value.expiry_ms = ttl.and_then(|ttl| expiry(ttl, time_ms));
+        }
+    }
+    Ok(found)
+}
+
+/// When a value expires that has this left at a time.
+pub fn expiry(ttl: Ttl, time_ms: u64) -> Option<u64> {
+    match ttl {
+        Ttl::Never => None,
+        Ttl::Remaining(left) => Some(time_ms + as_ms(left)),
+    }
 }
 
 /// The value of a key of the oracle.
@@ -121,8 +176,31 @@ pub fn get(db: &Db, key: &[u8]) -> unikv::Result<Option<unikv::Bytes>> {
         return Ok(None);
     };
     match key.get(3..) {
-        None => Ok(Some(unikv::Bytes::new())),
+        None => {
+            let value = presence_value(default_ttl(&keyspace)?);
+            Ok(Some(unikv::Bytes::copy_from_slice(&value)))
+        }
         Some(key) => keyspace.get(key),
+    }
+}
+
+/// How long the value of a key of the oracle lives: as `ttl`. What a keyspace is lives for ever.
+///
+/// # Errors
+/// As `ttl`.
+pub fn ttl(db: &Db, key: &[u8]) -> unikv::Result<Option<Ttl>> {
+    if is_own(key) {
+        return db.ttl(key);
+    }
+    let name = key
+        .get(1..2)
+        .and_then(|name| std::str::from_utf8(name).ok());
+    let Some(keyspace) = db.find_keyspace(name.expect("a name")) else {
+        return Ok(None);
+    };
+    match key.get(3..) {
+        None => Ok(Some(Ttl::Never)),
+        Some(key) => keyspace.ttl(key),
     }
 }
 

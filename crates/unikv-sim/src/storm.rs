@@ -87,10 +87,10 @@ fn play(history: &History, rules: fn(u64) -> Vec<Rule>) -> u64 {
     runner.calm();
     runner.check_all().expect("the machine is there");
     let killed = runner.vfs.process_kill();
-    let mut oracle = runner.oracle.clone();
+    let mut oracle = runner.crashed();
     verify::recovered(&killed, &history.config, &mut oracle, Ending::Kill);
     let cut = runner.vfs.power_cut(Keep::Torn(history.seed));
-    let mut oracle = runner.oracle.clone();
+    let mut oracle = runner.crashed();
     verify::recovered(&cut, &history.config, &mut oracle, Ending::PowerCut);
     let failed = runner.faults_seen();
     runner.finish();

@@ -5,10 +5,59 @@
 //! words, and shrink when they are compressed; the third hardly does.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// The bytes of a value, cheap to clone into the states of the oracle.
-pub type Bytes = Arc<[u8]>;
+/// The bytes of a value and when it expires, cheap to clone into the states of the oracle.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Bytes {
+    bytes: Arc<[u8]>,
+    /// In milliseconds since 1970; `None`: never.
+    pub expiry_ms: Option<u64>,
+}
+
+impl Bytes {
+    /// The same bytes with another expiry.
+    #[must_use]
+    pub fn until(self, expiry_ms: Option<u64>) -> Bytes {
+        Bytes { expiry_ms, ..self }
+    }
+
+    /// Whether it has not expired at this time.
+    pub fn is_there(&self, time_ms: u64) -> bool {
+        self.expiry_ms.is_none_or(|expiry_ms| expiry_ms > time_ms)
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl<T: Into<Arc<[u8]>>> From<T> for Bytes {
+    fn from(bytes: T) -> Bytes {
+        Bytes {
+            bytes: bytes.into(),
+            expiry_ms: None,
+        }
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} until {:?}", show(&self.bytes), self.expiry_ms)
+    }
+}
 
 /// A value as an operation carries it: what it was drawn from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,6 +66,9 @@ pub struct Value {
     pub stamp: u32,
     /// Length in bytes.
     pub len: usize,
+    /// How long it lives, in milliseconds; `None`: the write does not say it. What is greater than
+    /// the engine's longest is for ever.
+    pub ttl_ms: Option<u64>,
 }
 
 const WORDS: [&[u8; 8]; 8] = [
@@ -31,6 +83,31 @@ const WORDS: [&[u8; 8]; 8] = [
 ];
 
 impl Value {
+    /// A value of this length that does not say how long it lives.
+    pub const fn new(stamp: u32, len: usize) -> Value {
+        Value {
+            stamp,
+            len,
+            ttl_ms: None,
+        }
+    }
+
+    /// The same, which says this of how long it lives.
+    #[must_use]
+    pub const fn living(self, ttl_ms: Option<u64>) -> Value {
+        Value { ttl_ms, ..self }
+    }
+
+    /// How long it lives, if the write says it.
+    pub fn ttl(self) -> Option<Duration> {
+        // What is longer than any span is for ever to the database.
+        let span = |ms| match ms {
+            u64::MAX => Duration::MAX,
+            ms => Duration::from_millis(ms),
+        };
+        self.ttl_ms.map(span)
+    }
+
     /// The bytes that go to the database.
     pub fn bytes(self) -> Bytes {
         let mut out = Vec::with_capacity(self.len + 8);
@@ -54,7 +131,11 @@ impl Value {
 
 impl fmt::Debug for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "#{}x{}", self.stamp, self.len)
+        write!(f, "#{}x{}", self.stamp, self.len)?;
+        match self.ttl_ms {
+            Some(ms) => write!(f, " for {ms} ms"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -89,15 +170,12 @@ mod tests {
 
     #[test]
     fn values_differ_by_stamp_and_hold_nul_bytes() {
-        let a = Value { stamp: 3, len: 300 }.bytes();
-        let b = Value { stamp: 2, len: 300 }.bytes();
+        let a = Value::new(3, 300).bytes();
+        let b = Value::new(2, 300).bytes();
         assert_eq!(a.len(), 300);
         assert_ne!(a, b);
         assert!(a.windows(8).any(|w| w == [0; 8]));
-        assert_ne!(
-            Value { stamp: 1, len: 5 }.bytes(),
-            Value { stamp: 2, len: 5 }.bytes()
-        );
-        assert!(Value { stamp: 9, len: 0 }.bytes().is_empty());
+        assert_ne!(Value::new(1, 5).bytes(), Value::new(2, 5).bytes());
+        assert!(Value::new(9, 0).bytes().is_empty());
     }
 }

@@ -4,7 +4,8 @@ use crate::config::Config;
 use crate::oracle::{Change, Content, Ending, Oracle, State};
 use crate::runner::{DIR, env};
 use crate::spaces;
-use crate::value::{Value, show, show_option};
+use crate::times::{self, Times};
+use crate::value::{Bytes, Value, show, show_option};
 use std::path::Path;
 use unikv::vfs::sim::{SimRuntime, SimVfs};
 use unikv::{Db, ErrorKind, Iter};
@@ -50,7 +51,7 @@ pub fn scan_back(iter: Iter) -> unikv::Result<State> {
     Ok(out)
 }
 
-/// Asserts that two contents are the same, naming the first difference.
+/// Asserts that two contents have the same keys and values, naming the first difference.
 pub fn same_pairs(what: &str, got: &State, want: &State) {
     if got == want {
         return;
@@ -82,7 +83,17 @@ pub fn destroys(vfs: &SimVfs) {
 
 /// Opens a database that must open.
 pub fn open(vfs: &SimVfs, config: &Config, seed: u64) -> (Db, std::sync::Arc<SimRuntime>) {
-    let runtime = SimRuntime::new(seed);
+    open_at(vfs, config, seed, &Times::default())
+}
+
+/// The same when the wall clock is known.
+pub fn open_at(
+    vfs: &SimVfs,
+    config: &Config,
+    seed: u64,
+    times: &Times,
+) -> (Db, std::sync::Arc<SimRuntime>) {
+    let runtime = times.runtime(seed);
     let open = |options| Db::open_in(env(vfs, &runtime), Path::new(DIR), options);
     let opened = match open(config.options()) {
         // A budget below what the hash indexes take, drawn for an opening that never was.
@@ -105,7 +116,7 @@ pub fn recovered(
     oracle: &mut Oracle,
     ending: Ending,
 ) -> (Db, std::sync::Arc<SimRuntime>) {
-    let (db, runtime) = open(vfs, config, 11);
+    let (db, runtime) = open_at(vfs, config, 11, &oracle.times);
     content(&db, oracle, ending);
     (db, runtime)
 }
@@ -116,14 +127,34 @@ pub fn settle(db: &Db, oracle: &mut Oracle, found: &State, ending: Ending) {
         state: found.clone(),
         mark: db.mark().map(|mark| mark[..].into()),
     };
-    if let Err(why) = oracle.settle(&content, ending) {
+    let time_ms = time_of(db, oracle);
+    if let Err(why) = oracle.settle(&content, time_ms, ending) {
         panic!("after {ending:?}: {why}");
     }
 }
 
+/// The time of a database, or 0 if that does not matter.
+pub fn time_of(db: &Db, oracle: &Oracle) -> u64 {
+    match oracle.times.matters {
+        true => times::time_of(db),
+        false => 0,
+    }
+}
+
+/// A value of the default keyspace as the oracle knows it, if it is written now.
+pub fn stored(db: &Db, oracle: &Oracle, value: Value) -> Bytes {
+    if !oracle.times.matters {
+        return value.bytes();
+    }
+    let usual = db.options().default_ttl.map(times::as_ms);
+    let end = times::end(times::time_of(db), value.ttl_ms.or(usual));
+    value.bytes().until(end)
+}
+
 /// Checks the content of a recovered database.
 pub fn content(db: &Db, oracle: &mut Oracle, ending: Ending) {
-    let found = spaces::whole(db).unwrap_or_else(|err| panic!("a scan failed: {err:?}"));
+    let found = spaces::whole(db, oracle.times.matters);
+    let found = found.unwrap_or_else(|err| panic!("a scan failed: {err:?}"));
     settle(db, oracle, &found, ending);
     let backward = spaces::whole_back(db).unwrap_or_else(|err| panic!("a scan failed: {err:?}"));
     same_pairs("backward scan", &backward, &found);
@@ -152,16 +183,8 @@ pub fn lives_on(vfs: &SimVfs, config: &Config, db: Db, oracle: &mut Oracle) {
         .chain([b"after recovery".to_vec()])
         .enumerate()
     {
-        let change: Change = (
-            key,
-            Some(
-                Value {
-                    stamp: 0xee_0000 + n as u32,
-                    len: 50,
-                }
-                .bytes(),
-            ),
-        );
+        let value = stored(&db, oracle, Value::new(0xee_0000 + n as u32, 50));
+        let change: Change = (key, Some(value));
         must(
             "a put",
             db.put(&change.0, change.1.as_deref().unwrap_or(b"")),
@@ -173,10 +196,12 @@ pub fn lives_on(vfs: &SimVfs, config: &Config, db: Db, oracle: &mut Oracle) {
     must("a compaction", db.compact());
     same_pairs(
         "after recovery",
-        &spaces::whole(&db).expect("a scan"),
-        oracle.state(),
+        &spaces::whole(&db, false).expect("a scan"),
+        &oracle.visible(time_of(&db, oracle)),
     );
+    oracle.times.saw(time_of(&db, oracle));
     must("a close", db.close());
+    oracle.closed();
     check_clean(vfs);
     let (db, _runtime) = recovered(vfs, config, oracle, Ending::Kill);
     must("a close", db.close());

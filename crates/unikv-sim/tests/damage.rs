@@ -375,3 +375,18 @@ fn a_fresh_manifest_with_options_and_marks() {
         },
     );
 }
+
+#[test]
+fn values_that_expire() {
+    explore(
+        "expiring",
+        &Floor {
+            damages: 20_000,
+            refused: 8000,
+            failed_reads: 4000,
+            shortened: 1000,
+            derived: 2000,
+            live: 250,
+        },
+    );
+}

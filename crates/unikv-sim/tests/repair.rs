@@ -16,6 +16,7 @@ use unikv::{Batch, Clustering, Db, Durability, ErrorKind, Options, RepairOptions
 use unikv_sim::oracle::State;
 use unikv_sim::runner::DIR;
 use unikv_sim::salvage::{self, Salvaged, TO, Truth, contents, show_keys as show};
+use unikv_sim::value::Bytes;
 use unikv_sim::verify;
 
 fn env(disk: &SimVfs) -> Env {
@@ -246,9 +247,9 @@ impl Truth for Specimen {
         &self.state
     }
 
-    fn had(&self, key: &[u8], value: &[u8]) -> bool {
+    fn had(&self, key: &[u8], value: &Bytes) -> bool {
         let values = self.history.get(key);
-        values.is_some_and(|values| values.contains(value))
+        values.is_some_and(|values| values.contains(&value[..]))
     }
 }
 

@@ -171,35 +171,22 @@ const CASES: &[Case] = &[
         0,
     ),
     // What expires.
+    Case(Seeded::ExpiryByWallClock, Histories, 0),
+    Case(Seeded::ExpiryForgetsSnapshots, Histories, 0),
+    Case(Seeded::ExpiredLeavesNothing, Histories, 0),
+    Case(Seeded::IncrementPersists, Histories, 0),
+    Case(Seeded::ClockUnmarked, Crashes, 0),
+    Case(Seeded::MarkIgnored, Crashes, 0),
     Case(
-        Seeded::ExpiryByWallClock,
+        Seeded::WallClockUncompared,
         unit(
-            "engine::tests::expiry::a_wall_clock_that_jumps_ahead_is_reported_and_followed_at_the_next_opening",
+            "engine::tests::expiry::the_wall_clock_is_compared_although_other_edits_note_the_time",
         ),
         0,
     ),
-    Case(
-        Seeded::ExpiryForgetsSnapshots,
-        unit("engine::tests::expiry::what_has_expired_is_invisible_to_each_read_at_its_own_time"),
-        0,
-    ),
-    Case(
-        Seeded::ExpiredLeavesNothing,
-        unit("engine::tests::expiry::an_expired_value_shadows_the_one_before_it_wherever_that_is"),
-        0,
-    ),
-    Case(
-        Seeded::IncrementPersists,
-        unit("engine::tests::expiry::changes_that_depend_on_the_value_keep_how_long_it_lives"),
-        0,
-    ),
-    Case(
-        Seeded::ClockUnmarked,
-        unit(
-            "engine::tests::expiry::a_crash_takes_a_minute_of_the_time_at_most_and_a_close_nothing",
-        ),
-        0,
-    ),
+    Case(Seeded::MergePersists, Histories, 0),
+    Case(Seeded::IngestPersists, Histories, 0),
+    Case(Seeded::SnapshotOfNow, Histories, 0),
     Case(
         Seeded::ExpiredKept,
         unit(

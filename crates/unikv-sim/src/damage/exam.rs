@@ -5,10 +5,11 @@ use super::specimen::{FileKind, Specimen, Touched, name_of};
 use super::{Memory, Tally};
 use crate::oracle::{Ending, Oracle, State};
 use crate::runner::{DIR, env};
+use crate::spaces;
 use crate::value::{show, show_option};
 use crate::verify;
 use std::path::Path;
-use unikv::vfs::sim::{SimRuntime, SimVfs};
+use unikv::vfs::sim::SimVfs;
 use unikv::{Db, Error, ErrorKind, Iter};
 
 /// What a look at a damaged database may take of memory beyond what the sound one took.
@@ -136,7 +137,7 @@ impl<'a> Exam<'a> {
         let disk = self.specimen.disk.process_kill();
         damage.apply(&disk);
         let named = self.check(damage, &disk);
-        let runtime = SimRuntime::new(3);
+        let runtime = self.specimen.oracle.times.runtime(3);
         let options = self.specimen.config.options();
         let db = match Db::open_in(env(&disk, &runtime), DIR, options) {
             Ok(db) => db,
@@ -170,7 +171,7 @@ impl<'a> Exam<'a> {
 
     /// Whether the offline check names the file; it must not blame another.
     fn check(&self, damage: &Damage, disk: &SimVfs) -> bool {
-        let runtime = SimRuntime::new(3);
+        let runtime = self.specimen.oracle.times.runtime(3);
         let is_it = |path: &Path| blames(self.specimen, damage, path);
         match Db::check_in(&env(disk, &runtime), DIR) {
             Ok(report) => {
@@ -213,7 +214,8 @@ impl<'a> Exam<'a> {
         let specimen = self.specimen;
         let vouched = specimen.is_vouched_for(&damage.path, &damage.changed);
         let grown = damage.what == What::Grown;
-        let found = verify::scan(db.iter());
+        let matters = specimen.oracle.times.matters;
+        let found = spaces::content_of(db, db, verify::scan, matters);
         let found = found.unwrap_or_else(|err| panic!("a scan fails: {err:?}"));
         let shorter = found != specimen.state;
         assert!(

@@ -30,7 +30,7 @@ pub(super) fn live_on(specimen: &Specimen, damage: &Damage, number: u64, tally: 
     if before {
         set_bytes(&disk, &damage.path, damaged);
     }
-    let runtime = SimRuntime::new(number);
+    let runtime = specimen.oracle.times.runtime(number);
     let opened = Db::open_in(env(&disk, &runtime), DIR, specimen.config.options());
     let db = opened.expect("it has opened before");
     let mut state = specimen.state.clone();
@@ -61,7 +61,8 @@ pub(super) fn live_on(specimen: &Specimen, damage: &Damage, number: u64, tally: 
     if let Err(error) = closed {
         assert!(explains(specimen, damage, &error), "closing: {error:?}");
     }
-    let (db, _runtime) = verify::open(&disk, &specimen.config, number ^ 1);
+    let times = &specimen.oracle.times;
+    let (db, _runtime) = verify::open_at(&disk, &specimen.config, number ^ 1, times);
     let found = verify::scan(db.iter()).expect("a scan");
     verify::same_pairs("after another opening", &found, &state);
     db.compact().expect("a compaction");
@@ -113,7 +114,7 @@ impl Life<'_> {
             for n in (round..60).step_by(4) {
                 let key = super::maker::key(n % 50);
                 let stamp = 0xdd_0000 + round * 100 + n;
-                let value = Value { stamp, len: 40 }.bytes();
+                let value = Value::new(stamp, 40).bytes();
                 let put = self.db.put(&key, &value);
                 if self.may("a put", put).is_some() {
                     state.insert(key, value);

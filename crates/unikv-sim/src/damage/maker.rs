@@ -4,12 +4,15 @@ use super::specimen::{Specimen, Twin};
 use crate::config::Config;
 use crate::oracle::{Change, Oracle};
 use crate::runner::{DIR, env};
-use crate::value::Value;
+use crate::times::{self, Times};
+use crate::value::{Bytes, Value};
 use crate::verify;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
+use unikv::vfs::Runtime;
 use unikv::vfs::sim::{Keep, SimRuntime, SimVfs};
-use unikv::{Batch, Clustering, Compression, Db, Durability, Snapshot};
+use unikv::{Batch, Clustering, Compression, Db, Durability, Snapshot, WriteOptions};
 
 /// How the database is left.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +36,8 @@ pub(super) struct Maker {
     stamp: u32,
     seed: u64,
     held: Vec<Snapshot>,
+    /// Whether anything does, so that the time matters.
+    expires: bool,
 }
 
 /// The least of everything, so that a few writes make many files.
@@ -51,6 +56,7 @@ pub(super) fn small() -> Config {
         background_threads: 2,
         scan_merge_limit: 16,
         compression: Compression::None,
+        default_ttl_ms: None,
     }
 }
 
@@ -75,13 +81,14 @@ impl Maker {
             // Databases of other seeds have other values, of the same lengths.
             stamp: seed as u32 * 10_000,
             held: Vec::new(),
+            expires: false,
         }
     }
 
     /// Goes on with a copy of a database, as a process of another seed.
     pub(super) fn fork(&self, seed: u64) -> Maker {
         let vfs = self.vfs.process_kill();
-        let (db, runtime) = verify::open(&vfs, &self.config, seed);
+        let (db, runtime) = verify::open_at(&vfs, &self.config, seed, &self.times());
         Maker {
             vfs,
             db: Some(db),
@@ -92,6 +99,7 @@ impl Maker {
             seed,
             stamp: self.stamp + 1000 * seed as u32,
             held: Vec::new(),
+            expires: self.expires,
         }
     }
 
@@ -101,16 +109,41 @@ impl Maker {
 
     fn value(&mut self, len: usize) -> Value {
         self.stamp += 1;
-        Value {
-            stamp: self.stamp,
-            len,
-        }
+        Value::new(self.stamp, len)
     }
 
     fn done(&mut self, changes: Vec<Change>, mark: Option<&[u8]>) {
-        let mark = mark.map(|mark| Arc::from(mark.to_vec()));
+        let mark = mark.map(|mark| Bytes::from(mark.to_vec()));
         self.oracle.acknowledged_with(changes.clone(), mark.clone());
         self.history.acknowledged_with(changes, mark);
+    }
+
+    /// Puts values of `len` bytes that live so long, in milliseconds.
+    pub(super) fn put_for(&mut self, keys: impl IntoIterator<Item = u32>, len: usize, ms: u64) {
+        for n in keys {
+            let value = self.value(len).living(Some(ms));
+            let ttl = value.ttl().unwrap_or_default();
+            let options = WriteOptions::default().ttl(ttl);
+            self.expires = true;
+            let put = self.db().put_with(key(n), value.bytes(), options);
+            put.expect("a put that expires");
+            let end = times::end(times::time_of(self.db()), value.ttl_ms);
+            self.done(vec![(key(n), Some(value.bytes().until(end)))], None);
+        }
+    }
+
+    /// Lets time pass, in milliseconds.
+    pub(super) fn pass(&mut self, ms: u64) {
+        let never = self.runtime.event();
+        never.wait_past(never.epoch(), Some(Duration::from_millis(ms)));
+    }
+
+    /// What time it is, where anything expires.
+    fn times(&self) -> Times {
+        match self.expires {
+            true => Times::of_wall_clock(self.runtime.wall_clock_ms()),
+            false => Times::default(),
+        }
     }
 
     /// Puts values of `len` bytes.
@@ -201,7 +234,8 @@ impl Maker {
         db.close().expect("a close");
         self.oracle.synced();
         self.config = config;
-        let (db, runtime) = verify::open(&self.vfs, &self.config, self.seed + 77);
+        let (seed, times) = (self.seed + 77, self.times());
+        let (db, runtime) = verify::open_at(&self.vfs, &self.config, seed, &times);
         (self.db, self.runtime) = (Some(db), runtime);
     }
 
@@ -220,6 +254,9 @@ impl Maker {
                 let torn = |seed: &u64| {
                     let disk = self.vfs.power_cut(Keep::Torn(*seed));
                     let runtime = SimRuntime::new(1);
+                    if self.expires {
+                        runtime.set_wall_clock_ms(self.runtime.wall_clock_ms());
+                    }
                     let db = Db::open_in(env(&disk, &runtime), DIR, self.config.options());
                     db.expect("an opening").recovery().wal_cut.is_some()
                 };
@@ -232,6 +269,7 @@ impl Maker {
     /// The database as it is left. `twins`: others with files of the same kinds and names.
     pub(super) fn finish(mut self, name: &'static str, exit: Exit, twins: Vec<Twin>) -> Specimen {
         let disk = self.leave(exit);
+        (self.oracle.times, self.history.times) = (self.times(), self.times());
         Specimen::new(name, disk, self.config, self.oracle, self.history, twins)
     }
 

@@ -7,7 +7,8 @@ use super::plan::{Damage, What};
 use super::specimen::{FileKind, Specimen};
 use crate::oracle::State;
 use crate::salvage::{self, Salvaged, Truth};
-use crate::value::show;
+use crate::times::Times;
+use crate::value::{Bytes, show};
 use unikv::RepairOptions;
 use unikv::vfs::Vfs;
 
@@ -16,8 +17,12 @@ impl Truth for Specimen {
         &self.state
     }
 
-    fn had(&self, key: &[u8], value: &[u8]) -> bool {
+    fn had(&self, key: &[u8], value: &Bytes) -> bool {
         self.history.ever_was(key, value)
+    }
+
+    fn times(&self) -> Times {
+        self.oracle.times.clone()
     }
 }
 

@@ -5,6 +5,7 @@ use super::plan::{Damage, What};
 use crate::config::Config;
 use crate::oracle::{Ending, Oracle, State};
 use crate::runner::{DIR, env};
+use crate::spaces;
 use crate::verify;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -170,7 +171,8 @@ impl Specimen {
             sizes: (0, 0),
         };
         let (db, _runtime) = specimen.open();
-        specimen.state = verify::scan(db.iter()).expect("a scan");
+        let matters = specimen.oracle.times.matters;
+        specimen.state = spaces::content_of(&db, &db, verify::scan, matters).expect("a scan");
         verify::content(&db, &mut specimen.oracle.clone(), Ending::PowerCut);
         specimen.sizes = specimen.sizes_of(&db).expect("sizes");
         drop(db);
@@ -182,7 +184,8 @@ impl Specimen {
 
     /// A copy of it, opened.
     fn open(&self) -> (Db, Arc<SimRuntime>) {
-        verify::open(&self.disk.process_kill(), &self.config, 3)
+        let times = &self.oracle.times;
+        verify::open_at(&self.disk.process_kill(), &self.config, 3, times)
     }
 
     /// What is said of the size of everything, and of the first half of the keys.
@@ -239,11 +242,13 @@ impl Specimen {
         use unikv::vfs::Vfs;
         let disk = self.disk.process_kill();
         disk.remove(path).expect("the file is there");
-        let runtime = SimRuntime::new(1);
+        let runtime = self.oracle.times.runtime(1);
         let checked = Db::check_in(&env(&disk, &runtime), DIR);
         let is_clean = checked.is_ok_and(|report| report.is_clean());
         let opened = Db::open_in(env(&disk, &runtime), DIR, self.config.options());
-        let same = |db: Db| verify::scan(db.iter()).is_ok_and(|found| found == self.state);
+        let matters = self.oracle.times.matters;
+        let content = |db: &Db| spaces::content_of(db, db, verify::scan, matters);
+        let same = |db: Db| content(&db).is_ok_and(|found| found == self.state);
         (is_clean, opened.is_ok_and(same))
     }
 
@@ -264,7 +269,7 @@ impl Specimen {
 
     fn trace(&mut self, read: impl Fn(&Db), note: impl Fn(&mut Touched)) {
         let disk = self.disk.process_kill();
-        let (db, _runtime) = verify::open(&disk, &self.config, 3);
+        let (db, _runtime) = verify::open_at(&disk, &self.config, 3, &self.oracle.times);
         let calls: Arc<Mutex<Vec<ReadBytes>>> = Arc::default();
         let seen = Arc::clone(&calls);
         disk.set_read_fault(Box::new(move |call| {

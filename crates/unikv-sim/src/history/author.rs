@@ -1,11 +1,12 @@
 //! Draws histories.
 
+mod expiry;
+mod features;
 mod ranges;
 
-use super::{CopyOp, Exit, History, Key, LONG_SLOT, Mix, Op, Range, SLOTS, SpaceOp, TxOp, Walk};
+use super::{CopyOp, Exit, History, Key, Mix, Op, Range, SLOTS, Walk};
 use crate::collide;
 use crate::config::Config;
-use crate::spaces::NAMES;
 use crate::value::Value;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -53,13 +54,28 @@ impl History {
             config: config.clone(),
             ..author
         };
+        let mut lives = Author {
+            rng: SmallRng::seed_from_u64(seed ^ 0x7_71),
+            aside: SmallRng::seed_from_u64(seed ^ 0xa_771),
+            keys: author.keys.clone(),
+            config: config.clone(),
+            stamp: 0x50_0000,
+            ..author
+        };
         let has_ranges = ranges::are_in(seed);
-        let has_keyspaces = seed % KEYSPACES_EVERY == 2;
-        let has_transactions = seed % TRANSACTIONS_EVERY == 4;
+        let expires = expiry::is_in(seed);
+        let has_keyspaces = features::has_keyspaces(seed);
+        let has_transactions = features::has_transactions(seed);
         let mut ops = Vec::with_capacity(mix.steps);
         let mut copies = SmallRng::seed_from_u64(seed ^ 0xc0_b1e5);
-        let has_copies = seed % COPIES_EVERY == 1;
+        // What a copy shows depends on when it is opened.
+        let has_copies = seed % COPIES_EVERY == 1 && !expires;
+        let mut config = config;
+        if expires {
+            lives.begin(&mut config, &mut ops);
+        }
         for _ in 0..mix.steps {
+            let first = ops.len();
             let op = author.op();
             let made = match op {
                 Op::Iterate(slot, ..) | Op::Advance(slot, ..) => Some(slot),
@@ -102,24 +118,30 @@ impl History {
                     _ => ranges.range_delete(),
                 });
             }
+            if expires {
+                ops[first..].iter_mut().for_each(|op| lives.let_expire(op));
+                if lives.aside.random_range(0..4) == 0 {
+                    ops.push(lives.expiry_op(has_keyspaces));
+                }
+            }
         }
         let cold = seed % 4 == 3;
-        History {
+        let mut history = History {
             seed,
             config,
             cold,
+            expires,
             ops,
+        };
+        if expires {
+            history.for_hours();
         }
+        history
     }
 }
 
 /// Histories with checkpoints and backups.
 const COPIES_EVERY: u64 = 4;
-/// Histories with keyspaces.
-const KEYSPACES_EVERY: u64 = 5;
-/// Histories with transactions.
-const TRANSACTIONS_EVERY: u64 = 5;
-
 /// Empty, NUL, 0xff, prefixes of each other.
 const EDGES: [&[u8]; 13] = [
     b"",
@@ -172,115 +194,12 @@ struct Author {
 }
 
 impl Author {
-    /// What is not drawn by [`Author::op`].
-    fn extra(&mut self) -> Op {
-        match self.rng.random_range(0..40) {
-            0 => Op::Snapshot(LONG_SLOT),
-            1..5 => {
-                let keys = self.some_keys(4);
-                Op::ReadSnapshot(LONG_SLOT, keys, self.range(), self.walk())
-            }
-            5 => Op::Iterate(LONG_SLOT, Range::All, None),
-            6..10 => Op::Advance(LONG_SLOT, self.rng.random_range(1..4), self.walk()),
-            10 => Op::Release(Some(LONG_SLOT)),
-            11..16 => {
-                let slot = self.rng.random_range(0..=LONG_SLOT);
-                Op::Seek(slot, self.key())
-            }
-            16..20 => {
-                let of = self.rng.random_range(0..=LONG_SLOT);
-                Op::IterateSnapshot(of, self.slot(), self.range())
-            }
-            20..25 => Op::Measure(self.range()),
-            25..28 => Op::Look,
-            28..31 => Op::Refused(self.rng.random_range(0..64)),
-            31..33 => Op::CollectGarbage,
-            33 => Op::Write(Vec::new(), None),
-            34..36 => Op::CompactRange(self.range()),
-            _ => Op::Clock {
-                wall_ms: match self.rng.random_range(0..4) {
-                    0 => 0,
-                    1 => u64::MAX,
-                    _ => self.rng.random_range(0..4_000_000_000_000),
-                },
-                forward_ms: *[0, 1, 100, 90_000, 86_400_000]
-                    .choose(&mut self.rng)
-                    .expect("a choice"),
-            },
-        }
-    }
-
-    fn transaction_op(&mut self) -> TxOp {
-        match self.aside.random_range(0..40) {
-            0..8 => TxOp::Begin(self.aside.random_bool(0.7)),
-            8..15 => TxOp::Get(self.key(), self.aside.random_bool(0.2)),
-            15..20 => TxOp::Scan(self.range(), self.walk()),
-            20..30 => TxOp::Set(self.key(), self.maybe_value()),
-            30 => TxOp::Savepoint,
-            31 => TxOp::Rollback,
-            _ => TxOp::Commit,
-        }
-    }
-
-    fn space_op(&mut self) -> SpaceOp {
-        let name = self.aside.random_range(0..NAMES.len());
-        match self.aside.random_range(0..40) {
-            0..4 => SpaceOp::Make(name),
-            4..6 => SpaceOp::Drop(name),
-            6 => SpaceOp::Empty(name),
-            7 => SpaceOp::Rename(name, self.aside.random_range(0..NAMES.len())),
-            8..24 => {
-                let count = self.aside.random_range(1..12);
-                let change = |author: &mut Author| {
-                    let name = author.aside.random_range(0..=NAMES.len());
-                    let name = Some(name).filter(|name| *name < NAMES.len());
-                    (name, author.key(), author.maybe_value())
-                };
-                let changes = (0..count).map(|_| change(self)).collect();
-                SpaceOp::Write(changes, self.aside.random_bool(0.3))
-            }
-            24 => match self.ingest() {
-                Op::Ingest(changes, _) => SpaceOp::Ingest(name, changes),
-                _ => SpaceOp::Make(name),
-            },
-            25..32 => SpaceOp::Read(name, self.some_keys(4), self.range(), self.walk()),
-            32..35 => SpaceOp::Iterate(name, self.range()),
-            _ => SpaceOp::Advance(self.aside.random_range(1..8), self.walk()),
-        }
-    }
-
     fn op(&mut self) -> Op {
         match self.plain_op() {
             Op::Flush if self.aside.random_bool(0.5) => self.ingest(),
             Op::Compact if self.aside.random_bool(0.5) => Op::CompactRange(self.range()),
             op => op,
         }
-    }
-
-    /// Now and then many keys, so that there are several tables.
-    fn ingest(&mut self) -> Op {
-        let share = *[0.1, 0.3, 1.0].choose(&mut self.aside).expect("a choice");
-        let mut keys = self.keys.clone();
-        keys.retain(|_| self.aside.random_bool(share));
-        keys.sort_unstable();
-        keys.dedup();
-        let mut value = || {
-            if self.aside.random_range(0..100) < self.deletes {
-                return None;
-            }
-            self.stamp += 1;
-            let len = match self.aside.random_range(0..10) {
-                0 => 0,
-                9 => self.aside.random_range(700..4000),
-                _ => self.aside.random_range(1..300),
-            };
-            Some(Value {
-                stamp: self.stamp,
-                len,
-            })
-        };
-        let changes = keys.into_iter().map(|key| (key, value())).collect();
-        Op::Ingest(changes, self.aside.random_bool(0.5))
     }
 
     fn plain_op(&mut self) -> Op {
@@ -353,10 +272,7 @@ impl Author {
                 .random_range(memtable / 2..memtable * 2)
                 .min(40 << 10),
         };
-        Some(Value {
-            stamp: self.stamp,
-            len,
-        })
+        Some(Value::new(self.stamp, len))
     }
 
     fn batch(&mut self) -> Op {

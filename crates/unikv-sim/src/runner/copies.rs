@@ -111,7 +111,8 @@ impl Copied {
         let runtime = SimRuntime::new(3);
         let db = Db::open_in(env(disk, &runtime), dir, Options::default());
         let db = db.unwrap_or_else(|err| panic!("{:?} does not open: {err}", self.place));
-        let found = spaces::whole(&db).unwrap_or_else(|err| panic!("a scan failed: {err:?}"));
+        let found =
+            spaces::whole(&db, false).unwrap_or_else(|err| panic!("a scan failed: {err:?}"));
         // All in it is durable, also what was not so in the database.
         verify::settle(&db, &mut Oracle::clone(&self.oracle), &found, Ending::Kill);
         let cut = &db.recovery().wal_cut;

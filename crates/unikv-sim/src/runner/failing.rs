@@ -70,7 +70,7 @@ impl Runner {
             _ => (self.vfs.power_cut(Keep::Torn(calls)), Ending::PowerCut),
         };
         disk.set_free_space(None);
-        let mut oracle = self.oracle.clone();
+        let mut oracle = self.crashed();
         verify::recovered(&disk, &self.config, &mut oracle, ending);
     }
 
@@ -130,11 +130,8 @@ impl Runner {
 
     /// Whether a write goes through.
     pub(super) fn probe(&mut self) -> Result<bool, Interrupt> {
-        let value = Value {
-            stamp: 0xff_0000 + self.incarnation as u32,
-            len: 20,
-        }
-        .bytes();
+        let value = Value::new(0xff_0000 + self.incarnation as u32, 20);
+        let value = self.stored(None, value);
         let change = (b"probe".to_vec(), Some(value.clone()));
         let under_way = (vec![change.clone()], None);
         self.tell(Some(&under_way));
@@ -183,7 +180,7 @@ impl Runner {
             }
             for back in [false, true] {
                 let mut iter = self.db().iter();
-                let own = spaces::own(self.oracle.state());
+                let own = spaces::own(self.oracle.state(), self.time());
                 let mut want = own.iter();
                 loop {
                     let got = if back { iter.next_back() } else { iter.next() };

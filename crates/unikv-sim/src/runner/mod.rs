@@ -5,12 +5,14 @@
 
 mod copies;
 mod coverage;
+mod expiry;
 mod failing;
 mod looks;
 mod ranges;
 mod reads;
 mod spaces;
 mod storms;
+mod time;
 mod transactions;
 mod writes;
 
@@ -23,9 +25,10 @@ use crate::history::{Exit, History, Op, SLOTS};
 use crate::oracle::{Change, Ending, Oracle, State};
 use crate::spaces as keyspaces;
 use crate::story;
+use crate::times::Clock;
 use crate::value::Bytes;
 use crate::verify;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -88,9 +91,10 @@ struct Held {
     before: Outlived,
 }
 
-/// A snapshot, the content at its moment, and what the engine had done then.
+/// A snapshot, its time, what is there at its moment, and what the engine had done then.
 struct HeldSnapshot {
     snapshot: Snapshot,
+    time_ms: u64,
     state: State,
     spaces: Vec<keyspaces::Held>,
     before: Outlived,
@@ -113,6 +117,8 @@ pub struct Standing {
     pub step: usize,
     /// The checkpoints and backups so far, and that which is being made.
     pub copies: Copies,
+    /// The clock of the database, while it is open and the time matters.
+    pub clock: Option<Clock>,
 }
 
 /// Shows where a run stands.
@@ -147,6 +153,8 @@ pub struct Runner {
     watch: Option<Watch>,
     step: usize,
     answers: Cell<u64>,
+    /// The clock of the database, where the time matters.
+    clock: RefCell<Option<Clock>>,
 }
 
 /// An environment of a simulated disk and scheduler.
@@ -175,10 +183,13 @@ impl Runner {
     pub fn new(history: &History, vfs: SimVfs, tolerance: Tolerance) -> Runner {
         story::begin();
         vfs.set_cold(history.cold);
+        let mut oracle = Oracle::new();
+        oracle.times.matters = history.expires;
+        oracle.times.wall_ms = time::BEGIN_MS;
         Runner {
             vfs,
             runtime: SimRuntime::new(history.seed),
-            oracle: Oracle::new(),
+            oracle,
             tolerance,
             config: history.config.clone(),
             bare_options: false,
@@ -197,6 +208,7 @@ impl Runner {
             watch: None,
             step: 0,
             answers: Cell::new(0),
+            clock: RefCell::default(),
         }
     }
 
@@ -208,7 +220,9 @@ impl Runner {
     }
 
     fn standing(&self, under_way: Option<&UnderWay>) -> Standing {
+        let time_ms = self.time();
         let mut oracle = self.oracle.clone();
+        oracle.times.saw(time_ms);
         if let Some((changes, mark)) = under_way {
             oracle.unknown_with(changes.clone(), mark.clone());
         }
@@ -217,6 +231,7 @@ impl Runner {
             config: Arc::new(self.config.clone()),
             step: self.step,
             copies: self.copies.clone(),
+            clock: self.db.as_ref().and(self.clock.borrow().clone()),
         }
     }
 
@@ -237,6 +252,7 @@ impl Runner {
         self.open()?;
         for (number, op) in ops.iter().enumerate() {
             self.step = number;
+            self.note_time();
             story::step(format!("{number}: {}", short(op)));
             self.tell(None);
             self.change_weather(number)?;
@@ -342,6 +358,9 @@ impl Runner {
                 true => self.config.bare_options(),
                 false => self.config.options(),
             };
+            if self.oracle.times.matters {
+                self.runtime.set_wall_clock_ms(self.oracle.times.wall_ms);
+            }
             let opened = Db::open_in(env(&self.vfs, &self.runtime), DIR, options);
             let budget = self.config.memory_budget;
             if matches!(&opened, Err(err) if err.kind() == ErrorKind::InvalidArgument)
@@ -363,6 +382,7 @@ impl Runner {
             };
             if let Some(db) = db {
                 self.db = Some(db);
+                self.begin_clock();
                 return Ok(());
             }
             self.vfs.set_free_space(None);
@@ -380,9 +400,11 @@ impl Runner {
             Op::Scan(range, walk) => self.scan(range, *walk),
             Op::Snapshot(slot) => {
                 if self.oracle.unknowns() == 0 {
+                    let time_ms = self.time();
                     self.snapshots[*slot] = Some(HeldSnapshot {
                         snapshot: self.db().snapshot(),
-                        state: self.oracle.state().clone(),
+                        time_ms,
+                        state: self.oracle.visible(time_ms),
                         spaces: keyspaces::Held::all(self.db()),
                         before: Outlived::events(self.db()),
                     });
@@ -425,6 +447,10 @@ impl Runner {
             Op::Clock {
                 wall_ms,
                 forward_ms,
+            } if self.oracle.times.matters => self.pass(Some(*wall_ms), *forward_ms),
+            Op::Clock {
+                wall_ms,
+                forward_ms,
             } => {
                 self.runtime.set_wall_clock_ms(*wall_ms);
                 self.runtime.delay(Duration::from_millis(*forward_ms));
@@ -460,6 +486,7 @@ impl Runner {
             }
             Op::Keyspaces(op) => self.space_op(op),
             Op::Copy(op) => self.copy_op(*op),
+            Op::Expiry(op) => self.expiry_op(op),
             Op::Transaction(slot, op) => self.transaction_op(*slot, op),
             Op::Reopen(exit, config) => self.reopen(*exit, config.as_deref()),
         }
@@ -471,6 +498,7 @@ impl Runner {
         self.iterators = Default::default();
         self.space_iterator = None;
         self.transactions = Default::default();
+        self.note_time();
         self.incarnation += 1;
         let db = self.db.take().expect("the database is open");
         self.cover(&db);
@@ -479,8 +507,9 @@ impl Runner {
             Exit::Close => {
                 let clone = db.clone();
                 let closed = db.close();
-                if self.may("close", closed)?.is_some() {
-                    self.oracle.synced();
+                match self.may("close", closed)? {
+                    Some(()) => self.oracle.closed(),
+                    None => self.oracle.times.unsure = true,
                 }
                 let late = clone.put(b"late", b"").map_err(|err| err.kind());
                 assert_eq!(late, Err(ErrorKind::Closed), "a put after closing");
@@ -493,6 +522,9 @@ impl Runner {
                 ending = Ending::PowerCut;
             }
         }
+        self.end_clock();
+        self.draw_wall();
+        self.tell(None);
         self.runtime = SimRuntime::new(self.seed ^ self.incarnation << 32);
         match config {
             Some(config) => self.config = config.clone(),
@@ -510,7 +542,8 @@ impl Runner {
 
     /// Compares the content with the oracle after an opening.
     fn settle(&mut self, ending: Ending) -> Result<(), Interrupt> {
-        let found = self.must("a scan", keyspaces::whole(self.db()))?;
+        let matters = self.oracle.times.matters;
+        let found = self.must("a scan", keyspaces::whole(self.db(), matters))?;
         let db = self.db.as_ref().expect("the database is open");
         verify::settle(db, &mut self.oracle, &found, ending);
         self.check_all()

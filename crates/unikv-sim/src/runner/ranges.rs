@@ -3,6 +3,7 @@
 //! The oracle knows keys. A range delete is there a write that deletes each key of the range that
 //! was ever written.
 
+use super::time::add;
 use super::{Interrupt, Runner};
 use crate::history::{Key, Range};
 use crate::oracle::Change;
@@ -33,11 +34,7 @@ impl Runner {
         after: &[(Key, Option<Value>)],
     ) -> Result<(), Interrupt> {
         let deleted = self.ever_in(range).into_iter().map(|key| (key, None));
-        let after = after
-            .iter()
-            .map(|(key, value)| (key.0.clone(), value.map(Value::bytes)));
-        let after: Vec<Change> = after.collect();
-        let changes = deleted.chain(after.iter().cloned()).collect();
+        let changes = deleted.chain(self.changes(after)).collect();
         let syncs = self.config.syncs_every_write();
         let delete = |runner: &Runner| {
             let db = runner.db();
@@ -47,11 +44,8 @@ impl Runner {
                 _ => {
                     let mut batch = Batch::new();
                     batch.delete_range(as_bytes(&range.bounds()));
-                    for (key, value) in &after {
-                        match value {
-                            Some(value) => batch.put(key, value),
-                            None => batch.delete(key),
-                        };
+                    for (key, value) in after {
+                        add(&mut batch, None, key, *value);
                     }
                     db.write(&batch)
                 }

@@ -29,6 +29,24 @@ impl Runner {
             let wanted = got.as_ref().map(|value| value.len());
             assert_eq!(len, wanted, "value_len of {}", show(key));
         }
+        self.ttl(key)
+    }
+
+    /// How long a value lives, where the time matters.
+    pub(super) fn ttl(&self, key: &[u8]) -> Result<(), Interrupt> {
+        if !self.oracle.times.matters {
+            return Ok(());
+        }
+        let time_ms = self.time();
+        let ttl = self.must("ttl", spaces::ttl(self.db(), key))?;
+        let end = ttl.map(|ttl| spaces::expiry(ttl, time_ms));
+        let is_it = |value: Option<&Bytes>| value.map(|value| value.expiry_ms) == end;
+        assert!(
+            self.oracle.allows_by(key, time_ms, is_it),
+            "ttl of {} is {ttl:?} at {time_ms}, but {:?} was written last",
+            show(key),
+            self.oracle.state().get(key)
+        );
         Ok(())
     }
 
@@ -42,7 +60,11 @@ impl Runner {
     }
 
     /// Makes an answer part of [`Runner::answers`].
+    /// Where values expire it depends on the options what time it is, and so the answers do.
     pub(super) fn note(&self, bytes: Option<&[u8]>) {
+        if self.oracle.times.matters {
+            return;
+        }
         const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
         let mix = |sum: u64, word: u64| (sum ^ word).rotate_left(29).wrapping_mul(PRIME);
         let len = bytes.map_or(u64::MAX, |bytes| bytes.len() as u64);
@@ -62,12 +84,13 @@ impl Runner {
 
     pub(super) fn check_key(&self, what: &str, key: &[u8], got: Option<&[u8]>) {
         self.note(got);
+        let time_ms = self.time();
         assert!(
-            self.oracle.allows(key, got),
-            "{what} of {} answers {}, but {} was written last",
+            self.oracle.allows(key, time_ms, got),
+            "{what} of {} answers {} at {time_ms}, but {:?} was written last",
             show(key),
             show_option(got),
-            show_option(self.oracle.state().get(key).map(|v| &v[..])),
+            self.oracle.state().get(key),
         );
     }
 
@@ -75,7 +98,12 @@ impl Runner {
         if self.oracle.unknowns() > 0 {
             return self.check_all();
         }
-        self.scan_of(self.db(), &spaces::own(self.oracle.state()), range, walk)
+        self.scan_of(
+            self.db(),
+            &spaces::own(self.oracle.state(), self.time()),
+            range,
+            walk,
+        )
     }
 
     /// Takes all entries of `range` with an iterator, and moves a cursor about from the first one.
@@ -195,7 +223,7 @@ impl Runner {
         range: &Range,
         walk: Walk,
     ) -> Result<(), Interrupt> {
-        let (snapshot, state) = (&held.snapshot, &spaces::own(&held.state));
+        let (snapshot, state) = (&held.snapshot, &spaces::own(&held.state, held.time_ms));
         for key in keys {
             let got = self.must("get of a snapshot", snapshot.get(key))?;
             let want = state.get(&key.0).map(|v| &v[..]);
@@ -222,6 +250,7 @@ impl Runner {
                 show(key)
             );
         }
+        self.ttls_of_snapshot(held, keys)?;
         let many = self.must("multi_get of a snapshot", snapshot.multi_get(keys))?;
         for (key, got) in keys.iter().zip(&many) {
             let want = state.get(&key.0).map(|v| &v[..]);
@@ -235,6 +264,16 @@ impl Runner {
         self.compare_spaces(held, range, walk)
     }
 
+    fn ttls_of_snapshot(&self, held: &HeldSnapshot, keys: &[Key]) -> Result<(), Interrupt> {
+        for key in keys.iter().filter(|_| self.oracle.times.matters) {
+            let ttl = self.must("ttl of a snapshot", held.snapshot.ttl(key))?;
+            let end = ttl.map(|ttl| spaces::expiry(ttl, held.time_ms));
+            let want = held.state.get(&key.0).map(|value| value.expiry_ms);
+            assert_eq!(end, want, "ttl of {} in a snapshot", show(key));
+        }
+        Ok(())
+    }
+
     pub(super) fn iterate(
         &mut self,
         slot: usize,
@@ -244,7 +283,11 @@ impl Runner {
         if self.oracle.unknowns() > 0 {
             return Ok(());
         }
-        let mut held = Held::of(self.db(), &spaces::own(self.oracle.state()), range);
+        let mut held = Held::of(
+            self.db(),
+            &spaces::own(self.oracle.state(), self.time()),
+            range,
+        );
         if let Some(key) = seek {
             held.seek(key);
         }
@@ -261,10 +304,13 @@ impl Runner {
         range: &Range,
     ) -> Result<(), Interrupt> {
         if let Some(HeldSnapshot {
-            snapshot, state, ..
+            snapshot,
+            state,
+            time_ms,
+            ..
         }) = &self.snapshots[of]
         {
-            let mut held = Held::of(snapshot, &spaces::own(state), range);
+            let mut held = Held::of(snapshot, &spaces::own(state, *time_ms), range);
             held.before = Outlived::events(self.db());
             self.iterators[slot] = Some(held);
         }
@@ -291,7 +337,7 @@ impl Runner {
         for key in self.oracle.keys() {
             self.get(key)?;
         }
-        let forward = self.must("a scan", spaces::whole(self.db()))?;
+        let forward = self.must("a scan", spaces::whole(self.db(), false))?;
         let backward = self.must("a scan", spaces::whole_back(self.db()))?;
         verify::same_pairs("backward scan", &backward, &forward);
         let mark = self.db().mark();

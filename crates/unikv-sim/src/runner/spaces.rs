@@ -1,5 +1,6 @@
 //! What a run does with keyspaces.
 
+use super::time::{add, entries, find};
 use super::{Held, HeldSnapshot, HeldSpace, Interrupt, Runner};
 use crate::history::{Key, Range, SpaceOp, Walk};
 use crate::oracle::Change;
@@ -82,7 +83,7 @@ impl Runner {
         };
         match self.is_there(name) {
             true => self.change("keyspace", Vec::new(), call, false)?,
-            false => self.change("keyspace", vec![spaces::present(name, true)], call, true)?,
+            false => self.change("keyspace", vec![spaces::present(name, None)], call, true)?,
         };
         Ok(())
     }
@@ -94,7 +95,7 @@ impl Runner {
         };
         assert!(self.is_there(name), "the keyspace {name} is there");
         let mut changes = spaces::emptied(self.oracle.state(), name);
-        changes.push(spaces::present(name, false));
+        changes.push(spaces::absent(name));
         let handle = keyspace.clone();
         if self.change("drop", changes, move |_| handle.drop_keyspace(), true)? {
             assert!(spaces::is_gone(&keyspace.get("key")), "a get after a drop");
@@ -130,9 +131,10 @@ impl Runner {
         }
         let state = self.oracle.state();
         let mut changes = spaces::emptied(state, from);
-        changes.push(spaces::present(from, false));
-        changes.push(spaces::present(to, true));
-        let held = spaces::within(state, from).into_iter();
+        changes.push(spaces::absent(from));
+        let present = state.get(&spaces::presence(from)).cloned();
+        changes.push((spaces::presence(to), present));
+        let held = spaces::within(state, from, 0).into_iter();
         changes.extend(held.map(|(key, value)| (key_in(to, &key), Some(value))));
         self.change("rename", changes, |_| keyspace.rename(to), true)?;
         Ok(())
@@ -146,22 +148,14 @@ impl Runner {
     ) -> Result<(), Interrupt> {
         let (mut batch, mut known) = (Batch::new(), Vec::new());
         for (name, key, value) in changes {
-            let value = value.map(Value::bytes);
-            let Some(name) = name.map(|name| NAMES[name]) else {
-                match &value {
-                    Some(value) => batch.put(key, value),
-                    None => batch.delete(key),
-                };
-                known.push((key.0.clone(), value));
+            let name = name.map(|name| NAMES[name]);
+            let Some(keyspace) = find(self.db(), name) else {
                 continue;
             };
-            if let Some(keyspace) = self.db().find_keyspace(name) {
-                match &value {
-                    Some(value) => batch.put_in(&keyspace, key, value),
-                    None => batch.delete_in(&keyspace, key),
-                };
-                known.push((key_in(name, key), value));
-            }
+            add(&mut batch, keyspace.as_ref(), key, *value);
+            let stored = value.map(|value| self.stored(keyspace.as_ref(), value));
+            let whole = name.map_or(key.0.clone(), |name| key_in(name, key));
+            known.push((whole, stored));
         }
         let syncs = sync || self.config.syncs_every_write();
         let write = |runner: &Runner| match sync {
@@ -180,15 +174,15 @@ impl Runner {
         let Some(keyspace) = self.db().find_keyspace(name) else {
             return Ok(());
         };
+        let stored = |value: &Option<Value>| value.map(|value| self.stored(Some(&keyspace), value));
         let changes: Vec<Change> = changes
             .iter()
-            .map(|(key, value)| (key.0.clone(), value.map(Value::bytes)))
+            .map(|(key, value)| (key.0.clone(), stored(value)))
             .collect();
         let known = changes.iter();
         let known = known.map(|(key, value)| (key_in(name, key), value.clone()));
         let ingest = |_: &Runner| {
-            let entries = changes.iter().map(|(key, value)| (key, value.as_deref()));
-            let count = keyspace.ingest_sorted(entries.map(unikv::Result::Ok), None)?;
+            let count = keyspace.ingest_sorted(entries(&changes), None)?;
             assert_eq!(count, changes.len() as u64, "entries ingested");
             Ok(())
         };
@@ -209,16 +203,18 @@ impl Runner {
         };
         for key in keys {
             let got = self.must("get", keyspace.get(key))?;
-            self.check_key("get", &key_in(name, key), got.as_deref());
+            let whole = key_in(name, key);
+            self.check_key("get", &whole, got.as_deref());
+            self.ttl(&whole)?;
         }
-        let held = spaces::within(self.oracle.state(), name);
+        let held = spaces::within(self.oracle.state(), name, self.time());
         self.scan_of(&keyspace, &held, range, walk)
     }
 
     fn iterate_space(&self, name: &str, range: &Range) -> Option<HeldSpace> {
         let all = spaces::Held::all(self.db()).into_iter();
         let of = all.into_iter().find(|held| held.name == name)?;
-        let state = spaces::within(self.oracle.state(), name);
+        let state = spaces::within(self.oracle.state(), name, self.time());
         let held = Held::of(&of.keyspace, &state, range);
         Some(HeldSpace { of, held })
     }
@@ -252,7 +248,7 @@ impl Runner {
                 assert!(spaces::is_gone(&got), "a snapshot of what is gone: {got:?}");
                 continue;
             }
-            let state = spaces::within(&snapshot.state, &space.name);
+            let state = spaces::within(&snapshot.state, &space.name, snapshot.time_ms);
             self.scan_of(&then, &state, range, walk)?;
         }
         Ok(())

@@ -67,9 +67,11 @@ impl Runner {
             TxOp::Scan(range, walk) => self.scan_in(&mut held, range, *walk)?,
             TxOp::Set(key, value) => {
                 let bytes = value.map(Value::bytes);
-                let written = match &bytes {
-                    Some(bytes) => held.transaction.put(key, bytes),
-                    None => held.transaction.delete(key),
+                let ttl = value.and_then(Value::ttl);
+                let written = match (&bytes, ttl) {
+                    (Some(bytes), None) => held.transaction.put(key, bytes),
+                    (Some(bytes), Some(ttl)) => held.transaction.put_with_ttl(key, bytes, ttl),
+                    (None, _) => held.transaction.delete(key),
                 };
                 self.must("a write of a transaction", written)?;
                 held.own.insert(key.0.clone(), *value);
@@ -121,7 +123,7 @@ impl Runner {
         self.transactions[slot] = Some(HeldTransaction {
             transaction: self.db().begin_with(isolation),
             isolation,
-            state: spaces::own(self.oracle.state()),
+            state: spaces::own(self.oracle.state(), self.time()),
             own: Own::new(),
             deleted: Vec::new(),
             savepoints: Vec::new(),

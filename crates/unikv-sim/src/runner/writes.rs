@@ -1,10 +1,12 @@
 //! The writes of a run and what makes them durable: the oracle is notified of each outcome.
 
+use super::time::{batch_of, entries};
 use super::{Interrupt, Runner};
 use crate::history::Key;
 use crate::oracle::Change;
 use crate::value::{Bytes, Value};
-use unikv::{Batch, Db, Durability, ErrorKind, WriteOptions};
+use std::time::Duration;
+use unikv::{Db, Durability, ErrorKind, WriteOptions};
 
 impl Runner {
     /// A write of `changes`; a `single` one goes through `put` and `delete`.
@@ -14,25 +16,17 @@ impl Runner {
         sync: Option<bool>,
         single: bool,
     ) -> Result<(), Interrupt> {
-        let changes: Vec<Change> = changes
-            .iter()
-            .map(|(key, value)| (key.0.clone(), value.map(Value::bytes)))
-            .collect();
+        let drawn = changes;
+        let changes = self.changes(drawn);
         // Every other batch has a mark.
         let mark = (!single && changes.len().is_multiple_of(2)).then(|| self.oracle.next_mark());
         let under_way = (changes, mark);
         self.tell(Some(&under_way));
         let (changes, mark) = under_way;
         let result = match &changes[..] {
-            [change] if single => self.write_single(change),
+            [change] if single => self.write_single(change, drawn[0].1.and_then(Value::ttl)),
             _ => {
-                let mut batch = Batch::new();
-                for (key, value) in &changes {
-                    match value {
-                        Some(value) => batch.put(key, value),
-                        None => batch.delete(key),
-                    };
-                }
+                let mut batch = batch_of(drawn);
                 if let Some(mark) = &mark {
                     batch.set_mark(mark);
                 }
@@ -86,10 +80,7 @@ impl Runner {
         changes: &[(Key, Option<Value>)],
         call: impl FnOnce(&Runner) -> unikv::Result<bool>,
     ) -> Result<(), Interrupt> {
-        let changes: Vec<Change> = changes
-            .iter()
-            .map(|(key, value)| (key.0.clone(), value.map(Value::bytes)))
-            .collect();
+        let changes = self.changes(changes);
         let under_way = (changes, None);
         self.tell(Some(&under_way));
         match call(self) {
@@ -106,27 +97,25 @@ impl Runner {
 
     /// A batch of `changes`.
     pub(super) fn write_plainly(&self, changes: &[(Key, Option<Value>)]) -> unikv::Result<()> {
-        let mut batch = Batch::new();
-        for (key, value) in changes {
-            match value.map(Value::bytes) {
-                Some(value) => batch.put(key, value),
-                None => batch.delete(key),
-            };
-        }
+        let batch = batch_of(changes);
         self.db().write(&batch)
     }
 
     /// A write through `put` or `delete`; every third one may not wait at first.
-    fn write_single(&self, (key, value): &Change) -> unikv::Result<()> {
+    fn write_single(&self, (key, value): &Change, ttl: Option<Duration>) -> unikv::Result<()> {
+        let options = match ttl {
+            Some(ttl) => WriteOptions::default().ttl(ttl),
+            None => WriteOptions::default(),
+        };
         let write = |options: WriteOptions| match value {
             Some(value) => self.db().put_with(key, value, options),
             None => self.db().delete_with(key, options),
         };
         if !self.step.is_multiple_of(3) {
-            return write(WriteOptions::default());
+            return write(options);
         }
         let stalls = self.db().stats().stalls;
-        let written = write(WriteOptions::default().no_wait(true));
+        let written = write(options.no_wait(true));
         let more = self.db().stats().stalls - stalls;
         assert_eq!(more, 0, "a write that may not wait was slowed");
         match written {
@@ -134,10 +123,11 @@ impl Runner {
                 if self.oracle.unknowns() == 0
                     && let Ok(there) = self.db().get(key)
                 {
-                    let before = self.oracle.now().get(key).map(|value| &value[..]);
+                    let visible = self.visible();
+                    let before = visible.get(key).map(|value| &value[..]);
                     assert_eq!(there.as_deref(), before, "a write that would block");
                 }
-                write(WriteOptions::default())
+                write(options)
             }
             written => written,
         }
@@ -149,18 +139,18 @@ impl Runner {
         changes: &[(Key, Option<Value>)],
         with_mark: bool,
     ) -> Result<(), Interrupt> {
-        let changes: Vec<Change> = changes
-            .iter()
-            .map(|(key, value)| (key.0.clone(), value.map(Value::bytes)))
-            .collect();
+        let changes = self.changes(changes);
         let mark = with_mark.then(|| self.oracle.next_mark());
         let under_way = (changes, mark);
         self.tell(Some(&under_way));
         let (changes, mark) = under_way;
-        let entries = changes.iter().map(|(key, value)| (key, value.as_deref()));
-        let result = self
-            .db()
-            .ingest_sorted(entries.map(unikv::Result::Ok), mark.as_deref());
+        let plain = || changes.iter().map(|(key, value)| (key, value.as_deref()));
+        let result = match self.oracle.times.matters {
+            true => self.db().ingest_sorted(entries(&changes), mark.as_deref()),
+            false => self
+                .db()
+                .ingest_sorted(plain().map(unikv::Result::Ok), mark.as_deref()),
+        };
         match result {
             Ok(count) => {
                 assert_eq!(count, changes.len() as u64, "entries ingested");

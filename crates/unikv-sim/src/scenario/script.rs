@@ -23,6 +23,7 @@ pub fn quiet() -> Config {
         background_threads: 2,
         scan_merge_limit: 100,
         compression: Compression::None,
+        default_ttl_ms: None,
     }
 }
 
@@ -45,6 +46,7 @@ impl Script {
             seed: 1,
             config,
             cold: false,
+            expires: false,
             ops: self.ops,
         }
     }
@@ -57,10 +59,7 @@ impl Script {
 
     fn value(&mut self, len: usize) -> Option<Value> {
         self.stamp += 1;
-        Some(Value {
-            stamp: self.stamp,
-            len,
-        })
+        Some(Value::new(self.stamp, len))
     }
 
     /// Puts of values of this length.

@@ -361,10 +361,7 @@ fn manifest_renewal() -> History {
     };
     script.put([1], 10);
     for n in 0..8u32 {
-        let value = Value {
-            stamp: 1000 + n,
-            len: 50,
-        };
+        let value = Value::new(1000 + n, 50);
         // What was ingested is listed with its keys as they are.
         script.op(Op::Ingest(vec![(long(n), Some(value))], false));
         script.put([n, n + 1], 100).op(Op::Flush).steps(3);

@@ -307,6 +307,16 @@ bugs! {
     ClockUnmarked,
     /// I7: what has expired in the SortedStore is not seen to be garbage.
     ExpiredKept,
+    /// I5: an opening begins with the wall clock, however far that is set back.
+    MarkIgnored,
+    /// I5: edits put off for ever that the wall clock is compared.
+    WallClockUncompared,
+    /// I5: what a merge writes beside its key never expires.
+    MergePersists,
+    /// I5: what is ingested never expires.
+    IngestPersists,
+    /// I5: a snapshot judges what has expired by the time of the read.
+    SnapshotOfNow,
 }
 
 /// `seeded!(Bug)`: whether the engine is to make this mistake.

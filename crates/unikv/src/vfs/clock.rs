@@ -42,6 +42,7 @@ impl Clock {
     /// The clock of a database that has acted upon times up to `mark_ms` before.
     pub(crate) fn new(runtime: &Arc<dyn Runtime>, mark_ms: u64) -> Clock {
         let now_ms = millis(runtime.now());
+        let mark_ms = if seeded!(MarkIgnored) { 0 } else { mark_ms };
         let begin_ms = runtime.wall_clock_ms().max(mark_ms);
         // A wall clock that no battery keeps may be behind the other one.
         let offset_ms = begin_ms.saturating_sub(now_ms);

@@ -90,6 +90,7 @@ impl<'a> Ingest<'a> {
         };
         let expiry_ms = match lifetime {
             Lifetime::Never => None,
+            _ if seeded!(IngestPersists) => None,
             lifetime => lifetime.end(self.background.core.clock.now_ms()),
         };
         self.add_expiring(entry.key(), value, expiry_ms)

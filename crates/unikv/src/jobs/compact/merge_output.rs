@@ -147,9 +147,12 @@ impl<'a> MergeOutput<'a> {
                 }
             }
         };
-        let (mut seq, expiry_ms) = (version.seq, version.expiry_ms);
+        let (mut seq, mut expiry_ms) = (version.seq, version.expiry_ms);
         if seeded!(GcRenumbers) && !version.unsorted {
             seq.0 += 1;
+        }
+        if seeded!(MergePersists) && matches!(value, EntryValue::Inline(_)) {
+            expiry_ms = None;
         }
         self.key_tables.add(&KeyEntry {
             key,
