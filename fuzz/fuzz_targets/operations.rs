@@ -6,7 +6,9 @@ use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use std::ops::Bound;
 use unikv_sim::config::Config;
-use unikv_sim::history::{CopyOp, Exit, History, Key, LONG_SLOT, Mix, Op, Range, Walk};
+use unikv_sim::history::{
+    CopyOp, Exit, ExpiryOp, History, Key, LONG_SLOT, Mix, Op, Range, Walk, Wall,
+};
 use unikv_sim::runner;
 use unikv_sim::value::Value;
 
@@ -26,9 +28,11 @@ fuzz_target!(|data: &[u8]| {
     let mut author = Author {
         input: Unstructured::new(data),
         stamp: 0,
+        expires: false,
     };
     let seed = author.input.arbitrary().unwrap_or(0);
     let mut history = History::draw(seed, OPTIONS_ALONE);
+    author.expires = history.expires;
     while history.ops.len() < MOST_OPS && !author.input.is_empty() {
         let Ok(op) = author.op(&history.config) else {
             break;
@@ -44,10 +48,15 @@ fuzz_target!(|data: &[u8]| {
 struct Author<'a> {
     input: Unstructured<'a>,
     stamp: u32,
+    /// Whether values may expire.
+    expires: bool,
 }
 
 impl Author<'_> {
     fn op(&mut self, config: &Config) -> Result<Op> {
+        if self.expires && self.input.ratio(1, 6)? {
+            return Ok(Op::Expiry(self.expiry_op()?));
+        }
         Ok(match self.input.int_in_range(0..=47)? {
             0..=10 => Op::Set(self.key()?, self.value()?),
             11..=13 => Op::Write(self.changes()?, self.input.arbitrary()?),
@@ -122,18 +131,37 @@ impl Author<'_> {
             return Ok(None);
         }
         let len = usize::from(self.input.arbitrary::<u16>()?) % 900;
-        Ok(Some(self.stamped(len)))
+        Ok(Some(self.stamped(len)?))
     }
 
     fn long_value(&mut self, config: &Config) -> Result<Value> {
         let most = 2 * config.memtable_bytes as usize;
         let len = self.input.int_in_range(most / 8..=most)?;
-        Ok(self.stamped(len))
+        self.stamped(len)
     }
 
-    fn stamped(&mut self, len: usize) -> Value {
+    fn expiry_op(&mut self) -> Result<ExpiryOp> {
+        let ms = u64::from(self.input.arbitrary::<u16>()?);
+        Ok(match self.input.int_in_range(0..=8)? {
+            0 => ExpiryOp::Write(self.changes()?, ms + 1),
+            1 => ExpiryOp::Expire(None, self.key()?, ms + 1),
+            2 => ExpiryOp::ExpireAt(None, self.key()?, ms as i64 - 9000),
+            3 => ExpiryOp::Persist(None, self.key()?),
+            4 => ExpiryOp::Increment(self.key()?, ms as i64),
+            5 => ExpiryOp::Append(self.key()?),
+            6 => ExpiryOp::Swap(self.key()?, self.value()?, ms % 4 > 0),
+            7 => ExpiryOp::Pass(ms, Wall::Ahead(4 * ms)),
+            _ => ExpiryOp::Pass(ms, Wall::GoesOn),
+        })
+    }
+
+    fn stamped(&mut self, len: usize) -> Result<Value> {
         self.stamp += 1;
-        Value::new(self.stamp, len)
+        let value = Value::new(self.stamp, len);
+        if !self.expires || self.input.ratio(1, 2)? {
+            return Ok(value);
+        }
+        Ok(value.living(Some(1 + u64::from(self.input.arbitrary::<u16>()?))))
     }
 
     fn changes(&mut self) -> Result<Vec<(Key, Option<Value>)>> {

@@ -78,6 +78,7 @@ unikv_sim::scenario_tests!(
     snapshots,
     deletes,
     batches_over_partitions,
+    expiry,
 );
 
 #[test]

@@ -53,6 +53,7 @@ unikv_sim::scenario_tests!(
     snapshots,
     deletes,
     batches_over_partitions,
+    expiry,
 );
 
 #[test]

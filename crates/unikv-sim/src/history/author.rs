@@ -68,8 +68,7 @@ impl History {
         let has_transactions = features::has_transactions(seed);
         let mut ops = Vec::with_capacity(mix.steps);
         let mut copies = SmallRng::seed_from_u64(seed ^ 0xc0_b1e5);
-        // What a copy shows depends on when it is opened.
-        let has_copies = seed % COPIES_EVERY == 1 && !expires;
+        let has_copies = seed % COPIES_EVERY == 1;
         let mut config = config;
         if expires {
             lives.begin(&mut config, &mut ops);

@@ -32,6 +32,7 @@ pub fn quiet() -> Config {
 pub struct Script {
     ops: Vec<Op>,
     stamp: u32,
+    expires: bool,
 }
 
 /// The key with this number.
@@ -46,7 +47,7 @@ impl Script {
             seed: 1,
             config,
             cold: false,
-            expires: false,
+            expires: self.expires,
             ops: self.ops,
         }
     }
@@ -66,6 +67,21 @@ impl Script {
     pub fn put(&mut self, keys: impl IntoIterator<Item = u32>, len: usize) -> &mut Script {
         for n in keys {
             let value = self.value(len);
+            self.op(Op::Set(key(n), value));
+        }
+        self
+    }
+
+    /// Puts of values of this length that live so long, in milliseconds.
+    pub fn put_for(
+        &mut self,
+        keys: impl IntoIterator<Item = u32>,
+        len: usize,
+        ttl_ms: u64,
+    ) -> &mut Script {
+        self.expires = true;
+        for n in keys {
+            let value = self.value(len).map(|value| value.living(Some(ttl_ms)));
             self.op(Op::Set(key(n), value));
         }
         self

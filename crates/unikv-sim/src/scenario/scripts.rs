@@ -3,6 +3,7 @@
 //! The numbers of rounds are chosen for some hundred calls that change the disk.
 
 use super::Scenario;
+use super::expiry::expiry;
 use super::script::{Script, key, quiet};
 use crate::config::Config;
 use crate::history::{CopyOp, Exit, History, Key, Op, Range, Walk};
@@ -15,7 +16,7 @@ use unikv::{Clustering, Durability};
 type Aimed = (&'static str, History, fn(&Seen) -> bool);
 
 pub fn all() -> Vec<Scenario> {
-    let aimed: [Aimed; 21] = [
+    let aimed: [Aimed; 22] = [
         ("flush", flush(), |seen| {
             let it = seen.coverage;
             it.flushes >= 12 && it.merges == 0
@@ -72,6 +73,7 @@ pub fn all() -> Vec<Scenario> {
             batches_over_partitions(),
             |seen| seen.coverage.splits >= 2 && seen.coverage.merges >= 4,
         ),
+        ("expiry", expiry(), |seen| seen.coverage.merges >= 4),
     ];
     aimed
         .into_iter()
