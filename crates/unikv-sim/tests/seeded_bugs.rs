@@ -304,6 +304,20 @@ const CASES: &[Case] = &[
     Case(Seeded::DropSnapshotVersion, Histories, 0),
     Case(Seeded::SortedStoreFirst, Histories, 0),
     Case(Seeded::MergeNewestFirst, Histories, 0),
+    Case(
+        Seeded::MergeSmallInKeyOrder,
+        unit(
+            "engine::background::kinds::merge::tests::small::of_small_partitions_the_one_that_has_waited_longest_is_merged_next",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::ReadBeyondShare,
+        unit(
+            "engine::background::kinds::merge::tests::small::a_merge_reads_no_more_of_a_shared_table_than_its_share",
+        ),
+        0,
+    ),
     Case(Seeded::MergeBeyondBorder, Histories, 0),
     Case(Seeded::GcRenumbers, Histories, 0),
     Case(

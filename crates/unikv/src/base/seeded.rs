@@ -177,6 +177,11 @@ bugs! {
     SortedStoreFirst,
     /// I5: a merge takes newer generations before the oldest.
     MergeNewestFirst,
+    /// I7: of many small partitions, those at the end wait for all others to be merged, again and
+    /// again, and keep the files that all of them share.
+    MergeSmallInKeyOrder,
+    /// I6: the merge of a partition with little of a table reads as much of it as one that has all.
+    ReadBeyondShare,
     /// I5: a merge begins with keys of the partition before it.
     MergeBeyondBorder,
     /// I5: garbage collection gives what it moves a new sequence number.

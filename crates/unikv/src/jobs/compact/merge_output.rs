@@ -4,7 +4,7 @@ use super::cluster::bytes_to_move;
 use super::copy_dictionary::CopyDictionary;
 use super::key_tables::KeyTableCutter;
 use crate::base::keys::{FileNumber, KEYSPACE_PREFIX_LEN, KeyspaceId, Kind};
-use crate::base::seeded::seeded;
+use crate::base::seeded::{seeded, slip};
 use crate::codec::Compression;
 use crate::error::{Error, Result};
 use crate::jobs::JobContext;
@@ -46,6 +46,9 @@ struct Input {
     stream: Option<RecordStream>,
     /// Whether all its live records are to move.
     victim: bool,
+    /// Bytes of the file that are the partition's, side by side: to read more at a time would
+    /// read those of its neighbours for each of them.
+    share_bytes: u64,
 }
 
 /// How many bytes a slice copies between two looks at who waits.
@@ -58,7 +61,7 @@ impl<'a> MergeOutput<'a> {
         buffer: usize,
         range: KeyRange<'_>,
     ) -> MergeOutput<'a> {
-        let input = |(file, victim): (&Arc<RecordFile>, bool)| {
+        let input = |(file, victim, share_bytes): (&Arc<RecordFile>, bool, u64)| {
             let file = Arc::clone(file);
             (
                 file.meta().number,
@@ -66,12 +69,14 @@ impl<'a> MergeOutput<'a> {
                     file,
                     stream: None,
                     victim,
+                    share_bytes,
                 },
             )
         };
-        let tables = inputs.generations.iter().flat_map(Generation::tables);
-        let plain = tables.map(|(_, table)| (table, false));
-        let files = plain.chain(inputs.victims.iter().map(|file| (file, true)));
+        let tables = inputs.generations.iter().flat_map(Generation::shares);
+        let plain = tables.map(|(_, table)| (&table.file, false, table.share().bytes));
+        let victims = inputs.victims.iter();
+        let files = plain.chain(victims.map(|file| (file, true, u64::MAX)));
         MergeOutput {
             context,
             inputs: files.map(input).collect(),
@@ -211,8 +216,19 @@ impl<'a> MergeOutput<'a> {
     fn read(&mut self, key: &[u8], version: &Kept, pointer: RecordPointer) -> Result<StoredRecord> {
         let (buffer, held) = (self.buffer, self.held);
         let most = self.context.read_buffers_bytes;
-        let Input { file, stream, .. } = self.input(pointer)?;
-        let opened = stream.get_or_insert_with(|| file.stream().reading(buffer));
+        let Input {
+            file,
+            stream,
+            share_bytes,
+            ..
+        } = self.input(pointer)?;
+        let opened = match stream {
+            Some(opened) => opened,
+            None => {
+                let share = slip!(ReadBeyondShare, u64::MAX, *share_bytes);
+                stream.insert(file.stream_of_share(share, pointer.offset, buffer)?)
+            }
+        };
         let before = opened.held_bytes();
         let record = opened.read(pointer)?;
         let RecordRef {

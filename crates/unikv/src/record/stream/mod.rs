@@ -55,6 +55,23 @@ impl RecordFile {
         RecordStream::new(Arc::clone(self), HEADER_LEN as u64, end)
     }
 
+    /// A stream with a buffer of about `buffer` bytes for a job that reads, from `offset` on, the
+    /// `share` bytes that one of many has of the file. It takes no more than these; what lies
+    /// around them is prefetched, because the job goes on to the neighbours.
+    pub(crate) fn stream_of_share(
+        self: &Arc<Self>,
+        share: u64,
+        offset: u64,
+        buffer: usize,
+    ) -> Result<RecordStream> {
+        let share = usize::try_from(share).unwrap_or(usize::MAX);
+        if share < buffer.min(BUFFER_BYTES) {
+            let window = BUFFER_BYTES as u64;
+            self.prefetch(offset - offset % window, window)?;
+        }
+        Ok(self.stream().reading(buffer.min(share)))
+    }
+
     /// Reads the records from the one at `offset` on.
     pub(super) fn stream_from(self: &Arc<Self>, offset: u64) -> RecordStream {
         RecordStream::new(Arc::clone(self), offset, self.meta().records_end)

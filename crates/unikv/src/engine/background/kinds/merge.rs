@@ -4,7 +4,7 @@
 //! ([`crate::engine::background::lease`]). Only flushes run beside it, and they touch newer
 //! generations only.
 
-use crate::base::keys::PartitionId;
+use crate::base::keys::{FileNumber, PartitionId};
 use crate::base::seeded::slip;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::engine::background::scheduler::Ask;
@@ -14,6 +14,7 @@ use crate::engine::health::{JobName, MERGE};
 use crate::error::{ErrorKind, Result};
 use crate::jobs::compact::parts::{MergeInputs, Merged, Purpose};
 use crate::jobs::compact::{gc, merge};
+use crate::jobs::flush::placing::{MAX_GENERATIONS, MAX_SLOTS};
 use crate::jobs::space::garbage::Pressure;
 use crate::jobs::space::{Space, SpaceLimit};
 use crate::jobs::{JobContext, Slice};
@@ -75,29 +76,63 @@ impl Background {
     }
 
     /// Small merges go together: of what a merge of little takes, most is what any edit takes.
-    /// These are the first one and others that are ready, as long as they are small.
+    /// These are the first one and others that are ready, as long as they are small. Those come
+    /// first that have been frozen for longest: a file that many partitions share is kept whole
+    /// until the last of them has been merged.
     fn plan_merges_beside(&self, ask: &Ask<'_>, first: MergePlan) -> Vec<MergePlan> {
         let catalog = ask.catalog;
-        let most = (self.core.options.unsorted_bytes / 4).min(MOST_TOGETHER_BYTES);
-        let cost = |p: &Partition| p.unsorted_bytes().saturating_add(p.key_table_bytes());
-        let mut bytes = cost(&first.partition);
+        let mut left = self
+            .most_together_bytes()
+            .saturating_sub(cost_of(&first.partition));
         let first_id = first.partition.id;
         let mut plans = vec![first];
-        for partition in catalog.version.partitions() {
-            if plans.len() >= MOST_TOGETHER || bytes >= most {
+        if left == 0 {
+            return plans;
+        }
+        let is_other = |p: &Partition| p.id != first_id && ask.is_free(p.id);
+        let partitions = catalog.version.partitions().iter();
+        let others = partitions.filter(|p| is_other(p) && is_ready(ask, p));
+        let mut others: Vec<_> = others.map(|p| (oldest_file(catalog, p), p)).collect();
+        // Of those of one age, neighbours follow one another: what they have of a table does, too.
+        others.sort_by_key(|(file, _)| slip!(MergeSmallInKeyOrder, None, *file));
+        for (_, partition) in others {
+            if plans.len() >= MOST_TOGETHER {
                 break;
             }
-            let with = bytes.saturating_add(cost(partition));
-            let is_other = partition.id != first_id && ask.is_free(partition.id);
-            if is_other && with <= most && is_ready(ask, partition) {
-                bytes = with;
-                plans.push(MergePlan {
-                    inputs: MergeInputs::merge(oldest_frozen(catalog, partition)),
-                    partition: Arc::clone(partition),
-                });
-            }
+            let Some(rest) = left.checked_sub(cost_of(partition)) else {
+                continue;
+            };
+            left = rest;
+            plans.push(MergePlan {
+                inputs: MergeInputs::merge(self.oldest_frozen(catalog, partition)),
+                partition: Arc::clone(partition),
+            });
         }
         plans
+    }
+
+    /// Bytes of small merges that are one job.
+    fn most_together_bytes(&self) -> u64 {
+        (self.core.options.unsorted_bytes / 4).min(MOST_TOGETHER_BYTES)
+    }
+
+    /// What the next merge of a partition takes along. Of a small partition that is all that is
+    /// frozen: it needs little space beside it, and each further merge would write its keys again.
+    /// But each table takes memory, however little the partition has of it.
+    fn oldest_frozen(&self, catalog: &CatalogState, partition: &Partition) -> Vec<Generation> {
+        let frozen = catalog.frozen(partition);
+        let tables = frozen.iter().flat_map(Generation::tables).count();
+        let is_small = cost_of(partition) <= self.most_together_bytes()
+            && tables <= MAX_MERGED * usize::from(MAX_SLOTS);
+        let most = if is_small {
+            MAX_GENERATIONS
+        } else {
+            MAX_MERGED
+        };
+        let newer = frozen.len().saturating_sub(most);
+        let newer = slip!(MergeNewestFirst, 0, newer);
+        let merged = frozen.iter().skip(newer).take(most);
+        merged.cloned().collect()
     }
 
     /// The oldest frozen generations of `partition`, and what their merge takes along.
@@ -109,7 +144,7 @@ impl Background {
         limit: SpaceLimit,
     ) -> MergeInputs {
         let version = &catalog.version;
-        let generations = oldest_frozen(catalog, partition);
+        let generations = self.oldest_frozen(catalog, partition);
         let mut inputs = MergeInputs::merge(generations);
         // What has failed may have done so because of what rode along.
         let failed = self.core.health.failure(MERGE, Some(partition.id));
@@ -130,7 +165,7 @@ impl Background {
             let Some(partition) = catalog.version.partition(id) else {
                 return Ok(false);
             };
-            let inputs = MergeInputs::merge(oldest_frozen(&catalog, partition));
+            let inputs = MergeInputs::merge(self.oldest_frozen(&catalog, partition));
             MergePlan {
                 partition: Arc::clone(partition),
                 inputs,
@@ -278,13 +313,17 @@ pub(crate) fn is_ready(ask: &Ask<'_>, partition: &Partition) -> bool {
     ask.allows(MERGE, Some(partition.id)) && !ask.catalog.frozen(partition).is_empty()
 }
 
-/// What the next merge of a partition takes along.
-pub(crate) fn oldest_frozen(catalog: &CatalogState, partition: &Partition) -> Vec<Generation> {
+/// What a merge of the partition reads, and writes at most.
+fn cost_of(partition: &Partition) -> u64 {
+    let unsorted = partition.unsorted_bytes();
+    unsorted.saturating_add(partition.key_table_bytes())
+}
+
+/// The oldest file among the tables of its frozen generations.
+fn oldest_file(catalog: &CatalogState, partition: &Partition) -> Option<FileNumber> {
     let frozen = catalog.frozen(partition);
-    let newer = frozen.len().saturating_sub(MAX_MERGED);
-    let newer = slip!(MergeNewestFirst, 0, newer);
-    let merged = frozen.iter().skip(newer).take(MAX_MERGED);
-    merged.cloned().collect()
+    let tables = frozen.iter().flat_map(Generation::tables);
+    tables.map(|(_, table)| table.meta().number).min()
 }
 
 fn add(counter: &AtomicU64, by: u64) {

@@ -17,6 +17,8 @@ use crate::vfs::sim::{Fault, Keep, Op};
 use crate::{Options, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
+mod small;
+
 const KEYS: u32 = 400;
 
 /// Never splits by itself, nor joins what a test has split.

@@ -1,0 +1,143 @@
+//! Merges of many small partitions.
+
+use super::{MergePlan, freeze_all, version};
+use crate::base::keys::PartitionId;
+use crate::engine::background::kinds::merge::{MAX_MERGED, MOST_TOGETHER};
+use crate::engine::tests::{Machine, small};
+use crate::jobs::compact::parts::MergeInputs;
+use crate::options::KeyspaceOptions;
+use crate::testing::file_trace::{FileTrace, prefetches, reads};
+use crate::version::Partition;
+use crate::{Db, Keyspace, Options};
+use std::sync::Arc;
+
+fn roomy() -> Options {
+    let options = small().memtable_bytes(1 << 20).memory_budget(64 << 20);
+    options.unsorted_bytes(4 << 20).partition_bytes(64 << 20)
+}
+
+fn keyspaces(db: &Db, count: usize) -> Vec<Keyspace> {
+    let name = |n: usize| format!("keyspace {n:03}");
+    let make = |n| db.keyspace(&name(n), KeyspaceOptions::default()).unwrap();
+    (0..count).map(make).collect()
+}
+
+/// The partitions that hold something, in key order.
+fn held(db: &Db) -> Vec<Arc<Partition>> {
+    let version = version(db);
+    let partitions = version.partitions().iter().cloned();
+    partitions.filter(|p| p.data_bytes() > 0).collect()
+}
+
+fn put(keyspace: &Keyspace, keys: usize, len: usize) {
+    for i in 0..keys {
+        keyspace.put(format!("key{i:04}"), vec![7; len]).unwrap();
+    }
+}
+
+/// Takes the leases of all partitions, so that no worker merges.
+fn hold_all(db: &Db) -> Vec<PartitionId> {
+    let ids: Vec<_> = version(db).partitions().iter().map(|p| p.id).collect();
+    let leases = &db.0.engine.background.scheduler.leases;
+    leases.hold(ids.iter().copied());
+    ids
+}
+
+#[test]
+fn of_small_partitions_the_one_that_has_waited_longest_is_merged_next() {
+    let machine = Machine::new(61);
+    let (db, _) = machine.open(roomy());
+    let all = keyspaces(&db, MOST_TOGETHER + 20);
+    hold_all(&db);
+    let (last, others) = all.split_last().unwrap();
+    put(last, 1, 20);
+    db.flush().unwrap();
+    freeze_all(&db);
+    for (i, keyspace) in others.iter().enumerate() {
+        // The last of them has most.
+        put(keyspace, 2 + 10 * (i / (others.len() - 1)), 20);
+    }
+    db.flush().unwrap();
+    freeze_all(&db);
+
+    let partitions = held(&db);
+    assert_eq!(partitions.len(), all.len());
+    let background = &db.0.engine.background;
+    background.scheduler.leases.release_all();
+    let catalog = db.0.engine.catalog.lock();
+    let ask = background.ask_all(&catalog);
+    let first = background.plan_merge(&ask).unwrap();
+    let largest = &partitions[partitions.len() - 2];
+    assert_eq!(first.partition.id, largest.id);
+    let plans = background.plan_merges_beside(&ask, first);
+    let planned: Vec<_> = plans.iter().map(|plan| plan.partition.id).collect();
+    let oldest = partitions.last().unwrap();
+    assert_eq!(planned.len(), MOST_TOGETHER);
+    assert_eq!(planned[..2], [largest.id, oldest.id]);
+    // The others are of one age: neighbours.
+    let neighbours = partitions.iter().map(|p| p.id).take(MOST_TOGETHER - 2);
+    assert!(planned[2..].iter().copied().eq(neighbours));
+}
+
+#[test]
+fn a_merge_of_a_small_partition_takes_all_that_is_frozen_and_one_of_a_large_one_little() {
+    for (len, left) in [(20, 0), (200_000, 1)] {
+        let machine = Machine::new(62);
+        let (db, _) = machine.open(roomy());
+        hold_all(&db);
+        for _ in 0..=MAX_MERGED {
+            (0..10).for_each(|i| db.put([i], vec![7; len]).unwrap());
+            db.flush().unwrap();
+            freeze_all(&db);
+        }
+        let generations = |db: &Db| version(db).partitions()[0].generations.len();
+        assert_eq!(generations(&db), MAX_MERGED + 1);
+        db.0.engine.background.scheduler.leases.release_all();
+        assert!(db.0.engine.background.merge_one().unwrap());
+        assert_eq!((db.stats().merges, generations(&db)), (1, left));
+        (0..10).for_each(|i| assert_eq!(db.get([i]).unwrap().unwrap(), vec![7; len]));
+        db.close().unwrap();
+        machine.check();
+    }
+}
+
+#[test]
+fn a_merge_reads_no_more_of_a_shared_table_than_its_share() {
+    let machine = Machine::new(63);
+    let (db, _) = machine.open(roomy().inline_value_bytes(1000));
+    let all = keyspaces(&db, 64);
+    hold_all(&db);
+    all.iter().for_each(|keyspace| put(keyspace, 20, 200));
+    db.flush().unwrap();
+    freeze_all(&db);
+    let partitions = held(&db);
+    let (_, table) = partitions[5].generations[0].shares().next().unwrap();
+    let (whole, share) = (table.file.meta().len, table.share().bytes);
+    assert!(whole > 300 << 10 && share < whole / 50, "{whole} {share}");
+
+    let trace = FileTrace::begin(&machine.disk, table.file.path());
+    let background = &db.0.engine.background;
+    let merge = |p: &Arc<Partition>| {
+        let catalog = db.0.engine.catalog.lock();
+        let generations = background.oldest_frozen(&catalog, p);
+        drop(catalog);
+        let inputs = MergeInputs::merge(generations);
+        let partition = Arc::clone(p);
+        background
+            .run_plan(&MergePlan { partition, inputs })
+            .unwrap();
+        let events = trace.take();
+        let read: u64 = reads(&events).iter().map(|at| at.end - at.start).sum();
+        (read, prefetches(&events))
+    };
+    for partition in &partitions[5..8] {
+        let (read, prefetched) = merge(partition);
+        assert!(read >= share && read < share * 3, "{read} of {share}");
+        // The neighbours come next.
+        assert_eq!(prefetched.len(), 1);
+        assert!(prefetched[0].end - prefetched[0].start > 10 * share);
+    }
+    for keyspace in &all {
+        assert_eq!(keyspace.iter().count(), 20);
+    }
+}
