@@ -133,6 +133,33 @@ const fn unit(name: &'static str) -> By {
 }
 
 const CASES: &[Case] = &[
+    // Gaps.
+    Case(
+        Seeded::GapKeptByPut,
+        unit(
+            "engine::read::iter::tests::gaps::what_comes_while_an_iterator_passes_is_seen_by_the_next_one",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::GapUnverified,
+        unit(
+            "engine::read::iter::tests::gaps::what_comes_while_an_iterator_passes_is_seen_by_the_next_one",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::GapForOlderReaders,
+        unit(
+            "engine::read::iter::tests::gaps::what_comes_while_an_iterator_passes_is_seen_by_the_next_one",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::GapHidesIngested,
+        unit("engine::read::iter::tests::gaps::what_is_ingested_into_a_gap_is_seen"),
+        0,
+    ),
     // Checkpoints and backups.
     Case(
         Seeded::CheckpointOfDurableLog,

@@ -138,6 +138,16 @@ bugs! {
     /// I5: a transaction is not compared with range deletes.
     RangeDeletesNotCompared,
 
+    // Gaps.
+    /// I5: a gap stays as it is when a value is put into it.
+    GapKeptByPut,
+    /// I5: a reader passes a gap that was found at a greater number than its own.
+    GapForOlderReaders,
+    /// I5: what has come since an iterator began is not looked at when it leaves a gap.
+    GapUnverified,
+    /// I5: a gap hides what was ingested after it was found.
+    GapHidesIngested,
+
     // The hash index and lookups.
     /// I5: an equal tag counts as an equal key.
     TrustTag,

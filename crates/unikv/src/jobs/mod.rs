@@ -112,7 +112,7 @@ impl<'a> Cancel<'a> {
     }
 
     /// `Closed` when the database is being closed.
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         match self.closing.load(Ordering::Relaxed) {
             true => Err(Error::closed()),
             false => Ok(()),

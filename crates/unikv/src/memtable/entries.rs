@@ -12,8 +12,11 @@
 //! Invariants: before `is_ordered`, nobody but the writer follows a link of a tower, and nodes hang
 //! after `Writer::unordered` by those of level 0; after it, all nodes are in the list.
 //!
-//! Lock: `Entries::writer`, held during one insert, or while the entries are put in order. Under it
-//! only `ArenaPool::idle` is taken.
+//! Lock: `Entries::writer`, held during one insert, or while the entries are put in order, or while
+//! what has come since is looked at for a gap. Under it only `ArenaPool::idle` and the lock of the
+//! gaps are taken.
+
+pub(super) mod gaps;
 
 use super::MemEntry;
 use super::arena::{Arena, ArenaPool};
@@ -21,8 +24,10 @@ use super::buckets::Buckets;
 use super::node::{NodeRef, Target, new_node};
 use super::skiplist::{Before, MAX_HEIGHT, SkipList};
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, Kind, MAX_USER_KEY_LEN, MAX_VALUE_LEN, SeqNo};
+use crate::base::seeded::seeded;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::base::sync::{Mutex, Weakness, order};
+use gaps::{GapReader, Gaps};
 use std::sync::Arc;
 
 /// An entry among those that are being sorted: the beginning of its key, how many came after it,
@@ -32,6 +37,9 @@ type Unsorted = (u128, u64, NodeRef);
 /// This many newer versions a look-up for an older moment passes over, before it looks in the
 /// order.
 const MOST_STEPS: usize = 32;
+
+/// Entries that are looked at for a gap under the lock at a time.
+const LOOKED_AT: u64 = 1024;
 
 /// What only the writer touches.
 struct Writer {
@@ -85,6 +93,8 @@ pub(super) struct Entries {
     max_seq: AtomicU64,
     /// Counts the memory of a sort.
     pool: Arc<ArenaPool>,
+    /// Where iterators have found nothing. None before there is an order.
+    gaps: Gaps,
     /// Owns the memory of all nodes.
     writer: Mutex<Writer>,
 }
@@ -117,6 +127,7 @@ impl Entries {
             key_bytes: AtomicUsize::new(0),
             max_seq: AtomicU64::new(0),
             pool: Arc::clone(pool),
+            gaps: Gaps::new(pool),
             writer: Mutex::new(writer),
         }
     }
@@ -168,6 +179,9 @@ impl Entries {
         let node = new_node(&mut writer.arena, height, entry, Buckets::tag(hash));
         if self.is_ordered() {
             self.list.insert(node, &mut writer.before);
+            if entry.kind != Kind::Delete {
+                self.gaps.put(entry.key);
+            }
         } else {
             let last = writer.unordered.replace(node);
             let last = last.map_or(std::ptr::null_mut(), NodeRef::as_ptr);
@@ -219,6 +233,44 @@ impl Entries {
             self.is_scanned.store(true, Ordering::Relaxed);
         }
         &self.list
+    }
+
+    pub(super) fn gaps(&self) -> &Gaps {
+        &self.gaps
+    }
+
+    /// Adds a gap that `reader` has found, as far as no value has come since. It spares `steps`.
+    #[cold]
+    pub(super) fn add_gap(&self, (start, end): (&[u8], &[u8]), reader: &GapReader, steps: u64) {
+        let list = self.in_order();
+        let mut from = start.to_vec();
+        while from.as_slice() < end {
+            // Nothing is inserted while this is held.
+            let _turn = self.writer.lock();
+            if self.max_seq().is_none_or(|newest| newest <= reader.seq) || seeded!(GapUnverified) {
+                return self.gaps.add((&from, end), reader, steps);
+            }
+            let mut at = list.first_at_or_after(&Target::new(&from, SeqNo::MAX));
+            let mut looked_at = 0;
+            let (upto, is_cut) = loop {
+                let Some(node) = at.filter(|node| node.key() < end) else {
+                    break (end, false);
+                };
+                if node.seq() > reader.seq && node.entry().kind != Kind::Delete {
+                    break (node.key(), true);
+                }
+                if looked_at >= LOOKED_AT && node.key() > from.as_slice() {
+                    break (node.key(), false);
+                }
+                looked_at += 1;
+                at = node.next(0);
+            };
+            self.gaps.add((&from, upto), reader, looked_at);
+            if is_cut {
+                return;
+            }
+            from = upto.to_vec();
+        }
     }
 
     #[cold]

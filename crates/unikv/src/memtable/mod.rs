@@ -9,11 +9,13 @@
 //! sequence number), as the entries of an unfinished batch are already here.
 //!
 //! Locks: one mutex for inserts (see `entries`), one in the pool beneath it, one for the marks of
-//! callers. Reads take none, except that the first scan puts the entries in order.
+//! callers, one for gaps. Reads take none, except that the first scan puts the entries in order,
+//! and that iterators look for gaps where there are any.
 //!
 //! - `batch`: the public [`Batch`]
 //! - `ops`: the encoding of operations, shared with the WAL; `lifetime`: when values expire
-//! - `entries`: the entries; `buckets`: from a key to its versions; `skiplist`: their order
+//! - `entries`: the entries; `entries::gaps`: where iterators have found nothing
+//! - `buckets`: from a key to its versions; `skiplist`: their order
 //! - `ranges`: the range tombstones
 //! - `node`: what an entry is in memory; `arena`: that memory
 
@@ -48,6 +50,7 @@ use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::base::sync::{self, Mutex};
 use bytes::Bytes;
 use entries::Entries;
+pub(crate) use entries::gaps::GapReader;
 use node::{NodeRef, Target};
 use ranges::MemRanges;
 use std::sync::Arc;
@@ -87,9 +90,17 @@ impl Memtable {
         Memtable::with(pool, hash_seed, false)
     }
 
-    /// The memtable after this one.
-    pub(crate) fn next(&self, pool: &Arc<ArenaPool>) -> Memtable {
-        Memtable::with(pool, self.hash_seed, self.entries.is_scanned())
+    /// The memtable after this one, to which nothing is added any more. No table and no other
+    /// memtable has a number above `others`.
+    pub(crate) fn next(&self, pool: &Arc<ArenaPool>, others: SeqNo) -> Memtable {
+        let is_scanned = self.entries.is_scanned();
+        let next = Memtable::with(pool, self.hash_seed, is_scanned);
+        if is_scanned && let Some(last) = self.max_seq() {
+            self.entries
+                .gaps()
+                .hand_on(next.entries.gaps(), last, others);
+        }
+        next
     }
 
     fn with(pool: &Arc<ArenaPool>, hash_seed: u64, ordered: bool) -> Memtable {
@@ -204,6 +215,29 @@ impl Memtable {
             entries: sync::Arc::clone(&self.entries),
             node: None,
         }
+    }
+
+    /// Whether there may be gaps.
+    #[inline(always)]
+    pub(crate) fn has_gaps(&self) -> bool {
+        self.entries.gaps().is_used()
+    }
+
+    /// The end of what is known to be empty for `reader` from `key` on.
+    #[cold]
+    pub(crate) fn end_of_gap(&self, key: &[u8], reader: &GapReader) -> Option<Vec<u8>> {
+        self.entries.gaps().end_of(key, reader)
+    }
+
+    /// The start of what is known to be empty for `reader` up to before `upper`.
+    #[cold]
+    pub(crate) fn start_of_gap(&self, upper: &[u8], reader: &GapReader) -> Option<Vec<u8>> {
+        self.entries.gaps().start_of(upper, reader)
+    }
+
+    /// `reader` has found, by as many steps, that nothing in the range is visible to it.
+    pub(crate) fn add_gap(&self, range: (&[u8], &[u8]), reader: &GapReader, steps: u64) {
+        self.entries.add_gap(range, reader, steps);
     }
 
     /// Memory used for entries. Marks count with what they took in the log, so that it ends and is

@@ -225,16 +225,18 @@ fn old_moments_of_a_key_that_was_written_often_are_found() {
 fn the_memtable_after_a_scanned_one_is_ordered_from_its_beginning() {
     let pool = ArenaPool::new(16 << 20, 32 << 20);
     let table = Memtable::new(&pool, SEED);
-    let next = table.next(&pool);
+    let next = table.next(&pool, SeqNo(0));
     assert!(!next.entries.is_ordered() && !next.entries.is_scanned());
-    Arc::new(table.next(&pool)).iter().seek(b"", SeqNo::MAX);
+    Arc::new(table.next(&pool, SeqNo(0)))
+        .iter()
+        .seek(b"", SeqNo::MAX);
     assert!(!table.entries.is_scanned(), "it was another one");
     let scanned = Arc::new(next);
     scanned.iter().seek_to_last();
-    let after = scanned.next(&pool);
+    let after = scanned.next(&pool, SeqNo(0));
     assert!(after.entries.is_ordered() && !after.entries.is_scanned());
     assert!(
-        !after.next(&pool).entries.is_ordered(),
+        !after.next(&pool, SeqNo(0)).entries.is_ordered(),
         "it was not scanned"
     );
 }

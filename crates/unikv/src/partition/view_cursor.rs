@@ -147,6 +147,11 @@ impl ViewCursor {
         }
     }
 
+    /// The view that it reads.
+    pub(crate) fn view(&self) -> &Arc<View> {
+        &self.view
+    }
+
     /// The entry at the position.
     pub(crate) fn entry(&self) -> Option<KeyEntry<'_>> {
         self.merge.as_ref()?.entry()

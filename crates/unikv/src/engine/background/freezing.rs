@@ -2,11 +2,15 @@
 
 use crate::base::keys::FileNumber;
 use crate::engine::background::Background;
+use crate::engine::background::idle::IDLE_FOR_SCANS;
 use crate::engine::catalog::CatalogState;
+use crate::error::{ErrorKind, Result};
 use crate::jobs::compact::half_merged::HalfMerged;
 use crate::jobs::space::hidden::hidden_by;
+use crate::jobs::space::tombstones;
 use crate::version::{Generation, Partition};
 use std::sync::Arc;
+use std::time::Duration;
 
 impl Background {
     /// Freezes every generation between the bounds that has a table with a number below `file`.
@@ -35,6 +39,32 @@ impl Background {
             self.core.work.notify();
         }
         done
+    }
+
+    /// Freezes the open generation of a leased partition if much of it is tombstones. What cannot
+    /// be read is left to the merge, which reports it.
+    pub(super) fn freeze_tombstones(&self, partition: &Arc<Partition>) -> Result<()> {
+        let Some(generation) = partition.generations.first() else {
+            return Ok(());
+        };
+        let worth = tombstones::are_worth_a_merge(partition, generation, self.until_closed());
+        self.counted.note(partition.id, generation);
+        match worth {
+            Err(error) if error.kind() == ErrorKind::Closed => return Err(error),
+            Ok(true) => drop(self.catalog.lock().freeze(partition)),
+            Ok(false) | Err(_) => {}
+        }
+        Ok(())
+    }
+
+    /// In what time tombstones are to be counted, if nobody writes until then.
+    pub(crate) fn counting_due_in(&self, now: Duration) -> Option<Duration> {
+        let left = IDLE_FOR_SCANS.checked_sub(self.idle_time(now))?;
+        let view = self.read.view.load();
+        let mut partitions = view.version.partitions().iter();
+        partitions
+            .any(|partition| self.counted.is_due(partition))
+            .then_some(left)
     }
 
     /// Freezes the open generations that hide and keep most while all hide and keep too much.
@@ -81,5 +111,66 @@ impl Background {
             self.core.work.notify();
         }
         frozen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::tests::{Machine, small};
+    use crate::jobs::space::tombstones::MANY;
+    use crate::vfs::Runtime;
+    use std::time::Duration;
+
+    #[test]
+    fn deletes_are_merged_away_while_nobody_writes() {
+        const KEYS: u32 = 20_000;
+        let options = || {
+            small()
+                .memory_budget(64 << 20)
+                .memtable_bytes(512 << 10)
+                .unsorted_bytes(8 << 20)
+                .key_table_bytes(64 << 10)
+        };
+        let key = |n: u32| format!("key{n:06}");
+        // All is deleted; or all but one of thirty, which is not worth writing the others again.
+        for (every, is_reopened) in [(1, false), (1, true), (30, false)] {
+            let machine = Machine::new(5);
+            let (mut db, mut runtime) = machine.open(options());
+            (0..KEYS).for_each(|n| db.put(key(n), [n as u8; 100]).unwrap());
+            db.compact().unwrap();
+            for n in (0..KEYS).step_by(every) {
+                db.delete(key(n)).unwrap();
+            }
+            if is_reopened {
+                db.close().unwrap();
+                (db, runtime) = machine.open(options());
+            }
+            for _ in 0..30 {
+                runtime.delay(Duration::from_secs(1));
+                runtime.run_until_idle();
+            }
+            let version = db.0.engine.read.view.load().version.clone();
+            let partitions = version.partitions().iter();
+            let entries = |p: &std::sync::Arc<crate::version::Partition>| {
+                let tables = p.key_tables.iter().map(|table| table.meta().count);
+                let generations = p.generations.iter().map(|g| g.records());
+                generations.chain(tables).sum::<u64>()
+            };
+            let entries = partitions.map(entries).sum::<u64>();
+            let in_memory = db.0.engine.read.view.load().memtable.table.len();
+            match every {
+                // What is left is few.
+                1 => assert!(entries < MANY && (in_memory as u64) < MANY),
+                _ => assert!(entries >= u64::from(KEYS), "{entries}"),
+            }
+            let left = if every == 1 {
+                0
+            } else {
+                KEYS - KEYS.div_ceil(30)
+            };
+            assert_eq!(db.iter().count(), left as usize);
+            db.close().unwrap();
+            machine.check();
+        }
     }
 }

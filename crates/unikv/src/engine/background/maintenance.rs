@@ -3,7 +3,7 @@
 use crate::base::keys::FileNumber;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::Background;
-use crate::engine::background::idle::IDLE;
+use crate::engine::background::idle::{IDLE, IDLE_FOR_SCANS};
 use crate::error::Result;
 use crate::jobs::compact::gc;
 use crate::jobs::space::garbage::Pressure;
@@ -53,21 +53,28 @@ impl Background {
         self.core.wait_while(done, || self.check_collecting())
     }
 
-    /// Merges early what may hide too much once nobody has written for a second. In what time to
+    /// Merges early what may hide too much once nobody has written for a second, and flushes many
+    /// deletes, which scans step over, when that has lasted longer. In what time to
     /// look again; `None`: there is nothing like that.
     pub(crate) fn settle_when_idle(&self) -> Option<Duration> {
         let is_flush_due = self.space.is_worth_a_flush(&self.read.view.load().memtable);
-        if !is_flush_due && !self.holds_too_much() {
-            return None;
-        }
+        let holds_too_much = is_flush_due || self.holds_too_much();
+        let has_many_deletes = self.space.has_many_deletes();
+        let wait = match (holds_too_much, has_many_deletes) {
+            (true, _) => IDLE,
+            (false, true) => IDLE_FOR_SCANS,
+            (false, false) => return None,
+        };
         let idle = self.idle_time(self.core.now());
-        if let Some(left) = IDLE.checked_sub(idle).filter(|left| !left.is_zero()) {
+        if let Some(left) = wait.checked_sub(idle).filter(|left| !left.is_zero()) {
             return Some(left);
         }
-        if is_flush_due {
+        if is_flush_due || has_many_deletes {
             self.write.seal_when_idle();
         }
-        self.freeze_all();
+        if holds_too_much {
+            self.freeze_all();
+        }
         Some(IDLE)
     }
 

@@ -26,7 +26,7 @@ use crate::base::sync::{Mutex, RwLock};
 use crate::codec::Dictionary;
 use crate::engine::background::idle::Idle;
 use crate::engine::background::kinds::warm::warmth::Warmth;
-use crate::engine::background::passes::Passes;
+use crate::engine::background::passes::{Counted, Passes};
 use crate::engine::background::requests::Requests;
 use crate::engine::background::scheduler::{Ask, Scheduler};
 use crate::engine::backpressure::Backpressure;
@@ -123,6 +123,7 @@ pub(crate) struct Background {
     /// The dictionary that a flush has learned last.
     flush_dictionary: Mutex<Option<Arc<Dictionary>>>,
     pub(crate) passes: Passes,
+    pub(crate) counted: Counted,
     pub(crate) warmth: Warmth,
     /// Callers that wait for garbage collection.
     pub(crate) garbage_requests: Requests,
@@ -157,6 +158,7 @@ impl Background {
             idle: Idle::default(),
             flush_dictionary: Mutex::default(),
             passes: Passes::default(),
+            counted: Counted::default(),
             warmth: Warmth::new(parts.core),
             garbage_requests: Requests::default(),
         })

@@ -1,10 +1,13 @@
-//! What is known of earlier slices that cluster (see [`super::kinds`]).
+//! What is known of earlier slices that cluster, and of generations that have been looked at (see
+//! [`super::kinds`]).
 //!
-//! Lock: `failed`, a leaf.
+//! Locks: those inside, leaves.
 
-use crate::base::keys::PartitionId;
+use crate::base::keys::{GenerationId, PartitionId};
 use crate::base::sync::Mutex;
-use std::collections::HashSet;
+use crate::jobs::space::tombstones;
+use crate::version::{Generation, Partition};
+use std::collections::{HashMap, HashSet};
 
 /// What is known of earlier slices.
 #[derive(Debug, Default)]
@@ -21,4 +24,27 @@ impl Passes {
     pub(crate) fn has_failed(&self, partition: PartitionId) -> bool {
         self.failed.lock().contains(&partition)
     }
+}
+
+/// The open generations whose tombstones have been counted, as they were then.
+#[derive(Debug, Default)]
+pub(crate) struct Counted(Mutex<HashMap<PartitionId, (GenerationId, u64)>>);
+
+impl Counted {
+    /// Whether the newest generation may have many tombstones, and has not been looked at.
+    pub(crate) fn is_due(&self, partition: &Partition) -> bool {
+        let newest = partition.generations.first();
+        newest.is_some_and(|generation| {
+            tombstones::may_be_many(generation)
+                && self.0.lock().get(&partition.id) != Some(&state_of(generation))
+        })
+    }
+
+    pub(super) fn note(&self, id: PartitionId, generation: &Generation) {
+        self.0.lock().insert(id, state_of(generation));
+    }
+}
+
+fn state_of(generation: &Generation) -> (GenerationId, u64) {
+    (generation.id, generation.records())
 }

@@ -125,6 +125,7 @@ impl Background {
             self.hints_due_in(now).filter(|rest| !rest.is_zero()),
             self.mark_due_in(now).filter(|rest| !rest.is_zero()),
             self.space.look_again_in(),
+            self.counting_due_in(now).filter(|rest| !rest.is_zero()),
         ];
         waits.into_iter().flatten().min()
     }

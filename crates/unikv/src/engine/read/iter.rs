@@ -13,17 +13,17 @@ pub(crate) mod overlay;
 pub(crate) mod own_writes;
 mod toward;
 
+use toward::Left;
 pub(crate) use toward::Toward;
 
 use crate::base::bounds::engine_key;
-use crate::base::keys::{KeyspaceId, SeqNo};
+use crate::base::keys::KeyspaceId;
 use crate::base::seeded::seeded;
 use crate::engine::memory::IteratorCharge;
 use crate::engine::read::moment::Registered;
 use crate::engine::read::pins::ViewHolder;
 use crate::engine::read::source::data_id;
 use crate::error::{Error, Result};
-use crate::partition::view_cursor::ViewCursor;
 use bytes::Bytes;
 use end::End;
 use overlay::Overlay;
@@ -187,14 +187,14 @@ impl Iter {
                     Toward::Upper => &mut position.front,
                     Toward::Lower => &mut position.back,
                 };
+                let mut range = Left { lower, upper };
+                let gap;
                 let cursor = match slot {
                     Some(cursor) => cursor,
                     None => {
-                        let mut begun = ViewCursor::new(Arc::clone(view));
-                        match toward {
-                            Toward::Upper => begun.seek(lower, SeqNo::MAX)?,
-                            Toward::Lower => begun.seek_before(upper, SeqNo::MAX)?,
-                        }
+                        gap = range.known_gap(view, toward, at);
+                        range.pass(toward, gap.as_deref());
+                        let mut begun = range.begin(view, toward)?;
                         let is_forward = toward == Toward::Upper;
                         if seeded!(ReanchorTooFar) && is_forward && *lower > self.begin {
                             begun.next()?;
@@ -203,10 +203,7 @@ impl Iter {
                         slot.insert(begun)
                     }
                 };
-                let gathered = match toward {
-                    Toward::Upper => end.gather_forward(cursor, at, upper, batch_bytes),
-                    Toward::Lower => end.gather_backward(cursor, at, lower, batch_bytes),
-                };
+                let gathered = end.gather(cursor, toward, at, range, batch_bytes);
                 let (paid, has_lost_run) = (cursor.settle(), cursor.has_lost_run());
                 if let Err(error) = gathered {
                     *slot = None;

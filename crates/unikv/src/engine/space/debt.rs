@@ -19,6 +19,8 @@ pub(crate) struct TombstoneDebt {
     pub(super) memtable_limit: AtomicU64,
     /// As many writes in the memtable are worth a flush when writers are idle; 0: none are.
     pub(super) writes_worth_a_flush: AtomicU64,
+    /// Deletes of this process before the open memtable.
+    pub(super) deletes_before: AtomicU64,
     /// Space would press if no snapshot were left.
     pub(super) presses_without_snapshots: AtomicBool,
     /// What the writes in each sealed memtable of this process free, oldest first.

@@ -15,6 +15,7 @@ use crate::engine::space::debt::{Freed, KnownSpace};
 use crate::engine::space::{DiskSpace, MEMTABLES_WHEN_IDLE};
 use crate::jobs::space::Space;
 use crate::jobs::space::garbage::Pressure;
+use crate::jobs::space::tombstones::MANY;
 use crate::memtable::{Batch, BatchOp, Memtable, OpsIter};
 use crate::partition::{Horizon, MemtableHandle, View};
 use crate::version::Version;
@@ -131,6 +132,20 @@ impl DiskSpace {
     /// Whether the writes in the memtable free so much that it is to be sealed.
     pub(crate) fn hides_too_much(&self, freed: Freed) -> bool {
         freed.bytes_with_ranges() > self.debt.memtable_limit.load(Ordering::Relaxed)
+    }
+
+    /// A memtable begins.
+    pub(crate) fn memtable_begins(&self) {
+        let deletes = self.core.counters.deletes.load(Ordering::Relaxed);
+        self.debt.deletes_before.store(deletes, Ordering::Relaxed);
+    }
+
+    /// Whether there are this many deletes in the memtable that scans gain from its flush and
+    /// merge.
+    #[inline]
+    pub(crate) fn has_many_deletes(&self) -> bool {
+        let deletes = self.core.counters.deletes.load(Ordering::Relaxed);
+        deletes.saturating_sub(self.debt.deletes_before.load(Ordering::Relaxed)) >= MANY
     }
 
     /// The oldest snapshot has gone: wakes the background if it kept much.

@@ -170,9 +170,11 @@ impl WritePath {
 
     /// Puts an empty memtable, whose writes go to segment `number`, in the place of the full one.
     fn seal_memtable(&self, commit: &mut Commit, number: FileNumber) {
-        let memtable = commit.memtable.table.next(&self.core.pool);
+        let others = self.read.view.load().others_seq();
+        let memtable = commit.memtable.table.next(&self.core.pool, others);
         commit.memtable = MemtableHandle::new(memtable, number);
         self.space.debt.sealed(std::mem::take(&mut commit.freed));
+        self.space.memtable_begins();
         commit.is_watched = false;
         let memtable = commit.memtable.clone();
         self.read.update_view(|view| {
@@ -285,7 +287,9 @@ impl WritePath {
     /// Wakes the flush worker once when the memtable has become worth a flush: it waits for writers
     /// to rest.
     pub(crate) fn watch_memtable(&self, commit: &mut Commit) {
-        if !commit.is_watched && self.space.is_worth_a_flush(&commit.memtable) {
+        let is_due =
+            || self.space.is_worth_a_flush(&commit.memtable) || self.space.has_many_deletes();
+        if !commit.is_watched && is_due() {
             commit.is_watched = true;
             self.core.work.notify();
         }

@@ -8,6 +8,7 @@ pub(crate) mod garbage;
 pub(crate) mod hidden;
 mod limits;
 pub(crate) mod promise;
+pub(crate) mod tombstones;
 
 pub(crate) use limits::SpaceLimit;
 

@@ -9,6 +9,7 @@
 //! to: large values and what was ingested carry none.
 
 pub(super) mod around;
+pub(super) mod gaps;
 
 use crate::base::keys::SeqNo;
 use crate::error::{Error, Result};

@@ -1,8 +1,12 @@
-//! Freezing all generations while the disk is full, so that merges find what is garbage.
+//! Freezing generations for what their merge does beside making room in them: all of them while the
+//! disk is full, so that merges find what is garbage; and while nobody writes, those of which much
+//! is tombstones, which scans have to step over.
 
+use crate::engine::background::idle::IDLE_FOR_SCANS;
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::health::JobName;
+use std::sync::Arc;
 
 /// Freezes every open generation once deletes have been flushed on a full disk.
 pub(crate) struct FreezeForSpace;
@@ -24,5 +28,38 @@ impl JobKind for FreezeForSpace {
                 Ok(Ended::Done)
             })
         })
+    }
+}
+
+/// Freezes an open generation of which much is tombstones once nobody has written for a while.
+pub(crate) struct FreezeForScans;
+
+impl JobKind for FreezeForScans {
+    fn name(&self) -> JobName {
+        "freeze for scans"
+    }
+
+    fn is_for_reads(&self) -> bool {
+        true
+    }
+
+    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
+        let is_idle = background.idle_time(background.core.now()) >= IDLE_FOR_SCANS;
+        if !is_idle || background.space.full.is_full() {
+            return None;
+        }
+        let mut partitions = ask.catalog.version.partitions().iter();
+        let partition = partitions.find(|p| {
+            ask.catalog.may_freeze(p)
+                && background.counted.is_due(p)
+                && ask.is_free(p.id)
+                && ask.allows(self.name(), Some(p.id))
+        })?;
+        let partition = Arc::clone(partition);
+        Some(Job::new([partition.id], move |background| {
+            background
+                .freeze_tombstones(&partition)
+                .map(|()| Ended::Done)
+        }))
     }
 }

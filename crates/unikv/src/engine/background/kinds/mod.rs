@@ -36,6 +36,7 @@ const OTHERS: &[&dyn JobKind] = &[
     &for_reads::PointerIndexes,
     &for_reads::KeyBlocks,
     &join::Joins { with_merges: true },
+    &freeze::FreezeForScans,
     &scan_merge::ScanMerges,
     &cluster::Clusterings,
     &for_reads::IndexesWhenIdle,

@@ -3,20 +3,20 @@
 //! Batches grow as the iteration goes on. Large values are looked up one by one, when they are
 //! handed out, so that an iteration never holds more of them than its caller.
 
+mod batch;
 mod fetch;
 
+use super::toward::{Left, Toward};
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, Kind, SeqNo};
 use crate::base::seeded::seeded;
 use crate::error::Result;
-use crate::key_table::{EntryValue, KeyEntry, RecordPointer};
-use crate::partition::Visibility;
+use crate::key_table::KeyEntry;
 use crate::partition::view_cursor::ViewCursor;
-use crate::record::pointed::check_pointed;
-use crate::record::{Record, STREAMED_BYTES};
+use crate::partition::{HiddenRun, Visibility};
+use crate::record::STREAMED_BYTES;
+use batch::{Batch, Entry, Value, after};
 use bytes::Bytes;
 use std::mem;
-use std::ops::Range;
-use std::path::Path;
 
 /// Entries gathered at first and at most. Short scans fetch little too much, long ones many at
 /// once.
@@ -26,8 +26,6 @@ const LAST_BATCH: usize = 1024;
 /// length.
 const ENTRIES_AT_ONCE: usize = 64;
 const KEY_BYTES: usize = 32;
-/// A batch ends early when its keys reach this many bytes: a caller that keeps one keeps them all.
-const KEYS_BYTES: u64 = 64 << 10;
 
 /// One end of an iteration and the batch that it hands out.
 pub(super) struct End {
@@ -55,25 +53,6 @@ pub(super) struct End {
     /// Bytes of values that the batch may still fetch: what is compressed may be longer than its
     /// record.
     room: u64,
-}
-
-/// A visible entry: where its engine key stands in the keys of its batch, and its value.
-struct Entry {
-    key: Range<usize>,
-    value: Value,
-}
-
-enum Value {
-    Ready(Bytes),
-    /// To be fetched with its batch.
-    Stored {
-        pointer: RecordPointer,
-        seq: SeqNo,
-    },
-    /// A large one, to be looked up when it is handed out.
-    Large,
-    /// Nobody wants it.
-    Left,
 }
 
 impl End {
@@ -170,19 +149,26 @@ impl End {
         self.last = None;
     }
 
-    /// Gathers the next visible entries before `upper`, until their values reach `batch_bytes`.
-    /// After an error the batch holds what was met before it, and the cursor is of no more use.
-    pub(super) fn gather_forward(
+    /// Gathers the next visible entries of what is left of a range, until their values reach
+    /// `batch_bytes`. Of that nothing is visible before the cursor gets there. After an error the
+    /// batch holds what was met before it, and the cursor is of no more use.
+    pub(super) fn gather(
         &mut self,
         cursor: &mut ViewCursor,
+        toward: Toward,
         at: Visibility,
-        upper: &[u8],
+        left: Left<'_>,
         batch_bytes: u64,
     ) -> Result<()> {
-        self.forward = true;
+        self.forward = toward == Toward::Upper;
         let mut batch = self.begin_batch(batch_bytes);
-        let filled = self.fill_forward(&mut batch, cursor, at, upper);
-        if let Some(last) = batch.last_key().filter(|_| batch.ends_with_last) {
+        let filled = match toward {
+            Toward::Upper => self.fill_forward(&mut batch, cursor, at, left),
+            Toward::Lower => self.fill_backward(&mut batch, cursor, at, left),
+        };
+        if self.forward
+            && let Some(last) = batch.last_key().filter(|_| batch.ends_with_last)
+        {
             self.remember(last);
         }
         self.end_batch(batch);
@@ -201,12 +187,13 @@ impl End {
         batch: &mut Batch,
         cursor: &mut ViewCursor,
         at: Visibility,
-        upper: &[u8],
+        left: Left<'_>,
     ) -> Result<()> {
-        while let Some(entry) = cursor.entry().filter(|entry| entry.key < upper) {
+        let mut run = HiddenRun::default();
+        while let Some(entry) = cursor.entry().filter(|entry| entry.key < left.upper) {
             if batch.is_full() {
                 self.goes_on = true;
-                break;
+                return Ok(());
             }
             // The first version at or below the snapshot decides; older ones are passed over.
             let last = match batch.ends_with_last {
@@ -218,64 +205,87 @@ impl End {
                     false => self.value_of(&entry, at, cursor),
                     true => None,
                 };
-                batch.ends_with_last = value.is_some();
                 match value {
-                    Some(value) => batch.push(entry.key, value),
-                    None => self.remember(entry.key),
+                    Some(value) => {
+                        if run.is_long() {
+                            batch.leave_gap_before(cursor.view(), left.before(entry.key), at, &run);
+                        }
+                        run.end();
+                        batch.push(entry.key, value);
+                        batch.ends_with_last = true;
+                    }
+                    None => {
+                        run.hides(entry.kind);
+                        batch.ends_with_last = false;
+                        self.remember(entry.key);
+                    }
                 }
             }
+            if run.step()
+                && let Some(end) = cursor.view().end_of_gap(entry.key, at)
+            {
+                cursor.seek(&end, SeqNo::MAX)?;
+                run = HiddenRun::after(end);
+                continue;
+            }
             cursor.next_visible()?;
+        }
+        if run.is_long() {
+            batch.leave_gap_before(cursor.view(), left, at, &run);
         }
         Ok(())
     }
 
-    /// Gathers the next visible entries at or after `lower`, going back. Versions of a key come
-    /// oldest first, so the last one at or below the snapshot decides.
-    pub(super) fn gather_backward(
-        &mut self,
-        cursor: &mut ViewCursor,
-        at: Visibility,
-        lower: &[u8],
-        batch_bytes: u64,
-    ) -> Result<()> {
-        self.forward = false;
-        let mut batch = self.begin_batch(batch_bytes);
-        let filled = self.fill_backward(&mut batch, cursor, at, lower);
-        self.end_batch(batch);
-        filled
-    }
-
+    /// Versions of a key come oldest first, so the last one at or below the snapshot decides.
     fn fill_backward(
         &mut self,
         batch: &mut Batch,
         cursor: &mut ViewCursor,
         at: Visibility,
-        lower: &[u8],
+        left: Left<'_>,
     ) -> Result<()> {
-        let mut key = Vec::new();
-        while let Some(entry) = cursor.entry().filter(|entry| entry.key >= lower) {
+        let (mut key, mut run) = (Vec::new(), HiddenRun::default());
+        while let Some(entry) = cursor.entry().filter(|entry| entry.key >= left.lower) {
             if batch.is_full() {
                 self.goes_on = true;
-                break;
+                return Ok(());
             }
             key.clear();
             key.extend_from_slice(entry.key);
-            let mut newest = None;
+            let (mut newest, mut kind, mut is_time) = (None, Kind::Delete, false);
             while let Some(entry) = cursor.entry().filter(|e| e.key == key) {
                 let is_first = newest.is_none() || !seeded!(BackwardOldest);
                 if entry.seq <= at.seq && is_first {
+                    kind = entry.kind;
                     newest = match cursor.may_hide() && cursor.hides(&entry, at.seq)? {
                         false => self.value_of(&entry, at, cursor),
                         true => None,
                     };
                 }
+                is_time |= run.step();
                 cursor.prev()?;
             }
             match newest {
-                Some(value) => batch.push(&key, value),
-                None if cursor.may_hide() => cursor.skip_hidden_back()?,
-                None => {}
+                Some(value) => {
+                    if run.is_long() {
+                        batch.leave_gap_after(cursor.view(), left.after(&after(&key)), at, &run);
+                    }
+                    run.end();
+                    batch.push(&key, value);
+                }
+                None => {
+                    run.hides(kind);
+                    if is_time && let Some(start) = cursor.view().start_of_gap(&key, at) {
+                        cursor.seek_before(&start, SeqNo::MAX)?;
+                        run = HiddenRun::after(start);
+                    } else if cursor.may_hide() {
+                        cursor.skip_hidden_back()?;
+                    }
+                }
             }
+        }
+        if run.is_long() {
+            batch.leave_gap_after(cursor.view(), left, at, &run);
         }
         Ok(())
     }
@@ -307,94 +317,5 @@ impl End {
         (self.next, self.reported) = (0, 0);
         self.keys = Bytes::from(batch.keys);
         self.batch_len = (self.batch_len * 2).min(LAST_BATCH);
-    }
-}
-
-/// A batch that is being gathered.
-struct Batch {
-    entries: Vec<Entry>,
-    keys: Vec<u8>,
-    value_bytes: u64,
-    most_value_bytes: u64,
-    /// How many entries it may have.
-    len: usize,
-    /// Whether its last key is the one that the cursor has dealt with last.
-    ends_with_last: bool,
-}
-
-impl Batch {
-    fn is_full(&self) -> bool {
-        self.entries.len() >= self.len
-            || self.keys.len() as u64 >= self.most_value_bytes.min(KEYS_BYTES)
-            || self.value_bytes >= self.most_value_bytes
-    }
-
-    fn last_key(&self) -> Option<&[u8]> {
-        self.keys.get(self.entries.last()?.key.clone())
-    }
-
-    fn push(&mut self, key: &[u8], value: Value) {
-        self.value_bytes += match &value {
-            Value::Ready(value) => value.len() as u64,
-            Value::Stored { pointer, .. } => u64::from(pointer.len),
-            Value::Large | Value::Left => 0,
-        };
-        let start = self.keys.len();
-        self.keys.extend_from_slice(key);
-        let key = start..self.keys.len();
-        self.entries.push(Entry { key, value });
-    }
-}
-
-impl Entry {
-    fn key_in<'a>(&self, keys: &'a Bytes) -> &'a [u8] {
-        keys.get(self.key.clone()).unwrap_or_default()
-    }
-
-    /// Takes the value of the record that its pointer led to, if there is room for it. Else it is
-    /// looked up when it is handed out.
-    fn take_value(&mut self, keys: &Bytes, record: Result<Record>, path: &Path, room: &mut u64) {
-        if let Value::Stored { pointer, seq, .. } = self.value {
-            let key = self.key_in(keys);
-            let verified = record.and_then(|record| {
-                check_pointed(&record, (key, seq, Kind::Put), path, pointer)?;
-                Ok(record.into_value())
-            });
-            if let Ok(value) = verified {
-                let left = room.checked_sub(value.len() as u64);
-                *room = left.unwrap_or(*room);
-                self.value = match left {
-                    Some(_) => Value::Ready(value),
-                    None => Value::Large,
-                };
-            }
-        }
-    }
-}
-
-impl Value {
-    /// Bytes that it takes at present.
-    fn len(&self) -> usize {
-        match self {
-            Value::Ready(value) => value.len(),
-            _ => 0,
-        }
-    }
-
-    /// The value of an entry, which may be left where it is; `None` for a tombstone.
-    fn of(entry: &KeyEntry<'_>, leave: bool) -> Option<Value> {
-        match (entry.kind, entry.value) {
-            (Kind::Delete, _) | (_, EntryValue::None) => None,
-            _ if leave => Some(Value::Left),
-            (Kind::External, _) => Some(Value::Large),
-            (_, EntryValue::Inline(value)) => Some(Value::Ready(Bytes::copy_from_slice(value))),
-            (_, EntryValue::Pointer(pointer)) if pointer.len >= STREAMED_BYTES => {
-                Some(Value::Large)
-            }
-            (_, EntryValue::Pointer(pointer)) => Some(Value::Stored {
-                pointer,
-                seq: entry.seq,
-            }),
-        }
     }
 }

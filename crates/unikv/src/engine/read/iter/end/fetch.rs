@@ -7,7 +7,8 @@
 //! reads on meanwhile.
 
 use super::super::ahead::ahead_of;
-use super::{End, LAST_BATCH, Value};
+use super::batch::Value;
+use super::{End, LAST_BATCH};
 use crate::error::Result;
 use crate::key_table::RecordPointer;
 use crate::partition::{View, scan_sources};
