@@ -81,8 +81,7 @@ bugs! {
     DirectoryFailureForgotten,
     /// I1: an edit is in force before it is synced.
     ManifestUnsynced,
-    /// I2: an edit claims that what stands before it is durable, so a torn note is taken for
-    /// damage.
+    /// I2: an edit claims that what is before it is durable, so a torn note counts as damage.
     MarkAheadOfSync,
     /// I1: `CURRENT` names a manifest whose name is not durable.
     ManifestNameUnsynced,
@@ -92,8 +91,7 @@ bugs! {
     LogRecycledBeforeEdit,
     /// I1: data files are removed before the edit that drops them is durable.
     DataRemovedBeforeEdit,
-    /// I2: a manifest that takes the place of a long one does not say from where on the log is
-    /// needed.
+    /// I2: a manifest that replaces a long one does not say from where on the log is needed.
     RenewalForgetsLog,
     /// I4: nor the caller's mark.
     RenewalForgetsMark,
@@ -120,7 +118,7 @@ bugs! {
     /// I5: large values of unmerged tables do not keep their files.
     LargeValuesUncounted,
 
-    // Range tombstones.
+    // Range tombstones, and the gaps that iterators leave.
     /// I5: those of a damaged table count as none.
     DamagedRangesAreEmpty,
     /// I5: a flush lists its table only where it has keys.
@@ -137,8 +135,6 @@ bugs! {
     KeptIsUndeleted,
     /// I5: a transaction is not compared with range deletes.
     RangeDeletesNotCompared,
-
-    // Gaps.
     /// I5: a gap stays as it is when a value is put into it.
     GapKeptByPut,
     /// I5: a reader passes a gap that was found at a greater number than its own.
