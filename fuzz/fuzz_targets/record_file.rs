@@ -12,6 +12,9 @@ use unikv_fuzz::specimen::env;
 use unikv_fuzz::{allocation, seal, typed};
 
 const NUMBER: u64 = 9;
+/// The codec of a value in chunks, and their size in this target's own encoder.
+const CHUNKS: u8 = 4;
+const CHUNK_BITS: u8 = 8;
 
 fuzz_target!(|data: &[u8]| {
     let Some((&[which, guess], bytes)) = data.split_first_chunk() else {
@@ -34,7 +37,11 @@ fuzz_target!(|data: &[u8]| {
     }
     // Buffers of streams and walks; every other buffer is as long as what the file holds, and what
     // is read is kept in several copies.
-    let limit = 64 * data.len() + 16 * file.len() + (2 << 20);
+    let mut limit = 64 * data.len() + 16 * file.len() + (2 << 20);
+    // An entry of nine bytes may stand for a chunk of 64 KiB, of which there are several copies.
+    if file.contains(&CHUNKS) {
+        limit += file.len() / 9 * (64 << 10) * 8;
+    }
     allocation::bounded(limit, || read(&file, expected.as_deref(), guess));
     let disk = SimVfs::new();
     disk.write_file(Path::new("/db/000009.rec"), &file);
@@ -136,7 +143,7 @@ fn draw_frame(input: &mut Unstructured<'_>, offset: u64) -> Result<Frame> {
     }
     let expiry_ms: Option<u64> = input.arbitrary()?;
     let len = 36 + key.len() + value.len() + if expiry_ms.is_some() { 8 } else { 0 };
-    Ok(Frame {
+    let mut frame = Frame {
         offset,
         len: len as u32,
         key,
@@ -146,7 +153,20 @@ fn draw_frame(input: &mut Unstructured<'_>, offset: u64) -> Result<Frame> {
         expiry_ms,
         host_type: input.arbitrary()?,
         older_follows: input.arbitrary()?,
-    })
+    };
+    frame.len += directory(&frame).len() as u32;
+    Ok(frame)
+}
+
+/// Of every other put, the directory of the chunks that its value is.
+fn directory(frame: &Frame) -> Vec<u8> {
+    if frame.kind != 1 || frame.host_type % 2 == 0 {
+        return Vec::new();
+    }
+    let chunks = frame.value.chunks(1 << CHUNK_BITS);
+    chunks
+        .flat_map(|chunk| (chunk.len() as u64).to_le_bytes())
+        .collect()
 }
 
 fn encode(frames: &[Frame]) -> Vec<u8> {
@@ -155,14 +175,20 @@ fn encode(frames: &[Frame]) -> Vec<u8> {
         out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(&(frame.seq << 8 | u64::from(frame.kind)).to_le_bytes());
         out.extend_from_slice(&(frame.key.len() as u32).to_le_bytes());
-        let value_len = (frame.value.len() as u32).to_le_bytes();
-        out.extend_from_slice(&value_len);
-        out.extend_from_slice(&value_len);
+        let directory = directory(frame);
+        let stored_len = frame.value.len() + directory.len();
+        out.extend_from_slice(&(stored_len as u32).to_le_bytes());
+        out.extend_from_slice(&(frame.value.len() as u32).to_le_bytes());
         let flags = u8::from(frame.expiry_ms.is_some()) | u8::from(frame.older_follows) << 1;
-        out.extend_from_slice(&[flags, 0, frame.host_type, 0, 0, 0, 0, 0]);
+        let (codec, bits) = match directory.is_empty() {
+            true => (0, 0),
+            false => (CHUNKS, CHUNK_BITS),
+        };
+        out.extend_from_slice(&[flags, codec, frame.host_type, bits, 0, 0, 0, 0]);
         out.extend(frame.expiry_ms.iter().flat_map(|ms| ms.to_le_bytes()));
         out.extend_from_slice(&frame.key);
         out.extend_from_slice(&frame.value);
+        out.extend_from_slice(&directory);
         out.extend_from_slice(&[0; 4]);
     }
     out

@@ -4,6 +4,7 @@
 //! This is a second reading of the formats, by intention: it shares nothing with the engine but the
 //! checksum itself.
 
+use std::ops::Range;
 use unikv::fuzzing::{checksum, plain_checksum};
 
 /// Bytes of a file header.
@@ -151,11 +152,45 @@ pub fn record_file(file: &mut [u8]) {
         if behind + 4 > file.len() {
             break;
         }
-        let crc = checksum(uid, at as u64, &file[payload..behind]);
+        let directory = match file[at + 25] {
+            CHUNKS => chunks(file, at, payload + expiry + key as usize..behind),
+            _ => None,
+        };
+        let crc = match directory {
+            // Without the chunks, which have checksums of their own.
+            Some((chunks, directory)) => {
+                let body = [&file[payload..chunks], &file[directory..behind]].concat();
+                checksum(uid, at as u64, &body)
+            }
+            None => checksum(uid, at as u64, &file[payload..behind]),
+        };
         put(file, behind, &crc.to_le_bytes());
         at = behind + 4;
     }
     key_section(file);
+}
+
+/// The codec of values in chunks.
+const CHUNKS: u8 = 4;
+
+/// Seals the chunks of the frame at `at`, whose `value` these and their directory are, and says
+/// where both begin.
+fn chunks(file: &mut [u8], at: usize, value: Range<usize>) -> Option<(usize, usize)> {
+    let (uid, bits) = (uid(file), u32::from(file[at + 27]));
+    let raw_len = u32_at(file, at + 20)? as usize;
+    let count = raw_len.div_ceil(1_usize.checked_shl(bits).filter(|_| bits < 32)?);
+    let directory = value.end.checked_sub(count.checked_mul(8)?)?;
+    let mut start = value.start;
+    for entry in (directory..value.end).step_by(8) {
+        let end = start + (u32_at(file, entry)? & 0xff_ffff) as usize;
+        if end > directory {
+            break;
+        }
+        let crc = checksum(uid, start as u64, &file[start..end]);
+        put(file, entry + 4, &crc.to_le_bytes());
+        start = end;
+    }
+    (directory >= value.start).then_some((value.start, directory))
 }
 
 /// The parts of a file, as its footer says; they lie within it.

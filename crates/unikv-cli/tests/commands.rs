@@ -54,6 +54,34 @@ impl Place {
 }
 
 #[test]
+fn a_file_is_put_and_parts_of_it_are_printed() {
+    let place = Place::new();
+    let db = &place.path("db");
+    let content: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
+    let file = place.file("film", &content);
+    unikv(&["put", db, "film", "--file", &file])
+        .assert()
+        .success();
+    assert_eq!(stdout(&["get", db, "film"]), [&content[..], b"\n"].concat());
+    let part = stdout(&["get", db, "film", "--offset", "700000", "--len", "9"]);
+    assert_eq!(part, [&content[700_000..700_009], b"\n"].concat());
+    let end = stdout(&["get", db, "film", "--offset", "1199997", "--hex"]);
+    assert_eq!(end, b"930400\n");
+    assert_eq!(stdout(&["get", db, "film", "--len", "0"]), b"\n");
+    unikv(&["get", db, "none", "--len", "3"]).assert().code(1);
+    let missing = place.path("missing");
+    unikv(&["put", db, "film", "--file", &missing])
+        .assert()
+        .code(5);
+    unikv(&["put", db, "film"]).assert().code(2);
+    unikv(&["put", db, "film", "x", "--file", &file])
+        .assert()
+        .code(2);
+    assert_eq!(stdout(&["get", db, "film", "--len", "4"]), b"\0\0\0\0\n");
+    unikv(&["check", db]).assert().success();
+}
+
+#[test]
 fn a_record_goes_in_and_out() {
     let place = Place::new();
     let db = &place.path("db");

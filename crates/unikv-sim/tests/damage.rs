@@ -242,6 +242,21 @@ fn large_values_in_files_of_their_own() {
 }
 
 #[test]
+fn large_values_in_compressed_chunks() {
+    explore(
+        "compressed chunks",
+        &Floor {
+            damages: 10_000,
+            refused: 4000,
+            failed_reads: 3000,
+            shortened: 50,
+            derived: 200,
+            live: 30,
+        },
+    );
+}
+
+#[test]
 fn ingested_files() {
     explore(
         "ingested",

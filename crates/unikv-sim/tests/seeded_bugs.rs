@@ -416,8 +416,17 @@ const CASES: &[Case] = &[
         ),
         0,
     ),
+    Case(Seeded::ChunkedLengthGuessed, Histories, 0),
+    Case(Seeded::RangeFromChunkStart, Histories, 0),
+    Case(
+        Seeded::ReaderErrorEndsValue,
+        unit("engine::write::streams::tests::a_reader_that_fails_leaves_nothing"),
+        0,
+    ),
     // Damage.
     Case(Seeded::BlockUnchecked, Damage, 1),
+    // The shape with large values in chunks.
+    Case(Seeded::ChunkUnchecked, Damage, 19),
     // The shape with a dictionary.
     Case(Seeded::DictionaryUnchecked, Damage, 15),
     Case(Seeded::InlineAsStored, Histories, 0),

@@ -137,6 +137,15 @@ impl Error {
         Error(Arc::new(inner))
     }
 
+    /// The reader that a caller gave for a value has failed.
+    pub(crate) fn reader(source: io::Error) -> Error {
+        let what = format!("cannot read the value that is to be written: {source}");
+        let remedy = "nothing was written; mend what is read from, then write it again";
+        let mut inner = Inner::new(ErrorKind::Io, what, remedy);
+        inner.source = Some(source);
+        Error(Arc::new(inner))
+    }
+
     /// The disk with `dir` is full, because of `cause` if something was refused; `free` bytes are
     /// free and writing resumes with `needed`. Nothing of the call was written.
     pub(crate) fn disk_full(dir: &Path, cause: Option<&Error>, free: &str, needed: u64) -> Error {

@@ -116,6 +116,7 @@ pub use engine::memory::MemoryStats;
 pub use engine::read::cursor::{Cursor, Keys};
 pub use engine::read::iter::Iter;
 pub use engine::read::lifetimes::Ttl;
+pub use engine::read::value_reader::ValueReader;
 pub use engine::stats::lifetime::LifetimeStats;
 pub use engine::stats::pins::PinStats;
 pub use engine::stats::report::{CheckReport, Problem, RecoveryReport};

@@ -4,11 +4,13 @@ use crate::args::{DirArg, KeyspaceArg, Notation, duration};
 use crate::exit::{Code, Outcome};
 use crate::text::{self, Form};
 use clap::Args;
+use std::fs::File;
 use std::io::{self, Read, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 use unikv::WriteOptions;
 
-/// `put DIR KEY VALUE`
+/// `put DIR KEY VALUE` or `put DIR KEY --file PATH`
 #[derive(Args)]
 pub struct Put {
     #[command(flatten)]
@@ -16,7 +18,11 @@ pub struct Put {
     /// The key
     key: String,
     /// The value, or - to read it from standard input as it is
-    value: String,
+    #[arg(required_unless_present = "file")]
+    value: Option<String>,
+    /// Take the value from this file as it is, without having it in memory
+    #[arg(long, value_name = "PATH", conflicts_with = "value")]
+    file: Option<PathBuf>,
     /// The record expires after this, such as 90s or 12h; by default when the keyspace says
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     ttl: Option<Duration>,
@@ -29,12 +35,16 @@ pub struct Put {
 impl Put {
     pub fn run(self) -> Outcome {
         let key = self.notation.bytes(&self.key)?;
-        let value = if self.value == "-" {
-            let mut value = Vec::new();
-            io::stdin().lock().read_to_end(&mut value)?;
-            value
-        } else {
-            self.notation.bytes(&self.value)?
+        let file = self.file.as_ref().map(File::open).transpose()?;
+        let value = match self.value.as_deref() {
+            // Whole, before the database is locked: what writes it may read the same one.
+            Some("-") => {
+                let mut value = Vec::new();
+                io::stdin().lock().read_to_end(&mut value)?;
+                value
+            }
+            Some(value) => self.notation.bytes(value)?,
+            None => Vec::new(),
         };
         let db = self.dir.open_to_change(self.keyspace.is_default())?;
         let mut options = WriteOptions::default();
@@ -42,7 +52,10 @@ impl Put {
             options = options.ttl(ttl);
         }
         let keyspace = self.keyspace.find(&db)?;
-        keyspace.put_with(&key, &value, options)?;
+        match file {
+            Some(file) => keyspace.put_reader_with(&key, file, None, options)?,
+            None => keyspace.put_with(&key, &value, options)?,
+        }
         db.close()?;
         Ok(Code::Success)
     }
@@ -58,6 +71,12 @@ pub struct Get {
     /// Print the record as a JSON object
     #[arg(long)]
     json: bool,
+    /// Print only the bytes from this offset of the value on
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    offset: usize,
+    /// Print at most this many bytes of the value
+    #[arg(long, value_name = "BYTES")]
+    len: Option<usize>,
     #[command(flatten)]
     keyspace: KeyspaceArg,
     #[command(flatten)]
@@ -68,7 +87,13 @@ impl Get {
     pub fn run(self) -> Outcome {
         let key = self.notation.bytes(&self.key)?;
         let db = self.dir.open_existing()?;
-        let Some(value) = self.keyspace.find(&db)?.get(&key)? else {
+        let keyspace = self.keyspace.find(&db)?;
+        let len = self.len.unwrap_or(usize::MAX);
+        let value = match (self.offset, self.len) {
+            (0, None) => keyspace.get(&key)?,
+            (start, _) => keyspace.get_range(&key, start..start.saturating_add(len))?,
+        };
+        let Some(value) = value else {
             return Ok(Code::KeyNotFound);
         };
         let mut out = io::stdout().lock();

@@ -24,6 +24,10 @@ pub(super) struct Exam<'a> {
     pub(super) tally: Tally,
 }
 
+/// Values of which parts are read, and how long these are: more than a chunk, and across some.
+const LARGE_BYTES: usize = 1000;
+const PART_STEP: usize = 300;
+
 /// Every read.
 pub(super) const ALL: Touched = Touched {
     get: u64::MAX,
@@ -292,6 +296,7 @@ pub(super) fn failed_reads(specimen: &Specimen, damage: &Damage, db: &Db, touche
             }
             Err(error) => fails(&error, "a get", touched.get >> i & 1 == 1),
         }
+        parts_are_right(specimen, damage, db, (key, want));
     }
     for back in [false, true] {
         let mask = if back {
@@ -311,6 +316,34 @@ pub(super) fn failed_reads(specimen: &Specimen, damage: &Damage, db: &Db, touche
         Err(error) => fails(&error, "an estimate", true),
     }
     failed
+}
+
+/// Reads parts of a large value. Each is right, or its damage is explained; and that only where the
+/// whole value cannot be read.
+fn parts_are_right(
+    specimen: &Specimen,
+    damage: &Damage,
+    db: &Db,
+    (key, want): (&[u8], Option<&[u8]>),
+) {
+    let Some(want) = want.filter(|want| want.len() >= LARGE_BYTES) else {
+        return;
+    };
+    for start in (0..want.len()).step_by(PART_STEP) {
+        let range = start..want.len().min(start + PART_STEP);
+        match db.get_range(key, range.clone()) {
+            Ok(part) => assert!(
+                part.as_deref() == Some(&want[range.clone()]),
+                "the part {range:?} of {}: {}",
+                show(key),
+                show_option(part.as_deref())
+            ),
+            Err(error) => {
+                assert!(explains(specimen, damage, &error), "a part: {error:?}");
+                assert!(db.get(key).is_err(), "a part fails alone: {error:?}");
+            }
+        }
+    }
 }
 
 /// The keys that a scan may look at for the one with this number: it passes over those that are

@@ -7,8 +7,20 @@ use crate::oracle::State;
 use crate::spaces;
 use crate::value::{Bytes, show, show_option};
 use crate::verify;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::{Bound, RangeBounds};
-use unikv::{Iter, Readable};
+use unikv::{Error, Iter, Readable};
+
+/// The error of the engine in that of a stream.
+#[expect(
+    clippy::panic,
+    reason = "a stream must fail with an error of the engine"
+)]
+fn engine_error(error: io::Error) -> Error {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    let inner: Option<&Error> = inner;
+    inner.cloned().unwrap_or_else(|| panic!("{error:?}"))
+}
 
 /// How far a cursor is moved.
 const CURSOR_STEPS: usize = 12;
@@ -28,6 +40,7 @@ impl Runner {
         if self.oracle.unknowns() == 0 {
             let wanted = got.as_ref().map(|value| value.len());
             assert_eq!(len, wanted, "value_len of {}", show(key));
+            return self.parts_of(self.db(), key, got.as_deref());
         }
         self.ttl(key)
     }
@@ -46,6 +59,45 @@ impl Runner {
             "ttl of {} is {ttl:?} at {time_ms}, but {:?} was written last",
             show(key),
             self.oracle.state().get(key)
+        );
+        Ok(())
+    }
+
+    /// Reads a part of a value, and all of it as a stream.
+    fn parts_of(
+        &self,
+        from: &impl Readable,
+        key: &[u8],
+        want: Option<&[u8]>,
+    ) -> Result<(), Interrupt> {
+        let len = want.map_or(0, <[u8]>::len);
+        // Any place of it, without a draw.
+        let start = self.step.wrapping_mul(0x9e37_79b9) % (len + 2);
+        let range = start..start + 1 + self.step % 700;
+        let part = self.must("get_range", from.get_range(key, range.clone()))?;
+        let wanted = want.map(|want| &want[start.min(len)..range.end.min(len)]);
+        assert!(
+            part.as_deref() == wanted,
+            "the bytes {range:?} of {}: {}, not {}",
+            show(key),
+            show_option(part.as_deref()),
+            show_option(wanted)
+        );
+        let Some(mut reader) = self.must("get_reader", from.get_reader(key))? else {
+            assert!(want.is_none(), "no reader of {}", show(key));
+            return Ok(());
+        };
+        let mut read = Vec::new();
+        let done = reader.seek(SeekFrom::Start(start as u64));
+        let done = done.and_then(|_| reader.read_to_end(&mut read));
+        self.must("a read of a stream", done.map_err(engine_error))?;
+        let wanted = want.map(|want| &want[start.min(len)..]);
+        assert!(
+            wanted == Some(&read[..]),
+            "the stream of {} from {start} on: {}, not {}",
+            show(key),
+            show(&read),
+            show_option(wanted)
         );
         Ok(())
     }
@@ -249,6 +301,7 @@ impl Runner {
                 "value_len of {} in a snapshot",
                 show(key)
             );
+            self.parts_of(snapshot, key, want)?;
         }
         self.ttls_of_snapshot(held, keys)?;
         let many = self.must("multi_get of a snapshot", snapshot.multi_get(keys))?;

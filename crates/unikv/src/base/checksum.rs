@@ -26,6 +26,16 @@ impl Crc {
         slip!(ChecksumUnbound, self.0, self.0 ^ fold(uid, offset))
     }
 
+    /// The checksum of the same bytes with `new` in the place of `old`, which are as long and
+    /// after which `len` bytes stand.
+    #[must_use]
+    pub(crate) fn with_replaced(self, old: &[u8], new: &[u8], len: usize) -> Crc {
+        debug_assert_eq!(old.len(), new.len());
+        // The checksum is linear, so what stands before the two does not matter.
+        let changed = crc32c::crc32c(old) ^ crc32c::crc32c(new);
+        Crc(self.0 ^ crc32c::crc32c_combine(changed, 0, len))
+    }
+
     /// The plain CRC-32C.
     pub(crate) fn raw(self) -> u32 {
         self.0
@@ -55,6 +65,20 @@ mod tests {
         assert_ne!(crc, bound(FileUid(7), 101, b"bytes"));
         assert_ne!(crc, bound(FileUid(8), 100, b"bytes"));
         assert_ne!(crc, bound(FileUid(7), 100, b"bytez"));
+    }
+
+    #[test]
+    fn bytes_can_be_replaced_in_a_checksum() {
+        let bytes: Vec<u8> = (0..5000_u32).map(|i| (i * i % 251) as u8).collect();
+        for (at, new) in [(0, &b"x"[..]), (17, b"some"), (4996, b"last"), (5000, b"")] {
+            let mut changed = bytes.clone();
+            let old = changed[at..at + new.len()].to_vec();
+            changed[at..at + new.len()].copy_from_slice(new);
+            let behind = bytes.len() - at - new.len();
+            let found = Crc::default().update(&bytes);
+            let found = found.with_replaced(&old, new, behind);
+            assert_eq!(found.raw(), Crc::default().update(&changed).raw());
+        }
     }
 
     #[test]

@@ -30,6 +30,9 @@ pub(crate) const FORMAT_VERSION: u16 = 1;
 /// A required feature of a key table: some of its blocks are compressed.
 pub(crate) const BLOCK_CODECS: u64 = 1;
 
+/// A required feature of a record file: some of its values are stored in chunks.
+pub(crate) const CHUNKED_VALUES: u64 = 2;
+
 /// Where the uid stands, and the number.
 const UID: std::ops::Range<usize> = 48..56;
 const NUMBER: std::ops::Range<usize> = 56..64;
@@ -217,8 +220,11 @@ impl FileHeader {
             let what = format!("checksum algorithm {algorithm} is unknown");
             return Err(Error::incompatible(path, what, UPGRADE));
         }
-        let is_table = found_kind == FileKind::KeyTable as u8;
-        let known = if is_table { BLOCK_CODECS } else { 0 };
+        let known = match found_kind {
+            kind if kind == FileKind::KeyTable as u8 => BLOCK_CODECS,
+            kind if kind == FileKind::Record as u8 => CHUNKED_VALUES,
+            _ => 0,
+        };
         if required & !known != 0 {
             let unknown = required & !known;
             let what = format!("required feature bits {unknown:#x} are unknown");

@@ -271,6 +271,14 @@ bugs! {
     TurnsOnTheSpot,
     /// I5: a cursor shows the value of before its refresh.
     RefreshKeepsValue,
+    /// I5: the checksums of a large value's chunks are not compared.
+    ChunkUnchecked,
+    /// I5: an error of the reader that a value comes from is taken for its end.
+    ReaderErrorEndsValue,
+    /// I5: a part of a large value comes from where its first chunk begins.
+    RangeFromChunkStart,
+    /// I5: the frame of a value whose length was not known keeps what was guessed.
+    ChunkedLengthGuessed,
 
     // The whole.
     /// I7: a short value in the place of a long one pays nothing for what it hides.
@@ -365,35 +373,4 @@ const _: () = assert!(!is_armed(Seeded::AckBeforeSync));
 pub(crate) use armed::is_armed;
 
 #[cfg(unikv_seeded_bugs)]
-mod armed {
-    use super::Seeded;
-    use crate::base::sync::OnceLock;
-    use crate::base::sync::atomic::{AtomicU64, Ordering};
-
-    static PASSED: AtomicU64 = AtomicU64::new(0);
-
-    /// Whether the engine is to make this mistake.
-    pub(crate) fn is_armed(bug: Seeded) -> bool {
-        static ARMED: OnceLock<Option<Seeded>> = OnceLock::new();
-        let is_it = *ARMED.get_or_init(named) == Some(bug);
-        if is_it {
-            PASSED.fetch_add(1, Ordering::Relaxed);
-        }
-        is_it
-    }
-
-    /// The bug that the environment names. A name that is none would test nothing.
-    #[expect(clippy::panic, reason = "only the tests of the tests set the variable")]
-    fn named() -> Option<Seeded> {
-        let name = std::env::var("UNIKV_SEEDED_BUG").ok()?;
-        let found = Seeded::ALL.iter().find(|bug| format!("{bug:?}") == name);
-        Some(*found.unwrap_or_else(|| panic!("no bug is called {name}")))
-    }
-
-    impl Seeded {
-        /// How often the place of the armed bug was passed.
-        pub fn passed() -> u64 {
-            PASSED.load(Ordering::Relaxed)
-        }
-    }
-}
+mod armed;

@@ -30,7 +30,9 @@ impl Decoders {
         dictionary: Option<&Dictionary>,
     ) -> Result<(), &'static str> {
         let len = match codec {
-            Codec::None => return Err("what is stored as it is needs no decoding"),
+            Codec::None | Codec::Chunks => {
+                return Err("what is stored as it is needs no decoding");
+            }
             Codec::Lz4 => lz4::decode(stored, raw)?,
             Codec::Zstd => self.zstd(stored, raw, None)?,
             Codec::ZstdWithDictionary => {

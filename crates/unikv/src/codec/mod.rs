@@ -47,15 +47,18 @@ pub(crate) enum Codec {
     Zstd = 2,
     /// The same, with the dictionary of its file.
     ZstdWithDictionary = 3,
+    /// In chunks, each with a codec of its own: see `record::chunks`.
+    Chunks = 4,
 }
 
 impl Codec {
     /// All of them.
-    pub(crate) const ALL: [Codec; 4] = [
+    pub(crate) const ALL: [Codec; 5] = [
         Codec::None,
         Codec::Lz4,
         Codec::Zstd,
         Codec::ZstdWithDictionary,
+        Codec::Chunks,
     ];
 
     /// The codec that a number in a file stands for.
@@ -67,7 +70,7 @@ impl Codec {
     /// Whether this build can read and write it.
     pub(crate) fn is_built_in(self) -> bool {
         match self {
-            Codec::None => true,
+            Codec::None | Codec::Chunks => true,
             Codec::Lz4 => cfg!(feature = "lz4"),
             Codec::Zstd | Codec::ZstdWithDictionary => cfg!(feature = "zstd"),
         }
@@ -76,7 +79,7 @@ impl Codec {
     /// The cargo feature that has it.
     pub(crate) fn feature(self) -> &'static str {
         match self {
-            Codec::None => "none",
+            Codec::None | Codec::Chunks => "none",
             Codec::Lz4 => "lz4",
             Codec::Zstd | Codec::ZstdWithDictionary => "zstd",
         }
@@ -96,7 +99,7 @@ impl Codec {
     /// The greatest raw length that a stored form of this length can have.
     pub(crate) fn most_raw_len(self, stored_len: usize) -> usize {
         match self {
-            Codec::None => stored_len,
+            Codec::None | Codec::Chunks => stored_len,
             // A byte of the format adds at most 255 to a length.
             Codec::Lz4 => stored_len.saturating_mul(255).saturating_add(64),
             // A block of 128 KiB takes four bytes at least.
@@ -112,6 +115,7 @@ impl fmt::Display for Codec {
             Codec::Lz4 => "lz4",
             Codec::Zstd => "zstd",
             Codec::ZstdWithDictionary => "zstd with dictionary",
+            Codec::Chunks => "chunks",
         })
     }
 }

@@ -9,6 +9,7 @@ use crate::engine::background::ingest::Ingest;
 use crate::engine::background::ingest::entry::SortedEntry;
 use crate::engine::handle::Handle;
 use crate::engine::read::source::Source;
+use crate::engine::write::WritePath;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::Batch;
 use crate::options::{KeyspaceOptions, WriteOptions};
@@ -256,6 +257,14 @@ impl Keyspace {
     /// What stands before its keys now.
     fn data(&self) -> Result<KeyspaceId> {
         Ok(self.handle.engine.read.point(self.source())?.data)
+    }
+
+    /// Calls `write` with the data id, once.
+    pub(super) fn write_once(
+        &self,
+        write: impl FnOnce(&WritePath, KeyspaceId) -> Result<()>,
+    ) -> Result<()> {
+        write(&self.handle.engine.write, self.data()?)
     }
 
     /// Calls `write` with the data id, and again if the keyspace has been emptied meanwhile.

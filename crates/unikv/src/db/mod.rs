@@ -11,6 +11,7 @@ pub(crate) mod keyspace;
 pub(crate) mod readable;
 mod reader;
 pub(crate) mod snapshot;
+mod streams;
 pub(crate) mod transaction;
 
 use crate::base::bounds::{KeyBounds, engine_bounds};

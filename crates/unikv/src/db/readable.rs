@@ -8,8 +8,11 @@ use crate::db::transaction::{Transaction, TransactionKeyspace};
 use crate::engine::read::cursor::{Cursor, Keys};
 use crate::engine::read::iter::Iter;
 use crate::engine::read::lifetimes::Ttl;
+use crate::engine::read::parts::offsets;
+use crate::engine::read::value_reader::ValueReader;
 use crate::error::Result;
 use bytes::Bytes;
+use std::ops::RangeBounds;
 
 /// Something to read from: a [`Db`] or a [`Keyspace`], which are as they are now at each call, a
 /// [`Snapshot`], or a [`Transaction`]. All have these methods of their own, too, with their
@@ -42,6 +45,47 @@ pub trait Readable {
 
     /// See [`Db::value_len`].
     fn value_len(&self, key: impl AsRef<[u8]>) -> Result<Option<usize>>;
+
+    /// See [`Db::get_range`].
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("unikv-get-range-{}", std::process::id()));
+    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+    /// db.put("film", vec![7; 1 << 20])?;
+    /// db.put("word", "range")?;
+    /// assert_eq!(db.get_range("film", 500_000..500_003)?.as_deref(), Some(&[7, 7, 7][..]));
+    /// assert_eq!(db.get_range("word", 3..10)?.as_deref(), Some(&b"ge"[..]));
+    /// assert_eq!(db.get_range("word", 9..)?.as_deref(), Some(&b""[..]));
+    /// assert_eq!(db.get_range("none", ..)?, None);
+    /// # db.close()?;
+    /// # unikv::Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
+    fn get_range(
+        &self,
+        key: impl AsRef<[u8]>,
+        range: impl RangeBounds<usize>,
+    ) -> Result<Option<Bytes>>;
+
+    /// See [`Db::get_reader`].
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("unikv-get-reader-{}", std::process::id()));
+    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+    /// use std::io::{Read, Seek, SeekFrom};
+    ///
+    /// db.put("film", vec![7; 1 << 20])?;
+    /// let mut film = db.get_reader("film")?.expect("it was just put");
+    /// let mut frame = [0; 100];
+    /// film.seek(SeekFrom::Start(500_000))?;
+    /// film.read_exact(&mut frame)?;
+    /// assert_eq!((frame, film.len()), ([7; 100], 1 << 20));
+    /// # drop(film);
+    /// # db.close()?;
+    /// # unikv::Db::destroy(&dir)?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    fn get_reader(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>>;
 
     /// See [`Db::ttl`].
     fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Ttl>>;
@@ -149,6 +193,30 @@ macro_rules! reads {
                 self.reader().value_len(key.as_ref())
             }
 
+            /// The bytes of the value of `key` at the offsets in `range`, or `None` if it has none.
+            /// Offsets behind its end have no bytes: what comes is as long as the part of the range
+            /// that lies within the value, and may be empty.
+            ///
+            /// Of a value of 256 KiB or more, only the chunks of 64 KiB that have the bytes are
+            /// read and verified, beside the record's header and the list of its chunks. What is
+            /// shorter is read whole, and so is a large value that a release without chunks wrote.
+            /// Errors as [`Db::get`](crate::Db::get), but none for damage in other chunks.
+            /// Example: [`Readable::get_range`].
+            pub fn get_range(
+                &self,
+                key: impl AsRef<[u8]>,
+                range: impl RangeBounds<usize>,
+            ) -> Result<Option<Bytes>> {
+                self.reader().get_range(key.as_ref(), &offsets(&range))
+            }
+
+            /// A reader of the value of `key`, from any offset, or `None` if it has none. It
+            /// borrows nothing, and may be sent to another thread. Errors as
+            /// [`Db::get`](crate::Db::get). Example: [`Readable::get_reader`].
+            pub fn get_reader(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
+                self.reader().get_reader(key.as_ref())
+            }
+
             /// How long the value of `key` lives from now on, or from the snapshot's moment on;
             /// `None` if it has none. No value is read. What a transaction has written lives from
             /// its commit on. Errors as [`Db::get`](crate::Db::get).
@@ -201,6 +269,18 @@ macro_rules! readable {
 
             fn value_len(&self, key: impl AsRef<[u8]>) -> Result<Option<usize>> {
                 <$type>::value_len(self, key)
+            }
+
+            fn get_range(
+                &self,
+                key: impl AsRef<[u8]>,
+                range: impl RangeBounds<usize>,
+            ) -> Result<Option<Bytes>> {
+                <$type>::get_range(self, key, range)
+            }
+
+            fn get_reader(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
+                <$type>::get_reader(self, key)
             }
 
             fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Ttl>> {

@@ -7,9 +7,11 @@ use crate::engine::read::iter::Iter;
 use crate::engine::read::lifetimes::Ttl;
 use crate::engine::read::moment::Registered;
 use crate::engine::read::source::Source;
+use crate::engine::read::value_reader::ValueReader;
 use crate::engine::snapshots::Holder;
 use crate::error::Result;
 use bytes::Bytes;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What a handle reads from.
@@ -39,6 +41,14 @@ impl Reader<'_> {
 
     pub(crate) fn value_len(&self, key: &[u8]) -> Result<Option<usize>> {
         self.read.value_len(self.source, key)
+    }
+
+    pub(crate) fn get_range(&self, key: &[u8], range: &Range<usize>) -> Result<Option<Bytes>> {
+        self.read.get_range(self.source, key, range)
+    }
+
+    pub(crate) fn get_reader(&self, key: &[u8]) -> Result<Option<ValueReader>> {
+        self.read.get_reader(self.source, key)
     }
 
     pub(crate) fn ttl(&self, key: &[u8]) -> Result<Option<Ttl>> {

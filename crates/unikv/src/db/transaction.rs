@@ -7,12 +7,14 @@ use crate::db::keyspace::Keyspace;
 use crate::engine::read::cursor::Cursor;
 use crate::engine::read::iter::Iter;
 use crate::engine::read::lifetimes::Ttl;
+use crate::engine::read::value_reader::ValueReader;
 use crate::error::{Error, Result};
 use crate::options::WriteOptions;
 use crate::txn::single::{self, Ended, Mismatch, TRIES};
 use crate::txn::{Isolation, Txn};
 use bytes::Bytes;
 use std::fmt;
+use std::ops::Range;
 
 /// Reads and writes that take place at one moment, or not at all.
 ///
@@ -336,6 +338,14 @@ impl TransactionReader<'_> {
 
     pub(crate) fn value_len(&self, key: &[u8]) -> Result<Option<usize>> {
         self.txn.value_len(self.keyspace, key)
+    }
+
+    pub(crate) fn get_range(&self, key: &[u8], range: &Range<usize>) -> Result<Option<Bytes>> {
+        self.txn.get_range(self.keyspace, key, range)
+    }
+
+    pub(crate) fn get_reader(&self, key: &[u8]) -> Result<Option<ValueReader>> {
+        self.txn.get_reader(self.keyspace, key)
     }
 
     pub(crate) fn ttl(&self, key: &[u8]) -> Result<Option<Ttl>> {

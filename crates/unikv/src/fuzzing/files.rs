@@ -8,7 +8,7 @@ use crate::fuzzing::figures::{ManifestFigures, ReplayFigures};
 use crate::key_table::meta::KeyTableMeta;
 use crate::key_table::{EntryValue, FileFacts, KeyIter, KeyTable, ReadCache, RecordPointer};
 use crate::log::replay;
-use crate::record::{Record, RecordFile, RecordFileMeta, ValueReader};
+use crate::record::{Opened, Record, RecordFile, RecordFileMeta, ValueReader};
 use crate::version::manifest::Manifest;
 use crate::vfs::file_store::FileStore;
 use crate::vfs::{Access, Env};
@@ -17,6 +17,9 @@ use std::sync::Arc;
 
 /// Memory of the cache beneath the readers.
 const CACHE_BYTES: u64 = 64 << 10;
+
+/// Parts of a value in chunks are not read in less than this.
+const LEAST_PART: usize = 100;
 
 /// The files of one database directory.
 pub struct Files {
@@ -333,8 +336,16 @@ impl Records {
     /// The value that a pointer names, read in pieces. `None`: it is compressed, and its pieces
     /// verify.
     pub fn read_in_pieces(&self, offset: u64, len: u32, piece: usize) -> Result<Option<Vec<u8>>> {
-        let mut reader = ValueReader::open(&self.file, self.pointer(offset, len))?;
+        let pointer = self.pointer(offset, len);
         let mut value = Vec::new();
+        if let Opened::Chunked(chunked) = self.file.open_record(pointer)? {
+            while value.len() < chunked.len() {
+                let part = chunked.part(value.len()..value.len() + piece.max(LEAST_PART))?;
+                value.extend_from_slice(&part);
+            }
+            return Ok(Some(value));
+        }
+        let mut reader = ValueReader::open(&self.file, pointer)?;
         while value.len() < reader.stored_len() {
             let at = value.len();
             value.resize((at + piece.max(1)).min(reader.stored_len()), 0);

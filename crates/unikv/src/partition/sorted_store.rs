@@ -125,20 +125,24 @@ pub(super) fn find<'v>(
     let Some(entry) = table.get(key, at.seq)? else {
         return Ok(None);
     };
-    let expiry_ms = entry.expiry_ms;
+    let (seq, expiry_ms) = (entry.seq, entry.expiry_ms);
     if hidden.hides(entry.seq)? || !at.shows(entry.kind, expiry_ms, &view.clock) {
         return Ok(None);
     }
     let place = match entry.value {
         OwnedValue::None => return Ok(None),
-        OwnedValue::Inline(value) => ValuePlace::Known(value.len()),
+        OwnedValue::Inline(value) => ValuePlace::Inline(value),
         OwnedValue::Pointer(pointer) => {
             let file = version.record_file(pointer.file);
             let file = file.ok_or_else(|| dangling(table.path(), pointer))?;
             ValuePlace::Record(file, pointer)
         }
     };
-    Ok(Some(Found { place, expiry_ms }))
+    Ok(Some(Found {
+        place,
+        seq,
+        expiry_ms,
+    }))
 }
 
 /// The newest version of `key`, if one of the candidates is it. What cannot be read is not: the

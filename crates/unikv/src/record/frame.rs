@@ -9,7 +9,7 @@
 //! 24  flags             1  bit 0: expiry, bit 1: an older version of the key stands right after
 //! 25  codec             1  how the value is stored: see `crate::codec::Codec`
 //! 26  host type         1
-//! 27  reserved          1  zero
+//! 27  chunk size        1  of a value in chunks: its power of two; else zero
 //! 28  reserved          4  zero
 //! 32  [expiry 8]  key  value
 //!     payload checksum  4  of expiry, key and value, bound to (uid, frame offset)
@@ -31,6 +31,7 @@ use crate::base::keys::{
 use crate::codec::Codec;
 use crate::error::{Error, Result};
 use crate::key_table::STREAMED_BYTES;
+use crate::record::chunks::shape::ChunkShape;
 use std::ops::Range;
 use std::path::Path;
 pub(crate) use verified::{Record, StoredRecord};
@@ -54,6 +55,8 @@ pub(super) struct StoredAs {
     pub(super) codec: Codec,
     pub(super) stored_len: usize,
     pub(super) raw_len: usize,
+    /// Of a value in chunks: the power of two that their size is.
+    pub(super) chunk_bits: u8,
 }
 
 impl StoredAs {
@@ -63,6 +66,7 @@ impl StoredAs {
             codec: Codec::None,
             stored_len: len,
             raw_len: len,
+            chunk_bits: 0,
         }
     }
 }
@@ -105,8 +109,12 @@ impl RecordRef<'_> {
         offset: u64,
     ) -> Option<Crc> {
         let key_in_limits = self.key.len().checked_sub(KEYSPACE_PREFIX_LEN)? <= MAX_USER_KEY_LEN;
-        let longest = stored.raw_len.max(stored.stored_len);
-        if !key_in_limits || longest > MAX_VALUE_LEN || self.seq > SeqNo::MAX {
+        let stored_limit = match stored.codec {
+            Codec::Chunks => u32::MAX as usize,
+            _ => MAX_VALUE_LEN,
+        };
+        let fits = stored.raw_len <= MAX_VALUE_LEN && stored.stored_len <= stored_limit;
+        if !key_in_limits || !fits || self.seq > SeqNo::MAX {
             return None;
         }
         let expiry_flag = if self.expiry_ms.is_some() {
@@ -128,6 +136,7 @@ impl RecordRef<'_> {
         header[24] = expiry_flag | older_flag;
         header[25] = stored.codec as u8;
         header[26] = self.host_type;
+        header[27] = stored.chunk_bits;
         let header_crc = bound(uid, offset, &header[CRC_LEN..]);
         header[..CRC_LEN].copy_from_slice(&header_crc.to_le_bytes());
 
@@ -159,6 +168,12 @@ impl FramePlace<'_> {
         Error::corruption(self.path, self.offset, what)
     }
 
+    /// The place `len` bytes on.
+    pub(super) fn behind(&self, len: usize) -> Self {
+        let offset = self.offset + len as u64;
+        FramePlace { offset, ..*self }
+    }
+
     fn unknown(&self, what: &str, value: u8) -> Error {
         let what = format!("the record at offset {} has {what} {value:#x}", self.offset);
         Error::incompatible(self.path, what, UPGRADE)
@@ -170,7 +185,7 @@ impl FramePlace<'_> {
 pub(super) struct FrameHeader {
     pub(super) seq: SeqNo,
     pub(super) kind: Kind,
-    key_len: usize,
+    key_len: u32,
     /// Of the raw value.
     pub(super) value_len: usize,
     /// Of the value as it stands in the file.
@@ -178,6 +193,8 @@ pub(super) struct FrameHeader {
     flags: u8,
     pub(super) codec: Codec,
     pub(super) host_type: u8,
+    /// Of a value in chunks: the power of two that their size is.
+    chunk_bits: u8,
 }
 
 impl FrameHeader {
@@ -200,7 +217,7 @@ impl FrameHeader {
         let key_len = d.u32().ok_or_else(cut)? as usize;
         let stored_len = d.u32().ok_or_else(cut)? as usize;
         let raw_len = d.u32().ok_or_else(cut)? as usize;
-        let [flags, codec, host_type, reserved] = d.array().ok_or_else(cut)?;
+        let [flags, codec, host_type, chunk_bits] = d.array().ok_or_else(cut)?;
         let reserved_word = d.u32().ok_or_else(cut)?;
 
         let (seq, kind) = unpack_seq_kind(seq_kind)
@@ -209,13 +226,18 @@ impl FrameHeader {
             return Err(place.unknown("unknown flags", flags & FLAGS_UNKNOWN));
         }
         let codec = Codec::of(codec).ok_or_else(|| place.unknown("the unknown codec", codec))?;
-        if reserved != 0 || reserved_word != 0 {
-            return Err(place.unknown("a reserved field that is not zero, first", reserved));
+        let is_reserved = codec != Codec::Chunks && chunk_bits != 0;
+        if is_reserved || reserved_word != 0 {
+            return Err(place.unknown("a reserved field that is not zero, first", chunk_bits));
         }
         let key_bounds = KEYSPACE_PREFIX_LEN..=KEYSPACE_PREFIX_LEN + MAX_USER_KEY_LEN;
         // Of what is compressed, the stored form is the shorter one by far.
         let lens_agree = match codec {
             Codec::None => stored_len == raw_len,
+            Codec::Chunks => match ChunkShape::new(raw_len, chunk_bits) {
+                Some(shape) => shape.allows(stored_len) && kind == Kind::Put,
+                None => return Err(place.unknown("the unknown chunk size", chunk_bits)),
+            },
             _ => {
                 let most = codec.most_raw_len(stored_len).min(STREAMED_BYTES as usize);
                 stored_len < raw_len && raw_len <= most
@@ -227,12 +249,13 @@ impl FrameHeader {
         let header = FrameHeader {
             seq: place.ingest_seq.unwrap_or(seq),
             kind,
-            key_len,
+            key_len: key_len as u32,
             value_len: raw_len,
             stored_len: stored_len as u32,
             flags,
             codec,
             host_type,
+            chunk_bits,
         };
         let left = place.records_end.checked_sub(place.offset);
         if left.is_none_or(|left| header.frame_len() as u64 > left) {
@@ -264,10 +287,20 @@ impl FrameHeader {
             codec: self.codec,
             stored_len: self.stored_len as usize,
             raw_len: self.value_len,
+            chunk_bits: self.chunk_bits,
         }
     }
 
-    fn stored_end(&self) -> usize {
+    /// How the value is cut, if it stands in chunks.
+    pub(super) fn shape(&self) -> Option<ChunkShape> {
+        match self.codec {
+            Codec::Chunks => ChunkShape::new(self.value_len, self.chunk_bits),
+            _ => None,
+        }
+    }
+
+    /// Where what is stored of the value ends in the frame.
+    pub(super) fn stored_end(&self) -> usize {
         self.value_start() + self.stored_len as usize
     }
 
@@ -298,7 +331,7 @@ impl FrameHeader {
     }
 
     pub(super) fn value_start(&self) -> usize {
-        self.key_start() + self.key_len
+        self.key_start() + self.key_len as usize
     }
 
     fn value_end(&self) -> usize {

@@ -6,7 +6,8 @@
 //! Invariants:
 //! - A file is written once, finished, listed, and never changed.
 //! - Every frame that is handed out was verified: header, payload, and both bound to the file's uid
-//!   and the frame's offset. A pointer's length equals its frame's.
+//!   and the frame's offset. A pointer's length equals its frame's. Of a large value in chunks,
+//!   each chunk is verified by itself (`chunks`).
 //! - Nothing at or after `records_end` is taken for a frame.
 //!
 //! - What the cache keeps of a record file are frames that were verified so.
@@ -14,6 +15,7 @@
 //! There are no locks but the cache's: a [`RecordFile`] is immutable, a writer and a stream have
 //! one owner.
 
+mod chunks;
 mod direct_reads;
 mod external;
 mod frame;
@@ -37,6 +39,7 @@ pub(crate) use frame::{Record, RecordRef, StoredRecord, frame_len};
 pub(crate) use key_version::KeyVersion;
 pub(crate) use meta::{RecordFileMeta, UNNUMBERED};
 pub(crate) use reader::RecordFile;
+pub(crate) use reader::parts::{Chunked, Opened, part_of, within};
 pub(crate) use runs::COALESCE_GAP_BYTES;
 pub(crate) use stream::value_reader::ValueReader;
 pub(crate) use stream::{RecordHead, RecordStream};

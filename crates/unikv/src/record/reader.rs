@@ -1,6 +1,7 @@
 //! Reading records of a listed file at random, through the cache or around it.
 
 mod expand;
+pub(crate) mod parts;
 mod range_tombstones;
 mod sample;
 
@@ -11,11 +12,11 @@ use super::key_version::KeyVersion;
 use super::meta::RecordFileMeta;
 use crate::base::file_header::HEADER_LEN;
 use crate::base::sync::OnceLock;
-use crate::codec::Dictionary;
+use crate::codec::{Codec, Dictionary};
 use crate::error::{Error, Result};
 use crate::key_table::{
     CachedFrame, FileFacts, KeyIter, KeySection, LONGEST_BUFFER, ReadBuffer, ReadCache,
-    RecordPointer, verify_file,
+    RecordPointer, STREAMED_BYTES, verify_file,
 };
 use crate::vfs::Access;
 use crate::vfs::file_store::DataFile;
@@ -143,6 +144,9 @@ impl RecordFile {
         let mut frame = vec![0; first_len];
         self.file.read_exact_at(&mut frame, offset)?;
         let header = FrameHeader::decode(&frame, &place)?;
+        if header.frame_len() > first_len && header.codec == Codec::Chunks {
+            return self.read_chunked(offset, header, &frame);
+        }
         if header.frame_len() > first_len {
             // Not `resize`: it could copy the slack of a reallocation, too.
             let mut whole = vec![0; header.frame_len()];
@@ -291,6 +295,9 @@ impl RecordFile {
     /// Reads one record into a buffer of its own.
     pub(super) fn read(&self, pointer: RecordPointer) -> Result<Record> {
         self.check(pointer)?;
+        if pointer.len >= STREAMED_BYTES {
+            return self.read_long(pointer);
+        }
         let frame = self.read_bytes(pointer.offset, pointer.len as usize)?;
         self.decode_pointed(frame, pointer)
     }

@@ -18,6 +18,7 @@ use rand::{Rng, SeedableRng};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+mod chunked;
 mod compressed;
 mod large;
 
@@ -640,7 +641,7 @@ fn a_frame_of_a_newer_release_is_told_apart_from_damage() {
     for (at, value, named) in [
         (4, 6, "kind 0x6"),
         (24, 0x80 | 2, "flags 0x80"),
-        (25, 4, "codec 0x4"),
+        (25, 5, "codec 0x5"),
         (27, 1, "reserved"),
     ] {
         let mut newer = good.clone();

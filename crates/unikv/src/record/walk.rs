@@ -1,8 +1,10 @@
 //! Walking the frames of a record file of which nothing else is known, be it damaged or torn.
 //!
-//! Memory: one buffer of 256 KiB and one key, however long the values are. A frame's payload is
+//! Memory: one buffer of 256 KiB and one key, however long the values are, and of a value in chunks
+//! their directory. A frame's payload is
 //! checked as it streams by.
 
+use super::chunks::shape::Directory;
 use super::frame::{FRAME_HEADER_LEN, FrameHeader, FramePlace, MIN_FRAME_LEN};
 use crate::base::bounds::are_of_a_range;
 use crate::base::checksum::Crc;
@@ -12,6 +14,7 @@ use crate::base::range_tombstones::RangeTombstone;
 use crate::codec::Codec;
 use crate::error::Result;
 use crate::vfs::file_store::DataFile;
+use std::ops::Range;
 
 const CHUNK_BYTES: usize = 256 << 10;
 const CRC_LEN: usize = 4;
@@ -89,15 +92,15 @@ impl<'a> FrameWalk<'a> {
         let expiry_len = key_range.start - FRAME_HEADER_LEN;
         let expiry = self.bytes(offset + FRAME_HEADER_LEN as u64, expiry_len)?;
         let expiry_ms = expiry.first_chunk().map(|ms| u64::from_le_bytes(*ms));
-        let payload_end = len - CRC_LEN;
-        let (mut crc, mut at) = (Crc::default(), FRAME_HEADER_LEN);
-        while at < payload_end {
-            let part = (payload_end - at).min(CHUNK_BYTES);
-            crc = crc.update(self.bytes(offset + at as u64, part)?);
-            at += part;
-        }
-        let crc = crc.bind(self.file.uid(), offset).to_le_bytes();
-        let fits = *self.bytes(offset + payload_end as u64, CRC_LEN)? == crc;
+        let fits = match header.codec {
+            Codec::Chunks => self.chunks_fit(offset, header)?,
+            _ => {
+                let payload = FRAME_HEADER_LEN..len - CRC_LEN;
+                let crc = self.checksum(Crc::default(), offset, payload)?;
+                let crc = crc.bind(self.file.uid(), offset).to_le_bytes();
+                *self.bytes(offset + (len - CRC_LEN) as u64, CRC_LEN)? == crc
+            }
+        };
         let (seq, kind) = header.seq_and_kind();
         let range = match kind {
             Kind::RangeDelete => self.range(offset, &key, header)?,
@@ -126,6 +129,48 @@ impl<'a> FrameWalk<'a> {
             }),
             fault: fault.map(str::to_owned),
         })
+    }
+
+    /// The checksum of bytes of the frame at `offset`, after those that `crc` has.
+    fn checksum(&mut self, mut crc: Crc, offset: u64, bytes: Range<usize>) -> Result<Crc> {
+        let mut at = bytes.start;
+        while at < bytes.end {
+            let part = (bytes.end - at).min(CHUNK_BYTES);
+            crc = crc.update(self.bytes(offset + at as u64, part)?);
+            at += part;
+        }
+        Ok(crc)
+    }
+
+    /// Whether the directory of the value's chunks and all of them verify.
+    fn chunks_fit(&mut self, offset: u64, header: &FrameHeader) -> Result<bool> {
+        let Some(shape) = header.shape() else {
+            return Ok(false);
+        };
+        let head = self.bytes(offset, header.value_start())?.to_vec();
+        let tail_len = shape.directory_len() + CRC_LEN;
+        let tail_start = header.frame_len() - tail_len;
+        let tail = self.bytes(offset + tail_start as u64, tail_len)?.to_vec();
+        let uid = self.file.uid();
+        let payload = Crc::default().update(head.get(FRAME_HEADER_LEN..).unwrap_or_default());
+        let Some((directory, crc)) = tail.split_last_chunk::<CRC_LEN>() else {
+            return Ok(false);
+        };
+        if payload.update(directory).bind(uid, offset).to_le_bytes() != *crc {
+            return Ok(false);
+        }
+        let chunks_len = tail_start - head.len();
+        let Ok(directory) = Directory::decode(directory, shape, chunks_len) else {
+            return Ok(false);
+        };
+        for chunk in directory.chunks() {
+            let start = offset + (head.len() + chunk.start as usize) as u64;
+            let stored = self.bytes(start, chunk.len as usize)?;
+            if !chunk.fits(stored, uid, start) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// What a range delete bounds; `None` if that is no range.

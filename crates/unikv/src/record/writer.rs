@@ -1,10 +1,11 @@
 //! Writing a record file.
 
+use super::chunks::shape::{ChunkShape, MOST_BITS};
 use super::external::External;
 use super::frame::{CRC_LEN, RecordRef, StoredAs, StoredRecord, frame_len};
 use super::meta::RecordFileMeta;
 use super::stream::value_reader::ValueReader;
-use crate::base::file_header::{FileHeader, FileKind};
+use crate::base::file_header::{CHUNKED_VALUES, FileHeader, FileKind};
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, Kind};
 use crate::base::range_tombstones::RangeTombstone;
@@ -26,12 +27,17 @@ const PIECE_BYTES: usize = 128 << 10;
 /// Streams records into a new file. Where each stands is known when it is appended.
 #[derive(Debug)]
 pub(crate) struct RecordWriter {
-    output: OutputFile,
+    pub(super) output: OutputFile,
+    header: FileHeader,
     properties: Properties,
     /// What stands before the value in the current frame.
-    head: Vec<u8>,
+    pub(super) head: Vec<u8>,
     encoder: Encoder,
-    compression: FileCompression,
+    pub(super) compression: FileCompression,
+    /// Large values are cut into chunks of this power of two.
+    pub(super) chunk_bits: u8,
+    /// Of chunks, which have no dictionary.
+    pub(super) chunk_encoder: Option<Encoder>,
 }
 
 impl RecordWriter {
@@ -54,10 +60,13 @@ impl RecordWriter {
         let output = OutputFile::create(store, &name, header, size_hint)?;
         Ok(RecordWriter {
             output,
+            header,
             properties: Properties::default(),
             head: Vec::new(),
             encoder: Encoder::new(None),
             compression: FileCompression::default(),
+            chunk_bits: MOST_BITS,
+            chunk_encoder: None,
         })
     }
 
@@ -67,18 +76,24 @@ impl RecordWriter {
         self
     }
 
-    /// Appends a record as it is and says where it stands. It is not readable before the file is
-    /// finished.
+    /// Appends a record as it is, a large value in chunks, and says where it stands. It is not
+    /// readable before the file is finished.
+    #[cfg(test)]
     pub(crate) fn append(&mut self, record: &RecordRef<'_>) -> Result<RecordPointer> {
         self.append_as(record, Compression::None)
     }
 
-    /// As [`RecordWriter::append`]; the value is compressed if that shrinks it.
+    /// Appends a record, whose value is compressed if that shrinks it and cut into chunks if it is
+    /// large, and says where it stands. It is not readable before the file is finished.
     pub(crate) fn append_as(
         &mut self,
         record: &RecordRef<'_>,
         compression: Compression,
     ) -> Result<RecordPointer> {
+        if record.kind == Kind::Put && ChunkShape::is_worth_it(record.value.len(), self.chunk_bits)
+        {
+            return self.append_chunked(record, compression);
+        }
         // What stands for a large value is short, and long values are copied piece by piece.
         let is_fit = record.kind == Kind::Put && record.frame_len() < u64::from(STREAMED_BYTES);
         let compression = match is_fit {
@@ -93,6 +108,7 @@ impl RecordWriter {
                     codec,
                     stored_len: stored.len(),
                     raw_len: value.len(),
+                    chunk_bits: 0,
                 };
                 (stored_as, stored)
             }
@@ -171,6 +187,9 @@ impl RecordWriter {
         mut goes_on: impl FnMut() -> Result<()>,
     ) -> Result<RecordPointer> {
         let stored_as = value.stored_as();
+        if stored_as.codec == Codec::Chunks {
+            return self.copy_chunks(record, value, source, goes_on);
+        }
         let value_len = stored_as.stored_len;
         let (offset, uid) = (self.output.len(), self.output.uid());
         let head = record.encode_head(stored_as, &mut self.head, uid, offset);
@@ -200,6 +219,7 @@ impl RecordWriter {
             codec,
             stored_len,
             raw_len,
+            ..
         } = stored_as;
         self.compression.note(codec, level, raw_len, stored_len);
     }
@@ -214,6 +234,14 @@ impl RecordWriter {
     pub(crate) fn finish(self, section: Option<KeySectionBuilder>) -> Result<RecordFileMeta> {
         let mut output = self.output;
         let (number, uid, records_end) = (output.number(), output.uid(), output.len());
+        if self.compression.codecs.holds(Codec::Chunks) {
+            let required = self.header.required | CHUNKED_VALUES;
+            let header = FileHeader {
+                required,
+                ..self.header
+            };
+            output.replace(0, &self.header.encode(), &header.encode())?;
+        }
         let key_section = section.is_some();
         let mut properties = self.properties;
         properties.compression = self.compression;
@@ -271,7 +299,7 @@ impl RecordWriter {
     }
 
     /// Records come sorted from a flush and in any order from GC.
-    fn note(&mut self, record: &RecordRef<'_>) -> Result<()> {
+    pub(super) fn note(&mut self, record: &RecordRef<'_>) -> Result<()> {
         let properties = &mut self.properties;
         debug_assert!(properties.ranges.is_none(), "range tombstones come last");
         if properties.records == 0 || record.key < &properties.min_key[..] {
@@ -321,7 +349,7 @@ fn without(mut refs: Vec<RecordFileRefs>, file: FileNumber) -> Vec<RecordFileRef
     refs
 }
 
-fn beyond_limits() -> Error {
+pub(super) fn beyond_limits() -> Error {
     let what = "a key, value or sequence number exceeds the limits of the format";
     Error::invalid(what, "keep keys to 64 KiB and values to 1 GiB")
 }

@@ -24,6 +24,7 @@ use crate::engine::read::iter::overlay::OfTransaction;
 use crate::engine::read::iter::own_writes::{OwnWrite, OwnWrites, Undo};
 use crate::engine::read::moment::Registered;
 use crate::engine::read::source::data_id;
+use crate::engine::read::value_reader::ValueReader;
 use crate::engine::recent::OpenTransaction;
 use crate::engine::recent::reads::ReadSet;
 use crate::engine::snapshots::Holder;
@@ -31,7 +32,10 @@ use crate::engine::write::alone::Alone;
 use crate::error::{Error, Result};
 use crate::memtable::{Batch, Lifetime, check_put, deletable};
 use crate::options::WriteOptions;
+use crate::partition::value_place::OpenValue;
+use crate::record::part_of;
 use bytes::Bytes;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What a transaction is protected from.
@@ -169,6 +173,36 @@ impl Txn {
                 let source = self.moment.source(keyspace);
                 self.moment.read().value_len(source, key)
             }
+        }
+    }
+
+    pub(crate) fn get_range(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        range: &Range<usize>,
+    ) -> Result<Option<Bytes>> {
+        match self.own_or_note(keyspace, key, false)? {
+            Some(own) => Ok(own.value.map(|value| part_of(value, range.clone()))),
+            None => {
+                let source = self.moment.source(keyspace);
+                self.moment.read().get_range(source, key, range)
+            }
+        }
+    }
+
+    pub(crate) fn get_reader(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+    ) -> Result<Option<ValueReader>> {
+        let read = self.moment.read();
+        match self.own_or_note(keyspace, key, false)? {
+            Some(own) => {
+                let value = own.value.map(OpenValue::Memory);
+                Ok(value.map(|value| ValueReader::new(read, value)))
+            }
+            None => read.get_reader(self.moment.source(keyspace), key),
         }
     }
 

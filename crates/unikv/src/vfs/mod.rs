@@ -52,6 +52,13 @@ pub enum WriteMode {
     Bulk,
 }
 
+/// Whether `len` bytes at `offset` are among the first `end`.
+pub(crate) fn lies_within(offset: u64, len: usize, end: u64) -> bool {
+    offset
+        .checked_add(len as u64)
+        .is_some_and(|last| last <= end)
+}
+
 /// The largest logical block of common devices.
 pub(crate) const BLOCK_BYTES: usize = 4096;
 
@@ -199,6 +206,12 @@ pub trait WriteFile: Send + fmt::Debug {
     /// log can do that.
     fn rewind(&mut self, bytes: u64) -> io::Result<()> {
         let _ = bytes;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Writes `bytes` in the place of as many that were appended at `offset`. Only a file in
+    /// [`WriteMode::Bulk`] can do that. After an error the file is as after a failed append.
+    fn replace(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let _ = (offset, bytes);
         Err(io::ErrorKind::Unsupported.into())
     }
     /// A handle with which another thread may sync while this one appends. In [`WriteMode::Bulk`]

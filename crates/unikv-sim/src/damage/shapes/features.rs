@@ -1,4 +1,5 @@
-//! What only some databases have: compression, range deletes, expiry.
+//! What only some databases have: compression, range deletes, expiry,
+//! large values in compressed chunks.
 
 use super::Shape;
 use super::steps::{assert_compressed, assert_shared, merge_first_partition, split};
@@ -8,7 +9,7 @@ use crate::damage::specimen::FileKind;
 use unikv::Compression;
 
 /// All of them.
-pub(super) const SHAPES: [Shape; 5] = [
+pub(super) const SHAPES: [Shape; 6] = [
     Shape {
         name: "compressed",
         config: || Config {
@@ -135,6 +136,24 @@ pub(super) const SHAPES: [Shape; 5] = [
         },
         exit: Exit::Kill,
         kinds: &[FileKind::Table, FileKind::KeyTable, FileKind::Wal],
+    },
+    Shape {
+        name: "compressed chunks",
+        config: || Config {
+            compression: Compression::Lz4,
+            ..small()
+        },
+        base: |maker| maker.put([1, 2, 3], 1100),
+        rest: |maker| {
+            maker.put([4], 20);
+            maker.compact();
+            assert_compressed(maker);
+            maker.put([2], 1100);
+            maker.put([3, 5], 20);
+            maker.sync();
+        },
+        exit: Exit::Kill,
+        kinds: &[FileKind::KeyTable, FileKind::Records, FileKind::Wal],
     },
 ];
 

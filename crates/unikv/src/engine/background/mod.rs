@@ -38,12 +38,9 @@ use crate::engine::space::DiskSpace;
 use crate::engine::write::WritePath;
 use crate::error::{Error, Result};
 use crate::jobs::compact::retention::Readers;
-use crate::jobs::compressions::Compressions;
 use crate::jobs::{Cancel, JobContext};
-use crate::options::KeyspaceOptions;
 use crate::vfs::Event;
 use std::cell::RefCell;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -180,18 +177,6 @@ impl Background {
         Cancel::at_closing(&self.core.closing)
     }
 
-    /// How the keyspaces that there are compress their values.
-    fn compressions(&self) -> Compressions {
-        let version = Arc::clone(&self.read.view.load().version);
-        let metas = version.keyspaces.all().iter();
-        let others = metas.filter(|meta| !meta.options.is_empty());
-        let others = others.filter_map(|meta| {
-            let options = KeyspaceOptions::of(meta, Path::new("")).ok()?;
-            Some((meta.data, options.compression?))
-        });
-        Compressions::new(self.core.options.compression, others)
-    }
-
     /// What a job needs. Lists the snapshots, so take it after choosing the job's inputs: a
     /// snapshot that is not listed then sees the newest version of everything in them.
     pub(crate) fn job_context<'a>(&'a self, cancel: Cancel<'a>) -> JobContext<'a> {
@@ -213,7 +198,7 @@ impl Background {
             inline_value_bytes: self.core.options.inline_value_bytes as usize,
             copied_file_bytes: self.core.options.unsorted_bytes.clamp(64 << 10, 64 << 20),
             slice: None,
-            compressions: self.compressions(),
+            compressions: self.read.compressions(),
             waiting: None,
             flush_dictionary: &self.flush_dictionary,
             begun: RefCell::new(Vec::new()),

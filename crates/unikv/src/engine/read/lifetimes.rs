@@ -18,7 +18,7 @@ impl ReadState {
     /// When the value of `key` expires, if it does; the outer `None`: there is none.
     pub(crate) fn expiry(&self, source: Source, key: &[u8]) -> Result<Option<Option<u64>>> {
         let point = self.point(source)?;
-        self.find(&point, key, |_, found| Ok(found.expiry_ms))
+        self.find(&point, key, |_, _, found| Ok(found.expiry_ms))
     }
 
     /// How long the value of `key` lives from the time of the read on.
@@ -26,7 +26,7 @@ impl ReadState {
         let mut point = self.point(source)?;
         // Of one moment: what is there has something left.
         point.at = point.at.fixed(&self.core.clock);
-        let expiry = self.find(&point, key, |_, found| Ok(found.expiry_ms))?;
+        let expiry = self.find(&point, key, |_, _, found| Ok(found.expiry_ms))?;
         Ok(expiry.map(|expiry_ms| match expiry_ms {
             None => Ttl::Never,
             Some(ms) => {

@@ -1,13 +1,16 @@
 //! Point reads at a moment: the newest state, or a snapshot's.
 
+mod compressions;
 pub(crate) mod cursor;
 mod hold;
 pub(crate) mod iter;
 pub(crate) mod lifetimes;
 pub(crate) mod moment;
+pub(crate) mod parts;
 pub(crate) mod pins;
 pub(crate) mod sizes;
 pub(crate) mod source;
+pub(crate) mod value_reader;
 pub(crate) mod views;
 
 use crate::base::bounds::with_engine_key;
@@ -126,28 +129,42 @@ impl ReadState {
         key: &[u8],
         len: impl FnOnce(&View, Found<'_>) -> Result<usize>,
     ) -> Result<Option<usize>> {
+        let len = |view: &View, _: &[u8], found: Found<'_>| len(view, found);
+        self.find_or_get(source, key, len, |value| value.len())
+    }
+
+    /// What `say` says of where the value of `key` is, or `of_value` of the value.
+    pub(super) fn find_or_get<T>(
+        &self,
+        source: Source,
+        key: &[u8],
+        say: impl FnOnce(&View, &[u8], Found<'_>) -> Result<T>,
+        of_value: impl FnOnce(Bytes) -> T,
+    ) -> Result<Option<T>> {
         let point = self.point(source)?;
-        match self.find(&point, key, len) {
+        match self.find(&point, key, say) {
             // What is damaged may be a list of keys whose records are sound.
             Err(error) if error.kind() == ErrorKind::Corruption => {
                 let value = self.get_at(&point.view, point.at, point.data, key)?;
-                Ok(value.map(|value| value.len()))
+                Ok(value.map(of_value))
             }
             found => found,
         }
     }
 
-    /// What `say` says of where the value of `key` is.
+    /// What `say` says of where the value of `key` is, which it gets as it stands in files.
     pub(super) fn find<T>(
         &self,
         Point { view, at, data }: &Point,
         key: &[u8],
-        say: impl FnOnce(&View, Found<'_>) -> Result<T>,
+        say: impl FnOnce(&View, &[u8], Found<'_>) -> Result<T>,
     ) -> Result<Option<T>> {
         check_len(key)?;
         let found = self.core.while_open(|| {
-            let found = with_engine_key(*data, key, |key| view.find(key, *at, &self.reads))?;
-            found.map(|found| say(view, found)).transpose()
+            with_engine_key(*data, key, |key| {
+                let found = view.find(key, *at, &self.reads)?;
+                found.map(|found| say(view, key, found)).transpose()
+            })
         })?;
         let counters = &self.core.counters;
         counters.gets.fetch_add(1, Ordering::Relaxed);

@@ -21,23 +21,19 @@
 
 use crate::base::bounds::with_engine_key;
 use crate::base::keys::{FileNumber, KeyspaceId, Kind};
-use crate::base::seeded::{seeded, slip};
-use crate::base::sync::atomic::Ordering;
+use crate::base::seeded::seeded;
 use crate::engine::recent::reads::ReadSet;
 use crate::engine::write::WritePath;
 use crate::engine::write::queue::{Write, WriteMode};
+use crate::engine::write::staging::{Staged, Staging};
 use crate::error::{Error, Result};
-use crate::key_table::RecordPointer;
 use crate::memtable::{Batch, BatchOp, Lifetime, OpsIter, check_put};
 use crate::options::{Durability, WriteOptions};
 use crate::partition::{LargeFiles, MemtableHandle};
-use crate::record::{External, RecordFile, RecordFileMeta, RecordRef, RecordWriter, UNNUMBERED};
+use crate::record::{External, RecordFile, RecordFileMeta};
 use crate::version::file_names;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A file is ended at this size: a batch may have many large values.
-const FILE_BYTES: u64 = 64 << 20;
 /// Values of a batch larger than a memtable that stay in it.
 const LARGE_BATCH_VALUE_BYTES: usize = 256;
 /// What is left of a batch takes at most this part of the memory budget, and may always take so
@@ -46,35 +42,14 @@ const BATCH_PART: u64 = 8;
 const LEAST_BATCH_BYTES: u64 = 1 << 20;
 /// Values of this many memtables may be with one: then it is sealed.
 const MEMTABLES_OF_LARGE: u64 = 8;
-/// After this many bytes the writer of large values pays for them.
-const PACED_BYTES: usize = 1 << 20;
-
-/// A batch without its large values, which are in files.
-struct Staged {
-    batch: Batch,
-    files: Vec<FileNumber>,
-}
-
-/// Writes large values to files, one after the other.
-struct Staging<'a> {
-    path: &'a WritePath,
-    writer: Option<RecordWriter>,
-    finished: Vec<RecordFileMeta>,
-    /// In the order of the values.
-    pointers: Vec<RecordPointer>,
-    begun: Vec<PathBuf>,
-    /// Of values that have been written and not been paid for. Each alone may be short.
-    unpaid_bytes: usize,
-    no_wait: bool,
-}
 
 impl WritePath {
     /// Values of at least this many bytes are large.
-    fn large_value_bytes(&self) -> usize {
+    pub(super) fn large_value_bytes(&self) -> usize {
         usize::try_from(self.core.memory.plan.memtable_bytes / 4).unwrap_or(usize::MAX)
     }
 
-    fn mode(&self, options: WriteOptions) -> WriteMode {
+    pub(super) fn mode(&self, options: WriteOptions) -> WriteMode {
         let durability = options.durability.unwrap_or(self.core.options.durability);
         WriteMode {
             sync: durability == Durability::Sync,
@@ -212,27 +187,13 @@ impl WritePath {
         ops: impl Iterator<Item = (BatchOp<'a>, bool)> + Clone,
         no_wait: bool,
     ) -> Result<Staged> {
-        self.core.health.check_fatal()?;
-        let mut staging = Staging {
-            path: self,
-            writer: None,
-            finished: Vec::new(),
-            pointers: Vec::new(),
-            begun: Vec::new(),
-            unpaid_bytes: 0,
-            no_wait,
-        };
+        let mut staging = Staging::begin(self, no_wait)?;
         let staged = staging.stage(ops);
-        staged.inspect_err(|error| {
-            self.space.note_full(error);
-            self.core
-                .store
-                .remove_files(std::mem::take(&mut staging.begun));
-        })
+        staged.inspect_err(|error| self.space.note_full(error))
     }
 
     /// Gives up files that are with no memtable.
-    fn unstage(&self, files: &[FileNumber]) {
+    pub(super) fn unstage(&self, files: &[FileNumber]) {
         if seeded!(RemoveAdoptedLarge) {
             let names = files.iter().map(|n| file_names::record(*n));
             self.core
@@ -270,112 +231,6 @@ impl WritePath {
             }
         }
         Ok(())
-    }
-}
-
-impl Staging<'_> {
-    fn stage<'a>(
-        &mut self,
-        ops: impl Iterator<Item = (BatchOp<'a>, bool)> + Clone,
-    ) -> Result<Staged> {
-        self.check_price()?;
-        for (op, _) in ops.clone().filter(|(_, is_large)| *is_large) {
-            self.append(&op)?;
-        }
-        self.end_file()?;
-        let path = self.path;
-        self.pay()?;
-        let store = &path.core.store;
-        let synced = slip!(LargeNameUnsynced, Ok(()), store.sync_directory());
-        synced.inspect_err(|error| path.core.health.set_fatal(error))?;
-        let mut batch = Batch::new();
-        let mut pointers = self.pointers.iter();
-        for (op, is_large) in ops {
-            if !is_large {
-                batch.push_op(&op);
-                continue;
-            }
-            let pointer = pointers.next();
-            let external = pointer.and_then(|p| Some(External::new(*p, self.meta_of(p.file)?)));
-            let Some(external) = external else {
-                let what = "a large value was written nowhere";
-                return Err(Error::internal(what));
-            };
-            let external = external.encode();
-            batch.push_external(op.key, op.expiry_ms, &external, op.value.len());
-        }
-        let mut files = Vec::new();
-        for meta in self.finished.drain(..) {
-            files.push(meta.number);
-            let counted = &path.core.counters.large_bytes;
-            counted.fetch_add(meta.len, Ordering::Relaxed);
-            let file = RecordFile::open(&path.core.store, meta, &path.core.cache);
-            path.staged_large.insert(Arc::new(file));
-        }
-        Ok(Staged { batch, files })
-    }
-
-    fn append(&mut self, op: &BatchOp<'_>) -> Result<()> {
-        let path = self.path;
-        let writer = match &mut self.writer {
-            Some(writer) => writer,
-            None => {
-                let number = path.core.next_file_number();
-                let name = file_names::record(number);
-                let writer = RecordWriter::create(&path.core.store, number, 0)?;
-                self.begun.push(path.core.store.dir().join(name));
-                self.writer.insert(writer)
-            }
-        };
-        let pointer = writer.append(&RecordRef {
-            key: op.key,
-            seq: UNNUMBERED,
-            kind: Kind::Put,
-            value: op.value,
-            expiry_ms: op.expiry_ms,
-            host_type: 0,
-            older_follows: false,
-        })?;
-        let is_full = writer.len() >= FILE_BYTES;
-        self.pointers.push(pointer);
-        path.core
-            .counters
-            .large_values
-            .fetch_add(1, Ordering::Relaxed);
-        self.unpaid_bytes += op.value.len();
-        if self.unpaid_bytes >= PACED_BYTES {
-            self.pay()?;
-        }
-        if is_full {
-            self.end_file()?;
-        }
-        Ok(())
-    }
-
-    /// Takes from the writer the time that what it has written costs.
-    fn pay(&mut self) -> Result<()> {
-        self.check_price()?;
-        let bytes = std::mem::take(&mut self.unpaid_bytes);
-        self.path.backpressure.pace_large(bytes);
-        Ok(())
-    }
-
-    fn check_price(&self) -> Result<()> {
-        match self.no_wait && !self.path.backpressure.is_off() {
-            true => Err(Error::would_block()),
-            false => Ok(()),
-        }
-    }
-
-    fn end_file(&mut self) -> Result<()> {
-        if let Some(writer) = self.writer.take() {
-            self.finished.push(writer.finish(None)?.bounded());
-        }
-        Ok(())
-    }
-
-    fn meta_of(&self, number: FileNumber) -> Option<&RecordFileMeta> {
-        self.finished.iter().find(|meta| meta.number == number)
     }
 }
 

@@ -15,6 +15,8 @@ mod expiry;
 pub(crate) mod group;
 pub(crate) mod marks;
 pub(crate) mod queue;
+mod staging;
+mod streams;
 mod waits;
 pub(crate) mod wal_sync;
 

@@ -142,6 +142,8 @@ impl<'a> MergeOutput<'a> {
                             record = self.expanded(stored, *pointer)?;
                             EntryValue::Inline(record.value_slice())
                         }
+                    } else if moves && stored.is_chunked() {
+                        EntryValue::Pointer(self.copy_streamed(key, version, *pointer)?)
                     } else if moves {
                         EntryValue::Pointer(self.copy(stored, version, *pointer)?)
                     } else {

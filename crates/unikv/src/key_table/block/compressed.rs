@@ -81,7 +81,9 @@ impl Compressed<'_> {
     pub(super) fn expand(&self, decoders: &Decoders) -> Result<Bytes, &'static str> {
         let raw_len = (self.tag & RAW_LEN) as usize;
         let codec = Codec::of((self.tag >> 24 & 0xf) as u8);
-        let codec = codec.filter(|codec| self.tag & RESERVED == 0 && *codec != Codec::None);
+        let codec = codec.filter(|codec| {
+            self.tag & RESERVED == 0 && !matches!(codec, Codec::None | Codec::Chunks)
+        });
         let codec = codec.ok_or("the block has an unknown codec")?;
         let most = codec.most_raw_len(self.stored.len());
         if raw_len > most.min(MOST_RAW_LEN as usize) {

@@ -102,6 +102,20 @@ impl OutputFile {
         Ok(())
     }
 
+    /// Replaces `old`, which was appended at `offset`, by `new`, which is as long.
+    pub(crate) fn replace(&mut self, offset: u64, old: &[u8], new: &[u8]) -> Result<()> {
+        self.flush()?;
+        if self.failed {
+            return Err(self.failure());
+        }
+        let behind = self.len.saturating_sub(offset + new.len() as u64);
+        self.crc = self.crc.with_replaced(old, new, behind as usize);
+        self.file.replace(offset, new).map_err(|e| {
+            self.failed = true;
+            Error::io("write a data file", &self.path, e)
+        })
+    }
+
     /// Makes the file's bytes durable (its name is the caller's to sync) and returns its length
     /// and the checksum of the whole.
     pub(crate) fn finish(mut self) -> Result<(u64, u32)> {

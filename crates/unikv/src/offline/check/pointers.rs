@@ -78,7 +78,6 @@ impl Pointers {
     pub(crate) fn follow(&mut self, version: &Version, path: &Path) -> Result<u64> {
         self.pending
             .sort_unstable_by_key(|(pointer, ..)| (pointer.file, pointer.offset));
-        let mut records = Vec::new();
         for run in self.pending.chunk_by(|a, b| a.0.file == b.0.file) {
             let Some((first, ..)) = run.first() else {
                 continue;
@@ -96,12 +95,20 @@ impl Pointers {
                 same_record(found, (key, *seq, *kind), (file, pointer.offset), path)?;
             }
             let wanted: Vec<RecordPointer> = small.iter().map(|(pointer, ..)| *pointer).collect();
-            records.clear();
-            file.read_many(&wanted, &mut records);
-            for ((pointer, key, seq, kind), record) in small.iter().zip(records.drain(..)) {
-                let record = record?;
-                let found = (record.key(), record.seq(), record.kind());
-                same_record(found, (key, *seq, *kind), (file, pointer.offset), path)?;
+            let (mut next, mut failed) = (small.iter(), None);
+            // One by one: large values may take little when they are compressed.
+            file.read_sorted(&wanted, |_, record| {
+                let Some((pointer, key, seq, kind)) = next.next() else {
+                    return;
+                };
+                let same = record.and_then(|record| {
+                    let found = (record.key(), record.seq(), record.kind());
+                    same_record(found, (key, *seq, *kind), (file, pointer.offset), path)
+                });
+                failed = failed.take().or(same.err());
+            });
+            if let Some(error) = failed {
+                return Err(error);
             }
         }
         let followed = self.pending.len() as u64;

@@ -6,6 +6,7 @@ use crate::base::keys::{Kind, SeqNo};
 use crate::base::seeded::seeded;
 use crate::codec::{Codec, Decoders, Dictionary};
 use crate::error::Result;
+use crate::record::chunks::frame as chunks;
 use bytes::{Buf, Bytes};
 
 /// A verified record whose value may be compressed. It shares the buffer that it was read into, as
@@ -20,7 +21,16 @@ impl StoredRecord {
         header: FrameHeader,
         place: &FramePlace<'_>,
     ) -> Result<StoredRecord> {
+        if header.codec == Codec::Chunks {
+            chunks::verify_whole(&frame, &header, place)?;
+            return Ok(StoredRecord(Record::of_chunks(frame, header, place.offset)));
+        }
         Record::verify(frame, header, place).map(StoredRecord)
+    }
+
+    /// Whether its value is in chunks.
+    pub(crate) fn is_chunked(&self) -> bool {
+        self.0.header.codec == Codec::Chunks
     }
 
     /// The record, if its value is stored as it was written.
@@ -44,6 +54,10 @@ impl StoredRecord {
         let mut frame = vec![0; header.expanded_len()];
         frame[..start].copy_from_slice(before);
         let raw = frame.get_mut(start..end).unwrap_or_default();
+        if header.codec == Codec::Chunks {
+            chunks::expand_whole(self.stored_value(), &header, raw, decoders, place)?;
+            return Ok(Record::of_chunks(Bytes::from(frame), header, offset));
+        }
         let decoded = decoders.decode(header.codec, self.stored_value(), raw, dictionary);
         decoded.map_err(|what| place.corruption(what))?;
         let frame = Bytes::from(frame);
@@ -121,6 +135,15 @@ impl Record {
             header,
             offset: place.offset,
         })
+    }
+
+    /// A record whose value is in chunks and was verified with them.
+    pub(in crate::record) fn of_chunks(frame: Bytes, header: FrameHeader, offset: u64) -> Record {
+        Record {
+            frame,
+            header,
+            offset,
+        }
     }
 
     /// The record whose verified `frame` was kept in the cache; `None` if it is none.

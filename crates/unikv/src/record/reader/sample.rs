@@ -3,6 +3,7 @@
 use super::RecordFile;
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::{KeyspaceId, Kind};
+use crate::codec::Codec;
 use crate::codec::dictionary::Samples;
 use crate::record::frame::{FRAME_HEADER_LEN, FrameHeader, MIN_FRAME_LEN, StoredRecord};
 use bytes::Bytes;
@@ -51,7 +52,8 @@ impl RecordFile {
                 at += 1;
                 continue;
             };
-            if header.kind == Kind::Put && header.frame_len() <= rest.len() {
+            let is_short = header.codec != Codec::Chunks && header.frame_len() <= rest.len();
+            if header.kind == Kind::Put && is_short {
                 let record = StoredRecord::verify(rest, header, &place);
                 let record = record.and_then(|record| self.expanded(record));
                 let of_keyspace = record.ok().filter(|r| KeyspaceId::of(r.key()) == keyspace);

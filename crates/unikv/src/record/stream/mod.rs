@@ -7,6 +7,7 @@ use super::frame::{FRAME_HEADER_LEN, FrameHeader, Record, StoredRecord};
 use super::reader::RecordFile;
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::{Kind, SeqNo};
+use crate::codec::Codec;
 use crate::error::Result;
 use crate::key_table::{RecordPointer, STREAMED_BYTES};
 use crate::record::stream::memory::StreamMemory;
@@ -119,10 +120,12 @@ impl RecordStream {
     /// by piece.
     pub(crate) fn next_head(&mut self) -> Result<Option<RecordHead>> {
         let left = self.end.saturating_sub(self.position);
-        if left >= u64::from(STREAMED_BYTES) {
+        let may_have_chunks = self.file.meta().compression.codecs.holds(Codec::Chunks);
+        if left >= u64::from(STREAMED_BYTES) || left > 0 && may_have_chunks {
             let head = self.bytes(self.position, FRAME_HEADER_LEN)?;
             let header = FrameHeader::decode(&head, &self.file.place(self.position))?;
-            if header.stored_as().stored_len >= STREAMED_BYTES as usize {
+            let is_chunked = header.codec == Codec::Chunks;
+            if header.stored_as().stored_len >= STREAMED_BYTES as usize || is_chunked {
                 let record = ValueReader::open_at(&self.file, self.position)?;
                 let head = RecordHead {
                     key: Bytes::copy_from_slice(record.key()),

@@ -13,7 +13,7 @@ fn long_records() -> Vec<Owned> {
     let template = small_records().swap_remove(0);
     let mut records = Vec::new();
     for key_len in [1, 4 << 10, 60 << 10] {
-        for value_len in [0, 5000, 300 << 10] {
+        for value_len in [0, 5000, 250 << 10] {
             records.push(Owned {
                 key: [&[0; 4][..], &vec![b'k'; key_len]].concat(),
                 value: (0..value_len).map(|i: usize| (i % 251) as u8).collect(),

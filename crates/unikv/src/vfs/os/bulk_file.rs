@@ -6,13 +6,16 @@
 //! shorter than one buffer, and the last partial block of a longer one, are written through the
 //! page cache. Where the file system does not take `O_DIRECT`, everything is.
 //!
+//! Bytes that have left the buffer are replaced through the page cache, which is written out with
+//! the rest; direct writes go on after that.
+//!
 //! Invariants: `written` is a multiple of the buffer's length until `finish`; the file's length is
 //! `written + filled`. `broken` is set by the first failure and refuses all that follows.
 
 use super::{OsSyncFile, broken_file, seal};
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::vfs::{BLOCK_BYTES, SyncFile, WriteFile};
+use crate::vfs::{BLOCK_BYTES, SyncFile, WriteFile, lies_within};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::fmt;
@@ -120,6 +123,24 @@ impl BulkFile {
         Ok(())
     }
 
+    fn replace_bytes(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if !lies_within(offset, bytes.len(), self.len()) {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        let on_file = self.written.saturating_sub(offset).min(bytes.len() as u64) as usize;
+        let (on_file, gathered) = bytes.split_at(on_file);
+        if !on_file.is_empty() {
+            if self.direct == Direct::On {
+                set_direct_flag(&self.file, false)?;
+                self.direct = Direct::Untried;
+            }
+            write_full(&*self.file, on_file, offset).1?;
+        }
+        let start = (offset.max(self.written) - self.written) as usize;
+        self.buffer.bytes_mut()[start..start + gathered.len()].copy_from_slice(gathered);
+        Ok(())
+    }
+
     fn leave_direct(&mut self) -> io::Result<()> {
         if self.direct == Direct::On {
             set_direct_flag(&self.file, false)?;
@@ -141,6 +162,15 @@ impl WriteFile for BulkFile {
 
     fn len(&self) -> u64 {
         self.written + self.filled as u64
+    }
+
+    fn replace(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if self.broken {
+            return Err(broken_file());
+        }
+        let result = self.replace_bytes(offset, bytes);
+        self.broken = result.is_err();
+        result
     }
 
     fn sync_handle(&self) -> Arc<dyn SyncFile> {
@@ -343,6 +373,38 @@ mod tests {
             file.append(&bytes).unwrap();
             assert_ne!(file.direct, Direct::Untried);
             Box::new(file).finish().unwrap();
+            assert!(fs::read(&path).unwrap() == bytes, "{direct:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_replaced_wherever_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        for direct in [Direct::Untried, Direct::Off] {
+            let path = dir.path().join(format!("{direct:?}"));
+            let mut bytes: Vec<u8> = (0..MAX_BUFFER_LEN * 2 + 5000)
+                .map(|i| (i / 7) as u8)
+                .collect();
+            let mut file = bulk_file(&path, &Arc::default());
+            file.direct = direct;
+            let (first, rest) = bytes.split_at(MAX_BUFFER_LEN + 100);
+            file.append(first).unwrap();
+            file.replace(3, b"one").unwrap();
+            file.replace(MAX_BUFFER_LEN as u64 - 2, b"two").unwrap();
+            file.replace(MAX_BUFFER_LEN as u64 + 50, b"three").unwrap();
+            file.append(rest).unwrap();
+            let error = file.replace(bytes.len() as u64 - 1, b"beyond").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            assert!(file.append(b"more").is_err(), "it is broken now");
+            file.broken = false;
+            Box::new(file).finish().unwrap();
+            for (at, new) in [
+                (3, &b"one"[..]),
+                (MAX_BUFFER_LEN - 2, b"two"),
+                (MAX_BUFFER_LEN + 50, b"three"),
+            ] {
+                bytes[at..at + new.len()].copy_from_slice(new);
+            }
             assert!(fs::read(&path).unwrap() == bytes, "{direct:?}");
         }
     }

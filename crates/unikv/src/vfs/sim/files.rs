@@ -6,7 +6,7 @@
 use super::Machine;
 use super::faults::{self, Effect, Op};
 use super::inode::Inode;
-use crate::vfs::{LockGuard, ReadFile, SyncFile, WriteFile, WriteMode};
+use crate::vfs::{LockGuard, ReadFile, SyncFile, WriteFile, WriteMode, lies_within};
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -168,6 +168,20 @@ impl SimWriteFile {
         Ok(())
     }
 
+    fn replace_bytes(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if self.mode == WriteMode::Log || !lies_within(offset, bytes.len(), self.len) {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        let in_kernel = self.written.saturating_sub(offset).min(bytes.len() as u64) as usize;
+        let (in_kernel, gathered) = bytes.split_at(in_kernel);
+        if !in_kernel.is_empty() {
+            self.file.write(offset, in_kernel)?;
+        }
+        let start = (offset.max(self.written) - self.written) as usize;
+        self.gathered[start..start + gathered.len()].copy_from_slice(gathered);
+        Ok(())
+    }
+
     fn write_gathered(&mut self) -> io::Result<()> {
         self.file.write(self.written, &self.gathered)?;
         self.written += self.gathered.len() as u64;
@@ -196,6 +210,15 @@ impl WriteFile for SimWriteFile {
 
     fn len(&self) -> u64 {
         self.len
+    }
+
+    fn replace(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if self.broken {
+            return Err(broken_file());
+        }
+        let result = self.replace_bytes(offset, bytes);
+        self.broken = result.is_err();
+        result
     }
 
     fn sync_handle(&self) -> Arc<dyn SyncFile> {

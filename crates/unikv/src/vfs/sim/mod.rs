@@ -3,9 +3,9 @@
 //!
 //! # Fault model
 //!
-//! *Bytes.* A file only grows, unless it is a log that is written over (`over`). What a `WriteFile`
-//! was given is in user memory, in the kernel, or durable. A log's append reaches the kernel at
-//! once. A bulk file's reaches it in whole buffers of [`BULK_BUFFER_LEN`]; the rest follows in
+//! *Bytes.* A file only grows, unless it is written over (`over`): a log, or parts of a bulk file.
+//! What a `WriteFile` was given is in user memory, in the kernel, or durable. A log's append gets
+//! to the kernel at once. A bulk file's does in whole buffers of [`BULK_BUFFER_LEN`]; the rest in
 //! `finish`. A successful `sync` or `finish` makes durable what is in the kernel. Readers see what
 //! is in the kernel.
 //! - A killed process ([`SimVfs::process_kill`]) loses what was in user memory, and nothing else.
