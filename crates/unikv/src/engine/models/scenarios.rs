@@ -79,7 +79,7 @@ fn scans_beside_joins_and_what_they_pay_for() {
     }));
     all_is_well(threads);
     // Tables that nothing merges before scans have paid for their keys.
-    for _ in 0..3 {
+    for _ in 0..6 {
         world.oracle.write(&db, 0).unwrap();
         db.flush().unwrap();
     }
