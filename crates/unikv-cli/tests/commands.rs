@@ -65,7 +65,8 @@ fn a_file_is_put_and_parts_of_it_are_printed() {
     assert_eq!(stdout(&["get", db, "film"]), [&content[..], b"\n"].concat());
     let part = stdout(&["get", db, "film", "--offset", "700000", "--len", "9"]);
     assert_eq!(part, [&content[700_000..700_009], b"\n"].concat());
-    let end = stdout(&["get", db, "film", "--offset", "1199997", "--hex"]);
+    let hex_key = "66696c6d";
+    let end = stdout(&["get", db, hex_key, "--offset", "1199997", "--hex"]);
     assert_eq!(end, b"930400\n");
     assert_eq!(stdout(&["get", db, "film", "--len", "0"]), b"\n");
     unikv(&["get", db, "none", "--len", "3"]).assert().code(1);
