@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run test built-tests quick lint doc package kill-test full-disk-test seeded-bugs fuzz tsan strace-check model-check coverage bench bench-peers instructions soak clean
+.PHONY: help run test built-tests quick lint doc package kill-test full-disk-test seeded-bugs fuzz tsan strace-check model-check coverage bench bench-peers bench-features instructions soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,10 @@ bench: ## the benchmark suite: results and a page (variables in scripts/suite.sh
 
 bench-peers: ## the same beside RocksDB, LevelDB, fjall, redb, LMDB, Pebble and BadgerDB (scripts/suite.sh names what that takes)
 	@PEERS=1 scripts/suite.sh
+
+bench-features: ## features (deletes, keyspaces, transactions) beside RocksDB and fjall: FEATURES="--only queue"
+	$(CARGO) run --release --locked --quiet --manifest-path crates/unikv-bench-peers/Cargo.toml \
+		--no-default-features --features fjall,rocksdb --bin features -- $(or $(DIR),target/features) $(FEATURES)
 
 instructions: ## instructions of put, get and scan as callgrind counts them, against limits (not part of `test`)
 	@scripts/instructions.sh
