@@ -10,7 +10,7 @@ pub(crate) struct Limit(u64, u64);
 
 //                                  operations, instructions per operation at most
 pub(crate) const PUT: Limit = Limit(1_000, 4_390);
-pub(crate) const BATCH: Limit = Limit(100, 147_800);
+pub(crate) const BATCH: Limit = Limit(100, 149_700);
 pub(crate) const GET_MEMTABLE: Limit = Limit(1_000, 692);
 pub(crate) const GET_UNSORTED_CACHED: Limit = Limit(1_000, 1_362);
 pub(crate) const GET_UNSORTED_UNCACHED: Limit = Limit(1_000, 4_760);
@@ -20,7 +20,7 @@ pub(crate) const GET_SORTED_UNCACHED: Limit = Limit(1_000, 4_820);
 // an empty slot.
 pub(crate) const GET_ABSENT: Limit = Limit(1_000, 1_670);
 // Clustering leaves the values of neighbours in up to four files.
-pub(crate) const SCAN_CLUSTERED: Limit = Limit(1_000, 158_500);
+pub(crate) const SCAN_CLUSTERED: Limit = Limit(1_000, 161_300);
 pub(crate) const SCAN_SORTED: Limit = Limit(1_000, 169_500);
 pub(crate) const SCAN_UNSORTED: Limit = Limit(1_000, 225_000);
 

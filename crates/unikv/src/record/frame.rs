@@ -197,6 +197,14 @@ pub(super) struct FrameHeader {
     chunk_bits: u8,
 }
 
+/// How a value is cut. Apart, so that it costs nothing where values are whole.
+#[cold]
+#[inline(never)]
+fn shape_of(raw_len: usize, chunk_bits: u8, place: &FramePlace<'_>) -> Result<ChunkShape> {
+    let shape = ChunkShape::new(raw_len, chunk_bits);
+    shape.ok_or_else(|| place.unknown("the unknown chunk size", chunk_bits))
+}
+
 impl FrameHeader {
     /// Verifies the header before `bytes`. The frame it describes ends within the records.
     pub(super) fn decode(bytes: &[u8], place: &FramePlace<'_>) -> Result<FrameHeader> {
@@ -210,6 +218,7 @@ impl FrameHeader {
     }
 
     /// Decodes `body`, what stands after a header's checksum, which has been verified.
+    #[inline(always)]
     fn parse(body: &[u8], place: &FramePlace<'_>) -> Result<FrameHeader> {
         let cut = || place.corruption("the record's header is cut short");
         let mut d = Decoder::new(body);
@@ -234,10 +243,10 @@ impl FrameHeader {
         // Of what is compressed, the stored form is the shorter one by far.
         let lens_agree = match codec {
             Codec::None => stored_len == raw_len,
-            Codec::Chunks => match ChunkShape::new(raw_len, chunk_bits) {
-                Some(shape) => shape.allows(stored_len) && kind == Kind::Put,
-                None => return Err(place.unknown("the unknown chunk size", chunk_bits)),
-            },
+            Codec::Chunks => {
+                let shape = shape_of(raw_len, chunk_bits, place)?;
+                shape.allows(stored_len) && kind == Kind::Put
+            }
             _ => {
                 let most = codec.most_raw_len(stored_len).min(STREAMED_BYTES as usize);
                 stored_len < raw_len && raw_len <= most
@@ -266,6 +275,7 @@ impl FrameHeader {
 
     /// The header of the whole expanded `frame`, which was verified before it was kept; `None` if
     /// it is none.
+    #[inline(always)]
     pub(super) fn of_kept(frame: &[u8], place: &FramePlace<'_>) -> Option<FrameHeader> {
         let header = FrameHeader::parse(frame.get(CRC_LEN..FRAME_HEADER_LEN)?, place).ok()?;
         (header.expanded_len() == frame.len()).then_some(header)
