@@ -161,6 +161,16 @@ pub fn expiry(ttl: Ttl, time_ms: u64) -> Option<u64> {
     }
 }
 
+/// The keyspace of a key of the oracle that is not of the default one, and the key there; without
+/// a key it says what the keyspace is. `None`: there is no such keyspace.
+fn place_of<'k>(db: &Db, key: &'k [u8]) -> Option<(Keyspace, Option<&'k [u8]>)> {
+    let name = key
+        .get(1..2)
+        .and_then(|name| std::str::from_utf8(name).ok());
+    let keyspace = db.find_keyspace(name.expect("a name"))?;
+    Some((keyspace, key.get(3..)))
+}
+
 /// The value of a key of the oracle.
 ///
 /// # Errors
@@ -169,13 +179,10 @@ pub fn get(db: &Db, key: &[u8]) -> unikv::Result<Option<unikv::Bytes>> {
     if is_own(key) {
         return db.get(key);
     }
-    let name = key
-        .get(1..2)
-        .and_then(|name| std::str::from_utf8(name).ok());
-    let Some(keyspace) = db.find_keyspace(name.expect("a name")) else {
+    let Some((keyspace, key)) = place_of(db, key) else {
         return Ok(None);
     };
-    match key.get(3..) {
+    match key {
         None => {
             let value = presence_value(default_ttl(&keyspace)?);
             Ok(Some(unikv::Bytes::copy_from_slice(&value)))
@@ -192,13 +199,10 @@ pub fn ttl(db: &Db, key: &[u8]) -> unikv::Result<Option<Ttl>> {
     if is_own(key) {
         return db.ttl(key);
     }
-    let name = key
-        .get(1..2)
-        .and_then(|name| std::str::from_utf8(name).ok());
-    let Some(keyspace) = db.find_keyspace(name.expect("a name")) else {
+    let Some((keyspace, key)) = place_of(db, key) else {
         return Ok(None);
     };
-    match key.get(3..) {
+    match key {
         None => Ok(Some(Ttl::Never)),
         Some(key) => keyspace.ttl(key),
     }

@@ -137,7 +137,8 @@ impl Create {
         as_json["shared_bytes"] = json!(shared);
         as_json["seconds"] = json!(seconds);
         let text = format!(
-            "point {} of sequence number {}: {} copied, {} shared with earlier points, {seconds:.3} s\n",
+            "point {} of sequence number {}: {} copied, {} shared with earlier points, \
+             {seconds:.3} s\n",
             made.point.number,
             made.point.seq,
             HumanBytes(copied),

@@ -10,7 +10,7 @@ use super::{Progress, Repository};
 use crate::base::seeded::seeded;
 use crate::db::Db;
 use crate::engine::checkpoint::copy::Copier;
-use crate::engine::checkpoint::new_dir::NewDirectory;
+use crate::engine::checkpoint::new_dir::{NewDirectory, remove_left_over};
 use crate::engine::checkpoint::{CheckpointFile, DataFile};
 use crate::error::{Error, Result};
 use crate::version::file_names;
@@ -63,15 +63,16 @@ impl Repository {
         let new = NewDirectory::begin(layout.vfs, &layout.point(number), is_part_of_point)?;
         let mut pinned = engine.checkpoints.pin()?;
         let log = pinned.copy_log(new.path())?;
-        let mut copying = Copying::new(self, layout, pinned.copier(), &pinned.data_files())?;
+        let data_files = pinned.data_files();
+        let mut copying = Copying::new(self, layout, pinned.copier(), &data_files)?;
         for part in &log {
             copying.read_back(&new.path().join(&part.name), part.bytes, part.checksum)?;
             copying.copied_bytes += part.bytes;
         }
         let mut files = Vec::new();
-        for file in pinned.data_files() {
-            let file_of_point = PointFile::of_data(&file);
-            copying.share(&file, &file_of_point)?;
+        for file in &data_files {
+            let file_of_point = PointFile::of_data(file);
+            copying.share(file, &file_of_point)?;
             files.push(file_of_point);
         }
         layout.sync_dir(&layout.data())?;
@@ -179,8 +180,7 @@ impl<'a> Copying<'a> {
         let is_left_over = self.there.contains(&temp);
         let temp = path.with_file_name(temp);
         if is_left_over {
-            let removed = vfs.remove(&temp);
-            removed.map_err(|e| Error::io("remove this left-over file", &temp, e))?;
+            remove_left_over(vfs, &temp)?;
         }
         let checksum = self.copier.copy(file.path, &temp, file.len);
         let copied = checksum.and_then(|checksum| match checksum == file.checksum {

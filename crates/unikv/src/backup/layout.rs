@@ -10,10 +10,10 @@
 use super::point::{MOST_BYTES, POINT, Point, PointFile, hex, unhex};
 use crate::base::checksum::Crc;
 use crate::base::keys::DatabaseId;
-use crate::engine::checkpoint::new_dir::is_there;
+use crate::engine::checkpoint::new_dir::{UNFINISHED, is_there, lock_dir, remove_left_over};
 use crate::error::{Error, Result};
 use crate::version::file_names;
-use crate::vfs::{Access, LockError, LockGuard, Vfs, WriteMode};
+use crate::vfs::{Access, LockGuard, Vfs, WriteMode};
 use std::io::ErrorKind as IoKind;
 use std::path::{Path, PathBuf};
 
@@ -29,8 +29,6 @@ const POINTS: &str = "points";
 pub(super) const TEMP: &str = ".tmp";
 /// Behind the name of a point that is being removed.
 pub(super) const PRUNED: &str = ".pruned";
-/// Behind the name of a point that is being made.
-const UNFINISHED: &str = ".unfinished";
 
 #[derive(Clone, Copy)]
 pub(super) struct Layout<'a> {
@@ -130,18 +128,13 @@ impl Layout<'_> {
 
     /// Keeps others from adding or removing points.
     pub(super) fn lock(&self) -> Result<Box<dyn LockGuard>> {
-        let path = self.dir.join(file_names::LOCK);
-        self.vfs.lock(&path).map_err(|error| match error {
-            LockError::Held(pid) => Error::busy(self.dir, pid),
-            LockError::Io(e) => Error::io("lock", &path, e),
-        })
+        lock_dir(self.vfs, self.dir)
     }
 
     fn write_marker(&self, database: DatabaseId) -> Result<()> {
         let (temp, path) = (self.dir.join(MARKER_TEMP), self.dir.join(MARKER));
         if is_there(self.vfs, &temp)? {
-            let removed = self.vfs.remove(&temp);
-            removed.map_err(|e| Error::io("remove this left-over file", &temp, e))?;
+            remove_left_over(self.vfs, &temp)?;
         }
         self.write(&temp, marker(database).as_bytes())?;
         let renamed = self.vfs.rename(&temp, &path);
@@ -177,18 +170,19 @@ impl Layout<'_> {
 
     /// The directories of points that are being removed.
     pub(super) fn pruned(&self) -> Result<Vec<PathBuf>> {
-        let names = self.list(&self.points())?;
-        let is_pruned = |name: &&String| name.strip_suffix(PRUNED).and_then(number_of).is_some();
-        let pruned = names.iter().filter(is_pruned);
-        Ok(pruned.map(|name| self.points().join(name)).collect())
+        self.points_with(PRUNED)
     }
 
     /// The points that are being made, or were when a process died.
     pub(super) fn unfinished(&self) -> Result<Vec<PathBuf>> {
+        self.points_with(UNFINISHED)
+    }
+
+    fn points_with(&self, suffix: &str) -> Result<Vec<PathBuf>> {
         let names = self.list(&self.points())?;
-        let is_one = |name: &&String| name.strip_suffix(UNFINISHED).and_then(number_of).is_some();
-        let unfinished = names.iter().filter(is_one);
-        Ok(unfinished.map(|name| self.points().join(name)).collect())
+        let is_one = |name: &&String| name.strip_suffix(suffix).and_then(number_of).is_some();
+        let found = names.iter().filter(is_one);
+        Ok(found.map(|name| self.points().join(name)).collect())
     }
 
     /// Reads what a point consists of.

@@ -4,7 +4,7 @@
 //! their directory. A frame's payload is
 //! checked as it streams by.
 
-use super::chunks::shape::Directory;
+use super::chunks::frame::directory_of;
 use super::frame::{FRAME_HEADER_LEN, FrameHeader, FramePlace, MIN_FRAME_LEN};
 use crate::base::bounds::are_of_a_range;
 use crate::base::checksum::Crc;
@@ -15,6 +15,7 @@ use crate::codec::Codec;
 use crate::error::Result;
 use crate::vfs::file_store::DataFile;
 use std::ops::Range;
+use std::path::Path;
 
 const CHUNK_BYTES: usize = 256 << 10;
 const CRC_LEN: usize = 4;
@@ -151,16 +152,8 @@ impl<'a> FrameWalk<'a> {
         let tail_len = shape.directory_len() + CRC_LEN;
         let tail_start = header.frame_len() - tail_len;
         let tail = self.bytes(offset + tail_start as u64, tail_len)?.to_vec();
-        let uid = self.file.uid();
-        let payload = Crc::default().update(head.get(FRAME_HEADER_LEN..).unwrap_or_default());
-        let Some((directory, crc)) = tail.split_last_chunk::<CRC_LEN>() else {
-            return Ok(false);
-        };
-        if payload.update(directory).bind(uid, offset).to_le_bytes() != *crc {
-            return Ok(false);
-        }
-        let chunks_len = tail_start - head.len();
-        let Ok(directory) = Directory::decode(directory, shape, chunks_len) else {
+        let (path, uid) = (self.file.path().to_owned(), self.file.uid());
+        let Ok(directory) = directory_of(&head, &tail, header, &self.place(&path, offset)) else {
             return Ok(false);
         };
         for chunk in directory.chunks() {
@@ -205,21 +198,24 @@ impl<'a> FrameWalk<'a> {
     }
 
     fn header_at(&mut self, offset: u64) -> Result<std::result::Result<FrameHeader, String>> {
-        let (uid, records_end) = (self.file.uid(), self.end);
-        if records_end - offset < MIN_FRAME_LEN as u64 {
+        if self.end - offset < MIN_FRAME_LEN as u64 {
             return Ok(Err("too few bytes for a record".to_owned()));
         }
         let path = self.file.path().to_owned();
-        let place = FramePlace {
-            path: &path,
-            uid,
-            offset,
-            records_end,
-            // As the record says: the manifest, which may know better, is not looked at.
-            ingest_seq: None,
-        };
+        let place = self.place(&path, offset);
         let bytes = self.bytes(offset, FRAME_HEADER_LEN)?;
         Ok(FrameHeader::decode(bytes, &place).map_err(|error| error.to_string()))
+    }
+
+    fn place<'p>(&self, path: &'p Path, offset: u64) -> FramePlace<'p> {
+        FramePlace {
+            path,
+            uid: self.file.uid(),
+            offset,
+            records_end: self.end,
+            // As the record says: the manifest, which may know better, is not looked at.
+            ingest_seq: None,
+        }
     }
 
     /// `len` bytes at `offset`, which lie before the end of the file.

@@ -5,6 +5,7 @@ use super::external::External;
 use super::frame::{CRC_LEN, RecordRef, StoredAs, StoredRecord, frame_len};
 use super::meta::RecordFileMeta;
 use super::stream::value_reader::ValueReader;
+use crate::base::checksum::Crc;
 use crate::base::file_header::{CHUNKED_VALUES, FileHeader, FileKind};
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, Kind};
@@ -191,10 +192,7 @@ impl RecordWriter {
             return self.copy_chunks(record, value, source, goes_on);
         }
         let value_len = stored_as.stored_len;
-        let (offset, uid) = (self.output.len(), self.output.uid());
-        let head = record.encode_head(stored_as, &mut self.head, uid, offset);
-        let mut payload = head.ok_or_else(beyond_limits)?;
-        self.output.append(&self.head)?;
+        let (offset, mut payload) = self.begin_frame(record, stored_as)?;
         let mut piece = vec![0; PIECE_BYTES.min(value_len)];
         let mut left = value_len;
         while left > 0 {
@@ -205,8 +203,8 @@ impl RecordWriter {
             self.output.append(&piece)?;
             left -= piece.len();
         }
-        self.output
-            .append(&payload.bind(uid, offset).to_le_bytes())?;
+        let checksum = payload.bind(self.output.uid(), offset);
+        self.output.append(&checksum.to_le_bytes())?;
         self.note_stored(stored_as, source.level);
         self.note(record)?;
         let len = frame_len(record.key.len(), value_len, record.expiry_ms.is_some()) as u32;
@@ -298,6 +296,16 @@ impl RecordWriter {
         Ok(())
     }
 
+    /// Appends what stands before the value. Returns where the frame begins, and the checksum of
+    /// its payload so far.
+    pub(super) fn begin_frame(
+        &mut self,
+        record: &RecordRef<'_>,
+        stored_as: StoredAs,
+    ) -> Result<(u64, Crc)> {
+        begin_frame(&mut self.output, &mut self.head, record, stored_as)
+    }
+
     /// Records come sorted from a flush and in any order from GC.
     pub(super) fn note(&mut self, record: &RecordRef<'_>) -> Result<()> {
         let properties = &mut self.properties;
@@ -331,17 +339,27 @@ fn append(
     stored_as: StoredAs,
     stored: &[u8],
 ) -> Result<RecordPointer> {
-    let (offset, uid) = (output.len(), output.uid());
-    let payload = record.encode_head(stored_as, head, uid, offset);
-    let payload = payload.ok_or_else(beyond_limits)?.update(stored);
-    let crc = payload.bind(uid, offset).to_le_bytes();
-    for part in [&head[..], stored, &crc[..]] {
-        output.append(part)?;
-    }
+    let (offset, payload) = begin_frame(output, head, record, stored_as)?;
+    let crc = payload.update(stored).bind(output.uid(), offset);
+    output.append(stored)?;
+    output.append(&crc.to_le_bytes())?;
     let len = frame_len(record.key.len(), stored.len(), record.expiry_ms.is_some());
     let file = output.number();
     let len = len as u32;
     Ok(RecordPointer { file, offset, len })
+}
+
+fn begin_frame(
+    output: &mut OutputFile,
+    head: &mut Vec<u8>,
+    record: &RecordRef<'_>,
+    stored_as: StoredAs,
+) -> Result<(u64, Crc)> {
+    let offset = output.len();
+    let payload = record.encode_head(stored_as, head, output.uid(), offset);
+    let payload = payload.ok_or_else(beyond_limits)?;
+    output.append(head)?;
+    Ok((offset, payload))
 }
 
 fn without(mut refs: Vec<RecordFileRefs>, file: FileNumber) -> Vec<RecordFileRefs> {

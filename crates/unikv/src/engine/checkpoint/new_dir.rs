@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Behind the name of a directory that is being made.
-const UNFINISHED: &str = ".unfinished";
+pub(crate) const UNFINISHED: &str = ".unfinished";
 
 pub(crate) struct NewDirectory<'a> {
     vfs: &'a dyn Vfs,
@@ -49,11 +49,7 @@ impl<'a> NewDirectory<'a> {
         let temp = dir.with_file_name(temp_name);
         let created = vfs.create_dir_all(&temp);
         created.map_err(|e| Error::io("create the directory", &temp, e))?;
-        let path = temp.join(LOCK);
-        let lock = vfs.lock(&path).map_err(|error| match error {
-            LockError::Held(pid) => Error::busy(&temp, pid),
-            LockError::Io(e) => Error::io("lock", &path, e),
-        })?;
+        let lock = lock_dir(vfs, &temp)?;
         let new = NewDirectory {
             vfs,
             dir: dir.to_owned(),
@@ -96,9 +92,7 @@ impl<'a> NewDirectory<'a> {
             return Err(Error::incompatible(&self.temp.join(foreign), what, remedy));
         }
         for name in names.iter().filter(|name| *name != LOCK) {
-            let path = self.temp.join(name);
-            let removed = self.vfs.remove(&path);
-            removed.map_err(|e| Error::io("remove this left-over file", &path, e))?;
+            remove_left_over(self.vfs, &self.temp.join(name))?;
         }
         Ok(())
     }
@@ -119,6 +113,21 @@ impl Drop for NewDirectory<'_> {
         let _left = self.vfs.remove(&self.temp.join(LOCK));
         let _left = self.vfs.remove_dir(&self.temp);
     }
+}
+
+/// Takes the lock of a directory that is being changed.
+pub(crate) fn lock_dir(vfs: &dyn Vfs, dir: &Path) -> Result<Box<dyn LockGuard>> {
+    let path = dir.join(LOCK);
+    vfs.lock(&path).map_err(|error| match error {
+        LockError::Held(pid) => Error::busy(dir, pid),
+        LockError::Io(e) => Error::io("lock", &path, e),
+    })
+}
+
+/// Removes a file that an attempt has left which did not end.
+pub(crate) fn remove_left_over(vfs: &dyn Vfs, path: &Path) -> Result<()> {
+    let removed = vfs.remove(path);
+    removed.map_err(|e| Error::io("remove this left-over file", path, e))
 }
 
 /// Whether anything has the name `path`.

@@ -244,7 +244,7 @@ impl Run {
 }
 
 /// The directory in `tail`, the end of the frame that begins with `head`.
-fn directory_of(
+pub(in crate::record) fn directory_of(
     head: &[u8],
     tail: &[u8],
     header: &FrameHeader,

@@ -56,11 +56,8 @@ impl RecordWriter {
         let shape = shape.ok_or_else(beyond_limits)?;
         // Most likely right if nothing is compressed.
         let stored_len = shape.raw_len() + shape.directory_len();
-        let (offset, uid) = (self.output.len(), self.output.uid());
         let guess = stored_in_chunks(shape, stored_len);
-        let payload = record.encode_head(guess, &mut self.head, uid, offset);
-        let payload = payload.ok_or_else(beyond_limits)?;
-        self.output.append(&self.head)?;
+        let (offset, payload) = self.begin_frame(record, guess)?;
         let header = self.head.get(..FRAME_HEADER_LEN).unwrap_or_default();
         Ok(ValueWriter {
             compression,
@@ -99,11 +96,8 @@ impl RecordWriter {
     ) -> Result<RecordPointer> {
         let (file, frame) = value.chunks()?;
         let shape = frame.shape();
-        let (offset, uid) = (self.output.len(), self.output.uid());
-        let stored_as = value.stored_as();
-        let payload = record.encode_head(stored_as, &mut self.head, uid, offset);
-        let payload = payload.ok_or_else(beyond_limits)?;
-        self.output.append(&self.head)?;
+        let (stored_as, uid) = (value.stored_as(), self.output.uid());
+        let (offset, payload) = self.begin_frame(record, stored_as)?;
         let mut directory = Directory::new(shape);
         frame.for_each_stored(&file, |at, chunk, stored| {
             goes_on()?;
