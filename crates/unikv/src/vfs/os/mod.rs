@@ -3,7 +3,7 @@
 //! Logs are written straight through (`log_file`); tables and record files are gathered into large
 //! aligned writes around the page cache (`bulk_file`), and can be read around it, too (`around`).
 //! The directory of a database is held open (`directory`). System calls go through `std`, `rustix`
-//! and `io-uring`; `unsafe` is in `ring` and `process` alone.
+//! and `io-uring`; `unsafe` is in `ring/queue` and `process` alone.
 //!
 //! Locks: the pool of idle write buffers has one and the one of idle rings, held for a push or a
 //! pop only.
