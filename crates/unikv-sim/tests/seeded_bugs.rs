@@ -507,6 +507,11 @@ const CASES: &[Case] = &[
     Case(Seeded::RangeNeedsKey, Histories, 0),
     Case(Seeded::SplitForgetsRanges, Histories, 0),
     Case(Seeded::SkipUndeleted, Histories, 0),
+    Case(
+        Seeded::ClearAfterSeek,
+        unit("db::delete_range::tests::a_cursor_goes_back_within_a_block_to_where_it_is_deleted"),
+        0,
+    ),
     Case(Seeded::MergeForgetsRanges, Histories, 0),
     Case(Seeded::DropTableUnderSnapshot, Histories, 0),
     Case(Seeded::KeptIsUndeleted, Histories, 0),

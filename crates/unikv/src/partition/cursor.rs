@@ -96,6 +96,28 @@ impl Cursor {
         }
     }
 
+    /// The table and the block in it where the position is; `None`: in memory.
+    #[inline]
+    pub(super) fn block(&self) -> Option<(usize, usize)> {
+        match self {
+            Cursor::Memtable(_) => None,
+            Cursor::Keys(it) => Some((0, it.block()?)),
+            Cursor::Run(it) => Some((it.at, it.current.as_ref()?.block()?)),
+        }
+    }
+
+    /// Whether all keys of that block are known to be before `end`.
+    pub(super) fn block_ends_before(&self, end: &[u8]) -> bool {
+        match self {
+            Cursor::Memtable(_) => false,
+            Cursor::Keys(it) => it.block_ends_before(end),
+            Cursor::Run(it) => it
+                .current
+                .as_ref()
+                .is_some_and(|it| it.block_ends_before(end)),
+        }
+    }
+
     /// Memory of the position, about.
     pub(crate) fn memory_bytes(&self) -> usize {
         match self {

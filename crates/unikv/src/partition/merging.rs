@@ -28,6 +28,14 @@ pub(crate) fn follows(
     }
 }
 
+/// A block of one of the sources that are merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BlockAhead {
+    source: usize,
+    table: usize,
+    block: usize,
+}
+
 /// A position in the merge of several sources.
 pub(crate) struct MergingCursor {
     sources: Vec<Cursor>,
@@ -72,6 +80,24 @@ impl MergingCursor {
     /// The file that the entry at the position is from; `None`: it is in memory.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.sources.get(*self.tree.first()?)?.path()
+    }
+
+    /// The block of keys that the position goes forward in.
+    #[inline]
+    pub(super) fn block_ahead(&self) -> Option<BlockAhead> {
+        let source = *self.tree.first().filter(|_| self.forward)?;
+        let (table, block) = self.sources.get(source)?.block()?;
+        Some(BlockAhead {
+            source,
+            table,
+            block,
+        })
+    }
+
+    /// Whether all keys of that block are known to be before `end`.
+    pub(super) fn block_ends_before(&self, end: &[u8]) -> bool {
+        let winner = self.tree.first().and_then(|at| self.sources.get(*at));
+        winner.is_some_and(|source| source.block_ends_before(end))
     }
 
     /// Moves forward. Only after a forward seek.

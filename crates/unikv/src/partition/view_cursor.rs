@@ -101,10 +101,15 @@ impl ViewCursor {
     /// Whether range tombstones hide an entry at the position from who sees `snapshot`.
     #[cold]
     pub(crate) fn hides(&self, entry: &KeyEntry<'_>, snapshot: SeqNo) -> Result<bool> {
-        let (Some(hidden), Some(partition)) = (&self.hidden, self.partition()) else {
+        let (Some(hidden), Some(merge)) = (&self.hidden, &self.merge) else {
             return Ok(false);
         };
-        hidden.hides(&self.view, partition, entry, snapshot)
+        match self.partition() {
+            Some(partition) if !hidden.is_clear(merge, snapshot) => {
+                hidden.hides(&self.view, partition, merge, entry, snapshot)
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Goes on, past many keys at once where many in a row have been hidden.
@@ -218,6 +223,9 @@ impl ViewCursor {
             return Ok(());
         };
         self.access_cost.seek();
+        if let Some(hidden) = &self.hidden {
+            hidden.leave_block();
+        }
         loop {
             let merge = match &mut self.merge {
                 Some(merge) => merge,

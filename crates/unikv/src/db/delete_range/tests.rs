@@ -463,6 +463,31 @@ fn deleted_ranges_give_their_space_back_when_nobody_writes() {
 }
 
 #[test]
+fn a_cursor_goes_back_within_a_block_to_where_it_is_deleted() {
+    let machine = Machine::new(1);
+    let (db, _) = machine.open(small());
+    for n in 0..KEYS {
+        db.put(key(n), [b'v'; 40]).unwrap();
+    }
+    db.compact().unwrap();
+    db.delete_range(key(3)..key(6)).unwrap();
+    let mut cursor = db.cursor();
+    // Several entries after the range, in the same block.
+    assert!(cursor.seek(key(7)).unwrap());
+    for n in 7..10 {
+        assert_eq!(cursor.key(), Some(key(n).as_slice()));
+        assert!(cursor.next().unwrap());
+    }
+    assert!(cursor.seek(key(4)).unwrap());
+    assert_eq!(cursor.key(), Some(key(6).as_slice()));
+    // And back over it.
+    assert!(cursor.prev().unwrap());
+    assert_eq!(cursor.key(), Some(key(2).as_slice()));
+    assert!(cursor.next().unwrap());
+    assert_eq!(cursor.key(), Some(key(6).as_slice()));
+}
+
+#[test]
 fn tables_of_range_tombstones_alone_are_no_sources_of_a_scan() {
     let machine = Machine::new(9);
     let (db, _) = machine.open(small());

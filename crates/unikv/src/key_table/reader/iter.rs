@@ -123,6 +123,22 @@ impl KeyIter {
         self.at.is_some()
     }
 
+    /// The number of the block that the iterator stands in.
+    #[inline]
+    pub(crate) fn block(&self) -> Option<usize> {
+        self.at.as_ref().map(|at| at.block_index)
+    }
+
+    /// Whether all keys of the block that the iterator stands in are known to be before `end`.
+    pub(crate) fn block_ends_before(&self, end: &[u8]) -> bool {
+        let (Some(fences), Some(block)) = (&self.fences, self.block()) else {
+            return false;
+        };
+        // No key of a block is greater than the fence after it.
+        let next = block + 1;
+        next < fences.len() && fences.key(next) < end
+    }
+
     /// Goes to the first entry.
     pub(crate) fn seek_to_first(&mut self) -> Result<()> {
         self.at = None;

@@ -6,7 +6,7 @@ use crate::base::range_tombstones::Piece;
 use crate::base::seeded::slip;
 use crate::error::Result;
 use crate::key_table::KeyEntry;
-use crate::partition::merging::MergingCursor;
+use crate::partition::merging::{BlockAhead, MergingCursor};
 use crate::partition::view::View;
 use crate::version::{Generation, Partition};
 use std::cell::{Cell, RefCell};
@@ -101,6 +101,12 @@ impl HiddenPiece {
             && self.start.as_slice() <= key
             && self.end.as_ref().is_none_or(|end| key < end.as_slice())
     }
+
+    /// Whether it goes on to the end of the block that the cursor stands in.
+    fn outlasts_block(&self, merge: &MergingCursor) -> bool {
+        let end = self.end.as_deref();
+        end.is_none_or(|end| merge.block_ends_before(end))
+    }
 }
 
 /// This many hidden entries in a row make it worth asking the sources again.
@@ -117,6 +123,8 @@ pub(in crate::partition) struct HiddenAround {
     piece: RefCell<Option<HiddenPiece>>,
     /// How many entries of the piece have been hidden in a row.
     in_a_row: Cell<u32>,
+    /// A block of which nothing is hidden from who sees this number, from the position on.
+    clear: Cell<Option<(BlockAhead, SeqNo)>>,
     /// How new each source of the cursor can be.
     newest: Vec<Newest>,
 }
@@ -154,15 +162,33 @@ impl HiddenAround {
         HiddenAround {
             piece: RefCell::new(None),
             in_a_row: Cell::new(0),
+            clear: Cell::new(None),
             newest,
         }
     }
 
+    /// Whether nothing of the block that the cursor goes forward in is hidden from here on, which
+    /// spares the comparison of each key with the ends of a piece.
+    #[inline]
+    pub(in crate::partition) fn is_clear(&self, merge: &MergingCursor, snapshot: SeqNo) -> bool {
+        let Some((block, seen_by)) = self.clear.get() else {
+            return false;
+        };
+        seen_by == snapshot && merge.block_ahead() == Some(block)
+    }
+
+    /// Before the cursor goes elsewhere than to the next entry.
+    pub(in crate::partition) fn leave_block(&self) {
+        slip!(ClearAfterSeek, {}, self.clear.set(None));
+    }
+
+    /// Whether the entry at the position of the cursor `merge` is hidden.
     #[cold]
     pub(in crate::partition) fn hides(
         &self,
         view: &View,
         partition: &Partition,
+        merge: &MergingCursor,
         entry: &KeyEntry<'_>,
         snapshot: SeqNo,
     ) -> Result<bool> {
@@ -175,8 +201,15 @@ impl HiddenAround {
             *piece = None;
             *piece = Some(HiddenPiece::of(view, partition, entry.key, snapshot)?);
         }
-        let hidden = piece.as_ref().map(|piece| &piece.hidden);
-        let hides = hidden.map_or(Ok(false), |hidden| hidden.hides(entry.seq))?;
+        let hides = match piece.as_ref() {
+            Some(piece) if piece.hidden.is_nothing() => {
+                let block = merge.block_ahead().filter(|_| piece.outlasts_block(merge));
+                self.clear.set(block.map(|block| (block, snapshot)));
+                false
+            }
+            Some(piece) => piece.hidden.hides(entry.seq)?,
+            None => false,
+        };
         let in_a_row = if hides { self.in_a_row.get() + 1 } else { 0 };
         self.in_a_row.set(in_a_row);
         Ok(hides)
@@ -194,6 +227,7 @@ impl HiddenAround {
         partition: &Partition,
     ) -> Result<()> {
         self.in_a_row.set(0);
+        self.leave_block();
         let piece = self.piece.borrow();
         let Some((piece, end)) = piece.as_ref().and_then(|p| Some((p, p.end.as_deref()?))) else {
             return Ok(());
