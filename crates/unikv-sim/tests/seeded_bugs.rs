@@ -133,6 +133,22 @@ const fn unit(name: &'static str) -> By {
 }
 
 const CASES: &[Case] = &[
+    // Events.
+    Case(
+        Seeded::StallEndUnreported,
+        unit("engine::tests::events::each_stall_and_each_slowdown_has_its_end"),
+        0,
+    ),
+    Case(
+        Seeded::ResumptionUnreported,
+        unit("engine::tests::events::writing_that_is_suspended_is_heard_to_resume"),
+        0,
+    ),
+    Case(
+        Seeded::LostEventsUncounted,
+        unit("engine::tests::events::what_a_slow_listener_does_not_take_is_counted"),
+        0,
+    ),
     // Gaps.
     Case(
         Seeded::GapKeptByPut,

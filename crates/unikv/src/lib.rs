@@ -68,6 +68,8 @@ pub(crate) mod partition;
 
 pub(crate) mod jobs;
 
+pub(crate) mod events;
+
 pub(crate) mod engine;
 
 pub(crate) mod offline;
@@ -119,10 +121,13 @@ pub use engine::read::lifetimes::Ttl;
 pub use engine::read::value_reader::ValueReader;
 pub use engine::stats::lifetime::LifetimeStats;
 pub use engine::stats::pins::PinStats;
-pub use engine::stats::report::{CheckReport, Problem, RecoveryReport};
-pub use engine::stats::stalls::{StallCause, StallStats};
+pub use engine::stats::report::{CheckReport, Problem};
+pub use engine::stats::stalls::StallStats;
 pub use engine::stats::{PartitionStats, Stats};
 pub use error::{Error, ErrorKind, Result};
+#[cfg(feature = "tracing")]
+pub use events::TracingListener;
+pub use events::{Event, EventListener, RecoveryReport, StallCause};
 pub use log::TailCut;
 pub use memtable::{Batch, Operation};
 pub use offline::inspect;

@@ -3,11 +3,13 @@
 //! Only `db` reads [`Options`]; the layers below receive the values they need.
 
 mod effective;
+mod instruments;
 mod keyspace;
 mod write;
 
 use crate::codec::Compression;
 use crate::error::Result;
+use crate::events::Listener;
 use crate::memtable::Lifetime;
 pub use effective::EffectiveOptions;
 pub use keyspace::KeyspaceOptions;
@@ -71,6 +73,7 @@ pub struct Options {
     pub(crate) for_repair: bool,
     /// What the caller has set of the options that are stored.
     pub(crate) asked: StoredOptions,
+    pub(crate) listener: Option<Listener>,
 }
 
 /// The options that are stored in a database, each if it is set.
@@ -99,6 +102,7 @@ impl Default for Options {
             background_threads: 2,
             for_repair: false,
             asked: StoredOptions::default(),
+            listener: None,
         }
     }
 }

@@ -39,6 +39,7 @@ const RANKS: &[&[&str]] = &[
     &["version"],
     &["partition"],
     &["jobs"],
+    &["events"],
     &["engine", "options"],
     &["offline", "txn"],
     &["db"],

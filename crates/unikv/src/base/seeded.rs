@@ -338,6 +338,13 @@ bugs! {
     IngestPersists,
     /// I5: a snapshot judges what has expired by the time of the read.
     SnapshotOfNow,
+    // Events.
+    /// Whoever hears that writers wait never hears that they go on.
+    StallEndUnreported,
+    /// Whoever hears that writing is suspended never hears that it goes on.
+    ResumptionUnreported,
+    /// Events that do not fit are dropped without a word.
+    LostEventsUncounted,
 }
 
 /// `seeded!(Bug)`: whether the engine is to make this mistake.

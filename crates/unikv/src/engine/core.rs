@@ -3,22 +3,24 @@
 //! Nothing here calls a component. Locks: those of its parts, each a leaf; `directory`, taken under
 //! the catalog's or alone.
 
-use crate::base::keys::FileNumber;
+use crate::base::keys::{FileNumber, PartitionId};
+use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::engine::health::Health;
+use crate::engine::health::{Failure, Health, JobName};
 use crate::engine::memory::Arbiter;
 use crate::engine::snapshots::Snapshots;
 use crate::engine::stats::counters::EngineCounters;
 use crate::engine::stats::lifetime::LifetimeStats;
 use crate::error::{Error, Result};
+use crate::events::{Event, Events};
 use crate::jobs::JobContext;
 use crate::key_table::ReadCache;
 use crate::memtable::ArenaPool;
 use crate::options::EffectiveOptions;
 use crate::vfs::clock::Clock;
 use crate::vfs::file_store::FileStore;
-use crate::vfs::{Event, LockGuard, Process, wait_until};
+use crate::vfs::{self, LockGuard, Process, wait_until};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,9 +36,9 @@ pub(crate) struct Core {
     /// The time by which what is written expires.
     pub(crate) clock: Arc<Clock>,
     /// Notified when there may be work for the background; the store's own.
-    pub(crate) work: Arc<dyn Event>,
+    pub(crate) work: Arc<dyn vfs::Event>,
     /// Notified when the background has finished something or failed.
-    pub(crate) progress: Arc<dyn Event>,
+    pub(crate) progress: Arc<dyn vfs::Event>,
     pub(crate) health: Health,
     pub(crate) counters: EngineCounters,
     pub(crate) closing: AtomicBool,
@@ -44,6 +46,8 @@ pub(crate) struct Core {
     pub(crate) process: Process,
     /// Held until the engine is dropped or closed; its release lets another opener in.
     pub(crate) directory: Mutex<Option<Box<dyn LockGuard>>>,
+    /// What the listener hears of.
+    pub(crate) events: Events,
 }
 
 /// What [`Core::new`] is made of.
@@ -58,6 +62,7 @@ pub(crate) struct CoreParts {
     pub(crate) next_file: u64,
     pub(crate) counted_before: LifetimeStats,
     pub(crate) directory: Box<dyn LockGuard>,
+    pub(crate) events: Events,
 }
 
 impl Core {
@@ -78,6 +83,7 @@ impl Core {
             counters: EngineCounters::after(parts.counted_before),
             closing: AtomicBool::new(false),
             directory: Mutex::new(Some(parts.directory)),
+            events: parts.events,
             store: parts.store,
         })
     }
@@ -120,8 +126,60 @@ impl Core {
 
     /// Suspends writing until the database is reopened, and wakes all that wait.
     pub(crate) fn suspend_for_good(&self, error: &Error) {
-        self.health.set_fatal(error);
+        self.set_fatal(error);
         self.progress.notify();
+    }
+
+    /// As [`Self::suspend_for_good`], but wakes nobody.
+    pub(crate) fn set_fatal(&self, error: &Error) {
+        if self.health.set_fatal(error) {
+            self.events.emit(|| Event::WritesSuspended {
+                error: error.clone(),
+                until_reopened: true,
+            });
+        }
+    }
+
+    /// Suspends writing until the memtables are in tables.
+    pub(crate) fn poison(&self, error: &Error) {
+        if self.health.poison(error) {
+            self.events.emit(|| Event::WritesSuspended {
+                error: error.clone(),
+                until_reopened: false,
+            });
+        }
+    }
+
+    /// A new segment of the log has taken over.
+    pub(crate) fn unpoison(&self) {
+        if self.health.unpoison() && !seeded!(ResumptionUnreported) {
+            self.events.emit(|| Event::WritesResumed);
+        }
+    }
+
+    /// A job has succeeded, or is no longer due: what failed of it is forgotten.
+    pub(crate) fn job_recovered(&self, job: JobName, partition: Option<PartitionId>) {
+        if self.health.has_failures()
+            && let Some(failure) = self.health.job_succeeded(job, partition)
+        {
+            self.report_recovered(&failure);
+        }
+    }
+
+    /// Lets what failed because the disk was full be tried again at once.
+    pub(crate) fn forget_full_disk(&self) {
+        let forgotten = self.health.forget_full_disk();
+        forgotten
+            .iter()
+            .for_each(|failure| self.report_recovered(failure));
+    }
+
+    fn report_recovered(&self, failure: &Failure) {
+        self.events.emit(|| Event::JobRecovered {
+            job: failure.job,
+            partition: failure.partition.map(|id| id.0),
+            failures: failure.failures,
+        });
     }
 
     /// Waits for `done` as long as `check` finds nothing and the database is open.

@@ -1,13 +1,13 @@
 //! What all handles of an open database share: the engine and its background. With the last of them
 //! it ends.
 //!
-//! Lock: `workers`, held while they are started and while they are waited for.
+//! Locks: `workers`, held while they are started and while they are waited for; `delivery`, a leaf.
 
 use crate::base::sync::Mutex;
 use crate::engine::background::workers;
-use crate::engine::stats::report::RecoveryReport;
 use crate::engine::{Engine, open};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::events::{self, Event, RecoveryReport};
 use crate::options::Options;
 use crate::vfs::{Env, JoinHandle};
 use std::mem;
@@ -18,6 +18,8 @@ pub(crate) struct Handle {
     pub(crate) engine: Arc<Engine>,
     workers: Mutex<Vec<Box<dyn JoinHandle>>>,
     pub(crate) recovery: RecoveryReport,
+    /// Delivers events. It ends last.
+    delivery: Mutex<Option<Box<dyn JoinHandle>>>,
 }
 
 impl Handle {
@@ -32,9 +34,35 @@ impl Handle {
             engine,
             workers: Mutex::new(Vec::new()),
             recovery,
+            delivery: Mutex::default(),
         };
+        handle.begin_delivery()?;
         workers::spawn(&handle.engine.background, &mut handle.workers.lock())?;
         Ok(handle)
+    }
+
+    /// Starts the worker that delivers events, of which the opening is the first.
+    fn begin_delivery(&self) -> Result<()> {
+        let core = &self.engine.core;
+        core.events.emit(|| Event::Opened {
+            recovery: Box::new(self.recovery.clone()),
+        });
+        self.engine.space.report_full();
+        let delivery = events::deliver(&core.events, &*core.store.env().runtime);
+        let dir = core.store.dir();
+        *self.delivery.lock() = delivery.map_err(|e| Error::io("start a thread for", dir, e))?;
+        Ok(())
+    }
+
+    /// Has all events delivered. A listener that closes the database does not wait for itself.
+    fn end_delivery(&self) {
+        let events = &self.engine.core.events;
+        events.end();
+        let delivery = self.delivery.lock().take();
+        match events.is_listener() {
+            true => drop(delivery),
+            false => delivery.into_iter().for_each(|delivery| delivery.join()),
+        }
     }
 
     /// Syncs the log, stops the background, stores what was counted and releases the directory. The
@@ -54,6 +82,7 @@ impl Handle {
     pub(crate) fn shut_down(&self) {
         self.stop_workers();
         self.engine.release();
+        self.end_delivery();
     }
 
     pub(crate) fn stop_workers(&self) {
@@ -71,6 +100,9 @@ impl Drop for Handle {
             // are not there.
             if let Some(mut workers) = self.workers.try_lock() {
                 mem::forget(mem::take(&mut *workers));
+            }
+            if let Some(mut delivery) = self.delivery.try_lock() {
+                mem::forget(delivery.take());
             }
             mem::forget(Arc::clone(&self.engine));
             return;

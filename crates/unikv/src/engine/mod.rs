@@ -167,6 +167,7 @@ impl Engine {
             disk_full: self.space.full.is_full(),
             ballast_bytes: self.space.full.ballast_bytes(),
             job_errors: self.background.job_errors(),
+            listener_panics: self.core.events.panics(),
             clock_jump: self.core.clock.jump(),
             expires: self.core.clock.is_needed(),
             lifetime: counters.lifetime(&view.version, manifest_len),

@@ -5,6 +5,7 @@ pub(crate) mod common;
 mod compression;
 mod damage;
 mod directories;
+mod events;
 mod expiry;
 mod long_keys;
 

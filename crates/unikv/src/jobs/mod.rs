@@ -7,6 +7,7 @@ pub(crate) mod flush;
 pub(crate) mod ingest;
 pub(crate) mod partitioning;
 pub(crate) mod space;
+pub(crate) mod written;
 
 use crate::base::keys::FileNumber;
 use crate::base::sync::Mutex;

@@ -21,9 +21,7 @@ impl Background {
         let mut settled = self.core.health.failures();
         settled.retain(|failure| !self.is_still_due(catalog, failure.job, failure.partition));
         for failure in &settled {
-            self.core
-                .health
-                .job_succeeded(failure.job, failure.partition);
+            self.core.job_recovered(failure.job, failure.partition);
         }
         if !settled.is_empty() {
             self.core.progress.notify();

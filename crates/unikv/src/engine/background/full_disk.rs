@@ -1,6 +1,7 @@
 //! What the flush worker does about a full disk (see [`crate::engine::space::disk_full`]).
 
 use crate::engine::background::Background;
+use crate::events::Event;
 use std::time::Duration;
 
 /// Between two looks at the space while the disk is full.
@@ -39,10 +40,12 @@ impl Background {
         }
         if self.mend_after_full_disk() && enough && space.keep_ballast(&self.core.store, || free) {
             space.end();
+            let lasted = self.core.now().saturating_sub(space.begun_at());
+            self.core.events.emit(|| Event::DiskFreed { lasted });
             // Where there is little more than that, jobs that found too little stay in backoff:
             // they would make the disk full again at once.
             if free >= PLENTY * space.resume_bytes() {
-                self.core.health.forget_full_disk();
+                self.core.forget_full_disk();
             }
             self.core.work.notify();
             self.core.progress.notify();

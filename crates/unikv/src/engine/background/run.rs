@@ -9,7 +9,9 @@ use crate::engine::background::scheduler::{Ask, By};
 use crate::engine::background::{Ended, Job, JobKind};
 use crate::engine::catalog::CatalogState;
 use crate::engine::health::{COLLECT, JobName};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::events::Event;
+use crate::jobs::written;
 use std::time::Duration;
 
 /// A job that is to run, with its leases.
@@ -63,27 +65,60 @@ impl Background {
 
     fn run(&self, kind: &dyn JobKind, Next { job, lease }: Next) -> Result<bool> {
         let (name, of) = (kind.name(), job.partitions.first().copied());
-        let ended = (job.run)(self);
+        let partition = of.map(|id| id.0);
+        let events = &self.core.events;
+        events.emit(|| Event::JobBegan {
+            job: name,
+            partition,
+        });
+        let begin = self.core.now();
+        let (ended, bytes) = written::during(|| (job.run)(self));
         if let Err(error) = &ended {
             self.space.note_full(error);
         }
+        let is_closed = |error: &Error| error.kind() == ErrorKind::Closed;
+        let has_failed = ended.as_ref().is_err_and(|error| !is_closed(error));
         // Before anybody else may choose it, it is known how it ended.
         let went_on = match ended {
-            Err(error) if error.kind() == ErrorKind::Closed => Err(error),
+            Err(error) if is_closed(&error) => Err(error),
             Err(error) => {
-                kind.failed(self, of, &error);
+                self.job_failed(kind, of, &error);
                 Ok(true)
             }
             Ok(ended) => {
-                self.core.health.job_succeeded(name, of);
+                self.core.job_recovered(name, of);
                 if ended == Ended::GivenUp {
                     self.scheduler.give_up(name, of, self.core.now());
                 }
                 Ok(ended != Ended::Nothing)
             }
         };
+        if !has_failed {
+            events.emit(|| Event::JobEnded {
+                job: name,
+                partition,
+                took: self.core.now().saturating_sub(begin),
+                bytes,
+            });
+        }
         drop(lease);
         went_on
+    }
+
+    /// Takes notice of the failure of a job.
+    pub(super) fn job_failed(&self, kind: &dyn JobKind, of: Option<PartitionId>, error: &Error) {
+        kind.failed(self, of, error);
+        self.core.events.emit(|| {
+            let noted = self.core.health.failure(kind.name(), of);
+            let now = self.core.now();
+            Event::JobFailed {
+                job: kind.name(),
+                partition: of.map(|id| id.0),
+                error: error.clone(),
+                failures: noted.as_ref().map_or(1, |failure| failure.failures),
+                retry_in: noted.map(|failure| failure.retry_at.saturating_sub(now)),
+            }
+        });
     }
 
     /// The first kind of which a job is due, leased partitions left aside.

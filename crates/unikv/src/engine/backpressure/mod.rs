@@ -17,13 +17,16 @@
 //!
 //! Locks: `debt` and `merges`, leaves. Nothing is held during a pause.
 
+mod slowdown;
+
 use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::engine::backpressure::slowdown::Slowdown;
 use crate::engine::core::Core;
 use crate::engine::memory::MAX_SEALED;
 use crate::engine::space::DiskSpace;
-use crate::engine::stats::stalls::StallCause;
+use crate::events::StallCause;
 use crate::jobs::flush::placing::{GenerationLimits, MAX_GENERATIONS, MAX_SLOTS};
 use crate::partition::View;
 use crate::version::Partition;
@@ -90,6 +93,7 @@ pub(crate) struct Pressure {
     debt: Mutex<Debt>,
     /// Whether something may be owed.
     is_owed: AtomicBool,
+    slowdown: Slowdown,
 }
 
 /// How fast merges empty UnsortedStores: what they took of late, each merge counting half as much
@@ -272,7 +276,11 @@ impl Backpressure {
         pressure
             .cause
             .store(greatest.unwrap_or(0), Ordering::Relaxed);
-        pressure.ns_per_kib.store(total as u64, Ordering::Relaxed);
+        let before = pressure.ns_per_kib.swap(total as u64, Ordering::Relaxed);
+        if (before == 0) != (total < 1.0) {
+            let cause = greatest.and_then(|cause| CAUSES.get(cause)).copied();
+            pressure.slowdown.report(&self.core, cause, total >= 1.0);
+        }
         let of_space = &pressure.space_ns_per_kib;
         of_space.store(costs[2] as u64, Ordering::Relaxed);
     }

@@ -52,7 +52,7 @@ impl Catalog {
         if self.is_mendable(error) {
             self.space.note_full(error);
         } else {
-            self.core.health.set_fatal(error);
+            self.core.set_fatal(error);
         }
     }
 

@@ -49,7 +49,7 @@ pub(crate) struct Failure {
     /// How often in a row.
     pub(crate) failures: u32,
     /// When it is tried again, on the runtime's clock.
-    retry_at: Duration,
+    pub(crate) retry_at: Duration,
 }
 
 /// A background job that has failed and not been made up for.
@@ -111,18 +111,22 @@ impl Health {
         }
     }
 
-    fn suspend(&self, change: impl FnOnce(&mut Causes)) {
+    /// Returns what `change` does.
+    fn suspend(&self, change: impl FnOnce(&mut Causes) -> bool) -> bool {
         let mut causes = self.causes.lock();
-        change(&mut causes);
+        let changed = change(&mut causes);
         let suspended = causes.fatal.is_some() || causes.poisoned.is_some();
         self.suspended.store(suspended, Ordering::Release);
+        changed
     }
 
-    /// Suspends writing until reopen.
-    pub(crate) fn set_fatal(&self, error: &Error) {
+    /// Suspends writing until reopen. True: it was not before.
+    pub(crate) fn set_fatal(&self, error: &Error) -> bool {
         self.suspend(|causes| {
+            let is_first = causes.fatal.is_none();
             causes.fatal.get_or_insert_with(|| error.clone());
-        });
+            is_first
+        })
     }
 
     /// Why the WAL is poisoned, if it is.
@@ -130,16 +134,18 @@ impl Health {
         self.causes.lock().poisoned.clone()
     }
 
-    /// Suspends writing until the memtables are in tables.
-    pub(crate) fn poison(&self, error: &Error) {
+    /// Suspends writing until the memtables are in tables. True: it was not before.
+    pub(crate) fn poison(&self, error: &Error) -> bool {
         self.suspend(|causes| {
+            let is_first = causes.fatal.is_none() && causes.poisoned.is_none();
             causes.poisoned.get_or_insert_with(|| error.clone());
-        });
+            is_first
+        })
     }
 
-    /// A new WAL segment has taken over.
-    pub(crate) fn unpoison(&self) {
-        self.suspend(|causes| causes.poisoned = None);
+    /// A new WAL segment has taken over. True: writing goes on.
+    pub(crate) fn unpoison(&self) -> bool {
+        self.suspend(|causes| causes.poisoned.take().is_some() && causes.fatal.is_none())
     }
 
     /// Notes that a job has failed at `now`.
@@ -164,17 +170,24 @@ impl Health {
         });
     }
 
-    /// Notes that a job has succeeded.
-    pub(crate) fn job_succeeded(&self, job: JobName, partition: Option<PartitionId>) {
-        if self.has_failures() {
-            self.change_failures(|failures| drop(failures.remove(&(job, partition))));
-        }
+    /// Notes that a job has succeeded; returns what failed of it before.
+    pub(crate) fn job_succeeded(
+        &self,
+        job: JobName,
+        partition: Option<PartitionId>,
+    ) -> Option<Failure> {
+        self.change_failures(|failures| failures.remove(&(job, partition)))
     }
 
-    /// Lets what failed because the disk was full be tried again at once, now that there is room.
-    pub(crate) fn forget_full_disk(&self) {
-        let keep = |failure: &Failure| failure.error.kind() != ErrorKind::DiskFull;
-        self.change_failures(|failures| failures.retain(|_, failure| keep(failure)));
+    /// Lets what failed because the disk was full be tried again at once, now that there is room;
+    /// returns what that was.
+    pub(crate) fn forget_full_disk(&self) -> Vec<Failure> {
+        let is_full = |failure: &Failure| failure.error.kind() == ErrorKind::DiskFull;
+        self.change_failures(|failures| {
+            let forgotten = failures.values().filter(|f| is_full(f)).cloned().collect();
+            failures.retain(|_, failure| !is_full(failure));
+            forgotten
+        })
     }
 
     /// Whether some job has failed and not been made up for.
@@ -217,13 +230,14 @@ impl Health {
         Some(first.saturating_sub(now).max(FIRST_BACKOFF / 10))
     }
 
-    fn change_failures(
+    fn change_failures<T>(
         &self,
-        change: impl FnOnce(&mut BTreeMap<(JobName, Option<PartitionId>), Failure>),
-    ) {
+        change: impl FnOnce(&mut BTreeMap<(JobName, Option<PartitionId>), Failure>) -> T,
+    ) -> T {
         let mut failures = self.failures.lock();
-        change(&mut failures);
+        let result = change(&mut failures);
         self.failure_count.store(failures.len(), Ordering::Release);
+        result
     }
 }
 

@@ -22,10 +22,10 @@ use crate::engine::core::CoreParts;
 use crate::engine::space::debt::Freed;
 use crate::engine::space::full::DiskFull;
 use crate::engine::stats::lifetime::{self, LifetimeStats};
-use crate::engine::stats::report::RecoveryReport;
 use crate::engine::write::wal_sync::{Segment, WalSync};
 use crate::engine::{Engine, EngineParts};
 use crate::error::{Error, ErrorKind, Result};
+use crate::events::{Events, RecoveryReport};
 use crate::jobs::flush::placing::{FlushTarget, GenerationLimits};
 use crate::jobs::space::Space;
 use crate::key_table::ReadCache;
@@ -42,6 +42,7 @@ use crate::vfs::clock::Clock;
 use crate::vfs::file_store::FileStore;
 use crate::vfs::{Env, LockGuard};
 use std::collections::HashMap;
+use std::mem;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -53,6 +54,7 @@ pub(crate) fn open(
 ) -> Result<(Arc<Engine>, RecoveryReport)> {
     // What is wrong without looking at the database.
     options.resolve(&StoredOptions::default())?;
+    let events = Events::of(options.listener.as_ref(), &*env.runtime);
     let begin = env.runtime.now();
     let survey = file_names::survey(&*env.vfs, dir)?;
     check_directory(dir, &survey, &options)?;
@@ -73,6 +75,7 @@ pub(crate) fn open(
     let stored = stored_options::of(recovered.as_ref())?;
     let options = options.resolve(&stored)?;
     let mut opening = Opening::new(env, dir, options, stored, survey);
+    opening.events = events;
     let engine = match recovered {
         Some(manifest) => opening.recover(manifest, lock)?,
         None => opening.create(lock)?,
@@ -96,6 +99,7 @@ struct Opening<'a> {
     /// For the recovered memtables and all later ones.
     pool: Arc<ArenaPool>,
     report: RecoveryReport,
+    events: Events,
 }
 
 impl<'a> Opening<'a> {
@@ -125,6 +129,7 @@ impl<'a> Opening<'a> {
             plan,
             pool,
             report: RecoveryReport::default(),
+            events: Events::default(),
         }
     }
 
@@ -332,6 +337,7 @@ impl<'a> Opening<'a> {
                 next_file: self.next_file,
                 counted_before: self.counted_before.clone(),
                 directory: lock,
+                events: mem::take(&mut self.events),
             },
             full: space,
             view,

@@ -6,8 +6,8 @@
 
 use crate::base::keys::{FileNumber, KeyspaceId, Kind};
 use crate::base::seeded::seeded;
-use crate::engine::stats::report::RecoveryReport;
 use crate::error::{Error, Result};
+use crate::events::RecoveryReport;
 use crate::jobs::flush::index_build::build_index;
 use crate::jobs::flush::placing::GenerationLimits;
 use crate::key_table::{KeyTable, ReadCache};

@@ -32,11 +32,13 @@ use crate::engine::space::full::SpaceLimits;
 use crate::engine::space::DiskSpace;
 use crate::engine::space::full::free_bytes;
 use crate::error::{Error, ErrorKind, Result};
+use crate::events::Event;
 
 impl DiskSpace {
     /// Takes notice of an error: a full disk changes the state of the engine.
     pub(crate) fn note_full(&self, error: &Error) {
         if error.kind() == ErrorKind::DiskFull && self.full.begin(&self.core.store, error) {
+            self.report_full();
             self.core.work.notify();
             self.core.progress.notify();
         }
@@ -45,7 +47,15 @@ impl DiskSpace {
     /// Looks at the free space before something large is written.
     pub(crate) fn probe_space(&self) {
         if !self.full.is_full() && self.full.probe(&self.core.store) {
+            self.report_full();
             self.core.work.notify();
+        }
+    }
+
+    /// Has the listener hear that the disk is full.
+    pub(crate) fn report_full(&self) {
+        if let Err(error) = self.check_space() {
+            self.core.events.emit(|| Event::DiskFull { error });
         }
     }
 

@@ -8,9 +8,10 @@
 //! Lock: storing them takes the catalog's.
 
 use crate::base::coding::Decoder;
-use crate::engine::stats::stalls::{StallCause, StallStats};
+use crate::engine::stats::stalls::StallStats;
 use crate::engine::stats::table::each_counter;
 use crate::error::Result;
+use crate::events::StallCause;
 use crate::version::Version;
 use crate::version::tagged::{FieldWriter, Fields, Place};
 use std::path::Path;

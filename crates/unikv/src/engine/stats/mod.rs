@@ -204,6 +204,8 @@ pub struct Stats {
     pub stall_causes: Vec<StallStats>,
     /// What was counted since the database was created, by this process and those before it.
     pub lifetime: LifetimeStats,
+    /// How often the listener of [`Options::listener`](crate::Options::listener) has panicked.
+    pub listener_panics: u64,
 }
 
 macro_rules! show_counters {

@@ -213,7 +213,7 @@ impl WritePath {
         self.core.store.remove_files(self.wal_sync.restart());
         let wal = self.new_segment(number, None);
         commit.wal = Some(wal.inspect_err(|error| self.space.note_full(error))?);
-        self.core.health.unpoison();
+        self.core.unpoison();
         Ok(())
     }
 
@@ -325,7 +325,7 @@ impl WritePath {
 
     /// Gives up the log because of `error`: it goes on in a new segment once all is in tables.
     pub(crate) fn poison_wal(&self, error: &Error) {
-        self.core.health.poison(error);
+        self.core.poison(error);
         self.space.note_full(error);
     }
 }

@@ -104,7 +104,7 @@ impl<'p> Staging<'p> {
         self.pay()?;
         let core = &self.path.core;
         let synced = slip!(LargeNameUnsynced, Ok(()), core.store.sync_directory());
-        synced.inspect_err(|error| core.health.set_fatal(error))
+        synced.inspect_err(|error| core.set_fatal(error))
     }
 
     /// What stands in the log for a value that was written.

@@ -2,13 +2,14 @@
 //!
 //! Nothing is held during a wait but what the caller holds: usually the commit lock.
 
+use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::catalog::FlushBlock;
 use crate::engine::health::{FLUSH, MERGE};
 use crate::engine::memory::MAX_SEALED;
-use crate::engine::stats::stalls::StallCause;
 use crate::engine::write::WritePath;
 use crate::error::{Error, Result};
+use crate::events::{Event, StallCause};
 use crate::vfs::wait_until;
 
 impl WritePath {
@@ -52,6 +53,10 @@ impl WritePath {
         let runtime = &self.core.store.env().runtime;
         let begin = runtime.now();
         self.backpressure.take_blocked_flush();
+        let events = &self.core.events;
+        events.emit(|| Event::StallBegan {
+            cause: self.likely_cause(),
+        });
         // A flush that waits for a merge says so when it looks again.
         self.core.work.notify();
         let mut failed = None;
@@ -64,12 +69,23 @@ impl WritePath {
             true => StallCause::MergeWait,
             false => StallCause::FlushWait,
         };
-        self.core
-            .counters
-            .count_stall(cause, runtime.now().saturating_sub(begin));
+        let took = runtime.now().saturating_sub(begin);
+        self.core.counters.count_stall(cause, took);
+        if !seeded!(StallEndUnreported) {
+            events.emit(|| Event::StallEnded { cause, took });
+        }
         failed
             .map_or(Ok(()), Err)
             .and_then(|()| self.core.check_open())
+    }
+
+    /// What a wait that begins now is for: at its end it is known.
+    fn likely_cause(&self) -> StallCause {
+        let catalog = self.catalog.lock();
+        match catalog.flush_is_blocked(self.space.generation_limits(&catalog.version)) {
+            true => StallCause::MergeWait,
+            false => StallCause::FlushWait,
+        }
     }
 
     /// Waits until no memtable is sealed.

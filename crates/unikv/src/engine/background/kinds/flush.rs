@@ -12,6 +12,7 @@ use crate::engine::write::blobs;
 use crate::error::Result;
 use crate::jobs::flush::placing::{Placed, PlacingContext};
 use crate::jobs::flush::{FlushedTable, flush, placing};
+use crate::jobs::written;
 use crate::version::edit::VersionEdit;
 use std::sync::Arc;
 
@@ -112,6 +113,7 @@ impl Background {
             .counters
             .flush_bytes
             .fetch_add(bytes, Ordering::Relaxed);
+        written::add(bytes);
         if let Some(low_water) = low_water {
             self.core
                 .store

@@ -195,7 +195,7 @@ impl Background {
                     if error.kind() == ErrorKind::Closed {
                         return Err(error);
                     }
-                    Merges.failed(self, Some(side), &error);
+                    self.job_failed(&Merges, Some(side), &error);
                     return Ok(false);
                 }
             }

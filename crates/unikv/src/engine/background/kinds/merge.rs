@@ -17,7 +17,7 @@ use crate::jobs::compact::{gc, merge};
 use crate::jobs::flush::placing::{MAX_GENERATIONS, MAX_SLOTS};
 use crate::jobs::space::garbage::Pressure;
 use crate::jobs::space::{Space, SpaceLimit};
-use crate::jobs::{JobContext, Slice};
+use crate::jobs::{JobContext, Slice, written};
 use crate::options::KeyspaceOptions;
 use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition};
@@ -228,7 +228,7 @@ impl Background {
                 }
                 Err(error) => {
                     self.space.note_full(&error);
-                    Merges.failed(self, Some(partition.id), &error);
+                    self.job_failed(&Merges, Some(partition.id), &error);
                     break;
                 }
             }
@@ -269,7 +269,7 @@ impl Background {
         }
         // The job reports the first one.
         for partition in partitions.iter().skip(1) {
-            self.core.health.job_succeeded(MERGE, Some(*partition));
+            self.core.job_recovered(MERGE, Some(*partition));
         }
         // Nobody asks for them there any more.
         for (file, offset) in moved {
@@ -304,6 +304,7 @@ impl Background {
             }
         }
         add(all, bytes);
+        written::add(bytes);
         add(of_them, copied);
     }
 }

@@ -14,6 +14,7 @@ use crate::engine::catalog::Indexes;
 use crate::engine::health::JobName;
 use crate::error::{Error, Result};
 use crate::jobs::compact::scan_merge;
+use crate::jobs::written;
 use crate::partition::scan_sources;
 use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition};
@@ -80,6 +81,7 @@ impl Background {
             .counters
             .scan_merge_bytes
             .fetch_add(bytes, Ordering::Relaxed);
+        written::add(bytes);
         Ok(())
     }
 }
