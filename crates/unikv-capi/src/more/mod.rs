@@ -1,0 +1,32 @@
+//! What LevelDB's interface does not have.
+//!
+//! The keyspace that a call is about, and how long a value lives, stand in the options of the read
+//! or the write; so each function serves all of them.
+
+pub(crate) mod buffers;
+pub(crate) mod changes;
+pub(crate) mod errors;
+pub(crate) mod expiry;
+pub(crate) mod iterators;
+pub(crate) mod keyspaces;
+pub(crate) mod options_by_name;
+pub(crate) mod ranges;
+pub(crate) mod transactions;
+pub(crate) mod upkeep;
+
+/// The functions, by sections of the header.
+#[cfg(test)]
+pub(crate) fn sections() -> Vec<(&'static str, Vec<crate::boundary::Function>)> {
+    vec![
+        ("Errors", errors::functions()),
+        ("UniKV's own options", options_by_name::functions()),
+        ("Keyspaces", keyspaces::functions()),
+        ("Reads into memory of the caller's", buffers::functions()),
+        ("More of iterators", iterators::functions()),
+        ("Ranges of keys", ranges::functions()),
+        ("Changes that depend on the value", changes::functions()),
+        ("Values that expire", expiry::functions()),
+        ("Transactions", transactions::functions()),
+        ("Upkeep", upkeep::functions()),
+    ]
+}
