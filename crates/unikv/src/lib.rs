@@ -98,6 +98,11 @@ mod testing;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+/// The recipes of the guide, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../guide.md")]
+struct Guide;
+
 pub use base::bounds::KeyBounds;
 /// Mistakes to be made on demand, in the build that tests the tests.
 #[cfg(unikv_seeded_bugs)]
