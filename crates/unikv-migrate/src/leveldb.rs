@@ -126,11 +126,12 @@ impl Iterator for Records<'_> {
                 leveldb_iter_get_error(self.iterator, &raw mut error);
                 return taken(error).err().map(Err);
             }
-            let copied = |read: unsafe extern "C" fn(*const c_void, *mut usize) -> *const c_char| {
-                let mut len = 0;
-                let bytes = read(self.iterator, &raw mut len);
-                std::slice::from_raw_parts(bytes.cast::<u8>(), len).into()
-            };
+            let copied =
+                |read: unsafe extern "C" fn(*const c_void, *mut usize) -> *const c_char| {
+                    let mut len = 0;
+                    let bytes = read(self.iterator, &raw mut len);
+                    std::slice::from_raw_parts(bytes.cast::<u8>(), len).into()
+                };
             let record = (copied(leveldb_iter_key), copied(leveldb_iter_value));
             leveldb_iter_next(self.iterator);
             Some(Ok(record))

@@ -85,22 +85,25 @@ fn compare(source: &dyn Source, db: &Db, name: &str) -> Outcome<()> {
     }
 }
 
+fn migrate(kind: &str, source: &str, dest: &str) -> Outcome<()> {
+    let from = open(kind, Path::new(source))?;
+    let db = Db::open(dest, Options::default().error_if_exists(true))?;
+    copy(&*from, &db).map_err(|error| {
+        format!("{error}\nRemove {dest} before you try again; {source} is unchanged.")
+    })?;
+    Ok(db.close()?)
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [kind, source, dest] = arguments.as_slice() else {
         eprintln!("usage: unikv-migrate leveldb|rocksdb SOURCE DEST");
         return ExitCode::from(2);
     };
-    let run = || {
-        let source = open(kind, Path::new(source))?;
-        let db = Db::open(dest, Options::default().error_if_exists(true))?;
-        copy(&*source, &db)?;
-        Ok(db.close()?)
-    };
-    match run() {
+    match migrate(kind, source, dest) {
         Ok(()) => ExitCode::SUCCESS,
-        Err::<(), Box<dyn std::error::Error>>(error) => {
-            eprintln!("{error}\nRemove {dest} before you try again; {source} is unchanged.");
+        Err(error) => {
+            eprintln!("{error}");
             ExitCode::FAILURE
         }
     }

@@ -524,7 +524,7 @@ const CASES: &[Case] = &[
     Case(Seeded::SplitForgetsRanges, Histories, 0),
     Case(Seeded::SkipUndeleted, Histories, 0),
     Case(
-        Seeded::ClearAfterSeek,
+        Seeded::ClearPastPiece,
         unit("db::delete_range::tests::a_cursor_goes_back_within_a_block_to_where_it_is_deleted"),
         0,
     ),

@@ -127,8 +127,8 @@ bugs! {
     SplitForgetsRanges,
     /// I5: a scan passes over all sources of a deleted range, newer ones, too.
     SkipUndeleted,
-    /// A cursor that seeks within a block takes the rest of it for undeleted still.
-    ClearAfterSeek,
+    /// A cursor takes a block for undeleted to its end, though a range begins in it.
+    ClearPastPiece,
     /// I5: a merge drops range tombstones and keeps what they delete.
     MergeForgetsRanges,
     /// I5: a key table that a range tombstone covers is dropped, whoever sees it.

@@ -465,12 +465,14 @@ fn deleted_ranges_give_their_space_back_when_nobody_writes() {
 #[test]
 fn a_cursor_goes_back_within_a_block_to_where_it_is_deleted() {
     let machine = Machine::new(1);
-    let (db, _) = machine.open(small());
+    let (db, _) = machine.open(small().block_bytes(4096).key_table_bytes(32 << 10));
     for n in 0..KEYS {
         db.put(key(n), [b'v'; 40]).unwrap();
     }
     db.compact().unwrap();
     db.delete_range(key(3)..key(6)).unwrap();
+    let seen: Vec<_> = db.iter().take(4).map(|entry| entry.unwrap().0).collect();
+    assert_eq!(seen, [key(0), key(1), key(2), key(6)]);
     let mut cursor = db.cursor();
     // Several entries after the range, in the same block.
     assert!(cursor.seek(key(7)).unwrap());
