@@ -15,8 +15,10 @@ use unikv_bench::engine::Engine;
 use unikv_bench::engines::unikv::UniKv;
 use unikv_bench::measure::machine::Machine;
 use unikv_bench::measure::trace::Trace;
+use unikv_bench::report::fold::print_folded;
 use unikv_bench::report::phase::{self, PhaseReport};
 use unikv_bench::report::summary::{self, Summary};
+use unikv_bench::report::table;
 use unikv_bench::run::Runner;
 use unikv_bench::run::plan::Plan;
 use unikv_bench::workload::generator::Distribution;
@@ -133,6 +135,9 @@ pub struct Ycsb {
     /// given
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     space_floor: Option<u64>,
+    /// Print all figures of each phase in place of a row and a sentence
+    #[arg(long, conflicts_with = "json")]
+    verbose: bool,
     /// Print the results as one JSON object
     #[arg(long)]
     json: bool,
@@ -157,14 +162,15 @@ impl Ycsb {
         if !self.json {
             print_head(&plan, &self.engine, &machine)?;
         }
+        if !self.json && !self.verbose {
+            table::print_head(&mut io::stdout().lock())?;
+        }
         let mut phases = Vec::new();
         let mut failure = None;
         for phase in &plan.phases {
             match run_phase(&mut runner, phase) {
                 Ok(report) => {
-                    if !self.json {
-                        report.print(&mut io::stdout().lock())?;
-                    }
+                    self.print_phase(phase, &report)?;
                     phases.push(report);
                 }
                 Err(error) => {
@@ -189,7 +195,12 @@ impl Ycsb {
             );
             writeln!(io::stdout().lock(), "{report}")?;
         } else {
-            phase::print_table(&phases, &mut io::stdout().lock())?;
+            let mut out = io::stdout().lock();
+            if !self.verbose {
+                writeln!(out)?;
+                table::print_legend(&mut out)?;
+            }
+            drop(out);
             summary.print(&mut io::stdout().lock())?;
         }
         // After a failure the directory is evidence: it is kept.
@@ -199,6 +210,15 @@ impl Ycsb {
             Db::destroy(&self.dir)?;
         }
         Ok(Code::Success)
+    }
+
+    fn print_phase(&self, phase: &Phase, report: &PhaseReport) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        match (self.json, self.verbose) {
+            (true, _) => Ok(()),
+            (_, true) => report.print(&mut out),
+            (_, false) => table::print_phase(phase, report, &mut out),
+        }
     }
 
     fn plan(&self) -> Result<Plan, Failure> {
@@ -287,8 +307,7 @@ impl Ycsb {
 
 fn print_head(plan: &Plan, engine: &EngineArgs, machine: &Machine) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(
-        out,
+    let head = format!(
         "UniKV {}: {} records of {} + {} bytes ({}), {} client threads, values {}",
         env!("CARGO_PKG_VERSION"),
         HumanCount(plan.records),
@@ -301,9 +320,16 @@ fn print_head(plan: &Plan, engine: &EngineArgs, machine: &Machine) -> io::Result
         } else {
             "NOT verified"
         },
+    );
+    print_folded(&mut out, "", &head)?;
+    print_folded(
+        &mut out,
+        "",
+        &format!("options: {}", options_in_words(engine)),
     )?;
-    writeln!(out, "options: {}", options_in_words(engine))?;
-    writeln!(out, "machine: {}\n", phase::machine_in_words(machine))
+    let machine = phase::machine_in_words(machine);
+    print_folded(&mut out, "", &format!("machine: {machine}"))?;
+    writeln!(out)
 }
 
 fn options_in_words(engine: &EngineArgs) -> String {

@@ -273,6 +273,8 @@ fn a_range_of_keys_is_deleted() {
     let dry = stdout(&["delete-range", db, "--prefix", "a", "--dry-run"]);
     let dry = String::from_utf8(dry).unwrap();
     assert!(dry.starts_with("would delete 2 keys"), "{dry}");
+    let dry = json(&["delete-range", db, "--prefix", "a", "--dry-run", "--json"]);
+    assert_eq!(dry["keys"], 2);
     let keys = || String::from_utf8(stdout(&["scan", db, "--keys-only"])).unwrap();
     assert_eq!(keys(), "a1\na2\nb1\nb2\nc1\n");
     unikv(&["delete-range", db, "--prefix", "a"])
@@ -466,6 +468,13 @@ fn garbage_is_explained_and_collected() {
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
+    let explained = json(&["gc", db, "--explain", "--json"]);
+    assert!(
+        explained["files"]
+            .as_array()
+            .is_some_and(|files| !files.is_empty())
+    );
+    assert_eq!(explained.get("collections"), None, "nothing was done");
     let text = String::from_utf8(stdout(&["gc", db])).unwrap();
     assert!(text.contains("garbage "), "{text}");
     let text = String::from_utf8(stdout(&["stats", db, "--files"])).unwrap();
@@ -504,6 +513,14 @@ fn files_are_inspected() {
         .max()
         .unwrap();
     let wal = format!("{db}/{wal}");
+    let lines = String::from_utf8(stdout(&["inspect", &wal, "--json"])).unwrap();
+    let parts: Vec<serde_json::Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let (file, parts) = parts.split_last().unwrap();
+    assert_eq!(file["parts"], parts.len());
+    assert_eq!(file["faults"], 0);
     let text = String::from_utf8(stdout(&["inspect", &wal, "--limit", "1"])).unwrap();
     assert!(text.contains(" parts more"), "{text}");
     let manifest = names

@@ -203,9 +203,18 @@ fn a_second_process_goes_on() {
         .clone();
     let text = String::from_utf8(output).unwrap();
     assert!(
-        text.contains("machine: ") && text.contains("operations/s"),
+        text.contains("machine: ") && text.contains("low second"),
         "{text}"
     );
+    let widest = text.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(100), "{widest:?} columns: {text}");
+    assert!(
+        text.contains("returned what was last acknowledged."),
+        "{text}"
+    );
+    let output = run("c").arg("--verbose").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("operations/s"), "{text}");
     run("load").arg("--cleanup").assert().success();
     run("c").assert().code(8);
 }

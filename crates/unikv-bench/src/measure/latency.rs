@@ -52,7 +52,7 @@ fn new_histogram() -> Histogram<u64> {
 }
 
 /// The latencies of one kind of operation, in microseconds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct LatencySummary {
     /// Its name.
     pub operation: &'static str,

@@ -150,7 +150,7 @@ impl PhaseReport {
             (self.live_bytes > 0).then(|| self.disk_bytes as f64 / self.live_bytes as f64);
     }
 
-    /// A few lines for a person.
+    /// All of it for a person, in several lines.
     ///
     /// # Errors
     /// Those of `out`.
@@ -299,65 +299,8 @@ impl PhaseReport {
     }
 }
 
-/// The phases of operations side by side: one line each, latencies of the commonest operation.
-///
-/// # Errors
-/// Those of `out`.
-pub fn print_table(phases: &[PhaseReport], out: &mut impl Write) -> io::Result<()> {
-    let rows: Vec<&PhaseReport> = phases.iter().filter(|phase| phase.operations > 0).collect();
-    if rows.is_empty() {
-        return Ok(());
-    }
-    writeln!(
-        out,
-        "\n{:<16}{:>11}{:>11}  {:>10}{:>10}{:>10}{:>10}{:>10}  {:>8}{:>10}{:>8}{:>7}",
-        "phase",
-        "ops/s",
-        "low second",
-        "p50",
-        "p99",
-        "p99.9",
-        "max",
-        "max put",
-        "written",
-        "read B/op",
-        "CPU us",
-        "space"
-    )?;
-    for row in rows {
-        let commonest = row.latencies.iter().max_by_key(|latency| latency.count);
-        let latency = |of: fn(&LatencySummary) -> f64| {
-            commonest.map_or_else(String::new, |summary| micros(of(summary)))
-        };
-        let number = |value: Option<f64>, digits: usize| {
-            value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
-        };
-        writeln!(
-            out,
-            "{:<16}{:>11}{:>11}  {:>10}{:>10}{:>10}{:>10}{:>10}  {:>8}{:>10}{:>8}{:>7}",
-            row.phase,
-            HumanCount(row.operations_per_second as u64).to_string(),
-            row.lowest_second.map_or_else(
-                || "-".to_owned(),
-                |rate| HumanCount(rate as u64).to_string()
-            ),
-            latency(|summary| summary.p50_us),
-            latency(|summary| summary.p99_us),
-            latency(|summary| summary.p999_us),
-            latency(|summary| summary.max_us),
-            row.longest_write_ms
-                .map_or_else(|| "-".to_owned(), |ms| micros(ms * 1e3)),
-            number(row.write_amplification, 2),
-            number(row.engine_read_bytes_per_operation, 0),
-            number(row.cpu_us_per_operation, 2),
-            number(row.space_amplification, 2),
-        )?;
-    }
-    Ok(())
-}
-
 /// A duration given in microseconds, with the unit that suits it.
-fn micros(us: f64) -> String {
+pub(crate) fn micros(us: f64) -> String {
     match us {
         us if us < 1e3 => format!("{us:.1} us"),
         us if us < 1e6 => format!("{:.1} ms", us / 1e3),

@@ -1,6 +1,7 @@
 //! What a whole run did: jobs, merges of each partition, bytes written, and the space promise.
 
 use crate::measure::space::SpaceReport;
+use crate::report::fold::print_folded;
 use crate::report::phase::PhaseReport;
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
@@ -100,22 +101,19 @@ impl Summary {
     /// # Errors
     /// Those of `out`.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out)?;
         if let Some(factor) = self.write_amplification {
-            write!(
-                out,
-                "\nin all: {} of user data, {} written by the engine ({factor:.2} x)",
+            let mut line = format!(
+                "in all: {} of user data, {} written by the engine ({factor:.2} x)",
                 HumanBytes(self.user_bytes_written),
                 HumanBytes(self.engine_bytes_written),
-            )?;
+            );
             if let Some(bytes) = self.device_write_bytes {
                 let factor = bytes as f64 / self.user_bytes_written as f64;
-                write!(
-                    out,
-                    ", {} by the process ({factor:.2} x)",
-                    HumanBytes(bytes)
-                )?;
+                let process = format!(", {} by the process ({factor:.2} x)", HumanBytes(bytes));
+                line.push_str(&process);
             }
-            writeln!(out)?;
+            print_folded(out, "", &line)?;
         }
         writeln!(
             out,
@@ -135,7 +133,7 @@ impl Summary {
             writeln!(out, "longest put or delete: {ms:.1} ms")?;
         }
         if let Some(space) = &self.space {
-            writeln!(out, "space: {}", space_in_words(space))?;
+            print_folded(out, "", &format!("space: {}", space_in_words(space)))?;
         }
         Ok(())
     }

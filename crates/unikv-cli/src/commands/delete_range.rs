@@ -5,6 +5,7 @@ use crate::exit::{Code, Failure, Outcome};
 use crate::range::RangeArgs;
 use clap::Args;
 use indicatif::HumanBytes;
+use serde_json::json;
 use std::io::{self, Write};
 
 /// `delete-range DIR`
@@ -20,6 +21,9 @@ pub struct DeleteRange {
     /// Only count what would be deleted; change nothing
     #[arg(long)]
     dry_run: bool,
+    /// With --dry-run: print the count as a JSON object
+    #[arg(long, requires = "dry_run")]
+    json: bool,
     #[command(flatten)]
     keyspace: KeyspaceArg,
     #[command(flatten)]
@@ -46,9 +50,14 @@ impl DeleteRange {
                     keys += 1;
                 }
             }
-            let size = HumanBytes(bytes);
             let mut out = io::stdout().lock();
-            writeln!(out, "would delete {keys} keys, about {size} on disk")?;
+            match self.json {
+                true => writeln!(out, "{}", json!({ "keys": keys, "about_bytes": bytes }))?,
+                false => {
+                    let size = HumanBytes(bytes);
+                    writeln!(out, "would delete {keys} keys, about {size} on disk")?;
+                }
+            }
         } else if let Some(range) = range {
             keyspace.delete_range(range)?;
         }

@@ -4,6 +4,7 @@ use crate::args::DirArg;
 use crate::exit::{Code, Outcome};
 use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
+use serde_json::{Value, json};
 use std::io::{self, Write};
 use unikv::{GarbageStats, RecordFileStats};
 
@@ -15,6 +16,9 @@ pub struct Gc {
     /// Only show what would be collected next, and why; change nothing
     #[arg(long)]
     explain: bool,
+    /// Print the figures as one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 impl Gc {
@@ -22,11 +26,21 @@ impl Gc {
         let db = self.dir.open_existing()?;
         let mut out = io::stdout().lock();
         let before = db.garbage();
-        if self.explain {
+        if !self.explain {
+            db.collect_garbage()?;
+        }
+        let (after, stats) = (db.garbage(), db.stats());
+        if self.json {
+            let mut object = to_json(&after);
+            if !self.explain {
+                object["dead_bytes_before"] = before.dead_bytes.into();
+                object["collections"] = stats.gcs.into();
+                object["copied_bytes"] = stats.gc_copied_bytes.into();
+            }
+            writeln!(out, "{object}")?;
+        } else if self.explain {
             explain(&before, &mut out)?;
         } else {
-            db.collect_garbage()?;
-            let (after, stats) = (db.garbage(), db.stats());
             writeln!(
                 out,
                 "garbage {} before, {} after; {} collections copied {}",
@@ -39,6 +53,33 @@ impl Gc {
         db.close()?;
         Ok(Code::Success)
     }
+}
+
+fn to_json(garbage: &GarbageStats) -> Value {
+    let files = garbage.files.iter().map(|file| {
+        json!({
+            "number": file.number,
+            "is_table": file.is_table,
+            "file_bytes": file.file_bytes,
+            "record_bytes": file.record_bytes,
+            "records": file.records,
+            "live_records": file.live_records,
+            "live_bytes": file.live_bytes,
+            "dead_bytes": file.dead_bytes(),
+            "victim": file.victim.map(|place| place + 1),
+        })
+    });
+    json!({
+        "max_space_amp": garbage.max_space_amp,
+        "live_bytes": garbage.live_bytes,
+        "key_table_bytes": garbage.key_table_bytes,
+        "dead_bytes": garbage.dead_bytes,
+        "allowed_bytes": garbage.allowed_bytes,
+        "riding_from_bytes": garbage.riding_from_bytes,
+        "alone_from_bytes": garbage.alone_from_bytes,
+        "next_partition": garbage.next_partition,
+        "files": files.collect::<Vec<_>>(),
+    })
 }
 
 fn explain(garbage: &GarbageStats, out: &mut impl Write) -> io::Result<()> {

@@ -4,6 +4,7 @@ use crate::args;
 use crate::exit::{Code, Outcome};
 use clap::Args;
 use indicatif::HumanCount;
+use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use unikv::inspect::{Part, inspect};
@@ -16,6 +17,9 @@ pub struct Inspect {
     /// Show this many parts, and then only what is damaged; the whole file is verified anyway
     #[arg(long, value_name = "COUNT", value_parser = args::count)]
     limit: Option<u64>,
+    /// Print one JSON object for each part, and one for the file
+    #[arg(long)]
+    json: bool,
 }
 
 impl Inspect {
@@ -28,10 +32,25 @@ impl Inspect {
                 left_out += 1;
             } else if written.is_ok() {
                 shown += 1;
-                written = print(part, &mut out);
+                written = match self.json {
+                    true => writeln!(out, "{}", to_json(part)),
+                    false => print(part, &mut out),
+                };
             }
         })?;
         written?;
+        if self.json {
+            let object = json!({
+                "kind": seen.kind.to_string(),
+                "len": seen.len,
+                "parts": seen.parts,
+                "parts_left_out": left_out,
+                "faults": seen.faults,
+            });
+            writeln!(out, "{object}")?;
+            out.flush()?;
+            return Ok(code_of(seen.faults));
+        }
         if left_out > 0 {
             writeln!(out, "… {} parts more", HumanCount(left_out))?;
         }
@@ -47,11 +66,30 @@ impl Inspect {
             HumanCount(seen.parts)
         )?;
         out.flush()?;
-        Ok(match seen.faults {
-            0 => Code::Success,
-            _ => Code::Corruption,
-        })
+        Ok(code_of(seen.faults))
     }
+}
+
+fn code_of(faults: u64) -> Code {
+    match faults {
+        0 => Code::Success,
+        _ => Code::Corruption,
+    }
+}
+
+fn to_json(part: &Part) -> Value {
+    let fields = part.fields.iter();
+    let fields: Map<String, Value> = fields
+        .map(|(name, value)| ((*name).to_owned(), value.as_str().into()))
+        .collect();
+    json!({
+        "offset": part.offset,
+        "len": part.len,
+        "depth": part.depth,
+        "what": part.what,
+        "fields": fields,
+        "fault": part.fault,
+    })
 }
 
 fn print(part: &Part, out: &mut impl Write) -> io::Result<()> {
