@@ -19,7 +19,7 @@ source scripts/skip.sh
 
 seconds=${1:-10}
 if (($# > 0)); then shift; fi
-all=(headers batch edit options codecs wal manifest key_table record_file directory operations)
+all=(headers batch edit options codecs wal manifest export key_table record_file directory operations)
 if (($# > 0)); then targets=("$@"); else targets=("${all[@]}"); fi
 
 host=$(rustc -vV | sed -n 's/^host: //p')
@@ -32,7 +32,7 @@ rate() {
     case $1 in
     headers | batch | edit | options) echo 5000 ;;
     codecs) echo 2000 ;;
-    wal | manifest | key_table) echo 400 ;;
+    wal | manifest | export | key_table) echo 400 ;;
     record_file) echo 60 ;;
     directory) echo 18 ;;
     operations) echo 20 ;;

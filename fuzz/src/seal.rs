@@ -135,6 +135,31 @@ pub fn current_checksum(file: &mut [u8]) {
     }
 }
 
+/// Seals the blocks of an export from the front, up to the first that reaches beyond the file, and
+/// with `end` what its end says of the blocks before.
+pub fn export(file: &mut [u8], end: bool) {
+    let uid = uid(file);
+    let mut checksums = Vec::new();
+    let mut at = HEADER_LEN;
+    while let Some(len) = u32_at(file, at + 4) {
+        let payload = at + 9;
+        let Some(next) = payload
+            .checked_add(len as usize)
+            .filter(|&next| next <= file.len())
+        else {
+            break;
+        };
+        if end && file[at + 8] == 4 {
+            let crc = plain_checksum(&checksums);
+            put(file, payload + 16, &crc.to_le_bytes());
+        }
+        let crc = checksum(uid, at as u64, &file[at + 4..next]);
+        put(file, at, &crc.to_le_bytes());
+        checksums.extend_from_slice(&crc.to_le_bytes());
+        at = next;
+    }
+}
+
 /// Seals the frames of a record file from the front, and what stands after them.
 pub fn record_file(file: &mut [u8]) {
     let uid = uid(file);

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use unikv::Db;
+use std::time::Duration;
+use unikv::{Db, KeyspaceOptions};
 use unikv::vfs::sim::SimVfs;
 use unikv_fuzz::seal;
 use unikv_fuzz::specimen::{DIR, Specimen, env, options};
@@ -31,6 +32,7 @@ fn main() {
     directories(&corpora, &specimen);
     edits(&corpora);
     range_deletes(&corpora);
+    exports(&corpora);
     for n in 0..12_u8 {
         // Not random: every operation, in an order that differs from seed to seed.
         let ops: Vec<u8> = (0..300_u32)
@@ -207,6 +209,31 @@ fn range_deletes(corpora: &Corpora) {
             }
         }
     }
+}
+
+/// Exports of a small database, whole and with a value in parts.
+fn exports(corpora: &Corpora) {
+    let disk = SimVfs::new();
+    let db = Db::open_in(env(&disk), DIR, options().create_if_missing(true));
+    let db = db.expect("a new database");
+    let space = KeyspaceOptions::default().default_ttl(Duration::from_secs(9));
+    let space = db.keyspace("space", space).expect("a keyspace");
+    for key in ["a", "first", "m"] {
+        db.put(key, "value").expect("a write");
+        space.put(key, "value").expect("a write");
+    }
+    let read = |path: &str| disk.read_file(Path::new(path)).expect("an export");
+    db.export(.., "/plain").expect("an export");
+    space.export(.., "/space").expect("an export");
+    for flags in [0_u8, 1, 3] {
+        corpora.put("export", &format!("plain{flags}"), &[&[flags], &read("/plain")]);
+        corpora.put("export", &format!("space{flags}"), &[&[flags], &read("/space")]);
+    }
+    // An entry whose value is to follow in parts, and the beginning of these.
+    db.put("n", vec![7; 256 << 10]).expect("a write");
+    db.export(.., "/parts").expect("an export");
+    let parts = read("/parts");
+    corpora.put("export", "parts", &[&[1], &parts[..600]]);
 }
 
 /// The job that makes such an edit; a `rewrite` is a collection, or one partition's clustering.

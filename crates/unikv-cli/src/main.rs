@@ -10,6 +10,7 @@ mod args;
 mod commands;
 mod crash;
 mod exit;
+mod lines;
 mod range;
 mod text;
 mod torture;
@@ -48,6 +49,12 @@ enum Command {
     Load(commands::load::Load),
     /// Prints every keyspace and record in a form that `load` reads back
     Dump(commands::dump::Dump),
+    /// Writes the records of a range to one verified file, for `import`
+    Export(commands::export::Export),
+    /// Stores what is in a file that `export` made, all at once, or verifies the file
+    Import(commands::export::Import),
+    /// Stores sorted records from a file or from standard input, all at once
+    Ingest(commands::ingest::Ingest),
     /// Prints sizes and counters of a database
     Stats(commands::stats::Stats),
     /// Lists, makes, renames, empties and drops keyspaces
@@ -91,6 +98,9 @@ fn main() -> ExitCode {
         Command::Scan(command) => command.run(),
         Command::Load(command) => command.run(),
         Command::Dump(command) => command.run(),
+        Command::Export(command) => command.run(),
+        Command::Import(command) => command.run(),
+        Command::Ingest(command) => command.run(),
         Command::Stats(command) => command.run(),
         Command::Keyspace(command) => command.run(),
         Command::Compact(command) => command.run(),

@@ -213,6 +213,27 @@ const CASES: &[Case] = &[
         unit("backup::tests::pruning_keeps_the_newest_points_and_what_they_need"),
         0,
     ),
+    // Exports and ingests.
+    Case(
+        Seeded::CutExportImported,
+        unit("export::tests::every_damaged_byte_and_every_cut_is_found"),
+        0,
+    ),
+    Case(
+        Seeded::ImportPersists,
+        unit("export::tests::what_is_exported_is_imported_as_it_was"),
+        0,
+    ),
+    Case(
+        Seeded::ExportNameUnsynced,
+        unit("export::tests::an_export_that_is_interrupted_is_not_there_or_whole"),
+        0,
+    ),
+    Case(
+        Seeded::FailedIngestCommits,
+        unit("export::tests::an_ingest_in_steps_is_stored_whole_or_not_at_all"),
+        0,
+    ),
     // What expires.
     Case(Seeded::ExpiryByWallClock, Histories, 0),
     Case(Seeded::ExpiryForgetsSnapshots, Histories, 0),

@@ -117,6 +117,15 @@ impl Error {
         Error(Arc::new(inner))
     }
 
+    /// Bytes of an export at `offset` are damaged. No file of a database is.
+    pub(crate) fn damaged_export(file: &Path, offset: u64, what: impl Into<String>) -> Error {
+        let remedy = "nothing of it was stored; export again, or take another copy of the file";
+        let mut inner = Inner::new(ErrorKind::Corruption, what, remedy);
+        inner.file = Some(file.to_owned());
+        inner.offset = Some(offset);
+        Error(Arc::new(inner))
+    }
+
     /// The operating system refused `op` on `file`. A full disk becomes [`ErrorKind::DiskFull`].
     pub(crate) fn io(op: &str, file: &Path, source: io::Error) -> Error {
         let full = matches!(

@@ -78,6 +78,7 @@ pub(crate) mod txn;
 pub(crate) mod db;
 
 pub mod backup;
+pub(crate) mod export;
 pub(crate) mod options;
 
 /// Bytes of memory that did not come from the allocator, in all databases of the process, for tests
@@ -111,6 +112,7 @@ pub use base::seeded::Seeded;
 pub use bytes::Bytes;
 pub use codec::Compression;
 pub use db::Db;
+pub use db::ingest::Ingest;
 pub use db::keyspace::Keyspace;
 pub use db::readable::Readable;
 pub use db::snapshot::Snapshot;
@@ -133,6 +135,7 @@ pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "tracing")]
 pub use events::TracingListener;
 pub use events::{Event, EventListener, RecoveryReport, StallCause};
+pub use export::{Export, ExportFile};
 pub use log::TailCut;
 pub use memtable::{Batch, Operation};
 pub use offline::inspect;

@@ -43,7 +43,7 @@ const RANKS: &[&[&str]] = &[
     &["engine", "options"],
     &["offline", "txn"],
     &["db"],
-    &["backup"],
+    &["backup", "export"],
     &["lib"],
     &["fuzzing"],
 ];

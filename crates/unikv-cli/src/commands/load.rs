@@ -3,16 +3,14 @@
 //! Memory holds one line, one batch, and the names of keyspaces that were made.
 
 use crate::args::{DEFAULT_KEYSPACE, DirArg, EngineArgs, find_keyspace};
-use crate::commands::byte_progress;
 use crate::commands::dump::now_ms;
 use crate::exit::{Code, Failure, Outcome};
-use crate::text::{self, Form, KeyspaceLine, Line};
+use crate::lines::Lines;
+use crate::text::{Form, KeyspaceLine, Line};
 use clap::Args;
-use indicatif::{HumanBytes, HumanCount, ProgressBar};
+use indicatif::{HumanBytes, HumanCount};
 use serde_json::json;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
-use std::path::Path;
+use std::io::{self, Write};
 use std::time::Duration;
 use unikv::{Batch, Db, Keyspace};
 
@@ -43,24 +41,14 @@ pub struct Load {
 
 impl Load {
     pub fn run(self) -> Outcome {
-        let form = self.format.unwrap_or_else(|| form_of(&self.file));
-        let (input, length): (Box<dyn BufRead>, Option<u64>) = if self.file == "-" {
-            (Box::new(io::stdin().lock()), None)
-        } else {
-            let file = File::open(&self.file).map_err(|e| Failure::file(&self.file, &e))?;
-            let length = file.metadata().ok().map(|metadata| metadata.len());
-            (Box::new(BufReader::with_capacity(1 << 20, file)), length)
-        };
+        let lines = Lines::open(&self.file, self.format)?;
         let only = self.keyspace.as_deref();
         // A new database has the default keyspace alone.
         let may_create = only.is_none_or(|name| name == DEFAULT_KEYSPACE);
         let options = self.engine.options().create_if_missing(may_create);
         let db = Db::open(&self.dir.dir, options)?;
         let loader = Loader::new(&db, only)?;
-        let progress = byte_progress(length);
-        let loaded = loader.load(input, form, &self.file, &progress);
-        progress.finish_and_clear();
-        let loaded = loaded?;
+        let loaded = loader.load(lines)?;
         db.sync()?;
         db.close()?;
         self.report(&loaded)?;
@@ -83,16 +71,6 @@ impl Load {
             let (records, bytes) = (HumanCount(loaded.records), HumanBytes(loaded.bytes));
             writeln!(out, "loaded {records} records, {bytes} of keys and values")
         }
-    }
-}
-
-fn form_of(file: &str) -> Form {
-    let extension = Path::new(file)
-        .extension()
-        .and_then(|extension| extension.to_str());
-    match extension {
-        Some("jsonl" | "ndjson" | "json") => Form::Jsonl,
-        _ => Form::Tsv,
     }
 }
 
@@ -134,42 +112,18 @@ impl<'a> Loader<'a> {
         })
     }
 
-    fn load(
-        mut self,
-        mut input: impl BufRead,
-        form: Form,
-        name: &str,
-        progress: &ProgressBar,
-    ) -> Result<Loaded, Failure> {
-        let (mut line, mut key, mut value) = (Vec::new(), Vec::new(), Vec::new());
-        let mut line_number = 0_u64;
-        loop {
-            line.clear();
-            let read = input
-                .read_until(b'\n', &mut line)
-                .map_err(|e| Failure::file(name, &e))?;
-            if read == 0 {
-                break;
-            }
-            line_number += 1;
-            let mut text = line.strip_suffix(b"\n").unwrap_or(&line);
-            // A carriage return of the data is escaped; a bare one ends a line from elsewhere.
-            text = text.strip_suffix(b"\r").unwrap_or(text);
-            progress.inc(read as u64);
-            if text.is_empty() {
-                continue;
-            }
-            let line = text::read_line(text, form, &mut key, &mut value)
-                .map_err(|what| Failure::invalid(format!("{name}, line {line_number}: {what}")))?;
+    fn load(mut self, mut lines: Lines) -> Result<Loaded, Failure> {
+        let name = lines.name.clone();
+        while let Some(line) = lines.next()? {
             match line {
-                Line::Record(expires_ms) => self.add(&key, &value, expires_ms)?,
+                Line::Record(expires_ms) => self.add(&lines.key, &lines.value, expires_ms)?,
                 Line::Keyspace(keyspace) => self
                     .begin(keyspace)
-                    .map_err(|failure| failure.at(&format!("{name}, line {line_number}")))?,
+                    .map_err(|failure| failure.at(&lines.place()))?,
             }
         }
         self.db.write(&self.batch)?;
-        self.refuse_absent(name)?;
+        self.refuse_absent(&name)?;
         Ok(self.loaded)
     }
 

@@ -55,6 +55,8 @@ pub(crate) enum FileKind {
     KeyTable = 5,
     /// What the read cache held.
     CacheHints = 6,
+    /// The newest versions of a range.
+    Export = 7,
 }
 
 /// The decoded header of a file.

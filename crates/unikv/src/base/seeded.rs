@@ -74,6 +74,14 @@ bugs! {
     /// I1: a pruning removes data files that only points before the newest need.
     PruneForgetsOthers,
 
+    // Exports.
+    /// I5: an export that is cut where an entry ends is taken for a whole one.
+    CutExportImported,
+    /// I5: an import leaves out when values expire.
+    ImportPersists,
+    /// I1: an export is there before its name is durable.
+    ExportNameUnsynced,
+
     // The manifest, and what it lists.
     /// I1: an edit lists files whose names are not durable.
     DirectoryUnsynced,
@@ -334,6 +342,8 @@ bugs! {
     WallClockUncompared,
     /// I5: what a merge writes beside its key never expires.
     MergePersists,
+    /// I5: an ingest of which a write has failed is committed without it.
+    FailedIngestCommits,
     /// I5: what is ingested never expires.
     IngestPersists,
     /// I5: a snapshot judges what has expired by the time of the read.

@@ -5,8 +5,6 @@ use crate::base::keys::{DatabaseId, KeyspaceId};
 use crate::db::Db;
 use crate::db::reader::Reader;
 use crate::db::snapshot::Snapshot;
-use crate::engine::background::ingest::Ingest;
-use crate::engine::background::ingest::entry::SortedEntry;
 use crate::engine::handle::Handle;
 use crate::engine::read::source::Source;
 use crate::engine::write::WritePath;
@@ -134,16 +132,6 @@ impl Keyspace {
         })
     }
 
-    /// As [`Db::ingest_sorted`].
-    pub fn ingest_sorted<T: SortedEntry, E: From<Error>>(
-        &self,
-        entries: impl IntoIterator<Item = std::result::Result<T, E>>,
-        mark: Option<&[u8]>,
-    ) -> std::result::Result<u64, E> {
-        let ingest = Ingest::begin(&self.handle.engine.background, self.data()?, mark)?;
-        ingest.commit_all(entries)
-    }
-
     /// The keyspace as it is now, for as long as the snapshot lives.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::take(&self.handle.engine.read, self.id)
@@ -255,7 +243,7 @@ impl Keyspace {
     }
 
     /// What stands before its keys now.
-    fn data(&self) -> Result<KeyspaceId> {
+    pub(super) fn data(&self) -> Result<KeyspaceId> {
         Ok(self.handle.engine.read.point(self.source())?.data)
     }
 

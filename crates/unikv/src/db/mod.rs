@@ -7,6 +7,7 @@ mod checkpoint;
 mod closed;
 mod delete_range;
 mod expiry;
+pub(crate) mod ingest;
 pub(crate) mod keyspace;
 pub(crate) mod readable;
 mod reader;
@@ -17,12 +18,10 @@ pub(crate) mod transaction;
 use crate::base::bounds::{KeyBounds, engine_bounds};
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
 use crate::engine::background::garbage::GarbageStats;
-use crate::engine::background::ingest::Ingest;
-use crate::engine::background::ingest::entry::SortedEntry;
 use crate::engine::handle::Handle;
 use crate::engine::read::source::Source;
 use crate::engine::stats::Stats;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::events::RecoveryReport;
 use crate::memtable::Batch;
 use crate::options::{EffectiveOptions, Options, WriteOptions};
@@ -113,58 +112,6 @@ impl Db {
     /// As [`Db::write`], as `options` say. Errors as [`Db::put_with`].
     pub fn write_with(&self, batch: &Batch, options: impl Into<WriteOptions>) -> Result<()> {
         self.0.engine.write.write(batch, options.into(), None)
-    }
-
-    /// Stores a sorted stream all at once: values, and `None` for keys to be removed. It goes
-    /// straight into files, without log and memtable, in memory that does not grow with its length;
-    /// nothing of it is visible before all of it is, and when this returns it survives a power cut.
-    /// It is newer than every write that returned before the whole stream was read, and older than
-    /// those that begin after this returns. The mark, if there is one, is committed with it, as
-    /// [`Batch::set_mark`] says. Returns the number of entries.
-    ///
-    /// Made for large streams: memtables are flushed first, and what is ingested is merged soon.
-    /// Closing the database waits for the next entry of the stream, so the stream itself must not
-    /// close it.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if a key is not greater than the one before or something is longer than
-    /// [`Batch`] allows; an error of the stream, as it came: then nothing has changed. Else as
-    /// [`Db::flush`]; `WritesSuspended` may leave the outcome unknown until the database is
-    /// reopened.
-    ///
-    /// ```no_run
-    /// # fn main() -> unikv::Result<()> {
-    /// # let db = unikv::Db::open("db", unikv::Options::default())?;
-    /// let squares = (0..1_000_000u64).map(|n| (n.to_be_bytes(), Some((n * n).to_be_bytes())));
-    /// db.ingest_sorted(squares.map(unikv::Result::Ok), Some(b"squares loaded"))?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// With an [`Expiry`](crate::Expiry) beside it, a value expires as that says, else as is usual:
-    ///
-    /// ```
-    /// # let dir = std::env::temp_dir().join(format!("unikv-ingest-{}", std::process::id()));
-    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
-    /// use std::time::{Duration, SystemTime};
-    /// use unikv::{Expiry, Ttl};
-    ///
-    /// let hour = Expiry::At(SystemTime::now() + Duration::from_secs(3600));
-    /// let sessions = [("1", Some("Ada"), hour), ("2", Some("root"), Expiry::Never)];
-    /// db.ingest_sorted(sessions.map(unikv::Result::Ok), None)?;
-    /// assert!(matches!(db.ttl("1")?, Some(Ttl::Remaining(_))));
-    /// assert_eq!(db.ttl("2")?, Some(Ttl::Never));
-    /// # db.close()?;
-    /// # unikv::Db::destroy(&dir)?;
-    /// # unikv::Result::Ok(())
-    /// ```
-    pub fn ingest_sorted<T: SortedEntry, E: From<Error>>(
-        &self,
-        entries: impl IntoIterator<Item = std::result::Result<T, E>>,
-        mark: Option<&[u8]>,
-    ) -> std::result::Result<u64, E> {
-        let ingest = Ingest::begin(&self.0.engine.background, KeyspaceId::DEFAULT, mark)?;
-        ingest.commit_all(entries)
     }
 
     /// The database as it is now, for as long as the snapshot lives.

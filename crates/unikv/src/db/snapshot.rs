@@ -40,6 +40,12 @@ impl Snapshot {
         self.moment.read().core.store.database()
     }
 
+    /// The number, the time in milliseconds and the keyspace that it shows.
+    pub(crate) fn shows(&self) -> (u64, u64, KeyspaceId) {
+        let moment = &self.moment;
+        (moment.seq().0, moment.time_ms(), self.keyspace)
+    }
+
     pub(crate) fn reader(&self) -> Reader<'_> {
         Reader {
             read: self.moment.read(),

@@ -36,15 +36,32 @@ pub(crate) struct IngestWriter {
     dictionary: Option<Arc<Dictionary>>,
 }
 
+/// What an entry of a stream gives its key.
+pub(crate) enum Content<'a> {
+    /// The key is removed.
+    Removal,
+    Value(&'a [u8]),
+    /// A long value that comes in parts: its length, if that is known, and what fills a buffer
+    /// with it, and only at the end not whole.
+    Parts(Option<usize>, &'a mut dyn FnMut(&mut [u8]) -> Result<usize>),
+}
+
+impl<'a> From<Option<&'a [u8]>> for Content<'a> {
+    fn from(value: Option<&'a [u8]>) -> Content<'a> {
+        value.map_or(Content::Removal, Content::Value)
+    }
+}
+
 impl IngestWriter {
-    /// Appends a value, or the removal of the key. Engine keys must ascend.
+    /// Appends what a key gets; returns the length of its value. Engine keys must ascend. After an
+    /// error nothing more may be added, and what there is may not be finished.
     pub(crate) fn add(
         &mut self,
         context: &JobContext<'_>,
         key: &[u8],
-        value: Option<&[u8]>,
+        content: Content<'_>,
         expiry_ms: Option<u64>,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         if self.records > 0 && key <= self.last_key.as_slice() {
             let what = format!(
                 "key {} of the stream is not behind the one before",
@@ -65,25 +82,36 @@ impl IngestWriter {
                 self.table.insert((records, section))
             }
         };
-        let kind = if value.is_some() {
-            Kind::Put
-        } else {
-            Kind::Delete
+        let kind = match content {
+            Content::Removal => Kind::Delete,
+            Content::Value(_) | Content::Parts(..) => Kind::Put,
+        };
+        let value = match content {
+            Content::Value(value) => value,
+            Content::Removal | Content::Parts(..) => &[],
         };
         let compression = context.compressions.of(key);
         if matches!(compression, Compression::Zstd { .. }) && self.dictionary.is_none() {
-            self.samples.add(value.unwrap_or_default());
+            self.samples.add(value);
         }
         let record = RecordRef {
             key,
             seq: UNKNOWN_SEQ,
             kind,
-            value: value.unwrap_or_default(),
+            value,
             expiry_ms,
             host_type: 0,
             older_follows: false,
         };
-        let pointer = records.append_as(&record, compression)?;
+        let (pointer, len) = match content {
+            Content::Parts(len, source) => {
+                records.append_from(&record, len, compression, |out| {
+                    context.check_cancelled()?;
+                    source(out)
+                })?
+            }
+            _ => (records.append_as(&record, compression)?, value.len()),
+        };
         section.add(&KeyEntry {
             key,
             seq: UNKNOWN_SEQ,
@@ -98,7 +126,7 @@ impl IngestWriter {
         if section_is_full || records.len() >= MAX_TABLE_BYTES {
             self.end_table()?;
         }
-        Ok(())
+        Ok(len)
     }
 
     /// The tables, in the order of their keys; their bytes are durable.

@@ -104,10 +104,16 @@ impl KeyspaceOptions {
 
     /// The options as they stand in the manifest at `path`.
     pub(crate) fn of(meta: &KeyspaceMeta, path: &Path) -> Result<KeyspaceOptions> {
-        Ok(KeyspaceOptions {
-            default_ttl: meta.default_ttl_ms.map(Duration::from_millis),
-            ..KeyspaceOptions::decode(&meta.options, path)?
-        })
+        let options = KeyspaceOptions::decode(&meta.options, path)?;
+        Ok(options.with_ttl_ms(meta.default_ttl_ms))
+    }
+
+    /// The same with a default time to live as files have it.
+    pub(crate) fn with_ttl_ms(self, ms: Option<u64>) -> KeyspaceOptions {
+        KeyspaceOptions {
+            default_ttl: ms.map(Duration::from_millis),
+            ..self
+        }
     }
 
     /// The default time to live for the manifest, where what is not set here is as `before`.
@@ -132,8 +138,8 @@ impl KeyspaceOptions {
         Ok(out.finish())
     }
 
-    /// Decodes what stands in the manifest at `path`.
-    fn decode(bytes: &[u8], path: &Path) -> Result<KeyspaceOptions> {
+    /// Decodes what stands in the manifest, or in the export, at `path`.
+    pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<KeyspaceOptions> {
         let place = Place { path, offset: 0 };
         let fields = Fields::read(bytes, "options of a keyspace", 1..=tag::LAST, place)?;
         let inline = fields.u64(tag::INLINE_VALUE_BYTES)?;

@@ -11,22 +11,24 @@
 //! before another opener may come; it is taken before the commit lock.
 
 use crate::base::bounds::engine_key;
-use crate::base::keys::{GenerationId, KeyspaceId, SeqNo};
+use crate::base::keys::{GenerationId, KEYSPACE_PREFIX_LEN, KeyspaceId, SeqNo};
 use crate::base::seeded::seeded;
 use crate::base::sync::RwLockReadGuard;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::Background;
 use crate::engine::catalog::{CatalogState, Indexes};
 use crate::engine::write::Commit;
+use crate::engine::write::streams::{SHORT_BYTES, Source, after_first};
 use crate::error::{Error, Result};
 use crate::jobs::JobContext;
 use crate::jobs::flush::placing::MAX_GENERATIONS;
-use crate::jobs::ingest::{IngestPlan, IngestWriter};
-use crate::memtable::{Batch, Lifetime, check_mark};
+use crate::jobs::ingest::{Content, IngestPlan, IngestWriter};
+use crate::memtable::{Batch, Lifetime, check_mark, check_put};
 use crate::options::Durability;
 use crate::record::RecordFile;
 use crate::version::edit::{TablePlace, VersionEdit};
-use entry::SortedEntry;
+use entry::{Expiry, SortedEntry};
+use std::io::Read;
 use std::sync::Arc;
 
 pub(crate) mod entry;
@@ -47,17 +49,14 @@ pub(crate) struct Ingest<'a> {
     commit_tried: bool,
     /// How long values live that say nothing.
     usual: Lifetime,
+    /// Why nothing of it can be committed any more.
+    failed: Option<Error>,
     _running: RwLockReadGuard<'a, ()>,
 }
 
 impl<'a> Ingest<'a> {
-    pub(crate) fn begin(
-        background: &'a Background,
-        keyspace: KeyspaceId,
-        mark: Option<&[u8]>,
-    ) -> Result<Ingest<'a>> {
+    pub(crate) fn begin(background: &'a Background, keyspace: KeyspaceId) -> Result<Ingest<'a>> {
         background.core.check_open()?;
-        mark.map_or(Ok(()), check_mark)?;
         let running = background.ingesting.read_recursive();
         background.core.check_open()?;
         background.core.health.check_fatal()?;
@@ -67,60 +66,118 @@ impl<'a> Ingest<'a> {
             keyspace,
             context: background.job_context(background.until_closed()),
             writer: IngestWriter::default(),
-            mark: mark.map(<[u8]>::to_vec),
+            mark: None,
             user_bytes: 0,
             commit_tried: false,
-            usual: Lifetime::Never,
+            usual: background.write.default_lifetime(keyspace)?,
+            failed: None,
             _running: running,
         })
     }
 
-    #[cfg(test)]
-    pub(crate) fn add(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
-        self.add_expiring(key, value, None)
+    /// Commits a mark with it.
+    pub(crate) fn set_mark(&mut self, mark: &[u8]) -> Result<()> {
+        check_mark(mark)?;
+        self.mark = Some(mark.to_vec());
+        Ok(())
     }
 
-    /// An entry whose value expires as it says.
-    fn add_entry(&mut self, entry: &impl SortedEntry) -> Result<()> {
-        let value = entry.value();
-        let lifetime = match (value, entry.expiry().lifetime()) {
-            (None, _) => Lifetime::Never,
-            (Some(_), Lifetime::AsUsual) => self.usual,
-            (Some(_), said) => said,
+    /// Adds a value, which expires as said, or the removal of the key.
+    pub(crate) fn add(&mut self, key: &[u8], value: Option<&[u8]>, expiry: Expiry) -> Result<()> {
+        let expiry = value.map_or(Expiry::Never, |_| expiry);
+        self.add_content(key, value.into(), expiry)
+    }
+
+    /// Adds the value that a reader gives: `len` bytes, or all up to its end.
+    pub(crate) fn add_reader(
+        &mut self,
+        key: &[u8],
+        reader: &mut dyn Read,
+        len: Option<u64>,
+        expiry: Expiry,
+    ) -> Result<()> {
+        let left = len.map(|len| usize::try_from(len).unwrap_or(usize::MAX));
+        check_put(key.len(), left.unwrap_or(0)).map_err(|error| self.fail(error))?;
+        let mut source = Source { reader, left };
+        let mut first = vec![0; left.unwrap_or(SHORT_BYTES).min(SHORT_BYTES)];
+        let filled = source.fill(&mut first).map_err(|error| self.fail(error))?;
+        let is_short = filled < SHORT_BYTES;
+        first.truncate(filled);
+        if is_short {
+            return self.add_content(key, Content::Value(&first), expiry);
+        }
+        let mut fill = after_first(&first, |out| source.fill(out));
+        self.add_content(key, Content::Parts(left, &mut fill), expiry)
+    }
+
+    /// Adds an entry. After an error nothing of the ingest can be committed.
+    pub(crate) fn add_content(
+        &mut self,
+        key: &[u8],
+        content: Content<'_>,
+        expiry: Expiry,
+    ) -> Result<()> {
+        let lifetime = match expiry.lifetime() {
+            Lifetime::AsUsual => self.usual,
+            said => said,
         };
+        let clock = &self.background.core.clock;
         let expiry_ms = match lifetime {
             Lifetime::Never => None,
             _ if seeded!(IngestPersists) => None,
-            lifetime => lifetime.end(self.background.core.clock.now_ms()),
+            lifetime => lifetime.end(clock.now_ms()),
         };
-        self.add_expiring(entry.key(), value, expiry_ms)
+        self.add_until(key, content, expiry_ms)
     }
 
-    /// The removal of a key, or a value that expires then, if ever.
-    pub(crate) fn add_expiring(
+    /// As [`Self::add_content`], with the time at which the value expires.
+    pub(crate) fn add_until(
         &mut self,
         key: &[u8],
-        value: Option<&[u8]>,
+        content: Content<'_>,
         expiry_ms: Option<u64>,
     ) -> Result<()> {
-        if expiry_ms.is_some() && self.background.core.clock.need() {
+        self.check_failed()?;
+        let clock = &self.background.core.clock;
+        if expiry_ms.is_some() && clock.need() {
             self.background.core.work.notify();
         }
+        let added = self.write(key, content, expiry_ms);
+        added.map_err(|error| self.fail(error))
+    }
+
+    fn write(&mut self, key: &[u8], content: Content<'_>, expiry_ms: Option<u64>) -> Result<()> {
         self.background.core.check_open()?;
-        let bytes = key.len() + value.map_or(0, <[u8]>::len);
-        self.user_bytes += bytes as u64;
         let key = engine_key(self.keyspace, key);
-        self.writer.add(&self.context, &key, value, expiry_ms)
+        let len = self.writer.add(&self.context, &key, content, expiry_ms)?;
+        self.user_bytes += (key.len() - KEYSPACE_PREFIX_LEN + len) as u64;
+        Ok(())
+    }
+
+    /// Nothing of it can be committed any more.
+    #[cold]
+    fn fail(&mut self, error: Error) -> Error {
+        self.failed.get_or_insert_with(|| error.clone());
+        error
+    }
+
+    fn check_failed(&self) -> Result<()> {
+        match &self.failed {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
     }
 
     /// Takes all entries, and commits them.
     pub(crate) fn commit_all<T: SortedEntry, E: From<Error>>(
         mut self,
         entries: impl IntoIterator<Item = std::result::Result<T, E>>,
+        mark: Option<&[u8]>,
     ) -> std::result::Result<u64, E> {
-        self.usual = self.background.write.default_lifetime(self.keyspace)?;
+        mark.map_or(Ok(()), |mark| self.set_mark(mark))?;
         for entry in entries {
-            self.add_entry(&entry?)?;
+            let entry = entry?;
+            self.add(entry.key(), entry.value(), entry.expiry())?;
         }
         Ok(self.commit()?)
     }
@@ -129,6 +186,9 @@ impl<'a> Ingest<'a> {
     pub(crate) fn commit(mut self) -> Result<u64> {
         let background = self.background;
         background.core.check_open()?;
+        if !seeded!(FailedIngestCommits) {
+            self.check_failed()?;
+        }
         let metas = self.writer.finish()?;
         if metas.is_empty() {
             return self.commit_mark_alone();

@@ -67,6 +67,14 @@ impl ValueReader {
         self.len == 0
     }
 
+    /// Reads on; fewer bytes than asked for only where a piece of the value ends.
+    pub(crate) fn read_on(&mut self, out: &mut [u8]) -> Result<usize> {
+        self.read.core.check_open()?;
+        let len = self.read_some(out)?;
+        self.position += len as u64;
+        Ok(len)
+    }
+
     fn note_memory(&mut self) {
         let value = match &self.value {
             // It is its caller's, as what a get gives.
@@ -125,10 +133,7 @@ fn copy(from: &[u8], at: usize, out: &mut [u8]) -> usize {
 
 impl Read for ValueReader {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        self.read.core.check_open()?;
-        let len = self.read_some(out)?;
-        self.position += len as u64;
-        Ok(len)
+        Ok(self.read_on(out)?)
     }
 }
 

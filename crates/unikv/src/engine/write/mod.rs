@@ -16,7 +16,7 @@ pub(crate) mod group;
 pub(crate) mod marks;
 pub(crate) mod queue;
 mod staging;
-mod streams;
+pub(crate) mod streams;
 mod waits;
 pub(crate) mod wal_sync;
 

@@ -153,21 +153,11 @@ impl<'p> Staging<'p> {
         let Some(mut writer) = self.writer.take() else {
             return Err(Error::internal("a large value has no file"));
         };
-        let mut chunk = vec![0; writer.chunk_bytes()];
-        let mut value = writer.begin_value(&record, len, compression)?;
-        let mut value_len = 0;
-        loop {
-            let filled = source(&mut chunk)?;
-            if filled > 0 {
-                value.add(chunk.get(..filled).unwrap_or_default())?;
-                self.note_bytes(filled)?;
-                value_len += filled;
-            }
-            if filled < chunk.len() {
-                break;
-            }
-        }
-        let pointer = value.finish(&record)?;
+        let (pointer, value_len) = writer.append_from(&record, len, compression, |out| {
+            let filled = source(out)?;
+            self.note_bytes(filled)?;
+            Ok(filled)
+        })?;
         self.pointers.push(pointer);
         self.writer = Some(writer);
         self.end_value()?;

@@ -16,18 +16,33 @@ use crate::options::WriteOptions;
 use std::io::{self, Read};
 
 /// What is shorter is in memory whole, and becomes an ordinary put.
-const SHORT_BYTES: usize = 256 << 10;
+pub(crate) const SHORT_BYTES: usize = 256 << 10;
 
 /// The bytes that a reader gives, as many as are known to come.
-struct Source<'r> {
-    reader: &'r mut dyn Read,
+pub(crate) struct Source<'r> {
+    pub(crate) reader: &'r mut dyn Read,
     /// How many are still to come, if that is known.
-    left: Option<usize>,
+    pub(crate) left: Option<usize>,
+}
+
+/// Gives `first`, and then what `fill` gives.
+pub(crate) fn after_first<'a>(
+    mut first: &'a [u8],
+    mut fill: impl FnMut(&mut [u8]) -> Result<usize> + 'a,
+) -> impl FnMut(&mut [u8]) -> Result<usize> + 'a {
+    move |out| {
+        let known = first.len().min(out.len());
+        let (now, later) = first.split_at(known);
+        let (to, rest) = out.split_at_mut(known);
+        to.copy_from_slice(now);
+        first = later;
+        Ok(known + fill(rest)?)
+    }
 }
 
 impl Source<'_> {
     /// Fills `out`, but for what comes after the end.
-    fn fill(&mut self, out: &mut [u8]) -> Result<usize> {
+    pub(crate) fn fill(&mut self, out: &mut [u8]) -> Result<usize> {
         let wanted = self.left.map_or(out.len(), |left| left.min(out.len()));
         let mut filled = 0;
         while let Some(rest) = out.get_mut(filled..wanted).filter(|rest| !rest.is_empty()) {
@@ -96,15 +111,10 @@ impl WritePath {
         let _staging = self.staging.read();
         self.core.check_open()?;
         let mode = self.mode(options);
-        let mut first = first;
         let mut value_len = 0;
+        let mut bytes = after_first(first, |out| source.fill(out));
         let fill = |out: &mut [u8]| {
-            let known = first.len().min(out.len());
-            let (now, later) = first.split_at(known);
-            let (to, rest) = out.split_at_mut(known);
-            to.copy_from_slice(now);
-            first = later;
-            let filled = known + source.fill(rest)?;
+            let filled = bytes(out)?;
             value_len += filled;
             match value_len > MAX_VALUE_LEN {
                 true => check_put(0, value_len).map(|()| filled),

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::vfs::file_store::FileStore;
 use crate::vfs::{WriteFile, WriteMode};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Pieces of at least this many bytes are not gathered.
 const GATHER_BYTES: usize = 64 << 10;
@@ -36,7 +36,7 @@ impl OutputFile {
     /// file is not there, unless somebody else had made it.
     pub(crate) fn create(
         store: &FileStore,
-        name: &str,
+        name: impl AsRef<Path>,
         header: FileHeader,
         size_hint: u64,
     ) -> Result<OutputFile> {

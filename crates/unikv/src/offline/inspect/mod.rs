@@ -109,6 +109,13 @@ pub fn inspect_in(
         let what = "this is no file of a database";
         return Err(Error::incompatible(path, what, "name a file of a database"));
     };
+    if kind == FileKind::Export {
+        let what = format!("{} is an export, and no file of a database", path.display());
+        return Err(Error::invalid(
+            what,
+            "verify it with `unikv import --verify`",
+        ));
+    }
     let mut walk = Walk {
         env,
         path,
@@ -131,6 +138,7 @@ pub fn inspect_in(
             }
         }
         FileKind::CacheHints => walk.hints(),
+        FileKind::Export => {}
     }
     Ok(walk.seen)
 }
@@ -204,6 +212,7 @@ fn kind_of(raw: Option<&RawHeader>, path: &Path) -> Option<FileKind> {
             4 => Some(FileKind::Record),
             5 => Some(FileKind::KeyTable),
             6 => Some(FileKind::CacheHints),
+            7 => Some(FileKind::Export),
             _ => None,
         };
     }
@@ -226,6 +235,7 @@ fn kind_name(kind: FileKind) -> &'static str {
         FileKind::Record => "record file",
         FileKind::KeyTable => "key table",
         FileKind::CacheHints => "cache hints",
+        FileKind::Export => "export",
     }
 }
 

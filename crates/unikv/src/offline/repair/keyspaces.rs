@@ -17,6 +17,7 @@ use crate::engine::background::ingest::Ingest;
 use crate::engine::handle::Handle;
 use crate::engine::read::source::Source;
 use crate::error::Result;
+use crate::jobs::ingest::Content;
 use crate::options::KeyspaceOptions;
 use crate::version::keyspaces::{DEFAULT_NAME, Keyspaces};
 use bytes::Bytes;
@@ -176,12 +177,12 @@ impl<'a> KeyspaceWriter<'a> {
             |(of, _, bytes): &(KeyspaceId, Ingest<'_>, u64)| *of == old && *bytes < INGEST_BYTES;
         if !self.ingest.as_ref().is_some_and(goes_on) {
             self.end()?;
-            let begun = Ingest::begin(&self.db.engine.background, new()?, None)?;
+            let begun = Ingest::begin(&self.db.engine.background, new()?)?;
             self.ingest = Some((old, begun, 0));
         }
         if let Some((_, ingest, bytes)) = &mut self.ingest {
             let key = saved.key.get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
-            ingest.add_expiring(key, Some(&saved.value), saved.expiry_ms)?;
+            ingest.add_until(key, Content::Value(&saved.value), saved.expiry_ms)?;
             *bytes += (key.len() + saved.value.len()) as u64;
         }
         Ok(())

@@ -70,6 +70,30 @@ impl RecordWriter {
         })
     }
 
+    /// Appends a record whose value `source` gives, `raw_len` bytes if that is known: each call
+    /// fills the buffer, and only the last one not whole. Returns also how long the value is.
+    /// After an error the file cannot be finished.
+    pub(crate) fn append_from(
+        &mut self,
+        record: &RecordRef<'_>,
+        raw_len: Option<usize>,
+        compression: Compression,
+        mut source: impl FnMut(&mut [u8]) -> Result<usize>,
+    ) -> Result<(RecordPointer, usize)> {
+        let mut chunk = vec![0; self.chunk_bytes()];
+        let mut value = self.begin_value(record, raw_len, compression)?;
+        loop {
+            let filled = source(&mut chunk)?;
+            if filled > 0 {
+                value.add(chunk.get(..filled).unwrap_or_default())?;
+            }
+            if filled < chunk.len() {
+                let len = value.raw_len;
+                return Ok((value.finish(record)?, len));
+            }
+        }
+    }
+
     /// Appends a record whose value is in memory, cut into chunks.
     #[cold]
     pub(in crate::record) fn append_chunked(

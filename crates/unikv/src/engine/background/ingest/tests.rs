@@ -408,8 +408,10 @@ fn what_slips_in_before_the_commit_lock_is_older() {
     let machine = Machine::new(11);
     let (db, _runtime) = machine.open(small());
     let engine = &db.0.engine;
-    let mut ingest = Ingest::begin(&engine.background, KeyspaceId::DEFAULT, None).unwrap();
-    ingest.add(b"key", Some(b"ingested")).unwrap();
+    let mut ingest = Ingest::begin(&engine.background, KeyspaceId::DEFAULT).unwrap();
+    ingest
+        .add(b"key", Some(b"ingested"), Expiry::Never)
+        .unwrap();
     let metas = ingest.writer.finish().unwrap();
     let open = |meta| {
         Arc::new(RecordFile::open(
