@@ -161,6 +161,10 @@ pub enum TxOp {
     Set(Key, Option<Value>),
     /// `delete_range`.
     DeleteRange(Range),
+    /// `expire`: how long the value lives from the commit on, in milliseconds.
+    Expire(Key, u64),
+    /// `persist`.
+    Persist(Key),
     /// `set_savepoint`.
     Savepoint,
     /// `rollback_to_savepoint`.

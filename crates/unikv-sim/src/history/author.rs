@@ -3,6 +3,7 @@
 mod expiry;
 mod features;
 mod ranges;
+mod runs;
 
 use super::{CopyOp, Exit, History, Key, Mix, Op, Range, SLOTS, Walk};
 use crate::collide;
@@ -62,6 +63,15 @@ impl History {
             stamp: 0x50_0000,
             ..author
         };
+        let mut runs = Author {
+            rng: SmallRng::seed_from_u64(seed ^ 0x9a_9500),
+            aside: SmallRng::seed_from_u64(seed ^ 0xb_9a95),
+            keys: author.keys.clone(),
+            config: config.clone(),
+            stamp: 0x60_0000,
+            ..author
+        };
+        let has_runs = runs::are_in(seed);
         let has_ranges = ranges::are_in(seed);
         let expires = expiry::is_in(seed);
         let has_keyspaces = features::has_keyspaces(seed);
@@ -117,6 +127,13 @@ impl History {
                     _ => ranges.range_delete(),
                 });
             }
+            if has_runs && runs.aside.random_range(0..RUN_EVERY) == 0 {
+                runs.run(&mut ops);
+            }
+            if expires && has_transactions && lives.rng.random_range(0..5) == 0 {
+                let slot = lives.rng.random_range(0..SLOTS);
+                ops.push(Op::Transaction(slot, lives.expiry_in_transaction()));
+            }
             if expires {
                 ops[first..].iter_mut().for_each(|op| lives.let_expire(op));
                 if lives.aside.random_range(0..4) == 0 {
@@ -141,6 +158,8 @@ impl History {
 
 /// Histories with checkpoints and backups.
 const COPIES_EVERY: u64 = 4;
+/// Of such histories, one operation in this many is a run of deletes.
+const RUN_EVERY: u32 = 40;
 /// Empty, NUL, 0xff, prefixes of each other.
 const EDGES: [&[u8]; 13] = [
     b"",

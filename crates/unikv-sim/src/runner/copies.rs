@@ -65,9 +65,13 @@ impl Copies {
     }
 
     fn begin(&mut self, place: Place, oracle: &Oracle) {
+        let mut oracle = oracle.clone();
+        // How late it will be when a copy is made that the machine did not live to report, nobody
+        // knows.
+        oracle.times.followed_ms = u64::MAX;
         self.all.push(Copied {
             place,
-            oracle: Arc::new(oracle.clone()),
+            oracle: Arc::new(oracle),
             is_made: false,
             may_be_gone: false,
         });
@@ -108,13 +112,15 @@ impl Copied {
 
     /// The database in `dir` holds what the oracle knew.
     fn examine(&self, disk: &SimVfs, dir: &Path) {
-        let runtime = SimRuntime::new(3);
+        // A copy begins with a time as a crash would leave it, whenever it is opened.
+        let mut oracle = Oracle::clone(&self.oracle);
+        let runtime = oracle.times.runtime(3);
         let db = Db::open_in(env(disk, &runtime), dir, Options::default());
         let db = db.unwrap_or_else(|err| panic!("{:?} does not open: {err}", self.place));
-        let found =
-            spaces::whole(&db, false).unwrap_or_else(|err| panic!("a scan failed: {err:?}"));
+        let found = spaces::whole(&db, oracle.times.matters)
+            .unwrap_or_else(|err| panic!("a scan failed: {err:?}"));
         // All in it is durable, also what was not so in the database.
-        verify::settle(&db, &mut Oracle::clone(&self.oracle), &found, Ending::Kill);
+        verify::settle(&db, &mut oracle, &found, Ending::Kill);
         let cut = &db.recovery().wal_cut;
         assert!(cut.is_none(), "{:?} was cut: {cut:?}", self.place);
     }
@@ -150,7 +156,7 @@ impl Runner {
         self.copies.begun += 1;
         let dir = PathBuf::from(format!("/checkpoint{}", self.copies.begun));
         self.copies
-            .begin(Place::Checkpoint(dir.clone()), &self.oracle);
+            .begin(Place::Checkpoint(dir.clone()), &self.crashed());
         self.tell(None);
         let made = self.db().checkpoint(&dir);
         if self.may("a checkpoint", made)?.is_some() {
@@ -162,7 +168,7 @@ impl Runner {
     fn back_up(&mut self) -> Result<(), Interrupt> {
         let disk = fork(&self.vfs, Ending::Kill);
         let number = numbers(&disk).last().map_or(1, |last| last + 1);
-        self.copies.begin(Place::Point(number), &self.oracle);
+        self.copies.begin(Place::Point(number), &self.crashed());
         self.tell(None);
         let made = repository(&self.vfs).back_up(self.db());
         match self.may("a backup", made) {
@@ -211,8 +217,11 @@ impl Runner {
     /// The newest copy has been made.
     fn made(&mut self) {
         let disk = fork(&self.vfs, Ending::Kill);
+        let latest = self.crashed().times;
         if let Some(copied) = self.copies.all.last_mut() {
             copied.is_made = true;
+            Arc::make_mut(&mut copied.oracle).times.followed_ms =
+                latest.latest_ms().max(latest.followed_ms);
             copied.verify(&disk);
         }
         self.tell(None);

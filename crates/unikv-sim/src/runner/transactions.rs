@@ -4,12 +4,14 @@
 use super::ranges::{as_bytes, is_empty};
 use super::{Held, Interrupt, Runner};
 use crate::history::{Bounds, Key, Range, TxOp, Walk};
+use crate::oracle::Change;
 use crate::oracle::State;
 use crate::spaces;
-use crate::value::{Value, show, show_option};
+use crate::value::{Bytes, Value, show, show_option};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeBounds;
-use unikv::{ErrorKind, Isolation, Transaction};
+use std::time::Duration;
+use unikv::{Batch, ErrorKind, Isolation, Transaction};
 
 /// A transaction and what is known of it.
 pub(super) struct HeldTransaction {
@@ -28,7 +30,15 @@ pub(super) struct HeldTransaction {
     since: usize,
 }
 
-type Own = BTreeMap<Vec<u8>, Option<Value>>;
+type Own = BTreeMap<Vec<u8>, Option<OwnValue>>;
+
+/// A value that a transaction has written, and how long it lives from the commit on, if it was
+/// said.
+#[derive(Clone)]
+struct OwnValue {
+    bytes: Bytes,
+    ttl_ms: Option<u64>,
+}
 
 impl HeldTransaction {
     /// Whether it has deleted a range with this key.
@@ -74,7 +84,11 @@ impl Runner {
                     (None, _) => held.transaction.delete(key),
                 };
                 self.must("a write of a transaction", written)?;
-                held.own.insert(key.0.clone(), *value);
+                let own = value.map(|value| OwnValue {
+                    bytes: value.bytes(),
+                    ttl_ms: value.ttl_ms,
+                });
+                held.own.insert(key.0.clone(), own);
                 match bytes {
                     Some(bytes) => drop(held.state.insert(key.0.clone(), bytes)),
                     None => drop(held.state.remove(&key.0)),
@@ -94,6 +108,8 @@ impl Runner {
                 held.state.retain(|key, _| !is_inside(key));
                 held.deleted.push(range.clone());
             }
+            TxOp::Expire(key, ms) => self.set_lifetime(&mut held, key, *ms)?,
+            TxOp::Persist(key) => self.set_lifetime(&mut held, key, u64::MAX)?,
             TxOp::Savepoint => {
                 held.transaction.set_savepoint();
                 let saved = (held.state.clone(), held.own.clone(), held.deleted.clone());
@@ -175,6 +191,47 @@ impl Runner {
         Ok(())
     }
 
+    /// `expire`, or `persist` where it lives for ever.
+    fn set_lifetime(
+        &self,
+        held: &mut HeldTransaction,
+        key: &Key,
+        ttl_ms: u64,
+    ) -> Result<(), Interrupt> {
+        let there = held.state.get(&key.0).cloned();
+        let own = held.own.get(&key.0).cloned().flatten();
+        let expires = match (&there, &own) {
+            (Some(_), Some(own)) => self.end(None, own.ttl_ms).is_some(),
+            (Some(value), None) => value.expiry_ms.is_some(),
+            (None, _) => false,
+        };
+        let persists = ttl_ms == u64::MAX;
+        let set = match persists {
+            true => held.transaction.persist(key),
+            false => held.transaction.expire(key, Duration::from_millis(ttl_ms)),
+        };
+        let set = self.must("a change of a lifetime in a transaction", set)?;
+        let changes = there.filter(|_| expires || !persists);
+        assert_eq!(set, changes.is_some(), "whether a lifetime was changed");
+        // What was looked at may not be written by others, whatever the isolation where it is
+        // written again.
+        let is_own = held.own.contains_key(&key.0) || held.deletes(&key.0);
+        let is_noted = held.isolation == Isolation::Serializable && !is_own;
+        if changes.is_some() || !persists || is_noted {
+            held.keys.insert(key.0.clone());
+        }
+        if let Some(value) = changes {
+            let bytes = value.until(None);
+            let own = OwnValue {
+                bytes: bytes.clone(),
+                ttl_ms: Some(ttl_ms),
+            };
+            held.own.insert(key.0.clone(), Some(own));
+            held.state.insert(key.0.clone(), bytes);
+        }
+        Ok(())
+    }
+
     fn commit(&mut self, held: HeldTransaction) -> Result<(), Interrupt> {
         let written = self.oracle.written();
         let later = &written[held.since.min(written.len())..];
@@ -189,15 +246,28 @@ impl Runner {
             );
         }
         let deleted = held.deleted.iter().flat_map(|range| self.ever_in(range));
-        let deleted = deleted.map(|key| (Key(key), None));
-        let own = held
-            .own
-            .iter()
-            .map(|(key, value)| (Key(key.clone()), *value));
-        let changes: Vec<(Key, Option<Value>)> = deleted.chain(own).collect();
+        let deleted = deleted.map(|key| (key, None));
+        let own = held.own.iter().map(|(key, value)| {
+            let stored = |value: &OwnValue| {
+                let end = self.end(None, value.ttl_ms);
+                value.bytes.clone().until(end)
+            };
+            (key.clone(), value.as_ref().map(stored))
+        });
+        let changes: Vec<Change> = deleted.chain(own).collect();
+        let mut plainly = Batch::new();
+        for (key, change) in &changes {
+            let ttl_ms = held.own.get(key).and_then(|own| own.as_ref()?.ttl_ms);
+            let ttl = Value::new(0, 0).living(ttl_ms).ttl();
+            match (change, ttl) {
+                (None, _) => plainly.delete(key),
+                (Some(value), None) => plainly.put(key, value),
+                (Some(value), Some(ttl)) => plainly.put_with_ttl(key, value, ttl),
+            };
+        }
         let mut transaction = Some(held.transaction);
         let mut has_conflict = false;
-        self.write_by(&changes, |runner| {
+        self.write_by(changes, |runner| {
             let Some(transaction) = transaction.take() else {
                 return Ok(true);
             };
@@ -213,7 +283,7 @@ impl Runner {
                     }
                     // Less was kept than it needs, which depends on the options: what is written
                     // in the end does not.
-                    runner.write_plainly(&changes).map(|()| true)
+                    runner.db().write(&plainly).map(|()| true)
                 }
                 done => done.map(|()| true),
             }

@@ -91,10 +91,9 @@ impl Runner {
     /// A write of `changes` by a call that says whether it has written them.
     pub(super) fn write_by(
         &mut self,
-        changes: &[(Key, Option<Value>)],
+        changes: Vec<Change>,
         call: impl FnOnce(&Runner) -> unikv::Result<bool>,
     ) -> Result<(), Interrupt> {
-        let changes = self.changes(changes);
         let under_way = (changes, None);
         self.tell(Some(&under_way));
         match call(self) {
@@ -107,12 +106,6 @@ impl Runner {
                 self.written(under_way.0, None, result.map(drop), syncs)
             }
         }
-    }
-
-    /// A batch of `changes`.
-    pub(super) fn write_plainly(&self, changes: &[(Key, Option<Value>)]) -> unikv::Result<()> {
-        let batch = batch_of(changes);
-        self.db().write(&batch)
     }
 
     /// A write through `put` or `delete`; every third one may not wait at first.

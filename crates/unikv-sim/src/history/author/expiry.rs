@@ -120,6 +120,18 @@ impl Author {
         })
     }
 
+    /// The same in a transaction.
+    pub(super) fn expiry_in_transaction(&mut self) -> TxOp {
+        let key = match self.rng.random_range(0..4) {
+            0 => self.counter(),
+            _ => self.key(),
+        };
+        match self.rng.random_range(0..3) {
+            0 => TxOp::Persist(key),
+            _ => TxOp::Expire(key, self.span()),
+        }
+    }
+
     fn counter(&mut self) -> Key {
         let key = COUNTERS.choose(&mut self.aside).expect("a choice");
         Key(key.to_vec())
