@@ -70,10 +70,10 @@ impl Db {
         Transaction(Txn::begin(&self.0, isolation))
     }
 
-    /// Runs `run` in a serializable transaction and commits it, again if it conflicts: 16 times at
-    /// most, with pauses, and the last time alone, while other writers wait (for up to a tenth of a
-    /// second, as `run` may wait for one of them). An error of `run` undoes the transaction, and is
-    /// returned.
+    /// Runs `run` in a serializable transaction and commits it, again if it conflicts: 20 times at
+    /// most, with pauses, and from the sixteenth time on alone, while other writers wait (for up to
+    /// a tenth of a second, as `run` may wait for one of them). An error of `run` undoes the
+    /// transaction, and is returned.
     ///
     /// # Errors
     /// That of `run`. `Conflict` if it still conflicts the last time. Else as

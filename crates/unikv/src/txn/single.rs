@@ -11,8 +11,11 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A transaction is tried as often as this, the last time alone.
-pub(crate) const TRIES: u32 = 16;
+/// From this try on a transaction is alone.
+const ALONE_FROM: u32 = 16;
+/// A transaction is tried as often as this. Being alone once is not enough: a writer that was under
+/// way before may commit first, and each of them can do so once.
+pub(crate) const TRIES: u32 = ALONE_FROM + 4;
 /// The pauses between the first tries are up to this long; they double up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(5);
@@ -33,7 +36,7 @@ pub(crate) fn retry<T, E: From<Error>>(
     mut attempt: impl FnMut(Txn) -> std::result::Result<T, Ended<E>>,
 ) -> std::result::Result<T, E> {
     for tried in 1.. {
-        let alone = match tried >= TRIES {
+        let alone = match tried >= ALONE_FROM {
             true => Alone::begin(&handle.engine.write),
             false => None,
         };
@@ -43,6 +46,7 @@ pub(crate) fn retry<T, E: From<Error>>(
             Ok(done) => return Ok(done),
             Err(Ended::Failed(error)) => return Err(error),
             Err(Ended::Conflict(error)) if most == Some(tried) => return Err(error.into()),
+            Err(Ended::Conflict(_)) if tried >= ALONE_FROM => {}
             Err(Ended::Conflict(_)) => pause(handle, tried),
         }
     }
