@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests of the tests: builds the engine so that it can be told to make mistakes (crates/unikv/src/base/seeded.rs)
+# Tests of the tests: builds the engine so that it can be told to make mistakes (crates/unikv/src/base/seeded/list.rs)
 # and shows that for each of them some ordinary test fails. Has a target directory of its own.
 #
 # Variables: UNIKV_BUG (only the bugs whose names begin so), and those named in

@@ -127,6 +127,9 @@ struct Case(Seeded, By, u64);
 
 use By::{Crashes, Cuts, Damage, Faults, History as Histories, Shortage, Test};
 
+const FOLLOWED: &str = "engine::follow::tests::keyspaces_ranges_marks_large_values_ingests_and_what_expires_are_followed";
+const DURING_A_REFRESH: &str = "engine::follow::tests::whatever_is_written_during_a_refresh_it_shows_a_state_that_the_writer_showed";
+
 /// A unit test of the engine.
 const fn unit(name: &'static str) -> By {
     Test("unikv", name)
@@ -182,6 +185,23 @@ const CASES: &[Case] = &[
         unit(
             "engine::checkpoint::tests::a_checkpoint_is_the_database_at_its_number_and_lives_by_itself",
         ),
+        0,
+    ),
+    Case(
+        Seeded::FollowsUnpublished,
+        unit("engine::follow::tests::what_is_in_the_log_and_not_published_is_not_shown"),
+        0,
+    ),
+    Case(
+        Seeded::FollowsUnpublishedEdits,
+        unit("engine::follow::tests::an_edit_whose_sync_fails_is_not_in_force"),
+        0,
+    ),
+    Case(Seeded::FollowerKeepsFlushed, unit(FOLLOWED), 0),
+    Case(Seeded::FollowerMissesEdits, unit(DURING_A_REFRESH), 0),
+    Case(
+        Seeded::FollowerIndexStale,
+        unit("engine::follow::tests::a_follower_shows_each_state_across_every_job"),
         0,
     ),
     Case(

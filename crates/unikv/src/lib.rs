@@ -39,6 +39,7 @@
 //!   is always an error that names file and offset: it never reads as another value, or as none.
 //! - [`Db::checkpoint`] makes a database of its own that is what this one is now, in milliseconds;
 //!   [`backup`] keeps points in time on another disk.
+//! - [`Db::follow`] reads a database that another process writes: a [`Follower`].
 //! - [`Db::check`] verifies every byte of a closed database, [`Db::repair`] salvages what is
 //!   intact of a damaged one, [`Db::stats`] shows the figures of an open one.
 //!
@@ -112,6 +113,7 @@ pub use base::seeded::Seeded;
 pub use bytes::Bytes;
 pub use codec::Compression;
 pub use db::Db;
+pub use db::follower::Follower;
 pub use db::ingest::Ingest;
 pub use db::keyspace::Keyspace;
 pub use db::readable::Readable;
@@ -120,6 +122,7 @@ pub use db::transaction::{Transaction, TransactionKeyspace};
 pub use engine::background::garbage::{GarbageStats, RecordFileStats};
 pub use engine::background::ingest::entry::{Expiry, SortedEntry};
 pub use engine::checkpoint::{Checkpoint, CheckpointFile};
+pub use engine::follow::FollowerStats;
 pub use engine::health::JobError;
 pub use engine::memory::MemoryStats;
 pub use engine::read::cursor::{Cursor, Keys};
@@ -145,7 +148,7 @@ pub use offline::repair::report::{
     UncertainKey,
 };
 pub use options::{
-    Clustering, Durability, EffectiveOptions, KeyspaceOptions, Options, WriteOptions,
+    Clustering, Durability, EffectiveOptions, FollowOptions, KeyspaceOptions, Options, WriteOptions,
 };
 pub use txn::Isolation;
 pub use txn::single::Mismatch;

@@ -3,6 +3,7 @@
 //! Only `db` reads [`Options`]; the layers below receive the values they need.
 
 mod effective;
+mod follow;
 mod instruments;
 mod keyspace;
 mod write;
@@ -12,6 +13,7 @@ use crate::error::Result;
 use crate::events::Listener;
 use crate::memtable::Lifetime;
 pub use effective::EffectiveOptions;
+pub use follow::FollowOptions;
 pub use keyspace::KeyspaceOptions;
 use std::time::Duration;
 pub use write::WriteOptions;

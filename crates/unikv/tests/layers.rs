@@ -55,6 +55,7 @@ const COMPONENTS: &[&str] = &[
     "snapshots",
     "memory",
     "stats",
+    "published",
     "core",
     "recent",
     "space",
@@ -67,6 +68,7 @@ const COMPONENTS: &[&str] = &[
     "background",
     ENGINE,
     "open",
+    "follow",
     "handle",
 ];
 

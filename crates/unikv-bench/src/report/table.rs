@@ -1,5 +1,5 @@
-//! The phases of a run as a table of at most [`COLUMNS`](crate::report::fold::COLUMNS) columns, with
-//! a sentence for each.
+//! The phases of a run as a table of at most [`COLUMNS`](crate::report::fold::COLUMNS) columns,
+//! with a sentence for each.
 
 use crate::measure::latency::LatencySummary;
 use crate::report::fold::print_folded;

@@ -13,6 +13,8 @@ pub enum Kind {
     Temp,
     /// `CACHE-HINTS`, and the next one until it is renamed.
     Hints,
+    /// `VISIBLE`, and the next one until it is renamed.
+    Visible,
     /// `LOCK`.
     Lock,
     /// `BALLAST`.
@@ -43,6 +45,7 @@ impl Kind {
             "CURRENT" => Kind::Current,
             "CURRENT.tmp" => Kind::Temp,
             "CACHE-HINTS" | "CACHE-HINTS.tmp" => Kind::Hints,
+            "VISIBLE" | "VISIBLE.tmp" => Kind::Visible,
             "LOCK" => Kind::Lock,
             "BALLAST" => Kind::Ballast,
             // The directory that the database's is in.
@@ -57,7 +60,9 @@ impl Kind {
     }
 }
 
-use Kind::{Ballast, Current, Data, Directory, Hints, Lock, Manifest, Mark, Sort, Temp, Wal};
+use Kind::{
+    Ballast, Current, Data, Directory, Hints, Lock, Manifest, Mark, Sort, Temp, Visible, Wal,
+};
 
 /// One way to touch files: the call, the kinds of files, the flags (all of them, without
 /// `O_CLOEXEC`), and why.
@@ -88,6 +93,33 @@ pub const KNOWN: &[Known] = &[
     ),
     ("flock", &[Lock], "LOCK_EX|LOCK_NB", "lock"),
     ("flock", &[Lock], "LOCK_UN", "lock, given back"),
+    (
+        "openat",
+        &[Visible],
+        "O_RDWR|O_CREAT|O_EXCL",
+        "create_page: what followers see of a writer",
+    ),
+    ("flock", &[Visible], "LOCK_EX|LOCK_NB", "create_page: held"),
+    ("flock", &[Visible], "LOCK_UN", "a page given up"),
+    (
+        "fcntl",
+        &[Visible],
+        "F_DUPFD_CLOEXEC",
+        "create_page: held apart from the mapping",
+    ),
+    ("fstatfs", &[Visible], "", "create_page: may it be shared"),
+    ("pwrite64", &[Visible], "", "create_page: its blocks"),
+    ("mmap", &[Visible], "MAP_SHARED", "create_page: the words"),
+    ("renameat", &[Visible], "", "rename: a page takes its name"),
+    (
+        "openat",
+        &[Visible],
+        "O_RDONLY",
+        "a page of an earlier opening, looked at by a sweep",
+    ),
+    ("pread64", &[Visible], "", "the same"),
+    ("fadvise64", &[Visible], "POSIX_FADV_SEQUENTIAL", "the same"),
+    ("close", &[Visible], "", "the end of any of these"),
     (
         "ftruncate",
         &[Lock],
@@ -195,7 +227,7 @@ pub const KNOWN: &[Known] = &[
     ),
     (
         "unlinkat",
-        &[Temp, Hints, Ballast, Manifest, Wal, Data],
+        &[Temp, Hints, Ballast, Manifest, Wal, Data, Visible],
         "",
         "remove",
     ),

@@ -34,6 +34,8 @@ pub struct Coverage {
     pub collisions: u64,
     /// See there.
     pub rebuilt_collisions: u64,
+    /// Refreshes of a follower that showed what the database did.
+    pub followed: u64,
     /// What snapshots and iterators that were read later have outlived.
     pub outlived: Outlived,
 }
@@ -93,6 +95,7 @@ impl Coverage {
         self.ridden_bytes += other.ridden_bytes;
         self.collisions += other.collisions;
         self.rebuilt_collisions += other.rebuilt_collisions;
+        self.followed += other.followed;
         self.outlived.add(other.outlived);
     }
 }
@@ -118,6 +121,7 @@ impl Runner {
                 0 => 0,
                 _ => stats.index_failed_comparisons,
             },
+            followed: 0,
             outlived: Outlived::default(),
         });
     }

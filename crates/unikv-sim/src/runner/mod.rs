@@ -7,6 +7,7 @@ mod copies;
 mod coverage;
 mod expiry;
 mod failing;
+mod followers;
 mod looks;
 mod ranges;
 mod reads;
@@ -150,6 +151,7 @@ pub struct Runner {
     short_ops: u32,
     coverage: Coverage,
     copies: Copies,
+    followed: Option<followers::Followed>,
     watch: Option<Watch>,
     step: usize,
     answers: Cell<u64>,
@@ -205,6 +207,7 @@ impl Runner {
             short_ops: 0,
             coverage: Coverage::default(),
             copies: Copies::default(),
+            followed: None,
             watch: None,
             step: 0,
             answers: Cell::new(0),
@@ -257,6 +260,7 @@ impl Runner {
             self.tell(None);
             self.change_weather(number)?;
             self.exec_patiently(op)?;
+            self.let_follow()?;
             self.end_shortage(false)?;
             self.gone()?;
         }
@@ -531,9 +535,11 @@ impl Runner {
             // What is not set again is as it was.
             None => self.bare_options = self.incarnation.is_multiple_of(2),
         }
+        let alone = self.follow_alone(matches!(exit, Exit::Close | Exit::Drop))?;
         let opened = self.open();
         self.bare_options = false;
         opened?;
+        self.followed_into(alone);
         let disk = crate::crash::fork(&self.vfs, Ending::Kill);
         self.copies.verify(&disk);
         self.copies.resolve(&disk);

@@ -57,6 +57,8 @@ pub(crate) enum FileKind {
     CacheHints = 6,
     /// The newest versions of a range.
     Export = 7,
+    /// The page in which a writer says what is visible.
+    Visible = 8,
 }
 
 /// The decoded header of a file.

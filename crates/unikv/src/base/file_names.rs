@@ -19,6 +19,10 @@ pub(crate) const CACHE_HINTS_TEMP: &str = "CACHE-HINTS.tmp";
 pub(crate) const BALLAST: &str = "BALLAST";
 /// Stands in the directory that a repair writes to, until the salvaged database is complete.
 pub(crate) const REPAIRING: &str = "REPAIRING";
+/// The page in which a writer says what is visible, for followers.
+pub(crate) const VISIBLE: &str = "VISIBLE";
+/// The next `VISIBLE`, until it is renamed.
+pub(crate) const VISIBLE_TEMP: &str = "VISIBLE.tmp";
 /// Held by the process that has the database open.
 pub(crate) const LOCK: &str = "LOCK";
 
@@ -48,6 +52,10 @@ pub(crate) enum FileName {
     Temp,
     /// The same of the cache's hints.
     CacheHintsTemp,
+    /// Means something while a writer holds it.
+    Visible,
+    /// The next one; an orphan file after a crash.
+    VisibleTemp,
 }
 
 impl FileName {
@@ -65,7 +73,9 @@ impl FileName {
             | FileName::SortRun(_)
             | FileName::CacheHints
             | FileName::Temp
-            | FileName::CacheHintsTemp => None,
+            | FileName::CacheHintsTemp
+            | FileName::Visible
+            | FileName::VisibleTemp => None,
         }
     }
 }
@@ -81,6 +91,8 @@ impl fmt::Display for FileName {
             FileName::CacheHints => f.write_str(CACHE_HINTS),
             FileName::Temp => f.write_str(CURRENT_TEMP),
             FileName::CacheHintsTemp => f.write_str(CACHE_HINTS_TEMP),
+            FileName::Visible => f.write_str(VISIBLE),
+            FileName::VisibleTemp => f.write_str(VISIBLE_TEMP),
             FileName::Manifest(n) => f.write_str(&manifest(n)),
             FileName::Wal(n) => f.write_str(&wal(n)),
             FileName::Record(n) => f.write_str(&record(n)),
@@ -121,6 +133,8 @@ pub(crate) fn parse(name: &str) -> Option<FileName> {
         CURRENT_TEMP => return Some(FileName::Temp),
         CACHE_HINTS => return Some(FileName::CacheHints),
         CACHE_HINTS_TEMP => return Some(FileName::CacheHintsTemp),
+        VISIBLE => return Some(FileName::Visible),
+        VISIBLE_TEMP => return Some(FileName::VisibleTemp),
         LOCK => return Some(FileName::Lock),
         BALLAST => return Some(FileName::Ballast),
         REPAIRING => return Some(FileName::Repairing),
@@ -172,6 +186,8 @@ mod tests {
             "CURRENT.tmp",
             "CACHE-HINTS",
             "CACHE-HINTS.tmp",
+            "VISIBLE",
+            "VISIBLE.tmp",
             "LOCK",
             "BALLAST",
             "REPAIRING",

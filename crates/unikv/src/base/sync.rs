@@ -71,7 +71,9 @@ pub(crate) fn order(place: Weakness, order: Ordering) -> Ordering {
 /// and the lock of what a test has a simulated disk do.
 pub(crate) mod unseen {
     pub(crate) use parking_lot::ReentrantMutex;
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicUsize};
+    pub(crate) use std::sync::atomic::{
+        AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, fence,
+    };
 }
 
 /// A place where a model can be made wrong, with what is done there then.

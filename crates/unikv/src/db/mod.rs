@@ -7,6 +7,7 @@ mod checkpoint;
 mod closed;
 mod delete_range;
 mod expiry;
+pub(crate) mod follower;
 pub(crate) mod ingest;
 pub(crate) mod keyspace;
 pub(crate) mod readable;

@@ -2,6 +2,7 @@
 
 use crate::base::bounds::KeyBounds;
 use crate::db::Db;
+use crate::db::follower::Follower;
 use crate::db::keyspace::Keyspace;
 use crate::db::snapshot::Snapshot;
 use crate::db::transaction::{Transaction, TransactionKeyspace};
@@ -15,8 +16,8 @@ use bytes::Bytes;
 use std::ops::RangeBounds;
 
 /// Something to read from: a [`Db`] or a [`Keyspace`], which are as they are now at each call, a
-/// [`Snapshot`], or a [`Transaction`]. All have these methods of their own, too, with their
-/// documentation.
+/// [`Snapshot`], a [`Follower`], which is as it was at its last refresh, or a [`Transaction`]. All
+/// have these methods of their own, too, with their documentation.
 ///
 /// ```
 /// use unikv::{Readable, Result};
@@ -324,6 +325,14 @@ macro_rules! readable {
 reads!(Db);
 reads!(Keyspace);
 reads!(Snapshot);
+reads!(Follower);
 reads!(Transaction);
 reads!(TransactionKeyspace<'_>);
-readable!(Db, Keyspace, Snapshot, Transaction, TransactionKeyspace<'_>);
+readable!(
+    Db,
+    Keyspace,
+    Snapshot,
+    Follower,
+    Transaction,
+    TransactionKeyspace<'_>
+);

@@ -11,18 +11,18 @@ use crate::engine::read::value_reader::ValueReader;
 use crate::engine::snapshots::Holder;
 use crate::error::Result;
 use bytes::Bytes;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// What a handle reads from.
-pub(crate) struct Reader<'a> {
-    pub(crate) read: &'a Arc<ReadState>,
+/// What a handle reads from; `R` leads to it.
+pub(crate) struct Reader<'a, R = &'a Arc<ReadState>> {
+    pub(crate) read: R,
     pub(crate) source: Source,
     /// Holds the moment of the source, if it has one.
     pub(crate) moment: Option<&'a Arc<Registered>>,
 }
 
-impl Reader<'_> {
+impl<R: Deref<Target = Arc<ReadState>>> Reader<'_, R> {
     #[inline]
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
         self.read.get(self.source, key)
@@ -70,7 +70,7 @@ impl Reader<'_> {
     }
 
     fn moment(&self) -> Arc<Registered> {
-        let now = || Registered::take(self.read, Holder::Iterator);
+        let now = || Registered::take(&self.read, Holder::Iterator);
         self.moment.map_or_else(now, Arc::clone)
     }
 }

@@ -9,6 +9,7 @@ use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::engine::health::{Failure, Health, JobName};
 use crate::engine::memory::Arbiter;
+use crate::engine::published::Published;
 use crate::engine::snapshots::Snapshots;
 use crate::engine::stats::counters::EngineCounters;
 use crate::engine::stats::lifetime::LifetimeStats;
@@ -44,6 +45,8 @@ pub(crate) struct Core {
     pub(crate) closing: AtomicBool,
     /// That which has opened the database. In its children nothing may be done.
     pub(crate) process: Process,
+    /// What followers see of it.
+    pub(crate) published: Published,
     /// Held until the engine is dropped or closed; its release lets another opener in.
     pub(crate) directory: Mutex<Option<Box<dyn LockGuard>>>,
     /// What the listener hears of.
@@ -61,6 +64,7 @@ pub(crate) struct CoreParts {
     pub(crate) hash_seed: u64,
     pub(crate) next_file: u64,
     pub(crate) counted_before: LifetimeStats,
+    pub(crate) published: Published,
     pub(crate) directory: Box<dyn LockGuard>,
     pub(crate) events: Events,
 }
@@ -82,6 +86,7 @@ impl Core {
             health: Health::default(),
             counters: EngineCounters::after(parts.counted_before),
             closing: AtomicBool::new(false),
+            published: parts.published,
             directory: Mutex::new(Some(parts.directory)),
             events: parts.events,
             store: parts.store,

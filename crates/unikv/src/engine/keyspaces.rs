@@ -159,7 +159,7 @@ impl KeyspaceChanges {
         drop(catalog);
         // No record has this number: moments before the change have smaller ones.
         commit.last_seq = seq;
-        self.read.publish_seq(seq);
+        self.read.publish_unlogged_seq(seq);
         self.write.begin_segment(&mut commit);
         drop(commit);
         self.core.work.notify();

@@ -9,6 +9,7 @@ pub(crate) mod backpressure;
 pub(crate) mod catalog;
 pub(crate) mod checkpoint;
 pub(crate) mod core;
+pub(crate) mod follow;
 pub(crate) mod handle;
 pub(crate) mod health;
 pub(crate) mod keyspaces;
@@ -16,6 +17,7 @@ pub(crate) mod memory;
 #[cfg(all(test, unikv_model = "shuttle"))]
 mod models;
 pub(crate) mod open;
+pub(crate) mod published;
 pub(crate) mod read;
 pub(crate) mod recent;
 pub(crate) mod snapshots;
@@ -216,6 +218,7 @@ impl Engine {
             .remove_files(self.write.wal_sync.drop_spare());
         self.read.views.release();
         self.core.store.remove_obsolete();
+        self.core.published.release();
         drop(self.core.directory.lock().take());
     }
 }

@@ -56,7 +56,9 @@ pub fn file_header(bytes: &[u8], kind: u8, database: Option<[u8; 16]>) -> Result
         3 => FileKind::Wal,
         4 => FileKind::Record,
         5 => FileKind::KeyTable,
-        _ => FileKind::CacheHints,
+        6 => FileKind::CacheHints,
+        7 => FileKind::Export,
+        _ => FileKind::Visible,
     };
     let database = database.map(DatabaseId);
     FileHeader::decode(bytes, kind, database, Path::new(NO_FILE)).map(|header| header.encode())

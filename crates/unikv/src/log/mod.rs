@@ -42,6 +42,7 @@ pub(crate) mod writer;
 
 pub(crate) use reader::{LogItem, LogReader};
 pub(crate) use replay::ReplayOutcome;
+pub(crate) use replay::live::{LogTail, Wanted};
 pub(crate) use wal::{SegmentEnd, WalWrite, WalWriter};
 pub(crate) use writer::{LogWriter, covered_until};
 

@@ -51,6 +51,13 @@ pub(crate) enum LogItem<'a> {
     Bad { offset: u64, reason: &'static str },
 }
 
+/// Where a reader stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadPosition {
+    offset: u64,
+    chain: Crc,
+}
+
 /// A log file open for reading.
 #[derive(Debug)]
 pub(crate) struct LogReader {
@@ -161,6 +168,48 @@ impl LogReader {
             durable: header.durable,
             payload: self.slice(payload_offset, header.payload_len as usize),
         })
+    }
+
+    /// Reads on in a log to which its writer may have appended: what was read ahead is forgotten.
+    pub(crate) fn reload(&mut self) -> Result<()> {
+        let io = |e| Error::io("look at this log", &self.path, e);
+        self.file_len = self.file.len().map_err(io)?;
+        (self.bad, self.has_ended) = (None, false);
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// The next record: its kind, where it stands, and its payload. `None`: there is none *yet*. It
+    /// may be half written, or the log may end here, or go on in another file.
+    pub(crate) fn poll(&mut self) -> Result<Option<(u8, u64, &[u8])>> {
+        let (offset, chain) = (self.offset, self.chain);
+        if offset >= self.file_len {
+            return Ok(None);
+        }
+        let Ok(header) = self.verify(offset, Trust::Headers)? else {
+            return Ok(None);
+        };
+        if header.kind == KIND_END {
+            self.chain = chain;
+            return Ok(None);
+        }
+        let payload_offset = offset + RECORD_HEADER_LEN as u64;
+        self.offset = payload_offset + u64::from(header.payload_len);
+        let payload = self.slice(payload_offset, header.payload_len as usize);
+        Ok(Some((header.kind, offset, payload)))
+    }
+
+    /// Where the reader stands, for [`LogReader::stand_at`].
+    pub(crate) fn position(&self) -> ReadPosition {
+        ReadPosition {
+            offset: self.offset,
+            chain: self.chain,
+        }
+    }
+
+    /// Goes back to where it stood.
+    pub(crate) fn stand_at(&mut self, position: ReadPosition) {
+        (self.offset, self.chain) = (position.offset, position.chain);
     }
 
     /// Judges a record that says that the log ends at `offset`.

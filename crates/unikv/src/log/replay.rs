@@ -75,6 +75,7 @@ use crate::vfs::file_store::FileStore;
 pub(crate) use segments::max_manifest_edits;
 use segments::{Break, Link, Segment};
 
+pub(crate) mod live;
 mod segments;
 
 /// What is wrong with a segment whose beginning a power cut has taken from over an old one's.

@@ -64,6 +64,11 @@ impl RecordFile {
         }
     }
 
+    /// The file itself.
+    pub(crate) fn data_file(&self) -> &DataFile {
+        &self.file
+    }
+
     /// What the manifest knows of it.
     pub(crate) fn meta(&self) -> &RecordFileMeta {
         &self.meta

@@ -22,6 +22,7 @@
 
 mod current;
 mod edits;
+mod tail;
 
 use super::edit::VersionEdit;
 use super::file_names::{self, FileName};
@@ -37,6 +38,7 @@ pub(crate) use current::{Current, decode_current};
 use edits::Edits;
 use std::io;
 use std::path::{Path, PathBuf};
+pub(crate) use tail::ManifestTail;
 
 /// The kinds of record in a manifest.
 pub(crate) const KIND_EDIT: u8 = 1;

@@ -278,11 +278,22 @@ impl Version {
         mut index: impl FnMut(&Partition, &Generation) -> crate::error::Result<Arc<HashIndex>>,
     ) -> crate::error::Result<()> {
         for partition in &mut self.partitions {
-            let mut next = Partition::clone(partition);
-            for generation in &mut next.generations {
-                generation.index = index(partition, generation)?;
+            let mut changed = Vec::new();
+            for (at, generation) in partition.generations.iter().enumerate() {
+                let index = index(partition, generation)?;
+                if !Arc::ptr_eq(&index, &generation.index) {
+                    changed.push((at, index));
+                }
             }
-            *partition = Arc::new(next);
+            if changed.is_empty() {
+                continue;
+            }
+            let generations = &mut Arc::make_mut(partition).generations;
+            for (at, index) in changed {
+                if let Some(generation) = generations.get_mut(at) {
+                    generation.index = index;
+                }
+            }
         }
         Ok(())
     }

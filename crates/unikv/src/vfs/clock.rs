@@ -84,6 +84,12 @@ impl Clock {
         self.jump_ms.store(jump_ms, Ordering::Relaxed);
     }
 
+    /// Another process has acted upon `mark_ms`: it is not earlier from now on.
+    pub(crate) fn advance_to(&self, mark_ms: u64) {
+        let offset_ms = mark_ms.saturating_sub(millis(self.runtime.now()));
+        self.offset_ms.fetch_max(offset_ms, Ordering::AcqRel);
+    }
+
     /// By how much the wall clock was ahead when last compared, if that is too far for being
     /// followed before the next opening.
     pub(crate) fn jump(&self) -> Option<Duration> {

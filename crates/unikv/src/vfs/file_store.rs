@@ -91,6 +91,16 @@ impl FileStore {
         &self.env
     }
 
+    /// From now on no read goes around the page cache.
+    pub(crate) fn read_through(&self) {
+        self.direct_read_policy.refuse();
+    }
+
+    /// How many data files are open.
+    pub(crate) fn open_files(&self) -> usize {
+        self.open_files.lock().ring.len()
+    }
+
     /// The directory of the database.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir

@@ -29,9 +29,11 @@ mod around;
 pub(crate) mod clock;
 mod direct_read_policy;
 pub(crate) mod file_store;
+mod shared_page;
 
 pub use around::{AROUND_BYTES, AroundRead};
 pub use os::Process;
+pub use shared_page::{PAGE_WORDS, SharedPage};
 
 /// How a file will be read; a hint for the system's read-ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +148,18 @@ pub trait Vfs: Send + Sync + fmt::Debug {
     /// Takes the exclusive lock file at `path`, creating it if needed, and writes the holder's
     /// process id into it.
     fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError>;
+    /// Creates a page that processes share, all of whose words are zero, with `header` in front,
+    /// and holds it. `None`: the file system has no such pages, and nobody asks for them.
+    fn create_page(&self, path: &Path, header: &[u8]) -> io::Result<Option<Arc<dyn SharedPage>>> {
+        let _ = (path, header);
+        Ok(None)
+    }
+    /// Opens a page that [`Vfs::create_page`] has made, perhaps in another process. A file that is
+    /// none is an error, as is one of a file system that does not share memory.
+    fn open_page(&self, path: &Path) -> io::Result<Arc<dyn SharedPage>> {
+        let _ = path;
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Data files to keep open at a time; the rest are opened again when read.
     fn max_open_files(&self) -> usize {
         512

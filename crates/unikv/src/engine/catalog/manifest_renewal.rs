@@ -119,6 +119,7 @@ impl Catalog {
             .fetch_add(old.len(), Ordering::Relaxed);
         self.manifest_edits
             .store(catalog.manifest.edits(), Ordering::Release);
+        self.core.published.edits(catalog.manifest.edits());
         catalog.manifest_snapshot_len = catalog.manifest.len();
         let orphans: Vec<PathBuf> = catalog.quarantined.drain(..).collect();
         self.core

@@ -138,6 +138,7 @@ impl Catalog {
             view.version = version;
             publish(view);
         });
+        self.core.published.edits(catalog.manifest.edits());
         dropped.mark_obsolete();
         self.renew_long_manifest(catalog);
         Ok(())

@@ -19,6 +19,7 @@ use crate::base::keys::{DatabaseId, FileNumber, PartitionId, SeqNo};
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::AtomicU64;
 use crate::engine::core::CoreParts;
+use crate::engine::published::Published;
 use crate::engine::space::debt::Freed;
 use crate::engine::space::full::DiskFull;
 use crate::engine::stats::lifetime::{self, LifetimeStats};
@@ -254,6 +255,8 @@ impl<'a> Opening<'a> {
             clock.noted(self.env.runtime.now());
         }
         let space = DiskFull::at_open(&store, self.plan.memtable_bytes);
+        // Before anything else changes, so that a follower notices.
+        let published = space.with_ballast(&store, || Published::create(&store))?;
         let wal_number = self.take_number();
         // Old segments are needed as long as a recovered memtable is not in tables. The mark stays
         // where it was, at a segment whose name is known to be durable: a sync of the directory
@@ -336,6 +339,7 @@ impl<'a> Opening<'a> {
                 hash_seed: catalog.version.counters.hash_seed,
                 next_file: self.next_file,
                 counted_before: self.counted_before.clone(),
+                published,
                 directory: lock,
                 events: mem::take(&mut self.events),
             },
@@ -349,6 +353,10 @@ impl<'a> Opening<'a> {
         if let Some(error) = refused {
             engine.write.poison_wal(&error);
         }
+        engine
+            .core
+            .published
+            .begin(last_seq, engine.catalog.manifest_edits());
         Ok(engine)
     }
 

@@ -8,6 +8,7 @@ use crate::base::keys::{FileNumber, KeyspaceId, Kind};
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::events::RecoveryReport;
+use crate::hash_index::HashIndex;
 use crate::jobs::flush::index_build::build_index;
 use crate::jobs::flush::placing::GenerationLimits;
 use crate::key_table::{KeyTable, ReadCache};
@@ -17,7 +18,7 @@ use crate::partition::MemtableHandle;
 use crate::record::External;
 use crate::version::edit::VersionEdit;
 use crate::version::file_names::{self, DirSurvey, FileName};
-use crate::version::{ApplyContext, Version};
+use crate::version::{ApplyContext, Generation, Partition, Version};
 use crate::vfs::file_store::FileStore;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,12 +43,17 @@ pub(crate) fn build_version(
         let applied = version.apply_in_place(&edit?, &mut context);
         applied.map_err(|what| Error::corruption(manifest, 0, what))?;
     }
+    check_version(&version, manifest)?;
+    Ok(version)
+}
+
+/// Refuses a version that contradicts itself, or that this release cannot read.
+pub(crate) fn check_version(version: &Version, manifest: &Path) -> Result<()> {
     let sound = version
         .check_pointers()
         .and_then(|()| version.check_tables());
     sound.map_err(|what| Error::corruption(manifest, 0, what))?;
-    check_features(&version)?;
-    Ok(version)
+    check_features(version)
 }
 
 /// Refuses what the formats provide for and this release does not read.
@@ -123,32 +129,44 @@ pub(crate) fn rebuild_indexes(
         if generation.is_ingested() || is_forgotten {
             return Ok(Arc::clone(&generation.index));
         }
-        let records = generation.records() as usize;
-        // The newest generation goes on growing.
-        let mut capacity = if newest.is_some_and(|newest| newest.id == generation.id) {
-            limits.capacity_for(records, generation.bytes(), 0)
-        } else {
-            records + records / 8
-        };
-        // Full at the first try if keys share their buckets, or if shares are estimated too low;
-        // then more room helps, for the records are known to have fitted before. Where it does not,
-        // a table has a slot or a record has an offset that no index can hold.
-        let most = 64 * (records + 1024).max(capacity);
-        while capacity <= most {
-            if let Some(index) = build_index(generation, partition.range(), seed, capacity)? {
-                report.index_records += index.len() as u64;
-                return Ok(Arc::new(index));
-            }
-            capacity = 2 * capacity.max(64);
-        }
-        let first = generation.tables().next().map(|(_, table)| table.path());
-        let what = "the tables listed beside this one cannot be indexed";
-        Err(Error::corruption(
-            first.unwrap_or(Path::new("MANIFEST")),
-            0,
-            what,
-        ))
+        let index = index_generation(partition, generation, limits, seed)?;
+        report.index_records += index.len() as u64;
+        Ok(index)
     })
+}
+
+/// The hash index of a generation of `partition`, from its tables' key sections.
+pub(crate) fn index_generation(
+    partition: &Partition,
+    generation: &Generation,
+    limits: GenerationLimits,
+    seed: u64,
+) -> Result<Arc<HashIndex>> {
+    let newest = partition.generations.first();
+    let records = generation.records() as usize;
+    // The newest generation goes on growing.
+    let mut capacity = if newest.is_some_and(|newest| newest.id == generation.id) {
+        limits.capacity_for(records, generation.bytes(), 0)
+    } else {
+        records + records / 8
+    };
+    // Full at the first try if keys share their buckets, or if shares are estimated too low; then
+    // more room helps, for the records are known to have fitted before. Where it does not, a table
+    // has a slot or a record has an offset that no index can hold.
+    let most = 64 * (records + 1024).max(capacity);
+    while capacity <= most {
+        if let Some(index) = build_index(generation, partition.range(), seed, capacity)? {
+            return Ok(Arc::new(index));
+        }
+        capacity = 2 * capacity.max(64);
+    }
+    let first = generation.tables().next().map(|(_, table)| table.path());
+    let what = "the tables listed beside this one cannot be indexed";
+    Err(Error::corruption(
+        first.unwrap_or(Path::new("MANIFEST")),
+        0,
+        what,
+    ))
 }
 
 /// Writes of the WAL that no table holds yet, in memtables of the usual size.
@@ -218,7 +236,7 @@ impl<'a> WalReplay<'a> {
     }
 
     /// Inserts the operations of a write. True: some expire.
-    fn insert_ops(
+    pub(crate) fn insert_ops(
         &self,
         segment: FileNumber,
         memtable: &MemtableHandle,

@@ -44,8 +44,8 @@ pub(super) fn sweep(store: &FileStore, survey: &DirSurvey, needed: &Needed<'_>) 
             FileName::Record(n) => is_record(*n),
             FileName::KeyTable(n) => key_tables.contains(n),
             // Replaced when there are better ones.
-            FileName::CacheHints => true,
-            FileName::Temp | FileName::CacheHintsTemp => false,
+            FileName::CacheHints | FileName::Visible => true,
+            FileName::Temp | FileName::CacheHintsTemp | FileName::VisibleTemp => false,
         };
         let file = name.to_string();
         let path = store.dir().join(&file);

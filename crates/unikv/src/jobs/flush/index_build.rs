@@ -40,7 +40,7 @@ pub(crate) fn build_index(
 }
 
 /// Enters the newest version of each key. False: the index is full.
-fn enter_keys(
+pub(crate) fn enter_keys(
     index: &mut HashIndexWriter<'_>,
     slot: Slot,
     table: &Table,

@@ -70,6 +70,11 @@ impl KeyTable {
         all.saturating_add(meanwhile)
     }
 
+    /// The file itself.
+    pub(crate) fn data_file(&self) -> &DataFile {
+        &self.file
+    }
+
     /// The table that `meta` describes.
     pub(crate) fn open(
         store: &Arc<FileStore>,

@@ -47,6 +47,16 @@ pub(super) struct Break {
     pub(super) unfinished: bool,
 }
 
+impl Segment {
+    /// Its uid and its first record, if they can be read.
+    pub(super) fn begins(&self) -> Option<(FileUid, &SegmentStart)> {
+        match &self.beginning {
+            Beginning::Readable { uid, start } => Some((*uid, start)),
+            Beginning::Unreadable(_) => None,
+        }
+    }
+}
+
 impl Break {
     pub(super) fn at(segment: &Segment, offset: u64, reason: &str) -> Break {
         Break {

@@ -139,6 +139,7 @@ pub fn inspect_in(
         }
         FileKind::CacheHints => walk.hints(),
         FileKind::Export => {}
+        FileKind::Visible => walk.page(),
     }
     Ok(walk.seen)
 }
@@ -182,6 +183,13 @@ impl Walk<'_> {
         self.show(&part);
     }
 
+    /// The words mean something to those alone who have them mapped.
+    fn page(&mut self) {
+        let offset = HEADER_LEN as u64;
+        let rest = self.len.saturating_sub(offset);
+        self.show(&Part::new("unused", offset, rest));
+    }
+
     fn current(&mut self, file: &Arc<dyn ReadFile>) -> Result<()> {
         let mut bytes = vec![0; HEADER_LEN + 64];
         let got = file.read_at(&mut bytes, 0);
@@ -213,6 +221,7 @@ fn kind_of(raw: Option<&RawHeader>, path: &Path) -> Option<FileKind> {
             5 => Some(FileKind::KeyTable),
             6 => Some(FileKind::CacheHints),
             7 => Some(FileKind::Export),
+            8 => Some(FileKind::Visible),
             _ => None,
         };
     }
@@ -223,6 +232,7 @@ fn kind_of(raw: Option<&RawHeader>, path: &Path) -> Option<FileKind> {
         FileName::Record(_) => Some(FileKind::Record),
         FileName::KeyTable(_) => Some(FileKind::KeyTable),
         FileName::CacheHints | FileName::CacheHintsTemp => Some(FileKind::CacheHints),
+        FileName::Visible | FileName::VisibleTemp => Some(FileKind::Visible),
         FileName::Lock | FileName::Ballast | FileName::Repairing | FileName::SortRun(_) => None,
     }
 }
@@ -236,6 +246,7 @@ fn kind_name(kind: FileKind) -> &'static str {
         FileKind::KeyTable => "key table",
         FileKind::CacheHints => "cache hints",
         FileKind::Export => "export",
+        FileKind::Visible => "page of visible numbers",
     }
 }
 

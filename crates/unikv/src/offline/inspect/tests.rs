@@ -122,6 +122,7 @@ fn every_kind_of_file_is_shown_whole() {
         "CURRENT",
         "key table",
         "manifest",
+        "page of visible numbers",
         "record file",
         "write-ahead log",
     ];

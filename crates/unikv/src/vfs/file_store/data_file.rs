@@ -126,6 +126,18 @@ impl DataFile {
             .fetch_add(len as u64, Ordering::Relaxed);
     }
 
+    /// Whether it is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.slot.handle.load().is_some()
+    }
+
+    /// Opens it, if it is not open yet, and returns its length. It stays open if its store closes
+    /// none.
+    pub(crate) fn open_now(&self) -> Result<u64> {
+        let len = self.with_file(|file| file.len())?;
+        len.map_err(|e| Error::io("look at", self.path(), e))
+    }
+
     /// The open file.
     pub(super) fn handle(&self) -> Result<Arc<Handle>> {
         match self.slot.handle.load_full() {

@@ -3,7 +3,8 @@
 //! Logs are written straight through (`log_file`); tables and record files are gathered into large
 //! aligned writes around the page cache (`bulk_file`), and can be read around it, too (`around`).
 //! The directory of a database is held open (`directory`). System calls go through `std`, `rustix`
-//! and `io-uring`; `unsafe` is in `ring/queue` and `process` alone.
+//! and `io-uring`; `unsafe` is in `ring/queue`, `process` and
+//! `shared_page` alone.
 //!
 //! Locks: the pool of idle write buffers has one and the one of idle rings, held for a push or a
 //! pop only.
@@ -16,6 +17,7 @@ mod process;
 mod read_file;
 mod ring;
 mod runtime;
+mod shared_page;
 
 pub use process::Process;
 pub use runtime::OsRuntime;
@@ -23,7 +25,8 @@ pub use runtime::OsRuntime;
 pub(crate) use runtime::{OsEvent, run_worker};
 
 use super::{
-    Access, AroundRead, LockError, LockGuard, ReadFile, SyncFile, Vfs, WriteFile, WriteMode,
+    Access, AroundRead, LockError, LockGuard, ReadFile, SharedPage, SyncFile, Vfs, WriteFile,
+    WriteMode,
 };
 use crate::base::sync::OnceLock;
 use bulk_file::{BufferPool, BulkFile};
@@ -33,6 +36,7 @@ use read_file::{OsReadFile, miss_begins_a_read};
 use ring::Rings;
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use rustix::io::Errno;
+use shared_page::OsPage;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -211,6 +215,15 @@ impl Vfs for OsVfs {
             file,
             taken_by: std::process::id(),
         }))
+    }
+
+    fn create_page(&self, path: &Path, header: &[u8]) -> io::Result<Option<Arc<dyn SharedPage>>> {
+        let page = OsPage::create(&self.directory, path, header)?;
+        Ok(Some(Arc::new(page)))
+    }
+
+    fn open_page(&self, path: &Path) -> io::Result<Arc<dyn SharedPage>> {
+        Ok(Arc::new(OsPage::open(&self.directory, path)?))
     }
 
     fn max_open_files(&self) -> usize {

@@ -487,3 +487,36 @@ fn a_file_that_is_gone_cannot_be_read_around_the_page_cache_for_the_first_time()
     assert_eq!(read.unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(file.read_at(&mut [0; 5], 0).unwrap(), 5);
 }
+
+#[test]
+fn a_page_is_shared_with_whoever_opens_it_and_held_until_it_is_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let vfs = OsVfs::default();
+    let (path, moved) = (dir.path().join("page.tmp"), dir.path().join("page"));
+    assert!(vfs.open_page(&moved).is_err());
+    let page = vfs.create_page(&path, b"header").unwrap().unwrap();
+    assert!(vfs.create_page(&path, b"").is_err(), "it is there");
+    vfs.rename(&path, &moved).unwrap();
+    let other = vfs.open_page(&moved).unwrap();
+    assert_eq!(&other.header()[..6], b"header");
+    assert!(other.is_held().unwrap() && other.is_shared());
+    for (at, word) in [(0, 7), (6, u64::MAX), (0, 8)] {
+        page.store(at, word);
+        assert_eq!((page.load(at), other.load(at)), (word, word));
+    }
+    assert!(page.is_held().unwrap(), "also for itself");
+    assert!(other.is_held().unwrap(), "asking changes nothing");
+    // Another page takes the name; whoever has this one keeps it.
+    let next = vfs.create_page(&path, b"next").unwrap().unwrap();
+    vfs.rename(&path, &moved).unwrap();
+    page.release();
+    assert!(!other.is_held().unwrap());
+    assert_eq!(other.load(0), 8);
+    let other = vfs.open_page(&moved).unwrap();
+    assert!(other.is_held().unwrap());
+    assert_eq!((&other.header()[..4], other.load(0)), (&b"next"[..], 0));
+    drop(next);
+    assert!(!other.is_held().unwrap());
+    std::fs::write(&moved, b"short").unwrap();
+    assert!(vfs.open_page(&moved).is_err());
+}

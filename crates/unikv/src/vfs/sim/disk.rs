@@ -8,6 +8,7 @@
 //! - Every change that is not durable carries the moment at which it was made.
 //! - `bytes` is shared between a disk and its copies until one of them writes.
 
+use super::files::PageWords;
 use super::inode::{Content, Inode};
 use super::names::{Dir, NameOp};
 use super::over::Moment;
@@ -26,6 +27,8 @@ pub(super) struct Disk {
     pub(super) dirs: BTreeMap<PathBuf, Dir>,
     /// The lock files that are locked, wherever they are.
     pub(super) locks: BTreeSet<u64>,
+    /// The words of pages that are shared, of files by their ids; copies of the disk have none.
+    pub(super) pages: BTreeMap<u64, Arc<PageWords>>,
     /// Directories that have been held so far.
     pub(super) next_hold: u64,
     /// From where relative paths start.

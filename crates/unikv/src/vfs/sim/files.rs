@@ -6,6 +6,9 @@
 use super::Machine;
 use super::faults::{self, Effect, Op};
 use super::inode::Inode;
+use crate::base::sync::atomic::Ordering;
+use crate::base::sync::unseen::{AtomicBool, AtomicU64};
+use crate::vfs::shared_page::{PAGE_LEN, PAGE_WORDS, SharedPage, WORDS_AT};
 use crate::vfs::{LockGuard, ReadFile, SyncFile, WriteFile, WriteMode, lies_within};
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -287,6 +290,107 @@ impl fmt::Debug for SimLockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SimLockGuard")
             .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The words of a page that is shared, and whether its creator has it.
+#[derive(Debug, Default)]
+pub(super) struct PageWords {
+    words: [AtomicU64; PAGE_WORDS],
+    is_held: AtomicBool,
+}
+
+/// A page of a machine; on a copy of its disk nobody holds it.
+pub(super) struct SimPage {
+    machine: Arc<Machine>,
+    words: Arc<PageWords>,
+    header: Vec<u8>,
+    is_own: bool,
+}
+
+impl SimPage {
+    /// Makes the new file `inode` a page, held. An error if the disk is full.
+    pub(super) fn create(
+        machine: &Arc<Machine>,
+        inode: &Arc<Inode>,
+        header: &[u8],
+    ) -> io::Result<SimPage> {
+        let mut bytes = vec![0; PAGE_LEN];
+        let front = bytes
+            .get_mut(..header.len())
+            .filter(|_| header.len() <= WORDS_AT);
+        front
+            .ok_or(ErrorKind::InvalidInput)?
+            .copy_from_slice(header);
+        let mut disk = machine.disk.lock();
+        if disk.write(inode, 0, &bytes) < bytes.len() {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        let words = Arc::new(PageWords::default());
+        words.is_held.store(true, Ordering::Release);
+        disk.pages.insert(inode.id, Arc::clone(&words));
+        Ok(SimPage {
+            machine: Arc::clone(machine),
+            words,
+            header: header.to_vec(),
+            is_own: true,
+        })
+    }
+
+    pub(super) fn open(machine: &Arc<Machine>, inode: &Arc<Inode>) -> io::Result<SimPage> {
+        let content = inode.content.lock();
+        let bytes = content.bytes();
+        if bytes.len() < PAGE_LEN {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        let header = bytes[..WORDS_AT].to_vec();
+        drop(content);
+        let words = machine.disk.lock().pages.get(&inode.id).cloned();
+        Ok(SimPage {
+            machine: Arc::clone(machine),
+            words: words.unwrap_or_default(),
+            header,
+            is_own: false,
+        })
+    }
+}
+
+impl SharedPage for SimPage {
+    fn store(&self, at: usize, word: u64) {
+        self.words.words[at].store(word, Ordering::Release);
+    }
+
+    fn load(&self, at: usize) -> u64 {
+        self.words.words[at].load(Ordering::Acquire)
+    }
+
+    fn header(&self) -> &[u8] {
+        &self.header
+    }
+
+    fn is_held(&self) -> io::Result<bool> {
+        self.machine.check_power()?;
+        Ok(self.words.is_held.load(Ordering::Acquire))
+    }
+
+    fn release(&self) {
+        if self.is_own {
+            self.words.is_held.store(false, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for SimPage {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+impl fmt::Debug for SimPage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimPage")
+            .field("words", &self.words)
             .finish_non_exhaustive()
     }
 }

@@ -78,13 +78,14 @@ pub use rules::Rule;
 pub use runtime::SimRuntime;
 
 use super::{
-    Access, AroundRead, BLOCK_BYTES, LockError, LockGuard, ReadFile, Vfs, WriteFile, WriteMode,
+    Access, AroundRead, BLOCK_BYTES, LockError, LockGuard, ReadFile, SharedPage, Vfs, WriteFile,
+    WriteMode,
 };
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use disk::Disk;
 use faults::{Effect, Faults};
-use files::{SimLockGuard, SimReadFile, SimWriteFile};
+use files::{SimLockGuard, SimPage, SimReadFile, SimWriteFile};
 use held::Held;
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -371,6 +372,22 @@ impl Vfs for SimVfs {
             return Err(LockError::Held(Some(std::process::id())));
         };
         Ok(Box::new(SimLockGuard::new(&self.machine, file, path)))
+    }
+
+    fn create_page(&self, path: &Path, header: &[u8]) -> io::Result<Option<Arc<dyn SharedPage>>> {
+        self.machine.begin_whole(Op::Create, path)?;
+        let mut disk = self.machine.disk.lock();
+        let at = self.resolve(&disk, path)?;
+        let inode = disk.create(&at)?;
+        drop(disk);
+        let made = SimPage::create(&self.machine, &inode, header);
+        let page = made.inspect_err(|_| drop(self.machine.disk.lock().remove(&at)))?;
+        Ok(Some(Arc::new(page)))
+    }
+
+    fn open_page(&self, path: &Path) -> io::Result<Arc<dyn SharedPage>> {
+        self.machine.begin_whole(Op::Open, path)?;
+        Ok(Arc::new(SimPage::open(&self.machine, &self.find(path)?)?))
     }
 
     fn free_space(&self, dir: &Path) -> io::Result<u64> {

@@ -979,3 +979,21 @@ fn a_renamed_directory_has_either_name_until_its_parent_is_synced() {
     disk.sync_dir(Path::new("/db")).unwrap();
     assert!(has(&disk.power_cut(Keep::Nothing), "named"));
 }
+
+#[test]
+fn a_page_is_held_by_its_machine_alone() {
+    let vfs = SimVfs::new();
+    vfs.create_dir_all(Path::new("/db")).unwrap();
+    let path = Path::new("/db/page");
+    let page = vfs.create_page(path, b"header").unwrap().unwrap();
+    let other = vfs.open_page(path).unwrap();
+    page.store(3, 9);
+    assert_eq!((other.load(3), other.is_held().unwrap()), (9, true));
+    assert_eq!(&other.header()[..6], b"header");
+    for disk in [vfs.process_kill(), vfs.power_cut(Keep::All)] {
+        let copy = disk.open_page(path).unwrap();
+        assert!(!copy.is_held().unwrap());
+    }
+    drop(page);
+    assert!(!other.is_held().unwrap());
+}

@@ -541,6 +541,7 @@ fn garbage_collection_on_request_does_not_wait_for_room() {
             .max_space_amp(1.1)
             .clustering(Clustering::LeastWriting),
     );
+    machine.disk.set_free_space(Some(0));
     let refused = db.collect_garbage().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::DiskFull, "{refused}");
     same(&db, &model);

@@ -57,7 +57,7 @@ fn disk_bytes(disk: &SimVfs) -> u64 {
     let len = |path: &PathBuf| disk.read_file(path).unwrap().len() as u64;
     let counts = |path: &&PathBuf| {
         let name = path.file_name().unwrap().to_string_lossy();
-        !["LOCK", "CURRENT"].contains(&&*name)
+        !["LOCK", "CURRENT", "VISIBLE"].contains(&&*name)
     };
     disk.file_names().iter().filter(counts).map(len).sum()
 }

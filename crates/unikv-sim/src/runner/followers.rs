@@ -1,0 +1,135 @@
+//! A follower beside the database: after any operation it may be refreshed, and must show what the
+//! database shows; until the next refresh it shows that, whatever becomes of the files.
+//!
+//! It has a scheduler of its own and only looks at the disk, so the run is the same without it.
+
+use super::{DIR, Interrupt, Runner, Tolerance, env};
+use crate::oracle::State;
+use crate::story;
+use crate::verify::{same_pairs, scan};
+use std::collections::BTreeMap;
+use unikv::vfs::sim::SimRuntime;
+use unikv::{Db, FollowOptions, Follower, Readable};
+
+/// One of this many histories has a follower, and it does something after one of so many
+/// operations.
+const EVERY: u64 = 3;
+const OFTEN: u64 = 6;
+
+/// What each keyspace holds.
+type Whole = BTreeMap<String, State>;
+
+/// A follower, and what it showed when it was last refreshed.
+pub(super) struct Followed {
+    follower: Follower,
+    shows: Whole,
+}
+
+fn whole(names: Vec<String>, of: impl Fn(&str) -> State) -> Whole {
+    names
+        .into_iter()
+        .map(|name| (name.clone(), of(&name)))
+        .collect()
+}
+
+fn state(of: &impl Readable) -> State {
+    scan(of.iter()).unwrap_or_else(|err| panic!("a scan beside a writer failed: {err:?}"))
+}
+
+fn shown_by(follower: &Follower) -> Whole {
+    let shown = |name: &str| follower.keyspace(name).expect("it is listed");
+    whole(follower.keyspaces(), |name| state(&shown(name)))
+}
+
+fn same(what: &str, got: &Whole, want: &Whole) {
+    assert!(
+        got.keys().eq(want.keys()),
+        "{what}: {:?}, not {:?}",
+        got.keys(),
+        want.keys()
+    );
+    for (name, want) in want {
+        same_pairs(&format!("{what}, {name}"), &got[name], want);
+    }
+}
+
+impl Runner {
+    /// Whether a follower is part of the run. Where time matters its clock may be another.
+    fn is_followed(&self) -> bool {
+        let is_calm = matches!(self.tolerance, Tolerance::None);
+        is_calm && self.seed % EVERY == 1 && !self.oracle.times.matters
+    }
+
+    fn whole(&self) -> Whole {
+        let db = self.db();
+        let space = |name: &str| db.find_keyspace(name).expect("it is listed");
+        whole(db.keyspaces(), |name| state(&space(name)))
+    }
+
+    /// Has the follower do something, if it is its turn.
+    pub(super) fn let_follow(&mut self) -> Result<(), Interrupt> {
+        let draw = (self.seed ^ (self.step as u64) << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        if !self.is_followed() || !draw.is_multiple_of(OFTEN) {
+            return Ok(());
+        }
+        match draw / OFTEN % 8 {
+            0 => self.followed = None,
+            1..3 => {
+                if let Some(Followed { follower, shows }) = &self.followed {
+                    same(
+                        "a follower that is not refreshed",
+                        &shown_by(follower),
+                        shows,
+                    );
+                }
+            }
+            _ => {
+                let follower = self.refreshed()?;
+                let (got, want) = (shown_by(&follower), self.whole());
+                same("a follower", &got, &want);
+                assert_eq!(follower.mark(), self.db().mark(), "the mark of a follower");
+                self.followed = Some(Followed {
+                    follower,
+                    shows: want,
+                });
+                self.coverage.followed += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The follower as it is after a refresh, or a new one.
+    fn refreshed(&mut self) -> Result<Follower, Interrupt> {
+        story::step("   a follower is refreshed".to_owned());
+        let Some(Followed { follower, .. }) = self.followed.take() else {
+            let env = env(&self.vfs, &SimRuntime::new(self.seed ^ 0xf0));
+            let opened = Db::follow_in(&env, DIR, FollowOptions::default());
+            return self.must("following", opened);
+        };
+        let refreshed = follower.refresh();
+        self.must("a refresh", refreshed)?;
+        Ok(follower)
+    }
+
+    /// Nobody has the database open: what a follower shows then.
+    pub(super) fn follow_alone(&mut self, is_same_disk: bool) -> Result<Option<Whole>, Interrupt> {
+        if !is_same_disk {
+            self.followed = None;
+        }
+        if !self.is_followed() || self.incarnation.is_multiple_of(2) {
+            return Ok(None);
+        }
+        let follower = self.refreshed()?;
+        let shows = shown_by(&follower);
+        let alone = shows.clone();
+        self.followed = Some(Followed { follower, shows });
+        Ok(Some(alone))
+    }
+
+    /// It has been opened again: it holds what a follower showed before.
+    pub(super) fn followed_into(&self, alone: Option<Whole>) {
+        if let Some(alone) = alone {
+            same("a follower without a writer", &alone, &self.whole());
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! The list of seeded bugs, each with the promise that falls.
+
+bugs! {
+    // The log.
+    /// I1: a write that asks for it is acknowledged before it is synced.
+    AckBeforeSync,
+    /// I1: the name of a log segment is never made durable.
+    SegmentNameUnsynced,
+    /// I3: only the newest segment is synced, those before it are not.
+    SyncNewestAlone,
+    /// I1: a failed sync of the log is tried again, and the success of that is believed.
+    RetryFailedSync,
+    /// I4: a group becomes visible before it is in the memtable.
+    PublishBeforeInsert,
+    /// I4: the payload of a log record is not checked, so a torn batch is replayed.
+    TornPayloadReplayed,
+    /// I2: the segment begun by an opening does not link to those that were recovered.
+    UnlinkedAtOpen,
+    /// I3: replay goes on in the next segment where the chain breaks.
+    ReplayBehindBreak,
+    /// I3: replay passes over a torn record and takes those after it.
+    ReplayBehindTorn,
+    /// I1: damage below what is known durable is taken for a torn tail.
+    CutBelowMark,
+    /// I2: a record that ends where the file ends is taken for a torn one.
+    LoseLastRecord,
+    /// I2: the newest sealed memtable is flushed in the place of the oldest.
+    FlushNewestFirst,
+
+    // Checkpoints and backups.
+    /// I2: a checkpoint has of the log what is durable, not what is acknowledged.
+    CheckpointOfDurableLog,
+    /// I5: a checkpoint lacks the files of large values that no version lists yet.
+    CheckpointForgetsBlobs,
+    /// I1: a checkpoint is there before its name is durable.
+    CheckpointNameUnsynced,
+    /// I5: what a backup has copied is not read back.
+    BackupNotReadBack,
+    /// I1: a pruning removes data files before it is durable that their points are gone.
+    PruneFilesFirst,
+    /// I1: a pruning removes data files that only points before the newest need.
+    PruneForgetsOthers,
+
+    // Exports.
+    /// I5: an export that is cut where an entry ends is taken for a whole one.
+    CutExportImported,
+    /// I5: an import leaves out when values expire.
+    ImportPersists,
+    /// I1: an export is there before its name is durable.
+    ExportNameUnsynced,
+
+    // Followers.
+    /// I5: a follower shows what is in the log and not published.
+    FollowsUnpublished,
+    /// I5: a follower applies edits that are not published.
+    FollowsUnpublishedEdits,
+    /// I5: a follower keeps the memtable of what has been flushed.
+    FollowerKeepsFlushed,
+    /// I5: a follower takes a number that depends on edits which it does not know.
+    FollowerMissesEdits,
+    /// I5: the hash index of a follower lacks the tables of later flushes.
+    FollowerIndexStale,
+
+    // The manifest, and what it lists.
+    /// I1: an edit lists files whose names are not durable.
+    DirectoryUnsynced,
+    /// I1: a sync of the directory that failed is forgotten.
+    DirectoryFailureForgotten,
+    /// I1: an edit is in force before it is synced.
+    ManifestUnsynced,
+    /// I2: an edit claims that what is before it is durable, so a torn note counts as damage.
+    MarkAheadOfSync,
+    /// I1: `CURRENT` names a manifest whose name is not durable.
+    ManifestNameUnsynced,
+    /// I2: log segments are removed before the edit that makes them dispensable.
+    LogRemovedBeforeEdit,
+    /// I2: log segments are written over before that edit.
+    LogRecycledBeforeEdit,
+    /// I1: data files are removed before the edit that drops them is durable.
+    DataRemovedBeforeEdit,
+    /// I2: a manifest that replaces a long one does not say from where on the log is needed.
+    RenewalForgetsLog,
+    /// I4: nor the caller's mark.
+    RenewalForgetsMark,
+    /// I1: nor how many edits there were, so that a manifest which has lost some goes unnoticed.
+    RenewalForgetsEdits,
+    /// I5: an obsolete file is removed while a view pins it.
+    RemovePinned,
+    /// I1: the files of an edit that may be durable are removed because its append failed.
+    RemoveUnsure,
+    /// I2: the edit of a flush gives up the log of memtables that are not flushed yet.
+    LowWaterTooHigh,
+    /// I2: the edit of a flush claims all writes that are visible.
+    FlushedSeqTooHigh,
+    /// I4: the edit of a flush commits the newest mark instead of that of its memtable.
+    NewestMark,
+    /// I2: numbers of files that a crash has left are given again.
+    ReuseFileNumbers,
+    /// I2: the sweep of an opening removes the oldest segment that is still needed.
+    SweepNeededLog,
+    /// I5: the live counts of a version outlive a merge.
+    StaleLiveCounts,
+    /// I5: a table that a partition has not merged is dropped with what another one has.
+    DropUnmergedTable,
+    /// I5: large values of unmerged tables do not keep their files.
+    LargeValuesUncounted,
+
+    // Range tombstones, and the gaps that iterators leave.
+    /// I5: those of a damaged table count as none.
+    DamagedRangesAreEmpty,
+    /// I5: a flush lists its table only where it has keys.
+    RangeNeedsKey,
+    /// I5: a split gives its tables only to the sides in which they have keys.
+    SplitForgetsRanges,
+    /// I5: a scan passes over all sources of a deleted range, newer ones, too.
+    SkipUndeleted,
+    /// A cursor takes a block for undeleted to its end, though a range begins in it.
+    ClearPastPiece,
+    /// I5: a merge drops range tombstones and keeps what they delete.
+    MergeForgetsRanges,
+    /// I5: a key table that a range tombstone covers is dropped, whoever sees it.
+    DropTableUnderSnapshot,
+    /// I5: what a snapshot keeps of a deleted key comes back.
+    KeptIsUndeleted,
+    /// I5: a transaction is not compared with range deletes.
+    RangeDeletesNotCompared,
+    /// I5: a gap stays as it is when a value is put into it.
+    GapKeptByPut,
+    /// I5: a reader passes a gap that was found at a greater number than its own.
+    GapForOlderReaders,
+    /// I5: what has come since an iterator began is not looked at when it leaves a gap.
+    GapUnverified,
+    /// I5: a gap hides what was ingested after it was found.
+    GapHidesIngested,
+
+    // The hash index and lookups.
+    /// I5: an equal tag counts as an equal key.
+    TrustTag,
+    /// I5: the oldest slot answers first.
+    OldestSlotFirst,
+    /// I5: a lookup does not go on to the overflow.
+    IgnoreOverflow,
+    /// I5: the slots of a flush that failed are given again.
+    ReuseSlot,
+    /// I5: a new generation stands after the older ones.
+    OldGenerationFirst,
+    /// I5: an opening indexes the newest generation only.
+    FrozenUnindexed,
+    /// I5: a damaged key section counts as one without keys.
+    DamagedSectionIsEmpty,
+    /// I5: a snapshot passes over tables with anything newer in them.
+    SkipTableWithNewer,
+    /// I5: a snapshot does not look past the newest version of a key in a table.
+    NewestVersionAlone,
+    /// I5: the first key of a partition is not entered into its index.
+    FirstKeyUnindexed,
+    /// I5: a scan that goes back leaves out the first key of a partition.
+    FirstKeyPassedBack,
+    /// I5: `contains_key` takes a tombstone in a memtable for a value.
+    FindTombstones,
+    /// I5: `contains_key` and `value_len` of a snapshot see the newest version.
+    FindNewest,
+
+    // Merge, garbage collection, split, join, scan merge, clustering.
+    /// I5: a merge drops tombstones above versions that a snapshot keeps.
+    DropEveryTombstone,
+    /// I5: a scan merge drops tombstones.
+    DropTombstonesInRun,
+    /// I5: jobs drop the version that a snapshot sees if it was written just before.
+    DropSnapshotVersion,
+    /// I5: of equal keys a merge takes that of the SortedStore for the newer one.
+    SortedStoreFirst,
+    /// I5: a merge takes newer generations before the oldest.
+    MergeNewestFirst,
+    /// I7: of many small partitions, those at the end wait for all others to be merged, again and
+    /// again, and keep the files that all of them share.
+    MergeSmallInKeyOrder,
+    /// I6: the merge of a partition with little of a table reads as much of it as one that has all.
+    ReadBeyondShare,
+    /// I5: a merge begins with keys of the partition before it.
+    MergeBeyondBorder,
+    /// I5: garbage collection gives what it moves a new sequence number.
+    GcRenumbers,
+    /// I5: garbage collection does not hold the lease by which no merge runs beside it. Nothing
+    /// else keeps it from pointing to a version that was overwritten meanwhile.
+    GcUnleased,
+    /// I7: garbage collection finds that there is never enough to do.
+    GcNever,
+    /// I7: record files that nothing points to stay listed.
+    KeepDeadFiles,
+    /// I7: obsolete files are not removed before the next opening.
+    NeverUnlink,
+    /// I7: versions kept for a snapshot stay when it has gone.
+    OutlivedForever,
+    /// I5: a split lists a table on the left only if its last key is the border.
+    SplitLosesBorderKey,
+    /// I5: a split does not look at tables that were flushed meanwhile.
+    SplitForgetsNewTables,
+    /// I5: a join leaves out the key table that begins at the border.
+    JoinLosesBorderKey,
+    /// I5: a join looks for what is unmerged on the left side alone.
+    JoinForgetsUnmerged,
+    /// I5: where clustering copies values, it drops all versions of a key but the newest.
+    ClusterNewestAlone,
+    /// I5: there, it carries the oldest version alone.
+    ClusterOldestAlone,
+    /// I7: it knows no bound for what it copies over the life of a database.
+    ClusterForever,
+    /// I5: values are copied as they are stored though the copy has another dictionary.
+    ForeignDictionaryCopied,
+    /// I5: a merge puts a compressed value beside its key as if that were the value.
+    InlineAsStored,
+    /// I5: a scan run hides tables that were flushed after it.
+    RunHidesNewer,
+    /// I5: jobs do not know of iterators.
+    IteratorUnregistered,
+
+    // Ingest and large values.
+    /// I5: an ingest commits before older writes are in tables.
+    IngestBeforeFlush,
+    /// I5: flushes after an ingest go on in the generation before it.
+    IngestKeepsTargets,
+    /// I1: the log names a large value whose file has no durable name.
+    LargeNameUnsynced,
+    /// I2: a failed write removes the files of its large values although the log may name them.
+    RemoveAdoptedLarge,
+
+    // Damage.
+    /// I5: the checksum of a key block is not looked at.
+    BlockUnchecked,
+    /// I5: the checksum of a record is not looked at.
+    RecordUnchecked,
+    /// I5: checksums are not bound to file and offset.
+    ChecksumUnbound,
+    /// I5: the cache is asked for an offset, whatever the file.
+    CacheForgetsFile,
+    /// I1: a pointer index leads to the oldest version of a key in its table.
+    IndexOfOldest,
+    /// I1: a pointer index is taken to have all keys of its table.
+    IndexIsComplete,
+    /// I5: the dictionary of compressed values is not compared with its hash.
+    DictionaryUnchecked,
+    /// I5: a repair brings back what a dropped keyspace held.
+    RepairRevivesDropped,
+    /// I5: a repair takes an older version in the place of one that is lost.
+    RepairTakesOlder,
+    /// I5: a repair forgets the range deletes that only the log has.
+    RepairForgetsLoggedRanges,
+    /// I5: a repair takes range tombstones that are damaged for none.
+    RepairLosesRanges,
+
+    // Iterators.
+    /// I5: an iterator that has released its view goes on one key too far.
+    ReanchorTooFar,
+    /// I5: going back, the oldest version of a key answers.
+    BackwardOldest,
+    /// I5: the two ends of an iterator pass each other.
+    EndsOverlap,
+    /// I5: a cursor that turns round comes to its own entry again.
+    TurnsOnTheSpot,
+    /// I5: a cursor shows the value of before its refresh.
+    RefreshKeepsValue,
+    /// I5: the checksums of a large value's chunks are not compared.
+    ChunkUnchecked,
+    /// I5: an error of the reader that a value comes from is taken for its end.
+    ReaderErrorEndsValue,
+    /// I5: a part of a large value comes from where its first chunk begins.
+    RangeFromChunkStart,
+    /// I5: the frame of a value whose length was not known keeps what was guessed.
+    ChunkedLengthGuessed,
+
+    // The whole.
+    /// I7: a short value in the place of a long one pays nothing for what it hides.
+    PutsFreeNothing,
+    /// I7: the ballast is not made again when there is space again.
+    BallastNotRestored,
+    /// I4: a put that is refused for want of space is written all the same.
+    RefusedAndWritten,
+    /// I5: a snapshot from before a keyspace was emptied shows it empty.
+    EmptiedForSnapshots,
+    /// I3: a keyspace is dropped before the writes before it are durable.
+    DropBeforeSync,
+    /// I5: a write to a keyspace that has been dropped is acknowledged.
+    WriteToDropped,
+    // Transactions.
+    /// I5: keys that a transaction has read are not compared: lost updates, write skew.
+    KeysNotCompared,
+    /// I5: ranges that a transaction has read are not compared: phantoms.
+    RangesNotCompared,
+    /// I5: writes that have been flushed since a transaction began are not compared.
+    FlushedNotCompared,
+    /// I5: transactions of one group are not compared with each other.
+    GroupNotCompared,
+    /// I5: a transaction's iterator ends where its own deletes begin.
+    OwnDeletesEnd,
+    /// I6: a write that may not wait waits for flushes.
+    HastyWaits,
+    /// I6: a write that may not wait pauses for what it costs.
+    HastyPauses,
+    /// I5: what an earlier opening has set is forgotten by the next.
+    StoredOptionsForgotten,
+    /// I8: opening reads every file.
+    OpenReadsAll,
+
+    // What expires.
+    /// I5: what has expired is judged by the wall clock, which may jump.
+    ExpiryByWallClock,
+    /// I5: a merge takes what has expired by its own time for nobody's, snapshots or not.
+    ExpiryForgetsSnapshots,
+    /// I5: what has expired goes in a merge that keeps an older version for a snapshot.
+    ExpiredLeavesNothing,
+    /// I5: a number that is counted up stays for ever.
+    IncrementPersists,
+    /// I5: the time is never noted, so a crash may take all of it.
+    ClockUnmarked,
+    /// I7: what has expired in the SortedStore is not seen to be garbage.
+    ExpiredKept,
+    /// I5: an opening begins with the wall clock, however far that is set back.
+    MarkIgnored,
+    /// I5: edits put off for ever that the wall clock is compared.
+    WallClockUncompared,
+    /// I5: what a merge writes beside its key never expires.
+    MergePersists,
+    /// I5: an ingest of which a write has failed is committed without it.
+    FailedIngestCommits,
+    /// I5: what is ingested never expires.
+    IngestPersists,
+    /// I5: a snapshot judges what has expired by the time of the read.
+    SnapshotOfNow,
+    // Events.
+    /// Whoever hears that writers wait never hears that they go on.
+    StallEndUnreported,
+    /// Whoever hears that writing is suspended never hears that it goes on.
+    ResumptionUnreported,
+    /// Events that do not fit are dropped without a word.
+    LostEventsUncounted,
+}

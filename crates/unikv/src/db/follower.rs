@@ -1,0 +1,210 @@
+//! Followers: reading a database that another process writes.
+
+use crate::base::keys::KeyspaceId;
+use crate::base::sync::Mutex;
+use crate::db::Db;
+use crate::db::reader::Reader;
+use crate::db::snapshot::Snapshot;
+use crate::engine::follow::{Follow, FollowerStats, Shown};
+use crate::engine::read::ReadState;
+use crate::engine::read::source::Source;
+use crate::error::Result;
+use crate::options::FollowOptions;
+use crate::version::keyspaces::DEFAULT_NAME;
+use crate::vfs::{Env, JoinHandle};
+use bytes::Bytes;
+use std::fmt;
+use std::mem;
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A database that is read while another process may write it. Cheap to clone; usable from any
+/// thread.
+///
+/// It shows one state of the database at a time, as of its last [`Follower::refresh`]: exactly what
+/// the writer showed at one moment. Iterators and snapshots stay with the state that they were
+/// begun in. Without a writer it shows what opening the database would bring back.
+///
+/// It takes no lock, writes nothing, needs no permission to write, and makes no writer wait. The
+/// writer may crash and be started again: the next refresh shows what it has recovered.
+///
+/// All files of its states are held open. Space that the writer has given up is free once no state
+/// needs it any more: refresh now and then, and do not keep snapshots for ever.
+///
+/// Values expire by the follower's own clock, which is never earlier than the time that the writer
+/// has noted.
+///
+/// ```
+/// # let dir = std::env::temp_dir().join(format!("unikv-follower-{}", std::process::id()));
+/// use unikv::{Db, FollowOptions, Options};
+///
+/// let db = Db::open(&dir, Options::default())?;
+/// db.put("apple", "red")?;
+///
+/// // Mostly in another process.
+/// let follower = Db::follow(&dir, FollowOptions::default())?;
+/// assert_eq!(follower.get("apple")?.as_deref(), Some(&b"red"[..]));
+///
+/// db.put("apple", "green")?;
+/// assert_eq!(follower.get("apple")?.as_deref(), Some(&b"red"[..]));
+/// follower.refresh()?;
+/// assert_eq!(follower.get("apple")?.as_deref(), Some(&b"green"[..]));
+/// # drop(follower);
+/// # db.close()?;
+/// # unikv::Db::destroy(&dir)?;
+/// # unikv::Result::Ok(())
+/// ```
+#[derive(Clone)]
+pub struct Follower(Arc<Inner>);
+
+struct Inner {
+    follow: Arc<Follow>,
+    thread: Mutex<Option<Box<dyn JoinHandle>>>,
+}
+
+/// Keeps a state while it is read.
+pub(crate) struct ShownRead(Arc<Shown>);
+
+impl Deref for ShownRead {
+    type Target = Arc<ReadState>;
+
+    fn deref(&self) -> &Arc<ReadState> {
+        &self.0.read
+    }
+}
+
+impl Db {
+    /// Opens the database in directory `dir` for reading beside a writer, or without one. A writer
+    /// must be of a release that has followers, too.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none, `Incompatible` for a foreign directory, a newer format, or a
+    /// writer on a file system on which processes cannot share memory; `Corruption` for damage that
+    /// would lose data; `InvalidArgument` for options out of range, or if the process may not keep
+    /// all files of the database open; `Io`.
+    pub fn follow(dir: impl AsRef<Path>, options: FollowOptions) -> Result<Follower> {
+        Db::follow_in(&Env::os(), dir, options)
+    }
+
+    /// The database in directory `dir` as it is now, for reading alone: what a [`Follower`] shows
+    /// at first, and nothing of what is written later. Nothing is changed, so the medium may be
+    /// one that cannot be written. Errors as [`Db::follow`].
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("unikv-read-only-{}", std::process::id()));
+    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+    /// # db.put("apple", "red")?;
+    /// # db.close()?;
+    /// let archive = unikv::Db::open_read_only(&dir, unikv::FollowOptions::default())?;
+    /// assert_eq!(archive.get("apple")?.as_deref(), Some(&b"red"[..]));
+    /// # drop(archive);
+    /// # unikv::Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
+    pub fn open_read_only(dir: impl AsRef<Path>, options: FollowOptions) -> Result<Snapshot> {
+        let follow = Follow::open(&Env::os(), dir.as_ref(), &options)?;
+        let shown = follow.shown();
+        Ok(Snapshot::take(&shown.read, KeyspaceId::DEFAULT))
+    }
+
+    /// As [`Db::follow`], on the given file system and runtime. Errors as there.
+    pub fn follow_in(env: &Env, dir: impl AsRef<Path>, options: FollowOptions) -> Result<Follower> {
+        let follow = Follow::open(env, dir.as_ref(), &options)?;
+        let every = options.refresh_every;
+        let thread = every.map(|period| follow.spawn(period)).transpose()?;
+        let thread = Mutex::new(thread);
+        Ok(Follower(Arc::new(Inner { follow, thread })))
+    }
+}
+
+impl Follower {
+    /// Shows from now on what the writer has made visible, or what it has left.
+    ///
+    /// # Errors
+    /// `Corruption` for damage, `Io`, `NotFound` if the database has been destroyed;
+    /// `InvalidArgument` if the process may not keep all files open; `Forked`. The follower shows
+    /// what it did.
+    pub fn refresh(&self) -> Result<()> {
+        self.0.follow.refresh()
+    }
+
+    /// The state that is shown now, for as long as the snapshot lives.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::take(&self.0.follow.shown().read, KeyspaceId::DEFAULT)
+    }
+
+    /// The keyspace of this name in the state that is shown now, if there is one; `default` is the
+    /// one that the follower itself reads.
+    pub fn keyspace(&self, name: &str) -> Option<Snapshot> {
+        let shown = self.0.follow.shown();
+        let id = match name {
+            DEFAULT_NAME => KeyspaceId::DEFAULT,
+            name => shown.read.view.load().version.keyspaces.named(name)?.id,
+        };
+        Some(Snapshot::take(&shown.read, id))
+    }
+
+    /// The names of all keyspaces, in the order in which they were made; `default` is the first.
+    pub fn keyspaces(&self) -> Vec<String> {
+        let view = self.0.follow.shown().read.view.load_full();
+        let others = view.version.keyspaces.all().iter();
+        let others = others.map(|meta| meta.name.clone());
+        std::iter::once(DEFAULT_NAME.to_owned())
+            .chain(others)
+            .collect()
+    }
+
+    /// The mark of the newest write that is shown and had one: see
+    /// [`Batch::set_mark`](crate::Batch::set_mark).
+    pub fn mark(&self) -> Option<Bytes> {
+        self.0.follow.shown().mark.clone()
+    }
+
+    /// The sequence number of the last write that is shown.
+    pub fn seq(&self) -> u64 {
+        self.0.follow.shown().seq.0
+    }
+
+    /// Figures, as of now: how far it lags behind, for one.
+    pub fn stats(&self) -> FollowerStats {
+        self.0.follow.stats()
+    }
+
+    #[inline]
+    pub(crate) fn reader(&self) -> Reader<'_, ShownRead> {
+        Reader {
+            read: ShownRead(self.0.follow.shown()),
+            source: Source {
+                keyspace: KeyspaceId::DEFAULT,
+                at: None,
+            },
+            moment: None,
+        }
+    }
+}
+
+impl fmt::Debug for Follower {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Follower")
+            .field("seq", &self.seq())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if !self.follow.is_this_process() {
+            // The thread is the parent's.
+            if let Some(mut thread) = self.thread.try_lock() {
+                mem::forget(thread.take());
+            }
+            mem::forget(Arc::clone(&self.follow));
+            return;
+        }
+        self.follow.end();
+        if let Some(thread) = self.thread.lock().take() {
+            thread.join();
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! A follower: reads a database while another process writes it, or nobody does.
+//!
+//! It takes no lock that a writer meets, and writes nothing. What it shows is a *state*: a view and
+//! a number that never change. A refresh makes the next state and puts it in the place of the last;
+//! snapshots and iterators keep theirs.
+//!
+//! # Beside a writer
+//! The writer publishes two numbers ([`published`](super::published)): how many edits of the
+//! manifest are in force, and which write is visible. A refresh
+//! 1. loads the first, and applies the edits up to it: the tables, and from where on the log is
+//!    needed. Another manifest begins with a snapshot of what was in force.
+//! 2. loads the second, and the first again: if that has moved, step 1 is done once more. So the
+//!    number depends on no edit that is not known, and the tables hold no write beyond it. That is
+//!    the order in which a reader of the writer's own takes its view and then its number.
+//! 3. reads the log from where it stood, up to the number and not beyond, into memtables of its
+//!    own, one for each segment. What has been flushed meanwhile falls away with its memtable.
+//! 4. opens all files of the state, and holds them open, so that the writer may unlink them.
+//! 5. asks whether the writer still has its page. If so all that was read is of its opening.
+//!
+//! A step that fails because the files have moved on shows in the numbers, the page or `CURRENT`:
+//! then the refresh is tried again, else the error is true. Each try follows a change that the
+//! writer has made, and there is a bound.
+//!
+//! # Without a writer
+//! If nobody holds the page, or its holder has not opened the database yet, the state is what
+//! recovery would bring back, by the same code. It holds if afterwards page and `CURRENT` are those
+//! from before: an opening makes its page before it changes anything else.
+//!
+//! # What a state never shows
+//! A write that its writer had not published, so not a group whose sync failed (nothing beyond the
+//! number is read), nor an edit whose sync failed. After a crash, numbers may go back to what
+//! recovery replays: the next opening has a page of its own, with which everything is read afresh.
+//!
+//! Lock: `progress`, held over a refresh; taken by no reader.
+
+mod files;
+mod memtables;
+mod progress;
+mod shared;
+#[cfg(test)]
+mod tests;
+
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::base::sync::{ArcSwap, Mutex};
+use crate::engine::follow::progress::Progress;
+use crate::engine::follow::shared::{Figures, Shared};
+use crate::engine::memory::MemoryStats;
+use crate::engine::open::directory::hold;
+use crate::error::{Error, Result};
+use crate::options::FollowOptions;
+use crate::version::file_names;
+use crate::vfs::{Env, Event, JoinHandle, Step, Worker};
+pub(crate) use shared::Shown;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Figures of a follower, as of now.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct FollowerStats {
+    /// The sequence number of the last write that it shows.
+    pub seq: u64,
+    /// Writes that the writer has made visible since: the lag. 0 where there is no writer.
+    pub lag: u64,
+    /// Whether a writer had the database open at the last refresh.
+    pub has_writer: bool,
+    /// Time since the last refresh that succeeded.
+    pub age: Duration,
+    /// Refreshes that succeeded, by whatever they were asked for.
+    pub refreshes: u64,
+    /// Times when files had moved on and something was read again.
+    pub retries: u64,
+    /// Times when everything was read afresh: another opening of the writer, or none.
+    pub reloads: u64,
+    /// Data files that are held open.
+    pub open_files: usize,
+    /// What the memory budget is used for.
+    pub memory: MemoryStats,
+    /// Why the last refresh failed, if it did.
+    pub error: Option<Error>,
+}
+
+/// The component that follows.
+pub(crate) struct Follow {
+    shared: Shared,
+    shown: ArcSwap<Shown>,
+    progress: Mutex<Progress>,
+    figures: Figures,
+    failed: Mutex<Option<Error>>,
+    ends: AtomicBool,
+    wake: Arc<dyn Event>,
+}
+
+impl Follow {
+    /// Opens what is in `dir` now.
+    pub(crate) fn open(env: &Env, dir: &Path, options: &FollowOptions) -> Result<Arc<Follow>> {
+        file_names::refuse_foreign(&*env.vfs, dir)?;
+        if file_names::survey(&*env.vfs, dir)?.names.is_empty() {
+            return Err(Error::not_found(dir));
+        }
+        let env = hold(env, dir)?;
+        let shared = Shared::open(env, dir, options)?;
+        let (mut progress, figures) = (Progress::default(), Figures::default());
+        let shown = progress.refresh(&shared, &figures)?;
+        let shown = shown.ok_or_else(|| Error::internal("a follower has nothing to show"))?;
+        figures.note(&shared);
+        Ok(Arc::new(Follow {
+            shown: ArcSwap::from_pointee(shown),
+            progress: Mutex::new(progress),
+            figures,
+            failed: Mutex::default(),
+            ends: AtomicBool::new(false),
+            wake: shared.core.store.env().runtime.event(),
+            shared,
+        }))
+    }
+
+    /// What is shown now.
+    #[inline]
+    pub(crate) fn shown(&self) -> Arc<Shown> {
+        self.shown.load_full()
+    }
+
+    /// Shows what is visible now.
+    pub(crate) fn refresh(&self) -> Result<()> {
+        self.shared.core.check_open()?;
+        let mut progress = self.progress.lock();
+        let refreshed = progress.refresh(&self.shared, &self.figures);
+        *self.failed.lock() = refreshed.as_ref().err().cloned();
+        if let Some(shown) = refreshed? {
+            self.shown.store(Arc::new(shown));
+        }
+        self.figures.note(&self.shared);
+        Ok(())
+    }
+
+    pub(crate) fn stats(&self) -> FollowerStats {
+        let core = &self.shared.core;
+        if !core.process.is_this() {
+            return FollowerStats::default();
+        }
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let shown = self.shown();
+        let since = Duration::from_nanos(of(&self.figures.refreshed_ns));
+        let visible = self.progress.lock().published_seq();
+        FollowerStats {
+            seq: shown.seq.0,
+            lag: visible.map_or(0, |seq| seq.0.saturating_sub(shown.seq.0)),
+            has_writer: shown.is_live,
+            age: core.now().saturating_sub(since),
+            refreshes: of(&self.figures.refreshes),
+            retries: of(&self.figures.retries),
+            reloads: of(&self.figures.reloads),
+            open_files: core.store.open_files(),
+            memory: core.memory.stats(),
+            error: self.failed.lock().clone(),
+        }
+    }
+
+    /// Refreshes every `period` from now on, until [`Follow::end`].
+    pub(crate) fn spawn(self: &Arc<Self>, period: Duration) -> Result<Box<dyn JoinHandle>> {
+        let store = &self.shared.core.store;
+        let worker = Box::new(Refresher {
+            follow: Arc::clone(self),
+            period,
+        });
+        let spawned = store
+            .env()
+            .runtime
+            .spawn("unikv-follow", Arc::clone(&self.wake), worker);
+        spawned.map_err(|e| Error::io("start a thread for", store.dir(), e))
+    }
+
+    /// Asks the thread to end.
+    pub(crate) fn end(&self) {
+        self.ends.store(true, Ordering::Release);
+        self.wake.notify();
+    }
+
+    /// Whether this is the process that has opened it, and not a child.
+    pub(crate) fn is_this_process(&self) -> bool {
+        self.shared.core.process.is_this()
+    }
+}
+
+struct Refresher {
+    follow: Arc<Follow>,
+    period: Duration,
+}
+
+impl Worker for Refresher {
+    fn step(&mut self) -> Step {
+        if self.follow.ends.load(Ordering::Acquire) {
+            return Step::Done;
+        }
+        let _kept_for_the_figures = self.follow.refresh();
+        Step::Wait(Some(self.period))
+    }
+}

@@ -1,0 +1,288 @@
+//! How far a follower has come, and how it goes on. The rules are in [`super`].
+
+use super::files::Files;
+use super::memtables::LogMemtables;
+use super::shared::{Figures, Shared, Shown};
+use crate::base::keys::{FileUid, SeqNo};
+use crate::base::seeded::seeded;
+use crate::base::sync::atomic::Ordering;
+use crate::engine::open::recovery::{self, WalReplay};
+use crate::engine::published::{PublishedPage, VisibleSeq};
+use crate::engine::read::ReadState;
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::replay;
+use crate::partition::{MemtableHandle, View};
+use crate::version::Version;
+use crate::version::file_names;
+use crate::version::manifest::Manifest;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Tries after which an error is believed although nothing has moved meanwhile: what was read may
+/// have moved just before it was looked at.
+const MOST_UNMOVED: u32 = 3;
+/// Tries after which it is believed in any case.
+const MOST_TRIES: u32 = 200;
+/// The longest rest between two of them.
+const MOST_REST: Duration = Duration::from_millis(10);
+
+#[derive(Default)]
+pub(super) struct Progress {
+    /// Of the opening that is followed.
+    page: Option<PublishedPage>,
+    files: Files,
+    log: LogMemtables,
+    /// What there was to see when the last state was made.
+    shown: Option<World>,
+    /// What the last state was made of, beside a writer.
+    made_of: Option<(SeqNo, Arc<Version>)>,
+}
+
+/// By what one situation differs from another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct World {
+    writer: Writer,
+    /// The manifest that `CURRENT` names.
+    manifest: FileUid,
+}
+
+/// Who writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Writer {
+    Nobody(Option<FileUid>),
+    /// Somebody who has not opened the database yet.
+    Opening(FileUid),
+    /// The opening with this page, and the number of its edits that are in force.
+    Opened(FileUid, u64),
+}
+
+impl Progress {
+    /// What is visible now, if there is something new.
+    pub(super) fn refresh(&mut self, shared: &Shared, figures: &Figures) -> Result<Option<Shown>> {
+        let (mut unmoved, mut tries) = (0, 0);
+        loop {
+            let world = self.look(shared);
+            let tried = match &world {
+                Ok(world) => self.follow(shared, figures, world),
+                Err(error) => Err(error.clone()),
+            };
+            let error = match tried {
+                Ok(shown) => return Ok(shown),
+                Err(error) => error,
+            };
+            let now = self.look(shared);
+            let is_same = matches!((&world, &now), (Ok(then), Ok(now)) if then == now);
+            unmoved += u32::from(is_same);
+            tries += 1;
+            let may_pass = matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Io)
+                || matches!(error.kind(), ErrorKind::NotFound);
+            if !may_pass || unmoved >= MOST_UNMOVED || tries >= MOST_TRIES {
+                return Err(error);
+            }
+            figures.retries.fetch_add(1, Ordering::Relaxed);
+            if tries > 2 {
+                let rest = Duration::from_micros(100) * tries;
+                shared.core.store.env().runtime.delay(rest.min(MOST_REST));
+            }
+        }
+    }
+
+    /// What the writer has made visible, if there is one.
+    pub(super) fn published_seq(&self) -> Option<SeqNo> {
+        let visible = self.page.as_ref()?.visible();
+        visible.map(|visible| visible.seq)
+    }
+
+    /// Looks who writes. A page that is held is that of the one opening there can be.
+    fn look(&mut self, shared: &Shared) -> Result<World> {
+        let store = &shared.core.store;
+        let held = |page: &PublishedPage| page.is_held(store.dir());
+        let is_known = match &self.page {
+            Some(page) => held(page)?,
+            None => false,
+        };
+        if !is_known {
+            self.page = PublishedPage::open(store)?;
+        }
+        let writer = match &self.page {
+            Some(page) if held(page)? => match page.visible() {
+                Some(_) => Writer::Opened(page.uid(), page.edits()),
+                None => Writer::Opening(page.uid()),
+            },
+            page => Writer::Nobody(page.as_ref().map(PublishedPage::uid)),
+        };
+        let manifest = Manifest::read_current(&*store.env().vfs, store.dir())?.uid;
+        Ok(World { writer, manifest })
+    }
+
+    fn follow(
+        &mut self,
+        shared: &Shared,
+        figures: &Figures,
+        world: &World,
+    ) -> Result<Option<Shown>> {
+        let was_of = self.shown.as_ref().map(|shown| &shown.writer);
+        let is_opened_again = match (&world.writer, was_of) {
+            (Writer::Opened(uid, _), Some(Writer::Opened(was, _))) => uid != was,
+            // What was shown stays until there is something else to show.
+            (Writer::Opening(_), Some(_)) => return Ok(None),
+            (Writer::Nobody(_), Some(was)) if *was == world.writer => {
+                let is_same = self.shown.as_ref() == Some(world);
+                if is_same {
+                    return Ok(None);
+                }
+                true
+            }
+            _ => true,
+        };
+        if is_opened_again {
+            figures.reloads.fetch_add(1, Ordering::Relaxed);
+            self.files.begin_again();
+            self.log.begin_again();
+            (self.shown, self.made_of) = (None, None);
+        }
+        let shown = match world.writer {
+            Writer::Opened(..) => self.follow_writer(shared)?,
+            _ => Some(self.recover(shared, world)?),
+        };
+        self.shown = Some(world.clone());
+        Ok(shown)
+    }
+
+    /// Goes on beside a writer.
+    fn follow_writer(&mut self, shared: &Shared) -> Result<Option<Shown>> {
+        let page = self.page.clone();
+        let page = page.ok_or_else(|| Error::internal("a writer without a page"))?;
+        let store = &shared.core.store;
+        let (version, edits, visible) = self.agree(shared, &page)?;
+        let flushed = version.counters.flushed_seq;
+        self.log
+            .read_on(shared, &self.files, &version, edits, visible.logged)?;
+        let reached = self.log.last_seq().max(flushed);
+        if reached < visible.logged && !seeded!(FollowsUnpublished) {
+            let (file, offset) = self.log.place();
+            let what = format!(
+                "the log ends at write {} and was written up to {}",
+                reached.0, visible.logged.0
+            );
+            return Err(Error::corruption(file, offset, what));
+        }
+        let seq = match seeded!(FollowsUnpublished) {
+            true => reached,
+            false => visible.seq,
+        };
+        if !page.is_held(store.dir())? {
+            let what = "the writer has closed the database meanwhile";
+            return Err(Error::corruption(store.dir(), 0, what));
+        }
+        let is_same = self
+            .made_of
+            .as_ref()
+            .is_some_and(|(was, of)| *was == seq && Arc::ptr_eq(of, &version));
+        if is_same {
+            return Ok(None);
+        }
+        self.made_of = Some((seq, Arc::clone(&version)));
+        let (memtable, sealed) = self.log.memtables(shared);
+        let expires = self.log.expires();
+        Ok(Some(shared.show(
+            version,
+            (memtable, sealed),
+            expires,
+            (seq, true),
+        )))
+    }
+
+    /// The edits that are in force, applied, and a number that depends on no later ones.
+    fn agree(
+        &mut self,
+        shared: &Shared,
+        page: &PublishedPage,
+    ) -> Result<(Arc<Version>, u64, VisibleSeq)> {
+        let too_early = || Error::internal("a database that is opened shows nothing");
+        for _ in 0..MOST_TRIES {
+            let edits = page.edits();
+            let log = &self.log;
+            let version = self
+                .files
+                .follow(shared, edits, &|number| log.large_file(number))?;
+            let visible = page.visible();
+            if page.edits() == edits || seeded!(FollowerMissesEdits) {
+                return Ok((version, self.files.edits(), visible.ok_or_else(too_early)?));
+            }
+        }
+        let what = "the manifest grows faster than it can be read";
+        Err(Error::corruption(shared.core.store.dir(), 0, what))
+    }
+
+    /// What recovery would bring back.
+    fn recover(&mut self, shared: &Shared, world: &World) -> Result<Shown> {
+        let core = &shared.core;
+        let (store, cache) = (&core.store, &core.cache);
+        let survey = file_names::survey(&*store.env().vfs, store.dir())?;
+        let mut manifest = Manifest::recover(&*store.env().vfs, store.dir())?;
+        if manifest.database != store.database() {
+            return Err(another_database(shared));
+        }
+        let segments = recovery::wal_segments(&survey);
+        manifest.check_edits(replay::max_manifest_edits(store, &segments)?)?;
+        let edits = std::mem::take(&mut manifest.edits);
+        let path = &manifest.path;
+        let mut version = recovery::build_version(store, cache, path, edits.iter(path))?;
+        drop(edits);
+        recovery::forget_lost_runs(store, &mut version);
+        recovery::check_files(store, &version)?;
+        let bytes = core.memory.plan.memtable_bytes;
+        let replayed = WalReplay::new(store, cache, &core.pool, bytes, path);
+        let replayed = replayed.run(&survey, &version)?;
+        self.files.enter(shared, &mut version)?;
+        self.files.open_all(shared, &version)?;
+        if self.look(shared)? != *world {
+            let what = "a writer has opened the database meanwhile";
+            return Err(Error::corruption(store.dir(), 0, what));
+        }
+        let seq = version.counters.flushed_seq.max(replayed.outcome.last_seq);
+        let mut memtables: Vec<MemtableHandle> = replayed.memtables;
+        let newest = memtables.pop().unwrap_or_else(|| self.log.empty(shared));
+        memtables.reverse();
+        let version = Arc::new(version);
+        Ok(shared.show(version, (newest, memtables), replayed.expires, (seq, false)))
+    }
+}
+
+fn another_database(shared: &Shared) -> Error {
+    let path = shared.core.store.dir().join(file_names::CURRENT);
+    let what = "another database has taken the place of the one that was followed";
+    Error::incompatible(&path, what, "open another follower")
+}
+
+impl Shared {
+    /// The state of `version` and memtables, the newest one and the others, at a number.
+    fn show(
+        &self,
+        version: Arc<Version>,
+        (memtable, sealed): (MemtableHandle, Vec<MemtableHandle>),
+        expires: bool,
+        (seq, is_live): (SeqNo, bool),
+    ) -> Shown {
+        let core = &self.core;
+        core.clock.advance_to(version.counters.clock_ms);
+        if expires || version.expires() {
+            core.clock.need();
+        }
+        let view = View {
+            memtable,
+            sealed,
+            version,
+            clock: Arc::clone(&core.clock),
+        };
+        // Where memory is short, what older states hold goes with those who hold them.
+        let _is_short = core.memory.look_at(&view);
+        Shown {
+            mark: view.mark(seq),
+            read: ReadState::new(core, &self.space, &self.backpressure, view, seq),
+            seq,
+            is_live,
+        }
+    }
+}

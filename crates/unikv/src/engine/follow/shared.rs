@@ -1,0 +1,131 @@
+//! What all states of a follower have in common: options, cache, memory, clock, and the files that
+//! are open. It is what an engine has without what writes.
+
+use crate::base::keys::SeqNo;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::engine::backpressure::Backpressure;
+use crate::engine::core::{Core, CoreParts};
+use crate::engine::memory::{Arbiter, MemoryPlan};
+use crate::engine::open::stored_options;
+use crate::engine::published::Published;
+use crate::engine::read::ReadState;
+use crate::engine::space::DiskSpace;
+use crate::engine::space::full::DiskFull;
+use crate::engine::stats::lifetime::LifetimeStats;
+use crate::error::{Error, ErrorKind, Result};
+use crate::events::Events;
+use crate::memtable::ArenaPool;
+use crate::options::{FollowOptions, StoredOptions};
+use crate::version::edit::VersionEdit;
+use crate::version::manifest::ManifestTail;
+use crate::vfs::clock::Clock;
+use crate::vfs::file_store::FileStore;
+use crate::vfs::{Env, LockGuard};
+use bytes::Bytes;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Tries to find a manifest that stays until it has been opened.
+const MOST_TRIES: u32 = 16;
+
+/// Stands for the lock that a follower does not take.
+#[derive(Debug)]
+struct NoLock;
+
+impl LockGuard for NoLock {}
+
+/// What all states have in common.
+pub(super) struct Shared {
+    pub(super) core: Arc<Core>,
+    pub(super) space: Arc<DiskSpace>,
+    pub(super) backpressure: Arc<Backpressure>,
+}
+
+/// What a follower shows, until the next refresh.
+pub(crate) struct Shown {
+    pub(crate) read: Arc<ReadState>,
+    pub(crate) seq: SeqNo,
+    pub(crate) mark: Option<Bytes>,
+    /// Whether there was a writer.
+    pub(super) is_live: bool,
+}
+
+/// Counts what happens.
+#[derive(Default)]
+pub(super) struct Figures {
+    pub(super) refreshes: AtomicU64,
+    /// When the last one was, in nanoseconds on the runtime's clock.
+    pub(super) refreshed_ns: AtomicU64,
+    pub(super) retries: AtomicU64,
+    pub(super) reloads: AtomicU64,
+}
+
+impl Figures {
+    pub(super) fn note(&self, shared: &Shared) {
+        let now = u64::try_from(shared.core.now().as_nanos()).unwrap_or(u64::MAX);
+        self.refreshed_ns.store(now, Ordering::Relaxed);
+        self.refreshes.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    pub(super) fn open(env: Env, dir: &Path, options: &FollowOptions) -> Result<Shared> {
+        let (tail, first) = first_edit(&env, dir)?;
+        let stored = match &first.options {
+            Some(bytes) => stored_options::decode(bytes, tail.path())?,
+            None => StoredOptions::default(),
+        };
+        let options = options.resolve(&stored)?;
+        let plan = MemoryPlan::of(&options);
+        let memtables_bytes = plan.memtables_bytes() as usize;
+        let pool = ArenaPool::new(plan.memtable_bytes as usize, memtables_bytes);
+        let cache = plan.new_cache();
+        // How many may be open is a matter of the states: each holds all of its files.
+        let store = FileStore::new(env.clone(), dir.to_owned(), tail.database(), usize::MAX);
+        // That opens a file once more, by a name that may be gone.
+        store.read_through();
+        let full = DiskFull::at_open(&store, plan.memtable_bytes);
+        let memory = Arbiter::new(plan, &pool, &cache, env.runtime.process());
+        let core = Core::new(CoreParts {
+            options,
+            clock: Arc::new(Clock::new(&env.runtime, first.clock_ms.unwrap_or(0))),
+            hash_seed: first.hash_seed.unwrap_or(0),
+            store,
+            cache,
+            pool,
+            memory,
+            next_file: 0,
+            counted_before: LifetimeStats::default(),
+            events: Events::default(),
+            published: Published::default(),
+            directory: Box::new(NoLock),
+        });
+        let space = DiskSpace::new(&core, full);
+        Ok(Shared {
+            backpressure: Backpressure::new(&core, &space),
+            space,
+            core,
+        })
+    }
+}
+
+/// The manifest in force and its first edit, which says how the database is set up.
+fn first_edit(env: &Env, dir: &Path) -> Result<(ManifestTail, VersionEdit)> {
+    let mut tries = 0;
+    loop {
+        let found = ManifestTail::open(&*env.vfs, dir, None).and_then(|mut tail| {
+            let first = tail.next(0)?;
+            let none = || Error::corruption(tail.path(), 0, "the manifest has no first edit");
+            first.ok_or_else(none).map(|first| (tail, first))
+        });
+        let may_have_moved = |error: &Error| {
+            matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Io) && tries < MOST_TRIES
+        };
+        match found {
+            Err(error) if may_have_moved(&error) => tries += 1,
+            found => return found,
+        }
+        env.runtime.delay(Duration::from_millis(1));
+    }
+}

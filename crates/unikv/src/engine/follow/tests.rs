@@ -1,0 +1,576 @@
+//! Followers beside a writer of the same process, on one simulated disk.
+
+use crate::base::sync::Mutex;
+use crate::engine::tests::{Machine, Model, churn, small};
+use crate::vfs::sim::{Fault, Op, SimRuntime};
+use crate::vfs::{Env, Runtime, Vfs};
+use crate::{
+    Batch, Db, Durability, ErrorKind, FollowOptions, Follower, KeyspaceOptions, Options, Readable,
+    WriteOptions,
+};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn follow(machine: &Machine) -> Follower {
+    Db::follow_in(&machine.env(), "/db", FollowOptions::default()).unwrap()
+}
+
+/// As a process of its own opens it: no two draw the same numbers.
+fn open(machine: &mut Machine) -> (Db, Arc<SimRuntime>) {
+    machine.seed += 1;
+    machine.open(small())
+}
+
+fn all(of: &impl Readable) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let entries = of.iter().map(|entry| entry.unwrap());
+    entries.map(|(k, v)| (k.to_vec(), v.to_vec())).collect()
+}
+
+fn pairs(model: &Model) -> Vec<(Vec<u8>, Vec<u8>)> {
+    model.iter().map(|(k, v)| (k.clone(), v.clone())).collect()
+}
+
+/// Shows what the model holds, by a scan and by look-ups.
+fn same(of: &impl Readable, model: &Model) {
+    assert!(
+        all(of) == pairs(model),
+        "{} keys, not {}",
+        all(of).len(),
+        model.len()
+    );
+    for i in 0..300 {
+        let key = format!("key{i:04}").into_bytes();
+        let found = of.get(&key).unwrap();
+        assert!(
+            found.as_deref() == model.get(&key).map(Vec::as_slice),
+            "{key:?}"
+        );
+    }
+}
+
+/// Refreshes, and shows what the database shows, in all keyspaces.
+fn same_as(follower: &Follower, db: &Db) {
+    follower.refresh().unwrap();
+    assert_eq!(follower.keyspaces(), db.keyspaces());
+    assert_eq!(follower.mark(), db.mark());
+    for name in db.keyspaces() {
+        let (there, here) = (db.find_keyspace(&name), follower.keyspace(&name));
+        assert!(all(&here.unwrap()) == all(&there.unwrap()), "{name}");
+    }
+}
+
+fn current(machine: &Machine) -> Vec<u8> {
+    machine.disk.read_file(Path::new("/db/CURRENT")).unwrap()
+}
+
+#[test]
+fn a_follower_shows_each_state_across_every_job() {
+    let machine = Machine::new(7);
+    let options = small().partition_bytes(24 << 10).memory_budget(256 << 10);
+    let (db, runtime) = machine.open(options);
+    let follower = follow(&machine);
+    let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(7));
+    let (mut shown, mut manifests) = (model.clone(), vec![current(&machine)]);
+    let mut held = None;
+    for round in 0..700 {
+        churn(&db, &mut model, &mut rng, 1 + round % 37);
+        if round % 3 == 0 {
+            runtime.run_one();
+        }
+        if round % 97 == 0 {
+            // Not refreshed, it shows what it did, whatever has become of the files.
+            db.compact().unwrap();
+            db.collect_garbage().unwrap();
+        }
+        match round % 5 {
+            4 => {}
+            3 => same(&follower, &shown),
+            _ => {
+                follower.refresh().unwrap();
+                shown.clone_from(&model);
+                same(&follower, &shown);
+            }
+        }
+        if round % 50 == 20 {
+            held = Some((follower.snapshot(), follower.iter(), shown.clone()));
+        }
+        if round % 50 == 49
+            && let Some((snapshot, iter, then)) = held.take()
+        {
+            same(&snapshot, &then);
+            let found = iter.rev().map(|entry| entry.unwrap());
+            let found = found.map(|(k, v)| (k.to_vec(), v.to_vec()));
+            let mut found: Vec<_> = found.collect();
+            found.reverse();
+            assert!(found == pairs(&then));
+        }
+        manifests.push(current(&machine));
+    }
+    manifests.dedup();
+    assert!(manifests.len() > 2, "no manifest was begun anew");
+    let stats = db.stats();
+    assert!(
+        stats.flushes > 20 && stats.merges > 5 && stats.splits > 1,
+        "{stats:?}"
+    );
+    assert!(stats.gcs > 1, "{stats:?}");
+    follower.refresh().unwrap();
+    let stats = follower.stats();
+    assert_eq!((stats.lag, stats.reloads, stats.has_writer), (0, 1, true));
+    let read = |name: &str| stats.memory.total() > 0 && !name.is_empty();
+    assert!(read("memory") && stats.open_files > 0 && stats.error.is_none());
+    db.put("more", "").unwrap();
+    assert_eq!(follower.stats().lag, 1);
+}
+
+#[test]
+fn keyspaces_ranges_marks_large_values_ingests_and_what_expires_are_followed() {
+    let machine = Machine::new(8);
+    let (db, runtime) = machine.open(small());
+    let env = Env {
+        vfs: Arc::new(machine.disk.clone()),
+        runtime: runtime.clone(),
+    };
+    let follower = Db::follow_in(&env, "/db", FollowOptions::default()).unwrap();
+    let mut rng = SmallRng::seed_from_u64(8);
+    let options = KeyspaceOptions::default;
+    for round in 0..260_u32 {
+        let key = |rng: &mut SmallRng| format!("key{:03}", rng.random_range(0..200));
+        match rng.random_range(0..13) {
+            0 => drop(
+                db.keyspace(&format!("space {}", round % 5), options())
+                    .unwrap(),
+            ),
+            1 => {
+                if let Some(space) = db.find_keyspace(&format!("space {}", round % 5)) {
+                    match rng.random_range(0..3) {
+                        0 => space.drop_keyspace().unwrap(),
+                        1 => space.truncate().unwrap(),
+                        _ => space.rename(&format!("named {round}")).unwrap(),
+                    }
+                }
+            }
+            2 => {
+                let (a, b) = (key(&mut rng), key(&mut rng));
+                db.delete_range(a.clone().min(b.clone())..a.max(b)).unwrap();
+            }
+            3 => db.put(key(&mut rng), vec![round as u8; 3000]).unwrap(),
+            4 => {
+                let mut batch = Batch::new();
+                batch.put(key(&mut rng), "marked");
+                db.write(batch.set_mark(format!("mark {round}"))).unwrap();
+            }
+            5 => {
+                let entries =
+                    (0..40).map(|i| (format!("key{:03}", i * 5), Some(vec![round as u8; 60])));
+                let mark = format!("ingested {round}");
+                db.ingest_sorted(entries.map(crate::Result::Ok), Some(mark.as_bytes()))
+                    .unwrap();
+            }
+            6 => db.flush().unwrap(),
+            7 => db.compact().unwrap(),
+            8 => {
+                let options =
+                    WriteOptions::default().ttl(Duration::from_secs(1 + u64::from(round % 9)));
+                db.put_with(key(&mut rng), "expires", options).unwrap();
+            }
+            9 => {
+                runtime.run_one();
+                runtime.delay(Duration::from_millis(700));
+            }
+            10 => {
+                for name in db.keyspaces() {
+                    let space = db.find_keyspace(&name).unwrap();
+                    space.put(key(&mut rng), format!("{name} {round}")).unwrap();
+                }
+            }
+            _ => db.put(key(&mut rng), vec![round as u8; 100]).unwrap(),
+        }
+        same_as(&follower, &db);
+    }
+    assert_eq!(follower.stats().reloads, 1);
+    assert_eq!(follower.stats().retries, 0);
+}
+
+#[test]
+fn what_is_in_the_log_and_not_published_is_not_shown() {
+    let mut machine = Machine::new(9);
+    let (db, _) = open(&mut machine);
+    let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(9));
+    churn(&db, &mut model, &mut rng, 100);
+    let follower = follow(&machine);
+    let fail_sync = || {
+        machine.disk.set_fault(Box::new(|call| match call.op {
+            Op::Sync if call.path.extension().is_some_and(|e| e == "wal") => {
+                Fault::Fail(std::io::ErrorKind::Other)
+            }
+            _ => Fault::None,
+        }));
+    };
+    fail_sync();
+    db.put_with("never", "acknowledged", Durability::Sync)
+        .unwrap_err();
+    machine.disk.clear_faults();
+    for _ in 0..3 {
+        follower.refresh().unwrap();
+        same(&follower, &model);
+        assert_eq!(follower.get("never").unwrap(), None);
+        // The log is begun again, and the numbers go on behind that write.
+        db.flush().unwrap();
+        churn(&db, &mut model, &mut rng, 20);
+    }
+    follower.refresh().unwrap();
+    same(&follower, &model);
+    // A follower that comes now.
+    same(&follow(&machine), &model);
+
+    // Whoever recovers takes it for written, and so does a follower from then on.
+    fail_sync();
+    db.put_with("perhaps", "written", Durability::Sync)
+        .unwrap_err();
+    machine.disk.clear_faults();
+    follower.refresh().unwrap();
+    assert_eq!(follower.get("perhaps").unwrap(), None);
+    drop(db);
+    follower.refresh().unwrap();
+    assert!(!follower.stats().has_writer);
+    let alone = all(&follower);
+    assert_eq!(
+        follower.get("perhaps").unwrap().as_deref(),
+        Some(&b"written"[..])
+    );
+    let (db, _) = open(&mut machine);
+    assert!(alone == all(&db));
+    same_as(&follower, &db);
+}
+
+#[test]
+fn an_edit_whose_sync_fails_is_not_in_force() {
+    let mut machine = Machine::new(10);
+    let (db, _) = open(&mut machine);
+    let space = db.keyspace("space", KeyspaceOptions::default()).unwrap();
+    space.put("key", "value").unwrap();
+    let follower = follow(&machine);
+    machine.disk.set_fault(Box::new(|call| match call.op {
+        Op::Sync if call.path.to_string_lossy().contains("MANIFEST") => {
+            Fault::Fail(std::io::ErrorKind::Other)
+        }
+        _ => Fault::None,
+    }));
+    space.drop_keyspace().unwrap_err();
+    machine.disk.clear_faults();
+    for follower in [&follower, &follow(&machine)] {
+        follower.refresh().unwrap();
+        assert_eq!(follower.keyspaces(), ["default", "space"]);
+        let shown = follower.keyspace("space").unwrap();
+        assert_eq!(shown.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+    }
+    drop((space, db));
+    follower.refresh().unwrap();
+    let (db, _) = open(&mut machine);
+    same_as(&follower, &db);
+}
+
+#[test]
+fn a_follower_outlives_its_writers() {
+    let mut machine = Machine::new(11);
+    let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(11));
+    let (db, _) = open(&mut machine);
+    let follower = follow(&machine);
+    db.close().unwrap();
+    for round in 0..8 {
+        let (db, runtime) = open(&mut machine);
+        for _ in 0..5 {
+            churn(&db, &mut model, &mut rng, 60);
+            runtime.run_one();
+            follower.refresh().unwrap();
+            same(&follower, &model);
+            assert!(follower.stats().has_writer);
+        }
+        churn(&db, &mut model, &mut rng, 60);
+        match round % 2 {
+            0 => db.close().unwrap(),
+            _ => drop(db),
+        }
+        if round % 3 > 0 {
+            // The second time there is nothing to do.
+            for reads in [true, false] {
+                let before = machine.disk.looks();
+                follower.refresh().unwrap();
+                assert_eq!(machine.disk.looks() - before > 20, reads);
+                same(&follower, &model);
+            }
+            assert!(!follower.stats().has_writer);
+        }
+    }
+    // One writer after the other, unseen: of the last one there is a state.
+    for _ in 0..2 {
+        let (db, _) = open(&mut machine);
+        churn(&db, &mut model, &mut rng, 300);
+        db.flush().unwrap();
+        db.close().unwrap();
+    }
+    follower.refresh().unwrap();
+    same(&follower, &model);
+}
+
+#[test]
+fn a_follower_changes_nothing_and_needs_no_writer() {
+    let machine = Machine::new(12);
+    let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(12));
+    let (db, _) = machine.open(small());
+    churn(&db, &mut model, &mut rng, 700);
+    let calls = || {
+        let disk = machine.disk.clone();
+        machine
+            .disk
+            .set_fault(Box::new(|call| panic!("{:?} of {:?}", call.op, call.path)));
+        let follower = follow(&machine);
+        follower.refresh().unwrap();
+        same(&follower, &model);
+        same(&follower.snapshot(), &model);
+        drop(follower);
+        disk.clear_faults();
+    };
+    calls();
+    // Killed, with a log that ends in the middle of a record.
+    std::mem::forget(db);
+    let machine = Machine {
+        disk: machine.disk.process_kill(),
+        seed: 13,
+    };
+    let wals = machine.disk.file_names();
+    let newest = wals
+        .iter()
+        .filter(|path| path.extension().is_some_and(|e| e == "wal"))
+        .max();
+    let bytes = machine.disk.read_file(newest.unwrap()).unwrap();
+    machine
+        .disk
+        .write_file(newest.unwrap(), &bytes[..bytes.len() - 3]);
+    let before: Vec<_> = machine.disk.file_names();
+    machine
+        .disk
+        .set_fault(Box::new(|call| panic!("{:?} of {:?}", call.op, call.path)));
+    let follower = follow(&machine);
+    let shown = all(&follower);
+    machine.disk.clear_faults();
+    assert_eq!(machine.disk.file_names(), before);
+    let (db, _) = machine.open(small());
+    assert!(all(&db) == shown);
+    same_as(&follower, &db);
+}
+
+#[test]
+fn where_there_is_no_database_there_is_nothing_to_follow() {
+    let mut machine = Machine::new(14);
+    for _ in 0..2 {
+        let none = Db::follow_in(&machine.env(), "/db", FollowOptions::default()).unwrap_err();
+        assert_eq!(none.kind(), ErrorKind::NotFound);
+        machine.disk.create_dir_all(Path::new("/db")).unwrap();
+    }
+    let (db, _) = open(&mut machine);
+    let follower = follow(&machine);
+    db.close().unwrap();
+    Db::destroy_in(&machine.env(), "/db").unwrap();
+    assert_eq!(follower.refresh().unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(follower.stats().error.is_some());
+    // Another database in its place is no state of this one.
+    let (db, _) = open(&mut machine);
+    db.put("another", "one").unwrap();
+    let error = follower.refresh().unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::Incompatible | ErrorKind::NotFound),
+        "{error}"
+    );
+    assert_eq!(follower.iter().count(), 0);
+}
+
+#[test]
+fn damage_is_an_error_and_what_was_shown_stays() {
+    let machine = Machine::new(15);
+    let (db, _) = machine.open(small());
+    let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(15));
+    churn(&db, &mut model, &mut rng, 30);
+    let follower = follow(&machine);
+    let shown = model.clone();
+    let end = |path: &PathBuf| machine.disk.read_file(path).unwrap().len() as u64;
+    let is_wal = |path: &PathBuf| path.extension().is_some_and(|e| e == "wal");
+    let wal = machine
+        .disk
+        .file_names()
+        .into_iter()
+        .filter(is_wal)
+        .max()
+        .unwrap();
+    let at = end(&wal);
+    db.put("one", "more").unwrap();
+    assert!(end(&wal) > at);
+    assert!(machine.disk.flip_bit(&wal, 8 * (at + 30)));
+    let error = follower.refresh().unwrap_err();
+    assert_eq!(
+        (error.kind(), error.file()),
+        (ErrorKind::Corruption, Some(&*wal))
+    );
+    same(&follower, &shown);
+    let late = Db::follow_in(&machine.env(), "/db", FollowOptions::default()).unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::Corruption);
+    // Whole again, it is read.
+    assert!(machine.disk.flip_bit(&wal, 8 * (at + 30)));
+    follower.refresh().unwrap();
+    assert_eq!(follower.get("one").unwrap().as_deref(), Some(&b"more"[..]));
+}
+
+#[test]
+fn the_budget_of_a_follower_is_its_own() {
+    let machine = Machine::new(16);
+    let (db, _) = machine.open(
+        Options::default()
+            .memory_budget(64 << 20)
+            .memtable_bytes(1 << 20),
+    );
+    for i in 0..3000_u32 {
+        db.put(i.to_be_bytes(), [7; 200]).unwrap();
+    }
+    let options = FollowOptions::default().memory_budget(1 << 20);
+    let follower = Db::follow_in(&machine.env(), "/db", options).unwrap();
+    assert_eq!(follower.iter().count(), 3000);
+    assert_eq!(follower.stats().memory.budget, 1 << 20);
+    for bad in [
+        FollowOptions::default().memory_budget(1),
+        FollowOptions::default().refresh_every(Duration::ZERO),
+    ] {
+        let error = Db::follow_in(&machine.env(), "/db", bad).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    }
+}
+
+/// What is in each keyspace.
+type Contents = Vec<(String, Vec<(Vec<u8>, Vec<u8>)>)>;
+
+fn contents(names: Vec<String>, of: impl Fn(&str) -> Vec<(Vec<u8>, Vec<u8>)>) -> Contents {
+    let each = names.into_iter().map(|name| (name.clone(), of(&name)));
+    each.collect()
+}
+
+fn contents_of(db: &Db) -> Contents {
+    contents(db.keyspaces(), |name| all(&db.find_keyspace(name).unwrap()))
+}
+
+fn shown_by(follower: &Follower) -> Contents {
+    let shown = follower.keyspaces();
+    contents(shown, |name| all(&follower.keyspace(name).unwrap()))
+}
+
+/// What a writer does in the middle of a refresh. It calls the other function after each change.
+type Act = fn(&Db, &mut dyn FnMut());
+
+const ACTS: [(&str, Act); 6] = [
+    ("puts", |db, note| {
+        for i in 0..3 {
+            db.put(format!("key{i}"), "put meanwhile").unwrap();
+            note();
+        }
+    }),
+    ("flushes", |db, note| {
+        for i in 0..6 {
+            db.put(format!("key{i}"), [i; 900]).unwrap();
+            note();
+            db.flush().unwrap();
+        }
+        db.put("key", "after the flushes").unwrap();
+        note();
+    }),
+    ("merges", |db, note| {
+        for i in 0..20 {
+            db.delete(format!("key{i}")).unwrap();
+            note();
+        }
+        db.compact().unwrap();
+        db.collect_garbage().unwrap();
+        db.put("key", "after the merge").unwrap();
+        note();
+    }),
+    ("changes of keyspaces", |db, note| {
+        let space = db.find_keyspace("space").unwrap();
+        space.truncate().unwrap();
+        note();
+        space.put("first", "after the truncation").unwrap();
+        note();
+        let other = db.keyspace("other", KeyspaceOptions::default()).unwrap();
+        note();
+        other.put("first", "of another one").unwrap();
+        note();
+        space.drop_keyspace().unwrap();
+        note();
+    }),
+    ("an ingest", |db, note| {
+        db.put("key1", "before the ingest").unwrap();
+        note();
+        let entries = (0..9).map(|i| (format!("key{i}"), Some("ingested")));
+        db.ingest_sorted(entries.map(crate::Result::Ok), None)
+            .unwrap();
+        note();
+        db.put("key2", "after the ingest").unwrap();
+        note();
+    }),
+    ("much", |db, note| {
+        for i in 0..60_u32 {
+            db.put(format!("key{}", i % 30), [i as u8; 600]).unwrap();
+            note();
+        }
+        db.compact().unwrap();
+        db.collect_garbage().unwrap();
+    }),
+];
+
+#[test]
+fn whatever_is_written_during_a_refresh_it_shows_a_state_that_the_writer_showed() {
+    for (name, act) in ACTS {
+        let mut at = 0;
+        loop {
+            let machine = Machine::new(100 + at);
+            let (db, _) = machine.open(small());
+            let space = db.keyspace("space", KeyspaceOptions::default()).unwrap();
+            space.put("key", "of the space").unwrap();
+            for i in 0..40_u8 {
+                db.put(format!("key{i}"), [i; 200]).unwrap();
+            }
+            db.put("large", [7; 3000]).unwrap();
+            db.flush().unwrap();
+            let follower = follow(&machine);
+            db.put("key1", "not flushed").unwrap();
+            db.flush().unwrap();
+            db.put("key2", "not flushed").unwrap();
+
+            let states = Arc::new(Mutex::new(vec![shown_by(&follower), contents_of(&db)]));
+            let (writer, noted) = (db.clone(), Arc::clone(&states));
+            let mut looks = 0;
+            machine.disk.set_look_fault(Box::new(move |_| {
+                looks += 1;
+                if looks == at + 1 {
+                    act(&writer, &mut || noted.lock().push(contents_of(&writer)));
+                }
+                Fault::None
+            }));
+            let refreshed = follower.refresh();
+            machine.disk.clear_faults();
+            refreshed.unwrap_or_else(|error| panic!("{name} at {at}: {error}"));
+            let states = states.lock();
+            assert!(states.contains(&shown_by(&follower)), "{name} at {at}");
+            follower.refresh().unwrap();
+            assert!(
+                shown_by(&follower) == contents_of(&db),
+                "{name} at {at}, afterwards"
+            );
+            if states.len() == 2 {
+                break;
+            }
+            at += 1;
+        }
+        assert!(at > 10, "{name}: {at}");
+    }
+}

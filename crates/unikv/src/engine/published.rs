@@ -1,0 +1,197 @@
+//! What a writer publishes for followers, who may be in other processes: the page `VISIBLE`
+//! (`docs/format.md`).
+//!
+//! # Invariants
+//! - Each opening makes a page of its own and holds it as long as it may write. What stands in a
+//!   page that nobody holds means nothing.
+//! - The page is there before the opening changes anything else that a follower reads, and says
+//!   that nothing is published until the opening is done.
+//! - Stored last is what depends on the others: an edit is published when it is durable and its
+//!   view is; a number, when the writer itself has published it, and after the edits of which that
+//!   depends. So with the number N of edits, and then a number of a write, a follower gets a state
+//!   whose tables hold no write that is not visible.
+//! - Files that an edit drops, segments of the log among them, go after it is published.
+//!
+//! Stores are made under the commit lock (numbers) and the catalog's (edits). No lock of its own.
+
+use crate::base::file_header::{FileHeader, FileKind};
+use crate::base::file_names;
+use crate::base::keys::{FileNumber, FileUid, SeqNo};
+use crate::base::seeded::seeded;
+use crate::error::{Error, Result};
+use crate::vfs::SharedPage;
+use crate::vfs::file_store::FileStore;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The words: the visible number and one, 0 while the database is being opened; the edits of the
+/// manifest that are in force, counted from the first on; the last visible number that is in no
+/// record of the log; and the visible number before those up to it.
+const VISIBLE: usize = 0;
+const EDITS: usize = 1;
+const UNLOGGED: usize = 2;
+const LOGGED: usize = 3;
+
+/// The page of this opening.
+#[derive(Debug, Default)]
+pub(crate) struct Published {
+    page: Option<Arc<dyn SharedPage>>,
+}
+
+impl Published {
+    /// Makes the page in which an opening publishes.
+    pub(crate) fn create(store: &FileStore) -> Result<Published> {
+        let vfs = &store.env().vfs;
+        let temp = store.dir().join(file_names::VISIBLE_TEMP);
+        let path = store.dir().join(file_names::VISIBLE);
+        let header = FileHeader {
+            kind: FileKind::Visible,
+            database: store.database(),
+            uid: store.new_uid(),
+            number: FileNumber(0),
+            required: 0,
+        };
+        // What earlier openings have left: on a full disk there is no room for both.
+        for old in [&temp, &path] {
+            let _absent_at_first = vfs.remove(old);
+        }
+        let create = || vfs.create_page(&temp, &header.encode());
+        let page = create().map_err(|e| Error::io("write this file", &temp, e))?;
+        if page.is_some() {
+            let renamed = vfs.rename(&temp, &path);
+            renamed.map_err(|e| {
+                let _swept_later = vfs.remove(&temp);
+                Error::io("replace this file", &path, e)
+            })?;
+        }
+        Ok(Published { page })
+    }
+
+    /// The opening is done: this is visible.
+    pub(crate) fn begin(&self, seq: SeqNo, edits: u64) {
+        self.edits(edits);
+        self.seq(seq);
+    }
+
+    /// The writes up to `seq` are visible; the last of them is in the log.
+    #[inline]
+    pub(crate) fn seq(&self, seq: SeqNo) {
+        if let Some(page) = &self.page {
+            page.store(VISIBLE, seq.0 + 1);
+        }
+    }
+
+    /// The changes up to `seq` are visible; those after the number that was visible before are in
+    /// no record of the log. Their edits are published.
+    pub(crate) fn unlogged_seq(&self, seq: SeqNo) {
+        let Some(page) = &self.page else {
+            return;
+        };
+        let before = page.load(VISIBLE).saturating_sub(1);
+        if page.load(UNLOGGED) != before {
+            page.store(LOGGED, before);
+        }
+        page.store(UNLOGGED, seq.0);
+        page.store(VISIBLE, seq.0 + 1);
+    }
+
+    /// This many edits are in force.
+    pub(crate) fn edits(&self, edits: u64) {
+        if let Some(page) = &self.page {
+            page.store(EDITS, edits);
+        }
+    }
+
+    /// Nothing more will be published.
+    pub(crate) fn release(&self) {
+        if let Some(page) = &self.page {
+            page.release();
+        }
+    }
+}
+
+/// What a follower finds in the page of an opening.
+#[derive(Clone, Debug)]
+pub(crate) struct PublishedPage {
+    page: Arc<dyn SharedPage>,
+    uid: FileUid,
+}
+
+/// A number that is visible, and where the log has to lead for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct VisibleSeq {
+    pub(crate) seq: SeqNo,
+    /// The last write up to it that is in a record of the log or in tables.
+    pub(crate) logged: SeqNo,
+}
+
+impl PublishedPage {
+    /// Opens the page in the directory of `store`, if there is one.
+    pub(crate) fn open(store: &FileStore) -> Result<Option<PublishedPage>> {
+        let path = store.dir().join(file_names::VISIBLE);
+        let page = match store.env().vfs.open_page(&path) {
+            Ok(page) => page,
+            Err(e) => return nothing_or(&path, e),
+        };
+        // A header that a crash has taken is that of nobody who lives.
+        let database = Some(store.database());
+        let header = FileHeader::decode(page.header(), FileKind::Visible, database, &path);
+        Ok(header.ok().map(|header| PublishedPage {
+            page,
+            uid: header.uid,
+        }))
+    }
+
+    /// Which opening it is of.
+    pub(crate) fn uid(&self) -> FileUid {
+        self.uid
+    }
+
+    /// Whether the opening lives.
+    ///
+    /// # Errors
+    /// `Incompatible` if it lives where processes cannot share memory.
+    pub(crate) fn is_held(&self, dir: &Path) -> Result<bool> {
+        let path = dir.join(file_names::VISIBLE);
+        let held = self.page.is_held();
+        let held = held.map_err(|e| Error::io("look at the lock of", &path, e))?;
+        if held && !self.page.is_shared() {
+            let what = "a writer has the database open, on a file system on which it cannot share \
+                        a page with followers";
+            let remedy = "follow it while nobody has it open, or keep it on ext4, XFS or tmpfs";
+            return Err(Error::incompatible(&path, what, remedy));
+        }
+        Ok(held)
+    }
+
+    /// The edits that are in force.
+    pub(crate) fn edits(&self) -> u64 {
+        match seeded!(FollowsUnpublishedEdits) {
+            true => u64::MAX,
+            false => self.page.load(EDITS),
+        }
+    }
+
+    /// What is visible; `None` while the database is being opened.
+    pub(crate) fn visible(&self) -> Option<VisibleSeq> {
+        let seq = SeqNo(self.page.load(VISIBLE).checked_sub(1)?);
+        if seeded!(FollowsUnpublished) {
+            let seq = SeqNo::MAX;
+            return Some(VisibleSeq { seq, logged: seq });
+        }
+        let logged = match self.page.load(UNLOGGED) == seq.0 {
+            true => SeqNo(self.page.load(LOGGED)),
+            false => seq,
+        };
+        Some(VisibleSeq { seq, logged })
+    }
+}
+
+/// A page that is missing, or too short to be one, is nobody's.
+fn nothing_or(path: &Path, error: io::Error) -> Result<Option<PublishedPage>> {
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::UnexpectedEof => Ok(None),
+        _ => Err(Error::io("map this page of the writer", path, error)),
+    }
+}

@@ -1,0 +1,45 @@
+//! How a database is followed.
+
+use super::{EffectiveOptions, Options, StoredOptions};
+use crate::error::{Error, Result};
+use std::time::Duration;
+
+/// How [`Db::follow`](crate::Db::follow) opens a follower: defaults that serve, and methods that
+/// change one each.
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct FollowOptions {
+    memory_budget: Option<u64>,
+    pub(crate) refresh_every: Option<Duration>,
+}
+
+impl FollowOptions {
+    /// Bytes of memory that the follower may take for its cache, its hash indexes and its
+    /// memtables, which hold what the writer has not flushed. By default as much as the database
+    /// has stored for its writer; at least 64 KiB.
+    pub fn memory_budget(mut self, bytes: u64) -> FollowOptions {
+        self.memory_budget = Some(bytes);
+        self
+    }
+
+    /// Has a thread of the follower's own refresh it this often, so that it shows what is new
+    /// without a call of [`Follower::refresh`](crate::Follower::refresh). By default there is no
+    /// such thread.
+    pub fn refresh_every(mut self, period: Duration) -> FollowOptions {
+        self.refresh_every = Some(period);
+        self
+    }
+
+    /// The options in effect, for a database that has stored these.
+    pub(crate) fn resolve(&self, stored: &StoredOptions) -> Result<EffectiveOptions> {
+        if self.refresh_every.is_some_and(|period| period.is_zero()) {
+            let what = "option `refresh_every` is a period of zero";
+            return Err(Error::invalid(what, "set a longer period"));
+        }
+        let options = match self.memory_budget {
+            Some(bytes) => Options::default().memory_budget(bytes),
+            None => Options::default(),
+        };
+        options.resolve(stored)
+    }
+}
