@@ -76,8 +76,8 @@ pub struct Cursor {
     /// What a transaction has written and reads.
     over: Option<OfTransaction>,
     place: Place,
-    /// What goes on from the place, and which way.
-    walk: Option<(Toward, Iter)>,
+    /// What goes on from the place, and which way. Boxed: each step takes it and puts it back.
+    walk: Option<(Toward, Box<Iter>)>,
     /// The value at the place, once it has been fetched.
     value: Option<Bytes>,
     /// Steps since the caller has asked for a value; none before the first time.
@@ -216,7 +216,8 @@ impl Cursor {
         // A walk forward can go on anywhere; any other is dropped before the next one begins.
         let is_reusable = |way: Toward| (way, toward) == (Toward::Upper, Toward::Upper);
         let reused = self.walk.take().filter(|(way, _)| is_reusable(*way));
-        let mut iter = reused.map_or_else(|| self.begin(toward, key), |(_, iter)| iter);
+        let begin = || Box::new(self.begin(toward, key));
+        let mut iter = reused.map_or_else(begin, |(_, iter)| iter);
         if toward == Toward::Upper {
             iter.seek(key.unwrap_or_default());
         }
@@ -242,7 +243,7 @@ impl Cursor {
 
     /// Takes a step of a walk, and stands where it leads. After an error the walk begins again,
     /// from the place as it is.
-    fn go(&mut self, toward: Toward, mut iter: Iter) -> Result<bool> {
+    fn go(&mut self, toward: Toward, mut iter: Box<Iter>) -> Result<bool> {
         let entry = iter.next_key(toward).transpose()?;
         self.value = None;
         let Some((key, value)) = entry else {
