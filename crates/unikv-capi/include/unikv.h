@@ -403,6 +403,10 @@ void unikv_clear_last_error(void);
 void unikv_options_set(unikv_options_t* options, const char* name, const char* value,
     char** errptr);
 
+/* Whether writes fail with `unikv_would_block`, and change nothing, where they would be slowed
+   down because the background is behind. Default: 0. */
+void unikv_writeoptions_set_no_wait(unikv_writeoptions_t* options, unsigned char yes);
+
 /* ==== Keyspaces ==== */
 
 /* The keyspace of this name, which is made if there is none; `default` is that of calls whose
@@ -557,10 +561,6 @@ unsigned char unikv_increment(unikv_t* db, const unikv_writeoptions_t* options, 
 /* How long the values live that are written, in milliseconds; 0 stands for what the keyspace
    says, `UINT64_MAX` for ever. */
 void unikv_writeoptions_set_ttl_ms(unikv_writeoptions_t* options, uint64_t ttl_ms);
-
-/* Whether writes fail with `unikv_would_block`, and change nothing, where they would be slowed
-   down because the background is behind. Default: 0. */
-void unikv_writeoptions_set_no_wait(unikv_writeoptions_t* options, unsigned char yes);
 
 /* How long the value of a key lives from now on, in `*ttl_ms`: milliseconds, `UINT64_MAX` for
    ever. 1 if it has a value. */

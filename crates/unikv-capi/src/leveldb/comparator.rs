@@ -174,20 +174,17 @@ pub(crate) fn agree(db: &Db, name: Option<&[u8]>) -> Outcome<()> {
         Some(keyspace) => keyspace.get(KEY)?,
         None => None,
     };
-    let stored = match &stored {
-        Some(stored) => Some(&stored[..]),
-        None if is_empty(db)? => None,
-        None => Some(BYTEWISE),
-    };
-    match stored {
+    match stored.as_deref() {
         Some(stored) if stored == name => Ok(()),
         Some(stored) => Err(other_name(stored, name)),
+        // Where no name is stored, the order is the usual one.
         None if name == BYTEWISE => Ok(()),
-        None => {
+        None if is_empty(db)? => {
             let keyspace = db.keyspace(KEYSPACE, KeyspaceOptions::default())?;
             keyspace.put_with(KEY, name, Durability::Sync)?;
             Ok(())
         }
+        None => Err(other_name(BYTEWISE, name)),
     }
 }
 

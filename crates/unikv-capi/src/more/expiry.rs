@@ -23,12 +23,6 @@ capi! { functions:
         options.set_ttl(Some(ttl_ms).filter(|ms| *ms > 0).map(ttl));
     }
 
-    /// Whether writes fail with `unikv_would_block`, and change nothing, where they would be slowed
-    /// down because the background is behind. Default: 0.
-    fn unikv_writeoptions_set_no_wait(options: Alone<WriteOptions>, yes: u8) {
-        options.set_no_wait(yes != 0);
-    }
-
     /// How long the value of a key lives from now on, in `*ttl_ms`: milliseconds, `UINT64_MAX` for
     /// ever. 1 if it has a value.
     fn unikv_ttl_ms(

@@ -4,6 +4,7 @@ use crate::boundary::args::{Alone, Text};
 use crate::boundary::capi;
 use crate::boundary::fault::{Fault, Outcome};
 use crate::leveldb::options::Options;
+use crate::leveldb::reads_and_writes::WriteOptions;
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
@@ -147,6 +148,12 @@ capi! { functions:
     /// that is none, are errors; a value out of range is one when the database is opened.
     fn unikv_options_set(options: Alone<Options>, name: Text, value: Text; errptr) {
         set(&mut options, name.str()?, value.str()?)?;
+    }
+
+    /// Whether writes fail with `unikv_would_block`, and change nothing, where they would be slowed
+    /// down because the background is behind. Default: 0.
+    fn unikv_writeoptions_set_no_wait(options: Alone<WriteOptions>, yes: u8) {
+        options.set_no_wait(yes != 0);
     }
 }
 
