@@ -66,6 +66,9 @@ pub struct EngineArgs {
     /// How values and key blocks are compressed: none, lz4, zstd or zstd:LEVEL
     #[arg(long, value_name = "CODEC")]
     pub compression: Option<Compression>,
+    /// Bytes of the log that are kept for those that follow the changes
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub change_window_bytes: Option<u64>,
     /// Threads for flushes and merges
     #[arg(long, value_name = "COUNT")]
     pub background_threads: Option<usize>,
@@ -114,6 +117,9 @@ impl EngineArgs {
         if let Some(compression) = self.compression {
             options = options.compression(compression);
         }
+        if let Some(bytes) = self.change_window_bytes {
+            options = options.change_window_bytes(bytes);
+        }
         if let Some(threads) = self.background_threads {
             options = options.background_threads(threads);
         }
@@ -137,6 +143,7 @@ impl EngineArgs {
             "block_bytes": self.block_bytes,
             "scan_merge_limit": self.scan_merge_limit,
             "compression": self.compression.map(|compression| compression.to_string()),
+            "change_window_bytes": self.change_window_bytes,
             "background_threads": self.background_threads,
             "durability": self.durability.map(|mode| format!("{mode:?}")),
         })

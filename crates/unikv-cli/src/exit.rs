@@ -21,7 +21,8 @@ Exit status:
   11  the database has been closed
   12  repair: something is lost, in doubt or uncertain; the rest is saved
   13  a bug of the engine: report it, with the message
-  14  there is no keyspace of this name";
+  14  there is no keyspace of this name
+  15  follow: the changes after the token are not kept any more, or of another history";
 
 /// The exit status of the process. Clap itself uses 2 for wrong usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,7 @@ pub enum Code {
     DataLost = 12,
     Internal = 13,
     NoKeyspace = 14,
+    HistoryGone = 15,
 }
 
 /// Why a command ended early.
@@ -114,6 +116,7 @@ impl From<unikv::Error> for Failure {
             ErrorKind::Closed => Code::Closed,
             ErrorKind::Internal => Code::Internal,
             ErrorKind::NoSuchKeyspace => Code::NoKeyspace,
+            ErrorKind::HistoryGone => Code::HistoryGone,
             _ => Code::Io,
         };
         Failure::Failed {

@@ -55,6 +55,8 @@ enum Command {
     Import(commands::export::Import),
     /// Stores sorted records from a file or from standard input, all at once
     Ingest(commands::ingest::Ingest),
+    /// Prints what has changed, as long as the database keeps it (--change-window-bytes)
+    Follow(commands::follow::Follow),
     /// Prints sizes and counters of a database
     Stats(commands::stats::Stats),
     /// Lists, makes, renames, empties and drops keyspaces
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
         Command::Export(command) => command.run(),
         Command::Import(command) => command.run(),
         Command::Ingest(command) => command.run(),
+        Command::Follow(command) => command.run(),
         Command::Stats(command) => command.run(),
         Command::Keyspace(command) => command.run(),
         Command::Compact(command) => command.run(),

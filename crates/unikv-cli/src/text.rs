@@ -152,7 +152,8 @@ fn json_record<'a>(key: &'a [u8], value: Option<&'a [u8]>) -> JsonLine<'a> {
     }
 }
 
-fn write_escaped(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+/// Writes bytes as they stand in TSV.
+pub fn write_escaped(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     for chunk in bytes.utf8_chunks() {
         write_escaped_text(out, chunk.valid())?;
         for byte in chunk.invalid() {

@@ -233,6 +233,29 @@ const CASES: &[Case] = &[
         unit("backup::tests::pruning_keeps_the_newest_points_and_what_they_need"),
         0,
     ),
+    // The change feed.
+    Case(
+        Seeded::FeedShowsUnsynced,
+        unit("engine::changes::tests::no_power_cut_takes_what_a_follower_has_seen"),
+        0,
+    ),
+    Case(
+        Seeded::IncarnationForgotten,
+        unit("engine::changes::tests::no_power_cut_takes_what_a_follower_has_seen"),
+        0,
+    ),
+    Case(
+        Seeded::WindowRecycled,
+        unit("engine::changes::tests::a_follower_that_lags_too_much_is_refused_and_never_wrong"),
+        0,
+    ),
+    Case(
+        Seeded::WindowForgetsBlobs,
+        unit(
+            "engine::changes::tests::large_values_of_the_window_are_there_after_they_were_overwritten",
+        ),
+        0,
+    ),
     // Exports and ingests.
     Case(
         Seeded::CutExportImported,

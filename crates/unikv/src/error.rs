@@ -58,6 +58,9 @@ pub enum ErrorKind {
     /// What the transaction has read, or is about to overwrite, was written by another meanwhile:
     /// begin it again. Nothing of it has been written.
     Conflict,
+    /// The changes after this token are not there any more, or are not those of this database: take
+    /// what it holds now, and a token with that, and go on from there. Nothing changed.
+    HistoryGone,
 }
 
 /// An error of the engine. Cheap to clone.
@@ -231,6 +234,14 @@ impl Error {
         )))
     }
 
+    /// The changes after a token are not there.
+    #[cold]
+    pub(crate) fn history_gone(what: impl Into<String>) -> Error {
+        let remedy = "read the database as it is now, with a token of now, and go on from there; a \
+                      larger `change_window_bytes` keeps more";
+        Error(Arc::new(Inner::new(ErrorKind::HistoryGone, what, remedy)))
+    }
+
     /// There is no memory for one more iterator.
     pub(crate) fn too_many_iterators(bytes: u64, budget: u64) -> Error {
         Error(Arc::new(Inner::new(
@@ -338,7 +349,8 @@ impl From<Error> for io::Error {
             ErrorKind::WritesSuspended
             | ErrorKind::Closed
             | ErrorKind::Internal
-            | ErrorKind::Conflict => io::ErrorKind::Other,
+            | ErrorKind::Conflict
+            | ErrorKind::HistoryGone => io::ErrorKind::Other,
         };
         io::Error::new(kind, error)
     }

@@ -121,6 +121,7 @@ pub use db::snapshot::Snapshot;
 pub use db::transaction::{Transaction, TransactionKeyspace};
 pub use engine::background::garbage::{GarbageStats, RecordFileStats};
 pub use engine::background::ingest::entry::{Expiry, SortedEntry};
+pub use engine::changes::{Change, ChangeOp, Changes, ChangesOptions, KeyspaceChange, Token, What};
 pub use engine::checkpoint::{Checkpoint, CheckpointFile};
 pub use engine::follow::FollowerStats;
 pub use engine::health::JobError;

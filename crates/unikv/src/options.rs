@@ -93,6 +93,7 @@ pub(crate) struct StoredOptions {
     pub(crate) scan_merge_limit: Option<u32>,
     pub(crate) compression: Option<Compression>,
     pub(crate) default_ttl: Option<Duration>,
+    pub(crate) change_window_bytes: Option<u64>,
 }
 
 impl Default for Options {
@@ -267,6 +268,18 @@ impl Options {
         self
     }
 
+    /// Keeps about this many bytes of the log beyond what recovery needs, and the large values that
+    /// it names, for those that follow the changes: see
+    /// [`Db::updates_since`](crate::Db::updates_since). They come on top of what
+    /// [`Options::max_space_amp`] allows. Default: 0, which keeps nothing, and notes nothing.
+    ///
+    /// Stored; may change. Releases without a change feed refuse a database where it is not 0.
+    #[must_use]
+    pub fn change_window_bytes(mut self, bytes: u64) -> Options {
+        self.asked.change_window_bytes = Some(bytes);
+        self
+    }
+
     /// Background threads: one flushes, the others merge. Default: 2, the least.
     ///
     /// Not stored.
@@ -320,6 +333,10 @@ impl Options {
                 .unwrap_or(8),
             compression: asked.compression.or(stored.compression).unwrap_or_default(),
             default_ttl: effective_ttl(asked.default_ttl.or(stored.default_ttl)),
+            change_window_bytes: asked
+                .change_window_bytes
+                .or(stored.change_window_bytes)
+                .unwrap_or(0),
         };
         options.validate()?;
         Ok(options)

@@ -8,6 +8,7 @@ pub mod delete_range;
 pub mod dump;
 pub mod expiry;
 pub mod export;
+pub mod follow;
 pub mod gc;
 pub mod ingest;
 pub mod inspect;

@@ -3,6 +3,7 @@
 //! [`Db`] is a cheap handle; all of them, and the snapshots and iterators they make, share one
 //! [`crate::engine::Engine`]. The last handle to go stops the background.
 
+mod changes;
 mod checkpoint;
 mod closed;
 mod delete_range;

@@ -13,6 +13,7 @@ use crate::engine::published::Published;
 use crate::engine::snapshots::Snapshots;
 use crate::engine::stats::counters::EngineCounters;
 use crate::engine::stats::lifetime::LifetimeStats;
+use crate::engine::window::WindowFiles;
 use crate::error::{Error, Result};
 use crate::events::{Event, Events};
 use crate::jobs::JobContext;
@@ -43,6 +44,12 @@ pub(crate) struct Core {
     pub(crate) health: Health,
     pub(crate) counters: EngineCounters,
     pub(crate) closing: AtomicBool,
+    /// Notified when there may be changes for those that follow them.
+    pub(crate) changed: Arc<dyn vfs::Event>,
+    /// How many wait for changes.
+    followers: AtomicU64,
+    /// Files that the change window keeps.
+    pub(crate) window_files: WindowFiles,
     /// That which has opened the database. In its children nothing may be done.
     pub(crate) process: Process,
     /// What followers see of it.
@@ -87,6 +94,9 @@ impl Core {
             counters: EngineCounters::after(parts.counted_before),
             closing: AtomicBool::new(false),
             published: parts.published,
+            changed: parts.store.env().runtime.event(),
+            followers: AtomicU64::new(0),
+            window_files: WindowFiles::default(),
             directory: Mutex::new(Some(parts.directory)),
             events: parts.events,
             store: parts.store,
@@ -208,6 +218,48 @@ impl Core {
     /// Passes a job's result on; removes the files it began if it failed.
     pub(crate) fn or_clean_up<T>(&self, context: &JobContext<'_>, result: Result<T>) -> Result<T> {
         result.inspect_err(|_| self.store.remove_files(context.begun.take()))
+    }
+
+    /// There may be changes for those that follow them. To be called after what they look at has
+    /// changed.
+    #[inline]
+    pub(crate) fn note_changes(&self) {
+        if self.options.change_window_bytes > 0 {
+            self.wake_followers();
+        }
+    }
+
+    /// Both sides change the counter, so one of them sees what the other has done: a follower the
+    /// change, or this the follower.
+    #[cold]
+    fn wake_followers(&self) {
+        if self.followers.fetch_add(0, Ordering::AcqRel) > 0 {
+            self.changed.notify();
+        }
+    }
+
+    /// Waits for what `look` finds, for `most` at most.
+    pub(crate) fn follow<T>(
+        &self,
+        most: Option<Duration>,
+        mut look: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let until = most.map(|most| self.now().saturating_add(most));
+        loop {
+            self.followers.fetch_add(1, Ordering::AcqRel);
+            let epoch = self.changed.epoch();
+            let found = self.check_open().and_then(|()| look());
+            let left = until.map(|until| until.saturating_sub(self.now()));
+            let is_over = left.is_some_and(|left| left.is_zero());
+            let waits = !is_over && matches!(found, Ok(None));
+            if waits {
+                self.changed.wait_past(epoch, left);
+            }
+            self.followers.fetch_sub(1, Ordering::AcqRel);
+            if !waits {
+                return found;
+            }
+        }
     }
 
     /// Time on the runtime's clock.

@@ -24,6 +24,7 @@ use crate::engine::write::{Commit, WritePath};
 use crate::error::{Error, Result};
 use crate::options::KeyspaceOptions;
 use crate::version::Version;
+use crate::version::edit::history::{ChangeKind, LoggedChange};
 use crate::version::edit::{KeyspaceMeta, PartitionMeta, VersionEdit};
 use crate::version::keyspaces::DEFAULT_NAME;
 use std::sync::Arc;
@@ -147,7 +148,9 @@ impl KeyspaceChanges {
         self.make_durable(&commit, synced)?;
         let seq = SeqNo(commit.last_seq.0 + 1);
         let mut catalog = self.catalog.lock();
-        let (result, edit) = make(&catalog.version, seq)?;
+        let (result, mut edit) = make(&catalog.version, seq)?;
+        let change = change_of(&edit, &catalog.version, seq);
+        edit.later = change.and_then(|change| self.write.later(change));
         let empties = edit.keyspaces.iter().any(|meta| meta.since == seq);
         let removes = empties || !edit.dropped_keyspaces.is_empty();
         self.catalog
@@ -194,6 +197,44 @@ impl KeyspaceChanges {
         let last = memtables.filter_map(|handle| handle.table.max_seq()).max();
         last.unwrap_or_default()
     }
+}
+
+/// What those that follow the changes see of it.
+fn change_of(edit: &VersionEdit, before: &Version, seq: SeqNo) -> Option<LoggedChange> {
+    let change = LoggedChange {
+        seq,
+        ..LoggedChange::default()
+    };
+    if let Some(id) = edit.dropped_keyspaces.first() {
+        return Some(LoggedChange {
+            kind: ChangeKind::Dropped,
+            keyspace: before.keyspaces.get(*id)?.data.0,
+            ..change
+        });
+    }
+    let after = edit.keyspaces.first()?;
+    let named = LoggedChange {
+        name: Some(after.name.clone().into_bytes()),
+        ..change
+    };
+    let Some(before) = before.keyspaces.get(after.id) else {
+        return Some(LoggedChange {
+            kind: ChangeKind::Made,
+            keyspace: after.data.0,
+            ..named
+        });
+    };
+    let is_other = before.data != after.data;
+    Some(LoggedChange {
+        kind: match (is_other, before.name == after.name) {
+            (true, _) => ChangeKind::Emptied,
+            (false, false) => ChangeKind::Renamed,
+            (false, true) => ChangeKind::Options,
+        },
+        keyspace: before.data.0,
+        now: is_other.then_some(after.data.0),
+        ..named
+    })
 }
 
 fn check_name(name: &str) -> Result<()> {

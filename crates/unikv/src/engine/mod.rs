@@ -7,6 +7,7 @@
 pub(crate) mod background;
 pub(crate) mod backpressure;
 pub(crate) mod catalog;
+pub(crate) mod changes;
 pub(crate) mod checkpoint;
 pub(crate) mod core;
 pub(crate) mod follow;
@@ -25,6 +26,7 @@ pub(crate) mod space;
 pub(crate) mod stats;
 #[cfg(test)]
 pub(crate) mod tests;
+pub(crate) mod window;
 pub(crate) mod write;
 
 use crate::base::keys::{PartitionId, SeqNo};
@@ -32,6 +34,7 @@ use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::engine::background::{Background, BackgroundParts, kinds};
 use crate::engine::backpressure::Backpressure;
 use crate::engine::catalog::{Catalog, CatalogState};
+use crate::engine::changes::ChangeFeed;
 use crate::engine::checkpoint::Checkpoints;
 use crate::engine::core::{Core, CoreParts};
 use crate::engine::keyspaces::KeyspaceChanges;
@@ -58,6 +61,7 @@ pub(crate) struct Engine {
     pub(crate) keyspaces: KeyspaceChanges,
     pub(crate) background: Arc<Background>,
     pub(crate) checkpoints: Checkpoints,
+    pub(crate) changes: Arc<ChangeFeed>,
 }
 
 /// What [`Engine::new`] is made of.
@@ -89,6 +93,7 @@ impl Engine {
         );
         let keyspaces = KeyspaceChanges::new(&core, &read, &catalog, &write);
         let checkpoints = Checkpoints::new(&core, &read, &catalog, &write);
+        let changes = ChangeFeed::new(&core, &read, &write);
         let background = Background::new(BackgroundParts {
             core: &core,
             space: &space,
@@ -110,6 +115,7 @@ impl Engine {
             keyspaces,
             background,
             checkpoints,
+            changes,
         }
     }
 
@@ -188,6 +194,7 @@ impl Engine {
             + stats.scan_run_bytes
             + manifest_len
             + self.write.wal_sync.bytes()
+            + self.core.window_files.bytes().1
             + stats.ballast_bytes
             + self.background.warmth.bytes();
         stats
@@ -202,6 +209,7 @@ impl Engine {
         self.core.work.notify();
         self.core.progress.notify();
         self.background.sync_wake.notify();
+        self.core.changed.notify();
     }
 
     /// Removes what is obsolete and lets another opener in. The workers have ended.

@@ -169,6 +169,12 @@ impl IngestPlan {
         }
     }
 
+    /// The least and the greatest key.
+    pub(crate) fn ends(&self) -> Option<(&[u8], &[u8])> {
+        let (first, last) = self.files.first().zip(self.files.last())?;
+        Some((&first.meta().min_key, &last.meta().max_key))
+    }
+
     /// The partitions between the first and the last key.
     pub(crate) fn partitions<'a>(&self, version: &'a Version) -> &'a [Arc<Partition>] {
         let ends = self.files.first().zip(self.files.last());

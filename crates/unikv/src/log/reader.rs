@@ -109,6 +109,28 @@ impl LogReader {
         Ok(reader)
     }
 
+    /// Opens the part of a log from `offset` on, where a record begins.
+    pub(crate) fn open_at(
+        vfs: &dyn Vfs,
+        path: &Path,
+        (number, uid): (FileNumber, FileUid),
+        offset: u64,
+    ) -> Result<LogReader> {
+        let mut reader = LogReader::open_headless(vfs, path, number, uid)?;
+        reader.offset = offset;
+        Ok(reader)
+    }
+
+    /// The records end at `end`, whatever stands after it.
+    pub(crate) fn read_until(&mut self, end: u64) {
+        self.file_len = end;
+    }
+
+    /// Goes back to a record that was read.
+    pub(crate) fn go_back_to(&mut self, offset: u64) {
+        self.offset = offset;
+    }
+
     fn unchecked(vfs: &dyn Vfs, path: &Path) -> Result<LogReader> {
         let io = |e| Error::io("open this log", path, e);
         let file = vfs.open(path, Access::Sequential).map_err(io)?;

@@ -38,6 +38,8 @@ pub struct EffectiveOptions {
     pub compression: Compression,
     /// See [`Options::default_ttl`](super::Options::default_ttl); `None`: for ever.
     pub default_ttl: Option<Duration>,
+    /// See [`Options::change_window_bytes`](super::Options::change_window_bytes).
+    pub change_window_bytes: u64,
 }
 
 impl EffectiveOptions {

@@ -114,6 +114,40 @@ impl External {
         Ok(Arc::new(file))
     }
 
+    /// Opens the file of large values with this number, as it stands in the directory. Nothing says
+    /// what its checksum is.
+    pub(crate) fn open_unlisted(
+        store: &Arc<FileStore>,
+        cache: &Arc<ReadCache>,
+        number: FileNumber,
+    ) -> Result<Arc<RecordFile>> {
+        let path = store.dir().join(file_names::record(number));
+        let io = |e| Error::io("open the file", &path, e);
+        let file = store.env().vfs.open(&path, Access::Random).map_err(io)?;
+        let mut header = [0; HEADER_LEN];
+        let got = file.read_at(&mut header, 0).map_err(io)?;
+        let header = header.get(..got).unwrap_or_default();
+        let kind = FileKind::Record;
+        let header = FileHeader::decode(header, kind, Some(store.database()), &path)?;
+        let external = External {
+            pointer: RecordPointer {
+                file: number,
+                offset: 0,
+                len: 0,
+            },
+            uid: header.uid,
+            file_len: file.len().map_err(io)?,
+            file_checksum: 0,
+        };
+        let file = store.data_file(path.clone(), number, header.uid, Access::Random);
+        let facts = FileFacts::read(&file, external.file_len)?;
+        Ok(Arc::new(RecordFile::open(
+            store,
+            external.describe(facts),
+            cache,
+        )))
+    }
+
     fn describe(&self, facts: FileFacts) -> RecordFileMeta {
         let (min_seq, max_seq) = (facts.properties.min_seq(), facts.properties.max_seq());
         RecordFileMeta {

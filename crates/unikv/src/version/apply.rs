@@ -51,9 +51,9 @@ impl Dropped {
     }
 
     /// Lets the files be unlinked when the last reader releases them. Only after the edit is
-    /// durable.
-    pub(crate) fn mark_obsolete(&self) {
-        self.record_files.iter().for_each(|f| f.mark_obsolete());
+    /// durable. `record_file` does it for a record file.
+    pub(crate) fn mark_obsolete(&self, record_file: impl Fn(&RecordFile)) {
+        self.record_files.iter().for_each(|file| record_file(file));
         self.key_tables.iter().for_each(|t| t.mark_obsolete());
     }
 }
@@ -371,6 +371,12 @@ impl Counters {
         }
         if edit.lifetime.is_some() {
             self.lifetime.clone_from(&edit.lifetime);
+        }
+        if edit.history.is_some() {
+            self.history.clone_from(&edit.history);
+        }
+        if let Some(later) = &edit.later {
+            Arc::make_mut(self.history.get_or_insert_default()).add(later);
         }
     }
 }

@@ -14,11 +14,14 @@ use crate::base::keys::{FileNumber, GenerationId, KeyspaceId, PartitionId, SeqNo
 use crate::error::Result;
 use crate::key_table::meta::KeyTableMeta;
 use crate::record::meta::RecordFileMeta;
+use history::History;
 use std::path::Path;
+use std::sync::Arc;
 
 mod compression;
 mod entries;
 mod figures;
+pub(crate) mod history;
 mod ranges;
 
 /// A change of the version. Fields that are `None` or empty change nothing.
@@ -58,6 +61,10 @@ pub(crate) struct VersionEdit {
     /// Each takes the place of the generation's run, if it has one.
     pub(crate) scan_runs: Vec<ScanRunMeta>,
     pub(crate) dropped_scan_runs: Vec<(PartitionId, GenerationId)>,
+    /// In the first edit of a manifest: all that the change feed needs of it.
+    pub(crate) history: Option<Arc<History>>,
+    /// What comes to that.
+    pub(crate) later: Option<Box<History>>,
 }
 
 /// A keyspace.
@@ -129,7 +136,9 @@ mod tag {
     pub(super) const LIFETIME: u16 = 21;
     pub(super) const LAST_KEYSPACE: u16 = 22;
     pub(super) const DROPPED_KEYSPACE: u16 = 23;
-    pub(super) const LAST: u16 = DROPPED_KEYSPACE;
+    pub(super) const HISTORY: u16 = 24;
+    pub(super) const LATER: u16 = 25;
+    pub(super) const LAST: u16 = LATER;
 }
 
 impl VersionEdit {
@@ -163,6 +172,12 @@ impl VersionEdit {
             out.put_skippable(tag::LIFETIME, bytes);
         }
         self.encode_lists(&mut out);
+        if let Some(history) = &self.history {
+            out.nested(tag::HISTORY, |out| history.put(out));
+        }
+        if let Some(later) = &self.later {
+            out.nested(tag::LATER, |out| later.put(out));
+        }
         out.finish()
     }
 
@@ -268,8 +283,15 @@ impl VersionEdit {
                 place,
                 entries::dropped_generation,
             )?,
+            history: history(&edit, tag::HISTORY, place)?.map(Arc::new),
+            later: history(&edit, tag::LATER, place)?.map(Box::new),
         })
     }
+}
+
+fn history(fields: &Fields<'_>, tag: u16, place: Place<'_>) -> Result<Option<History>> {
+    let bytes = fields.bytes(tag)?;
+    bytes.map(|bytes| History::decode(bytes, place)).transpose()
 }
 
 /// Decodes every field with `tag`.

@@ -9,6 +9,7 @@
 //! names a record file of the same version. A table may lie in several partitions; each serves and
 //! counts the keys of its own range only. Key tables lie in one partition whole.
 
+use super::edit::history::History;
 use super::edit::{PartitionMeta, TablePlace, VersionEdit};
 use super::generation::{Generation, TableRanges};
 use super::keyspaces::Keyspaces;
@@ -141,6 +142,8 @@ pub(crate) struct Counters {
     pub(crate) host_mark: Option<Vec<u8>>,
     /// As in [`VersionEdit::lifetime`].
     pub(crate) lifetime: Option<Vec<u8>>,
+    /// What the change feed needs of the manifest, if there is one.
+    pub(crate) history: Option<Arc<History>>,
 }
 
 impl Version {
@@ -355,6 +358,7 @@ impl Counters {
             options: Some(self.options.clone()),
             host_mark: self.host_mark.clone(),
             lifetime: self.lifetime.clone(),
+            history: self.history.clone(),
             ..VersionEdit::default()
         }
     }

@@ -41,6 +41,16 @@ bugs! {
     /// I1: a pruning removes data files that only points before the newest need.
     PruneForgetsOthers,
 
+    // The change feed.
+    /// I1: changes show that no sync has made durable.
+    FeedShowsUnsynced,
+    /// I5: an opening goes on in the incarnation before it.
+    IncarnationForgotten,
+    /// I5: the change window recycles a segment and says that it is there.
+    WindowRecycled,
+    /// I5: large values that only the change window names are removed.
+    WindowForgetsBlobs,
+
     // Exports.
     /// I5: an export that is cut where an entry ends is taken for a whole one.
     CutExportImported,

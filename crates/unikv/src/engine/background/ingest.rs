@@ -26,6 +26,7 @@ use crate::jobs::ingest::{Content, IngestPlan, IngestWriter};
 use crate::memtable::{Batch, Lifetime, check_mark, check_put};
 use crate::options::Durability;
 use crate::record::RecordFile;
+use crate::version::edit::history::{ChangeKind, History, LoggedChange};
 use crate::version::edit::{TablePlace, VersionEdit};
 use entry::{Expiry, SortedEntry};
 use std::io::Read;
@@ -328,6 +329,25 @@ impl Background {
             && !catalog.flush_is_blocked(self.space.generation_limits(&catalog.version))
     }
 
+    /// What those that follow the changes see of it.
+    fn for_followers(
+        &self,
+        plan: &IngestPlan,
+        seq: SeqNo,
+        mark: Option<Vec<u8>>,
+    ) -> Option<Box<History>> {
+        let (first, last) = plan.ends()?;
+        let user = |key: &[u8]| key.get(KEYSPACE_PREFIX_LEN..).unwrap_or_default().to_vec();
+        self.write.later(LoggedChange {
+            seq,
+            kind: ChangeKind::Ingest,
+            keyspace: KeyspaceId::of(first).0,
+            keys: Some((user(first), user(last))),
+            mark,
+            ..LoggedChange::default()
+        })
+    }
+
     /// Gives the ingest its number and commits it. There is no memtable with an entry.
     fn commit_ingest(
         &self,
@@ -345,11 +365,13 @@ impl Background {
         commit.last_seq = seq;
         let last_generation = &catalog.last_generation;
         let generation = GenerationId(last_generation.fetch_add(1, Ordering::Relaxed) + 1);
+        let later = self.for_followers(plan, seq, mark.clone());
         let edit = VersionEdit {
             last_seq: Some(seq),
             host_mark: mark,
             record_files: plan.metas(seq),
             tables: plan.places(&catalog.version, generation),
+            later,
             ..VersionEdit::default()
         };
         let places = edit.tables.clone();

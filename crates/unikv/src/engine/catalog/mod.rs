@@ -139,7 +139,8 @@ impl Catalog {
             publish(view);
         });
         self.core.published.edits(catalog.manifest.edits());
-        dropped.mark_obsolete();
+        dropped.mark_obsolete(|file| self.core.window_files.mark_obsolete(file));
+        self.core.note_changes();
         self.renew_long_manifest(catalog);
         Ok(())
     }

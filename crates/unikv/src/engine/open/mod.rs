@@ -8,6 +8,7 @@ pub(crate) mod directory;
 pub(crate) mod recovery;
 pub(crate) mod stored_options;
 mod sweep;
+mod window;
 
 use self::directory::{check_directory, hold, take_lock};
 use self::recovery::Replayed;
@@ -15,7 +16,7 @@ use self::sweep::{Needed, sweep};
 use super::catalog::CatalogState;
 use super::memory::{Arbiter, MemoryPlan};
 use super::write::Commit;
-use crate::base::keys::{DatabaseId, FileNumber, PartitionId, SeqNo};
+use crate::base::keys::{DatabaseId, FileNumber, PartitionId};
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::AtomicU64;
 use crate::engine::core::CoreParts;
@@ -23,14 +24,14 @@ use crate::engine::published::Published;
 use crate::engine::space::debt::Freed;
 use crate::engine::space::full::DiskFull;
 use crate::engine::stats::lifetime::{self, LifetimeStats};
-use crate::engine::write::wal_sync::{Segment, WalSync};
+use crate::engine::write::wal_sync::WalSync;
 use crate::engine::{Engine, EngineParts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Events, RecoveryReport};
 use crate::jobs::flush::placing::{FlushTarget, GenerationLimits};
 use crate::jobs::space::Space;
 use crate::key_table::ReadCache;
-use crate::log::{ReplayOutcome, replay};
+use crate::log::replay;
 use crate::memtable::{ArenaPool, Memtable};
 use crate::options::{EffectiveOptions, Options, StoredOptions};
 use crate::partition::scan_sources;
@@ -254,6 +255,10 @@ impl<'a> Opening<'a> {
             version.counters.clock_ms = clock.now_ms();
             clock.noted(self.env.runtime.now());
         }
+        let last_seq = version.counters.flushed_seq.max(outcome.last_seq);
+        let history = version.counters.history.as_ref();
+        let last_seq = history.map_or(last_seq, |history| history.last_seq().max(last_seq));
+        let window = self.window(&store, &cache, &mut version, &outcome, last_seq)?;
         let space = DiskFull::at_open(&store, self.plan.memtable_bytes);
         // Before anything else changes, so that a follower notices.
         let published = space.with_ballast(&store, || Published::create(&store))?;
@@ -274,25 +279,34 @@ impl<'a> Opening<'a> {
         })?;
         let number = manifest.number();
         let wal_sync = WalSync::default();
-        self.keep_segments(&store, &wal_sync, low_water, &outcome)?;
+        self.keep_segments(&store, &wal_sync, low_water, &outcome, &window)?;
+        let (past, kept) = window.numbers();
         let needed = Needed {
             version: &version,
             manifest: number,
             low_water,
             abandoned: &outcome.abandoned,
             memtables: &memtables,
+            window: (&past, &kept),
         };
         self.report.swept = sweep(&store, &self.survey, &needed);
-        let is_linked = !memtables.is_empty() && !seeded!(UnlinkedAtOpen);
+        let is_needed = !memtables.is_empty();
+        let has_window = self.options.change_window_bytes > 0;
+        let is_linked = (is_needed || has_window) && !seeded!(UnlinkedAtOpen);
         let prev = outcome.last.filter(|_| is_linked);
         // Reads need no log: on a full disk it begins once there is room.
-        let (wal, refused) = match wal_sync.begin(&store, wal_number, prev, manifest.edits()) {
+        let edits = manifest.edits();
+        let begun = wal_sync.begin(&store, wal_number, prev, edits, last_seq);
+        if !is_needed && prev.is_some() {
+            // The log is said to begin with it.
+            store.sync_directory()?;
+        }
+        let (wal, refused) = match begun {
             Ok(begun) => (Some(begun), None),
             Err(error) if error.kind() == ErrorKind::DiskFull => (None, Some(error)),
             Err(error) => return Err(error),
         };
 
-        let last_seq = SeqNo(version.counters.flushed_seq.0.max(outcome.last_seq.0));
         let pool = Arc::clone(&self.pool);
         let memtable = Memtable::new(&pool, version.counters.hash_seed);
         let memtable = MemtableHandle::new(memtable, wal_number);
@@ -357,6 +371,7 @@ impl<'a> Opening<'a> {
             .core
             .published
             .begin(last_seq, engine.catalog.manifest_edits());
+        engine.core.window_files.recover(window.files);
         Ok(engine)
     }
 
@@ -372,28 +387,5 @@ impl<'a> Opening<'a> {
         targets
             .filter(|(_, target)| !target.is_full(limits))
             .collect()
-    }
-
-    /// Puts the recovered segments before the new one, so that it is never synced before them.
-    fn keep_segments(
-        &self,
-        store: &FileStore,
-        wal_sync: &WalSync,
-        low_water: FileNumber,
-        outcome: &ReplayOutcome,
-    ) -> Result<()> {
-        let mut kept = recovery::wal_segments(&self.survey);
-        kept.retain(|n| *n >= low_water && !outcome.abandoned.contains(n));
-        for number in kept {
-            let path = store.dir().join(file_names::wal(number));
-            let vfs = &self.env.vfs;
-            // The last one counts up to where its records end, not to the end of the junk after.
-            let end = match outcome.last.filter(|last| last.number == number) {
-                Some(last) => last.end,
-                None => vfs.len(&path).map_err(|e| Error::io("look at", &path, e))?,
-            };
-            wal_sync.push(Segment::recovered(number, path, end));
-        }
-        Ok(())
     }
 }

@@ -35,7 +35,8 @@ mod tag {
     pub(crate) const SCAN_MERGE_LIMIT: u16 = 10;
     pub(crate) const COMPRESSION: u16 = 11;
     pub(crate) const DEFAULT_TTL_MS: u16 = 12;
-    pub(crate) const LAST: u16 = DEFAULT_TTL_MS;
+    pub(crate) const CHANGE_WINDOW_BYTES: u16 = 13;
+    pub(crate) const LAST: u16 = CHANGE_WINDOW_BYTES;
 }
 
 /// Never, at every merge, where scans had paid for it, and when idle, in releases that asked.
@@ -71,6 +72,10 @@ pub(crate) fn encode(options: &EffectiveOptions) -> Vec<u8> {
     // Releases that know of no expiry refuse it.
     if let Some(Ok(Lifetime::For(ms))) = options.default_ttl.map(Lifetime::of) {
         out.put_u64(tag::DEFAULT_TTL_MS, ms);
+    }
+    // Releases without a change feed refuse it: they would recycle the log.
+    if options.change_window_bytes > 0 {
+        out.put_u64(tag::CHANGE_WINDOW_BYTES, options.change_window_bytes);
     }
     out.finish()
 }
@@ -109,6 +114,7 @@ pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<StoredOptions> {
             None => None,
         },
         default_ttl: fields.u64(tag::DEFAULT_TTL_MS)?.map(Duration::from_millis),
+        change_window_bytes: fields.u64(tag::CHANGE_WINDOW_BYTES)?,
     })
 }
 
@@ -142,6 +148,7 @@ pub(crate) fn carry_over(options: Options, stored: &StoredOptions) -> Options {
             scan_merge_limit: asked.scan_merge_limit.or(stored.scan_merge_limit),
             compression: asked.compression.or(stored.compression),
             default_ttl: asked.default_ttl.or(stored.default_ttl),
+            change_window_bytes: asked.change_window_bytes.or(stored.change_window_bytes),
         },
         ..options
     }

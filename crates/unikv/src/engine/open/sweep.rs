@@ -21,6 +21,8 @@ pub(super) struct Needed<'a> {
     /// Segments after it that are not.
     pub(super) abandoned: &'a [FileNumber],
     pub(super) memtables: &'a [MemtableHandle],
+    /// What those need that follow the changes: segments of the log, and record files.
+    pub(super) window: (&'a [FileNumber], &'a [FileNumber]),
 }
 
 /// Removes the files of this database that nothing lists, and returns their names. What cannot be
@@ -30,7 +32,8 @@ pub(super) fn sweep(store: &FileStore, survey: &DirSurvey, needed: &Needed<'_>) 
     let key_tables = needed.version.key_tables().chain(of_runs);
     let key_tables: HashSet<FileNumber> = key_tables.map(|t| t.meta().number).collect();
     let is_large = |n| needed.memtables.iter().any(|m| m.large.get(n).is_some());
-    let is_record = |n| needed.version.record_file(n).is_some() || is_large(n);
+    let (past, kept) = needed.window;
+    let is_record = |n| needed.version.record_file(n).is_some() || is_large(n) || kept.contains(&n);
     let vfs = &*store.env().vfs;
     let mut swept = Vec::new();
     for name in &survey.names {
@@ -40,6 +43,7 @@ pub(super) fn sweep(store: &FileStore, survey: &DirSurvey, needed: &Needed<'_>) 
             FileName::Repairing | FileName::SortRun(_) => true,
             FileName::Manifest(n) => *n == needed.manifest,
             FileName::Wal(n) if seeded!(SweepNeededLog) => *n > needed.low_water,
+            FileName::Wal(n) if past.contains(n) => true,
             FileName::Wal(n) => *n >= needed.low_water && !needed.abandoned.contains(n),
             FileName::Record(n) => is_record(*n),
             FileName::KeyTable(n) => key_tables.contains(n),

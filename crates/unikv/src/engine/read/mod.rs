@@ -312,12 +312,14 @@ impl ReadState {
         let ordering = order(Weakness::Visible, Ordering::Release);
         self.visible_seq.store(seq.0, ordering);
         self.core.published.seq(seq);
+        self.core.note_changes();
     }
 
     /// As [`ReadState::publish_seq`], where the number is in no record of the log.
     pub(crate) fn publish_unlogged_seq(&self, seq: SeqNo) {
         self.visible_seq.store(seq.0, Ordering::Release);
         self.core.published.unlogged_seq(seq);
+        self.core.note_changes();
     }
 
     /// Wakes the background if a look-up has just paid the last of an index.

@@ -11,6 +11,7 @@
 mod admission;
 pub(crate) mod alone;
 pub(crate) mod blobs;
+pub(crate) mod change_window;
 mod expiry;
 pub(crate) mod group;
 pub(crate) mod marks;
@@ -136,7 +137,7 @@ impl WritePath {
         let prev = commit.wal.as_ref().map(|(wal, _)| wal.segment_end());
         // A segment that was begun and failed may be on disk and link the end of this one, so that
         // nothing written here later would be replayed: this one is given up, too.
-        let wal = self.new_segment(number, prev);
+        let wal = self.new_segment(number, prev, commit.last_seq);
         commit.wal = Some(wal.inspect_err(|error| self.poison_wal(error))?);
         self.seal_memtable(commit, number);
         Ok(())
@@ -146,9 +147,12 @@ impl WritePath {
         &self,
         number: FileNumber,
         prev: Option<SegmentEnd>,
+        base: SeqNo,
     ) -> Result<Begun> {
         let edits = self.catalog.manifest_edits();
-        let begun = self.wal_sync.begin(&self.core.store, number, prev, edits)?;
+        let begun = self
+            .wal_sync
+            .begin(&self.core.store, number, prev, edits, base)?;
         let wal_bytes = &self.core.counters.wal_bytes;
         wal_bytes.fetch_add(begun.0.end(), Ordering::Relaxed);
         Ok(begun)
@@ -163,7 +167,7 @@ impl WritePath {
         };
         let prev = Some(wal.segment_end());
         let number = self.core.next_file_number();
-        match self.new_segment(number, prev) {
+        match self.new_segment(number, prev, commit.last_seq) {
             Ok(begun) => commit.wal = Some(begun),
             // The edit stands; the next write finds the log poisoned and resumes.
             Err(error) => self.poison_wal(&error),
@@ -200,8 +204,10 @@ impl WritePath {
         }
         let number = self.core.next_file_number();
         let mut catalog = self.catalog.lock();
+        let visible = SeqNo(self.read.visible_seq.load(Ordering::Acquire));
         let edit = VersionEdit {
             wal_low_water: Some(number),
+            later: self.window_ends(visible),
             ..VersionEdit::default()
         };
         self.catalog
@@ -210,8 +216,9 @@ impl WritePath {
             })?;
         drop(catalog);
         commit.memtable.wal = number;
-        self.core.store.remove_files(self.wal_sync.restart());
-        let wal = self.new_segment(number, None);
+        self.core.store.remove_files(self.wal_sync.restart(visible));
+        self.core.window_files.forget_until(visible);
+        let wal = self.new_segment(number, None, commit.last_seq);
         commit.wal = Some(wal.inspect_err(|error| self.space.note_full(error))?);
         self.core.unpoison();
         Ok(())
@@ -230,7 +237,9 @@ impl WritePath {
     pub(crate) fn sync_wal(&self) -> Result<()> {
         self.flush_recovered(true)?;
         let synced = self.wal_sync.sync(&self.core.store);
-        synced.inspect_err(|error| self.poison_wal(error))
+        synced.inspect_err(|error| self.poison_wal(error))?;
+        self.core.note_changes();
+        Ok(())
     }
 
     /// As [`Self::sync_wal`], and notes in the log how far it is durable, so that damage below

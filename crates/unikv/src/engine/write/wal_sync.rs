@@ -10,6 +10,8 @@
 //! is enough: it is taken when a memtable is sealed, and the next one is there when that has been
 //! flushed. More would only hold memory of the page cache.
 //!
+//! *The change window* ([`super::change_window`]) has the segments before those that are needed.
+//!
 //! *Held segments.* While somebody copies the log ([`WalSync::hold`]), no segment is removed or
 //! written over, be it needed or not; what was retired meanwhile is removed afterwards.
 //!
@@ -21,7 +23,7 @@ mod models;
 #[cfg(test)]
 mod tests;
 
-use crate::base::keys::FileNumber;
+use crate::base::keys::{FileNumber, FileUid, SeqNo};
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Mutex, Weakness, is_weak};
@@ -37,14 +39,17 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) number: FileNumber,
+    pub(crate) uid: FileUid,
+    /// Everything up to this number was before it.
+    pub(crate) base: SeqNo,
     path: PathBuf,
     /// `None` for a segment of an earlier process. A sync of it may have failed then, and a later
     /// one would report a success that means nothing: what it holds is made durable by a flush.
-    handle: Option<Arc<dyn SyncFile>>,
+    pub(super) handle: Option<Arc<dyn SyncFile>>,
     /// Bytes that have reached the kernel.
-    end: AtomicU64,
+    pub(super) end: AtomicU64,
     /// Bytes known durable.
-    durable: AtomicU64,
+    pub(super) durable: AtomicU64,
     /// Whether the segment's name is durable.
     named: AtomicBool,
     /// How long the file was before.
@@ -61,28 +66,31 @@ struct Spare {
 
 impl Segment {
     /// A segment that this process has begun, over a file of `remains` bytes.
-    pub(crate) fn of(wal: &WalWriter, remains: u64) -> Arc<Segment> {
+    pub(crate) fn of(wal: &WalWriter, base: SeqNo, remains: u64) -> Arc<Segment> {
         let (path, handle) = (wal.path().to_owned(), wal.sync_handle());
-        let number = wal.segment_end().number;
-        Segment::with(number, path, Some(handle), wal.end(), remains)
+        let segment_end = wal.segment_end();
+        Segment::with(segment_end, base, path, Some(handle), remains)
     }
 
     /// A segment of an earlier process.
-    pub(crate) fn recovered(number: FileNumber, path: PathBuf, end: u64) -> Arc<Segment> {
-        Segment::with(number, path, None, end, 0)
+    pub(crate) fn recovered(end: SegmentEnd, base: SeqNo, path: PathBuf) -> Arc<Segment> {
+        Segment::with(end, base, path, None, 0)
     }
 
     fn with(
-        number: FileNumber,
+        segment_end: SegmentEnd,
+        base: SeqNo,
         path: PathBuf,
         handle: Option<Arc<dyn SyncFile>>,
-        end: u64,
         remains: u64,
     ) -> Arc<Segment> {
-        let (end, durable) = (AtomicU64::new(end), AtomicU64::new(0));
+        let SegmentEnd { number, uid, .. } = segment_end;
+        let (end, durable) = (AtomicU64::new(segment_end.end), AtomicU64::new(0));
         let named = AtomicBool::new(false);
         Arc::new(Segment {
             number,
+            uid,
+            base,
             path,
             handle,
             end,
@@ -93,7 +101,7 @@ impl Segment {
     }
 
     /// How long the file is.
-    fn file_bytes(&self) -> u64 {
+    pub(super) fn file_bytes(&self) -> u64 {
         let end = self.end.load(Ordering::Relaxed);
         match self.remains {
             0 => end,
@@ -149,9 +157,9 @@ impl Segment {
 }
 
 #[derive(Debug, Default)]
-struct Segments {
+pub(super) struct Segments {
     /// Oldest first.
-    list: VecDeque<Arc<Segment>>,
+    pub(super) list: VecDeque<Arc<Segment>>,
     spare: Option<Spare>,
     /// The sync that failed: none is tried again, for the system may have dropped the bytes and
     /// would then report a success that means nothing.
@@ -160,6 +168,21 @@ struct Segments {
     holders: usize,
     /// Segments that nobody needs but the holders.
     retired: Vec<Spare>,
+    /// Segments that only those need that follow the changes.
+    pub(super) window: Window,
+}
+
+/// See [`super::change_window`].
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    /// Segments and large values have at most this many bytes; 0: there is no window.
+    pub(super) most_bytes: u64,
+    /// Of large values.
+    pub(super) file_bytes: u64,
+    /// Everything up to this number may be gone.
+    pub(super) from: SeqNo,
+    /// Oldest first.
+    pub(super) past: VecDeque<Arc<Segment>>,
 }
 
 /// A segment that was begun, to be written and to be synced.
@@ -168,7 +191,7 @@ pub(crate) type Begun = (WalWriter, Arc<Segment>);
 /// The segments from the oldest needed to the one being written.
 #[derive(Debug, Default)]
 pub(crate) struct WalSync {
-    segments: Mutex<Segments>,
+    pub(super) segments: Mutex<Segments>,
     /// The newest known durable mark.
     mark: Mutex<Option<DurableMark>>,
 }
@@ -184,6 +207,7 @@ impl WalSync {
         number: FileNumber,
         prev: Option<SegmentEnd>,
         edits: u64,
+        base: SeqNo,
     ) -> Result<Begun> {
         let spare = self.take_spare();
         let over = spare.as_ref().map(|spare| &*spare.path);
@@ -195,7 +219,7 @@ impl WalSync {
         }
         let wal = begun?;
         let remains = spare.filter(|_| recycled).map_or(0, |spare| spare.bytes);
-        let segment = Segment::of(&wal, remains);
+        let segment = Segment::of(&wal, base, remains);
         self.push(Arc::clone(&segment));
         Ok((wal, segment))
     }
@@ -265,7 +289,7 @@ impl WalSync {
         let retired = retired.count();
         let retired: Vec<_> = segments.list.drain(..retired).collect();
         let mut removed = Vec::new();
-        for segment in retired {
+        for segment in segments.pass_window(retired) {
             let (path, bytes) = (segment.path.clone(), segment.file_bytes());
             if segments.holders > 0 {
                 segments.retired.push(Spare { path, bytes });
@@ -297,12 +321,14 @@ impl WalSync {
     }
 
     /// Starts again with no segment, once everything in the old ones is in tables. Returns the
-    /// paths of the old ones for removal.
-    pub(crate) fn restart(&self) -> Vec<PathBuf> {
+    /// paths of the old ones for removal. The change window begins after `last`: what an append has
+    /// left that failed may stand in the old ones.
+    pub(crate) fn restart(&self, last: SeqNo) -> Vec<PathBuf> {
         let mut segments = self.segments.lock();
         segments.failed = None;
         let spare = segments.spare.take().map(|spare| spare.path);
-        let old: Vec<_> = segments.list.drain(..).collect();
+        let mut old: Vec<_> = segments.window.clear(last).into();
+        old.extend(segments.list.drain(..));
         if segments.holders > 0 {
             let held = old.iter().map(|segment| Spare {
                 path: segment.path.clone(),
@@ -340,7 +366,8 @@ impl WalSync {
     /// Bytes of the segments' files.
     pub(crate) fn bytes(&self) -> u64 {
         let segments = self.segments.lock();
-        let needed: u64 = segments.list.iter().map(|s| s.file_bytes()).sum();
+        let needed = segments.window.past.iter().chain(&segments.list);
+        let needed: u64 = needed.map(|s| s.file_bytes()).sum();
         let retired = segments.spare.iter().chain(&segments.retired);
         needed + retired.map(|segment| segment.bytes).sum::<u64>()
     }

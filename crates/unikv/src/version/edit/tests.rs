@@ -1,4 +1,5 @@
 use super::super::tagged::CRITICAL;
+use super::history::LoggedChange;
 use super::*;
 use crate::base::keys::FileUid;
 use crate::codec::{Codec, Codecs, DictionaryPlace, FileCompression};
@@ -21,6 +22,8 @@ pub(crate) fn full_edit() -> VersionEdit {
         host_mark: Some(b"host".to_vec()),
         edits_before: Some(17),
         lifetime: Some(b"lifetime".to_vec()),
+        history: None,
+        later: None,
         last_keyspace: Some(9),
         dropped_keyspaces: vec![KeyspaceId(3)],
         keyspaces: vec![KeyspaceMeta {
@@ -263,6 +266,24 @@ fn random_key_table(rng: &mut SmallRng) -> KeyTableMeta {
     }
 }
 
+fn random_history(rng: &mut SmallRng) -> History {
+    let seq = |rng: &mut SmallRng| SeqNo(rng.random::<u64>() >> 8);
+    History {
+        from: seq(rng),
+        incarnations: list(rng, |rng| (rng.random(), seq(rng))),
+        changes: list(rng, |rng| LoggedChange {
+            seq: seq(rng),
+            keyspace: rng.random(),
+            now: some(rng, Rng::random),
+            name: some(rng, bytes),
+            keys: some(rng, |rng| (bytes(rng), bytes(rng))),
+            mark: some(rng, bytes),
+            ..LoggedChange::default()
+        }),
+        files: list(rng, |rng| (seq(rng), FileNumber(number(rng)))),
+    }
+}
+
 fn random_edit(rng: &mut SmallRng) -> VersionEdit {
     VersionEdit {
         next_file: some(rng, number),
@@ -271,6 +292,8 @@ fn random_edit(rng: &mut SmallRng) -> VersionEdit {
         clock_ms: some(rng, Rng::random),
         hash_seed: some(rng, Rng::random),
         next_partition: some(rng, number),
+        history: some(rng, |rng| random_history(rng).into()),
+        later: some(rng, |rng| random_history(rng).into()),
         last_keyspace: some(rng, Rng::random),
         dropped_keyspaces: list(rng, |rng| KeyspaceId(rng.random())),
         options: some(rng, bytes),

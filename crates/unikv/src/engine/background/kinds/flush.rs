@@ -13,7 +13,9 @@ use crate::error::Result;
 use crate::jobs::flush::placing::{Placed, PlacingContext};
 use crate::jobs::flush::{FlushedTable, flush, placing};
 use crate::jobs::written;
+use crate::partition::MemtableHandle;
 use crate::version::edit::VersionEdit;
+use crate::version::edit::history::History;
 use std::sync::Arc;
 
 /// Writes the oldest sealed memtable to tables of the UnsortedStore, if that can take it.
@@ -70,6 +72,8 @@ impl Background {
         let (large, overwritten) = blobs::named_by(&record_files, &oldest.large);
         record_files.extend(large);
         let mark = oldest.table.mark(SeqNo::MAX);
+        let later = self.keep_for_followers(oldest);
+        self.write.sync_for_window();
         let visible = || Some(SeqNo(self.read.visible_seq.load(Ordering::Acquire)));
         let edit = VersionEdit {
             record_files,
@@ -77,6 +81,7 @@ impl Background {
             last_seq: slip!(FlushedSeqTooHigh, visible(), oldest.table.max_seq()),
             host_mark: slip!(NewestMark, view.mark(SeqNo::MAX), mark).map(Vec::from),
             wal_low_water: low_water,
+            later,
             ..VersionEdit::default()
         };
         if seeded!(LogRemovedBeforeEdit) {
@@ -101,7 +106,10 @@ impl Background {
             })
             .inspect_err(|_| self.catalog.quarantine(&mut catalog, &context))?;
         // The log names them no more.
-        overwritten.iter().for_each(|file| file.mark_obsolete());
+        let window_files = &self.core.window_files;
+        overwritten
+            .iter()
+            .for_each(|file| window_files.mark_obsolete(file));
         let targets = placed.into_iter().map(|p| (p.partition, p.target));
         catalog.targets.extend(targets);
         // A full generation is frozen at once, so that its merge need not wait for the next flush.
@@ -118,8 +126,39 @@ impl Background {
             self.core
                 .store
                 .remove_files(self.write.wal_sync.retire_below(low_water, spare_bytes));
+            self.forget_for_followers();
         }
         Ok(Ended::Done)
+    }
+
+    /// Keeps the files of large values for those that follow the changes; what the manifest is to
+    /// hold of them.
+    fn keep_for_followers(&self, memtable: &MemtableHandle) -> Option<Box<History>> {
+        if self.core.options.change_window_bytes == 0 {
+            return None;
+        }
+        let (large, until) = (memtable.large.all(), memtable.table.max_seq()?);
+        if large.is_empty() {
+            return None;
+        }
+        self.core.window_files.keep(until, &large);
+        Some(Box::new(History {
+            from: self.write.wal_sync.window_from(),
+            files: large
+                .iter()
+                .map(|file| (until, file.meta().number))
+                .collect(),
+            ..History::default()
+        }))
+    }
+
+    /// The window may have gone on.
+    fn forget_for_followers(&self) {
+        if self.core.options.change_window_bytes > 0 {
+            let (wal_sync, files) = (&self.write.wal_sync, &self.core.window_files);
+            files.forget_until(wal_sync.window_from());
+            wal_sync.note_window_files(files.bytes().0);
+        }
     }
 
     /// Gives tables their places in the partitions. This may read key sections, so it is done

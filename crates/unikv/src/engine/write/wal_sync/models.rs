@@ -37,7 +37,13 @@ fn store() -> Arc<FileStore> {
 fn leader_beside_a_sync() {
     let (store, file) = (store(), Arc::new(File::default()));
     let handle: Arc<dyn SyncFile> = Arc::clone(&file) as _;
-    let segment = Segment::with(FileNumber(1), "/db/1".into(), Some(handle), 0, 0);
+    let end = SegmentEnd {
+        number: FileNumber(1),
+        uid: FileUid(1),
+        end: 0,
+        chain: 0,
+    };
+    let segment = Segment::with(end, SeqNo(0), "/db/1".into(), Some(handle), 0);
     segment.named.store(true, Ordering::Relaxed);
     let wal = Arc::new(WalSync::default());
     wal.push(Arc::clone(&segment));

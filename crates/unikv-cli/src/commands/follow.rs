@@ -1,0 +1,246 @@
+//! `follow`: what has changed, in its order.
+
+use crate::args::DirArg;
+use crate::exit::{Code, Outcome};
+use crate::text;
+use clap::Args;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{self, BufWriter, Write};
+use std::time::Duration;
+use unikv::{Change, ChangeOp, ChangesOptions, Db, KeyspaceChange, Token, What};
+
+/// `follow DIR`
+#[derive(Args)]
+pub struct Follow {
+    #[command(flatten)]
+    dir: DirArg,
+    /// The token after which to begin, as it was printed; by default everything that is kept
+    #[arg(long, value_name = "TOKEN")]
+    since: Option<Token>,
+    /// Show also what a power cut could still take
+    #[arg(long)]
+    include_unsynced: bool,
+    /// Then wait so long for more, such as 10s; each change begins the time again
+    #[arg(long, value_name = "TIME", value_parser = crate::args::duration)]
+    wait: Option<Duration>,
+    /// Print one JSON object per change
+    #[arg(long)]
+    json: bool,
+}
+
+impl Follow {
+    pub fn run(self) -> Outcome {
+        let db = self.dir.open_existing()?;
+        // What an earlier process has left in the log is durable when this returns.
+        db.sync()?;
+        let mut names = names(&db);
+        let since = match self.since {
+            Some(token) => token,
+            None => db.oldest_token()?,
+        };
+        let options = ChangesOptions::default().include_unsynced(self.include_unsynced);
+        let mut changes = db.updates_with(since, options)?;
+        let mut out = BufWriter::new(io::stdout().lock());
+        loop {
+            let next = match changes.try_next()? {
+                Some(next) => Some(next),
+                None => {
+                    out.flush()?;
+                    changes.next_timeout(self.wait.unwrap_or_default())?
+                }
+            };
+            let Some(change) = next else {
+                break;
+            };
+            note_names(&mut names, &change);
+            if self.json {
+                writeln!(out, "{}", as_json(&names, &change))?;
+            } else {
+                print(&names, &change, &mut out)?;
+            }
+        }
+        out.flush()?;
+        drop(out);
+        db.close()?;
+        Ok(Code::Success)
+    }
+}
+
+type Names = BTreeMap<u32, String>;
+
+/// The names of the keyspaces that there are, by their numbers.
+fn names(db: &Db) -> Names {
+    let names = db.keyspaces().into_iter();
+    let numbered = names.filter_map(|name| {
+        let number = db.find_keyspace(&name)?.number().ok()?;
+        Some((number, name))
+    });
+    numbered.collect()
+}
+
+fn note_names(names: &mut Names, change: &Change) {
+    let What::Keyspace(changed) = &change.what else {
+        return;
+    };
+    match changed {
+        KeyspaceChange::Made { number, name } | KeyspaceChange::Renamed { number, name } => {
+            names.insert(*number, name.clone());
+        }
+        KeyspaceChange::Emptied { number, now } => {
+            if let Some(name) = names.get(number).cloned() {
+                names.insert(*now, name);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The name of a keyspace, or its number where it is gone.
+fn name(names: &Names, number: u32) -> String {
+    let gone = || format!("#{number}");
+    names.get(&number).cloned().unwrap_or_else(gone)
+}
+
+fn print(names: &Names, change: &Change, out: &mut impl Write) -> io::Result<()> {
+    let token = change.token;
+    let mut line = |words: &[&str], keyspace: u32, fields: &[&[u8]]| {
+        write!(out, "{token}")?;
+        for word in words {
+            write!(out, "\t{word}")?;
+        }
+        out.write_all(b"\t")?;
+        text::write_escaped(out, name(names, keyspace).as_bytes())?;
+        for field in fields {
+            out.write_all(b"\t")?;
+            text::write_escaped(out, field)?;
+        }
+        out.write_all(b"\n")
+    };
+    match &change.what {
+        What::Write(ops) => {
+            for op in ops {
+                match op {
+                    ChangeOp::Put {
+                        keyspace,
+                        key,
+                        value,
+                        ..
+                    } => line(&["put"], *keyspace, &[key, value])?,
+                    ChangeOp::Delete { keyspace, key } => line(&["delete"], *keyspace, &[key])?,
+                    ChangeOp::DeleteRange {
+                        keyspace,
+                        start,
+                        end: Some(end),
+                    } => line(&["delete-range"], *keyspace, &[start, end])?,
+                    ChangeOp::DeleteRange {
+                        keyspace, start, ..
+                    } => line(&["delete-range"], *keyspace, &[start])?,
+                    _ => line(&["other"], 0, &[])?,
+                }
+            }
+        }
+        What::Ingest {
+            keyspace,
+            first,
+            last,
+        } => line(&["ingest"], *keyspace, &[first, last])?,
+        What::Keyspace(changed) => {
+            let (what, number) = of_keyspace(changed);
+            line(&["keyspace", what], number, &[])?;
+        }
+        _ => line(&["other"], 0, &[])?,
+    }
+    match &change.mark {
+        Some(mark) => {
+            write!(out, "{token}\tmark\t")?;
+            text::write_escaped(out, mark)?;
+            out.write_all(b"\n")
+        }
+        None => Ok(()),
+    }
+}
+
+fn of_keyspace(changed: &KeyspaceChange) -> (&'static str, u32) {
+    match changed {
+        KeyspaceChange::Made { number, .. } => ("made", *number),
+        KeyspaceChange::Renamed { number, .. } => ("renamed", *number),
+        KeyspaceChange::Options { number } => ("options", *number),
+        KeyspaceChange::Emptied { now, .. } => ("emptied", *now),
+        KeyspaceChange::Dropped { number } => ("dropped", *number),
+        _ => ("changed", 0),
+    }
+}
+
+/// Bytes as text where they are text, else in hexadecimal.
+fn bytes(bytes: &[u8]) -> Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => json!(text),
+        Err(_) => json!({ "hex": text::to_hex(bytes) }),
+    }
+}
+
+fn as_json(names: &Names, change: &Change) -> Value {
+    let what = match &change.what {
+        What::Write(ops) => json!({
+            "write": ops.iter().map(|op| op_as_json(names, op)).collect::<Vec<_>>(),
+        }),
+        What::Ingest {
+            keyspace,
+            first,
+            last,
+        } => json!({
+            "ingest": {
+                "keyspace": name(names, *keyspace),
+                "first": bytes(first),
+                "last": bytes(last),
+            },
+        }),
+        What::Keyspace(changed) => {
+            let (what, number) = of_keyspace(changed);
+            json!({ "keyspace": { "name": name(names, number), "number": number, "was": what } })
+        }
+        _ => json!({}),
+    };
+    let mut change_as_json = json!({
+        "token": change.token.to_string(),
+        "mark": change.mark.as_deref().map(bytes),
+    });
+    if let (Value::Object(all), Value::Object(what)) = (&mut change_as_json, what) {
+        all.extend(what);
+    }
+    change_as_json
+}
+
+fn op_as_json(names: &Names, op: &ChangeOp) -> Value {
+    match op {
+        ChangeOp::Put {
+            keyspace,
+            key,
+            value,
+            expires_ms,
+        } => json!({
+            "op": "put",
+            "keyspace": name(names, *keyspace),
+            "key": bytes(key),
+            "value": bytes(value),
+            "expires_ms": expires_ms,
+        }),
+        ChangeOp::Delete { keyspace, key } => json!({
+            "op": "delete",
+            "keyspace": name(names, *keyspace),
+            "key": bytes(key),
+        }),
+        ChangeOp::DeleteRange {
+            keyspace,
+            start,
+            end,
+        } => json!({
+            "op": "delete-range",
+            "keyspace": name(names, *keyspace),
+            "start": bytes(start),
+            "end": end.as_deref().map(bytes),
+        }),
+        _ => json!({ "op": "other" }),
+    }
+}

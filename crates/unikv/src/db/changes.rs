@@ -1,0 +1,67 @@
+//! Following what changes.
+
+use crate::db::Db;
+use crate::engine::changes::{Changes, ChangesOptions, Token};
+use crate::error::Result;
+
+impl Db {
+    /// What has changed after `token`, in all keyspaces, in the order of the writes: each batch
+    /// once and whole, with its mark. Later changes follow as they are made. For caches, replicas
+    /// and indexes elsewhere.
+    ///
+    /// Only what is durable is shown, as after [`Db::sync`] or a write with
+    /// [`Durability::Sync`](crate::Durability::Sync), so that no follower knows what a power cut
+    /// has taken; [`Db::updates_with`] can show the rest, too.
+    ///
+    /// The changes come from the log, of which [`Options::change_window_bytes`] says how much is
+    /// kept. A follower that begins takes a token, reads the database through a snapshot, and then
+    /// the changes after the token. What it has read twice does no harm: a change says what is
+    /// there after it.
+    ///
+    /// [`Options::change_window_bytes`]: crate::Options::change_window_bytes
+    ///
+    /// # Errors
+    /// `HistoryGone` if the changes after the token are not kept any more, or the token knows of
+    /// writes that this database does not have: of another database, or lost in a crash.
+    /// `InvalidArgument` if the database keeps no changes; `Closed`.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("unikv-changes-{}", std::process::id()));
+    /// use unikv::{ChangeOp, Db, Options, What};
+    ///
+    /// let db = Db::open(&dir, Options::default().change_window_bytes(64 << 20))?;
+    /// let mut changes = db.updates_since(db.token()?)?;
+    /// db.put("apple", "red")?;
+    /// assert_eq!(changes.try_next()?, None, "it is not durable");
+    /// db.sync()?;
+    /// let change = changes.try_next()?.expect("a change");
+    /// let What::Write(ops) = change.what else { panic!() };
+    /// assert!(matches!(&ops[..], [ChangeOp::Put { key, .. }] if key == "apple"));
+    /// // Stored, it is where another process goes on.
+    /// let token = change.token.to_string();
+    /// # db.close()?;
+    /// # Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
+    pub fn updates_since(&self, token: Token) -> Result<Changes> {
+        self.updates_with(token, ChangesOptions::default())
+    }
+
+    /// As [`Db::updates_since`], as `options` say. Errors as there.
+    pub fn updates_with(&self, token: Token, options: ChangesOptions) -> Result<Changes> {
+        self.0.engine.changes.since(token, options)
+    }
+
+    /// The token after which all changes are kept that are kept at all. Errors as [`Db::token`].
+    pub fn oldest_token(&self) -> Result<Token> {
+        self.0.engine.changes.oldest_token()
+    }
+
+    /// The token of all that is visible now. What is written later comes after it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the database keeps no changes; `Closed`.
+    pub fn token(&self) -> Result<Token> {
+        self.0.engine.changes.token_of_now()
+    }
+}

@@ -1,0 +1,106 @@
+//! Where tokens stand in this history. No locks.
+
+use super::token::Token;
+use crate::base::keys::SeqNo;
+use crate::base::sync::atomic::Ordering;
+use crate::engine::core::Core;
+use crate::engine::read::ReadState;
+use crate::engine::write::WritePath;
+use crate::error::{Error, Result};
+use std::sync::Arc;
+
+/// The component that reads changes.
+pub(crate) struct ChangeFeed {
+    pub(super) core: Arc<Core>,
+    pub(super) read: Arc<ReadState>,
+    pub(super) write: Arc<WritePath>,
+    /// The incarnations of this history, each with the last number before it.
+    pub(super) incarnations: Vec<(u64, SeqNo)>,
+}
+
+impl ChangeFeed {
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        read: &Arc<ReadState>,
+        write: &Arc<WritePath>,
+    ) -> Arc<ChangeFeed> {
+        let view = read.view.load();
+        let history = view.version.counters.history.as_ref();
+        Arc::new(ChangeFeed {
+            core: Arc::clone(core),
+            read: Arc::clone(read),
+            write: Arc::clone(write),
+            incarnations: history
+                .map(|it| it.incarnations.clone())
+                .unwrap_or_default(),
+        })
+    }
+
+    /// The token of everything up to `seq`.
+    pub(crate) fn token(&self, seq: SeqNo) -> Result<Token> {
+        self.core.check_open()?;
+        match self.incarnations.last() {
+            Some((incarnation, _)) => Ok(Token {
+                incarnation: *incarnation,
+                seq: seq.0,
+            }),
+            None => Err(is_off()),
+        }
+    }
+
+    /// The token of now.
+    pub(crate) fn token_of_now(&self) -> Result<Token> {
+        self.token(self.visible())
+    }
+
+    /// The token after which all is kept that is.
+    pub(crate) fn oldest_token(&self) -> Result<Token> {
+        let view = self.read.view.load();
+        let history = view.version.counters.history.as_ref();
+        let from = history.map(|history| history.from).unwrap_or_default();
+        self.token(from.max(self.write.wal_sync.window_from()))
+    }
+
+    pub(super) fn visible(&self) -> SeqNo {
+        SeqNo(self.read.visible_seq.load(Ordering::Acquire))
+    }
+
+    /// Where a follower with this token goes on.
+    pub(super) fn position(&self, token: Token) -> Result<SeqNo> {
+        self.core.check_open()?;
+        if self.incarnations.is_empty() {
+            return Err(is_off());
+        }
+        let at = self
+            .incarnations
+            .iter()
+            .position(|(id, _)| *id == token.incarnation);
+        let Some(at) = at else {
+            return Err(Error::history_gone(
+                "the token is of another incarnation of the database",
+            ));
+        };
+        let seq = SeqNo(token.seq);
+        let common = match self.incarnations.get(at + 1) {
+            Some((_, common)) => *common,
+            None => self.visible(),
+        };
+        if seq > common {
+            let what = format!(
+                "the database has only the first {} of the {} writes that the token knows of: a \
+                 crash has taken the others",
+                common.0, seq.0
+            );
+            return Err(Error::history_gone(what));
+        }
+        Ok(seq)
+    }
+}
+
+fn is_off() -> Error {
+    let what = "the database keeps no changes: `change_window_bytes` is 0";
+    Error::invalid(
+        what,
+        "open it with a `change_window_bytes` of some MiB or more",
+    )
+}

@@ -1,0 +1,26 @@
+//! The change feed: what was written, in its order, from the log as long as the change window keeps
+//! it (`docs/changes.md`).
+//!
+//! Invariants:
+//! - What a follower sees is visible, and unless it asks for more, durable: a power cut takes
+//!   nothing of it. A write whose append or sync failed is never seen before an opening has
+//!   recovered it.
+//! - A follower that has seen everything up to a number sees what comes after it without a gap, or
+//!   [`ErrorKind::HistoryGone`](crate::ErrorKind::HistoryGone).
+//! - A token of an incarnation before this one holds up to the last number that the two have in
+//!   common.
+//!
+//! No locks of its own; it takes that of the log's segments, which is held over syncs.
+
+mod decode;
+mod feed;
+mod follow;
+mod token;
+
+pub use decode::{Change, ChangeOp, KeyspaceChange, What};
+pub(crate) use feed::ChangeFeed;
+pub use follow::{Changes, ChangesOptions};
+pub use token::Token;
+
+#[cfg(test)]
+mod tests;
