@@ -294,6 +294,28 @@ const CASES: &[Case] = &[
     Case(Seeded::MergePersists, Histories, 0),
     Case(Seeded::IngestPersists, Histories, 0),
     Case(Seeded::SnapshotOfNow, Histories, 0),
+    // What is handed out.
+    Case(
+        Seeded::SharesWithoutEnd,
+        Test(
+            "pinned",
+            "one_value_of_many_that_were_read_together_keeps_only_itself",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::LongKeyKept,
+        Test("pinned", "a_short_value_keeps_no_long_key"),
+        0,
+    ),
+    Case(
+        Seeded::RangeKeepsValue,
+        Test(
+            "pinned",
+            "parts_of_values_and_whole_scans_keep_only_themselves",
+        ),
+        0,
+    ),
     Case(
         Seeded::ExpiredKept,
         unit(

@@ -1,19 +1,28 @@
-//! Recycled memory for reads whose bytes are handed out.
+//! Memory for what is handed out: recycled buffers for reads, and what of it many values share.
 //!
 //! What a scan reads at once lives as long as the last value in it, so its buffer cannot belong to
 //! the iterator. Memory of that size which is freed goes back to the kernel again and again, and
 //! comes from there page by page and zeroed. So buffers of a few sizes are kept for the next read.
 //!
+//! A caller may keep one value of a buffer that has a hundred. So buffers that are *shared* count
+//! until the last part of them is dropped, and while they take more than their share of the budget,
+//! each value and key that is handed out is a copy ([`ReadBuffers::may_share`]). What is not shared
+//! is little more than the value in it ([`is_tight`]).
+//!
 //! Invariant: a buffer shows the bytes of the read that it was taken for, and no others: its length
 //! is that of the read, and who does not fill it whole drops it, or hands out what was filled
-//! alone.
+//! alone. What counts as shared is what shared buffers take at most that have not been dropped.
 //!
 //! Lock: `idle`, held for a push or a pop only. No other lock is taken under it.
 
+use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
+use crate::base::sync::atomic::Ordering;
+use crate::base::sync::unseen::AtomicUsize;
 use crate::vfs::AROUND_BYTES;
 use bytes::Bytes;
 use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The shortest buffer that is worth keeping, and the longest; those between are twice as long
@@ -23,11 +32,16 @@ pub(crate) const LONGEST_BUFFER: usize = 64 << 10;
 const SIZES: usize = (LONGEST_BUFFER / SHORTEST).ilog2() as usize + 1;
 /// And one that is as long as a read around the page cache may need.
 const AROUND_BUFFER: usize = LONGEST_BUFFER + AROUND_BYTES;
+/// A value keeps at most this before it, or half of its own length.
+const MOST_HEAD: usize = 512;
 
 /// Idle buffers, shared by all readers of a database.
 #[derive(Debug)]
 pub(crate) struct ReadBuffers {
     most_idle_bytes: usize,
+    most_shared_bytes: usize,
+    /// Of buffers of which several parts have been handed out, or may be.
+    shared_bytes: AtomicUsize,
     idle: Mutex<Idle>,
 }
 
@@ -38,11 +52,34 @@ struct Idle {
 }
 
 impl ReadBuffers {
-    /// Keeps at most `most_idle_bytes` for later reads.
-    pub(crate) fn new(most_idle_bytes: usize) -> Arc<ReadBuffers> {
+    /// Keeps at most `most_idle_bytes` for later reads. Buffers are shared up to about
+    /// `most_shared_bytes`.
+    pub(crate) fn new(most_idle_bytes: usize, most_shared_bytes: usize) -> Arc<ReadBuffers> {
         Arc::new(ReadBuffers {
             most_idle_bytes,
+            most_shared_bytes,
+            shared_bytes: AtomicUsize::new(0),
             idle: Mutex::default(),
+        })
+    }
+
+    /// Memory that parts of shared buffers keep.
+    pub(crate) fn shared_bytes(&self) -> usize {
+        self.shared_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether one more buffer may be shared.
+    pub(crate) fn may_share(&self) -> bool {
+        self.shared_bytes() < self.most_shared_bytes || seeded!(SharesWithoutEnd)
+    }
+
+    /// `bytes` as a buffer that is shared.
+    pub(crate) fn share(self: &Arc<Self>, bytes: Vec<u8>) -> Bytes {
+        self.shared_bytes
+            .fetch_add(bytes.capacity(), Ordering::Relaxed);
+        Bytes::from_owner(Shared {
+            memory: bytes,
+            pool: Arc::clone(self),
         })
     }
 
@@ -58,17 +95,17 @@ impl ReadBuffers {
             len => len.max(AROUND_BUFFER),
         };
         let fresh = |size| vec![0; size].into_boxed_slice();
-        let (memory, pool) = match place_of(size) {
-            Some(place) => {
-                let recycled = self.recycled(place);
-                (
-                    recycled.unwrap_or_else(|| fresh(size)),
-                    Some(Arc::clone(self)),
-                )
-            }
-            None => (fresh(len), None),
+        let memory = match place_of(size) {
+            Some(place) => self.recycled(place).unwrap_or_else(|| fresh(size)),
+            None => fresh(len),
         };
-        ReadBuffer { memory, len, pool }
+        let pool = Arc::clone(self);
+        ReadBuffer {
+            memory,
+            len,
+            pool,
+            is_shared: false,
+        }
     }
 
     fn recycled(&self, place: usize) -> Option<Box<[u8]>> {
@@ -105,7 +142,14 @@ pub(crate) struct ReadBuffer {
     memory: Box<[u8]>,
     len: usize,
     /// Where the memory goes when nobody needs the bytes any more.
-    pool: Option<Arc<ReadBuffers>>,
+    pool: Arc<ReadBuffers>,
+    is_shared: bool,
+}
+
+/// Memory that was made elsewhere and counts as shared.
+struct Shared {
+    memory: Vec<u8>,
+    pool: Arc<ReadBuffers>,
 }
 
 impl ReadBuffer {
@@ -114,9 +158,64 @@ impl ReadBuffer {
         &mut self.memory[..self.len]
     }
 
-    /// The bytes that were read.
+    /// The bytes that were read, for one who keeps them all, or none for long.
     pub(crate) fn freeze(self) -> Bytes {
         Bytes::from_owner(self)
+    }
+
+    /// The bytes that were read, shared.
+    pub(crate) fn share(mut self) -> Bytes {
+        let shared = &self.pool.shared_bytes;
+        shared.fetch_add(self.memory.len(), Ordering::Relaxed);
+        self.is_shared = true;
+        Bytes::from_owner(self)
+    }
+
+    /// Of what was read, the bytes at `place`, shared or for one who keeps them all. They keep no
+    /// buffer that is much longer.
+    pub(crate) fn part(self, place: Range<usize>, shared: bool) -> Option<Bytes> {
+        let part = self.as_ref().get(place.clone())?;
+        Some(match (is_tight(part.len(), self.memory.len()), shared) {
+            (true, true) => self.share().slice(place),
+            (true, false) => self.freeze().slice(place),
+            (false, true) => self.pool.share(part.to_vec()),
+            (false, false) => Bytes::copy_from_slice(part),
+        })
+    }
+}
+
+/// Whether a buffer of `capacity` bytes that has `len` of them to hand out is little more than
+/// that.
+pub(crate) fn is_tight(len: usize, capacity: usize) -> bool {
+    len >= capacity / 4 * 3
+}
+
+/// Whether a value of `len` bytes after a head of `start` bytes, a record's header and key, is to
+/// be copied, for somebody who may hold it for long.
+#[inline]
+pub(crate) fn has_long_head(start: usize, len: usize) -> bool {
+    start > MOST_HEAD && start > len / 2 && !seeded!(LongKeyKept)
+}
+
+/// What is taken for a read of `len` bytes.
+pub(crate) fn capacity_for(len: usize) -> usize {
+    match len {
+        len if len <= SHORTEST / 2 || len > AROUND_BUFFER => len,
+        len if len <= LONGEST_BUFFER => len.next_power_of_two(),
+        _ => AROUND_BUFFER,
+    }
+}
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        &self.memory
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let shared = &self.pool.shared_bytes;
+        shared.fetch_sub(self.memory.capacity(), Ordering::Relaxed);
     }
 }
 
@@ -128,8 +227,12 @@ impl AsRef<[u8]> for ReadBuffer {
 
 impl Drop for ReadBuffer {
     fn drop(&mut self) {
-        if let Some(pool) = self.pool.take() {
-            pool.give_back(mem::take(&mut self.memory));
+        if self.is_shared {
+            let shared = &self.pool.shared_bytes;
+            shared.fetch_sub(self.memory.len(), Ordering::Relaxed);
+        }
+        if self.memory.len() >= SHORTEST {
+            self.pool.give_back(mem::take(&mut self.memory));
         }
     }
 }
@@ -140,7 +243,7 @@ mod tests {
 
     #[test]
     fn memory_is_used_again_when_the_last_slice_is_dropped() {
-        let pool = ReadBuffers::new(1 << 20);
+        let pool = ReadBuffers::new(1 << 20, 1 << 20);
         let mut buffer = pool.take(5000);
         buffer.bytes_mut().fill(7);
         let memory = buffer.as_ref().as_ptr();
@@ -160,7 +263,7 @@ mod tests {
 
     #[test]
     fn no_more_is_kept_than_was_said_and_nothing_long_or_short() {
-        let pool = ReadBuffers::new(20 << 10);
+        let pool = ReadBuffers::new(20 << 10, 0);
         let taken: Vec<_> = (0..3).map(|_| pool.take(6000)).collect();
         drop(taken);
         assert_eq!(pool.idle_bytes(), 16 << 10);
@@ -168,12 +271,48 @@ mod tests {
         assert_eq!(pool.idle_bytes(), 20 << 10);
         drop(pool.take(2048));
         assert_eq!(pool.idle_bytes(), 20 << 10);
-        let roomy = ReadBuffers::new(1 << 30);
+        let roomy = ReadBuffers::new(1 << 30, 0);
         let long = roomy.take(AROUND_BUFFER + 1);
         assert_eq!(long.as_ref().len(), AROUND_BUFFER + 1);
         drop((long, roomy.take(LONGEST_BUFFER)));
         assert_eq!(roomy.idle_bytes(), LONGEST_BUFFER);
         drop(roomy.take(LONGEST_BUFFER + 1));
         assert_eq!(roomy.idle_bytes(), LONGEST_BUFFER + AROUND_BUFFER);
+    }
+
+    #[test]
+    fn shared_memory_counts_until_the_last_part_of_it_is_dropped() {
+        let pool = ReadBuffers::new(0, 10 << 10);
+        let held = pool.take(5000).share().slice(7..9);
+        assert_eq!((pool.shared_bytes(), pool.may_share()), (8 << 10, true));
+        let mut keys = Vec::with_capacity(3 << 10);
+        keys.extend_from_slice(b"keys");
+        let keys = pool.share(keys).slice(1..2);
+        assert_eq!((pool.shared_bytes(), pool.may_share()), (11 << 10, false));
+        drop(held);
+        assert_eq!((pool.shared_bytes(), &keys[..]), (3 << 10, &b"e"[..]));
+        drop(keys);
+        assert_eq!(pool.shared_bytes(), 0);
+    }
+
+    #[test]
+    fn a_part_keeps_little_more_than_itself() {
+        let pool = ReadBuffers::new(0, 1 << 20);
+        let part = |len: usize, place: Range<usize>, shared| {
+            let mut buffer = pool.take(len);
+            let bytes = buffer.bytes_mut();
+            (0..len).for_each(|i| bytes[i] = i as u8);
+            let part = buffer.part(place.clone(), shared).unwrap();
+            assert!(part.iter().zip(place).all(|(byte, i)| *byte == i as u8));
+            (part, pool.shared_bytes())
+        };
+        assert_eq!(part(8000, 10..7000, true).1, 8 << 10);
+        assert_eq!(part(8000, 10..7000, false).1, 0);
+        assert_eq!(part(8000, 10..1010, true).1, 1000);
+        assert_eq!(part(8000, 10..1010, false).1, 0);
+        assert!(pool.take(8000).part(7000..8001, true).is_none());
+        for len in [1, 2048, 2049, 5000, 16384, 65536, 65537, 80_000] {
+            assert_eq!(capacity_for(len), pool.take(len).memory.len(), "{len}");
+        }
     }
 }

@@ -151,6 +151,9 @@ macro_rules! reads {
         impl $type {
             /// The value of `key`, or `None`.
             ///
+            /// A value that is held keeps at most half its length and a kilobyte beside itself in
+            /// memory; see [`Iter`](crate::Iter) for those of iterators. It keeps no file.
+            ///
             /// # Errors
             /// `Corruption` if what should answer is damaged (damage never reads as "not there"),
             /// `Io`, `InvalidArgument` for a key longer than any can be, `NoSuchKeyspace` where the

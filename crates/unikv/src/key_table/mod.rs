@@ -32,7 +32,9 @@ pub(crate) mod refs;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use crate::cache::read_buffers::{LONGEST_BUFFER, ReadBuffer};
+pub(crate) use crate::cache::read_buffers::{
+    LONGEST_BUFFER, ReadBuffer, ReadBuffers, capacity_for, has_long_head, is_tight,
+};
 pub(crate) use block::entry::{EntryValue, KeyEntry, OwnedEntry, OwnedValue};
 pub(crate) use builder::newest::{Newest, NewestNumbers, Values};
 pub(crate) use builder::output::OutputFile;

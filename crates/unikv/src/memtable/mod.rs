@@ -155,7 +155,7 @@ impl Memtable {
     }
 
     /// The newest version of `key`, which has this hash in the database, at or below `snapshot`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Option<MemEntry<'_>> {
         debug_assert_eq!(hash, key_hash(self.hash_seed, key));
         self.entries.get(key, hash, snapshot)

@@ -21,6 +21,8 @@ struct DirectRead {
     len: usize,
     /// Until it is read.
     buffer: Option<ReadBuffer>,
+    /// Whether several records share what is read.
+    is_shared: bool,
     bytes: Option<Bytes>,
 }
 
@@ -53,19 +55,21 @@ impl DirectReads {
     }
 
     /// Adds a run after all others, in the order of files and offsets, and the memory for reading
-    /// it.
+    /// it, which several records may share.
     pub(super) fn add(
         &mut self,
         file: &Arc<DataFile>,
         offset: u64,
         len: usize,
         buffer: ReadBuffer,
+        is_shared: bool,
     ) {
         self.runs.push(DirectRead {
             file: Arc::clone(file),
             offset,
             len,
             buffer: Some(buffer),
+            is_shared,
             bytes: None,
         });
         debug_assert!(self.runs.is_sorted_by_key(DirectRead::place));
@@ -89,15 +93,7 @@ impl DirectReads {
             let (Some(buffer), Some(begin)) = (run.buffer.take(), begin) else {
                 continue;
             };
-            let place = begin..begin + run.len;
-            let Some(bytes) = buffer.as_ref().get(place.clone()) else {
-                continue;
-            };
-            run.bytes = Some(match run.len < LONG_BYTES {
-                // Who keeps a value does not keep whole blocks.
-                true => Bytes::copy_from_slice(bytes),
-                false => buffer.freeze().slice(place),
-            });
+            run.bytes = buffer.part(begin..begin + run.len, run.is_shared);
         }
     }
 

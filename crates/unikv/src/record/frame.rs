@@ -205,6 +205,16 @@ fn shape_of(raw_len: usize, chunk_bits: u8, place: &FramePlace<'_>) -> Result<Ch
     shape.ok_or_else(|| place.unknown("the unknown chunk size", chunk_bits))
 }
 
+/// What stands in a header after its checksum: number and kind, three lengths, four bytes, and what
+/// is reserved.
+#[inline(always)]
+fn fields(body: &[u8]) -> Option<(u64, [u32; 3], [u8; 4], u32)> {
+    let mut d = Decoder::new(body);
+    let seq_kind = d.u64()?;
+    let lens = [d.u32()?, d.u32()?, d.u32()?];
+    Some((seq_kind, lens, d.array()?, d.u32()?))
+}
+
 impl FrameHeader {
     /// Verifies the header before `bytes`. The frame it describes ends within the records.
     pub(super) fn decode(bytes: &[u8], place: &FramePlace<'_>) -> Result<FrameHeader> {
@@ -220,14 +230,11 @@ impl FrameHeader {
     /// Decodes `body`, what stands after a header's checksum, which has been verified.
     #[inline(always)]
     fn parse(body: &[u8], place: &FramePlace<'_>) -> Result<FrameHeader> {
-        let cut = || place.corruption("the record's header is cut short");
-        let mut d = Decoder::new(body);
-        let seq_kind = d.u64().ok_or_else(cut)?;
-        let key_len = d.u32().ok_or_else(cut)? as usize;
-        let stored_len = d.u32().ok_or_else(cut)? as usize;
-        let raw_len = d.u32().ok_or_else(cut)? as usize;
-        let [flags, codec, host_type, chunk_bits] = d.array().ok_or_else(cut)?;
-        let reserved_word = d.u32().ok_or_else(cut)?;
+        let Some((seq_kind, lens, bytes, reserved_word)) = fields(body) else {
+            return Err(place.corruption("the record's header is cut short"));
+        };
+        let [key_len, stored_len, raw_len] = lens.map(|len| len as usize);
+        let [flags, codec, host_type, chunk_bits] = bytes;
 
         let (seq, kind) = unpack_seq_kind(seq_kind)
             .ok_or_else(|| place.unknown("the unknown kind", seq_kind as u8))?;

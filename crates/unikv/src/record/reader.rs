@@ -279,17 +279,22 @@ impl RecordFile {
 
     /// As [`RecordFile::read_bytes`] if the bytes are in memory; else prefetches them: they are
     /// needed.
-    pub(super) fn read_bytes_present(&self, offset: u64, len: usize) -> Result<Option<Bytes>> {
+    pub(super) fn read_bytes_present(&self, offset: u64, len: usize) -> Result<Option<ReadBuffer>> {
         let mut buffer = self.cache.buffer(len);
         let is_present = self.file.read_cached_at(buffer.bytes_mut(), offset)?;
-        Ok(is_present.then(|| buffer.freeze()))
+        Ok(is_present.then_some(buffer))
     }
 
-    /// As [`RecordFile::read_bytes`], into a buffer that many may share.
-    pub(super) fn read_bytes_shared(&self, offset: u64, len: usize) -> Result<Bytes> {
+    /// As [`RecordFile::read_bytes`], into a buffer that is used again.
+    pub(super) fn read_buffer(&self, offset: u64, len: usize) -> Result<ReadBuffer> {
         let mut buffer = self.cache.buffer(len);
         self.file.read_exact_at(buffer.bytes_mut(), offset)?;
-        Ok(buffer.freeze())
+        Ok(buffer)
+    }
+
+    /// Whether one more buffer may be shared.
+    pub(super) fn may_share(&self) -> bool {
+        self.cache.buffers().may_share()
     }
 
     /// Memory for bytes that are handed out.

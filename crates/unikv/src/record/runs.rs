@@ -1,10 +1,13 @@
 //! Reading many records of a file at once: neighbours in one read, a *run*.
+//!
+//! The records of a run share its buffer, which counts for as long as any part of it is held. While
+//! such buffers take too much, each record is copied out of its run.
 
 use super::direct_reads::DirectReads;
 use super::frame::Record;
 use super::reader::RecordFile;
 use crate::error::Result;
-use crate::key_table::{LONGEST_BUFFER, RecordPointer};
+use crate::key_table::{LONGEST_BUFFER, ReadBuffer, RecordPointer, capacity_for, is_tight};
 use crate::vfs::AROUND_BYTES;
 use crate::vfs::file_store::Route;
 use bytes::Bytes;
@@ -18,36 +21,55 @@ const MOST_KEPT_FOR_ONE: u64 = 2;
 /// it stays in the processor's cache.
 const COALESCE_RUN_BYTES: u64 = LONGEST_BUFFER as u64;
 
+/// What the records of a run keep of its bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// There is one, and it is nearly all of them.
+    Whole,
+    /// All of them together: the buffer counts as shared.
+    Share,
+    /// Nothing.
+    Copy,
+}
+
+/// Bytes that are read together, and whether their buffer is to count as shared.
+#[derive(Clone, Copy)]
+struct Span {
+    offset: u64,
+    len: usize,
+    is_shared: bool,
+}
+
 impl RecordFile {
     /// Reads the records that `pointers` name, in any order, and appends them to `out` in that
     /// order. It passes by the cache. Neighbours are read together and then share a buffer of up to
     /// 64 KiB. One damaged record does not harm the others.
     pub(crate) fn read_many(&self, pointers: &[RecordPointer], out: &mut Vec<Result<Record>>) {
         if pointers.is_sorted_by_key(|pointer| pointer.offset) {
-            self.read_sorted(pointers, |_, record| out.push(record));
+            self.read_sorted(pointers, |_, record, _| out.push(record));
             return;
         }
         let mut order: Vec<usize> = (0..pointers.len()).collect();
         order.sort_unstable_by_key(|&i| pointers[i].offset);
         let sorted: Vec<RecordPointer> = order.iter().map(|&i| pointers[i]).collect();
         let mut results = Vec::with_capacity(sorted.len());
-        self.read_sorted(&sorted, |_, record| results.push(record));
+        self.read_sorted(&sorted, |_, record, _| results.push(record));
         let mut placed: Vec<_> = order.into_iter().zip(results).collect();
         placed.sort_unstable_by_key(|(i, _)| *i);
         out.extend(placed.into_iter().map(|(_, result)| result));
     }
 
     /// As [`RecordFile::read_many`], `wanted` being sorted, for what is in memory: `take` gets each
-    /// of it. The others have been prefetched: when many files are asked so before any is waited
-    /// for, the device reads for all of them at once (paper §III-F). Or they are among the
-    /// `direct_reads`.
+    /// of it, and whether that is a part of a buffer which counts as shared. The others have been
+    /// prefetched: when many files are asked so before any is waited for, the device reads for all
+    /// of them at once (paper §III-F). Or they are among the `direct_reads`.
     pub(crate) fn read_present<W: AsRef<RecordPointer>>(
         &self,
         wanted: &[W],
         direct_reads: &mut DirectReads,
-        take: impl FnMut(&W, Result<Record>),
+        take: impl FnMut(&W, Result<Record>, bool),
     ) {
-        let read = |offset, len| self.read_run_present(offset, len, direct_reads);
+        let read = |span| self.read_run_present(span, direct_reads);
         self.read_runs(wanted, read, take);
     }
 
@@ -59,15 +81,15 @@ impl RecordFile {
         &self,
         wanted: &[W],
         direct_reads: &DirectReads,
-        mut take: impl FnMut(&W, Result<Record>),
+        mut take: impl FnMut(&W, Result<Record>, bool),
     ) {
-        let read = |offset, len| {
-            let bytes = direct_reads.bytes(self.meta().number, offset);
-            Ok(bytes.filter(|bytes| bytes.len() == len))
+        let read = |span: Span| {
+            let bytes = direct_reads.bytes(self.meta().number, span.offset);
+            Ok(bytes.filter(|bytes| bytes.len() == span.len))
         };
-        self.read_runs(wanted, read, |wanted, record| {
+        self.read_runs(wanted, read, |wanted, record, is_shared| {
             if record.is_ok() {
-                take(wanted, record);
+                take(wanted, record, is_shared);
             }
         });
     }
@@ -76,28 +98,32 @@ impl RecordFile {
     pub(crate) fn read_sorted<W: AsRef<RecordPointer>>(
         &self,
         wanted: &[W],
-        take: impl FnMut(&W, Result<Record>),
+        take: impl FnMut(&W, Result<Record>, bool),
     ) {
-        let read = |offset, len| self.read_bytes_shared(offset, len).map(Some);
+        let read = |span: Span| {
+            let buffer = self.read_buffer(span.offset, span.len)?;
+            Ok(Some(span.freeze(buffer)))
+        };
         self.read_runs(wanted, read, take);
     }
 
     fn read_run_present(
         &self,
-        offset: u64,
-        len: usize,
+        span: Span,
         direct_reads: &mut DirectReads,
     ) -> Result<Option<Bytes>> {
+        let Span { offset, len, .. } = span;
         let route = direct_reads.route(&self.file, offset, len);
         if route == Route::Around {
-            direct_reads.add(&self.file, offset, len, self.buffer(len + AROUND_BYTES));
+            let buffer = self.buffer(len + AROUND_BYTES);
+            direct_reads.add(&self.file, offset, len, buffer, span.is_shared);
             return Ok(None);
         }
         let found = self.read_bytes_present(offset, len)?;
         if route == Route::Trial {
             self.file.tell_trial(len, found.is_some());
         }
-        Ok(found)
+        Ok(found.map(|buffer| span.freeze(buffer)))
     }
 
     /// Reads what is `wanted`, sorted, neighbours together, with `read_bytes`; nothing is taken
@@ -105,35 +131,51 @@ impl RecordFile {
     fn read_runs<W: AsRef<RecordPointer>>(
         &self,
         mut wanted: &[W],
-        mut read_bytes: impl FnMut(u64, usize) -> Result<Option<Bytes>>,
-        mut take: impl FnMut(&W, Result<Record>),
+        mut read_bytes: impl FnMut(Span) -> Result<Option<Bytes>>,
+        mut take: impl FnMut(&W, Result<Record>, bool),
     ) {
         while let [first, behind @ ..] = wanted {
             let pointer = *first.as_ref();
             if let Err(error) = self.check(pointer) {
-                take(first, Err(error));
+                take(first, Err(error), false);
                 wanted = behind;
                 continue;
             }
             let (joining, end) = self.joining(pointer, behind);
             let (run, rest) = wanted.split_at(1 + joining);
             wanted = rest;
-            let len = end - pointer.offset;
-            let bytes = read_bytes(pointer.offset, len as usize);
-            // Who keeps a value keeps no buffer that was read for little else than gaps.
-            let bytes_wanted: u64 = run.iter().map(|it| u64::from(it.as_ref().len)).sum();
-            let copies = len > MOST_KEPT_FOR_ONE * bytes_wanted;
+            let len = (end - pointer.offset) as usize;
+            let way = self.way_of(run, len);
+            let bytes = read_bytes(Span {
+                offset: pointer.offset,
+                len,
+                is_shared: way == Way::Share,
+            });
             for it in run {
                 match &bytes {
                     Ok(Some(bytes)) => {
                         let start = pointer.offset;
-                        take(it, self.take_from_run(bytes, start, *it.as_ref(), copies));
+                        let record = self.take_from_run(bytes, start, *it.as_ref(), way);
+                        take(it, record, way == Way::Share);
                     }
                     Ok(None) => {}
                     // Whatever failed may concern only one of them.
-                    Err(_) => take(it, self.read(*it.as_ref())),
+                    Err(_) => take(it, self.read(*it.as_ref()), false),
                 }
             }
+        }
+    }
+
+    /// What the records of `run`, which is read with `len` bytes, keep of them.
+    fn way_of<W: AsRef<RecordPointer>>(&self, run: &[W], len: usize) -> Way {
+        if run.len() == 1 && is_tight(len, capacity_for(len)) {
+            return Way::Whole;
+        }
+        // Who keeps a value keeps no buffer that was read for little else than gaps.
+        let bytes_wanted: u64 = run.iter().map(|it| u64::from(it.as_ref().len)).sum();
+        match len as u64 > MOST_KEPT_FOR_ONE * bytes_wanted || !self.may_share() {
+            true => Way::Copy,
+            false => Way::Share,
         }
     }
 
@@ -143,13 +185,13 @@ impl RecordFile {
         bytes: &Bytes,
         start: u64,
         pointer: RecordPointer,
-        copies: bool,
+        way: Way,
     ) -> Result<Record> {
         let at = (pointer.offset - start) as usize;
         let frame = at..at + pointer.len as usize;
-        let frame = match copies {
-            true => Bytes::copy_from_slice(&bytes[frame]),
-            false => bytes.slice(frame),
+        let frame = match way {
+            Way::Copy => Bytes::copy_from_slice(&bytes[frame]),
+            Way::Share | Way::Whole => bytes.slice(frame),
         };
         self.decode_pointed(frame, pointer)
     }
@@ -172,5 +214,14 @@ impl RecordFile {
             joins
         });
         (joins.count(), end)
+    }
+}
+
+impl Span {
+    fn freeze(self, buffer: ReadBuffer) -> Bytes {
+        match self.is_shared {
+            true => buffer.share(),
+            false => buffer.freeze(),
+        }
     }
 }

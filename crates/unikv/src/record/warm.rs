@@ -23,18 +23,20 @@ pub(crate) fn warm<'a>(
     let mut direct_reads = DirectReads::new(true);
     for (file, run) in runs() {
         let lacking = file.lacking(run);
-        file.read_present(&lacking, &mut direct_reads, |_, record| {
+        file.read_present(&lacking, &mut direct_reads, |_, record, _| {
             file.keep_warm(record)
         });
     }
     direct_reads.read();
     for (file, run) in runs() {
         let lacking = file.lacking(run);
-        file.take_around(&lacking, &direct_reads, |_, record| file.keep_warm(record));
+        file.take_around(&lacking, &direct_reads, |_, record, _| {
+            file.keep_warm(record)
+        });
     }
     for (file, run) in runs() {
         let lacking = file.lacking(run);
-        file.read_sorted(&lacking, |_, record| file.keep_warm(record));
+        file.read_sorted(&lacking, |_, record, _| file.keep_warm(record));
     }
 }
 

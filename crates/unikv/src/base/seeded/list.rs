@@ -344,4 +344,11 @@ bugs! {
     ResumptionUnreported,
     /// Events that do not fit are dropped without a word.
     LostEventsUncounted,
+    // What is handed out.
+    /// I7: buffers are shared by what is handed out, however much memory that keeps.
+    SharesWithoutEnd,
+    /// I7: a value that is handed out keeps a key that is much longer.
+    LongKeyKept,
+    /// I7: what of a value was asked for keeps all of it.
+    RangeKeepsValue,
 }

@@ -51,10 +51,14 @@ pub struct MemoryStats {
     pub metadata: u64,
     /// Buffers of flushes and merges.
     pub jobs: u64,
-    /// Cursors of open iterators and what they fetch ahead.
+    /// Cursors of open iterators, what they fetch ahead, and what `handed_out` says.
     pub iterators: u64,
     /// The read cache: blocks, fences and records.
     pub cache: u64,
+    /// Of `iterators`: buffers that keys and values share which iterators have handed out or are
+    /// about to, exactly, at this moment. Each lives until the last of those is dropped. While they
+    /// take about an eighth of the budget, what is handed out is copies, which are the caller's.
+    pub handed_out: u64,
 }
 
 impl MemoryStats {
@@ -198,6 +202,7 @@ impl Arbiter {
             jobs: self.plan.standing_bytes() + job_bytes - tracked.lent(job_bytes),
             iterators: self.iterator_bytes(tracked),
             cache: self.cache.memory_bytes(),
+            handed_out: self.cache.buffers().shared_bytes() as u64,
         }
     }
 
@@ -258,14 +263,19 @@ impl Arbiter {
         self.divide(&tracked);
     }
 
+    /// What iterators take, and what they have handed out and is not the caller's alone.
+    pub(super) fn used_by_iterators(&self) -> u64 {
+        let used = self.iterators_used.load(Ordering::Relaxed);
+        used + self.cache.buffers().shared_bytes() as u64
+    }
+
     /// For how many iterators there is to be room. Under the lock.
     pub(super) fn fit_iterators(&self) {
         let open = self.iterators.load(Ordering::Relaxed);
         let room_for = open.next_power_of_two();
         self.iterators_room.store(room_for, Ordering::Relaxed);
         let step = self.plan.budget_bytes / ITERATORS_STEP_PART;
-        let used = self.iterators_used.load(Ordering::Relaxed);
-        let charged = used.next_multiple_of(step.max(1));
+        let charged = self.used_by_iterators().next_multiple_of(step.max(1));
         self.iterators_charged.store(charged, Ordering::Relaxed);
     }
 }

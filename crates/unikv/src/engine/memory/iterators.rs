@@ -98,10 +98,11 @@ impl IteratorCharge {
     pub(crate) fn note(&mut self, bytes: usize) -> bool {
         self.bytes.set(bytes);
         let arbiter = &self.arbiter;
-        let used = arbiter.iterators_used.load(Ordering::Relaxed);
-        if used > arbiter.iterators_charged.load(Ordering::Relaxed) {
+        let charged = arbiter.iterators_charged.load(Ordering::Relaxed);
+        if arbiter.used_by_iterators() > charged {
             arbiter.make_room_for_iterators();
         }
+        let used = arbiter.iterators_used.load(Ordering::Relaxed);
         used > arbiter.plan.budget_bytes / MOST_PART
     }
 }

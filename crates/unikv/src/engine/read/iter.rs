@@ -33,6 +33,13 @@ use std::sync::Arc;
 /// [`Iterator::rev`] or [`DoubleEndedIterator::next_back`].
 ///
 /// It shows the database as it was when it was made. An error ends the iteration.
+///
+/// Keys and values that it hands out may be held for as long as the caller likes. They keep no
+/// files, and in memory they keep either little more than themselves, as those of
+/// [`Db::get`](crate::Db::get), or buffers of up to 64 KiB that they share with their neighbours:
+/// [`MemoryStats::handed_out`](crate::MemoryStats::handed_out) counts these, at most an eighth of
+/// `memory_budget` or little more. Beyond that the iterator hands out copies. So a caller may hold
+/// any of them, and need not copy what it keeps.
 pub struct Iter {
     holder: ViewHolder,
     /// Bounds what is fetched ahead.
@@ -69,6 +76,8 @@ impl Iter {
     ) -> Iter {
         let read = moment.read();
         let memory = read.core.memory.open_iterator();
+        let buffers = read.core.cache.buffers();
+        let (front, back) = (End::new(buffers), End::new(buffers));
         let source = moment.source(keyspace);
         let data = read.core.check_open();
         let data = data.and_then(|()| data_id(&read.view.load(), source));
@@ -84,8 +93,8 @@ impl Iter {
             lower,
             upper,
             has_upper_moved: false,
-            front: End::new(),
-            back: End::new(),
+            front,
+            back,
             expected: None,
             keys_alone: false,
             overlay: None,
@@ -119,7 +128,7 @@ impl Iter {
     }
 
     fn new_end(&self) -> End {
-        let mut end = End::new();
+        let mut end = End::new(self.holder.moment().read().core.cache.buffers());
         end.leave_values(self.keys_alone);
         if let Some(entries) = self.expected {
             end.expect(entries);

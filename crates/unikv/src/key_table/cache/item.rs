@@ -1,6 +1,7 @@
 //! What the read cache holds.
 
 use crate::cache::LogItem;
+use crate::cache::read_buffers::has_long_head;
 use crate::key_table::block::Block;
 use crate::key_table::block::fences::Fences;
 use bytes::Bytes;
@@ -50,14 +51,16 @@ impl CachedFrame<'_> {
     }
 
     /// A part of it for somebody who may hold it for long, and then should not hold a whole
-    /// segment.
+    /// segment, nor a key that is longer.
     #[inline]
     pub(crate) fn part(&self, place: Range<usize>) -> Option<Bytes> {
-        let part = self.frame.get(place)?;
-        Some(match self.is_stored {
-            true => Bytes::copy_from_slice(part),
-            false => self.frame.slice_ref(part),
-        })
+        let part = self.frame.get(place.clone())?;
+        Some(
+            match self.is_stored || has_long_head(place.start, part.len()) {
+                true => Bytes::copy_from_slice(part),
+                false => self.frame.slice_ref(part),
+            },
+        )
     }
 }
 

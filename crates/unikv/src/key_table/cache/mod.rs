@@ -47,6 +47,9 @@ const RECORD_SHARE: u64 = 1 << 10;
 /// The share of the bytes that idle buffers take at most, and how many they take at most.
 const BUFFERS_SHARE: u64 = 64;
 const MOST_BUFFER_BYTES: u64 = 1 << 20;
+/// The share of the bytes beyond which no more buffers are shared by what is handed out. It is more
+/// than iterators fetch ahead.
+const SHARED_SHARE: u64 = 6;
 /// The share of what items may take that the blocks of all tables may, if they are read because
 /// scans want them.
 const BLOCKS_SHARE: (u64, u64) = (3, 4);
@@ -103,7 +106,7 @@ impl ReadCache {
             items: ItemLog::new(shards as usize, capacity_bytes),
             is_full: AtomicBool::new(false),
             blocks_wanted: AtomicBool::new(false),
-            buffers: ReadBuffers::new(buffer_bytes as usize),
+            buffers: ReadBuffers::new(buffer_bytes as usize, (whole_bytes / SHARED_SHARE) as usize),
             decoders: Decoders::default(),
             written: (0..whole_bytes / WRITTEN_SHARE + 1)
                 .map(|_| AtomicU16::new(0))
@@ -124,6 +127,11 @@ impl ReadCache {
     /// A buffer for `len` bytes that pass by the cache.
     pub(crate) fn buffer(&self, len: usize) -> ReadBuffer {
         self.buffers.take(len)
+    }
+
+    /// Where those come from, and which of them are shared.
+    pub(crate) fn buffers(&self) -> &Arc<ReadBuffers> {
+        &self.buffers
     }
 
     /// For what is compressed on disk.

@@ -97,7 +97,7 @@ impl Pointers {
             let wanted: Vec<RecordPointer> = small.iter().map(|(pointer, ..)| *pointer).collect();
             let (mut next, mut failed) = (small.iter(), None);
             // One by one: large values may take little when they are compressed.
-            file.read_sorted(&wanted, |_, record| {
+            file.read_sorted(&wanted, |_, record, _| {
                 let Some((pointer, key, seq, kind)) = next.next() else {
                     return;
                 };

@@ -6,6 +6,7 @@ use crate::base::keys::{Kind, SeqNo};
 use crate::base::seeded::seeded;
 use crate::codec::{Codec, Decoders, Dictionary};
 use crate::error::Result;
+use crate::key_table::has_long_head;
 use crate::record::chunks::frame as chunks;
 use bytes::{Buf, Bytes};
 
@@ -116,6 +117,7 @@ pub(crate) struct Record {
 impl Record {
     /// Verifies the payload of the frame that begins `frame`, whose header is `header` and says
     /// that the value is raw. (Else this is the inside of a [`StoredRecord`].)
+    #[inline(always)]
     pub(in crate::record) fn verify(
         frame: Bytes,
         header: FrameHeader,
@@ -157,12 +159,33 @@ impl Record {
         })
     }
 
-    /// Its header, its offset and its value.
+    /// Its header, its offset and its value, which keeps no key that is longer than it.
     pub(in crate::record) fn into_parts(self) -> (FrameHeader, u64, Bytes) {
+        let place = self.header.value_range();
+        if has_long_head(place.start, place.len()) {
+            return self.into_copied_parts();
+        }
+        (self.header, self.offset, self.into_part())
+    }
+
+    /// The value, in the record's buffer, which counts as shared. What was expanded is not in it.
+    #[inline(always)]
+    pub(crate) fn into_part(self) -> Bytes {
         let place = self.header.value_range();
         let mut value = self.frame;
         value.truncate(place.end);
         value.advance(place.start);
+        value
+    }
+
+    /// Whether its value stands in the file as it was written, and so in the buffer that was read.
+    pub(crate) fn is_raw(&self) -> bool {
+        self.header.codec == Codec::None
+    }
+
+    #[cold]
+    fn into_copied_parts(self) -> (FrameHeader, u64, Bytes) {
+        let value = Bytes::copy_from_slice(self.value_slice());
         (self.header, self.offset, value)
     }
 
@@ -176,7 +199,7 @@ impl Record {
         &self.frame[self.header.key_start()..self.header.value_start()]
     }
 
-    /// The value, in the record's buffer.
+    /// The value, in the record's buffer unless little of that is the value.
     pub(crate) fn into_value(self) -> Bytes {
         let (_, _, value) = self.into_parts();
         value

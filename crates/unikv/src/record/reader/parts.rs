@@ -2,6 +2,7 @@
 
 use super::{RecordFile, decode_pointed_header};
 use crate::base::keys::{Kind, SeqNo};
+use crate::base::seeded::seeded;
 use crate::codec::Codec;
 use crate::error::Result;
 use crate::record::RecordPointer;
@@ -89,10 +90,11 @@ pub(crate) fn within(range: Range<usize>, len: usize) -> Range<usize> {
 }
 
 /// The bytes `range` of a value that is in memory, as far as it has them. They keep the value only
-/// where they are most of it.
+/// where they are nearly all of it.
 pub(crate) fn part_of(value: Bytes, range: Range<usize>) -> Bytes {
     let range = within(range, value.len());
-    match range.len() < value.len() / 2 {
+    let is_little = range.len() < value.len() - value.len() / 8;
+    match is_little && !seeded!(RangeKeepsValue) {
         true => Bytes::copy_from_slice(value.get(range).unwrap_or_default()),
         false => value.slice(range),
     }

@@ -28,8 +28,8 @@ impl RecordFile {
                 return;
             }
             let until = samples.bytes() + of_place;
-            if let Ok(bytes) = self.read_bytes_shared(offset, read as usize) {
-                self.sample_from(&bytes, offset, keyspace, until, samples);
+            if let Ok(buffer) = self.read_buffer(offset, read as usize) {
+                self.sample_from(&buffer.freeze(), offset, keyspace, until, samples);
             }
         }
     }

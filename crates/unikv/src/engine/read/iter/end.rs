@@ -10,13 +10,15 @@ use super::toward::{Left, Toward};
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, Kind, SeqNo};
 use crate::base::seeded::seeded;
 use crate::error::Result;
-use crate::key_table::KeyEntry;
+use crate::key_table::{KeyEntry, ReadBuffers};
 use crate::partition::view_cursor::ViewCursor;
 use crate::partition::{HiddenRun, Visibility};
 use crate::record::STREAMED_BYTES;
 use batch::{Batch, Entry, Value, after};
 use bytes::Bytes;
 use std::mem;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Entries gathered at first and at most. Short scans fetch little too much, long ones many at
 /// once.
@@ -34,8 +36,12 @@ pub(super) struct End {
     entries: Vec<Entry>,
     next: usize,
     reported: usize,
-    /// Their engine keys, one after the other: one buffer, which the keys handed out share.
+    /// Their engine keys, one after the other.
     keys: Bytes,
+    /// The keys handed out share that buffer, which counts for as long as any of them lives. Else
+    /// they are copies.
+    shares_keys: bool,
+    buffers: Arc<ReadBuffers>,
     /// How many entries the next batch may have.
     batch_len: usize,
     /// Whether no batch was fetched yet.
@@ -56,12 +62,14 @@ pub(super) struct End {
 }
 
 impl End {
-    pub(super) fn new() -> End {
+    pub(super) fn new(buffers: &Arc<ReadBuffers>) -> End {
         End {
             entries: Vec::new(),
             next: 0,
             reported: 0,
             keys: Bytes::new(),
+            shares_keys: false,
+            buffers: Arc::clone(buffers),
             batch_len: FIRST_BATCH,
             is_first: true,
             ahead: 0,
@@ -83,12 +91,14 @@ impl End {
         self.keys_alone = leave;
     }
 
-    /// Memory of its keys, and of the values that were fetched with it.
+    /// Memory of its keys, and of the values that were fetched with it, beside what counts as
+    /// shared.
     pub(super) fn memory_bytes(&self) -> usize {
         let last = self.last.as_ref().map_or(0, Vec::capacity);
         let entries = self.entries.capacity() * mem::size_of::<Entry>();
-        let values = self.entries.iter().map(|entry| entry.value.len());
-        self.keys.len() + last + entries + values.sum::<usize>()
+        let values = self.entries.iter().map(Entry::value_bytes);
+        let keys = if self.shares_keys { 0 } else { self.keys.len() };
+        keys + last + entries + values.sum::<usize>()
     }
 
     /// Whether nothing of the batch is left.
@@ -129,7 +139,7 @@ impl End {
             Value::Large | Value::Stored { .. } | Value::Left => look_up(entry.key_in(&self.keys))?,
         };
         let key = entry.key.start + KEYSPACE_PREFIX_LEN..entry.key.end;
-        Ok(Some((self.keys.slice(key), value)))
+        Ok(Some((self.user_key(key), value)))
     }
 
     /// Hands out the user's key, and the value if that has been fetched.
@@ -141,7 +151,16 @@ impl End {
             Value::Large | Value::Stored { .. } | Value::Left => None,
         };
         let key = entry.key.start + KEYSPACE_PREFIX_LEN..entry.key.end;
-        Some((self.keys.slice(key), value))
+        Some((self.user_key(key), value))
+    }
+
+    /// A key of the batch, for somebody who may hold it for long.
+    #[inline(always)]
+    fn user_key(&self, place: Range<usize>) -> Bytes {
+        match self.shares_keys {
+            true => self.keys.slice(place),
+            false => Bytes::copy_from_slice(self.keys.get(place).unwrap_or_default()),
+        }
     }
 
     /// The next batch is gathered with a cursor that was newly placed.
@@ -315,7 +334,11 @@ impl End {
     fn end_batch(&mut self, batch: Batch) {
         self.entries = batch.entries;
         (self.next, self.reported) = (0, 0);
-        self.keys = Bytes::from(batch.keys);
+        self.shares_keys = self.buffers.may_share();
+        self.keys = match self.shares_keys {
+            true => self.buffers.share(batch.keys),
+            false => Bytes::from(batch.keys),
+        };
         self.batch_len = (self.batch_len * 2).min(LAST_BATCH);
     }
 }

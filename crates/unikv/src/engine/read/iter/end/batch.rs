@@ -11,13 +11,16 @@ use bytes::Bytes;
 use std::ops::Range;
 use std::path::Path;
 
-/// A batch ends early when its keys reach this many bytes: a caller that keeps one keeps them all.
+/// A batch ends early when its keys reach this many bytes: a caller that keeps one may keep them
+/// all.
 const KEYS_BYTES: u64 = 64 << 10;
 
 /// A visible entry: where its engine key stands in the keys of its batch, and its value.
 pub(super) struct Entry {
     pub(super) key: Range<usize>,
     pub(super) value: Value,
+    /// Its value is a part of a buffer that counts by itself.
+    pub(super) is_shared: bool,
 }
 
 pub(super) enum Value {
@@ -96,11 +99,23 @@ impl Batch {
         let start = self.keys.len();
         self.keys.extend_from_slice(key);
         let key = start..self.keys.len();
-        self.entries.push(Entry { key, value });
+        self.entries.push(Entry {
+            key,
+            value,
+            is_shared: false,
+        });
     }
 }
 
 impl Entry {
+    /// Bytes that its value takes at present, beside what counts by itself.
+    pub(super) fn value_bytes(&self) -> usize {
+        match &self.value {
+            Value::Ready(value) if !self.is_shared => value.len(),
+            _ => 0,
+        }
+    }
+
     pub(super) fn key_in<'a>(&self, keys: &'a Bytes) -> &'a [u8] {
         keys.get(self.key.clone()).unwrap_or_default()
     }
@@ -111,6 +126,7 @@ impl Entry {
         &mut self,
         keys: &Bytes,
         record: Result<Record>,
+        is_shared: bool,
         path: &Path,
         room: &mut u64,
     ) {
@@ -118,11 +134,16 @@ impl Entry {
             let key = self.key_in(keys);
             let verified = record.and_then(|record| {
                 check_pointed(&record, (key, seq, Kind::Put), path, pointer)?;
-                Ok(record.into_value())
+                let is_shared = is_shared && record.is_raw();
+                Ok(match is_shared {
+                    true => (true, record.into_part()),
+                    false => (false, record.into_value()),
+                })
             });
-            if let Ok(value) = verified {
+            if let Ok((is_shared, value)) = verified {
                 let left = room.checked_sub(value.len() as u64);
                 *room = left.unwrap_or(*room);
+                self.is_shared = is_shared;
                 self.value = match left {
                     Some(_) => Value::Ready(value),
                     None => Value::Large,
@@ -133,14 +154,6 @@ impl Entry {
 }
 
 impl Value {
-    /// Bytes that it takes at present.
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Value::Ready(value) => value.len(),
-            _ => 0,
-        }
-    }
-
     /// The value of an entry, which may be left where it is; `None` for a tombstone.
     pub(super) fn of(entry: &KeyEntry<'_>, leave: bool) -> Option<Value> {
         match (entry.kind, entry.value) {

@@ -123,9 +123,10 @@ impl End {
             };
             let file = view.version.record_file(first.file);
             let file = file.ok_or_else(|| dangling(Path::new("MANIFEST"), first))?;
-            let take = |wanted: &Wanted, record| {
+            let take = |wanted: &Wanted, record, is_shared| {
                 if let Some(entry) = self.entries.get_mut(wanted.entry) {
-                    entry.take_value(&self.keys, record, file.path(), &mut self.room);
+                    let (keys, room) = (&self.keys, &mut self.room);
+                    entry.take_value(keys, record, is_shared, file.path(), room);
                 }
             };
             match &mut way {
