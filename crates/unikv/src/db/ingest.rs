@@ -54,7 +54,7 @@ impl Db {
     /// nothing of it is visible before all of it is, and when this returns it survives a power cut.
     /// It is newer than every write that returned before the whole stream was read, and older than
     /// those that begin after this returns. The mark, if there is one, is committed with it, as
-    /// [`Batch::set_mark`] says. Returns the number of entries.
+    /// [`Batch::set_mark`](crate::Batch::set_mark) says. Returns the number of entries.
     ///
     /// Made for large streams: memtables are flushed first, and what is ingested is merged soon.
     /// Closing the database waits for the next entry of the stream, so the stream itself must not
@@ -62,7 +62,7 @@ impl Db {
     ///
     /// # Errors
     /// `InvalidArgument` if a key is not greater than the one before or something is longer than
-    /// [`Batch`] allows; an error of the stream, as it came: then nothing has changed. Else as
+    /// [`Batch`](crate::Batch) allows; an error of the stream, as it came: then nothing has changed. Else as
     /// [`Db::flush`]; `WritesSuspended` may leave the outcome unknown until the database is
     /// reopened.
     ///
