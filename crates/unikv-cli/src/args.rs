@@ -6,8 +6,13 @@ use crate::text;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::time::Duration;
 use unikv::{Clustering, Compression, Db, Durability, Keyspace, Options};
 pub use unikv_bench::workload::quantity::{count, duration, size, small_size};
+
+/// How often a command that has a database open publishes its figures, for `stats` and `top`
+/// beside it. Short ones never come to it.
+const PUBLISH_EVERY: Duration = Duration::from_secs(1);
 
 fn durability(text: &str) -> Result<Durability, String> {
     match text.split_once(':') {
@@ -80,7 +85,7 @@ pub struct EngineArgs {
 impl EngineArgs {
     /// The engine's options with everything given set.
     pub fn options(&self) -> Options {
-        let mut options = Options::default();
+        let mut options = Options::default().publish_stats(PUBLISH_EVERY);
         if let Some(bytes) = self.memory_budget {
             options = options.memory_budget(bytes);
         }
@@ -160,10 +165,10 @@ pub struct DirArg {
 impl DirArg {
     /// Opens the database that is there; never creates one.
     pub fn open_existing(&self) -> Result<Db, Failure> {
-        Ok(Db::open(
-            &self.dir,
-            Options::default().create_if_missing(false),
-        )?)
+        let options = Options::default()
+            .create_if_missing(false)
+            .publish_stats(PUBLISH_EVERY);
+        Ok(Db::open(&self.dir, options)?)
     }
 
     /// Opens the database for one change, which lasts when the command ends. `creates` makes one
@@ -171,6 +176,7 @@ impl DirArg {
     pub fn open_to_change(&self, creates: bool) -> Result<Db, Failure> {
         let options = Options::default()
             .create_if_missing(creates)
+            .publish_stats(PUBLISH_EVERY)
             .durability(Durability::Sync);
         Ok(Db::open(&self.dir, options)?)
     }
@@ -230,7 +236,6 @@ mod tests {
 
     #[test]
     fn durability_names() {
-        use std::time::Duration;
         assert_eq!(durability("sync"), Ok(Durability::Sync));
         let periodic = Durability::Periodic(Duration::from_millis(100));
         assert_eq!(durability("periodic:100ms"), Ok(periodic));

@@ -16,7 +16,7 @@ mod text;
 mod torture;
 mod ycsb;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// An embedded, ordered, persistent key-value store.
@@ -59,6 +59,12 @@ enum Command {
     Follow(commands::follow::Follow),
     /// Prints sizes and counters of a database
     Stats(commands::stats::Stats),
+    /// Shows what a database that another process has open is doing, live
+    Top(commands::top::Top),
+    /// Reads commands from a terminal or a script: get, put, delete, scan, stats, keyspaces
+    Shell(commands::shell::Shell),
+    /// Prints a script that completes this command in a shell
+    Completions(commands::completions::Completions),
     /// Lists, makes, renames, empties and drops keyspaces
     Keyspace(commands::keyspace::Keyspaces),
     /// Merges what is waiting to be merged, and drops what is overwritten or deleted there
@@ -105,6 +111,9 @@ fn main() -> ExitCode {
         Command::Ingest(command) => command.run(),
         Command::Follow(command) => command.run(),
         Command::Stats(command) => command.run(),
+        Command::Top(command) => command.run(),
+        Command::Shell(command) => command.run(),
+        Command::Completions(command) => command.run(Cli::command()),
         Command::Keyspace(command) => command.run(),
         Command::Compact(command) => command.run(),
         Command::Gc(command) => command.run(),

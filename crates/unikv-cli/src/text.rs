@@ -257,7 +257,7 @@ fn read_json(line: &[u8], key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<Line
     Ok(Line::Record(line.expires))
 }
 
-fn unescape(mut text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+pub fn unescape(mut text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     while let Some(at) = text.iter().position(|&byte| byte == b'\\') {
         out.extend_from_slice(&text[..at]);
         text = &text[at + 1..];

@@ -126,11 +126,14 @@ pub use engine::checkpoint::{Checkpoint, CheckpointFile};
 pub use engine::follow::FollowerStats;
 pub use engine::health::JobError;
 pub use engine::memory::MemoryStats;
+pub use engine::publishing::PublishedStats;
 pub use engine::read::cursor::{Cursor, Keys};
 pub use engine::read::iter::Iter;
 pub use engine::read::lifetimes::Ttl;
 pub use engine::read::value_reader::ValueReader;
+pub use engine::stats::holders::{HolderKind, HolderStats, RunningJob};
 pub use engine::stats::lifetime::LifetimeStats;
+pub use engine::stats::meter::LatencyStats;
 pub use engine::stats::pins::PinStats;
 pub use engine::stats::report::{CheckReport, Problem};
 pub use engine::stats::stalls::StallStats;
@@ -138,7 +141,9 @@ pub use engine::stats::{PartitionStats, Stats};
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "tracing")]
 pub use events::TracingListener;
-pub use events::{Event, EventListener, RecoveryReport, StallCause};
+pub use events::{
+    Event, EventListener, RecoveryReport, SlowOperation, StallCause, TimedOperation, Wait,
+};
 pub use export::{Export, ExportFile};
 pub use log::TailCut;
 pub use memtable::{Batch, Operation};

@@ -76,6 +76,9 @@ pub struct Options {
     /// What the caller has set of the options that are stored.
     pub(crate) asked: StoredOptions,
     pub(crate) listener: Option<Listener>,
+    pub(crate) latencies: bool,
+    pub(crate) slow_after: Option<Duration>,
+    pub(crate) publish_stats: Option<Duration>,
 }
 
 /// The options that are stored in a database, each if it is set.
@@ -106,6 +109,9 @@ impl Default for Options {
             for_repair: false,
             asked: StoredOptions::default(),
             listener: None,
+            latencies: false,
+            slow_after: None,
+            publish_stats: None,
         }
     }
 }
@@ -337,6 +343,9 @@ impl Options {
                 .change_window_bytes
                 .or(stored.change_window_bytes)
                 .unwrap_or(0),
+            latencies: self.latencies,
+            slow_after: self.slow_after,
+            publish_stats: self.publish_stats,
         };
         options.validate()?;
         Ok(options)

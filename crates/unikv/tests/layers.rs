@@ -69,6 +69,7 @@ const COMPONENTS: &[&str] = &[
     "changes",
     "background",
     ENGINE,
+    "publishing",
     "open",
     "follow",
     "handle",

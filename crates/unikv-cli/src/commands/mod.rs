@@ -4,6 +4,7 @@ pub mod backup;
 pub mod check;
 pub mod checkpoint;
 pub mod compact;
+pub mod completions;
 pub mod delete_range;
 pub mod dump;
 pub mod expiry;
@@ -17,7 +18,9 @@ pub mod load;
 pub mod point;
 pub mod repair;
 pub mod scan;
+pub mod shell;
 pub mod stats;
+pub mod top;
 
 use indicatif::ProgressBar;
 use unikv_bench::measure::progress::styled;

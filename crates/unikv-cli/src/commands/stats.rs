@@ -4,12 +4,16 @@ mod as_json;
 
 use crate::args::DirArg;
 use crate::commands::gc::print_files;
-use crate::exit::{Code, Outcome};
+use crate::exit::{Code, Failure, Outcome};
 use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::json;
 use std::io::{self, Write};
-use unikv::{EffectiveOptions, GarbageStats, PartitionStats, PinStats, RecoveryReport, StallStats};
+use std::time::Duration;
+use unikv::{
+    EffectiveOptions, GarbageStats, HolderStats, PartitionStats, PinStats, PublishedStats,
+    RecoveryReport, StallStats,
+};
 
 pub use as_json::{recovery_to_json, stats_to_json};
 
@@ -28,7 +32,13 @@ pub struct Stats {
 
 impl Stats {
     pub fn run(self) -> Outcome {
-        let db = self.dir.open_existing()?;
+        let db = match self.dir.open_existing() {
+            Err(Failure::Failed {
+                code: Code::Locked,
+                message,
+            }) => return self.show_published(message),
+            opened => opened?,
+        };
         let (stats, recovery) = (db.stats(), db.recovery().clone());
         let (garbage, options) = (db.garbage(), db.options());
         db.close()?;
@@ -40,7 +50,7 @@ impl Stats {
             });
             writeln!(out, "{report}")?;
         } else {
-            print_stats(&stats, &garbage, &options, &mut out)?;
+            print_stats(&stats, &Limits::of(&garbage, &options), &mut out)?;
             if self.files {
                 writeln!(out)?;
                 print_files(&garbage.files, &mut out)?;
@@ -52,12 +62,99 @@ impl Stats {
     }
 }
 
-fn print_stats(
-    stats: &unikv::Stats,
-    garbage: &GarbageStats,
-    options: &EffectiveOptions,
-    out: &mut impl Write,
-) -> io::Result<()> {
+impl Stats {
+    /// Shows what the process that has the database open has published; `locked` says that there
+    /// is one.
+    fn show_published(&self, locked: String) -> Outcome {
+        let Some(published) = PublishedStats::read(&self.dir.dir)? else {
+            return Err(Failure::Failed {
+                code: Code::Locked,
+                message: format!(
+                    "{locked}; it does not publish its figures, or has not yet (Options::publish_stats)"
+                ),
+            });
+        };
+        let mut out = io::stdout().lock();
+        if self.json {
+            let report = json!({
+                "stats": stats_to_json(&published.stats),
+                "published": {
+                    "pid": published.pid,
+                    "age_ms": published.age.as_millis() as u64,
+                    "interval_ms": published.interval.as_millis() as u64,
+                    "open_for_ms": published.open_for.as_millis() as u64,
+                    "is_old": is_old(&published),
+                },
+            });
+            writeln!(out, "{report}")?;
+            return Ok(Code::Success);
+        }
+        writeln!(out, "{}", age_in_words(&published))?;
+        let limits = Limits {
+            partition_bytes: published.partition_bytes,
+            unsorted_bytes: published.unsorted_bytes,
+            max_space_amp: published.max_space_amp,
+            dead_bytes: published.dead_bytes,
+            allowed_dead_bytes: published.allowed_dead_bytes,
+        };
+        print_stats(&published.stats, &limits, &mut out)?;
+        Ok(Code::Success)
+    }
+}
+
+/// Whether published figures are older than they should ever be.
+pub fn is_old(published: &PublishedStats) -> bool {
+    published.age > 3 * published.interval + Duration::from_secs(1)
+}
+
+/// Whose figures these are, and how old.
+pub fn age_in_words(published: &PublishedStats) -> String {
+    let age = published.age.as_secs_f64();
+    match is_old(published) {
+        false => format!(
+            "as process {} published it {age:.1} s ago, with the database open for {}",
+            published.pid,
+            seconds_in_words(published.open_for)
+        ),
+        true => format!(
+            "OLD: process {} published this {age:.0} s ago, and nothing since: it has ended or hangs",
+            published.pid
+        ),
+    }
+}
+
+/// A time in whole seconds.
+pub fn seconds_in_words(time: Duration) -> String {
+    humantime::format_duration(Duration::from_secs(time.as_secs())).to_string()
+}
+
+/// What sizes are compared with.
+struct Limits {
+    partition_bytes: u64,
+    unsorted_bytes: u64,
+    max_space_amp: f64,
+    dead_bytes: u64,
+    allowed_dead_bytes: u64,
+}
+
+impl Limits {
+    fn of(garbage: &GarbageStats, options: &EffectiveOptions) -> Limits {
+        Limits {
+            partition_bytes: options.partition_bytes,
+            unsorted_bytes: options.unsorted_bytes,
+            max_space_amp: garbage.max_space_amp,
+            dead_bytes: garbage.dead_bytes,
+            allowed_dead_bytes: garbage.allowed_bytes,
+        }
+    }
+}
+
+/// Prints the figures of an open database.
+pub fn print(db: &unikv::Db, out: &mut impl Write) -> io::Result<()> {
+    print_stats(&db.stats(), &Limits::of(&db.garbage(), &db.options()), out)
+}
+
+fn print_stats(stats: &unikv::Stats, limits: &Limits, out: &mut impl Write) -> io::Result<()> {
     let mut line = |what: &str, text: String| writeln!(out, "{what:<14}{text}");
     line("disk", HumanBytes(stats.disk_bytes).to_string())?;
     line(
@@ -118,9 +215,9 @@ fn print_stats(
         "garbage",
         format!(
             "{} in value logs, of {} that max_space_amp {} allows",
-            HumanBytes(garbage.dead_bytes),
-            HumanBytes(garbage.allowed_bytes),
-            garbage.max_space_amp
+            HumanBytes(limits.dead_bytes),
+            HumanBytes(limits.allowed_dead_bytes),
+            limits.max_space_amp
         ),
     )?;
     line("memory", memory_in_words(&stats.memory))?;
@@ -141,7 +238,8 @@ fn print_stats(
         ),
     )?;
     print_activity(stats, out)?;
-    print_partitions(&stats.partitions, options, out)
+    print_holders(&stats.holders, out)?;
+    print_partitions(&stats.partitions, limits, out)
 }
 
 /// What jobs did, and what held writers up, since the creation: this process has only just opened
@@ -237,10 +335,41 @@ fn pins_in_words(pins: &PinStats) -> String {
     words
 }
 
+/// The oldest snapshots and iterators, one each line.
+fn print_holders(holders: &[HolderStats], out: &mut impl Write) -> io::Result<()> {
+    const MOST: usize = 10;
+    for (nth, holder) in holders.iter().take(MOST).enumerate() {
+        let what = if nth == 0 { "held by" } else { "" };
+        writeln!(out, "{what:<14}{}", holder_in_words(holder))?;
+    }
+    match holders.len().saturating_sub(MOST) {
+        0 => Ok(()),
+        more => writeln!(out, "{:<14}and {more} younger ones", ""),
+    }
+}
+
+/// Who keeps an old state, since when, and what it costs.
+pub fn holder_in_words(holder: &HolderStats) -> String {
+    let mut words = format!(
+        "{} {}, {:.1} s old, {} operations behind",
+        holder.kind.name(),
+        holder.id,
+        holder.age.as_secs_f64(),
+        HumanCount(holder.behind)
+    );
+    if holder.pinned_bytes > 0 {
+        words.push_str(&format!(
+            ", keeps {} of files",
+            HumanBytes(holder.pinned_bytes)
+        ));
+    }
+    words
+}
+
 /// Sizes of each partition, with their shares of the sizes at which it is split and merged.
 fn print_partitions(
     partitions: &[PartitionStats],
-    options: &EffectiveOptions,
+    limits: &Limits,
     out: &mut impl Write,
 ) -> io::Result<()> {
     writeln!(
@@ -263,9 +392,9 @@ fn print_partitions(
             "{:>9} {:>11} {:>8} {:>11} {:>8} {:>5} {:>7} {:>10} {:>11} {:>12}  {}",
             partition.id,
             HumanBytes(partition.data_bytes).to_string(),
-            percent(partition.data_bytes, options.partition_bytes),
+            percent(partition.data_bytes, limits.partition_bytes),
             HumanBytes(partition.unsorted_bytes).to_string(),
-            percent(partition.unsorted_bytes, options.unsorted_bytes),
+            percent(partition.unsorted_bytes, limits.unsorted_bytes),
             partition.generations,
             partition.tables,
             partition.key_tables,

@@ -15,6 +15,8 @@ pub enum Kind {
     Hints,
     /// `VISIBLE`, and the next one until it is renamed.
     Visible,
+    /// `STATS`, and the next one until it is renamed.
+    Figures,
     /// `LOCK`.
     Lock,
     /// `BALLAST`.
@@ -46,6 +48,7 @@ impl Kind {
             "CURRENT.tmp" => Kind::Temp,
             "CACHE-HINTS" | "CACHE-HINTS.tmp" => Kind::Hints,
             "VISIBLE" | "VISIBLE.tmp" => Kind::Visible,
+            "STATS" | "STATS.tmp" => Kind::Figures,
             "LOCK" => Kind::Lock,
             "BALLAST" => Kind::Ballast,
             // The directory that the database's is in.
@@ -61,14 +64,15 @@ impl Kind {
 }
 
 use Kind::{
-    Ballast, Current, Data, Directory, Hints, Lock, Manifest, Mark, Sort, Temp, Visible, Wal,
+    Ballast, Current, Data, Directory, Figures, Hints, Lock, Manifest, Mark, Sort, Temp, Visible,
+    Wal,
 };
 
 /// One way to touch files: the call, the kinds of files, the flags (all of them, without
 /// `O_CLOEXEC`), and why.
 pub type Known = (&'static str, &'static [Kind], &'static str, &'static str);
 
-const WRITTEN: &[Kind] = &[Temp, Hints, Manifest, Wal, Data];
+const WRITTEN: &[Kind] = &[Temp, Hints, Figures, Manifest, Wal, Data];
 
 /// The list.
 pub const KNOWN: &[Known] = &[
@@ -172,7 +176,12 @@ pub const KNOWN: &[Known] = &[
         "FALLOC_FL_KEEP_SIZE",
         "create: room ahead, without a change of the length",
     ),
-    ("pwrite64", &[Temp, Manifest, Wal], "", "append to a log"),
+    (
+        "pwrite64",
+        &[Temp, Figures, Manifest, Wal],
+        "",
+        "append to a log",
+    ),
     (
         "openat",
         &[Wal],
@@ -221,13 +230,19 @@ pub const KNOWN: &[Known] = &[
     ),
     (
         "renameat",
+        &[Figures],
+        "",
+        "rename: the same of STATS, which is for other processes",
+    ),
+    (
+        "renameat",
         &[Wal],
         "",
         "rename: a segment written over takes its own name",
     ),
     (
         "unlinkat",
-        &[Temp, Hints, Ballast, Manifest, Wal, Data, Visible],
+        &[Temp, Hints, Figures, Ballast, Manifest, Wal, Data, Visible],
         "",
         "remove",
     ),
@@ -274,7 +289,7 @@ pub const KNOWN: &[Known] = &[
     (
         "close",
         &[
-            Directory, Current, Temp, Hints, Lock, Ballast, Manifest, Wal, Data,
+            Directory, Current, Temp, Hints, Figures, Lock, Ballast, Manifest, Wal, Data,
         ],
         "",
         "the end of any of these",

@@ -170,7 +170,7 @@ impl<'a> State<'a> {
                 self.directory_synced = Some(call.begin);
             }
             "renameat" if kind == Kind::Wal => self.renamed_log(&paths, call),
-            "renameat" if kind == Kind::Hints => {}
+            "renameat" if [Kind::Hints, Kind::Figures].contains(&kind) => {}
             "renameat" => self.renamed_current(call),
             "unlinkat" => self.unlinked(path, kind, call),
             _ => {}

@@ -15,6 +15,10 @@ pub(crate) const CURRENT_TEMP: &str = "CURRENT.tmp";
 pub(crate) const CACHE_HINTS: &str = "CACHE-HINTS";
 /// The next `CACHE-HINTS`, until it is renamed.
 pub(crate) const CACHE_HINTS_TEMP: &str = "CACHE-HINTS.tmp";
+/// The figures that the process which has the database open publishes.
+pub(crate) const STATS: &str = "STATS";
+/// The next `STATS`, until it is renamed.
+pub(crate) const STATS_TEMP: &str = "STATS.tmp";
 /// Blocks held back for a full disk; its bytes mean nothing.
 pub(crate) const BALLAST: &str = "BALLAST";
 /// Stands in the directory that a repair writes to, until the salvaged database is complete.
@@ -56,6 +60,10 @@ pub(crate) enum FileName {
     Visible,
     /// The next one; an orphan file after a crash.
     VisibleTemp,
+    /// Figures for other processes.
+    Stats,
+    /// The same, half-written.
+    StatsTemp,
 }
 
 impl FileName {
@@ -75,7 +83,9 @@ impl FileName {
             | FileName::Temp
             | FileName::CacheHintsTemp
             | FileName::Visible
-            | FileName::VisibleTemp => None,
+            | FileName::VisibleTemp
+            | FileName::Stats
+            | FileName::StatsTemp => None,
         }
     }
 }
@@ -93,6 +103,8 @@ impl fmt::Display for FileName {
             FileName::CacheHintsTemp => f.write_str(CACHE_HINTS_TEMP),
             FileName::Visible => f.write_str(VISIBLE),
             FileName::VisibleTemp => f.write_str(VISIBLE_TEMP),
+            FileName::Stats => f.write_str(STATS),
+            FileName::StatsTemp => f.write_str(STATS_TEMP),
             FileName::Manifest(n) => f.write_str(&manifest(n)),
             FileName::Wal(n) => f.write_str(&wal(n)),
             FileName::Record(n) => f.write_str(&record(n)),
@@ -135,6 +147,8 @@ pub(crate) fn parse(name: &str) -> Option<FileName> {
         CACHE_HINTS_TEMP => return Some(FileName::CacheHintsTemp),
         VISIBLE => return Some(FileName::Visible),
         VISIBLE_TEMP => return Some(FileName::VisibleTemp),
+        STATS => return Some(FileName::Stats),
+        STATS_TEMP => return Some(FileName::StatsTemp),
         LOCK => return Some(FileName::Lock),
         BALLAST => return Some(FileName::Ballast),
         REPAIRING => return Some(FileName::Repairing),
@@ -188,6 +202,8 @@ mod tests {
             "CACHE-HINTS.tmp",
             "VISIBLE",
             "VISIBLE.tmp",
+            "STATS",
+            "STATS.tmp",
             "LOCK",
             "BALLAST",
             "REPAIRING",

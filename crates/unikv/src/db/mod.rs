@@ -24,7 +24,7 @@ use crate::engine::handle::Handle;
 use crate::engine::read::source::Source;
 use crate::engine::stats::Stats;
 use crate::error::Result;
-use crate::events::RecoveryReport;
+use crate::events::{RecoveryReport, TimedOperation};
 use crate::memtable::Batch;
 use crate::options::{EffectiveOptions, Options, WriteOptions};
 use crate::vfs::Env;
@@ -148,8 +148,13 @@ impl Db {
     /// `WritesSuspended`, `DiskFull`, `Io`: whether they would survive is unknown; what was
     /// acknowledged stays visible. `Closed`.
     pub fn sync(&self) -> Result<()> {
-        self.0.engine.core.check_open()?;
-        self.0.engine.write.sync_and_mark()
+        let engine = &self.0.engine;
+        engine.core.check_open()?;
+        engine
+            .read
+            .timed(TimedOperation::Sync, Default::default, || {
+                engine.write.sync_and_mark()
+            })
     }
 
     /// Writes the memtables to tables of the UnsortedStore and waits for that.

@@ -1,15 +1,18 @@
 //! The reads that all handles have in common, over one source.
 
 use crate::base::bounds::{KeyBounds, engine_bounds, prefix_bounds};
+use crate::base::keys::KeyspaceId;
 use crate::engine::read::ReadState;
 use crate::engine::read::cursor::Cursor;
 use crate::engine::read::iter::Iter;
 use crate::engine::read::lifetimes::Ttl;
 use crate::engine::read::moment::Registered;
 use crate::engine::read::source::Source;
+use crate::engine::read::timed::named;
 use crate::engine::read::value_reader::ValueReader;
 use crate::engine::snapshots::Holder;
 use crate::error::Result;
+use crate::events::TimedOperation;
 use bytes::Bytes;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -28,11 +31,22 @@ impl<R: Deref<Target = Arc<ReadState>>> Reader<'_, R> {
         self.read.get(self.source, key)
     }
 
+    #[cold]
+    fn named(&self, keyspace: KeyspaceId, key: &[u8]) -> (KeyspaceId, Vec<u8>) {
+        let view = self.read.view.load();
+        let meta = view.version.keyspaces.get(keyspace);
+        named(meta.map_or(keyspace, |meta| meta.data), key)
+    }
+
     pub(crate) fn multi_get<K: AsRef<[u8]>>(
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Bytes>>> {
-        self.read.multi_get(self.source, keys)
+        let keyspace = self.source.keyspace;
+        let of = || self.named(keyspace, &[]);
+        self.read.timed(TimedOperation::MultiGet, of, || {
+            self.read.multi_get(self.source, keys)
+        })
     }
 
     pub(crate) fn contains_key(&self, key: &[u8]) -> Result<bool> {

@@ -13,9 +13,10 @@ use crate::engine::published::Published;
 use crate::engine::snapshots::Snapshots;
 use crate::engine::stats::counters::EngineCounters;
 use crate::engine::stats::lifetime::LifetimeStats;
+use crate::engine::stats::meter::Meter;
 use crate::engine::window::WindowFiles;
 use crate::error::{Error, Result};
-use crate::events::{Event, Events};
+use crate::events::{Event, Events, Wait};
 use crate::jobs::JobContext;
 use crate::key_table::ReadCache;
 use crate::memtable::ArenaPool;
@@ -56,6 +57,8 @@ pub(crate) struct Core {
     pub(crate) published: Published,
     /// Held until the engine is dropped or closed; its release lets another opener in.
     pub(crate) directory: Mutex<Option<Box<dyn LockGuard>>>,
+    /// How long operations take.
+    pub(crate) meter: Meter,
     /// What the listener hears of.
     pub(crate) events: Events,
 }
@@ -82,6 +85,7 @@ impl Core {
             work: Arc::clone(parts.store.work()),
             progress: parts.store.env().runtime.event(),
             process: parts.memory.process.clone(),
+            meter: Meter::new(parts.options.latencies, parts.options.slow_after),
             options: parts.options,
             cache: parts.cache,
             pool: parts.pool,
@@ -260,6 +264,20 @@ impl Core {
                 return found;
             }
         }
+    }
+
+    /// Waits, and counts that where slow operations are reported.
+    #[inline(always)]
+    pub(crate) fn counting_wait<T>(&self, wait: Wait, run: impl FnOnce() -> T) -> T {
+        if !self.meter.is_on() {
+            return run();
+        }
+        let begin = self.meter.counts_waits().then(|| self.now());
+        let result = run();
+        if let Some(begin) = begin {
+            self.meter.waited(wait, self.now().saturating_sub(begin));
+        }
+        result
     }
 
     /// Time on the runtime's clock.

@@ -5,6 +5,7 @@
 
 use crate::base::sync::Mutex;
 use crate::engine::background::workers;
+use crate::engine::publishing::Publisher;
 use crate::engine::{Engine, open};
 use crate::error::{Error, Result};
 use crate::events::{self, Event, RecoveryReport};
@@ -38,6 +39,7 @@ impl Handle {
         };
         handle.begin_delivery()?;
         workers::spawn(&handle.engine.background, &mut handle.workers.lock())?;
+        handle.begin_publishing()?;
         Ok(handle)
     }
 
@@ -51,6 +53,21 @@ impl Handle {
         let delivery = events::deliver(&core.events, &*core.store.env().runtime);
         let dir = core.store.dir();
         *self.delivery.lock() = delivery.map_err(|e| Error::io("start a thread for", dir, e))?;
+        Ok(())
+    }
+
+    /// Starts the worker that publishes the figures, where that is asked for.
+    fn begin_publishing(&self) -> Result<()> {
+        let core = &self.engine.core;
+        let Some(every) = core.options.publish_stats else {
+            return Ok(());
+        };
+        let wake = Arc::clone(&self.engine.background.sync_wake);
+        let publisher = Box::new(Publisher::new(&self.engine, every));
+        let runtime = &core.store.env().runtime;
+        let spawned = runtime.spawn("unikv-stats", wake, publisher);
+        let spawned = spawned.map_err(|e| Error::io("start a thread for", core.store.dir(), e))?;
+        self.workers.lock().push(spawned);
         Ok(())
     }
 

@@ -19,6 +19,7 @@ pub(crate) mod memory;
 mod models;
 pub(crate) mod open;
 pub(crate) mod published;
+pub(crate) mod publishing;
 pub(crate) mod read;
 pub(crate) mod recent;
 pub(crate) mod snapshots;
@@ -48,6 +49,7 @@ use crate::engine::write::{Commit, WritePath};
 use crate::partition::View;
 use crate::version::edit::VersionEdit;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// An open database: its components, each of which holds those above it in this list that it calls.
 pub(crate) struct Engine {
@@ -62,6 +64,8 @@ pub(crate) struct Engine {
     pub(crate) background: Arc<Background>,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) changes: Arc<ChangeFeed>,
+    /// When it was opened, on the runtime's clock.
+    pub(crate) opened_at: Duration,
 }
 
 /// What [`Engine::new`] is made of.
@@ -105,6 +109,7 @@ impl Engine {
             kinds: kinds::all(),
         });
         Engine {
+            opened_at: core.now(),
             core,
             space,
             #[cfg(test)]
@@ -176,6 +181,9 @@ impl Engine {
             ballast_bytes: self.space.full.ballast_bytes(),
             job_errors: self.background.job_errors(),
             listener_panics: self.core.events.panics(),
+            latencies: self.core.meter.figures(),
+            running_jobs: self.background.running.figures(self.core.now()),
+            holders: self.read.holders(&view.version),
             clock_jump: self.core.clock.jump(),
             expires: self.core.clock.is_needed(),
             lifetime: counters.lifetime(&view.version, manifest_len),

@@ -104,6 +104,14 @@ impl Snapshots {
         self.0.lock().keys().next().copied()
     }
 
+    /// The moments that snapshots hold, ascending, and when each was registered.
+    pub(crate) fn of_snapshots(&self) -> Vec<(SeqNo, Duration)> {
+        let live = self.0.lock();
+        let held = live.iter().filter(|(_, holders)| holders.snapshots > 0);
+        held.map(|(moment, holders)| (moment.seq, holders.since))
+            .collect()
+    }
+
     pub(crate) fn figures(&self) -> SnapshotFigures {
         let live = self.0.lock();
         SnapshotFigures {

@@ -8,12 +8,14 @@
 //! counted and reported as [`Event::Lost`]; everything that happened before a close is delivered
 //! before that returns, unless a listener itself closes.
 
+mod operation;
 mod queue;
 mod report;
 mod stall_cause;
 #[cfg(feature = "tracing")]
 mod to_tracing;
 
+pub use operation::{SlowOperation, TimedOperation, Wait};
 pub(crate) use queue::{Events, deliver};
 pub use report::RecoveryReport;
 pub use stall_cause::StallCause;
@@ -134,6 +136,15 @@ pub enum Event {
     },
     /// Writing goes on in a new log.
     WritesResumed,
+    /// A call took longer than [`Options::slow_after`](crate::Options::slow_after).
+    SlowOperation(SlowOperation),
+    /// The file of [`Options::publish_stats`](crate::Options::publish_stats) could not be written.
+    /// It is tried again after the interval, and reported again only after a success.
+    #[non_exhaustive]
+    StatsNotPublished {
+        /// What has failed.
+        error: Error,
+    },
     /// Events were dropped here, since the listener had not taken a thousand older ones.
     #[non_exhaustive]
     Lost {
@@ -159,6 +170,8 @@ impl Event {
             Event::DiskFreed { .. } => "disk freed",
             Event::WritesSuspended { .. } => "writes suspended",
             Event::WritesResumed => "writes resumed",
+            Event::SlowOperation(_) => "slow operation",
+            Event::StatsNotPublished { .. } => "stats not published",
             Event::Lost { .. } => "lost",
         }
     }

@@ -1,7 +1,7 @@
 //! Why a writer was held up.
 
 /// What held a writer up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub enum StallCause {
     /// A pause while sealed memtables pile up.

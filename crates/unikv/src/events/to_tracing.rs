@@ -87,6 +87,16 @@ impl EventListener for TracingListener {
                 until_reopened,
             } => error!(target: "unikv", %error, until_reopened, "{name}"),
             Event::WritesResumed => info!(target: "unikv", "{name}"),
+            Event::SlowOperation(slow) => warn!(
+                target: "unikv",
+                operation = slow.operation.name(),
+                keyspace = slow.keyspace.as_deref(),
+                key = %slow.key.escape_ascii(),
+                took_us = micros(slow.took),
+                waited = ?slow.waited,
+                "{name}"
+            ),
+            Event::StatsNotPublished { error } => warn!(target: "unikv", %error, "{name}"),
             Event::Lost { count } => warn!(target: "unikv", count, "{name}"),
         }
     }

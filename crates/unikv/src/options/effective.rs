@@ -6,6 +6,9 @@ use crate::error::{Error, Result};
 use crate::memtable::Lifetime;
 use std::time::Duration;
 
+/// The figures are published no more often.
+const LEAST_INTERVAL: Duration = Duration::from_millis(10);
+
 /// The options in effect in an open database; see [`Options`](super::Options) for what each does.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -40,6 +43,12 @@ pub struct EffectiveOptions {
     pub default_ttl: Option<Duration>,
     /// See [`Options::change_window_bytes`](super::Options::change_window_bytes).
     pub change_window_bytes: u64,
+    /// See [`Options::latencies`](super::Options::latencies).
+    pub latencies: bool,
+    /// See [`Options::slow_after`](super::Options::slow_after).
+    pub slow_after: Option<Duration>,
+    /// See [`Options::publish_stats`](super::Options::publish_stats).
+    pub publish_stats: Option<Duration>,
 }
 
 impl EffectiveOptions {
@@ -84,6 +93,14 @@ impl EffectiveOptions {
                 self.inline_value_bytes
             );
             let remedy = "set `inline_value_bytes` to 64 KiB or less";
+            return Err(Error::invalid(what, remedy));
+        }
+        if self
+            .publish_stats
+            .is_some_and(|every| every < LEAST_INTERVAL)
+        {
+            let what = "option `publish_stats` is below its least value, 10 ms";
+            let remedy = "set `publish_stats` to a second or so";
             return Err(Error::invalid(what, remedy));
         }
         if let Durability::Periodic(every) = self.durability

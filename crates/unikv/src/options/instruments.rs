@@ -3,6 +3,7 @@
 use super::Options;
 use crate::events::{EventListener, Listener};
 use std::sync::Arc;
+use std::time::Duration;
 
 impl Options {
     /// Who hears of [events](crate::Event): a function of `&Event`, or a type of your own. Default:
@@ -38,6 +39,64 @@ impl Options {
     #[must_use]
     pub fn listener(mut self, listener: impl EventListener + 'static) -> Options {
         self.listener = Some(Listener(Arc::new(listener)));
+        self
+    }
+
+    /// Measures how long operations and jobs take: [`Stats::latencies`](crate::Stats::latencies).
+    /// Default: false.
+    ///
+    /// Measured are writes, syncs, look-ups of several keys and jobs. Of puts and batches it is one
+    /// in 8, unless [`Options::slow_after`] is set, too; all others are measured each time. The
+    /// histograms take up to a megabyte beside the memory budget.
+    ///
+    /// Not stored.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("unikv-latencies-{}", std::process::id()));
+    /// # use unikv::{Db, Options};
+    /// let db = Db::open(&dir, Options::default().latencies(true))?;
+    /// for n in 0..1000_u32 {
+    ///     db.put(n.to_be_bytes(), "value")?;
+    /// }
+    /// let stats = db.stats();
+    /// let put = stats.latencies.iter().find(|times| times.what == "put").unwrap();
+    /// assert!(put.measured > 100 && put.p50 <= put.p99);
+    /// # db.close()?;
+    /// # unikv::Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
+    #[must_use]
+    pub fn latencies(mut self, yes: bool) -> Options {
+        self.latencies = yes;
+        self
+    }
+
+    /// Has the listener hear of each [operation](crate::TimedOperation) that takes at least this
+    /// long: [`Event::SlowOperation`](crate::Event::SlowOperation), with its key and what it waited
+    /// for.
+    /// Default: never.
+    ///
+    /// Each of them looks at the clock then, which takes a tenth of a microsecond.
+    ///
+    /// Not stored.
+    #[must_use]
+    pub fn slow_after(mut self, time: Duration) -> Options {
+        self.slow_after = Some(time);
+        self
+    }
+
+    /// How often [`Db::stats`](crate::Db::stats) are written to a file `STATS` in the directory, at
+    /// least 10 ms, so that other processes can show them: `unikv stats` and `unikv top`, or
+    /// [`PublishedStats::read`](crate::PublishedStats::read). Default: never.
+    ///
+    /// A thread of its own replaces the file, without a sync, and it is removed when the database
+    /// is closed. That it cannot be written is an [event](crate::Event::StatsNotPublished), and
+    /// stops nothing.
+    ///
+    /// Not stored.
+    #[must_use]
+    pub fn publish_stats(mut self, every: Duration) -> Options {
+        self.publish_stats = Some(every);
         self
     }
 }

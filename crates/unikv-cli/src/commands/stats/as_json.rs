@@ -2,7 +2,11 @@
 
 use crate::text::to_hex;
 use serde_json::{Value, json};
-use unikv::{JobError, LifetimeStats, PartitionStats, PinStats, RecoveryReport, StallStats};
+use std::time::Duration;
+use unikv::{
+    HolderStats, JobError, LatencyStats, LifetimeStats, PartitionStats, PinStats, RecoveryReport,
+    RunningJob, StallStats,
+};
 
 /// All figures, named as in the API; times are in microseconds and their names end in `_us`.
 pub fn stats_to_json(stats: &unikv::Stats) -> Value {
@@ -86,6 +90,46 @@ pub fn stats_to_json(stats: &unikv::Stats) -> Value {
         "written_bytes": stats.written_bytes(),
         "write_amplification": stats.write_amplification(),
         "lifetime": lifetime_to_json(&stats.lifetime),
+        "listener_panics": stats.listener_panics,
+        "latencies": stats.latencies.iter().map(latency_to_json).collect::<Vec<_>>(),
+        "running_jobs": stats.running_jobs.iter().map(running_to_json).collect::<Vec<_>>(),
+        "holders": stats.holders.iter().map(holder_to_json).collect::<Vec<_>>(),
+    })
+}
+
+fn latency_to_json(times: &LatencyStats) -> Value {
+    let us = |time: Duration| time.as_secs_f64() * 1e6;
+    json!({
+        "what": times.what,
+        "is_job": times.is_job,
+        "measured": times.measured,
+        "one_in": times.one_in,
+        "sum_us": us(times.sum),
+        "p50_us": us(times.p50),
+        "p90_us": us(times.p90),
+        "p99_us": us(times.p99),
+        "p999_us": us(times.p999),
+        "max_us": us(times.max),
+    })
+}
+
+fn running_to_json(job: &RunningJob) -> Value {
+    json!({
+        "job": job.job,
+        "partition": job.partition,
+        "running_for_us": micros(job.running_for),
+    })
+}
+
+fn holder_to_json(holder: &HolderStats) -> Value {
+    json!({
+        "kind": holder.kind.name(),
+        "id": holder.id,
+        "age_us": micros(holder.age),
+        "seq": holder.seq,
+        "behind": holder.behind,
+        "holds_view": holder.holds_view,
+        "pinned_bytes": holder.pinned_bytes,
     })
 }
 

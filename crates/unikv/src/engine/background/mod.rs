@@ -27,7 +27,7 @@ use crate::codec::Dictionary;
 use crate::engine::background::idle::Idle;
 use crate::engine::background::kinds::warm::warmth::Warmth;
 use crate::engine::background::passes::{Counted, Passes};
-use crate::engine::background::requests::Requests;
+use crate::engine::background::requests::{Requests, Running};
 use crate::engine::background::scheduler::{Ask, Scheduler};
 use crate::engine::backpressure::Backpressure;
 use crate::engine::catalog::Catalog;
@@ -124,6 +124,8 @@ pub(crate) struct Background {
     pub(crate) warmth: Warmth,
     /// Callers that wait for garbage collection.
     pub(crate) garbage_requests: Requests,
+    /// The jobs that run.
+    pub(crate) running: Running,
 }
 
 /// What [`Background::new`] is made of.
@@ -158,6 +160,7 @@ impl Background {
             counted: Counted::default(),
             warmth: Warmth::new(parts.core),
             garbage_requests: Requests::default(),
+            running: Running::default(),
         })
     }
 

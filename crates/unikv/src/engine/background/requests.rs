@@ -1,6 +1,47 @@
-//! Callers that want something done now which would be done later by itself.
+//! Callers that want something done now which would be done later by itself, and jobs that run.
+//!
+//! Lock: that of [`Running`], a leaf.
 
+use crate::base::keys::PartitionId;
+use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
+use crate::engine::health::JobName;
+use crate::engine::stats::holders::RunningJob;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A job that runs: what, where and since when.
+type Run = (JobName, Option<PartitionId>, Duration);
+
+/// The jobs that run by the order in which they began, and how many have begun.
+#[derive(Debug, Default)]
+pub(crate) struct Running(Mutex<(u64, BTreeMap<u64, Run>)>);
+
+impl Running {
+    /// A job begins; returns what [`Running::end`] is to get.
+    pub(super) fn begin(&self, job: JobName, of: Option<PartitionId>, now: Duration) -> u64 {
+        let mut running = self.0.lock();
+        running.0 += 1;
+        let id = running.0;
+        running.1.insert(id, (job, of, now));
+        id
+    }
+
+    pub(super) fn end(&self, id: u64) {
+        self.0.lock().1.remove(&id);
+    }
+
+    /// All of them, the oldest first.
+    pub(crate) fn figures(&self, now: Duration) -> Vec<RunningJob> {
+        let running = self.0.lock();
+        let each = running.1.values().map(|(job, of, since)| RunningJob {
+            job: (*job).to_owned(),
+            partition: of.map(|id| id.0),
+            running_for: now.saturating_sub(*since),
+        });
+        each.collect()
+    }
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Requests(AtomicUsize);

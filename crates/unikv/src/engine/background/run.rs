@@ -72,7 +72,9 @@ impl Background {
             partition,
         });
         let begin = self.core.now();
+        let running = self.running.begin(name, of, begin);
         let (ended, bytes) = written::during(|| (job.run)(self));
+        self.running.end(running);
         if let Err(error) = &ended {
             self.space.note_full(error);
         }
@@ -94,10 +96,12 @@ impl Background {
             }
         };
         if !has_failed {
+            let took = self.core.now().saturating_sub(begin);
+            self.core.meter.job(name, took);
             events.emit(|| Event::JobEnded {
                 job: name,
                 partition,
-                took: self.core.now().saturating_sub(begin),
+                took,
                 bytes,
             });
         }

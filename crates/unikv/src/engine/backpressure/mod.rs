@@ -26,7 +26,7 @@ use crate::engine::backpressure::slowdown::Slowdown;
 use crate::engine::core::Core;
 use crate::engine::memory::MAX_SEALED;
 use crate::engine::space::DiskSpace;
-use crate::events::StallCause;
+use crate::events::{StallCause, Wait};
 use crate::jobs::flush::placing::{GenerationLimits, MAX_GENERATIONS, MAX_SLOTS};
 use crate::partition::View;
 use crate::version::Partition;
@@ -347,6 +347,8 @@ impl Backpressure {
         let cause = pressure.cause.load(Ordering::Relaxed);
         let cause = CAUSES.get(cause).copied().unwrap_or(StallCause::Memtables);
         self.core.counters.count_pause(cause, took.unsigned_abs());
+        let took = Duration::from_nanos(took.unsigned_abs());
+        self.core.meter.waited(Wait::Slowdown, took);
     }
 
     /// Waits for this many nanoseconds, and says how many it were.
@@ -372,7 +374,9 @@ impl Backpressure {
             let step = kib.min((LONGEST_PAUSE_NS.unsigned_abs() / ns_per_kib).max(1));
             let pause = ns_per_kib.saturating_mul(step);
             let runtime = &self.core.store.env().runtime;
-            runtime.delay(Duration::from_nanos(pause));
+            let pause = Duration::from_nanos(pause);
+            runtime.delay(pause);
+            self.core.meter.waited(Wait::Slowdown, pause);
             kib -= step;
         }
     }

@@ -53,7 +53,7 @@ pub(crate) struct Failure {
 }
 
 /// A background job that has failed and not been made up for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize)]
 #[non_exhaustive]
 pub struct JobError {
     /// What it does: `flush`, `merge`, `garbage collection`, `split` or `join`.
@@ -64,6 +64,43 @@ pub struct JobError {
     pub message: String,
     /// How often it has been tried again.
     pub retries: u32,
+}
+
+/// As it stands in a file.
+#[derive(serde::Deserialize)]
+struct ReadJobError {
+    job: String,
+    partition: Option<u64>,
+    message: String,
+    retries: u32,
+}
+
+// Not derived: the name of a job is no part of what is read.
+impl<'de> serde::Deserialize<'de> for JobError {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        let read = ReadJobError::deserialize(from)?;
+        Ok(JobError {
+            job: job_named(&read.job),
+            partition: read.partition,
+            message: read.message,
+            retries: read.retries,
+        })
+    }
+}
+
+/// The kind of job that a person calls `name`.
+pub(crate) fn job_named(name: &str) -> JobName {
+    const KNOWN: &[JobName] = &[
+        FLUSH,
+        MERGE,
+        COLLECT,
+        "split",
+        "join",
+        "scan merge",
+        "clustering",
+    ];
+    let known = KNOWN.iter().find(|known| **known == name);
+    known.copied().unwrap_or("another job")
 }
 
 impl JobError {

@@ -38,7 +38,8 @@ pub(super) const MOST_BATCH_BYTES: u64 = 4 << 20;
 
 /// Memory of an open database by part, in bytes: what is charged, which is what a part takes or may
 /// take before the charges are made again.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct MemoryStats {
     /// The option `memory_budget`.

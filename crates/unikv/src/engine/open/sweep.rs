@@ -49,6 +49,8 @@ pub(super) fn sweep(store: &FileStore, survey: &DirSurvey, needed: &Needed<'_>) 
             FileName::KeyTable(n) => key_tables.contains(n),
             // Replaced when there are better ones.
             FileName::CacheHints | FileName::Visible => true,
+            // Those of a process that has died.
+            FileName::Stats | FileName::StatsTemp => false,
             FileName::Temp | FileName::CacheHintsTemp | FileName::VisibleTemp => false,
         };
         let file = name.to_string();

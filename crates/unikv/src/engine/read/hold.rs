@@ -37,13 +37,16 @@ impl<T> Hold<T> {
 
     /// Whether something is held.
     pub(crate) fn is_held(&self) -> bool {
-        let Some(held) = self.held.try_lock() else {
-            return true;
-        };
-        let is_held = held.is_some();
+        self.look(|held| held.is_some()).unwrap_or(true)
+    }
+
+    /// Calls `look` on what is held; `None`: it is in use.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&Option<T>) -> R) -> Option<R> {
+        let held = self.held.try_lock()?;
+        let result = look(&held);
         drop(held);
         self.revoke_if_asked();
-        is_held
+        Some(result)
     }
 
     /// Releases it now, or when it is no longer in use.

@@ -10,6 +10,7 @@ pub(crate) mod parts;
 pub(crate) mod pins;
 pub(crate) mod sizes;
 pub(crate) mod source;
+pub(crate) mod timed;
 pub(crate) mod value_reader;
 pub(crate) mod views;
 

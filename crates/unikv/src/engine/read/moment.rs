@@ -9,21 +9,26 @@ use crate::engine::snapshots::Holder;
 use crate::partition::{Moment, Visibility};
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A sequence number and a time that jobs know of until this is dropped.
 pub(crate) struct Registered {
     read: Arc<ReadState>,
     moment: Moment,
     holder: Holder,
+    /// When it was registered, on the runtime's clock.
+    since: Duration,
 }
 
 impl Registered {
     /// Registers what is visible now. Views loaded from here on serve it.
     pub(crate) fn take(read: &Arc<ReadState>, holder: Holder) -> Arc<Registered> {
         let core = &read.core;
+        let mut since = Duration::ZERO;
         let moment = if core.process.is_this() {
             core.snapshots.take(&read.visible_seq, holder, || {
                 let now = core.now();
+                since = now;
                 (now, core.clock.at_ms(now))
             })
         } else {
@@ -36,6 +41,7 @@ impl Registered {
             read: Arc::clone(read),
             moment,
             holder,
+            since,
         })
     }
 
@@ -45,6 +51,14 @@ impl Registered {
 
     pub(crate) fn seq(&self) -> SeqNo {
         self.moment.seq
+    }
+
+    /// Since when an iterator that is made of it now has been there, on the runtime's clock.
+    pub(crate) fn held_since(&self) -> Duration {
+        match self.holder {
+            Holder::Iterator => self.since,
+            Holder::Snapshot => self.read.core.now(),
+        }
     }
 
     /// Its time, in milliseconds since 1970.

@@ -8,16 +8,19 @@
 //! Locks: `held` and the position in each [`Hold`] are leaf locks. A position is locked by its
 //! iterator while a batch is gathered, by others only with `try_lock`.
 
+use crate::base::keys::{FileNumber, SeqNo};
 use crate::base::sync::atomic::Ordering;
 use crate::engine::memory::IteratorBytes;
 use crate::engine::read::ReadState;
 use crate::engine::read::hold::Hold;
 use crate::engine::read::moment::Registered;
-use crate::engine::read::views::Position;
+use crate::engine::read::views::{Held, Position};
+use crate::engine::stats::holders::{HolderKind, HolderStats};
 use crate::engine::stats::pins::PinStats;
 use crate::error::{Error, Result};
 use crate::version::Version;
 use bytes::Bytes;
+use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,24 +48,108 @@ impl ReadState {
     }
 }
 
+impl ReadState {
+    /// Snapshots and iterators, the oldest first; `version` is the present one.
+    pub(crate) fn holders(&self, version: &Arc<Version>) -> Vec<HolderStats> {
+        let now = self.core.now();
+        let visible = self.visible_seq.load(Ordering::Acquire);
+        let of = |kind, id, seq: SeqNo, since| HolderStats {
+            kind,
+            id,
+            age: now.saturating_sub(since),
+            seq: seq.0,
+            behind: visible.saturating_sub(seq.0),
+            holds_view: false,
+            pinned_bytes: 0,
+        };
+        let snapshots = self.core.snapshots.of_snapshots().into_iter();
+        let snapshots = snapshots.map(|(seq, since)| of(HolderKind::Snapshot, seq.0, seq, since));
+        let mut holders: Vec<HolderStats> = snapshots.collect();
+        let iterators: Vec<(u64, Arc<Held>)> = {
+            let held = self.views.held.lock();
+            held.iter()
+                .map(|(id, held)| (*id, Arc::clone(held)))
+                .collect()
+        };
+        let mut pinned = Pinned::beside(version);
+        for (id, held) in iterators {
+            let position = |position: &Option<Position>| {
+                position.as_ref().map(|p| Arc::clone(&p.view.version))
+            };
+            // One that is in use has a view, most often the present one.
+            let seen = held.hold.look(position);
+            let mut holder = of(HolderKind::Iterator, id, held.seq, held.since);
+            holder.holds_view = seen.as_ref().is_none_or(Option::is_some);
+            let seen = seen.flatten();
+            holder.pinned_bytes = seen.map_or(0, |version| pinned.bytes(&version));
+            holders.push(holder);
+        }
+        holders.sort_by_key(|holder| std::cmp::Reverse(holder.age));
+        holders
+    }
+}
+
+/// What versions hold that are not the present one.
+struct Pinned {
+    present: Arc<Version>,
+    /// Counted once for each version, which many iterators may hold.
+    counted: HashMap<*const Version, u64>,
+}
+
+impl Pinned {
+    fn beside(present: &Arc<Version>) -> Pinned {
+        Pinned {
+            present: Arc::clone(present),
+            counted: HashMap::new(),
+        }
+    }
+
+    /// Bytes of the files of `version` that the present one has not.
+    fn bytes(&mut self, version: &Arc<Version>) -> u64 {
+        if Arc::ptr_eq(version, &self.present) {
+            return 0;
+        }
+        let present = &self.present;
+        let count = || {
+            let key_tables: HashSet<_> = present.key_tables().map(|t| t.meta().number).collect();
+            let is_gone = |n: FileNumber| present.record_file(n).is_none();
+            let records = version.record_files().iter().map(|f| f.meta());
+            let records = records.filter(|meta| is_gone(meta.number)).map(|m| m.len);
+            let mut seen = HashSet::new();
+            let tables = version.key_tables().map(|t| t.meta());
+            let tables =
+                tables.filter(|m| !key_tables.contains(&m.number) && seen.insert(m.number));
+            records.sum::<u64>() + tables.map(|m| m.len).sum::<u64>()
+        };
+        *self
+            .counted
+            .entry(Arc::as_ptr(version))
+            .or_insert_with(count)
+    }
+}
+
 /// An iterator's place among the views.
 pub(crate) struct ViewHolder {
     /// Keeps the versions that the iterator sees.
     moment: Arc<Registered>,
     id: u64,
     /// Empty before the first batch, and after releasing it.
-    hold: Arc<Hold<Position>>,
+    held: Arc<Held>,
 }
 
 impl ViewHolder {
     pub(crate) fn new(moment: Arc<Registered>) -> ViewHolder {
         let read = moment.read();
         let id = read.views.next.fetch_add(1, Ordering::Relaxed);
-        let hold = Arc::<Hold<Position>>::default();
+        let held = Arc::new(Held {
+            hold: Hold::default(),
+            seq: moment.seq(),
+            since: moment.held_since(),
+        });
         if read.core.process.is_this() {
-            read.views.held.lock().insert(id, Arc::clone(&hold));
+            read.views.held.lock().insert(id, Arc::clone(&held));
         }
-        ViewHolder { moment, id, hold }
+        ViewHolder { moment, id, held }
     }
 
     /// What the iterator sees the database at.
@@ -81,7 +168,7 @@ impl ViewHolder {
         read: impl FnOnce(&mut Position) -> Result<T>,
     ) -> Result<T> {
         self.read().core.check_open()?;
-        self.hold.with(|position| match position {
+        self.held.hold.with(|position| match position {
             Some(position) => read(position),
             none => read(none.insert(Position {
                 view: self.read().view.load_full(),
@@ -106,12 +193,14 @@ impl ViewHolder {
         if !self.read().core.process.is_this() {
             return;
         }
-        self.hold.with(|position| position.as_mut().map(forget));
+        self.held
+            .hold
+            .with(|position| position.as_mut().map(forget));
     }
 
     pub(crate) fn release(&self) {
         if self.read().core.process.is_this() {
-            self.hold.release();
+            self.held.hold.release();
         }
     }
 }
@@ -120,11 +209,11 @@ impl Drop for ViewHolder {
     fn drop(&mut self) {
         if !self.read().core.process.is_this() {
             // Its view is a copy of the parent's, whose files would be removed with it.
-            mem::forget(Arc::clone(&self.hold));
+            mem::forget(Arc::clone(&self.held));
             return;
         }
         self.read().views.held.lock().remove(&self.id);
-        self.hold.release();
+        self.held.hold.release();
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Locks: `held` and the position in each [`Hold`] are leaf locks.
 
+use crate::base::keys::SeqNo;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::AtomicU64;
 use crate::engine::memory::IteratorBytes;
@@ -10,6 +11,7 @@ use crate::partition::View;
 use crate::partition::view_cursor::ViewCursor;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where an iterator reads: the view, and the cursors of its two ends in it.
 pub(crate) struct Position {
@@ -28,23 +30,34 @@ impl Position {
     }
 }
 
+/// An iterator, as others see it.
+pub(super) struct Held {
+    pub(super) hold: Hold<Position>,
+    pub(super) seq: SeqNo,
+    /// When it was made, on the runtime's clock.
+    pub(super) since: Duration,
+}
+
 /// The iterators of an engine.
 #[derive(Default)]
 pub(crate) struct Views {
     pub(super) next: AtomicU64,
-    pub(super) held: Mutex<BTreeMap<u64, Arc<Hold<Position>>>>,
+    pub(super) held: Mutex<BTreeMap<u64, Arc<Held>>>,
 }
 
 impl Views {
     /// All iterators that do not gather a batch release their views, the others soon.
     pub(crate) fn release(&self) {
-        let holds: Vec<Arc<Hold<Position>>> = self.held.lock().values().cloned().collect();
-        holds.iter().for_each(|hold| hold.release());
+        let held: Vec<Arc<Held>> = self.held.lock().values().cloned().collect();
+        held.iter().for_each(|held| held.hold.release());
     }
 
     /// How many iterators there are, and how many of them hold a view.
     pub(crate) fn count(&self) -> (usize, usize) {
         let held = self.held.lock();
-        (held.len(), held.values().filter(|h| h.is_held()).count())
+        (
+            held.len(),
+            held.values().filter(|h| h.hold.is_held()).count(),
+        )
     }
 }

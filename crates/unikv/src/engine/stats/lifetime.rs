@@ -25,7 +25,8 @@ const LAST_TAG: u16 = SCAN_COST_TAG;
 /// What was counted since a database was created, or since a release first counted it. A crash, or
 /// dropping it without [`Db::close`](crate::Db::close), loses what was counted after the last flush
 /// or other job. Openings that wrote nothing are left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct LifetimeStats {
     /// Bytes of the keys and values of committed operations, ingested ones included.

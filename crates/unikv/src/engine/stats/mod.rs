@@ -1,8 +1,12 @@
 //! The figures that the engine shows.
 
 pub(crate) mod counters;
+mod hex;
+pub(crate) mod holders;
 pub(crate) mod lifetime;
+pub(crate) mod meter;
 pub(crate) mod pins;
+mod prometheus;
 pub(crate) mod report;
 pub(crate) mod stalls;
 mod table;
@@ -12,7 +16,9 @@ use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::engine::health::JobError;
 use crate::engine::stats::counters::EngineCounters;
+use crate::engine::stats::holders::{HolderStats, RunningJob};
 use crate::engine::stats::lifetime::{LifetimeStats, amplification};
+use crate::engine::stats::meter::LatencyStats;
 use crate::engine::stats::pins::PinStats;
 use crate::engine::stats::stalls::StallStats;
 use crate::engine::stats::table::each_counter;
@@ -24,7 +30,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A partition's figures.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct PartitionStats {
     /// The partition's id.
@@ -32,8 +39,10 @@ pub struct PartitionStats {
     /// The keyspace in which it lies; `None`: it has been dropped.
     pub keyspace: Option<String>,
     /// The first key of its range.
+    #[serde(with = "hex")]
     pub start: Vec<u8>,
     /// The first key after its range; `None`: it ends with the keyspace.
+    #[serde(with = "hex::option")]
     pub end: Option<Vec<u8>>,
     /// Bytes that count towards its splitting: key tables, the newest records that they point to,
     /// and its share of the UnsortedStore's tables.
@@ -61,7 +70,8 @@ pub struct PartitionStats {
 
 /// The figures of an open database. Counters count from the opening, those in `lifetime` from the
 /// creation; bytes are bytes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Stats {
     /// Puts committed.
@@ -204,6 +214,13 @@ pub struct Stats {
     pub stall_causes: Vec<StallStats>,
     /// What was counted since the database was created, by this process and those before it.
     pub lifetime: LifetimeStats,
+    /// How long operations and jobs took: see [`Options::latencies`](crate::Options::latencies).
+    /// Empty where that is off.
+    pub latencies: Vec<LatencyStats>,
+    /// Jobs of the background that run now.
+    pub running_jobs: Vec<RunningJob>,
+    /// Snapshots and iterators, the oldest first: who keeps what on disk.
+    pub holders: Vec<HolderStats>,
     /// How often the listener of [`Options::listener`](crate::Options::listener) has panicked.
     pub listener_panics: u64,
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 /// What keeps old files and old versions of entries on disk.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct PinStats {
     /// Snapshots, each counted once with its clones and its iterators.

@@ -10,7 +10,7 @@ use crate::events::StallCause;
 use std::time::Duration;
 
 /// How often and for how long one cause held writers up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct StallStats {
     /// The cause.

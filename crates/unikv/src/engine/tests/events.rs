@@ -3,7 +3,7 @@
 use super::{Machine, Model, churn, small};
 use crate::testing::limit;
 use crate::vfs::sim::{Fault, Op};
-use crate::{Db, Event, Options, StallCause};
+use crate::{Db, Event, HolderKind, Options, StallCause, TimedOperation, Wait};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use std::collections::HashMap;
@@ -322,4 +322,111 @@ fn what_a_slow_listener_does_not_take_is_counted() {
     runtime.run_until_idle();
     assert_eq!(heard.count("writes resumed"), 1000);
     db.close().unwrap();
+}
+
+#[test]
+fn slow_operations_are_heard_of_with_key_and_reason_and_quick_ones_are_not() {
+    let machine = Machine::new(9);
+    let (heard, options) = Heard::of(small());
+    let (db, runtime) = machine.open(options.slow_after(Duration::from_millis(5)));
+    let others = db
+        .keyspace("others", crate::KeyspaceOptions::default())
+        .unwrap();
+    db.put("quick", "value").unwrap();
+    let prices = &db.0.engine.backpressure.state.ns_per_kib;
+    prices.store(1_000_000, Ordering::Relaxed);
+    others.put("slow".repeat(30), vec![1; 20 << 10]).unwrap();
+    prices.store(0, Ordering::Relaxed);
+    assert_eq!(db.get("quick").unwrap().as_deref(), Some(&b"value"[..]));
+    runtime.run_until_idle();
+    let slow = heard.events().into_iter().filter_map(|event| match event {
+        Event::SlowOperation(slow) => Some(slow),
+        _ => None,
+    });
+    let [slow] = &slow.collect::<Vec<_>>()[..] else {
+        panic!("{:?}", heard.events());
+    };
+    assert_eq!(slow.operation, TimedOperation::Put);
+    assert_eq!(slow.keyspace.as_deref(), Some("others"));
+    assert_eq!(slow.key, "slow".repeat(16).as_bytes());
+    let [(Wait::Slowdown, waited)] = slow.waited[..] else {
+        panic!("{slow:?}");
+    };
+    assert!(
+        waited >= Duration::from_millis(20) && slow.took >= waited,
+        "{slow:?}"
+    );
+    drop(others);
+    db.close().unwrap();
+}
+
+#[test]
+fn every_operation_that_was_done_is_among_the_latencies() {
+    let machine = Machine::new(10);
+    let (db, _) = machine.open(small().latencies(true).slow_after(Duration::MAX));
+    let mut batch = crate::Batch::new();
+    batch.put("a", "1").put("b", "2");
+    db.write(&batch).unwrap();
+    db.put("c", "3").unwrap();
+    db.put("large", vec![1; 2000]).unwrap();
+    db.get("a").unwrap();
+    assert!(db.contains_key("a").unwrap());
+    db.multi_get(["a", "b"]).unwrap();
+    assert_eq!(db.iter().count(), 4);
+    db.sync().unwrap();
+    db.flush().unwrap();
+    let found: Vec<_> = db.stats().latencies;
+    let count = |what: &str| found.iter().find(|t| t.what == what).map(|t| t.measured);
+    for (what, times) in [("write", 1), ("put", 2), ("multi_get", 1), ("sync", 1)] {
+        assert_eq!(count(what), Some(times), "{what}: {found:#?}");
+    }
+    assert_eq!(count("flush"), Some(1), "{found:#?}");
+    db.close().unwrap();
+    let (db, _) = machine.open(small());
+    db.get("a").unwrap();
+    assert!(db.stats().latencies.is_empty());
+}
+
+#[test]
+fn whoever_keeps_an_old_state_is_listed_with_its_age() {
+    let machine = Machine::new(11);
+    let (db, runtime) = machine.open(small());
+    let mut model = Model::new();
+    churn(&db, &mut model, &mut SmallRng::seed_from_u64(11), 500);
+    let snapshot = db.snapshot();
+    runtime_waits(&runtime, || true);
+    let mut iter = db.iter();
+    assert!(iter.next().is_some());
+    churn(&db, &mut model, &mut SmallRng::seed_from_u64(12), 2000);
+    db.compact().unwrap();
+    let later = snapshot.iter();
+    let holders = db.stats().holders;
+    let [a, b, c] = &holders[..] else {
+        panic!("{holders:#?}");
+    };
+    assert_eq!(
+        (a.kind, b.kind, c.kind),
+        (
+            HolderKind::Snapshot,
+            HolderKind::Iterator,
+            HolderKind::Iterator
+        )
+    );
+    assert!(a.age >= b.age + Duration::from_secs(1) && b.age >= c.age);
+    assert_eq!((a.seq, c.seq), (snapshot_seq(&db), a.seq));
+    assert!(b.id != c.id && a.behind >= 2000 && b.behind >= 2000);
+    assert!(b.holds_view && b.pinned_bytes > 0 && !c.holds_view && c.pinned_bytes == 0);
+    db.release_views();
+    let holders = db.stats().holders;
+    assert!(
+        holders.iter().all(|h| !h.holds_view && h.pinned_bytes == 0),
+        "{holders:#?}"
+    );
+    drop((snapshot, iter, later));
+    assert!(db.stats().holders.is_empty());
+}
+
+/// The sequence number of the oldest snapshot.
+fn snapshot_seq(db: &Db) -> u64 {
+    db.stats().pins.oldest_seq.unwrap()
 }

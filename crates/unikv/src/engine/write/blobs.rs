@@ -22,11 +22,13 @@
 use crate::base::bounds::with_engine_key;
 use crate::base::keys::{FileNumber, KeyspaceId, Kind};
 use crate::base::seeded::seeded;
+use crate::engine::read::timed::{named, named_engine_key};
 use crate::engine::recent::reads::ReadSet;
 use crate::engine::write::WritePath;
 use crate::engine::write::queue::{Write, WriteMode};
 use crate::engine::write::staging::{Staged, Staging};
 use crate::error::{Error, Result};
+use crate::events::TimedOperation;
 use crate::memtable::{Batch, BatchOp, Lifetime, OpsIter, check_put};
 use crate::options::{Durability, WriteOptions};
 use crate::partition::{LargeFiles, MemtableHandle};
@@ -70,10 +72,24 @@ impl WritePath {
         value: &[u8],
         options: WriteOptions,
     ) -> Result<()> {
+        let at = || named(keyspace, key);
+        self.read.timed(TimedOperation::Put, at, || {
+            self.put_untimed(keyspace, key, value, options)
+        })
+    }
+
+    #[inline(always)]
+    fn put_untimed(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        value: &[u8],
+        options: WriteOptions,
+    ) -> Result<()> {
         if value.len() < self.large_value_bytes() {
             let mut batch = Batch::new();
             batch.put_at(keyspace, key, value);
-            return self.write(&batch, options, None);
+            return self.write_untimed(&batch, options, None);
         }
         self.core.check_open()?;
         check_put(key.len(), value.len())?;
@@ -95,6 +111,23 @@ impl WritePath {
     /// Commits a batch; its large values go to files first. With `reads` it is refused if what
     /// these hold was written since.
     pub(crate) fn write(
+        &self,
+        batch: &Batch,
+        options: WriteOptions,
+        reads: Option<&Arc<ReadSet>>,
+    ) -> Result<()> {
+        let at = || {
+            let mut ops = OpsIter::new(batch.ops_bytes());
+            let first = ops.next().and_then(|op| op.ok());
+            first.map_or_else(Default::default, |op| named_engine_key(op.key))
+        };
+        self.read.timed(TimedOperation::Write, at, || {
+            self.write_untimed(batch, options, reads)
+        })
+    }
+
+    #[inline]
+    fn write_untimed(
         &self,
         batch: &Batch,
         options: WriteOptions,

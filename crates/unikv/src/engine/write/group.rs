@@ -19,6 +19,7 @@ use crate::engine::write::marks::note_mark;
 use crate::engine::write::queue::{Lead, Request, Turn, Write};
 use crate::engine::write::{Commit, WritePath};
 use crate::error::{Error, ErrorKind, Result};
+use crate::events::Wait;
 use crate::log::{DurableMark, WalWrite, WalWriter};
 use crate::memtable::{Batch, Memtable, OpsIter};
 use std::sync::Arc;
@@ -63,10 +64,13 @@ impl WritePath {
         }
         let is_large = batch.byte_len() as u64 > self.core.memory.plan.queued_bytes;
         let runtime = &*self.core.store.env().runtime;
-        let turn = self.queue.enter(runtime, mode, || match is_large {
-            true => Request::to_lead(mode, runtime),
-            false => Request::new(write, runtime),
-        });
+        let enter = || {
+            self.queue.enter(runtime, mode, || match is_large {
+                true => Request::to_lead(mode, runtime),
+                false => Request::new(write, runtime),
+            })
+        };
+        let turn = self.core.counting_wait(Wait::Queue, enter);
         match turn {
             Turn::Leads(lead) => self.lead(lead, write),
             Turn::Ended(result) => result,
@@ -201,7 +205,8 @@ impl WritePath {
             let wal_bytes = &self.core.counters.wal_bytes;
             wal_bytes.fetch_add(end - begin, Ordering::Relaxed);
             if group.iter().any(|write| write.mode.sync) && !seeded!(AckBeforeSync) {
-                written = self.wal_sync.sync(&self.core.store);
+                let sync = || self.wal_sync.sync(&self.core.store);
+                written = self.core.counting_wait(Wait::Sync, sync);
             }
         }
         written.map_err(|error| self.unknown_outcome(error))?;

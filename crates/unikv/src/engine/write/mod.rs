@@ -34,6 +34,7 @@ use crate::engine::space::debt::Freed;
 use crate::engine::write::queue::WriteQueue;
 use crate::engine::write::wal_sync::{Begun, Segment, WalSync};
 use crate::error::{Error, ErrorKind, Result};
+use crate::events::Wait;
 use crate::log::{SegmentEnd, WalWriter};
 use crate::partition::{LargeFiles, MemtableHandle};
 use crate::version::edit::VersionEdit;
@@ -236,7 +237,8 @@ impl WritePath {
     /// Makes every acknowledged write durable.
     pub(crate) fn sync_wal(&self) -> Result<()> {
         self.flush_recovered(true)?;
-        let synced = self.wal_sync.sync(&self.core.store);
+        let sync = || self.wal_sync.sync(&self.core.store);
+        let synced = self.core.counting_wait(Wait::Sync, sync);
         synced.inspect_err(|error| self.poison_wal(error))?;
         self.core.note_changes();
         Ok(())

@@ -9,7 +9,7 @@ use crate::engine::health::{FLUSH, MERGE};
 use crate::engine::memory::MAX_SEALED;
 use crate::engine::write::WritePath;
 use crate::error::{Error, Result};
-use crate::events::{Event, StallCause};
+use crate::events::{Event, StallCause, Wait};
 use crate::vfs::wait_until;
 
 impl WritePath {
@@ -71,6 +71,7 @@ impl WritePath {
         };
         let took = runtime.now().saturating_sub(begin);
         self.core.counters.count_stall(cause, took);
+        self.core.meter.waited(Wait::Stall, took);
         if !seeded!(StallEndUnreported) {
             events.emit(|| Event::StallEnded { cause, took });
         }

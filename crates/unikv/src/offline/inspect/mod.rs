@@ -233,7 +233,12 @@ fn kind_of(raw: Option<&RawHeader>, path: &Path) -> Option<FileKind> {
         FileName::KeyTable(_) => Some(FileKind::KeyTable),
         FileName::CacheHints | FileName::CacheHintsTemp => Some(FileKind::CacheHints),
         FileName::Visible | FileName::VisibleTemp => Some(FileKind::Visible),
-        FileName::Lock | FileName::Ballast | FileName::Repairing | FileName::SortRun(_) => None,
+        FileName::Lock
+        | FileName::Ballast
+        | FileName::Repairing
+        | FileName::SortRun(_)
+        | FileName::Stats
+        | FileName::StatsTemp => None,
     }
 }
 

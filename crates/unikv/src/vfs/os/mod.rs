@@ -38,14 +38,29 @@ use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use rustix::io::Errno;
 use shared_page::OsPage;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Bounds of the data files kept open, whatever the process may have.
 const LEAST_OPEN_FILES: usize = 64;
 const MOST_OPEN_FILES: usize = 65_536;
+
+/// The bytes of a small file, and how long ago it was written. One of more than `most` bytes is
+/// refused.
+pub(crate) fn read_with_age(path: &Path, most: u64) -> io::Result<(Vec<u8>, Duration)> {
+    let mut file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.len() > most {
+        return Err(ErrorKind::FileTooLarge.into());
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    let age = metadata.modified()?.elapsed().unwrap_or_default();
+    Ok((bytes, age))
+}
 
 /// The real file system.
 #[derive(Debug, Default)]

@@ -1,0 +1,498 @@
+//! One frame of `top`: figures and rates as lines, for any size of a screen from 80 × 24 up.
+
+use crate::commands::stats::{holder_in_words, is_old, seconds_in_words};
+use indicatif::{HumanBytes, HumanCount};
+use ratatui::style::{Color, Style};
+use ratatui::text::{Line, Span};
+use std::time::Duration;
+use unikv::{PartitionStats, PublishedStats, Stats};
+
+/// The map of partitions: how near each is to its split.
+const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// What a frame shows.
+pub(super) struct Frame<'a> {
+    pub(super) dir: &'a str,
+    pub(super) now: &'a PublishedStats,
+    /// What was there before: rates are of the time between.
+    pub(super) before: Option<&'a PublishedStats>,
+    /// Nothing is published any more.
+    pub(super) gone: bool,
+    pub(super) columns: usize,
+    pub(super) rows: usize,
+}
+
+/// How a text stands out.
+#[derive(Clone, Copy)]
+enum Tone {
+    Plain,
+    Head,
+    Good,
+    Warning,
+    Alarm,
+}
+
+impl Tone {
+    fn style(self) -> Style {
+        match self {
+            Tone::Plain => Style::new(),
+            Tone::Head => Style::new().fg(Color::Cyan),
+            Tone::Good => Style::new().fg(Color::Green),
+            Tone::Warning => Style::new().fg(Color::Yellow),
+            Tone::Alarm => Style::new().fg(Color::Red),
+        }
+    }
+
+    /// Of something that is full at 1.
+    fn of_fill(fill: f64) -> Tone {
+        match fill {
+            _ if fill >= 1.0 => Tone::Alarm,
+            _ if fill >= 0.7 => Tone::Warning,
+            _ => Tone::Good,
+        }
+    }
+}
+
+/// A line under way: texts and their tones.
+type Row = Vec<(String, Tone)>;
+
+fn row(head: &str, text: String) -> Row {
+    vec![(format!("{head:<11}"), Tone::Head), (text, Tone::Plain)]
+}
+
+impl Frame<'_> {
+    /// The lines of the frame, no wider and no more than there is room for.
+    pub(super) fn lines(&self, colours: bool) -> Vec<Line<'static>> {
+        let mut rows = vec![self.title()];
+        rows.extend(self.rates());
+        rows.extend(self.latencies());
+        rows.push(self.memory());
+        rows.push(self.space());
+        rows.extend(self.background());
+        rows.extend(self.stalls());
+        rows.extend(self.holders());
+        let left = self.rows.saturating_sub(rows.len());
+        rows.extend(self.map(left));
+        rows.truncate(self.rows);
+        rows.into_iter()
+            .map(|row| self.line(row, colours))
+            .collect()
+    }
+
+    fn line(&self, row: Row, colours: bool) -> Line<'static> {
+        let mut left = self.columns;
+        let spans = row.into_iter().map(|(text, tone)| {
+            let text: String = text.chars().take(left).collect();
+            left -= text.chars().count();
+            match colours {
+                true => Span::styled(text, tone.style()),
+                false => Span::raw(text),
+            }
+        });
+        Line::from(spans.collect::<Vec<_>>())
+    }
+
+    fn stats(&self) -> &Stats {
+        &self.now.stats
+    }
+
+    fn title(&self) -> Row {
+        let age = self.now.age.as_secs_f64();
+        let whose = format!(
+            "  process {}, open for {}",
+            self.now.pid,
+            seconds_in_words(self.now.open_for)
+        );
+        let (age, tone) = if self.gone {
+            (
+                "  CLOSED: these are its last figures".to_owned(),
+                Tone::Alarm,
+            )
+        } else if is_old(self.now) {
+            (format!("  OLD: {age:.0} s"), Tone::Alarm)
+        } else {
+            (format!("  {age:.1} s ago"), Tone::Good)
+        };
+        let most = self.columns.saturating_sub(whose.len() + age.len() + 9);
+        let len = self.dir.chars().count();
+        let dir: String = match len > most {
+            true => std::iter::once('…')
+                .chain(self.dir.chars().skip(len - most.saturating_sub(1).min(len)))
+                .collect(),
+            false => self.dir.to_owned(),
+        };
+        vec![
+            ("unikv top ".to_owned(), Tone::Head),
+            (dir, Tone::Plain),
+            (whose, Tone::Plain),
+            (age, tone),
+        ]
+    }
+
+    /// How much a counter grew in a second: since the look before, or since the opening.
+    fn rate(&self, counter: impl Fn(&Stats) -> u64) -> f64 {
+        let now = counter(self.stats());
+        let (grown, time) = match self.before {
+            Some(before) => (
+                now.saturating_sub(counter(&before.stats)),
+                self.now.open_for.saturating_sub(before.open_for),
+            ),
+            None => (now, self.now.open_for),
+        };
+        match time.is_zero() {
+            true => 0.0,
+            false => grown as f64 / time.as_secs_f64(),
+        }
+    }
+
+    fn per_second(&self, counter: impl Fn(&Stats) -> u64) -> String {
+        format!("{}/s", HumanCount(self.rate(counter) as u64))
+    }
+
+    fn bytes_per_second(&self, counter: impl Fn(&Stats) -> u64) -> String {
+        format!("{}/s", HumanBytes(self.rate(counter) as u64))
+    }
+
+    fn rates(&self) -> Vec<Row> {
+        let of = match self.before {
+            Some(_) => "",
+            None => " (since the opening)",
+        };
+        let lookups = self.rate(|s| s.cache_hits + s.cache_misses);
+        let hits = match lookups > 0.0 {
+            true => format!("{:.1} %", self.rate(|s| s.cache_hits) * 100.0 / lookups),
+            false => "-".to_owned(),
+        };
+        vec![
+            row(
+                "writes",
+                format!(
+                    "{} puts, {} deletes, {} batches, {}{of}",
+                    self.per_second(|s| s.puts),
+                    self.per_second(|s| s.deletes),
+                    self.per_second(|s| s.batches),
+                    self.bytes_per_second(|s| s.user_bytes_written),
+                ),
+            ),
+            row(
+                "reads",
+                format!(
+                    "{} gets, {} from files in {} reads, cache {hits}",
+                    self.per_second(|s| s.gets),
+                    self.bytes_per_second(|s| s.read_bytes),
+                    self.per_second(|s| s.reads),
+                ),
+            ),
+            row(
+                "to disk",
+                format!(
+                    "log {}, flush {}, merge {}, gc {}",
+                    self.bytes_per_second(|s| s.wal_bytes + s.large_bytes),
+                    self.bytes_per_second(|s| s.flush_bytes + s.ingest_bytes),
+                    self.bytes_per_second(|s| s.merge_bytes + s.scan_merge_bytes),
+                    self.bytes_per_second(|s| s.gc_bytes),
+                ),
+            ),
+        ]
+    }
+
+    /// A table of what was measured, if anything was.
+    fn latencies(&self) -> Vec<Row> {
+        let operations = self.stats().latencies.iter().filter(|t| !t.is_job);
+        let mut rows = Vec::new();
+        for times in operations {
+            if rows.is_empty() {
+                let titles = ["p50", "p90", "p99", "p99.9", "longest"];
+                let titles = titles.map(|title| format!("{title:>11}")).concat();
+                rows.push(vec![(format!("{:<11}{titles}", "latency"), Tone::Head)]);
+            }
+            let figures = [times.p50, times.p90, times.p99, times.p999, times.max];
+            let figures = figures.map(|time| format!("{:>11}", time_in_words(time)));
+            rows.push(row(&times.what, figures.concat()));
+        }
+        rows
+    }
+
+    fn memory(&self) -> Row {
+        let memory = &self.stats().memory;
+        let mut row = gauge("memory", memory.total(), memory.budget);
+        let parts = format!(
+            "  memtables {}, indexes {}, cache {}",
+            HumanBytes(memory.memtables),
+            HumanBytes(memory.indexes),
+            HumanBytes(memory.cache)
+        );
+        row.push((parts, Tone::Plain));
+        row
+    }
+
+    fn space(&self) -> Row {
+        let (now, stats) = (self.now, self.stats());
+        let mut row = gauge("garbage", now.dead_bytes, now.allowed_dead_bytes);
+        let disk = format!(
+            "  disk {}, live {}, pinned {}",
+            HumanBytes(stats.disk_bytes),
+            HumanBytes(stats.record_live_bytes + stats.key_table_bytes + stats.unsorted_bytes),
+            HumanBytes(stats.pins.bytes)
+        );
+        row.push((disk, Tone::Plain));
+        if stats.disk_full {
+            row.push(("  FULL".to_owned(), Tone::Alarm));
+        }
+        row
+    }
+
+    fn background(&self) -> Vec<Row> {
+        let stats = self.stats();
+        let running = stats.running_jobs.iter().map(|job| {
+            let at = job
+                .partition
+                .map_or(String::new(), |id| format!(" of {id}"));
+            format!("{}{at} for {}", job.job, time_in_words(job.running_for))
+        });
+        let running: Vec<_> = running.collect();
+        let running = match running.is_empty() {
+            true => "none runs".to_owned(),
+            false => running.join(", "),
+        };
+        let done = format!(
+            "{} flushes, {} merges, {} collections, {} splits, {} joins; {} memtables wait",
+            stats.flushes,
+            stats.merges,
+            stats.gcs,
+            stats.splits,
+            stats.joins,
+            stats.sealed_memtables
+        );
+        let mut rows = vec![row("jobs", running), row("done", done)];
+        rows.extend(stats.job_errors.iter().take(2).map(|error| {
+            let text = format!(
+                "{} tried {} times: {}",
+                error.job,
+                error.retries + 1,
+                error.message
+            );
+            vec![
+                (format!("{:<11}", "FAILING"), Tone::Alarm),
+                (text, Tone::Alarm),
+            ]
+        }));
+        rows
+    }
+
+    /// What held writers up: now, and since the opening.
+    fn stalls(&self) -> Vec<Row> {
+        let stats = self.stats();
+        let held = |s: &Stats| (s.pause_time + s.stall_time).as_micros() as u64;
+        let share = self.rate(held) / 1e4;
+        let tone = match share {
+            _ if share >= 50.0 => Tone::Alarm,
+            _ if share >= 1.0 => Tone::Warning,
+            _ => Tone::Good,
+        };
+        let text = format!(
+            "{share:.1} % of the time in pauses and waits, longest wait {}",
+            time_in_words(stats.longest_stall)
+        );
+        let mut rows = vec![vec![
+            (format!("{:<11}", "held up"), Tone::Head),
+            (text, tone),
+        ]];
+        let causes = stats.stall_causes.iter().map(|stall| {
+            let (count, time) = (HumanCount(stall.count), time_in_words(stall.time));
+            format!("{} {count} × {time}", stall.cause.name())
+        });
+        let causes: Vec<_> = causes.collect();
+        if !causes.is_empty() {
+            rows.push(row("", causes.join(", ")));
+        }
+        rows
+    }
+
+    fn holders(&self) -> Vec<Row> {
+        let holders = &self.stats().holders;
+        let oldest = holders.first().map(|oldest| {
+            let pins = &self.stats().pins;
+            let (snapshots, iterators) = (pins.snapshots, pins.iterators);
+            let oldest = holder_in_words(oldest);
+            row(
+                "readers",
+                format!("{snapshots} snapshots, {iterators} iterators; {oldest}"),
+            )
+        });
+        oldest.into_iter().collect()
+    }
+
+    /// A character for each partition in key order, as high as it is near to its split; its colour
+    /// is how full its UnsortedStore is. Where there are more than fit, each stands for several.
+    fn map(&self, rows: usize) -> Vec<Row> {
+        let partitions = &self.stats().partitions;
+        if rows < 2 || partitions.is_empty() || self.columns == 0 {
+            return Vec::new();
+        }
+        let room = (rows - 1) * self.columns;
+        let each = partitions.len().div_ceil(room);
+        let mut head = format!(
+            "{} partitions, by how near each is to its split",
+            partitions.len()
+        );
+        if each > 1 {
+            head.push_str(&format!("; {each} each character"));
+        }
+        let of = |group: &[PartitionStats]| {
+            let most = |of: &dyn Fn(&PartitionStats) -> u64| group.iter().map(of).max();
+            let data = most(&|p| p.data_bytes).unwrap_or(0);
+            let unsorted = most(&|p| p.unsorted_bytes).unwrap_or(0);
+            let fill = part(data, self.now.partition_bytes);
+            let level = (fill * LEVELS.len() as f64) as usize;
+            let level = LEVELS.get(level.min(LEVELS.len() - 1)).copied();
+            let tone = Tone::of_fill(part(unsorted, self.now.unsorted_bytes));
+            (level.unwrap_or(' ').to_string(), tone)
+        };
+        let cells: Vec<_> = partitions.chunks(each).map(of).collect();
+        let mut all = vec![vec![(head, Tone::Head)]];
+        all.extend(cells.chunks(self.columns).map(<[_]>::to_vec));
+        all
+    }
+}
+
+fn part(bytes: u64, limit: u64) -> f64 {
+    bytes as f64 / limit.max(1) as f64
+}
+
+/// A bar of ten characters, and the figures.
+fn gauge(head: &str, bytes: u64, limit: u64) -> Row {
+    let fill = part(bytes, limit);
+    let full = ((fill * 10.0).round() as usize).min(10);
+    let bar = format!("{}{} ", "█".repeat(full), "░".repeat(10 - full));
+    let text = format!("{} of {}", HumanBytes(bytes), HumanBytes(limit));
+    // A cache that is full is as it should be.
+    let tone = Tone::of_fill(fill - f64::from(u8::from(head == "memory")) * 0.05);
+    vec![
+        (format!("{head:<11}"), Tone::Head),
+        (bar, tone),
+        (text, Tone::Plain),
+    ]
+}
+
+/// A time with three digits and the unit that fits.
+fn time_in_words(time: Duration) -> String {
+    let ns = time.as_nanos() as f64;
+    let (value, unit) = match ns {
+        _ if ns < 1e3 => (ns, "ns"),
+        _ if ns < 1e6 => (ns / 1e3, "µs"),
+        _ if ns < 1e9 => (ns / 1e6, "ms"),
+        _ => (ns / 1e9, "s"),
+    };
+    match value {
+        _ if value < 10.0 => format!("{value:.2} {unit}"),
+        _ if value < 100.0 => format!("{value:.1} {unit}"),
+        _ => format!("{value:.0} {unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// Figures of a busy database, as a file of them would say it.
+    fn busy(second: u64, partitions: usize) -> PublishedStats {
+        let partition = json!({"data_bytes": 90, "unsorted_bytes": 10});
+        let holder = json!({"kind": "Iterator", "id": 7, "pinned_bytes": 4096});
+        let latency = json!({"what": "get", "p99": {"secs": 0, "nanos": 1_234_000}});
+        serde_json::from_value(json!({
+            "pid": 42,
+            "published": second,
+            "interval": {"secs": 1, "nanos": 0},
+            "open_for": {"secs": second, "nanos": 0},
+            "partition_bytes": 100,
+            "unsorted_bytes": 100,
+            "dead_bytes": 50,
+            "allowed_dead_bytes": 100,
+            "stats": {
+                "puts": 1000 * second * second,
+                "partitions": vec![partition; partitions],
+                "holders": [holder],
+                "latencies": [latency],
+                "running_jobs": [{"job": "merge", "partition": 3}],
+                "job_errors": [{"job": "flush", "partition": null, "message": "broken", "retries": 4}],
+                "stall_causes": [
+                    {"cause": "FlushWait", "count": 2, "time": {"secs": 1, "nanos": 0},
+                     "longest": {"secs": 1, "nanos": 0}}
+                ],
+            },
+        }))
+        .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn text(frame: &Frame<'_>) -> Vec<String> {
+        let lines = frame.lines(false).into_iter();
+        lines.map(|line| line.to_string()).collect()
+    }
+
+    #[test]
+    fn a_frame_fits_its_screen_whatever_there_is_to_show() {
+        let dir = "/a/rather/long/directory/".repeat(9);
+        for (columns, rows) in [(80, 24), (200, 60), (80, 5), (1, 1), (0, 0)] {
+            for partitions in [0, 1, 3, 300, 100_000] {
+                let now = busy(4, partitions);
+                let frame = Frame {
+                    dir: &dir,
+                    now: &now,
+                    before: None,
+                    gone: false,
+                    columns,
+                    rows,
+                };
+                let text = text(&frame);
+                assert!(text.len() <= rows, "{columns}×{rows}: {text:#?}");
+                for line in &text {
+                    assert!(line.chars().count() <= columns, "{line}");
+                }
+                if (columns, rows) == (80, 24) && partitions > 0 {
+                    assert!(
+                        text.iter()
+                            .any(|l| l.starts_with('█') || l.starts_with('▇')),
+                        "{text:#?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rates_are_of_the_time_between_two_looks_and_what_is_wrong_is_said() {
+        let (before, mut now) = (busy(3, 2), busy(5, 2));
+        let frame = |now: &PublishedStats, before, gone| {
+            text(&Frame {
+                dir: "/db",
+                now,
+                before,
+                gone,
+                columns: 100,
+                rows: 40,
+            })
+            .join("\n")
+        };
+        let shown = frame(&now, Some(&before), false);
+        for expected in [
+            "8,000/s puts",
+            "merge of 3 for 0.00 ns",
+            "FAILING    flush tried 5 times: broken",
+            "flush wait 2 × 1.00 s",
+            "1.23 ms",
+            "iterator 7, 0.0 s old",
+            "2 partitions",
+        ] {
+            assert!(shown.contains(expected), "{expected} in:\n{shown}");
+        }
+        assert!(
+            frame(&now, None, false).contains("5,000/s puts"),
+            "25,000 in five seconds"
+        );
+        now.age = Duration::from_secs(30);
+        assert!(frame(&now, None, false).contains("OLD: 30 s"));
+        assert!(frame(&now, None, true).contains("CLOSED"));
+    }
+}

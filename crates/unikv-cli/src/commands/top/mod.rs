@@ -1,0 +1,206 @@
+//! `top`: what a database is doing that another process has open, as that process publishes it.
+//!
+//! Nothing of the database is opened: the file `STATS` is read. A frame is lines of text with
+//! styles ([`frame`]); here is where they come from and where they go.
+
+mod frame;
+
+use crate::args::{DirArg, duration};
+use crate::exit::{Code, Failure, Outcome};
+use clap::Args;
+use frame::Frame;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::text::Text;
+use ratatui::widgets::Paragraph;
+use std::io::{self, IsTerminal, Write};
+use std::thread;
+use std::time::{Duration, Instant};
+use unikv::PublishedStats;
+
+/// How often the file is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// The size of a frame that no terminal asks for.
+const COLUMNS: u16 = 80;
+const ROWS: u16 = 24;
+
+/// `top DIR`
+#[derive(Args)]
+pub struct Top {
+    #[command(flatten)]
+    dir: DirArg,
+    /// Print one frame of 80 columns as text, and end
+    #[arg(long)]
+    once: bool,
+    /// With --once: how long to wait for a second look, from which rates are taken
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "3s")]
+    wait: Duration,
+}
+
+impl Top {
+    pub fn run(self) -> Outcome {
+        match self.once {
+            true => self.print_once(),
+            false if !io::stdout().is_terminal() => Err(Failure::invalid(
+                "standard output is no terminal: use --once for one frame as text",
+            )),
+            false => self.show(),
+        }
+    }
+
+    fn read(&self) -> Result<PublishedStats, Failure> {
+        let published = PublishedStats::read(&self.dir.dir)?;
+        published.ok_or_else(|| Failure::Failed {
+            code: Code::NoDatabase,
+            message: format!(
+                "{}: no process publishes figures of a database there (the commands that write do once a \
+                 second, and programs that set Options::publish_stats; of a database that nobody has \
+                 open, see `unikv stats`)",
+                self.dir.dir.display()
+            ),
+        })
+    }
+
+    fn print_once(&self) -> Outcome {
+        let mut looks = Looks::of(self.read()?);
+        let until = Instant::now() + self.wait;
+        while !looks.has_rates() && !super::stats::is_old(&looks.now) && Instant::now() < until {
+            thread::sleep(LOOK_EVERY.min(self.wait));
+            // It may be closed meanwhile: then the first look is what there is.
+            match PublishedStats::read(&self.dir.dir) {
+                Ok(Some(published)) => looks.take(published),
+                _ => break,
+            }
+        }
+        let dir = self.dir.dir.display().to_string();
+        let frame = looks.frame(&dir, COLUMNS, ROWS);
+        let mut out = io::stdout().lock();
+        for line in frame.lines(false) {
+            let text: String = line
+                .spans
+                .iter()
+                .map(|span| span.content.as_ref())
+                .collect();
+            writeln!(out, "{}", text.trim_end())?;
+        }
+        Ok(Code::Success)
+    }
+
+    fn show(&self) -> Outcome {
+        let mut looks = Looks::of(self.read()?);
+        let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let dir = self.dir.dir.display().to_string();
+        let mut terminal = ratatui::init();
+        let ended = loop {
+            let drawn = terminal.draw(|screen| {
+                let area = screen.area();
+                let frame = looks.frame(&dir, area.width, area.height);
+                let text = Text::from(frame.lines(colours));
+                screen.render_widget(Paragraph::new(text), area);
+            });
+            if let Err(error) = drawn {
+                break Err(error.into());
+            }
+            match wants_to_leave() {
+                Ok(false) => {}
+                Ok(true) => break Ok(Code::Success),
+                Err(error) => break Err(error.into()),
+            }
+            match PublishedStats::read(&self.dir.dir) {
+                Ok(Some(published)) => looks.take(published),
+                Ok(None) => looks.gone = true,
+                // Torn: the next one is about to come.
+                Err(_) => {}
+            }
+        };
+        ratatui::restore();
+        ended
+    }
+}
+
+/// Waits for the next look, or for a key. True: the key for leaving.
+fn wants_to_leave() -> io::Result<bool> {
+    if !event::poll(LOOK_EVERY)? {
+        return Ok(false);
+    }
+    let Event::Key(key) = event::read()? else {
+        return Ok(false);
+    };
+    let is_interrupt =
+        key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c');
+    let leaves = matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) || is_interrupt;
+    Ok(leaves && key.kind == KeyEventKind::Press)
+}
+
+/// The last two figures of one process.
+struct Looks {
+    now: PublishedStats,
+    before: Option<PublishedStats>,
+    /// Nothing is published any more.
+    gone: bool,
+}
+
+impl Looks {
+    fn of(now: PublishedStats) -> Looks {
+        Looks {
+            now,
+            before: None,
+            gone: false,
+        }
+    }
+
+    fn take(&mut self, published: PublishedStats) {
+        self.gone = false;
+        let is_same = published.pid == self.now.pid;
+        if is_same && published.published == self.now.published {
+            self.now.age = published.age;
+            return;
+        }
+        // Of another process the counters have begun again.
+        let is_later = is_same && published.published > self.now.published;
+        let before = std::mem::replace(&mut self.now, published);
+        self.before = is_later.then_some(before);
+    }
+
+    fn has_rates(&self) -> bool {
+        self.before.is_some()
+    }
+
+    fn frame<'a>(&'a self, dir: &'a str, columns: u16, rows: u16) -> Frame<'a> {
+        Frame {
+            dir,
+            now: &self.now,
+            before: self.before.as_ref(),
+            gone: self.gone,
+            columns: usize::from(columns),
+            rows: usize::from(rows),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(pid: u32, published: u64) -> PublishedStats {
+        let mut figures = PublishedStats::default();
+        (figures.pid, figures.published) = (pid, published);
+        figures
+    }
+
+    #[test]
+    fn rates_are_of_two_looks_at_one_process() {
+        let mut looks = Looks::of(figures(1, 5));
+        looks.take(figures(1, 5));
+        assert!(!looks.has_rates(), "nothing new");
+        looks.take(figures(1, 6));
+        assert_eq!(looks.before.as_ref().map(|b| b.published), Some(5));
+        looks.take(figures(2, 9));
+        assert!(
+            !looks.has_rates(),
+            "another process counts from its own opening"
+        );
+        looks.take(figures(2, 10));
+        assert!(looks.has_rates());
+    }
+}
