@@ -198,7 +198,6 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(Seeded::FollowerKeepsFlushed, unit(FOLLOWED), 0),
-    Case(Seeded::FollowerMissesEdits, unit(DURING_A_REFRESH), 0),
     Case(
         Seeded::FollowerIndexStale,
         unit("engine::follow::tests::a_follower_shows_each_state_across_every_job"),
@@ -247,13 +246,6 @@ const CASES: &[Case] = &[
     Case(
         Seeded::WindowRecycled,
         unit("engine::changes::tests::a_follower_that_lags_too_much_is_refused_and_never_wrong"),
-        0,
-    ),
-    Case(
-        Seeded::WindowForgetsBlobs,
-        unit(
-            "engine::changes::tests::large_values_of_the_window_are_there_after_they_were_overwritten",
-        ),
         0,
     ),
     // Exports and ingests.
@@ -306,14 +298,6 @@ const CASES: &[Case] = &[
     Case(
         Seeded::LongKeyKept,
         Test("pinned", "a_short_value_keeps_no_long_key"),
-        0,
-    ),
-    Case(
-        Seeded::RangeKeepsValue,
-        Test(
-            "pinned",
-            "parts_of_values_and_whole_scans_keep_only_themselves",
-        ),
         0,
     ),
     Case(

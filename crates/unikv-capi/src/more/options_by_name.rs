@@ -132,6 +132,10 @@ fn set(options: &mut Options, name: &str, text: &str) -> Outcome<()> {
             block_bytes: small_size,
             background_threads: number,
             scan_merge_limit: number,
+            change_window_bytes: size,
+            latencies: boolean,
+            slow_after: duration,
+            publish_stats: duration,
         }
     }
     options.budget_is_set |= name == "memory_budget";
@@ -144,6 +148,7 @@ capi! { functions:
     /// ("none", "lz4", "zstd", "zstd:7"), `default_ttl` ("7d", "never"), `inline_value_bytes`,
     /// `memtable_bytes`, `unsorted_bytes`, `partition_bytes`, `key_table_bytes`, `block_bytes`,
     /// `clustering` ("automatic", "least_writing"), `background_threads`, `scan_merge_limit`,
+    /// `change_window_bytes`, `latencies`, `slow_after` ("100ms"), `publish_stats` ("1s"),
     /// `create_if_missing` and `error_if_exists` ("true", "false"). An unknown name, and a value
     /// that is none, are errors; a value out of range is one when the database is opened.
     fn unikv_options_set(options: Alone<Options>, name: Text, value: Text; errptr) {
@@ -181,6 +186,10 @@ mod tests {
             ("block_bytes", "4KiB"),
             ("background_threads", "3"),
             ("scan_merge_limit", "4"),
+            ("change_window_bytes", "1MiB"),
+            ("latencies", "true"),
+            ("slow_after", "100ms"),
+            ("publish_stats", "1s"),
         ];
         for (name, value) in values {
             set(&mut options, name, value).unwrap();
@@ -199,7 +208,11 @@ mod tests {
             .key_table_bytes(1 << 20)
             .block_bytes(4096)
             .background_threads(3)
-            .scan_merge_limit(4);
+            .scan_merge_limit(4)
+            .change_window_bytes(1 << 20)
+            .latencies(true)
+            .slow_after(Duration::from_millis(100))
+            .publish_stats(Duration::from_secs(1));
         assert_eq!(options.engine, expected);
         // Those that an open database shows are all there.
         let dir = tempfile::TempDir::new().unwrap();

@@ -5,7 +5,6 @@
 //! One lock, a leaf.
 
 use crate::base::keys::{FileNumber, SeqNo};
-use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::record::RecordFile;
 use std::sync::Arc;
@@ -44,7 +43,7 @@ impl WindowFiles {
         let mut all = self.0.lock();
         let number = file.meta().number;
         let found = all.iter_mut().find(|kept| is(kept, number));
-        match found.filter(|_| !seeded!(WindowForgetsBlobs)) {
+        match found {
             Some(kept) => kept.is_orphan = true,
             None => {
                 drop(all);

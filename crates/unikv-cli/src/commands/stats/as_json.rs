@@ -51,6 +51,7 @@ pub fn stats_to_json(stats: &unikv::Stats) -> Value {
             "jobs": stats.memory.jobs,
             "iterators": stats.memory.iterators,
             "cache": stats.memory.cache,
+            "handed_out": stats.memory.handed_out,
         },
         "memtable_bytes": stats.memtable_bytes,
         "sealed_memtables": stats.sealed_memtables,

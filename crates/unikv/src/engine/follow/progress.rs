@@ -207,7 +207,7 @@ impl Progress {
                 .files
                 .follow(shared, edits, &|number| log.large_file(number))?;
             let visible = page.visible();
-            if page.edits() == edits || seeded!(FollowerMissesEdits) {
+            if page.edits() == edits {
                 return Ok((version, self.files.edits(), visible.ok_or_else(too_early)?));
             }
         }
