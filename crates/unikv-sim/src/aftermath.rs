@@ -79,7 +79,8 @@ impl Aftermath {
     /// Cuts the power at each of the moments, and after another opening. Returns the number of
     /// disks that were recovered after a cut.
     pub fn explore(&self, seed: u64) -> u64 {
-        let taken = std::mem::take(&mut *self.taken.lock().expect("nobody panics with it"));
+        let mut taken = std::mem::take(&mut *self.taken.lock().expect("nobody panics with it"));
+        doubt_the_time(&mut taken.moments);
         let mut images = Images::default();
         for moment in &taken.moments {
             let _at = story::scope("UNIKV_CUT_AT", moment.call);
@@ -109,6 +110,24 @@ impl Aftermath {
             reopened(moment, seed, &mut images);
         }
         images.count
+    }
+}
+
+/// What has failed may be what would have noted the time.
+fn doubt_the_time(moments: &mut [Moment]) {
+    let mut last: Option<(Arc<Oracle>, Arc<Oracle>)> = None;
+    for moment in moments {
+        let oracle = &mut moment.standing.oracle;
+        let known = last.as_ref().filter(|(sure, _)| Arc::ptr_eq(sure, oracle));
+        let unsure = match known {
+            Some((_, unsure)) => Arc::clone(unsure),
+            None => {
+                let mut unsure = Oracle::clone(oracle);
+                unsure.times.unsure = true;
+                Arc::new(unsure)
+            }
+        };
+        last = Some((std::mem::replace(oracle, Arc::clone(&unsure)), unsure));
     }
 }
 

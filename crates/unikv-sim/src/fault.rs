@@ -178,7 +178,7 @@ fn run_through(history: &History) -> (Vec<Op>, Vec<Op>, Coverage) {
         look(made.op);
         Fault::None
     }));
-    let mut runner = Runner::new(history, vfs.clone(), Tolerance::None);
+    let mut runner = Runner::new(history, vfs.clone(), Tolerance::None).unfollowed();
     runner.play(&history.ops).expect("the machine is there");
     vfs.clear_faults();
     let take = |ops: Arc<Mutex<Vec<Op>>>| std::mem::take(&mut *ops.lock().expect("unpoisoned"));

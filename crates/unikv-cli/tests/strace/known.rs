@@ -113,7 +113,12 @@ pub const KNOWN: &[Known] = &[
     ),
     ("fstatfs", &[Visible], "", "create_page: may it be shared"),
     ("pwrite64", &[Visible], "", "create_page: its blocks"),
-    ("mmap", &[Visible], "MAP_SHARED", "create_page: the words"),
+    (
+        "mmap",
+        &[Visible],
+        "PROT_READ|PROT_WRITE|MAP_SHARED",
+        "create_page: the words",
+    ),
     ("renameat", &[Visible], "", "rename: a page takes its name"),
     (
         "openat",

@@ -54,10 +54,16 @@ fn same(what: &str, got: &Whole, want: &Whole) {
 }
 
 impl Runner {
+    /// The same run without a follower, which would look at the disk, too.
+    pub(crate) fn unfollowed(mut self) -> Runner {
+        self.may_follow = false;
+        self
+    }
+
     /// Whether a follower is part of the run. Where time matters its clock may be another.
     fn is_followed(&self) -> bool {
         let is_calm = matches!(self.tolerance, Tolerance::None);
-        is_calm && self.seed % EVERY == 1 && !self.oracle.times.matters
+        is_calm && self.may_follow && self.seed % EVERY == 1 && !self.oracle.times.matters
     }
 
     fn whole(&self) -> Whole {
