@@ -62,9 +62,9 @@ impl Db {
     ///
     /// # Errors
     /// `InvalidArgument` if a key is not greater than the one before or something is longer than
-    /// [`Batch`](crate::Batch) allows; an error of the stream, as it came: then nothing has changed.
-    /// Else as [`Db::flush`]; `WritesSuspended` may leave the outcome unknown until the database is
-    /// reopened.
+    /// [`Batch`](crate::Batch) allows; an error of the stream, as it came: then nothing has
+    /// changed. Else as [`Db::flush`]; `WritesSuspended` may leave the outcome unknown until the
+    /// database is reopened.
     ///
     /// ```no_run
     /// # fn main() -> unikv::Result<()> {
