@@ -306,7 +306,7 @@ fn cut_recovery(
 /// The moments of opening a database, and of what its background does at once.
 fn recovery_moments(disk: &SimVfs, config: &Config, oracle: &Oracle) -> Vec<Moment> {
     let recorder = Recorder::attach(disk, &moments::standing(oracle.clone(), config));
-    let (db, runtime) = verify::open(disk, config, 11);
+    let (db, runtime) = verify::open_at(disk, config, 11, &oracle.times);
     runtime.run_until_idle();
     drop(db);
     recorder.finish().0

@@ -19,6 +19,16 @@ pub const PAGE_WORDS: usize = 8;
 pub(super) const WORDS_AT: usize = 128;
 pub(super) const PAGE_LEN: usize = super::BLOCK_BYTES;
 
+/// A new page with this header, and no word stored. An error if the words would not fit after it.
+pub(super) fn blank(header: &[u8]) -> io::Result<Vec<u8>> {
+    if header.len() > WORDS_AT {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut bytes = header.to_vec();
+    bytes.resize(PAGE_LEN, 0);
+    Ok(bytes)
+}
+
 /// A page that processes share: see [`Vfs::create_page`](super::Vfs::create_page).
 pub trait SharedPage: Send + Sync + fmt::Debug {
     /// Stores word `at`, below [`PAGE_WORDS`]. Whoever opened the page stores nothing.

@@ -110,7 +110,7 @@ fn a_follower_shows_each_state_across_every_job() {
         manifests.push(current(&machine));
     }
     manifests.dedup();
-    assert!(manifests.len() > 2, "no manifest was begun anew");
+    assert!(manifests.len() > 2, "no manifest was replaced");
     let stats = db.stats();
     assert!(
         stats.flushes > 20 && stats.merges > 5 && stats.splits > 1,

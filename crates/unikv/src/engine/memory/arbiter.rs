@@ -63,6 +63,18 @@ pub struct MemoryStats {
 }
 
 impl MemoryStats {
+    /// Each part by its name; together they are the [total](MemoryStats::total).
+    pub fn parts(&self) -> [(&'static str, u64); 6] {
+        [
+            ("memtables", self.memtables),
+            ("indexes", self.indexes),
+            ("metadata", self.metadata),
+            ("jobs", self.jobs),
+            ("iterators", self.iterators),
+            ("cache", self.cache),
+        ]
+    }
+
     /// All parts together.
     pub fn total(&self) -> u64 {
         self.without_cache() + self.cache

@@ -184,21 +184,12 @@ impl Stats {
         let oldest = seconds(self.pins.oldest_age);
         let help = "Age of the oldest snapshot or iterator.";
         page.one("gauge", "oldest_holder_age_seconds", help, oldest);
-        let memory = &self.memory;
-        let parts = [
-            ("memtables", memory.memtables),
-            ("indexes", memory.indexes),
-            ("metadata", memory.metadata),
-            ("jobs", memory.jobs),
-            ("iterators", memory.iterators),
-            ("cache", memory.cache),
-        ];
         page.head(
             "memory_bytes",
             "gauge",
             "Bytes charged to the memory budget.",
         );
-        for (part, bytes) in parts {
+        for (part, bytes) in self.memory.parts() {
             page.line("memory_bytes", &[("part", part)], bytes);
         }
     }

@@ -21,7 +21,7 @@ use super::{OsLockGuard, read_full};
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::unseen::{AtomicU64, fence};
-use crate::vfs::shared_page::{PAGE_LEN, PAGE_WORDS, SharedPage, WORDS_AT};
+use crate::vfs::shared_page::{PAGE_LEN, PAGE_WORDS, SharedPage, WORDS_AT, blank};
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::{Errno, retry_on_intr};
@@ -64,13 +64,7 @@ impl OsPage {
         };
         let is_shared =
             rustix::fs::fstatfs(&file).is_ok_and(|stat| IN_PLACE.contains(&stat.f_type));
-        let mut bytes = vec![0; PAGE_LEN];
-        let front = bytes
-            .get_mut(..header.len())
-            .filter(|_| header.len() <= WORDS_AT);
-        front
-            .ok_or(ErrorKind::InvalidInput)?
-            .copy_from_slice(header);
+        let mut bytes = blank(header)?;
         if !is_shared {
             let last = WORDS_AT + 8 * (PAGE_WORDS - 1);
             bytes[last..last + 8].copy_from_slice(&UNSHARED.to_ne_bytes());

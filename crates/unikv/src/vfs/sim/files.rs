@@ -8,7 +8,7 @@ use super::faults::{self, Effect, Op};
 use super::inode::Inode;
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::unseen::{AtomicBool, AtomicU64};
-use crate::vfs::shared_page::{PAGE_LEN, PAGE_WORDS, SharedPage, WORDS_AT};
+use crate::vfs::shared_page::{PAGE_LEN, PAGE_WORDS, SharedPage, WORDS_AT, blank};
 use crate::vfs::{LockGuard, ReadFile, SyncFile, WriteFile, WriteMode, lies_within};
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -316,13 +316,7 @@ impl SimPage {
         inode: &Arc<Inode>,
         header: &[u8],
     ) -> io::Result<SimPage> {
-        let mut bytes = vec![0; PAGE_LEN];
-        let front = bytes
-            .get_mut(..header.len())
-            .filter(|_| header.len() <= WORDS_AT);
-        front
-            .ok_or(ErrorKind::InvalidInput)?
-            .copy_from_slice(header);
+        let bytes = blank(header)?;
         let mut disk = machine.disk.lock();
         if disk.write(inode, 0, &bytes) < bytes.len() {
             return Err(ErrorKind::StorageFull.into());
