@@ -2,35 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use assert_cmd::Command;
+mod common;
+
+use common::{json, text, unikv, within};
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
 use unikv::{Db, Options};
-
-fn unikv(arguments: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("unikv").unwrap();
-    command.args(arguments);
-    command
-}
-
-fn json(arguments: &[&str]) -> Value {
-    let done = unikv(arguments).arg("--json").assert().success();
-    serde_json::from_slice(&done.get_output().stdout).unwrap()
-}
-
-/// A path in a directory, as text.
-fn within(dir: &Path, name: &str) -> String {
-    dir.join(name).to_str().unwrap().to_owned()
-}
 
 fn put(db: &str, key: &str, value: &str) {
     unikv(&["put", db, key, value]).assert().success();
 }
 
 fn get(db: &str, key: &str) -> String {
-    let done = unikv(&["get", db, key]).assert().success();
-    String::from_utf8(done.get_output().stdout.clone()).unwrap()
+    text(&["get", db, key])
 }
 
 #[test]

@@ -2,19 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use assert_cmd::Command;
+mod common;
+
+use common::unikv;
 use serde_json::Value;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tempfile::TempDir;
-
-fn unikv(arguments: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("unikv").unwrap();
-    command.args(arguments);
-    command
-}
 
 fn stdout(arguments: &[&str]) -> Vec<u8> {
     unikv(arguments)

@@ -2,32 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use assert_cmd::Command;
-use serde_json::Value;
+mod common;
+
+use common::{json, text, unikv, within};
 use std::fs;
 use std::path::Path;
-
-fn unikv(arguments: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("unikv").unwrap();
-    command.args(arguments);
-    command
-}
-
-fn text(arguments: &[&str]) -> String {
-    let done = unikv(arguments).assert().success();
-    String::from_utf8(done.get_output().stdout.clone()).unwrap()
-}
-
-fn json(arguments: &[&str]) -> Value {
-    let mut arguments = arguments.to_vec();
-    arguments.push("--json");
-    serde_json::from_str(&text(&arguments)).unwrap()
-}
-
-/// A path in a directory, as text.
-fn within(dir: &Path, name: &str) -> String {
-    dir.join(name).to_str().unwrap().to_owned()
-}
 
 #[test]
 fn a_range_goes_to_a_file_and_into_another_database() {

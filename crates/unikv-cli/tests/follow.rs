@@ -2,20 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use assert_cmd::Command;
+mod common;
+
+use common::{text, unikv};
 use serde_json::Value;
 use std::fs;
-
-fn unikv(arguments: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("unikv").unwrap();
-    command.args(arguments);
-    command
-}
-
-fn text(arguments: &[&str]) -> String {
-    let done = unikv(arguments).assert().success();
-    String::from_utf8(done.get_output().stdout.clone()).unwrap()
-}
 
 #[test]
 fn changes_are_printed_from_a_token_on() {

@@ -2,24 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use assert_cmd::Command;
+mod common;
+
+use common::{text, unikv};
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-
-fn unikv(arguments: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("unikv").unwrap();
-    command.args(arguments).env("NO_COLOR", "1");
-    command
-}
-
-fn text(arguments: &[&str]) -> String {
-    let assert = unikv(arguments).assert().success();
-    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
-}
 
 /// A shell that has a database open until its input ends.
 struct Writer {

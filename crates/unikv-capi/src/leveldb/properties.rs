@@ -21,17 +21,7 @@ fn value(db: &Db, name: &str) -> Option<String> {
     match name {
         "stats" => Some(stats_in_words(&db.stats())),
         "sstables" => Some(tables_in_words(&db.stats())),
-        "approximate-memory-usage" => {
-            let memory = db.stats().memory;
-            let parts = [
-                memory.memtables,
-                memory.indexes,
-                memory.metadata,
-                memory.jobs,
-            ];
-            let all = parts.iter().sum::<u64>() + memory.iterators + memory.cache;
-            Some(all.to_string())
-        }
+        "approximate-memory-usage" => Some(db.stats().memory.total().to_string()),
         _ => None,
     }
 }

@@ -43,6 +43,11 @@ macro_rules! read {
 }
 pub(crate) use read;
 
+/// A keyspace that is named, which must be of this database.
+fn keyspace_in(keyspace: Option<&Arc<KeyspaceOf>>, database: u64) -> Outcome<Option<&Keyspace>> {
+    keyspace.map(|keyspace| keyspace.of(database)).transpose()
+}
+
 impl ReadOptions {
     /// Whether reads are of the default keyspace as it is now.
     #[inline]
@@ -54,12 +59,13 @@ impl ReadOptions {
         self.snapshot.is_some()
     }
 
+    pub(crate) fn set_keyspace(&mut self, keyspace: Option<Arc<KeyspaceOf>>) {
+        self.keyspace = keyspace;
+    }
+
     /// The keyspace, if one is named; it must be of this database.
     pub(crate) fn keyspace_of(&self, database: u64) -> Outcome<Option<&Keyspace>> {
-        self.keyspace
-            .as_ref()
-            .map(|keyspace| keyspace.of(database))
-            .transpose()
+        keyspace_in(self.keyspace.as_ref(), database)
     }
 
     pub(crate) fn keyspace(&self, database: &Database) -> Outcome<Option<&Keyspace>> {
@@ -127,10 +133,7 @@ impl WriteOptions {
 
     /// The keyspace, if one is named; it must be of this database.
     pub(crate) fn keyspace_of(&self, database: u64) -> Outcome<Option<&Keyspace>> {
-        self.keyspace
-            .as_ref()
-            .map(|keyspace| keyspace.of(database))
-            .transpose()
+        keyspace_in(self.keyspace.as_ref(), database)
     }
 
     pub(crate) fn keyspace(&self, database: &Database) -> Outcome<Option<&Keyspace>> {
@@ -169,12 +172,6 @@ impl WriteOptions {
         self.ttl = ttl;
     }
 
-    pub(crate) fn set_keyspace(&mut self, keyspace: Option<Arc<KeyspaceOf>>) {
-        self.keyspace = keyspace;
-    }
-}
-
-impl ReadOptions {
     pub(crate) fn set_keyspace(&mut self, keyspace: Option<Arc<KeyspaceOf>>) {
         self.keyspace = keyspace;
     }

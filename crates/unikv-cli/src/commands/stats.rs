@@ -412,15 +412,9 @@ fn percent(bytes: u64, limit: u64) -> String {
 
 /// What is charged to the memory budget, by part.
 fn memory_in_words(memory: &unikv::MemoryStats) -> String {
-    let parts = [
-        ("memtables", memory.memtables),
-        ("indexes", memory.indexes),
-        ("metadata", memory.metadata),
-        ("jobs", memory.jobs),
-        ("iterators", memory.iterators),
-        ("cache", memory.cache),
-    ];
-    let parts = parts.map(|(part, bytes)| format!("{part} {}", HumanBytes(bytes)));
+    let parts = memory
+        .parts()
+        .map(|(part, bytes)| format!("{part} {}", HumanBytes(bytes)));
     let (total, budget) = (HumanBytes(memory.total()), HumanBytes(memory.budget));
     format!("{total} of {budget}: {}", parts.join(", "))
 }

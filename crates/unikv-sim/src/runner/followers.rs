@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use unikv::vfs::sim::SimRuntime;
 use unikv::{Db, FollowOptions, Follower, Readable};
 
-/// One of this many histories has a follower, and it does something after one of so many
-/// operations.
+/// One history in this many has a follower.
 const EVERY: u64 = 3;
+/// It does something after one operation in this many.
 const OFTEN: u64 = 6;
 
 /// What each keyspace holds.
