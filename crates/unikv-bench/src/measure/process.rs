@@ -86,15 +86,26 @@ pub fn drop_cached_files(dir: &Path) -> Result<(), Failure> {
     syncfs(fs::File::open(dir).map_err(named)?).map_err(failed)?;
     for entry in fs::read_dir(dir).map_err(named)? {
         let entry = entry.map_err(named)?;
-        let kind = entry.file_type().map_err(named)?;
+        let kind = match entry.file_type() {
+            Err(error) if is_gone(&error) => continue,
+            kind => kind.map_err(named)?,
+        };
         if kind.is_dir() {
             drop_cached_files(&entry.path())?;
         } else if kind.is_file() {
-            let file = fs::File::open(entry.path()).map_err(named)?;
+            // Engines remove files at any time.
+            let file = match fs::File::open(entry.path()) {
+                Err(error) if is_gone(&error) => continue,
+                file => file.map_err(named)?,
+            };
             fadvise(&file, 0, None, Advice::DontNeed).map_err(failed)?;
         }
     }
     Ok(())
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
 }
 
 fn block_device_stat(dir: &Path) -> Option<Vec<u64>> {

@@ -10,8 +10,9 @@
 //!   whose outcome is unknown, or that is not published.
 //! - Writes are fed in the order of the chain, each once. A segment is entered only by a link that
 //!   names the exact place at which the reader stands, or as the first of the chain.
-//! - A segment is not entered before the edits that were durable when it began have been applied:
-//!   what they say of the log before it (that it is given up, for one) then holds.
+//! - A segment that links to none is not entered before the edits that were durable when it began
+//!   have been applied: they say that the log before it is given up. One that is linked to what was
+//!   read before needs none of them; an edit may be durable and not in force yet.
 //! - A segment that is written over while it is read has another uid from then on: none of its
 //!   records verifies.
 //!
@@ -106,7 +107,7 @@ impl LogTail {
             let Some((uid, start)) = link.segment.begins() else {
                 break;
             };
-            if start.manifest_edits > wanted.edits {
+            if start.prev.is_none() && start.manifest_edits > wanted.edits {
                 break;
             }
             let vfs = &*wanted.store.env().vfs;

@@ -14,6 +14,7 @@ use rand::{Rng, SeedableRng};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+mod live;
 mod recycled;
 
 const NO_LOW_WATER: FileNumber = FileNumber(0);
