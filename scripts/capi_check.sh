@@ -48,7 +48,7 @@ run() {
     rm -rf "$scratch"/*
 }
 
-for source in leveldb.c more.c misuse.c plus.cc; do
+for source in leveldb.c more.c others.c misuse.c plus.cc; do
     name=${source%.*}
     compile "$source" "$out/programs/$name"
     run "$name-valgrind" valgrind --quiet --leak-check=full --show-leak-kinds=definite,possible \

@@ -58,6 +58,7 @@ typedef struct unikv_logger_t unikv_logger_t;
 typedef struct unikv_cache_t unikv_cache_t;
 typedef struct unikv_keyspace_t unikv_keyspace_t;
 typedef struct unikv_transaction_t unikv_transaction_t;
+typedef struct unikv_changes_t unikv_changes_t;
 
 /* What an error calls for: see `unikv_last_error_kind`. */
 enum {
@@ -91,7 +92,9 @@ enum {
     /* The keyspace is gone, or never was. */
     unikv_no_such_keyspace = 14,
     /* A transaction conflicts with another write: begin it again. Nothing changed. */
-    unikv_conflict = 15
+    unikv_conflict = 15,
+    /* The changes after a token are not kept any more, or it is of another history of the database: read everything, and begin with a new token. */
+    unikv_history_gone = 16
 };
 
 enum {
@@ -419,6 +422,9 @@ unikv_keyspace_t* unikv_keyspace_open(unikv_t* db, const char* name,
 /* The keyspace of this name; NULL if there is none, and on failure. */
 unikv_keyspace_t* unikv_keyspace_find(unikv_t* db, const char* name, char** errptr);
 
+/* Its number, by which changes and the operations of batches name it; 0 is the default one. */
+uint32_t unikv_keyspace_number(unikv_keyspace_t* keyspace);
+
 /* Ends the handle. Options that name the keyspace go on. */
 void unikv_keyspace_close(unikv_keyspace_t* keyspace);
 
@@ -634,6 +640,69 @@ unsigned char unikv_transaction_pop_savepoint(unikv_transaction_t* txn, char** e
 void unikv_transaction_commit(unikv_transaction_t* txn, const unikv_writeoptions_t* options,
     char** errptr);
 
+/* ==== Following what another process writes ==== */
+
+/* Opens the database in directory `name` for reading, beside a process that writes it, or
+   without one. It takes no lock and changes nothing. Reads, iterators, snapshots and keyspaces
+   that are found serve as of the last `unikv_refresh`; other calls fail. Every `refresh_ms`
+   milliseconds a thread refreshes it; with 0 none does. Of the options `memory_budget` counts.
+   It is closed with `unikv_close`. NULL on failure. */
+unikv_t* unikv_follow(const unikv_options_t* options, const char* name, uint64_t refresh_ms,
+    char** errptr);
+
+/* Has a database that is followed show what its writer has made visible. */
+void unikv_refresh(unikv_t* db, char** errptr);
+
+/* The number of the last write that a followed database shows. */
+uint64_t unikv_follower_seq(unikv_t* db, char** errptr);
+
+/* How many writes its writer has made visible since; 0 where there is no writer. */
+uint64_t unikv_follower_lag(unikv_t* db, char** errptr);
+
+/* ==== Following what changes ==== */
+
+/* The token of all that is visible now, as a text to be freed: what is written later comes
+   after it. The database must keep changes (option `change_window_bytes`). */
+char* unikv_token(unikv_t* db, char** errptr);
+
+/* The token after which all changes are kept that are kept at all, as `unikv_token`. */
+char* unikv_oldest_token(unikv_t* db, char** errptr);
+
+/* The changes after a token, in all keyspaces, in the order of the writes; NULL stands for the
+   token of now. Only what is durable is shown; with 1 in `flags` all that is visible. NULL on
+   failure: `unikv_history_gone` if what comes after the token is not kept any more. */
+unikv_changes_t* unikv_changes_since(unikv_t* db, const char* token, int flags, char** errptr);
+
+/* Ends the handle, also after its database was closed. */
+void unikv_changes_destroy(unikv_changes_t* changes);
+
+/* Moves to the next change, and waits for it for at most `wait_ms` milliseconds. 1 if it is
+   there; else, and on failure, 0. A change is a whole batch, or something else that happened
+   at once. */
+unsigned char unikv_changes_next(unikv_changes_t* changes, uint64_t wait_ms, char** errptr);
+
+/* The token after the newest change that was moved to: stored, it is where another process
+   goes on. It stays until the next move. */
+const char* unikv_changes_token(const unikv_changes_t* changes);
+
+/* The mark of the change, which stays until the next move; NULL if it has none. */
+const char* unikv_changes_mark(const unikv_changes_t* changes, size_t* marklen);
+
+/* Calls a function for each thing that the change has done, in their order, with the number of
+   its keyspace (`unikv_keyspace_number`; 0 for the default one). `put`: the last number is the
+   time when the value expires, in milliseconds since 1970, or 0. `deleted_range`: without an
+   end, `limit` is NULL. `ingested`: sorted keys were ingested, and all from the first to the
+   last one, which is named in the place of the limit, may be another; read them. `keyspace`:
+   a keyspace was 1 made, 2 renamed, 3 given other options, 4 emptied (its number is `now` from
+   then on) or 5 dropped; 1 and 2 have a name. The functions must not use `changes`, nor throw. */
+void unikv_changes_show(const unikv_changes_t* changes, void* state,
+    void (*put)(void*, uint32_t keyspace, const char* k, size_t klen, const char* v, size_t vlen, uint64_t ttl_ms),
+    void (*deleted)(void*, uint32_t keyspace, const char* k, size_t klen),
+    void (*deleted_range)(void*, uint32_t keyspace, const char* start, size_t startlen, const char* limit, size_t limitlen),
+    void (*ingested)(void*, uint32_t keyspace, const char* start, size_t startlen, const char* limit, size_t limitlen),
+    void (*keyspace)(void*, int what, uint32_t number, uint32_t now, const char* name, size_t namelen),
+    char** errptr);
+
 /* ==== Upkeep ==== */
 
 /* Closes the database as `unikv_close` does, and returns the error of the last sync, or of
@@ -655,6 +724,18 @@ void unikv_quiesce(unikv_t* db, char** errptr);
 /* Makes a database of its own in the new directory `dir` that is what this one is now, all
    keyspaces included: in milliseconds, by links, on the same file system. */
 void unikv_checkpoint(unikv_t* db, const char* dir, char** errptr);
+
+/* Writes the newest versions of the keys from `start` to before `limit`, of the keyspace or the
+   snapshot of the options, with the times when they expire, to the new file `path`, which is
+   verified; NULL stands for the first key, or for the end. Returns how many keys there are. */
+uint64_t unikv_export(unikv_t* db, const unikv_readoptions_t* options, const char* start,
+    size_t startlen, const char* limit, size_t limitlen, const char* path, char** errptr);
+
+/* Stores what an exported file holds, all at once and durably: newer than what was written
+   before; other keys stay as they are. Nothing has changed if anything in it is damaged. Of
+   the options the keyspace counts. Returns how many keys there are. */
+uint64_t unikv_import(unikv_t* db, const unikv_writeoptions_t* options, const char* path,
+    char** errptr);
 
 /* Has iterators release the files that only they keep on disk. They go on as before. */
 void unikv_release_views(unikv_t* db);

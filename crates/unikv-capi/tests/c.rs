@@ -146,6 +146,11 @@ fn what_unikv_has_beside() {
 }
 
 #[test]
+fn what_others_see_of_a_database() {
+    run_both_ways("others.c");
+}
+
+#[test]
 fn mistakes_are_caught() {
     run_both_ways("misuse.c");
 }

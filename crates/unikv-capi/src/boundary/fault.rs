@@ -76,6 +76,9 @@ kinds! {
     NoSuchKeyspace = 14 "unikv_no_such_keyspace" "NotFound";
     /// A transaction conflicts with another write: begin it again. Nothing changed.
     Conflict = 15 "unikv_conflict" "Busy";
+    /// The changes after a token are not kept any more, or it is of another history of the
+    /// database: read everything, and begin with a new token.
+    HistoryGone = 16 "unikv_history_gone" "NotFound";
 }
 
 /// An error with everything that C can ask about it.

@@ -22,14 +22,14 @@ pub(crate) fn write_batch(
     batch: &WriteBatch,
 ) -> Outcome<()> {
     match options {
-        None => database.db.write(&batch.0)?,
+        None => database.db()?.write(&batch.0)?,
         Some(options) if options.keyspace(database)?.is_some() => {
             return Err(Fault::misuse(
                 "write options with a keyspace were passed for a batch",
                 "name the keyspace when the operations are put into the batch",
             ));
         }
-        Some(options) => database.db.write_with(&batch.0, options.engine())?,
+        Some(options) => database.db()?.write_with(&batch.0, options.engine())?,
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::batch::WriteBatch;
 use super::comparator;
 use super::options::Options;
-use super::reads_and_writes::{ReadOptions, WriteOptions, read};
+use super::reads_and_writes::{ReadOptions, Source, WriteOptions, read};
 use crate::boundary::args::{
     Array, ArrayOut, Bytes, Ending, EndingConst, New, NewConst, Optional, OptionalBytes, Out,
     Shared, Text, end, strings,
@@ -18,13 +18,19 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use unikv::Db;
+use unikv::{Db, FollowOptions, Follower};
 
 /// An open database.
 pub struct Database {
-    pub(crate) db: Db,
+    opened: Opened,
     /// Which one it is, among all that this process has opened.
     pub(crate) id: u64,
+}
+
+/// How it was opened.
+enum Opened {
+    Written(Db),
+    Followed(Follower),
 }
 
 object!(Database, "unikv_t", b"ukv:db\0\0");
@@ -42,18 +48,76 @@ object!(Snapshot, "unikv_snapshot_t", b"ukv:snap");
 
 impl Database {
     pub(crate) fn open(options: &Options, dir: &Path) -> Outcome<Database> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         let name = comparator::accepted(options.comparator.as_ref())?;
         let db = Db::open(dir, options.for_opening())?;
         if let Err(fault) = comparator::agree(&db, name.as_deref()) {
             drop(db.close());
             return Err(fault);
         }
-        Ok(Database {
-            db,
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
-        })
+        Ok(Database::new(Opened::Written(db)))
     }
+
+    /// One that another process writes, or nobody.
+    pub(crate) fn follow(dir: &Path, options: FollowOptions) -> Outcome<Database> {
+        let follower = Db::follow(dir, options)?;
+        Ok(Database::new(Opened::Followed(follower)))
+    }
+
+    fn new(opened: Opened) -> Database {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Database {
+            opened,
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    /// For what a follower cannot do.
+    #[inline]
+    pub(crate) fn db(&self) -> Outcome<&Db> {
+        match &self.opened {
+            Opened::Written(db) => Ok(db),
+            Opened::Followed(_) => Err(is_followed()),
+        }
+    }
+
+    /// For what only a follower can do.
+    pub(crate) fn follower(&self) -> Outcome<&Follower> {
+        let what = "the database was opened to be written";
+        match &self.opened {
+            Opened::Written(_) => Err(Fault::misuse(what, "follow it from another process")),
+            Opened::Followed(follower) => Ok(follower),
+        }
+    }
+
+    /// What reads of the default keyspace as it is now read from.
+    #[inline]
+    pub(crate) fn source(&self) -> Source<'_> {
+        match &self.opened {
+            Opened::Written(db) => Source::Database(db),
+            Opened::Followed(follower) => Source::Follower(follower),
+        }
+    }
+
+    fn snapshot(&self) -> unikv::Snapshot {
+        match &self.opened {
+            Opened::Written(db) => db.snapshot(),
+            Opened::Followed(follower) => follower.snapshot(),
+        }
+    }
+
+    /// Closes it; the error of the last sync, or of background work.
+    pub(crate) fn close(self) -> Outcome<()> {
+        match self.opened {
+            Opened::Written(db) => Ok(db.close()?),
+            Opened::Followed(_) => Ok(()),
+        }
+    }
+}
+
+#[cold]
+pub(crate) fn is_followed() -> Fault {
+    let what = "the database is followed, and only reads work";
+    Fault::misuse(what, "open it where it is written")
 }
 
 /// A range of keys, of which either end may be none.
@@ -93,7 +157,7 @@ capi! { functions:
     /// `unikv_close_checked` returns errors, too.
     fn unikv_close(db: Ending<Database>) {
         if let Some(open) = db.take() {
-            open.db.close()?;
+            open.close()?;
         }
     }
 
@@ -103,7 +167,7 @@ capi! { functions:
         key[keylen]: Bytes, val[vallen]: Bytes; errptr
     ) {
         match options.filter(|options| !options.is_plain()) {
-            None => db.db.put(key, val)?,
+            None => db.db()?.put(key, val)?,
             Some(options) => options.put(db, key, val)?,
         }
     }
@@ -113,7 +177,7 @@ capi! { functions:
         db: Shared<Database>, options: Optional<WriteOptions>, key[keylen]: Bytes; errptr
     ) {
         match options {
-            None => db.db.delete(key)?,
+            None => db.db()?.delete(key)?,
             Some(options) => options.delete(db, key)?,
         }
     }
@@ -133,7 +197,7 @@ capi! { functions:
     ) -> *mut c_char {
         vallen.set(0)?;
         let value = match options.filter(|options| !options.is_plain()) {
-            None => db.db.get(key)?,
+            None => read!(db.source(), from, from.get(key)?),
             Some(options) => read!(options.source(db)?, from, from.get(key)?),
         };
         hand_out(value, &vallen)?
@@ -141,7 +205,7 @@ capi! { functions:
 
     /// The database as it is now, until the snapshot is released.
     fn unikv_create_snapshot(db: Shared<Database>) -> NewConst<Snapshot> {
-        let snapshot = db.db.snapshot();
+        let snapshot = db.snapshot();
         NewConst::of(Snapshot(Arc::new(SnapshotOf { snapshot, database: db.id })))
     }
 
@@ -168,7 +232,7 @@ capi! { functions:
         let starts = strings(count, &range_start_key, &range_start_key_len)?;
         let limits = strings(count, &range_limit_key, &range_limit_key_len)?;
         let size = |(start, limit): (&&[u8], &&[u8])| -> Outcome<u64> {
-            Ok(db.db.approximate_size(range(Some(start), Some(limit)))?)
+            Ok(db.db()?.approximate_size(range(Some(start), Some(limit)))?)
         };
         let all = starts.iter().zip(&limits).map(size).collect::<Outcome<Vec<u64>>>()?;
         if count > 0 {
@@ -182,7 +246,7 @@ capi! { functions:
         db: Shared<Database>,
         start_key[start_key_len]: OptionalBytes, limit_key[limit_key_len]: OptionalBytes
     ) {
-        db.db.compact_range(range(start_key, limit_key))?;
+        db.db()?.compact_range(range(start_key, limit_key))?;
     }
 }
 

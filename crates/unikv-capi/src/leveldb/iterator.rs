@@ -212,7 +212,7 @@ capi! { functions:
         db: Shared<Database>, options: Optional<ReadOptions>
     ) -> New<Iterator> {
         let cursor = match options {
-            None => Ok(db.db.cursor()),
+            None => Ok(read!(db.source(), from, from.cursor())),
             Some(options) => options.source(db).map(|source| read!(source, from, from.cursor())),
         };
         New::of(Iterator::new(cursor, options))

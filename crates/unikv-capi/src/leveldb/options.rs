@@ -25,8 +25,8 @@ pub struct Options {
     pub(crate) comparator: Option<Weak<Given>>,
     write_buffer: Option<u64>,
     cache: Option<u64>,
-    /// Whether the memory budget was set by name, which counts more than a cache.
-    pub(crate) budget_is_set: bool,
+    /// The memory budget that was set by name, which counts more than a cache.
+    pub(crate) memory_budget: Option<u64>,
     /// What was set by name for a keyspace.
     pub(crate) keyspace: unikv::KeyspaceOptions,
     /// The first name that was set and is no option of a keyspace.
@@ -42,7 +42,7 @@ impl Default for Options {
             comparator: None,
             write_buffer: None,
             cache: None,
-            budget_is_set: false,
+            memory_budget: None,
             keyspace: unikv::KeyspaceOptions::default(),
             not_for_keyspaces: None,
         }
@@ -53,7 +53,7 @@ impl Options {
     /// As the engine has them.
     pub(crate) fn for_opening(&self) -> unikv::Options {
         let options = self.engine.clone();
-        match self.cache.filter(|_| !self.budget_is_set) {
+        match self.cache.filter(|_| self.memory_budget.is_none()) {
             None => options,
             Some(cache) => {
                 let buffers = self

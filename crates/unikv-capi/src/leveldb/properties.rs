@@ -107,7 +107,7 @@ capi! { functions:
     /// of which level 0 is the UnsortedStore and level 1 the SortedStore; and
     /// `leveldb.approximate-memory-usage`, in bytes.
     fn unikv_property_value(db: Shared<Database>, propname: Text) -> *mut c_char {
-        match value(&db.db, propname.str().unwrap_or_default()) {
+        match value(db.db()?, propname.str().unwrap_or_default()) {
             Some(value) => malloc_copy(value.as_bytes())?,
             None => std::ptr::null_mut(),
         }

@@ -8,7 +8,7 @@ use crate::boundary::handles::object;
 use crate::more::keyspaces::KeyspaceOf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use unikv::{Db, Durability, Keyspace};
+use unikv::{Db, Durability, Follower, Keyspace};
 
 /// How reads are done.
 #[derive(Default)]
@@ -27,6 +27,7 @@ object!(ReadOptions, "unikv_readoptions_t", b"ukv:read");
 /// What a read reads from.
 pub(crate) enum Source<'a> {
     Database(&'a Db),
+    Follower(&'a Follower),
     Keyspace(&'a Keyspace),
     Snapshot(unikv::Snapshot),
 }
@@ -36,6 +37,7 @@ macro_rules! read {
     ($source:expr, $from:ident, $read:expr) => {
         match $source {
             $crate::leveldb::reads_and_writes::Source::Database($from) => $read,
+            $crate::leveldb::reads_and_writes::Source::Follower($from) => $read,
             $crate::leveldb::reads_and_writes::Source::Keyspace($from) => $read,
             $crate::leveldb::reads_and_writes::Source::Snapshot($from) => $read,
         }
@@ -73,9 +75,12 @@ impl ReadOptions {
     }
 
     pub(crate) fn source<'a>(&'a self, database: &'a Database) -> Outcome<Source<'a>> {
-        let keyspace = self.keyspace(database)?;
+        let named = self.keyspace.as_ref();
+        let named = named
+            .map(|keyspace| keyspace.source(database))
+            .transpose()?;
         let Some(snapshot) = &self.snapshot else {
-            return Ok(keyspace.map_or(Source::Database(&database.db), Source::Keyspace));
+            return Ok(named.unwrap_or_else(|| database.source()));
         };
         let released = || Fault::misuse("the snapshot has been released", "take another one");
         let snapshot = snapshot.upgrade().ok_or_else(released)?;
@@ -83,8 +88,8 @@ impl ReadOptions {
             return Err(foreign("the snapshot"));
         }
         let snapshot = &snapshot.snapshot;
-        Ok(Source::Snapshot(match keyspace {
-            Some(keyspace) => snapshot.keyspace(keyspace),
+        Ok(Source::Snapshot(match &self.keyspace {
+            Some(keyspace) => keyspace.at(snapshot)?,
             None => snapshot.clone(),
         }))
     }
@@ -141,17 +146,21 @@ impl WriteOptions {
     }
 
     /// What counts when operations are put into a batch: the keyspace and the time to live.
-    pub(crate) fn of_batch(&self) -> (Option<&Keyspace>, Option<Duration>) {
-        (
-            self.keyspace.as_ref().map(|keyspace| keyspace.of_any()),
-            self.ttl,
-        )
+    pub(crate) fn of_batch(&self) -> Outcome<(Option<&Keyspace>, Option<Duration>)> {
+        // A batch knows itself which database it belongs to.
+        let keyspace = self.keyspace.as_ref();
+        let keyspace = keyspace.map(|keyspace| keyspace.written()).transpose()?;
+        Ok((keyspace, self.ttl))
+    }
+
+    pub(crate) fn ttl(&self) -> Option<Duration> {
+        self.ttl
     }
 
     pub(crate) fn put(&self, database: &Database, key: &[u8], value: &[u8]) -> Outcome<()> {
         match self.keyspace(database)? {
             Some(keyspace) => keyspace.put_with(key, value, self.engine())?,
-            None => database.db.put_with(key, value, self.engine())?,
+            None => database.db()?.put_with(key, value, self.engine())?,
         }
         Ok(())
     }
@@ -159,7 +168,7 @@ impl WriteOptions {
     pub(crate) fn delete(&self, database: &Database, key: &[u8]) -> Outcome<()> {
         match self.keyspace(database)? {
             Some(keyspace) => keyspace.delete_with(key, self.engine())?,
-            None => database.db.delete_with(key, self.engine())?,
+            None => database.db()?.delete_with(key, self.engine())?,
         }
         Ok(())
     }

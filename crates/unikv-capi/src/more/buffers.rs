@@ -3,7 +3,7 @@
 use crate::boundary::args::{Array, ArrayOut, Buffer, Bytes, Optional, Out, Shared, strings};
 use crate::boundary::capi;
 use crate::leveldb::database::Database;
-use crate::leveldb::reads_and_writes::{ReadOptions, Source, read};
+use crate::leveldb::reads_and_writes::{ReadOptions, read};
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
 
@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 macro_rules! source {
     ($db:ident, $options:ident) => {
         match $options {
-            None => Source::Database(&$db.db),
+            None => $db.source(),
             Some(options) => options.source($db)?,
         }
     };
@@ -34,7 +34,7 @@ capi! { functions:
         buffer[capacity]: Buffer, vallen: Out<usize>; errptr
     ) -> u8 {
         let value = match options.filter(|options| !options.is_plain()) {
-            None => db.db.get(key)?,
+            None => read!(db.source(), from, from.get(key)?),
             Some(options) => read!(options.source(db)?, from, from.get(key)?),
         };
         vallen.set(value.as_ref().map_or(0, |value| value.len()))?;

@@ -1,47 +1,216 @@
-//! Changes of one key that depend on its value.
+//! Following what changes, from a token on.
 
-use crate::boundary::args::{Bytes, Optional, OptionalBytes, Out, Shared};
+use super::ranges::{OnAnyDelete, OnRange, callback};
+use crate::boundary::args::{Alone, AloneConst, Ending, New, OptionalText, Out, Shared, end};
 use crate::boundary::capi;
+use crate::boundary::fault::{Fault, Outcome, c_string};
+use crate::boundary::handles::object;
+use crate::boundary::memory::malloc_copy;
+use crate::leveldb::batch::without_function;
 use crate::leveldb::database::Database;
-use crate::leveldb::reads_and_writes::WriteOptions;
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::time::Duration;
+use unikv::{Change, ChangeOp, ChangesOptions, KeyspaceChange, Token, What};
 
-/// The keyspace of write options.
-macro_rules! in_keyspace {
-    ($db:ident, $options:ident, $to:ident, $change:expr) => {
-        match $options
-            .map(|options| options.keyspace($db))
-            .transpose()?
-            .flatten()
-        {
-            None => {
-                let $to = &$db.db;
-                $change
-            }
-            Some($to) => $change,
-        }
-    };
+const UNSYNCED: c_int = 1;
+
+/// The changes from a token on, and the one that is looked at.
+pub struct Changes {
+    feed: unikv::Changes,
+    change: Option<Change>,
+    /// That of the change, as text.
+    token: CString,
 }
-pub(crate) use in_keyspace;
 
-capi! { functions:
-    /// Puts `val` in the place of the value of a key if that is `expected`; NULL stands for no
-    /// value, on either side. 1 if it was; else, and on failure, 0, and nothing has changed. Of the
-    /// options the keyspace counts.
-    fn unikv_compare_and_swap(
-        db: Shared<Database>, options: Optional<WriteOptions>, key[keylen]: Bytes,
-        expected[expectedlen]: OptionalBytes, val[vallen]: OptionalBytes; errptr
-    ) -> u8 {
-        let swapped = in_keyspace!(db, options, to, to.compare_and_swap(key, expected, val)?);
-        u8::from(swapped.is_ok())
+object!(Changes, "unikv_changes_t", b"ukv:feed");
+
+/// Gets a put, with the time when the value expires.
+pub(crate) type OnChangedPut = super::ranges::OnAnyPut;
+/// Gets what has happened to a keyspace.
+pub(crate) type OnKeyspace = extern "C" fn(*mut c_void, c_int, u32, u32, *const c_char, usize);
+
+callback!(OnKeyspace: "void (*)(void*, int what, uint32_t number, uint32_t now, \
+    const char* name, size_t namelen)");
+
+fn as_text(token: Token) -> CString {
+    c_string(token.to_string().into_bytes())
+}
+
+/// The functions that get what a change has done.
+struct Functions {
+    state: *mut c_void,
+    put: OnChangedPut,
+    deleted: OnAnyDelete,
+    deleted_range: OnRange,
+    ingested: OnRange,
+    keyspace: OnKeyspace,
+}
+
+impl Functions {
+    fn show(&self, what: &What) {
+        match what {
+            What::Write(ops) => ops.iter().for_each(|op| self.operation(op)),
+            What::Ingest {
+                keyspace,
+                first,
+                last,
+            } => (self.ingested)(
+                self.state,
+                *keyspace,
+                first.as_ptr().cast(),
+                first.len(),
+                last.as_ptr().cast(),
+                last.len(),
+            ),
+            What::Keyspace(change) => self.keyspace(change),
+            _ => {}
+        }
     }
 
-    /// Adds `by` to the number that is the value of a key, 8 bytes, little-endian; no value counts
-    /// as 0. The sum is in `*sum`. 1, or 0 on failure. Of the options the keyspace counts.
-    fn unikv_increment(
-        db: Shared<Database>, options: Optional<WriteOptions>, key[keylen]: Bytes,
-        by: i64, sum: Out<i64>; errptr
-    ) -> u8 {
-        sum.set(in_keyspace!(db, options, to, to.increment(key, by)?))?;
-        1
+    fn operation(&self, op: &ChangeOp) {
+        match op {
+            ChangeOp::Put {
+                keyspace,
+                key,
+                value,
+                expires_ms,
+            } => (self.put)(
+                self.state,
+                *keyspace,
+                key.as_ptr().cast(),
+                key.len(),
+                value.as_ptr().cast(),
+                value.len(),
+                expires_ms.unwrap_or(0),
+            ),
+            ChangeOp::Delete { keyspace, key } => {
+                (self.deleted)(self.state, *keyspace, key.as_ptr().cast(), key.len());
+            }
+            ChangeOp::DeleteRange {
+                keyspace,
+                start,
+                end,
+            } => (self.deleted_range)(
+                self.state,
+                *keyspace,
+                start.as_ptr().cast(),
+                start.len(),
+                end.as_ref()
+                    .map_or(std::ptr::null(), |end| end.as_ptr().cast()),
+                end.as_ref().map_or(0, |end| end.len()),
+            ),
+            _ => {}
+        }
+    }
+
+    fn keyspace(&self, change: &KeyspaceChange) {
+        let (what, number, now, name) = match change {
+            KeyspaceChange::Made { number, name } => (1, *number, *number, Some(name)),
+            KeyspaceChange::Renamed { number, name } => (2, *number, *number, Some(name)),
+            KeyspaceChange::Options { number } => (3, *number, *number, None),
+            KeyspaceChange::Emptied { number, now } => (4, *number, *now, None),
+            KeyspaceChange::Dropped { number } => (5, *number, *number, None),
+            _ => return,
+        };
+        let len = name.map_or(0, String::len);
+        let name = name.map_or(std::ptr::null(), |name| name.as_ptr().cast());
+        (self.keyspace)(self.state, what, number, now, name, len);
+    }
+}
+
+fn since(db: &Database, token: Option<&str>, flags: c_int) -> Outcome<Changes> {
+    if flags & !UNSYNCED != 0 {
+        return Err(Fault::misuse("there is no such flag", "use 0 or 1"));
+    }
+    let db = db.db()?;
+    let token = match token {
+        Some(text) => text.parse()?,
+        None => db.token()?,
+    };
+    let options = ChangesOptions::default().include_unsynced(flags & UNSYNCED != 0);
+    Ok(Changes {
+        feed: db.updates_with(token, options)?,
+        change: None,
+        token: as_text(token),
+    })
+}
+
+capi! { functions:
+    /// The token of all that is visible now, as a text to be freed: what is written later comes
+    /// after it. The database must keep changes (option `change_window_bytes`).
+    fn unikv_token(db: Shared<Database>; errptr) -> *mut c_char {
+        malloc_copy(as_text(db.db()?.token()?).to_bytes())?
+    }
+
+    /// The token after which all changes are kept that are kept at all, as `unikv_token`.
+    fn unikv_oldest_token(db: Shared<Database>; errptr) -> *mut c_char {
+        malloc_copy(as_text(db.db()?.oldest_token()?).to_bytes())?
+    }
+
+    /// The changes after a token, in all keyspaces, in the order of the writes; NULL stands for the
+    /// token of now. Only what is durable is shown; with 1 in `flags` all that is visible. NULL on
+    /// failure: `unikv_history_gone` if what comes after the token is not kept any more.
+    fn unikv_changes_since(
+        db: Shared<Database>, token: OptionalText, flags: c_int; errptr
+    ) -> New<Changes> {
+        New::of(since(db, token.map(|token| token.str()).transpose()?, flags)?)
+    }
+
+    /// Ends the handle, also after its database was closed.
+    fn unikv_changes_destroy(changes: Ending<Changes>) {
+        end(changes);
+    }
+
+    /// Moves to the next change, and waits for it for at most `wait_ms` milliseconds. 1 if it is
+    /// there; else, and on failure, 0. A change is a whole batch, or something else that happened
+    /// at once.
+    fn unikv_changes_next(changes: Alone<Changes>, wait_ms: u64; errptr) -> u8 {
+        let next = match wait_ms {
+            0 => changes.feed.try_next()?,
+            ms => changes.feed.next_timeout(Duration::from_millis(ms))?,
+        };
+        if let Some(change) = &next {
+            changes.token = as_text(change.token);
+        }
+        changes.change = next;
+        u8::from(changes.change.is_some())
+    }
+
+    /// The token after the newest change that was moved to: stored, it is where another process
+    /// goes on. It stays until the next move.
+    fn unikv_changes_token(changes: AloneConst<Changes>) -> *const c_char {
+        changes.token.as_ptr()
+    }
+
+    /// The mark of the change, which stays until the next move; NULL if it has none.
+    fn unikv_changes_mark(changes: AloneConst<Changes>, marklen: Out<usize>) -> *const c_char {
+        let mark = changes.change.as_ref().and_then(|change| change.mark.as_ref());
+        marklen.set(mark.map_or(0, |mark| mark.len()))?;
+        mark.map_or(std::ptr::null(), |mark| mark.as_ptr().cast())
+    }
+
+    /// Calls a function for each thing that the change has done, in their order, with the number of
+    /// its keyspace (`unikv_keyspace_number`; 0 for the default one). `put`: the last number is the
+    /// time when the value expires, in milliseconds since 1970, or 0. `deleted_range`: without an
+    /// end, `limit` is NULL. `ingested`: sorted keys were ingested, and all from the first to the
+    /// last one, which is named in the place of the limit, may be another; read them. `keyspace`:
+    /// a keyspace was 1 made, 2 renamed, 3 given other options, 4 emptied (its number is `now` from
+    /// then on) or 5 dropped; 1 and 2 have a name. The functions must not use `changes`, nor throw.
+    fn unikv_changes_show(
+        changes: AloneConst<Changes>, state: *mut c_void, put: Option<OnChangedPut>,
+        deleted: Option<OnAnyDelete>, deleted_range: Option<OnRange>, ingested: Option<OnRange>,
+        keyspace: Option<OnKeyspace>; errptr
+    ) {
+        let functions = Functions {
+            state,
+            put: put.ok_or_else(|| without_function("puts"))?,
+            deleted: deleted.ok_or_else(|| without_function("deletes"))?,
+            deleted_range: deleted_range.ok_or_else(|| without_function("ranges"))?,
+            ingested: ingested.ok_or_else(|| without_function("ingests"))?,
+            keyspace: keyspace.ok_or_else(|| without_function("keyspaces"))?,
+        };
+        if let Some(change) = &changes.change {
+            functions.show(&change.what);
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! Values that expire.
 
-use super::changes::in_keyspace;
+use super::compare::in_keyspace;
 use crate::boundary::args::{Alone, Bytes, Optional, Out, Shared};
 use crate::boundary::capi;
 use crate::leveldb::database::Database;
-use crate::leveldb::reads_and_writes::{ReadOptions, Source, WriteOptions, read};
+use crate::leveldb::reads_and_writes::{ReadOptions, WriteOptions, read};
 use std::time::{Duration, SystemTime};
 use unikv::Ttl;
 
@@ -30,7 +30,7 @@ capi! { functions:
         ttl_ms: Out<u64>; errptr
     ) -> u8 {
         let source = match options {
-            None => Source::Database(&db.db),
+            None => db.source(),
             Some(options) => options.source(db)?,
         };
         let ttl = read!(source, from, from.ttl(key)?);

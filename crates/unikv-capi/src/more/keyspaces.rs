@@ -2,37 +2,78 @@
 
 use crate::boundary::args::{Alone, Bytes, Ending, New, Optional, Shared, Text, end};
 use crate::boundary::capi;
-use crate::boundary::fault::{Fault, Outcome};
+use crate::boundary::fault::{Fault, Kind, Outcome};
 use crate::boundary::handles::object;
 use crate::boundary::memory::malloc_copy;
 use crate::leveldb::batch::WriteBatch;
-use crate::leveldb::database::Database;
+use crate::leveldb::database::{Database, is_followed};
 use crate::leveldb::options::Options;
-use crate::leveldb::reads_and_writes::{ReadOptions, WriteOptions, foreign};
+use crate::leveldb::reads_and_writes::{ReadOptions, Source, WriteOptions, foreign};
 use std::ffi::c_char;
 use std::sync::Arc;
 use unikv::KeyspaceOptions;
 
 /// A keyspace, and which database it is of.
 pub(crate) struct KeyspaceOf {
-    keyspace: unikv::Keyspace,
+    named: Named,
     database: u64,
 }
 
+enum Named {
+    Written(unikv::Keyspace),
+    /// In the state of a follower that is shown when it is read.
+    Followed(unikv::Follower, String),
+}
+
 impl KeyspaceOf {
-    /// The keyspace, if it is of this database.
+    /// The keyspace, to be written, if it is of this database.
     #[inline]
     pub(crate) fn of(&self, database: u64) -> Outcome<&unikv::Keyspace> {
-        if self.database != database {
-            return Err(foreign("the keyspace"));
-        }
-        Ok(&self.keyspace)
+        self.check(database)?;
+        self.written()
     }
 
-    /// The keyspace, for a batch, which knows itself what it belongs to.
-    pub(crate) fn of_any(&self) -> &unikv::Keyspace {
-        &self.keyspace
+    /// The keyspace, to be written.
+    pub(crate) fn written(&self) -> Outcome<&unikv::Keyspace> {
+        match &self.named {
+            Named::Written(keyspace) => Ok(keyspace),
+            Named::Followed(..) => Err(is_followed()),
+        }
     }
+
+    /// The keyspace, to be read as it is now, if it is of this database.
+    #[inline]
+    pub(crate) fn source(&self, database: &Database) -> Outcome<Source<'_>> {
+        self.check(database.id)?;
+        match &self.named {
+            Named::Written(keyspace) => Ok(Source::Keyspace(keyspace)),
+            Named::Followed(follower, name) => {
+                let shown = follower.keyspace(name).ok_or_else(|| is_gone(name))?;
+                Ok(Source::Snapshot(shown))
+            }
+        }
+    }
+
+    /// The keyspace at the moment of a snapshot of its database.
+    pub(crate) fn at(&self, snapshot: &unikv::Snapshot) -> Outcome<unikv::Snapshot> {
+        match &self.named {
+            Named::Written(keyspace) => Ok(snapshot.keyspace(keyspace)),
+            Named::Followed(_, name) => snapshot.keyspace_named(name).ok_or_else(|| is_gone(name)),
+        }
+    }
+
+    fn check(&self, database: u64) -> Outcome<()> {
+        match self.database == database {
+            true => Ok(()),
+            false => Err(foreign("the keyspace")),
+        }
+    }
+}
+
+#[cold]
+fn is_gone(name: &str) -> Fault {
+    let what = format!("the database has no keyspace {name:?} any more");
+    Fault::new(Kind::NoSuchKeyspace, &what, "close the handle")
 }
 
 /// What C has of a keyspace. Options that name it keep it.
@@ -40,9 +81,20 @@ pub struct Keyspace(pub(crate) Arc<KeyspaceOf>);
 
 object!(Keyspace, "unikv_keyspace_t", b"ukv:keys");
 
-fn hand_out(keyspace: unikv::Keyspace, database: &Database) -> New<Keyspace> {
+fn hand_out(named: Named, database: &Database) -> New<Keyspace> {
     let database = database.id;
-    New::of(Keyspace(Arc::new(KeyspaceOf { keyspace, database })))
+    New::of(Keyspace(Arc::new(KeyspaceOf { named, database })))
+}
+
+/// The keyspace of this name, if there is one.
+fn find(database: &Database, name: &str) -> Option<Named> {
+    match database.source() {
+        Source::Follower(follower) => {
+            let is_there = follower.keyspace(name).is_some();
+            is_there.then(|| Named::Followed(follower.clone(), name.to_owned()))
+        }
+        _ => database.db().ok()?.find_keyspace(name).map(Named::Written),
+    }
 }
 
 fn options_of_keyspace(options: Option<&Options>) -> Outcome<KeyspaceOptions> {
@@ -66,15 +118,20 @@ capi! { functions:
         db: Shared<Database>, name: Text, options: Optional<Options>; errptr
     ) -> New<Keyspace> {
         let options = options_of_keyspace(options)?;
-        hand_out(db.db.keyspace(name.str()?, options)?, db)
+        hand_out(Named::Written(db.db()?.keyspace(name.str()?, options)?), db)
     }
 
     /// The keyspace of this name; NULL if there is none, and on failure.
     fn unikv_keyspace_find(db: Shared<Database>, name: Text; errptr) -> New<Keyspace> {
-        match db.db.find_keyspace(name.str()?) {
+        match find(db, name.str()?) {
             Some(keyspace) => hand_out(keyspace, db),
             None => New::null(),
         }
+    }
+
+    /// Its number, by which changes and the operations of batches name it; 0 is the default one.
+    fn unikv_keyspace_number(keyspace: Shared<Keyspace>) -> u32 {
+        keyspace.0.written()?.number()?
     }
 
     /// Ends the handle. Options that name the keyspace go on.
@@ -84,22 +141,26 @@ capi! { functions:
 
     /// Gives it another name.
     fn unikv_keyspace_rename(keyspace: Shared<Keyspace>, name: Text; errptr) {
-        keyspace.0.keyspace.rename(name.str()?)?;
+        keyspace.0.written()?.rename(name.str()?)?;
     }
 
     /// Removes all its keys at once, however many they are.
     fn unikv_keyspace_truncate(keyspace: Shared<Keyspace>; errptr) {
-        keyspace.0.keyspace.truncate()?;
+        keyspace.0.written()?.truncate()?;
     }
 
     /// Removes the keyspace with all its keys.
     fn unikv_keyspace_drop(keyspace: Shared<Keyspace>; errptr) {
-        keyspace.0.keyspace.drop_keyspace()?;
+        keyspace.0.written()?.drop_keyspace()?;
     }
 
     /// The names of all keyspaces, as a JSON array of strings, to be freed.
     fn unikv_keyspaces_json(db: Shared<Database>; errptr) -> *mut c_char {
-        malloc_copy(serde_json::json!(db.db.keyspaces()).to_string().as_bytes())?
+        let names = match db.source() {
+            Source::Follower(follower) => follower.keyspaces(),
+            _ => db.db()?.keyspaces(),
+        };
+        malloc_copy(serde_json::json!(names).to_string().as_bytes())?
     }
 
     /// Has reads be of a keyspace; NULL stands for the default one.
@@ -121,7 +182,8 @@ capi! { functions:
         batch: Alone<WriteBatch>, options: Optional<WriteOptions>,
         key[keylen]: Bytes, val[vallen]: Bytes
     ) {
-        let (keyspace, ttl) = options.map_or((None, None), WriteOptions::of_batch);
+        let of_batch = options.map(WriteOptions::of_batch).transpose()?;
+        let (keyspace, ttl) = of_batch.unwrap_or_default();
         match (keyspace, ttl) {
             (None, None) => batch.0.put(key, val),
             (None, Some(ttl)) => batch.0.put_with_ttl(key, val, ttl),
@@ -134,7 +196,7 @@ capi! { functions:
     fn unikv_writebatch_delete_with(
         batch: Alone<WriteBatch>, options: Optional<WriteOptions>, key[keylen]: Bytes
     ) {
-        match options.and_then(|options| options.of_batch().0) {
+        match options.map(WriteOptions::of_batch).transpose()?.unwrap_or_default().0 {
             None => batch.0.delete(key),
             Some(keyspace) => batch.0.delete_in(keyspace, key),
         };

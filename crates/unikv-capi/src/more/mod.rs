@@ -5,8 +5,10 @@
 
 pub(crate) mod buffers;
 pub(crate) mod changes;
+pub(crate) mod compare;
 pub(crate) mod errors;
 pub(crate) mod expiry;
+pub(crate) mod followers;
 pub(crate) mod iterators;
 pub(crate) mod keyspaces;
 pub(crate) mod options_by_name;
@@ -24,9 +26,14 @@ pub(crate) fn sections() -> Vec<(&'static str, Vec<crate::boundary::Function>)> 
         ("Reads into memory of the caller's", buffers::functions()),
         ("More of iterators", iterators::functions()),
         ("Ranges of keys", ranges::functions()),
-        ("Changes that depend on the value", changes::functions()),
+        ("Changes that depend on the value", compare::functions()),
         ("Values that expire", expiry::functions()),
         ("Transactions", transactions::functions()),
+        (
+            "Following what another process writes",
+            followers::functions(),
+        ),
+        ("Following what changes", changes::functions()),
         ("Upkeep", upkeep::functions()),
     ]
 }

@@ -138,7 +138,9 @@ fn set(options: &mut Options, name: &str, text: &str) -> Outcome<()> {
             publish_stats: duration,
         }
     }
-    options.budget_is_set |= name == "memory_budget";
+    if name == "memory_budget" {
+        options.memory_budget = Some(size(name, text)?);
+    }
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Deleting ranges of keys, and batches that do.
 
-use crate::boundary::args::{Alone, AloneConst, Bytes, InC, Optional, OptionalBytes, Shared};
+use crate::boundary::args::{Alone, AloneConst, Bytes, Optional, OptionalBytes, Shared};
 use crate::boundary::capi;
 use crate::boundary::fault::Outcome;
 use crate::leveldb::batch::{WriteBatch, without_function};
@@ -19,23 +19,26 @@ pub(crate) type OnAnyDelete = extern "C" fn(*mut c_void, u32, *const c_char, usi
 pub(crate) type OnRange =
     extern "C" fn(*mut c_void, u32, *const c_char, usize, *const c_char, usize);
 
+/// Makes a type of function an argument, of this type in C.
 macro_rules! callback {
     ($type:ty: $c:literal) => {
-        impl InC for Option<$type> {
+        impl $crate::boundary::args::InC for Option<$type> {
             fn c() -> String {
                 $c.to_owned()
             }
         }
 
-        impl crate::boundary::args::Argument for Option<$type> {
+        impl $crate::boundary::args::Argument for Option<$type> {
             type Inside<'a> = Option<$type>;
 
-            fn inside(&self) -> Outcome<Option<$type>> {
+            fn inside(&self) -> $crate::boundary::fault::Outcome<Option<$type>> {
                 Ok(*self)
             }
         }
     };
 }
+
+pub(crate) use callback;
 
 callback!(OnAnyPut: "void (*)(void*, uint32_t keyspace, const char* k, size_t klen, \
     const char* v, size_t vlen, uint64_t ttl_ms)");
@@ -68,7 +71,7 @@ fn delete(
         Some(keyspace) => in_keyspace(&mut batch, keyspace),
     }
     let options = options.map(WriteOptions::engine).unwrap_or_default();
-    Ok(db.db.write_with(&batch, options)?)
+    Ok(db.db()?.write_with(&batch, options)?)
 }
 
 capi! { functions:
@@ -112,7 +115,7 @@ capi! { functions:
         batch: Alone<WriteBatch>, options: Optional<WriteOptions>,
         start[startlen]: OptionalBytes, limit[limitlen]: OptionalBytes
     ) {
-        match options.and_then(|options| options.of_batch().0) {
+        match options.map(WriteOptions::of_batch).transpose()?.unwrap_or_default().0 {
             None => batch.0.delete_range(range(start, limit)),
             Some(keyspace) => batch.0.delete_range_in(keyspace, range(start, limit)),
         };
@@ -155,7 +158,7 @@ capi! { functions:
         start[startlen]: OptionalBytes, limit[limitlen]: OptionalBytes; errptr
     ) -> u64 {
         match options.map(|options| options.keyspace(db)).transpose()?.flatten() {
-            None => db.db.approximate_size(range(start, limit))?,
+            None => db.db()?.approximate_size(range(start, limit))?,
             Some(keyspace) => keyspace.approximate_size(range(start, limit))?,
         }
     }

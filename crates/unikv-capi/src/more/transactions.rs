@@ -82,7 +82,7 @@ capi! { functions:
             1 => Isolation::Snapshot,
             _ => return Err(Fault::misuse("there is no such isolation", "use 0 or 1")),
         };
-        let open = Some(db.db.begin_with(isolation));
+        let open = Some(db.db()?.begin_with(isolation));
         New::of(Transaction { open, database: db.id })
     }
 
@@ -97,7 +97,7 @@ capi! { functions:
         key[keylen]: Bytes, val[vallen]: Bytes; errptr
     ) {
         let keyspace = txn.to_write(options)?;
-        let ttl = options.and_then(|options| options.of_batch().1);
+        let ttl = options.and_then(WriteOptions::ttl);
         let open = txn.open_mut()?;
         match (keyspace, ttl) {
             (None, None) => open.put(key, val)?,

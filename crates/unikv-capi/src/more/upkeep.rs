@@ -1,9 +1,12 @@
 //! Closing with a result, syncs, checkpoints, figures.
 
-use crate::boundary::args::{Ending, Shared, Text};
+use super::compare::in_keyspace;
+use crate::boundary::args::{Ending, Optional, OptionalBytes, Shared, Text};
 use crate::boundary::capi;
-use crate::leveldb::database::Database;
+use crate::leveldb::database::{Database, range};
+use crate::leveldb::reads_and_writes::{ReadOptions, Source, WriteOptions};
 use std::ffi::{CStr, c_char};
+use unikv::ExportFile;
 
 /// The version of this package.
 const VERSION: &CStr =
@@ -17,39 +20,70 @@ capi! { functions:
     /// background work that was not made up for. It is closed all the same.
     fn unikv_close_checked(db: Ending<Database>; errptr) {
         if let Some(open) = db.take() {
-            open.db.close()?;
+            open.close()?;
         }
     }
 
     /// Makes every write that has returned survive a power cut.
     fn unikv_sync(db: Shared<Database>; errptr) {
-        db.db.sync()?;
+        db.db()?.sync()?;
     }
 
     /// Writes what is in memory to files, and waits for that. Nobody needs to.
     fn unikv_flush(db: Shared<Database>; errptr) {
-        db.db.flush()?;
+        db.db()?.flush()?;
     }
 
     /// Merges everything, of all keyspaces, and waits for that. Nobody needs to.
     fn unikv_compact(db: Shared<Database>; errptr) {
-        db.db.compact()?;
+        db.db()?.compact()?;
     }
 
     /// Waits until the background has nothing to do.
     fn unikv_quiesce(db: Shared<Database>; errptr) {
-        db.db.quiesce()?;
+        db.db()?.quiesce()?;
     }
 
     /// Makes a database of its own in the new directory `dir` that is what this one is now, all
     /// keyspaces included: in milliseconds, by links, on the same file system.
     fn unikv_checkpoint(db: Shared<Database>, dir: Text; errptr) {
-        db.db.checkpoint(dir.path())?;
+        db.db()?.checkpoint(dir.path())?;
+    }
+
+    /// Writes the newest versions of the keys from `start` to before `limit`, of the keyspace or the
+    /// snapshot of the options, with the times when they expire, to the new file `path`, which is
+    /// verified; NULL stands for the first key, or for the end. Returns how many keys there are.
+    fn unikv_export(
+        db: Shared<Database>, options: Optional<ReadOptions>,
+        start[startlen]: OptionalBytes, limit[limitlen]: OptionalBytes, path: Text; errptr
+    ) -> u64 {
+        let source = match options {
+            None => db.source(),
+            Some(options) => options.source(db)?,
+        };
+        let keys = range(start, limit);
+        let export = match source {
+            Source::Follower(follower) => follower.snapshot().export(keys, path.path())?,
+            Source::Database(db) => db.export(keys, path.path())?,
+            Source::Keyspace(keyspace) => keyspace.export(keys, path.path())?,
+            Source::Snapshot(snapshot) => snapshot.export(keys, path.path())?,
+        };
+        export.records
+    }
+
+    /// Stores what an exported file holds, all at once and durably: newer than what was written
+    /// before; other keys stay as they are. Nothing has changed if anything in it is damaged. Of
+    /// the options the keyspace counts. Returns how many keys there are.
+    fn unikv_import(
+        db: Shared<Database>, options: Optional<WriteOptions>, path: Text; errptr
+    ) -> u64 {
+        let file = ExportFile::open(path.path())?;
+        in_keyspace!(db, options, to, to.import(&file)?).records
     }
 
     /// Has iterators release the files that only they keep on disk. They go on as before.
     fn unikv_release_views(db: Shared<Database>) {
-        db.db.release_views();
+        db.db()?.release_views();
     }
 
     /// The version of UniKV. Not to be freed.

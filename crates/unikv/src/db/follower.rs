@@ -137,12 +137,7 @@ impl Follower {
     /// The keyspace of this name in the state that is shown now, if there is one; `default` is the
     /// one that the follower itself reads.
     pub fn keyspace(&self, name: &str) -> Option<Snapshot> {
-        let shown = self.0.follow.shown();
-        let id = match name {
-            DEFAULT_NAME => KeyspaceId::DEFAULT,
-            name => shown.read.view.load().version.keyspaces.named(name)?.id,
-        };
-        Some(Snapshot::take(&shown.read, id))
+        self.snapshot().keyspace_named(name)
     }
 
     /// The names of all keyspaces, in the order in which they were made; `default` is the first.

@@ -273,6 +273,18 @@ impl Keyspace {
 }
 
 impl Snapshot {
+    /// The keyspace that has this name now, at the moment of the snapshot; `None` if none has it.
+    pub fn keyspace_named(&self, name: &str) -> Option<Snapshot> {
+        let id = match name {
+            DEFAULT_NAME => KeyspaceId::DEFAULT,
+            name => {
+                let view = self.read().view.load();
+                view.version.keyspaces.named(name)?.id
+            }
+        };
+        Some(self.of(id))
+    }
+
     /// Another keyspace of the same database, at the moment of this snapshot. One that was made
     /// later is empty.
     #[must_use]

@@ -36,8 +36,12 @@ impl Snapshot {
         }
     }
 
+    pub(crate) fn read(&self) -> &Arc<ReadState> {
+        self.moment.read()
+    }
+
     pub(crate) fn database(&self) -> DatabaseId {
-        self.moment.read().core.store.database()
+        self.read().core.store.database()
     }
 
     /// The number, the time in milliseconds and the keyspace that it shows.

@@ -1,0 +1,279 @@
+/* What others see of a database: followers, those who get its changes, and exports. */
+
+#include "check.h"
+#include "unikv.h"
+
+static char path[4096];
+
+static const char* in(const char* dir, const char* name) {
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+static void put(unikv_t* db, const unikv_writeoptions_t* w, const char* key, const char* value) {
+    char* err = NULL;
+    unikv_put(db, w, key, strlen(key), value, strlen(value), &err);
+    FINE(err);
+}
+
+static void check_get(unikv_t* db, const unikv_readoptions_t* r, const char* key,
+    const char* expected) {
+    char* err = NULL;
+    size_t len = 77;
+    char* value = unikv_get(db, r, key, strlen(key), &len, &err);
+    FINE(err);
+    CHECK(expected == NULL ? value == NULL && len == 0 : is(value, len, expected));
+    unikv_free(value);
+}
+
+static void followers(unikv_t* db, const char* dir) {
+    char* err = NULL;
+    char* names;
+    size_t len;
+    unikv_readoptions_t* r = unikv_readoptions_create();
+    unikv_readoptions_t* here = unikv_readoptions_create();
+    unikv_writeoptions_t* w = unikv_writeoptions_create();
+    unikv_options_t* options = unikv_options_create();
+    unikv_keyspace_t *users, *shown;
+    unikv_t* follower;
+    const unikv_snapshot_t* snapshot;
+    unikv_iterator_t* iter;
+
+    CHECK(unikv_follow(NULL, in(dir, "none"), 0, &err) == NULL);
+    CHECK(unikv_last_error_kind() == unikv_not_found);
+    FAILED(err, "NotFound: ");
+    put(db, NULL, "apple", "red");
+    users = unikv_keyspace_open(db, "users", NULL, &err);
+    FINE(err);
+    unikv_writeoptions_set_keyspace(w, users);
+    put(db, w, "a", "Ada");
+
+    unikv_options_set(options, "memory_budget", "1MiB", &err);
+    FINE(err);
+    follower = unikv_follow(options, in(dir, "db"), 0, &err);
+    FINE(err);
+    check_get(follower, NULL, "apple", "red");
+    put(db, NULL, "apple", "green");
+    put(db, w, "a", "Alan");
+    CHECK(unikv_follower_lag(follower, &err) == 2);
+    snapshot = unikv_create_snapshot(follower);
+    check_get(follower, NULL, "apple", "red");
+    unikv_refresh(follower, &err);
+    FINE(err);
+    CHECK(unikv_follower_lag(follower, &err) == 0);
+    CHECK(unikv_follower_seq(follower, &err) > 0);
+    FINE(err);
+    check_get(follower, NULL, "apple", "green");
+    unikv_readoptions_set_snapshot(r, snapshot);
+    check_get(follower, r, "apple", "red");
+    CHECK(unikv_get(db, r, "apple", 5, &len, &err) == NULL);
+    FAILED(err, "the snapshot is of another database");
+
+    CHECK(unikv_keyspace_find(follower, "nobody", &err) == NULL);
+    FINE(err);
+    shown = unikv_keyspace_find(follower, "users", &err);
+    CHECK(shown != NULL);
+    unikv_readoptions_set_keyspace(here, shown);
+    check_get(follower, here, "a", "Alan");
+    unikv_readoptions_set_keyspace(r, shown);
+    check_get(follower, r, "a", "Ada");
+    CHECK(unikv_get(db, here, "a", 1, &len, &err) == NULL);
+    FAILED(err, "the keyspace is of another database");
+    names = unikv_keyspaces_json(follower, &err);
+    CHECK(strcmp(names, "[\"default\",\"users\"]") == 0);
+    unikv_free(names);
+    iter = unikv_create_iterator(follower, here);
+    unikv_iter_seek_to_first(iter);
+    CHECK(unikv_iter_valid(iter) && is(unikv_iter_key(iter, &len), 1, "a"));
+    unikv_iter_destroy(iter);
+
+    unikv_put(follower, NULL, "apple", 5, "blue", 4, &err);
+    FAILED(err, "the database is followed, and only reads work");
+    unikv_writeoptions_set_keyspace(w, shown);
+    unikv_put(follower, w, "a", 1, "Alonzo", 6, &err);
+    FAILED(err, "only reads work");
+    CHECK(unikv_keyspace_open(follower, "more", NULL, &err) == NULL);
+    FAILED(err, "only reads work");
+    CHECK(unikv_transaction_begin(follower, 0, &err) == NULL);
+    FAILED(err, "only reads work");
+    unikv_refresh(db, &err);
+    FAILED(err, "was opened to be written");
+
+    unikv_keyspace_drop(users, &err);
+    FINE(err);
+    unikv_refresh(follower, &err);
+    FINE(err);
+    CHECK(unikv_get(follower, here, "a", 1, &len, &err) == NULL);
+    CHECK(unikv_last_error_kind() == unikv_no_such_keyspace);
+    FAILED(err, "no keyspace");
+    unikv_release_snapshot(follower, snapshot);
+    unikv_close(follower);
+    CHECK(unikv_get(follower, NULL, "apple", 5, &len, &err) == NULL);
+    FAILED(err, "has been closed");
+    /* One with a thread of its own ends with it. */
+    follower = unikv_follow(NULL, in(dir, "db"), 1, &err);
+    FINE(err);
+    unikv_close_checked(follower, &err);
+    FINE(err);
+
+    unikv_keyspace_close(users);
+    unikv_keyspace_close(shown);
+    unikv_options_destroy(options);
+    unikv_readoptions_destroy(r);
+    unikv_readoptions_destroy(here);
+    unikv_writeoptions_destroy(w);
+}
+
+static void on_put(void* state, uint32_t keyspace, const char* k, size_t klen, const char* v,
+    size_t vlen, uint64_t expires_ms) {
+    sprintf((char*)state + strlen(state), "put %u %.*s=%.*s %s;", keyspace, (int)klen, k, (int)vlen,
+        v, expires_ms ? "expires" : "stays");
+}
+static void on_delete(void* state, uint32_t keyspace, const char* k, size_t klen) {
+    sprintf((char*)state + strlen(state), "delete %u %.*s;", keyspace, (int)klen, k);
+}
+static void on_range(void* state, uint32_t keyspace, const char* start, size_t startlen,
+    const char* limit, size_t limitlen) {
+    sprintf((char*)state + strlen(state), "range %u %.*s-%.*s;", keyspace, (int)startlen, start,
+        (int)limitlen, limit ? limit : "");
+}
+static void on_ingest(void* state, uint32_t keyspace, const char* first, size_t firstlen,
+    const char* last, size_t lastlen) {
+    sprintf((char*)state + strlen(state), "ingest %u %.*s-%.*s;", keyspace, (int)firstlen, first,
+        (int)lastlen, last);
+}
+static void on_keyspace(void* state, int what, uint32_t number, uint32_t now, const char* name,
+    size_t namelen) {
+    sprintf((char*)state + strlen(state), "keyspace %d %s %.*s;", what,
+        number == now ? "same" : "other", (int)namelen, name ? name : "");
+}
+
+/* Checks what the next change is. */
+static void next_is(unikv_changes_t* changes, const char* expected) {
+    char* err = NULL;
+    char shown[512] = "";
+    CHECK(unikv_changes_next(changes, 20000, &err) == 1);
+    FINE(err);
+    unikv_changes_show(
+        changes, shown, on_put, on_delete, on_range, on_ingest, on_keyspace, &err);
+    FINE(err);
+    if (strcmp(shown, expected) != 0) {
+        fprintf(stderr, "%s, not %s\n", shown, expected);
+        exit(1);
+    }
+}
+
+static void changes(unikv_t* db, unikv_t* without, const char* dir) {
+    char* err = NULL;
+    char* token;
+    size_t len = 7;
+    char expected[64];
+    unikv_changes_t *feed, *later;
+    unikv_writeoptions_t* w = unikv_writeoptions_create();
+    unikv_writebatch_t* batch = unikv_writebatch_create();
+    unikv_keyspace_t* mails;
+
+    CHECK(unikv_token(without, &err) == NULL);
+    FAILED(err, "keeps no changes");
+    CHECK(unikv_changes_since(db, "no token", 0, &err) == NULL);
+    FAILED(err, "is no token");
+    CHECK(unikv_changes_since(db, NULL, 4, &err) == NULL);
+    FAILED(err, "there is no such flag");
+    CHECK(unikv_changes_since(db, "0123456789abcdef-1", 0, &err) == NULL);
+    CHECK(unikv_last_error_kind() == unikv_history_gone);
+    FAILED(err, "another incarnation");
+    token = unikv_oldest_token(db, &err);
+    FINE(err);
+    unikv_free(token);
+
+    feed = unikv_changes_since(db, NULL, 0, &err);
+    FINE(err);
+    CHECK(unikv_changes_next(feed, 0, &err) == 0);
+    CHECK(unikv_changes_mark(feed, &len) == NULL && len == 0);
+    unikv_writeoptions_set_ttl_ms(w, 60000);
+    unikv_writebatch_put(batch, "k", 1, "v", 1);
+    unikv_writebatch_put_with(batch, w, "l", 1, "w", 1);
+    unikv_writebatch_delete(batch, "k", 1);
+    unikv_writebatch_delete_range(batch, NULL, "o", 1, "p", 1);
+    unikv_writebatch_delete_range(batch, NULL, "t", 1, NULL, 0);
+    unikv_write(db, NULL, batch, &err);
+    FINE(err);
+    CHECK(unikv_changes_next(feed, 1, &err) == 0);
+    unikv_sync(db, &err);
+    FINE(err);
+    next_is(feed, "put 0 k=v stays;put 0 l=w expires;delete 0 k;range 0 o-p;range 0 t-;");
+    token = malloc(strlen(unikv_changes_token(feed)) + 1);
+    CHECK(token != NULL);
+    strcpy(token, unikv_changes_token(feed));
+    mails = unikv_keyspace_open(db, "mails", NULL, &err);
+    FINE(err);
+    CHECK(unikv_keyspace_number(mails) > 0);
+    next_is(feed, "keyspace 1 same mails;");
+    unikv_keyspace_truncate(mails, &err);
+    FINE(err);
+    next_is(feed, "keyspace 4 other ;");
+    put(db, NULL, "apple", "red");
+    CHECK(unikv_export(db, NULL, "a", 1, "b", 1, in(dir, "fruit"), &err) == 1);
+    FINE(err);
+    CHECK(unikv_import(db, NULL, in(dir, "fruit"), &err) == 1);
+    FINE(err);
+    next_is(feed, "put 0 apple=red stays;");
+    next_is(feed, "ingest 0 apple-apple;");
+    unikv_changes_destroy(feed);
+
+    later = unikv_changes_since(db, token, 1, &err);
+    FINE(err);
+    CHECK(strcmp(unikv_changes_token(later), token) == 0);
+    next_is(later, "keyspace 1 same mails;");
+    free(token);
+    unikv_changes_show(later, expected, NULL, on_delete, on_range, on_ingest, on_keyspace, &err);
+    FAILED(err, "puts");
+    unikv_changes_destroy(later);
+    unikv_keyspace_close(mails);
+    unikv_writebatch_destroy(batch);
+    unikv_writeoptions_destroy(w);
+}
+
+static void exports(unikv_t* db, unikv_t* other, const char* dir) {
+    char* err = NULL;
+    unikv_writeoptions_t* w = unikv_writeoptions_create();
+    unikv_readoptions_t* r = unikv_readoptions_create();
+    unikv_keyspace_t* fruit = unikv_keyspace_open(other, "fruit", NULL, &err);
+    FINE(err);
+    CHECK(unikv_export(db, NULL, NULL, 0, NULL, 0, in(dir, "fruit"), &err) == 0);
+    FAILED(err, "fruit");
+    CHECK(unikv_import(other, NULL, in(dir, "none"), &err) == 0);
+    FAILED(err, "none");
+    unikv_writeoptions_set_keyspace(w, fruit);
+    CHECK(unikv_import(other, w, in(dir, "fruit"), &err) == 1);
+    FINE(err);
+    unikv_readoptions_set_keyspace(r, fruit);
+    check_get(other, r, "apple", "red");
+    check_get(other, NULL, "apple", NULL);
+    unikv_keyspace_close(fruit);
+    unikv_readoptions_destroy(r);
+    unikv_writeoptions_destroy(w);
+}
+
+int main(int argc, char** argv) {
+    char* err = NULL;
+    unikv_t *db, *other;
+    unikv_options_t* options = unikv_options_create();
+    CHECK(argc == 2);
+    unikv_options_set(options, "create_if_missing", "true", &err);
+    other = unikv_open(options, in(argv[1], "other"), &err);
+    FINE(err);
+    unikv_options_set(options, "change_window_bytes", "16MiB", &err);
+    db = unikv_open(options, in(argv[1], "db"), &err);
+    FINE(err);
+    followers(db, argv[1]);
+    changes(db, other, argv[1]);
+    exports(db, other, argv[1]);
+    unikv_close_checked(db, &err);
+    FINE(err);
+    unikv_close_checked(other, &err);
+    FINE(err);
+    unikv_options_destroy(options);
+    puts("passed");
+    return 0;
+}
