@@ -725,9 +725,9 @@ void unikv_quiesce(unikv_t* db, char** errptr);
    keyspaces included: in milliseconds, by links, on the same file system. */
 void unikv_checkpoint(unikv_t* db, const char* dir, char** errptr);
 
-/* Writes the newest versions of the keys from `start` to before `limit`, of the keyspace or the
-   snapshot of the options, with the times when they expire, to the new file `path`, which is
-   verified; NULL stands for the first key, or for the end. Returns how many keys there are. */
+/* Writes the newest versions of the keys from `start` to before `limit`, of the keyspace or
+   the snapshot of the options, with the times when they expire, to the new file `path`, which
+   is verified; NULL stands for the first key, or for the end. Returns how many keys there are. */
 uint64_t unikv_export(unikv_t* db, const unikv_readoptions_t* options, const char* start,
     size_t startlen, const char* limit, size_t limitlen, const char* path, char** errptr);
 

@@ -50,9 +50,9 @@ capi! { functions:
         db.db()?.checkpoint(dir.path())?;
     }
 
-    /// Writes the newest versions of the keys from `start` to before `limit`, of the keyspace or the
-    /// snapshot of the options, with the times when they expire, to the new file `path`, which is
-    /// verified; NULL stands for the first key, or for the end. Returns how many keys there are.
+    /// Writes the newest versions of the keys from `start` to before `limit`, of the keyspace or
+    /// the snapshot of the options, with the times when they expire, to the new file `path`, which
+    /// is verified; NULL stands for the first key, or for the end. Returns how many keys there are.
     fn unikv_export(
         db: Shared<Database>, options: Optional<ReadOptions>,
         start[startlen]: OptionalBytes, limit[limitlen]: OptionalBytes, path: Text; errptr
