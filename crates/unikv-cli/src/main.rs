@@ -12,6 +12,7 @@ mod crash;
 mod exit;
 mod lines;
 mod range;
+mod reading;
 mod text;
 mod torture;
 mod ycsb;

@@ -4,56 +4,11 @@
 
 mod common;
 
-use common::{text, unikv};
+use common::{Writer, text, unikv};
 use serde_json::Value;
-use std::io::Write;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
-
-/// A shell that has a database open until its input ends.
-struct Writer {
-    child: Child,
-    input: Option<ChildStdin>,
-}
-
-impl Writer {
-    fn of(db: &str) -> Writer {
-        let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("unikv"))
-            .args(["shell", db, "--create"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let input = child.stdin.take();
-        Writer { child, input }
-    }
-
-    fn say(&mut self, line: &str) {
-        writeln!(self.input.as_ref().unwrap(), "{line}").unwrap();
-    }
-
-    /// Waits until it has published its figures.
-    fn await_figures(&mut self, db: &str) {
-        let begin = Instant::now();
-        while !Path::new(db).join("STATS").exists() {
-            assert!(
-                self.child.try_wait().unwrap().is_none(),
-                "the shell has ended"
-            );
-            assert!(begin.elapsed() < Duration::from_secs(300), "no figures");
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        let _ended = self.child.kill();
-        let _ended = self.child.wait();
-    }
-}
+use std::time::Duration;
 
 #[test]
 fn a_living_database_shows_its_figures_to_other_processes() {
@@ -96,11 +51,7 @@ fn a_living_database_shows_its_figures_to_other_processes() {
     ] {
         assert!(top.contains(part), "{part}: {top}");
     }
-    // What it cannot show of a database that is open, it refuses as before.
-    unikv(&["get", &db, "key001"]).assert().code(7);
-
-    drop(writer.input.take());
-    assert!(writer.child.wait().unwrap().success());
+    writer.end();
     assert!(!Path::new(&db).join("STATS").exists());
     unikv(&["top", &db, "--once"]).assert().code(8);
     let stats: Value = serde_json::from_str(&text(&["stats", &db, "--json"])).unwrap();
@@ -115,8 +66,7 @@ fn figures_of_a_process_that_was_killed_are_said_to_be_old() {
     let mut writer = Writer::of(&db);
     writer.say("put key value");
     writer.await_figures(&db);
-    writer.child.kill().unwrap();
-    writer.child.wait().unwrap();
+    writer.kill();
     // Three intervals and a second.
     thread::sleep(Duration::from_millis(4500));
     let top = text(&["top", &db, "--once"]);

@@ -204,6 +204,25 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
+        Seeded::FollowerForgetsLarge,
+        unit("engine::follow::copies::tests::large_values_that_only_the_log_names_are_held"),
+        0,
+    ),
+    Case(
+        Seeded::FollowerCopiesUnpublished,
+        unit(
+            "engine::follow::copies::tests::a_state_that_was_shown_before_is_copied_without_what_came_since",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::FollowerCopiesNoMark,
+        unit(
+            "engine::follow::copies::tests::a_checkpoint_of_a_follower_is_what_it_shows_and_lives_by_itself",
+        ),
+        0,
+    ),
+    Case(
         Seeded::CheckpointForgetsBlobs,
         unit(
             "engine::checkpoint::tests::a_checkpoint_is_the_database_at_its_number_and_lives_by_itself",

@@ -3,6 +3,7 @@
 use crate::args::DirArg;
 use crate::commands::byte_progress;
 use crate::exit::{Code, Failure, Outcome};
+use crate::reading::Reading;
 use clap::{Args, Subcommand};
 use indicatif::{HumanBytes, ProgressBar};
 use serde_json::{Value, json};
@@ -126,8 +127,8 @@ impl Backup {
 impl Create {
     fn run(self) -> Outcome {
         let (repository, bar) = self.at.open();
-        let db = self.dir.open_existing()?;
-        let made = repository.back_up(&db)?;
+        let db = Reading::open(&self.dir)?;
+        let made = db.back_up(&repository)?;
         db.close()?;
         bar.finish_and_clear();
         let seconds = made.elapsed.as_secs_f64();

@@ -2,6 +2,7 @@
 
 use crate::args::DirArg;
 use crate::exit::{Code, Outcome};
+use crate::reading::Reading;
 use clap::Args;
 use indicatif::HumanBytes;
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     pub fn run(self) -> Outcome {
-        let db = self.dir.open_existing()?;
+        let db = Reading::open(&self.dir)?;
         let made = db.checkpoint(&self.dest)?;
         db.close()?;
         let mut out = io::stdout().lock();

@@ -1,14 +1,15 @@
 //! `dump`: a whole database or one keyspace as text, in the order of the keys.
 
-use crate::args::{DEFAULT_KEYSPACE, DirArg, find_keyspace};
+use crate::args::{DEFAULT_KEYSPACE, DirArg};
 use crate::commands::byte_progress;
 use crate::exit::{Code, Failure, Outcome};
+use crate::reading::Reading;
 use crate::text::{self, Form};
 use clap::Args;
 use indicatif::ProgressBar;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
-use unikv::{Db, Ttl};
+use unikv::Ttl;
 
 /// `dump DIR`
 #[derive(Args)]
@@ -34,7 +35,7 @@ pub struct Dump {
 impl Dump {
     pub fn run(self) -> Outcome {
         let form = if self.json { Form::Jsonl } else { self.format };
-        let db = self.dir.open_existing()?;
+        let db = Reading::open(&self.dir)?;
         let names = match self.keyspace {
             Some(name) => vec![name],
             None => db.keyspaces(),
@@ -59,19 +60,19 @@ impl Dump {
 }
 
 fn dump(
-    db: &Db,
+    db: &Reading,
     name: &str,
     form: Form,
     is_plain: bool,
     out: &mut impl Write,
     progress: Option<&ProgressBar>,
 ) -> Result<(), Failure> {
-    let keyspace = find_keyspace(db, name)?;
-    if !is_plain {
-        text::write_keyspace(out, form, name, &keyspace.options()?)?;
-    }
     // The keyspace at one moment, with the times at which its records expire.
-    let (snapshot, expires) = (keyspace.snapshot(), db.stats().expires);
+    let snapshot = db.keyspace(name)?;
+    if !is_plain {
+        text::write_keyspace(out, form, name, &snapshot.keyspace_options()?)?;
+    }
+    let expires = snapshot.expires();
     let now_ms = now_ms();
     for record in snapshot.iter() {
         let (key, value) = record?;

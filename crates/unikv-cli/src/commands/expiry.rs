@@ -2,6 +2,7 @@
 
 use crate::args::{DirArg, KeyspaceArg, Notation, duration};
 use crate::exit::{Code, Failure, Outcome};
+use crate::reading::Reading;
 use clap::Args;
 use serde_json::json;
 use std::io::{self, Write};
@@ -27,8 +28,8 @@ pub struct Ttl {
 impl Ttl {
     pub fn run(self) -> Outcome {
         let key = self.notation.bytes(&self.key)?;
-        let db = self.dir.open_existing()?;
-        let Some(ttl) = self.keyspace.find(&db)?.ttl(&key)? else {
+        let db = Reading::open(&self.dir)?;
+        let Some(ttl) = db.find(&self.keyspace)?.ttl(&key)? else {
             return Ok(Code::KeyNotFound);
         };
         let left = match ttl {

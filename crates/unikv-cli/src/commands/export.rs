@@ -3,6 +3,7 @@
 use crate::args::{DEFAULT_KEYSPACE, DirArg, KeyspaceArg, Notation, find_keyspace};
 use crate::exit::{Code, Failure, Outcome};
 use crate::range::RangeArgs;
+use crate::reading::Reading;
 use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::json;
@@ -32,8 +33,8 @@ pub struct Export {
 impl Export {
     pub fn run(self) -> Outcome {
         let range = self.range.bounds(&self.notation)?;
-        let db = self.dir.open_existing()?;
-        let keyspace = self.keyspace.find(&db)?;
+        let db = Reading::open(&self.dir)?;
+        let keyspace = db.find(&self.keyspace)?;
         // A range without keys is no reason for a script to find no file.
         let nothing = || (Bound::Included(Vec::new()), Bound::Excluded(Vec::new()));
         let made = keyspace.export(range.unwrap_or_else(nothing), &self.file)?;

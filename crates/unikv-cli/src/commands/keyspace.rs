@@ -2,6 +2,7 @@
 
 use crate::args::{self, DEFAULT_KEYSPACE, DirArg, find_keyspace};
 use crate::exit::{Code, Failure, Outcome};
+use crate::reading::Reading;
 use clap::{Args, Subcommand};
 use indicatif::HumanBytes;
 use serde_json::{Value, json};
@@ -184,11 +185,12 @@ struct Row {
 
 impl List {
     fn run(self) -> Outcome {
-        let db = self.dir.open_existing()?;
-        // The list helps to free a full disk, too.
-        flush_replayed(&db).ok();
-        let stats = db.stats();
-        let rows = rows(&db, &stats.partitions)?;
+        let db = Reading::open(&self.dir)?;
+        if let Reading::Opened(db) = &db {
+            // The list helps to free a full disk, too.
+            flush_replayed(db).ok();
+        }
+        let rows = rows(&db, &db.partitions())?;
         db.close()?;
         let mut out = io::stdout().lock();
         if self.json {
@@ -201,7 +203,7 @@ impl List {
     }
 }
 
-fn rows(db: &Db, partitions: &[PartitionStats]) -> unikv::Result<Vec<Row>> {
+fn rows(db: &Reading, partitions: &[PartitionStats]) -> Result<Vec<Row>, Failure> {
     let mut sums: HashMap<&str, (usize, u64)> = HashMap::new();
     for partition in partitions {
         if let Some(name) = partition.keyspace.as_deref() {
@@ -212,15 +214,13 @@ fn rows(db: &Db, partitions: &[PartitionStats]) -> unikv::Result<Vec<Row>> {
     }
     let mut rows = Vec::new();
     for name in db.keyspaces() {
-        let Some(keyspace) = db.find_keyspace(&name) else {
-            continue;
-        };
+        let keyspace = db.keyspace(&name)?;
         let (partitions, bytes) = sums.get(&*name).copied().unwrap_or_default();
         rows.push(Row {
-            number: keyspace.number()?,
+            number: keyspace.keyspace_number()?,
             partitions,
             bytes,
-            options: keyspace.options()?,
+            options: keyspace.keyspace_options()?,
             name,
         });
     }

@@ -2,6 +2,7 @@
 
 use crate::args::{DirArg, KeyspaceArg, Notation, duration};
 use crate::exit::{Code, Outcome};
+use crate::reading::Reading;
 use crate::text::{self, Form};
 use clap::Args;
 use std::fs::File;
@@ -86,8 +87,8 @@ pub struct Get {
 impl Get {
     pub fn run(self) -> Outcome {
         let key = self.notation.bytes(&self.key)?;
-        let db = self.dir.open_existing()?;
-        let keyspace = self.keyspace.find(&db)?;
+        let db = Reading::open(&self.dir)?;
+        let keyspace = db.find(&self.keyspace)?;
         let len = self.len.unwrap_or(usize::MAX);
         let value = match (self.offset, self.len) {
             (0, None) => keyspace.get(&key)?,

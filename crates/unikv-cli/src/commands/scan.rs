@@ -3,6 +3,7 @@
 use crate::args::{DirArg, KeyspaceArg, Notation};
 use crate::exit::{Code, Failure, Outcome};
 use crate::range::RangeArgs;
+use crate::reading::Reading;
 use crate::text::{self, Form};
 use clap::Args;
 use std::io::{self, BufWriter, Write};
@@ -38,8 +39,8 @@ type Record = (unikv::Bytes, Option<unikv::Bytes>);
 impl Scan {
     pub fn run(self) -> Outcome {
         let range = self.range.bounds(&self.notation)?;
-        let db = self.dir.open_existing()?;
-        let keyspace = self.keyspace.find(&db)?;
+        let db = Reading::open(&self.dir)?;
+        let keyspace = db.find(&self.keyspace)?;
         let Some(range) = range else {
             return Ok(Code::Success);
         };

@@ -4,17 +4,23 @@
 //! It has a scheduler of its own and only looks at the disk, so the run is the same without it.
 
 use super::{DIR, Interrupt, Runner, Tolerance, env};
-use crate::oracle::State;
+use crate::crash::fork;
+use crate::oracle::{Ending, State};
 use crate::story;
 use crate::verify::{same_pairs, scan};
 use std::collections::BTreeMap;
 use unikv::vfs::sim::SimRuntime;
-use unikv::{Db, FollowOptions, Follower, Readable};
+use unikv::{Db, FollowOptions, Follower, Options, Readable};
 
 /// One history in this many has a follower.
 const EVERY: u64 = 3;
 /// It does something after one operation in this many.
 const OFTEN: u64 = 6;
+
+/// One refresh in this many is followed by a checkpoint of the follower.
+const COPIED: u64 = 5;
+/// Where that is, until it has been looked at.
+const COPY: &str = "/followed";
 
 /// What each keyspace holds.
 type Whole = BTreeMap<String, State>;
@@ -94,6 +100,9 @@ impl Runner {
                 let (got, want) = (shown_by(&follower), self.whole());
                 same("a follower", &got, &want);
                 assert_eq!(follower.mark(), self.db().mark(), "the mark of a follower");
+                if (draw / OFTEN / 8).is_multiple_of(COPIED) {
+                    self.copy_followed(&follower, &want)?;
+                }
                 self.followed = Some(Followed {
                     follower,
                     shows: want,
@@ -102,6 +111,28 @@ impl Runner {
             }
         }
         Ok(())
+    }
+
+    /// A checkpoint of the follower is a database that holds what it shows, also after a power cut.
+    fn copy_followed(&self, follower: &Follower, shows: &Whole) -> Result<(), Interrupt> {
+        story::step("   a follower makes a checkpoint".to_owned());
+        let made = follower.checkpoint(COPY);
+        let made = self.must("a checkpoint of a follower", made)?;
+        let disk = fork(&self.vfs, Ending::PowerCut);
+        // Little space is no matter of what is in it.
+        disk.set_free_space(None);
+        let there = env(&disk, &SimRuntime::new(self.seed ^ 0xf1));
+        let report = Db::check_in(&there, COPY).expect("a checkpoint can be checked");
+        assert!(report.is_clean(), "{:?}", report.problems);
+        let copy = Db::open_in(there, COPY, Options::default()).expect("a checkpoint opens");
+        let space = |name: &str| copy.find_keyspace(name).expect("it is listed");
+        let got = whole(copy.keyspaces(), |name| state(&space(name)));
+        same("a checkpoint of a follower", &got, shows);
+        assert_eq!(copy.mark(), follower.mark(), "its mark");
+        assert_eq!(copy.mark(), made.mark, "its mark");
+        let here = env(&self.vfs, &SimRuntime::new(self.seed ^ 0xf2));
+        let gone = Db::destroy_in(&here, COPY);
+        self.must("destroying a checkpoint", gone)
     }
 
     /// The follower as it is after a refresh, or a new one.

@@ -9,9 +9,11 @@ use super::point::{POINT, Point, PointFile};
 use super::{Progress, Repository};
 use crate::base::seeded::seeded;
 use crate::db::Db;
+use crate::db::follower::Follower;
 use crate::engine::checkpoint::copy::Copier;
 use crate::engine::checkpoint::new_dir::{NewDirectory, remove_left_over};
-use crate::engine::checkpoint::{CheckpointFile, DataFile};
+use crate::engine::checkpoint::{CheckpointFile, DataFile, Pinned};
+use crate::engine::core::Core;
 use crate::error::{Error, Result};
 use crate::version::file_names;
 use std::collections::HashSet;
@@ -47,8 +49,26 @@ impl Repository {
     /// of the database is damaged, or its copy; `DiskFull`, `Io`; as [`Db::checkpoint`].
     pub fn back_up(&self, db: &Db) -> Result<Made> {
         let engine = &db.0.engine;
-        engine.core.check_open()?;
-        let store = &engine.core.store;
+        self.add_point(&engine.core, || engine.checkpoints.pin())
+    }
+
+    /// As [`Repository::back_up`], of what a follower shows now: from another process than the one
+    /// that has the database open, which goes on meanwhile and is not asked. Backups of the one
+    /// kind share files with those of the other. Errors as there.
+    pub fn back_up_follower(&self, follower: &Follower) -> Result<Made> {
+        let follow = follower.follow();
+        let shown = follow.shown();
+        self.add_point(follow.core(), || Ok(follow.pin(&shown)))
+    }
+
+    /// Adds a point of what `pin` pins of the database with this core.
+    fn add_point<'a>(
+        &self,
+        core: &'a Core,
+        pin: impl FnOnce() -> Result<Pinned<'a>>,
+    ) -> Result<Made> {
+        core.check_open()?;
+        let store = &core.store;
         let layout = Layout {
             vfs: &*store.env().vfs,
             dir: &self.dir,
@@ -57,11 +77,11 @@ impl Repository {
             let what = format!("{} is in the database's directory", self.dir.display());
             return Err(Error::invalid(what, "choose a directory elsewhere"));
         }
-        let begin = engine.core.now();
+        let begin = core.now();
         let _lock = layout.prepare(store.database())?;
         let number = layout.numbers()?.last().map_or(1, |last| last + 1);
         let new = NewDirectory::begin(layout.vfs, &layout.point(number), is_part_of_point)?;
-        let mut pinned = engine.checkpoints.pin()?;
+        let mut pinned = pin()?;
         let log = pinned.copy_log(new.path())?;
         let data_files = pinned.data_files();
         let mut copying = Copying::new(self, layout, pinned.copier(), &data_files)?;
@@ -93,7 +113,7 @@ impl Repository {
             point,
             copied_bytes: copying.copied_bytes,
             shared_bytes: copying.shared_bytes,
-            elapsed: engine.core.now().saturating_sub(begin),
+            elapsed: core.now().saturating_sub(begin),
         })
     }
 }
@@ -182,7 +202,7 @@ impl<'a> Copying<'a> {
         if is_left_over {
             remove_left_over(vfs, &temp)?;
         }
-        let checksum = self.copier.copy(file.path, &temp, file.len);
+        let checksum = file.copy(&self.copier, &temp);
         let copied = checksum.and_then(|checksum| match checksum == file.checksum {
             true => self.read_back(&temp, file.len, checksum),
             false => {

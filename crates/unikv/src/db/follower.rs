@@ -5,6 +5,7 @@ use crate::base::sync::Mutex;
 use crate::db::Db;
 use crate::db::reader::Reader;
 use crate::db::snapshot::Snapshot;
+use crate::engine::checkpoint::Checkpoint;
 use crate::engine::follow::{Follow, FollowerStats, Shown};
 use crate::engine::read::ReadState;
 use crate::engine::read::source::Source;
@@ -164,6 +165,49 @@ impl Follower {
     /// Figures, as of now: how far it lags behind, for one.
     pub fn stats(&self) -> FollowerStats {
         self.0.follow.stats()
+    }
+
+    /// Makes a checkpoint of what is shown now in the new directory `dir`, as [`Db::checkpoint`]
+    /// does: a database of its own. The writer goes on meanwhile, and is not asked. Refresh first
+    /// to have what is visible at that moment.
+    ///
+    /// Data files that the writer has removed since the last refresh cannot be linked and are
+    /// copied.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if `dir` is there, or is in the database's directory; `Locked` if a
+    /// checkpoint is just being made there; `DiskFull`, `Io`; `Corruption` where files are copied;
+    /// `Forked`.
+    ///
+    /// ```
+    /// # fn main() -> unikv::Result<()> {
+    /// # let dir = std::env::temp_dir().join(format!("unikv-copies-{}", std::process::id()));
+    /// use unikv::{Db, FollowOptions, Options};
+    ///
+    /// let db = Db::open(dir.join("db"), Options::default())?;
+    /// db.put("apple", "red")?;
+    ///
+    /// // Mostly in another process.
+    /// let follower = Db::follow(dir.join("db"), FollowOptions::default())?;
+    /// let checkpoint = follower.checkpoint(dir.join("before"))?;
+    /// db.put("apple", "green")?;
+    ///
+    /// let before = Db::open(&checkpoint.dir, Options::default())?;
+    /// assert_eq!(before.get("apple")?.as_deref(), Some(&b"red"[..]));
+    /// # before.close()?;
+    /// # drop(follower);
+    /// # db.close()?;
+    /// # Db::destroy(dir.join("before"))?;
+    /// # Db::destroy(dir.join("db"))
+    /// # }
+    /// ```
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<Checkpoint> {
+        let follow = &self.0.follow;
+        follow.checkpoint(&follow.shown(), dir.as_ref())
+    }
+
+    pub(crate) fn follow(&self) -> &Follow {
+        &self.0.follow
     }
 
     #[inline]

@@ -5,7 +5,10 @@ use crate::db::reader::Reader;
 use crate::engine::read::ReadState;
 use crate::engine::read::moment::Registered;
 use crate::engine::snapshots::Holder;
+use crate::error::Result;
+use crate::options::KeyspaceOptions;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The database as it was at one moment. Cheap to take and to clone; while it lives, the versions
@@ -38,6 +41,35 @@ impl Snapshot {
 
     pub(crate) fn read(&self) -> &Arc<ReadState> {
         self.moment.read()
+    }
+
+    /// The number of the keyspace that it reads: see
+    /// [`Keyspace::number`](crate::Keyspace::number). Errors: `NoSuchKeyspace`.
+    pub fn keyspace_number(&self) -> Result<u32> {
+        match self.keyspace {
+            KeyspaceId::DEFAULT => Ok(0),
+            id => {
+                let view = self.read().view.load();
+                Ok(view.version.keyspaces.existing(id)?.data.0)
+            }
+        }
+    }
+
+    /// The options that were set for the keyspace that it reads; what is `None` is as the options
+    /// of the database say. Errors: `NoSuchKeyspace`.
+    pub fn keyspace_options(&self) -> Result<KeyspaceOptions> {
+        match self.keyspace {
+            KeyspaceId::DEFAULT => Ok(KeyspaceOptions::default()),
+            id => {
+                let view = self.read().view.load();
+                KeyspaceOptions::of(view.version.keyspaces.existing(id)?, Path::new(""))
+            }
+        }
+    }
+
+    /// Whether there may be values that expire. If not, nothing that it shows does.
+    pub fn expires(&self) -> bool {
+        self.read().core.clock.is_needed()
     }
 
     pub(crate) fn database(&self) -> DatabaseId {

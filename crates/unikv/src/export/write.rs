@@ -15,7 +15,6 @@ use crate::engine::read::iter::Toward;
 use crate::engine::read::value_reader::ValueReader;
 use crate::error::{Error, Result};
 use crate::key_table::OutputFile;
-use crate::options::KeyspaceOptions;
 use crate::version::keyspaces::DEFAULT_NAME;
 use std::path::Path;
 
@@ -69,16 +68,13 @@ pub(super) fn export(snapshot: &Snapshot, range: &impl KeyBounds, path: &Path) -
 fn head_of(snapshot: &Snapshot) -> Result<Head> {
     let (seq, time_ms, keyspace) = snapshot.shows();
     let view = snapshot.reader().read.view.load();
-    let (keyspace, options) = match keyspace {
-        KeyspaceId::DEFAULT => (DEFAULT_NAME.to_owned(), KeyspaceOptions::default()),
-        id => {
-            let meta = view.version.keyspaces.existing(id)?;
-            (meta.name.clone(), KeyspaceOptions::of(meta, Path::new(""))?)
-        }
+    let name = match keyspace {
+        KeyspaceId::DEFAULT => DEFAULT_NAME.to_owned(),
+        id => view.version.keyspaces.existing(id)?.name.clone(),
     };
     Ok(Head {
-        keyspace,
-        options,
+        keyspace: name,
+        options: snapshot.keyspace_options()?,
         seq,
         time_ms,
     })

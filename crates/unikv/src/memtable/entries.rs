@@ -235,6 +235,20 @@ impl Entries {
         &self.list
     }
 
+    /// The entries with numbers after `after` and up to `until`, in the order of their numbers.
+    pub(super) fn by_number(&self, after: SeqNo, until: SeqNo) -> Vec<(SeqNo, NodeRef)> {
+        let (mut found, mut at) = (Vec::new(), self.in_order().first());
+        while let Some(node) = at {
+            let seq = node.entry().seq;
+            if seq > after && seq <= until {
+                found.push((seq, node));
+            }
+            at = node.next(0);
+        }
+        found.sort_unstable_by_key(|(seq, _)| *seq);
+        found
+    }
+
     pub(super) fn gaps(&self) -> &Gaps {
         &self.gaps
     }

@@ -41,13 +41,14 @@ pub(crate) use batch::ranges::deletable;
 pub(crate) use lifetime::Lifetime;
 pub(crate) use limits::{check_mark, check_put};
 pub use operation::Operation;
-pub(crate) use ops::{BadOp, BatchOp, OpsIter};
+pub(crate) use ops::{BadOp, BatchOp, OpsIter, encode_op};
 
 use crate::base::hash::key_hash;
 use crate::base::keys::{Kind, SeqNo};
 use crate::base::range_tombstones::{Piece, RangeTombstone};
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::base::sync::{self, Mutex};
+use crate::error::Result;
 use bytes::Bytes;
 use entries::Entries;
 pub(crate) use entries::gaps::GapReader;
@@ -125,9 +126,43 @@ impl Memtable {
 
     /// The newest mark at or below `seq`.
     pub(crate) fn mark(&self, seq: SeqNo) -> Option<Bytes> {
+        self.numbered_mark(seq).map(|(_, mark)| mark)
+    }
+
+    /// The newest mark at or below `seq`, and its number.
+    pub(crate) fn numbered_mark(&self, seq: SeqNo) -> Option<(SeqNo, Bytes)> {
         let marks = self.marks.lock();
-        let visible = marks.iter().flatten().find(|(at, _)| *at <= seq);
-        visible.map(|(_, mark)| mark.clone())
+        marks.iter().flatten().find(|(at, _)| *at <= seq).cloned()
+    }
+
+    /// Calls `each` with what was written after the number `after` and up to `until`, in that
+    /// order. A range tombstone stands as in [`Memtable::insert`].
+    pub(crate) fn each_written(
+        &self,
+        after: SeqNo,
+        until: SeqNo,
+        mut each: impl FnMut(&MemEntry<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut ranges = self.ranges();
+        ranges.retain(|range| range.seq > after && range.seq <= until);
+        ranges.sort_unstable_by_key(|range| range.seq);
+        let mut ranges = ranges.iter().peekable();
+        let tombstone = |range: &RangeTombstone, each: &mut dyn FnMut(&MemEntry<'_>) -> _| {
+            each(&MemEntry {
+                key: &range.start,
+                seq: range.seq,
+                kind: Kind::RangeDelete,
+                expiry_ms: None,
+                value: &range.end,
+            })
+        };
+        for (seq, node) in self.entries.by_number(after, until) {
+            while let Some(range) = ranges.next_if(|range| range.seq < seq) {
+                tombstone(range, &mut each)?;
+            }
+            each(&node.entry())?;
+        }
+        ranges.try_for_each(|range| tombstone(range, &mut each))
     }
 
     /// Adds an entry, or a range tombstone, whose value is the end of its range. Writers take

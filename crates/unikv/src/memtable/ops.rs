@@ -24,7 +24,7 @@ pub(super) const OP_HEADER_LEN: usize = 1 + 1 + 4 + 4;
 pub(super) const EXPIRY_LEN: usize = 8;
 
 /// Appends one operation on an engine key, which is within the limits.
-pub(super) fn encode_op(
+pub(crate) fn encode_op(
     out: &mut Vec<u8>,
     kind: Kind,
     expiry_ms: Option<u64>,

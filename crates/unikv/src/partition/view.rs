@@ -57,9 +57,16 @@ impl View {
 
     /// The newest mark of a caller among the writes up to `seq`.
     pub(crate) fn mark(&self, seq: SeqNo) -> Option<Bytes> {
-        let in_memory = self.memtables().find_map(|handle| handle.table.mark(seq));
+        let in_memory = self.mark_in_memory(seq).map(|(_, mark)| mark);
         let flushed = || self.version.counters.host_mark.as_ref();
         in_memory.or_else(|| flushed().map(|mark| Bytes::copy_from_slice(mark)))
+    }
+
+    /// The newest mark of a caller among the writes up to `seq` that are in memtables, and the
+    /// number of its write.
+    pub(crate) fn mark_in_memory(&self, seq: SeqNo) -> Option<(SeqNo, Bytes)> {
+        let tables = self.memtables().map(|handle| &handle.table);
+        tables.filter_map(|table| table.numbered_mark(seq)).next()
     }
 
     /// The value that `key` has for a read. A tombstone says `None` as absence does.

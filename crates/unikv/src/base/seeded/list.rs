@@ -66,6 +66,12 @@ bugs! {
     FollowerKeepsFlushed,
     /// I5: the hash index of a follower lacks the tables of later flushes.
     FollowerIndexStale,
+    /// I5: a follower does not hold the files of large values that no table has yet.
+    FollowerForgetsLarge,
+    /// I3: a copy that a follower makes has later writes than those that it shows.
+    FollowerCopiesUnpublished,
+    /// I5: a copy that a follower makes lacks the mark of writes that are in no table.
+    FollowerCopiesNoMark,
 
     // The manifest, and what it lists.
     /// I1: an edit lists files whose names are not durable.

@@ -16,46 +16,44 @@
 //! - A checkpoint has the database's id and its files their uids: that is what their checksums are
 //!   bound to. From its first opening on it goes its own way. Files of both that have one number
 //!   then differ in their uids, and each refuses the other's.
+//! - A follower makes them of a state that it shows (`follow/copies.rs`): its files may have lost
+//!   their names, and segments of the log may be written over at any moment. So what it cannot link
+//!   it copies from the open file, and the log it writes itself, from its memtables.
 //!
 //! Lock: `running` is held, shared, while anything is pinned; closing takes it alone before the
 //! directory is released. Before `commit`.
 
 pub(crate) mod copy;
+mod log_of_memtables;
 pub(crate) mod new_dir;
+mod pinned;
 mod report;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use log_of_memtables::Wanted;
+pub(crate) use pinned::{DataFile, Log, Numbers, Pinned};
 pub use report::{Checkpoint, CheckpointFile};
 
-use crate::base::keys::{FileNumber, FileUid, SeqNo};
-use crate::base::seeded::seeded;
+use crate::base::keys::SeqNo;
+use crate::base::sync::RwLock;
 use crate::base::sync::atomic::Ordering;
-use crate::base::sync::{RwLock, RwLockReadGuard};
 use crate::engine::catalog::Catalog;
-use crate::engine::checkpoint::copy::{Copier, checksum_of};
 use crate::engine::checkpoint::new_dir::NewDirectory;
 use crate::engine::core::Core;
 use crate::engine::read::ReadState;
 use crate::engine::write::WritePath;
 use crate::engine::write::wal_sync::Segment;
 use crate::error::{Error, Result};
-use crate::key_table::KeyTable;
 use crate::partition::View;
-use crate::record::RecordFile;
-use crate::version::edit::VersionEdit;
 use crate::version::file_names;
-use crate::version::manifest::Manifest;
-use crate::vfs::file_store::FileStore;
-use bytes::Bytes;
-use std::path::{Path, PathBuf};
+use pinned::LogPart;
+use std::path::Path;
 use std::sync::Arc;
 
 /// As often as this a segment may begin while the log is being looked at; each takes a memtable
 /// full of writes.
 const MOST_TRIES: usize = 16;
-/// Files of a checkpoint that is being written need few handles.
-const OPEN_FILES: usize = 4;
 
 /// The component that makes checkpoints.
 pub(crate) struct Checkpoints {
@@ -66,47 +64,8 @@ pub(crate) struct Checkpoints {
     running: RwLock<()>,
 }
 
-/// A part of the log: the first `len` bytes of a segment.
-struct LogPart {
-    path: PathBuf,
-    number: FileNumber,
-    len: u64,
-}
-
-/// A data file that a checkpoint lists.
-#[derive(Clone, Copy)]
-pub(crate) struct DataFile<'a> {
-    pub(crate) path: &'a Path,
-    pub(crate) uid: FileUid,
-    pub(crate) len: u64,
-    /// The CRC-32C of the whole file.
-    pub(crate) checksum: u32,
-}
-
-impl DataFile<'_> {
-    pub(crate) fn name(&self) -> String {
-        name_of(self.path)
-    }
-}
-
-/// A state of the database whose files stay as they are until this is dropped.
-pub(crate) struct Pinned<'a> {
-    core: &'a Core,
-    pub(crate) seq: SeqNo,
-    pub(crate) mark: Option<Bytes>,
-    /// The time of the database, in milliseconds since 1970.
-    pub(crate) time_ms: u64,
-    manifest: FileNumber,
-    snapshot: VersionEdit,
-    record_files: Vec<Arc<RecordFile>>,
-    key_tables: Vec<Arc<KeyTable>>,
-    logs: Vec<LogPart>,
-    segments: Option<HeldSegments<'a>>,
-    _running: RwLockReadGuard<'a, ()>,
-}
-
 /// Keeps the files of the log.
-struct HeldSegments<'a>(&'a Checkpoints);
+pub(crate) struct HeldSegments<'a>(&'a Checkpoints);
 
 impl Drop for HeldSegments<'_> {
     fn drop(&mut self) {
@@ -140,26 +99,7 @@ impl Checkpoints {
 
     /// Makes a checkpoint in `dir`, which is not there yet.
     pub(crate) fn create(&self, dir: &Path) -> Result<Checkpoint> {
-        let core = &*self.core;
-        core.check_open()?;
-        if dir.starts_with(core.store.dir()) {
-            let what = format!("{} is in the directory of the database", dir.display());
-            return Err(Error::invalid(what, "choose a directory beside it"));
-        }
-        let begin = core.now();
-        let vfs = &*core.store.env().vfs;
-        let new = NewDirectory::begin(vfs, dir, |name| file_names::parse(name).is_some())?;
-        let mut pinned = self.pin()?;
-        let mut made = Checkpoint::of(dir, &pinned);
-        made.files = pinned.copy_log(new.path())?;
-        for file in pinned.data_files() {
-            made.link_or_copy(&pinned.copier(), &file, new.path())?;
-        }
-        made.files.extend(pinned.write_manifest(new.path())?);
-        drop(pinned);
-        new.finish()?;
-        made.elapsed = core.now().saturating_sub(begin);
-        Ok(made)
+        create(&self.core, dir, || self.pin())
     }
 
     /// Pins the state of the database as it is now.
@@ -195,7 +135,18 @@ impl Checkpoints {
             let seq = SeqNo(self.read.visible_seq.load(Ordering::Acquire));
             let logs = parts_of_log(&listed, &view);
             drop(commit);
-            return Ok(self.pinned(&view, seq, logs, segments, running));
+            let numbers = Numbers {
+                manifest: self.core.next_file_number(),
+                next_file: self.core.next_file.load(Ordering::Relaxed),
+                edits_before: self.catalog.manifest_edits(),
+            };
+            let log = Log::Held {
+                parts: logs,
+                segments,
+            };
+            let marked = (seq, view.mark(seq));
+            let pinned = Pinned::new(&self.core, &view, marked, numbers, log);
+            return Ok(pinned.holding(running));
         }
         let what = "segments of the log begin faster than they can be listed";
         Err(Error::writes_suspended(what, "retry"))
@@ -204,49 +155,34 @@ impl Checkpoints {
     fn is_suspended(&self) -> bool {
         self.core.health.is_suspended()
     }
+}
 
-    fn pinned<'a>(
-        &'a self,
-        view: &View,
-        seq: SeqNo,
-        logs: Vec<LogPart>,
-        segments: HeldSegments<'a>,
-        running: RwLockReadGuard<'a, ()>,
-    ) -> Pinned<'a> {
-        let core = &*self.core;
-        let version = &view.version;
-        let manifest = core.next_file_number();
-        let time_ms = core.clock.at_ms(core.now());
-        let mut snapshot = version.snapshot();
-        snapshot.next_file = Some(core.next_file.load(Ordering::Relaxed));
-        // No segment of the log says that there were more.
-        snapshot.edits_before = Some(self.catalog.manifest_edits());
-        if core.clock.is_needed() {
-            snapshot.clock_ms = Some(time_ms);
-        }
-        let mut record_files = version.record_files().to_vec();
-        let memtables = view.sealed.iter().chain([&view.memtable]);
-        if !seeded!(CheckpointForgetsBlobs) {
-            let listed = |file: &Arc<RecordFile>| version.record_file(file.meta().number).is_some();
-            let large = memtables.flat_map(|memtable| memtable.large.all());
-            record_files.extend(large.filter(|file| !listed(file)));
-        }
-        let of_runs = version.scan_runs().flat_map(|run| run.tables());
-        let key_tables = version.key_tables().chain(of_runs).cloned().collect();
-        Pinned {
-            core,
-            seq,
-            mark: view.mark(seq),
-            time_ms,
-            manifest,
-            snapshot,
-            record_files,
-            key_tables,
-            logs,
-            segments: Some(segments),
-            _running: running,
-        }
+/// Makes a checkpoint in `dir`, which is not there yet, of what `pin` pins of the database with
+/// this core.
+pub(crate) fn create<'a>(
+    core: &Core,
+    dir: &Path,
+    pin: impl FnOnce() -> Result<Pinned<'a>>,
+) -> Result<Checkpoint> {
+    core.check_open()?;
+    if dir.starts_with(core.store.dir()) {
+        let what = format!("{} is in the directory of the database", dir.display());
+        return Err(Error::invalid(what, "choose a directory beside it"));
     }
+    let begin = core.now();
+    let vfs = &*core.store.env().vfs;
+    let new = NewDirectory::begin(vfs, dir, |name| file_names::parse(name).is_some())?;
+    let mut pinned = pin()?;
+    let mut made = Checkpoint::of(dir, &pinned);
+    made.files = pinned.copy_log(new.path())?;
+    for file in pinned.data_files() {
+        made.link_or_copy(&pinned.copier(), &file, new.path())?;
+    }
+    made.files.extend(pinned.write_manifest(new.path())?);
+    drop(pinned);
+    new.finish()?;
+    made.elapsed = core.now().saturating_sub(begin);
+    Ok(made)
 }
 
 /// What of the log the tables of `view` do not hold.
@@ -259,76 +195,4 @@ fn parts_of_log(listed: &[Arc<Segment>], view: &View) -> Vec<LogPart> {
         len: segment.end(),
     };
     needed.map(part).collect()
-}
-
-impl Pinned<'_> {
-    pub(crate) fn copier(&self) -> Copier<'_> {
-        Copier {
-            vfs: &*self.core.store.env().vfs,
-            of: Some(self.core),
-        }
-    }
-
-    /// The data files, each once. They are complete and durable.
-    pub(crate) fn data_files(&self) -> Vec<DataFile<'_>> {
-        let records = self.record_files.iter().map(|file| DataFile {
-            path: file.path(),
-            uid: file.meta().uid,
-            len: file.meta().len,
-            checksum: file.meta().checksum,
-        });
-        let tables = self.key_tables.iter().map(|table| DataFile {
-            path: table.path(),
-            uid: table.meta().uid,
-            len: table.meta().len,
-            checksum: table.meta().checksum,
-        });
-        let mut files: Vec<_> = records.chain(tables).collect();
-        files.sort_by_key(|file| file.path);
-        files.dedup_by_key(|file| file.path);
-        files
-    }
-
-    /// Copies the log to `dir`, durably but for the names. Then it is no longer held.
-    pub(crate) fn copy_log(&mut self, dir: &Path) -> Result<Vec<CheckpointFile>> {
-        let mut copies = Vec::new();
-        for part in &self.logs {
-            let name = file_names::wal(part.number);
-            let copier = self.copier();
-            let checksum = copier.copy(&part.path, &dir.join(&name), part.len)?;
-            copies.push(CheckpointFile {
-                name,
-                bytes: part.len,
-                checksum,
-                is_linked: false,
-            });
-        }
-        self.segments = None;
-        Ok(copies)
-    }
-
-    /// Makes durable what is in `dir`, and then a manifest of it and `CURRENT`.
-    pub(crate) fn write_manifest(&self, dir: &Path) -> Result<[CheckpointFile; 2]> {
-        let store = &self.core.store;
-        let env = store.env().clone();
-        let store = FileStore::new(env, dir.to_owned(), store.database(), OPEN_FILES);
-        Manifest::create_complete(&store, self.manifest, self.snapshot.clone())?;
-        let vfs = &*store.env().vfs;
-        let file = |name: String| {
-            let (bytes, checksum) = checksum_of(vfs, &dir.join(&name))?;
-            Ok(CheckpointFile {
-                name,
-                bytes,
-                checksum,
-                is_linked: false,
-            })
-        };
-        let manifest = file(file_names::manifest(self.manifest))?;
-        Ok([manifest, file(file_names::CURRENT.to_owned())?])
-    }
-}
-
-fn name_of(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default();
-    name.to_string_lossy().into_owned()
 }

@@ -80,12 +80,11 @@ impl Checkpoint {
         copier.check_open()?;
         let name = file.name();
         let to = to.join(&name);
-        let linked = copier.vfs.link(file.path, &to);
+        let linked = file.link(copier, &to);
         let is_linked = linked.is_ok();
         if let Err(refused) = linked {
-            self.copied_because
-                .get_or_insert_with(|| refused.to_string());
-            let checksum = copier.copy(file.path, &to, file.len)?;
+            self.copied_because.get_or_insert(refused);
+            let checksum = file.copy(copier, &to)?;
             if checksum != file.checksum {
                 let what = "the file's checksum does not match the one in the manifest";
                 return Err(Error::corruption(file.path, 0, what));

@@ -14,7 +14,8 @@
 //!    the order in which a reader of the writer's own takes its view and then its number.
 //! 3. reads the log from where it stood, up to the number and not beyond, into memtables of its
 //!    own, one for each segment. What has been flushed meanwhile falls away with its memtable.
-//! 4. opens all files of the state, and holds them open, so that the writer may unlink them.
+//! 4. opens all files of the state, those of large values that only its memtables name among them,
+//!    and holds them open, so that the writer may unlink them.
 //! 5. asks whether the writer still has its page. If so all that was read is of its opening.
 //!
 //! A step that fails because the files have moved on shows in the numbers, the page or `CURRENT`:
@@ -33,6 +34,7 @@
 //!
 //! Lock: `progress`, held over a refresh; taken by no reader.
 
+mod copies;
 mod files;
 mod memtables;
 mod progress;
@@ -46,6 +48,7 @@ use crate::engine::follow::progress::Progress;
 use crate::engine::follow::shared::{Figures, Shared};
 use crate::engine::memory::MemoryStats;
 use crate::engine::open::directory::hold;
+use crate::engine::stats::{PartitionStats, partitions_of};
 use crate::error::{Error, Result};
 use crate::options::FollowOptions;
 use crate::version::file_names;
@@ -79,6 +82,9 @@ pub struct FollowerStats {
     pub memory: MemoryStats,
     /// Why the last refresh failed, if it did.
     pub error: Option<Error>,
+    /// The partitions of the state that it shows, in key order. What is in its memtables is in
+    /// none.
+    pub partitions: Vec<PartitionStats>,
 }
 
 /// The component that follows.
@@ -155,6 +161,7 @@ impl Follow {
             open_files: core.store.open_files(),
             memory: core.memory.stats(),
             error: self.failed.lock().clone(),
+            partitions: partitions_of(&shown.read.view.load().version),
         }
     }
 

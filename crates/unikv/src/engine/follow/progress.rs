@@ -171,6 +171,8 @@ impl Progress {
             true => reached,
             false => visible.seq,
         };
+        let memtables = self.log.memtables(shared);
+        hold_large([&memtables.0].into_iter().chain(&memtables.1))?;
         if !page.is_held(store.dir())? {
             let what = "the writer has closed the database meanwhile";
             return Err(Error::corruption(store.dir(), 0, what));
@@ -183,7 +185,7 @@ impl Progress {
             return Ok(None);
         }
         self.made_of = Some((seq, Arc::clone(&version)));
-        let (memtable, sealed) = self.log.memtables(shared);
+        let (memtable, sealed) = memtables;
         let expires = self.log.expires();
         Ok(Some(shared.show(
             version,
@@ -237,6 +239,7 @@ impl Progress {
         let replayed = replayed.run(&survey, &version)?;
         self.files.enter(shared, &mut version)?;
         self.files.open_all(shared, &version)?;
+        hold_large(&replayed.memtables)?;
         if self.look(shared)? != *world {
             let what = "a writer has opened the database meanwhile";
             return Err(Error::corruption(store.dir(), 0, what));
@@ -248,6 +251,19 @@ impl Progress {
         let version = Arc::new(version);
         Ok(shared.show(version, (newest, memtables), replayed.expires, (seq, false)))
     }
+}
+
+/// Opens the files of large values that memtables name, and that no table has yet.
+fn hold_large<'a>(memtables: impl IntoIterator<Item = &'a MemtableHandle>) -> Result<()> {
+    if seeded!(FollowerForgetsLarge) {
+        return Ok(());
+    }
+    for memtable in memtables {
+        for file in memtable.large.all() {
+            file.data_file().open_now()?;
+        }
+    }
+    Ok(())
 }
 
 fn another_database(shared: &Shared) -> Error {
@@ -280,6 +296,7 @@ impl Shared {
         let _is_short = core.memory.look_at(&view);
         Shown {
             mark: view.mark(seq),
+            mark_in_memory: view.mark_in_memory(seq),
             read: ReadState::new(core, &self.space, &self.backpressure, view, seq),
             seq,
             is_live,

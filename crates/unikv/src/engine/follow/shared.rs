@@ -47,6 +47,8 @@ pub(crate) struct Shown {
     pub(crate) read: Arc<ReadState>,
     pub(crate) seq: SeqNo,
     pub(crate) mark: Option<Bytes>,
+    /// The same and its number, if it is in a memtable: later writes may take its place there.
+    pub(super) mark_in_memory: Option<(SeqNo, Bytes)>,
     /// Whether there was a writer.
     pub(super) is_live: bool,
 }

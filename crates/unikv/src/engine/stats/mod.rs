@@ -277,11 +277,7 @@ impl Stats {
     }
 
     pub(crate) fn add_version(&mut self, version: &Version) {
-        self.partitions = version
-            .partitions()
-            .iter()
-            .map(|p| partition_stats(version, p))
-            .collect();
+        self.partitions = partitions_of(version);
         let mut used_bytes = 0.0;
         let mut seen = HashSet::new();
         for generation in version.partitions().iter().flat_map(|p| &p.generations) {
@@ -315,6 +311,12 @@ impl Stats {
 fn user_key(engine_key: &[u8]) -> Vec<u8> {
     let key = engine_key.get(KEYSPACE_PREFIX_LEN..);
     key.unwrap_or_default().to_vec()
+}
+
+/// The figures of the partitions, in key order.
+pub(crate) fn partitions_of(version: &Version) -> Vec<PartitionStats> {
+    let partitions = version.partitions().iter();
+    partitions.map(|p| partition_stats(version, p)).collect()
 }
 
 fn partition_stats(version: &Version, partition: &Partition) -> PartitionStats {

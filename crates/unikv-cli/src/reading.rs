@@ -1,0 +1,86 @@
+//! A database that a command only reads: opened, or followed where another process has it open.
+//!
+//! A follower shows what is visible at the moment at which the command begins.
+
+use crate::args::{DirArg, KeyspaceArg};
+use crate::exit::{Code, Failure};
+use std::path::Path;
+use unikv::backup::{Made, Repository};
+use unikv::{Checkpoint, Db, FollowOptions, Follower, PartitionStats, Snapshot};
+
+pub enum Reading {
+    Opened(Db),
+    Followed(Follower),
+}
+
+impl Reading {
+    /// Opens the database that is there; never creates one.
+    pub fn open(dir: &DirArg) -> Result<Reading, Failure> {
+        match dir.open_existing() {
+            Ok(db) => Ok(Reading::Opened(db)),
+            Err(Failure::Failed {
+                code: Code::Locked,
+                message,
+            }) => {
+                let followed = Db::follow(&dir.dir, FollowOptions::default());
+                let followed = followed.map_err(|error| Failure::from(error).at(&message))?;
+                Ok(Reading::Followed(followed))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// The names of all keyspaces, in the order in which they were made.
+    pub fn keyspaces(&self) -> Vec<String> {
+        match self {
+            Reading::Opened(db) => db.keyspaces(),
+            Reading::Followed(follower) => follower.keyspaces(),
+        }
+    }
+
+    /// The keyspace of this name as it is now.
+    pub fn keyspace(&self, name: &str) -> Result<Snapshot, Failure> {
+        let found = match self {
+            Reading::Opened(db) => db.find_keyspace(name).map(|found| found.snapshot()),
+            Reading::Followed(follower) => follower.keyspace(name),
+        };
+        found.ok_or_else(|| Failure::no_keyspace(name))
+    }
+
+    /// The keyspace that the command line names.
+    pub fn find(&self, keyspace: &KeyspaceArg) -> Result<Snapshot, Failure> {
+        self.keyspace(&keyspace.keyspace)
+    }
+
+    /// The figures of the partitions.
+    pub fn partitions(&self) -> Vec<PartitionStats> {
+        match self {
+            Reading::Opened(db) => db.stats().partitions,
+            Reading::Followed(follower) => follower.stats().partitions,
+        }
+    }
+
+    /// Makes a checkpoint of it in the new directory `dest`.
+    pub fn checkpoint(&self, dest: &Path) -> unikv::Result<Checkpoint> {
+        match self {
+            Reading::Opened(db) => db.checkpoint(dest),
+            Reading::Followed(follower) => follower.checkpoint(dest),
+        }
+    }
+
+    /// Makes a backup of it.
+    pub fn back_up(&self, repository: &Repository) -> unikv::Result<Made> {
+        match self {
+            Reading::Opened(db) => repository.back_up(db),
+            Reading::Followed(follower) => repository.back_up_follower(follower),
+        }
+    }
+
+    /// Ends it. No snapshot of it is needed any more.
+    pub fn close(self) -> Result<(), Failure> {
+        match self {
+            Reading::Opened(db) => Ok(db.close()?),
+            Reading::Followed(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Reading, copying and being refused beside a process that has the database open.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+
+use common::{Writer, json, text, unikv, within};
+use std::fs;
+
+#[test]
+fn reading_commands_show_what_is_visible_beside_a_writer() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = within(dir.path(), "db");
+    let mut writer = Writer::of(&db);
+    writer.say("put apple red");
+    writer.say("put banana yellow");
+    writer.say("flush");
+    writer.say("put cherry dark");
+    writer.say("delete banana");
+    writer.say("use others create");
+    writer.say("put here 1");
+    assert_eq!(writer.ask("count"), "1");
+
+    assert_eq!(text(&["get", &db, "apple"]), "red\n");
+    assert_eq!(text(&["get", &db, "cherry", "--offset", "1"]), "ark\n");
+    unikv(&["get", &db, "banana"]).assert().code(1);
+    assert_eq!(text(&["get", &db, "here", "--keyspace", "others"]), "1\n");
+    unikv(&["get", &db, "here", "--keyspace", "none"])
+        .assert()
+        .code(14);
+    assert_eq!(text(&["scan", &db]), "apple\tred\ncherry\tdark\n");
+    let keys = text(&["scan", &db, "--keys-only", "--reverse"]);
+    assert_eq!(keys, "cherry\napple\n");
+    assert_eq!(text(&["ttl", &db, "apple"]), "never\n");
+    let dumped = text(&["dump", &db, "--format", "jsonl"]);
+    assert!(dumped.contains("\"others\"") && dumped.contains("\"here\""));
+    let listed = json(&["keyspace", "list", &db]);
+    assert_eq!(listed["keyspaces"][1]["name"], "others");
+    assert_eq!(listed["keyspaces"][1]["number"], 1);
+    assert!(listed["keyspaces"][0]["bytes"].as_u64() > Some(0));
+    let export = within(dir.path(), "export");
+    text(&["export", &db, &export]);
+    assert!(text(&["import", &db, &export, "--verify"]).contains("2 records"));
+
+    // Each command begins with what is visible then.
+    writer.say("use default");
+    writer.say("put apple green");
+    assert_eq!(writer.ask("get apple"), "green");
+    assert_eq!(text(&["get", &db, "apple"]), "green\n");
+    writer.end();
+    let now = text(&["dump", &db, "--format", "jsonl"]);
+    assert_eq!(now, dumped.replace("red", "green"));
+}
+
+#[test]
+fn what_needs_the_database_for_itself_says_who_has_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = within(dir.path(), "db");
+    let lines = within(dir.path(), "lines.tsv");
+    fs::write(&lines, "a\t1\n").unwrap();
+    let mut writer = Writer::of(&db);
+    writer.say("put apple red");
+    assert_eq!(writer.ask("count"), "1");
+    let export = within(dir.path(), "export");
+    text(&["export", &db, &export]);
+    let said = format!("process {}", writer.child.id());
+    for command in [
+        &["put", &db, "apple", "green"][..],
+        &["del", &db, "apple"],
+        &["delete-range", &db, "--all"],
+        &["expire", &db, "apple", "1h"],
+        &["persist", &db, "apple"],
+        &["load", &db, &lines],
+        &["ingest", &db, &lines],
+        &["import", &db, &export],
+        &["follow", &db],
+        &["keyspace", "create", &db, "more"],
+        &["keyspace", "drop", &db, "more"],
+        &["compact", &db],
+        &["gc", &db],
+        &["check", &db],
+        &["shell", &db],
+        &["repair", &db],
+        &["ycsb", &db, "--records", "10", "--operations", "10"],
+    ] {
+        let output = unikv(command).write_stdin("").output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(7), "{command:?}: {error}");
+        assert!(error.contains(&said), "{command:?}: {error}");
+    }
+    assert_eq!(writer.ask("get apple"), "red");
+}
+
+/// The greatest number whose key is there; all before it are there, too, and no others.
+fn prefix(db: &str) -> usize {
+    let keys = text(&["scan", db, "--keys-only"]);
+    for (n, key) in keys.lines().enumerate() {
+        assert_eq!(key, format!("key{n:06}"));
+    }
+    keys.lines().count()
+}
+
+#[test]
+fn copies_beside_a_writer_are_what_it_had_written_and_survive_its_death() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = within(dir.path(), "db");
+    let backups = within(dir.path(), "backups");
+    let mut writer = Writer::of(&db);
+    let (mut written, mut copies) = (0, Vec::new());
+    let value = "v".repeat(300);
+    for round in 0..6 {
+        for _ in 0..400 {
+            writer.say(&format!("put key{written:06} {value}"));
+            written += 1;
+        }
+        match round % 3 {
+            1 => writer.say("flush"),
+            2 => writer.say("compact"),
+            _ => {}
+        }
+        assert_eq!(writer.ask(&format!("get key{:06}", written - 1)), value);
+        let acknowledged = written;
+        // These may or may not be in it.
+        for _ in 0..200 {
+            writer.say(&format!("put key{written:06} {value}"));
+            written += 1;
+        }
+        let copy = within(dir.path(), &format!("copy{round}"));
+        let made = json(&["checkpoint", &db, &copy]);
+        assert!(made["seq"].as_u64() >= Some(acknowledged as u64), "{made}");
+        let point = json(&["backup", "create", &db, &backups]);
+        assert!(round < 2 || point["shared_bytes"].as_u64() > Some(0));
+        copies.push((copy, acknowledged, written));
+    }
+    writer.kill();
+    for (nth, (copy, least, most)) in copies.iter().enumerate() {
+        unikv(&["check", copy]).assert().success();
+        let found = prefix(copy);
+        assert!((*least..=*most).contains(&found), "{least} {found} {most}");
+        let restored = within(dir.path(), &format!("restored{nth}"));
+        let number = (nth + 1).to_string();
+        text(&["backup", "restore", &backups, &restored, "--point", &number]);
+        let found = prefix(&restored);
+        assert!((*least..=*most).contains(&found), "{least} {found} {most}");
+        text(&["put", copy, "later", "1"]);
+        unikv(&["check", copy]).assert().success();
+    }
+    text(&["backup", "verify", &backups]);
+    // The killed writer's own.
+    assert!(prefix(&db) >= copies.last().unwrap().1);
+    unikv(&["check", &db]).assert().success();
+}
