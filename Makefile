@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run test built-tests quick lint doc package kill-test full-disk-test seeded-bugs fuzz tsan strace-check model-check coverage bench bench-peers bench-features instructions soak install capi-check clean
+.PHONY: help run test built-tests quick lint doc package kill-test full-disk-test seeded-bugs fuzz tsan strace-check model-check coverage bench bench-peers bench-features instructions soak install capi-check python-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -11,7 +11,7 @@ run: ## build, then load, update, scan, reopen and check a database of 1 GB unde
 	@scripts/run.sh
 
 # Each of these waits for the device, a timer or one thread now and then: two at a time keep two cores busy.
-SIDE_BY_SIDE = kill-test built-tests seeded-bugs fuzz tsan model-check full-disk-test strace-check capi-check
+SIDE_BY_SIDE = kill-test built-tests seeded-bugs fuzz tsan model-check full-disk-test strace-check capi-check python-check
 
 # Each step has a limit after which it fails and says what it waited for (scripts/limited.sh). The workspace
 # tests come last, so that the log ends with their summary.
@@ -105,6 +105,10 @@ capi-check: ## the C library under valgrind and AddressSanitizer, and under prog
 	@echo "== C library"
 	scripts/capi_check.sh
 	scripts/capi_outside.sh
+
+python-check: ## the Python package: its tests, those of plyvel, examples and types
+	@echo "== Python package"
+	scripts/python_check.sh
 
 clean: ## remove everything built
 	$(CARGO) clean

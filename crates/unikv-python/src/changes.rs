@@ -1,0 +1,154 @@
+//! The change feed.
+
+use crate::boundary::errors::Fault;
+use crate::boundary::guard::Guard;
+use crate::boundary::waits::detached;
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use unikv::{Change, ChangeOp, ChangesOptions, KeyspaceChange, Token, What};
+
+/// How long it waits before it looks whether the user has pressed Ctrl-C.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// The changes of a database in their order, as `unikv.Change`: made by `Database.updates_since`.
+///
+/// As an iterator it waits for the next one, for as long as its `timeout` says.
+#[pyclass(module = "unikv", frozen)]
+pub(crate) struct Changes {
+    changes: Mutex<unikv::Changes>,
+    timeout: Option<Duration>,
+    guard: Arc<Guard>,
+}
+
+impl Changes {
+    pub(crate) fn begin(
+        py: Python<'_>,
+        token: &str,
+        timeout: Option<Duration>,
+        include_unsynced: bool,
+        guard: &Arc<Guard>,
+    ) -> PyResult<Changes> {
+        let token: Token = token.parse().map_err(Fault::from)?;
+        let options = ChangesOptions::default().include_unsynced(include_unsynced);
+        let changes = detached(py, || {
+            Ok::<_, Fault>(guard.db()?.updates_with(token, options)?)
+        })?;
+        Ok(Changes {
+            changes: Mutex::new(changes),
+            timeout,
+            guard: Arc::clone(guard),
+        })
+    }
+}
+
+#[pymethods]
+impl Changes {
+    fn __iter__(slf: Bound<'_, Changes>) -> Bound<'_, Changes> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let begin = Instant::now();
+        loop {
+            self.guard.check()?;
+            let left = self
+                .timeout
+                .map(|timeout| timeout.saturating_sub(begin.elapsed()));
+            let patience = left.map_or(PATIENCE, |left| left.min(PATIENCE));
+            let change = detached(py, || {
+                let mut changes = self.changes.lock();
+                match patience.is_zero() {
+                    true => changes.try_next(),
+                    false => changes.next_timeout(patience),
+                }
+            })?;
+            py.check_signals()?;
+            match change {
+                Some(change) => return to_python(py, &change).map(Some),
+                None if left.is_some_and(|left| left <= patience) => return Ok(None),
+                None => {}
+            }
+        }
+    }
+
+    /// Everything up to this token has been handed out: where to go on, also after a restart.
+    #[getter]
+    fn token(&self, py: Python<'_>) -> String {
+        crate::boundary::waits::lock(py, &self.changes)
+            .token()
+            .to_string()
+    }
+}
+
+fn to_python<'py>(py: Python<'py>, change: &Change) -> PyResult<Bound<'py, PyAny>> {
+    let classes = py.import("unikv._changes")?;
+    let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
+    let operations = PyList::empty(py);
+    match &change.what {
+        What::Write(all) => {
+            for op in all {
+                operations.append(match op {
+                    ChangeOp::Put {
+                        keyspace,
+                        key,
+                        value,
+                        expires_ms,
+                    } => {
+                        let expires = expires_ms.map(|ms| ms as f64 / 1000.0);
+                        let class = classes.getattr("Put")?;
+                        class.call1((*keyspace, bytes(key), bytes(value), expires))?
+                    }
+                    ChangeOp::Delete { keyspace, key } => {
+                        classes.getattr("Delete")?.call1((*keyspace, bytes(key)))?
+                    }
+                    ChangeOp::DeleteRange {
+                        keyspace,
+                        start,
+                        end,
+                    } => {
+                        let end = end.as_deref().map(bytes);
+                        let class = classes.getattr("DeleteRange")?;
+                        class.call1((*keyspace, bytes(start), end))?
+                    }
+                    other => unknown(other)?,
+                })?;
+            }
+        }
+        What::Ingest {
+            keyspace,
+            first,
+            last,
+        } => {
+            let class = classes.getattr("Ingest")?;
+            operations.append(class.call1((*keyspace, bytes(first), bytes(last)))?)?;
+        }
+        What::Keyspace(change) => {
+            let (event, number, name, now) = match change {
+                KeyspaceChange::Made { number, name } => ("made", number, Some(name), None),
+                KeyspaceChange::Renamed { number, name } => ("renamed", number, Some(name), None),
+                KeyspaceChange::Options { number } => ("options", number, None, None),
+                KeyspaceChange::Emptied { number, now } => ("emptied", number, None, Some(*now)),
+                KeyspaceChange::Dropped { number } => ("dropped", number, None, None),
+                other => unknown(other)?,
+            };
+            let class = classes.getattr("KeyspaceChange")?;
+            operations.append(class.call1((*number, event, name, now))?)?;
+        }
+        other => unknown(other)?,
+    }
+    let mark = change.mark.as_deref().map(bytes);
+    let token = change.token.to_string();
+    classes
+        .getattr("Change")?
+        .call1((token, mark, operations.to_tuple()))
+}
+
+/// Something that a later engine reports.
+#[cold]
+fn unknown<T>(what: &impl std::fmt::Debug) -> PyResult<T> {
+    let what = format!("this release of the package does not know the change {what:?}");
+    Err(Fault::Ended("Incompatible", what, "install a newer one").into())
+}

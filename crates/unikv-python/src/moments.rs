@@ -1,0 +1,175 @@
+//! What can be read and not written: snapshots, and followers of a database that others write.
+
+use crate::boundary::args::{Held, Size, Time};
+use crate::boundary::errors::Fault;
+use crate::boundary::guard::Guard;
+use crate::boundary::waits::{detached, interruptible};
+use crate::keyspace::Named;
+use crate::reads::{Readable, Source};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::path::PathBuf;
+use std::sync::Arc;
+use unikv::{Db, FollowOptions};
+
+/// The database as it was at one moment. Made by `Database.snapshot()`.
+///
+/// While it is open, what it shows is kept on disk: close it, or use it in a `with` statement.
+///
+/// >>> db[b"k"] = b"old"
+/// >>> with db.snapshot() as snapshot:
+/// ...     db[b"k"] = b"new"
+/// ...     snapshot[b"k"]
+/// b'old'
+#[pyclass(module = "unikv", extends = Readable, frozen)]
+pub(crate) struct Snapshot;
+
+impl Snapshot {
+    pub(crate) fn make(
+        py: Python<'_>,
+        snapshot: unikv::Snapshot,
+        guard: &Arc<Guard>,
+    ) -> PyResult<Py<Snapshot>> {
+        let source = Source::Snapshot(Held::new(snapshot, "snapshot"));
+        let base = PyClassInitializer::from(Readable::new(source, guard));
+        Py::new(py, base.add_subclass(Snapshot))
+    }
+}
+
+#[pymethods]
+impl Snapshot {
+    /// Another keyspace at the same moment, by its name.
+    fn keyspace(slf: &Bound<'_, Snapshot>, name: Named<'_, '_>) -> PyResult<Py<Snapshot>> {
+        let (py, base) = (slf.py(), slf.as_super().get());
+        let Source::Snapshot(held) = &base.source else {
+            return Err(Fault::closed("snapshot").into());
+        };
+        let keyspace = name.find(&base.guard)?;
+        let other = held.get()?.keyspace(&keyspace);
+        Snapshot::make(py, other, &base.guard)
+    }
+
+    /// Releases what the snapshot keeps on disk.
+    fn close(slf: &Bound<'_, Snapshot>) {
+        if let Source::Snapshot(held) = &slf.as_super().get().source {
+            let snapshot = held.take();
+            slf.py().detach(|| drop(snapshot));
+        }
+    }
+
+    fn __enter__(slf: Bound<'_, Snapshot>) -> Bound<'_, Snapshot> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args))]
+    fn __exit__(slf: &Bound<'_, Snapshot>, _args: &Bound<'_, PyAny>) {
+        Snapshot::close(slf);
+    }
+}
+
+/// A database that another process writes, or nobody, for reading: made by `unikv.follow(path)`.
+///
+/// It shows the state of its last `refresh()`.
+#[pyclass(module = "unikv", extends = Readable, frozen)]
+pub(crate) struct Follower;
+
+impl Follower {
+    fn held<'a>(slf: &'a Bound<'_, Follower>) -> Result<&'a Held<unikv::Follower>, Fault> {
+        match &slf.as_super().get().source {
+            Source::Follower(held) => Ok(held),
+            _ => Err(Fault::closed("follower")),
+        }
+    }
+}
+
+#[pymethods]
+impl Follower {
+    #[new]
+    #[pyo3(signature = (path, *, memory_budget=None, refresh_every=None))]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        memory_budget: Option<Size>,
+        refresh_every: Option<Time>,
+    ) -> PyResult<PyClassInitializer<Follower>> {
+        let mut options = FollowOptions::default();
+        if let Some(Size(bytes)) = memory_budget {
+            options = options.memory_budget(bytes);
+        }
+        if let Some(Time(period)) = refresh_every {
+            options = options.refresh_every(period);
+        }
+        let follower = interruptible(py, move || Db::follow(path, options))?;
+        let source = Source::Follower(Held::new(follower, "follower"));
+        let base = Readable::new(source, &Guard::new(None));
+        Ok(PyClassInitializer::from(base).add_subclass(Follower))
+    }
+
+    /// Shows from now on what the writer has made visible.
+    fn refresh(slf: &Bound<'_, Follower>) -> PyResult<()> {
+        let held = Follower::held(slf)?;
+        detached(slf.py(), || Ok::<_, Fault>(held.get()?.refresh()?))
+    }
+
+    /// The state that is shown now.
+    fn snapshot(slf: &Bound<'_, Follower>) -> PyResult<Py<Snapshot>> {
+        let held = Follower::held(slf)?;
+        let snapshot = held.get()?.snapshot();
+        Snapshot::make(slf.py(), snapshot, &slf.as_super().get().guard)
+    }
+
+    /// Another keyspace in the state that is shown now, by its name.
+    fn keyspace(slf: &Bound<'_, Follower>, name: &str) -> PyResult<Py<Snapshot>> {
+        let follower = Follower::held(slf)?.get()?;
+        let snapshot = follower
+            .keyspace(name)
+            .ok_or_else(|| crate::keyspace::missing(name))?;
+        Snapshot::make(slf.py(), snapshot, &slf.as_super().get().guard)
+    }
+
+    /// The names of all keyspaces.
+    fn keyspaces(slf: &Bound<'_, Follower>) -> PyResult<Vec<String>> {
+        Ok(Follower::held(slf)?.get()?.keyspaces())
+    }
+
+    /// The sequence number of the last write that is shown.
+    #[getter]
+    fn seq(slf: &Bound<'_, Follower>) -> PyResult<u64> {
+        Ok(Follower::held(slf)?.get()?.seq())
+    }
+
+    /// Figures, as a dict.
+    fn stats<'py>(slf: &Bound<'py, Follower>) -> PyResult<Bound<'py, PyDict>> {
+        let stats = Follower::held(slf)?.get()?.stats();
+        let shown = PyDict::new(slf.py());
+        shown.set_item("seq", stats.seq)?;
+        shown.set_item("lag", stats.lag)?;
+        shown.set_item("has_writer", stats.has_writer)?;
+        shown.set_item("age", stats.age.as_secs_f64())?;
+        shown.set_item("refreshes", stats.refreshes)?;
+        shown.set_item("retries", stats.retries)?;
+        shown.set_item("reloads", stats.reloads)?;
+        shown.set_item("open_files", stats.open_files)?;
+        shown.set_item("memory", stats.memory.total())?;
+        shown.set_item("error", stats.error.map(|error| error.to_string()))?;
+        Ok(shown)
+    }
+
+    /// Ends it.
+    fn close(slf: &Bound<'_, Follower>) -> PyResult<()> {
+        let base = slf.as_super().get();
+        base.guard.close();
+        let follower = Follower::held(slf)?.take();
+        slf.py().detach(|| drop(follower));
+        Ok(())
+    }
+
+    fn __enter__(slf: Bound<'_, Follower>) -> Bound<'_, Follower> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args))]
+    fn __exit__(slf: &Bound<'_, Follower>, _args: &Bound<'_, PyAny>) -> PyResult<()> {
+        Follower::close(slf)
+    }
+}

@@ -1,0 +1,354 @@
+//! What is common to all that can be read.
+
+use crate::both_ways::{self, Iterator, Part};
+use crate::boundary::args::{Blob, Held, Range, range};
+use crate::boundary::errors::Fault;
+use crate::boundary::guard::Guard;
+use crate::boundary::waits::detached;
+use crate::cursor::RawIterator;
+use crate::iterators::{Entries, Shape};
+use crate::transaction::Open;
+use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+use std::sync::Arc;
+use unikv::{Cursor, Db, Iter, Keys, Ttl};
+
+/// What is read.
+pub(crate) enum Source {
+    Db(Db),
+    Keyspace(unikv::Keyspace),
+    Snapshot(Held<unikv::Snapshot>),
+    Follower(Held<unikv::Follower>),
+    Transaction(Arc<Open>),
+    /// A keyspace in a transaction.
+    Both(Arc<Open>, unikv::Keyspace),
+}
+
+/// Reads from whatever it is: `read!(source, from => from.get(key)?)` is a `Result<_, Fault>`.
+macro_rules! read {
+    ($source:expr, $from:ident => $do:expr) => {
+        match $source {
+            Source::Db($from) => Ok::<_, Fault>($do),
+            Source::Keyspace($from) => Ok($do),
+            Source::Snapshot(held) => {
+                let $from = &held.get()?;
+                Ok($do)
+            }
+            Source::Follower(held) => {
+                let $from = &held.get()?;
+                Ok($do)
+            }
+            Source::Transaction(open) => {
+                let open = open.lock();
+                let $from = open.get()?;
+                Ok($do)
+            }
+            Source::Both(open, keyspace) => {
+                let open = open.lock();
+                let $from = open.get()?.keyspace(keyspace);
+                Ok($do)
+            }
+        }
+    };
+}
+
+impl Source {
+    pub(crate) fn iter(&self, range: &Range) -> Result<Iter, Fault> {
+        let (start, end) = (range.0.as_ref(), range.1.as_ref());
+        read!(self, from => from.range((start, end)))
+    }
+
+    pub(crate) fn keys(&self, range: &Range) -> Result<Keys, Fault> {
+        let (start, end) = (range.0.as_ref(), range.1.as_ref());
+        read!(self, from => from.keys((start, end)))
+    }
+
+    pub(crate) fn cursor(&self) -> Result<Cursor, Fault> {
+        read!(self, from => from.cursor())
+    }
+}
+
+/// What an iterator reads that has to begin walks again, which is not to change meanwhile.
+pub(crate) fn snapshot_of(source: &Source) -> Result<Source, Fault> {
+    let snapshot = match source {
+        Source::Db(db) => db.snapshot(),
+        Source::Keyspace(keyspace) => keyspace.snapshot(),
+        Source::Snapshot(held) => held.get()?,
+        Source::Follower(held) => held.get()?.snapshot(),
+        Source::Transaction(_) | Source::Both(..) => {
+            let what = "a transaction has no iterator that moves both ways";
+            let remedy = "use items() with reverse, or raw_iterator()";
+            return Err(Fault::invalid(what, remedy));
+        }
+    };
+    Ok(Source::Snapshot(Held::new(snapshot, "iterator")))
+}
+
+/// Something to read from: a database or a keyspace, a snapshot, a follower, or a transaction.
+///
+/// All of them can be used like a dict whose keys are sorted. Keys and values are bytes-like
+/// objects, and come back as `bytes`.
+#[pyclass(module = "unikv", subclass, frozen)]
+pub(crate) struct Readable {
+    pub(crate) source: Source,
+    pub(crate) guard: Arc<Guard>,
+}
+
+impl Readable {
+    pub(crate) fn new(source: Source, guard: &Arc<Guard>) -> Readable {
+        let guard = Arc::clone(guard);
+        Readable { source, guard }
+    }
+
+    fn read(&self, py: Python<'_>, key: &[u8]) -> PyResult<Option<unikv::Bytes>> {
+        detached(py, || read!(&self.source, from => from.get(key)?))
+    }
+
+    fn entries(
+        &self,
+        py: Python<'_>,
+        range: Range,
+        reverse: bool,
+        shape: Shape,
+    ) -> PyResult<Entries> {
+        self.guard.check()?;
+        Entries::new(py, &self.source, &self.guard, range, reverse, shape)
+    }
+}
+
+fn to_bytes<'py>(py: Python<'py>, value: Option<unikv::Bytes>) -> Option<Bound<'py, PyBytes>> {
+    value.map(|value| PyBytes::new(py, &value))
+}
+
+#[pymethods]
+impl Readable {
+    /// The value of a key, or `default` if it has none.
+    ///
+    /// >>> db[b"apple"] = b"red"
+    /// >>> db.get(b"apple"), db.get(b"pear"), db.get(b"pear", b"green")
+    /// (b'red', None, b'green')
+    #[pyo3(signature = (key, default=None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: Blob<'_>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(match self.read(py, key.as_ref())? {
+            Some(value) => Some(PyBytes::new(py, &value).into_any()),
+            None => default,
+        })
+    }
+
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let blob: Blob<'_> = key.extract()?;
+        let value = to_bytes(py, self.read(py, blob.as_ref())?);
+        value.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: Blob<'_>) -> PyResult<bool> {
+        let key = key.as_ref();
+        detached(py, || read!(&self.source, from => from.contains_key(key)?))
+    }
+
+    fn __bool__(&self) -> bool {
+        true
+    }
+
+    /// Always fails: see `count`.
+    fn __len__(&self) -> PyResult<usize> {
+        Err(PyTypeError::new_err(
+            "the number of keys is not known without walking through them: use count()",
+        ))
+    }
+
+    /// The keys, in order.
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Entries> {
+        self.entries(py, range(None, None, None), false, Shape::Keys)
+    }
+
+    fn __reversed__(&self, py: Python<'_>) -> PyResult<Entries> {
+        self.entries(py, range(None, None, None), true, Shape::Keys)
+    }
+
+    /// The entries from `start` to before `stop` whose keys begin with `prefix`, in the order of
+    /// their keys, as pairs. They are as of now, whatever is written meanwhile.
+    ///
+    /// >>> db.update({b"a": b"1", b"b": b"2", b"c": b"3"})
+    /// >>> list(db.items(start=b"b"))
+    /// [(b'b', b'2'), (b'c', b'3')]
+    /// >>> list(db.items(stop=b"c", reverse=True))
+    /// [(b'b', b'2'), (b'a', b'1')]
+    #[pyo3(signature = (start=None, stop=None, prefix=None, reverse=false))]
+    fn items(
+        &self,
+        py: Python<'_>,
+        start: Option<Blob<'_>>,
+        stop: Option<Blob<'_>>,
+        prefix: Option<Blob<'_>>,
+        reverse: bool,
+    ) -> PyResult<Entries> {
+        self.entries(py, range(start, stop, prefix), reverse, Shape::Items)
+    }
+
+    /// The keys, as `items`. No value is read.
+    ///
+    /// >>> db.update({b"user:1": b"", b"user:2": b"", b"visit:1": b""})
+    /// >>> list(db.keys(prefix=b"user:"))
+    /// [b'user:1', b'user:2']
+    #[pyo3(signature = (start=None, stop=None, prefix=None, reverse=false))]
+    fn keys(
+        &self,
+        py: Python<'_>,
+        start: Option<Blob<'_>>,
+        stop: Option<Blob<'_>>,
+        prefix: Option<Blob<'_>>,
+        reverse: bool,
+    ) -> PyResult<Entries> {
+        self.entries(py, range(start, stop, prefix), reverse, Shape::Keys)
+    }
+
+    /// The values in the order of their keys, as `items`.
+    #[pyo3(signature = (start=None, stop=None, prefix=None, reverse=false))]
+    fn values(
+        &self,
+        py: Python<'_>,
+        start: Option<Blob<'_>>,
+        stop: Option<Blob<'_>>,
+        prefix: Option<Blob<'_>>,
+        reverse: bool,
+    ) -> PyResult<Entries> {
+        self.entries(py, range(start, stop, prefix), reverse, Shape::Values)
+    }
+
+    /// How many keys there are; each is read for it.
+    ///
+    /// >>> db.update({b"a": b"1", b"b": b"2"})
+    /// >>> db.count(), db.count(prefix=b"b")
+    /// (2, 1)
+    #[pyo3(signature = (start=None, stop=None, prefix=None))]
+    fn count(
+        &self,
+        py: Python<'_>,
+        start: Option<Blob<'_>>,
+        stop: Option<Blob<'_>>,
+        prefix: Option<Blob<'_>>,
+    ) -> PyResult<u64> {
+        let keys = self.entries(py, range(start, stop, prefix), false, Shape::Keys)?;
+        keys.count(py)
+    }
+
+    /// The values of several keys as of one moment, in a list; `None` for those without. What is
+    /// not in memory is read several at a time.
+    ///
+    /// >>> db[b"a"] = b"1"
+    /// >>> db.multi_get([b"a", b"b"])
+    /// [b'1', None]
+    fn multi_get<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let objects: Vec<Bound<'py, PyAny>> = keys.try_iter()?.collect::<PyResult<_>>()?;
+        let blobs: Vec<Blob<'_>> = objects
+            .iter()
+            .map(|key| key.extract())
+            .collect::<PyResult<_>>()?;
+        let keys: Vec<&[u8]> = blobs.iter().map(|blob| blob.as_ref()).collect();
+        let values = detached(
+            py,
+            || read!(&self.source, from => from.multi_get(keys.iter().copied())?),
+        )?;
+        PyList::new(py, values.into_iter().map(|value| to_bytes(py, value)))
+    }
+
+    /// The length of the value of a key, which is not read; `None` if it has none.
+    fn value_len(&self, py: Python<'_>, key: Blob<'_>) -> PyResult<Option<usize>> {
+        let key = key.as_ref();
+        detached(py, || read!(&self.source, from => from.value_len(key)?))
+    }
+
+    /// The bytes of the value of a key from offset `start` to before `stop`; `None` if it has none.
+    /// Of a long value only what is asked for is read.
+    ///
+    /// >>> db[b"word"] = b"range"
+    /// >>> db.get_range(b"word", 1, 3)
+    /// b'an'
+    #[pyo3(signature = (key, start=0, stop=None))]
+    fn get_range<'py>(
+        &self,
+        py: Python<'py>,
+        key: Blob<'_>,
+        start: usize,
+        stop: Option<usize>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let key = key.as_ref();
+        let value = detached(py, || {
+            let stop = stop.unwrap_or(usize::MAX).max(start);
+            read!(&self.source, from => from.get_range(key, start..stop)?)
+        })?;
+        Ok(to_bytes(py, value))
+    }
+
+    /// For how many seconds the value of a key lives from now on: infinity if it does not expire,
+    /// `None` if there is none.
+    ///
+    /// >>> db.put(b"session", b"Ada", ttl=60)
+    /// >>> db[b"name"] = b"Ada"
+    /// >>> 0 < db.ttl(b"session") <= 60, db.ttl(b"name"), db.ttl(b"none")
+    /// (True, inf, None)
+    fn ttl(&self, py: Python<'_>, key: Blob<'_>) -> PyResult<Option<f64>> {
+        let key = key.as_ref();
+        let ttl = detached(py, || read!(&self.source, from => from.ttl(key)?))?;
+        Ok(ttl.map(|ttl| match ttl {
+            Ttl::Never => f64::INFINITY,
+            Ttl::Remaining(left) => left.as_secs_f64(),
+        }))
+    }
+
+    /// An iterator that moves both ways, with the keywords of plyvel: `reverse`, `start`, `stop`,
+    /// `include_start`, `include_stop`, `prefix`, `include_key`, `include_value`. With `within` it
+    /// is as if there were only the keys that begin with that, without it.
+    ///
+    /// >>> db.update({b"a": b"1", b"b": b"2", b"c": b"3"})
+    /// >>> it = db.iterator(include_value=False)
+    /// >>> it.seek(b"b")
+    /// >>> next(it), next(it), it.prev()
+    /// (b'b', b'c', b'c')
+    #[pyo3(signature = (
+        *, reverse=false, start=None, stop=None, include_start=true, include_stop=false,
+        prefix=None, include_key=true, include_value=true, within=None,
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
+    fn iterator(
+        &self,
+        py: Python<'_>,
+        reverse: bool,
+        start: Option<Blob<'_>>,
+        stop: Option<Blob<'_>>,
+        include_start: bool,
+        include_stop: bool,
+        prefix: Option<Blob<'_>>,
+        include_key: bool,
+        include_value: bool,
+        within: Option<Blob<'_>>,
+    ) -> PyResult<Iterator> {
+        self.guard.check()?;
+        let within = within.map(Blob::into_owned).unwrap_or_default();
+        let range = both_ways::range(start, stop, include_start, include_stop, prefix, &within)?;
+        let part = Part::new(include_key, include_value, within.len());
+        Iterator::new(py, &self.source, &self.guard, range, reverse, part, within)
+    }
+
+    /// A position that moves both ways, with plyvel's methods: `seek_to_first`, `seek_to_last`,
+    /// `seek`, `next`, `prev`, `valid`, `key`, `value`.
+    fn raw_iterator(&self, py: Python<'_>) -> PyResult<RawIterator> {
+        self.guard.check()?;
+        RawIterator::new(py, &self.source, &self.guard)
+    }
+}

@@ -1,0 +1,82 @@
+import threading
+import time
+
+import pytest
+
+import unikv
+
+
+@pytest.fixture
+def db(tmp_path):
+    with unikv.open(tmp_path / "db", change_window_bytes="1MiB", memory_budget="16MiB") as db:
+        yield db
+
+
+def test_changes(db):
+    token = db.token
+    users = db.keyspace("users")
+    users.put(b"u", b"1", ttl=60)
+    with db.write_batch(sync=True) as batch:
+        batch.put(b"a", b"1")
+        batch.delete(b"b")
+        batch.delete_range(b"c", None)
+        batch.set_mark(b"m")
+    changes = list(db.updates_since(token, timeout=0))
+    made, put, write = changes
+    assert made.operations == (unikv.KeyspaceChange(users.number, "made", "users", None),)
+    (op,) = put.operations
+    assert (op.keyspace, op.key, op.value) == (users.number, b"u", b"1")
+    assert 0 < op.expires - time.time() <= 60
+    assert write.mark == b"m"
+    assert write.operations == (
+        unikv.Put(0, b"a", b"1", None),
+        unikv.Delete(0, b"b"),
+        unikv.DeleteRange(0, b"c", None),
+    )
+    assert list(db.updates_since(put.token, timeout=0)) == [write]
+    feed = db.updates_since(write.token, timeout=0)
+    assert list(feed) == [] and feed.token == write.token
+    users.truncate()
+    users.drop()
+    events = [change.operations[0].event for change in db.updates_since(write.token, timeout=0)]
+    assert events == ["emptied", "dropped"]
+
+
+def test_unsynced_and_waiting(db):
+    token = db.token
+    db[b"a"] = b"1"
+    assert list(db.updates_since(token, timeout=0)) == []
+    (change,) = db.updates_since(token, timeout=0, include_unsynced=True)
+    feed = db.updates_since(change.token)
+    thread = threading.Timer(0.1, lambda: db.put(b"b", b"2", sync=True))
+    thread.start()
+    assert next(feed).operations == (unikv.Put(0, b"b", b"2", None),)
+    thread.join()
+    began = time.monotonic()
+    assert list(db.updates_since(feed.token, timeout=0.2)) == []
+    assert time.monotonic() - began >= 0.2
+    waiting = db.updates_since(feed.token)
+    closing = threading.Timer(0.1, db.close)
+    closing.start()
+    with pytest.raises(unikv.ClosedError):
+        next(waiting)
+    closing.join()
+
+
+def test_what_is_wrong(db, tmp_path):
+    for token in ("", "x", "7"):
+        with pytest.raises(unikv.InvalidArgumentError):
+            db.updates_since(token)
+    with pytest.raises(TypeError):
+        db.updates_since(7)
+    with pytest.raises(unikv.InvalidArgumentError):
+        db.updates_since(db.token, timeout=-1)
+    with unikv.open(tmp_path / "other") as other:
+        with pytest.raises(unikv.InvalidArgumentError):
+            other.token
+    oldest = db.oldest_token
+    with unikv.open(tmp_path / "other", change_window_bytes="1MiB") as other:
+        other.put(b"a", b"1", sync=True)
+        with pytest.raises(unikv.HistoryGoneError) as error:
+            list(other.updates_since(oldest, timeout=0))
+        assert error.value.remedy

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# The Python package: builds it, installs it into a virtual environment under the target directory, and runs
+# its tests, the examples of its docstrings, and mypy on its types and stubs. What the tests need comes from
+# PyPI. What a machine lacks is skipped, which CI takes for a failure.
+#
+# Variable: PYTHON (python3), of 3.11 or later.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/skip.sh
+
+package=$PWD/crates/unikv-python
+export CARGO_TARGET_DIR
+CARGO_TARGET_DIR=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+out=$CARGO_TARGET_DIR/python-check
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
+
+python=${PYTHON:-python3}
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+    skip python-check "there is no Python 3.11 or later"
+"$python" -c 'import ensurepip, venv' 2>/dev/null || skip python-check "Python has no module venv"
+
+echo "-- tools, for $("$python" --version)"
+tools=$package/tests/requirements.txt
+if ! cmp --quiet "$tools" "$out/installed" || ! "$out/venv/bin/python" -c '' 2>/dev/null; then
+    rm -rf "$out"
+    "$python" -m venv "$out/venv"
+    if ! "$out/venv/bin/pip" install --quiet -r "$tools" 2>"$out/pip.log"; then
+        cat "$out/pip.log" >&2
+        skip python-check "PyPI cannot be reached"
+    fi
+    cp "$tools" "$out/installed"
+fi
+
+echo "-- package"
+rm -rf "$out/wheels"
+"$out/venv/bin/maturin" build --quiet --locked --profile dev --out "$out/wheels" -m "$package/Cargo.toml"
+"$out/venv/bin/pip" install --quiet --force-reinstall --no-deps "$out"/wheels/*.whl
+
+# Elsewhere, so that what is imported is what was installed.
+cd "$out"
+echo "-- types"
+venv/bin/mypy --strict --python-version 3.11 --cache-dir "$out/mypy" -p unikv
+venv/bin/python -m mypy.stubtest unikv
+echo "-- tests"
+venv/bin/python -m pytest -p no:cacheprovider -c "$package/pyproject.toml" --rootdir "$package" --basetemp "$out/tmp" "$package/tests"
+rm -rf "$out/tmp"
