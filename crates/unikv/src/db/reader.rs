@@ -1,14 +1,12 @@
 //! The reads that all handles have in common, over one source.
 
 use crate::base::bounds::{KeyBounds, engine_bounds, prefix_bounds};
-use crate::base::keys::KeyspaceId;
 use crate::engine::read::ReadState;
 use crate::engine::read::cursor::Cursor;
 use crate::engine::read::iter::Iter;
 use crate::engine::read::lifetimes::Ttl;
 use crate::engine::read::moment::Registered;
 use crate::engine::read::source::Source;
-use crate::engine::read::timed::named;
 use crate::engine::read::value_reader::ValueReader;
 use crate::engine::snapshots::Holder;
 use crate::error::Result;
@@ -31,19 +29,11 @@ impl<R: Deref<Target = Arc<ReadState>>> Reader<'_, R> {
         self.read.get(self.source, key)
     }
 
-    #[cold]
-    fn named(&self, keyspace: KeyspaceId, key: &[u8]) -> (KeyspaceId, Vec<u8>) {
-        let view = self.read.view.load();
-        let meta = view.version.keyspaces.get(keyspace);
-        named(meta.map_or(keyspace, |meta| meta.data), key)
-    }
-
     pub(crate) fn multi_get<K: AsRef<[u8]>>(
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Bytes>>> {
-        let keyspace = self.source.keyspace;
-        let of = || self.named(keyspace, &[]);
+        let of = || self.read.named(self.source, &[]);
         self.read.timed(TimedOperation::MultiGet, of, || {
             self.read.multi_get(self.source, keys)
         })

@@ -6,8 +6,14 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TimedOperation {
+    /// A look-up of the value of one key.
+    Get,
     /// A look-up of several keys in one call.
     MultiGet,
+    /// The first step of an iterator or a cursor, and of each move of it to another place.
+    Seek,
+    /// A later step that reads the next entries: one of many, as each reads ahead.
+    Next,
     /// A put of one value.
     Put,
     /// A delete, a batch, or the commit of a transaction.
@@ -18,8 +24,11 @@ pub enum TimedOperation {
 
 impl TimedOperation {
     /// All operations.
-    pub const ALL: [TimedOperation; 4] = [
+    pub const ALL: [TimedOperation; 7] = [
+        TimedOperation::Get,
         TimedOperation::MultiGet,
+        TimedOperation::Seek,
+        TimedOperation::Next,
         TimedOperation::Put,
         TimedOperation::Write,
         TimedOperation::Sync,
@@ -28,7 +37,10 @@ impl TimedOperation {
     /// A name in lower case.
     pub fn name(self) -> &'static str {
         match self {
+            TimedOperation::Get => "get",
             TimedOperation::MultiGet => "multi_get",
+            TimedOperation::Seek => "seek",
+            TimedOperation::Next => "next",
             TimedOperation::Put => "put",
             TimedOperation::Write => "write",
             TimedOperation::Sync => "sync",

@@ -1,9 +1,9 @@
 //! How long operations and jobs take, and which operations were slow.
 //!
 //! An operation asks one flag. Where that is set, its time is recorded: of every operation if slow
-//! ones are to be reported, else of one in [`WRITES_PER_SAMPLE`] puts and batches of a thread, as
-//! two looks at the clock take a twentieth of the time of a put. Histograms are those of
-//! `hdrhistogram`; they take a lock, so each operation has a few, among which threads are spread.
+//! ones are to be reported, else of one in some of a thread ([`Meter::one_in`]), as two looks at the
+//! clock take a twentieth of the time of a put, and a tenth of that of a get. Histograms are those
+//! of `hdrhistogram`; they take a lock, so each operation has a few, among which threads are spread.
 //!
 //! Locks: each histogram has one, a leaf.
 
@@ -15,8 +15,11 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Of this many puts and batches one is measured.
+/// Of this many gets one is measured.
+const GETS_PER_SAMPLE: u32 = 64;
+/// Of this many puts and batches one is measured, and of as many batches that iterators read.
 const WRITES_PER_SAMPLE: u32 = 8;
+const BATCHES_PER_SAMPLE: u32 = 8;
 
 /// Threads are spread over this many histograms of an operation.
 const SHARDS: usize = 4;
@@ -26,7 +29,7 @@ const LONGEST: Duration = Duration::from_secs(3600);
 
 thread_local! {
     /// Operations of each kind, for the choice of those that are measured.
-    static COUNTS: [Cell<u32>; TimedOperation::ALL.len()] = const { [const { Cell::new(0) }; 4] };
+    static COUNTS: [Cell<u32>; TimedOperation::ALL.len()] = const { [const { Cell::new(0) }; TimedOperation::ALL.len()] };
     /// What the operation of this thread has waited for, in nanoseconds.
     static WAITED: Cell<[u64; Wait::ALL.len()]> = const { Cell::new([0; 4]) };
 }
@@ -140,6 +143,8 @@ impl Meter {
     fn one_in(&self, operation: TimedOperation) -> u32 {
         match operation {
             _ if self.slow_after.is_some() => 1,
+            TimedOperation::Get => GETS_PER_SAMPLE,
+            TimedOperation::Seek | TimedOperation::Next => BATCHES_PER_SAMPLE,
             TimedOperation::Put | TimedOperation::Write => WRITES_PER_SAMPLE,
             TimedOperation::MultiGet | TimedOperation::Sync => 1,
         }

@@ -377,7 +377,9 @@ fn every_operation_that_was_done_is_among_the_latencies() {
     db.flush().unwrap();
     let found: Vec<_> = db.stats().latencies;
     let count = |what: &str| found.iter().find(|t| t.what == what).map(|t| t.measured);
-    for (what, times) in [("write", 1), ("put", 2), ("multi_get", 1), ("sync", 1)] {
+    let reads = [("get", 1), ("multi_get", 1), ("seek", 1)];
+    let writes = [("write", 1), ("put", 2), ("sync", 1)];
+    for (what, times) in reads.into_iter().chain(writes) {
         assert_eq!(count(what), Some(times), "{what}: {found:#?}");
     }
     assert_eq!(count("flush"), Some(1), "{found:#?}");

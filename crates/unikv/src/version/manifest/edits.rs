@@ -7,24 +7,28 @@ use crate::log::{DurableMark, LogItem, LogReader, TailCut};
 use crate::version::edit::VersionEdit;
 use std::path::{Path, PathBuf};
 
-/// Edits in their order.
+/// Edits in their order. Each has its bytes to itself: one buffer for all would be copied whenever
+/// it grows, and take three times their length then.
 #[derive(Debug, Default)]
-pub(crate) struct Edits {
-    bytes: Vec<u8>,
-    /// For each where its bytes end, and where it stands in the manifest.
-    ends: Vec<(usize, u64)>,
+pub(crate) struct Edits(Vec<Stored>);
+
+#[derive(Debug)]
+struct Stored {
+    bytes: Box<[u8]>,
+    /// Where it stands in the manifest.
+    offset: u64,
 }
 
 impl Edits {
     /// Appends an edit that has been decoded once.
     pub(super) fn push(&mut self, payload: &[u8], offset: u64) {
-        self.bytes.extend_from_slice(payload);
-        self.ends.push((self.bytes.len(), offset));
+        let bytes = Box::from(payload);
+        self.0.push(Stored { bytes, offset });
     }
 
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        self.ends.len()
+        self.0.len()
     }
 
     /// Decodes them one by one.
@@ -32,11 +36,8 @@ impl Edits {
         &'a self,
         manifest: &'a Path,
     ) -> impl Iterator<Item = Result<VersionEdit>> + 'a {
-        let begins = std::iter::once(0).chain(self.ends.iter().map(|(end, _)| *end));
-        begins.zip(&self.ends).map(|(begin, (end, offset))| {
-            let payload = self.bytes.get(begin..*end).unwrap_or_default();
-            VersionEdit::decode(payload, manifest, *offset)
-        })
+        let edits = self.0.iter();
+        edits.map(|edit| VersionEdit::decode(&edit.bytes, manifest, edit.offset))
     }
 }
 

@@ -46,6 +46,8 @@ pub(super) struct End {
     batch_len: usize,
     /// Whether no batch was fetched yet.
     is_first: bool,
+    /// Whether a batch was measured.
+    is_measured: bool,
     /// How many batches still read ahead.
     ahead: usize,
     /// Whether the values of the next batches are left where they are.
@@ -72,6 +74,7 @@ impl End {
             buffers: Arc::clone(buffers),
             batch_len: FIRST_BATCH,
             is_first: true,
+            is_measured: false,
             ahead: 0,
             keys_alone: false,
             forward: true,
@@ -79,6 +82,11 @@ impl End {
             last: None,
             room: 0,
         }
+    }
+
+    /// Whether the batch that is gathered next is the first one that is measured.
+    pub(super) fn begins_to_be_measured(&mut self) -> bool {
+        !mem::replace(&mut self.is_measured, true)
     }
 
     /// This many entries are wanted from here.
