@@ -18,8 +18,8 @@ use unikv::{Bytes, Iter, Keys};
 
 /// The first block, the longest one, and the bytes that end one.
 const FIRST_BLOCK: usize = 8;
-const LONGEST_BLOCK: usize = 512;
-const BLOCK_BYTES: usize = 1 << 20;
+const LONGEST_BLOCK: usize = 256;
+const BLOCK_BYTES: usize = 64 << 10;
 /// Keys that are counted between two looks for a signal.
 const COUNTED: u64 = 1 << 16;
 

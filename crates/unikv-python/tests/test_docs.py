@@ -2,14 +2,20 @@
 
 import doctest
 import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 import unikv
+import unikv.plyvel
 
 
 def documented():
     yield "unikv", unikv
+    yield "unikv.plyvel", unikv.plyvel
     for name in sorted(set(unikv.__all__)):
         thing = getattr(unikv, name)
         yield name, thing
@@ -34,3 +40,20 @@ def test_examples(name, db, tmp_path):
 def test_everything_is_documented():
     assert [name for name, text in ALL.items() if not text] == []
     assert sum(text.count(">>>") for text in ALL.values()) > 40
+
+
+@pytest.mark.parametrize("example, says", [("web_cache.py", "servers were asked 3 times"), ("measure.py", "")])
+def test_programs(example, says, tmp_path):
+    source = Path(__file__).parent.parent / "examples" / example
+    small = {**os.environ, "STEPS": "2", "RECORDS": "2000"}
+    command = [sys.executable, str(source)]
+    done = subprocess.run(command, cwd=tmp_path, env=small, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert says in done.stdout and done.stdout
+
+
+def test_the_readme(tmp_path, capsys, monkeypatch):
+    text = (Path(__file__).parent.parent / "README.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    exec(text.split("```python\n")[1].split("```")[0], {})
+    assert "b'banana' b'yellow'" in capsys.readouterr().out
