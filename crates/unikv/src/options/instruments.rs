@@ -45,10 +45,10 @@ impl Options {
     /// Measures how long operations and jobs take: [`Stats::latencies`](crate::Stats::latencies).
     /// Default: false.
     ///
-    /// Measured are gets, the batches that iterators read, writes, syncs and jobs. Of gets it is one
-    /// in 64, of writes and of the batches one in 8, unless [`Options::slow_after`] is set, too; all
-    /// others are measured each time. The histograms take up to a megabyte beside the memory
-    /// budget.
+    /// Measured are gets, the batches that iterators read, writes, syncs and jobs. Of gets it is
+    /// one in 64, of writes and of the batches one in 8, unless [`Options::slow_after`] is set,
+    /// too; all others are measured each time. The histograms take up to a megabyte beside the
+    /// memory budget.
     ///
     /// Not stored.
     ///

@@ -9,6 +9,7 @@
 
 mod ahead;
 mod end;
+mod measured;
 pub(crate) mod overlay;
 pub(crate) mod own_writes;
 mod toward;
@@ -23,9 +24,7 @@ use crate::engine::memory::IteratorCharge;
 use crate::engine::read::moment::Registered;
 use crate::engine::read::pins::ViewHolder;
 use crate::engine::read::source::data_id;
-use crate::engine::read::timed::named_engine_key;
 use crate::error::{Error, Result};
-use crate::events::TimedOperation;
 use bytes::Bytes;
 use end::End;
 use overlay::Overlay;
@@ -183,29 +182,6 @@ impl Iter {
     }
 
     /// Gathers the next batch of one end.
-    fn gather(&mut self, toward: Toward) -> Result<()> {
-        match self.holder.moment().read().core.meter.is_on() {
-            false => self.gather_unmeasured(toward),
-            true => self.gather_measured(toward),
-        }
-    }
-
-    #[cold]
-    fn gather_measured(&mut self, toward: Toward) -> Result<()> {
-        let read = Arc::clone(self.holder.moment().read());
-        let (end, from) = match toward {
-            Toward::Upper => (&mut self.front, &self.lower),
-            Toward::Lower => (&mut self.back, &self.upper),
-        };
-        let operation = match end.begins_to_be_measured() {
-            true => TimedOperation::Seek,
-            false => TimedOperation::Next,
-        };
-        // Before: it moves on.
-        let at = named_engine_key(from);
-        read.timed(operation, || at, || self.gather_unmeasured(toward))
-    }
-
     fn gather_unmeasured(&mut self, toward: Toward) -> Result<()> {
         let at = self.holder.moment().at();
         let (lower, upper) = (&self.lower, &self.upper);

@@ -21,7 +21,6 @@ use crate::base::sync::{ArcSwap, Guard, Mutex, Weakness, is_weak, order};
 use crate::engine::backpressure::Backpressure;
 use crate::engine::core::Core;
 use crate::engine::read::source::{Point, Source, data_id};
-use crate::engine::read::timed::named;
 use crate::engine::read::views::Views;
 use crate::engine::recent::RecentWrites;
 use crate::engine::space::DiskSpace;
@@ -101,14 +100,6 @@ impl ReadState {
     fn get_measured(&self, source: Source, key: &[u8]) -> Result<Option<Bytes>> {
         let get = || self.get_unmeasured(source, key);
         self.timed(TimedOperation::Get, || self.named(source, key), get)
-    }
-
-    /// Where an operation is, for a report.
-    #[cold]
-    pub(crate) fn named(&self, source: Source, key: &[u8]) -> (KeyspaceId, Vec<u8>) {
-        let view = self.view.load();
-        let meta = view.version.keyspaces.get(source.keyspace);
-        named(meta.map_or(source.keyspace, |meta| meta.data), key)
     }
 
     fn get_unmeasured(&self, source: Source, key: &[u8]) -> Result<Option<Bytes>> {

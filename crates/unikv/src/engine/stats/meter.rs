@@ -1,9 +1,10 @@
 //! How long operations and jobs take, and which operations were slow.
 //!
 //! An operation asks one flag. Where that is set, its time is recorded: of every operation if slow
-//! ones are to be reported, else of one in some of a thread ([`Meter::one_in`]), as two looks at the
-//! clock take a twentieth of the time of a put, and a tenth of that of a get. Histograms are those
-//! of `hdrhistogram`; they take a lock, so each operation has a few, among which threads are spread.
+//! ones are to be reported, else of one in some of a thread ([`Meter::one_in`]), as two looks at
+//! the clock take a twentieth of the time of a put, and a tenth of that of a get. Histograms are
+//! those of `hdrhistogram`; they take a lock, so each operation has a few, among which threads are
+//! spread.
 //!
 //! Locks: each histogram has one, a leaf.
 

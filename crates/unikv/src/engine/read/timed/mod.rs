@@ -2,6 +2,7 @@
 
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
 use crate::engine::read::ReadState;
+use crate::engine::read::source::Source;
 use crate::engine::stats::meter::Meter;
 use crate::events::{Event, SlowOperation, TimedOperation};
 use crate::version::keyspaces::DEFAULT_NAME;
@@ -30,6 +31,14 @@ impl ReadState {
             self.report_slow(operation, took, key());
         }
         result
+    }
+
+    /// A key of what is read, for a report.
+    #[cold]
+    pub(crate) fn named(&self, source: Source, key: &[u8]) -> (KeyspaceId, Vec<u8>) {
+        let view = self.view.load();
+        let meta = view.version.keyspaces.get(source.keyspace);
+        named(meta.map_or(source.keyspace, |meta| meta.data), key)
     }
 
     #[cold]
