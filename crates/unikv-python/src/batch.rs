@@ -133,6 +133,7 @@ impl WriteBatch {
 
     /// Applies all writes, or none. The batch keeps them until it is cleared.
     fn write(&self, py: Python<'_>) -> PyResult<()> {
+        self.guard.check()?;
         let options = write_options(None, self.sync, false);
         detached(py, || {
             let batch = self.batch.lock();
@@ -170,7 +171,9 @@ impl WriteBatch {
         if kind.is_none() {
             self.write(py)?;
         }
-        lock(py, &self.batch).clear();
+        if !self.guard.is_forked() {
+            lock(py, &self.batch).clear();
+        }
         Ok(())
     }
 }

@@ -281,6 +281,9 @@ impl Iterator {
 
     /// Releases what the iterator keeps on disk.
     fn close(&self, py: Python<'_>) {
+        if self.guard.is_forked() {
+            return; // A thread of the parent may have had the lock.
+        }
         let state = lock(py, &self.state).take();
         py.detach(|| drop(state));
     }

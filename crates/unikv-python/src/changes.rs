@@ -2,7 +2,7 @@
 
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
-use crate::boundary::waits::detached;
+use crate::boundary::waits::{detached, lock};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
@@ -76,10 +76,9 @@ impl Changes {
 
     /// Everything up to this token has been handed out: where to go on, also after a restart.
     #[getter]
-    fn token(&self, py: Python<'_>) -> String {
-        crate::boundary::waits::lock(py, &self.changes)
-            .token()
-            .to_string()
+    fn token(&self, py: Python<'_>) -> PyResult<String> {
+        self.guard.check()?;
+        Ok(lock(py, &self.changes).token().to_string())
     }
 }
 

@@ -142,6 +142,9 @@ impl RawIterator {
 
     /// Releases what the iterator keeps on disk.
     fn close(&self, py: Python<'_>) {
+        if self.guard.is_forked() {
+            return; // A thread of the parent may have had the lock.
+        }
         let cursor = lock(py, &self.cursor).take();
         py.detach(|| drop(cursor));
     }

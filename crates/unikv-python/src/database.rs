@@ -8,7 +8,7 @@ use crate::boundary::waits::{detached, interruptible};
 use crate::changes::Changes;
 use crate::keyspace::{Keyspace, Named};
 use crate::moments::Snapshot;
-use crate::offline::show_point;
+use crate::offline::show_made;
 use crate::reads::{Readable, Source};
 use crate::transaction::Transaction;
 use crate::writes::{Target, Writable};
@@ -232,10 +232,7 @@ impl Database {
     /// have is not copied again. Returns the point as a dict: see `unikv.backup_points`.
     fn backup<'py>(&self, py: Python<'py>, repository: PathBuf) -> PyResult<Bound<'py, PyDict>> {
         let made = self.wait(py, move |db| Repository::at(repository).back_up(db))?;
-        let shown = show_point(py, &made.point)?;
-        shown.set_item("copied_bytes", made.copied_bytes)?;
-        shown.set_item("shared_bytes", made.shared_bytes)?;
-        Ok(shown)
+        show_made(py, &made)
     }
 
     /// A token of all that has been written so far, for `updates_since`. Needs the option

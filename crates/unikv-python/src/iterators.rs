@@ -223,6 +223,9 @@ impl Entries {
 
     /// Releases what the iterator keeps on disk.
     fn close(&self, py: Python<'_>) {
+        if self.guard.is_forked() {
+            return; // A thread of the parent may have had the lock.
+        }
         let walk = lock(py, &self.walk).take();
         py.detach(|| drop(walk));
     }

@@ -5,11 +5,13 @@ use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
 use crate::boundary::waits::{detached, interruptible};
 use crate::keyspace::Named;
+use crate::offline::show_made;
 use crate::reads::{Readable, Source};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
 use std::sync::Arc;
+use unikv::backup::Repository;
 use unikv::{Db, FollowOptions};
 
 /// The database as it was at one moment. Made by `Database.snapshot()`.
@@ -41,6 +43,7 @@ impl Snapshot {
     /// Another keyspace at the same moment, by its name.
     fn keyspace(slf: &Bound<'_, Snapshot>, name: Named<'_, '_>) -> PyResult<Py<Snapshot>> {
         let (py, base) = (slf.py(), slf.as_super().get());
+        base.guard.check()?;
         let Source::Snapshot(held) = &base.source else {
             return Err(Fault::closed("snapshot").into());
         };
@@ -51,7 +54,8 @@ impl Snapshot {
 
     /// Releases what the snapshot keeps on disk.
     fn close(slf: &Bound<'_, Snapshot>) {
-        if let Source::Snapshot(held) = &slf.as_super().get().source {
+        let base = slf.as_super().get();
+        if let (Source::Snapshot(held), false) = (&base.source, base.guard.is_forked()) {
             let snapshot = held.take();
             slf.py().detach(|| drop(snapshot));
         }
@@ -76,7 +80,10 @@ pub(crate) struct Follower;
 impl Follower {
     fn held<'a>(slf: &'a Bound<'_, Follower>) -> Result<&'a Held<unikv::Follower>, Fault> {
         match &slf.as_super().get().source {
-            Source::Follower(held) => Ok(held),
+            Source::Follower(held) => {
+                slf.as_super().get().guard.check()?;
+                Ok(held)
+            }
             _ => Err(Fault::closed("follower")),
         }
     }
@@ -155,13 +162,35 @@ impl Follower {
         Ok(shown)
     }
 
+    /// Makes a database of its own in the new directory `path` that is what is shown now, while the
+    /// writer goes on.
+    fn checkpoint(slf: &Bound<'_, Follower>, path: PathBuf) -> PyResult<()> {
+        let follower = Follower::held(slf)?.get()?;
+        interruptible(slf.py(), move || follower.checkpoint(path).map(drop))
+    }
+
+    /// Adds what is shown now to a repository of backups, as `Database.backup`.
+    fn backup<'py>(
+        slf: &Bound<'py, Follower>,
+        repository: PathBuf,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let follower = Follower::held(slf)?.get()?;
+        let made = interruptible(slf.py(), move || {
+            Repository::at(repository).back_up_follower(&follower)
+        })?;
+        show_made(slf.py(), &made)
+    }
+
     /// Ends it.
-    fn close(slf: &Bound<'_, Follower>) -> PyResult<()> {
+    fn close(slf: &Bound<'_, Follower>) {
         let base = slf.as_super().get();
-        base.guard.close();
-        let follower = Follower::held(slf)?.take();
-        slf.py().detach(|| drop(follower));
-        Ok(())
+        if base.guard.is_forked() || !base.guard.close() {
+            return;
+        }
+        if let Source::Follower(held) = &base.source {
+            let follower = held.take();
+            slf.py().detach(|| drop(follower));
+        }
     }
 
     fn __enter__(slf: Bound<'_, Follower>) -> Bound<'_, Follower> {
@@ -169,7 +198,7 @@ impl Follower {
     }
 
     #[pyo3(signature = (*_args))]
-    fn __exit__(slf: &Bound<'_, Follower>, _args: &Bound<'_, PyAny>) -> PyResult<()> {
-        Follower::close(slf)
+    fn __exit__(slf: &Bound<'_, Follower>, _args: &Bound<'_, PyAny>) {
+        Follower::close(slf);
     }
 }

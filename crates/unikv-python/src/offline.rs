@@ -4,7 +4,7 @@ use crate::boundary::waits::interruptible;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::path::PathBuf;
-use unikv::backup::{Point, Repository};
+use unikv::backup::{Made, Point, Repository};
 use unikv::{Db, RepairOptions};
 
 /// Removes the database in a directory, and the directory if nothing else is in it. Where there is
@@ -48,8 +48,16 @@ pub(crate) fn repair(py: Python<'_>, path: PathBuf, to: PathBuf) -> PyResult<Bou
     Ok(shown)
 }
 
+/// A backup that was made, as a dict.
+pub(crate) fn show_made<'py>(py: Python<'py>, made: &Made) -> PyResult<Bound<'py, PyDict>> {
+    let shown = show_point(py, &made.point)?;
+    shown.set_item("copied_bytes", made.copied_bytes)?;
+    shown.set_item("shared_bytes", made.shared_bytes)?;
+    Ok(shown)
+}
+
 /// A point of a repository, as a dict.
-pub(crate) fn show_point<'py>(py: Python<'py>, point: &Point) -> PyResult<Bound<'py, PyDict>> {
+fn show_point<'py>(py: Python<'py>, point: &Point) -> PyResult<Bound<'py, PyDict>> {
     let shown = PyDict::new(py);
     shown.set_item("number", point.number)?;
     shown.set_item("time", point.time_ms as f64 / 1000.0)?;

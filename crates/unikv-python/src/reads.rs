@@ -101,8 +101,21 @@ impl Readable {
         Readable { source, guard }
     }
 
+    /// Reads without the lock of the interpreter. What is closed, or of the parent, is refused
+    /// before a lock is taken that nobody might release.
+    #[inline]
+    fn call<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&Source) -> Result<T, Fault> + Send,
+    ) -> PyResult<T> {
+        self.guard.check()?;
+        detached(py, || call(&self.source))
+    }
+
+    #[inline]
     fn read(&self, py: Python<'_>, key: &[u8]) -> PyResult<Option<unikv::Bytes>> {
-        detached(py, || read!(&self.source, from => from.get(key)?))
+        self.call(py, |source| read!(source, from => from.get(key)?))
     }
 
     fn entries(
@@ -153,7 +166,7 @@ impl Readable {
 
     fn __contains__(&self, py: Python<'_>, key: Blob<'_>) -> PyResult<bool> {
         let key = key.as_ref();
-        detached(py, || read!(&self.source, from => from.contains_key(key)?))
+        self.call(py, |source| read!(source, from => from.contains_key(key)?))
     }
 
     fn __bool__(&self) -> bool {
@@ -270,7 +283,7 @@ impl Readable {
     /// The length of the value of a key, which is not read; `None` if it has none.
     fn value_len(&self, py: Python<'_>, key: Blob<'_>) -> PyResult<Option<usize>> {
         let key = key.as_ref();
-        detached(py, || read!(&self.source, from => from.value_len(key)?))
+        self.call(py, |source| read!(source, from => from.value_len(key)?))
     }
 
     /// The bytes of the value of a key from offset `start` to before `stop`; `None` if it has none.
@@ -288,9 +301,9 @@ impl Readable {
         stop: Option<usize>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let key = key.as_ref();
-        let value = detached(py, || {
+        let value = self.call(py, |source| {
             let stop = stop.unwrap_or(usize::MAX).max(start);
-            read!(&self.source, from => from.get_range(key, start..stop)?)
+            read!(source, from => from.get_range(key, start..stop)?)
         })?;
         Ok(to_bytes(py, value))
     }
@@ -304,7 +317,7 @@ impl Readable {
     /// (True, inf, None)
     fn ttl(&self, py: Python<'_>, key: Blob<'_>) -> PyResult<Option<f64>> {
         let key = key.as_ref();
-        let ttl = detached(py, || read!(&self.source, from => from.ttl(key)?))?;
+        let ttl = self.call(py, |source| read!(source, from => from.ttl(key)?))?;
         Ok(ttl.map(|ttl| match ttl {
             Ttl::Never => f64::INFINITY,
             Ttl::Remaining(left) => left.as_secs_f64(),

@@ -63,9 +63,19 @@ fn ended() -> Fault {
 }
 
 /// The writes of a transaction, to the default keyspace or another.
-struct Writes<'a>(&'a Open, Option<&'a Keyspace>);
+struct Writes<'a>(&'a Open, Option<&'a Keyspace>, &'a Guard);
 
 impl Writes<'_> {
+    /// Refuses what is closed, or of the parent, before the lock is taken.
+    fn call<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&mut Ending) -> Result<T, Fault> + Send,
+    ) -> PyResult<T> {
+        self.2.check()?;
+        detached(py, || call(&mut self.0.lock()))
+    }
+
     fn put(
         &self,
         py: Python<'_>,
@@ -73,8 +83,7 @@ impl Writes<'_> {
         value: Blob<'_>,
         ttl: Option<Time>,
     ) -> PyResult<()> {
-        detached(py, || {
-            let mut open = self.0.lock();
+        self.call(py, |open| {
             let to = open.get_mut()?;
             match (self.1, ttl) {
                 (None, None) => to.put(key, value)?,
@@ -89,8 +98,7 @@ impl Writes<'_> {
     }
 
     fn delete(&self, py: Python<'_>, key: Blob<'_>) -> PyResult<()> {
-        detached(py, || {
-            let mut open = self.0.lock();
+        self.call(py, |open| {
             let to = open.get_mut()?;
             match self.1 {
                 None => to.delete(key)?,
@@ -107,8 +115,7 @@ impl Writes<'_> {
         stop: Option<Blob<'_>>,
     ) -> PyResult<()> {
         let range = range(start, stop, None);
-        detached(py, || {
-            let mut open = self.0.lock();
+        self.call(py, |open| {
             let to = open.get_mut()?;
             match self.1 {
                 None => to.delete_range(range)?,
@@ -123,8 +130,7 @@ impl Writes<'_> {
         py: Python<'py>,
         key: Blob<'_>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let value = detached(py, || {
-            let open = self.0.lock();
+        let value = self.call(py, |open| {
             let from = open.get()?;
             Ok::<_, Fault>(match self.1 {
                 None => from.get_for_update(key)?,
@@ -153,6 +159,18 @@ pub(crate) struct Transaction {
 }
 
 impl Transaction {
+    fn writes(&self) -> Writes<'_> {
+        Writes(&self.open, None, &self.guard)
+    }
+
+    /// What ends it is not done in the child of a fork, where another thread may have had the lock.
+    fn take(&self, py: Python<'_>) -> Option<unikv::Transaction> {
+        match self.guard.is_forked() {
+            true => None,
+            false => py.detach(|| self.open.take()),
+        }
+    }
+
     fn make(
         py: Python<'_>,
         transaction: unikv::Transaction,
@@ -253,20 +271,20 @@ impl Transaction {
         value: Blob<'_>,
         ttl: Option<Time>,
     ) -> PyResult<()> {
-        Writes(&self.open, None).put(py, key, value, ttl)
+        self.writes().put(py, key, value, ttl)
     }
 
     fn __setitem__(&self, py: Python<'_>, key: Blob<'_>, value: Blob<'_>) -> PyResult<()> {
-        Writes(&self.open, None).put(py, key, value, None)
+        self.writes().put(py, key, value, None)
     }
 
     /// Removes a key.
     fn delete(&self, py: Python<'_>, key: Blob<'_>) -> PyResult<()> {
-        Writes(&self.open, None).delete(py, key)
+        self.writes().delete(py, key)
     }
 
     fn __delitem__(&self, py: Python<'_>, key: Blob<'_>) -> PyResult<()> {
-        Writes(&self.open, None).delete(py, key)
+        self.writes().delete(py, key)
     }
 
     /// Removes all keys from `start` to before `stop`.
@@ -277,7 +295,7 @@ impl Transaction {
         start: Option<Blob<'_>>,
         stop: Option<Blob<'_>>,
     ) -> PyResult<()> {
-        Writes(&self.open, None).delete_range(py, start, stop)
+        self.writes().delete_range(py, start, stop)
     }
 
     /// The value of a key, which no other may write until the transaction commits: else it
@@ -287,7 +305,7 @@ impl Transaction {
         py: Python<'py>,
         key: Blob<'_>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        Writes(&self.open, None).get_for_update(py, key)
+        self.writes().get_for_update(py, key)
     }
 
     /// A keyspace of the database, or one by its name, as the transaction sees it.
@@ -296,16 +314,20 @@ impl Transaction {
         let open = Arc::clone(&self.open);
         let source = Source::Both(Arc::clone(&open), keyspace.clone());
         let base = PyClassInitializer::from(Readable::new(source, &self.guard));
-        Py::new(
-            py,
-            base.add_subclass(TransactionKeyspace { open, keyspace }),
-        )
+        let guard = Arc::clone(&self.guard);
+        let seen = TransactionKeyspace {
+            open,
+            keyspace,
+            guard,
+        };
+        Py::new(py, base.add_subclass(seen))
     }
 
     /// Commits everything that was written, or raises `ConflictError` and nothing has changed.
     #[pyo3(signature = (*, sync=false))]
     fn commit(&self, py: Python<'_>, sync: bool) -> PyResult<()> {
         let options = write_options(None, sync, false);
+        self.guard.check()?;
         detached(py, || {
             let transaction = self.open.take().ok_or_else(ended)?;
             Ok::<_, Fault>(transaction.commit_with(options)?)
@@ -314,21 +336,22 @@ impl Transaction {
 
     /// Drops everything that was written.
     fn rollback(&self, py: Python<'_>) {
-        py.detach(|| drop(self.open.take()));
+        let taken = self.take(py);
+        py.detach(|| drop(taken));
     }
 
     /// Remembers what has been written so far. Savepoints lie on each other.
     fn set_savepoint(&self, py: Python<'_>) -> PyResult<()> {
-        detached(py, || {
-            self.open.lock().get_mut()?.set_savepoint();
+        self.writes().call(py, |open| {
+            open.get_mut()?.set_savepoint();
             Ok::<_, Fault>(())
         })
     }
 
     /// Undoes what was written since the newest savepoint, and removes that; whether there was one.
     fn rollback_to_savepoint(&self, py: Python<'_>) -> PyResult<bool> {
-        detached(py, || {
-            Ok::<_, Fault>(self.open.lock().get_mut()?.rollback_to_savepoint())
+        self.writes().call(py, |open| {
+            Ok::<_, Fault>(open.get_mut()?.rollback_to_savepoint())
         })
     }
 
@@ -344,8 +367,10 @@ impl Transaction {
         _error: Option<&Bound<'_, PyAny>>,
         _traceback: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let taken = py.detach(|| self.open.take());
-        match (taken, kind) {
+        if kind.is_none() {
+            self.guard.check()?;
+        }
+        match (self.take(py), kind) {
             (Some(transaction), None) => detached(py, || transaction.commit()),
             (taken, _) => {
                 py.detach(|| drop(taken));
@@ -360,6 +385,13 @@ impl Transaction {
 pub(crate) struct TransactionKeyspace {
     open: Arc<Open>,
     keyspace: Keyspace,
+    guard: Arc<Guard>,
+}
+
+impl TransactionKeyspace {
+    fn writes(&self) -> Writes<'_> {
+        Writes(&self.open, Some(&self.keyspace), &self.guard)
+    }
 }
 
 #[pymethods]
@@ -373,20 +405,20 @@ impl TransactionKeyspace {
         value: Blob<'_>,
         ttl: Option<Time>,
     ) -> PyResult<()> {
-        Writes(&self.open, Some(&self.keyspace)).put(py, key, value, ttl)
+        self.writes().put(py, key, value, ttl)
     }
 
     fn __setitem__(&self, py: Python<'_>, key: Blob<'_>, value: Blob<'_>) -> PyResult<()> {
-        Writes(&self.open, Some(&self.keyspace)).put(py, key, value, None)
+        self.writes().put(py, key, value, None)
     }
 
     /// As `Transaction.delete`.
     fn delete(&self, py: Python<'_>, key: Blob<'_>) -> PyResult<()> {
-        Writes(&self.open, Some(&self.keyspace)).delete(py, key)
+        self.writes().delete(py, key)
     }
 
     fn __delitem__(&self, py: Python<'_>, key: Blob<'_>) -> PyResult<()> {
-        Writes(&self.open, Some(&self.keyspace)).delete(py, key)
+        self.writes().delete(py, key)
     }
 
     /// As `Transaction.delete_range`.
@@ -397,7 +429,7 @@ impl TransactionKeyspace {
         start: Option<Blob<'_>>,
         stop: Option<Blob<'_>>,
     ) -> PyResult<()> {
-        Writes(&self.open, Some(&self.keyspace)).delete_range(py, start, stop)
+        self.writes().delete_range(py, start, stop)
     }
 
     /// As `Transaction.get_for_update`.
@@ -406,6 +438,6 @@ impl TransactionKeyspace {
         py: Python<'py>,
         key: Blob<'_>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        Writes(&self.open, Some(&self.keyspace)).get_for_update(py, key)
+        self.writes().get_for_update(py, key)
     }
 }

@@ -7,7 +7,7 @@ use crate::boundary::guard::Guard;
 use crate::boundary::waits::{detached, interruptible};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyTuple};
 use std::sync::Arc;
 use unikv::{Batch, Db};
 
@@ -150,19 +150,13 @@ impl Writable {
             Some(keyspace) => drop(batch.put_in(keyspace, key, value)),
             None => drop(batch.put(key, value)),
         };
-        if let Ok(dict) = other.cast::<PyDict>() {
-            for (key, value) in dict {
-                add(key.extract()?, value.extract()?);
-            }
-        } else {
-            let items = match other.hasattr("items")? {
-                true => other.call_method0("items")?,
-                false => other.clone(),
-            };
-            for item in items.try_iter()? {
-                let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item?.extract()?;
-                add(key.extract()?, value.extract()?);
-            }
+        let items = match other.hasattr("items")? {
+            true => other.call_method0("items")?,
+            false => other.clone(),
+        };
+        for item in items.try_iter()? {
+            let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item?.extract()?;
+            add(key.extract()?, value.extract()?);
         }
         let guard = &self.guard;
         detached(py, || Ok::<_, Fault>(guard.db()?.write(&batch)?))

@@ -275,6 +275,10 @@ def test_follow(db, tmp_path):
         assert follower.keyspaces() == ["default", "users"]
         assert follower.keyspace("users")[b"u"] == b"1"
         assert list(follower.items()) == [(b"a", b"2")] == list(follower.iterator())
+        follower.checkpoint(tmp_path / "copy")
+        assert follower.backup(tmp_path / "backups")["bytes"] > 0
+        with unikv.open(tmp_path / "copy", create_if_missing=False) as copy:
+            assert copy[b"a"] == b"2" and copy.keyspaces() == ["default", "users"]
         assert follower.seq > 0 and follower.stats()["has_writer"] is True
         with pytest.raises(unikv.NoSuchKeyspaceError):
             follower.keyspace("none")

@@ -105,6 +105,8 @@ def test_ctrl_c_ends_what_waits(tmp_path):
         assert db[b"a"] == b"1"
 
 
+# A signal may come while a callback of the garbage collector runs, which Python then only reports.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_ctrl_c_ends_long_walks(db):
     db.update({b"%06d" % n: b"v" for n in range(50_000)})
     for walk in (lambda: db.count(), lambda: list(db.items()), lambda: sum(1 for _ in db.values())):
@@ -159,6 +161,52 @@ def test_a_program_that_ends_without_closing(tmp_path):
         assert (done.returncode, done.stderr) == (3 if how else 0, "")
         with unikv.open(tmp_path / "db", create_if_missing=False) as db:
             assert db.count() == 1000
+
+
+def test_a_fork_while_others_work_and_its_end(tmp_path):
+    """Locks that threads of the parent have are not waited for in the child, which ends as usual."""
+    script = """
+    import os, sys, threading, unikv
+    db = unikv.open(sys.argv[1])
+    for first in range(0, 50_000, 1000):
+        db.update({b"%06d" % n: b"v" * 100 for n in range(first, first + 1000)})
+    follower, snapshot = unikv.follow(sys.argv[1]), db.snapshot()
+    items, it, txn, batch = db.items(), db.iterator(), db.transaction(), db.write_batch()
+    next(items), next(it)
+    batch.put(b"a", b"1")
+    done = threading.Event()
+    def work(call):
+        while not done.is_set():
+            call()
+    calls = [lambda: txn.count(), lambda: db.items().close(), lambda: snapshot[b"000001"],
+             lambda: (it.seek(b"0"), next(it)), lambda: follower[b"000001"], lambda: batch.write()]
+    threads = [threading.Thread(target=work, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    ends = [items.close, it.close, snapshot.close, follower.close, txn.rollback]
+    for _ in range(20):
+        child = os.fork()
+        if child == 0:
+            for call in calls:
+                try:
+                    call()
+                    os._exit(7)
+                except unikv.ForkedError:
+                    pass
+            for end in ends:
+                end()
+            sys.exit(5)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 5, status
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert db.count() == 50_001
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "db")], capture_output=True, text=True, timeout=100
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_dropping_releases_the_directory(tmp_path):

@@ -59,7 +59,7 @@ impl Guard {
     }
 
     /// Whether the process has forked since, and this is the child.
-    fn is_forked(&self) -> bool {
+    pub(crate) fn is_forked(&self) -> bool {
         FORKS.load(Ordering::Relaxed) != self.born
     }
 
