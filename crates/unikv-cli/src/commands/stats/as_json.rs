@@ -1,219 +1,90 @@
-//! What `stats` shows, as JSON, with the names of the API.
+//! What `stats` shows, as JSON: the figures as the library serializes them, with times as numbers
+//! whose names say the unit, causes and kinds by their names, and sums that are worked out.
 
-use crate::text::to_hex;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::time::Duration;
-use unikv::{
-    HolderStats, JobError, LatencyStats, LifetimeStats, PartitionStats, PinStats, RecoveryReport,
-    RunningJob, StallStats,
-};
+use unikv::{RecoveryReport, StallStats};
 
-/// All figures, named as in the API; times are in microseconds and their names end in `_us`.
+/// Times in milliseconds. All others are in microseconds.
+const IN_MS: [&str; 2] = ["clock_jump", "oldest_age"];
+/// The list whose times are not whole.
+const LATENCIES: &str = "latencies";
+
+/// All figures, named as in the API; the names of times end in their unit.
 pub fn stats_to_json(stats: &unikv::Stats) -> Value {
-    let partitions: Vec<_> = stats.partitions.iter().map(partition_to_json).collect();
-    json!({
-        "puts": stats.puts,
-        "deletes": stats.deletes,
-        "batches": stats.batches,
-        "gets": stats.gets,
-        "hits": stats.hits,
-        "user_bytes_written": stats.user_bytes_written,
-        "wal_bytes": stats.wal_bytes,
-        "large_values": stats.large_values,
-        "large_bytes": stats.large_bytes,
-        "flush_bytes": stats.flush_bytes,
-        "ingest_bytes": stats.ingest_bytes,
-        "merge_bytes": stats.merge_bytes,
-        "merge_copied_bytes": stats.merge_copied_bytes,
-        "gc_bytes": stats.gc_bytes,
-        "gc_copied_bytes": stats.gc_copied_bytes,
-        "manifest_bytes": stats.manifest_bytes,
-        "read_bytes": stats.read_bytes,
-        "reads": stats.reads,
-        "flushes": stats.flushes,
-        "ingests": stats.ingests,
-        "merges": stats.merges,
-        "gcs": stats.gcs,
-        "splits": stats.splits,
-        "joins": stats.joins,
-        "scan_merges": stats.scan_merges,
-        "failed_scan_merges": stats.failed_scan_merges,
-        "scan_merge_bytes": stats.scan_merge_bytes,
-        "scan_run_bytes": stats.scan_run_bytes,
-        "clusterings": stats.clusterings,
-        "clustered_bytes": stats.clustered_bytes,
-        "failed_clusterings": stats.failed_clusterings,
-        "memory": {
-            "budget": stats.memory.budget,
-            "memtables": stats.memory.memtables,
-            "indexes": stats.memory.indexes,
-            "metadata": stats.memory.metadata,
-            "jobs": stats.memory.jobs,
-            "iterators": stats.memory.iterators,
-            "cache": stats.memory.cache,
-            "handed_out": stats.memory.handed_out,
-        },
-        "memtable_bytes": stats.memtable_bytes,
-        "sealed_memtables": stats.sealed_memtables,
-        "unsorted_bytes": stats.unsorted_bytes,
-        "unsorted_records": stats.unsorted_records,
-        "index_entries": stats.index_entries,
-        "index_bytes": stats.index_bytes,
-        "index_utilisation": stats.index_utilisation,
-        "index_lookups": stats.index_lookups,
-        "index_failed_comparisons": stats.index_failed_comparisons,
-        "cache_bytes": stats.cache_bytes,
-        "cache_capacity": stats.cache_capacity,
-        "pointer_index_bytes": stats.pointer_index_bytes,
-        "cache_hits": stats.cache_hits,
-        "cache_misses": stats.cache_misses,
-        "record_files": stats.record_files,
-        "record_file_bytes": stats.record_file_bytes,
-        "record_live_bytes": stats.record_live_bytes,
-        "key_tables": stats.key_tables,
-        "key_table_bytes": stats.key_table_bytes,
-        "compression_saved_bytes": stats.compression_saved_bytes,
-        "compression_ratio": stats.compression_ratio(),
-        "partitions": partitions,
-        "disk_bytes": stats.disk_bytes,
-        "pins": pins_to_json(&stats.pins),
-        "pauses": stats.pauses,
-        "pause_us": micros(stats.pause_time),
-        "stalls": stats.stalls,
-        "stall_us": micros(stats.stall_time),
-        "longest_stall_us": micros(stats.longest_stall),
-        "stall_causes": stalls_to_json(&stats.stall_causes),
-        "disk_full": stats.disk_full,
-        "expires": stats.expires,
-        "clock_jump_ms": stats.clock_jump.map(|jump| micros(jump) / 1000),
-        "ballast_bytes": stats.ballast_bytes,
-        "job_errors": stats.job_errors.iter().map(job_error_to_json).collect::<Vec<_>>(),
-        "written_bytes": stats.written_bytes(),
-        "write_amplification": stats.write_amplification(),
-        "lifetime": lifetime_to_json(&stats.lifetime),
-        "listener_panics": stats.listener_panics,
-        "latencies": stats.latencies.iter().map(latency_to_json).collect::<Vec<_>>(),
-        "running_jobs": stats.running_jobs.iter().map(running_to_json).collect::<Vec<_>>(),
-        "holders": stats.holders.iter().map(holder_to_json).collect::<Vec<_>>(),
-    })
+    // Numbers, text and lists: nothing of it can fail.
+    let mut value = serde_json::to_value(stats).unwrap_or_default();
+    name_times(&mut value, true);
+    name_causes(&mut value["stall_causes"], &stats.stall_causes);
+    value["compression_ratio"] = json!(stats.compression_ratio());
+    value["written_bytes"] = json!(stats.written_bytes());
+    value["write_amplification"] = json!(stats.write_amplification());
+    let lifetime = &stats.lifetime;
+    name_causes(
+        &mut value["lifetime"]["stall_causes"],
+        &lifetime.stall_causes,
+    );
+    value["lifetime"]["written_bytes"] = json!(lifetime.written_bytes());
+    value["lifetime"]["write_amplification"] = json!(lifetime.write_amplification());
+    for (nth, holder) in stats.holders.iter().enumerate() {
+        value["holders"][nth]["kind"] = json!(holder.kind.name());
+    }
+    value
 }
 
-fn latency_to_json(times: &LatencyStats) -> Value {
-    let us = |time: Duration| time.as_secs_f64() * 1e6;
-    json!({
-        "what": times.what,
-        "is_job": times.is_job,
-        "measured": times.measured,
-        "one_in": times.one_in,
-        "sum_us": us(times.sum),
-        "p50_us": us(times.p50),
-        "p90_us": us(times.p90),
-        "p99_us": us(times.p99),
-        "p999_us": us(times.p999),
-        "max_us": us(times.max),
-    })
+fn name_causes(values: &mut Value, stalls: &[StallStats]) {
+    for (nth, stall) in stalls.iter().enumerate() {
+        values[nth]["cause"] = json!(stall.cause.name());
+    }
 }
 
-fn running_to_json(job: &RunningJob) -> Value {
-    json!({
-        "job": job.job,
-        "partition": job.partition,
-        "running_for_us": micros(job.running_for),
-    })
+/// Gives each time in a value its name and its number; whole or not.
+fn name_times(value: &mut Value, whole: bool) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(|value| name_times(value, whole)),
+        Value::Object(fields) => {
+            let renamed = std::mem::take(fields).into_iter().map(|(name, mut value)| {
+                let time = time_of(&value);
+                if time.is_none() && !is_absent_time(&name, &value) {
+                    name_times(&mut value, whole && name != LATENCIES);
+                    return (name, value);
+                }
+                named_time(&name, time, whole)
+            });
+            *fields = renamed.collect::<Map<_, _>>();
+        }
+        _ => {}
+    }
 }
 
-fn holder_to_json(holder: &HolderStats) -> Value {
-    json!({
-        "kind": holder.kind.name(),
-        "id": holder.id,
-        "age_us": micros(holder.age),
-        "seq": holder.seq,
-        "behind": holder.behind,
-        "holds_view": holder.holds_view,
-        "pinned_bytes": holder.pinned_bytes,
-    })
+/// The time that a value stands for, if it is one.
+fn time_of(value: &Value) -> Option<Duration> {
+    let fields = value.as_object().filter(|fields| fields.len() == 2)?;
+    let (secs, nanos) = (
+        fields.get("secs")?.as_u64()?,
+        fields.get("nanos")?.as_u64()?,
+    );
+    Some(Duration::new(secs, u32::try_from(nanos).ok()?))
 }
 
-/// What was counted since the creation; all else counts from the opening.
-fn lifetime_to_json(lifetime: &LifetimeStats) -> Value {
-    json!({
-        "user_bytes_written": lifetime.user_bytes_written,
-        "wal_bytes": lifetime.wal_bytes,
-        "large_bytes": lifetime.large_bytes,
-        "flush_bytes": lifetime.flush_bytes,
-        "ingest_bytes": lifetime.ingest_bytes,
-        "merge_bytes": lifetime.merge_bytes,
-        "gc_bytes": lifetime.gc_bytes,
-        "clustered_bytes": lifetime.clustered_bytes,
-        "scan_cost": lifetime.scan_cost,
-        "scan_merge_bytes": lifetime.scan_merge_bytes,
-        "manifest_bytes": lifetime.manifest_bytes,
-        "flushes": lifetime.flushes,
-        "ingests": lifetime.ingests,
-        "merges": lifetime.merges,
-        "gcs": lifetime.gcs,
-        "splits": lifetime.splits,
-        "joins": lifetime.joins,
-        "scan_merges": lifetime.scan_merges,
-        "stall_causes": stalls_to_json(&lifetime.stall_causes),
-        "written_bytes": lifetime.written_bytes(),
-        "write_amplification": lifetime.write_amplification(),
-    })
+/// Whether a field without a value would have a time.
+fn is_absent_time(name: &str, value: &Value) -> bool {
+    value.is_null() && IN_MS.contains(&name)
 }
 
-fn job_error_to_json(error: &JobError) -> Value {
-    json!({
-        "job": error.job,
-        "partition": error.partition,
-        "message": error.message,
-        "retries": error.retries,
-    })
-}
-
-fn stalls_to_json(stalls: &[StallStats]) -> Vec<Value> {
-    stalls.iter().map(stall_to_json).collect()
-}
-
-fn stall_to_json(stall: &StallStats) -> Value {
-    json!({
-        "cause": stall.cause.name(),
-        "count": stall.count,
-        "us": micros(stall.time),
-        "longest_us": micros(stall.longest),
-    })
-}
-
-fn pins_to_json(pins: &PinStats) -> Value {
-    json!({
-        "snapshots": pins.snapshots,
-        "iterators": pins.iterators,
-        "views": pins.views,
-        "oldest_seq": pins.oldest_seq,
-        "oldest_behind": pins.oldest_behind,
-        "oldest_age_ms": pins.oldest_age.as_millis() as u64,
-        "files": pins.files,
-        "bytes": pins.bytes,
-        "version_bytes": pins.version_bytes,
-    })
-}
-
-fn partition_to_json(partition: &PartitionStats) -> Value {
-    json!({
-        "id": partition.id,
-        "keyspace": partition.keyspace,
-        "start": to_hex(&partition.start),
-        "end": partition.end.as_deref().map(to_hex),
-        "data_bytes": partition.data_bytes,
-        "generations": partition.generations,
-        "tables": partition.tables,
-        "scan_sources": partition.scan_sources,
-        "unsorted_bytes": partition.unsorted_bytes,
-        "unsorted_records": partition.unsorted_records,
-        "key_tables": partition.key_tables,
-        "key_table_bytes": partition.key_table_bytes,
-        "sorted_keys": partition.sorted_keys,
-        "merges": partition.merges,
-    })
+fn named_time(name: &str, time: Option<Duration>, whole: bool) -> (String, Value) {
+    if IN_MS.contains(&name) {
+        let ms = time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        return (format!("{name}_ms"), json!(ms));
+    }
+    let name = match name {
+        "time" => "us".to_owned(),
+        name => format!("{}_us", name.trim_end_matches("_time")),
+    };
+    match whole {
+        true => (name, json!(time.map(micros))),
+        false => (name, json!(time.map(|time| time.as_secs_f64() * 1e6))),
+    }
 }
 
 /// What opening recovered, named as in the API.
@@ -243,43 +114,75 @@ pub fn recovery_to_json(recovery: &RecoveryReport) -> Value {
     })
 }
 
-fn micros(duration: std::time::Duration) -> u64 {
+fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unikv::{Db, Options};
 
-    /// The names of the fields of a struct, as its `Debug` lists them.
-    fn fields(debug: &str) -> Vec<String> {
-        let outer = debug.lines().filter_map(|line| line.strip_prefix("    "));
-        let names = outer.filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
-        let names = names.filter_map(|line| line.split_once(':'));
-        names.map(|(name, _)| name.to_owned()).collect()
-    }
-
-    #[track_caller]
-    fn assert_whole(value: &Value, debug: &str) {
-        let fields = fields(debug);
-        assert!(fields.len() > 5, "{debug}");
-        for field in fields {
-            let stem = field.trim_end_matches("_time");
-            let names = [field.clone(), format!("{stem}_us"), format!("{stem}_ms")];
-            let found = names.iter().any(|name| value.get(name).is_some());
-            assert!(found, "{field} is missing in {value}");
+    /// The names in a value, with those in lists and objects below it.
+    fn names(value: &Value) -> Vec<String> {
+        let mut found = Vec::new();
+        match value {
+            Value::Array(values) => values.iter().for_each(|value| found.extend(names(value))),
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    found.push(name.clone());
+                    let below = names(value).into_iter();
+                    found.extend(below.map(|below| format!("{name}.{below}")));
+                }
+            }
+            _ => {}
         }
+        found.sort();
+        found.dedup();
+        found
     }
 
     #[test]
-    fn no_figure_is_left_out() {
-        let stats = unikv::Stats::default();
+    fn times_have_units_and_causes_and_kinds_their_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), Options::default().latencies(true)).unwrap();
+        for n in 0..100_u8 {
+            db.put([n, 0xff], "value").unwrap();
+        }
+        let _held = db.snapshot();
+        db.flush().unwrap();
+        let stats = db.stats();
         let value = stats_to_json(&stats);
-        assert_whole(&value, &format!("{stats:#?}"));
-        assert_whole(&value["lifetime"], &format!("{:#?}", stats.lifetime));
-        assert_whole(&value["memory"], &format!("{:#?}", stats.memory));
-        assert_whole(&value["pins"], &format!("{:#?}", stats.pins));
-        let partition = PartitionStats::default();
-        assert_whole(&partition_to_json(&partition), &format!("{partition:#?}"));
+        let names = names(&value);
+        assert!(
+            !names
+                .iter()
+                .any(|name| name.contains("secs") || name.contains("nanos"))
+        );
+        for name in [
+            "pause_us",
+            "stall_us",
+            "longest_stall_us",
+            "clock_jump_ms",
+            "pins.oldest_age_ms",
+            "holders.age_us",
+            "latencies.sum_us",
+            "latencies.p999_us",
+            "lifetime.write_amplification",
+            "partitions.keyspace",
+            "memory.handed_out",
+        ] {
+            assert!(names.iter().any(|found| found == name), "{name}: {names:?}");
+        }
+        assert_eq!(value["holders"][0]["kind"], "snapshot");
+        assert_eq!(value["puts"], 100);
+        assert_eq!(value["written_bytes"], stats.written_bytes());
+        assert!(value["clock_jump_ms"].is_null());
+        assert!(value["latencies"][0]["p50_us"].is_f64(), "{value}");
+        assert!(value["pins"]["oldest_age_ms"].is_u64());
+        let stall = json!([{ "time": { "secs": 1, "nanos": 5000 }, "cause": "FlushWait" }]);
+        let mut named = stall;
+        name_times(&mut named, true);
+        assert_eq!(named[0]["us"], 1_000_005);
     }
 }

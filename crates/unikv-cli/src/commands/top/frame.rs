@@ -5,10 +5,7 @@ use indicatif::{HumanBytes, HumanCount};
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 use std::time::Duration;
-use unikv::{PartitionStats, PublishedStats, Stats};
-
-/// The map of partitions: how near each is to its split.
-const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+use unikv::{PublishedStats, Stats};
 
 /// What a frame shows.
 pub(super) struct Frame<'a> {
@@ -24,7 +21,7 @@ pub(super) struct Frame<'a> {
 
 /// How a text stands out.
 #[derive(Clone, Copy)]
-enum Tone {
+pub(super) enum Tone {
     Plain,
     Head,
     Good,
@@ -44,7 +41,7 @@ impl Tone {
     }
 
     /// Of something that is full at 1.
-    fn of_fill(fill: f64) -> Tone {
+    pub(super) fn of_fill(fill: f64) -> Tone {
         match fill {
             _ if fill >= 1.0 => Tone::Alarm,
             _ if fill >= 0.7 => Tone::Warning,
@@ -54,10 +51,28 @@ impl Tone {
 }
 
 /// A line under way: texts and their tones.
-type Row = Vec<(String, Tone)>;
+pub(super) type Row = Vec<(String, Tone)>;
 
 fn row(head: &str, text: String) -> Row {
     vec![(format!("{head:<11}"), Tone::Head), (text, Tone::Plain)]
+}
+
+/// Parts with commas between them, on as many lines as they take.
+fn wrapped(head: &str, parts: Vec<String>, columns: usize) -> Vec<Row> {
+    let most = columns.saturating_sub(12);
+    let (mut lines, mut line): (Vec<String>, String) = (Vec::new(), String::new());
+    for part in parts {
+        let is_over = line.chars().count() + 2 + part.chars().count() > most;
+        if is_over && !line.is_empty() {
+            lines.push(std::mem::take(&mut line) + ",");
+        }
+        let comma = if line.is_empty() { "" } else { ", " };
+        line = line + comma + &part;
+    }
+    lines.push(line);
+    let lines = lines.into_iter().enumerate();
+    let lines = lines.map(|(nth, line)| row(if nth == 0 { head } else { "" }, line));
+    lines.collect()
 }
 
 impl Frame<'_> {
@@ -66,7 +81,7 @@ impl Frame<'_> {
         let mut rows = vec![self.title()];
         rows.extend(self.rates());
         rows.extend(self.latencies());
-        rows.push(self.memory());
+        rows.extend(self.memory());
         rows.push(self.space());
         rows.extend(self.background());
         rows.extend(self.stalls());
@@ -213,17 +228,14 @@ impl Frame<'_> {
         rows
     }
 
-    fn memory(&self) -> Row {
+    /// What the engine has allocated of its budget, and for what.
+    fn memory(&self) -> Vec<Row> {
         let memory = &self.stats().memory;
-        let mut row = gauge("memory", memory.total(), memory.budget);
-        let parts = format!(
-            "  memtables {}, indexes {}, cache {}",
-            HumanBytes(memory.memtables),
-            HumanBytes(memory.indexes),
-            HumanBytes(memory.cache)
-        );
-        row.push((parts, Tone::Plain));
-        row
+        let mut rows = vec![gauge("memory", memory.total(), memory.budget)];
+        let parts = memory.parts().into_iter().filter(|(_, bytes)| *bytes > 0);
+        let parts = parts.map(|(part, bytes)| format!("{part} {}", HumanBytes(bytes)));
+        rows.extend(wrapped("", parts.collect(), self.columns));
+        rows
     }
 
     fn space(&self) -> Row {
@@ -247,24 +259,23 @@ impl Frame<'_> {
         let running = stats.running_jobs.iter().map(|job| {
             let at = job
                 .partition
-                .map_or(String::new(), |id| format!(" of {id}"));
-            format!("{}{at} for {}", job.job, time_in_words(job.running_for))
+                .map_or(String::new(), |id| format!(" of partition {id}"));
+            format!("{}{at}, for {}", job.job, time_in_words(job.running_for))
         });
         let running: Vec<_> = running.collect();
         let running = match running.is_empty() {
             true => "none runs".to_owned(),
-            false => running.join(", "),
+            false => running.join("; "),
         };
         let done = format!(
-            "{} flushes, {} merges, {} collections, {} splits, {} joins; {} memtables wait",
-            stats.flushes,
-            stats.merges,
-            stats.gcs,
-            stats.splits,
-            stats.joins,
-            stats.sealed_memtables
+            "{} flushes, {} merges, {} collections, {} splits, {} joins since the opening",
+            stats.flushes, stats.merges, stats.gcs, stats.splits, stats.joins
         );
-        let mut rows = vec![row("jobs", running), row("done", done)];
+        let mut rows = vec![row("jobs", running), row("", done)];
+        if stats.sealed_memtables > 0 {
+            let what = format!("{} memtables wait to be flushed", stats.sealed_memtables);
+            rows.push(row("", what));
+        }
         rows.extend(stats.job_errors.iter().take(2).map(|error| {
             let text = format!(
                 "{} tried {} times: {}",
@@ -280,32 +291,31 @@ impl Frame<'_> {
         rows
     }
 
-    /// What held writers up: now, and since the opening.
+    /// What holds writers up: now, and since the opening by cause.
     fn stalls(&self) -> Vec<Row> {
         let stats = self.stats();
         let held = |s: &Stats| (s.pause_time + s.stall_time).as_micros() as u64;
-        let share = self.rate(held) / 1e4;
-        let tone = match share {
-            _ if share >= 50.0 => Tone::Alarm,
-            _ if share >= 1.0 => Tone::Warning,
+        let ms = self.rate(held) / 1e3;
+        let tone = match ms {
+            _ if ms >= 500.0 => Tone::Alarm,
+            _ if ms >= 10.0 => Tone::Warning,
             _ => Tone::Good,
         };
-        let text = format!(
-            "{share:.1} % of the time in pauses and waits, longest wait {}",
-            time_in_words(stats.longest_stall)
-        );
+        let text = format!("{ms:.0} ms in each second, all writers together");
         let mut rows = vec![vec![
             (format!("{:<11}", "held up"), Tone::Head),
             (text, tone),
         ]];
-        let causes = stats.stall_causes.iter().map(|stall| {
-            let (count, time) = (HumanCount(stall.count), time_in_words(stall.time));
-            format!("{} {count} × {time}", stall.cause.name())
-        });
-        let causes: Vec<_> = causes.collect();
-        if !causes.is_empty() {
-            rows.push(row("", causes.join(", ")));
-        }
+        rows.extend(stats.stall_causes.iter().map(|stall| {
+            let text = format!(
+                "{:<16} {:>9} times, {:>7} in all, {:>7} at most",
+                stall.cause.name(),
+                HumanCount(stall.count).to_string(),
+                time_in_words(stall.time),
+                time_in_words(stall.longest)
+            );
+            row("", text)
+        }));
         rows
     }
 
@@ -322,41 +332,9 @@ impl Frame<'_> {
         });
         oldest.into_iter().collect()
     }
-
-    /// A character for each partition in key order, as high as it is near to its split; its colour
-    /// is how full its UnsortedStore is. Where there are more than fit, each stands for several.
-    fn map(&self, rows: usize) -> Vec<Row> {
-        let partitions = &self.stats().partitions;
-        if rows < 2 || partitions.is_empty() || self.columns == 0 {
-            return Vec::new();
-        }
-        let room = (rows - 1) * self.columns;
-        let each = partitions.len().div_ceil(room);
-        let mut head = format!(
-            "{} partitions, by how near each is to its split",
-            partitions.len()
-        );
-        if each > 1 {
-            head.push_str(&format!("; {each} each character"));
-        }
-        let of = |group: &[PartitionStats]| {
-            let most = |of: &dyn Fn(&PartitionStats) -> u64| group.iter().map(of).max();
-            let data = most(&|p| p.data_bytes).unwrap_or(0);
-            let unsorted = most(&|p| p.unsorted_bytes).unwrap_or(0);
-            let fill = part(data, self.now.partition_bytes);
-            let level = (fill * LEVELS.len() as f64) as usize;
-            let level = LEVELS.get(level.min(LEVELS.len() - 1)).copied();
-            let tone = Tone::of_fill(part(unsorted, self.now.unsorted_bytes));
-            (level.unwrap_or(' ').to_string(), tone)
-        };
-        let cells: Vec<_> = partitions.chunks(each).map(of).collect();
-        let mut all = vec![vec![(head, Tone::Head)]];
-        all.extend(cells.chunks(self.columns).map(<[_]>::to_vec));
-        all
-    }
 }
 
-fn part(bytes: u64, limit: u64) -> f64 {
+pub(super) fn part(bytes: u64, limit: u64) -> f64 {
     bytes as f64 / limit.max(1) as f64
 }
 
@@ -478,9 +456,9 @@ mod tests {
         let shown = frame(&now, Some(&before), false);
         for expected in [
             "8,000/s puts",
-            "merge of 3 for 0.00 ns",
+            "merge of partition 3, for 0.00 ns",
             "FAILING    flush tried 5 times: broken",
-            "flush wait 2 × 1.00 s",
+            "flush wait               2 times,  1.00 s in all,  1.00 s at most",
             "1.23 ms",
             "iterator 7, 0.0 s old",
             "2 partitions",

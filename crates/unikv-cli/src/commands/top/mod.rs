@@ -4,13 +4,14 @@
 //! styles ([`frame`]); here is where they come from and where they go.
 
 mod frame;
+mod map;
 
 use crate::args::{DirArg, duration};
 use crate::exit::{Code, Failure, Outcome};
 use clap::Args;
 use frame::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
-use ratatui::text::Text;
+use ratatui::text::{Line, Text};
 use ratatui::widgets::Paragraph;
 use std::io::{self, IsTerminal, Write};
 use std::thread;
@@ -95,7 +96,11 @@ impl Top {
             let drawn = terminal.draw(|screen| {
                 let area = screen.area();
                 let frame = looks.frame(&dir, area.width, area.height);
-                let text = Text::from(frame.lines(colours));
+                let mut lines = frame.lines(colours);
+                if lines.len() < usize::from(area.height) {
+                    lines.push(Line::from("q leaves"));
+                }
+                let text = Text::from(lines);
                 screen.render_widget(Paragraph::new(text), area);
             });
             if let Err(error) = drawn {

@@ -1,0 +1,327 @@
+//! The figures as text, for a person.
+
+use super::Limits;
+use indicatif::{HumanBytes, HumanCount};
+use std::io::{self, Write};
+use unikv::{HolderStats, PartitionStats, PinStats, RecoveryReport, StallStats};
+
+pub(super) fn print_stats(
+    stats: &unikv::Stats,
+    limits: &Limits,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut line = |what: &str, text: String| writeln!(out, "{what:<14}{text}");
+    line("disk", HumanBytes(stats.disk_bytes).to_string())?;
+    line(
+        "record files",
+        format!(
+            "{}, {} of which {} live",
+            stats.record_files,
+            HumanBytes(stats.record_file_bytes),
+            HumanBytes(stats.record_live_bytes)
+        ),
+    )?;
+    line(
+        "key tables",
+        format!(
+            "{}, {}",
+            stats.key_tables,
+            HumanBytes(stats.key_table_bytes)
+        ),
+    )?;
+    if stats.compression_saved_bytes > 0 {
+        line(
+            "compression",
+            format!(
+                "{:.2} to 1, {} saved",
+                stats.compression_ratio(),
+                HumanBytes(stats.compression_saved_bytes)
+            ),
+        )?;
+    }
+    line(
+        "UnsortedStore",
+        format!(
+            "{}, {} records",
+            HumanBytes(stats.unsorted_bytes),
+            HumanCount(stats.unsorted_records)
+        ),
+    )?;
+    line(
+        "hash index",
+        format!(
+            "{} entries in {}, {:.0} % used",
+            HumanCount(stats.index_entries),
+            HumanBytes(stats.index_bytes),
+            stats.index_utilisation * 100.0
+        ),
+    )?;
+    line(
+        "partitions",
+        format!(
+            "{}, {} splits and {} joins since the creation",
+            stats.partitions.len(),
+            stats.lifetime.splits,
+            stats.lifetime.joins
+        ),
+    )?;
+    line("pinned", pins_in_words(&stats.pins))?;
+    line(
+        "garbage",
+        format!(
+            "{} in value logs, of {} that max_space_amp {} allows",
+            HumanBytes(limits.dead_bytes),
+            HumanBytes(limits.allowed_dead_bytes),
+            limits.max_space_amp
+        ),
+    )?;
+    line("memory", memory_in_words(&stats.memory))?;
+    line(
+        "memtables",
+        format!(
+            "{}, {} more wait to be flushed",
+            HumanBytes(stats.memtable_bytes),
+            stats.sealed_memtables
+        ),
+    )?;
+    line(
+        "read cache",
+        format!(
+            "{} of {}",
+            HumanBytes(stats.cache_bytes),
+            HumanBytes(stats.cache_capacity)
+        ),
+    )?;
+    print_activity(stats, out)?;
+    print_holders(&stats.holders, out)?;
+    print_partitions(&stats.partitions, limits, out)
+}
+
+/// What jobs did, and what held writers up, since the creation: this process has only just opened
+/// the database.
+fn print_activity(stats: &unikv::Stats, out: &mut impl Write) -> io::Result<()> {
+    let mut line = |what: &str, text: String| writeln!(out, "{what:<14}{text}");
+    let lifetime = &stats.lifetime;
+    line(
+        "jobs",
+        format!(
+            "{} flushes, {} merges, {} garbage collections alone, {} splits, {} joins, {} ingests, \
+             {} scan merges since the creation",
+            lifetime.flushes,
+            lifetime.merges,
+            lifetime.gcs,
+            lifetime.splits,
+            lifetime.joins,
+            lifetime.ingests,
+            lifetime.scan_merges
+        ),
+    )?;
+    for error in &stats.job_errors {
+        line("FAILED job", format!("{error:?}"))?;
+    }
+    if stats.disk_full {
+        line("disk full", "puts are refused".to_owned())?;
+    }
+    if let Some(jump) = stats.clock_jump {
+        let jump = humantime::format_duration(jump);
+        line(
+            "wall clock",
+            format!("ran {jump} ahead, followed when next opened"),
+        )?;
+    }
+    let held_up = match lifetime.stall_causes.is_empty() {
+        true => "never held up since the creation",
+        false => "held up since the creation, by",
+    };
+    line("writers", held_up.to_owned())?;
+    for stall in &lifetime.stall_causes {
+        line("", stall_in_words(stall))?;
+    }
+    let writers = [
+        ("WAL", lifetime.wal_bytes),
+        ("large values", lifetime.large_bytes),
+        ("flushes", lifetime.flush_bytes),
+        ("ingests", lifetime.ingest_bytes),
+        ("merges", lifetime.merge_bytes),
+        ("garbage collection", lifetime.gc_bytes),
+        ("scan merges", lifetime.scan_merge_bytes),
+        ("manifest", lifetime.manifest_bytes),
+    ];
+    let writers = writers.into_iter().filter(|(_, bytes)| *bytes > 0);
+    let writers: Vec<_> = writers
+        .map(|(writer, bytes)| format!("{writer} {}", HumanBytes(bytes)))
+        .collect();
+    line(
+        "written",
+        format!(
+            "{} by the user; {} since the creation",
+            HumanBytes(lifetime.user_bytes_written),
+            writers.join(", ")
+        ),
+    )?;
+    let reached = stats.record_live_bytes + stats.key_table_bytes + stats.unsorted_bytes;
+    line(
+        "amplification",
+        format!(
+            "{:.2} bytes written for each of the user's since the creation; disk {:.2} x what is live or \
+             not yet merged",
+            lifetime.write_amplification(),
+            stats.disk_bytes as f64 / reached.max(1) as f64
+        ),
+    )
+}
+
+/// What old states keep on disk, and how old the oldest is.
+fn pins_in_words(pins: &PinStats) -> String {
+    let mut words = format!(
+        "{} in {} files, by {} snapshots and {} iterators",
+        HumanBytes(pins.bytes),
+        pins.files,
+        pins.snapshots,
+        pins.iterators
+    );
+    if pins.oldest_seq.is_some() {
+        words.push_str(&format!(
+            "; the oldest is {} operations behind and {:.1} s old",
+            HumanCount(pins.oldest_behind),
+            pins.oldest_age.as_secs_f64()
+        ));
+    }
+    words
+}
+
+/// The oldest snapshots and iterators, one each line.
+fn print_holders(holders: &[HolderStats], out: &mut impl Write) -> io::Result<()> {
+    const MOST: usize = 10;
+    for (nth, holder) in holders.iter().take(MOST).enumerate() {
+        let what = if nth == 0 { "held by" } else { "" };
+        writeln!(out, "{what:<14}{}", holder_in_words(holder))?;
+    }
+    match holders.len().saturating_sub(MOST) {
+        0 => Ok(()),
+        more => writeln!(out, "{:<14}and {more} younger ones", ""),
+    }
+}
+
+/// Who keeps an old state, since when, and what it costs.
+pub fn holder_in_words(holder: &HolderStats) -> String {
+    let mut words = format!(
+        "{} {}, {:.1} s old, {} operations behind",
+        holder.kind.name(),
+        holder.id,
+        holder.age.as_secs_f64(),
+        HumanCount(holder.behind)
+    );
+    if holder.pinned_bytes > 0 {
+        words.push_str(&format!(
+            ", keeps {} of files",
+            HumanBytes(holder.pinned_bytes)
+        ));
+    }
+    words
+}
+
+/// Sizes of each partition, with their shares of the sizes at which it is split and merged.
+fn print_partitions(
+    partitions: &[PartitionStats],
+    limits: &Limits,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    writeln!(
+        out,
+        "\n{:>9} {:>11} {:>8} {:>11} {:>8} {:>5} {:>7} {:>10} {:>11} {:>12}  keyspace and range",
+        "partition",
+        "data",
+        "of limit",
+        "unsorted",
+        "of limit",
+        "gens",
+        "tables",
+        "key tables",
+        "of bytes",
+        "sorted keys"
+    )?;
+    for partition in partitions {
+        writeln!(
+            out,
+            "{:>9} {:>11} {:>8} {:>11} {:>8} {:>5} {:>7} {:>10} {:>11} {:>12}  {}",
+            partition.id,
+            HumanBytes(partition.data_bytes).to_string(),
+            percent(partition.data_bytes, limits.partition_bytes),
+            HumanBytes(partition.unsorted_bytes).to_string(),
+            percent(partition.unsorted_bytes, limits.unsorted_bytes),
+            partition.generations,
+            partition.tables,
+            partition.key_tables,
+            HumanBytes(partition.key_table_bytes).to_string(),
+            HumanCount(partition.sorted_keys).to_string(),
+            range_in_words(partition)
+        )?;
+    }
+    Ok(())
+}
+
+fn percent(bytes: u64, limit: u64) -> String {
+    format!("{:.0} %", bytes as f64 * 100.0 / limit.max(1) as f64)
+}
+
+/// What is charged to the memory budget, by part.
+fn memory_in_words(memory: &unikv::MemoryStats) -> String {
+    let parts = memory
+        .parts()
+        .map(|(part, bytes)| format!("{part} {}", HumanBytes(bytes)));
+    let (total, budget) = (HumanBytes(memory.total()), HumanBytes(memory.budget));
+    format!("{total} of {budget}: {}", parts.join(", "))
+}
+
+/// The keyspace, and from the first key to the first key after.
+fn range_in_words(partition: &PartitionStats) -> String {
+    let key = |key: &[u8]| key.escape_ascii().to_string();
+    let start = match partition.start.as_slice() {
+        [] => "from the first key".to_owned(),
+        start => format!("from {}", key(start)),
+    };
+    let keyspace = match &partition.keyspace {
+        Some(name) => name.escape_debug().to_string(),
+        None => "(dropped)".to_owned(),
+    };
+    match &partition.end {
+        Some(end) => format!("{keyspace} {start} to before {}", key(end)),
+        None => format!("{keyspace} {start} to the last"),
+    }
+}
+
+fn stall_in_words(stall: &StallStats) -> String {
+    format!(
+        "{}: {} times, {:.0} ms in all, {:.1} ms at most",
+        stall.cause.name(),
+        HumanCount(stall.count),
+        stall.time.as_secs_f64() * 1e3,
+        stall.longest.as_secs_f64() * 1e3
+    )
+}
+
+/// One line for a person.
+pub fn recovery_in_words(recovery: &RecoveryReport) -> String {
+    let mut words = format!(
+        "opened in {:.1} ms: {} manifest edits, {} operations ({}) from {} WAL segments, \
+         {} records indexed, {} files swept",
+        recovery.elapsed.as_secs_f64() * 1e3,
+        recovery.manifest_edits,
+        HumanCount(recovery.wal_ops),
+        HumanBytes(recovery.wal_bytes),
+        recovery.wal_segments,
+        HumanCount(recovery.index_records),
+        recovery.swept.len(),
+    );
+    for cut in recovery.wal_cut.iter().chain(&recovery.manifest_cut) {
+        words.push_str(&format!(
+            "; cut {} of {} at offset {}: {}",
+            HumanBytes(cut.bytes),
+            cut.path.display(),
+            cut.offset,
+            cut.reason
+        ));
+    }
+    words
+}
