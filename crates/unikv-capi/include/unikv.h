@@ -402,8 +402,9 @@ void unikv_clear_last_error(void);
    `memtable_bytes`, `unsorted_bytes`, `partition_bytes`, `key_table_bytes`, `block_bytes`,
    `clustering` ("automatic", "least_writing"), `background_threads`, `scan_merge_limit`,
    `change_window_bytes`, `latencies`, `slow_after` ("100ms"), `publish_stats` ("1s"),
-   `create_if_missing` and `error_if_exists` ("true", "false"). An unknown name, and a value
-   that is none, are errors; a value out of range is one when the database is opened. */
+   `in_memory`, `create_if_missing` and `error_if_exists` ("true", "false"). An unknown name,
+   and a value that is none, are errors; a value out of range is one when the database is
+   opened. */
 void unikv_options_set(unikv_options_t* options, const char* name, const char* value,
     char** errptr);
 

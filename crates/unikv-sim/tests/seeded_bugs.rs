@@ -662,6 +662,13 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
+        Seeded::UnsetOptionStays,
+        unit(
+            "engine::open::stored_options::tests::only_what_is_set_is_stored_and_it_can_be_made_the_default_again",
+        ),
+        0,
+    ),
+    Case(
         Seeded::OpenReadsAll,
         unit("engine::tests::opening_reads_nothing_of_what_is_merged"),
         0,

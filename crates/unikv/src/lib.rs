@@ -142,7 +142,8 @@ pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "tracing")]
 pub use events::TracingListener;
 pub use events::{
-    Event, EventListener, RecoveryReport, SlowOperation, StallCause, TimedOperation, Wait,
+    Event, EventListener, OpeningPhase, OpeningProgress, RecoveryReport, SlowOperation, StallCause,
+    TimedOperation, Wait,
 };
 pub use export::{Export, ExportFile};
 pub use log::TailCut;

@@ -6,22 +6,24 @@ mod effective;
 mod follow;
 mod instruments;
 mod keyspace;
+mod resolve;
+mod stored;
 mod write;
 
 use crate::codec::Compression;
 use crate::error::Result;
-use crate::events::Listener;
-use crate::memtable::Lifetime;
+use crate::events::{Listener, OnProgress};
 pub use effective::EffectiveOptions;
 pub use follow::FollowOptions;
 pub use keyspace::KeyspaceOptions;
 use std::time::Duration;
+pub(crate) use stored::StoredOptions;
 pub use write::WriteOptions;
 
 const LEAST_MEMTABLE_BYTES: u64 = 4 << 10;
-/// The least `unsorted_bytes` by default.
-const LEAST_UNSORTED_BYTES: u64 = 16 << 20;
 const MOST_INLINE_BYTES: u32 = 64 << 10;
+/// The memory budget by default.
+pub(crate) const DEFAULT_BUDGET: u64 = 256 << 20;
 
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,11 +55,13 @@ pub enum Clustering {
 /// How a database is opened: defaults that serve, and methods that change one each. Sizes are in
 /// bytes.
 ///
-/// Most options are *stored* in the database. What is not set stays as it was at the last opening;
-/// what is set holds for what is written later, so any stored option may change at any opening. The
-/// one exception is a memory budget that has become too small for the indexes at hand. See
+/// Most options are *stored* in the database, where they are set. What is not set stays as it was
+/// set at an earlier opening, or else is the default; what is set holds for what is written later,
+/// so any stored option may change at any opening, and [`Options::unset`] makes it the default
+/// again. The one exception is a memory budget that has become too small for the indexes at hand.
+/// Releases before this one stored the defaults, too. See
 /// [`Db::options`](crate::Db::options) for what is in effect. `create_if_missing`,
-/// `error_if_exists`, `durability` and `background_threads` are not stored.
+/// `error_if_exists`, `in_memory`, `durability` and `background_threads` are not stored.
 ///
 /// ```
 /// # use unikv::{Durability, Options};
@@ -75,28 +79,14 @@ pub struct Options {
     pub(crate) for_repair: bool,
     /// What the caller has set of the options that are stored.
     pub(crate) asked: StoredOptions,
+    /// The stored options that are to be forgotten.
+    pub(crate) unset: Vec<&'static str>,
     pub(crate) listener: Option<Listener>,
     pub(crate) latencies: bool,
     pub(crate) slow_after: Option<Duration>,
     pub(crate) publish_stats: Option<Duration>,
-}
-
-/// The options that are stored in a database, each if it is set.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct StoredOptions {
-    pub(crate) memory_budget: Option<u64>,
-    pub(crate) memtable_bytes: Option<u64>,
-    pub(crate) unsorted_bytes: Option<u64>,
-    pub(crate) partition_bytes: Option<u64>,
-    pub(crate) inline_value_bytes: Option<u32>,
-    pub(crate) max_space_amp: Option<f64>,
-    pub(crate) clustering: Option<Clustering>,
-    pub(crate) key_table_bytes: Option<u64>,
-    pub(crate) block_bytes: Option<u32>,
-    pub(crate) scan_merge_limit: Option<u32>,
-    pub(crate) compression: Option<Compression>,
-    pub(crate) default_ttl: Option<Duration>,
-    pub(crate) change_window_bytes: Option<u64>,
+    pub(crate) in_memory: bool,
+    pub(crate) on_progress: Option<OnProgress>,
 }
 
 impl Default for Options {
@@ -108,10 +98,13 @@ impl Default for Options {
             background_threads: 2,
             for_repair: false,
             asked: StoredOptions::default(),
+            unset: Vec::new(),
             listener: None,
             latencies: false,
             slow_after: None,
             publish_stats: None,
+            in_memory: false,
+            on_progress: None,
         }
     }
 }
@@ -132,6 +125,46 @@ impl Options {
     #[must_use]
     pub fn error_if_exists(mut self, yes: bool) -> Options {
         self.error_if_exists = yes;
+        self
+    }
+
+    /// Keeps all files of the database in the memory of the process. Default: false.
+    ///
+    /// It begins empty, and is gone when it is closed: nothing survives the process, whatever the
+    /// durability says, and nothing is read from or written to a disk. The directory is a name for
+    /// messages alone. All else is as on a disk: snapshots, transactions, expiry, the change feed,
+    /// and the background, which merges and collects as there.
+    ///
+    /// [`Db::checkpoint`](crate::Db::checkpoint), [backups](crate::backup) and
+    /// [`Db::export`](crate::Db::export) copy it to the file system, where the copy can be opened
+    /// like any other database. Nobody can follow it, and its figures are not published: other
+    /// processes have no way to it.
+    ///
+    /// The files come on top of [`Options::memory_budget`]:
+    /// [`Stats::in_memory_bytes`](crate::Stats::in_memory_bytes) says what they take. That is what
+    /// [`Options::max_space_amp`] allows over the data, and the log: a few memtables.
+    ///
+    /// Not stored. For files in memory that outlive a closing, see
+    /// [`MemoryVfs`](crate::vfs::MemoryVfs).
+    ///
+    /// ```
+    /// use unikv::{Db, Options};
+    ///
+    /// let db = Db::open("fruit", Options::default().in_memory(true))?;
+    /// db.put("apple", "red")?;
+    /// # let dir = std::env::temp_dir().join(format!("unikv-in-memory-{}", std::process::id()));
+    /// db.checkpoint(&dir)?;
+    /// db.close()?;
+    ///
+    /// let kept = Db::open(&dir, Options::default())?;
+    /// assert_eq!(kept.get("apple")?.as_deref(), Some(&b"red"[..]));
+    /// # kept.close()?;
+    /// # Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
+    #[must_use]
+    pub fn in_memory(mut self, yes: bool) -> Options {
+        self.in_memory = yes;
         self
     }
 
@@ -168,7 +201,7 @@ impl Options {
     /// often than a small one: from some hundred partitions on, more than the default pays.
     /// Recovery replays up to five of them.
     ///
-    /// Stored, the default too: set it when the budget has grown much. May change.
+    /// Stored if it is set; else it follows the budget. May change.
     #[must_use]
     pub fn memtable_bytes(mut self, bytes: u64) -> Options {
         self.asked.memtable_bytes = Some(bytes);
@@ -179,7 +212,7 @@ impl Options {
     /// Default: a quarter of the memory budget, at least 16 MiB. Larger means fewer merges, a
     /// larger hash index (about 10 bytes a record) and scans over more tables.
     ///
-    /// Stored, the default too: set it when the budget has grown much. May change.
+    /// Stored if it is set; else it follows the budget. May change.
     #[must_use]
     pub fn unsorted_bytes(mut self, bytes: u64) -> Options {
         self.asked.unsorted_bytes = Some(bytes);
@@ -194,7 +227,7 @@ impl Options {
     /// it, or a sixteenth. Neighbours that together hold less than a quarter of both become one
     /// again.
     ///
-    /// Stored, the default too: set it when the budget has grown much. May change.
+    /// Stored if it is set; else it follows the budget. May change.
     #[must_use]
     pub fn partition_bytes(mut self, bytes: u64) -> Options {
         self.asked.partition_bytes = Some(bytes);
@@ -295,60 +328,30 @@ impl Options {
         self
     }
 
-    /// What is in effect: what is set, else what is stored, else the default.
+    /// Forgets an option, by the name of its method: the database stores it no longer, and its
+    /// default holds from this opening on, unless the method is called afterwards.
     ///
     /// # Errors
-    /// `InvalidArgument`, naming the option, for a value out of range.
-    pub(crate) fn resolve(&self, stored: &StoredOptions) -> Result<EffectiveOptions> {
-        let asked = &self.asked;
-        let memory_budget = asked.memory_budget.or(stored.memory_budget);
-        let memory_budget = memory_budget.unwrap_or(256 << 20);
-        let options = EffectiveOptions {
-            durability: self.durability,
-            background_threads: self.background_threads,
-            memory_budget,
-            memtable_bytes: asked
-                .memtable_bytes
-                .or(stored.memtable_bytes)
-                .unwrap_or_else(|| default_memtable_bytes(memory_budget)),
-            unsorted_bytes: asked
-                .unsorted_bytes
-                .or(stored.unsorted_bytes)
-                .unwrap_or_else(|| default_unsorted_bytes(memory_budget)),
-            partition_bytes: asked
-                .partition_bytes
-                .or(stored.partition_bytes)
-                .unwrap_or_else(|| default_partition_bytes(memory_budget)),
-            inline_value_bytes: asked
-                .inline_value_bytes
-                .or(stored.inline_value_bytes.map(|b| b.min(MOST_INLINE_BYTES)))
-                .unwrap_or(128),
-            max_space_amp: asked.max_space_amp.or(stored.max_space_amp).unwrap_or(1.5),
-            clustering: asked
-                .clustering
-                .or(stored.clustering)
-                .unwrap_or(Clustering::Automatic),
-            key_table_bytes: asked
-                .key_table_bytes
-                .or(stored.key_table_bytes)
-                .unwrap_or(2 << 20),
-            block_bytes: asked.block_bytes.or(stored.block_bytes).unwrap_or(4096),
-            scan_merge_limit: asked
-                .scan_merge_limit
-                .or(stored.scan_merge_limit)
-                .unwrap_or(8),
-            compression: asked.compression.or(stored.compression).unwrap_or_default(),
-            default_ttl: effective_ttl(asked.default_ttl.or(stored.default_ttl)),
-            change_window_bytes: asked
-                .change_window_bytes
-                .or(stored.change_window_bytes)
-                .unwrap_or(0),
-            latencies: self.latencies,
-            slow_after: self.slow_after,
-            publish_stats: self.publish_stats,
-        };
-        options.validate()?;
-        Ok(options)
+    /// `InvalidArgument` if there is no option of this name that is stored.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("unikv-unset-{}", std::process::id()));
+    /// use unikv::{Db, Options};
+    ///
+    /// Db::open(&dir, Options::default().block_bytes(16 << 10))?.close()?;
+    /// let db = Db::open(&dir, Options::default())?;
+    /// assert_eq!(db.options().block_bytes, 16 << 10);
+    /// db.close()?;
+    /// let db = Db::open(&dir, Options::default().unset("block_bytes")?)?;
+    /// assert_eq!(db.options().block_bytes, 4096);
+    /// # db.close()?;
+    /// # Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
+    pub fn unset(mut self, option: &str) -> Result<Options> {
+        let name = self.asked.unset(option)?;
+        self.unset.push(name);
+        Ok(self)
     }
 
     /// How long values live in the default keyspace that are written from now on, if the write does
@@ -371,77 +374,5 @@ impl Options {
     pub fn scan_merge_limit(mut self, tables: u32) -> Options {
         self.asked.scan_merge_limit = Some(tables);
         self
-    }
-}
-
-/// The option without what stands for no expiry.
-fn effective_ttl(ttl: Option<Duration>) -> Option<Duration> {
-    ttl.filter(|ttl| !matches!(Lifetime::of(*ttl), Ok(Lifetime::Never)))
-}
-
-/// A sixteenth of the budget, as the open memtable and the sealed ones shall not take most of it;
-/// and at most what does not make a small database large: the log takes some memtables.
-fn default_memtable_bytes(memory_budget: u64) -> u64 {
-    (memory_budget / 16).clamp(LEAST_MEMTABLE_BYTES, 64 << 20)
-}
-
-/// The paper's ratios, of 4 GB and 40 GB beside 16 GB of memory, so that data larger than memory
-/// have several partitions.
-fn default_unsorted_bytes(memory_budget: u64) -> u64 {
-    (memory_budget / 4).max(LEAST_UNSORTED_BYTES)
-}
-
-fn default_partition_bytes(memory_budget: u64) -> u64 {
-    (memory_budget / 2)
-        .saturating_mul(5)
-        .max(10 * LEAST_UNSORTED_BYTES)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_that_would_make_blocks_huge_are_not_kept_inline() {
-        let with = |bytes| Options::default().inline_value_bytes(bytes);
-        let resolved = |bytes| with(bytes).resolve(&StoredOptions::default());
-        assert!(resolved(64 << 10).is_ok());
-        let error = resolved((64 << 10) + 1).unwrap_err();
-        assert!(error.to_string().contains("a key block holds"), "{error}");
-        // What an earlier release let through and stored.
-        let stored = StoredOptions {
-            inline_value_bytes: Some(100 << 10),
-            ..StoredOptions::default()
-        };
-        let options = Options::default().resolve(&stored).unwrap();
-        assert_eq!(options.inline_value_bytes, 64 << 10);
-    }
-
-    #[test]
-    fn the_memtable_is_a_part_of_the_budget_unless_it_is_set() {
-        let of = |options: Options| options.resolve(&StoredOptions::default()).unwrap();
-        assert_eq!(of(Options::default()).memtable_bytes, 16 << 20);
-        for (budget, memtable) in [
-            (1 << 30, 64 << 20),
-            (1 << 40, 64 << 20),
-            (64 << 10, 4 << 10),
-        ] {
-            let options = Options::default().memory_budget(budget);
-            assert_eq!(of(options.clone()).memtable_bytes, memtable);
-            assert_eq!(of(options.memtable_bytes(8 << 20)).memtable_bytes, 8 << 20);
-        }
-    }
-
-    #[test]
-    fn an_unsorted_store_and_a_partition_are_in_proportion_to_the_budget() {
-        let of = |budget| {
-            let options = Options::default().memory_budget(budget);
-            let options = options.resolve(&StoredOptions::default()).unwrap();
-            (options.unsorted_bytes, options.partition_bytes)
-        };
-        assert_eq!(of(256 << 20), (64 << 20, 640 << 20));
-        assert_eq!(of(16 << 30), (4 << 30, 40 << 30));
-        assert_eq!(of(1 << 20), (16 << 20, 160 << 20));
-        assert_eq!(of(u64::MAX), (u64::MAX / 4, u64::MAX));
     }
 }

@@ -136,6 +136,7 @@ fn set(options: &mut Options, name: &str, text: &str) -> Outcome<()> {
             latencies: boolean,
             slow_after: duration,
             publish_stats: duration,
+            in_memory: boolean,
         }
     }
     if name == "memory_budget" {
@@ -151,8 +152,9 @@ capi! { functions:
     /// `memtable_bytes`, `unsorted_bytes`, `partition_bytes`, `key_table_bytes`, `block_bytes`,
     /// `clustering` ("automatic", "least_writing"), `background_threads`, `scan_merge_limit`,
     /// `change_window_bytes`, `latencies`, `slow_after` ("100ms"), `publish_stats` ("1s"),
-    /// `create_if_missing` and `error_if_exists` ("true", "false"). An unknown name, and a value
-    /// that is none, are errors; a value out of range is one when the database is opened.
+    /// `in_memory`, `create_if_missing` and `error_if_exists` ("true", "false"). An unknown name,
+    /// and a value that is none, are errors; a value out of range is one when the database is
+    /// opened.
     fn unikv_options_set(options: Alone<Options>, name: Text, value: Text; errptr) {
         set(&mut options, name.str()?, value.str()?)?;
     }
@@ -192,6 +194,7 @@ mod tests {
             ("latencies", "true"),
             ("slow_after", "100ms"),
             ("publish_stats", "1s"),
+            ("in_memory", "true"),
         ];
         for (name, value) in values {
             set(&mut options, name, value).unwrap();
@@ -214,7 +217,8 @@ mod tests {
             .change_window_bytes(1 << 20)
             .latencies(true)
             .slow_after(Duration::from_millis(100))
-            .publish_stats(Duration::from_secs(1));
+            .publish_stats(Duration::from_secs(1))
+            .in_memory(true);
         assert_eq!(options.engine, expected);
         // Those that an open database shows are all there.
         let dir = tempfile::TempDir::new().unwrap();

@@ -142,6 +142,7 @@ class Options(TypedDict, total=False):
     latencies: bool
     slow_after: float | timedelta
     publish_stats: float | timedelta
+    in_memory: bool
 
 
 def open(path: str | os.PathLike[str], **options: Unpack[Options]) -> Database:

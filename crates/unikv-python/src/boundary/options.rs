@@ -147,6 +147,7 @@ table! {
     latencies: boolean,
     slow_after: time,
     publish_stats: time,
+    in_memory: boolean,
 }
 
 #[cold]
@@ -191,6 +192,7 @@ pub(crate) fn show<'py>(
     plain! {
         memory_budget memtable_bytes unsorted_bytes partition_bytes inline_value_bytes max_space_amp
         key_table_bytes block_bytes background_threads scan_merge_limit change_window_bytes latencies
+        in_memory
     }
     shown.set_item("durability", durability_to_python(py, options.durability)?)?;
     shown.set_item(

@@ -70,13 +70,10 @@ impl Repository {
         core.check_open()?;
         let store = &core.store;
         let layout = Layout {
-            vfs: &*store.env().vfs,
+            vfs: &*core.outside.vfs,
             dir: &self.dir,
         };
-        if self.dir.starts_with(store.dir()) {
-            let what = format!("{} is in the database's directory", self.dir.display());
-            return Err(Error::invalid(what, "choose a directory elsewhere"));
-        }
+        core.check_outside(&self.dir, "choose a directory elsewhere")?;
         let begin = core.now();
         let _lock = layout.prepare(store.database())?;
         let number = layout.numbers()?.last().map_or(1, |last| last + 1);

@@ -99,6 +99,7 @@ impl Repository {
 
     fn copier(&self) -> Copier<'_> {
         Copier {
+            from: &*self.env.vfs,
             vfs: &*self.env.vfs,
             of: None,
         }

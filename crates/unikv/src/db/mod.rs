@@ -35,6 +35,22 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+impl Options {
+    /// Opens the database in directory `dir` with these options: [`Db::open`] the other way round.
+    /// Errors as there.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("unikv-options-open-{}", std::process::id()));
+    /// let db = unikv::Options::default().memory_budget(512 << 20).open(&dir)?;
+    /// # db.close()?;
+    /// # unikv::Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
+    pub fn open(self, dir: impl AsRef<Path>) -> Result<Db> {
+        Db::open(dir, self)
+    }
+}
+
 /// An open database. Cheap to clone; all clones are the same database, and it may be used from any
 /// number of threads.
 ///

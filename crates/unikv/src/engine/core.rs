@@ -23,7 +23,8 @@ use crate::memtable::ArenaPool;
 use crate::options::EffectiveOptions;
 use crate::vfs::clock::Clock;
 use crate::vfs::file_store::FileStore;
-use crate::vfs::{self, LockGuard, Process, wait_until};
+use crate::vfs::{self, Env, LockGuard, Process, wait_until};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,6 +62,11 @@ pub(crate) struct Core {
     pub(crate) meter: Meter,
     /// What the listener hears of.
     pub(crate) events: Events,
+    /// Where what leaves the database goes, such as copies. Its own files are there, too, unless
+    /// they are in memory.
+    pub(crate) outside: Env,
+    /// Panics of the function that was called during the opening.
+    pub(crate) progress_panics: u64,
 }
 
 /// What [`Core::new`] is made of.
@@ -77,6 +83,8 @@ pub(crate) struct CoreParts {
     pub(crate) published: Published,
     pub(crate) directory: Box<dyn LockGuard>,
     pub(crate) events: Events,
+    pub(crate) outside: Env,
+    pub(crate) progress_panics: u64,
 }
 
 impl Core {
@@ -103,8 +111,24 @@ impl Core {
             window_files: WindowFiles::default(),
             directory: Mutex::new(Some(parts.directory)),
             events: parts.events,
+            outside: parts.outside,
+            progress_panics: parts.progress_panics,
             store: parts.store,
         })
+    }
+
+    /// Whether its files are in memory, and only its name is that of a directory.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.options.in_memory
+    }
+
+    /// Refuses to put something into the directory of the database.
+    pub(crate) fn check_outside(&self, path: &Path, remedy: &str) -> Result<()> {
+        if self.is_in_memory() || !path.starts_with(self.store.dir()) {
+            return Ok(());
+        }
+        let what = format!("{} is in the directory of the database", path.display());
+        Err(Error::invalid(what, remedy))
     }
 
     /// A number for a new file, which no other file ever has.

@@ -192,6 +192,11 @@ impl PublishedPage {
 fn nothing_or(path: &Path, error: io::Error) -> Result<Option<PublishedPage>> {
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::UnexpectedEof => Ok(None),
+        ErrorKind::Unsupported => {
+            let what = "the file system has no memory that a writer could share with followers";
+            let remedy = "read from a snapshot of the database that is open";
+            Err(Error::incompatible(path, what, remedy))
+        }
         _ => Err(Error::io("map this page of the writer", path, error)),
     }
 }

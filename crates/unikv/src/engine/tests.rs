@@ -7,6 +7,7 @@ mod damage;
 mod directories;
 mod events;
 mod expiry;
+mod in_memory;
 mod long_keys;
 
 use crate::engine::background::kinds::flush::indexes_of;

@@ -8,6 +8,7 @@
 //! counted and reported as [`Event::Lost`]; everything that happened before a close is delivered
 //! before that returns, unless a listener itself closes.
 
+mod opening;
 mod operation;
 mod queue;
 mod report;
@@ -15,6 +16,8 @@ mod stall_cause;
 #[cfg(feature = "tracing")]
 mod to_tracing;
 
+pub(crate) use opening::OnProgress;
+pub use opening::{OpeningPhase, OpeningProgress};
 pub use operation::{SlowOperation, TimedOperation, Wait};
 pub(crate) use queue::{Events, deliver};
 pub use report::RecoveryReport;

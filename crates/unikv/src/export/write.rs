@@ -29,12 +29,9 @@ pub(super) fn export(snapshot: &Snapshot, range: &impl KeyBounds, path: &Path) -
     let (read, source) = (reader.read, reader.source);
     let core = &read.core;
     core.check_open()?;
-    if path.starts_with(core.store.dir()) {
-        let what = format!("{} is in the database's directory", path.display());
-        return Err(Error::invalid(what, "choose a place elsewhere"));
-    }
+    core.check_outside(path, "choose a place elsewhere")?;
     let head = head_of(snapshot)?;
-    let new = NewFile::begin(core.store.env(), path, core.store.database())?;
+    let new = NewFile::begin(&core.outside, path, core.store.database())?;
     let mut out = Writer::begin(&new, &head)?;
     // The clock is not needed where nothing expires.
     let expires = core.clock.is_needed();

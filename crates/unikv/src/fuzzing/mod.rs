@@ -120,12 +120,12 @@ pub fn edit(bytes: &[u8]) -> Result<Vec<u8>> {
     VersionEdit::decode(bytes, Path::new(NO_FILE), 0).map(|edit| edit.encode())
 }
 
-/// Decodes stored options, resolves them and encodes what holds.
+/// Decodes stored options, resolves them and encodes them again.
 pub fn options(bytes: &[u8]) -> Result<Vec<u8>> {
     let stored = stored_options::decode(bytes, Path::new(NO_FILE))?;
-    Ok(stored_options::encode(
-        &Options::default().resolve(&stored)?,
-    ))
+    let options = Options::default();
+    options.resolve(&stored)?;
+    Ok(stored_options::encode(&options.to_store(&stored)))
 }
 
 /// Decodes lifetime figures and encodes them again.

@@ -49,6 +49,8 @@ pub struct EffectiveOptions {
     pub slow_after: Option<Duration>,
     /// See [`Options::publish_stats`](super::Options::publish_stats).
     pub publish_stats: Option<Duration>,
+    /// See [`Options::in_memory`](super::Options::in_memory).
+    pub in_memory: bool,
 }
 
 impl EffectiveOptions {

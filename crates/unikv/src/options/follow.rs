@@ -36,10 +36,13 @@ impl FollowOptions {
             let what = "option `refresh_every` is a period of zero";
             return Err(Error::invalid(what, "set a longer period"));
         }
-        let options = match self.memory_budget {
-            Some(bytes) => Options::default().memory_budget(bytes),
-            None => Options::default(),
-        };
+        // The writer's, but for the memory: indexes are as large as the writer's UnsortedStore is.
+        let writer = Options::default().resolve(stored)?;
+        let options = Options::default()
+            .memory_budget(self.memory_budget.unwrap_or(writer.memory_budget))
+            .memtable_bytes(writer.memtable_bytes)
+            .unsorted_bytes(writer.unsorted_bytes)
+            .partition_bytes(writer.partition_bytes);
         options.resolve(stored)
     }
 }

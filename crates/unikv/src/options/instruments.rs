@@ -1,7 +1,7 @@
 //! The options that show what the database is doing. None of them is stored.
 
 use super::Options;
-use crate::events::{EventListener, Listener};
+use crate::events::{EventListener, Listener, OnProgress, OpeningProgress};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +39,36 @@ impl Options {
     #[must_use]
     pub fn listener(mut self, listener: impl EventListener + 'static) -> Options {
         self.listener = Some(Listener(Arc::new(listener)));
+        self
+    }
+
+    /// Calls a function now and then while the database is being opened, where that takes long:
+    /// what the opening is doing, and how much of that is done. Default: none.
+    ///
+    /// It is called by the thread that opens, at most ten times a second, and not in the first
+    /// tenth of a second, so not at all in a quick opening. A panic is caught, counted in
+    /// [`Stats::listener_panics`](crate::Stats::listener_panics), and ends the calls.
+    ///
+    /// Not stored.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("unikv-progress-{}", std::process::id()));
+    /// use unikv::{Db, Options};
+    ///
+    /// let options = Options::default().on_progress(|progress| {
+    ///     eprintln!("{}: {} of {}", progress.phase.name(), progress.done, progress.all);
+    /// });
+    /// let db = Db::open(&dir, options)?;
+    /// # db.close()?;
+    /// # Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
+    #[must_use]
+    pub fn on_progress(
+        mut self,
+        on_progress: impl Fn(OpeningProgress) + Send + Sync + 'static,
+    ) -> Options {
+        self.on_progress = Some(OnProgress(Arc::new(on_progress)));
         self
     }
 

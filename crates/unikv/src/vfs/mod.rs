@@ -5,7 +5,8 @@
 //! most programs need nothing from here.
 //!
 //! Nothing in the engine goes around it, so a whole engine with its background jobs can run in one
-//! thread from one seed ([`sim`]) and a file system can be cut at any call. [`os`] is the real one.
+//! thread from one seed ([`sim`]) and a file system can be cut at any call. [`os`] is the real one;
+//! [`MemoryVfs`] keeps files in the memory of the process.
 //!
 //! Rules every implementation keeps:
 //! - A file's *bytes* are durable after [`SyncFile::sync`] returned; its *name* is durable after
@@ -22,6 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) mod memory;
 pub mod os;
 pub mod sim;
 
@@ -32,6 +34,7 @@ pub(crate) mod file_store;
 mod shared_page;
 
 pub use around::{AROUND_BYTES, AroundRead};
+pub use memory::MemoryVfs;
 pub use os::Process;
 pub use shared_page::{PAGE_WORDS, SharedPage};
 
@@ -163,6 +166,10 @@ pub trait Vfs: Send + Sync + fmt::Debug {
     /// Data files to keep open at a time; the rest are opened again when read.
     fn max_open_files(&self) -> usize {
         512
+    }
+    /// Bytes of the process's memory that its files take: 0 where they are elsewhere.
+    fn memory_bytes(&self) -> u64 {
+        0
     }
     /// Bytes that can still be written to the file system of `dir`.
     fn free_space(&self, dir: &Path) -> io::Result<u64>;

@@ -311,6 +311,8 @@ bugs! {
     HastyPauses,
     /// I5: what an earlier opening has set is forgotten by the next.
     StoredOptionsForgotten,
+    /// I5: what an opening has unset holds all the same.
+    UnsetOptionStays,
     /// I8: opening reads every file.
     OpenReadsAll,
 

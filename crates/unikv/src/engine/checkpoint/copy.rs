@@ -16,6 +16,9 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// Copies files.
 #[derive(Clone, Copy)]
 pub(crate) struct Copier<'a> {
+    /// Where files are that are copied.
+    pub(crate) from: &'a dyn Vfs,
+    /// Where copies are made.
     pub(crate) vfs: &'a dyn Vfs,
     /// The copy ends early when this database is closed.
     pub(crate) of: Option<&'a Core>,
@@ -30,7 +33,9 @@ impl Copier<'_> {
     pub(crate) fn copy(&self, from: &Path, to: &Path, len: u64) -> Result<u32> {
         let io = |e| Error::io("write this copy", to, e);
         let mut file = self.vfs.create(to, WriteMode::Bulk, len).map_err(io)?;
-        let checksum = self.read(from, len, |bytes| file.append(bytes).map_err(io))?;
+        let checksum = self.read((self.from, from), len, |bytes| {
+            file.append(bytes).map_err(io)
+        })?;
         file.finish().map_err(io)?;
         Ok(checksum)
     }
@@ -47,9 +52,9 @@ impl Copier<'_> {
         Ok(checksum)
     }
 
-    /// The CRC-32C of the first `len` bytes of a file. Errors as [`Copier::copy`].
+    /// The CRC-32C of the first `len` bytes of a copy. Errors as [`Copier::copy`].
     pub(crate) fn checksum(&self, path: &Path, len: u64) -> Result<u32> {
-        self.read(path, len, |_| Ok(()))
+        self.read((self.vfs, path), len, |_| Ok(()))
     }
 
     /// Whether the file at `path` is this open one: whether it begins alike, with the uid in its
@@ -68,8 +73,13 @@ impl Copier<'_> {
     }
 
     /// Reads the first `len` bytes of a file, and returns their CRC-32C.
-    fn read(&self, path: &Path, len: u64, chunk: impl FnMut(&[u8]) -> Result<()>) -> Result<u32> {
-        let file = self.vfs.open(path, Access::Sequential);
+    fn read(
+        &self,
+        (vfs, path): (&dyn Vfs, &Path),
+        len: u64,
+        chunk: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<u32> {
+        let file = vfs.open(path, Access::Sequential);
         let file = file.map_err(|e| match e.kind() {
             std::io::ErrorKind::NotFound => Error::corruption(path, 0, "the file is missing"),
             _ => Error::io("open the file", path, e),
@@ -111,6 +121,10 @@ impl Copier<'_> {
 pub(crate) fn checksum_of(vfs: &dyn Vfs, path: &Path) -> Result<(u64, u32)> {
     let len = vfs.len(path);
     let len = len.map_err(|e| Error::io("look at", path, e))?;
-    let copier = Copier { vfs, of: None };
+    let copier = Copier {
+        from: vfs,
+        vfs,
+        of: None,
+    };
     Ok((len, copier.checksum(path, len)?))
 }

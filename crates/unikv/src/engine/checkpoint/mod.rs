@@ -165,12 +165,9 @@ pub(crate) fn create<'a>(
     pin: impl FnOnce() -> Result<Pinned<'a>>,
 ) -> Result<Checkpoint> {
     core.check_open()?;
-    if dir.starts_with(core.store.dir()) {
-        let what = format!("{} is in the directory of the database", dir.display());
-        return Err(Error::invalid(what, "choose a directory beside it"));
-    }
+    core.check_outside(dir, "choose a directory beside it")?;
     let begin = core.now();
-    let vfs = &*core.store.env().vfs;
+    let vfs = &*core.outside.vfs;
     let new = NewDirectory::begin(vfs, dir, |name| file_names::parse(name).is_some())?;
     let mut pinned = pin()?;
     let mut made = Checkpoint::of(dir, &pinned);

@@ -96,6 +96,9 @@ impl DataFile<'_> {
 
     /// Gives it the name `to`, too. `Err`: why it has not got it, and has to be copied.
     pub(super) fn link(&self, copier: &Copier<'_>, to: &Path) -> std::result::Result<(), String> {
+        if copier.of.is_some_and(Core::is_in_memory) {
+            return Err("the database is in memory".to_owned());
+        }
         let vfs = copier.vfs;
         let linked = vfs.link(self.path, to);
         linked.map_err(|refused| refused.to_string())?;
@@ -165,7 +168,8 @@ impl<'a> Pinned<'a> {
 
     pub(crate) fn copier(&self) -> Copier<'_> {
         Copier {
-            vfs: &*self.core.store.env().vfs,
+            from: &*self.core.store.env().vfs,
+            vfs: &*self.core.outside.vfs,
             of: Some(self.core),
         }
     }
@@ -221,7 +225,7 @@ impl<'a> Pinned<'a> {
 
     /// A file in `dir` that was just written.
     fn written(&self, dir: &Path, name: String) -> Result<CheckpointFile> {
-        let vfs = &*self.core.store.env().vfs;
+        let vfs = &*self.core.outside.vfs;
         let (bytes, checksum) = checksum_of(vfs, &dir.join(&name))?;
         Ok(CheckpointFile {
             name,
@@ -233,7 +237,7 @@ impl<'a> Pinned<'a> {
 
     fn store_in(&self, dir: &Path) -> Arc<FileStore> {
         let store = &self.core.store;
-        let env = store.env().clone();
+        let env = self.core.outside.clone();
         FileStore::new(env, dir.to_owned(), store.database(), OPEN_FILES)
     }
 

@@ -102,6 +102,8 @@ impl Shared {
             events: Events::default(),
             published: Published::default(),
             directory: Box::new(NoLock),
+            outside: env,
+            progress_panics: 0,
         });
         let space = DiskSpace::new(&core, full);
         Ok(Shared {

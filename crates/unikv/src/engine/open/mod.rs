@@ -5,12 +5,14 @@
 //! only after the new manifest is durable and everything it lists has been seen.
 
 pub(crate) mod directory;
+pub(crate) mod progress;
 pub(crate) mod recovery;
 pub(crate) mod stored_options;
 mod sweep;
 mod window;
 
 use self::directory::{check_directory, hold, take_lock};
+use self::progress::Progress;
 use self::recovery::Replayed;
 use self::sweep::{Needed, sweep};
 use super::catalog::CatalogState;
@@ -27,8 +29,8 @@ use crate::engine::stats::lifetime::{self, LifetimeStats};
 use crate::engine::write::wal_sync::WalSync;
 use crate::engine::{Engine, EngineParts};
 use crate::error::{Error, ErrorKind, Result};
-use crate::events::{Events, RecoveryReport};
-use crate::jobs::flush::placing::{FlushTarget, GenerationLimits};
+use crate::events::{Events, OpeningPhase, RecoveryReport};
+use crate::jobs::flush::placing::GenerationLimits;
 use crate::jobs::space::Space;
 use crate::key_table::ReadCache;
 use crate::log::replay;
@@ -42,8 +44,7 @@ use crate::version::file_names::{self, DirSurvey};
 use crate::version::manifest::{Manifest, RecoveredManifest};
 use crate::vfs::clock::Clock;
 use crate::vfs::file_store::FileStore;
-use crate::vfs::{Env, LockGuard};
-use std::collections::HashMap;
+use crate::vfs::{Env, LockGuard, MemoryVfs};
 use std::mem;
 use std::path::Path;
 use std::sync::Arc;
@@ -55,9 +56,18 @@ pub(crate) fn open(
     options: Options,
 ) -> Result<(Arc<Engine>, RecoveryReport)> {
     // What is wrong without looking at the database.
-    options.resolve(&StoredOptions::default())?;
+    let wanted = options.resolve(&StoredOptions::default())?;
+    let outside = env.clone();
+    let env = match wanted.in_memory {
+        true => Env {
+            vfs: Arc::new(MemoryVfs::default()),
+            runtime: env.runtime,
+        },
+        false => env,
+    };
     let events = Events::of(options.listener.as_ref(), &*env.runtime);
     let begin = env.runtime.now();
+    let progress = Progress::begin(options.on_progress.clone(), &env.runtime);
     let survey = file_names::survey(&*env.vfs, dir)?;
     check_directory(dir, &survey, &options)?;
     file_names::refuse_foreign(&*env.vfs, dir)?;
@@ -70,14 +80,19 @@ pub(crate) fn open(
     // What was seen before the lock was held may have changed since.
     let survey = file_names::survey(&*env.vfs, dir)?;
     check_directory(dir, &survey, &options)?;
+    progress.report(OpeningPhase::Manifest, 0, 0);
     let recovered = match survey.has_current {
         true => Some(Manifest::recover(&*env.vfs, dir)?),
         false => None,
     };
     let stored = stored_options::of(recovered.as_ref())?;
+    let to_store = options.to_store(&stored);
     let options = options.resolve(&stored)?;
     let mut opening = Opening::new(env, dir, options, stored, survey);
+    opening.to_store = to_store;
     opening.events = events;
+    opening.progress = progress;
+    opening.outside = outside;
     let engine = match recovered {
         Some(manifest) => opening.recover(manifest, lock)?,
         None => opening.create(lock)?,
@@ -92,7 +107,9 @@ struct Opening<'a> {
     env: Env,
     dir: &'a Path,
     options: EffectiveOptions,
+    /// What was stored, and what is from now on.
     stored: StoredOptions,
+    to_store: StoredOptions,
     survey: DirSurvey,
     next_file: u64,
     /// What the manifest has stored of earlier processes.
@@ -102,6 +119,9 @@ struct Opening<'a> {
     pool: Arc<ArenaPool>,
     report: RecoveryReport,
     events: Events,
+    progress: Progress,
+    /// Where what leaves the database goes.
+    outside: Env,
 }
 
 impl<'a> Opening<'a> {
@@ -121,10 +141,13 @@ impl<'a> Opening<'a> {
         let memtables_bytes = plan.memtables_bytes() as usize;
         let pool = ArenaPool::new(plan.memtable_bytes as usize, memtables_bytes);
         Opening {
+            outside: env.clone(),
+            progress: Progress::begin(None, &env.runtime),
             env,
             dir,
             options,
             stored,
+            to_store: StoredOptions::default(),
             survey,
             next_file,
             counted_before: LifetimeStats::default(),
@@ -176,8 +199,12 @@ impl<'a> Opening<'a> {
         let segments = recovery::wal_segments(&self.survey);
         manifest.check_edits(replay::max_manifest_edits(&store, &segments)?)?;
         let edits = std::mem::take(&mut manifest.edits);
-        let mut version =
-            recovery::build_version(&store, &cache, &manifest.path, edits.iter(&manifest.path))?;
+        let numbered = (1..).zip(edits.iter(&manifest.path));
+        let reported = numbered.map(|(nth, edit)| {
+            self.progress.report(OpeningPhase::Manifest, nth, 0);
+            edit
+        });
+        let mut version = recovery::build_version(&store, &cache, &manifest.path, reported)?;
         drop(edits);
         self.next_file = self.next_file.max(version.counters.next_file);
         // Figures that cannot be understood keep nobody from the data; a check reports them.
@@ -185,7 +212,7 @@ impl<'a> Opening<'a> {
         scan_sources::hand_back(&version, self.counted_before.scan_cost);
         self.report.manifest_edits = manifest.edit_count;
         recovery::forget_lost_runs(&store, &mut version);
-        recovery::check_files(&store, &version)?;
+        recovery::check_files(&store, &version, &self.progress)?;
         if seeded!(OpenReadsAll) {
             let mut files = version.record_files().iter();
             files.try_for_each(|file| file.verify())?;
@@ -193,12 +220,12 @@ impl<'a> Opening<'a> {
 
         let bytes = self.plan.memtable_bytes;
         let replay = recovery::WalReplay::new(&store, &cache, &self.pool, bytes, &manifest.path);
-        let replayed = replay.run(&self.survey, &version)?;
+        let replayed = replay.run(&self.survey, &version, &self.progress)?;
         self.report.manifest_cut = manifest.cut.take();
         let limits = self.limits();
-        recovery::rebuild_indexes(&mut version, limits, &mut self.report)?;
+        recovery::rebuild_indexes(&mut version, limits, &mut self.report, &self.progress)?;
         stored_options::check_budget(&version, &self.stored, &self.options)?;
-        self.note(&replayed);
+        replayed.note(&mut self.report);
         self.start(
             store,
             cache,
@@ -207,15 +234,6 @@ impl<'a> Opening<'a> {
             manifest.edit_count,
             lock,
         )
-    }
-
-    fn note(&mut self, replayed: &Replayed) {
-        let outcome = &replayed.outcome;
-        self.report.wal_segments = outcome.segments;
-        self.report.wal_records = outcome.records;
-        self.report.wal_ops = outcome.ops;
-        self.report.wal_bytes = outcome.bytes;
-        self.report.wal_cut = outcome.cut.clone();
     }
 
     fn store(&self, database: DatabaseId) -> Arc<FileStore> {
@@ -269,7 +287,7 @@ impl<'a> Opening<'a> {
         let before = version.counters.wal_low_water;
         let low_water = memtables.first().map_or(wal_number, |m| m.wal.min(before));
         version.counters.wal_low_water = low_water;
-        version.counters.options = stored_options::encode(&self.options);
+        version.counters.options = stored_options::encode(&self.to_store);
         let manifest = space.with_ballast(&store, || {
             let number = self.take_number();
             version.counters.next_file = self.next_file;
@@ -319,7 +337,7 @@ impl<'a> Opening<'a> {
         };
         let amp = self.options.max_space_amp;
         space.note_data(Space::of(&version, Horizon::default(), amp).file_bytes());
-        let targets = self.targets(&version);
+        let targets = recovery::flush_targets(&version, self.limits());
         let version = Arc::new(version);
         let sealed = memtables.into_iter().rev().collect();
         let view = View {
@@ -356,6 +374,8 @@ impl<'a> Opening<'a> {
                 published,
                 directory: lock,
                 events: mem::take(&mut self.events),
+                outside: self.outside.clone(),
+                progress_panics: self.progress.panics(),
             },
             full: space,
             view,
@@ -373,19 +393,5 @@ impl<'a> Opening<'a> {
             .begin(last_seq, engine.catalog.manifest_edits());
         engine.core.window_files.recover(window.files);
         Ok(engine)
-    }
-
-    /// The newest generation of each partition goes on taking tables.
-    fn targets(&self, version: &Version) -> HashMap<PartitionId, FlushTarget> {
-        let limits = self.limits();
-        let newest = version
-            .partitions()
-            .iter()
-            .filter_map(|p| Some((p.id, p.generations.first()?)))
-            .filter(|(_, newest)| !newest.is_ingested());
-        let targets = newest.map(|(id, newest)| (id, FlushTarget::resume(newest)));
-        targets
-            .filter(|(_, target)| !target.is_full(limits))
-            .collect()
     }
 }

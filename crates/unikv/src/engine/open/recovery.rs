@@ -4,13 +4,14 @@
 //! removed here: opening the database does that afterwards, so a recovery that fails or is
 //! cut changes nothing.
 
-use crate::base::keys::{FileNumber, KeyspaceId, Kind};
+use super::progress::Progress;
+use crate::base::keys::{FileNumber, KeyspaceId, Kind, PartitionId};
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
-use crate::events::RecoveryReport;
+use crate::events::{OpeningPhase, RecoveryReport};
 use crate::hash_index::HashIndex;
 use crate::jobs::flush::index_build::build_index;
-use crate::jobs::flush::placing::GenerationLimits;
+use crate::jobs::flush::placing::{FlushTarget, GenerationLimits};
 use crate::key_table::{KeyTable, ReadCache};
 use crate::log::{ReplayOutcome, WalWrite, replay};
 use crate::memtable::{ArenaPool, BadOp, BatchOp, Memtable, OpsIter};
@@ -20,6 +21,7 @@ use crate::version::edit::VersionEdit;
 use crate::version::file_names::{self, DirSurvey, FileName};
 use crate::version::{ApplyContext, Generation, Partition, Version};
 use crate::vfs::file_store::FileStore;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -92,13 +94,15 @@ pub(crate) fn forget_lost_runs(store: &FileStore, version: &mut Version) {
 }
 
 /// Makes sure that every listed file is there, whole.
-pub(crate) fn check_files(store: &FileStore, version: &Version) -> Result<()> {
+pub(crate) fn check_files(store: &FileStore, version: &Version, progress: &Progress) -> Result<()> {
     let records = version
         .record_files()
         .iter()
         .map(|f| (f.path(), f.meta().len));
     let keys = version.key_tables().map(|t| (t.path(), t.meta().len));
-    for (path, len) in records.chain(keys) {
+    let all = (version.record_files().len() + version.key_tables().count()) as u64;
+    for (nth, (path, len)) in (0..).zip(records.chain(keys)) {
+        progress.report(OpeningPhase::Files, nth, all);
         match store.env().vfs.len(path) {
             Ok(found) if found == len => {}
             Ok(found) => {
@@ -120,8 +124,12 @@ pub(crate) fn rebuild_indexes(
     version: &mut Version,
     limits: GenerationLimits,
     report: &mut RecoveryReport,
+    progress: &Progress,
 ) -> Result<()> {
     let seed = version.counters.hash_seed;
+    let generations = version.partitions().iter().flat_map(|p| &p.generations);
+    let to_index = generations.filter(|generation| !generation.is_ingested());
+    let all = to_index.map(|generation| generation.records()).sum();
     version.replace_indexes(|partition, generation| {
         let newest = partition.generations.first();
         let is_forgotten =
@@ -129,10 +137,27 @@ pub(crate) fn rebuild_indexes(
         if generation.is_ingested() || is_forgotten {
             return Ok(Arc::clone(&generation.index));
         }
+        progress.report(OpeningPhase::Indexes, report.index_records, all);
         let index = index_generation(partition, generation, limits, seed)?;
         report.index_records += index.len() as u64;
         Ok(index)
     })
+}
+
+/// The newest generation of each partition goes on taking tables.
+pub(crate) fn flush_targets(
+    version: &Version,
+    limits: GenerationLimits,
+) -> HashMap<PartitionId, FlushTarget> {
+    let newest = version
+        .partitions()
+        .iter()
+        .filter_map(|p| Some((p.id, p.generations.first()?)))
+        .filter(|(_, newest)| !newest.is_ingested());
+    let targets = newest.map(|(id, newest)| (id, FlushTarget::resume(newest)));
+    targets
+        .filter(|(_, target)| !target.is_full(limits))
+        .collect()
 }
 
 /// The hash index of a generation of `partition`, from its tables' key sections.
@@ -178,6 +203,18 @@ pub(crate) struct Replayed {
     pub(crate) outcome: ReplayOutcome,
 }
 
+impl Replayed {
+    /// Puts into a report what was replayed.
+    pub(crate) fn note(&self, report: &mut RecoveryReport) {
+        let outcome = &self.outcome;
+        report.wal_segments = outcome.segments;
+        report.wal_records = outcome.records;
+        report.wal_ops = outcome.ops;
+        report.wal_bytes = outcome.bytes;
+        report.wal_cut = outcome.cut.clone();
+    }
+}
+
 /// What a replay of the WAL needs.
 pub(crate) struct WalReplay<'a> {
     manifest: &'a Path,
@@ -205,11 +242,23 @@ impl<'a> WalReplay<'a> {
     }
 
     /// Replays the WAL beyond what the version's tables hold.
-    pub(crate) fn run(&self, survey: &DirSurvey, version: &Version) -> Result<Replayed> {
+    pub(crate) fn run(
+        &self,
+        survey: &DirSurvey,
+        version: &Version,
+        progress: &Progress,
+    ) -> Result<Replayed> {
         let segments = wal_segments(survey);
+        let all = match progress.is_heard() {
+            true => self.bytes_of(&segments, version),
+            false => 0,
+        };
+        let mut done = 0;
         let flushed = version.counters.flushed_seq;
         let (mut memtables, mut newest, mut expires) = (Vec::new(), None, false);
         let mut sink = |segment: FileNumber, write: &WalWrite<'_>| {
+            progress.report(OpeningPhase::Log, done, all);
+            done += write.ops.len() as u64;
             // Flushes commit in write order: a record is in the tables whole or not at all.
             if write.last_seq() <= flushed {
                 return Ok(());
@@ -233,6 +282,17 @@ impl<'a> WalReplay<'a> {
             expires,
             outcome,
         })
+    }
+
+    /// Bytes of the segments that are replayed, as far as that can be seen.
+    fn bytes_of(&self, segments: &[FileNumber], version: &Version) -> u64 {
+        let low_water = version.counters.wal_low_water;
+        let needed = segments.iter().filter(|number| **number >= low_water);
+        let path = |number: &FileNumber| self.store.dir().join(file_names::wal(*number));
+        let vfs = &self.store.env().vfs;
+        needed
+            .filter_map(|number| vfs.len(&path(number)).ok())
+            .sum()
     }
 
     /// Inserts the operations of a write. True: some expire.

@@ -2,9 +2,9 @@
 //!
 //! They stand in the manifest's snapshot of each opening (`docs/format.md`, "Options"), as fields
 //! that a reader must know. What the caller sets holds and is stored; what the caller leaves open
-//! is as it is stored, or else the default. All of them may change from one opening to the next, as
-//! files say themselves how they were written; only the memory budget may not fall below what the
-//! indexes at hand need.
+//! is as it is stored, or else the default, which is not stored; what the caller unsets is
+//! forgotten. All of them may change from one opening to the next, as files say themselves how they
+//! were written; only the memory budget may not fall below what the indexes at hand need.
 //!
 //! No locks.
 
@@ -12,7 +12,7 @@ use crate::base::seeded::seeded;
 use crate::codec::Compression;
 use crate::error::{Error, Result};
 use crate::memtable::Lifetime;
-use crate::options::{Clustering, EffectiveOptions, Options, StoredOptions};
+use crate::options::{Clustering, DEFAULT_BUDGET, EffectiveOptions, Options, StoredOptions};
 use crate::version::Version;
 use crate::version::manifest::RecoveredManifest;
 use crate::version::tagged::{FieldWriter, Fields, Place};
@@ -48,34 +48,48 @@ const LEAST_WRITING: u64 = 5;
 /// most when the budget is lowered.
 const INDEX_PART: u64 = 2;
 
-/// The bytes that go into the manifest.
-pub(crate) fn encode(options: &EffectiveOptions) -> Vec<u8> {
+/// The bytes that go into the manifest: what is set.
+pub(crate) fn encode(options: &StoredOptions) -> Vec<u8> {
     let mut out = FieldWriter::default();
-    out.put_u64(tag::MEMORY_BUDGET, options.memory_budget);
-    out.put_u64(tag::MEMTABLE_BYTES, options.memtable_bytes);
-    out.put_u64(tag::UNSORTED_BYTES, options.unsorted_bytes);
-    out.put_u64(tag::PARTITION_BYTES, options.partition_bytes);
-    out.put_u64(tag::INLINE_VALUE_BYTES, options.inline_value_bytes.into());
-    out.put_u64(tag::MAX_SPACE_AMP, options.max_space_amp.to_bits());
-    let clustering = match options.clustering {
+    let clustering = options.clustering.map(|clustering| match clustering {
         Clustering::Automatic => AUTOMATIC,
         Clustering::LeastWriting => LEAST_WRITING,
-    };
-    out.put_u64(tag::CLUSTERING, clustering);
-    out.put_u64(tag::KEY_TABLE_BYTES, options.key_table_bytes);
-    out.put_u64(tag::BLOCK_BYTES, options.block_bytes.into());
-    out.put_u64(tag::SCAN_MERGE_LIMIT, options.scan_merge_limit.into());
+    });
     // A release that does not know it reads databases that do without.
-    if options.compression != Compression::None {
-        out.put_u64(tag::COMPRESSION, options.compression.number());
-    }
+    let compression = options
+        .compression
+        .filter(|compression| *compression != Compression::None);
     // Releases that know of no expiry refuse it.
-    if let Some(Ok(Lifetime::For(ms))) = options.default_ttl.map(Lifetime::of) {
-        out.put_u64(tag::DEFAULT_TTL_MS, ms);
-    }
+    let ttl_ms = match options.default_ttl.map(Lifetime::of) {
+        Some(Ok(Lifetime::For(ms))) => Some(ms),
+        _ => None,
+    };
     // Releases without a change feed refuse it: they would recycle the log.
-    if options.change_window_bytes > 0 {
-        out.put_u64(tag::CHANGE_WINDOW_BYTES, options.change_window_bytes);
+    let window = options.change_window_bytes.filter(|bytes| *bytes > 0);
+    for (tag, value) in [
+        (tag::MEMORY_BUDGET, options.memory_budget),
+        (tag::MEMTABLE_BYTES, options.memtable_bytes),
+        (tag::UNSORTED_BYTES, options.unsorted_bytes),
+        (tag::PARTITION_BYTES, options.partition_bytes),
+        (
+            tag::INLINE_VALUE_BYTES,
+            options.inline_value_bytes.map(u64::from),
+        ),
+        (tag::MAX_SPACE_AMP, options.max_space_amp.map(f64::to_bits)),
+        (tag::CLUSTERING, clustering),
+        (tag::KEY_TABLE_BYTES, options.key_table_bytes),
+        (tag::BLOCK_BYTES, options.block_bytes.map(u64::from)),
+        (
+            tag::SCAN_MERGE_LIMIT,
+            options.scan_merge_limit.map(u64::from),
+        ),
+        (tag::COMPRESSION, compression.map(Compression::number)),
+        (tag::DEFAULT_TTL_MS, ttl_ms),
+        (tag::CHANGE_WINDOW_BYTES, window),
+    ] {
+        if let Some(value) = value {
+            out.put_u64(tag, value);
+        }
     }
     out.finish()
 }
@@ -133,23 +147,9 @@ pub(crate) fn of(manifest: Option<&RecoveredManifest>) -> Result<StoredOptions> 
 
 /// The options with what another database has stored, where nothing is set.
 pub(crate) fn carry_over(options: Options, stored: &StoredOptions) -> Options {
-    let asked = &options.asked;
     Options {
-        asked: StoredOptions {
-            memory_budget: asked.memory_budget.or(stored.memory_budget),
-            memtable_bytes: asked.memtable_bytes.or(stored.memtable_bytes),
-            unsorted_bytes: asked.unsorted_bytes.or(stored.unsorted_bytes),
-            partition_bytes: asked.partition_bytes.or(stored.partition_bytes),
-            inline_value_bytes: asked.inline_value_bytes.or(stored.inline_value_bytes),
-            max_space_amp: asked.max_space_amp.or(stored.max_space_amp),
-            clustering: asked.clustering.or(stored.clustering),
-            key_table_bytes: asked.key_table_bytes.or(stored.key_table_bytes),
-            block_bytes: asked.block_bytes.or(stored.block_bytes),
-            scan_merge_limit: asked.scan_merge_limit.or(stored.scan_merge_limit),
-            compression: asked.compression.or(stored.compression),
-            default_ttl: asked.default_ttl.or(stored.default_ttl),
-            change_window_bytes: asked.change_window_bytes.or(stored.change_window_bytes),
-        },
+        asked: options.to_store(stored),
+        unset: Vec::new(),
         ..options
     }
 }
@@ -161,9 +161,10 @@ pub(crate) fn check_budget(
     stored: &StoredOptions,
     options: &EffectiveOptions,
 ) -> Result<()> {
-    let Some(before) = stored.memory_budget.filter(|b| options.memory_budget < *b) else {
+    let before = stored.memory_budget.unwrap_or(DEFAULT_BUDGET);
+    if options.memory_budget >= before {
         return Ok(());
-    };
+    }
     let generations = version.partitions().iter().flat_map(|p| &p.generations);
     // After a split, both sides share one index.
     let mut seen = HashSet::new();
@@ -211,12 +212,12 @@ mod tests {
             .key_table_bytes(6 << 20)
             .block_bytes(7 << 10)
             .scan_merge_limit(9);
-        let bytes = encode(&effective(&options));
+        let bytes = encode(&options.asked);
         // Without compression the bytes are those of releases that had none.
         golden::check("options", &bytes);
         if let Some(compression) = crate::codec::tests::built_in().pop() {
             let options = options.clone().compression(compression);
-            let stored = decode(&encode(&effective(&options)), path).unwrap();
+            let stored = decode(&encode(&options.asked), path).unwrap();
             assert_eq!(stored.compression, Some(compression));
         }
         let stored = decode(&bytes, path).unwrap();
@@ -237,7 +238,7 @@ mod tests {
     fn each_kind_of_clustering_has_its_number() {
         let path = Path::new("MANIFEST-000001");
         for clustering in [Clustering::Automatic, Clustering::LeastWriting] {
-            let bytes = encode(&effective(&Options::default().clustering(clustering)));
+            let bytes = encode(&Options::default().clustering(clustering).asked);
             let stored = decode(&bytes, path).unwrap();
             assert_eq!(stored.clustering, Some(clustering));
         }
@@ -322,6 +323,62 @@ mod tests {
         let refused = Db::open_in(env, "/db", Options::default().block_bytes(7)).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
         assert_eq!(opened(Options::default()), expected);
+    }
+
+    #[test]
+    fn only_what_is_set_is_stored_and_it_can_be_made_the_default_again() {
+        let machine = Machine::new(7);
+        let opened = |options: Options| {
+            let (db, _) = machine.open(options);
+            let options = db.options();
+            db.close().unwrap();
+            let (_, listed) = crate::engine::tests::common::listed_by_manifest(&machine);
+            (
+                options,
+                decode(&listed.options.unwrap(), Path::new("")).unwrap(),
+            )
+        };
+        let (first, stored) = opened(Options::default());
+        assert_eq!(stored, StoredOptions::default());
+        assert_eq!(first, effective(&Options::default()));
+        let set = Options::default().block_bytes(1024).memory_budget(1 << 30);
+        let (roomy, stored) = opened(set.clone());
+        assert_eq!(stored, set.asked);
+        // What is not set follows the budget.
+        assert!(roomy.memtable_bytes > first.memtable_bytes);
+        assert_eq!(opened(Options::default()).0, roomy);
+        // Set afterwards, it holds, and unset afterwards, it does not.
+        let both = set.clone().unset("block_bytes").unwrap().block_bytes(2048);
+        assert_eq!(opened(both).0.block_bytes, 2048);
+        let neither = Options::default().block_bytes(512).unset("block_bytes");
+        let (now, stored) = opened(neither.unwrap());
+        assert_eq!((now.block_bytes, stored.block_bytes), (4096, None));
+        assert_eq!(stored.memory_budget, Some(1 << 30));
+        // For all of them there is a name, and none for what is not stored.
+        let names = "memory_budget memtable_bytes unsorted_bytes partition_bytes \
+                     inline_value_bytes max_space_amp clustering key_table_bytes block_bytes \
+                     scan_merge_limit compression default_ttl change_window_bytes";
+        let mut all = small().max_space_amp(2.0).change_window_bytes(1 << 20);
+        all = all.default_ttl(Duration::from_secs(9));
+        opened(all);
+        let mut none = Options::default();
+        for name in names.split_whitespace() {
+            none = none.unset(name).unwrap();
+        }
+        let (last, stored) = opened(none);
+        assert_eq!((last, stored), (first, StoredOptions::default()));
+        for name in ["durability", "in_memory", "Block_bytes", ""] {
+            let error = Options::default().unset(name).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            assert!(error.remedy().contains("scan_merge_limit"), "{error}");
+        }
+        // A follower has indexes like the writer's, whatever its own memory.
+        opened(Options::default().memory_budget(1 << 30));
+        let followed = crate::FollowOptions::default().memory_budget(8 << 20);
+        let (_, stored) = opened(Options::default());
+        let followed = followed.resolve(&stored).unwrap();
+        assert_eq!(followed.memory_budget, 8 << 20);
+        assert_eq!(followed.unsorted_bytes, roomy.unsorted_bytes);
     }
 
     #[test]

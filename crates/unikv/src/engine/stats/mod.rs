@@ -221,8 +221,12 @@ pub struct Stats {
     pub running_jobs: Vec<RunningJob>,
     /// Snapshots and iterators, the oldest first: who keeps what on disk.
     pub holders: Vec<HolderStats>,
-    /// How often the listener of [`Options::listener`](crate::Options::listener) has panicked.
+    /// How often the listener of [`Options::listener`](crate::Options::listener) has panicked, and
+    /// the function of [`Options::on_progress`](crate::Options::on_progress).
     pub listener_panics: u64,
+    /// Bytes of memory that the files take, beside the memory budget: see
+    /// [`Options::in_memory`](crate::Options::in_memory). 0 where they are on a disk.
+    pub in_memory_bytes: u64,
 }
 
 macro_rules! show_counters {

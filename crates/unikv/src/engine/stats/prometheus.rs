@@ -228,6 +228,8 @@ impl Stats {
                 page.line(name, &[("job", &job)], count);
             }
         }
+        let help = "Memory of the files of a database that is in memory.";
+        page.one("gauge", "in_memory_bytes", help, self.in_memory_bytes);
         let help = "Panics of the listener.";
         page.one(
             "counter",

@@ -1,0 +1,154 @@
+//! Databases in memory: they work as others do, and leave nothing.
+
+use super::{Model, churn, same, small};
+use crate::backup::Repository;
+use crate::vfs::sim::{SimRuntime, SimVfs};
+use crate::vfs::{Env, MemoryVfs, Vfs};
+use crate::{
+    Batch, Db, Durability, ErrorKind, ExportFile, FollowOptions, KeyspaceOptions, Options,
+};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+fn env(vfs: impl Vfs + 'static, seed: u64) -> (Env, Arc<SimRuntime>) {
+    let runtime = SimRuntime::new(seed);
+    let env = Env {
+        vfs: Arc::new(vfs),
+        runtime: runtime.clone(),
+    };
+    (env, runtime)
+}
+
+#[test]
+fn a_database_in_memory_touches_no_disk_and_keeps_nothing() {
+    let disk = SimVfs::new();
+    let (outside, runtime) = env(disk.clone(), 1);
+    let options = small().in_memory(true).partition_bytes(24 << 10);
+    let options = options.durability(Durability::Sync);
+    let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(1));
+    let calls = (disk.calls(), disk.looks());
+    let db = Db::open_in(outside.clone(), "label", options.clone()).unwrap();
+    for _ in 0..60 {
+        churn(&db, &mut model, &mut rng, 50);
+        let (key, value) = (format!("large{}", rng.random_range(0..5)), vec![7; 3000]);
+        db.put(&key, &value).unwrap();
+        model.insert(key.into_bytes(), value);
+        runtime.run_one();
+    }
+    let snapshot = db.snapshot();
+    let then = model.clone();
+    db.delete_range("key0000".."key0100").unwrap();
+    model.retain(|key, _| !key.starts_with(b"key00"));
+    db.compact().unwrap();
+    db.collect_garbage().unwrap();
+    same(&db, &model);
+    for (key, value) in &then {
+        assert_eq!(snapshot.get(key).unwrap().as_deref(), Some(&value[..]));
+    }
+    drop(snapshot);
+    let stats = db.stats();
+    assert!(
+        stats.flushes > 5 && stats.merges > 1 && stats.splits > 0,
+        "{stats:?}"
+    );
+    let (files, memory) = (stats.disk_bytes, stats.in_memory_bytes);
+    assert!(
+        files < memory && memory < 2 * files + (1 << 20),
+        "{files} {memory}"
+    );
+    assert!(!stats.disk_full && stats.ballast_bytes < stats.disk_bytes);
+    let error = Db::open_in(outside.clone(), "label", small().create_if_missing(false));
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::NotFound);
+    db.close().unwrap();
+    assert_eq!((disk.calls(), disk.file_names().len()), (calls.0, 0));
+    // The next one of the name is another.
+    let next = Db::open_in(outside, "label", options).unwrap();
+    assert_eq!(next.iter().count(), 0);
+}
+
+#[test]
+fn copies_of_a_database_in_memory_are_on_the_disk() {
+    let disk = SimVfs::new();
+    let (outside, runtime) = env(disk.clone(), 2);
+    // The name says nothing about where copies may be.
+    let db = Db::open_in(outside.clone(), "/", small().in_memory(true)).unwrap();
+    let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(2));
+    let repository = Repository::at_in(outside.clone(), "/backups");
+    for round in 0..3 {
+        churn(&db, &mut model, &mut rng, 300);
+        db.write(Batch::new().set_mark(round.to_string())).unwrap();
+        let made = db.checkpoint(format!("/copy{round}")).unwrap();
+        assert_eq!(made.linked_bytes(), 0);
+        assert!(made.copied_because.unwrap().contains("in memory"));
+        let point = repository.back_up(&db).unwrap();
+        assert!(repository.verify(point.point.number).unwrap().is_sound());
+        repository
+            .restore(point.point.number, format!("/restored{round}"))
+            .unwrap();
+        let disk = disk.power_cut(crate::vfs::sim::Keep::Nothing);
+        for dir in [format!("/copy{round}"), format!("/restored{round}")] {
+            let (env, _runtime) = env(disk.clone(), 3);
+            assert!(Db::check_in(&env, &dir).unwrap().is_clean());
+            let own = Db::open_in(env, &dir, Options::default()).unwrap();
+            same(&own, &model);
+            assert_eq!(own.mark().as_deref(), Some(round.to_string().as_bytes()));
+        }
+        runtime.run_one();
+    }
+    let made = db.export(.., "/export").unwrap();
+    assert_eq!(made.records, model.len() as u64);
+    let into = Db::open_in(outside.clone(), "/into", small().in_memory(true)).unwrap();
+    into.import(&ExportFile::open_in(outside, "/export").unwrap())
+        .unwrap();
+    same(&into, &model);
+}
+
+#[test]
+fn a_file_system_in_memory_that_is_kept_serves_like_a_disk() {
+    let files = MemoryVfs::default();
+    let open = |seed| {
+        let (env, runtime) = env(files.clone(), seed);
+        let db = Db::open_in(env, "/db", small()).unwrap();
+        (db, runtime)
+    };
+    let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(3));
+    for round in 0..12 {
+        let (db, runtime) = open(round);
+        same(&db, &model);
+        for _ in 0..4 {
+            churn(&db, &mut model, &mut rng, 80);
+            runtime.run_one();
+        }
+        let space = db.keyspace("more", KeyspaceOptions::default()).unwrap();
+        space.put("round", round.to_string()).unwrap();
+        let locked = Db::open_in(env(files.clone(), 99).0, "/db", small()).unwrap_err();
+        assert_eq!(locked.kind(), ErrorKind::Locked);
+        assert!(locked.to_string().contains(&std::process::id().to_string()));
+        let followed = Db::follow_in(&env(files.clone(), 98).0, "/db", FollowOptions::default());
+        if round % 2 == 0 {
+            assert_eq!(followed.unwrap_err().kind(), ErrorKind::Incompatible);
+            db.close().unwrap();
+        } else {
+            // As if its process had died, but for the lock, which another one would not meet.
+            drop((space, db));
+        }
+        let (env, _runtime) = env(files.clone(), 97);
+        assert!(Db::check_in(&env, "/db").unwrap().is_clean());
+    }
+    let (db, _) = open(50);
+    let expires = crate::WriteOptions::default().ttl(Duration::from_secs(5));
+    db.put_with("expires", "soon", expires).unwrap();
+    db.checkpoint("/copy").unwrap();
+    drop(db);
+    let (env, _runtime) = env(files.clone(), 96);
+    let copy = Db::open_in(env.clone(), "/copy", small()).unwrap();
+    assert!(copy.ttl("expires").unwrap().is_some());
+    copy.close().unwrap();
+    Db::destroy_in(&env, "/copy").unwrap();
+    Db::destroy_in(&env, "/db").unwrap();
+    assert_eq!(files.list(Path::new("/")).unwrap(), Vec::<String>::new());
+    assert_eq!(files.bytes(), 0);
+}
