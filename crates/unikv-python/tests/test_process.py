@@ -204,7 +204,7 @@ def test_a_fork_while_others_work_and_its_end(tmp_path):
     assert db.count() == 50_001
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "db")], capture_output=True, text=True, timeout=100
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(script), str(tmp_path / "db")], capture_output=True, text=True, timeout=100
     )
     assert (done.returncode, done.stderr) == (0, "")
 
