@@ -295,3 +295,14 @@ def test_stats(db):
     assert stats["puts"] == 1 and isinstance(stats["partitions"], list)
     assert db.approximate_size(b"a", b"z") >= 0 == db.keyspace("k").approximate_size()
     assert "db" in repr(db) and "closed" not in repr(db)
+
+
+def test_in_memory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with unikv.open("only a name", in_memory=True, memory_budget="16MiB") as db:
+        db.update({b"%04d" % n: b"v" * 100 for n in range(1000)})
+        db.compact()
+        assert db.count() == 1000 and list(tmp_path.iterdir()) == []
+        db.checkpoint("kept")
+    with unikv.open("kept", create_if_missing=False) as db:
+        assert db.count() == 1000 and db.options()["in_memory"] is False
