@@ -198,6 +198,7 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(Seeded::FollowerKeepsFlushed, unit(FOLLOWED), 0),
+    Case(Seeded::FollowerMissesEdits, unit(DURING_A_REFRESH), 0),
     Case(
         Seeded::FollowerIndexStale,
         unit("engine::follow::tests::a_follower_shows_each_state_across_every_job"),
@@ -267,6 +268,13 @@ const CASES: &[Case] = &[
         unit("engine::changes::tests::a_follower_that_lags_too_much_is_refused_and_never_wrong"),
         0,
     ),
+    Case(
+        Seeded::WindowForgetsBlobs,
+        unit(
+            "engine::changes::tests::large_values_of_the_window_are_there_after_they_were_overwritten",
+        ),
+        0,
+    ),
     // Exports and ingests.
     Case(
         Seeded::CutExportImported,
@@ -317,6 +325,11 @@ const CASES: &[Case] = &[
     Case(
         Seeded::LongKeyKept,
         Test("pinned", "a_short_value_keeps_no_long_key"),
+        0,
+    ),
+    Case(
+        Seeded::RangeKeepsValue,
+        Test("pinned", "a_short_part_of_a_long_value_keeps_only_itself"),
         0,
     ),
     Case(

@@ -189,3 +189,25 @@ fn parts_of_values_and_whole_scans_keep_only_themselves() {
     }
     held.check(&db);
 }
+
+#[test]
+fn a_short_part_of_a_long_value_keeps_only_itself() {
+    let _turn = TURN.lock();
+    let dir = tempfile::tempdir().unwrap();
+    let mut held = Held::new();
+    // All values together are more than the budget allows.
+    let db = loaded(&dir, 16, 10_000);
+    for is_sorted in [false, true] {
+        match is_sorted {
+            false => db.flush().unwrap(),
+            true => db.compact().unwrap(),
+        }
+        for i in 0..RECORDS {
+            let from = i % 9_000;
+            let part = Readable::get_range(&db, key(i, 16), from..from + 50).unwrap();
+            held.hold(part.unwrap(), &db);
+        }
+        held.check(&db);
+    }
+    assert!(held.bytes.iter().all(|part| part.len() == 50));
+}

@@ -48,6 +48,8 @@ bugs! {
     IncarnationForgotten,
     /// I5: the change window recycles a segment and says that it is there.
     WindowRecycled,
+    /// I5: large values that only the change window names are removed.
+    WindowForgetsBlobs,
 
     // Exports.
     /// I5: an export that is cut where an entry ends is taken for a whole one.
@@ -64,6 +66,8 @@ bugs! {
     FollowsUnpublishedEdits,
     /// I5: a follower keeps the memtable of what has been flushed.
     FollowerKeepsFlushed,
+    /// I5: a follower takes a number that depends on edits which it does not know.
+    FollowerMissesEdits,
     /// I5: the hash index of a follower lacks the tables of later flushes.
     FollowerIndexStale,
     /// I5: a follower does not hold the files of large values that no table has yet.
@@ -353,4 +357,6 @@ bugs! {
     SharesWithoutEnd,
     /// I7: a value that is handed out keeps a key that is much longer.
     LongKeyKept,
+    /// I7: what of a value was asked for keeps all of it.
+    RangeKeepsValue,
 }

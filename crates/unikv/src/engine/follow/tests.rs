@@ -1,6 +1,7 @@
 //! Followers beside a writer of the same process, on one simulated disk.
 
 use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::engine::tests::{Machine, Model, churn, small};
 use crate::vfs::sim::{Fault, Op, SimRuntime};
 use crate::vfs::{Env, Runtime, Vfs};
@@ -465,10 +466,20 @@ fn shown_by(follower: &Follower) -> Contents {
     contents(shown, |name| all(&follower.keyspace(name).unwrap()))
 }
 
+/// The number of the last write that is visible, and what is there then.
+fn moment_of(db: &Db) -> (u64, Contents) {
+    let seq = db.0.engine.read.visible_seq.load(Ordering::Acquire);
+    (seq, contents_of(db))
+}
+
+fn moment_shown_by(follower: &Follower) -> (u64, Contents) {
+    (follower.stats().seq, shown_by(follower))
+}
+
 /// What a writer does in the middle of a refresh. It calls the other function after each change.
 type Act = fn(&Db, &mut dyn FnMut());
 
-const ACTS: [(&str, Act); 6] = [
+const ACTS: [(&str, Act); 8] = [
     ("puts", |db, note| {
         for i in 0..3 {
             db.put(format!("key{i}"), "put meanwhile").unwrap();
@@ -517,6 +528,21 @@ const ACTS: [(&str, Act); 6] = [
         db.put("key2", "after the ingest").unwrap();
         note();
     }),
+    ("an ingest and nothing after it", |db, note| {
+        let entries = (0..9).map(|i| (format!("key{i}"), Some("ingested")));
+        db.ingest_sorted(entries.map(crate::Result::Ok), None)
+            .unwrap();
+        note();
+    }),
+    ("an ingest into a keyspace, and a flush", |db, note| {
+        let space = db.find_keyspace("space").unwrap();
+        let entries = [("first", Some("ingested")), ("key", None)];
+        space
+            .ingest_sorted(entries.into_iter().map(crate::Result::Ok), None)
+            .unwrap();
+        note();
+        db.flush().unwrap();
+    }),
     ("much", |db, note| {
         for i in 0..60_u32 {
             db.put(format!("key{}", i % 30), [i as u8; 600]).unwrap();
@@ -529,48 +555,62 @@ const ACTS: [(&str, Act); 6] = [
 
 #[test]
 fn whatever_is_written_during_a_refresh_it_shows_a_state_that_the_writer_showed() {
+    // Where all is flushed nothing of the log is needed, whose segments say of themselves which
+    // edits come before them.
     for (name, act) in ACTS {
-        let mut at = 0;
-        loop {
-            let machine = Machine::new(100 + at);
-            let (db, _) = machine.open(small());
-            let space = db.keyspace("space", KeyspaceOptions::default()).unwrap();
-            space.put("key", "of the space").unwrap();
-            for i in 0..40_u8 {
-                db.put(format!("key{i}"), [i; 200]).unwrap();
+        for all_flushed in [false, true] {
+            let mut at = 0;
+            while writes_during_a_refresh((name, act), all_flushed, at) {
+                at += 1;
             }
-            db.put("large", [7; 3000]).unwrap();
-            db.flush().unwrap();
-            let follower = follow(&machine);
-            db.put("key1", "not flushed").unwrap();
-            db.flush().unwrap();
-            db.put("key2", "not flushed").unwrap();
-
-            let states = Arc::new(Mutex::new(vec![shown_by(&follower), contents_of(&db)]));
-            let (writer, noted) = (db.clone(), Arc::clone(&states));
-            let mut looks = 0;
-            machine.disk.set_look_fault(Box::new(move |_| {
-                looks += 1;
-                if looks == at + 1 {
-                    act(&writer, &mut || noted.lock().push(contents_of(&writer)));
-                }
-                Fault::None
-            }));
-            let refreshed = follower.refresh();
-            machine.disk.clear_faults();
-            refreshed.unwrap_or_else(|error| panic!("{name} at {at}: {error}"));
-            let states = states.lock();
-            assert!(states.contains(&shown_by(&follower)), "{name} at {at}");
-            follower.refresh().unwrap();
-            assert!(
-                shown_by(&follower) == contents_of(&db),
-                "{name} at {at}, afterwards"
-            );
-            if states.len() == 2 {
-                break;
-            }
-            at += 1;
+            assert!(at > 10, "{name}: {at}");
         }
-        assert!(at > 10, "{name}: {at}");
     }
+}
+
+/// Does `act` before the look with this number of a refresh. Whether there is such a look.
+fn writes_during_a_refresh((name, act): (&str, Act), all_flushed: bool, at: u64) -> bool {
+    let machine = Machine::new(100 + at);
+    let (db, _) = machine.open(small());
+    let space = db.keyspace("space", KeyspaceOptions::default()).unwrap();
+    space.put("key", "of the space").unwrap();
+    for i in 0..40_u8 {
+        db.put(format!("key{i}"), [i; 200]).unwrap();
+    }
+    db.put("large", [7; 3000]).unwrap();
+    db.flush().unwrap();
+    let follower = follow(&machine);
+    db.put("key1", "not flushed").unwrap();
+    db.flush().unwrap();
+    if !all_flushed {
+        db.put("key2", "not flushed").unwrap();
+    }
+
+    let first = [moment_shown_by(&follower), moment_of(&db)];
+    let states = Arc::new(Mutex::new(Vec::from(first)));
+    let (writer, noted) = (db.clone(), Arc::clone(&states));
+    let (mut looks, acted) = (0, Arc::new(AtomicBool::new(false)));
+    let acts = Arc::clone(&acted);
+    machine.disk.set_look_fault(Box::new(move |_| {
+        looks += 1;
+        if looks == at + 1 {
+            acts.store(true, Ordering::Relaxed);
+            act(&writer, &mut || noted.lock().push(moment_of(&writer)));
+        }
+        Fault::None
+    }));
+    let refreshed = follower.refresh();
+    machine.disk.clear_faults();
+    refreshed.unwrap_or_else(|error| panic!("{name} at {at}: {error}"));
+    let states = states.lock();
+    assert!(
+        states.contains(&moment_shown_by(&follower)),
+        "{name} at {at}"
+    );
+    follower.refresh().unwrap();
+    assert!(
+        moment_shown_by(&follower) == moment_of(&db),
+        "{name} at {at}, afterwards"
+    );
+    acted.load(Ordering::Relaxed)
 }
