@@ -268,6 +268,8 @@ const CASES: &[Case] = &[
         unit("engine::changes::tests::a_follower_that_lags_too_much_is_refused_and_never_wrong"),
         0,
     ),
+    Case(Seeded::OnlyNextIncarnation, Cuts, 0),
+    Case(Seeded::FeedSkipsRecord, Histories, 0),
     Case(
         Seeded::WindowForgetsBlobs,
         unit(

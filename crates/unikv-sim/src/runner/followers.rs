@@ -19,7 +19,8 @@ const OFTEN: u64 = 6;
 
 /// One refresh in this many is followed by a checkpoint of the follower.
 const COPIED: u64 = 5;
-/// Where that is, until it has been looked at.
+/// Where that is, until it has been looked at; each has a number, for a power cut may bring back
+/// what was removed.
 const COPY: &str = "/followed";
 
 /// What each keyspace holds.
@@ -116,22 +117,23 @@ impl Runner {
     /// A checkpoint of the follower is a database that holds what it shows, also after a power cut.
     fn copy_followed(&self, follower: &Follower, shows: &Whole) -> Result<(), Interrupt> {
         story::step("   a follower makes a checkpoint".to_owned());
-        let made = follower.checkpoint(COPY);
+        let dir = format!("{COPY}{}-{}", self.incarnation, self.step);
+        let made = follower.checkpoint(&dir);
         let made = self.must("a checkpoint of a follower", made)?;
         let disk = fork(&self.vfs, Ending::PowerCut);
         // Little space is no matter of what is in it.
         disk.set_free_space(None);
         let there = env(&disk, &SimRuntime::new(self.seed ^ 0xf1));
-        let report = Db::check_in(&there, COPY).expect("a checkpoint can be checked");
+        let report = Db::check_in(&there, &dir).expect("a checkpoint can be checked");
         assert!(report.is_clean(), "{:?}", report.problems);
-        let copy = Db::open_in(there, COPY, Options::default()).expect("a checkpoint opens");
+        let copy = Db::open_in(there, &dir, Options::default()).expect("a checkpoint opens");
         let space = |name: &str| copy.find_keyspace(name).expect("it is listed");
         let got = whole(copy.keyspaces(), |name| state(&space(name)));
         same("a checkpoint of a follower", &got, shows);
         assert_eq!(copy.mark(), follower.mark(), "its mark");
         assert_eq!(copy.mark(), made.mark, "its mark");
         let here = env(&self.vfs, &SimRuntime::new(self.seed ^ 0xf2));
-        let gone = Db::destroy_in(&here, COPY);
+        let gone = Db::destroy_in(&here, &dir);
         self.must("destroying a checkpoint", gone)
     }
 

@@ -46,6 +46,10 @@ bugs! {
     FeedShowsUnsynced,
     /// I5: an opening goes on in the incarnation before it.
     IncarnationForgotten,
+    /// I5: a change that the manifest has is shown before a write that may not be shown yet.
+    FeedSkipsRecord,
+    /// I5: a token is good by the opening after it, although a later crash took what it knows of.
+    OnlyNextIncarnation,
     /// I5: the change window recycles a segment and says that it is there.
     WindowRecycled,
     /// I5: large values that only the change window names are removed.

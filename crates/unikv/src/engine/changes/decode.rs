@@ -33,6 +33,8 @@ pub enum What {
     /// Sorted keys were ingested: all that the keyspace holds from `first` to `last` may be
     /// another. Read it through a snapshot ([`Db::snapshot`](crate::Db::snapshot)), in the place of
     /// what was there: changes that come later are repeated then, which changes nothing in the end.
+    /// It shows what is not durable, too: a copy that is to survive a power cut calls
+    /// [`Db::sync`](crate::Db::sync) before it is stored.
     Ingest {
         /// The number of the keyspace ([`Keyspace::number`](crate::Keyspace::number)).
         keyspace: u32,

@@ -2,6 +2,7 @@
 
 use super::token::Token;
 use crate::base::keys::SeqNo;
+use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::core::Core;
 use crate::engine::read::ReadState;
@@ -81,10 +82,13 @@ impl ChangeFeed {
             ));
         };
         let seq = SeqNo(token.seq);
-        let common = match self.incarnations.get(at + 1) {
-            Some((_, common)) => *common,
-            None => self.visible(),
+        // What one crash has left, a later one may have taken: nothing made it durable.
+        let mut later = self.incarnations.iter().skip(at + 1);
+        let common = match seeded!(OnlyNextIncarnation) {
+            true => later.next().map(|(_, common)| *common),
+            false => later.map(|(_, common)| *common).min(),
         };
+        let common = common.unwrap_or_else(|| self.visible());
         if seq > common {
             let what = format!(
                 "the database has only the first {} of the {} writes that the token knows of: a \

@@ -1,7 +1,8 @@
 //! Following the changes from a token on.
 //!
 //! What is visible is looked at first, then what is durable, and then the log is read. So each
-//! number up to the first look is in the log below the second, in the manifest, or nowhere.
+//! number up to the first look is in the log below the second, in the manifest, or nowhere. Where a
+//! record may not be shown yet, nothing that comes after it is, of the manifest neither.
 
 use super::decode::{Change, bytes_of, of_logged, of_write};
 use super::feed::ChangeFeed;
@@ -56,6 +57,15 @@ pub struct Changes {
     queue: VecDeque<Change>,
     /// The segment that is read.
     current: Option<(Place, LogReader)>,
+}
+
+/// What comes next in the log.
+enum Next {
+    Record(Change),
+    /// A record that may not be shown yet. What is not in the log may be shown up to this number.
+    NotYet(SeqNo),
+    /// There is no more.
+    End,
 }
 
 impl ChangeFeed {
@@ -137,7 +147,7 @@ impl Changes {
         let flushed = view.version.counters.flushed_seq;
         let mut bytes = 0;
         while bytes < BATCH_BYTES {
-            let record = match self.next_record(visible, flushed) {
+            let next = match self.next_record(visible, flushed) {
                 Err(error) => {
                     // What was read before it is handed out first.
                     return match self.queue.is_empty() {
@@ -145,15 +155,18 @@ impl Changes {
                         false => Ok(()),
                     };
                 }
-                Ok(record) => record,
+                Ok(next) => next,
             };
-            let until = record
-                .as_ref()
-                .map_or(visible, |change| SeqNo(change.token.seq));
+            let until = match &next {
+                Next::Record(change) => SeqNo(change.token.seq),
+                Next::NotYet(_) if seeded!(FeedSkipsRecord) => visible,
+                Next::NotYet(before) => visible.min(*before),
+                Next::End => visible,
+            };
             for change in between(logged, self.read, until) {
                 bytes += self.push(of_logged(self.token_at(change.seq), change));
             }
-            let Some(record) = record else {
+            let Next::Record(record) = next else {
                 return Ok(());
             };
             bytes += self.push(record);
@@ -175,11 +188,11 @@ impl Changes {
         }
     }
 
-    /// The next record of the log that may be shown.
-    fn next_record(&mut self, visible: SeqNo, flushed: SeqNo) -> Result<Option<Change>> {
+    /// The next record of the log.
+    fn next_record(&mut self, visible: SeqNo, flushed: SeqNo) -> Result<Next> {
         loop {
             let Some((place, mut reader)) = self.find_place()? else {
-                return Ok(None);
+                return Ok(Next::End);
             };
             reader.read_until(place.end);
             let (begin, read) = match reader.next()? {
@@ -202,7 +215,7 @@ impl Changes {
             let Some((kind, payload, is_durable)) = read else {
                 self.current = Some((place, reader));
                 if !self.go_on()? {
-                    return Ok(None);
+                    return Ok(Next::End);
                 }
                 continue;
             };
@@ -211,12 +224,12 @@ impl Changes {
                 continue;
             }
             let write = WalWrite::decode(payload).map_err(|bad| bad.at(&place.path, begin))?;
-            let last = write.last_seq();
+            let (before, last) = (SeqNo(write.base_seq.0.saturating_sub(1)), write.last_seq());
             let is_durable = is_durable || last <= flushed || seeded!(FeedShowsUnsynced);
             if last > visible || !is_durable {
                 reader.go_back_to(begin);
                 self.current = Some((place, reader));
-                return Ok(None);
+                return Ok(Next::NotYet(before));
             }
             let change = match last > self.read {
                 true => Some(of_write(
@@ -232,7 +245,7 @@ impl Changes {
             }
             self.current = Some((place, reader));
             if let Some(change) = change {
-                return change.map(Some);
+                return change.map(Next::Record);
             }
         }
     }

@@ -7,8 +7,8 @@
 //!   recovered it.
 //! - A follower that has seen everything up to a number sees what comes after it without a gap, or
 //!   [`ErrorKind::HistoryGone`](crate::ErrorKind::HistoryGone).
-//! - A token of an incarnation before this one holds up to the last number that the two have in
-//!   common.
+//! - A token of an incarnation before this one holds up to the last number that the two, and all
+//!   between them, have in common.
 //!
 //! No locks of its own; it takes that of the log's segments, which is held over syncs.
 

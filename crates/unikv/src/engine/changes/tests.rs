@@ -560,3 +560,51 @@ fn a_follower_that_waits_is_woken() {
 fn _assert_send(changes: Changes) -> impl Send {
     changes
 }
+
+#[test]
+fn a_token_is_refused_although_only_a_later_crash_took_what_it_knows_of() {
+    let mut machine = Machine::new(11);
+    let (db, _runtime) = machine.open(options(1 << 20));
+    db.put("first", "durable").unwrap();
+    db.sync().unwrap();
+    let durable = db.token().unwrap();
+    db.put("second", "not durable").unwrap();
+    let token = db.token().unwrap();
+    drop(db);
+    // The process dies, and the next one finds both writes and makes none of them durable.
+    machine.disk = machine.disk.process_kill();
+    let (db, _runtime) = machine.open(Options::default());
+    assert!(db.updates_since(token).is_ok());
+    drop(db);
+    machine.disk = machine.disk.power_cut(Keep::Nothing);
+    let (db, _runtime) = machine.open(Options::default());
+    assert_eq!(db.get("second").unwrap(), None);
+    assert!(db.updates_since(durable).is_ok());
+    for _ in 0..2 {
+        let refused = db.updates_since(token).map(drop).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::HistoryGone);
+        // Its number is given again.
+        db.put("another", "value").unwrap();
+    }
+}
+
+#[test]
+fn a_change_of_keyspaces_does_not_come_before_recovered_writes() {
+    let machine = Machine::new(12);
+    let (db, _runtime) = machine.open(options(1 << 20));
+    let mut follower = Follower::begin(&db, false);
+    db.put("key", "recovered from the log").unwrap();
+    db.keyspace("space", KeyspaceOptions::default()).unwrap();
+    db.put("key", "after it").unwrap();
+    db.close().unwrap();
+    let (db, _runtime) = machine.open(Options::default());
+    // The put is durable, but of a log of an earlier process nobody knows it.
+    follower.catch_up(&db).unwrap();
+    let entries = [("other", Some("ingested"))];
+    db.ingest_sorted(entries.into_iter().map(crate::Result::Ok), None)
+        .unwrap();
+    follower.catch_up(&db).unwrap();
+    db.flush().unwrap();
+    follower.assert_same(&db);
+    assert_eq!(follower.seen, 4);
+}

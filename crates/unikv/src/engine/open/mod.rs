@@ -275,7 +275,7 @@ impl<'a> Opening<'a> {
         }
         let last_seq = version.counters.flushed_seq.max(outcome.last_seq);
         let history = version.counters.history.as_ref();
-        let last_seq = history.map_or(last_seq, |history| history.last_seq().max(last_seq));
+        let last_seq = history.map_or(last_seq, |history| history.vouched().max(last_seq));
         let window = self.window(&store, &cache, &mut version, &outcome, last_seq)?;
         let space = DiskFull::at_open(&store, self.plan.memtable_bytes);
         // Before anything else changes, so that a follower notices.

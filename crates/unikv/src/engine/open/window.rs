@@ -51,7 +51,12 @@ struct Found<'a> {
 impl Found<'_> {
     /// Recovers the window, and has the version begin the incarnation with this id.
     fn recover(&self, version: &mut Version, mut incarnation: u64) -> Result<Window> {
-        let before = version.counters.history.take();
+        let before = version.counters.history.take().map(|before| {
+            let mut before = Arc::unwrap_or_clone(before);
+            // Nothing that is here has a number between.
+            before.from = before.from.min(self.last_seq);
+            before
+        });
         let (linked, is_whole) = match self.outcome.last {
             Some(last) => linked_before(self.store, last, |n| self.present.contains(&n))?,
             None => (Vec::new(), false),
@@ -67,7 +72,7 @@ impl Found<'_> {
             segments,
             files: Vec::new(),
         };
-        let mut history = before.map(Arc::unwrap_or_clone).unwrap_or_default();
+        let mut history = before.unwrap_or_default();
         self.recover_files(version, &history, &mut window)?;
         history.forget_until(window.from);
         // A simulated machine may draw the same numbers again.

@@ -114,14 +114,15 @@ impl History {
         self.incarnations.drain(..more);
     }
 
-    /// The last number that is known here to have been given.
-    pub(crate) fn last_seq(&self) -> SeqNo {
+    /// The last number that is vouched for here: of a change, or where an edit of the last
+    /// incarnation had the window begin. The numbers of incarnations may be of writes that were
+    /// found in the log once and are lost since.
+    pub(crate) fn vouched(&self) -> SeqNo {
         let change = self.changes.last().map(|change| change.seq);
-        let incarnation = self.incarnations.last().map(|(_, before)| *before);
-        let last = change
-            .unwrap_or_default()
-            .max(incarnation.unwrap_or_default());
-        last.max(self.from)
+        let begun = self.incarnations.last().map(|(_, before)| *before);
+        let moved = begun.is_some_and(|begun| begun < self.from);
+        let from = if moved { self.from } else { SeqNo(0) };
+        change.unwrap_or_default().max(from)
     }
 
     pub(super) fn put(&self, out: &mut FieldWriter) {

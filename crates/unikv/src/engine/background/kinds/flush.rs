@@ -143,7 +143,8 @@ impl Background {
         }
         self.core.window_files.keep(until, &large);
         Some(Box::new(History {
-            from: self.write.wal_sync.window_from(),
+            // No further than the tables reach: a crash may take the rest.
+            from: self.write.wal_sync.window_from().min(until),
             files: large
                 .iter()
                 .map(|file| (until, file.meta().number))
