@@ -158,6 +158,8 @@ pub struct Runner {
     feeds: feed::Copies,
     /// Where the changes of [`feed::Copies::eager`] are read.
     held_changes: Option<Changes>,
+    /// Whether copies follow the changes.
+    has_copies: bool,
     followed: Option<followers::Followed>,
     may_follow: bool,
     watch: Option<Watch>,
@@ -217,6 +219,7 @@ impl Runner {
             copies: Copies::default(),
             feeds: feed::Copies::default(),
             held_changes: None,
+            has_copies: true,
             followed: None,
             may_follow: true,
             watch: None,
@@ -625,6 +628,8 @@ pub fn run(history: &History) -> Coverage {
 /// As [`run`]; the number is equal for equal answers.
 pub fn run_for_answers(history: &History) -> (Coverage, u64) {
     let mut runner = Runner::new(history, SimVfs::new(), Tolerance::None);
+    // They answer nothing.
+    runner.has_copies = false;
     runner.play(&history.ops).expect("the machine is there");
     let answers = runner.answers();
     (runner.finish(), answers)
