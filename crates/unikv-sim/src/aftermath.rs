@@ -163,8 +163,7 @@ impl Images {
         self.count += 1;
         let deep = self.count.is_multiple_of(DEEP_EVERY);
         let oracle = Oracle::clone(&standing.oracle);
-        let known = (&*standing.config, oracle, &standing.feeds);
-        recover(disk, known, Ending::PowerCut, deep);
+        recover(disk, &standing.config, oracle, Ending::PowerCut, deep);
         standing.copies.verify(disk);
     }
 }

@@ -40,8 +40,6 @@ pub struct Config {
     pub compression: Compression,
     /// How long values live by default, in milliseconds; `None`: as was said before.
     pub default_ttl_ms: Option<u64>,
-    /// Bytes of the log that are kept for those that follow the changes.
-    pub change_window_bytes: u64,
 }
 
 fn pick<T: Copy>(rng: &mut SmallRng, from: &[T]) -> T {
@@ -96,7 +94,6 @@ impl Config {
                 ],
             ),
             default_ttl_ms: None,
-            change_window_bytes: 0,
         }
     }
 
@@ -111,13 +108,11 @@ impl Config {
         Config { durability, ..self }
     }
 
-    /// Values live by default as under other options: all that answers depend on. As much of the
-    /// log is kept.
+    /// Values live by default as under other options: all that answers depend on.
     #[must_use]
     pub fn with_ttl_of(self, other: &Config) -> Config {
         Config {
             default_ttl_ms: other.default_ttl_ms,
-            change_window_bytes: other.change_window_bytes,
             ..self
         }
     }
@@ -156,7 +151,6 @@ impl Config {
             scan_merge_limit: other(self.scan_merge_limit, 1, 8),
             compression: other(self.compression, Compression::None, Compression::zstd()),
             default_ttl_ms: self.default_ttl_ms,
-            change_window_bytes: other(self.change_window_bytes, 8 << 10, 64 << 20),
         }
     }
 
@@ -187,6 +181,5 @@ impl Config {
             .memory_budget(self.memory_budget)
             .scan_merge_limit(self.scan_merge_limit)
             .compression(self.compression)
-            .change_window_bytes(self.change_window_bytes)
     }
 }

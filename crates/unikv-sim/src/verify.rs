@@ -171,8 +171,8 @@ pub fn content(db: &Db, oracle: &mut Oracle, ending: Ending) {
 }
 
 /// A recovered database lives on: it takes writes, flushes and merges, closes clean and opens
-/// again with everything. Returns it as it is then.
-pub fn lives_on(vfs: &SimVfs, config: &Config, db: Db, oracle: &mut Oracle) -> Db {
+/// again with everything.
+pub fn lives_on(vfs: &SimVfs, config: &Config, db: Db, oracle: &mut Oracle) {
     let must = |what: &str, result: unikv::Result<()>| {
         result.unwrap_or_else(|err| panic!("{what} after recovery failed: {err:?}"));
     };
@@ -203,5 +203,6 @@ pub fn lives_on(vfs: &SimVfs, config: &Config, db: Db, oracle: &mut Oracle) -> D
     must("a close", db.close());
     oracle.closed();
     check_clean(vfs);
-    recovered(vfs, config, oracle, Ending::Kill).0
+    let (db, _runtime) = recovered(vfs, config, oracle, Ending::Kill);
+    must("a close", db.close());
 }

@@ -54,7 +54,6 @@ unikv_sim::scenario_tests!(
     deletes,
     batches_over_partitions,
     expiry,
-    changes,
 );
 
 #[test]

@@ -268,7 +268,13 @@ const CASES: &[Case] = &[
         unit("engine::changes::tests::a_follower_that_lags_too_much_is_refused_and_never_wrong"),
         0,
     ),
-    Case(Seeded::OnlyNextIncarnation, Cuts, 0),
+    Case(
+        Seeded::OnlyNextIncarnation,
+        unit(
+            "engine::changes::tests::a_token_is_refused_although_only_a_later_crash_took_what_it_knows_of",
+        ),
+        0,
+    ),
     Case(
         Seeded::FeedSkipsRecord,
         unit("engine::changes::tests::a_change_of_keyspaces_does_not_come_before_recovered_writes"),

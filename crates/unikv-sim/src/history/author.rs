@@ -1,6 +1,5 @@
 //! Draws histories.
 
-mod changes;
 mod expiry;
 mod features;
 mod ranges;
@@ -153,7 +152,6 @@ impl History {
         if expires {
             history.for_hours();
         }
-        changes::draw_windows(&mut history);
         history
     }
 }
