@@ -7,7 +7,7 @@
 use crate::boundary::args::{Blob, Range, after_prefix};
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
-use crate::boundary::waits::{detached, lock};
+use crate::boundary::waits::{detached, lock, release};
 use crate::iterators::{Walk, pair};
 use crate::reads::{Source, snapshot_of};
 use parking_lot::Mutex;
@@ -281,11 +281,7 @@ impl Iterator {
 
     /// Releases what the iterator keeps on disk.
     fn close(&self, py: Python<'_>) {
-        if self.guard.is_forked() {
-            return; // A thread of the parent may have had the lock.
-        }
-        let state = lock(py, &self.state).take();
-        py.detach(|| drop(state));
+        release(py, &self.guard, &self.state);
     }
 
     fn __enter__(slf: Bound<'_, Iterator>) -> Bound<'_, Iterator> {

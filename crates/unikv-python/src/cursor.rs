@@ -3,7 +3,7 @@
 use crate::boundary::args::Blob;
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
-use crate::boundary::waits::{detached, lock};
+use crate::boundary::waits::{detached, lock, release};
 use crate::iterators::pair;
 use crate::reads::Source;
 use parking_lot::Mutex;
@@ -142,11 +142,7 @@ impl RawIterator {
 
     /// Releases what the iterator keeps on disk.
     fn close(&self, py: Python<'_>) {
-        if self.guard.is_forked() {
-            return; // A thread of the parent may have had the lock.
-        }
-        let cursor = lock(py, &self.cursor).take();
-        py.detach(|| drop(cursor));
+        release(py, &self.guard, &self.cursor);
     }
 
     fn __enter__(slf: Bound<'_, RawIterator>) -> Bound<'_, RawIterator> {

@@ -7,7 +7,7 @@
 use crate::boundary::args::Range;
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
-use crate::boundary::waits::{detached, lock};
+use crate::boundary::waits::{detached, lock, release};
 use crate::reads::Source;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
@@ -223,11 +223,7 @@ impl Entries {
 
     /// Releases what the iterator keeps on disk.
     fn close(&self, py: Python<'_>) {
-        if self.guard.is_forked() {
-            return; // A thread of the parent may have had the lock.
-        }
-        let walk = lock(py, &self.walk).take();
-        py.detach(|| drop(walk));
+        release(py, &self.guard, &self.walk);
     }
 
     fn __enter__(slf: Bound<'_, Entries>) -> Bound<'_, Entries> {

@@ -1,17 +1,22 @@
 //! Transactions.
 
-use crate::boundary::args::{Blob, Time, range, write_options};
+mod keyspace;
+mod writes;
+
+use crate::boundary::args::{Blob, Time, write_options};
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
 use crate::boundary::waits::detached;
 use crate::keyspace::Named;
 use crate::reads::{Readable, Source};
+pub(crate) use keyspace::TransactionKeyspace;
 use parking_lot::{Mutex, MutexGuard};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use std::mem;
 use std::sync::Arc;
-use unikv::{Db, Isolation, Keyspace};
+use unikv::{Db, Isolation};
+use writes::Writes;
 
 /// A transaction until it ends. Locked for a call; waiting for it is without the interpreter.
 pub(crate) struct Open(Mutex<Ending>);
@@ -60,85 +65,6 @@ impl Ending {
 fn ended() -> Fault {
     let what = "the transaction has been committed or rolled back".to_owned();
     Fault::Ended("Closed", what, "begin another one")
-}
-
-/// The writes of a transaction, to the default keyspace or another.
-struct Writes<'a>(&'a Open, Option<&'a Keyspace>, &'a Guard);
-
-impl Writes<'_> {
-    /// Refuses what is closed, or of the parent, before the lock is taken.
-    fn call<T: Send>(
-        &self,
-        py: Python<'_>,
-        call: impl FnOnce(&mut Ending) -> Result<T, Fault> + Send,
-    ) -> PyResult<T> {
-        self.2.check()?;
-        detached(py, || call(&mut self.0.lock()))
-    }
-
-    fn put(
-        &self,
-        py: Python<'_>,
-        key: Blob<'_>,
-        value: Blob<'_>,
-        ttl: Option<Time>,
-    ) -> PyResult<()> {
-        self.call(py, |open| {
-            let to = open.get_mut()?;
-            match (self.1, ttl) {
-                (None, None) => to.put(key, value)?,
-                (None, Some(Time(ttl))) => to.put_with_ttl(key, value, ttl)?,
-                (Some(keyspace), None) => to.put_in(keyspace, key, value)?,
-                (Some(keyspace), Some(Time(ttl))) => {
-                    to.put_with_ttl_in(keyspace, key, value, ttl)?;
-                }
-            }
-            Ok::<_, Fault>(())
-        })
-    }
-
-    fn delete(&self, py: Python<'_>, key: Blob<'_>) -> PyResult<()> {
-        self.call(py, |open| {
-            let to = open.get_mut()?;
-            match self.1 {
-                None => to.delete(key)?,
-                Some(keyspace) => to.delete_in(keyspace, key)?,
-            }
-            Ok::<_, Fault>(())
-        })
-    }
-
-    fn delete_range(
-        &self,
-        py: Python<'_>,
-        start: Option<Blob<'_>>,
-        stop: Option<Blob<'_>>,
-    ) -> PyResult<()> {
-        let range = range(start, stop, None);
-        self.call(py, |open| {
-            let to = open.get_mut()?;
-            match self.1 {
-                None => to.delete_range(range)?,
-                Some(keyspace) => to.delete_range_in(keyspace, range)?,
-            }
-            Ok::<_, Fault>(())
-        })
-    }
-
-    fn get_for_update<'py>(
-        &self,
-        py: Python<'py>,
-        key: Blob<'_>,
-    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let value = self.call(py, |open| {
-            let from = open.get()?;
-            Ok::<_, Fault>(match self.1 {
-                None => from.get_for_update(key)?,
-                Some(keyspace) => from.keyspace(keyspace).get_for_update(key)?,
-            })
-        })?;
-        Ok(value.map(|value| PyBytes::new(py, &value)))
-    }
 }
 
 /// Reads and writes that take place at one moment, or not at all: made by `Database.transaction()`.
@@ -377,67 +303,5 @@ impl Transaction {
                 Ok(())
             }
         }
-    }
-}
-
-/// A keyspace as a transaction sees it: made by `Transaction.keyspace(name)`.
-#[pyclass(module = "unikv", extends = Readable, frozen)]
-pub(crate) struct TransactionKeyspace {
-    open: Arc<Open>,
-    keyspace: Keyspace,
-    guard: Arc<Guard>,
-}
-
-impl TransactionKeyspace {
-    fn writes(&self) -> Writes<'_> {
-        Writes(&self.open, Some(&self.keyspace), &self.guard)
-    }
-}
-
-#[pymethods]
-impl TransactionKeyspace {
-    /// As `Transaction.put`.
-    #[pyo3(signature = (key, value, *, ttl=None))]
-    fn put(
-        &self,
-        py: Python<'_>,
-        key: Blob<'_>,
-        value: Blob<'_>,
-        ttl: Option<Time>,
-    ) -> PyResult<()> {
-        self.writes().put(py, key, value, ttl)
-    }
-
-    fn __setitem__(&self, py: Python<'_>, key: Blob<'_>, value: Blob<'_>) -> PyResult<()> {
-        self.writes().put(py, key, value, None)
-    }
-
-    /// As `Transaction.delete`.
-    fn delete(&self, py: Python<'_>, key: Blob<'_>) -> PyResult<()> {
-        self.writes().delete(py, key)
-    }
-
-    fn __delitem__(&self, py: Python<'_>, key: Blob<'_>) -> PyResult<()> {
-        self.writes().delete(py, key)
-    }
-
-    /// As `Transaction.delete_range`.
-    #[pyo3(signature = (start=None, stop=None))]
-    fn delete_range(
-        &self,
-        py: Python<'_>,
-        start: Option<Blob<'_>>,
-        stop: Option<Blob<'_>>,
-    ) -> PyResult<()> {
-        self.writes().delete_range(py, start, stop)
-    }
-
-    /// As `Transaction.get_for_update`.
-    fn get_for_update<'py>(
-        &self,
-        py: Python<'py>,
-        key: Blob<'_>,
-    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        self.writes().get_for_update(py, key)
     }
 }

@@ -200,9 +200,10 @@ impl Writable {
         default: Blob<'_>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let (key, default) = (key.as_ref(), default.as_ref());
+        let or_default = |value: Option<&[u8]>| Some(value.unwrap_or(default).to_vec());
         let value = detached(
             py,
-            || on!(&self.target, to => to.update_with(key, |value| Some(value.unwrap_or(default).to_vec()))),
+            || on!(&self.target, to => to.update_with(key, or_default)),
         )?;
         Ok(value.map(|value| PyBytes::new(py, &value)))
     }

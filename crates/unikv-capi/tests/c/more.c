@@ -1,20 +1,6 @@
 /* What UniKV has beside LevelDB's interface. */
 
-#include "check.h"
-#include "unikv.h"
-
-static char path[4096];
-
-static const char* in(const char* dir, const char* name) {
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return path;
-}
-
-static void put(unikv_t* db, const unikv_writeoptions_t* w, const char* key, const char* value) {
-    char* err = NULL;
-    unikv_put(db, w, key, strlen(key), value, strlen(value), &err);
-    FINE(err);
-}
+#include "unikv_check.h"
 
 static void check_get(unikv_t* db, const unikv_readoptions_t* r, const char* key,
     const char* expected) {
@@ -244,14 +230,6 @@ static void on_put(void* state, uint32_t keyspace, const char* k, size_t klen, c
     size_t vlen, uint64_t ttl_ms) {
     sprintf((char*)state + strlen(state), "put %u %.*s=%.*s %lu;", keyspace, (int)klen, k,
         (int)vlen, v, (unsigned long)ttl_ms);
-}
-static void on_delete(void* state, uint32_t keyspace, const char* k, size_t klen) {
-    sprintf((char*)state + strlen(state), "delete %u %.*s;", keyspace, (int)klen, k);
-}
-static void on_range(void* state, uint32_t keyspace, const char* start, size_t startlen,
-    const char* limit, size_t limitlen) {
-    sprintf((char*)state + strlen(state), "range %u %.*s-%.*s;", keyspace, (int)startlen, start,
-        (int)limitlen, limit ? limit : "");
 }
 
 static void ranges(unikv_t* db) {

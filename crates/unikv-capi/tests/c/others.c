@@ -1,20 +1,6 @@
 /* What others see of a database: followers, those who get its changes, and exports. */
 
-#include "check.h"
-#include "unikv.h"
-
-static char path[4096];
-
-static const char* in(const char* dir, const char* name) {
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return path;
-}
-
-static void put(unikv_t* db, const unikv_writeoptions_t* w, const char* key, const char* value) {
-    char* err = NULL;
-    unikv_put(db, w, key, strlen(key), value, strlen(value), &err);
-    FINE(err);
-}
+#include "unikv_check.h"
 
 static void check_get(unikv_t* db, const unikv_readoptions_t* r, const char* key,
     const char* expected) {
@@ -128,14 +114,6 @@ static void on_put(void* state, uint32_t keyspace, const char* k, size_t klen, c
     size_t vlen, uint64_t expires_ms) {
     sprintf((char*)state + strlen(state), "put %u %.*s=%.*s %s;", keyspace, (int)klen, k, (int)vlen,
         v, expires_ms ? "expires" : "stays");
-}
-static void on_delete(void* state, uint32_t keyspace, const char* k, size_t klen) {
-    sprintf((char*)state + strlen(state), "delete %u %.*s;", keyspace, (int)klen, k);
-}
-static void on_range(void* state, uint32_t keyspace, const char* start, size_t startlen,
-    const char* limit, size_t limitlen) {
-    sprintf((char*)state + strlen(state), "range %u %.*s-%.*s;", keyspace, (int)startlen, start,
-        (int)limitlen, limit ? limit : "");
 }
 static void on_ingest(void* state, uint32_t keyspace, const char* first, size_t firstlen,
     const char* last, size_t lastlen) {

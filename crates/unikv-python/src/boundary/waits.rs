@@ -1,6 +1,7 @@
 //! Waiting without the lock of the interpreter.
 
 use crate::boundary::errors::Fault;
+use crate::boundary::guard::Guard;
 use parking_lot::{Mutex, MutexGuard};
 use pyo3::prelude::*;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -55,4 +56,14 @@ pub(crate) fn lock<'a, T: Send>(py: Python<'_>, mutex: &'a Mutex<T>) -> MutexGua
         }
         py.detach(|| drop(mutex.lock()));
     }
+}
+
+/// Empties what an object of Python holds, and drops it. In the child of a fork nothing is done: a
+/// thread of the parent may have had the lock.
+pub(crate) fn release<T: Send>(py: Python<'_>, guard: &Guard, held: &Mutex<Option<T>>) {
+    if guard.is_forked() {
+        return;
+    }
+    let taken = lock(py, held).take();
+    py.detach(|| drop(taken));
 }

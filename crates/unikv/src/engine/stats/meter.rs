@@ -28,9 +28,12 @@ const SHARDS: usize = 4;
 /// Longer times count as this.
 const LONGEST: Duration = Duration::from_secs(3600);
 
+/// Kinds of operations.
+const OPERATIONS: usize = TimedOperation::ALL.len();
+
 thread_local! {
     /// Operations of each kind, for the choice of those that are measured.
-    static COUNTS: [Cell<u32>; TimedOperation::ALL.len()] = const { [const { Cell::new(0) }; TimedOperation::ALL.len()] };
+    static COUNTS: [Cell<u32>; OPERATIONS] = const { [const { Cell::new(0) }; OPERATIONS] };
     /// What the operation of this thread has waited for, in nanoseconds.
     static WAITED: Cell<[u64; Wait::ALL.len()]> = const { Cell::new([0; 4]) };
 }
@@ -115,7 +118,7 @@ pub(crate) struct Meter {
     is_on: bool,
     keeps_latencies: bool,
     slow_after: Option<Duration>,
-    operations: [Shards; TimedOperation::ALL.len()],
+    operations: [Shards; OPERATIONS],
     jobs: Mutex<BTreeMap<JobName, Times>>,
 }
 
