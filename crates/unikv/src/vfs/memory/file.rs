@@ -113,7 +113,7 @@ impl MemoryFile {
 
 impl Drop for MemoryFile {
     fn drop(&mut self) {
-        let counted = self.content.get_mut().counted;
+        let counted = self.content.read().counted;
         self.all.fetch_sub(counted, Ordering::Relaxed);
     }
 }
