@@ -34,6 +34,7 @@ lint: ## formatting, clippy with warnings denied, links in the documents
 	@echo "== formatting"
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path crates/unikv-bench-peers/Cargo.toml
+	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
 	@echo "== clippy"
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@echo "== clippy, with the features that are off by default alone"

@@ -10,6 +10,7 @@ use unikv_sim::history::{
     CopyOp, Exit, ExpiryOp, History, Key, LONG_SLOT, Mix, Op, Range, Walk, Wall,
 };
 use unikv_sim::runner;
+use unikv_sim::story;
 use unikv_sim::value::Value;
 
 /// Enough for a few flushes and merges, few enough for many runs a second.
@@ -32,6 +33,8 @@ fuzz_target!(|data: &[u8]| {
     };
     let seed = author.input.arbitrary().unwrap_or(0);
     let mut history = History::draw(seed, OPTIONS_ALONE);
+    // What fails prints what led to it.
+    let _options = story::scope("options", seed);
     author.expires = history.expires;
     while history.ops.len() < MOST_OPS && !author.input.is_empty() {
         let Ok(op) = author.op(&history.config) else {
@@ -216,7 +219,11 @@ impl Author<'_> {
         let config = match self.input.arbitrary()? {
             true => {
                 let seed = self.input.arbitrary()?;
-                Some(Box::new(History::draw(seed, OPTIONS_ALONE).config))
+                let mut config = History::draw(seed, OPTIONS_ALONE).config;
+                if !self.expires {
+                    config.default_ttl_ms = None;
+                }
+                Some(Box::new(config))
             }
             false => None,
         };

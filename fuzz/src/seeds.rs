@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use unikv::{Db, KeyspaceOptions};
 use unikv::vfs::sim::SimVfs;
+use unikv::{Db, KeyspaceOptions};
 use unikv_fuzz::seal;
 use unikv_fuzz::specimen::{DIR, Specimen, env, options};
 use unikv_sim::history::{History, Mix};
@@ -226,8 +226,16 @@ fn exports(corpora: &Corpora) {
     db.export(.., "/plain").expect("an export");
     space.export(.., "/space").expect("an export");
     for flags in [0_u8, 1, 3] {
-        corpora.put("export", &format!("plain{flags}"), &[&[flags], &read("/plain")]);
-        corpora.put("export", &format!("space{flags}"), &[&[flags], &read("/space")]);
+        corpora.put(
+            "export",
+            &format!("plain{flags}"),
+            &[&[flags], &read("/plain")],
+        );
+        corpora.put(
+            "export",
+            &format!("space{flags}"),
+            &[&[flags], &read("/space")],
+        );
     }
     // An entry whose value is to follow in parts, and the beginning of these.
     db.put("n", vec![7; 256 << 10]).expect("a write");

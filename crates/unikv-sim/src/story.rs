@@ -134,10 +134,11 @@ fn install() {
             if QUIET.get() {
                 return;
             }
-            default(info);
+            // Before the hook that was there: that of a fuzzer ends the process.
             if FACTS.with_borrow(|facts| !facts.is_empty()) {
                 eprintln!("{}", tell());
             }
+            default(info);
         }));
     });
 }
