@@ -19,6 +19,23 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
 EXPECTED='test_approximate_sizes test_comparator'
 PLYVEL=1.5.1
 
+# Runs pytest by a command whose output goes to LOG, and prints its last line if all have passed.
+tests() { # LOG COMMAND...
+    local log=$1
+    "${@:2}" -v -rfE -p no:cacheprovider -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true \
+        >"$log" 2>&1 || return 1
+    tail -1 "$log"
+}
+
+# Shows the log of tests that have failed: what failed, and last the test that had not ended, as only the
+# end may be read.
+show() { # LOG
+    local last ended=' [A-Z]+ +\[ *[0-9]+%\]$'
+    grep -vE ' PASSED +\[ *[0-9]+%\]$' "$1" | tail -n 300 >&2 || true
+    last=$(grep -E '^[^ ]+\.py::' "$1" | tail -n 1) || true
+    [[ -z $last || $last =~ $ended ]] || echo "this test had not ended: $last" >&2
+}
+
 python=${PYTHON:-python3}
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
     skip python-check "there is no Python 3.11 or later"
@@ -47,7 +64,10 @@ echo "-- types"
 venv/bin/mypy --strict --python-version 3.11 --cache-dir "$out/mypy" -p unikv
 venv/bin/python -m mypy.stubtest unikv
 echo "-- tests"
-venv/bin/python -m pytest -p no:cacheprovider -c "$package/pyproject.toml" --rootdir "$package" --basetemp "$out/tmp" "$package/tests"
+if ! tests pytest.log venv/bin/python -m pytest -c "$package/pyproject.toml" --rootdir "$package" --basetemp "$out/tmp" "$package/tests"; then
+    show pytest.log
+    exit 1
+fi
 rm -rf "$out/tmp"
 
 echo "-- plyvel's own tests, with unikv.plyvel in its place"
@@ -69,14 +89,13 @@ sys.modules["plyvel"] = unikv.plyvel
 sys.exit(pytest.main(sys.argv[1:]))
 END
 mkdir -p "$out/tmp"
-TMPDIR=$out/tmp venv/bin/python plyvel.py -q -p no:cacheprovider --tb=short --rootdir "$others" -rf \
-    "$others/test" >"$out/plyvel.log" 2>&1 || true
+TMPDIR=$out/tmp tests plyvel.log venv/bin/python plyvel.py --tb=short --rootdir "$others" "$others/test" || true
 rm -rf "$out/tmp"
-failed=$(sed -n 's/^FAILED [^ ]*::\([a-z_]*\).*/\1/p' "$out/plyvel.log" | sort | xargs)
+failed=$(sed -n 's/^FAILED [^ ]*::\([a-z_]*\).*/\1/p' plyvel.log | sort | xargs)
 if [[ $failed != "$EXPECTED" ]]; then
-    cat "$out/plyvel.log" >&2
+    show plyvel.log
     echo "of plyvel's tests these fail: $failed; these are to fail: $EXPECTED" >&2
     exit 1
 fi
-tail -1 "$out/plyvel.log"
+tail -1 plyvel.log
 echo "that fail as they must: $failed"

@@ -6,6 +6,10 @@ import pytest
 
 import unikv
 
+# Seconds after which something hangs, however slow the machine is; less than `faulthandler_timeout`, so that
+# what is checked here can say what hung.
+HANGS = 500
+
 # Whoever started the tests may have them ignore it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -11,6 +11,7 @@ import pytest
 
 import unikv
 import unikv.plyvel
+from conftest import HANGS
 
 
 def documented():
@@ -47,7 +48,7 @@ def test_programs(example, says, tmp_path):
     source = Path(__file__).parent.parent / "examples" / example
     small = {**os.environ, "STEPS": "2", "RECORDS": "2000"}
     command = [sys.executable, str(source)]
-    done = subprocess.run(command, cwd=tmp_path, env=small, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, env=small, capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0, done.stderr
     assert says in done.stdout and done.stdout
 

@@ -23,19 +23,28 @@ def select(model, start, stop, prefix=b""):
 
 
 class Beside(RuleBasedStateMachine):
+    in_memory = False
+    # Of one run of steps, as each syncs files, which is slow on some disks.
+    most_flushes = 3
+    most_openings = 3
+
     @initialize()
     def begin(self):
         self.dir = TemporaryDirectory()
         self.model = {}
-        self.snapshots = []
+        self.flushes = self.openings = 0
         self.db = None
-        self.reopen()
+        self.open()
 
-    def reopen(self):
+    def open(self):
         if self.db is not None:
             self.db.close()
+        if self.in_memory:
+            self.model = {}
         self.snapshots = []
-        self.db = unikv.open(Path(self.dir.name) / "db", memory_budget="8MiB", memtable_bytes="16KiB")
+        self.openings += 1
+        path = Path(self.dir.name) / "db"
+        self.db = unikv.open(path, memory_budget="8MiB", memtable_bytes="16KiB", in_memory=self.in_memory)
 
     def teardown(self):
         if getattr(self, "db", None) is not None:
@@ -188,13 +197,16 @@ class Beside(RuleBasedStateMachine):
             snapshot.close()
             self.snapshots.pop(0)
 
+    @precondition(lambda self: self.flushes < self.most_flushes)
     @rule(compact=st.booleans())
     def flush(self, compact):
+        self.flushes += 1
         self.db.compact() if compact else self.db.flush()
 
+    @precondition(lambda self: self.openings < self.most_openings)
     @rule()
     def close_and_open(self):
-        self.reopen()
+        self.open()
         assert list(self.db.items()) == select(self.model, None, None)
 
     @invariant()
@@ -203,11 +215,24 @@ class Beside(RuleBasedStateMachine):
             assert self.db.count() == len(self.model)
 
 
-Beside.TestCase.settings = settings(
-    max_examples=40,
-    stateful_step_count=40,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)
+class BesideInMemory(Beside):
+    """Nothing is synced, so there may be more of everything; closing it removes all."""
+
+    in_memory = True
+    most_flushes = most_openings = 1000
+
+
+def examples(number):
+    return settings(
+        max_examples=number,
+        stateful_step_count=40,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+Beside.TestCase.settings = examples(15)
+BesideInMemory.TestCase.settings = examples(50)
 TestBeside = Beside.TestCase
+TestBesideInMemory = BesideInMemory.TestCase

@@ -12,6 +12,7 @@ import time
 import pytest
 
 import unikv
+from conftest import HANGS
 
 
 def in_child(call):
@@ -100,7 +101,7 @@ def test_ctrl_c_ends_what_waits(tmp_path):
         with interrupts(0.5):
             for _ in db.updates_since(db.token):
                 pass
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 60
         db[b"a"] = b"1"
         assert db[b"a"] == b"1"
 
@@ -121,7 +122,7 @@ def test_ctrl_c_ends_compactions(tmp_path):
     script = """
     import os, signal, sys, threading, time, unikv
     db = unikv.open(sys.argv[1], memory_budget="32MiB")
-    for n in range(0, 100_000, 1000):
+    for n in range(30):
         db.update({os.urandom(8): os.urandom(500) for _ in range(1000)})
     threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     try:
@@ -133,11 +134,14 @@ def test_ctrl_c_ends_compactions(tmp_path):
     db.close()
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "db")], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "db")],
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
     )
     assert (done.stdout, done.returncode) == ("interrupted\n", 0), done.stderr
     with unikv.open(tmp_path / "db", create_if_missing=False) as db:
-        assert db.count() >= 100_000
+        assert db.count() >= 30_000
 
 
 def test_a_program_that_ends_without_closing(tmp_path):
@@ -156,7 +160,7 @@ def test_a_program_that_ends_without_closing(tmp_path):
             [sys.executable, "-c", textwrap.dedent(script) + how, str(tmp_path / "db")],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=HANGS,
         )
         assert (done.returncode, done.stderr) == (3 if how else 0, "")
         with unikv.open(tmp_path / "db", create_if_missing=False) as db:
@@ -204,7 +208,10 @@ def test_a_fork_while_others_work_and_its_end(tmp_path):
     assert db.count() == 50_001
     """
     done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(script), str(tmp_path / "db")], capture_output=True, text=True, timeout=100
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(script), str(tmp_path / "db")],
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
     )
     assert (done.returncode, done.stderr) == (0, "")
 

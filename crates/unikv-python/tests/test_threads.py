@@ -6,6 +6,7 @@ import time
 import pytest
 
 import unikv
+from conftest import HANGS
 
 
 def together(*calls):
@@ -22,7 +23,7 @@ def together(*calls):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(HANGS)
         assert not thread.is_alive(), "a thread hangs"
     if errors:
         raise errors[0]

@@ -3,6 +3,7 @@ import threading
 import pytest
 
 import unikv
+from conftest import HANGS
 
 
 def test_commit_and_rollback(db):
@@ -140,6 +141,6 @@ def test_transact_in_many_threads(db):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(HANGS)
         assert not thread.is_alive()
     assert sorted(seen) == list(range(1, 201)) and db[b"n"] == b"200"
