@@ -14,6 +14,7 @@ mod boundary;
 mod changes;
 mod cursor;
 mod database;
+mod exports;
 mod iterators;
 mod keyspace;
 mod moments;
@@ -39,13 +40,15 @@ mod module {
     #[pymodule_export]
     use crate::database::Database;
     #[pymodule_export]
+    use crate::exports::check_export;
+    #[pymodule_export]
     use crate::iterators::Entries;
     #[pymodule_export]
     use crate::keyspace::Keyspace;
     #[pymodule_export]
     use crate::moments::{Follower, Snapshot};
     #[pymodule_export]
-    use crate::offline::{backup_points, check, destroy, repair, restore};
+    use crate::offline::{backup_points, check, destroy, exchange, repair, restore};
     #[pymodule_export]
     use crate::reads::Readable;
     #[pymodule_export]

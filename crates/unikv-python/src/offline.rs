@@ -3,6 +3,8 @@
 use crate::boundary::waits::interruptible;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use std::path::PathBuf;
 use unikv::backup::{Made, Point, Repository};
 use unikv::{Db, RepairOptions};
@@ -46,6 +48,17 @@ pub(crate) fn repair(py: Python<'_>, path: PathBuf, to: PathBuf) -> PyResult<Bou
     shown.set_item("in_doubt", report.in_doubt)?;
     shown.set_item("notes", report.notes)?;
     Ok(shown)
+}
+
+/// Exchanges the names of two directories, so that both are there at each moment. False: the file
+/// system cannot, and nothing has changed.
+#[pyfunction(name = "_exchange")]
+pub(crate) fn exchange(path: PathBuf, other: PathBuf) -> PyResult<bool> {
+    match renameat_with(CWD, path, CWD, other, RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(true),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(false),
+        Err(error) => Err(std::io::Error::from(error).into()),
+    }
 }
 
 /// A backup that was made, as a dict.

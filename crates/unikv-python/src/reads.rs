@@ -1,16 +1,19 @@
 //! What is common to all that can be read.
 
 use crate::both_ways::{self, Iterator, Part};
-use crate::boundary::args::{Blob, Held, Range, range};
+use crate::boundary::args::{Blob, Held, Range, range, writable};
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
 use crate::boundary::waits::detached;
 use crate::cursor::RawIterator;
+use crate::exports;
 use crate::iterators::{Entries, Shape};
 use crate::transaction::Open;
+use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList, PyMemoryView, PySlice};
+use std::path::PathBuf;
 use std::sync::Arc;
 use unikv::{Cursor, Db, Iter, Keys, Ttl};
 
@@ -69,19 +72,25 @@ impl Source {
     }
 }
 
-/// What an iterator reads that has to begin walks again, which is not to change meanwhile.
-pub(crate) fn snapshot_of(source: &Source) -> Result<Source, Fault> {
-    let snapshot = match source {
+/// A snapshot of what is read. A transaction has none: the error says `what` and a remedy.
+pub(crate) fn moment(
+    source: &Source,
+    what: &str,
+    remedy: &'static str,
+) -> Result<unikv::Snapshot, Fault> {
+    Ok(match source {
         Source::Db(db) => db.snapshot(),
         Source::Keyspace(keyspace) => keyspace.snapshot(),
         Source::Snapshot(held) => held.get()?,
         Source::Follower(held) => held.get()?.snapshot(),
-        Source::Transaction(_) | Source::Both(..) => {
-            let what = "a transaction has no iterator that moves both ways";
-            let remedy = "use items() with reverse, or raw_iterator()";
-            return Err(Fault::invalid(what, remedy));
-        }
-    };
+        Source::Transaction(_) | Source::Both(..) => return Err(Fault::invalid(what, remedy)),
+    })
+}
+
+/// What an iterator reads that has to begin walks again, which is not to change meanwhile.
+pub(crate) fn snapshot_of(source: &Source) -> Result<Source, Fault> {
+    let what = "a transaction has no iterator that moves both ways";
+    let snapshot = moment(source, what, "use items() with reverse, or raw_iterator()")?;
     Ok(Source::Snapshot(Held::new(snapshot, "iterator")))
 }
 
@@ -152,6 +161,36 @@ impl Readable {
             Some(value) => Some(PyBytes::new(py, &value).into_any()),
             None => default,
         })
+    }
+
+    /// Copies the value of a key into `buffer`, a `bytearray` or another writable buffer of bytes:
+    /// as much of it as there is room for. Returns the length of the whole value; `None`, with the
+    /// buffer as it was, if there is none.
+    ///
+    /// >>> db[b"apple"] = b"red"
+    /// >>> buffer = bytearray(3)
+    /// >>> db.get_into(b"apple", buffer), buffer
+    /// (3, bytearray(b'red'))
+    fn get_into(
+        &self,
+        py: Python<'_>,
+        key: Blob<'_>,
+        buffer: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<usize>> {
+        // While it is held, a bytearray cannot change its length.
+        let room = writable(buffer)?;
+        let Some(value) = self.read(py, key.as_ref())? else {
+            return Ok(None);
+        };
+        let len = value.len().min(room.item_count());
+        if len == room.item_count() {
+            room.copy_from_slice(py, &value[..len])?;
+        } else {
+            let begin = PySlice::new(py, 0, len as isize, 1);
+            let part = PyMemoryView::from(buffer)?.get_item(begin)?;
+            PyBuffer::get(&part)?.copy_from_slice(py, &value[..len])?;
+        }
+        Ok(Some(value.len()))
     }
 
     fn __getitem__<'py>(
@@ -356,6 +395,29 @@ impl Readable {
         let range = both_ways::range(start, stop, include_start, include_stop, prefix, &within)?;
         let part = Part::new(include_key, include_value, within.len());
         Iterator::new(py, &self.source, &self.guard, range, reverse, part, within)
+    }
+
+    /// Writes the keys from `start` to before `stop` that begin with `prefix`, with their values
+    /// and when these expire, to the new file `path`, which `import_` reads. Returns a dict with
+    /// `records`, `bytes` and `file_bytes`. The file is complete and durable when it is there.
+    ///
+    /// >>> db.update({b"a": b"1", b"b": b"2"})
+    /// >>> db.export(path / "b.export", start=b"b")["records"]
+    /// 1
+    /// >>> copy = db.keyspace("copy")
+    /// >>> copy.import_(path / "b.export")["records"], list(copy.items())
+    /// (1, [(b'b', b'2')])
+    #[pyo3(signature = (path, start=None, stop=None, prefix=None))]
+    fn export<'py>(
+        &self,
+        py: Python<'py>,
+        path: PathBuf,
+        start: Option<Blob<'_>>,
+        stop: Option<Blob<'_>>,
+        prefix: Option<Blob<'_>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        self.guard.check()?;
+        exports::export(py, &self.source, range(start, stop, prefix), path)
     }
 
     /// A position that moves both ways, with plyvel's methods: `seek_to_first`, `seek_to_last`,

@@ -5,13 +5,16 @@ use crate::boundary::args::{Blob, Time, range, write_options};
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
 use crate::boundary::waits::{detached, interruptible};
+use crate::exports;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+use std::path::PathBuf;
 use std::sync::Arc;
 use unikv::{Batch, Db};
 
 /// What is written to.
+#[derive(Clone)]
 pub(crate) enum Target {
     Db(Db),
     Keyspace(unikv::Keyspace),
@@ -269,6 +272,14 @@ impl Writable {
         Ok(WriteBatch::new(self.keyspace(), sync, &self.guard))
     }
 
+    /// Stores what an export holds, all at once or, if any of it is damaged, not at all. Other keys
+    /// stay as they are. Values expire when they did where they came from. It is durable when this
+    /// returns, which is a dict as that of `export`.
+    fn import_<'py>(&self, py: Python<'py>, path: PathBuf) -> PyResult<Bound<'py, PyDict>> {
+        self.guard.check()?;
+        exports::import(py, self.target.clone(), path)
+    }
+
     /// About how many bytes on disk serve the keys from `start` to before `stop`.
     #[pyo3(signature = (start=None, stop=None))]
     fn approximate_size(
@@ -292,10 +303,7 @@ impl Writable {
     ) -> PyResult<()> {
         let all = start.is_none() && stop.is_none();
         let range = range(start, stop, None);
-        let target = match &self.target {
-            Target::Db(db) => Target::Db(db.clone()),
-            Target::Keyspace(keyspace) => Target::Keyspace(keyspace.clone()),
-        };
+        let target = self.target.clone();
         interruptible(py, move || match target {
             Target::Db(db) if all => db.compact(),
             Target::Db(db) => db.compact_range(range),

@@ -237,7 +237,7 @@ def test_options(tmp_path):
             assert shown[name] == options[name]
     # All that an open database shows is an option here, and can be set to what is shown.
     hints = get_type_hints(unikv.Options)
-    assert set(shown) | {"create_if_missing", "error_if_exists"} == set(hints)
+    assert set(shown) | {"create_if_missing", "error_if_exists", "unset"} == set(hints)
     with unikv.open(path, **{name: value for name, value in shown.items() if value is not None}) as db:
         assert db.options() == shown
     with unikv.open(path, compression=None) as db:

@@ -58,19 +58,27 @@ def test_comparators(tmp_path):
         assert list(db) == [(b"a", b"1")]
 
 
-def test_repair_keeps_the_damaged_database(tmp_path):
-    path = tmp_path / "db"
+def make_damaged(path):
+    """A database with a thousand records, one of which is damaged."""
     with plyvel.DB(str(path), create_if_missing=True, compression=None) as db:
         with db.write_batch() as batch:
             for n in range(1000):
                 batch.put(b"%04d" % n, os.urandom(300))
         db.compact_range()
     plyvel.repair_db(str(path))
-    assert os.listdir(tmp_path) == ["db"], "there was no damage"
+    assert os.listdir(path.parent) == [path.name], "there was no damage"
     file = max(path.iterdir(), key=lambda file: file.stat().st_size)
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 0xFF
     file.write_bytes(data)
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_repair_keeps_the_damaged_database(tmp_path, exchanges, monkeypatch):
+    if not exchanges:
+        monkeypatch.setattr(plyvel._unikv, "_exchange", lambda path, other: False)
+    path = tmp_path / "db"
+    make_damaged(path)
     with plyvel.DB(str(path)) as db:
         with pytest.raises(plyvel.CorruptionError):
             list(db)
@@ -79,6 +87,29 @@ def test_repair_keeps_the_damaged_database(tmp_path):
     assert unikv.check(path)["problems"] == []
     with plyvel.DB(str(path)) as db:
         assert len(list(db)) == 999
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_a_repair_that_fails_at_the_end_leaves_a_database_under_the_name(tmp_path, exchanges, monkeypatch):
+    path = tmp_path / "db"
+    make_damaged(path)
+    rename, calls = os.rename, []
+
+    def fails(source, to):
+        calls.append(source)
+        if len(calls) == (1 if exchanges else 2):
+            raise OSError("no")
+        rename(source, to)
+
+    monkeypatch.setattr(os, "rename", fails)
+    if not exchanges:
+        monkeypatch.setattr(plyvel._unikv, "_exchange", lambda path, other: False)
+    with pytest.raises(OSError, match="no"):
+        plyvel.repair_db(str(path))
+    monkeypatch.undo()
+    assert sorted(os.listdir(tmp_path)) == ["db", "db.repairing"]
+    assert (unikv.check(path)["problems"] == []) == exchanges
+    assert (unikv.check(str(path) + ".repairing")["problems"] == []) != exchanges
 
 
 def test_batches_are_written_in_spite_of_exceptions_unless_they_are_transactions(tmp_path):

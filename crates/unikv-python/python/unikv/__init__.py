@@ -55,6 +55,7 @@ from ._unikv import (
     WriteBatch,
     backup_points,
     check,
+    check_export,
     destroy,
     repair,
     restore,
@@ -110,6 +111,7 @@ __all__ = [
     "WritesSuspendedError",
     "backup_points",
     "check",
+    "check_export",
     "destroy",
     "follow",
     "open",
@@ -143,6 +145,8 @@ class Options(TypedDict, total=False):
     slow_after: float | timedelta
     publish_stats: float | timedelta
     in_memory: bool
+    unset: list[str]
+    """Options that the database has stored and is to forget: their defaults hold again."""
 
 
 def open(path: str | os.PathLike[str], **options: Unpack[Options]) -> Database:
@@ -153,6 +157,14 @@ def open(path: str | os.PathLike[str], **options: Unpack[Options]) -> Database:
     Traceback (most recent call last):
     ...
     unikv.NotFoundError: ...
+
+    What is given for some options is stored in the database, and holds at later openings, too, until
+    it is unset:
+
+    >>> unikv.open(path / "blocks", block_bytes="16KiB").close()
+    >>> with unikv.open(path / "blocks", unset=["block_bytes"]) as db:
+    ...     db.options()["block_bytes"]
+    4096
     """
     return Database(path, **options)
 

@@ -826,8 +826,16 @@ def repair_db(
         repaired = _free(path + ".repairing", lambda taken: os.path.join(taken, "CURRENT"))
         _unikv.repair(path, repaired)
     kept = _free(path + ".damaged", lambda taken: taken)
-    os.rename(path, kept)
-    os.rename(repaired, path)
+    if _unikv._exchange(path, repaired):
+        # At each moment one of the two was there under the name.
+        os.rename(repaired, kept)
+    else:
+        os.rename(path, kept)
+        try:
+            os.rename(repaired, path)
+        except OSError:
+            os.rename(kept, path)
+            raise
     above = os.open(os.path.dirname(path), os.O_RDONLY)
     try:
         os.fsync(above)

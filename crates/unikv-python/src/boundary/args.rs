@@ -2,6 +2,7 @@
 
 use crate::boundary::errors::Fault;
 use parking_lot::Mutex;
+use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDelta, PyMemoryView};
@@ -50,6 +51,9 @@ fn copy<'a>(object: &Bound<'_, PyAny>) -> PyResult<Blob<'a>> {
     if let Ok(bytes) = object.cast::<PyByteArray>() {
         return Ok(Blob::Owned(bytes.to_vec()));
     }
+    if let Ok(buffer) = PyBuffer::<u8>::get(object) {
+        return Ok(Blob::Owned(buffer.to_vec(object.py())?));
+    }
     let Ok(view) = PyMemoryView::from(object) else {
         let kind = object.get_type().name()?;
         let hint = match kind.to_string().as_str() {
@@ -61,6 +65,18 @@ fn copy<'a>(object: &Bound<'_, PyAny>) -> PyResult<Blob<'a>> {
     };
     let bytes = view.call_method0("tobytes")?.cast_into::<PyBytes>()?;
     Ok(Blob::Owned(bytes.as_bytes().to_vec()))
+}
+
+/// A buffer of bytes, to write into.
+pub(crate) fn writable(object: &Bound<'_, PyAny>) -> PyResult<PyBuffer<u8>> {
+    let buffer = PyBuffer::get(object).ok();
+    let is_fit = |buffer: &PyBuffer<u8>| {
+        !buffer.readonly() && buffer.dimensions() == 1 && buffer.is_c_contiguous()
+    };
+    let needed = "a writable, contiguous buffer of bytes is needed";
+    buffer
+        .filter(is_fit)
+        .ok_or_else(|| PyTypeError::new_err(needed))
 }
 
 /// A range of keys.

@@ -107,18 +107,35 @@ fn compression_to_python(py: Python<'_>, compression: Compression) -> PyResult<B
     })
 }
 
+/// Forgets what the database stores of the options with these names.
+fn unset(mut options: Options, names: &Bound<'_, PyAny>) -> Result<Options, Fault> {
+    let expected = "use a list of names of options";
+    let all: Vec<String> = names
+        .extract()
+        .map_err(|_| no_value("unset", names, expected))?;
+    for name in all {
+        options = options.unset(&name)?;
+    }
+    Ok(options)
+}
+
 macro_rules! table {
     ($($name:ident: $parse:ident,)*) => {
         /// The options that keywords name.
         pub(crate) fn parse(keywords: Option<&Bound<'_, PyDict>>) -> Result<Options, Fault> {
             let mut options = Options::default();
+            // First, so that one that is set as well is set, whatever the order.
+            if let Some(names) = keywords.map(|all| all.get_item("unset")).transpose()?.flatten() {
+                options = unset(options, &names)?;
+            }
             for (name, value) in keywords.iter().flat_map(|keywords| keywords.iter()) {
                 let name: String = name.extract()?;
                 match name.as_str() {
+                    "unset" => {}
                     $(stringify!($name) => {
                         options = options.$name($parse(&name, &value)?);
                     })*
-                    _ => return Err(unknown(&name, &[$(stringify!($name)),*])),
+                    _ => return Err(unknown(&name, &[$(stringify!($name),)* "unset"])),
                 }
             }
             Ok(options)
