@@ -110,6 +110,15 @@ def test_a_repair_that_fails_at_the_end_leaves_a_database_under_the_name(tmp_pat
     assert sorted(os.listdir(tmp_path)) == ["db", "db.repairing"]
     assert (unikv.check(path)["problems"] == []) == exchanges
     assert (unikv.check(str(path) + ".repairing")["problems"] == []) != exchanges
+    # Whichever it is, and whatever it lacks, the next repair leaves it alone.
+    (tmp_path / "db.repairing" / "CURRENT").unlink()
+    left = sorted(os.listdir(tmp_path / "db.repairing"))
+    (path / "CURRENT").unlink()
+    plyvel.repair_db(str(path))
+    assert sorted(os.listdir(tmp_path)) == ["db", "db.damaged", "db.repairing"]
+    assert unikv.check(path)["problems"] == [] and sorted(os.listdir(tmp_path / "db.repairing")) == left
+    with plyvel.DB(str(path)) as db:
+        assert len(list(db)) == 999
 
 
 def test_batches_are_written_in_spite_of_exceptions_unless_they_are_transactions(tmp_path):

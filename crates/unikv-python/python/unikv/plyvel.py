@@ -823,9 +823,9 @@ def repair_db(
         if not _unikv.check(path)["problems"]:
             return
         path = os.path.abspath(path)
-        repaired = _free(path + ".repairing", lambda taken: os.path.join(taken, "CURRENT"))
+        repaired = _free(path + ".repairing", _is_no_repair)
         _unikv.repair(path, repaired)
-    kept = _free(path + ".damaged", lambda taken: taken)
+    kept = _free(path + ".damaged", os.path.lexists)
     if _unikv._exchange(path, repaired):
         # At each moment one of the two was there under the name.
         os.rename(repaired, kept)
@@ -843,10 +843,16 @@ def repair_db(
         os.close(above)
 
 
-def _free(path: str, what_takes_it: Callable[[str], str]) -> str:
+def _is_no_repair(path: str) -> bool:
+    """Whether something is there that a repair is not to go on in: it has no mark, so it is not of one
+    that was interrupted. It may be the damaged database of one that ended after the exchange."""
+    return os.path.lexists(path) and not os.path.lexists(os.path.join(path, "REPAIRING"))
+
+
+def _free(path: str, is_taken: Callable[[str], bool]) -> str:
     """A path that is not taken: this, or with a number after it."""
     number, free = 0, path
-    while os.path.lexists(what_takes_it(free)):
+    while is_taken(free):
         number += 1
         free = f"{path}-{number}"
     return free
