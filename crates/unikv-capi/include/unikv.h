@@ -408,6 +408,13 @@ void unikv_clear_last_error(void);
 void unikv_options_set(unikv_options_t* options, const char* name, const char* value,
     char** errptr);
 
+/* Has the database forget an option that it has stored, by its name: the default holds from
+   the opening on, unless the option is set afterwards. A database stores `memory_budget`,
+   `memtable_bytes`, `unsorted_bytes`, `partition_bytes`, `inline_value_bytes`,
+   `max_space_amp`, `clustering`, `key_table_bytes`, `block_bytes`, `scan_merge_limit`,
+   `compression`, `default_ttl` and `change_window_bytes`; any other name is an error. */
+void unikv_options_unset(unikv_options_t* options, const char* name, char** errptr);
+
 /* Whether writes fail with `unikv_would_block`, and change nothing, where they would be slowed
    down because the background is behind. Default: 0. */
 void unikv_writeoptions_set_no_wait(unikv_writeoptions_t* options, unsigned char yes);
@@ -737,6 +744,11 @@ uint64_t unikv_export(unikv_t* db, const unikv_readoptions_t* options, const cha
    the options the keyspace counts. Returns how many keys there are. */
 uint64_t unikv_import(unikv_t* db, const unikv_writeoptions_t* options, const char* path,
     char** errptr);
+
+/* The figures of the database, as a JSON object, to be freed: the fields of `Stats` in the
+   Rust API, or of `FollowerStats` for a database that is followed, under the same names.
+   Bytes are numbers, times objects of `secs` and `nanos`, keys hexadecimal. */
+char* unikv_stats_json(unikv_t* db, char** errptr);
 
 /* Has iterators release the files that only they keep on disk. They go on as before. */
 void unikv_release_views(unikv_t* db);

@@ -23,13 +23,13 @@ pub struct Options {
     pub(crate) engine: unikv::Options,
     /// Does not keep the comparator.
     pub(crate) comparator: Option<Weak<Given>>,
-    write_buffer: Option<u64>,
-    cache: Option<u64>,
+    pub(crate) write_buffer: Option<u64>,
+    pub(crate) cache: Option<u64>,
     /// The memory budget that was set by name, which counts more than a cache.
     pub(crate) memory_budget: Option<u64>,
     /// What was set by name for a keyspace.
     pub(crate) keyspace: unikv::KeyspaceOptions,
-    /// The first name that was set and is no option of a keyspace.
+    /// What was set first, or forgotten, that a keyspace does not take.
     pub(crate) not_for_keyspaces: Option<&'static str>,
 }
 

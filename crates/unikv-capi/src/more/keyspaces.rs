@@ -104,7 +104,7 @@ fn options_of_keyspace(options: Option<&Options>) -> Outcome<KeyspaceOptions> {
     match options.not_for_keyspaces {
         None => Ok(options.keyspace.clone()),
         Some(name) => Err(Fault::misuse(
-            &format!("`{name}` is no option of a keyspace"),
+            &format!("`{name}` is not for a keyspace"),
             "set `inline_value_bytes`, `compression` and `default_ttl` alone",
         )),
     }

@@ -145,6 +145,22 @@ fn set(options: &mut Options, name: &str, text: &str) -> Outcome<()> {
     Ok(())
 }
 
+/// Forgets an option that databases store.
+fn unset(options: &mut Options, name: &str) -> Outcome<()> {
+    options.engine = options.engine.clone().unset(name)?;
+    // The options of a keyspace can be set, not forgotten.
+    options
+        .not_for_keyspaces
+        .get_or_insert("unikv_options_unset");
+    // LevelDB's functions set these two.
+    match name {
+        "memory_budget" => (options.memory_budget, options.cache) = (None, None),
+        "memtable_bytes" => options.write_buffer = None,
+        _ => {}
+    }
+    Ok(())
+}
+
 capi! { functions:
     /// Sets one of UniKV's own options by its name, to a value as text: `memory_budget` ("512MB"),
     /// `max_space_amp` ("1.5"), `durability` ("buffered", "sync", "periodic:100ms"), `compression`
@@ -157,6 +173,15 @@ capi! { functions:
     /// opened.
     fn unikv_options_set(options: Alone<Options>, name: Text, value: Text; errptr) {
         set(&mut options, name.str()?, value.str()?)?;
+    }
+
+    /// Has the database forget an option that it has stored, by its name: the default holds from
+    /// the opening on, unless the option is set afterwards. A database stores `memory_budget`,
+    /// `memtable_bytes`, `unsorted_bytes`, `partition_bytes`, `inline_value_bytes`,
+    /// `max_space_amp`, `clustering`, `key_table_bytes`, `block_bytes`, `scan_merge_limit`,
+    /// `compression`, `default_ttl` and `change_window_bytes`; any other name is an error.
+    fn unikv_options_unset(options: Alone<Options>, name: Text; errptr) {
+        unset(&mut options, name.str()?)?;
     }
 
     /// Whether writes fail with `unikv_would_block`, and change nothing, where they would be slowed
@@ -229,6 +254,32 @@ mod tests {
             .filter_map(|line| line.strip_prefix("    ")?.split_once(':'));
         for (field, _) in fields.filter(|(field, _)| !field.starts_with([' ', '}'])) {
             assert!(values.iter().any(|(name, _)| *name == field), "{field}");
+        }
+    }
+
+    #[test]
+    fn what_is_unset_is_as_it_was_before_it_was_set() {
+        let mut options = Options::default();
+        for (name, value) in [("memory_budget", "64MiB"), ("block_bytes", "512")] {
+            set(&mut options, name, value).unwrap();
+            unset(&mut options, name).unwrap();
+        }
+        let expected = unikv::Options::default().create_if_missing(false);
+        let expected = expected.unset("memory_budget").unwrap();
+        let expected = expected.unset("block_bytes").unwrap();
+        assert_eq!(options.for_opening(), expected);
+        // What a cache and write buffers stand for is forgotten, too.
+        (options.cache, options.write_buffer) = (Some(1 << 30), Some(1 << 20));
+        unset(&mut options, "memory_budget").unwrap();
+        unset(&mut options, "memtable_bytes").unwrap();
+        assert_eq!((options.cache, options.write_buffer), (None, None));
+        // Set afterwards, it holds.
+        set(&mut options, "block_bytes", "1024").unwrap();
+        assert_ne!(options.engine.clone(), expected);
+        for name in ["durability", "create_if_missing", "nosuch", ""] {
+            let before = options.engine.clone();
+            assert!(unset(&mut options, name).is_err(), "{name}");
+            assert_eq!(options.engine, before);
         }
     }
 

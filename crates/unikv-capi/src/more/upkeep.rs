@@ -1,8 +1,10 @@
-//! Closing with a result, syncs, checkpoints, figures.
+//! Closing with a result, syncs, checkpoints, exports, figures.
 
 use super::compare::in_keyspace;
 use crate::boundary::args::{Ending, Optional, OptionalBytes, Shared, Text};
 use crate::boundary::capi;
+use crate::boundary::fault::{Fault, Kind};
+use crate::boundary::memory::malloc_copy;
 use crate::leveldb::database::{Database, range};
 use crate::leveldb::reads_and_writes::{ReadOptions, Source, WriteOptions};
 use std::ffi::{CStr, c_char};
@@ -14,6 +16,8 @@ const VERSION: &CStr =
         Ok(version) => version,
         Err(_) => c"",
     };
+
+const REPORT: &str = "this is a bug of UniKV: report it with this message";
 
 capi! { functions:
     /// Closes the database as `unikv_close` does, and returns the error of the last sync, or of
@@ -79,6 +83,18 @@ capi! { functions:
     ) -> u64 {
         let file = ExportFile::open(path.path())?;
         in_keyspace!(db, options, to, to.import(&file)?).records
+    }
+
+    /// The figures of the database, as a JSON object, to be freed: the fields of `Stats` in the
+    /// Rust API, or of `FollowerStats` for a database that is followed, under the same names.
+    /// Bytes are numbers, times objects of `secs` and `nanos`, keys hexadecimal.
+    fn unikv_stats_json(db: Shared<Database>; errptr) -> *mut c_char {
+        let json = match db.source() {
+            Source::Follower(follower) => serde_json::to_string(&follower.stats()),
+            _ => serde_json::to_string(&db.db()?.stats()),
+        };
+        let json = json.map_err(|error| Fault::new(Kind::Internal, &error.to_string(), REPORT))?;
+        malloc_copy(json.as_bytes())?
     }
 
     /// Has iterators release the files that only they keep on disk. They go on as before.

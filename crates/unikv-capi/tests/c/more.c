@@ -170,7 +170,7 @@ static void keyspaces(unikv_t* db, unikv_t* other) {
     unikv_options_set(options, "durability", "sync", &err);
     FINE(err);
     CHECK(unikv_keyspace_open(db, "mails", options, &err) == NULL);
-    FAILED(err, "`durability` is no option of a keyspace");
+    FAILED(err, "`durability` is not for a keyspace");
 
     unikv_readoptions_set_keyspace(r, users);
     unikv_writeoptions_set_keyspace(w, users);

@@ -1,4 +1,5 @@
-/* What others see of a database: followers, those who get its changes, and exports. */
+/* What others see of a database: figures, followers, those who get its changes, and exports; and
+   what it has stored of its options. */
 
 #include "unikv_check.h"
 
@@ -10,6 +11,74 @@ static void check_get(unikv_t* db, const unikv_readoptions_t* r, const char* key
     FINE(err);
     CHECK(expected == NULL ? value == NULL && len == 0 : is(value, len, expected));
     unikv_free(value);
+}
+
+/* The figure of this name that is a number, or -1. */
+static long long figure(const char* json, const char* name) {
+    char quoted[64];
+    const char* at;
+    snprintf(quoted, sizeof quoted, "\"%s\":", name);
+    at = strstr(json, quoted);
+    return at == NULL ? -1 : atoll(at + strlen(quoted));
+}
+
+static void stored_options(const char* dir) {
+    char* err = NULL;
+    int at;
+    const char* budgets[3] = {"\"budget\":41943040,", "\"budget\":41943040,",
+        "\"budget\":268435456,"};
+    unikv_options_t* options = unikv_options_create();
+    unikv_options_t* later = unikv_options_create();
+    unikv_options_set_create_if_missing(options, 1);
+    unikv_options_set(options, "memory_budget", "40MiB", &err);
+    FINE(err);
+    for (at = 0; at < 3; at++) {
+        /* Set; as it is stored; forgotten. */
+        unikv_t* db = unikv_open(at == 0 ? options : later, in(dir, "stored"), &err);
+        char* json;
+        FINE(err);
+        json = unikv_stats_json(db, &err);
+        FINE(err);
+        if (strstr(json, budgets[at]) == NULL) {
+            fprintf(stderr, "opening %d: %s\n", at, json);
+            exit(1);
+        }
+        unikv_free(json);
+        if (at == 1) {
+            unikv_options_unset(later, "memory_budget", &err);
+            FINE(err);
+            CHECK(unikv_keyspace_open(db, "users", later, &err) == NULL);
+            FAILED(err, "`unikv_options_unset` is not for a keyspace");
+        }
+        unikv_close_checked(db, &err);
+        FINE(err);
+    }
+    unikv_options_unset(later, "durability", &err);
+    FAILED(err, "there is no option \"durability\" that a database stores");
+    unikv_options_unset(later, NULL, &err);
+    FAILED(err, "null");
+    unikv_options_unset(NULL, "block_bytes", &err);
+    FAILED(err, "null");
+    unikv_options_destroy(options);
+    unikv_options_destroy(later);
+}
+
+static void figures(unikv_t* db) {
+    char* err = NULL;
+    char* json = unikv_stats_json(db, &err);
+    long long puts;
+    FINE(err);
+    puts = figure(json, "puts");
+    CHECK(json[0] == '{' && json[strlen(json) - 1] == '}' && puts >= 0);
+    unikv_free(json);
+    put(db, NULL, "counted", "1");
+    json = unikv_stats_json(db, &err);
+    FINE(err);
+    CHECK(figure(json, "puts") == puts + 1 && figure(json, "nosuch") == -1);
+    unikv_free(json);
+    unikv_delete(db, NULL, "counted", 7, &err);
+    CHECK(unikv_stats_json(NULL, &err) == NULL);
+    FAILED(err, "null");
 }
 
 static void followers(unikv_t* db, const char* dir) {
@@ -72,6 +141,12 @@ static void followers(unikv_t* db, const char* dir) {
     unikv_iter_seek_to_first(iter);
     CHECK(unikv_iter_valid(iter) && is(unikv_iter_key(iter, &len), 1, "a"));
     unikv_iter_destroy(iter);
+
+    names = unikv_stats_json(follower, &err);
+    FINE(err);
+    CHECK(strstr(names, "\"lag\":0") && strstr(names, "\"has_writer\":true"));
+    CHECK(strstr(names, "\"error\":null"));
+    unikv_free(names);
 
     unikv_put(follower, NULL, "apple", 5, "blue", 4, &err);
     FAILED(err, "the database is followed, and only reads work");
@@ -244,6 +319,8 @@ int main(int argc, char** argv) {
     unikv_options_set(options, "change_window_bytes", "16MiB", &err);
     db = unikv_open(options, in(argv[1], "db"), &err);
     FINE(err);
+    stored_options(argv[1]);
+    figures(db);
     followers(db, argv[1]);
     changes(db, other, argv[1]);
     exports(db, other, argv[1]);

@@ -59,7 +59,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Figures of a follower, as of now.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct FollowerStats {
     /// The sequence number of the last write that it shows.
@@ -80,11 +80,19 @@ pub struct FollowerStats {
     pub open_files: usize,
     /// What the memory budget is used for.
     pub memory: MemoryStats,
-    /// Why the last refresh failed, if it did.
+    /// Why the last refresh failed, if it did; serialized as its message.
+    #[serde(serialize_with = "message")]
     pub error: Option<Error>,
     /// The partitions of the state that it shows, in key order. What is in its memtables is in
     /// none.
     pub partitions: Vec<PartitionStats>,
+}
+
+fn message<S: serde::Serializer>(
+    error: &Option<Error>,
+    to: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    serde::Serialize::serialize(&error.as_ref().map(Error::to_string), to)
 }
 
 /// The component that follows.
