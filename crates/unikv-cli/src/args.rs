@@ -2,7 +2,7 @@
 //! and how keys and values are written on the command line.
 
 use crate::exit::Failure;
-use crate::text;
+use crate::{opening, text};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -168,7 +168,7 @@ impl DirArg {
         let options = Options::default()
             .create_if_missing(false)
             .publish_stats(PUBLISH_EVERY);
-        Ok(Db::open(&self.dir, options)?)
+        opening::open(&self.dir, options)
     }
 
     /// Opens the database for one change, which lasts when the command ends. `creates` makes one
@@ -178,7 +178,7 @@ impl DirArg {
             .create_if_missing(creates)
             .publish_stats(PUBLISH_EVERY)
             .durability(Durability::Sync);
-        Ok(Db::open(&self.dir, options)?)
+        opening::open(&self.dir, options)
     }
 }
 

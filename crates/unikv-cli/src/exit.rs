@@ -119,9 +119,12 @@ impl From<unikv::Error> for Failure {
             ErrorKind::HistoryGone => Code::HistoryGone,
             _ => Code::Io,
         };
+        // The option has no place on the command line.
+        let creation = "allow creation with `create_if_missing`";
+        let here = "make one with `unikv put`, `load`, `ingest` or `import`";
         Failure::Failed {
             code,
-            message: error.to_string(),
+            message: error.to_string().replace(creation, here),
         }
     }
 }

@@ -11,6 +11,7 @@ mod commands;
 mod crash;
 mod exit;
 mod lines;
+mod opening;
 mod range;
 mod reading;
 mod text;

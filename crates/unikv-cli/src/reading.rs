@@ -8,6 +8,12 @@ use std::path::Path;
 use unikv::backup::{Made, Repository};
 use unikv::{Checkpoint, Db, FollowOptions, Follower, PartitionStats, Snapshot};
 
+/// Follows a database that another process has open, as `locked` says.
+pub fn follow(dir: &DirArg, locked: &str) -> Result<Follower, Failure> {
+    let followed = Db::follow(&dir.dir, FollowOptions::default());
+    followed.map_err(|error| Failure::from(error).at(locked))
+}
+
 pub enum Reading {
     Opened(Db),
     Followed(Follower),
@@ -21,11 +27,7 @@ impl Reading {
             Err(Failure::Failed {
                 code: Code::Locked,
                 message,
-            }) => {
-                let followed = Db::follow(&dir.dir, FollowOptions::default());
-                let followed = followed.map_err(|error| Failure::from(error).at(&message))?;
-                Ok(Reading::Followed(followed))
-            }
+            }) => Ok(Reading::Followed(follow(dir, &message)?)),
             Err(failure) => Err(failure),
         }
     }

@@ -91,6 +91,38 @@ fn what_needs_the_database_for_itself_says_who_has_it() {
     assert_eq!(writer.ask("get apple"), "red");
 }
 
+#[test]
+fn stats_beside_a_writer_that_publishes_none_are_those_of_a_follower() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = within(dir.path(), "db");
+    let writer = unikv::Db::open(&db, unikv::Options::default()).unwrap();
+    for n in 0..100_u8 {
+        writer.put([b'k', n], "value").unwrap();
+    }
+    writer.flush().unwrap();
+    writer.put("later", "1").unwrap();
+    let shown = text(&["stats", &db]);
+    assert!(shown.starts_with("as a follower sees it: "), "{shown}");
+    assert!(shown.contains("up to number 101; 0 more since"), "{shown}");
+    assert!(shown.contains("100 records"), "{shown}");
+    assert!(
+        shown.contains("default from the first key to the last"),
+        "{shown}"
+    );
+    let shown = json(&["stats", &db]);
+    let followed = &shown["followed"];
+    assert_eq!(
+        (&followed["seq"], &followed["lag"]),
+        (&101.into(), &0.into())
+    );
+    assert_eq!(followed["partitions"][0]["unsorted_records"], 100);
+    assert_eq!(followed["has_writer"], true);
+    assert!(followed["age_us"].is_u64(), "{shown}");
+    unikv(&["stats", &db, "--files"]).assert().code(7);
+    writer.close().unwrap();
+    assert!(json(&["stats", &db])["followed"].is_null());
+}
+
 /// The greatest number whose key is there; all before it are there, too, and no others.
 fn prefix(db: &str) -> usize {
     let keys = text(&["scan", db, "--keys-only"]);

@@ -131,17 +131,24 @@ impl Error {
 
     /// The operating system refused `op` on `file`. A full disk becomes [`ErrorKind::DiskFull`].
     pub(crate) fn io(op: &str, file: &Path, source: io::Error) -> Error {
-        let full = matches!(
-            source.kind(),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-        );
-        let (kind, remedy) = if full {
-            (
+        let (kind, remedy) = match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => (
                 ErrorKind::DiskFull,
                 "free space on this file system, then retry",
-            )
-        } else {
-            (ErrorKind::Io, "fix the cause the system names, then retry")
+            ),
+            io::ErrorKind::NotADirectory => (
+                ErrorKind::Io,
+                "this, or a part of its path, is a file: check the path",
+            ),
+            io::ErrorKind::IsADirectory => (
+                ErrorKind::Io,
+                "this is a directory: check the path, and name a file",
+            ),
+            io::ErrorKind::PermissionDenied => (
+                ErrorKind::Io,
+                "give this user the right to it, or run as its owner, then retry",
+            ),
+            _ => (ErrorKind::Io, "fix the cause the system names, then retry"),
         };
         let mut inner = Inner::new(kind, format!("cannot {op}: {source}"), remedy);
         inner.file = Some(file.to_owned());

@@ -9,6 +9,7 @@ use indicatif::{HumanBytes, ProgressBar};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
 use unikv::backup::{Point, Repository};
 
 /// `backup ACTION …`
@@ -150,18 +151,30 @@ impl Create {
     }
 }
 
+/// A time as people write it, in UTC; as milliseconds since 1970 where no calendar has it.
+fn time_in_words(ms: u64) -> String {
+    const YEAR_10000: u64 = 253_402_300_800_000;
+    match ms {
+        ms if ms < YEAR_10000 => {
+            let time = UNIX_EPOCH + Duration::from_millis(ms);
+            humantime::format_rfc3339_seconds(time).to_string()
+        }
+        ms => format!("{ms} ms"),
+    }
+}
+
 impl List {
     fn run(self) -> Outcome {
         let listed = self.at.open().0.points()?;
         let mut text = format!(
-            "{:>8} {:>16} {:>15} {:>7} {:>12}\n",
-            "point", "ms since 1970", "sequence number", "files", "bytes"
+            "{:>8} {:>20} {:>15} {:>7} {:>12}\n",
+            "point", "time", "sequence number", "files", "bytes"
         );
         for point in &listed.points {
             text += &format!(
-                "{:>8} {:>16} {:>15} {:>7} {:>12}\n",
+                "{:>8} {:>20} {:>15} {:>7} {:>12}\n",
                 point.number,
-                point.time_ms,
+                time_in_words(point.time_ms),
                 point.seq,
                 point.files(),
                 HumanBytes(point.bytes()).to_string()
@@ -286,4 +299,17 @@ fn point_json(point: &Point) -> Value {
         "files": point.files(),
         "bytes": point.bytes(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::time_in_words;
+
+    #[test]
+    fn times_are_those_of_a_calendar() {
+        assert_eq!(time_in_words(1_795_740_886_937), "2026-11-27T00:54:46Z");
+        assert_eq!(time_in_words(0), "1970-01-01T00:00:00Z");
+        assert_eq!(time_in_words(253_402_300_799_999), "9999-12-31T23:59:59Z");
+        assert_eq!(time_in_words(u64::MAX), "18446744073709551615 ms");
+    }
 }

@@ -3,13 +3,14 @@
 use crate::args::{DirArg, EngineArgs, KeyspaceArg};
 use crate::exit::{Code, Failure, Outcome};
 use crate::lines::Lines;
+use crate::opening;
 use crate::text::{Form, Line};
 use clap::Args;
 use indicatif::HumanCount;
 use serde_json::json;
 use std::io::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
-use unikv::{Db, Expiry};
+use unikv::Expiry;
 
 /// `ingest DIR FILE`
 #[derive(Args)]
@@ -36,7 +37,7 @@ impl Ingest {
         // A new database has the default keyspace alone.
         let may_create = self.keyspace.is_default();
         let options = self.engine.options().create_if_missing(may_create);
-        let db = Db::open(&self.dir.dir, options)?;
+        let db = opening::open(&self.dir.dir, options)?;
         let keyspace = self.keyspace.find(&db)?;
         let mut ingest = keyspace.ingest()?;
         while let Some(line) = lines.next()? {

@@ -6,6 +6,7 @@ use crate::args::{DEFAULT_KEYSPACE, DirArg, EngineArgs, find_keyspace};
 use crate::commands::dump::now_ms;
 use crate::exit::{Code, Failure, Outcome};
 use crate::lines::Lines;
+use crate::opening;
 use crate::text::{Form, KeyspaceLine, Line};
 use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
@@ -46,7 +47,7 @@ impl Load {
         // A new database has the default keyspace alone.
         let may_create = only.is_none_or(|name| name == DEFAULT_KEYSPACE);
         let options = self.engine.options().create_if_missing(may_create);
-        let db = Db::open(&self.dir.dir, options)?;
+        let db = opening::open(&self.dir.dir, options)?;
         let loader = Loader::new(&db, only)?;
         let loaded = loader.load(lines)?;
         db.sync()?;

@@ -6,15 +6,17 @@ mod print;
 use crate::args::DirArg;
 use crate::commands::gc::print_files;
 use crate::exit::{Code, Failure, Outcome};
+use crate::reading::follow;
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::time::Duration;
 use unikv::{EffectiveOptions, GarbageStats, PublishedStats};
 
+use as_json::follower_to_json;
 pub use as_json::{recovery_to_json, stats_to_json};
-use print::print_stats;
 pub use print::{holder_in_words, recovery_in_words};
+use print::{print_followed, print_stats};
 
 /// `stats DIR`
 #[derive(Args)]
@@ -65,27 +67,19 @@ impl Stats {
     /// Shows what the process that has the database open has published; `locked` says that there
     /// is one.
     fn show_published(&self, locked: String) -> Outcome {
-        let Some(published) = PublishedStats::read(&self.dir.dir)? else {
+        if self.files {
+            let what = "--files needs the database for itself";
             return Err(Failure::Failed {
                 code: Code::Locked,
-                message: format!(
-                    "{locked}; it does not publish its figures, or has not yet (Options::publish_stats)"
-                ),
+                message: format!("{what}: {locked}"),
             });
+        }
+        let Some(published) = PublishedStats::read(&self.dir.dir)? else {
+            return self.show_followed(&locked);
         };
         let mut out = io::stdout().lock();
         if self.json {
-            let report = json!({
-                "stats": stats_to_json(&published.stats),
-                "published": {
-                    "pid": published.pid,
-                    "age_ms": published.age.as_millis() as u64,
-                    "interval_ms": published.interval.as_millis() as u64,
-                    "open_for_ms": published.open_for.as_millis() as u64,
-                    "is_old": is_old(&published),
-                },
-            });
-            writeln!(out, "{report}")?;
+            writeln!(out, "{}", published_to_json(&published))?;
             return Ok(Code::Success);
         }
         writeln!(out, "{}", age_in_words(&published))?;
@@ -99,6 +93,39 @@ impl Stats {
         print_stats(&published.stats, &limits, &mut out)?;
         Ok(Code::Success)
     }
+}
+
+impl Stats {
+    /// Shows what a follower sees of a database whose figures nobody publishes.
+    fn show_followed(&self, locked: &str) -> Outcome {
+        let stats = follow(&self.dir, locked)?.stats();
+        let mut out = io::stdout().lock();
+        if self.json {
+            writeln!(out, "{}", json!({ "followed": follower_to_json(&stats) }))?;
+            return Ok(Code::Success);
+        }
+        writeln!(
+            out,
+            "as a follower sees it: the process that has it open publishes no figures, or has not yet \
+             (Options::publish_stats)"
+        )?;
+        print_followed(&stats, &mut out)?;
+        Ok(Code::Success)
+    }
+}
+
+/// Published figures, whose they are, and how old.
+pub fn published_to_json(published: &PublishedStats) -> Value {
+    json!({
+        "stats": stats_to_json(&published.stats),
+        "published": {
+            "pid": published.pid,
+            "age_ms": published.age.as_millis() as u64,
+            "interval_ms": published.interval.as_millis() as u64,
+            "open_for_ms": published.open_for.as_millis() as u64,
+            "is_old": is_old(published),
+        },
+    })
 }
 
 /// Whether published figures are older than they should ever be.
@@ -127,7 +154,8 @@ pub fn seconds_in_words(time: Duration) -> String {
     humantime::format_duration(Duration::from_secs(time.as_secs())).to_string()
 }
 
-/// What sizes are compared with.
+/// What sizes are compared with; 0 where that is not known.
+#[derive(Default)]
 struct Limits {
     partition_bytes: u64,
     unsorted_bytes: u64,

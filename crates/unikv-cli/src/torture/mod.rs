@@ -17,6 +17,7 @@ mod worker;
 use crate::args::{self, EngineArgs};
 use crate::commands::stats::recovery_in_words;
 use crate::exit::{Code, Failure, Outcome};
+use crate::opening;
 use clap::Args;
 use indicatif::HumanBytes;
 use model::{BLOCK, MAX_THREADS};
@@ -139,7 +140,7 @@ impl Torture {
         let oracle = Oracle::open(self.threads, keys_per_thread, amp, self.expect.as_deref())?;
         let oracle = Arc::new(oracle);
         let options = self.engine.options().error_if_exists(!oracle.continued);
-        let db = Db::open(&self.dir, options)?;
+        let db = opening::open(&self.dir, options)?;
         println_to_stdout(&recovery_in_words(db.recovery()))?;
         if oracle.continued {
             self.verify(&db, &oracle, true)?;

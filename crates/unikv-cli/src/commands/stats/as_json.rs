@@ -32,6 +32,13 @@ pub fn stats_to_json(stats: &unikv::Stats) -> Value {
     value
 }
 
+/// What a follower sees, in the same way.
+pub fn follower_to_json(stats: &unikv::FollowerStats) -> Value {
+    let mut value = serde_json::to_value(stats).unwrap_or_default();
+    name_times(&mut value, true);
+    value
+}
+
 fn name_causes(values: &mut Value, stalls: &[StallStats]) {
     for (nth, stall) in stalls.iter().enumerate() {
         values[nth]["cause"] = json!(stall.cause.name());

@@ -3,7 +3,7 @@
 use super::Limits;
 use indicatif::{HumanBytes, HumanCount};
 use std::io::{self, Write};
-use unikv::{HolderStats, PartitionStats, PinStats, RecoveryReport, StallStats};
+use unikv::{FollowerStats, HolderStats, PartitionStats, PinStats, RecoveryReport, StallStats};
 
 pub(super) fn print_stats(
     stats: &unikv::Stats,
@@ -95,6 +95,31 @@ pub(super) fn print_stats(
     print_activity(stats, out)?;
     print_holders(&stats.holders, out)?;
     print_partitions(&stats.partitions, limits, out)
+}
+
+/// Prints what a follower sees. Its memory is its own and no figure of the database.
+pub fn print_followed(stats: &FollowerStats, out: &mut impl Write) -> io::Result<()> {
+    let mut line = |what: &str, text: String| writeln!(out, "{what:<14}{text}");
+    let (seq, lag) = (HumanCount(stats.seq), HumanCount(stats.lag));
+    line("writes", format!("up to number {seq}; {lag} more since"))?;
+    let sum = |of: fn(&PartitionStats) -> u64| stats.partitions.iter().map(of).sum::<u64>();
+    line(
+        "data",
+        format!(
+            "{} in {} partitions, without what is in memtables",
+            HumanBytes(sum(|part| part.data_bytes)),
+            stats.partitions.len()
+        ),
+    )?;
+    line(
+        "UnsortedStore",
+        format!(
+            "{}, {} records",
+            HumanBytes(sum(|part| part.unsorted_bytes)),
+            HumanCount(sum(|part| part.unsorted_records))
+        ),
+    )?;
+    print_partitions(&stats.partitions, &Limits::default(), out)
 }
 
 /// What jobs did, and what held writers up, since the creation: this process has only just opened
@@ -262,7 +287,10 @@ fn print_partitions(
 }
 
 fn percent(bytes: u64, limit: u64) -> String {
-    format!("{:.0} %", bytes as f64 * 100.0 / limit.max(1) as f64)
+    match limit {
+        0 => "?".to_owned(),
+        limit => format!("{:.0} %", bytes as f64 * 100.0 / limit as f64),
+    }
 }
 
 /// What is charged to the memory budget, by part.

@@ -36,12 +36,20 @@ pub struct Top {
     /// With --once: how long to wait for a second look, from which rates are taken
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "3s")]
     wait: Duration,
+    /// Print the published figures as a JSON object, as `stats` does, and end
+    #[arg(long, conflicts_with = "once")]
+    json: bool,
 }
 
 impl Top {
     pub fn run(self) -> Outcome {
         match self.once {
             true => self.print_once(),
+            false if self.json => {
+                let shown = super::stats::published_to_json(&self.read()?);
+                writeln!(io::stdout().lock(), "{shown}")?;
+                Ok(Code::Success)
+            }
             false if !io::stdout().is_terminal() => Err(Failure::invalid(
                 "standard output is no terminal: use --once for one frame as text",
             )),

@@ -98,7 +98,7 @@ impl PublishedStats {
         let (bytes, age) = match os::read_with_age(&path, MOST_BYTES) {
             Ok(read) => read,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(Error::io("read the published figures in", &path, e)),
+            Err(e) => return Err(Error::io("read the published figures", &path, e)),
         };
         let decoded = PublishedStats::decode(&bytes, &path)?;
         Ok(Some(PublishedStats { age, ..decoded }))

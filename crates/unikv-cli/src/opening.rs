@@ -1,0 +1,70 @@
+//! Opening databases, with a bar on a terminal where that takes long.
+
+use crate::exit::Failure;
+use indicatif::ProgressBar;
+use std::path::Path;
+use unikv::{Db, OpeningPhase, Options};
+use unikv_bench::measure::progress::styled;
+
+/// Opens a database. The bar comes with the first report, which a quick opening does not make.
+pub fn open(dir: &Path, options: Options) -> Result<Db, Failure> {
+    let bar = ProgressBar::new(0);
+    let shown = bar.clone();
+    let options = options
+        .on_progress(move |progress| show(&shown, progress.phase, progress.done, progress.all));
+    let opened = Db::open(dir, options);
+    bar.finish_and_clear();
+    Ok(opened?)
+}
+
+fn show(bar: &ProgressBar, phase: OpeningPhase, done: u64, all: u64) {
+    let words = words(phase);
+    if bar.message() != words {
+        styled(bar.clone(), template(phase)).set_message(words);
+        bar.reset_eta();
+    }
+    // Where it is not known how much there is, the bar stays empty.
+    bar.set_length(all);
+    bar.set_position(done);
+    bar.tick();
+}
+
+fn template(phase: OpeningPhase) -> &'static str {
+    match phase {
+        OpeningPhase::Log => "opening: {msg} {wide_bar} {bytes}/{total_bytes} {eta}",
+        _ => "opening: {msg} {wide_bar} {human_pos}/{human_len} {eta}",
+    }
+}
+
+/// What an opening is doing.
+fn words(phase: OpeningPhase) -> &'static str {
+    match phase {
+        OpeningPhase::Manifest => "reading the manifest",
+        OpeningPhase::Files => "looking at the files",
+        OpeningPhase::Log => "replaying the log",
+        OpeningPhase::Indexes => "indexing what is not merged",
+        other => other.name(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use indicatif::{ProgressDrawTarget, ProgressStyle};
+
+    #[test]
+    fn the_bar_says_what_is_done_of_what_there_is() {
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
+        for (phase, done, all) in [
+            (OpeningPhase::Manifest, 7, 0),
+            (OpeningPhase::Log, 1 << 20, 4 << 20),
+            (OpeningPhase::Log, 4 << 20, 4 << 20),
+            (OpeningPhase::Indexes, 5, 20),
+        ] {
+            show(&bar, phase, done, all);
+            assert_eq!(bar.message(), words(phase));
+            assert_eq!((bar.position(), bar.length()), (done, Some(all)));
+            assert!(ProgressStyle::with_template(template(phase)).is_ok());
+        }
+    }
+}
