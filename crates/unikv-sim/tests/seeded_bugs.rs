@@ -276,6 +276,13 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
+        Seeded::LastChangeForgotten,
+        unit(
+            "engine::changes::tests::the_number_of_a_change_is_not_given_again_when_it_is_forgotten",
+        ),
+        0,
+    ),
+    Case(
         Seeded::FeedSkipsRecord,
         unit("engine::changes::tests::a_change_of_keyspaces_does_not_come_before_recovered_writes"),
         0,

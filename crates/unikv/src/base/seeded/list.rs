@@ -50,6 +50,8 @@ bugs! {
     FeedSkipsRecord,
     /// I5: a token is good by the opening after it, although a later crash took what it knows of.
     OnlyNextIncarnation,
+    /// I5: the number of a change that the window has left behind is given again.
+    LastChangeForgotten,
     /// I5: the change window recycles a segment and says that it is there.
     WindowRecycled,
     /// I5: large values that only the change window names are removed.

@@ -8,6 +8,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
 use std::io::ErrorKind as IoKind;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -607,4 +608,37 @@ fn a_change_of_keyspaces_does_not_come_before_recovered_writes() {
     db.flush().unwrap();
     follower.assert_same(&db);
     assert_eq!(follower.seen, 4);
+}
+
+#[test]
+fn the_number_of_a_change_is_not_given_again_when_it_is_forgotten() {
+    let mut machine = Machine::new(13);
+    let (db, runtime) = machine.open(options(1 << 20));
+    db.put("key", "in a table").unwrap();
+    let mut follower = Follower::begin(&db, false);
+    db.flush().unwrap();
+    // The log does not begin again after the change of keyspaces, and later with a new window.
+    let is_log = |path: &Path| path.extension().is_some_and(|it| it == "wal");
+    machine
+        .disk
+        .set_fault(Box::new(move |call| match is_log(call.path) {
+            true => Fault::Fail(IoKind::Other),
+            false => Fault::None,
+        }));
+    db.keyspace("space", KeyspaceOptions::default()).unwrap();
+    let made = db.token().unwrap();
+    machine.disk.clear_faults();
+    runtime.run_until_idle();
+    db.flush().unwrap();
+    machine.disk = machine.disk.power_cut(Keep::Nothing);
+    drop(db);
+    for _ in 0..3 {
+        let (db, _runtime) = machine.open(options(1 << 20));
+        assert_eq!(db.token().unwrap().seq(), made.seq());
+        match follower.catch_up(&db) {
+            Ok(()) => follower.assert_same(&db),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::HistoryGone),
+        }
+        machine.disk = machine.disk.power_cut(Keep::Nothing);
+    }
 }

@@ -3,11 +3,13 @@
 //!
 //! Invariants: incarnations are in the order in which they began; each begins with the last number
 //! of the one before that this history has. Changes ascend by number, and so do files. Everything
-//! after [`History::from`] is here, as far as it is of these kinds. No locks.
+//! after [`History::from`] is here, as far as it is of these kinds; the last change is here however
+//! old it is, so that its number is never given again. No locks.
 
 use super::super::tagged::{FieldWriter, Fields, Place};
 use super::entries::seq;
 use crate::base::keys::{FileNumber, SeqNo};
+use crate::base::seeded::seeded;
 use crate::error::Result;
 
 /// Changes that are kept; of more, the oldest go.
@@ -108,7 +110,11 @@ impl History {
             self.from = self.from.max(last.seq);
         }
         let from = self.from;
-        self.changes.retain(|change| change.seq > from);
+        // The last one stays for its number, which nothing else may have on the disk.
+        let last = self.changes.last().map(|last| last.seq);
+        let last = last.filter(|_| !seeded!(LastChangeForgotten));
+        self.changes
+            .retain(|change| change.seq > from || Some(change.seq) == last);
         self.files.retain(|(seq, _)| *seq > from);
         let more = self.incarnations.len().saturating_sub(MOST_INCARNATIONS);
         self.incarnations.drain(..more);
