@@ -276,6 +276,11 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
+        Seeded::WindowWithGap,
+        unit("engine::changes::tests::writes_that_only_tables_have_are_not_left_out"),
+        0,
+    ),
+    Case(
         Seeded::LastChangeForgotten,
         unit(
             "engine::changes::tests::the_number_of_a_change_is_not_given_again_when_it_is_forgotten",

@@ -52,6 +52,8 @@ bugs! {
     OnlyNextIncarnation,
     /// I5: the number of a change that the window has left behind is given again.
     LastChangeForgotten,
+    /// I5: a recovered window is said to have what only tables have.
+    WindowWithGap,
     /// I5: the change window recycles a segment and says that it is there.
     WindowRecycled,
     /// I5: large values that only the change window names are removed.

@@ -642,3 +642,46 @@ fn the_number_of_a_change_is_not_given_again_when_it_is_forgotten() {
         machine.disk = machine.disk.power_cut(Keep::Nothing);
     }
 }
+
+#[test]
+fn writes_that_only_tables_have_are_not_left_out() {
+    let mut machine = Machine::new(14);
+    let (db, _runtime) = machine.open(options(1 << 20));
+    db.put("first", "durable").unwrap();
+    let follower = Follower::begin(&db, false);
+    // Several segments, none of them in tables or durable.
+    let mut rng = SmallRng::seed_from_u64(14);
+    for n in 0..24 {
+        let value: Vec<u8> = (0..500).map(|_| rng.random()).collect();
+        db.put(format!("key{n}"), value).unwrap();
+    }
+    machine.disk = machine.disk.process_kill();
+    drop(db);
+    // Another process cannot sync what this one has written. It puts it into tables, and the power
+    // goes meanwhile.
+    let (mut gone, mut tables) = (0, 0);
+    for (seed, calls) in (0..).zip((0..40).flat_map(|calls| [calls; 8])) {
+        let disk = machine.disk.process_kill();
+        let mut machine = Machine { disk, seed };
+        let (db, _runtime) = machine.open(options(1 << 20));
+        machine.cut_power_after(calls);
+        let _as_far_as_it_goes = db.flush();
+        machine.disk = machine.disk.power_cut(Keep::Torn(seed));
+        drop(db);
+        let (db, _runtime) = machine.open(options(1 << 20));
+        tables += u64::from(db.contains_key("key1").unwrap());
+        match follower.clone().catch_up(&db) {
+            Ok(()) => {
+                let mut follower = follower.clone();
+                follower.unsynced = true;
+                follower.catch_up(&db).unwrap();
+                follower.assert_same(&db);
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::HistoryGone, "{error}");
+                gone += 1;
+            }
+        }
+    }
+    assert!(gone > 0 && tables > 0, "{gone} {tables}");
+}

@@ -61,10 +61,12 @@ impl Found<'_> {
             Some(last) => linked_before(self.store, last, |n| self.present.contains(&n))?,
             None => (Vec::new(), false),
         };
+        let logged = self.last_logged(&linked)?;
         let segments = self.segments(linked);
         let mut window = Window {
             // Without a window before, nobody has noted what is not in the log.
             from: match (&before, segments.first()) {
+                (Some(before), Some(_)) if self.lacks(before, logged) => self.last_seq,
                 (Some(before), Some(_)) if is_whole => before.from,
                 (Some(before), Some(oldest)) => before.from.max(oldest.base),
                 _ => self.last_seq,
@@ -88,6 +90,30 @@ impl Found<'_> {
         }
         version.counters.history = Some(Arc::new(history));
         Ok(window)
+    }
+
+    /// The last write that the log has.
+    fn last_logged(&self, newest_first: &[Linked]) -> Result<SeqNo> {
+        if self.outcome.last_seq >= self.last_seq {
+            return Ok(self.last_seq);
+        }
+        // Recovery has not read what it does not need.
+        for linked in newest_first.iter().filter(|it| it.first.is_some()) {
+            if let Some(last) = linked.last_write(self.store)? {
+                return Ok(last.max(self.outcome.last_seq));
+            }
+        }
+        Ok(self.outcome.last_seq)
+    }
+
+    /// Whether writes are neither in the log nor among the changes of the history: tables have
+    /// them, and a power cut has taken the end of the log.
+    fn lacks(&self, history: &History, logged: SeqNo) -> bool {
+        let logged = logged.max(history.from);
+        let after = history.changes.iter().rev();
+        let unlogged = after.take_while(|change| change.seq > logged).count();
+        let numbers = self.last_seq.0.saturating_sub(logged.0);
+        numbers > unlogged as u64 && !seeded!(WindowWithGap)
     }
 
     fn segments(&self, newest_first: Vec<Linked>) -> Vec<Arc<Segment>> {

@@ -1,16 +1,16 @@
 //! The segments of the log as they lie in the directory: their beginnings, the chain through them,
 //! and the judgement of breaks by the durable marks that are found in them.
 
-use super::super::wal::{KIND_START, KIND_WRITE, SegmentEnd, SegmentStart, WalWrite};
+use super::super::wal::{KIND_START, SegmentEnd, SegmentStart};
 use super::super::{DurableMark, LogItem, LogReader};
 use super::OLDER_SEGMENT;
-use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN};
+use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::file_names;
-use crate::base::keys::{FileNumber, FileUid, SeqNo};
+use crate::base::keys::{FileNumber, FileUid};
 use crate::base::seeded::seeded;
 use crate::error::{Error, ErrorKind, Result};
 use crate::vfs::file_store::FileStore;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A segment in the directory.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ pub(super) fn survey(
         .collect()
 }
 
-fn read_beginning(store: &FileStore, number: FileNumber) -> Result<Segment> {
+pub(super) fn read_beginning(store: &FileStore, number: FileNumber) -> Result<Segment> {
     let vfs = &*store.env().vfs;
     let path = store.dir().join(file_names::wal(number));
     let len = vfs
@@ -143,64 +143,6 @@ fn read_beginning(store: &FileStore, number: FileNumber) -> Result<Segment> {
         LogItem::Bad { offset, reason } => unreadable(offset, reason.to_owned(), false),
     };
     Ok(segment(beginning))
-}
-
-/// A segment with its exact end.
-#[derive(Debug)]
-pub(crate) struct Linked {
-    pub(crate) end: SegmentEnd,
-    pub(crate) path: PathBuf,
-    /// The number of its first write.
-    pub(crate) first: Option<SeqNo>,
-}
-
-/// The segments that end with `last`, newest first, as far as the links between them lead: also
-/// those that recovery does not need. `is_there` says which files there are. True: the oldest has
-/// none before it.
-pub(crate) fn linked_before(
-    store: &FileStore,
-    last: SegmentEnd,
-    is_there: impl Fn(FileNumber) -> bool,
-) -> Result<(Vec<Linked>, bool)> {
-    let (mut found, mut next) = (Vec::new(), Some(last));
-    while let Some(end) = next.filter(|end| is_there(end.number)) {
-        let segment = match read_beginning(store, end.number) {
-            Ok(segment) => segment,
-            Err(error) if error.kind() == ErrorKind::Io => return Err(error),
-            // What recovery does not need keeps nobody from the data.
-            Err(_) => break,
-        };
-        let start = match segment.beginning {
-            Beginning::Readable { uid, start } if uid == end.uid => start,
-            _ => break,
-        };
-        if segment.len < end.end {
-            break;
-        }
-        found.push(Linked {
-            first: first_write(store, &segment.path, end)?,
-            path: segment.path,
-            end,
-        });
-        next = start.prev.filter(|prev| prev.number < end.number);
-        if start.prev.is_none() {
-            return Ok((found, true));
-        }
-    }
-    Ok((found, false))
-}
-
-fn first_write(store: &FileStore, path: &Path, end: SegmentEnd) -> Result<Option<SeqNo>> {
-    let (file, begin) = ((end.number, end.uid), HEADER_LEN as u64);
-    let mut reader = LogReader::open_at(&*store.env().vfs, path, file, begin)?;
-    reader.read_until(end.end);
-    while let LogItem::Record { kind, payload, .. } = reader.next()? {
-        if kind == KIND_WRITE {
-            let write = WalWrite::decode(payload).ok();
-            return Ok(write.map(|write| write.base_seq));
-        }
-    }
-    Ok(None)
 }
 
 /// The greatest number of manifest edits that the segments name. Cheap: reads their beginnings
