@@ -18,12 +18,13 @@ fn repair(dir: &Path) -> Outcome<()> {
     if Db::check(dir)?.is_clean() {
         return Ok(());
     }
-    // What a repair has left that was interrupted has no CURRENT yet, and the next one goes on
-    // there; any other database of the name is not ours to remove.
-    let is_taken = |path: &Path| path.join("CURRENT").symlink_metadata().is_ok();
+    // Where an interrupted repair has left its mark the next one goes on. Anything else of the name
+    // is not ours to remove: it may be the damaged database, if the swap was interrupted.
+    let is_there = |path: &Path| path.symlink_metadata().is_ok();
+    let is_taken = |path: &Path| is_there(path) && !is_there(&path.join("REPAIRING"));
     let repaired = first_beside(dir, ".repairing", is_taken)?;
     Db::repair(dir, &repaired, &RepairOptions::default())?;
-    let kept = first_beside(dir, ".damaged", |path| path.symlink_metadata().is_ok())?;
+    let kept = first_beside(dir, ".damaged", is_there)?;
     let failed = |what: &str, error: io::Error| {
         let what = format!("{}: cannot {what}: {error}", dir.display());
         let remedy = format!(
@@ -174,6 +175,13 @@ mod tests {
         assert!(Db::check(&dir).unwrap().is_clean());
         assert!(Db::check(&other).unwrap().is_clean());
         assert_eq!(names(parent.path()), ["db", "db.damaged", "db.repairing"]);
+        // The damaged one itself, where the swap was interrupted.
+        std::fs::remove_file(other.join("CURRENT")).unwrap();
+        let before = names(&other);
+        damage(&dir);
+        repair(&dir).unwrap();
+        assert!(Db::check(&dir).unwrap().is_clean());
+        assert_eq!(names(&other), before);
         assert!(repair(Path::new("/")).is_err());
         assert!(repair(&parent.path().join("none")).is_err());
     }

@@ -13,8 +13,8 @@ impl Db {
     /// checksum, pointer, order and count. Changes nothing.
     ///
     /// # Errors
-    /// Only for what keeps the check from running (`Locked`, `NotFound`); what is wrong with the
-    /// database is in the report.
+    /// Only for what keeps the check from running (`Locked`, `NotFound`, `Incompatible` if it is
+    /// another program's or of a newer release); what is wrong with the database is in the report.
     pub fn check(dir: impl AsRef<Path>) -> Result<CheckReport> {
         Db::check_in(&Env::os(), dir)
     }

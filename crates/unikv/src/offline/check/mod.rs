@@ -17,7 +17,7 @@ use crate::engine::open::directory::{hold, take_lock};
 use crate::engine::open::recovery;
 use crate::engine::stats::lifetime;
 use crate::engine::stats::report::{CheckReport, Problem};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::key_table::builder::bounds;
 use crate::key_table::{KeyIter, KeyTable, KeyTableMeta, Properties, ReadCache};
 use crate::log::{WalWrite, replay};
@@ -54,14 +54,17 @@ pub(crate) fn check(env: &Env, dir: &Path) -> Result<CheckReport> {
     };
     let manifest = match Manifest::recover(&*env.vfs, dir) {
         Ok(manifest) => manifest,
+        Err(error) if error.kind() == ErrorKind::Incompatible => return Err(error),
         Err(error) => {
             check.problem(dir, &error);
             return Ok(check.report);
         }
     };
     let store = FileStore::new(env.clone(), dir.to_owned(), manifest.database, OPEN_FILES);
-    if let Err(error) = check.database(&store, manifest, &survey) {
-        check.problem(dir, &error);
+    match check.database(&store, manifest, &survey) {
+        Err(error) if error.kind() == ErrorKind::Incompatible => return Err(error),
+        Err(error) => check.problem(dir, &error),
+        Ok(()) => {}
     }
     Ok(check.report)
 }

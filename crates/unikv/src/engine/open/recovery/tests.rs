@@ -131,9 +131,9 @@ fn files_that_use_what_a_newer_release_can_do_are_refused_by_name() {
         let mut file = PathBuf::new();
         rewrite_manifest(&machine, |edit| file = change(edit));
         refused_as_newer(&machine, &file, what);
-        let report = Db::check_in(&machine.env(), "/db").unwrap();
-        assert_eq!(report.problems.len(), 1, "{report:?}");
-        assert_eq!(report.problems[0].file, file);
+        let error = Db::check_in(&machine.env(), "/db").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
+        assert_eq!(error.file(), Some(&*file), "{error}");
     }
 }
 
