@@ -253,7 +253,8 @@ impl Options {
     /// Beside these the directory holds the log and a spare segment of it, up to twice
     /// `unsorted_bytes` for each background thread while these have work, and a floor of 8 MiB and
     /// eleven times `memtable_bytes`. Of these, up to three, but at most a sixteenth of the data,
-    /// are kept back for a full disk. What snapshots and iterators keep comes on top
+    /// are kept back for a full disk. [`Options::change_window_bytes`] come on top. What snapshots
+    /// and iterators keep does, too
     /// ([`Stats::pins`]): the bytes of files that are only held, and the bytes of older versions
     /// times the factor. What deletes and released snapshots free is reclaimed without further
     /// writes.

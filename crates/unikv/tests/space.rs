@@ -4,7 +4,7 @@
 //!
 //! > `max_space_amp` × (keys and values of visible records) + 70 bytes and once more the key for
 //! > those with keys of more than 32 bytes or values of less than 256 + log + 2 × `unsorted_bytes`
-//! > for each background thread + the floor + what is pinned,
+//! > for each background thread + the floor + the change window + what is pinned,
 //!
 //! and soon after the last write, without the share of the background threads and with nothing
 //! pinned. What is visible is the model's own, the least of a listing's time. `Stats` says what is
@@ -24,7 +24,7 @@ mod watched;
 
 use rand::Rng;
 use unikv::{Clustering, Options};
-use watched::{FLOOR_BYTES, LARGE_BYTES, Stage, listed, options};
+use watched::{FLOOR_BYTES, LARGE_BYTES, MEMTABLE_BYTES, Stage, listed, options};
 
 /// Runs `play` on a new database while its directory is watched.
 fn watched(name: &str, options: Options, play: impl FnOnce(&mut Stage<'_>)) {
@@ -103,6 +103,36 @@ fn mixed_sizes() {
             },
         );
     }
+}
+
+#[test]
+fn a_change_window() {
+    let window = 6 << 20;
+    let options = options(Clustering::LeastWriting).change_window_bytes(window);
+    watched("change window", options, |stage| {
+        for i in 0..40_000 {
+            let id = stage.rng.random_range(0..4000);
+            let len = match i % 100 {
+                // Of files that soon only the window names.
+                0 => stage.rng.random_range(LARGE_BYTES..4 * LARGE_BYTES),
+                _ => stage.rng.random_range(0..1500),
+            };
+            stage.put(id, len);
+        }
+        stage.db.flush().unwrap();
+        stage.db.quiesce().unwrap();
+        // What recovery needs is next to nothing; a spare segment or two come on top.
+        let (log, _) = listed(stage.dir);
+        let most = window + 4 * MEMTABLE_BYTES;
+        assert!((window / 8..=most).contains(&log), "{log}, at most {most}");
+        let oldest = stage.db.oldest_token().unwrap();
+        let mut changes = stage.db.updates_since(oldest).unwrap();
+        let mut seen = 0;
+        while changes.try_next().unwrap().is_some() {
+            seen += 1;
+        }
+        assert!(seen > 1000, "{seen} changes in the window");
+    });
 }
 
 #[test]

@@ -119,7 +119,8 @@ impl Shared<'_> {
 
     /// What files may take with `kept` bytes in older versions, and no job.
     fn most_with(&self, kept: u64) -> f64 {
-        let promised = self.promised.load(Ordering::SeqCst) + FLOOR_BYTES;
+        let window = self.db.options().change_window_bytes;
+        let promised = self.promised.load(Ordering::SeqCst) + FLOOR_BYTES + window;
         promised as f64 + kept as f64 * self.db.options().max_space_amp
     }
 

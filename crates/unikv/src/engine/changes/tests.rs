@@ -2,13 +2,14 @@
 
 use super::{Change, ChangeOp, Changes, ChangesOptions, KeyspaceChange, Token, What};
 use crate::engine::tests::{Machine, small};
+use crate::vfs::Vfs;
 use crate::vfs::sim::{Fault, Keep, SimRuntime};
 use crate::{Batch, Db, Durability, ErrorKind, KeyspaceOptions, Options};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
 use std::io::ErrorKind as IoKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -322,19 +323,8 @@ fn large_values_of_the_window_are_there_after_they_were_overwritten() {
     db.collect_garbage().unwrap();
     db.sync().unwrap();
     let values = |db: &Db| {
-        let mut changes = db.updates_since(token).unwrap();
-        let mut values = Vec::new();
-        while let Some(change) = changes.try_next().unwrap() {
-            let What::Write(ops) = change.what else {
-                panic!("{change:?}");
-            };
-            for op in ops {
-                if let ChangeOp::Put { value, .. } = op {
-                    assert_eq!(value.len(), 5000);
-                    values.push(value[0]);
-                }
-            }
-        }
+        let (values, error) = values_of(&mut db.updates_since(token).unwrap());
+        assert!(error.is_none(), "{error:?}");
         values
     };
     let expected: Vec<u8> = (0..20).collect();
@@ -348,6 +338,8 @@ fn large_values_of_the_window_are_there_after_they_were_overwritten() {
     assert!(files() >= 20);
     // Across openings, too, until nobody is to follow.
     db.close().unwrap();
+    a_check_reads_the_window(&machine);
+    damage_of_the_window_is_no_change(&machine, token, &expected);
     let (db, _runtime) = machine.open(Options::default());
     assert_eq!(values(&db), expected);
     db.compact().unwrap();
@@ -684,4 +676,109 @@ fn writes_that_only_tables_have_are_not_left_out() {
         }
     }
     assert!(gone > 0 && tables > 0, "{gone} {tables}");
+}
+
+/// The files that are the window's alone: all with data but the newest segment of the log.
+fn window_files(machine: &Machine) -> Vec<PathBuf> {
+    let mut names = machine.disk.file_names();
+    let ends = |name: &Path, with: &str| name.to_string_lossy().ends_with(with);
+    let newest = names
+        .iter()
+        .filter(|name| ends(name, ".wal"))
+        .max()
+        .cloned();
+    names.retain(|name| ends(name, ".wal") || ends(name, ".rec"));
+    names.retain(|name| Some(name) != newest.as_ref());
+    assert!(names.len() >= 25, "{names:?}");
+    names
+}
+
+/// The machine with one bit of a file flipped.
+fn flipped(machine: &Machine, path: &Path, at: usize) -> Machine {
+    let disk = machine.disk.process_kill();
+    let mut bytes = disk.read_file(path).unwrap();
+    bytes[at] ^= 1 << (at % 8);
+    disk.write_file(path, &bytes);
+    Machine { disk, seed: 5 }
+}
+
+/// Each file of the window is read by a check, which notes the damage of any and calls none a
+/// problem.
+fn a_check_reads_the_window(machine: &Machine) {
+    let check = |machine: &Machine| {
+        let report = Db::check_in(&machine.env(), "/db").unwrap();
+        assert!(report.is_clean(), "{:?}", report.problems);
+        report
+    };
+    let sound = check(machine);
+    assert!(sound.notes.is_empty(), "{:?}", sound.notes);
+    let (mut noted, mut missed) = (0, 0);
+    for path in window_files(machine) {
+        // In the midst of what was written.
+        let middle = machine.disk.read_file(&path).unwrap().len() / 2;
+        let report = check(&flipped(machine, &path, middle));
+        noted += u64::from(!report.notes.is_empty());
+        assert!(report.bytes <= sound.bytes && report.files <= sound.files);
+
+        let disk = machine.disk.process_kill();
+        disk.remove(&path).unwrap();
+        let report = check(&Machine { disk, seed: 5 });
+        missed += u64::from(report.notes.is_empty());
+    }
+    assert!(noted >= 25, "{noted} files");
+    // Nothing says that there was something before the oldest segment that is left.
+    assert!(missed <= 1, "{missed} files are missing and not missed");
+}
+
+/// With any of their bytes changed, a follower gets what was written, up to where the damage is,
+/// or is refused; and the database is what it was.
+fn damage_of_the_window_is_no_change(machine: &Machine, token: Token, expected: &[u8]) {
+    let (mut refused, mut corrupt) = (0, 0);
+    for (nth, path) in window_files(machine).into_iter().enumerate() {
+        let len = machine.disk.read_file(&path).unwrap().len();
+        for at in (0..len)
+            .step_by(41)
+            .map(|at| at + nth % 41)
+            .filter(|at| *at < len)
+        {
+            let damaged = flipped(machine, &path, at);
+            let (db, _runtime) = damaged.open(Options::default());
+            assert!(db.iter().next().is_none(), "{path:?} at {at}");
+            let (found, error) = match db.updates_since(token) {
+                Ok(mut changes) => values_of(&mut changes),
+                Err(error) => (Vec::new(), Some(error)),
+            };
+            assert!(expected.starts_with(&found), "{path:?} at {at}: {found:?}");
+            match error {
+                None => assert_eq!(found, expected, "{path:?} at {at}"),
+                Some(error) if error.kind() == ErrorKind::HistoryGone => refused += 1,
+                Some(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+                    assert_eq!(error.file(), Some(&*path), "{error}");
+                    corrupt += 1;
+                }
+            }
+        }
+    }
+    assert!(refused > 20 && corrupt > 20, "{refused} {corrupt}");
+}
+
+/// The bytes of which the large values consist, up to where the feed ends or fails.
+fn values_of(changes: &mut Changes) -> (Vec<u8>, Option<crate::Error>) {
+    let mut values = Vec::new();
+    loop {
+        let change = match changes.try_next() {
+            Ok(Some(change)) => change,
+            end => return (values, end.err()),
+        };
+        let What::Write(ops) = change.what else {
+            panic!("{change:?}");
+        };
+        for op in ops {
+            if let ChangeOp::Put { value, .. } = op {
+                assert!(value.len() == 5000 && value.iter().all(|byte| *byte == value[0]));
+                values.push(value[0]);
+            }
+        }
+    }
 }

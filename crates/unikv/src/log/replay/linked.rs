@@ -6,7 +6,7 @@
 use super::segments::read_beginning;
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::{FileNumber, SeqNo};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::log::wal::{KIND_WRITE, SegmentEnd, WalWrite};
 use crate::log::{LogItem, LogReader};
 use crate::vfs::file_store::FileStore;
@@ -38,6 +38,37 @@ impl Linked {
             }
         }
         Ok(last)
+    }
+
+    /// Reads all of its records.
+    ///
+    /// # Errors
+    /// Corruption where a record is none, or the segment ends before its end.
+    pub(crate) fn verify(&self, store: &FileStore) -> Result<()> {
+        let Linked { end, path, .. } = self;
+        let (file, begin) = ((end.number, end.uid), HEADER_LEN as u64);
+        let mut reader = LogReader::open_at(&*store.env().vfs, path, file, begin)?;
+        reader.read_until(end.end);
+        loop {
+            match reader.next()? {
+                LogItem::Record {
+                    kind,
+                    payload,
+                    offset,
+                    ..
+                } if kind == KIND_WRITE => {
+                    WalWrite::decode(payload).map_err(|bad| bad.at(path, offset))?;
+                }
+                LogItem::Record { .. } => {}
+                LogItem::Bad { offset, reason } => {
+                    return Err(Error::corruption(path, offset, reason));
+                }
+                LogItem::End { offset } if offset < end.end => {
+                    return Err(Error::corruption(path, offset, "the log ends early"));
+                }
+                LogItem::End { .. } => return Ok(()),
+            }
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod keyspaces;
 mod pointers;
 mod ranges;
 mod scan_runs;
+mod window;
 
 use crate::base::file_names::BALLAST;
 use crate::base::keys::{FileNumber, Kind, SeqNo, internal_cmp};
@@ -185,6 +186,8 @@ impl Check {
         let outcome = replay::replay(store, &segments, low_water, &mut sink)?;
         let checked = blobs::unlisted(store, cache, &large, &mut self.report);
         self.part(store.dir(), checked);
+        let window = self.window(store, cache, version, (&segments, &outcome));
+        self.part(store.dir(), window);
         self.report.files += outcome.segments;
         self.report.bytes += outcome.bytes;
         if let Some(cut) = outcome.cut {
