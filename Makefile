@@ -48,11 +48,11 @@ package: ## the package as it would be published builds by itself
 	@echo "== package"
 	$(CARGO) package -p unikv-db --allow-dirty --locked
 
-kill-test: ## kill a writing process 20 times, and one that does all kinds of job 10 times; verify what they acknowledged
+kill-test: ## kill a writing process 12 times, and one that does all kinds of job 6 times; verify what they acknowledged
 	@echo "== kill -9"
 	$(CARGO) build --locked --quiet -p unikv-cli
-	UNIKV=$(or $(CARGO_TARGET_DIR),target)/debug/unikv scripts/kill_test.sh $(or $(KILLS),20)
-	UNIKV=$(or $(CARGO_TARGET_DIR),target)/debug/unikv LOAD=jobs scripts/kill_test.sh $(or $(JOB_KILLS),10)
+	UNIKV=$(or $(CARGO_TARGET_DIR),target)/debug/unikv scripts/kill_test.sh $(or $(KILLS),12)
+	UNIKV=$(or $(CARGO_TARGET_DIR),target)/debug/unikv LOAD=jobs scripts/kill_test.sh $(or $(JOB_KILLS),6)
 
 full-disk-test: ## fill a small file system (a tmpfs, where mounting is allowed) and see writing resume
 	@echo "== full disk"
@@ -60,7 +60,7 @@ full-disk-test: ## fill a small file system (a tmpfs, where mounting is allowed)
 
 fuzz: ## run each fuzz target for some seconds: FUZZ_SECONDS=60 make fuzz
 	@echo "== fuzz targets"
-	scripts/fuzz.sh $(or $(FUZZ_SECONDS),10)
+	scripts/fuzz.sh $(or $(FUZZ_SECONDS),6)
 
 tsan: ## the engine's threads under ThreadSanitizer
 	@echo "== ThreadSanitizer"
