@@ -163,7 +163,8 @@ impl Images {
         self.count += 1;
         let deep = self.count.is_multiple_of(DEEP_EVERY);
         let oracle = Oracle::clone(&standing.oracle);
-        recover(disk, &standing.config, oracle, Ending::PowerCut, deep);
+        let known = (&*standing.config, oracle, &standing.feeds);
+        recover(disk, known, Ending::PowerCut, deep);
         standing.copies.verify(disk);
     }
 }

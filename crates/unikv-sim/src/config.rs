@@ -40,6 +40,8 @@ pub struct Config {
     pub compression: Compression,
     /// How long values live by default, in milliseconds; `None`: as was said before.
     pub default_ttl_ms: Option<u64>,
+    /// Bytes of the log that are kept for those that follow the changes.
+    pub change_window_bytes: u64,
 }
 
 fn pick<T: Copy>(rng: &mut SmallRng, from: &[T]) -> T {
@@ -94,6 +96,7 @@ impl Config {
                 ],
             ),
             default_ttl_ms: None,
+            change_window_bytes: 0,
         }
     }
 
@@ -108,11 +111,13 @@ impl Config {
         Config { durability, ..self }
     }
 
-    /// Values live by default as under other options: all that answers depend on.
+    /// Values live by default as under other options: all that answers depend on. As much of the
+    /// log is kept.
     #[must_use]
     pub fn with_ttl_of(self, other: &Config) -> Config {
         Config {
             default_ttl_ms: other.default_ttl_ms,
+            change_window_bytes: other.change_window_bytes,
             ..self
         }
     }
@@ -151,6 +156,7 @@ impl Config {
             scan_merge_limit: other(self.scan_merge_limit, 1, 8),
             compression: other(self.compression, Compression::None, Compression::zstd()),
             default_ttl_ms: self.default_ttl_ms,
+            change_window_bytes: other(self.change_window_bytes, 8 << 10, 64 << 20),
         }
     }
 
@@ -181,5 +187,6 @@ impl Config {
             .memory_budget(self.memory_budget)
             .scan_merge_limit(self.scan_merge_limit)
             .compression(self.compression)
+            .change_window_bytes(self.change_window_bytes)
     }
 }

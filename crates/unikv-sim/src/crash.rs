@@ -8,10 +8,11 @@
 
 use crate::budget;
 use crate::config::Config;
+use crate::feed;
 use crate::history::{History, Mix};
 use crate::moments::{self, Moment, Recorder, Seen, fingerprint};
 use crate::oracle::{Ending, Oracle};
-use crate::runner::{Coverage, DIR};
+use crate::runner::{Coverage, DIR, Standing};
 use crate::shrink;
 use crate::story;
 use crate::verify;
@@ -45,6 +46,8 @@ pub struct Tally {
     pub doubles: u64,
     /// Of these, how many came after a cut of the recovery of that.
     pub triples: u64,
+    /// Tokens of copies with which they went on after a recovery.
+    pub tokens_held: u64,
     /// What the engines did in the first runs.
     pub coverage: Coverage,
 }
@@ -207,11 +210,13 @@ fn explore_moment(moment: &Moment, seed: u64, nested: Option<u64>, tally: &mut T
         tally.recoveries += 1;
         let deep = way.is_multiple_of(DEEP_EVERY);
         let (oracle, config) = (&moment.standing.oracle, &moment.standing.config);
-        story::place(|| recover(&disk, config, Oracle::clone(oracle), back.ending(), deep));
+        let feeds = &moment.standing.feeds;
+        let known = (&**config, Oracle::clone(oracle), feeds);
+        story::place(|| tally.tokens_held += recover(&disk, known, back.ending(), deep));
         story::place(|| moment.standing.copies.verify(&disk));
         if let Some(points) = nested {
             story::place(|| {
-                cut_recovery(&disk, config, oracle, back.ending(), points, seed, tally)
+                cut_recovery(&disk, &moment.standing, back.ending(), points, seed, tally)
             });
         }
     }
@@ -227,23 +232,31 @@ pub(crate) fn fork(disk: &SimVfs, ending: Ending) -> SimVfs {
 }
 
 /// Opens a copy of a disk, which must hold what the oracle allows; a `deep` look also checks it
-/// before and lets it live on.
+/// before and lets it live on. Copies go on with their tokens, or are refused with good reason;
+/// returns how many have gone on.
 pub(crate) fn recover(
     disk: &SimVfs,
-    config: &Config,
-    mut oracle: Oracle,
+    (config, mut oracle, feeds): (&Config, Oracle, &feed::Copies),
     ending: Ending,
     deep: bool,
-) {
+) -> u64 {
     let disk = fork(disk, ending);
     if deep && has_database(&disk) {
         // A crash is not damage: the check says so even before anything is recovered.
         verify::check_clean(&disk);
     }
     let (db, _runtime) = verify::recovered(&disk, config, &mut oracle, ending);
+    let matters = oracle.times.matters;
+    let held = feeds.verify(&db, matters, ending);
+    let held = held.unwrap_or_else(|err| panic!("the change feed fails: {err:?}"));
     if deep {
-        verify::lives_on(&disk, config, db, &mut oracle);
+        let lost = feeds.lost(&db);
+        let db = verify::lives_on(&disk, config, db, &mut oracle);
+        lost.assert_refused(&db);
+        let closed = db.close();
+        closed.unwrap_or_else(|err| panic!("a close after recovery failed: {err:?}"));
     }
+    held
 }
 
 /// Whether a database had been created by the time of the crash.
@@ -255,14 +268,14 @@ fn has_database(disk: &SimVfs) -> bool {
 /// that.
 fn cut_recovery(
     disk: &SimVfs,
-    config: &Config,
-    oracle: &Oracle,
+    standing: &Standing,
     ending: Ending,
     points: u64,
     seed: u64,
     tally: &mut Tally,
 ) {
-    let mut oracle = oracle.clone();
+    let (config, feeds) = (&*standing.config, &standing.feeds);
+    let mut oracle = Oracle::clone(&standing.oracle);
     if ending == Ending::PowerCut {
         // What the first recovery found is on the disk: no later one may find less.
         let found = fork(disk, ending);
@@ -276,13 +289,9 @@ fn cut_recovery(
         // After a kill, what had reached the kernel was there for recovery to see, but only what
         // was synced is sure to outlast the power cut that followed.
         let disk = cut(second, seed);
-        recover(
-            &disk,
-            config,
-            oracle.clone(),
-            Ending::PowerCut,
-            second.call % 8 == 1,
-        );
+        let known = (config, oracle.clone(), feeds);
+        let deep = second.call % 8 == 1;
+        tally.tokens_held += recover(&disk, known, Ending::PowerCut, deep);
         tally.recoveries += 1;
         tally.doubles += 1;
         if !(second.call + seed).is_multiple_of(THIRD_EVERY) {
@@ -290,13 +299,8 @@ fn cut_recovery(
         }
         for third in chosen(&recovery_moments(&disk, config, &oracle), 2) {
             let _nested = story::scope("UNIKV_THIRD_AT", third.call);
-            recover(
-                &cut(third, seed),
-                config,
-                oracle.clone(),
-                Ending::PowerCut,
-                false,
-            );
+            let known = (config, oracle.clone(), feeds);
+            tally.tokens_held += recover(&cut(third, seed), known, Ending::PowerCut, false);
             tally.recoveries += 1;
             tally.triples += 1;
         }

@@ -6,6 +6,7 @@
 //! - [`history`]: operations drawn from a seed, as data, so that a failing one can be replayed and
 //!   cut down. [`config`] draws the options they run under, [`collide`] makes keys of equal hashes.
 //! - [`runner`]: plays a history against an engine on a simulated disk and checks every answer.
+//! - [`feed`]: copies that follow the changes of a database by their tokens.
 //! - [`scenario`]: short histories, each aimed at one thing that the engine does.
 //! - [`moments`]: the disk before each call that changes it, with what the oracle then allows.
 //! - [`crash`], [`fault`]: a history with the power cut, or one error, at each place;
@@ -31,6 +32,7 @@ pub mod config;
 pub mod crash;
 pub mod damage;
 pub mod fault;
+pub mod feed;
 pub mod history;
 pub mod moments;
 pub mod oracle;

@@ -146,6 +146,7 @@ pub fn standing(oracle: Oracle, config: &Config) -> Watch {
         config: Arc::new(config.clone()),
         step: 0,
         copies: Default::default(),
+        feeds: Default::default(),
         clock: None,
     }))
 }

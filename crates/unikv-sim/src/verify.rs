@@ -171,8 +171,8 @@ pub fn content(db: &Db, oracle: &mut Oracle, ending: Ending) {
 }
 
 /// A recovered database lives on: it takes writes, flushes and merges, closes clean and opens
-/// again with everything.
-pub fn lives_on(vfs: &SimVfs, config: &Config, db: Db, oracle: &mut Oracle) {
+/// again with everything. Returns it as it is then.
+pub fn lives_on(vfs: &SimVfs, config: &Config, db: Db, oracle: &mut Oracle) -> Db {
     let must = |what: &str, result: unikv::Result<()>| {
         result.unwrap_or_else(|err| panic!("{what} after recovery failed: {err:?}"));
     };
@@ -203,6 +203,5 @@ pub fn lives_on(vfs: &SimVfs, config: &Config, db: Db, oracle: &mut Oracle) {
     must("a close", db.close());
     oracle.closed();
     check_clean(vfs);
-    let (db, _runtime) = recovered(vfs, config, oracle, Ending::Kill);
-    must("a close", db.close());
+    recovered(vfs, config, oracle, Ending::Kill).0
 }

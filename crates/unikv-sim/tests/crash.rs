@@ -79,6 +79,7 @@ unikv_sim::scenario_tests!(
     deletes,
     batches_over_partitions,
     expiry,
+    changes,
 );
 
 #[test]
@@ -113,4 +114,5 @@ fn many_histories_survive_a_sample_of_crashes() {
     assert!(it.large > histories, "{tally:?}");
     assert!(it.rebuilt_collisions > histories, "{tally:?}");
     assert!(tally.recoveries >= 7 * tally.points, "{tally:?}");
+    assert!(tally.tokens_held > 10 * histories, "{tally:?}");
 }

@@ -54,6 +54,7 @@ unikv_sim::scenario_tests!(
     deletes,
     batches_over_partitions,
     expiry,
+    changes,
 );
 
 #[test]

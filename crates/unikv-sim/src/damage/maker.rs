@@ -57,6 +57,7 @@ pub(super) fn small() -> Config {
         scan_merge_limit: 16,
         compression: Compression::None,
         default_ttl_ms: None,
+        change_window_bytes: 0,
     }
 }
 

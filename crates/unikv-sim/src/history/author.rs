@@ -1,5 +1,6 @@
 //! Draws histories.
 
+mod changes;
 mod expiry;
 mod features;
 mod ranges;
@@ -152,6 +153,7 @@ impl History {
         if expires {
             history.for_hours();
         }
+        changes::draw_windows(&mut history);
         history
     }
 }

@@ -36,6 +36,12 @@ pub struct Coverage {
     pub rebuilt_collisions: u64,
     /// Refreshes of a follower that showed what the database did.
     pub followed: u64,
+    /// Changes that copies have applied.
+    pub changes: u64,
+    /// Tokens that were good after another opening.
+    pub tokens_held: u64,
+    /// Tokens that were refused because they were late.
+    pub histories_gone: u64,
     /// What snapshots and iterators that were read later have outlived.
     pub outlived: Outlived,
 }
@@ -96,6 +102,9 @@ impl Coverage {
         self.collisions += other.collisions;
         self.rebuilt_collisions += other.rebuilt_collisions;
         self.followed += other.followed;
+        self.changes += other.changes;
+        self.tokens_held += other.tokens_held;
+        self.histories_gone += other.histories_gone;
         self.outlived.add(other.outlived);
     }
 }
@@ -121,8 +130,7 @@ impl Runner {
                 0 => 0,
                 _ => stats.index_failed_comparisons,
             },
-            followed: 0,
-            outlived: Outlived::default(),
+            ..Coverage::default()
         });
     }
 

@@ -7,6 +7,7 @@ mod copies;
 mod coverage;
 mod expiry;
 mod failing;
+mod feeds;
 mod followers;
 mod looks;
 mod ranges;
@@ -22,6 +23,7 @@ pub use coverage::{Coverage, Outlived};
 pub use storms::Storms;
 
 use crate::config::Config;
+use crate::feed;
 use crate::history::{Exit, History, Op, SLOTS};
 use crate::oracle::{Change, Ending, Oracle, State};
 use crate::spaces as keyspaces;
@@ -37,7 +39,7 @@ use std::time::Duration;
 use transactions::HeldTransaction;
 use unikv::vfs::sim::{Keep, SimRuntime, SimVfs};
 use unikv::vfs::{Env, Runtime};
-use unikv::{Db, Error, ErrorKind, Iter, Snapshot};
+use unikv::{Changes, Db, Error, ErrorKind, Iter, Snapshot};
 
 /// Where the database is on every simulated disk.
 pub const DIR: &str = "/db";
@@ -118,6 +120,8 @@ pub struct Standing {
     pub step: usize,
     /// The checkpoints and backups so far, and that which is being made.
     pub copies: Copies,
+    /// The copies that follow the changes.
+    pub feeds: feed::Copies,
     /// The clock of the database, while it is open and the time matters.
     pub clock: Option<Clock>,
 }
@@ -151,6 +155,11 @@ pub struct Runner {
     short_ops: u32,
     coverage: Coverage,
     copies: Copies,
+    feeds: feed::Copies,
+    /// Where the changes of [`feed::Copies::eager`] are read.
+    held_changes: Option<Changes>,
+    /// Whether copies follow the changes.
+    has_copies: bool,
     followed: Option<followers::Followed>,
     may_follow: bool,
     watch: Option<Watch>,
@@ -208,6 +217,9 @@ impl Runner {
             short_ops: 0,
             coverage: Coverage::default(),
             copies: Copies::default(),
+            feeds: feed::Copies::default(),
+            held_changes: None,
+            has_copies: true,
             followed: None,
             may_follow: true,
             watch: None,
@@ -236,6 +248,7 @@ impl Runner {
             config: Arc::new(self.config.clone()),
             step: self.step,
             copies: self.copies.clone(),
+            feeds: self.feeds.clone(),
             clock: self.db.as_ref().and(self.clock.borrow().clone()),
         }
     }
@@ -261,7 +274,10 @@ impl Runner {
             story::step(format!("{number}: {}", short(op)));
             self.tell(None);
             self.change_weather(number)?;
+            let failed = self.faults_seen.get();
             self.exec_patiently(op)?;
+            let has_failed = self.faults_seen.get() > failed;
+            self.let_changes_follow(op, has_failed)?;
             self.let_follow()?;
             self.end_shortage(false)?;
             self.gone()?;
@@ -504,6 +520,7 @@ impl Runner {
         self.iterators = Default::default();
         self.space_iterator = None;
         self.transactions = Default::default();
+        self.held_changes = None;
         self.note_time();
         self.incarnation += 1;
         let db = self.db.take().expect("the database is open");
@@ -537,6 +554,8 @@ impl Runner {
             // What is not set again is as it was.
             None => self.bare_options = self.incarnation.is_multiple_of(2),
         }
+        // Without a window an opening forgets the history, however it ends.
+        self.tell(None);
         let alone = self.follow_alone(matches!(exit, Exit::Close | Exit::Drop))?;
         let opened = self.open();
         self.bare_options = false;
@@ -545,7 +564,8 @@ impl Runner {
         let disk = crate::crash::fork(&self.vfs, Ending::Kill);
         self.copies.verify(&disk);
         self.copies.resolve(&disk);
-        self.settle(ending)
+        self.settle(ending)?;
+        self.changes_go_on(ending)
     }
 
     /// Compares the content with the oracle after an opening.

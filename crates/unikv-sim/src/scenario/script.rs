@@ -24,6 +24,7 @@ pub fn quiet() -> Config {
         scan_merge_limit: 100,
         compression: Compression::None,
         default_ttl_ms: None,
+        change_window_bytes: 0,
     }
 }
 

@@ -3,6 +3,7 @@
 //! The numbers of rounds are chosen for some hundred calls that change the disk.
 
 use super::Scenario;
+use super::changes::changes;
 use super::expiry::expiry;
 use super::script::{Script, key, quiet};
 use crate::config::Config;
@@ -16,7 +17,7 @@ use unikv::{Clustering, Durability};
 type Aimed = (&'static str, History, fn(&Seen) -> bool);
 
 pub fn all() -> Vec<Scenario> {
-    let aimed: [Aimed; 22] = [
+    let aimed: [Aimed; 23] = [
         ("flush", flush(), |seen| {
             let it = seen.coverage;
             it.flushes >= 12 && it.merges == 0
@@ -74,6 +75,9 @@ pub fn all() -> Vec<Scenario> {
             |seen| seen.coverage.splits >= 2 && seen.coverage.merges >= 4,
         ),
         ("expiry", expiry(), |seen| seen.coverage.merges >= 4),
+        ("changes", changes(), |seen| {
+            seen.coverage.changes >= 30 && seen.coverage.tokens_held >= 2
+        }),
     ];
     aimed
         .into_iter()
