@@ -60,7 +60,7 @@ unikv_sim::scenario_tests!(
 #[test]
 fn an_error_of_the_disk_loses_nothing_acknowledged() {
     let mut tally = Tally::default();
-    for seed in budget::seeds(1, 100) {
+    for seed in budget::seeds(1, 70) {
         fault::explore(seed, budget::steps(60), 25, &mut tally);
     }
     story::assert_none_failed();

@@ -121,7 +121,7 @@ macro_rules! comparisons {
     ($($name:ident: $first:expr),* $(,)?) => {
         $(#[test]
         fn $name() {
-            compare_seeds($first, 1000 / PARTS);
+            compare_seeds($first, 600 / PARTS);
         })*
     };
 }
