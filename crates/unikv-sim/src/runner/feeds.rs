@@ -20,8 +20,7 @@ impl Runner {
     ) -> Result<(), Interrupt> {
         // In storms of errors nobody follows.
         let is_stormy = matches!(self.tolerance, Tolerance::Storms(_));
-        let nobody_follows = is_stormy || !self.has_copies;
-        if nobody_follows || self.config.change_window_bytes == 0 || feed::is_off(self.db()) {
+        if is_stormy || self.config.change_window_bytes == 0 || feed::is_off(self.db()) {
             return Ok(());
         }
         let draw = (self.seed ^ (self.step as u64) << 20).wrapping_mul(0xd134_2543_de82_ef95) >> 33;

@@ -158,8 +158,6 @@ pub struct Runner {
     feeds: feed::Copies,
     /// Where the changes of [`feed::Copies::eager`] are read.
     held_changes: Option<Changes>,
-    /// Whether copies follow the changes.
-    has_copies: bool,
     followed: Option<followers::Followed>,
     may_follow: bool,
     watch: Option<Watch>,
@@ -219,7 +217,6 @@ impl Runner {
             copies: Copies::default(),
             feeds: feed::Copies::default(),
             held_changes: None,
-            has_copies: true,
             followed: None,
             may_follow: true,
             watch: None,

@@ -27,9 +27,7 @@ impl Linked {
     /// # Errors
     /// It cannot be read.
     pub(crate) fn last_write(&self, store: &FileStore) -> Result<Option<SeqNo>> {
-        let (file, begin) = ((self.end.number, self.end.uid), HEADER_LEN as u64);
-        let mut reader = LogReader::open_at(&*store.env().vfs, &self.path, file, begin)?;
-        reader.read_until(self.end.end);
+        let mut reader = reader(store, &self.path, self.end)?;
         let mut last = None;
         while let LogItem::Record { kind, payload, .. } = reader.next()? {
             if kind == KIND_WRITE {
@@ -46,9 +44,7 @@ impl Linked {
     /// Corruption where a record is none, or the segment ends before its end.
     pub(crate) fn verify(&self, store: &FileStore) -> Result<()> {
         let Linked { end, path, .. } = self;
-        let (file, begin) = ((end.number, end.uid), HEADER_LEN as u64);
-        let mut reader = LogReader::open_at(&*store.env().vfs, path, file, begin)?;
-        reader.read_until(end.end);
+        let mut reader = reader(store, path, *end)?;
         loop {
             match reader.next()? {
                 LogItem::Record {
@@ -109,9 +105,7 @@ pub(crate) fn linked_before(
 }
 
 fn first_write(store: &FileStore, path: &Path, end: SegmentEnd) -> Result<Option<SeqNo>> {
-    let (file, begin) = ((end.number, end.uid), HEADER_LEN as u64);
-    let mut reader = LogReader::open_at(&*store.env().vfs, path, file, begin)?;
-    reader.read_until(end.end);
+    let mut reader = reader(store, path, end)?;
     while let LogItem::Record { kind, payload, .. } = reader.next()? {
         if kind == KIND_WRITE {
             let write = WalWrite::decode(payload).ok();
@@ -119,4 +113,12 @@ fn first_write(store: &FileStore, path: &Path, end: SegmentEnd) -> Result<Option
         }
     }
     Ok(None)
+}
+
+/// Reads a segment from its first record to its end.
+fn reader(store: &FileStore, path: &Path, end: SegmentEnd) -> Result<LogReader> {
+    let (file, begin) = ((end.number, end.uid), HEADER_LEN as u64);
+    let mut reader = LogReader::open_at(&*store.env().vfs, path, file, begin)?;
+    reader.read_until(end.end);
+    Ok(reader)
 }
