@@ -1,6 +1,7 @@
 //! Arguments that several commands share: sizes, durations, the options of the engine, keyspaces,
 //! and how keys and values are written on the command line.
 
+use crate::commands::stats::{clustering_name, durability_name};
 use crate::exit::Failure;
 use crate::{opening, text};
 use clap::{Args, ValueEnum};
@@ -30,6 +31,15 @@ pub enum ClusteringArg {
     Automatic,
     /// Values stay where the flush wrote them
     LeastWriting,
+}
+
+impl From<ClusteringArg> for Clustering {
+    fn from(clustering: ClusteringArg) -> Clustering {
+        match clustering {
+            ClusteringArg::Automatic => Clustering::Automatic,
+            ClusteringArg::LeastWriting => Clustering::LeastWriting,
+        }
+    }
 }
 
 /// Every option of the engine. What is not given stays as the database has stored it, or else is
@@ -74,6 +84,13 @@ pub struct EngineArgs {
     /// Bytes of the log that are kept for those that follow the changes
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub change_window_bytes: Option<u64>,
+    /// Values of the default keyspace expire after this, such as 12h, if they are written without
+    /// saying it
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub default_ttl: Option<Duration>,
+    /// Forget what is stored of this option: its default holds from now on; can be given again
+    #[arg(long, value_name = "NAME")]
+    pub unset: Vec<String>,
     /// Threads for flushes and merges
     #[arg(long, value_name = "COUNT")]
     pub background_threads: Option<usize>,
@@ -83,9 +100,13 @@ pub struct EngineArgs {
 }
 
 impl EngineArgs {
-    /// The engine's options with everything given set.
-    pub fn options(&self) -> Options {
+    /// The engine's options with everything given set, and unset before.
+    pub fn options(&self) -> Result<Options, Failure> {
         let mut options = Options::default().publish_stats(PUBLISH_EVERY);
+        for name in &self.unset {
+            // As the options of the command line are written, too.
+            options = options.unset(&name.replace('-', "_"))?;
+        }
         if let Some(bytes) = self.memory_budget {
             options = options.memory_budget(bytes);
         }
@@ -102,10 +123,7 @@ impl EngineArgs {
             options = options.inline_value_bytes(bytes);
         }
         if let Some(clustering) = self.clustering {
-            options = options.clustering(match clustering {
-                ClusteringArg::Automatic => Clustering::Automatic,
-                ClusteringArg::LeastWriting => Clustering::LeastWriting,
-            });
+            options = options.clustering(clustering.into());
         }
         if let Some(factor) = self.max_space_amp {
             options = options.max_space_amp(factor);
@@ -125,13 +143,16 @@ impl EngineArgs {
         if let Some(bytes) = self.change_window_bytes {
             options = options.change_window_bytes(bytes);
         }
+        if let Some(ttl) = self.default_ttl {
+            options = options.default_ttl(ttl);
+        }
         if let Some(threads) = self.background_threads {
             options = options.background_threads(threads);
         }
         if let Some(durability) = self.durability {
             options = options.durability(durability);
         }
-        options
+        Ok(options)
     }
 
     /// The options given, for a report; null stands for what is stored, or else the default.
@@ -142,15 +163,17 @@ impl EngineArgs {
             "unsorted_bytes": self.unsorted_bytes,
             "partition_bytes": self.partition_bytes,
             "inline_value_bytes": self.inline_value_bytes,
-            "clustering": self.clustering.map(|when| format!("{when:?}")),
+            "clustering": self.clustering.map(|when| clustering_name(when.into())),
             "max_space_amp": self.max_space_amp,
             "key_table_bytes": self.key_table_bytes,
             "block_bytes": self.block_bytes,
             "scan_merge_limit": self.scan_merge_limit,
             "compression": self.compression.map(|compression| compression.to_string()),
             "change_window_bytes": self.change_window_bytes,
+            "default_ttl_ms": self.default_ttl.map(millis),
+            "unset": (!self.unset.is_empty()).then_some(&self.unset),
             "background_threads": self.background_threads,
-            "durability": self.durability.map(|mode| format!("{mode:?}")),
+            "durability": self.durability.map(durability_name),
         })
     }
 }
@@ -180,6 +203,11 @@ impl DirArg {
             .durability(Durability::Sync);
         opening::open(&self.dir, options)
     }
+}
+
+/// A time in whole milliseconds.
+pub fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The keyspace that every database has.
@@ -223,7 +251,7 @@ impl Notation {
     /// The bytes that an argument stands for.
     pub fn bytes(self, argument: &str) -> Result<Vec<u8>, Failure> {
         if self.hex {
-            text::from_hex(argument).map_err(|what| Failure::invalid(format!("{argument}: {what}")))
+            text::from_hex(argument).map_err(|what| Failure::invalid(what).at(argument))
         } else {
             Ok(argument.as_bytes().to_vec())
         }

@@ -115,7 +115,7 @@ fn noted(file: &File, thread: u64) -> io::Result<u64> {
 
 impl Writer {
     pub fn run(self) -> Outcome {
-        let failed = |error: io::Error| Failure::file(self.ack_file.display(), &error);
+        let failed = |error: io::Error| Failure::file(&self.ack_file, &error);
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -133,7 +133,7 @@ impl Writer {
                 ));
             }
         }
-        let db = Db::open(&self.dir.dir, self.engine.options())?;
+        let db = Db::open(&self.dir.dir, self.engine.options()?)?;
         let writers = std::thread::scope(|scope| {
             let start = |thread| {
                 let (db, file) = (&db, &file);
@@ -187,7 +187,7 @@ impl Verify {
         let acks = read_acks(&self.ack_file)?;
         let db = Db::open(
             &self.dir.dir,
-            self.engine.options().create_if_missing(false),
+            self.engine.options()?.create_if_missing(false),
         )?;
         let mut found = Found::default();
         let mut expected_records = 0;
@@ -218,7 +218,7 @@ impl Verify {
 }
 
 fn read_acks(path: &Path) -> Result<Vec<u64>, Failure> {
-    let failed = |error: io::Error| Failure::file(path.display(), &error);
+    let failed = |error: io::Error| Failure::file(path, &error);
     let file = File::open(path).map_err(failed)?;
     let threads = file.metadata().map_err(failed)?.len() / SLOT_BYTES;
     (0..threads)

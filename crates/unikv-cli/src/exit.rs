@@ -1,6 +1,10 @@
 //! Exit statuses: what a script can distinguish without reading messages.
 
-use std::io::{self, Write};
+use crate::output::print_failure;
+use serde_json::{Value, json};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use unikv::ErrorKind;
 
@@ -24,11 +28,13 @@ Exit status:
   14  there is no keyspace of this name
   15  follow: the changes after the token are not kept any more, or of another history";
 
-/// The exit status of the process. Clap itself uses 2 for wrong usage.
+/// The exit status of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     Success = 0,
     KeyNotFound = 1,
+    /// Clap itself uses it.
+    Usage = 2,
     InvalidArgument = 3,
     Corruption = 4,
     Io = 5,
@@ -44,63 +50,176 @@ pub enum Code {
     HistoryGone = 15,
 }
 
+impl Code {
+    /// The status as a word, for programs: that of [`ErrorKind::name`] where there is one.
+    fn name(self) -> &'static str {
+        match self {
+            Code::Success => "success",
+            Code::KeyNotFound => "key_not_found",
+            Code::Usage => "usage",
+            Code::InvalidArgument => ErrorKind::InvalidArgument.name(),
+            Code::Corruption => ErrorKind::Corruption.name(),
+            Code::Io => ErrorKind::Io.name(),
+            Code::DiskFull => ErrorKind::DiskFull.name(),
+            Code::Locked => ErrorKind::Locked.name(),
+            Code::NoDatabase => ErrorKind::NotFound.name(),
+            Code::WritesSuspended => ErrorKind::WritesSuspended.name(),
+            Code::VerificationFailed => "verification_failed",
+            Code::Closed => ErrorKind::Closed.name(),
+            Code::DataLost => "data_lost",
+            Code::Internal => ErrorKind::Internal.name(),
+            Code::NoKeyspace => ErrorKind::NoSuchKeyspace.name(),
+            Code::HistoryGone => ErrorKind::HistoryGone.name(),
+        }
+    }
+}
+
 /// Why a command ended early.
 #[derive(Debug)]
 pub enum Failure {
     /// The reader of our standard output has seen enough: a clean end.
     BrokenPipe,
     /// Something for the user to know.
-    Failed { code: Code, message: String },
+    Failed(Box<Failed>),
 }
 
 /// How a command ends.
 pub type Outcome = Result<Code, Failure>;
 
-impl Failure {
-    /// The input or the arguments are wrong in a way that clap cannot see.
-    pub fn invalid(message: impl Into<String>) -> Failure {
-        Failure::Failed {
-            code: Code::InvalidArgument,
-            message: message.into(),
+/// What the user is to know: what happened, where, and what to do.
+#[derive(Debug)]
+pub struct Failed {
+    pub code: Code,
+    /// [`Code::name`], or a kind of the engine's that has no status of its own.
+    kind: &'static str,
+    /// The place in the input, or what was being done.
+    place: Option<String>,
+    file: Option<PathBuf>,
+    offset: Option<u64>,
+    what: String,
+    remedy: Option<String>,
+}
+
+impl Failed {
+    pub fn to_json(&self) -> Value {
+        let message = match &self.place {
+            Some(place) => format!("{place}: {}", self.what),
+            None => self.what.clone(),
+        };
+        json!({
+            "error": {
+                "kind": self.kind,
+                "status": self.code as u8,
+                "message": message,
+                "remedy": self.remedy,
+                "file": self.file.as_ref().map(|file| file.to_string_lossy()),
+                "offset": self.offset,
+            },
+        })
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(place) = &self.place {
+            write!(f, "{place}: ")?;
         }
+        if let Some(file) = &self.file {
+            write!(f, "{}", file.display())?;
+            if let Some(offset) = self.offset {
+                write!(f, " at offset {offset}")?;
+            }
+            write!(f, ": ")?;
+        }
+        write!(f, "{}", self.what)?;
+        match &self.remedy {
+            Some(remedy) => write!(f, " ({remedy})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Failure {
+    pub fn new(code: Code, what: impl Into<String>) -> Failure {
+        Failure::Failed(Box::new(Failed {
+            code,
+            kind: code.name(),
+            place: None,
+            file: None,
+            offset: None,
+            what: what.into(),
+            remedy: None,
+        }))
+    }
+
+    /// The input or the arguments are wrong in a way that clap cannot see.
+    pub fn invalid(what: impl Into<String>) -> Failure {
+        Failure::new(Code::InvalidArgument, what)
     }
 
     /// The database has no keyspace of this name.
     pub fn no_keyspace(name: &str) -> Failure {
-        Failure::Failed {
-            code: Code::NoKeyspace,
-            message: format!(
-                "there is no keyspace {name:?} (make it with `unikv keyspace create`, or choose one \
-                 of `unikv keyspace list`)"
-            ),
-        }
-    }
-
-    /// The same failure, with its place in the input.
-    pub fn at(self, place: &str) -> Failure {
-        match self {
-            Failure::BrokenPipe => Failure::BrokenPipe,
-            Failure::Failed { code, message } => Failure::Failed {
-                code,
-                message: format!("{place}: {message}"),
-            },
-        }
+        Failure::new(Code::NoKeyspace, format!("there is no keyspace {name:?}"))
+            .remedy("make it with `unikv keyspace create`, or choose one of `unikv keyspace list`")
     }
 
     /// A record read is not the record written.
-    pub fn verification(message: impl Into<String>) -> Failure {
-        Failure::Failed {
-            code: Code::VerificationFailed,
-            message: message.into(),
-        }
+    pub fn verification(what: impl Into<String>) -> Failure {
+        Failure::new(Code::VerificationFailed, what)
     }
 
     /// An operation on the file `name`, which is not a file of the engine, failed.
-    pub fn file(name: impl std::fmt::Display, error: &io::Error) -> Failure {
-        Failure::Failed {
-            code: code_of_io(error),
-            message: format!("{name}: {error}"),
+    pub fn file(name: impl Into<PathBuf>, error: &io::Error) -> Failure {
+        Failure::from_io(error).in_file(name)
+    }
+
+    /// A database could not be opened or looked at. Where none is, the remedy is a command: the
+    /// library's is an option, which has no place on the command line.
+    pub fn opening(error: unikv::Error) -> Failure {
+        let kind = error.kind();
+        let failure = Failure::from(error);
+        match kind {
+            ErrorKind::NotFound => failure.remedy(
+                "check the path, or make one with `unikv put`, `load`, `ingest` or `import`",
+            ),
+            _ => failure,
         }
+    }
+
+    fn from_io(error: &io::Error) -> Failure {
+        let full = matches!(
+            error.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        );
+        let code = if full { Code::DiskFull } else { Code::Io };
+        Failure::new(code, error.to_string())
+    }
+
+    /// The same failure, with its place in the input or what was being done.
+    pub fn at(self, place: &str) -> Failure {
+        self.with(|failed| {
+            failed.place = Some(match &failed.place {
+                Some(within) => format!("{place}: {within}"),
+                None => place.to_owned(),
+            });
+        })
+    }
+
+    /// The same failure, with what to do.
+    pub fn remedy(self, remedy: impl Into<String>) -> Failure {
+        self.with(|failed| failed.remedy = Some(remedy.into()))
+    }
+
+    /// The same failure, of a file or a directory.
+    pub fn in_file(self, file: impl Into<PathBuf>) -> Failure {
+        self.with(|failed| failed.file = Some(file.into()))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Failed)) -> Failure {
+        if let Failure::Failed(failed) = &mut self {
+            change(failed);
+        }
+        self
     }
 }
 
@@ -119,13 +238,15 @@ impl From<unikv::Error> for Failure {
             ErrorKind::HistoryGone => Code::HistoryGone,
             _ => Code::Io,
         };
-        // The option has no place on the command line.
-        let creation = "allow creation with `create_if_missing`";
-        let here = "make one with `unikv put`, `load`, `ingest` or `import`";
-        Failure::Failed {
+        Failure::Failed(Box::new(Failed {
             code,
-            message: error.to_string().replace(creation, here),
-        }
+            kind: error.kind().name(),
+            place: None,
+            file: error.file().map(Path::to_owned),
+            offset: error.offset(),
+            what: error.what().to_owned(),
+            remedy: Some(error.remedy().to_owned()),
+        }))
     }
 }
 
@@ -139,10 +260,7 @@ impl From<unikv_bench::Failure> for Failure {
             Bench::Io(error) => error.into(),
             Bench::Engine(error) => match error.downcast::<unikv::Error>() {
                 Ok(error) => (*error).into(),
-                Err(error) => Failure::Failed {
-                    code: Code::Io,
-                    message: error.to_string(),
-                },
+                Err(error) => Failure::new(Code::Io, error.to_string()),
             },
             Bench::InPhase(phase, failure) => Failure::from(*failure).at(&format!("phase {phase}")),
         }
@@ -153,30 +271,30 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
-            _ => Failure::Failed {
-                code: code_of_io(&error),
-                message: error.to_string(),
-            },
+            _ => Failure::from_io(&error),
         }
     }
 }
 
-fn code_of_io(error: &io::Error) -> Code {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Code::DiskFull,
-        _ => Code::Io,
+/// A command line that clap refuses.
+impl From<&clap::Error> for Failure {
+    fn from(error: &clap::Error) -> Failure {
+        let text = error.to_string();
+        let what = text.strip_prefix("error: ").unwrap_or(&text);
+        let what = what.split("\n\n").next().unwrap_or_default();
+        let words: Vec<_> = what.split_whitespace().collect();
+        Failure::new(Code::Usage, words.join(" ")).remedy("see `unikv help`")
     }
 }
 
-/// Prints the message of a failure and gives the status of the process.
-pub fn status(outcome: Outcome) -> ExitCode {
+/// Prints what is to be known of a failure, and gives the status of the process.
+pub fn status(outcome: Outcome, json: bool) -> ExitCode {
     let code = match outcome {
         Ok(code) => code,
         Err(Failure::BrokenPipe) => Code::Success,
-        Err(Failure::Failed { code, message }) => {
-            // Nothing is left to write to when standard error is gone, too.
-            let _ = writeln!(io::stderr(), "unikv: {message}");
-            code
+        Err(Failure::Failed(failed)) => {
+            print_failure(&failed, json);
+            failed.code
         }
     };
     ExitCode::from(code as u8)

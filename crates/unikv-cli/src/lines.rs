@@ -65,7 +65,7 @@ impl Lines {
                 continue;
             }
             let line = text::read_line(text, self.form, &mut self.key, &mut self.value);
-            let at = |what| Failure::invalid(format!("{}: {what}", self.place()));
+            let at = |what: String| Failure::invalid(what).at(&self.place());
             return line.map(Some).map_err(at);
         }
     }

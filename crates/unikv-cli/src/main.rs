@@ -12,13 +12,15 @@ mod crash;
 mod exit;
 mod lines;
 mod opening;
+mod output;
 mod range;
 mod reading;
 mod text;
 mod torture;
 mod ycsb;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use exit::{Failure, Outcome};
 use std::process::ExitCode;
 
 /// An embedded, ordered, persistent key-value store.
@@ -59,6 +61,8 @@ enum Command {
     Ingest(commands::ingest::Ingest),
     /// Prints what has changed, as long as the database keeps it (--change-window-bytes)
     Follow(commands::follow::Follow),
+    /// Prints the options that a database has stored, or sets and unsets them
+    Options(commands::options::Options),
     /// Prints sizes and counters of a database
     Stats(commands::stats::Stats),
     /// Shows what a database that another process has open is doing, live
@@ -97,37 +101,53 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
-        Command::Put(command) => command.run(),
-        Command::Get(command) => command.run(),
-        Command::Del(command) => command.run(),
-        Command::DeleteRange(command) => command.run(),
-        Command::Ttl(command) => command.run(),
-        Command::Expire(command) => command.run(),
-        Command::Persist(command) => command.run(),
-        Command::Scan(command) => command.run(),
-        Command::Load(command) => command.run(),
-        Command::Dump(command) => command.run(),
-        Command::Export(command) => command.run(),
-        Command::Import(command) => command.run(),
-        Command::Ingest(command) => command.run(),
-        Command::Follow(command) => command.run(),
-        Command::Stats(command) => command.run(),
-        Command::Top(command) => command.run(),
-        Command::Shell(command) => command.run(),
-        Command::Completions(command) => command.run(Cli::command()),
-        Command::Keyspace(command) => command.run(),
-        Command::Compact(command) => command.run(),
-        Command::Gc(command) => command.run(),
-        Command::Inspect(command) => command.run(),
-        Command::Check(command) => command.run(),
-        Command::Repair(command) => command.run(),
-        Command::Checkpoint(command) => command.run(),
-        Command::Backup(command) => command.run(),
-        Command::Ycsb(command) => command.run(),
-        Command::Torture(command) => command.run(),
-        Command::CrashWriter(command) => command.run(),
-        Command::CrashVerify(command) => command.run(),
-    };
-    exit::status(outcome)
+    let cli = Cli::command().try_get_matches().and_then(|matches| {
+        let json = output::wants_json(&matches);
+        Ok((Cli::from_arg_matches(&matches)?.command, json))
+    });
+    match cli {
+        Ok((command, json)) => exit::status(command.run(), json),
+        Err(error) if error.use_stderr() && output::asks_for_json(std::env::args_os()) => {
+            exit::status(Err(Failure::from(&error)), true)
+        }
+        Err(error) => error.exit(),
+    }
+}
+
+impl Command {
+    fn run(self) -> Outcome {
+        match self {
+            Command::Put(command) => command.run(),
+            Command::Get(command) => command.run(),
+            Command::Del(command) => command.run(),
+            Command::DeleteRange(command) => command.run(),
+            Command::Ttl(command) => command.run(),
+            Command::Expire(command) => command.run(),
+            Command::Persist(command) => command.run(),
+            Command::Scan(command) => command.run(),
+            Command::Load(command) => command.run(),
+            Command::Dump(command) => command.run(),
+            Command::Export(command) => command.run(),
+            Command::Import(command) => command.run(),
+            Command::Ingest(command) => command.run(),
+            Command::Follow(command) => command.run(),
+            Command::Options(command) => command.run(),
+            Command::Stats(command) => command.run(),
+            Command::Top(command) => command.run(),
+            Command::Shell(command) => command.run(),
+            Command::Completions(command) => command.run(Cli::command()),
+            Command::Keyspace(command) => command.run(),
+            Command::Compact(command) => command.run(),
+            Command::Gc(command) => command.run(),
+            Command::Inspect(command) => command.run(),
+            Command::Check(command) => command.run(),
+            Command::Repair(command) => command.run(),
+            Command::Checkpoint(command) => command.run(),
+            Command::Backup(command) => command.run(),
+            Command::Ycsb(command) => command.run(),
+            Command::Torture(command) => command.run(),
+            Command::CrashWriter(command) => command.run(),
+            Command::CrashVerify(command) => command.run(),
+        }
+    }
 }

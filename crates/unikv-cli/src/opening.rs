@@ -14,7 +14,7 @@ pub fn open(dir: &Path, options: Options) -> Result<Db, Failure> {
         .on_progress(move |progress| show(&shown, progress.phase, progress.done, progress.all));
     let opened = Db::open(dir, options);
     bar.finish_and_clear();
-    Ok(opened?)
+    opened.map_err(Failure::opening)
 }
 
 fn show(bar: &ProgressBar, phase: OpeningPhase, done: u64, all: u64) {

@@ -11,7 +11,7 @@ use unikv::{Checkpoint, Db, FollowOptions, Follower, PartitionStats, Snapshot};
 /// Follows a database that another process has open, as `locked` says.
 pub fn follow(dir: &DirArg, locked: &str) -> Result<Follower, Failure> {
     let followed = Db::follow(&dir.dir, FollowOptions::default());
-    followed.map_err(|error| Failure::from(error).at(locked))
+    followed.map_err(|error| Failure::opening(error).at(locked))
 }
 
 pub enum Reading {
@@ -24,10 +24,9 @@ impl Reading {
     pub fn open(dir: &DirArg) -> Result<Reading, Failure> {
         match dir.open_existing() {
             Ok(db) => Ok(Reading::Opened(db)),
-            Err(Failure::Failed {
-                code: Code::Locked,
-                message,
-            }) => Ok(Reading::Followed(follow(dir, &message)?)),
+            Err(Failure::Failed(failed)) if failed.code == Code::Locked => {
+                Ok(Reading::Followed(follow(dir, &failed.to_string())?))
+            }
             Err(failure) => Err(failure),
         }
     }

@@ -7,6 +7,7 @@ pub use keyspace::{KeyspaceLine, write_keyspace};
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::borrow::Cow;
 use std::io::{self, Write};
 
@@ -130,6 +131,12 @@ pub fn write_expiring(
             out.write_all(b"\n")
         }
     }
+}
+
+/// A key as it stands in JSON lines: the fields `key`, and `encoding` where it is no text.
+pub fn key_to_json(key: &[u8]) -> Value {
+    // Text: nothing of it can fail.
+    serde_json::to_value(json_record(key, None)).unwrap_or_default()
 }
 
 fn json_record<'a>(key: &'a [u8], value: Option<&'a [u8]>) -> JsonLine<'a> {

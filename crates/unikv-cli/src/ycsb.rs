@@ -2,8 +2,11 @@
 //! workloads and measurement that also compares engines (`unikv-bench`).
 
 use crate::args::{self, EngineArgs};
-use crate::commands::stats::{recovery_in_words, recovery_to_json};
+use crate::commands::stats::{
+    durability_name, options_to_json, recovery_in_words, recovery_to_json,
+};
 use crate::exit::{Code, Failure, Outcome};
+use crate::output::{Output, joined};
 use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
@@ -138,9 +141,8 @@ pub struct Ycsb {
     /// Print all figures of each phase in place of a row and a sentence
     #[arg(long, conflicts_with = "json")]
     verbose: bool,
-    /// Print the results as one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
     #[command(flatten)]
     engine: EngineArgs,
 }
@@ -156,13 +158,13 @@ impl Ycsb {
             .as_deref()
             .map(|path| Trace::create(path, &UniKv::stall_causes()))
             .transpose()?;
-        let mut runner = Runner::<UniKv>::new(&plan, self.engine.options(), trace)?;
+        let mut runner = Runner::<UniKv>::new(&plan, self.engine.options()?, trace)?;
         let machine = Machine::inspect(&self.dir);
         let effective = runner.engine()?.db().options();
-        if !self.json {
+        if !self.output.json {
             print_head(&plan, &self.engine, &machine)?;
         }
-        if !self.json && !self.verbose {
+        if !self.output.json && !self.verbose {
             table::print_head(&mut io::stdout().lock())?;
         }
         let mut phases = Vec::new();
@@ -185,24 +187,17 @@ impl Ycsb {
             let breach = || Failure::verification(format!("the space promise: {words}"));
             failure.get_or_insert_with(breach);
         }
-        if self.json {
-            let report = self.to_json(
-                &plan,
-                &machine,
-                (&phases, &summary),
-                &effective,
-                failure.as_ref(),
-            );
-            writeln!(io::stdout().lock(), "{report}")?;
-        } else {
-            let mut out = io::stdout().lock();
+        let as_json = || {
+            let results = (&*phases, &summary);
+            self.to_json(&plan, &machine, results, &effective, failure.as_ref())
+        };
+        self.output.print(as_json, |mut out| {
             if !self.verbose {
                 writeln!(out)?;
                 table::print_legend(&mut out)?;
             }
-            drop(out);
-            summary.print(&mut io::stdout().lock())?;
-        }
+            summary.print(&mut out)
+        })?;
         // After a failure the directory is evidence: it is kept.
         failure.map_or(Ok(()), Err)?;
         runner.close()?;
@@ -214,7 +209,7 @@ impl Ycsb {
 
     fn print_phase(&self, phase: &Phase, report: &PhaseReport) -> io::Result<()> {
         let mut out = io::stdout().lock();
-        match (self.json, self.verbose) {
+        match (self.output.json, self.verbose) {
             (true, _) => Ok(()),
             (_, true) => report.print(&mut out),
             (_, false) => table::print_phase(phase, report, &mut out),
@@ -293,16 +288,25 @@ impl Ycsb {
                 "duration_seconds": plan.duration.map(|duration| duration.as_secs_f64()),
                 "seed": plan.seed,
                 "options": self.engine.to_json(),
-                "options_in_effect": format!("{effective:?}"),
+                "options_in_effect": in_effect(effective),
             },
             "phases": phases,
             "summary": summary,
             "failure": failure.map(|failure| match failure {
-                Failure::BrokenPipe => "broken pipe",
-                Failure::Failed { message, .. } => message,
+                Failure::BrokenPipe => "broken pipe".to_owned(),
+                Failure::Failed(failed) => failed.to_string(),
             }),
         })
     }
+}
+
+/// The options of the run, those of the process among them.
+fn in_effect(options: &EffectiveOptions) -> Value {
+    let of_process = json!({
+        "durability": durability_name(options.durability),
+        "background_threads": options.background_threads,
+    });
+    joined(options_to_json(options), of_process)
 }
 
 fn print_head(plan: &Plan, engine: &EngineArgs, machine: &Machine) -> io::Result<()> {

@@ -63,7 +63,49 @@ pub enum ErrorKind {
     HistoryGone,
 }
 
+impl ErrorKind {
+    /// The kind as a word, for programs: `invalid_argument`, `disk_full` and so on. It never
+    /// changes.
+    ///
+    /// ```
+    /// assert_eq!(unikv::ErrorKind::DiskFull.name(), "disk_full");
+    /// ```
+    pub fn name(self) -> &'static str {
+        match self {
+            ErrorKind::InvalidArgument => "invalid_argument",
+            ErrorKind::Corruption => "corruption",
+            ErrorKind::Io => "io",
+            ErrorKind::DiskFull => "disk_full",
+            ErrorKind::Locked => "locked",
+            ErrorKind::NotFound => "not_found",
+            ErrorKind::Incompatible => "incompatible",
+            ErrorKind::WritesSuspended => "writes_suspended",
+            ErrorKind::Closed => "closed",
+            ErrorKind::Internal => "internal",
+            ErrorKind::OutOfMemory => "out_of_memory",
+            ErrorKind::Forked => "forked",
+            ErrorKind::WouldBlock => "would_block",
+            ErrorKind::NoSuchKeyspace => "no_such_keyspace",
+            ErrorKind::Conflict => "conflict",
+            ErrorKind::HistoryGone => "history_gone",
+        }
+    }
+}
+
 /// An error of the engine. Cheap to clone.
+///
+/// It prints as one line: the file and the offset where there are any, what happened, and the remedy
+/// in parentheses. Each part can be had by itself.
+///
+/// ```
+/// use unikv::{Db, ErrorKind, Options};
+///
+/// let error = Db::open("/no/such/place", Options::default().create_if_missing(false)).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::NotFound);
+/// assert_eq!(error.what(), "there is no UniKV database here");
+/// assert!(error.remedy().starts_with("check the path"));
+/// assert!(error.to_string().starts_with("/no/such/place: there is no UniKV database here (check"));
+/// ```
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -105,6 +147,11 @@ impl Error {
         self.0.offset
     }
 
+    /// What happened, as a sentence for a person, without the file and the remedy.
+    pub fn what(&self) -> &str {
+        &self.0.what
+    }
+
     /// What remedies it, as a sentence for a person.
     pub fn remedy(&self) -> &str {
         &self.0.remedy
@@ -112,7 +159,7 @@ impl Error {
 
     /// Bytes of `file` at `offset` are damaged.
     pub(crate) fn corruption(file: &Path, offset: u64, what: impl Into<String>) -> Error {
-        let remedy = "restore this file from a backup; `unikv check` tells everything that is affected, \
+        let remedy = "restore this file from a backup; `unikv check` lists everything that is affected, \
                       and `unikv repair` saves what is intact into a new database";
         let mut inner = Inner::new(ErrorKind::Corruption, what, remedy);
         inner.file = Some(file.to_owned());

@@ -3,11 +3,12 @@
 use crate::args::DirArg;
 use crate::commands::byte_progress;
 use crate::exit::{Code, Failure, Outcome};
+use crate::output::Output;
 use crate::reading::Reading;
 use clap::{Args, Subcommand};
 use indicatif::{HumanBytes, ProgressBar};
 use serde_json::{Value, json};
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 use unikv::backup::{Point, Repository};
@@ -86,9 +87,8 @@ struct Restore {
 struct RepositoryArg {
     /// The directory of the backups; `create` makes it
     repository: PathBuf,
-    /// Print the result as a JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl RepositoryArg {
@@ -105,11 +105,8 @@ impl RepositoryArg {
 
     /// Prints one or the other.
     fn print(&self, as_json: Value, text: &str) -> io::Result<()> {
-        let mut out = io::stdout().lock();
-        match self.json {
-            true => writeln!(out, "{as_json}"),
-            false => write!(out, "{text}"),
-        }
+        self.output
+            .print(|| as_json, |out| out.write_all(text.as_bytes()))
     }
 }
 
@@ -269,8 +266,9 @@ impl Restore {
                     return Err(failure.at("which point is the newest is unknown; choose one"));
                 }
                 let newest = points.points.last().map(|point| point.number);
-                let none =
-                    || Failure::invalid("the repository has no points (make a backup first)");
+                let none = || {
+                    Failure::invalid("the repository has no points").remedy("make a backup first")
+                };
                 newest.ok_or_else(none)?
             }
         };

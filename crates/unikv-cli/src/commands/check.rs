@@ -1,10 +1,11 @@
 //! `check`: verifies a whole database.
 
 use crate::args::DirArg;
-use crate::exit::{Code, Outcome};
+use crate::exit::{Code, Failure, Outcome};
+use crate::output::Output;
 use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::{self, Write};
 use unikv::{CheckReport, Db};
 
@@ -13,20 +14,15 @@ use unikv::{CheckReport, Db};
 pub struct Check {
     #[command(flatten)]
     dir: DirArg,
-    /// Print the findings as a JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Check {
     pub fn run(self) -> Outcome {
-        let report = Db::check(&self.dir.dir)?;
-        let mut out = io::stdout().lock();
-        if self.json {
-            print_json(&report, &mut out)?;
-        } else {
-            print_text(&report, &mut out)?;
-        }
+        let report = Db::check(&self.dir.dir).map_err(Failure::opening)?;
+        self.output
+            .print(|| to_json(&report), |out| print_text(&report, out))?;
         Ok(if report.is_clean() {
             Code::Success
         } else {
@@ -35,7 +31,7 @@ impl Check {
     }
 }
 
-fn print_json(report: &CheckReport, out: &mut impl Write) -> io::Result<()> {
+fn to_json(report: &CheckReport) -> Value {
     let problems: Vec<_> = report
         .problems
         .iter()
@@ -47,7 +43,7 @@ fn print_json(report: &CheckReport, out: &mut impl Write) -> io::Result<()> {
             })
         })
         .collect();
-    let report = json!({
+    json!({
         "clean": report.is_clean(),
         "files": report.files,
         "bytes": report.bytes,
@@ -57,11 +53,10 @@ fn print_json(report: &CheckReport, out: &mut impl Write) -> io::Result<()> {
         "pointers": report.pointers,
         "problems": problems,
         "notes": report.notes,
-    });
-    writeln!(out, "{report}")
+    })
 }
 
-fn print_text(report: &CheckReport, out: &mut impl Write) -> io::Result<()> {
+fn print_text(report: &CheckReport, out: &mut dyn Write) -> io::Result<()> {
     for note in &report.notes {
         writeln!(out, "note: {note}")?;
     }

@@ -2,6 +2,7 @@
 
 use crate::args::DirArg;
 use crate::exit::{Code, Outcome};
+use crate::output::Output;
 use crate::reading::Reading;
 use clap::Args;
 use indicatif::HumanBytes;
@@ -18,9 +19,8 @@ pub struct Checkpoint {
     /// The directory of the checkpoint, which must not exist; on the same file system it takes no
     /// space until the two differ
     dest: PathBuf,
-    /// Print the result as a JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Checkpoint {
@@ -28,12 +28,8 @@ impl Checkpoint {
         let db = Reading::open(&self.dir)?;
         let made = db.checkpoint(&self.dest)?;
         db.close()?;
-        let mut out = io::stdout().lock();
-        if self.json {
-            writeln!(out, "{}", as_json(&made))?;
-        } else {
-            print(&made, &mut out)?;
-        }
+        self.output
+            .print(|| as_json(&made), |out| print(&made, out))?;
         Ok(Code::Success)
     }
 }
@@ -60,7 +56,7 @@ fn as_json(made: &Made) -> Value {
     })
 }
 
-fn print(made: &Made, out: &mut impl Write) -> io::Result<()> {
+fn print(made: &Made, out: &mut dyn Write) -> io::Result<()> {
     let (files, seq) = (made.files.len(), made.seq);
     let (linked, copied) = (made.linked_bytes(), made.copied_bytes());
     writeln!(

@@ -2,8 +2,11 @@
 
 use crate::args::{DEFAULT_KEYSPACE, DirArg, Notation, find_keyspace};
 use crate::exit::{Code, Outcome};
+use crate::output::Output;
 use clap::Args;
+use serde_json::json;
 use std::ops::Bound;
+use std::time::Instant;
 
 /// `compact DIR`
 #[derive(Args)]
@@ -21,6 +24,8 @@ pub struct Compact {
     keyspace: Option<String>,
     #[command(flatten)]
     notation: Notation,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Compact {
@@ -29,6 +34,7 @@ impl Compact {
         let from = bytes(&self.from).transpose()?;
         let to = bytes(&self.to).transpose()?;
         let db = self.dir.open_existing()?;
+        let begin = Instant::now();
         if from.is_none() && to.is_none() && self.keyspace.is_none() {
             db.compact()?;
         } else {
@@ -38,7 +44,16 @@ impl Compact {
                 to.map_or(Bound::Unbounded, Bound::Excluded),
             ))?;
         }
+        let stats = db.stats();
         db.close()?;
+        self.output.print_json(|| {
+            json!({
+                "flushes": stats.flushes,
+                "merges": stats.merges,
+                "merge_bytes": stats.merge_bytes,
+                "seconds": begin.elapsed().as_secs_f64(),
+            })
+        })?;
         Ok(Code::Success)
     }
 }

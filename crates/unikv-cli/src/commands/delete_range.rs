@@ -2,11 +2,12 @@
 
 use crate::args::{DirArg, KeyspaceArg, Notation};
 use crate::exit::{Code, Failure, Outcome};
-use crate::range::RangeArgs;
+use crate::output::Output;
+use crate::range::{KeyRange, RangeArgs};
 use clap::Args;
 use indicatif::HumanBytes;
 use serde_json::json;
-use std::io::{self, Write};
+use unikv::Keyspace;
 
 /// `delete-range DIR`
 #[derive(Args)]
@@ -21,9 +22,8 @@ pub struct DeleteRange {
     /// Only count what would be deleted; change nothing
     #[arg(long)]
     dry_run: bool,
-    /// With --dry-run: print the count as a JSON object
-    #[arg(long, requires = "dry_run")]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
     #[command(flatten)]
     keyspace: KeyspaceArg,
     #[command(flatten)]
@@ -33,35 +33,43 @@ pub struct DeleteRange {
 impl DeleteRange {
     pub fn run(self) -> Outcome {
         if self.range.is_everything() && !self.all {
-            let what = "no range is named";
             let remedy = "give --from, --to or --prefix, or --all for every key";
-            return Err(Failure::invalid(format!("{what} ({remedy})")));
+            return Err(Failure::invalid("no range is named").remedy(remedy));
         }
         let range = self.range.bounds(&self.notation)?;
         let db = self.dir.open_to_change(false)?;
         let keyspace = self.keyspace.find(&db)?;
+        let name = &self.keyspace.keyspace;
         if self.dry_run {
-            let mut keys: u64 = 0;
-            let mut bytes = 0;
+            let (keys, bytes) = match range {
+                Some(range) => count(&keyspace, range)?,
+                None => (0, 0),
+            };
+            let as_json =
+                || json!({ "keyspace": name, "dry_run": true, "keys": keys, "about_bytes": bytes });
+            self.output.print(as_json, |out| {
+                let size = HumanBytes(bytes);
+                writeln!(out, "would delete {keys} keys, about {size} on disk")
+            })?;
+        } else {
             if let Some(range) = range {
-                bytes = keyspace.approximate_size(range.clone())?;
-                for key in keyspace.keys(range) {
-                    key?;
-                    keys += 1;
-                }
+                keyspace.delete_range(range)?;
             }
-            let mut out = io::stdout().lock();
-            match self.json {
-                true => writeln!(out, "{}", json!({ "keys": keys, "about_bytes": bytes }))?,
-                false => {
-                    let size = HumanBytes(bytes);
-                    writeln!(out, "would delete {keys} keys, about {size} on disk")?;
-                }
-            }
-        } else if let Some(range) = range {
-            keyspace.delete_range(range)?;
+            let as_json = || json!({ "keyspace": name, "dry_run": false });
+            self.output.print_json(as_json)?;
         }
         db.close()?;
         Ok(Code::Success)
     }
+}
+
+/// The keys of a range, and about how many bytes they take on disk.
+fn count(keyspace: &Keyspace, range: KeyRange) -> Result<(u64, u64), Failure> {
+    let bytes = keyspace.approximate_size(range.clone())?;
+    let mut keys: u64 = 0;
+    for key in keyspace.keys(range) {
+        key?;
+        keys += 1;
+    }
+    Ok((keys, bytes))
 }

@@ -3,6 +3,7 @@
 use crate::args::{DEFAULT_KEYSPACE, DirArg};
 use crate::commands::byte_progress;
 use crate::exit::{Code, Failure, Outcome};
+use crate::output::Output;
 use crate::reading::Reading;
 use crate::text::{self, Form};
 use clap::Args;
@@ -24,17 +25,21 @@ pub struct Dump {
         conflicts_with = "json"
     )]
     format: Form,
-    /// The same as --format jsonl
-    #[arg(long)]
-    json: bool,
     /// Only this keyspace; by default all of them
     #[arg(long, value_name = "NAME")]
     keyspace: Option<String>,
+    /// --json is the same as --format jsonl.
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Dump {
     pub fn run(self) -> Outcome {
-        let form = if self.json { Form::Jsonl } else { self.format };
+        let form = if self.output.json {
+            Form::Jsonl
+        } else {
+            self.format
+        };
         let db = Reading::open(&self.dir)?;
         let names = match self.keyspace {
             Some(name) => vec![name],

@@ -1,11 +1,12 @@
 //! `ttl`, `expire` and `persist`: how long a record lives.
 
-use crate::args::{DirArg, KeyspaceArg, Notation, duration};
+use crate::args::{DirArg, KeyspaceArg, Notation, duration, millis};
 use crate::exit::{Code, Failure, Outcome};
+use crate::output::{Output, joined};
 use crate::reading::Reading;
+use crate::text;
 use clap::Args;
-use serde_json::json;
-use std::io::{self, Write};
+use serde_json::{Value, json};
 use std::time::Duration;
 use unikv::{Keyspace, Ttl as Remaining};
 
@@ -16,39 +17,39 @@ pub struct Ttl {
     dir: DirArg,
     /// The key
     key: String,
-    /// Print it as a JSON object, in milliseconds; null if it never expires
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     keyspace: KeyspaceArg,
     #[command(flatten)]
     notation: Notation,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Ttl {
     pub fn run(self) -> Outcome {
         let key = self.notation.bytes(&self.key)?;
         let db = Reading::open(&self.dir)?;
-        let Some(ttl) = db.find(&self.keyspace)?.ttl(&key)? else {
-            return Ok(Code::KeyNotFound);
-        };
+        let ttl = db.find(&self.keyspace)?.ttl(&key)?;
         let left = match ttl {
-            Remaining::Never => None,
-            Remaining::Remaining(left) => Some(left),
+            Some(Remaining::Remaining(left)) => Some(left),
+            _ => None,
         };
-        let mut out = io::stdout().lock();
-        match (self.json, left) {
-            (true, left) => {
-                let ms = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
-                writeln!(out, "{}", json!({ "ttl_ms": ms }))?;
-            }
-            (false, None) => writeln!(out, "never")?,
-            (false, Some(left)) => writeln!(out, "{}", humantime::format_duration(left))?,
-        }
-        out.flush()?;
-        drop(out);
+        let found = ttl.is_some();
+        let as_json = || {
+            report(
+                &key,
+                &self.keyspace,
+                found,
+                json!({ "ttl_ms": left.map(millis) }),
+            )
+        };
+        self.output.print(as_json, |out| match (found, left) {
+            (false, _) => Ok(()),
+            (true, None) => writeln!(out, "never"),
+            (true, Some(left)) => writeln!(out, "{}", humantime::format_duration(left)),
+        })?;
         db.close()?;
-        Ok(Code::Success)
+        Ok(code_of(found))
     }
 }
 
@@ -66,14 +67,20 @@ pub struct Expire {
     keyspace: KeyspaceArg,
     #[command(flatten)]
     notation: Notation,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Expire {
     pub fn run(self) -> Outcome {
         let key = self.notation.bytes(&self.key)?;
-        change(&self.dir, &self.keyspace, |keyspace| {
+        let found = change(&self.dir, &self.keyspace, |keyspace| {
             keyspace.expire(&key, self.ttl)
-        })
+        })?;
+        let left = found.then(|| millis(self.ttl));
+        let as_json = || report(&key, &self.keyspace, found, json!({ "ttl_ms": left }));
+        self.output.print_json(as_json)?;
+        Ok(code_of(found))
     }
 }
 
@@ -88,15 +95,20 @@ pub struct Persist {
     keyspace: KeyspaceArg,
     #[command(flatten)]
     notation: Notation,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Persist {
     pub fn run(self) -> Outcome {
         let key = self.notation.bytes(&self.key)?;
-        change(&self.dir, &self.keyspace, |keyspace| {
+        let found = change(&self.dir, &self.keyspace, |keyspace| {
             keyspace.persist(&key)?;
             keyspace.contains_key(&key)
-        })
+        })?;
+        let as_json = || report(&key, &self.keyspace, found, json!({ "ttl_ms": null }));
+        self.output.print_json(as_json)?;
+        Ok(code_of(found))
     }
 }
 
@@ -105,12 +117,22 @@ fn change(
     dir: &DirArg,
     keyspace: &KeyspaceArg,
     change: impl FnOnce(&Keyspace) -> unikv::Result<bool>,
-) -> Outcome {
+) -> Result<bool, Failure> {
     let db = dir.open_to_change(false)?;
-    let is_there = change(&keyspace.find(&db)?).map_err(Failure::from)?;
+    let is_there = change(&keyspace.find(&db)?)?;
     db.close()?;
-    Ok(match is_there {
+    Ok(is_there)
+}
+
+/// What became of a key.
+fn report(key: &[u8], keyspace: &KeyspaceArg, found: bool, more: Value) -> Value {
+    let of = json!({ "keyspace": keyspace.keyspace, "found": found });
+    joined(text::key_to_json(key), joined(of, more))
+}
+
+fn code_of(found: bool) -> Code {
+    match found {
         true => Code::Success,
         false => Code::KeyNotFound,
-    })
+    }
 }

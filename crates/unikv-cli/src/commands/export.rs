@@ -2,12 +2,13 @@
 
 use crate::args::{DEFAULT_KEYSPACE, DirArg, KeyspaceArg, Notation, find_keyspace};
 use crate::exit::{Code, Failure, Outcome};
+use crate::output::Output;
 use crate::range::RangeArgs;
 use crate::reading::Reading;
 use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::json;
-use std::io::{self, Write};
+use std::io;
 use std::ops::Bound;
 use std::path::PathBuf;
 use unikv::{Db, ExportFile, Keyspace};
@@ -25,9 +26,8 @@ pub struct Export {
     keyspace: KeyspaceArg,
     #[command(flatten)]
     notation: Notation,
-    /// Print the result as a JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Export {
@@ -39,7 +39,7 @@ impl Export {
         let nothing = || (Bound::Included(Vec::new()), Bound::Excluded(Vec::new()));
         let made = keyspace.export(range.unwrap_or_else(nothing), &self.file)?;
         db.close()?;
-        print("exported", &made, &self.keyspace.keyspace, self.json)?;
+        print("exported", &made, &self.keyspace.keyspace, self.output)?;
         Ok(Code::Success)
     }
 }
@@ -58,9 +58,8 @@ pub struct Import {
     /// Read and verify the file, and change nothing
     #[arg(long)]
     verify: bool,
-    /// Print the result as a JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Import {
@@ -68,7 +67,7 @@ impl Import {
         let export = ExportFile::open(&self.file)?;
         if self.verify {
             let found = export.verify()?;
-            print("verified", &found, export.keyspace(), self.json)?;
+            print("verified", &found, export.keyspace(), self.output)?;
             return Ok(Code::Success);
         }
         // Before anything is made for it.
@@ -79,7 +78,7 @@ impl Import {
         let found = keyspace.import(&export)?;
         let name = keyspace.name()?;
         db.close()?;
-        print("imported", &found, &name, self.json)?;
+        print("imported", &found, &name, self.output)?;
         Ok(Code::Success)
     }
 
@@ -99,23 +98,23 @@ impl Import {
     }
 }
 
-fn print(done: &str, found: &unikv::Export, keyspace: &str, as_json: bool) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    if as_json {
-        let report = json!({
+fn print(done: &str, found: &unikv::Export, keyspace: &str, output: Output) -> io::Result<()> {
+    let as_json = || {
+        json!({
             "keyspace": keyspace,
             "records": found.records,
             "bytes": found.bytes,
             "file_bytes": found.file_bytes,
             "seq": found.seq,
-        });
-        return writeln!(out, "{report}");
-    }
-    let (records, bytes) = (HumanCount(found.records), HumanBytes(found.bytes));
-    let file = HumanBytes(found.file_bytes);
-    writeln!(
-        out,
-        "{done} {records} records of the keyspace {keyspace:?}, {bytes} of keys and values, in a \
-         file of {file}"
-    )
+        })
+    };
+    output.print(as_json, |out| {
+        let (records, bytes) = (HumanCount(found.records), HumanBytes(found.bytes));
+        let file = HumanBytes(found.file_bytes);
+        writeln!(
+            out,
+            "{done} {records} records of the keyspace {keyspace:?}, {bytes} of keys and values, in a \
+             file of {file}"
+        )
+    })
 }

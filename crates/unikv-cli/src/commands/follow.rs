@@ -2,6 +2,7 @@
 
 use crate::args::DirArg;
 use crate::exit::{Code, Outcome};
+use crate::output::Output;
 use crate::text;
 use clap::Args;
 use serde_json::{Value, json};
@@ -24,9 +25,8 @@ pub struct Follow {
     /// Then wait so long for more, such as 10s; each change begins the time again
     #[arg(long, value_name = "TIME", value_parser = crate::args::duration)]
     wait: Option<Duration>,
-    /// Print one JSON object per change
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Follow {
@@ -54,7 +54,7 @@ impl Follow {
                 break;
             };
             note_names(&mut names, &change);
-            if self.json {
+            if self.output.json {
                 writeln!(out, "{}", as_json(&names, &change))?;
             } else {
                 print(&names, &change, &mut out)?;

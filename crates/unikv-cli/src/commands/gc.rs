@@ -2,6 +2,7 @@
 
 use crate::args::DirArg;
 use crate::exit::{Code, Outcome};
+use crate::output::Output;
 use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
@@ -16,40 +17,38 @@ pub struct Gc {
     /// Only show what would be collected next, and why; change nothing
     #[arg(long)]
     explain: bool,
-    /// Print the figures as one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Gc {
     pub fn run(self) -> Outcome {
         let db = self.dir.open_existing()?;
-        let mut out = io::stdout().lock();
         let before = db.garbage();
         if !self.explain {
             db.collect_garbage()?;
         }
         let (after, stats) = (db.garbage(), db.stats());
-        if self.json {
+        let as_json = || {
             let mut object = to_json(&after);
             if !self.explain {
                 object["dead_bytes_before"] = before.dead_bytes.into();
                 object["collections"] = stats.gcs.into();
                 object["copied_bytes"] = stats.gc_copied_bytes.into();
             }
-            writeln!(out, "{object}")?;
-        } else if self.explain {
-            explain(&before, &mut out)?;
-        } else {
-            writeln!(
+            object
+        };
+        self.output.print(as_json, |out| match self.explain {
+            true => explain(&before, out),
+            false => writeln!(
                 out,
                 "garbage {} before, {} after; {} collections copied {}",
                 HumanBytes(before.dead_bytes),
                 HumanBytes(after.dead_bytes),
                 stats.gcs,
                 HumanBytes(stats.gc_copied_bytes)
-            )?;
-        }
+            ),
+        })?;
         db.close()?;
         Ok(Code::Success)
     }
@@ -82,7 +81,7 @@ fn to_json(garbage: &GarbageStats) -> Value {
     })
 }
 
-fn explain(garbage: &GarbageStats, out: &mut impl Write) -> io::Result<()> {
+fn explain(garbage: &GarbageStats, out: &mut dyn Write) -> io::Result<()> {
     let mut line = |what: &str, text: String| writeln!(out, "{what:<14}{text}");
     line("live", in_words(garbage.live_bytes, "in value logs"))?;
     line(
@@ -129,7 +128,7 @@ fn in_words(bytes: u64, place: &str) -> String {
 }
 
 /// One line for each record file.
-pub fn print_files(files: &[RecordFileStats], out: &mut impl Write) -> io::Result<()> {
+pub fn print_files(files: &[RecordFileStats], out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "{:>11}  {:<14}{:>12}{:>12}{:>12}{:>8}{:>14}  victim",

@@ -4,11 +4,11 @@ use crate::args::{DirArg, EngineArgs, KeyspaceArg};
 use crate::exit::{Code, Failure, Outcome};
 use crate::lines::Lines;
 use crate::opening;
+use crate::output::Output;
 use crate::text::{Form, Line};
 use clap::Args;
 use indicatif::HumanCount;
 use serde_json::json;
-use std::io::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 use unikv::Expiry;
 
@@ -24,9 +24,8 @@ pub struct Ingest {
     format: Option<Form>,
     #[command(flatten)]
     keyspace: KeyspaceArg,
-    /// Print what was stored as a JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
     #[command(flatten)]
     engine: EngineArgs,
 }
@@ -36,14 +35,15 @@ impl Ingest {
         let mut lines = Lines::open(&self.file, self.format)?;
         // A new database has the default keyspace alone.
         let may_create = self.keyspace.is_default();
-        let options = self.engine.options().create_if_missing(may_create);
+        let options = self.engine.options()?.create_if_missing(may_create);
         let db = opening::open(&self.dir.dir, options)?;
         let keyspace = self.keyspace.find(&db)?;
         let mut ingest = keyspace.ingest()?;
         while let Some(line) = lines.next()? {
             let Line::Record(expires_ms) = line else {
-                let what = "a line names a keyspace: `ingest` stores into one (use `load`)";
-                return Err(Failure::invalid(what).at(&lines.place()));
+                let what = "a line names a keyspace, and `ingest` stores into one";
+                let failure = Failure::invalid(what).remedy("use `unikv load`");
+                return Err(failure.at(&lines.place()));
             };
             let expiry = match expires_ms {
                 Some(ms) => Expiry::At(UNIX_EPOCH + Duration::from_millis(ms)),
@@ -56,12 +56,10 @@ impl Ingest {
         let records = ingest.commit()?;
         drop(lines);
         db.close()?;
-        let mut out = io::stdout().lock();
-        if self.json {
-            writeln!(out, "{}", json!({ "records": records }))?;
-        } else {
-            writeln!(out, "ingested {} records", HumanCount(records))?;
-        }
+        let as_json = || json!({ "keyspace": self.keyspace.keyspace, "records": records });
+        self.output.print(as_json, |out| {
+            writeln!(out, "ingested {} records", HumanCount(records))
+        })?;
         Ok(Code::Success)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::args;
 use crate::exit::{Code, Outcome};
+use crate::output::Output;
 use clap::Args;
 use indicatif::HumanCount;
 use serde_json::{Map, Value, json};
@@ -17,9 +18,8 @@ pub struct Inspect {
     /// Show this many parts, and then only what is damaged; the whole file is verified anyway
     #[arg(long, value_name = "COUNT", value_parser = args::count)]
     limit: Option<u64>,
-    /// Print one JSON object for each part, and one for the file
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Inspect {
@@ -32,40 +32,38 @@ impl Inspect {
                 left_out += 1;
             } else if written.is_ok() {
                 shown += 1;
-                written = match self.json {
+                written = match self.output.json {
                     true => writeln!(out, "{}", to_json(part)),
                     false => print(part, &mut out),
                 };
             }
         })?;
         written?;
-        if self.json {
-            let object = json!({
+        let as_json = || {
+            json!({
                 "kind": seen.kind.to_string(),
                 "len": seen.len,
                 "parts": seen.parts,
                 "parts_left_out": left_out,
                 "faults": seen.faults,
-            });
-            writeln!(out, "{object}")?;
-            out.flush()?;
-            return Ok(code_of(seen.faults));
-        }
-        if left_out > 0 {
-            writeln!(out, "… {} parts more", HumanCount(left_out))?;
-        }
-        let verdict = match seen.faults {
-            0 => "every checksum right".to_owned(),
-            n => format!("{} DAMAGED", HumanCount(n)),
+            })
         };
-        writeln!(
-            out,
-            "{}: {} bytes, {} parts, {verdict}",
-            seen.kind,
-            HumanCount(seen.len),
-            HumanCount(seen.parts)
-        )?;
-        out.flush()?;
+        self.output.print_to(&mut out, as_json, |out| {
+            if left_out > 0 {
+                writeln!(out, "… {} parts more", HumanCount(left_out))?;
+            }
+            let verdict = match seen.faults {
+                0 => "every checksum right".to_owned(),
+                n => format!("{} DAMAGED", HumanCount(n)),
+            };
+            writeln!(
+                out,
+                "{}: {} bytes, {} parts, {verdict}",
+                seen.kind,
+                HumanCount(seen.len),
+                HumanCount(seen.parts)
+            )
+        })?;
         Ok(code_of(seen.faults))
     }
 }

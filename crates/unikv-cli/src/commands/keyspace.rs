@@ -2,6 +2,7 @@
 
 use crate::args::{self, DEFAULT_KEYSPACE, DirArg, find_keyspace};
 use crate::exit::{Code, Failure, Outcome};
+use crate::output::Output;
 use crate::reading::Reading;
 use clap::{Args, Subcommand};
 use indicatif::HumanBytes;
@@ -38,9 +39,8 @@ enum Action {
 struct List {
     #[command(flatten)]
     dir: DirArg,
-    /// Print the list as a JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// `keyspace create DIR NAME`
@@ -62,6 +62,8 @@ struct Create {
     /// options of the database say
     #[arg(long, value_name = "CODEC")]
     compression: Option<Compression>,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// `keyspace rename DIR OLD NEW`
@@ -73,6 +75,8 @@ struct Rename {
     old: String,
     /// The name that it gets
     new: String,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// `keyspace empty DIR NAME` and `keyspace drop DIR NAME`
@@ -85,6 +89,8 @@ struct Remove {
     /// Only show what would be removed; change nothing
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Keyspaces {
@@ -104,14 +110,21 @@ impl Create {
         let db = self.dir.open_existing()?;
         if db.find_keyspace(&self.name).is_some() {
             let what = format!("there is a keyspace {:?} already", self.name);
-            return Err(Failure::invalid(format!("{what} (choose another name)")));
+            return Err(Failure::invalid(what).remedy("choose another name"));
         }
         let mut options = KeyspaceOptions::default();
         options.inline_value_bytes = self.inline_value_bytes;
         options.default_ttl = self.default_ttl;
         options.compression = self.compression;
-        db.keyspace(&self.name, options)?;
+        let number = db.keyspace(&self.name, options.clone())?.number()?;
         db.close()?;
+        self.output.print_json(|| {
+            json!({
+                "name": self.name,
+                "number": number,
+                "options": options_to_json(&options),
+            })
+        })?;
         Ok(Code::Success)
     }
 }
@@ -121,6 +134,8 @@ impl Rename {
         let db = self.dir.open_existing()?;
         find_keyspace(&db, &self.old)?.rename(&self.new)?;
         db.close()?;
+        self.output
+            .print_json(|| json!({ "name": self.new, "old_name": self.old }))?;
         Ok(Code::Success)
     }
 }
@@ -130,10 +145,9 @@ impl Remove {
         let db = self.dir.open_existing()?;
         let keyspace = find_keyspace(&db, &self.name)?;
         if self.name == DEFAULT_KEYSPACE {
-            return Err(Failure::invalid(format!(
-                "cannot {verb} the keyspace {DEFAULT_KEYSPACE:?} (delete its keys, or remove the \
-                 database)"
-            )));
+            let what = format!("cannot {verb} the keyspace {DEFAULT_KEYSPACE:?}");
+            let remedy = "delete its keys, or remove the database";
+            return Err(Failure::invalid(what).remedy(remedy));
         }
         if self.dry_run {
             self.explain(verb, &db, &keyspace)?;
@@ -142,27 +156,43 @@ impl Remove {
             // The background removes the files, for which this process would not wait.
             let quiet = db.quiesce().map_err(Failure::from);
             quiet.map_err(|failure| failure.at("its keys are gone, but their files are not"))?;
+            let as_json = || json!({ "name": self.name, "dry_run": false });
+            self.output.print_json(as_json)?;
         }
         db.close()?;
         Ok(Code::Success)
     }
 
     fn explain(&self, verb: &str, db: &Db, keyspace: &Keyspace) -> Result<(), Failure> {
-        let mut out = io::stdout().lock();
         let name = &self.name;
-        if keyspace.keys(..).next().transpose()?.is_none() {
-            writeln!(out, "would {verb} the keyspace {name:?}, which has no keys")?;
-            return Ok(());
+        let is_empty = keyspace.keys(..).next().transpose()?.is_none();
+        let (mut bytes, mut is_flushed) = (0, true);
+        if !is_empty {
+            is_flushed = flush_replayed(db).is_ok();
+            bytes = keyspace.approximate_size(..)?;
         }
-        let unknown = match flush_replayed(db) {
-            Ok(()) => "",
-            Err(_) => ", and what the log alone holds of it",
+        let as_json = || {
+            json!({
+                "name": name,
+                "dry_run": true,
+                "has_keys": !is_empty,
+                "about_bytes": bytes,
+            })
         };
-        let bytes = HumanBytes(keyspace.approximate_size(..)?);
-        writeln!(
-            out,
-            "would {verb} the keyspace {name:?}: about {bytes} on disk{unknown}"
-        )?;
+        self.output.print(as_json, |out| {
+            if is_empty {
+                return writeln!(out, "would {verb} the keyspace {name:?}, which has no keys");
+            }
+            let unknown = match is_flushed {
+                true => "",
+                false => ", and what the log alone holds of it",
+            };
+            let bytes = HumanBytes(bytes);
+            writeln!(
+                out,
+                "would {verb} the keyspace {name:?}: about {bytes} on disk{unknown}"
+            )
+        })?;
         Ok(())
     }
 }
@@ -192,13 +222,11 @@ impl List {
         }
         let rows = rows(&db, &db.partitions())?;
         db.close()?;
-        let mut out = io::stdout().lock();
-        if self.json {
+        let as_json = || {
             let keyspaces: Vec<_> = rows.iter().map(Row::to_json).collect();
-            writeln!(out, "{}", json!({ "keyspaces": keyspaces }))?;
-        } else {
-            print(&rows, &mut out)?;
-        }
+            json!({ "keyspaces": keyspaces })
+        };
+        self.output.print(as_json, |out| print(&rows, out))?;
         Ok(Code::Success)
     }
 }
@@ -234,31 +262,39 @@ impl Row {
             "number": self.number,
             "partitions": self.partitions,
             "bytes": self.bytes,
-            "options": {
-                "inline_value_bytes": self.options.inline_value_bytes,
-                "compression": self.options.compression.map(|it| it.to_string()),
-            },
+            "options": options_to_json(&self.options),
         })
     }
 }
 
-fn print(rows: &[Row], out: &mut impl Write) -> io::Result<()> {
+/// The options that are set; null stands for what the database says.
+fn options_to_json(options: &KeyspaceOptions) -> Value {
+    json!({
+        "inline_value_bytes": options.inline_value_bytes,
+        "compression": options.compression.map(|it| it.to_string()),
+        "default_ttl_ms": options.default_ttl.map(args::millis),
+    })
+}
+
+fn print(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
-        "{:>10} {:>11} {:>12} {:>13} {:>11}  keyspace",
-        "number", "partitions", "data", "inline below", "compression"
+        "{:>10} {:>11} {:>12} {:>13} {:>11} {:>12}  keyspace",
+        "number", "partitions", "data", "inline below", "compression", "default TTL"
     )?;
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for row in rows {
-        let inline = row.options.inline_value_bytes;
-        let compression = row.options.compression;
+        let options = &row.options;
+        let ttl = |ttl| humantime::format_duration(ttl).to_string();
         writeln!(
             out,
-            "{:>10} {:>11} {:>12} {:>13} {:>11}  {}",
+            "{:>10} {:>11} {:>12} {:>13} {:>11} {:>12}  {}",
             row.number,
             row.partitions,
             HumanBytes(row.bytes).to_string(),
-            inline.map_or("-".to_owned(), |bytes| bytes.to_string()),
-            compression.map_or("-".to_owned(), |it| it.to_string()),
+            or_dash(options.inline_value_bytes.map(|bytes| bytes.to_string())),
+            or_dash(options.compression.map(|it| it.to_string())),
+            or_dash(options.default_ttl.map(ttl)),
             row.name.escape_debug()
         )?;
     }

@@ -7,11 +7,12 @@ use crate::commands::dump::now_ms;
 use crate::exit::{Code, Failure, Outcome};
 use crate::lines::Lines;
 use crate::opening;
+use crate::output::Output;
 use crate::text::{Form, KeyspaceLine, Line};
 use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::json;
-use std::io::{self, Write};
+use std::io;
 use std::time::Duration;
 use unikv::{Batch, Db, Keyspace};
 
@@ -28,9 +29,8 @@ pub struct Load {
     /// The form of the lines; by default JSON lines in .jsonl, .ndjson and .json files, else TSV
     #[arg(long, value_name = "FORM")]
     format: Option<Form>,
-    /// Print what was loaded as a JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
     /// The keyspace to load into, which must be there; of a file that names keyspaces, only this
     /// one is loaded. By default each that the file names is, made if need be, and records before
     /// the first name go into `default`
@@ -46,7 +46,7 @@ impl Load {
         let only = self.keyspace.as_deref();
         // A new database has the default keyspace alone.
         let may_create = only.is_none_or(|name| name == DEFAULT_KEYSPACE);
-        let options = self.engine.options().create_if_missing(may_create);
+        let options = self.engine.options()?.create_if_missing(may_create);
         let db = opening::open(&self.dir.dir, options)?;
         let loader = Loader::new(&db, only)?;
         let loaded = loader.load(lines)?;
@@ -57,21 +57,20 @@ impl Load {
     }
 
     fn report(&self, loaded: &Loaded) -> io::Result<()> {
-        let mut out = io::stdout().lock();
-        if self.json {
-            let report = json!({
+        let as_json = || {
+            json!({
                 "records": loaded.records,
                 "bytes": loaded.bytes,
                 "keyspaces_made": loaded.made,
-            });
-            writeln!(out, "{report}")
-        } else {
+            })
+        };
+        self.output.print(as_json, |out| {
             for name in &loaded.made {
                 writeln!(out, "made the keyspace {name:?}")?;
             }
             let (records, bytes) = (HumanCount(loaded.records), HumanBytes(loaded.bytes));
             writeln!(out, "loaded {records} records, {bytes} of keys and values")
-        }
+        })
     }
 }
 
@@ -178,10 +177,13 @@ impl<'a> Loader<'a> {
     fn refuse_absent(&self, file: &str) -> Result<(), Failure> {
         let Loaded { records, found, .. } = self.loaded;
         match (self.only, &self.loaded.passed_over) {
-            (Some(only), Some(other)) if records == 0 && !found => Err(Failure::invalid(format!(
-                "{file} has no keyspace {only:?} (it has {other:?}: load that, and rename it with \
-                 `unikv keyspace rename`)"
-            ))),
+            (Some(only), Some(other)) if records == 0 && !found => {
+                let remedy = format!(
+                    "it has {other:?}: load that, and rename it with `unikv keyspace rename`"
+                );
+                let failure = Failure::invalid(format!("there is no keyspace {only:?} here"));
+                Err(failure.remedy(remedy).in_file(file))
+            }
             _ => Ok(()),
         }
     }

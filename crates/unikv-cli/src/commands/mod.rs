@@ -15,6 +15,7 @@ pub mod ingest;
 pub mod inspect;
 pub mod keyspace;
 pub mod load;
+pub mod options;
 pub mod point;
 pub mod repair;
 pub mod scan;

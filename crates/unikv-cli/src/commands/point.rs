@@ -1,10 +1,12 @@
 //! `put`, `get` and `del`: one record at a time.
 
-use crate::args::{DirArg, KeyspaceArg, Notation, duration};
-use crate::exit::{Code, Outcome};
+use crate::args::{DirArg, KeyspaceArg, Notation, duration, millis};
+use crate::exit::{Code, Failure, Outcome};
+use crate::output::{Output, joined};
 use crate::reading::Reading;
 use crate::text::{self, Form};
 use clap::Args;
+use serde_json::json;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -31,12 +33,15 @@ pub struct Put {
     keyspace: KeyspaceArg,
     #[command(flatten)]
     notation: Notation,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Put {
     pub fn run(self) -> Outcome {
         let key = self.notation.bytes(&self.key)?;
-        let file = self.file.as_ref().map(File::open).transpose()?;
+        let open = |path: &PathBuf| File::open(path).map_err(|e| Failure::file(path, &e));
+        let file = self.file.as_ref().map(open).transpose()?;
         let value = match self.value.as_deref() {
             // Whole, before the database is locked: what writes it may read the same one.
             Some("-") => {
@@ -58,6 +63,10 @@ impl Put {
             None => keyspace.put_with(&key, &value, options)?,
         }
         db.close()?;
+        let ttl_ms = self.ttl.map(millis);
+        let of = json!({ "keyspace": self.keyspace.keyspace, "ttl_ms": ttl_ms });
+        self.output
+            .print_json(|| joined(text::key_to_json(&key), of))?;
         Ok(Code::Success)
     }
 }
@@ -69,9 +78,8 @@ pub struct Get {
     dir: DirArg,
     /// The key
     key: String,
-    /// Print the record as a JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
     /// Print only the bytes from this offset of the value on
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     offset: usize,
@@ -95,10 +103,12 @@ impl Get {
             (start, _) => keyspace.get_range(&key, start..start.saturating_add(len))?,
         };
         let Some(value) = value else {
+            let absent = || joined(text::key_to_json(&key), json!({ "found": false }));
+            self.output.print_json(absent)?;
             return Ok(Code::KeyNotFound);
         };
         let mut out = io::stdout().lock();
-        if self.json {
+        if self.output.json {
             text::write_record(&mut out, Form::Jsonl, &key, Some(&value))?;
         } else if self.notation.hex {
             writeln!(out, "{}", text::to_hex(&value))?;
@@ -124,6 +134,8 @@ pub struct Del {
     keyspace: KeyspaceArg,
     #[command(flatten)]
     notation: Notation,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Del {
@@ -132,6 +144,9 @@ impl Del {
         let db = self.dir.open_to_change(false)?;
         self.keyspace.find(&db)?.delete(&key)?;
         db.close()?;
+        let of = json!({ "keyspace": self.keyspace.keyspace });
+        self.output
+            .print_json(|| joined(text::key_to_json(&key), of))?;
         Ok(Code::Success)
     }
 }

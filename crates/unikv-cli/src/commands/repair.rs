@@ -1,7 +1,8 @@
 //! `repair`: salvages a damaged database into a new directory.
 
 use crate::args::{DirArg, EngineArgs};
-use crate::exit::{Code, Outcome};
+use crate::exit::{Code, Failure, Outcome};
+use crate::output::Output;
 use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
@@ -27,9 +28,8 @@ pub struct Repair {
     /// Save what is left of batches of which a part is lost
     #[arg(long)]
     partial_batches: bool,
-    /// Print the report as a JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
     #[command(flatten)]
     engine: EngineArgs,
 }
@@ -42,14 +42,10 @@ impl Repair {
             .dry_run(self.dry_run)
             .include_uncertain(self.include_uncertain)
             .partial_batches(self.partial_batches)
-            .options(self.engine.options());
-        let report = Db::repair(dir, to, &options)?;
-        let mut out = io::stdout().lock();
-        if self.json {
-            writeln!(out, "{}", as_json(&report))?;
-        } else {
-            print_text(&report, &mut out)?;
-        }
+            .options(self.engine.options()?);
+        let report = Db::repair(dir, to, &options).map_err(Failure::opening)?;
+        self.output
+            .print(|| as_json(&report), |out| print_text(&report, out))?;
         Ok(match report.is_complete() {
             true => Code::Success,
             false => Code::DataLost,
@@ -164,7 +160,7 @@ fn as_json(report: &RepairReport) -> Value {
 /// Keys and places of each sort that are printed; the JSON object has more.
 const MOST_PRINTED: usize = 20;
 
-fn print_text(report: &RepairReport, out: &mut impl Write) -> io::Result<()> {
+fn print_text(report: &RepairReport, out: &mut dyn Write) -> io::Result<()> {
     for note in &report.notes {
         writeln!(out, "note: {note}")?;
     }
@@ -213,7 +209,7 @@ fn print_text(report: &RepairReport, out: &mut impl Write) -> io::Result<()> {
     )
 }
 
-fn print_losses(report: &RepairReport, out: &mut impl Write) -> io::Result<()> {
+fn print_losses(report: &RepairReport, out: &mut dyn Write) -> io::Result<()> {
     for gap in &report.log.gaps {
         let (file, offset) = (gap.file.display(), gap.offset);
         let after = gap.after_seq;
@@ -274,7 +270,7 @@ fn within(keyspace: &str) -> String {
     }
 }
 
-fn more(out: &mut impl Write, count: u64, what: &str) -> io::Result<()> {
+fn more(out: &mut dyn Write, count: u64, what: &str) -> io::Result<()> {
     match count.saturating_sub(MOST_PRINTED as u64) {
         0 => Ok(()),
         more => writeln!(out, "… {} more {what}", HumanCount(more)),

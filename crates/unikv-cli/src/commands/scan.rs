@@ -2,6 +2,7 @@
 
 use crate::args::{DirArg, KeyspaceArg, Notation};
 use crate::exit::{Code, Failure, Outcome};
+use crate::output::Output;
 use crate::range::RangeArgs;
 use crate::reading::Reading;
 use crate::text::{self, Form};
@@ -24,9 +25,8 @@ pub struct Scan {
     /// Print no values
     #[arg(long)]
     keys_only: bool,
-    /// Print one JSON object per line
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
     #[command(flatten)]
     keyspace: KeyspaceArg,
     #[command(flatten)]
@@ -84,7 +84,7 @@ impl Scan {
         for record in records {
             let (key, value) = record?;
             let (key, value) = (&key[..], value.as_deref());
-            if self.json {
+            if self.output.json {
                 text::write_record(out, Form::Jsonl, key, value)?;
             } else if self.notation.hex {
                 out.write_all(text::to_hex(key).as_bytes())?;

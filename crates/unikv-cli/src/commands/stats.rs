@@ -1,11 +1,13 @@
 //! `stats`: sizes and counters of a database, and what opening it recovered.
 
 mod as_json;
+mod options;
 mod print;
 
 use crate::args::DirArg;
 use crate::commands::gc::print_files;
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::{Code, Failed, Failure, Outcome};
+use crate::output::Output;
 use crate::reading::follow;
 use clap::Args;
 use serde_json::{Value, json};
@@ -15,6 +17,7 @@ use unikv::{EffectiveOptions, GarbageStats, PublishedStats};
 
 use as_json::follower_to_json;
 pub use as_json::{recovery_to_json, stats_to_json};
+pub use options::{clustering_name, durability_name, options_to_json, print_options};
 pub use print::{holder_in_words, recovery_in_words};
 use print::{print_followed, print_stats};
 
@@ -26,39 +29,38 @@ pub struct Stats {
     /// List every record file with its live and dead bytes
     #[arg(long)]
     files: bool,
-    /// Print everything as a JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Stats {
     pub fn run(self) -> Outcome {
         let db = match self.dir.open_existing() {
-            Err(Failure::Failed {
-                code: Code::Locked,
-                message,
-            }) => return self.show_published(message),
+            Err(Failure::Failed(failed)) if failed.code == Code::Locked => {
+                return self.show_published(failed);
+            }
             opened => opened?,
         };
         let (stats, recovery) = (db.stats(), db.recovery().clone());
         let (garbage, options) = (db.garbage(), db.options());
         db.close()?;
-        let mut out = io::stdout().lock();
-        if self.json {
-            let report = json!({
+        let as_json = || {
+            json!({
                 "stats": stats_to_json(&stats),
+                "options": options_to_json(&options),
                 "recovery": recovery_to_json(&recovery),
-            });
-            writeln!(out, "{report}")?;
-        } else {
-            print_stats(&stats, &Limits::of(&garbage, &options), &mut out)?;
+            })
+        };
+        self.output.print(as_json, |out| {
+            print_stats(&stats, &Limits::of(&garbage, &options), out)?;
             if self.files {
                 writeln!(out)?;
-                print_files(&garbage.files, &mut out)?;
+                print_files(&garbage.files, out)?;
             }
-            writeln!(out, "\noptions: {options:?}")?;
-            writeln!(out, "{}", recovery_in_words(&recovery))?;
-        }
+            writeln!(out, "\noptions (see `unikv options`)")?;
+            print_options(&options, out)?;
+            writeln!(out, "\n{}", recovery_in_words(&recovery))
+        })?;
         Ok(Code::Success)
     }
 }
@@ -66,23 +68,15 @@ impl Stats {
 impl Stats {
     /// Shows what the process that has the database open has published; `locked` says that there
     /// is one.
-    fn show_published(&self, locked: String) -> Outcome {
+    fn show_published(&self, locked: Box<Failed>) -> Outcome {
         if self.files {
-            let what = "--files needs the database for itself";
-            return Err(Failure::Failed {
-                code: Code::Locked,
-                message: format!("{what}: {locked}"),
-            });
+            let failure = Failure::Failed(locked);
+            return Err(failure.at("--files needs the database for itself"));
         }
-        let Some(published) = PublishedStats::read(&self.dir.dir)? else {
-            return self.show_followed(&locked);
+        let published = PublishedStats::read(&self.dir.dir).map_err(Failure::opening)?;
+        let Some(published) = published else {
+            return self.show_followed(&locked.to_string());
         };
-        let mut out = io::stdout().lock();
-        if self.json {
-            writeln!(out, "{}", published_to_json(&published))?;
-            return Ok(Code::Success);
-        }
-        writeln!(out, "{}", age_in_words(&published))?;
         let limits = Limits {
             partition_bytes: published.partition_bytes,
             unsorted_bytes: published.unsorted_bytes,
@@ -90,7 +84,13 @@ impl Stats {
             dead_bytes: published.dead_bytes,
             allowed_dead_bytes: published.allowed_dead_bytes,
         };
-        print_stats(&published.stats, &limits, &mut out)?;
+        self.output.print(
+            || published_to_json(&published),
+            |out| {
+                writeln!(out, "{}", age_in_words(&published))?;
+                print_stats(&published.stats, &limits, out)
+            },
+        )?;
         Ok(Code::Success)
     }
 }
@@ -99,17 +99,15 @@ impl Stats {
     /// Shows what a follower sees of a database whose figures nobody publishes.
     fn show_followed(&self, locked: &str) -> Outcome {
         let stats = follow(&self.dir, locked)?.stats();
-        let mut out = io::stdout().lock();
-        if self.json {
-            writeln!(out, "{}", json!({ "followed": follower_to_json(&stats) }))?;
-            return Ok(Code::Success);
-        }
-        writeln!(
-            out,
-            "as a follower sees it: the process that has it open publishes no figures, or has not yet \
-             (Options::publish_stats)"
-        )?;
-        print_followed(&stats, &mut out)?;
+        let as_json = || json!({ "followed": follower_to_json(&stats) });
+        self.output.print(as_json, |out| {
+            writeln!(
+                out,
+                "as a follower sees it: the process that has it open publishes no figures, or has \
+                 not yet (Options::publish_stats)"
+            )?;
+            print_followed(&stats, out)
+        })?;
         Ok(Code::Success)
     }
 }
@@ -177,6 +175,6 @@ impl Limits {
 }
 
 /// Prints the figures of an open database.
-pub fn print(db: &unikv::Db, out: &mut impl Write) -> io::Result<()> {
+pub fn print(db: &unikv::Db, out: &mut dyn Write) -> io::Result<()> {
     print_stats(&db.stats(), &Limits::of(&db.garbage(), &db.options()), out)
 }

@@ -15,9 +15,10 @@ mod watch;
 mod worker;
 
 use crate::args::{self, EngineArgs};
-use crate::commands::stats::recovery_in_words;
+use crate::commands::stats::{recovery_in_words, recovery_to_json};
 use crate::exit::{Code, Failure, Outcome};
 use crate::opening;
+use crate::output::Output;
 use clap::Args;
 use indicatif::HumanBytes;
 use model::{BLOCK, MAX_THREADS};
@@ -25,6 +26,7 @@ use oracle::Oracle;
 use pins::HeldFiles;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use serde_json::{Value, json};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -57,6 +59,8 @@ Every ten seconds a line: operations and writes per second, latency of puts, ano
 of the directory, live bytes, greatest share of the space bound in use (see unikv ycsb --help; files
 that are pinned are allowed beside it, and what snapshots keep, also for a minute after their release),
 partitions, and jobs since the last line.
+
+With --json each of these is an object on a line of its own; its \"event\" says which.
 
 At the end everything is compared by scans and gets, the database is closed and checked, and memory
 and space of the last quarter of the run are compared with those of the second.
@@ -101,6 +105,8 @@ pub struct Torture {
     #[arg(long)]
     no_check: bool,
     #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
     engine: EngineArgs,
 }
 
@@ -128,7 +134,10 @@ impl Torture {
         let shape = self.shape.or_else(of_file);
         let shape = shape.unwrap_or_else(|| Shape::ALL[draw()]);
         model::choose(shape);
-        println_to_stdout(&format!("shape of the data: --shape {}", shape.name()))?;
+        self.say(
+            || json!({ "event": "began", "shape": shape.name() }),
+            || format!("shape of the data: --shape {}", shape.name()),
+        )?;
         let keys = self
             .keys
             .unwrap_or_else(|| shape.keys_in(BYTES).min(MOST_KEYS));
@@ -139,9 +148,12 @@ impl Torture {
         let amp = self.engine.max_space_amp.unwrap_or(1.5);
         let oracle = Oracle::open(self.threads, keys_per_thread, amp, self.expect.as_deref())?;
         let oracle = Arc::new(oracle);
-        let options = self.engine.options().error_if_exists(!oracle.continued);
+        let options = self.engine.options()?.error_if_exists(!oracle.continued);
         let db = opening::open(&self.dir, options)?;
-        println_to_stdout(&recovery_in_words(db.recovery()))?;
+        self.say(
+            || json!({ "event": "opened", "recovery": recovery_to_json(db.recovery()) }),
+            || recovery_in_words(db.recovery()),
+        )?;
         if oracle.continued {
             self.verify(&db, &oracle, true)?;
         }
@@ -154,6 +166,18 @@ impl Torture {
             self.check()?;
         }
         Ok(Code::Success)
+    }
+
+    /// Prints what has happened.
+    fn say(
+        &self,
+        as_json: impl FnOnce() -> Value,
+        as_text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        let said = self
+            .output
+            .print(as_json, |out| writeln!(out, "{}", as_text()));
+        Ok(said?)
     }
 
     fn remove(&self) -> Result<(), Failure> {
@@ -169,24 +193,41 @@ impl Torture {
     fn verify(&self, db: &Db, oracle: &Oracle, after_a_kill: bool) -> Result<(), Failure> {
         let start = Instant::now();
         let verified = verify::verify(db, oracle, after_a_kill)?;
-        println_to_stdout(&format!(
-            "verified {} keys, {} of them there, {} writes without a note, in {:.1} s",
-            verified.keys,
-            verified.present,
-            verified.ahead,
-            start.elapsed().as_secs_f64()
-        ))
+        let seconds = start.elapsed().as_secs_f64();
+        let (keys, present, ahead) = (verified.keys, verified.present, verified.ahead);
+        let as_json = || {
+            json!({
+                "event": "verified",
+                "keys": keys,
+                "present": present,
+                "ahead": ahead,
+                "seconds": seconds,
+            })
+        };
+        self.say(as_json, || {
+            format!(
+                "verified {keys} keys, {present} of them there, {ahead} writes without a note, in \
+                 {seconds:.1} s"
+            )
+        })
     }
 
     fn check(&self) -> Result<(), Failure> {
         let report = Db::check(&self.dir)?;
-        println_to_stdout(&format!(
-            "checked {} files, {} records, {} keys: {} problems",
-            report.files,
-            report.records,
-            report.keys,
-            report.problems.len()
-        ))?;
+        let (files, records, keys) = (report.files, report.records, report.keys);
+        let problems = report.problems.len();
+        let as_json = || {
+            json!({
+                "event": "checked",
+                "files": files,
+                "records": records,
+                "keys": keys,
+                "problems": problems,
+            })
+        };
+        self.say(as_json, || {
+            format!("checked {files} files, {records} records, {keys} keys: {problems} problems")
+        })?;
         match report.problems.first() {
             None => Ok(()),
             Some(problem) => Err(Failure::verification(format!(
@@ -223,7 +264,7 @@ impl Torture {
             counts: &counts,
         };
         let puts: Vec<Interval> = (0..self.threads).map(|_| Interval::new()).collect();
-        let mut watch = Watch::new(&shared, &puts, &space);
+        let mut watch = Watch::new(&shared, &puts, &space, self.output);
         watch.print_head(&mut io::stdout().lock())?;
         std::thread::scope(|scope| {
             let (sender, ended) = mpsc::channel();
@@ -246,7 +287,10 @@ impl Torture {
         watch.line(&mut io::stdout().lock())?;
         watch.finish(&mut io::stdout().lock())?;
         let report = &watch.space_report;
-        println_to_stdout(&format!("space: {}", space_in_words(report)))?;
+        self.say(
+            || json!({ "event": "space", "report": report }),
+            || format!("space: {}", space_in_words(report)),
+        )?;
         db.quiesce()?;
         let in_use = SpaceUse {
             live_bytes: oracle.live_bytes(),
@@ -254,12 +298,22 @@ impl Torture {
             pinned_bytes: 0,
         };
         let quiet = look_once(&self.dir, &limits, in_use)?;
-        println_to_stdout(&format!(
-            "space when all is released and quiet: {} of {} allowed, {} live",
-            HumanBytes(quiet.data_bytes),
-            HumanBytes(quiet.bound_bytes),
-            HumanBytes(quiet.live_bytes)
-        ))?;
+        let as_json = || {
+            json!({
+                "event": "quiet",
+                "data_bytes": quiet.data_bytes,
+                "bound_bytes": quiet.bound_bytes,
+                "live_bytes": quiet.live_bytes,
+            })
+        };
+        self.say(as_json, || {
+            format!(
+                "space when all is released and quiet: {} of {} allowed, {} live",
+                HumanBytes(quiet.data_bytes),
+                HumanBytes(quiet.bound_bytes),
+                HumanBytes(quiet.live_bytes)
+            )
+        })?;
         let breached = report.breaches > 0 || quiet.ratio() > 1.0;
         match breached && !self.no_check_space {
             true => Err(Failure::verification("the space promise was breached")),
@@ -284,9 +338,4 @@ fn wait(ended: &Receiver<Result<(), Failure>>, watch: &mut Watch<'_>) -> Result<
             Err(RecvTimeoutError::Disconnected) => return outcome,
         }
     }
-}
-
-fn println_to_stdout(line: &str) -> Result<(), Failure> {
-    use io::Write;
-    Ok(writeln!(io::stdout().lock(), "{line}")?)
 }

@@ -93,7 +93,7 @@ impl Oracle {
     }
 
     fn attach(&mut self, path: &Path) -> Result<(), Failure> {
-        let failed = |error: io::Error| Failure::file(path.display(), &error);
+        let failed = |error: io::Error| Failure::file(path, &error);
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -182,7 +182,7 @@ impl Oracle {
                 .repeat((unit.end - unit.start) as usize);
             let offset = HEADER_BYTES + self.slot(first) * VERSION_BYTES;
             file.write_all_at(&bytes, offset)
-                .map_err(|error| Failure::file(path.display(), &error))?;
+                .map_err(|error| Failure::file(path, &error))?;
         }
         for index in unit {
             let record = Record { thread, index };

@@ -62,10 +62,15 @@ impl Layout<'_> {
     /// # Errors
     /// `Incompatible` if something else is here, or backups of a newer release.
     pub(super) fn identify(&self) -> Result<Option<DatabaseId>> {
+        self.identify_or("check the path: name the directory that backups were made in")
+    }
+
+    /// As [`Layout::identify`]. `remedy` is what helps if something else is here.
+    fn identify_or(&self, remedy: &str) -> Result<Option<DatabaseId>> {
         let path = self.dir.join(MARKER);
         let file = match self.vfs.open(&path, Access::Sequential) {
             Ok(file) => file,
-            Err(e) if e.kind() == IoKind::NotFound => return self.refuse_foreign(),
+            Err(e) if e.kind() == IoKind::NotFound => return self.refuse_foreign(remedy),
             Err(e) => return Err(Error::io("open the file", &path, e)),
         };
         let mut bytes = vec![0; MARKER_BYTES];
@@ -87,7 +92,7 @@ impl Layout<'_> {
         }
     }
 
-    fn refuse_foreign(&self) -> Result<Option<DatabaseId>> {
+    fn refuse_foreign(&self, remedy: &str) -> Result<Option<DatabaseId>> {
         let names = match self.vfs.list(self.dir) {
             Ok(names) => names,
             Err(e) if e.kind() == IoKind::NotFound => return Ok(None),
@@ -101,7 +106,6 @@ impl Layout<'_> {
             None => Ok(None),
             Some(name) => {
                 let what = "this is no repository of backups";
-                let remedy = "choose an empty or a new directory";
                 Err(Error::incompatible(&self.dir.join(name), what, remedy))
             }
         }
@@ -109,13 +113,14 @@ impl Layout<'_> {
 
     /// Makes the repository of `database`, if there is none. Holds it then.
     pub(super) fn prepare(&self, database: DatabaseId) -> Result<Box<dyn LockGuard>> {
-        self.identify()?;
+        let elsewhere = "choose an empty or a new directory";
+        self.identify_or(elsewhere)?;
         for dir in [self.dir.to_owned(), self.data(), self.points()] {
             let created = self.vfs.create_dir_all(&dir);
             created.map_err(|e| Error::io("create the directory", &dir, e))?;
         }
         let lock = self.lock()?;
-        match self.identify()? {
+        match self.identify_or(elsewhere)? {
             Some(found) if found == database => {}
             Some(_) => {
                 let what = format!("{} holds backups of another database", self.dir.display());

@@ -401,11 +401,19 @@ fn what_is_no_repository_of_this_database_is_refused() {
     assert_eq!(kind(inside.back_up(&story.db)), ErrorKind::InvalidArgument);
     disk.write_file(Path::new("/other/notes.txt"), b"mine");
     let foreign = Repository::at_in(env(disk), "/other");
-    assert_eq!(kind(foreign.back_up(&story.db)), ErrorKind::Incompatible);
-    assert_eq!(
-        foreign.points().unwrap_err().kind(),
-        ErrorKind::Incompatible
-    );
+    let error = foreign.back_up(&story.db).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Incompatible);
+    assert!(error.remedy().contains("a new directory"), "{error}");
+    // Whoever reads has the wrong path: a new directory is of no use.
+    for error in [
+        foreign.points().unwrap_err(),
+        foreign.prune(1).unwrap_err(),
+        foreign.verify(1).unwrap_err(),
+        foreign.restore(1, "/restored").unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Incompatible);
+        assert!(error.remedy().contains("check the path"), "{error}");
+    }
     let absent = Repository::at_in(env(disk), "/absent");
     assert_eq!(absent.points().unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(absent.prune(1).unwrap_err().kind(), ErrorKind::NotFound);

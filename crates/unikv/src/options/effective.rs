@@ -51,6 +51,10 @@ pub struct EffectiveOptions {
     pub publish_stats: Option<Duration>,
     /// See [`Options::in_memory`](super::Options::in_memory).
     pub in_memory: bool,
+    /// The names of the stored options that were set, at this opening or an earlier one, and that
+    /// [`Options::unset`](super::Options::unset) makes the defaults again. The other stored options
+    /// are the defaults.
+    pub set: Vec<&'static str>,
 }
 
 impl EffectiveOptions {

@@ -54,6 +54,7 @@ impl Options {
             slow_after: self.slow_after,
             publish_stats: self.publish_stats.filter(|_| !self.in_memory),
             in_memory: self.in_memory,
+            set: set.set(),
         };
         options.validate()?;
         Ok(options)

@@ -25,6 +25,12 @@ macro_rules! stored {
                 }
             }
 
+            /// The names of those that are set.
+            pub(crate) fn set(&self) -> Vec<&'static str> {
+                let set = [$(self.$name.is_some().then_some(stringify!($name)),)*];
+                set.into_iter().flatten().collect()
+            }
+
             /// Forgets the option of this name, if there is one.
             fn forget(&mut self, option: &str) {
                 match option {

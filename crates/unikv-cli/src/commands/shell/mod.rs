@@ -131,7 +131,7 @@ impl Session {
                 Ok(Done::Leave) => break,
                 Ok(_) => {}
                 Err(Failure::BrokenPipe) => break,
-                Err(Failure::Failed { message, .. }) => writeln!(out, "{message}")?,
+                Err(Failure::Failed(failed)) => writeln!(out, "{failed}")?,
             }
         }
         let _not_kept = history.map(|path| editor.save_history(&path));
@@ -162,11 +162,11 @@ impl Session {
             _ if complete::COMMANDS.contains(&&*command) => {
                 let words = if rest.len() == 1 { "word" } else { "words" };
                 let what = format!("{command} does not take {} {words}", rest.len());
-                return Err(Failure::invalid(format!("{what}: see `help`")));
+                return Err(Failure::invalid(what).remedy("see `help`"));
             }
             _ => {
-                let what = format!("there is no command {command:?}: see `help`");
-                return Err(Failure::invalid(what));
+                let what = format!("there is no command {command:?}");
+                return Err(Failure::invalid(what).remedy("see `help`"));
             }
         }
         Ok(Done::Well)
@@ -237,7 +237,7 @@ fn bounds(words: &[Vec<u8>]) -> Result<Range<'_>, Failure> {
         [] => Ok((Unbounded, Unbounded)),
         [from] => Ok((Included(from), Unbounded)),
         [from, to] => Ok((Included(from), Excluded(to))),
-        _ => Err(Failure::invalid("a range is at most two keys: see `help`")),
+        _ => Err(Failure::invalid("a range is at most two keys").remedy("see `help`")),
     }
 }
 
@@ -251,8 +251,5 @@ fn history_file() -> Option<PathBuf> {
 }
 
 fn io_failure(error: &ReadlineError) -> Failure {
-    Failure::Failed {
-        code: Code::Io,
-        message: error.to_string(),
-    }
+    Failure::new(Code::Io, error.to_string())
 }

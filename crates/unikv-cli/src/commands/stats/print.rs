@@ -8,7 +8,7 @@ use unikv::{FollowerStats, HolderStats, PartitionStats, PinStats, RecoveryReport
 pub(super) fn print_stats(
     stats: &unikv::Stats,
     limits: &Limits,
-    out: &mut impl Write,
+    out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut line = |what: &str, text: String| writeln!(out, "{what:<14}{text}");
     line("disk", HumanBytes(stats.disk_bytes).to_string())?;
@@ -98,7 +98,7 @@ pub(super) fn print_stats(
 }
 
 /// Prints what a follower sees. Its memory is its own and no figure of the database.
-pub fn print_followed(stats: &FollowerStats, out: &mut impl Write) -> io::Result<()> {
+pub fn print_followed(stats: &FollowerStats, out: &mut dyn Write) -> io::Result<()> {
     let mut line = |what: &str, text: String| writeln!(out, "{what:<14}{text}");
     let (seq, lag) = (HumanCount(stats.seq), HumanCount(stats.lag));
     line("writes", format!("up to number {seq}; {lag} more since"))?;
@@ -124,7 +124,7 @@ pub fn print_followed(stats: &FollowerStats, out: &mut impl Write) -> io::Result
 
 /// What jobs did, and what held writers up, since the creation: this process has only just opened
 /// the database.
-fn print_activity(stats: &unikv::Stats, out: &mut impl Write) -> io::Result<()> {
+fn print_activity(stats: &unikv::Stats, out: &mut dyn Write) -> io::Result<()> {
     let mut line = |what: &str, text: String| writeln!(out, "{what:<14}{text}");
     let lifetime = &stats.lifetime;
     line(
@@ -216,7 +216,7 @@ fn pins_in_words(pins: &PinStats) -> String {
 }
 
 /// The oldest snapshots and iterators, one each line.
-fn print_holders(holders: &[HolderStats], out: &mut impl Write) -> io::Result<()> {
+fn print_holders(holders: &[HolderStats], out: &mut dyn Write) -> io::Result<()> {
     const MOST: usize = 10;
     for (nth, holder) in holders.iter().take(MOST).enumerate() {
         let what = if nth == 0 { "held by" } else { "" };
@@ -250,7 +250,7 @@ pub fn holder_in_words(holder: &HolderStats) -> String {
 fn print_partitions(
     partitions: &[PartitionStats],
     limits: &Limits,
-    out: &mut impl Write,
+    out: &mut dyn Write,
 ) -> io::Result<()> {
     writeln!(
         out,

@@ -8,6 +8,7 @@ mod map;
 
 use crate::args::{DirArg, duration};
 use crate::exit::{Code, Failure, Outcome};
+use crate::output::Output;
 use clap::Args;
 use frame::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
@@ -31,42 +32,42 @@ pub struct Top {
     #[command(flatten)]
     dir: DirArg,
     /// Print one frame of 80 columns as text, and end
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     once: bool,
     /// With --once: how long to wait for a second look, from which rates are taken
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "3s")]
     wait: Duration,
-    /// Print the published figures as a JSON object, as `stats` does, and end
-    #[arg(long, conflicts_with = "once")]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Top {
     pub fn run(self) -> Outcome {
         match self.once {
             true => self.print_once(),
-            false if self.json => {
-                let shown = super::stats::published_to_json(&self.read()?);
-                writeln!(io::stdout().lock(), "{shown}")?;
+            false if self.output.json => {
+                let published = self.read()?;
+                let as_json = || super::stats::published_to_json(&published);
+                self.output.print_json(as_json)?;
                 Ok(Code::Success)
             }
-            false if !io::stdout().is_terminal() => Err(Failure::invalid(
-                "standard output is no terminal: use --once for one frame as text",
-            )),
+            false if !io::stdout().is_terminal() => {
+                let remedy = "use --once for one frame as text, or --json";
+                Err(Failure::invalid("standard output is no terminal").remedy(remedy))
+            }
             false => self.show(),
         }
     }
 
     fn read(&self) -> Result<PublishedStats, Failure> {
-        let published = PublishedStats::read(&self.dir.dir)?;
-        published.ok_or_else(|| Failure::Failed {
-            code: Code::NoDatabase,
-            message: format!(
-                "{}: no process publishes figures of a database there (the commands that write do once a \
-                 second, and programs that set Options::publish_stats; of a database that nobody has \
-                 open, see `unikv stats`)",
-                self.dir.dir.display()
-            ),
+        let published = PublishedStats::read(&self.dir.dir).map_err(Failure::opening)?;
+        published.ok_or_else(|| {
+            let what = "no process publishes figures of a database there";
+            let remedy = "the commands that write do once a second, and programs that set \
+                          Options::publish_stats; of a database that nobody has open, see `unikv \
+                          stats`";
+            let failure = Failure::new(Code::NoDatabase, what);
+            failure.remedy(remedy).in_file(&self.dir.dir)
         })
     }
 
