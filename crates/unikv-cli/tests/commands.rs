@@ -478,7 +478,7 @@ fn garbage_is_explained_and_collected() {
         "amplification",
         "garbage",
         "value log",
-        "options: ",
+        "memory_budget ",
         "sorted keys",
     ] {
         assert!(text.contains(words), "{words}: {text}");
@@ -665,7 +665,7 @@ fn keyspaces_are_made_listed_and_renamed() {
     assert!(bytes[1].1.as_u64().unwrap() > 0, "{bytes:?}");
     assert_eq!(bytes[2].1, 0);
     let text = String::from_utf8(stdout(&["keyspace", "list", db])).unwrap();
-    assert!(text.contains("1024           -  näme\\t\n"), "{text}");
+    assert!(text.contains("1024           -            -  näme\\t\n"), "{text}");
 
     unikv(&["keyspace", "rename", db, "users", "people"])
         .assert()
