@@ -665,7 +665,10 @@ fn keyspaces_are_made_listed_and_renamed() {
     assert!(bytes[1].1.as_u64().unwrap() > 0, "{bytes:?}");
     assert_eq!(bytes[2].1, 0);
     let text = String::from_utf8(stdout(&["keyspace", "list", db])).unwrap();
-    assert!(text.contains("1024           -            -  näme\\t\n"), "{text}");
+    assert!(
+        text.contains("1024           -            -  näme\\t\n"),
+        "{text}"
+    );
 
     unikv(&["keyspace", "rename", db, "users", "people"])
         .assert()

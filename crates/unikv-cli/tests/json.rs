@@ -43,7 +43,7 @@ fn objects(arguments: &[&str], status: i32) -> Vec<Value> {
     assert!(err.is_empty(), "{arguments:?}: {err}");
     let out = String::from_utf8(output.stdout).unwrap();
     let objects = out.lines().map(|line| {
-        let value: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        let value: Value = serde_json::from_str(line).unwrap();
         assert!(value.is_object(), "{arguments:?}: {line}");
         value
     });
@@ -287,7 +287,7 @@ fn options_are_set_shown_and_unset() {
         let mut lines = shown.lines().filter(|line| line.starts_with(name));
         lines.next().unwrap().to_owned()
     };
-    assert!(line("block_bytes", &[]).ends_with("4.00 KiB              default"));
+    assert!(line("block_bytes", &[]).ends_with("4.00 KiB             default"));
     let set = line(
         "block_bytes",
         &["--block-bytes", "8k", "--default-ttl", "1h"],

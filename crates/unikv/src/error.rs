@@ -3,6 +3,9 @@
 //! An [`Error`] says what happened, in which file and at which offset where there is one, and what
 //! remedies it. Match on [`Error::kind`]; print the error for a person.
 
+mod kind;
+
+pub use kind::ErrorKind;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,100 +14,20 @@ use std::sync::Arc;
 /// A result of the engine.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What a caller can do about an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// The call is wrong (a limit exceeded, an option out of range): fix the call. Nothing changed.
-    InvalidArgument,
-    /// Bytes on disk are not what was written: restore the file from a copy, or salvage what is
-    /// intact with [`Db::repair`](crate::Db::repair). Other data stay readable.
-    Corruption,
-    /// The operating system refused: fix the cause it names (space, permission, device), then
-    /// retry. From a write: the outcome is unknown, as after `WritesSuspended`.
-    Io,
-    /// The disk is full: free space or delete keys; writing then resumes by itself. Nothing
-    /// acknowledged was lost. From a write it means that nothing of the batch has been written.
-    DiskFull,
-    /// Another process (or handle) has the database open: close it first.
-    Locked,
-    /// The directory holds no database, and the options forbid creating one.
-    NotFound,
-    /// The directory holds something else, or a format this version does not know.
-    Incompatible,
-    /// Writing is suspended after a failed write or sync. The outcome of a write that fails so is
-    /// unknown: it does not show now, and may from the next opening on, whole. Reads go on. Retry
-    /// after the engine has recovered, or reopen where the message says so.
-    WritesSuspended,
-    /// The database has been closed. Nothing changed.
-    Closed,
-    /// The engine has met a state that it excludes, which is a bug: report it, with the message.
-    /// What is on disk is as it was; close and reopen the database to go on.
-    Internal,
-    /// What the call asks for does not fit into `memory_budget` beside what is open: close
-    /// iterators, or open the database with a larger budget. Nothing changed.
-    OutOfMemory,
-    /// The process that opened the database has forked, and this is the child: open the database
-    /// there again, once the parent has closed it, or leave it to the parent. Nothing changed.
-    Forked,
-    /// Back-pressure would delay a write that may not wait ([`WriteOptions::no_wait`]): try again
-    /// later, or let it wait. Nothing changed.
-    ///
-    /// [`WriteOptions::no_wait`]: crate::WriteOptions::no_wait
-    WouldBlock,
-    /// The keyspace has been dropped, or emptied after the snapshot or iterator was taken, or there
-    /// never was one of this name: nothing of it can be read or written. Nothing changed.
-    NoSuchKeyspace,
-    /// What the transaction has read, or is about to overwrite, was written by another meanwhile:
-    /// begin it again. Nothing of it has been written.
-    Conflict,
-    /// The changes after this token are not there any more, or are not those of this database: take
-    /// what it holds now, and a token with that, and go on from there. Nothing changed.
-    HistoryGone,
-}
-
-impl ErrorKind {
-    /// The kind as a word, for programs: `invalid_argument`, `disk_full` and so on. It never
-    /// changes.
-    ///
-    /// ```
-    /// assert_eq!(unikv::ErrorKind::DiskFull.name(), "disk_full");
-    /// ```
-    pub fn name(self) -> &'static str {
-        match self {
-            ErrorKind::InvalidArgument => "invalid_argument",
-            ErrorKind::Corruption => "corruption",
-            ErrorKind::Io => "io",
-            ErrorKind::DiskFull => "disk_full",
-            ErrorKind::Locked => "locked",
-            ErrorKind::NotFound => "not_found",
-            ErrorKind::Incompatible => "incompatible",
-            ErrorKind::WritesSuspended => "writes_suspended",
-            ErrorKind::Closed => "closed",
-            ErrorKind::Internal => "internal",
-            ErrorKind::OutOfMemory => "out_of_memory",
-            ErrorKind::Forked => "forked",
-            ErrorKind::WouldBlock => "would_block",
-            ErrorKind::NoSuchKeyspace => "no_such_keyspace",
-            ErrorKind::Conflict => "conflict",
-            ErrorKind::HistoryGone => "history_gone",
-        }
-    }
-}
-
 /// An error of the engine. Cheap to clone.
 ///
-/// It prints as one line: the file and the offset where there are any, what happened, and the remedy
-/// in parentheses. Each part can be had by itself.
+/// It prints as one line: the file and the offset where there are any, what happened, and the
+/// remedy in parentheses. Each part can be had by itself.
 ///
 /// ```
 /// use unikv::{Db, ErrorKind, Options};
 ///
-/// let error = Db::open("/no/such/place", Options::default().create_if_missing(false)).unwrap_err();
+/// let options = Options::default().create_if_missing(false);
+/// let error = Db::open("/no/such", options).unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::NotFound);
 /// assert_eq!(error.what(), "there is no UniKV database here");
 /// assert!(error.remedy().starts_with("check the path"));
-/// assert!(error.to_string().starts_with("/no/such/place: there is no UniKV database here (check"));
+/// assert!(error.to_string().starts_with("/no/such: there is no UniKV database here (check"));
 /// ```
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
@@ -132,6 +55,24 @@ impl Inner {
 }
 
 impl Error {
+    /// An error that concerns no file.
+    fn of(kind: ErrorKind, what: impl Into<String>, remedy: impl Into<String>) -> Error {
+        Error(Arc::new(Inner::new(kind, what, remedy)))
+    }
+
+    /// An error that concerns a file, or a place in it.
+    fn in_file(
+        kind: ErrorKind,
+        what: impl Into<String>,
+        remedy: impl Into<String>,
+        file: &Path,
+        offset: Option<u64>,
+    ) -> Error {
+        let mut inner = Inner::new(kind, what, remedy);
+        (inner.file, inner.offset) = (Some(file.to_owned()), offset);
+        Error(Arc::new(inner))
+    }
+
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -161,19 +102,13 @@ impl Error {
     pub(crate) fn corruption(file: &Path, offset: u64, what: impl Into<String>) -> Error {
         let remedy = "restore this file from a backup; `unikv check` lists everything that is affected, \
                       and `unikv repair` saves what is intact into a new database";
-        let mut inner = Inner::new(ErrorKind::Corruption, what, remedy);
-        inner.file = Some(file.to_owned());
-        inner.offset = Some(offset);
-        Error(Arc::new(inner))
+        Error::in_file(ErrorKind::Corruption, what, remedy, file, Some(offset))
     }
 
     /// Bytes of an export at `offset` are damaged. No file of a database is.
     pub(crate) fn damaged_export(file: &Path, offset: u64, what: impl Into<String>) -> Error {
         let remedy = "nothing of it was stored; export again, or take another copy of the file";
-        let mut inner = Inner::new(ErrorKind::Corruption, what, remedy);
-        inner.file = Some(file.to_owned());
-        inner.offset = Some(offset);
-        Error(Arc::new(inner))
+        Error::in_file(ErrorKind::Corruption, what, remedy, file, Some(offset))
     }
 
     /// The operating system refused `op` on `file`. A full disk becomes [`ErrorKind::DiskFull`].
@@ -221,71 +156,61 @@ impl Error {
         );
         let remedy = "free space on this file system, or delete keys; reads and deletes go on, and \
                       writing resumes by itself";
-        let mut inner = Inner::new(ErrorKind::DiskFull, what, remedy);
-        inner.file = Some(dir.to_owned());
-        Error(Arc::new(inner))
+        Error::in_file(ErrorKind::DiskFull, what, remedy, dir, None)
     }
 
     /// The call is wrong; nothing was changed.
     pub(crate) fn invalid(what: impl Into<String>, remedy: impl Into<String>) -> Error {
-        Error(Arc::new(Inner::new(
-            ErrorKind::InvalidArgument,
-            what,
-            remedy,
-        )))
+        Error::of(ErrorKind::InvalidArgument, what, remedy)
     }
 
     /// `file` is of a kind or format that this version does not read.
     pub(crate) fn incompatible(file: &Path, what: impl Into<String>, remedy: &str) -> Error {
-        let mut inner = Inner::new(ErrorKind::Incompatible, what, remedy);
-        inner.file = Some(file.to_owned());
-        Error(Arc::new(inner))
+        Error::in_file(ErrorKind::Incompatible, what, remedy, file, None)
     }
 
     /// Another opener holds the database at `dir`.
     pub(crate) fn locked(dir: &Path, holder: Option<u32>) -> Error {
         let who = holder.map_or("another process".to_owned(), |pid| format!("process {pid}"));
         let what = format!("the database is open in {who}");
-        let mut inner = Inner::new(ErrorKind::Locked, what, "close it there, or wait and retry");
-        inner.file = Some(dir.to_owned());
-        Error(Arc::new(inner))
+        Error::in_file(
+            ErrorKind::Locked,
+            what,
+            "close it there, or wait and retry",
+            dir,
+            None,
+        )
     }
 
     /// Somebody else is just making or changing what is at `dir`.
     pub(crate) fn busy(dir: &Path, holder: Option<u32>) -> Error {
         let who = holder.map_or("another process".to_owned(), |pid| format!("process {pid}"));
         let what = format!("{who} is at work here");
-        let mut inner = Inner::new(
+        Error::in_file(
             ErrorKind::Locked,
             what,
             "wait until it has ended, and retry",
-        );
-        inner.file = Some(dir.to_owned());
-        Error(Arc::new(inner))
+            dir,
+            None,
+        )
     }
 
     /// No repository of backups, or no such point in it.
     pub(crate) fn no_backup(what: impl Into<String>, remedy: &str) -> Error {
-        Error(Arc::new(Inner::new(ErrorKind::NotFound, what, remedy)))
+        Error::of(ErrorKind::NotFound, what, remedy)
     }
 
     /// No database at `dir`.
     pub(crate) fn not_found(dir: &Path) -> Error {
         let what = "there is no UniKV database here";
         let remedy = "check the path, or allow creation with `create_if_missing`";
-        let mut inner = Inner::new(ErrorKind::NotFound, what, remedy);
-        inner.file = Some(dir.to_owned());
-        Error(Arc::new(inner))
+        Error::in_file(ErrorKind::NotFound, what, remedy, dir, None)
     }
 
     /// Writing is suspended because of `cause`.
     pub(crate) fn writes_suspended(cause: impl fmt::Display, remedy: &str) -> Error {
         let what = format!("writing is suspended: {cause}");
-        Error(Arc::new(Inner::new(
-            ErrorKind::WritesSuspended,
-            what,
-            remedy,
-        )))
+        Error::of(ErrorKind::WritesSuspended, what, remedy)
     }
 
     /// The changes after a token are not there.
@@ -293,67 +218,63 @@ impl Error {
     pub(crate) fn history_gone(what: impl Into<String>) -> Error {
         let remedy = "read the database as it is now, with a token of now, and go on from there; a \
                       larger `change_window_bytes` keeps more";
-        Error(Arc::new(Inner::new(ErrorKind::HistoryGone, what, remedy)))
+        Error::of(ErrorKind::HistoryGone, what, remedy)
     }
 
     /// There is no memory for one more iterator.
     pub(crate) fn too_many_iterators(bytes: u64, budget: u64) -> Error {
-        Error(Arc::new(Inner::new(
+        Error::of(
             ErrorKind::OutOfMemory,
             format!("iterators hold {bytes} bytes of a memory budget of {budget}"),
             "close some of them, or open the database with a larger memory_budget",
-        )))
+        )
     }
 
     /// The call comes from a child of the process that opened the database.
     pub(crate) fn forked() -> Error {
-        Error(Arc::new(Inner::new(
+        Error::of(
             ErrorKind::Forked,
             "the database was opened in another process, of which this one is a fork",
             "use it in the process that opened it; a child may open a database of its own",
-        )))
+        )
     }
 
     /// Back-pressure would delay a write that may not wait.
     pub(crate) fn would_block() -> Error {
-        Error(Arc::new(Inner::new(
+        Error::of(
             ErrorKind::WouldBlock,
             "the background is behind, which would delay a write that may not wait",
             "try again later, or write without `no_wait`",
-        )))
+        )
     }
 
     /// A keyspace is not there, or not any more.
     pub(crate) fn no_such_keyspace(what: impl Into<String>) -> Error {
         let remedy = "create it, or use one that is there";
-        Error(Arc::new(Inner::new(
-            ErrorKind::NoSuchKeyspace,
-            what,
-            remedy,
-        )))
+        Error::of(ErrorKind::NoSuchKeyspace, what, remedy)
     }
 
     /// Another has written what a transaction depends on.
     pub(crate) fn conflict(what: &str) -> Error {
         let what = format!("the transaction conflicts with another write: {what}");
         let remedy = "begin it again, or use `Db::transact`, which does so";
-        Error(Arc::new(Inner::new(ErrorKind::Conflict, what, remedy)))
+        Error::of(ErrorKind::Conflict, what, remedy)
     }
 
     /// A bug of the engine.
     pub(crate) fn internal(what: impl Into<String>) -> Error {
         let remedy = "this is a bug of UniKV: report it with this message, then close and reopen the \
                       database";
-        Error(Arc::new(Inner::new(ErrorKind::Internal, what, remedy)))
+        Error::of(ErrorKind::Internal, what, remedy)
     }
 
     /// The database has been closed.
     pub(crate) fn closed() -> Error {
-        Error(Arc::new(Inner::new(
+        Error::of(
             ErrorKind::Closed,
             "the database has been closed",
             "open it again",
-        )))
+        )
     }
 }
 

@@ -36,7 +36,7 @@ fn rows(options: &EffectiveOptions) -> Vec<Row> {
         row(
             "max_space_amp",
             json!(options.max_space_amp),
-            format!("{} times the live bytes", options.max_space_amp),
+            format!("{} x the live bytes", options.max_space_amp),
         ),
         row(
             "clustering",
@@ -102,7 +102,7 @@ pub fn print_options(options: &EffectiveOptions, out: &mut dyn Write) -> io::Res
             false if FOLLOWING.contains(&row.name) => "default, follows memory_budget",
             false => "default",
         };
-        writeln!(out, "{:<21}{:<22}{origin}", row.name, row.text)?;
+        writeln!(out, "{:<20} {:<20} {origin}", row.name, row.text)?;
     }
     Ok(())
 }
