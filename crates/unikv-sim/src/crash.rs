@@ -12,12 +12,14 @@ use crate::feed;
 use crate::history::{History, Mix};
 use crate::moments::{self, Moment, Recorder, Seen, fingerprint};
 use crate::oracle::{Ending, Oracle};
-use crate::runner::{Coverage, DIR, Standing};
+use crate::runner::{Coverage, DIR, Standing, followers};
 use crate::shrink;
+use crate::spaces;
 use crate::story;
 use crate::verify;
 use std::collections::BTreeSet;
 use std::path::Path;
+use unikv::Follower;
 use unikv::vfs::sim::{Keep, SimVfs};
 
 /// How deep to look.
@@ -245,7 +247,17 @@ pub(crate) fn recover(
         // A crash is not damage: the check says so even before anything is recovered.
         verify::check_clean(&disk);
     }
+    // It shows what recovery is about to find, and goes on beside the next writer.
+    let is_followed = deep && has_database(&disk) && !oracle.times.matters;
+    let follower = is_followed.then(|| followers::alone(&disk));
+    let shown = |follower: &Follower| (followers::shown_by(follower), follower.mark());
+    let alone = follower.as_ref().map(shown);
     let (db, _runtime) = verify::recovered(&disk, config, &mut oracle, ending);
+    if let Some((alone, mark)) = &alone {
+        let what = "a follower after a crash";
+        followers::same(what, alone, &followers::held_by(&db));
+        assert_eq!(*mark, db.mark(), "the mark of {what}");
+    }
     let matters = oracle.times.matters;
     let held = feeds.verify(&db, matters, ending);
     let held = held.unwrap_or_else(|err| panic!("the change feed fails: {err:?}"));
@@ -255,6 +267,13 @@ pub(crate) fn recover(
         lost.assert_refused(&db);
         let closed = db.close();
         closed.unwrap_or_else(|err| panic!("a close after recovery failed: {err:?}"));
+    }
+    if let Some(follower) = follower {
+        let refreshed = follower.refresh();
+        refreshed.unwrap_or_else(|err| panic!("a refresh after a crash failed: {err:?}"));
+        let shows = verify::scan(follower.iter()).unwrap_or_else(|err| panic!("a scan: {err:?}"));
+        let known = spaces::own(oracle.state(), 0);
+        verify::same_pairs("a follower of the next writer", &shows, &known);
     }
     held
 }

@@ -140,7 +140,7 @@ pub enum Op {
     Transaction(usize, TxOp),
     /// Something with keyspaces.
     Keyspaces(SpaceOp),
-    /// Something with checkpoints and backups.
+    /// Something with checkpoints, backups and exports.
     Copy(CopyOp),
     /// Something with expiry.
     Expiry(ExpiryOp),
@@ -173,8 +173,8 @@ pub enum TxOp {
     Commit,
 }
 
-/// An operation on checkpoints and backups.
-#[derive(Clone, Copy, Debug)]
+/// An operation on checkpoints, backups and exports.
+#[derive(Clone, Debug)]
 pub enum CopyOp {
     /// `Db::checkpoint`, in a new directory.
     Checkpoint,
@@ -182,6 +182,21 @@ pub enum CopyOp {
     BackUp,
     /// `Repository::prune`: this many points are kept.
     Prune(usize),
+    /// `export` of a range.
+    Export(Source, Range),
+    /// `import` of one of the exports, into a keyspace if there is a second number.
+    Import(usize, Option<usize>),
+}
+
+/// What is exported.
+#[derive(Clone, Copy, Debug)]
+pub enum Source {
+    /// The default keyspace.
+    Own,
+    /// The keyspace of this number.
+    Space(usize),
+    /// What a snapshot shows of the default keyspace, whatever was written since.
+    Snapshot(usize),
 }
 
 /// An operation on keyspaces, which are numbers of names ([`crate::spaces::NAMES`]).

@@ -34,6 +34,7 @@ impl Sum {
             && it.gcs > runs
             && it.ridden_bytes > 1000 * runs
             && it.clustered_bytes > 1000 * runs
+            && (it.exports.min(it.imports) > runs / 4 || runs < 100)
             && (it.followed > 0 && it.changes > 10 * runs && it.histories_gone > 0 || runs < 100)
             && it.collisions > 20 * runs;
         println!("{self:?}");

@@ -2,6 +2,7 @@
 
 mod changes;
 mod expiry;
+mod exports;
 mod features;
 mod ranges;
 mod runs;
@@ -72,6 +73,14 @@ impl History {
             stamp: 0x60_0000,
             ..author
         };
+        let mut exporter = Author {
+            rng: SmallRng::seed_from_u64(seed ^ 0xe_4907),
+            aside: SmallRng::seed_from_u64(seed ^ 0xf_4907),
+            keys: author.keys.clone(),
+            config: config.clone(),
+            ..author
+        };
+        let has_exports = exports::are_in(seed);
         let has_runs = runs::are_in(seed);
         let has_ranges = ranges::are_in(seed);
         let expires = expiry::is_in(seed);
@@ -117,6 +126,9 @@ impl History {
                     2 => CopyOp::BackUp,
                     _ => CopyOp::Prune(copies.random_range(1..3)),
                 }));
+            }
+            if has_exports && exporter.aside.random_range(0..30) == 0 {
+                ops.push(Op::Copy(exporter.export_op(has_keyspaces)));
             }
             if has_ranges && ranges.aside.random_range(0..12) == 0 {
                 ops.push(match ranges.aside.random_range(0..3) {

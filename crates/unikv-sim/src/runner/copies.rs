@@ -1,5 +1,7 @@
-//! Checkpoints and backups: what is in them must be what the oracle knew when they were made,
-//! whatever becomes of the database and of the machine afterwards.
+//! Checkpoints, backups and exports: what is in them must be what the oracle knew when they were
+//! made, whatever becomes of the database and of the machine afterwards.
+
+mod exports;
 
 use super::{Interrupt, Runner, env};
 use crate::crash::fork;
@@ -7,6 +9,7 @@ use crate::history::CopyOp;
 use crate::oracle::{Ending, Oracle};
 use crate::spaces;
 use crate::verify;
+use exports::Exported;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use unikv::backup::Repository;
@@ -40,6 +43,7 @@ enum Place {
 #[derive(Clone, Debug, Default)]
 pub struct Copies {
     all: Vec<Copied>,
+    exports: Vec<Exported>,
     /// Attempts so far.
     begun: u64,
 }
@@ -55,6 +59,7 @@ impl Copies {
         }
         let points = self.all.iter().filter(|copied| copied.is_point());
         points.for_each(|copied| copied.verify(disk));
+        self.verify_exports(disk);
     }
 
     /// Forgets the copies that need not be there and are not.
@@ -62,6 +67,7 @@ impl Copies {
         let must_be_there = |copied: &Copied| copied.is_made && !copied.may_be_gone;
         self.all
             .retain(|copied| must_be_there(copied) || copied.is_there(disk));
+        self.resolve_exports(disk);
     }
 
     fn begin(&mut self, place: Place, oracle: &Oracle) {
@@ -144,11 +150,13 @@ fn numbers(disk: &SimVfs) -> Vec<u64> {
 
 impl Runner {
     /// Plays an operation on copies.
-    pub(super) fn copy_op(&mut self, op: CopyOp) -> Result<(), Interrupt> {
+    pub(super) fn copy_op(&mut self, op: &CopyOp) -> Result<(), Interrupt> {
         match op {
             CopyOp::Checkpoint => self.checkpoint(),
             CopyOp::BackUp => self.back_up(),
-            CopyOp::Prune(keep) => self.prune(keep),
+            CopyOp::Prune(keep) => self.prune(*keep),
+            CopyOp::Export(source, range) => self.export(*source, range),
+            CopyOp::Import(number, into) => self.import(*number, *into),
         }
     }
 

@@ -36,6 +36,10 @@ pub struct Coverage {
     pub rebuilt_collisions: u64,
     /// Refreshes of a follower that showed what the database did.
     pub followed: u64,
+    /// Exports that were made, and imports that were refused or done.
+    pub exports: u64,
+    /// See there.
+    pub imports: u64,
     /// Changes that copies have applied.
     pub changes: u64,
     /// Tokens that were good after another opening.
@@ -102,6 +106,8 @@ impl Coverage {
         self.collisions += other.collisions;
         self.rebuilt_collisions += other.rebuilt_collisions;
         self.followed += other.followed;
+        self.exports += other.exports;
+        self.imports += other.imports;
         self.changes += other.changes;
         self.tokens_held += other.tokens_held;
         self.histories_gone += other.histories_gone;

@@ -9,7 +9,7 @@ use crate::oracle::{Ending, State};
 use crate::story;
 use crate::verify::{same_pairs, scan};
 use std::collections::BTreeMap;
-use unikv::vfs::sim::SimRuntime;
+use unikv::vfs::sim::{SimRuntime, SimVfs};
 use unikv::{Db, FollowOptions, Follower, Options, Readable};
 
 /// One history in this many has a follower.
@@ -24,7 +24,7 @@ const COPIED: u64 = 5;
 const COPY: &str = "/followed";
 
 /// What each keyspace holds.
-type Whole = BTreeMap<String, State>;
+pub(crate) type Whole = BTreeMap<String, State>;
 
 /// A follower, and what it showed when it was last refreshed.
 pub(super) struct Followed {
@@ -43,12 +43,14 @@ fn state(of: &impl Readable) -> State {
     scan(of.iter()).unwrap_or_else(|err| panic!("a scan beside a writer failed: {err:?}"))
 }
 
-fn shown_by(follower: &Follower) -> Whole {
+/// What a follower shows.
+pub(crate) fn shown_by(follower: &Follower) -> Whole {
     let shown = |name: &str| follower.keyspace(name).expect("it is listed");
     whole(follower.keyspaces(), |name| state(&shown(name)))
 }
 
-fn same(what: &str, got: &Whole, want: &Whole) {
+/// Asserts that two show the same.
+pub(crate) fn same(what: &str, got: &Whole, want: &Whole) {
     assert!(
         got.keys().eq(want.keys()),
         "{what}: {:?}, not {:?}",
@@ -58,6 +60,19 @@ fn same(what: &str, got: &Whole, want: &Whole) {
     for (name, want) in want {
         same_pairs(&format!("{what}, {name}"), &got[name], want);
     }
+}
+
+/// What a database shows.
+pub(crate) fn held_by(db: &Db) -> Whole {
+    let space = |name: &str| db.find_keyspace(name).expect("it is listed");
+    whole(db.keyspaces(), |name| state(&space(name)))
+}
+
+/// A follower of a database that nobody has open.
+pub(crate) fn alone(disk: &SimVfs) -> Follower {
+    let env = env(disk, &SimRuntime::new(0xf1));
+    let opened = Db::follow_in(&env, DIR, FollowOptions::default());
+    opened.unwrap_or_else(|err| panic!("following after a crash failed: {err:?}"))
 }
 
 impl Runner {
@@ -74,9 +89,7 @@ impl Runner {
     }
 
     fn whole(&self) -> Whole {
-        let db = self.db();
-        let space = |name: &str| db.find_keyspace(name).expect("it is listed");
-        whole(db.keyspaces(), |name| state(&space(name)))
+        held_by(self.db())
     }
 
     /// Has the follower do something, if it is its turn.

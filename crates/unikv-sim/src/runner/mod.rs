@@ -8,7 +8,7 @@ mod coverage;
 mod expiry;
 mod failing;
 mod feeds;
-mod followers;
+pub(crate) mod followers;
 mod looks;
 mod ranges;
 mod reads;
@@ -504,7 +504,7 @@ impl Runner {
                 Ok(())
             }
             Op::Keyspaces(op) => self.space_op(op),
-            Op::Copy(op) => self.copy_op(*op),
+            Op::Copy(op) => self.copy_op(op),
             Op::Expiry(op) => self.expiry_op(op),
             Op::Transaction(slot, op) => self.transaction_op(*slot, op),
             Op::Reopen(exit, config) => self.reopen(*exit, config.as_deref()),

@@ -7,9 +7,10 @@ use super::changes::changes;
 use super::expiry::expiry;
 use super::script::{Script, key, quiet};
 use crate::config::Config;
-use crate::history::{CopyOp, Exit, History, Key, Op, Range, Walk};
+use crate::history::{CopyOp, Exit, History, Key, Op, Range, Source, Walk};
 use crate::moments::Seen;
 use crate::value::Value;
+use std::ops::Bound;
 use unikv::vfs::sim::Op as Call;
 use unikv::{Clustering, Durability};
 
@@ -437,8 +438,8 @@ fn snapshots() -> History {
     })
 }
 
-/// Checkpoints and backups, with writes that are not durable, large values that no version lists,
-/// and pruning.
+/// Checkpoints, backups, an export and its import, with writes that are not durable, large values
+/// that no version lists, and pruning.
 fn copies() -> History {
     let mut script = Script::default();
     for n in 0..3u32 {
@@ -447,7 +448,14 @@ fn copies() -> History {
         script.op(Op::Copy(CopyOp::Checkpoint));
         script.put((0..4).map(|i| n * 2 + i), 100).op(Op::Flush);
         script.delete([n, n + 1]).op(Op::Copy(CopyOp::BackUp));
+        if n == 1 {
+            let some = Range::Within((Bound::Included(key(2)), Bound::Excluded(key(102))));
+            script.op(Op::Copy(CopyOp::Export(Source::Own, some)));
+        }
         script.op(Op::Compact).steps(3);
+        if n == 1 {
+            script.op(Op::Copy(CopyOp::Import(0, None)));
+        }
     }
     script.op(Op::Copy(CopyOp::Prune(1)));
     script.put([3], 50).op(Op::Copy(CopyOp::BackUp));
