@@ -9,37 +9,39 @@ mod expiry;
 mod failing;
 mod feeds;
 pub(crate) mod followers;
+mod lives;
 mod looks;
 mod ranges;
 mod reads;
 mod spaces;
 mod storms;
 mod time;
+mod tolerance;
 mod transactions;
 mod writes;
 
 pub use copies::Copies;
 pub use coverage::{Coverage, Outlived};
 pub use storms::Storms;
+pub use tolerance::{Interrupt, Tolerance};
 
 use crate::config::Config;
 use crate::feed;
-use crate::history::{Exit, History, Op, SLOTS};
-use crate::oracle::{Change, Ending, Oracle, State};
+use crate::history::{History, Op, SLOTS};
+use crate::oracle::{Change, Oracle, State};
 use crate::spaces as keyspaces;
 use crate::story;
 use crate::times::Clock;
 use crate::value::Bytes;
-use crate::verify;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tolerance::is_typed;
 use transactions::HeldTransaction;
-use unikv::vfs::sim::{Keep, SimRuntime, SimVfs};
+use unikv::vfs::sim::{SimRuntime, SimVfs};
 use unikv::vfs::{Env, Runtime};
-use unikv::{Changes, Db, Error, ErrorKind, Iter, Snapshot};
+use unikv::{Changes, Db, Iter, Snapshot};
 
 /// Where the database is on every simulated disk.
 pub const DIR: &str = "/db";
@@ -49,41 +51,6 @@ const PATIENCE: usize = 12;
 
 /// The changes and the mark of a write.
 type UnderWay = (Vec<Change>, Option<Bytes>);
-
-/// How a run takes errors.
-#[derive(Clone, Debug)]
-pub enum Tolerance {
-    /// None may happen.
-    None,
-    /// Once the flag is up the machine is gone: any error ends the run.
-    UntilCut(Arc<AtomicBool>),
-    /// Once the flag is up, writes may fail once and must then come back: after a flush, or, if
-    /// `reopens`, because the database is opened again at once.
-    AfterFault {
-        /// Whether something has failed.
-        hit: Arc<AtomicBool>,
-        /// Whether to open again instead of waiting for the engine.
-        reopens: bool,
-    },
-    /// Once the flag is up, some calls that only look at the disk have failed, and whatever the
-    /// engine does may fail with them; done again, it works in the end.
-    AfterReadFault(Arc<AtomicBool>),
-    /// While the flag is up there is little space: writes may fail, and those that fail with
-    /// `DiskFull` have written nothing. After some operations there is space again, and writing
-    /// comes back by itself.
-    ShortOfSpace(Arc<AtomicBool>),
-    /// Storms in which errors come again and again: whatever the engine does may fail.
-    Storms(Storms),
-}
-
-/// Why an operation ended early.
-#[derive(Debug)]
-pub enum Interrupt {
-    /// The machine went away.
-    MachineGone,
-    /// A read failed because of the fault.
-    ReadFailed,
-}
 
 /// An iterator, the pairs in its range at its moment, and which of them neither end has passed.
 struct Held {
@@ -302,111 +269,8 @@ impl Runner {
         self.answers.get()
     }
 
-    fn gone(&self) -> Result<(), Interrupt> {
-        match &self.tolerance {
-            Tolerance::UntilCut(cut) if cut.load(Ordering::SeqCst) => Err(Interrupt::MachineGone),
-            _ => Ok(()),
-        }
-    }
-
-    fn faulted(&self) -> bool {
-        let hit = match &self.tolerance {
-            Tolerance::AfterFault { hit, .. } => hit,
-            Tolerance::AfterReadFault(hit) => hit,
-            Tolerance::Storms(_) => return true,
-            _ => return self.is_short_of_space(),
-        };
-        hit.load(Ordering::SeqCst)
-    }
-
-    /// Whether an error of a read is explained by the fault.
-    fn reads_may_fail(&self) -> bool {
-        match &self.tolerance {
-            Tolerance::AfterReadFault(hit) => hit.load(Ordering::SeqCst),
-            _ => self.is_raging(),
-        }
-    }
-
     fn db(&self) -> &Db {
         self.db.as_ref().expect("the database is open")
-    }
-
-    /// An error of a call that may fail only because the machine went away, or a read failed.
-    fn must<T>(&self, what: &str, result: unikv::Result<T>) -> Result<T, Interrupt> {
-        match result {
-            Ok(value) => Ok(value),
-            Err(err) => {
-                self.gone()?;
-                if self.reads_may_fail() && is_typed(&err) {
-                    story::step(format!("   {what} fails: {err}"));
-                    self.faults_seen.set(self.faults_seen.get() + 1);
-                    return Err(Interrupt::ReadFailed);
-                }
-                panic!("{what} failed: {err:?}")
-            }
-        }
-    }
-
-    /// An error of a call that may also fail because of the injected fault: `None` then.
-    fn may<T>(&self, what: &str, result: unikv::Result<T>) -> Result<Option<T>, Interrupt> {
-        match result {
-            Err(err) if self.faulted() => {
-                assert!(
-                    is_typed(&err),
-                    "{what} failed in a way that a fault does not explain: {err:?}"
-                );
-                story::step(format!("   {what} fails: {err}"));
-                self.faults_seen.set(self.faults_seen.get() + 1);
-                Ok(None)
-            }
-            other => self.must(what, other).map(Some),
-        }
-    }
-
-    fn open(&mut self) -> Result<(), Interrupt> {
-        let may_fail = matches!(
-            self.tolerance,
-            Tolerance::AfterFault { .. }
-                | Tolerance::AfterReadFault(_)
-                | Tolerance::ShortOfSpace(_)
-                | Tolerance::Storms(_)
-        );
-        let mut tries = if may_fail { PATIENCE } else { 1 };
-        loop {
-            let options = match self.bare_options {
-                true => self.config.bare_options(),
-                false => self.config.options(),
-            };
-            if self.oracle.times.matters {
-                self.runtime.set_wall_clock_ms(self.oracle.times.wall_ms);
-            }
-            let opened = Db::open_in(env(&self.vfs, &self.runtime), DIR, options);
-            let budget = self.config.memory_budget;
-            if matches!(&opened, Err(err) if err.kind() == ErrorKind::InvalidArgument)
-                && budget < self.budget
-            {
-                // The hash indexes need what the database had before.
-                self.config.memory_budget = self.budget;
-                continue;
-            }
-            self.budget = budget;
-            tries -= 1;
-            if tries < PATIENCE / 2 {
-                self.calm();
-            }
-            let db = if tries > 0 {
-                self.may("open", opened)?
-            } else {
-                Some(self.must("open", opened)?)
-            };
-            if let Some(db) = db {
-                self.db = Some(db);
-                self.begin_clock();
-                return Ok(());
-            }
-            self.vfs.set_free_space(None);
-            self.runtime = SimRuntime::new(self.seed ^ self.incarnation << 32 ^ 0xf);
-        }
     }
 
     /// Plays one operation.
@@ -510,111 +374,6 @@ impl Runner {
             Op::Reopen(exit, config) => self.reopen(*exit, config.as_deref()),
         }
     }
-
-    /// Ends the database and opens it again.
-    pub fn reopen(&mut self, exit: Exit, config: Option<&Config>) -> Result<(), Interrupt> {
-        self.snapshots = Default::default();
-        self.iterators = Default::default();
-        self.space_iterator = None;
-        self.transactions = Default::default();
-        self.held_changes = None;
-        self.note_time();
-        self.incarnation += 1;
-        let db = self.db.take().expect("the database is open");
-        self.cover(&db);
-        let mut ending = Ending::Kill;
-        match exit {
-            Exit::Close => {
-                let clone = db.clone();
-                let closed = db.close();
-                match self.may("close", closed)? {
-                    Some(()) => self.oracle.closed(),
-                    None => self.oracle.times.unsure = true,
-                }
-                let late = clone.put(b"late", b"").map_err(|err| err.kind());
-                assert_eq!(late, Err(ErrorKind::Closed), "a put after closing");
-                self.tell(None);
-            }
-            Exit::Drop => drop(db),
-            Exit::Kill => self.vfs = self.vfs.process_kill(),
-            Exit::PowerCut(draw) => {
-                self.vfs = self.vfs.power_cut(keep(draw, &self.vfs));
-                ending = Ending::PowerCut;
-            }
-        }
-        self.end_clock();
-        self.draw_wall();
-        self.tell(None);
-        self.runtime = SimRuntime::new(self.seed ^ self.incarnation << 32);
-        match config {
-            Some(config) => self.config = config.clone(),
-            // What is not set again is as it was.
-            None => self.bare_options = self.incarnation.is_multiple_of(2),
-        }
-        // Without a window an opening forgets the history, however it ends.
-        self.tell(None);
-        let alone = self.follow_alone(matches!(exit, Exit::Close | Exit::Drop))?;
-        let opened = self.open();
-        self.bare_options = false;
-        opened?;
-        self.followed_into(alone);
-        let disk = crate::crash::fork(&self.vfs, Ending::Kill);
-        self.copies.verify(&disk);
-        self.copies.resolve(&disk);
-        self.settle(ending)?;
-        self.changes_go_on(ending)
-    }
-
-    /// Compares the content with the oracle after an opening.
-    fn settle(&mut self, ending: Ending) -> Result<(), Interrupt> {
-        let matters = self.oracle.times.matters;
-        let found = self.must("a scan", keyspaces::whole(self.db(), matters))?;
-        let db = self.db.as_ref().expect("the database is open");
-        verify::settle(db, &mut self.oracle, &found, ending);
-        self.check_all()
-    }
-
-    /// Closes the database, checks it offline, opens it and checks everything.
-    pub fn finish(mut self) -> Coverage {
-        let mut checked = self.check_all();
-        if let Err(Interrupt::ReadFailed) = checked {
-            checked = self.check_all();
-        }
-        checked.expect("the machine is there");
-        self.exec_patiently(&Op::Reopen(Exit::Close, None))
-            .expect("the machine is there");
-        let db = self.db.take().expect("the database is open");
-        if let Err(err) = db.close() {
-            panic!("close failed: {err:?}");
-        }
-        verify::check_clean(&self.vfs);
-        if self.seed.is_multiple_of(4) {
-            verify::destroys(&self.vfs);
-        }
-        self.vfs.clear_faults();
-        self.coverage
-    }
-}
-
-/// What a power cut leaves on a disk, by a drawn number.
-fn keep(draw: u64, disk: &SimVfs) -> Keep {
-    let rest = draw >> 3;
-    match draw % 8 {
-        0 | 4 => Keep::Nothing,
-        1 | 5 => Keep::All,
-        2 => Keep::Prefix(rest),
-        6 => Keep::First(rest % disk.pending_changes().max(1)),
-        3 => Keep::Torn(rest),
-        _ => Keep::Sectors(rest),
-    }
-}
-
-/// Whether an error is of a kind that a failing disk explains.
-fn is_typed(err: &Error) -> bool {
-    matches!(
-        err.kind(),
-        ErrorKind::Io | ErrorKind::DiskFull | ErrorKind::WritesSuspended
-    )
 }
 
 /// Plays a history to its end.
