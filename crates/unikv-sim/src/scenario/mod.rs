@@ -9,6 +9,7 @@ mod changes;
 mod expiry;
 mod script;
 mod scripts;
+mod writes;
 
 use crate::history::History;
 use crate::moments::Seen;
