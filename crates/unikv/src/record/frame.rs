@@ -215,16 +215,28 @@ fn fields(body: &[u8]) -> Option<(u64, [u32; 3], [u8; 4], u32)> {
     Some((seq_kind, lens, d.array()?, d.u32()?))
 }
 
+/// Whether the checksum that a header begins with is that of the rest.
+#[inline(always)]
+fn fits(header: &[u8; FRAME_HEADER_LEN], place: &FramePlace<'_>) -> bool {
+    let (crc, body) = header.split_at(CRC_LEN);
+    crc == bound(place.uid, place.offset, body).to_le_bytes()
+}
+
 impl FrameHeader {
+    /// Whether a header stands before `bytes`, by its checksum: for who looks for one, as no error
+    /// is made of each place that has none.
+    pub(super) fn stands_before(bytes: &[u8], place: &FramePlace<'_>) -> bool {
+        bytes.first_chunk().is_some_and(|bytes| fits(bytes, place))
+    }
+
     /// Verifies the header before `bytes`. The frame it describes ends within the records.
     pub(super) fn decode(bytes: &[u8], place: &FramePlace<'_>) -> Result<FrameHeader> {
         let cut = || place.corruption("the record's header is cut short");
         let bytes = bytes.first_chunk::<FRAME_HEADER_LEN>().ok_or_else(cut)?;
-        let (crc, body) = bytes.split_at(CRC_LEN);
-        if crc != bound(place.uid, place.offset, body).to_le_bytes() {
+        if !fits(bytes, place) {
             return Err(place.corruption("the record header's checksum does not match"));
         }
-        FrameHeader::parse(body, place)
+        FrameHeader::parse(&bytes[CRC_LEN..], place)
     }
 
     /// Decodes `body`, what stands after a header's checksum, which has been verified.

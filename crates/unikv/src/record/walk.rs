@@ -15,7 +15,6 @@ use crate::codec::Codec;
 use crate::error::Result;
 use crate::vfs::file_store::DataFile;
 use std::ops::Range;
-use std::path::Path;
 
 const CHUNK_BYTES: usize = 256 << 10;
 const CRC_LEN: usize = 4;
@@ -152,8 +151,8 @@ impl<'a> FrameWalk<'a> {
         let tail_len = shape.directory_len() + CRC_LEN;
         let tail_start = header.frame_len() - tail_len;
         let tail = self.bytes(offset + tail_start as u64, tail_len)?.to_vec();
-        let (path, uid) = (self.file.path().to_owned(), self.file.uid());
-        let Ok(directory) = directory_of(&head, &tail, header, &self.place(&path, offset)) else {
+        let uid = self.file.uid();
+        let Ok(directory) = directory_of(&head, &tail, header, &self.place(offset)) else {
             return Ok(false);
         };
         for chunk in directory.chunks() {
@@ -189,7 +188,7 @@ impl<'a> FrameWalk<'a> {
     /// Where from `offset` on a header verifies, or the end.
     fn next_header(&mut self, mut offset: u64) -> Result<u64> {
         while offset + (MIN_FRAME_LEN as u64) <= self.end {
-            if self.header_at(offset)?.is_ok() {
+            if self.stands_at(offset)? && self.header_at(offset)?.is_ok() {
                 return Ok(offset);
             }
             offset += 1;
@@ -197,19 +196,25 @@ impl<'a> FrameWalk<'a> {
         Ok(self.end)
     }
 
+    /// Whether the checksum of a header fits: most places are refused so, and cheaply.
+    fn stands_at(&mut self, offset: u64) -> Result<bool> {
+        let place = self.place(offset);
+        let bytes = self.bytes(offset, FRAME_HEADER_LEN)?;
+        Ok(FrameHeader::stands_before(bytes, &place))
+    }
+
     fn header_at(&mut self, offset: u64) -> Result<std::result::Result<FrameHeader, String>> {
         if self.end - offset < MIN_FRAME_LEN as u64 {
             return Ok(Err("too few bytes for a record".to_owned()));
         }
-        let path = self.file.path().to_owned();
-        let place = self.place(&path, offset);
+        let place = self.place(offset);
         let bytes = self.bytes(offset, FRAME_HEADER_LEN)?;
         Ok(FrameHeader::decode(bytes, &place).map_err(|error| error.to_string()))
     }
 
-    fn place<'p>(&self, path: &'p Path, offset: u64) -> FramePlace<'p> {
+    fn place(&self, offset: u64) -> FramePlace<'a> {
         FramePlace {
-            path,
+            path: self.file.path(),
             uid: self.file.uid(),
             offset,
             records_end: self.end,

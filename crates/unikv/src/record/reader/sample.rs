@@ -48,7 +48,9 @@ impl RecordFile {
         while at + FRAME_HEADER_LEN <= bytes.len() && samples.bytes() < until {
             let place = self.place(start + at as u64);
             let rest = bytes.slice(at..);
-            let Ok(header) = FrameHeader::decode(&rest, &place) else {
+            let stands = FrameHeader::stands_before(&rest, &place);
+            let header = stands.then(|| FrameHeader::decode(&rest, &place));
+            let Some(Ok(header)) = header else {
                 at += 1;
                 continue;
             };
