@@ -57,6 +57,11 @@ pub fn replays() -> bool {
     .any(|name| env::var_os(name).is_some())
 }
 
+/// Whether the environment asks for more than the test of a change has.
+pub fn is_thorough() -> bool {
+    number("UNIKV_TIMES").is_some_and(|times| times > 1)
+}
+
 /// The operations of a history.
 pub fn steps(default: usize) -> usize {
     number("UNIKV_STEPS").map_or(default, |n| n as usize)

@@ -136,7 +136,7 @@ pub fn explore_history(history: &History, points: (u64, u64), tally: &mut Tally)
             };
             tally.points += 1;
             for (k, kind) in (at..).zip(Kind::ALL) {
-                if !kind.applies_to(op) || !budget::chosen("UNIKV_FAULT", &format!("{kind:?}")) {
+                if !kind.applies_to(op) || !is_turn_of(kind, at) {
                     continue;
                 }
                 let _kind = story::scope("UNIKV_FAULT", format!("{kind:?}"));
@@ -146,6 +146,15 @@ pub fn explore_history(history: &History, points: (u64, u64), tally: &mut Tally)
             }
         }
     }
+}
+
+/// Whether the call at this place fails like that, too. Of the errors other than [`Kind::Io`] one
+/// takes its turn at a place, unless more is asked for.
+fn is_turn_of(kind: Kind, at: u64) -> bool {
+    if budget::replays() {
+        return budget::chosen("UNIKV_FAULT", &format!("{kind:?}"));
+    }
+    kind == Kind::Io || budget::is_thorough() || kind as u64 == 1 + at % 3
 }
 
 /// The history drawn from `seed`: with reads and reopenings, without crashes.

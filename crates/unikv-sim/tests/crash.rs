@@ -90,7 +90,7 @@ fn many_histories_survive_a_sample_of_crashes() {
         nested_points: 6,
     };
     let mut tally = Tally::default();
-    for seed in budget::seeds(100, 100) {
+    for seed in budget::seeds(100, 60) {
         crash::explore(seed, budget::steps(80), depth, &mut tally);
     }
     story::assert_none_failed();

@@ -10,7 +10,7 @@ use unikv_sim::fault::{self, Tally};
 use unikv_sim::scenario::Scenario;
 use unikv_sim::{budget, storm, story};
 
-/// Each call of a scenario fails, in every way in which such a call can.
+/// Each call of a scenario fails, and in every way in which such a call can where time is no matter.
 fn explore(name: &str) {
     let mut tally = Tally::default();
     for seed in budget::share_of_seeds(1, 1, 100) {
@@ -60,7 +60,7 @@ unikv_sim::scenario_tests!(
 #[test]
 fn an_error_of_the_disk_loses_nothing_acknowledged() {
     let mut tally = Tally::default();
-    for seed in budget::seeds(1, 70) {
+    for seed in budget::seeds(1, 40) {
         fault::explore(seed, budget::steps(60), 25, &mut tally);
     }
     story::assert_none_failed();
@@ -80,7 +80,7 @@ fn an_error_of_the_disk_loses_nothing_acknowledged() {
 
 #[test]
 fn a_full_disk_stops_writes_until_it_has_room() {
-    let filled = budget::seeds(900, 200)
+    let filled = budget::seeds(900, 120)
         .filter(|&seed| fault::fill_the_disk(seed, 200))
         .count();
     assert!(
@@ -92,7 +92,7 @@ fn a_full_disk_stops_writes_until_it_has_room() {
 #[test]
 fn writing_resumes_by_itself_after_a_time_of_little_space() {
     let mut failed = 0;
-    for seed in budget::seeds(700, 40) {
+    for seed in budget::seeds(700, 24) {
         failed += fault::run_short_of_space(seed, budget::steps(80), 12);
     }
     story::assert_none_failed();
@@ -117,7 +117,7 @@ fn space_may_run_out_at_every_call_of_a_short_history() {
 
 #[test]
 fn reads_that_fail_give_right_answers_or_errors() {
-    let failed: u64 = budget::seeds(950, 60)
+    let failed: u64 = budget::seeds(950, 40)
         .map(|seed| fault::fail_reads(seed, 150))
         .sum();
     assert!(
@@ -142,10 +142,10 @@ fn storms(first: u64, count: u64, rules: fn(u64) -> Vec<Rule>) {
 
 #[test]
 fn errors_that_come_again_and_again_lose_nothing_acknowledged() {
-    storms(4000, 60, storm::errors);
+    storms(4000, 40, storm::errors);
 }
 
 #[test]
 fn descriptors_may_be_short_for_many_operations() {
-    storms(5000, 30, storm::no_descriptors);
+    storms(5000, 20, storm::no_descriptors);
 }

@@ -115,7 +115,7 @@ macro_rules! comparisons {
     ($($name:ident: $first:expr),* $(,)?) => {
         $(#[test]
         fn $name() {
-            compare_seeds($first, 600 / PARTS);
+            compare_seeds($first, 320 / PARTS);
         })*
     };
 }
@@ -133,7 +133,7 @@ comparisons!(
 
 #[test]
 fn histories_with_kills_and_power_cuts_agree_with_the_oracle() {
-    run_seeds(1000, 500, 400, |steps| Mix {
+    run_seeds(1000, 300, 400, |steps| Mix {
         steps,
         reads: true,
         crashes: true,
