@@ -10,7 +10,7 @@ use unikv_sim::fault::{self, Tally};
 use unikv_sim::scenario::Scenario;
 use unikv_sim::{budget, storm, story};
 
-/// Each call of a scenario fails, and in every way in which such a call can where time is no matter.
+/// Each call of a scenario fails: with EIO, and in the other ways by turns, or in all if asked to.
 fn explore(name: &str) {
     let mut tally = Tally::default();
     for seed in budget::share_of_seeds(1, 1, 100) {
