@@ -1,7 +1,6 @@
 //! Arguments that several commands share: sizes, durations, the options of the engine, keyspaces,
 //! and how keys and values are written on the command line.
 
-use crate::commands::stats::{clustering_name, durability_name};
 use crate::exit::Failure;
 use crate::{opening, text};
 use clap::{Args, ValueEnum};
@@ -24,6 +23,17 @@ fn durability(text: &str) -> Result<Durability, String> {
     }
 }
 
+/// As [`durability`] reads it.
+pub fn durability_name(durability: Durability) -> String {
+    match durability {
+        Durability::Buffered => "buffered".to_owned(),
+        Durability::Sync => "sync".to_owned(),
+        Durability::Periodic(every) => {
+            format!("periodic:{}", span_in_words(every).replace(' ', ""))
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ClusteringArg {
     /// Values are copied in the order of their keys where scans have paid for it, and when nothing
@@ -39,6 +49,14 @@ impl From<ClusteringArg> for Clustering {
             ClusteringArg::Automatic => Clustering::Automatic,
             ClusteringArg::LeastWriting => Clustering::LeastWriting,
         }
+    }
+}
+
+/// As [`ClusteringArg`] is written.
+pub fn clustering_name(clustering: Clustering) -> &'static str {
+    match clustering {
+        Clustering::Automatic => "automatic",
+        Clustering::LeastWriting => "least-writing",
     }
 }
 
@@ -205,6 +223,11 @@ impl DirArg {
     }
 }
 
+/// A time for a person.
+pub fn span_in_words(time: Duration) -> String {
+    humantime::format_duration(time).to_string()
+}
+
 /// A time in whole milliseconds.
 pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
@@ -269,5 +292,12 @@ mod tests {
         assert_eq!(durability("periodic:100ms"), Ok(periodic));
         assert!(durability("periodic").is_err());
         assert!(durability("sometimes").is_err());
+    }
+
+    #[test]
+    fn durabilities_have_the_names_of_the_command_line() {
+        let every = Durability::Periodic(Duration::from_millis(1500));
+        assert_eq!(durability_name(every), "periodic:1s500ms");
+        assert_eq!(durability_name(Durability::Sync), "sync");
     }
 }

@@ -1,10 +1,8 @@
 //! `ycsb`: the YCSB core workloads with verification of every value read, over the library of
 //! workloads and measurement that also compares engines (`unikv-bench`).
 
-use crate::args::{self, EngineArgs};
-use crate::commands::stats::{
-    durability_name, options_to_json, recovery_in_words, recovery_to_json,
-};
+use crate::args::{self, EngineArgs, durability_name};
+use crate::commands::stats::{options_to_json, recovery_in_words, recovery_to_json};
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::{Output, joined};
 use clap::Args;

@@ -1,6 +1,6 @@
 //! `dump`: a whole database or one keyspace as text, in the order of the keys.
 
-use crate::args::{DEFAULT_KEYSPACE, DirArg};
+use crate::args::{DEFAULT_KEYSPACE, DirArg, millis};
 use crate::commands::byte_progress;
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
@@ -97,16 +97,13 @@ fn dump(
 /// The time in milliseconds since 1970.
 pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+    millis(since.unwrap_or_default())
 }
 
 /// When what lives this long from now on expires, if it does.
 fn end_of(ttl: Ttl, now_ms: u64) -> Option<u64> {
     match ttl {
         Ttl::Never => None,
-        Ttl::Remaining(left) => {
-            let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
-            Some(now_ms.saturating_add(left_ms))
-        }
+        Ttl::Remaining(left) => Some(now_ms.saturating_add(millis(left))),
     }
 }

@@ -285,7 +285,7 @@ fn print(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for row in rows {
         let options = &row.options;
-        let ttl = |ttl| humantime::format_duration(ttl).to_string();
+        let ttl = args::span_in_words;
         writeln!(
             out,
             "{:>10} {:>11} {:>12} {:>13} {:>11} {:>12}  {}",

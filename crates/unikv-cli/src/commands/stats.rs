@@ -4,7 +4,7 @@ mod as_json;
 mod options;
 mod print;
 
-use crate::args::DirArg;
+use crate::args::{DirArg, millis};
 use crate::commands::gc::print_files;
 use crate::exit::{Code, Failed, Failure, Outcome};
 use crate::output::Output;
@@ -17,7 +17,7 @@ use unikv::{EffectiveOptions, GarbageStats, PublishedStats};
 
 use as_json::follower_to_json;
 pub use as_json::{recovery_to_json, stats_to_json};
-pub use options::{clustering_name, durability_name, options_to_json, print_options};
+pub use options::{options_to_json, print_options};
 pub use print::{holder_in_words, recovery_in_words};
 use print::{print_followed, print_stats};
 
@@ -118,9 +118,9 @@ pub fn published_to_json(published: &PublishedStats) -> Value {
         "stats": stats_to_json(&published.stats),
         "published": {
             "pid": published.pid,
-            "age_ms": published.age.as_millis() as u64,
-            "interval_ms": published.interval.as_millis() as u64,
-            "open_for_ms": published.open_for.as_millis() as u64,
+            "age_ms": millis(published.age),
+            "interval_ms": millis(published.interval),
+            "open_for_ms": millis(published.open_for),
             "is_old": is_old(published),
         },
     })

@@ -1,6 +1,7 @@
 //! What `stats` shows, as JSON: the figures as the library serializes them, with times as numbers
 //! whose names say the unit, causes and kinds by their names, and sums that are worked out.
 
+use crate::args::millis;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use unikv::{RecoveryReport, StallStats};
@@ -81,8 +82,7 @@ fn is_absent_time(name: &str, value: &Value) -> bool {
 
 fn named_time(name: &str, time: Option<Duration>, whole: bool) -> (String, Value) {
     if IN_MS.contains(&name) {
-        let ms = time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-        return (format!("{name}_ms"), json!(ms));
+        return (format!("{name}_ms"), json!(time.map(millis)));
     }
     let name = match name {
         "time" => "us".to_owned(),

@@ -1,10 +1,10 @@
 //! The options that a database stores, as they are in effect.
 
+use crate::args::{clustering_name, millis, span_in_words};
 use indicatif::HumanBytes;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
-use std::time::Duration;
-use unikv::{Clustering, Durability, EffectiveOptions};
+use unikv::EffectiveOptions;
 
 /// The options that are defaults unless they are set, and then follow the memory budget.
 const FOLLOWING: [&str; 3] = ["memtable_bytes", "unsorted_bytes", "partition_bytes"];
@@ -26,6 +26,7 @@ fn rows(options: &EffectiveOptions) -> Vec<Row> {
         text,
     };
     let bytes = |name, bytes: u64| row(name, json!(bytes), HumanBytes(bytes).to_string());
+    let word = |name, word: String| row(name, json!(word), word);
     let ttl = options.default_ttl;
     vec![
         bytes("memory_budget", options.memory_budget),
@@ -38,11 +39,7 @@ fn rows(options: &EffectiveOptions) -> Vec<Row> {
             json!(options.max_space_amp),
             format!("{} x the live bytes", options.max_space_amp),
         ),
-        row(
-            "clustering",
-            json!(clustering_name(options.clustering)),
-            clustering_name(options.clustering).to_owned(),
-        ),
+        word("clustering", clustering_name(options.clustering).to_owned()),
         bytes("key_table_bytes", options.key_table_bytes),
         bytes("block_bytes", options.block_bytes.into()),
         row(
@@ -50,40 +47,15 @@ fn rows(options: &EffectiveOptions) -> Vec<Row> {
             json!(options.scan_merge_limit),
             format!("{} tables", options.scan_merge_limit),
         ),
-        row(
-            "compression",
-            json!(options.compression.to_string()),
-            options.compression.to_string(),
-        ),
+        word("compression", options.compression.to_string()),
         Row {
             name: "default_ttl",
             key: "default_ttl_ms",
-            value: json!(ttl.map(crate::args::millis)),
-            text: ttl.map_or("never expires".to_owned(), in_words),
+            value: json!(ttl.map(millis)),
+            text: ttl.map_or("never expires".to_owned(), span_in_words),
         },
         bytes("change_window_bytes", options.change_window_bytes),
     ]
-}
-
-fn in_words(time: Duration) -> String {
-    humantime::format_duration(time).to_string()
-}
-
-/// As the command line names it.
-pub fn clustering_name(clustering: Clustering) -> &'static str {
-    match clustering {
-        Clustering::Automatic => "automatic",
-        Clustering::LeastWriting => "least-writing",
-    }
-}
-
-/// As the command line names it.
-pub fn durability_name(durability: Durability) -> String {
-    match durability {
-        Durability::Buffered => "buffered".to_owned(),
-        Durability::Sync => "sync".to_owned(),
-        Durability::Periodic(every) => format!("periodic:{}", in_words(every).replace(' ', "")),
-    }
 }
 
 /// The options, and under `set` the names of those that are not the defaults' own.
@@ -110,6 +82,7 @@ pub fn print_options(options: &EffectiveOptions, out: &mut dyn Write) -> io::Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
     use unikv::{Db, Options};
 
     fn options_of(options: Options) -> EffectiveOptions {
@@ -149,12 +122,5 @@ mod tests {
         assert_eq!(as_json["set"], json!(["memory_budget", "default_ttl"]));
         assert_eq!(as_json["default_ttl_ms"], 90_000);
         assert_eq!(as_json["memory_budget"], 64 << 20);
-    }
-
-    #[test]
-    fn durabilities_have_the_names_of_the_command_line() {
-        let every = Durability::Periodic(Duration::from_millis(1500));
-        assert_eq!(durability_name(every), "periodic:1s500ms");
-        assert_eq!(durability_name(Durability::Sync), "sync");
     }
 }
