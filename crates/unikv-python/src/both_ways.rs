@@ -9,7 +9,7 @@ use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
 use crate::boundary::waits::{detached, lock, release};
 use crate::iterators::{Walk, pair};
-use crate::reads::{Source, snapshot_of};
+use crate::reads::source::{Source, snapshot_of};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

@@ -5,7 +5,7 @@ use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
 use crate::boundary::waits::{detached, lock, release};
 use crate::iterators::pair;
-use crate::reads::Source;
+use crate::reads::source::Source;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};

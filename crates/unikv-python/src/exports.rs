@@ -2,7 +2,7 @@
 
 use crate::boundary::args::Range;
 use crate::boundary::waits::{detached, interruptible};
-use crate::reads::{Source, moment};
+use crate::reads::source::{Source, moment};
 use crate::writes::Target;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -8,7 +8,7 @@ use crate::boundary::args::Range;
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
 use crate::boundary::waits::{detached, lock, release};
-use crate::reads::Source;
+use crate::reads::source::Source;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};

@@ -3,7 +3,8 @@
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
 use crate::boundary::waits::{detached, interruptible};
-use crate::reads::{Readable, Source};
+use crate::reads::Readable;
+use crate::reads::source::Source;
 use crate::writes::{Target, Writable};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

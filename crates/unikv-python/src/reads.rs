@@ -1,98 +1,23 @@
 //! What is common to all that can be read.
 
+pub(crate) mod source;
+
 use crate::both_ways::{self, Iterator, Part};
-use crate::boundary::args::{Blob, Held, Range, range, writable};
+use crate::boundary::args::{Blob, Range, range, writable};
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
 use crate::boundary::waits::detached;
 use crate::cursor::RawIterator;
 use crate::exports;
 use crate::iterators::{Entries, Shape};
-use crate::transaction::Open;
+use crate::reads::source::{Source, read};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMemoryView, PySlice};
 use std::path::PathBuf;
 use std::sync::Arc;
-use unikv::{Cursor, Db, Iter, Keys, Ttl};
-
-/// What is read.
-pub(crate) enum Source {
-    Db(Db),
-    Keyspace(unikv::Keyspace),
-    Snapshot(Held<unikv::Snapshot>),
-    Follower(Held<unikv::Follower>),
-    Transaction(Arc<Open>),
-    /// A keyspace in a transaction.
-    Both(Arc<Open>, unikv::Keyspace),
-}
-
-/// Reads from whatever it is: `read!(source, from => from.get(key)?)` is a `Result<_, Fault>`.
-macro_rules! read {
-    ($source:expr, $from:ident => $do:expr) => {
-        match $source {
-            Source::Db($from) => Ok::<_, Fault>($do),
-            Source::Keyspace($from) => Ok($do),
-            Source::Snapshot(held) => {
-                let $from = &held.get()?;
-                Ok($do)
-            }
-            Source::Follower(held) => {
-                let $from = &held.get()?;
-                Ok($do)
-            }
-            Source::Transaction(open) => {
-                let open = open.lock();
-                let $from = open.get()?;
-                Ok($do)
-            }
-            Source::Both(open, keyspace) => {
-                let open = open.lock();
-                let $from = open.get()?.keyspace(keyspace);
-                Ok($do)
-            }
-        }
-    };
-}
-
-impl Source {
-    pub(crate) fn iter(&self, range: &Range) -> Result<Iter, Fault> {
-        let (start, end) = (range.0.as_ref(), range.1.as_ref());
-        read!(self, from => from.range((start, end)))
-    }
-
-    pub(crate) fn keys(&self, range: &Range) -> Result<Keys, Fault> {
-        let (start, end) = (range.0.as_ref(), range.1.as_ref());
-        read!(self, from => from.keys((start, end)))
-    }
-
-    pub(crate) fn cursor(&self) -> Result<Cursor, Fault> {
-        read!(self, from => from.cursor())
-    }
-}
-
-/// A snapshot of what is read. A transaction has none: the error says `what` and a remedy.
-pub(crate) fn moment(
-    source: &Source,
-    what: &str,
-    remedy: &'static str,
-) -> Result<unikv::Snapshot, Fault> {
-    Ok(match source {
-        Source::Db(db) => db.snapshot(),
-        Source::Keyspace(keyspace) => keyspace.snapshot(),
-        Source::Snapshot(held) => held.get()?,
-        Source::Follower(held) => held.get()?.snapshot(),
-        Source::Transaction(_) | Source::Both(..) => return Err(Fault::invalid(what, remedy)),
-    })
-}
-
-/// What an iterator reads that has to begin walks again, which is not to change meanwhile.
-pub(crate) fn snapshot_of(source: &Source) -> Result<Source, Fault> {
-    let what = "a transaction has no iterator that moves both ways";
-    let snapshot = moment(source, what, "use items() with reverse, or raw_iterator()")?;
-    Ok(Source::Snapshot(Held::new(snapshot, "iterator")))
-}
+use unikv::Ttl;
 
 /// Something to read from: a database or a keyspace, a snapshot, a follower, or a transaction.
 ///

@@ -1,16 +1,17 @@
 //! The verdict on one damaged database.
 
 use super::plan::{Damage, What};
+use super::reads::failed_reads;
 use super::specimen::{FileKind, Specimen, Touched, name_of};
 use super::{Memory, Tally};
-use crate::oracle::{Ending, Oracle, State};
+use crate::oracle::{Ending, Oracle};
 use crate::runner::{DIR, env};
 use crate::spaces;
-use crate::value::{show, show_option};
+use crate::value::show;
 use crate::verify;
 use std::path::Path;
 use unikv::vfs::sim::SimVfs;
-use unikv::{Db, Error, ErrorKind, Iter};
+use unikv::{Db, Error, ErrorKind};
 
 /// What a look at a damaged database may take of memory beyond what the sound one took.
 const MEMORY_SLACK: usize = 64 << 10;
@@ -23,10 +24,6 @@ pub(super) struct Exam<'a> {
     sound_peak: usize,
     pub(super) tally: Tally,
 }
-
-/// Values of which parts are read, and how long these are: more than a chunk, and across some.
-const LARGE_BYTES: usize = 1000;
-const PART_STEP: usize = 300;
 
 /// Every read.
 pub(super) const ALL: Touched = Touched {
@@ -265,168 +262,6 @@ impl<'a> Exam<'a> {
         match failed {
             0 => Verdict::Equal,
             _ => Verdict::FailedReads,
-        }
-    }
-}
-
-/// Reads everything; how many reads fail. Those alone may that are `touched`.
-pub(super) fn failed_reads(specimen: &Specimen, damage: &Damage, db: &Db, touched: Touched) -> u64 {
-    let mut failed = 0;
-    let mut fails = |error: &Error, what: &str, may: bool| {
-        assert!(
-            explains(specimen, damage, error),
-            "{what} fails and does not say why: {error:?}"
-        );
-        assert!(
-            may,
-            "{what} fails, and does not read what is damaged: {error:?}"
-        );
-        failed += 1;
-    };
-    for (i, key) in specimen.keys.iter().enumerate() {
-        let want = specimen.state.get(key).map(|value| &value[..]);
-        match db.get(key) {
-            Ok(got) => {
-                let (key, got_text) = (show(key), show_option(got.as_deref()));
-                let want_text = show_option(want);
-                assert!(
-                    got.as_deref() == want,
-                    "get of {key}: {got_text}, not {want_text}"
-                );
-            }
-            Err(error) => fails(&error, "a get", touched.get >> i & 1 == 1),
-        }
-        parts_are_right(specimen, damage, db, (key, want));
-    }
-    for back in [false, true] {
-        let mask = if back {
-            touched.backward
-        } else {
-            touched.forward
-        };
-        each_failure_of_scans(specimen, db, back, &mut |error, at| {
-            fails(error, "a scan", mask & passed_over(specimen, at) != 0);
-        });
-    }
-    match specimen.sizes_of(db) {
-        Ok((all, half)) => {
-            assert_eq!(all, specimen.sizes.0, "the size of everything");
-            assert!(half <= all, "the half is larger than the whole");
-        }
-        Err(error) => fails(&error, "an estimate", true),
-    }
-    failed
-}
-
-/// Reads parts of a large value. Each is right, or its damage is explained; and that only where the
-/// whole value cannot be read.
-fn parts_are_right(
-    specimen: &Specimen,
-    damage: &Damage,
-    db: &Db,
-    (key, want): (&[u8], Option<&[u8]>),
-) {
-    let Some(want) = want.filter(|want| want.len() >= LARGE_BYTES) else {
-        return;
-    };
-    for start in (0..want.len()).step_by(PART_STEP) {
-        let range = start..want.len().min(start + PART_STEP);
-        match db.get_range(key, range.clone()) {
-            Ok(part) => assert!(
-                part.as_deref() == Some(&want[range.clone()]),
-                "the part {range:?} of {}: {}",
-                show(key),
-                show_option(part.as_deref())
-            ),
-            Err(error) => {
-                assert!(explains(specimen, damage, &error), "a part: {error:?}");
-                assert!(db.get(key).is_err(), "a part fails alone: {error:?}");
-            }
-        }
-    }
-}
-
-/// The keys that a scan may look at for the one with this number: it passes over those that are
-/// deleted, and looks at what follows.
-fn passed_over(specimen: &Specimen, at: usize) -> u64 {
-    let is_there = |i: &usize| specimen.state.contains_key(&specimen.keys[*i]);
-    let last = specimen.keys.len() - 1;
-    let first = (0..at).rev().find(is_there).unwrap_or(0);
-    let last = (at + 1..last).find(is_there).unwrap_or(last);
-    (first..=last).fold(0, |keys, i| keys | 1 << i)
-}
-
-/// Scans everything, one way, beginning again after each failure. Whatever comes is right. Calls
-/// back with each error and the number of the key at which it came.
-fn each_failure_of_scans(
-    specimen: &Specimen,
-    db: &Db,
-    back: bool,
-    fails: &mut dyn FnMut(&Error, usize),
-) {
-    let keys = &specimen.keys;
-    // What is left: keys from `low` to before `high`.
-    let (mut low, mut high) = (0, keys.len());
-    while low < high {
-        let (first, last) = (&keys[low][..], &keys[high - 1][..]);
-        let mut iter = db.range(first..=last);
-        let failure = match back {
-            false => follow(&mut iter, &specimen.state, first, last),
-            true => follow_back(iter, &specimen.state, first, last),
-        };
-        let Some((error, next)) = failure else {
-            return;
-        };
-        // The key that should have come, or the end of the keys that are there.
-        let at = next.map(|key| keys.binary_search(&key).expect("a key that was written"));
-        let at = at.unwrap_or(if back { low } else { high - 1 });
-        fails(&error, at);
-        if back {
-            high = at;
-        } else {
-            low = at + 1;
-        }
-    }
-}
-
-/// An error, and the key that should have come in its place.
-type Failure = (Error, Option<Vec<u8>>);
-
-fn follow(iter: &mut Iter, state: &State, first: &[u8], last: &[u8]) -> Option<Failure> {
-    let range = state.range::<[u8], _>(bounds(first, last));
-    compare(iter, range.map(|(key, value)| (&key[..], &value[..])))
-}
-
-fn follow_back(iter: Iter, state: &State, first: &[u8], last: &[u8]) -> Option<Failure> {
-    let range = state.range::<[u8], _>(bounds(first, last)).rev();
-    compare(
-        &mut iter.rev(),
-        range.map(|(key, value)| (&key[..], &value[..])),
-    )
-}
-
-fn bounds<'a>(
-    first: &'a [u8],
-    last: &'a [u8],
-) -> (std::ops::Bound<&'a [u8]>, std::ops::Bound<&'a [u8]>) {
-    use std::ops::Bound::Included;
-    (Included(first), Included(last))
-}
-
-fn compare<'s>(
-    got: &mut dyn Iterator<Item = unikv::Result<(unikv::Bytes, unikv::Bytes)>>,
-    mut want: impl Iterator<Item = (&'s [u8], &'s [u8])>,
-) -> Option<Failure> {
-    loop {
-        let want = want.next();
-        match got.next().transpose() {
-            Ok(got) => {
-                let got = got.as_ref().map(|(key, value)| (&key[..], &value[..]));
-                let (got_text, want_text) = (verify::show_pair(got), verify::show_pair(want));
-                assert!(got == want, "a scan yields {got_text}, not {want_text}");
-                got?;
-            }
-            Err(error) => return Some((error, want.map(|(key, _)| key.to_vec()))),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! A database that lives on with a damaged file, and then gets it back.
 
 use super::Tally;
-use super::exam::{ALL, explains, failed_reads};
+use super::exam::{ALL, explains};
 use super::plan::{Damage, What};
+use super::reads::failed_reads;
 use super::specimen::{Specimen, extension};
 use crate::oracle::State;
 use crate::runner::{DIR, env};

@@ -50,6 +50,7 @@ mod live;
 mod maker;
 mod pieces;
 pub mod plan;
+mod reads;
 mod rescue;
 pub mod shapes;
 pub mod specimen;
