@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run test built-tests quick lint doc package kill-test full-disk-test seeded-bugs fuzz tsan strace-check model-check coverage bench bench-peers bench-features instructions soak install capi-check python-check clean
+.PHONY: help run test built-tests quick lint doc package kill-test full-disk-test seeded-bugs fuzz tsan strace-check model-check coverage bench bench-peers bench-features bench-operations instructions soak install capi-check python-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,6 +90,10 @@ bench-peers: ## the same beside RocksDB, LevelDB, fjall, redb, LMDB, Pebble and 
 bench-features: ## features (deletes, keyspaces, transactions) beside RocksDB and fjall: FEATURES="--only queue"
 	$(CARGO) run --release --locked --quiet --manifest-path crates/unikv-bench-peers/Cargo.toml \
 		--no-default-features --features fjall,rocksdb --bin features -- $(or $(DIR),target/features) $(FEATURES)
+
+bench-operations: ## checkpoints, backups, followers, the change feed, instruments: OPERATIONS="--only feed"
+	$(CARGO) run --release --locked --quiet -p unikv-bench --bin operations -- \
+		$(or $(DIR),target/operations) $(OPERATIONS)
 
 instructions: ## instructions of put, get and scan as callgrind counts them, against limits (not part of `test`)
 	@scripts/instructions.sh

@@ -1,7 +1,7 @@
 //! Runs the phases one after another over one open store.
 
 mod client;
-mod pace;
+pub mod pace;
 pub mod plan;
 mod shared;
 mod threads;
@@ -68,9 +68,10 @@ impl<'a, E: Engine> Runner<'a, E> {
         let engine = E::open(&plan.dir, &setup, plan.loads_first())?;
         let opened = start.elapsed();
         let versions = Arc::new(VersionTable::new(plan.most_records(), present));
-        let limits = match plan.check_space {
-            true => engine.space_limits(plan.space_floor),
-            false => None,
+        let limits = if plan.check_space {
+            engine.space_limits(plan.space_floor)
+        } else {
+            None
         };
         let space = limits.map(|limits| {
             let (versions, record_bytes) = (Arc::clone(&versions), plan.record_bytes());
