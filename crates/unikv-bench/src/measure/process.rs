@@ -65,6 +65,14 @@ pub struct DeviceCounts {
     done: [u64; 3],
 }
 
+impl DeviceCounts {
+    /// Requests completed since `before`.
+    pub fn since(&self, before: &DeviceCounts) -> u64 {
+        let pairs = self.done.iter().zip(&before.done);
+        pairs.map(|(now, before)| now.saturating_sub(*before)).sum()
+    }
+}
+
 /// The same of requests.
 pub fn block_device_counts(dir: &Path) -> Option<DeviceCounts> {
     let stat = block_device_stat(dir)?;

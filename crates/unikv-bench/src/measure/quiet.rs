@@ -15,6 +15,8 @@ const LOOKS: u32 = 10;
 /// What a quiet process may still compute and write between two looks.
 const CPU: Duration = Duration::from_millis(3);
 const BYTES: u64 = 64 << 10;
+/// Requests that others may make of a quiet device between two looks: logs are written everywhere.
+const REQUESTS: u64 = 20;
 /// A process that is not quiet by then is measured as it is.
 const LONGEST: Duration = Duration::from_secs(300);
 /// And a device that others use is as quiet then as it will be.
@@ -32,8 +34,8 @@ pub fn wait_until_quiet() -> Duration {
     })
 }
 
-/// Hands all that is dirty under `dir` to the device and returns when that has done nothing for a
-/// second. Gives the time until that second began; `None` where the system does not say.
+/// Hands all that is dirty under `dir` to the device and returns when that has done hardly anything
+/// for a second. Gives the time until that second began; `None` where the system does not say.
 pub fn wait_for_device(dir: &Path) -> Option<Duration> {
     let start = Instant::now();
     rustix::fs::syncfs(File::open(dir).ok()?).ok()?;
@@ -42,7 +44,10 @@ pub fn wait_for_device(dir: &Path) -> Option<Duration> {
     let left = LONGEST_FOR_DEVICE.saturating_sub(handed_over);
     let busy = wait_while_busy(left, || {
         let now = block_device_counts(dir);
-        let is_quiet = now == last && now.as_ref().is_some_and(|now| now.in_flight == 0);
+        let is_quiet = match (&now, &last) {
+            (Some(now), Some(last)) => now.in_flight == 0 && now.since(last) <= REQUESTS,
+            _ => false,
+        };
         last = now;
         is_quiet
     });
@@ -70,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_is_waited_for_where_the_system_tells_of_it() {
+    fn a_device_is_waited_for_where_the_system_counts_for_it() {
         let dir = std::env::temp_dir();
         let waited = wait_for_device(&dir);
         assert_eq!(waited.is_some(), block_device_counts(&dir).is_some());

@@ -40,9 +40,10 @@ impl SpaceLimits {
 
 /// What a record may take beyond the factor: see [`unikv::Options::max_space_amp`].
 pub fn frame_bytes(key_len: usize, value_len: usize, max_space_amp: f64) -> u64 {
-    match key_len > 32 || value_len < 256 || max_space_amp < 1.5 {
-        true => 70 + key_len as u64,
-        false => 0,
+    if key_len > 32 || value_len < 256 || max_space_amp < 1.5 {
+        70 + key_len as u64
+    } else {
+        0
     }
 }
 
