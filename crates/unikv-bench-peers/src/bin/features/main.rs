@@ -1,10 +1,12 @@
 //! What features cost, beside RocksDB and fjall in one run: range deletes, point deletes, queues,
-//! many keyspaces, transactions.
+//! many keyspaces, transactions, compression.
 //!
 //! Each experiment runs for one engine after the other, in a new directory each, and reads what it
 //! has written: a wrong value ends the program. An engine that lacks a feature has no figure.
-//! Memory is shared out as in the suite. Nothing is compressed or synced.
+//! Memory is shared out as in the suite. Nothing is synced, nor compressed but where that is
+//! measured.
 
+mod compression;
 mod deletes;
 mod keyspaces;
 mod store;
@@ -46,6 +48,7 @@ enum Experiment {
     Keyspaces,
     Transactions,
     OneKey,
+    Compression,
 }
 
 impl Experiment {
@@ -57,6 +60,7 @@ impl Experiment {
             Experiment::Keyspaces => keyspaces::in_turns::<S>(dir, scale),
             Experiment::Transactions => transactions::conflicts::<S>(dir, scale),
             Experiment::OneKey => transactions::one_key::<S>(dir, scale),
+            Experiment::Compression => compression::zstd::<S>(dir, scale),
         }
     }
 }

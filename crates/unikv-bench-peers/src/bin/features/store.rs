@@ -31,6 +31,9 @@ pub trait Store: Sync + Sized {
 
     fn open(dir: &Path, memory_bytes: u64, keyspaces: usize) -> Outcome<Self>;
 
+    /// With zstd, at the level that it has by default; `None`: it has none.
+    fn open_zstd(dir: &Path, memory_bytes: u64) -> Option<Outcome<Self>>;
+
     fn put(&self, keyspace: usize, key: &[u8], value: &[u8]) -> Outcome<()>;
 
     fn delete(&self, key: &[u8]) -> Outcome<()>;
@@ -87,9 +90,10 @@ pub fn value(number: u64) -> [u8; VALUE_BYTES] {
 
 /// Fails unless a record has the value that was written.
 pub fn check(number: u64, found: Option<&[u8]>) -> Outcome<()> {
-    match found == Some(&value(number)[..]) {
-        true => Ok(()),
-        false => Err(Failure::verification(format!("the value of key {number}"))),
+    if found == Some(&value(number)[..]) {
+        Ok(())
+    } else {
+        Err(Failure::verification(format!("the value of key {number}")))
     }
 }
 
@@ -105,9 +109,10 @@ pub fn number(key: &[u8]) -> Outcome<u64> {
 /// The rate of some operations.
 pub fn rate(operations: u64, elapsed: Duration) -> String {
     let per_second = operations as f64 / elapsed.as_secs_f64();
-    match per_second >= 10_000.0 {
-        true => format!("{:.0} k/s", per_second / 1e3),
-        false => format!("{per_second:.0} /s"),
+    if per_second >= 10_000.0 {
+        format!("{:.0} k/s", per_second / 1e3)
+    } else {
+        format!("{per_second:.0} /s")
     }
 }
 

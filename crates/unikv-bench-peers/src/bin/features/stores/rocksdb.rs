@@ -2,8 +2,8 @@
 
 use crate::store::{Outcome, Store};
 use rocksdb::{
-    BlockBasedOptions, BoundColumnFamily, Cache, Direction, ErrorKind, IteratorMode, MultiThreaded,
-    OptimisticTransactionDB, Options,
+    BlockBasedOptions, BoundColumnFamily, Cache, DBCompressionType, Direction, ErrorKind,
+    IteratorMode, MultiThreaded, OptimisticTransactionDB, Options,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -33,25 +33,11 @@ impl Store for RocksDb {
     const DELETES_RANGES: bool = true;
 
     fn open(dir: &Path, memory_bytes: u64, keyspaces: usize) -> Outcome<RocksDb> {
-        let mut table = BlockBasedOptions::default();
-        table.set_block_cache(&Cache::new_lru_cache((memory_bytes / 4 * 3) as usize));
-        table.set_bloom_filter(10.0, false);
-        let mut options = Options::default();
-        options.create_if_missing(true);
-        options.set_block_based_table_factory(&table);
-        options.set_compression_type(rocksdb::DBCompressionType::None);
-        options.set_write_buffer_size((memory_bytes / 16) as usize);
-        options.set_max_write_buffer_number(4);
-        // All column families together keep to the memory.
-        options.set_db_write_buffer_size((memory_bytes / 4) as usize);
-        let db = Db::open_cf(&options, dir, ["default"]).map_err(Failure::engine)?;
-        let mut names = vec!["default".to_owned()];
-        for n in 1..keyspaces {
-            let name = format!("keyspace{n}");
-            db.create_cf(&name, &options).map_err(Failure::engine)?;
-            names.push(name);
-        }
-        Ok(RocksDb { db, names })
+        open_with(DBCompressionType::None, dir, memory_bytes, keyspaces)
+    }
+
+    fn open_zstd(dir: &Path, memory_bytes: u64) -> Option<Outcome<RocksDb>> {
+        Some(open_with(DBCompressionType::Zstd, dir, memory_bytes, 1))
     }
 
     fn put(&self, keyspace: usize, key: &[u8], value: &[u8]) -> Outcome<()> {
@@ -112,4 +98,31 @@ impl Store for RocksDb {
             Err(error) => Err(Failure::engine(error)),
         }
     }
+}
+
+fn open_with(
+    compression: DBCompressionType,
+    dir: &Path,
+    memory_bytes: u64,
+    keyspaces: usize,
+) -> Outcome<RocksDb> {
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(&Cache::new_lru_cache((memory_bytes / 4 * 3) as usize));
+    table.set_bloom_filter(10.0, false);
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.set_block_based_table_factory(&table);
+    options.set_compression_type(compression);
+    options.set_write_buffer_size((memory_bytes / 16) as usize);
+    options.set_max_write_buffer_number(4);
+    // All column families together keep to the memory.
+    options.set_db_write_buffer_size((memory_bytes / 4) as usize);
+    let db = Db::open_cf(&options, dir, ["default"]).map_err(Failure::engine)?;
+    let mut names = vec!["default".to_owned()];
+    for n in 1..keyspaces {
+        let name = format!("keyspace{n}");
+        db.create_cf(&name, &options).map_err(Failure::engine)?;
+        names.push(name);
+    }
+    Ok(RocksDb { db, names })
 }

@@ -2,8 +2,11 @@
 
 use crate::store::{Outcome, Store};
 use std::path::Path;
-use unikv::{Db, ErrorKind, Keyspace, KeyspaceOptions, Options};
+use unikv::{Compression, Db, ErrorKind, Keyspace, KeyspaceOptions, Options};
 use unikv_bench::Failure;
+
+/// At zstd's own default level.
+const ZSTD: Compression = Compression::Zstd { level: 3 };
 
 pub struct UniKv {
     db: Db,
@@ -16,16 +19,12 @@ impl Store for UniKv {
     const DELETES_RANGES: bool = true;
 
     fn open(dir: &Path, memory_bytes: u64, keyspaces: usize) -> Outcome<UniKv> {
-        let options = Options::default().memory_budget(memory_bytes);
-        let db = Db::open(dir, options).map_err(Failure::engine)?;
-        let name = |n: usize| match n {
-            0 => "default".to_owned(),
-            n => format!("keyspace{n}"),
-        };
-        let open = |n| db.keyspace(&name(n), KeyspaceOptions::default());
-        let keyspaces = (0..keyspaces).map(open).collect::<Result<_, _>>();
-        let keyspaces = keyspaces.map_err(Failure::engine)?;
-        Ok(UniKv { db, keyspaces })
+        open_with(Options::default(), dir, memory_bytes, keyspaces)
+    }
+
+    fn open_zstd(dir: &Path, memory_bytes: u64) -> Option<Outcome<UniKv>> {
+        let options = Options::default().compression(ZSTD);
+        Some(open_with(options, dir, memory_bytes, 1))
     }
 
     fn put(&self, keyspace: usize, key: &[u8], value: &[u8]) -> Outcome<()> {
@@ -89,4 +88,17 @@ impl Store for UniKv {
         });
         changed.map_err(Failure::engine)
     }
+}
+
+fn open_with(options: Options, dir: &Path, memory_bytes: u64, keyspaces: usize) -> Outcome<UniKv> {
+    let options = options.memory_budget(memory_bytes);
+    let db = Db::open(dir, options).map_err(Failure::engine)?;
+    let name = |n: usize| match n {
+        0 => "default".to_owned(),
+        n => format!("keyspace{n}"),
+    };
+    let open = |n| db.keyspace(&name(n), KeyspaceOptions::default());
+    let keyspaces = (0..keyspaces).map(open).collect::<Result<_, _>>();
+    let keyspaces = keyspaces.map_err(Failure::engine)?;
+    Ok(UniKv { db, keyspaces })
 }
