@@ -71,9 +71,10 @@ fn batch(bytes: &[u8]) {
             continue;
         }
         let (kind, value): (u8, _) = if is_put { (1, value) } else { (2, &[][..]) };
-        match is_put {
-            true => batch.put(key, value),
-            false => batch.delete(key),
+        if is_put {
+            batch.put(key, value)
+        } else {
+            batch.delete(key)
         };
         expected.extend_from_slice(&[kind, 0]);
         expected.extend_from_slice(&(key.len() as u32 + 4).to_le_bytes());

@@ -78,9 +78,10 @@ impl Author<'_> {
             26 | 27 => Op::Advance(self.slot()?, self.input.int_in_range(1..=12)?, self.walk()?),
             28 => Op::Seek(self.slot()?, self.key()?),
             29 => Op::DropIterator(self.slot()?),
-            30 => Op::Release(match self.input.arbitrary()? {
-                true => Some(self.slot()?),
-                false => None,
+            30 => Op::Release(if self.input.arbitrary()? {
+                Some(self.slot()?)
+            } else {
+                None
             }),
             31 => Op::Sync,
             32 | 33 => Op::Flush,
@@ -95,9 +96,10 @@ impl Author<'_> {
                 wall_ms: self.input.arbitrary()?,
                 forward_ms: self.input.arbitrary::<u32>()?.into(),
             },
-            42 => Op::Space(match self.input.arbitrary()? {
-                true => Some(self.input.arbitrary::<u16>()?.into()),
-                false => None,
+            42 => Op::Space(if self.input.arbitrary()? {
+                Some(self.input.arbitrary::<u16>()?.into())
+            } else {
+                None
             }),
             43 => Op::Copy(match self.input.int_in_range(0..=3)? {
                 0 | 1 => CopyOp::Checkpoint,
@@ -123,9 +125,10 @@ impl Author<'_> {
     }
 
     fn maybe_key(&mut self) -> Result<Option<Key>> {
-        Ok(match self.input.arbitrary()? {
-            true => Some(self.key()?),
-            false => None,
+        Ok(if self.input.arbitrary()? {
+            Some(self.key()?)
+        } else {
+            None
         })
     }
 
@@ -216,16 +219,15 @@ impl Author<'_> {
             2 => Exit::Kill,
             _ => Exit::PowerCut(self.input.arbitrary()?),
         };
-        let config = match self.input.arbitrary()? {
-            true => {
-                let seed = self.input.arbitrary()?;
-                let mut config = History::draw(seed, OPTIONS_ALONE).config;
-                if !self.expires {
-                    config.default_ttl_ms = None;
-                }
-                Some(Box::new(config))
+        let config = if self.input.arbitrary()? {
+            let seed = self.input.arbitrary()?;
+            let mut config = History::draw(seed, OPTIONS_ALONE).config;
+            if !self.expires {
+                config.default_ttl_ms = None;
             }
-            false => None,
+            Some(Box::new(config))
+        } else {
+            None
         };
         Ok(Op::Reopen(exit, config))
     }

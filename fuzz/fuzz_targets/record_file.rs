@@ -180,9 +180,10 @@ fn encode(frames: &[Frame]) -> Vec<u8> {
         out.extend_from_slice(&(stored_len as u32).to_le_bytes());
         out.extend_from_slice(&(frame.value.len() as u32).to_le_bytes());
         let flags = u8::from(frame.expiry_ms.is_some()) | u8::from(frame.older_follows) << 1;
-        let (codec, bits) = match directory.is_empty() {
-            true => (0, 0),
-            false => (CHUNKS, CHUNK_BITS),
+        let (codec, bits) = if directory.is_empty() {
+            (0, 0)
+        } else {
+            (CHUNKS, CHUNK_BITS)
         };
         out.extend_from_slice(&[flags, codec, frame.host_type, bits, 0, 0, 0, 0]);
         out.extend(frame.expiry_ms.iter().flat_map(|ms| ms.to_le_bytes()));

@@ -190,10 +190,12 @@ fn range_deletes(corpora: &Corpora) {
             } else if is_log {
                 for (kind, payload) in records(bytes).filter(|(_, payload)| ranges(payload)) {
                     let payload = change(payload);
-                    let (target, which): (_, &[u8]) = match name.ends_with(".wal") {
-                        true if kind == 2 => ("batch", &[2]),
-                        true => continue,
-                        false => ("edit", &[]),
+                    let (target, which): (_, &[u8]) = if !name.ends_with(".wal") {
+                        ("edit", &[])
+                    } else if kind == 2 {
+                        ("batch", &[2])
+                    } else {
+                        continue;
                     };
                     corpora.put(target, &format!("ranges-{what}"), &[which, &payload]);
                     if target == "batch" {

@@ -64,12 +64,12 @@ fn setup(terms: &Terms, separated: bool) -> (Setup, Settings) {
 impl Fjall {
     fn written(&self, outcome: fjall::Result<()>) -> Result<(), Failure> {
         outcome.map_err(Failure::engine)?;
-        match self.sync {
-            true => self.db.persist(PersistMode::SyncData),
-            // Each write goes to the kernel by itself.
-            false => Ok(()),
+        // Each write goes to the kernel by itself.
+        if !self.sync {
+            return Ok(());
         }
-        .map_err(Failure::engine)
+        let synced = self.db.persist(PersistMode::SyncData);
+        synced.map_err(Failure::engine)
     }
 }
 

@@ -38,9 +38,10 @@ pub fn entrants() -> Vec<Box<dyn Contender>> {
 
 /// Whether each commit is synced.
 fn setup(terms: &Terms) -> (bool, Settings) {
-    let durability = match terms.sync {
-        true => "each commit is synced",
-        false => "each commit is written (MDB_NOSYNC); a power cut may lose everything",
+    let durability = if terms.sync {
+        "each commit is synced"
+    } else {
+        "each commit is written (MDB_NOSYNC); a power cut may lose everything"
     };
     let settings = vec![
         ("memory", "all of the page cache".to_owned()),

@@ -38,9 +38,10 @@ pub fn entrants() -> Vec<Box<dyn Contender>> {
 }
 
 fn setup(terms: &Terms) -> (Setup, Settings) {
-    let durability = match terms.sync {
-        true => "each commit is synced".to_owned(),
-        false => format!("LESS than the others: a kill loses up to {DURABLE_EVERY} writes"),
+    let durability = if terms.sync {
+        "each commit is synced".to_owned()
+    } else {
+        format!("LESS than the others: a kill loses up to {DURABLE_EVERY} writes")
     };
     let settings = vec![
         ("cache", terms.memory_bytes.to_string()),
@@ -79,12 +80,11 @@ impl Engine for Redb {
         let file = dir.join("records.redb");
         let mut builder = Database::builder();
         builder.set_cache_size(cache_bytes);
-        let db = match create {
-            true => {
-                fs::create_dir_all(dir)?;
-                builder.create(file)
-            }
-            false => builder.open(file),
+        let db = if create {
+            fs::create_dir_all(dir)?;
+            builder.create(file)
+        } else {
+            builder.open(file)
         };
         let db = Redb {
             db: db.map_err(Failure::engine)?,

@@ -19,9 +19,10 @@ pub fn cache(terms: &Terms) -> u64 {
 
 /// What an acknowledged write has survived, for an engine with a log.
 pub fn log(terms: &Terms) -> &'static str {
-    match terms.sync {
-        true => "the log is synced at each write",
-        false => "the log is written at each write, not synced",
+    if terms.sync {
+        "the log is synced at each write"
+    } else {
+        "the log is written at each write, not synced"
     }
 }
 

@@ -216,7 +216,7 @@ fn clients_beside_a_phase_keep_their_pace_until_it_ends() {
 }
 
 #[test]
-fn the_fewest_reads_are_told_for_one_thread() {
+fn the_fewest_reads_are_reported_for_one_thread() {
     let mut command = Command::cargo_bin("unikv-bench").unwrap();
     let tiny = ["floor", "--scale", "0.00001", "--memory", "100k"];
     command.args(tiny).args(["--read-us", "34"]);

@@ -35,9 +35,10 @@ impl Output {
         as_json: impl FnOnce() -> Value,
         as_text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<()> {
-        match self.json {
-            true => writeln!(out, "{}", as_json())?,
-            false => as_text(out)?,
+        if self.json {
+            writeln!(out, "{}", as_json())?
+        } else {
+            as_text(out)?
         }
         out.flush()
     }
@@ -76,8 +77,9 @@ pub fn asks_for_json(mut arguments: impl Iterator<Item = OsString>) -> bool {
 pub fn print_failure(failed: &Failed, json: bool) {
     let mut out = io::stderr().lock();
     // Nothing is left to write to when standard error is gone, too.
-    let _gone = match json {
-        true => writeln!(out, "{}", failed.to_json()),
-        false => writeln!(out, "unikv: {failed}"),
+    let _gone = if json {
+        writeln!(out, "{}", failed.to_json())
+    } else {
+        writeln!(out, "unikv: {failed}")
     };
 }

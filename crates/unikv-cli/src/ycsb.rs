@@ -343,12 +343,13 @@ fn options_in_words(engine: &EngineArgs) -> String {
         .filter(|(_, value)| !value.is_null())
         .map(|(name, value)| format!("{name} {}", value.to_string().trim_matches('"')))
         .collect();
-    match given.is_empty() {
-        true => "what is stored, or else the defaults".to_owned(),
-        false => format!(
+    if given.is_empty() {
+        "what is stored, or else the defaults".to_owned()
+    } else {
+        format!(
             "{}, else what is stored, or else the defaults",
             given.join(", ")
-        ),
+        )
     }
 }
 

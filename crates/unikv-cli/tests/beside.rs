@@ -53,7 +53,7 @@ fn reading_commands_show_what_is_visible_beside_a_writer() {
 }
 
 #[test]
-fn what_needs_the_database_for_itself_says_who_has_it() {
+fn what_needs_the_database_for_itself_names_the_holder() {
     let dir = tempfile::tempdir().unwrap();
     let db = within(dir.path(), "db");
     let lines = within(dir.path(), "lines.tsv");

@@ -130,9 +130,10 @@ impl State {
         }
         let entry = walk.pop()?;
         let key = entry.0.clone();
-        self.gap = match back {
-            false => Gap::After(key),
-            true => Gap::Before(key),
+        self.gap = if back {
+            Gap::Before(key)
+        } else {
+            Gap::After(key)
         };
         Some(entry)
     }

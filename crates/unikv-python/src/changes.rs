@@ -60,9 +60,10 @@ impl Changes {
             let patience = left.map_or(PATIENCE, |left| left.min(PATIENCE));
             let change = detached(py, || {
                 let mut changes = self.changes.lock();
-                match patience.is_zero() {
-                    true => changes.try_next(),
-                    false => changes.next_timeout(patience),
+                if patience.is_zero() {
+                    changes.try_next()
+                } else {
+                    changes.next_timeout(patience)
                 }
             })?;
             py.check_signals()?;

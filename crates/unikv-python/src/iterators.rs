@@ -67,9 +67,10 @@ impl Walk {
         values: bool,
     ) -> Result<Walk, Fault> {
         Ok(Walk {
-            rows: Some(match values {
-                true => Rows::Entries(source.iter(range)?),
-                false => Rows::Keys(source.keys(range)?),
+            rows: Some(if values {
+                Rows::Entries(source.iter(range)?)
+            } else {
+                Rows::Keys(source.keys(range)?)
             }),
             ready: VecDeque::new(),
             block: FIRST_BLOCK,

@@ -92,9 +92,10 @@ impl Transaction {
 
     /// What ends it is not done in the child of a fork, where another thread may have had the lock.
     fn take(&self, py: Python<'_>) -> Option<unikv::Transaction> {
-        match self.guard.is_forked() {
-            true => None,
-            false => py.detach(|| self.open.take()),
+        if self.guard.is_forked() {
+            None
+        } else {
+            py.detach(|| self.open.take())
         }
     }
 

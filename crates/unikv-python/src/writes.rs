@@ -105,9 +105,10 @@ impl Writable {
             }))?;
             Ok::<_, Fault>(was_there)
         })?;
-        match was_there {
-            true => Ok(()),
-            false => Err(PyKeyError::new_err(key.clone().unbind())),
+        if was_there {
+            Ok(())
+        } else {
+            Err(PyKeyError::new_err(key.clone().unbind()))
         }
     }
 
@@ -153,9 +154,10 @@ impl Writable {
             Some(keyspace) => drop(batch.put_in(keyspace, key, value)),
             None => drop(batch.put(key, value)),
         };
-        let items = match other.hasattr("items")? {
-            true => other.call_method0("items")?,
-            false => other.clone(),
+        let items = if other.hasattr("items")? {
+            other.call_method0("items")?
+        } else {
+            other.clone()
         };
         for item in items.try_iter()? {
             let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item?.extract()?;

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_keys_have_so_many_bytes() {
+    fn keys_have_the_bytes_that_were_asked_for() {
         assert_eq!(Shape::OneKey.keys_in(1 << 30), 1);
         assert_eq!(Shape::CommonPrefix.keys_in(601_000), 10);
         let skewed = Shape::Skewed.keys_in(100 << 20);

@@ -209,9 +209,10 @@ fn second_life(moment: &Moment, seed: u64) -> Vec<Moment> {
     let written = db.put(&change.0, &value);
     written.unwrap_or_else(|err| panic!("a put after the opening failed: {err:?}"));
     oracle.acknowledged(vec![change]);
-    let synced = match seed.is_multiple_of(2) {
-        true => db.sync(),
-        false => db.flush(),
+    let synced = if seed.is_multiple_of(2) {
+        db.sync()
+    } else {
+        db.flush()
     };
     synced.unwrap_or_else(|err| panic!("a sync after the opening failed: {err:?}"));
     oracle.synced();

@@ -51,9 +51,10 @@ fn pick<T: Copy>(rng: &mut SmallRng, from: &[T]) -> T {
 impl Config {
     /// Draws all of it. A `busy` one flushes and merges after every few writes.
     pub fn draw(rng: &mut SmallRng, busy: bool) -> Config {
-        let memtable_bytes = match busy {
-            true => 4 << 10,
-            false => pick(rng, &[4 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10]),
+        let memtable_bytes = if busy {
+            4 << 10
+        } else {
+            pick(rng, &[4 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10])
         };
         // From generators beside the first, so that recorded seeds give the same stories as before.
         let mut aside = SmallRng::seed_from_u64(rng.clone().random::<u64>() ^ 0x5b11);

@@ -103,9 +103,10 @@ impl Back {
         ways.extend((0..4).map(|n| Keep::Sectors(seed + n)));
         let firsts = disk.pending_changes().saturating_sub(1);
         // Those that end with the latest changes are like earlier places; so each place adds few.
-        let skip = match each_first {
-            true => 1,
-            false => firsts.div_ceil(MOST_FIRST).max(1),
+        let skip = if each_first {
+            1
+        } else {
+            firsts.div_ceil(MOST_FIRST).max(1)
         };
         let step = usize::try_from(skip).unwrap_or(usize::MAX);
         ways.extend((1..=firsts).rev().step_by(step).map(Keep::First));

@@ -199,12 +199,13 @@ fn run_through(history: &History) -> (Vec<Op>, Vec<Op>, Coverage) {
 fn inject(history: &History, (op, at): (Op, u64), kind: Kind, n: u64, tally: &mut Tally) {
     let vfs = SimVfs::new();
     let hit = Arc::new(AtomicBool::new(false));
-    let tolerance = match op.changes_disk() {
-        true => Tolerance::AfterFault {
+    let tolerance = if op.changes_disk() {
+        Tolerance::AfterFault {
             hit: hit.clone(),
             reopens: n % 3 == 1,
-        },
-        false => Tolerance::AfterReadFault(hit.clone()),
+        }
+    } else {
+        Tolerance::AfterReadFault(hit.clone())
     };
     let mut runner = Runner::new(history, vfs.clone(), tolerance);
     // The other errors leave the disk as this one does, but the engine takes some of them
@@ -212,9 +213,10 @@ fn inject(history: &History, (op, at): (Op, u64), kind: Kind, n: u64, tally: &mu
     let crosses = aftermath::follows(op) && (kind == Kind::Io || n.is_multiple_of(CROSSED_EVERY));
     let aftermath = crosses.then(|| Aftermath::new(&vfs, runner.watch()));
     let rule = failing(at, kind, hit.clone(), aftermath.clone());
-    match op.changes_disk() {
-        true => vfs.set_fault(rule),
-        false => vfs.set_look_fault(rule),
+    if op.changes_disk() {
+        vfs.set_fault(rule)
+    } else {
+        vfs.set_look_fault(rule)
     }
     runner.play(&history.ops).expect("the machine is there");
     assert!(hit.load(Ordering::SeqCst), "the run has no such call");

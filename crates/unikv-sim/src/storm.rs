@@ -40,9 +40,10 @@ pub fn errors(seed: u64) -> Vec<Rule> {
     let mut rules = Vec::new();
     for n in 0..rng.random_range(2..6) {
         let looks = n == 0;
-        let (calls, chances) = match looks {
-            true => (&LOOKS[..], &[0.001, 0.01, 0.03]),
-            false => (&CHANGES[..], &[0.01, 0.1, 0.3]),
+        let (calls, chances) = if looks {
+            (&LOOKS[..], &[0.001, 0.01, 0.03])
+        } else {
+            (&CHANGES[..], &[0.01, 0.1, 0.3])
         };
         let fault = match rng.random_range(0..4) {
             0 if !looks => Fault::Fail(ErrorKind::StorageFull),

@@ -115,9 +115,10 @@ fn command() -> String {
 /// A value as a shell takes it.
 fn quoted(value: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
-    match value.chars().all(plain) {
-        true => value.to_owned(),
-        false => format!("'{value}'"),
+    if value.chars().all(plain) {
+        value.to_owned()
+    } else {
+        format!("'{value}'")
     }
 }
 

@@ -190,9 +190,10 @@ impl Times {
             return;
         }
         let mut ends = state.values().filter_map(|value| value.expiry_ms);
-        self.floor_ms = match ends.clone().any(|end| end > self.latest_ms) {
-            true => self.latest_ms,
-            false => self.floor_ms.max(ends.by_ref().max().unwrap_or(0)),
+        self.floor_ms = if ends.clone().any(|end| end > self.latest_ms) {
+            self.latest_ms
+        } else {
+            self.floor_ms.max(ends.by_ref().max().unwrap_or(0))
         };
     }
 

@@ -135,9 +135,10 @@ pub fn settle(db: &Db, oracle: &mut Oracle, found: &State, ending: Ending) {
 
 /// The time of a database, or 0 if that does not matter.
 pub fn time_of(db: &Db, oracle: &Oracle) -> u64 {
-    match oracle.times.matters {
-        true => times::time_of(db),
-        false => 0,
+    if oracle.times.matters {
+        times::time_of(db)
+    } else {
+        0
     }
 }
 

@@ -489,7 +489,7 @@ fn a_damaged_record_of_an_ingested_table_is_lost_and_no_older_one_comes_back() {
 }
 
 #[test]
-fn a_data_file_that_goes_on_behind_its_end_is_read_up_to_there() {
+fn a_data_file_that_goes_on_after_its_end_is_read_up_to_there() {
     for (name, specimen) in specimens() {
         for kind in ["rec", "key"] {
             for path in specimen.files_of(kind) {
@@ -638,7 +638,7 @@ fn from_record_files_alone_each_value_is_one_that_the_key_had() {
 }
 
 #[test]
-fn several_damages_at_once_are_all_told() {
+fn several_damages_at_once_are_all_reported() {
     for (name, specimen) in specimens() {
         for seed in 0..40u64 {
             let draw = |i: usize| {
@@ -714,9 +714,12 @@ fn a_repair_that_is_cut_leaves_the_source_and_no_half_of_a_database() {
     for at in 0..calls {
         let disk = durable(&specimen.disk);
         let first = disk.calls();
-        disk.set_fault(Box::new(move |call| match call.index == first + at {
-            true => Fault::PowerCut,
-            false => Fault::None,
+        disk.set_fault(Box::new(move |call| {
+            if call.index == first + at {
+                Fault::PowerCut
+            } else {
+                Fault::None
+            }
         }));
         let done = Db::repair_in(&env(&disk), DIR, TO, &options);
         assert!(done.is_err(), "cut at call {at}");
@@ -855,14 +858,16 @@ fn any_call_of_a_repair_may_fail_and_a_second_repair_succeeds() {
                 let hits = call.index == first + at || (goes_on && call.index > first + at);
                 // A full disk takes away what it is asked to.
                 let frees = matches!(call.op, Op::Remove | Op::RemoveDir);
-                match hits && !(frees && error == std::io::ErrorKind::StorageFull) {
-                    true => Fault::Fail(error),
-                    false => Fault::None,
+                if hits && !(frees && error == std::io::ErrorKind::StorageFull) {
+                    Fault::Fail(error)
+                } else {
+                    Fault::None
                 }
             });
-            match looking {
-                true => disk.set_look_fault(rule),
-                false => disk.set_fault(rule),
+            if looking {
+                disk.set_look_fault(rule)
+            } else {
+                disk.set_fault(rule)
             }
             failures += u64::from(hindered.repair(&disk, goes_on));
             tries += 1;
@@ -873,7 +878,7 @@ fn any_call_of_a_repair_may_fail_and_a_second_repair_succeeds() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_leaves_nothing() {
+fn a_full_disk_is_reported_and_leaves_nothing() {
     let specimen = mixed();
     let (mut failed, mut bytes) = (0, 0);
     loop {
@@ -896,7 +901,7 @@ fn a_full_disk_is_told_and_leaves_nothing() {
 }
 
 #[test]
-fn a_dry_run_tells_the_same_and_writes_nothing() {
+fn a_dry_run_reports_the_same_and_writes_nothing() {
     let specimen = divided();
     let disk = specimen.disk.process_kill();
     for path in specimen.files_of("rec").iter().take(2) {

@@ -427,9 +427,7 @@ const CASES: &[Case] = &[
     ),
     Case(
         Seeded::RemovePinned,
-        unit(
-            "engine::read::pins::tests::what_only_an_iterator_keeps_is_reported_and_goes_when_it_lets_go",
-        ),
+        unit("engine::read::pins::tests::what_only_an_iterator_keeps_is_reported_and_goes_with_it"),
         0,
     ),
     Case(Seeded::RemoveUnsure, Faults, 0),
@@ -510,9 +508,7 @@ const CASES: &[Case] = &[
     ),
     Case(
         Seeded::NeverUnlink,
-        unit(
-            "engine::read::pins::tests::what_only_an_iterator_keeps_is_reported_and_goes_when_it_lets_go",
-        ),
+        unit("engine::read::pins::tests::what_only_an_iterator_keeps_is_reported_and_goes_with_it"),
         0,
     ),
     Case(

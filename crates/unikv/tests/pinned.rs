@@ -88,9 +88,10 @@ fn one_value_of_many_that_were_read_together_keeps_only_itself() {
     let mut held = Held::new();
     let db = loaded(&dir, 16, 300);
     for is_sorted in [false, true] {
-        match is_sorted {
-            false => db.flush().unwrap(),
-            true => db.compact().unwrap(),
+        if is_sorted {
+            db.compact().unwrap()
+        } else {
+            db.flush().unwrap()
         }
         for i in 0..HELD / 2 {
             let from = key(i * 13 % (RECORDS - 16), 16);
@@ -138,9 +139,10 @@ fn a_short_value_keeps_no_long_key() {
     let db = loaded(&dir, 3000, 200);
     let key = |i: usize| key(i * 13, 3000);
     for is_sorted in [false, true] {
-        match is_sorted {
-            false => db.flush().unwrap(),
-            true => db.compact().unwrap(),
+        if is_sorted {
+            db.compact().unwrap()
+        } else {
+            db.flush().unwrap()
         }
         for i in 0..HELD / 4 {
             let value = match i % 8 {
@@ -198,9 +200,10 @@ fn a_short_part_of_a_long_value_keeps_only_itself() {
     // All values together are more than the budget allows.
     let db = loaded(&dir, 16, 10_000);
     for is_sorted in [false, true] {
-        match is_sorted {
-            false => db.flush().unwrap(),
-            true => db.compact().unwrap(),
+        if is_sorted {
+            db.compact().unwrap()
+        } else {
+            db.flush().unwrap()
         }
         for i in 0..RECORDS {
             let from = i % 9_000;

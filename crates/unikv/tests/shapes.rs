@@ -58,7 +58,7 @@ impl Load<'_, '_> {
             }
             Change::LongOnes => {
                 rare.iter().for_each(|id| self.stage.delete(*id));
-                self.stage.at_rest();
+                self.stage.wait_until_idle();
                 rare.iter().for_each(|id| self.put(*id));
                 rare.iter().for_each(|id| self.put(*id));
             }
@@ -76,7 +76,7 @@ impl Load<'_, '_> {
             Change::Replace => {
                 for _ in 0..3 {
                     (0..keys).for_each(|id| self.put(id));
-                    self.stage.at_rest();
+                    self.stage.wait_until_idle();
                 }
             }
         }
@@ -99,7 +99,7 @@ fn space_holds_for_every_shape() {
                     versions: Vec::new(),
                 };
                 (0..keys).for_each(|id| load.put(id));
-                load.stage.at_rest();
+                load.stage.wait_until_idle();
                 load.change(keys);
             },
         );

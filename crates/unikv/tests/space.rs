@@ -72,7 +72,7 @@ fn everything_deleted() {
                 }
                 (0..40_000).for_each(|id| stage.delete(id));
                 assert!(stage.lens.is_empty());
-                stage.at_rest();
+                stage.wait_until_idle();
             },
         );
     }
@@ -304,9 +304,9 @@ fn everything_replaced_by_an_ingest() {
         let name = format!("values of {len} replaced by an ingest");
         watched(&name, options(Clustering::LeastWriting), |stage| {
             (0..12_000).for_each(|id| stage.put(id, len));
-            stage.at_rest();
+            stage.wait_until_idle();
             stage.ingest(0..12_000, 1000);
-            stage.at_rest();
+            stage.wait_until_idle();
         });
     }
 }
@@ -318,7 +318,7 @@ fn long_values_by_short_ones_at_full_speed() {
         watched(&name, options(Clustering::LeastWriting), |stage| {
             for _ in 0..3 {
                 stage.ingest(0..12_000, 1000);
-                stage.at_rest();
+                stage.wait_until_idle();
                 (0..12_000).for_each(|id| stage.put(id, len));
             }
         });

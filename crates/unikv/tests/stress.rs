@@ -87,13 +87,15 @@ fn write(db: &Db, writer: u32, model: &mut BTreeMap<Vec<u8>, u32>, round: u32) {
     for op in 0..operations() {
         let version = op + 1_000_000 * (round + 1);
         let mut change = |key: Vec<u8>, deletes: bool, batch: &mut Batch| {
-            match deletes {
-                true => batch.delete(&key),
-                false => batch.put(&key, value(&key, version)),
+            if deletes {
+                batch.delete(&key)
+            } else {
+                batch.put(&key, value(&key, version))
             };
-            match deletes {
-                true => model.remove(&key),
-                false => model.insert(key, version),
+            if deletes {
+                model.remove(&key)
+            } else {
+                model.insert(key, version)
             };
         };
         let mut batch = Batch::new();

@@ -21,8 +21,9 @@ pub fn print_folded(out: &mut impl Write, indent: &str, text: &str) -> io::Resul
         }
         line.push_str(word);
     }
-    match line.is_empty() {
-        true => Ok(()),
-        false => writeln!(out, "{indent}{line}"),
+    if line.is_empty() {
+        Ok(())
+    } else {
+        writeln!(out, "{indent}{line}")
     }
 }

@@ -252,9 +252,10 @@ impl<'a, E: Engine> Client<'a, E> {
         // What is found is verified where the engine has it, outside the time measured.
         let found = shared.engine.get(&key, |value| {
             let end = Instant::now();
-            let verified = match shared.verify {
-                true => shared.verify_value("get", record, value, Some(before)),
-                false => Ok(()),
+            let verified = if shared.verify {
+                shared.verify_value("get", record, value, Some(before))
+            } else {
+                Ok(())
             };
             verified.map(|()| end)
         })?;
@@ -293,9 +294,10 @@ impl<'a, E: Engine> Client<'a, E> {
         length: u64,
         backwards: bool,
     ) -> Result<(Instant, Instant), Failure> {
-        let (direction, wrong) = match backwards {
-            true => (Direction::Backwards, std::cmp::Ordering::Greater),
-            false => (Direction::Forwards, std::cmp::Ordering::Less),
+        let (direction, wrong) = if backwards {
+            (Direction::Backwards, std::cmp::Ordering::Greater)
+        } else {
+            (Direction::Forwards, std::cmp::Ordering::Less)
         };
         let shared = self.shared;
         let first_key = shared.order.key(first);

@@ -39,9 +39,10 @@ impl<E> Shared<'_, E> {
     pub fn verify_bytes(&self, what: &str, record: u64, value: &[u8]) -> Result<u64, Failure> {
         values::check(value, &self.values, record).map_err(|fault| {
             let Lengths { least, most } = self.values;
-            let expected = match least == most {
-                true => format!("a value of {least} bytes of this record"),
-                false => format!("a value of {least} to {most} bytes of this record"),
+            let expected = if least == most {
+                format!("a value of {least} bytes of this record")
+            } else {
+                format!("a value of {least} to {most} bytes of this record")
             };
             self.mismatch(what, record, expected, fault)
         })

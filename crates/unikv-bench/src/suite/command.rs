@@ -224,9 +224,10 @@ impl Floor {
 }
 
 fn check_scale(scale: f64) -> Result<(), Failure> {
-    match scale > 0.0 && scale <= 10.0 {
-        true => Ok(()),
-        false => Err(Failure::invalid("--scale: above 0, at most 10")),
+    if scale > 0.0 && scale <= 10.0 {
+        Ok(())
+    } else {
+        Err(Failure::invalid("--scale: above 0, at most 10"))
     }
 }
 

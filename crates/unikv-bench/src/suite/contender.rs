@@ -170,9 +170,10 @@ pub const IN_MEMORY: Entrant<InMemory> = Entrant {
 };
 
 fn unikv_setup(terms: &Terms) -> (Options, Settings) {
-    let durability = match terms.sync {
-        true => Durability::Sync,
-        false => Durability::Buffered,
+    let durability = if terms.sync {
+        Durability::Sync
+    } else {
+        Durability::Buffered
     };
     let mut options = Options::default()
         .memory_budget(terms.memory_bytes)

@@ -159,9 +159,10 @@ impl Suite {
         scaled: &Scaled,
         limited: bool,
     ) -> Result<Vec<StepResult>, Failure> {
-        let scaled = &match contender.survives_a_kill() {
-            true => scaled.clone(),
-            false => scaled.clone().without_kill(),
+        let scaled = &if contender.survives_a_kill() {
+            scaled.clone()
+        } else {
+            scaled.clone().without_kill()
         };
         let store = self.dir.join("store");
         remove(&store)?;
@@ -271,11 +272,10 @@ fn remove(store: &Path) -> Result<(), Failure> {
 
 /// Whether the figures are what they are meant to be.
 pub fn limit_in_words(limited: bool) -> &'static str {
-    match limited {
-        true => "memory: each run in a cgroup of its own, page cache included",
-        false => {
-            "memory: NOT limited; the page cache of the whole machine helps, and no figure is cold"
-        }
+    if limited {
+        "memory: each run in a cgroup of its own, page cache included"
+    } else {
+        "memory: NOT limited; the page cache of the whole machine helps, and no figure is cold"
     }
 }
 

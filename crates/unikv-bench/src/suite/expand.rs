@@ -128,9 +128,10 @@ impl Scaled {
 
     /// The order in which keys are loaded.
     pub fn order(&self) -> KeyOrder {
-        match self.sequential {
-            true => KeyOrder::Sequential,
-            false => KeyOrder::Random,
+        if self.sequential {
+            KeyOrder::Sequential
+        } else {
+            KeyOrder::Random
         }
     }
 

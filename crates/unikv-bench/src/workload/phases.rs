@@ -166,9 +166,10 @@ impl Phase {
 /// How much a phase does: a number of operations, or until a time is over. A time ends with its
 /// unit, `s` or `min`; `m` stands for millions.
 fn amount(text: &str) -> Result<(Option<u64>, Option<Duration>), String> {
-    match text.ends_with('s') || text.ends_with("min") {
-        true => Ok((None, Some(quantity::duration(text)?))),
-        false => Ok((Some(quantity::count(text)?), None)),
+    if text.ends_with('s') || text.ends_with("min") {
+        Ok((None, Some(quantity::duration(text)?)))
+    } else {
+        Ok((Some(quantity::count(text)?), None))
     }
 }
 

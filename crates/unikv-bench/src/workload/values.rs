@@ -46,9 +46,10 @@ impl Lengths {
     /// The mean of many.
     pub fn mean(&self) -> usize {
         let (least, most) = (self.least as f64, self.most as f64);
-        match self.least == self.most {
-            true => self.least,
-            false => ((most - least) / (most / least).ln()) as usize,
+        if self.least == self.most {
+            self.least
+        } else {
+            ((most - least) / (most / least).ln()) as usize
         }
     }
 }

@@ -26,10 +26,7 @@ fn put_entry(
     buffer: &mut [MaybeUninit<u8>],
     at: usize,
 ) -> Option<usize> {
-    let value_len = match keys_alone {
-        true => 0,
-        false => iter.value()?.len(),
-    };
+    let value_len = if keys_alone { 0 } else { iter.value()?.len() };
     let key = iter.key()?;
     let len = HEADER_LEN + key.len() + value_len;
     let Some(room) = buffer.get_mut(at..).filter(|room| room.len() >= len) else {

@@ -63,9 +63,10 @@ impl KeyspaceOf {
     }
 
     fn check(&self, database: u64) -> Outcome<()> {
-        match self.database == database {
-            true => Ok(()),
-            false => Err(foreign("the keyspace")),
+        if self.database == database {
+            Ok(())
+        } else {
+            Err(foreign("the keyspace"))
         }
     }
 }

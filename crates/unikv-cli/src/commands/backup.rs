@@ -186,9 +186,10 @@ impl List {
             "damaged": damaged.collect::<Value>(),
         });
         self.at.print(as_json, &text)?;
-        Ok(match listed.damaged.is_empty() {
-            true => Code::Success,
-            false => Code::Corruption,
+        Ok(if listed.damaged.is_empty() {
+            Code::Success
+        } else {
+            Code::Corruption
         })
     }
 }
@@ -226,9 +227,10 @@ impl Verify {
             json!({ "points": verified, "problems": problems, "sound": is_sound }),
             &text,
         )?;
-        Ok(match is_sound {
-            true => Code::Success,
-            false => Code::Corruption,
+        Ok(if is_sound {
+            Code::Success
+        } else {
+            Code::Corruption
         })
     }
 }

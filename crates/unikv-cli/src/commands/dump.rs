@@ -81,10 +81,7 @@ fn dump(
     let now_ms = now_ms();
     for record in snapshot.iter() {
         let (key, value) = record?;
-        let ttl = match expires {
-            true => snapshot.ttl(&key)?,
-            false => None,
-        };
+        let ttl = if expires { snapshot.ttl(&key)? } else { None };
         let expires_ms = ttl.and_then(|ttl| end_of(ttl, now_ms));
         text::write_expiring(out, form, &key, &value, expires_ms)?;
         if let Some(progress) = progress {

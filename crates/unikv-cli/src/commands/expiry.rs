@@ -131,8 +131,9 @@ fn report(key: &[u8], keyspace: &KeyspaceArg, found: bool, more: Value) -> Value
 }
 
 fn code_of(found: bool) -> Code {
-    match found {
-        true => Code::Success,
-        false => Code::KeyNotFound,
+    if found {
+        Code::Success
+    } else {
+        Code::KeyNotFound
     }
 }

@@ -38,16 +38,19 @@ impl Gc {
             }
             object
         };
-        self.output.print(as_json, |out| match self.explain {
-            true => explain(&before, out),
-            false => writeln!(
-                out,
-                "garbage {} before, {} after; {} collections copied {}",
-                HumanBytes(before.dead_bytes),
-                HumanBytes(after.dead_bytes),
-                stats.gcs,
-                HumanBytes(stats.gc_copied_bytes)
-            ),
+        self.output.print(as_json, |out| {
+            if self.explain {
+                explain(&before, out)
+            } else {
+                writeln!(
+                    out,
+                    "garbage {} before, {} after; {} collections copied {}",
+                    HumanBytes(before.dead_bytes),
+                    HumanBytes(after.dead_bytes),
+                    stats.gcs,
+                    HumanBytes(stats.gc_copied_bytes)
+                )
+            }
         })?;
         db.close()?;
         Ok(Code::Success)
@@ -137,14 +140,15 @@ pub fn print_files(files: &[RecordFileStats], out: &mut dyn Write) -> io::Result
     for file in files {
         let dead = file.dead_bytes();
         let share = 100.0 * dead as f64 / file.record_bytes.max(1) as f64;
-        let (kind, live, dead, share) = match file.is_table {
-            true => ("table", "-".to_owned(), "-".to_owned(), "-".to_owned()),
-            false => (
+        let (kind, live, dead, share) = if file.is_table {
+            ("table", "-".to_owned(), "-".to_owned(), "-".to_owned())
+        } else {
+            (
                 "value log",
                 HumanBytes(file.live_bytes).to_string(),
                 HumanBytes(dead).to_string(),
                 format!("{share:.1}"),
-            ),
+            )
         };
         let victim = file
             .victim

@@ -32,9 +32,10 @@ impl Inspect {
                 left_out += 1;
             } else if written.is_ok() {
                 shown += 1;
-                written = match self.output.json {
-                    true => writeln!(out, "{}", to_json(part)),
-                    false => print(part, &mut out),
+                written = if self.output.json {
+                    writeln!(out, "{}", to_json(part))
+                } else {
+                    print(part, &mut out)
                 };
             }
         })?;

@@ -183,9 +183,10 @@ impl Remove {
             if is_empty {
                 return writeln!(out, "would {verb} the keyspace {name:?}, which has no keys");
             }
-            let unknown = match is_flushed {
-                true => "",
-                false => ", and what the log alone holds of it",
+            let unknown = if is_flushed {
+                ""
+            } else {
+                ", and what the log alone holds of it"
             };
             let bytes = HumanBytes(bytes);
             writeln!(

@@ -46,9 +46,10 @@ impl Repair {
         let report = Db::repair(dir, to, &options).map_err(Failure::opening)?;
         self.output
             .print(|| as_json(&report), |out| print_text(&report, out))?;
-        Ok(match report.is_complete() {
-            true => Code::Success,
-            false => Code::DataLost,
+        Ok(if report.is_complete() {
+            Code::Success
+        } else {
+            Code::DataLost
         })
     }
 }
@@ -202,9 +203,10 @@ fn print_text(report: &RepairReport, out: &mut dyn Write) -> io::Result<()> {
         HumanCount(report.lost),
         HumanCount(report.in_doubt),
         HumanCount(report.uncertain),
-        match report.uncertain_included {
-            true => "saved, too",
-            false => "left out",
+        if report.uncertain_included {
+            "saved, too"
+        } else {
+            "left out"
         },
     )
 }

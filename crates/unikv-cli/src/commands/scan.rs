@@ -70,9 +70,10 @@ impl Scan {
         records: impl DoubleEndedIterator<Item = unikv::Result<Record>>,
         out: &mut impl Write,
     ) -> Result<(), Failure> {
-        match self.reverse {
-            true => self.print(records.rev().take(self.limit()), out),
-            false => self.print(records.take(self.limit()), out),
+        if self.reverse {
+            self.print(records.rev().take(self.limit()), out)
+        } else {
+            self.print(records.take(self.limit()), out)
         }
     }
 

@@ -134,16 +134,17 @@ pub fn is_old(published: &PublishedStats) -> bool {
 /// Whose figures these are, and how old.
 pub fn age_in_words(published: &PublishedStats) -> String {
     let age = published.age.as_secs_f64();
-    match is_old(published) {
-        false => format!(
+    if is_old(published) {
+        format!(
+            "OLD: process {} published this {age:.0} s ago, and nothing since: it has ended or hangs",
+            published.pid
+        )
+    } else {
+        format!(
             "as process {} published it {age:.1} s ago, with the database open for {}",
             published.pid,
             seconds_in_words(published.open_for)
-        ),
-        true => format!(
-            "OLD: process {} published this {age:.0} s ago, and nothing since: it has ended or hangs",
-            published.pid
-        ),
+        )
     }
 }
 

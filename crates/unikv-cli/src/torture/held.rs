@@ -89,12 +89,11 @@ impl<'a> HeldSnapshot<'a> {
     fn get(&self, record: Record, version: u32) -> Result<(), Failure> {
         let value = self.snapshot.get(record.key())?;
         let found = found(record, value.as_deref())?;
-        match found.is(record, version) {
-            true => Ok(()),
-            false => {
-                let expected = in_words(record, version);
-                Err(mismatch("get in a snapshot", record, expected, found))
-            }
+        if found.is(record, version) {
+            Ok(())
+        } else {
+            let expected = in_words(record, version);
+            Err(mismatch("get in a snapshot", record, expected, found))
         }
     }
 

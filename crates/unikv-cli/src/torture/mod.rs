@@ -315,9 +315,10 @@ impl Torture {
             )
         })?;
         let breached = report.breaches > 0 || quiet.ratio() > 1.0;
-        match breached && !self.no_check_space {
-            true => Err(Failure::verification("the space promise was breached")),
-            false => Ok(()),
+        if breached && !self.no_check_space {
+            Err(Failure::verification("the space promise was breached"))
+        } else {
+            Ok(())
         }
     }
 }

@@ -66,9 +66,10 @@ impl Record {
         let mut key = format!("t{:02}/{:0DIGITS$x}", self.thread, self.index).into_bytes();
         if shape() != Shape::Usual {
             let len = shape().key_len(self.index, key.len());
-            let filled = match shape().has_common_prefix() {
-                true => key.len() - DIGITS,
-                false => key.len(),
+            let filled = if shape().has_common_prefix() {
+                key.len() - DIGITS
+            } else {
+                key.len()
             };
             let rest = key.split_off(filled);
             key.resize(len - rest.len(), b'.');
@@ -88,9 +89,10 @@ impl Record {
         let text = std::str::from_utf8(key).ok()?.strip_prefix('t')?;
         let (thread, rest) = text.split_at_checked(2)?;
         let rest = rest.strip_prefix('/')?;
-        let digits = match shape().has_common_prefix() {
-            true => rest.get(rest.len().checked_sub(DIGITS)?..)?,
-            false => rest.get(..DIGITS)?,
+        let digits = if shape().has_common_prefix() {
+            rest.get(rest.len().checked_sub(DIGITS)?..)?
+        } else {
+            rest.get(..DIGITS)?
         };
         let record = Record {
             thread: thread.parse().ok()?,
@@ -106,9 +108,10 @@ impl Record {
         }
         let dice = hash(self.id() ^ hash(u64::from(version)));
         // In every eighth stretch of keys half of all versions are deletes.
-        let deletes = match hash(self.index >> 10).is_multiple_of(8) {
-            true => 128,
-            false => 14,
+        let deletes = if hash(self.index >> 10).is_multiple_of(8) {
+            128
+        } else {
+            14
         };
         if dice % 256 < deletes {
             return Effect::Absent;
@@ -173,9 +176,10 @@ impl Record {
     /// The keys that are written together with it: a block, or it alone.
     pub fn unit(self) -> Range<u64> {
         let block = self.index / BLOCK;
-        match hash(self.thread << 40 ^ block).is_multiple_of(4) {
-            true => block * BLOCK..(block + 1) * BLOCK,
-            false => self.index..self.index + 1,
+        if hash(self.thread << 40 ^ block).is_multiple_of(4) {
+            block * BLOCK..(block + 1) * BLOCK
+        } else {
+            self.index..self.index + 1
         }
     }
 }

@@ -205,9 +205,10 @@ impl Oracle {
     /// Compares a key of the own thread with what was found of it.
     pub fn judge_own(&self, record: Record, found: Found) -> Result<(), String> {
         let version = self.version(record);
-        match found.is(record, version) {
-            true => Ok(()),
-            false => Err(format!("expected {}", in_words(record, version))),
+        if found.is(record, version) {
+            Ok(())
+        } else {
+            Err(format!("expected {}", in_words(record, version)))
         }
     }
 
@@ -219,9 +220,10 @@ impl Oracle {
             Found::Version(version) => (before..=newest).contains(&version),
             Found::Nothing => (before..=newest).any(|version| found.is(record, version)),
         };
-        match fits {
-            true => Ok(()),
-            false => Err(format!("expected a version from {before} to {newest}")),
+        if fits {
+            Ok(())
+        } else {
+            Err(format!("expected a version from {before} to {newest}"))
         }
     }
 
@@ -299,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_tells_the_next_process() {
+    fn the_next_process_reads_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("expect");
         let open = |threads| Oracle::open(threads, 8, 1.5, Some(&path));

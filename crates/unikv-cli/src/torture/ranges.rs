@@ -29,12 +29,11 @@ pub fn expect_range(
         record.effect(version(index)) != Effect::Absent
     });
     let expected = expected.map(|index| (Record { thread, index }, version(index)));
-    match backwards {
-        true => {
-            let expected: Vec<_> = expected.collect();
-            expect_entries(iter.rev(), expected.into_iter().rev())
-        }
-        false => expect_entries(iter, expected),
+    if backwards {
+        let expected: Vec<_> = expected.collect();
+        expect_entries(iter.rev(), expected.into_iter().rev())
+    } else {
+        expect_entries(iter, expected)
     }
 }
 

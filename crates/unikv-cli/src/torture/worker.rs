@@ -142,9 +142,10 @@ impl<'a> Worker<'a> {
     /// One of the own keys: half of the time a hot one.
     fn choose(&mut self) -> Record {
         let keys = self.shared.oracle.keys_per_thread;
-        let index = match self.rng.random() {
-            true => self.hot.next(&mut self.rng, keys),
-            false => self.rng.random_range(0..keys),
+        let index = if self.rng.random() {
+            self.hot.next(&mut self.rng, keys)
+        } else {
+            self.rng.random_range(0..keys)
         };
         Record {
             thread: self.thread,
@@ -216,9 +217,10 @@ impl<'a> Worker<'a> {
         let value = self.shared.db.get(record.key())?;
         add(&self.shared.counts.reads, 1);
         let found = found(record, value.as_deref())?;
-        let judged = match record.thread == self.thread {
-            true => self.shared.oracle.judge_own(record, found),
-            false => self.shared.oracle.judge_other(record, before, found),
+        let judged = if record.thread == self.thread {
+            self.shared.oracle.judge_own(record, found)
+        } else {
+            self.shared.oracle.judge_other(record, before, found)
         };
         judged.map_err(|expected| mismatch("get of another thread's key", record, expected, found))
     }
@@ -248,12 +250,11 @@ impl<'a> Worker<'a> {
         } else {
             newest
         };
-        match (before..=newest).any(all) {
-            true => Ok(()),
-            false => {
-                let expected = format!("one version from {before} to {newest}");
-                Err(mismatch("multi_get", record, expected, founds))
-            }
+        if (before..=newest).any(all) {
+            Ok(())
+        } else {
+            let expected = format!("one version from {before} to {newest}");
+            Err(mismatch("multi_get", record, expected, founds))
         }
     }
 

@@ -227,9 +227,10 @@ impl<'a> Exam<'a> {
         // A change within the end of a log leaves the marks before it, which say what is
         // durable.
         let keeps_marks = matches!(damage.what, What::Byte | What::Grown);
-        let mut oracle = match keeps_marks {
-            true => specimen.oracle.clone(),
-            false => specimen.history.clone(),
+        let mut oracle = if keeps_marks {
+            specimen.oracle.clone()
+        } else {
+            specimen.history.clone()
         };
         if let Some(twin) = specimen.whose_log(damage) {
             // The newest segment is known by its own header alone: a batch of either database may
@@ -245,18 +246,20 @@ impl<'a> Exam<'a> {
             return Verdict::Shortened;
         }
         verify::content(db, &mut oracle, Ending::PowerCut);
-        match shorter {
-            true => Verdict::Shortened,
-            false => Verdict::Equal,
+        if shorter {
+            Verdict::Shortened
+        } else {
+            Verdict::Equal
         }
     }
 
     /// Every read gives what it gave before or, where it reads what is damaged, an error that says
     /// so.
     fn reads_are_right(&self, damage: &Damage, db: &Db) -> Verdict {
-        let touched = match self.specimen.is_twofold(&damage.path, &damage.changed) {
-            true => ALL,
-            false => self.specimen.touched(damage),
+        let touched = if self.specimen.is_twofold(&damage.path, &damage.changed) {
+            ALL
+        } else {
+            self.specimen.touched(damage)
         };
         let failed = failed_reads(self.specimen, damage, db, touched);
         match failed {

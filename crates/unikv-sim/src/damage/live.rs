@@ -163,18 +163,20 @@ impl Life<'_> {
 
     fn compare_snapshot(&mut self, snapshot: &Snapshot, then: &State, may_fail: bool) {
         for key in &self.specimen.keys {
-            let got = match may_fail {
-                true => self.may("a get of a snapshot", snapshot.get(key)),
-                false => Some(snapshot.get(key).expect("a get of a snapshot")),
+            let got = if may_fail {
+                self.may("a get of a snapshot", snapshot.get(key))
+            } else {
+                Some(snapshot.get(key).expect("a get of a snapshot"))
             };
             if let Some(got) = got {
                 same("in a snapshot", key, got.as_deref(), then);
             }
         }
         let scanned = verify::scan(snapshot.iter());
-        let found = match may_fail {
-            true => self.may("a scan of a snapshot", scanned),
-            false => Some(scanned.expect("a scan of a snapshot")),
+        let found = if may_fail {
+            self.may("a scan of a snapshot", scanned)
+        } else {
+            Some(scanned.expect("a scan of a snapshot"))
         };
         if let Some(found) = found {
             verify::same_pairs("in a snapshot", &found, then);

@@ -141,9 +141,10 @@ impl Maker {
 
     /// What time it is, where anything expires.
     fn times(&self) -> Times {
-        match self.expires {
-            true => Times::of_wall_clock(self.runtime.wall_clock_ms()),
-            false => Times::default(),
+        if self.expires {
+            Times::of_wall_clock(self.runtime.wall_clock_ms())
+        } else {
+            Times::default()
         }
     }
 

@@ -115,9 +115,10 @@ fn each_failure_of_scans(
     while low < high {
         let (first, last) = (&keys[low][..], &keys[high - 1][..]);
         let mut iter = db.range(first..=last);
-        let failure = match back {
-            false => follow(&mut iter, &specimen.state, first, last),
-            true => follow_back(iter, &specimen.state, first, last),
+        let failure = if back {
+            follow_back(iter, &specimen.state, first, last)
+        } else {
+            follow(&mut iter, &specimen.state, first, last)
         };
         let Some((error, next)) = failure else {
             return;

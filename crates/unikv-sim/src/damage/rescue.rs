@@ -98,9 +98,10 @@ impl<'a> Rescue<'a> {
                 self.without_log.get(key) != specimen.state.get(key)
             }),
             Some(FileKind::Table | FileKind::Records | FileKind::KeyTable) => {
-                let touched = match specimen.is_twofold(&damage.path, &damage.changed) {
-                    true => ALL,
-                    false => specimen.touched(damage),
+                let touched = if specimen.is_twofold(&damage.path, &damage.changed) {
+                    ALL
+                } else {
+                    specimen.touched(damage)
                 };
                 self.others_are_exact(salvaged, |i, _| touched.get >> i & 1 == 1);
             }

@@ -26,9 +26,10 @@ pub const SHAPES: [Shape; PLAIN + FEATURES] = {
     let mut all = [plain::SHAPES[0]; PLAIN + FEATURES];
     let mut n = 0;
     while n < all.len() {
-        all[n] = match n < PLAIN {
-            true => plain::SHAPES[n],
-            false => features::SHAPES[n - PLAIN],
+        all[n] = if n < PLAIN {
+            plain::SHAPES[n]
+        } else {
+            features::SHAPES[n - PLAIN]
         };
         n += 1;
     }

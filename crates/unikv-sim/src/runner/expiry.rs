@@ -112,9 +112,10 @@ impl Runner {
         };
         let now_ms = self.time();
         let after = there.filter(|_| expiry_ms.is_none_or(|end| end > now_ms));
-        let known = match changes {
-            true => vec![(whole, after.map(|value| value.until(expiry_ms)))],
-            false => Vec::new(),
+        let known = if changes {
+            vec![(whole, after.map(|value| value.until(expiry_ms)))]
+        } else {
+            Vec::new()
         };
         let set = |runner: &Runner| {
             let done = call(runner.db(), keyspace.as_ref(), key)?;
@@ -184,9 +185,10 @@ impl Runner {
 
     fn swap(&mut self, key: &Key, new: Option<Value>, expected: bool) -> Result<(), Interrupt> {
         let before = self.there(key);
-        let expects = match expected {
-            true => before.clone(),
-            false => Some(Bytes::from(*b"never written")),
+        let expects = if expected {
+            before.clone()
+        } else {
+            Some(Bytes::from(*b"never written"))
         };
         let after = new.map(|value| value.bytes().until(self.kept(before.as_ref())));
         let bytes = after.clone();
@@ -204,9 +206,10 @@ impl Runner {
             );
             Ok(())
         };
-        let known = match expected {
-            true => vec![(key.0.clone(), after)],
-            false => Vec::new(),
+        let known = if expected {
+            vec![(key.0.clone(), after)]
+        } else {
+            Vec::new()
         };
         let syncs = expected && self.config.syncs_every_write();
         self.change("compare_and_swap", known, call, syncs)?;

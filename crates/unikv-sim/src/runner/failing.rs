@@ -137,9 +137,10 @@ impl Runner {
         self.tell(Some(&under_way));
         let result = self.db().put(b"probe", &value);
         let done = self.may("a write after the fault", result)?.is_some();
-        match done {
-            true => self.oracle.acknowledged(vec![change]),
-            false => self.oracle.unknown(vec![change]),
+        if done {
+            self.oracle.acknowledged(vec![change])
+        } else {
+            self.oracle.unknown(vec![change])
         }
         if done && self.config.syncs_every_write() {
             self.oracle.synced();

@@ -20,9 +20,10 @@ impl Runner {
         );
         let mut tries = if may_fail { PATIENCE } else { 1 };
         loop {
-            let options = match self.bare_options {
-                true => self.config.bare_options(),
-                false => self.config.options(),
+            let options = if self.bare_options {
+                self.config.bare_options()
+            } else {
+                self.config.options()
             };
             if self.oracle.times.matters {
                 self.runtime.set_wall_clock_ms(self.oracle.times.wall_ms);

@@ -68,9 +68,10 @@ impl Runner {
             if pair.iter().any(|partition| partition.keyspace.is_none()) {
                 continue;
             }
-            let meets = match pair[0].keyspace == pair[1].keyspace {
-                true => end == Some(&pair[1].start[..]),
-                false => end.is_none() && pair[1].start.is_empty(),
+            let meets = if pair[0].keyspace == pair[1].keyspace {
+                end == Some(&pair[1].start[..])
+            } else {
+                end.is_none() && pair[1].start.is_empty()
             };
             assert!(meets, "partitions have a gap or overlap");
         }

@@ -206,15 +206,12 @@ impl Runner {
                 return Ok(());
             };
             let (below, above) = (Bound::Excluded(at), Bound::Excluded(at));
-            let (step, next) = match walk.is_back(n) {
-                true => {
-                    let mut before = state.range::<[u8], _>((Bound::Unbounded, below));
-                    (cursor.prev(), before.next_back())
-                }
-                false => {
-                    let mut after = state.range::<[u8], _>((above, Bound::Unbounded));
-                    (cursor.next(), after.next())
-                }
+            let (step, next) = if walk.is_back(n) {
+                let mut before = state.range::<[u8], _>((Bound::Unbounded, below));
+                (cursor.prev(), before.next_back())
+            } else {
+                let mut after = state.range::<[u8], _>((above, Bound::Unbounded));
+                (cursor.next(), after.next())
             };
             moved = self.must("a step of a cursor", step)?;
             want = next.map(|(key, _)| &key[..]);
@@ -231,9 +228,10 @@ impl Runner {
     ) -> Result<(), Interrupt> {
         for n in 0..steps {
             let back = walk.is_back(n);
-            let (got, want) = match back {
-                true => (held.iter.next_back(), held.left.next_back()),
-                false => (held.iter.next(), held.left.next()),
+            let (got, want) = if back {
+                (held.iter.next_back(), held.left.next_back())
+            } else {
+                (held.iter.next(), held.left.next())
             };
             let got = self.must("a step of an iterator", got.transpose())?;
             let got = got.as_ref().map(|(key, value)| (&key[..], &value[..]));

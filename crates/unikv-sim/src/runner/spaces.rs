@@ -62,9 +62,10 @@ impl Runner {
                 self.oracle.unknown(changes);
                 self.tell(None);
                 self.may::<()>(what, Err(error))?;
-                match self.is_short_of_space() {
-                    true => self.check_all()?,
-                    false => self.recover_from_fault()?,
+                if self.is_short_of_space() {
+                    self.check_all()?
+                } else {
+                    self.recover_from_fault()?
                 }
                 Ok(false)
             }
@@ -81,9 +82,10 @@ impl Runner {
             let made = runner.db().keyspace(name, options.clone());
             made.map(drop)
         };
-        match self.is_there(name) {
-            true => self.change("keyspace", Vec::new(), call, false)?,
-            false => self.change("keyspace", vec![spaces::present(name, None)], call, true)?,
+        if self.is_there(name) {
+            self.change("keyspace", Vec::new(), call, false)?
+        } else {
+            self.change("keyspace", vec![spaces::present(name, None)], call, true)?
         };
         Ok(())
     }
@@ -158,9 +160,12 @@ impl Runner {
             known.push((whole, stored));
         }
         let syncs = sync || self.config.syncs_every_write();
-        let write = |runner: &Runner| match sync {
-            true => runner.db().write_with(&batch, unikv::Durability::Sync),
-            false => runner.db().write(&batch),
+        let write = |runner: &Runner| {
+            if sync {
+                runner.db().write_with(&batch, unikv::Durability::Sync)
+            } else {
+                runner.db().write(&batch)
+            }
         };
         self.change("a write", known, write, syncs && !batch.is_empty())?;
         Ok(())

@@ -132,9 +132,10 @@ impl Runner {
         if self.oracle.unknowns() > 0 {
             return;
         }
-        let isolation = match serializable {
-            true => Isolation::Serializable,
-            false => Isolation::Snapshot,
+        let isolation = if serializable {
+            Isolation::Serializable
+        } else {
+            Isolation::Snapshot
         };
         self.transactions[slot] = Some(HeldTransaction {
             transaction: self.db().begin_with(isolation),
@@ -155,9 +156,10 @@ impl Runner {
         key: &Key,
         for_update: bool,
     ) -> Result<(), Interrupt> {
-        let got = match for_update {
-            true => held.transaction.get_for_update(key),
-            false => held.transaction.get(key),
+        let got = if for_update {
+            held.transaction.get_for_update(key)
+        } else {
+            held.transaction.get(key)
         };
         let got = self.must("get of a transaction", got)?;
         self.note(got.as_deref());
@@ -206,9 +208,10 @@ impl Runner {
             (None, _) => false,
         };
         let persists = ttl_ms == u64::MAX;
-        let set = match persists {
-            true => held.transaction.persist(key),
-            false => held.transaction.expire(key, Duration::from_millis(ttl_ms)),
+        let set = if persists {
+            held.transaction.persist(key)
+        } else {
+            held.transaction.expire(key, Duration::from_millis(ttl_ms))
         };
         let set = self.must("a change of a lifetime in a transaction", set)?;
         let changes = there.filter(|_| expires || !persists);

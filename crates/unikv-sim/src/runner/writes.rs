@@ -157,11 +157,11 @@ impl Runner {
         self.tell(Some(&under_way));
         let (changes, mark) = under_way;
         let plain = || changes.iter().map(|(key, value)| (key, value.as_deref()));
-        let result = match self.oracle.times.matters {
-            true => self.db().ingest_sorted(entries(&changes), mark.as_deref()),
-            false => self
-                .db()
-                .ingest_sorted(plain().map(unikv::Result::Ok), mark.as_deref()),
+        let result = if self.oracle.times.matters {
+            self.db().ingest_sorted(entries(&changes), mark.as_deref())
+        } else {
+            self.db()
+                .ingest_sorted(plain().map(unikv::Result::Ok), mark.as_deref())
         };
         match result {
             Ok(count) => {

@@ -200,9 +200,10 @@ impl<'a> Copying<'a> {
             remove_left_over(vfs, &temp)?;
         }
         let checksum = file.copy(&self.copier, &temp);
-        let copied = checksum.and_then(|checksum| match checksum == file.checksum {
-            true => self.read_back(&temp, file.len, checksum),
-            false => {
+        let copied = checksum.and_then(|checksum| {
+            if checksum == file.checksum {
+                self.read_back(&temp, file.len, checksum)
+            } else {
                 let what = "the file's checksum does not match the one in the manifest";
                 Err(Error::corruption(file.path, 0, what))
             }

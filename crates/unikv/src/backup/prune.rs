@@ -53,9 +53,10 @@ impl Repository {
         }
         // From here on none of them comes back, whatever is removed.
         slip!(PruneFilesFirst, Ok(()), layout.sync_dir(&layout.points()))?;
-        let needed = match seeded!(PruneForgetsOthers) {
-            true => kept.last().map(std::slice::from_ref).unwrap_or_default(),
-            false => kept,
+        let needed = if seeded!(PruneForgetsOthers) {
+            kept.last().map(std::slice::from_ref).unwrap_or_default()
+        } else {
+            kept
         };
         let needed = needed.iter().flat_map(|point| &point.files);
         let needed: HashSet<String> = needed.filter_map(PointFile::shared_name).collect();

@@ -155,9 +155,10 @@ fn examine(disk: &SimVfs, points: &[(u64, Model)], kept: impl Fn(u64) -> bool) {
     assert!(listed.damaged.is_empty(), "{:?}", listed.damaged);
     let numbers: Vec<u64> = listed.points.iter().map(|point| point.number).collect();
     for (number, model) in points {
-        match numbers.contains(number) {
-            true => restores_to(disk, *number, model),
-            false => assert!(!kept(*number), "{number} is gone"),
+        if numbers.contains(number) {
+            restores_to(disk, *number, model)
+        } else {
+            assert!(!kept(*number), "{number} is gone")
         }
     }
 }

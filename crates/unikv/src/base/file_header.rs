@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_contradicts_itself_and_a_foreign_file_are_told_apart() {
+    fn a_header_that_contradicts_itself_and_a_foreign_file_differ() {
         let path = Path::new("000042.rec");
         let err = FileHeader::decode(&changed(10, 0), FileKind::Record, None, path).unwrap_err();
         assert_eq!(

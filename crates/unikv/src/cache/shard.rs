@@ -149,9 +149,10 @@ impl<T: LogItem> Shard<T> {
     pub(super) fn append(&mut self, place: Place, item: T, asked: u8) {
         self.remove(&place);
         let (segment_len, len) = (self.memory.segment_len(), item.bytes().len());
-        let (small, large) = match is_small(len, segment_len) {
-            true => (len, 0),
-            false => (0, len.max(item.beside_bytes())),
+        let (small, large) = if is_small(len, segment_len) {
+            (len, 0)
+        } else {
+            (0, len.max(item.beside_bytes()))
         };
         let is_full = self.segments.back().is_none_or(|open| {
             let has_room = (self.open_small + small).max(self.open_large + large) <= segment_len;

@@ -105,7 +105,7 @@ fn what_is_asked_for_stays_and_what_is_not_goes() {
 }
 
 #[test]
-fn memory_that_somebody_holds_counts_until_it_is_let_go() {
+fn pinned_memory_counts_until_it_is_released() {
     let log = log_of(1, 2 << 20);
     let fill = || {
         for n in 0..10_000 {

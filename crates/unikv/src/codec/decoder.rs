@@ -40,9 +40,10 @@ impl Decoders {
                 self.zstd(stored, raw, Some(dictionary))?
             }
         };
-        match len == raw.len() {
-            true => Ok(()),
-            false => Err("what is compressed has another length than it says"),
+        if len == raw.len() {
+            Ok(())
+        } else {
+            Err("what is compressed has another length than it says")
         }
     }
 

@@ -34,9 +34,10 @@ impl FileCompression {
         if matches!(codec, Codec::Zstd | Codec::ZstdWithDictionary) {
             let has_some =
                 self.codecs.holds(Codec::Zstd) || self.codecs.holds(Codec::ZstdWithDictionary);
-            self.level = match has_some {
-                true => level.min(self.level),
-                false => level,
+            self.level = if has_some {
+                level.min(self.level)
+            } else {
+                level
             };
         }
         self.codecs.add(codec);

@@ -221,9 +221,10 @@ impl Keyspace {
 
     /// Its id in a database; in another one than its own, one that no keyspace has.
     pub(crate) fn id_in(&self, database: DatabaseId) -> KeyspaceId {
-        match self.database() == database {
-            true => self.id,
-            false => KeyspaceId(u32::MAX),
+        if self.database() == database {
+            self.id
+        } else {
+            KeyspaceId(u32::MAX)
         }
     }
 

@@ -76,9 +76,10 @@ impl Handle {
         let events = &self.engine.core.events;
         events.end();
         let delivery = self.delivery.lock().take();
-        match events.is_listener() {
-            true => drop(delivery),
-            false => delivery.into_iter().for_each(|delivery| delivery.join()),
+        if events.is_listener() {
+            drop(delivery)
+        } else {
+            delivery.into_iter().for_each(|delivery| delivery.join())
         }
     }
 

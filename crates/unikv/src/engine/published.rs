@@ -167,9 +167,10 @@ impl PublishedPage {
 
     /// The edits that are in force.
     pub(crate) fn edits(&self) -> u64 {
-        match seeded!(FollowsUnpublishedEdits) {
-            true => u64::MAX,
-            false => self.page.load(EDITS),
+        if seeded!(FollowsUnpublishedEdits) {
+            u64::MAX
+        } else {
+            self.page.load(EDITS)
         }
     }
 
@@ -180,9 +181,10 @@ impl PublishedPage {
             let seq = SeqNo::MAX;
             return Some(VisibleSeq { seq, logged: seq });
         }
-        let logged = match self.page.load(UNLOGGED) == seq.0 {
-            true => SeqNo(self.page.load(LOGGED)),
-            false => seq,
+        let logged = if self.page.load(UNLOGGED) == seq.0 {
+            SeqNo(self.page.load(LOGGED))
+        } else {
+            seq
         };
         Some(VisibleSeq { seq, logged })
     }

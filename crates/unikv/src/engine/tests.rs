@@ -67,11 +67,13 @@ impl Machine {
     /// After this many more calls that change the disk, the power goes.
     pub(crate) fn cut_power_after(&self, calls: u64) {
         let at = self.disk.calls() + calls;
-        self.disk
-            .set_fault(Box::new(move |call| match call.index >= at {
-                true => Fault::PowerCut,
-                false => Fault::None,
-            }));
+        self.disk.set_fault(Box::new(move |call| {
+            if call.index >= at {
+                Fault::PowerCut
+            } else {
+                Fault::None
+            }
+        }));
     }
 
     /// Kills the process, opens with each beginning of the manifest, and asserts that each is found
@@ -299,7 +301,7 @@ fn limits_are_refused_before_anything_is_written() {
 }
 
 #[test]
-fn a_second_opener_a_foreign_directory_and_a_missing_database_are_told_apart() {
+fn a_second_opener_a_foreign_directory_and_a_missing_database_differ() {
     let machine = Machine::new(6);
     let env = || Env {
         vfs: Arc::new(machine.disk.clone()),
@@ -561,7 +563,7 @@ fn a_worker_that_panics_makes_writers_fail_and_not_wait() {
 }
 
 #[test]
-fn a_writer_that_panics_does_not_leave_those_who_wait_for_it() {
+fn a_writer_that_panics_releases_its_followers() {
     let disk = SimVfs::new();
     let db = threaded(&disk);
     db.put("before", "1").unwrap();
@@ -596,7 +598,7 @@ fn a_writer_that_panics_does_not_leave_those_who_wait_for_it() {
 }
 
 #[test]
-fn a_group_that_fails_behind_the_log_is_never_shown_by_halves() {
+fn a_group_that_fails_after_the_log_is_never_shown_by_halves() {
     let machine = Machine::new(12);
     let (db, _) = machine.open(small());
     db.put("before", "1").unwrap();
@@ -614,7 +616,7 @@ fn a_group_that_fails_behind_the_log_is_never_shown_by_halves() {
 }
 
 #[test]
-fn a_merge_that_fell_behind_takes_two_generations_along() {
+fn a_merge_that_is_late_takes_two_generations_along() {
     let machine = Machine::new(11);
     let (db, _) = machine.open(small());
     let engine = &db.0.engine;

@@ -116,20 +116,20 @@ impl ExportFile {
 
     fn reader(&self) -> Result<Reader> {
         let reader = Reader::open(&*self.env.vfs, &self.path)?;
-        match *reader.head() == self.head {
-            true => Ok(reader),
-            false => {
-                let what = format!("{} has been replaced since", self.path.display());
-                Err(Error::invalid(what, "open the export again"))
-            }
+        if *reader.head() == self.head {
+            Ok(reader)
+        } else {
+            let what = format!("{} has been replaced since", self.path.display());
+            Err(Error::invalid(what, "open the export again"))
         }
     }
 
     fn import(&self, mut into: Ingest<'_>) -> Result<Export> {
         let found = self.reader()?.visit(|key, expiry_ms, value| {
-            let expiry_ms = match crate::base::seeded::seeded!(ImportPersists) {
-                true => None,
-                false => expiry_ms,
+            let expiry_ms = if crate::base::seeded::seeded!(ImportPersists) {
+                None
+            } else {
+                expiry_ms
             };
             into.0.add_until(key, value, expiry_ms)
         })?;

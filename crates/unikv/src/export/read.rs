@@ -215,18 +215,20 @@ impl Reader {
                 "the export says at its end that it holds other entries",
             ));
         }
-        match self.at == self.len {
-            true => Ok(()),
-            false => Err(self.damaged(self.at, "something stands after the end of the export")),
+        if self.at == self.len {
+            Ok(())
+        } else {
+            Err(self.damaged(self.at, "something stands after the end of the export"))
         }
     }
 
     fn fill(&self, out: &mut [u8], offset: u64) -> Result<()> {
         let got = self.file.read_at(out, offset);
         let got = got.map_err(|e| Error::io("read the file", &self.path, e))?;
-        match got == out.len() {
-            true => Ok(()),
-            false => Err(self.damaged(offset, CUT)),
+        if got == out.len() {
+            Ok(())
+        } else {
+            Err(self.damaged(offset, CUT))
         }
     }
 

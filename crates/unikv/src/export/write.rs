@@ -38,9 +38,10 @@ pub(super) fn export(snapshot: &Snapshot, range: &impl KeyBounds, path: &Path) -
     let mut entries = reader.range(range);
     while let Some(entry) = entries.next_key(Toward::Upper) {
         let (key, value) = entry?;
-        let expiry_ms = match expires {
-            true => read.expiry(source, &key)?.flatten(),
-            false => None,
+        let expiry_ms = if expires {
+            read.expiry(source, &key)?.flatten()
+        } else {
+            None
         };
         match value {
             Some(value) if value.len() < LARGE_BYTES => out.add(&key, expiry_ms, &value)?,
@@ -141,9 +142,10 @@ impl Writer {
         self.end.records += 1;
         self.end.bytes += (entry.key.len() + entry.len) as u64;
         entry.encode(&mut self.entries);
-        match self.entries.len() >= ENTRIES_BYTES {
-            true => self.end_entries(),
-            false => Ok(()),
+        if self.entries.len() >= ENTRIES_BYTES {
+            self.end_entries()
+        } else {
+            Ok(())
         }
     }
 

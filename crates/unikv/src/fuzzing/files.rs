@@ -386,8 +386,9 @@ fn frame(record: Record) -> Frame {
 }
 
 fn access(sequential: bool) -> Access {
-    match sequential {
-        true => Access::Sequential,
-        false => Access::Random,
+    if sequential {
+        Access::Sequential
+    } else {
+        Access::Random
     }
 }

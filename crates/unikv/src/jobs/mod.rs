@@ -114,9 +114,10 @@ impl<'a> Cancel<'a> {
 
     /// `Closed` when the database is being closed.
     pub(crate) fn check(&self) -> Result<()> {
-        match self.closing.load(Ordering::Relaxed) {
-            true => Err(Error::closed()),
-            false => Ok(()),
+        if self.closing.load(Ordering::Relaxed) {
+            Err(Error::closed())
+        } else {
+            Ok(())
         }
     }
 }

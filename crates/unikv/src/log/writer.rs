@@ -355,7 +355,7 @@ mod tests {
     use crate::vfs::sim::SimVfs;
 
     #[test]
-    fn a_large_group_leaves_no_large_buffer_behind() {
+    fn a_large_group_keeps_no_large_buffer() {
         let store = store(&SimVfs::new(), 1);
         let path = Path::new(DIR).join("000007.wal");
         let mut log = LogWriter::create(&store, path, FileKind::Wal, FileNumber(7)).unwrap();

@@ -157,9 +157,10 @@ impl Entries {
 
     /// Memory that it takes to put the entries in order, if they are not.
     pub(super) fn ordering_bytes(&self) -> usize {
-        match self.is_ordered() {
-            true => 0,
-            false => self.len() * size_of::<Unsorted>(),
+        if self.is_ordered() {
+            0
+        } else {
+            self.len() * size_of::<Unsorted>()
         }
     }
 

@@ -44,9 +44,10 @@ impl Lifetime {
 
     /// Until a time, which may never come.
     pub(crate) fn until(ms: u64) -> Lifetime {
-        match ms < MOST_MS {
-            true => Lifetime::Until(ms),
-            false => Lifetime::Never,
+        if ms < MOST_MS {
+            Lifetime::Until(ms)
+        } else {
+            Lifetime::Never
         }
     }
 

@@ -219,17 +219,19 @@ impl Memtable {
 
     /// The newest range tombstone at or below `snapshot` that covers `key`.
     pub(crate) fn covering(&self, key: &[u8], snapshot: SeqNo) -> Option<SeqNo> {
-        match self.has_ranges() {
-            true => self.ranges.covering(key, snapshot),
-            false => None,
+        if self.has_ranges() {
+            self.ranges.covering(key, snapshot)
+        } else {
+            None
         }
     }
 
     /// The newest range tombstone that covers a key from `start` to before `end`.
     pub(crate) fn newest_range_between(&self, start: &[u8], end: &[u8]) -> Option<SeqNo> {
-        match self.has_ranges() {
-            true => self.ranges.newest_between(start, end),
-            false => None,
+        if self.has_ranges() {
+            self.ranges.newest_between(start, end)
+        } else {
+            None
         }
     }
 

@@ -219,7 +219,7 @@ fn memory_changes_hands(keeps_entry: bool) {
 }
 
 #[test]
-fn memory_is_used_again_only_when_the_last_reader_has_let_go() {
+fn memory_is_used_again_only_when_the_last_reader_has_released_it() {
     holds(|| memory_changes_hands(false));
     errs(|| memory_changes_hands(true));
 }

@@ -55,9 +55,10 @@ impl View {
         let Some(partition) = self.version.partition_for(key) else {
             return Ok(None);
         };
-        let hidden = match has_ranges || partition.ranges.is_some() {
-            true => self.hidden(partition, key, at.seq)?,
-            false => Hidden::default(),
+        let hidden = if has_ranges || partition.ranges.is_some() {
+            self.hidden(partition, key, at.seq)?
+        } else {
+            Hidden::default()
         };
         if !partition.generations.is_empty() {
             counters.index_lookups.fetch_add(1, Ordering::Relaxed);

@@ -124,9 +124,10 @@ impl MergingCursor {
             if !are_hidden(number) || !source.entry().is_some_and(is_inside) {
                 continue;
             }
-            match self.forward {
-                true => source.seek(end, SeqNo::MAX)?,
-                false => source.seek_before(start, SeqNo::MAX)?,
+            if self.forward {
+                source.seek(end, SeqNo::MAX)?
+            } else {
+                source.seek_before(start, SeqNo::MAX)?
             }
         }
         self.build();

@@ -42,9 +42,10 @@ impl View {
             return Ok(Ahead::InMemory);
         };
         for generation in &partition.generations {
-            let reported = match generation.is_ingested() {
-                true => in_ingested(generation, key, snapshot, waits)?,
-                false => by_index(generation, hash, snapshot)?,
+            let reported = if generation.is_ingested() {
+                in_ingested(generation, key, snapshot, waits)?
+            } else {
+                by_index(generation, hash, snapshot)?
             };
             if let Some(ahead) = reported {
                 return Ok(ahead);
@@ -114,12 +115,13 @@ fn in_section<'a>(
     waits: bool,
     file: impl FnOnce(RecordPointer) -> Option<&'a Arc<RecordFile>>,
 ) -> Result<Outcome> {
-    let entry = match waits {
-        true => section.get(key, snapshot)?,
-        false => match section.get_present(key, snapshot)? {
+    let entry = if waits {
+        section.get(key, snapshot)?
+    } else {
+        match section.get_present(key, snapshot)? {
             Some(entry) => entry,
             None => return Ok(Some(Ahead::BlockFirst)),
-        },
+        }
     };
     let Some(OwnedEntry { value, .. }) = entry else {
         return Ok(None);
@@ -134,8 +136,9 @@ fn in_section<'a>(
 }
 
 fn prefetch_record(file: &RecordFile, offset: u64, len: usize) -> Result<Ahead> {
-    Ok(match file.prefetch_unless_present(offset, len)? {
-        true => Ahead::Prefetched,
-        false => Ahead::InMemory,
+    Ok(if file.prefetch_unless_present(offset, len)? {
+        Ahead::Prefetched
+    } else {
+        Ahead::InMemory
     })
 }

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_version_is_the_record_behind_or_the_file_is_damaged() {
+    fn an_older_version_is_the_next_record_or_the_file_is_damaged() {
         let value = seen_at_5(Some((KEY, 4))).unwrap();
         assert_eq!(value.as_deref(), Some(&b"value"[..]));
         assert_eq!(seen_at_5(Some((KEY, 6))).unwrap(), None);

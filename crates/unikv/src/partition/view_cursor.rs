@@ -116,26 +116,29 @@ impl ViewCursor {
     #[inline]
     pub(crate) fn next_visible(&mut self) -> Result<()> {
         self.next()?;
-        match self.may_hide() {
-            true => self.skip_hidden(),
-            false => Ok(()),
+        if self.may_hide() {
+            self.skip_hidden()
+        } else {
+            Ok(())
         }
     }
 
     /// Going back, moves past many keys at once where many in a row have been hidden.
     #[cold]
     pub(crate) fn skip_hidden_back(&mut self) -> Result<()> {
-        match self.skip_wide()? {
-            true => self.skip_backward(),
-            false => Ok(()),
+        if self.skip_wide()? {
+            self.skip_backward()
+        } else {
+            Ok(())
         }
     }
 
     #[cold]
     fn skip_hidden(&mut self) -> Result<()> {
-        match self.skip_wide()? {
-            true => self.skip_forward(),
-            false => Ok(()),
+        if self.skip_wide()? {
+            self.skip_forward()
+        } else {
+            Ok(())
         }
     }
 

@@ -48,9 +48,10 @@ impl DirectReads {
         // others that are prefetched are read meanwhile.
         let may_be_one = || self.runs.is_empty() && len >= LONG_BYTES;
         let may_be_many = || self.runs.len() < MOST_READS && file.store().reads_around_together();
-        match route == Route::Around && !may_be_one() && !may_be_many() {
-            true => Route::Through,
-            false => route,
+        if route == Route::Around && !may_be_one() && !may_be_many() {
+            Route::Through
+        } else {
+            route
         }
     }
 

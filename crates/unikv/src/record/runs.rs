@@ -173,9 +173,10 @@ impl RecordFile {
         }
         // Who keeps a value keeps no buffer that was read for little else than gaps.
         let bytes_wanted: u64 = run.iter().map(|it| u64::from(it.as_ref().len)).sum();
-        match len as u64 > MOST_KEPT_FOR_ONE * bytes_wanted || !self.may_share() {
-            true => Way::Copy,
-            false => Way::Share,
+        if len as u64 > MOST_KEPT_FOR_ONE * bytes_wanted || !self.may_share() {
+            Way::Copy
+        } else {
+            Way::Share
         }
     }
 
@@ -219,9 +220,10 @@ impl RecordFile {
 
 impl Span {
     fn freeze(self, buffer: ReadBuffer) -> Bytes {
-        match self.is_shared {
-            true => buffer.share(),
-            false => buffer.freeze(),
+        if self.is_shared {
+            buffer.share()
+        } else {
+            buffer.freeze()
         }
     }
 }

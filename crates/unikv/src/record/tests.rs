@@ -266,7 +266,7 @@ fn a_range_tombstone_that_bounds_no_range_is_damage() {
 }
 
 #[test]
-fn range_tombstones_stand_behind_the_records() {
+fn range_tombstones_follow_the_records() {
     let mut rng = SmallRng::seed_from_u64(5);
     let records = random_records(&mut rng, 20);
     let vfs = SimVfs::new();
@@ -372,7 +372,7 @@ fn a_stream_expects_to_go_on_where_reads_follow_each_other() {
 }
 
 #[test]
-fn a_stream_prefetches_the_next_buffer_and_nothing_behind_the_records() {
+fn a_stream_prefetches_the_next_buffer_and_nothing_after_the_records() {
     let template = small_records().remove(0);
     let record = |i: u32| Owned {
         key: format!("key{i:05}").into_bytes(),
@@ -633,7 +633,7 @@ fn bytes_of_another_file_or_place_are_refused() {
 }
 
 #[test]
-fn a_frame_of_a_newer_release_is_told_apart_from_damage() {
+fn a_frame_of_a_newer_release_is_not_damage() {
     let vfs = SimVfs::new();
     let (meta, pointers) = write(&store_on(&vfs), &small_records(), false);
     let good = vfs.read_file(Path::new(FILE)).unwrap();

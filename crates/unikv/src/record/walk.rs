@@ -107,12 +107,12 @@ impl<'a> FrameWalk<'a> {
             _ => None,
         };
         self.offset = offset + len as u64;
-        let fault = match fits {
-            false => Some("the record's checksum does not match"),
-            true if kind == Kind::RangeDelete && range.is_none() => {
-                Some("what a range tombstone bounds is no range")
-            }
-            true => None,
+        let fault = if !fits {
+            Some("the record's checksum does not match")
+        } else if kind == Kind::RangeDelete && range.is_none() {
+            Some("what a range tombstone bounds is no range")
+        } else {
+            None
         };
         Ok(Walked {
             offset,

@@ -97,9 +97,10 @@ impl RecordWriter {
         }
         // What stands for a large value is short, and long values are copied piece by piece.
         let is_fit = record.kind == Kind::Put && record.frame_len() < u64::from(STREAMED_BYTES);
-        let compression = match is_fit {
-            true => compression,
-            false => Compression::None,
+        let compression = if is_fit {
+            compression
+        } else {
+            Compression::None
         };
         let value = record.value;
         let (stored_as, stored) = match self.encoder.encode(value, compression) {

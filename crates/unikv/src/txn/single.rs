@@ -36,9 +36,10 @@ pub(crate) fn retry<T, E: From<Error>>(
     mut attempt: impl FnMut(Txn) -> std::result::Result<T, Ended<E>>,
 ) -> std::result::Result<T, E> {
     for tried in 1.. {
-        let alone = match tried >= ALONE_FROM {
-            true => Alone::begin(&handle.engine.write),
-            false => None,
+        let alone = if tried >= ALONE_FROM {
+            Alone::begin(&handle.engine.write)
+        } else {
+            None
         };
         let mut txn = Txn::begin(handle, Isolation::Serializable);
         txn.stay_alone_if(alone);

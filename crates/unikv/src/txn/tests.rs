@@ -249,9 +249,10 @@ fn keyspaces_take_part_and_one_that_goes_ends_a_transaction() {
     for drops in [true, false] {
         let mut transaction = db.begin();
         transaction.put_in(&a, "key", "value").unwrap();
-        match drops {
-            false => a.drop_keyspace().unwrap(),
-            true => a.truncate().unwrap(),
+        if drops {
+            a.truncate().unwrap()
+        } else {
+            a.drop_keyspace().unwrap()
         }
         let read = transaction.keyspace(&a).get("other");
         assert_eq!(read.unwrap_err().kind(), ErrorKind::NoSuchKeyspace);
@@ -286,9 +287,10 @@ fn what_was_read_in_a_keyspace_that_is_gone_conflicts() {
         let mut transaction = db.begin();
         transaction.keyspace(&a).get("key").unwrap();
         transaction.put("result", "value").unwrap();
-        match drops {
-            false => a.truncate().unwrap(),
-            true => a.drop_keyspace().unwrap(),
+        if drops {
+            a.drop_keyspace().unwrap()
+        } else {
+            a.truncate().unwrap()
         }
         assert!(is_conflict(transaction.commit()));
     }
@@ -434,9 +436,10 @@ fn iterators_of_a_transaction_show_it_as_it_was_when_they_were_made() {
                         None => break,
                     };
                 }
-                let (got, wanted) = match rng.random() {
-                    true => (iter.next(), (!want.is_empty()).then(|| want.remove(0))),
-                    false => (iter.next_back(), want.pop()),
+                let (got, wanted) = if rng.random() {
+                    (iter.next(), (!want.is_empty()).then(|| want.remove(0)))
+                } else {
+                    (iter.next_back(), want.pop())
                 };
                 let got = got.map(|entry| entry.unwrap());
                 let got = got.map(|(key, value)| (key.to_vec(), value.to_vec()));

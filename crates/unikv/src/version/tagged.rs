@@ -180,9 +180,10 @@ impl<'a> Fields<'a> {
     }
 
     fn less_than(&self, most: u64, tag: u16, value: u64) -> Result<u64> {
-        match value < most {
-            true => Ok(value),
-            false => Err(self.corrupt(tag, "is greater than it can be")),
+        if value < most {
+            Ok(value)
+        } else {
+            Err(self.corrupt(tag, "is greater than it can be"))
         }
     }
 

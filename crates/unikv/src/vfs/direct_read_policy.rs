@@ -121,9 +121,10 @@ impl DirectReadPolicy {
             return Route::Through;
         }
         let is_tried = || hash(file, offset / TRIED_BYTES).is_multiple_of(TRIED_PART);
-        match self.known(len).is_worthwhile() && !is_tried() {
-            true => Route::Around,
-            false => Route::Trial,
+        if self.known(len).is_worthwhile() && !is_tried() {
+            Route::Around
+        } else {
+            Route::Trial
         }
     }
 

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn at_most_so_many_files_are_open() {
+    fn at_most_the_limit_of_files_are_open() {
         let (_disk, store, files) = store_with_files(20, 2);
         assert_eq!(open_files(&store, &files), 0);
         let mut rng = SmallRng::seed_from_u64(3);
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn an_obsolete_file_is_told_once_when_its_last_holder_lets_go() {
+    fn an_obsolete_file_is_reported_once_when_its_last_holder_releases_it() {
         let (_disk, store, mut files) = store_with_files(4, 8);
         for file in &files {
             file.read_exact_at(&mut [0; 1], 0).unwrap();

@@ -53,9 +53,10 @@ pub fn listed(dir: &Path) -> (u64, u64) {
             Err(error) if error.kind() == ErrorKind::NotFound => 0,
             Err(error) => panic!("{error}"),
         };
-        match entry.file_name().to_string_lossy().ends_with(".wal") {
-            true => log += bytes,
-            false => other += bytes,
+        if entry.file_name().to_string_lossy().ends_with(".wal") {
+            log += bytes
+        } else {
+            other += bytes
         }
     }
     (log, other)
@@ -245,7 +246,7 @@ impl<'a> Stage<'a> {
 
     /// Waits until the promise holds without the background's share and with nothing kept or
     /// pinned, with nobody writing or asking for it.
-    pub fn at_rest(&self) {
+    pub fn wait_until_idle(&self) {
         let mut watchdog = Standstill::new(self.db);
         loop {
             let pins = self.db.stats().pins;
@@ -294,7 +295,7 @@ pub fn watched(
         let mut stage = Stage::new(&shared, 1);
         let played = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             play(&mut stage);
-            stage.at_rest();
+            stage.wait_until_idle();
         }));
         over.store(true, Ordering::SeqCst);
         let (samples, nearest) = watch.join().unwrap();
@@ -333,8 +334,8 @@ fn watch(shared: &Shared<'_>, over: &AtomicBool) -> (u64, f64) {
         let before = look();
         let (_, bytes) = listed(shared.dir);
         let after = look();
-        let (pinned, at_rest) = (before.0.max(after.0), before.1.min(after.1));
-        let most = at_rest + (2 * UNSORTED_BYTES * THREADS + pinned) as f64;
+        let (pinned, kept) = (before.0.max(after.0), before.1.min(after.1));
+        let most = kept + (2 * UNSORTED_BYTES * THREADS + pinned) as f64;
         let fill = bytes as f64 / most;
         samples += 1;
         shared.listings.add(1);

@@ -32,9 +32,10 @@ fn scan<S: Store>(store: &S, from: u64, first: Option<u64>, limit: usize) -> Out
         (next, found) = (None, found + 1);
         check(n, Some(value))
     })?;
-    match first.is_some() == (found > 0) {
-        true => Ok(begin.elapsed()),
-        false => Err(Failure::verification("records are missing")),
+    if first.is_some() == (found > 0) {
+        Ok(begin.elapsed())
+    } else {
+        Err(Failure::verification("records are missing"))
     }
 }
 

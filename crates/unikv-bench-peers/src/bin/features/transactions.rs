@@ -36,9 +36,12 @@ pub fn conflicts<S: Store>(dir: &Path, scale: &Scale) -> Outcome<Figures> {
         for n in 0..TRANSACTIONS {
             let key = key(n % KEYS);
             let meets_another = n * 37 % 100 < percent;
-            let meanwhile = || match meets_another {
-                true => store.put(0, &key, &0_u64.to_le_bytes()),
-                false => Ok(()),
+            let meanwhile = || {
+                if meets_another {
+                    store.put(0, &key, &0_u64.to_le_bytes())
+                } else {
+                    Ok(())
+                }
             };
             let is_committed = store.transact(&key, &meanwhile, &increment)?;
             if is_committed == meets_another {

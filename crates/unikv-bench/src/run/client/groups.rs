@@ -52,9 +52,10 @@ impl<E: Engine> Client<'_, E> {
                 }
                 return Ok(());
             };
-            match shared.verify {
-                true => shared.verify_value("multi_get", record, value, Some(before)),
-                false => Ok(()),
+            if shared.verify {
+                shared.verify_value("multi_get", record, value, Some(before))
+            } else {
+                Ok(())
             }
         })?;
         Ok((start, Instant::now()))

@@ -46,9 +46,10 @@ fn next_reads(accesses: &[Access], first: usize) -> Vec<u32> {
     let mut upcoming = vec![NEVER; records.unwrap_or(0)];
     let mut next = vec![NEVER; accesses.len()];
     for (at, access) in accesses.iter().enumerate().rev() {
-        let here = match is_counted(*access, at, first) {
-            true => at as u32,
-            false => NEVER,
+        let here = if is_counted(*access, at, first) {
+            at as u32
+        } else {
+            NEVER
         };
         next[at] = std::mem::replace(&mut upcoming[access.record()], here);
     }

@@ -65,9 +65,10 @@ fn short(value: f64) -> String {
         v if v >= 10.0 => (format!("{value:.0}"), ""),
         _ => (format!("{value:.2}"), ""),
     };
-    let digits = match digits.contains('.') {
-        true => digits.trim_end_matches('0').trim_end_matches('.'),
-        false => &digits,
+    let digits = if digits.contains('.') {
+        digits.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        &digits
     };
     format!("{digits}{unit}")
 }

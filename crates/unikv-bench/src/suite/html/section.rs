@@ -166,9 +166,10 @@ impl<'a> Section<'a> {
         let rows = self.rows.iter().filter(|row| row.is_worked());
         rows.map(|row| {
             let name = numbered(&row.phase, self.nth(row));
-            let name = match row.phase == "load" || name.ends_with(&row.run) {
-                true => name,
-                false => format!("{} {name}", row.run).trim_start().to_owned(),
+            let name = if row.phase == "load" || name.ends_with(&row.run) {
+                name
+            } else {
+                format!("{} {name}", row.run).trim_start().to_owned()
             };
             let rate = |phase: &PhaseView| phase.operations_per_second;
             let cells = row.cells.iter();

@@ -57,9 +57,10 @@ impl Shell {
             name: DEFAULT_KEYSPACE.to_owned(),
             db,
         };
-        let ended = match io::stdin().is_terminal() {
-            true => session.converse(),
-            false => session.read_script(&mut io::stdin().lock()),
+        let ended = if io::stdin().is_terminal() {
+            session.converse()
+        } else {
+            session.read_script(&mut io::stdin().lock())
         };
         let Session { db, keyspace, .. } = session;
         drop(keyspace);
@@ -218,9 +219,10 @@ impl Session {
     fn enter(&mut self, name: &[u8], creates: bool) -> Result<(), Failure> {
         let name = std::str::from_utf8(name)
             .map_err(|_| Failure::invalid("the name of a keyspace is text"))?;
-        self.keyspace = match creates {
-            true => self.db.keyspace(name, KeyspaceOptions::default())?,
-            false => find_keyspace(&self.db, name)?,
+        self.keyspace = if creates {
+            self.db.keyspace(name, KeyspaceOptions::default())?
+        } else {
+            find_keyspace(&self.db, name)?
         };
         name.clone_into(&mut self.name);
         Ok(())

@@ -88,9 +88,10 @@ fn named_time(name: &str, time: Option<Duration>, whole: bool) -> (String, Value
         "time" => "us".to_owned(),
         name => format!("{}_us", name.trim_end_matches("_time")),
     };
-    match whole {
-        true => (name, json!(time.map(micros))),
-        false => (name, json!(time.map(|time| time.as_secs_f64() * 1e6))),
+    if whole {
+        (name, json!(time.map(micros)))
+    } else {
+        (name, json!(time.map(|time| time.as_secs_f64() * 1e6)))
     }
 }
 

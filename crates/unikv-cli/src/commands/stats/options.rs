@@ -69,10 +69,12 @@ pub fn options_to_json(options: &EffectiveOptions) -> Value {
 /// A line for each option: its value, and whether it was set.
 pub fn print_options(options: &EffectiveOptions, out: &mut dyn Write) -> io::Result<()> {
     for row in rows(options) {
-        let origin = match options.set.contains(&row.name) {
-            true => "set",
-            false if FOLLOWING.contains(&row.name) => "default, follows memory_budget",
-            false => "default",
+        let origin = if options.set.contains(&row.name) {
+            "set"
+        } else if FOLLOWING.contains(&row.name) {
+            "default, follows memory_budget"
+        } else {
+            "default"
         };
         writeln!(out, "{:<20} {:<20} {origin}", row.name, row.text)?;
     }

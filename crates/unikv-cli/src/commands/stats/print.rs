@@ -154,9 +154,10 @@ fn print_activity(stats: &unikv::Stats, out: &mut dyn Write) -> io::Result<()> {
             format!("ran {jump} ahead, followed when next opened"),
         )?;
     }
-    let held_up = match lifetime.stall_causes.is_empty() {
-        true => "never held up since the creation",
-        false => "held up since the creation, by",
+    let held_up = if lifetime.stall_causes.is_empty() {
+        "never held up since the creation"
+    } else {
+        "held up since the creation, by"
     };
     line("writers", held_up.to_owned())?;
     for stall in &lifetime.stall_causes {

@@ -99,9 +99,10 @@ impl Frame<'_> {
         let spans = row.into_iter().map(|(text, tone)| {
             let text: String = text.chars().take(left).collect();
             left -= text.chars().count();
-            match colours {
-                true => Span::styled(text, tone.style()),
-                false => Span::raw(text),
+            if colours {
+                Span::styled(text, tone.style())
+            } else {
+                Span::raw(text)
             }
         });
         Line::from(spans.collect::<Vec<_>>())
@@ -130,11 +131,12 @@ impl Frame<'_> {
         };
         let most = self.columns.saturating_sub(whose.len() + age.len() + 9);
         let len = self.dir.chars().count();
-        let dir: String = match len > most {
-            true => std::iter::once('…')
+        let dir: String = if len > most {
+            std::iter::once('…')
                 .chain(self.dir.chars().skip(len - most.saturating_sub(1).min(len)))
-                .collect(),
-            false => self.dir.to_owned(),
+                .collect()
+        } else {
+            self.dir.to_owned()
         };
         vec![
             ("unikv top ".to_owned(), Tone::Head),
@@ -154,9 +156,10 @@ impl Frame<'_> {
             ),
             None => (now, self.now.open_for),
         };
-        match time.is_zero() {
-            true => 0.0,
-            false => grown as f64 / time.as_secs_f64(),
+        if time.is_zero() {
+            0.0
+        } else {
+            grown as f64 / time.as_secs_f64()
         }
     }
 
@@ -174,9 +177,10 @@ impl Frame<'_> {
             None => " (since the opening)",
         };
         let lookups = self.rate(|s| s.cache_hits + s.cache_misses);
-        let hits = match lookups > 0.0 {
-            true => format!("{:.1} %", self.rate(|s| s.cache_hits) * 100.0 / lookups),
-            false => "-".to_owned(),
+        let hits = if lookups > 0.0 {
+            format!("{:.1} %", self.rate(|s| s.cache_hits) * 100.0 / lookups)
+        } else {
+            "-".to_owned()
         };
         vec![
             row(
@@ -263,9 +267,10 @@ impl Frame<'_> {
             format!("{}{at}, for {}", job.job, time_in_words(job.running_for))
         });
         let running: Vec<_> = running.collect();
-        let running = match running.is_empty() {
-            true => "none runs".to_owned(),
-            false => running.join("; "),
+        let running = if running.is_empty() {
+            "none runs".to_owned()
+        } else {
+            running.join("; ")
         };
         let done = format!(
             "{} flushes, {} merges, {} collections, {} splits, {} joins since the opening",

@@ -43,20 +43,20 @@ pub struct Top {
 
 impl Top {
     pub fn run(self) -> Outcome {
-        match self.once {
-            true => self.print_once(),
-            false if self.output.json => {
-                let published = self.read()?;
-                let as_json = || super::stats::published_to_json(&published);
-                self.output.print_json(as_json)?;
-                Ok(Code::Success)
-            }
-            false if !io::stdout().is_terminal() => {
-                let remedy = "use --once for one frame as text, or --json";
-                Err(Failure::invalid("standard output is no terminal").remedy(remedy))
-            }
-            false => self.show(),
+        if self.once {
+            return self.print_once();
         }
+        if self.output.json {
+            let published = self.read()?;
+            let as_json = || super::stats::published_to_json(&published);
+            self.output.print_json(as_json)?;
+            return Ok(Code::Success);
+        }
+        if !io::stdout().is_terminal() {
+            let remedy = "use --once for one frame as text, or --json";
+            return Err(Failure::invalid("standard output is no terminal").remedy(remedy));
+        }
+        self.show()
     }
 
     fn read(&self) -> Result<PublishedStats, Failure> {

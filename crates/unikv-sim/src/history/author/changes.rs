@@ -25,9 +25,10 @@ pub(super) fn draw_windows(history: &mut History) {
     let mut rng = SmallRng::seed_from_u64(history.seed ^ 0x3_1d0e);
     let mut draw = |config: &mut Config, may_be_off: bool| {
         let sizes = [8 << 10, 32 << 10, 256 << 10, 64 << 20];
-        config.change_window_bytes = match may_be_off && rng.random_range(0..6) == 0 {
-            true => 0,
-            false => *sizes.choose(&mut rng).expect("a choice"),
+        config.change_window_bytes = if may_be_off && rng.random_range(0..6) == 0 {
+            0
+        } else {
+            *sizes.choose(&mut rng).expect("a choice")
         };
     };
     draw(&mut history.config, false);

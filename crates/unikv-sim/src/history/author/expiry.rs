@@ -82,9 +82,10 @@ impl Author {
 
     /// An operation that has to do with expiry.
     pub(super) fn expiry_op(&mut self, has_keyspaces: bool) -> Op {
-        let space = match has_keyspaces && self.aside.random_bool(0.4) {
-            true => Some(self.aside.random_range(0..NAMES.len())),
-            false => None,
+        let space = if has_keyspaces && self.aside.random_bool(0.4) {
+            Some(self.aside.random_range(0..NAMES.len()))
+        } else {
+            None
         };
         Op::Expiry(match self.aside.random_range(0..24) {
             0 | 1 => {

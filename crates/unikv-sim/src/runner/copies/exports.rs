@@ -212,9 +212,10 @@ impl Runner {
             return Ok(());
         };
         let at = self.step.wrapping_mul(0x9e37_79b9) % bytes.len();
-        match self.step.is_multiple_of(2) {
-            true => bytes[at] ^= 1 << (self.step % 8),
-            false => bytes.truncate(at),
+        if self.step.is_multiple_of(2) {
+            bytes[at] ^= 1 << (self.step % 8)
+        } else {
+            bytes.truncate(at)
         }
         let path = exported.path.with_extension("damaged");
         self.vfs.write_file(&path, &bytes);

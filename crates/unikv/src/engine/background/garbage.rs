@@ -44,9 +44,10 @@ impl RecordFileStats {
     /// Bytes of records and of a key section that nothing needs. Unknown, and so zero, in a table
     /// of an UnsortedStore.
     pub fn dead_bytes(&self) -> u64 {
-        match self.is_table {
-            true => 0,
-            false => self.record_bytes.saturating_sub(self.live_bytes) + self.dead_section_bytes,
+        if self.is_table {
+            0
+        } else {
+            self.record_bytes.saturating_sub(self.live_bytes) + self.dead_section_bytes
         }
     }
 }
@@ -146,7 +147,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn what_is_told_is_what_is_collected() {
+    fn what_is_reported_is_what_is_collected() {
         let machine = Machine::new(8);
         let options = small().partition_bytes(1 << 40);
         let (db, _) = machine.open(options.clone().max_space_amp(100.0));

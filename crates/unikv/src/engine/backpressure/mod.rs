@@ -185,9 +185,10 @@ impl Pressure {
         let mut merges = self.merges.lock();
         // Of what runs beside others each takes a part of the time. While writers wait for merges,
         // what other jobs take between them is lost for merges, too.
-        let earliest = match self.unsorted_costs.load(Ordering::Relaxed) {
-            true => began.saturating_sub(now.saturating_sub(began) * MOST_BETWEEN),
-            false => began,
+        let earliest = if self.unsorted_costs.load(Ordering::Relaxed) {
+            began.saturating_sub(now.saturating_sub(began) * MOST_BETWEEN)
+        } else {
+            began
         };
         let took = now.saturating_sub(merges.ended.max(earliest));
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
@@ -217,9 +218,10 @@ fn generations_fill(partition: &Partition, unsorted_bytes: u64) -> f64 {
     };
     let slots = (f64::from(newest.high_water().0) + 1.0) / f64::from(MAX_SLOTS);
     let bytes = newest.bytes() as f64 / unsorted_bytes as f64;
-    let newest = match newest.is_ingested() {
-        true => 1.0,
-        false => slots.max(bytes).min(1.0),
+    let newest = if newest.is_ingested() {
+        1.0
+    } else {
+        slots.max(bytes).min(1.0)
     };
     (older.len() as f64 + newest) / MAX_GENERATIONS as f64
 }

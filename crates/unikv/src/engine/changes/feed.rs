@@ -84,9 +84,10 @@ impl ChangeFeed {
         let seq = SeqNo(token.seq);
         // What one crash has left, a later one may have taken: nothing made it durable.
         let mut later = self.incarnations.iter().skip(at + 1);
-        let common = match seeded!(OnlyNextIncarnation) {
-            true => later.next().map(|(_, common)| *common),
-            false => later.map(|(_, common)| *common).min(),
+        let common = if seeded!(OnlyNextIncarnation) {
+            later.next().map(|(_, common)| *common)
+        } else {
+            later.map(|(_, common)| *common).min()
         };
         let common = common.unwrap_or_else(|| self.visible());
         if seq > common {

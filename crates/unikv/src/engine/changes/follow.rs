@@ -150,9 +150,10 @@ impl Changes {
             let next = match self.next_record(visible, flushed) {
                 Err(error) => {
                     // What was read before it is handed out first.
-                    return match self.queue.is_empty() {
-                        true => Err(self.or_gone(error)),
-                        false => Ok(()),
+                    return if self.queue.is_empty() {
+                        Err(self.or_gone(error))
+                    } else {
+                        Ok(())
                     };
                 }
                 Ok(next) => next,
@@ -231,14 +232,15 @@ impl Changes {
                 self.current = Some((place, reader));
                 return Ok(Next::NotYet(before));
             }
-            let change = match last > self.read {
-                true => Some(of_write(
+            let change = if last > self.read {
+                Some(of_write(
                     &self.feed.core,
                     &place.path,
                     self.token_at(last),
                     &write,
-                )),
-                false => None,
+                ))
+            } else {
+                None
             };
             if matches!(change, Some(Err(_))) {
                 reader.go_back_to(begin);
@@ -311,10 +313,7 @@ impl Changes {
         let is_there = |place: &Place| wal_sync.place_of(place.number).1.is_some();
         let has_gone = self.read < wal_sync.window_from()
             || current.as_ref().is_some_and(|(place, _)| !is_there(place));
-        match is_damage && has_gone {
-            true => gone(),
-            false => error,
-        }
+        if is_damage && has_gone { gone() } else { error }
     }
 }
 
@@ -324,9 +323,10 @@ fn gone() -> Error {
 
 /// What stands at `offset` is no record.
 fn torn(place: &Place, offset: u64, reason: &str) -> Error {
-    match place.is_recovered {
-        true => Error::history_gone("a crash has taken a part of the log after the token"),
-        false => Error::corruption(&place.path, offset, reason),
+    if place.is_recovered {
+        Error::history_gone("a crash has taken a part of the log after the token")
+    } else {
+        Error::corruption(&place.path, offset, reason)
     }
 }
 

@@ -429,12 +429,13 @@ fn a_failure_of_any_call_shows_no_follower_what_is_not_there() {
         let (db, runtime) = machine.open(options(1 << 20));
         let mut followers = [false, true].map(|unsynced| Follower::begin(&db, unsynced));
         let at = machine.disk.calls() + nth;
-        machine
-            .disk
-            .set_fault(Box::new(move |call| match call.index == at {
-                true => Fault::Fail(IoKind::Other),
-                false => Fault::None,
-            }));
+        machine.disk.set_fault(Box::new(move |call| {
+            if call.index == at {
+                Fault::Fail(IoKind::Other)
+            } else {
+                Fault::None
+            }
+        }));
         let lived = live(&db, &mut followers, 4);
         machine.disk.clear_faults();
         let _as_far_as_it_goes = db.flush();
@@ -611,12 +612,13 @@ fn the_number_of_a_change_is_not_given_again_when_it_is_forgotten() {
     db.flush().unwrap();
     // The log does not begin again after the change of keyspaces, and later with a new window.
     let is_log = |path: &Path| path.extension().is_some_and(|it| it == "wal");
-    machine
-        .disk
-        .set_fault(Box::new(move |call| match is_log(call.path) {
-            true => Fault::Fail(IoKind::Other),
-            false => Fault::None,
-        }));
+    machine.disk.set_fault(Box::new(move |call| {
+        if is_log(call.path) {
+            Fault::Fail(IoKind::Other)
+        } else {
+            Fault::None
+        }
+    }));
     db.keyspace("space", KeyspaceOptions::default()).unwrap();
     let made = db.token().unwrap();
     machine.disk.clear_faults();

@@ -42,9 +42,10 @@ pub(super) fn write(store: &FileStore, number: FileNumber, wanted: &Wanted) -> R
         mark: mark.filter(|(seq, _)| *seq > after),
     };
     for MemtableHandle { table, .. } in &wanted.memtables {
-        let until = match seeded!(FollowerCopiesUnpublished) {
-            true => SeqNo::MAX,
-            false => until,
+        let until = if seeded!(FollowerCopiesUnpublished) {
+            SeqNo::MAX
+        } else {
+            until
         };
         table.each_written(after, until, |entry| records.add(entry))?;
     }

@@ -255,9 +255,13 @@ fn a_poisoned_log_is_begun_again_first() {
     let machine = Machine::new(10);
     let (db, runtime) = machine.open(small());
     db.put("key", "value").unwrap();
-    let fails = |call: &Call<'_>| match call.path.extension().is_some_and(|e| e == "wal") {
-        true if call.op == Op::Append => Fault::Fail(IoKind::Other),
-        _ => Fault::None,
+    let fails = |call: &Call<'_>| {
+        let is_log = call.path.extension().is_some_and(|e| e == "wal");
+        if is_log && call.op == Op::Append {
+            Fault::Fail(IoKind::Other)
+        } else {
+            Fault::None
+        }
     };
     machine.disk.set_fault(Box::new(fails));
     db.put("lost", "value").unwrap_err();

@@ -168,9 +168,10 @@ impl Progress {
             );
             return Err(Error::corruption(file, offset, what));
         }
-        let seq = match seeded!(FollowsUnpublished) {
-            true => reached,
-            false => visible.seq,
+        let seq = if seeded!(FollowsUnpublished) {
+            reached
+        } else {
+            visible.seq
         };
         let memtables = self.log.memtables(shared);
         hold_large([&memtables.0].into_iter().chain(&memtables.1))?;

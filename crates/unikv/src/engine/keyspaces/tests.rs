@@ -497,9 +497,10 @@ fn a_failed_manifest_leaves_the_keyspaces_as_they_were_known() {
     fill(&a, 20, 1);
     machine.disk.set_fault(Box::new(|call| {
         let is_manifest = call.path.to_string_lossy().contains("MANIFEST");
-        match is_manifest {
-            true => Fault::Fail(std::io::ErrorKind::Other),
-            false => Fault::None,
+        if is_manifest {
+            Fault::Fail(std::io::ErrorKind::Other)
+        } else {
+            Fault::None
         }
     }));
     assert!(a.drop_keyspace().is_err() && db.keyspace("b", KeyspaceOptions::default()).is_err());
@@ -529,9 +530,10 @@ fn small_merges_go_together_and_one_that_fails_holds_up_no_other() {
             machine.disk.set_fault(Box::new(move |call| {
                 let is_table = call.path.extension().is_some_and(|e| e == "key");
                 tables += u32::from(is_table && call.op == Op::Create);
-                match is_table && call.op == Op::Create && tables == 3 {
-                    true => Fault::Fail(std::io::ErrorKind::Other),
-                    false => Fault::None,
+                if is_table && call.op == Op::Create && tables == 3 {
+                    Fault::Fail(std::io::ErrorKind::Other)
+                } else {
+                    Fault::None
                 }
             }));
         }

@@ -80,9 +80,10 @@ impl IteratorCharge {
     pub(crate) fn check(&self) -> Result<()> {
         let used = self.arbiter.iterators_used.load(Ordering::Relaxed);
         let budget = self.arbiter.plan.budget_bytes;
-        match used > (budget / FULL.1 * FULL.0).max(LEAST_FULL) {
-            true => Err(Error::too_many_iterators(used, budget)),
-            false => Ok(()),
+        if used > (budget / FULL.1 * FULL.0).max(LEAST_FULL) {
+            Err(Error::too_many_iterators(used, budget))
+        } else {
+            Ok(())
         }
     }
 

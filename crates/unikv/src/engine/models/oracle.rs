@@ -80,9 +80,10 @@ impl Oracle {
                     None => batch.delete(key(writer, pair, half)),
                 };
             }
-            let durability = match durable {
-                true => Durability::Sync,
-                false => Durability::Buffered,
+            let durability = if durable {
+                Durability::Sync
+            } else {
+                Durability::Buffered
             };
             db.write_with(&batch, durability)?;
         }

@@ -133,7 +133,7 @@ fn a_wrong_order_of_view_and_number_is_noticed() {
 }
 
 #[test]
-fn a_job_that_tells_nobody_is_noticed() {
+fn a_job_that_notifies_nobody_is_noticed() {
     fails(
         Weakness::JobTellsNobody,
         1,

@@ -16,10 +16,12 @@ fn leave_or_come(db: &Db, own: &str) -> Result<()> {
     let mut transaction = db.begin();
     let there = transaction.range("duty/".."duty0").count();
     assert!(there >= 1, "both have left");
-    match transaction.contains_key(own)? {
-        true if there == 2 => transaction.delete(own)?,
-        true => return transaction.commit(),
-        false => transaction.put(own, "here")?,
+    if !transaction.contains_key(own)? {
+        transaction.put(own, "here")?;
+    } else if there == 2 {
+        transaction.delete(own)?;
+    } else {
+        return transaction.commit();
     }
     match transaction.commit() {
         Err(error) if error.kind() == ErrorKind::Conflict => Ok(()),

@@ -58,12 +58,13 @@ pub(crate) fn open(
     // What is wrong without looking at the database.
     let wanted = options.resolve(&StoredOptions::default())?;
     let outside = env.clone();
-    let env = match wanted.in_memory {
-        true => Env {
+    let env = if wanted.in_memory {
+        Env {
             vfs: Arc::new(MemoryVfs::default()),
             runtime: env.runtime,
-        },
-        false => env,
+        }
+    } else {
+        env
     };
     let events = Events::of(options.listener.as_ref(), &*env.runtime);
     let begin = env.runtime.now();
@@ -81,9 +82,10 @@ pub(crate) fn open(
     let survey = file_names::survey(&*env.vfs, dir)?;
     check_directory(dir, &survey, &options)?;
     progress.report(OpeningPhase::Manifest, 0, 0);
-    let recovered = match survey.has_current {
-        true => Some(Manifest::recover(&*env.vfs, dir)?),
-        false => None,
+    let recovered = if survey.has_current {
+        Some(Manifest::recover(&*env.vfs, dir)?)
+    } else {
+        None
     };
     let stored = stored_options::of(recovered.as_ref())?;
     let to_store = options.to_store(&stored);

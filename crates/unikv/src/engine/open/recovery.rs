@@ -249,9 +249,10 @@ impl<'a> WalReplay<'a> {
         progress: &Progress,
     ) -> Result<Replayed> {
         let segments = wal_segments(survey);
-        let all = match progress.is_heard() {
-            true => self.bytes_of(&segments, version),
-            false => 0,
+        let all = if progress.is_heard() {
+            self.bytes_of(&segments, version)
+        } else {
+            0
         };
         let mut done = 0;
         let flushed = version.counters.flushed_seq;

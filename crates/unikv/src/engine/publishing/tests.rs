@@ -73,9 +73,10 @@ fn figures_that_cannot_be_written_are_an_event_and_nothing_else() {
     let refuse = |op: Op| {
         machine.disk.set_fault(Box::new(move |call| {
             let is_stats = call.path.to_string_lossy().contains("STATS");
-            match is_stats && call.op == op {
-                true => Fault::Fail(std::io::ErrorKind::StorageFull),
-                false => Fault::None,
+            if is_stats && call.op == op {
+                Fault::Fail(std::io::ErrorKind::StorageFull)
+            } else {
+                Fault::None
             }
         }));
     };

@@ -219,11 +219,12 @@ impl Iter {
                     *slot = None;
                     // What was met before the error is handed out. The next batch begins after it:
                     // then the error is what the caller asks for, or there is none any more.
-                    match end.is_handed_out() {
+                    if end.is_handed_out() {
                         // It was met in a derived run: without it, all is there.
-                        true if has_lost_run => continue,
-                        true => return Err(error),
-                        false => {}
+                        if has_lost_run {
+                            continue;
+                        }
+                        return Err(error);
                     }
                 }
                 let paid = end.fetch(view)? || paid;
@@ -279,10 +280,10 @@ impl Iter {
         let moment = self.holder.moment();
         let view = moment.read().view.load();
         let data = data_id(&view, moment.source(self.keyspace))?;
-        match data == KeyspaceId::of(&self.begin) {
-            true => Ok(()),
-            false => Err(Error::no_such_keyspace("the keyspace has been emptied")),
+        if data != KeyspaceId::of(&self.begin) {
+            return Err(Error::no_such_keyspace("the keyspace has been emptied"));
         }
+        Ok(())
     }
 
     /// The end that goes this way, if it has an entry to hand out.

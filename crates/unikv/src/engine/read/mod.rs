@@ -40,9 +40,10 @@ const IN_MEMORY_ALONE: usize = 2;
 /// Refuses a key longer than any can be.
 #[inline(always)]
 fn check_len(key: &[u8]) -> Result<()> {
-    match key.len() <= MAX_USER_KEY_LEN {
-        true => Ok(()),
-        false => Err(too_long(key)),
+    if key.len() <= MAX_USER_KEY_LEN {
+        Ok(())
+    } else {
+        Err(too_long(key))
     }
 }
 
@@ -90,9 +91,10 @@ impl ReadState {
 
     /// The value of `key`.
     pub(crate) fn get(&self, source: Source, key: &[u8]) -> Result<Option<Bytes>> {
-        match self.core.meter.is_on() {
-            false => self.get_unmeasured(source, key),
-            true => self.get_measured(source, key),
+        if self.core.meter.is_on() {
+            self.get_measured(source, key)
+        } else {
+            self.get_unmeasured(source, key)
         }
     }
 

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_an_iterator_keeps_is_reported_and_goes_when_it_lets_go() {
+    fn what_only_an_iterator_keeps_is_reported_and_goes_with_it() {
         let machine = Machine::new(23);
         let (db, runtime) = machine.open(small());
         let mut model = Model::new();

@@ -44,10 +44,12 @@ impl Piece<'_> {
             Ok((before(range.start)? + end) / 2.0)
         };
         match self {
-            Piece::Sorted(table) => table.key_behind(middle(&|key: &[u8]| table.part_before(key))?),
+            Piece::Sorted(table) => {
+                table.key_at_fraction(middle(&|key: &[u8]| table.part_before(key))?)
+            }
             Piece::Unsorted(table, _) => {
                 let section = table.file.section()?;
-                section.key_behind(middle(&|key: &[u8]| section.part_before(key))?)
+                section.key_at_fraction(middle(&|key: &[u8]| section.part_before(key))?)
             }
         }
     }

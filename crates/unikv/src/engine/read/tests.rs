@@ -146,7 +146,7 @@ fn what_is_in_memory_is_not_prefetched() {
 }
 
 #[test]
-fn a_failed_read_is_told_and_nothing_is_told_of_a_failed_prefetch() {
+fn a_failed_read_is_reported_and_a_failed_prefetch_is_not() {
     let disk = Disk::filled();
     let db = disk.open(true);
     disk.machine

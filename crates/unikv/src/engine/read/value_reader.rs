@@ -101,9 +101,10 @@ impl ValueReader {
         }
         let core = &self.read.core;
         let (chunk, most) = (value.chunk_bytes(), out.len().min(left));
-        let whole = match most == left {
-            true => most,
-            false => most / chunk * chunk,
+        let whole = if most == left {
+            most
+        } else {
+            most / chunk * chunk
         };
         if at.is_multiple_of(chunk) && whole >= BUFFER_BYTES.max(chunk) {
             let out = out.get_mut(..whole).unwrap_or_default();

@@ -67,14 +67,13 @@ impl RecentWrites {
     /// A transaction begins. Its moment is registered after this.
     pub(crate) fn begin(self: &Arc<Self>, visible: &AtomicU64) -> OpenTransaction {
         let visible = || SeqNo(visible.load(Ordering::Acquire));
-        let since = match self.process.is_this() {
-            true => {
-                let mut state = self.state.lock();
-                let since = visible();
-                *state.open.entry(since).or_default() += 1;
-                since
-            }
-            false => visible(),
+        let since = if self.process.is_this() {
+            let mut state = self.state.lock();
+            let since = visible();
+            *state.open.entry(since).or_default() += 1;
+            since
+        } else {
+            visible()
         };
         OpenTransaction {
             recent: Arc::clone(self),
@@ -158,9 +157,10 @@ impl RecentWrites {
             Kind::RangeDelete => observed.meets(op.key, op.value),
             _ => observed.holds(op.key),
         };
-        match ops.any(|op| op.is_ok_and(|op| is_read(&op))) && !seeded!(GroupNotCompared) {
-            true => Err(Error::conflict("what it read is being written")),
-            false => Ok(()),
+        if ops.any(|op| op.is_ok_and(|op| is_read(&op))) && !seeded!(GroupNotCompared) {
+            Err(Error::conflict("what it read is being written"))
+        } else {
+            Ok(())
         }
     }
 }

@@ -185,17 +185,14 @@ mod tests {
             let mut growing = None;
             for _ in 0..40 {
                 let (from, to) = (rng.random_range(0..100), rng.random_range(0..100));
-                let range = match rng.random() {
-                    true => {
-                        let range = reads.begin_range(&key(from));
-                        reads.extend_up(range, &key(to));
-                        range
-                    }
-                    false => {
-                        let range = reads.begin_range(&key(to));
-                        reads.extend_down(range, &key(from));
-                        range
-                    }
+                let range = if rng.random() {
+                    let range = reads.begin_range(&key(from));
+                    reads.extend_up(range, &key(to));
+                    range
+                } else {
+                    let range = reads.begin_range(&key(to));
+                    reads.extend_down(range, &key(from));
+                    range
                 };
                 (from..to).for_each(|n| held[n as usize] = true);
                 if let Some(last) = growing.replace(range) {

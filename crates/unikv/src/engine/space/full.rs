@@ -212,9 +212,10 @@ impl DiskFull {
     /// The longest log segment that is kept for the next to be written over it: one that a large
     /// batch has made much longer than a memtable is not.
     pub(crate) fn spare_bytes(&self, memtable_bytes: u64) -> u64 {
-        match self.is_full() {
-            true => 0,
-            false => 2 * (memtable_bytes + memtable_bytes / 8),
+        if self.is_full() {
+            0
+        } else {
+            2 * (memtable_bytes + memtable_bytes / 8)
         }
     }
 

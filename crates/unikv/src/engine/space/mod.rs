@@ -45,9 +45,10 @@ impl DiskSpace {
     /// on it hold for a while.
     pub(crate) fn horizon(&self) -> Horizon {
         let clock = &self.core.clock;
-        let now_ms = match clock.is_needed() {
-            true => clock.now_ms() / TICK_MS * TICK_MS,
-            false => 0,
+        let now_ms = if clock.is_needed() {
+            clock.now_ms() / TICK_MS * TICK_MS
+        } else {
+            0
         };
         let oldest = self.core.snapshots.oldest();
         Horizon {

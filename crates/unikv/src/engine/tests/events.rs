@@ -131,9 +131,10 @@ fn a_failing_job_is_heard_of_until_it_has_recovered() {
     db.put("key", "value").unwrap();
     machine.disk.set_fault(Box::new(|call| {
         let is_table = call.path.extension().is_some_and(|e| e == "rec");
-        match is_table && call.op == Op::Create {
-            true => Fault::Fail(std::io::ErrorKind::Other),
-            false => Fault::None,
+        if is_table && call.op == Op::Create {
+            Fault::Fail(std::io::ErrorKind::Other)
+        } else {
+            Fault::None
         }
     }));
     assert!(db.flush().is_err());
@@ -175,9 +176,10 @@ fn writing_that_is_suspended_is_heard_to_resume() {
     db.put("key", "value").unwrap();
     machine.disk.set_fault(Box::new(|call| {
         let is_log = call.path.extension().is_some_and(|e| e == "wal");
-        match is_log && call.op == Op::Sync {
-            true => Fault::Fail(std::io::ErrorKind::Other),
-            false => Fault::None,
+        if is_log && call.op == Op::Sync {
+            Fault::Fail(std::io::ErrorKind::Other)
+        } else {
+            Fault::None
         }
     }));
     assert!(db.sync().is_err());

@@ -573,9 +573,12 @@ fn what_has_expired_gives_its_space_back_within_a_minute_without_reads() {
         let machine = Machine::new(11);
         let (db, runtime) = machine.open(options(inline));
         let begin_ms = db.0.engine.core.clock.now_ms();
-        let life_ms = |i: u64| match spread {
-            true => 600_000 + i * 1_000_000 / RECORDS,
-            false => 900_000,
+        let life_ms = |i: u64| {
+            if spread {
+                600_000 + i * 1_000_000 / RECORDS
+            } else {
+                900_000
+            }
         };
         for i in 0..RECORDS {
             let key = format!("key{:06}", i * 7919 % RECORDS);

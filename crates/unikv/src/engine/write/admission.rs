@@ -121,12 +121,11 @@ impl WritePath {
         }
         let view = self.read.view.load();
         let there = &view.version.keyspaces;
-        match batch.keyspaces().iter().all(|data| there.holds(*data)) {
-            true => Ok(()),
-            false => {
-                let what = "a keyspace of the batch has been dropped, or emptied since it was made";
-                Err(Error::no_such_keyspace(what))
-            }
+        if batch.keyspaces().iter().all(|data| there.holds(*data)) {
+            Ok(())
+        } else {
+            let what = "a keyspace of the batch has been dropped, or emptied since it was made";
+            Err(Error::no_such_keyspace(what))
         }
     }
 

@@ -93,9 +93,10 @@ impl WritePath {
         }
         self.core.check_open()?;
         check_put(key.len(), value.len())?;
-        let expiry_ms = match self.may_expire(options.ttl) {
-            true => self.expiries(options.ttl)?.of(keyspace, Lifetime::AsUsual),
-            false => None,
+        let expiry_ms = if self.may_expire(options.ttl) {
+            self.expiries(options.ttl)?.of(keyspace, Lifetime::AsUsual)
+        } else {
+            None
         };
         with_engine_key(keyspace, key, |key| {
             let op = BatchOp {

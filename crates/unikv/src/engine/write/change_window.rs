@@ -156,9 +156,10 @@ impl WalSync {
                 uid: segment.uid,
                 path: segment.path().to_owned(),
                 end,
-                durable: match is_past {
-                    true => end,
-                    false => segment.durable.load(Ordering::Relaxed),
+                durable: if is_past {
+                    end
+                } else {
+                    segment.durable.load(Ordering::Relaxed)
                 },
                 is_recovered: segment.handle.is_none(),
                 is_complete: newest.is_some_and(|newest| newest.number != segment.number),

@@ -75,9 +75,10 @@ impl WritePath {
 
     /// How long values live by default in the keyspace with this data id.
     pub(crate) fn default_lifetime(&self, data: KeyspaceId) -> Result<Lifetime> {
-        Ok(match self.may_expire(None) {
-            true => self.expiries(None)?.usual(data),
-            false => Lifetime::Never,
+        Ok(if self.may_expire(None) {
+            self.expiries(None)?.usual(data)
+        } else {
+            Lifetime::Never
         })
     }
 }

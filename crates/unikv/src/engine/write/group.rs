@@ -65,9 +65,12 @@ impl WritePath {
         let is_large = batch.byte_len() as u64 > self.core.memory.plan.queued_bytes;
         let runtime = &*self.core.store.env().runtime;
         let enter = || {
-            self.queue.enter(runtime, mode, || match is_large {
-                true => Request::to_lead(mode, runtime),
-                false => Request::new(write, runtime),
+            self.queue.enter(runtime, mode, || {
+                if is_large {
+                    Request::to_lead(mode, runtime)
+                } else {
+                    Request::new(write, runtime)
+                }
             })
         };
         let turn = self.core.counting_wait(Wait::Queue, enter);

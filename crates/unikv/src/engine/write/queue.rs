@@ -126,9 +126,10 @@ impl Request {
     fn wait(&self, runtime: &dyn Runtime) -> Outcome {
         let look = || self.outcome.lock().take();
         let seen = (0..SPINS + YIELDS).find_map(|i| {
-            match i < SPINS {
-                true => std::hint::spin_loop(),
-                false => runtime.yield_now(),
+            if i < SPINS {
+                std::hint::spin_loop()
+            } else {
+                runtime.yield_now()
             }
             (self.woken.epoch() > 0).then(look)?
         });

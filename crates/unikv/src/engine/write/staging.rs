@@ -187,9 +187,10 @@ impl<'p> Staging<'p> {
 
     fn note_bytes(&mut self, bytes: usize) -> Result<()> {
         self.unpaid_bytes += bytes;
-        match self.unpaid_bytes >= PACED_BYTES {
-            true => self.pay(),
-            false => Ok(()),
+        if self.unpaid_bytes >= PACED_BYTES {
+            self.pay()
+        } else {
+            Ok(())
         }
     }
 
@@ -197,9 +198,10 @@ impl<'p> Staging<'p> {
         let counters = &self.path.core.counters;
         counters.large_values.fetch_add(1, Ordering::Relaxed);
         let is_full = |writer: &RecordWriter| writer.len() >= FILE_BYTES;
-        match self.writer.as_ref().is_some_and(is_full) {
-            true => self.end_file(),
-            false => Ok(()),
+        if self.writer.as_ref().is_some_and(is_full) {
+            self.end_file()
+        } else {
+            Ok(())
         }
     }
 
@@ -212,9 +214,10 @@ impl<'p> Staging<'p> {
     }
 
     fn check_price(&self) -> Result<()> {
-        match self.no_wait && !self.path.backpressure.is_off() {
-            true => Err(Error::would_block()),
-            false => Ok(()),
+        if self.no_wait && !self.path.backpressure.is_off() {
+            Err(Error::would_block())
+        } else {
+            Ok(())
         }
     }
 

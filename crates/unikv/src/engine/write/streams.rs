@@ -89,9 +89,10 @@ impl WritePath {
         if is_short {
             return self.put(keyspace, key, &first, options);
         }
-        let expiry_ms = match self.may_expire(options.ttl) {
-            true => self.expiries(options.ttl)?.of(keyspace, Lifetime::AsUsual),
-            false => None,
+        let expiry_ms = if self.may_expire(options.ttl) {
+            self.expiries(options.ttl)?.of(keyspace, Lifetime::AsUsual)
+        } else {
+            None
         };
         with_engine_key(keyspace, key, |key| {
             self.put_long(key, expiry_ms, (&first, source), left, options)
@@ -116,9 +117,10 @@ impl WritePath {
         let fill = |out: &mut [u8]| {
             let filled = bytes(out)?;
             value_len += filled;
-            match value_len > MAX_VALUE_LEN {
-                true => check_put(0, value_len).map(|()| filled),
-                false => self.core.check_open().map(|()| filled),
+            if value_len > MAX_VALUE_LEN {
+                check_put(0, value_len).map(|()| filled)
+            } else {
+                self.core.check_open().map(|()| filled)
             }
         };
         let mut staging = Staging::begin(self, mode.no_wait)?;

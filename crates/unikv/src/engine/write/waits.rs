@@ -65,9 +65,10 @@ impl WritePath {
             let closing = self.core.closing.load(Ordering::Acquire);
             failed.is_some() || closing || is_ready()
         });
-        let cause = match self.backpressure.take_blocked_flush() {
-            true => StallCause::MergeWait,
-            false => StallCause::FlushWait,
+        let cause = if self.backpressure.take_blocked_flush() {
+            StallCause::MergeWait
+        } else {
+            StallCause::FlushWait
         };
         let took = runtime.now().saturating_sub(begin);
         self.core.counters.count_stall(cause, took);
@@ -83,9 +84,10 @@ impl WritePath {
     /// What a wait that begins now is for: at its end it is known.
     fn likely_cause(&self) -> StallCause {
         let catalog = self.catalog.lock();
-        match catalog.flush_is_blocked(self.space.generation_limits(&catalog.version)) {
-            true => StallCause::MergeWait,
-            false => StallCause::FlushWait,
+        if catalog.flush_is_blocked(self.space.generation_limits(&catalog.version)) {
+            StallCause::MergeWait
+        } else {
+            StallCause::FlushWait
         }
     }
 

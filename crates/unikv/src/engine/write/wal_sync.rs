@@ -146,9 +146,10 @@ impl Segment {
                 .sync()
                 .or_else(|e| slip!(RetryFailedSync, handle.sync(), Err(e)))
                 .map_err(|e| Error::io("sync", &self.path, e))?;
-            let end = match is_weak(Weakness::MarkTooHigh) {
-                true => self.end.load(Ordering::Acquire),
-                false => end,
+            let end = if is_weak(Weakness::MarkTooHigh) {
+                self.end.load(Ordering::Acquire)
+            } else {
+                end
             };
             self.durable.store(end, Ordering::Relaxed);
         }
@@ -297,14 +298,15 @@ impl WalSync {
             }
             let is_good = segment.handle.is_some() && segments.failed.is_none();
             // The newest is kept: what is left of the log is then a part of it without gaps.
-            match is_good && bytes <= spare_bytes {
-                true => removed.extend(
+            if is_good && bytes <= spare_bytes {
+                removed.extend(
                     segments
                         .spare
                         .replace(Spare { path, bytes })
                         .map(|s| s.path),
-                ),
-                false => removed.push(path),
+                )
+            } else {
+                removed.push(path)
             }
         }
         removed

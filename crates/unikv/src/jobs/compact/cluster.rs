@@ -66,10 +66,7 @@ pub(crate) fn bytes_to_move(table: &KeyTableMeta, is_victim: impl Fn(FileNumber)
     let (files, bytes) = refs.fold((0, 0), |(files, bytes), refs| {
         (files + 1, bytes + refs.bytes)
     });
-    match files > 1 {
-        true => bytes,
-        false => 0,
-    }
+    if files > 1 { bytes } else { 0 }
 }
 
 /// Of each file that all partitions have merged, the bytes of key tables that are to move.

@@ -92,10 +92,7 @@ impl<'a> Retention<'a> {
         let is_seen = is_seen || seeing.any(|s| !has_expired(s.time_ms));
         let is_seen =
             is_seen && !(seeded!(ExpiryForgetsSnapshots) && has_expired(self.readers.time_ms));
-        match is_seen {
-            true => Fate::Needed,
-            false => Fate::Expired,
-        }
+        if is_seen { Fate::Needed } else { Fate::Expired }
     }
 }
 

@@ -236,9 +236,10 @@ fn write_table(
         newest = !older_follows;
     }
     let is_last = entries.at.entry().is_none();
-    let ranges = match is_last {
-        true => entries.memtable.ranges(),
-        false => Vec::new(),
+    let ranges = if is_last {
+        entries.memtable.ranges()
+    } else {
+        Vec::new()
     };
     let TableWriter {
         mut writer,

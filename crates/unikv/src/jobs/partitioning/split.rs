@@ -190,9 +190,10 @@ fn divide(table: &Table, range: KeyRange<'_>, border: &[u8]) -> Result<Sides> {
         let ranges = ranges.filter(|_| !seeded!(SplitForgetsRanges));
         let share = |has_keys: bool, start, end| {
             let deletes = || ranges.is_some_and(|ranges| ranges.may_touch(start, end));
-            match has_keys {
-                true => Some(whole),
-                false => deletes().then(TableShare::default),
+            if has_keys {
+                Some(whole)
+            } else {
+                deletes().then(TableShare::default)
             }
         };
         let left = share(has_left, range.start, Some(border));

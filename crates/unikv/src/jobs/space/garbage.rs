@@ -37,8 +37,9 @@ const SECTION_PART: u64 = 16;
 pub(crate) fn section_worth_a_pass(file: &RecordFile) -> u64 {
     let meta = file.meta();
     let bytes = meta.len.saturating_sub(record_bytes(file));
-    match meta.key_section && bytes > meta.len / SECTION_PART {
-        true => bytes,
-        false => 0,
+    if meta.key_section && bytes > meta.len / SECTION_PART {
+        bytes
+    } else {
+        0
     }
 }

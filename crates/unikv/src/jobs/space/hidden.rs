@@ -60,9 +60,10 @@ pub(crate) fn deleted_bytes(ranges: &RangeTombstones, partition: &Partition) -> 
         let all = sampled * pieces as f64 / pieces.clamp(1, SAMPLED_PIECES) as f64;
         (meta.newest_bytes() as f64 * all.min(1.0)) as u64
     };
-    match ranges.is_empty() {
-        true => 0,
-        false => partition.key_tables.iter().map(of_table).sum(),
+    if ranges.is_empty() {
+        0
+    } else {
+        partition.key_tables.iter().map(of_table).sum()
     }
 }
 

@@ -182,9 +182,10 @@ impl Space {
         let (mut too_few, mut enough) = (0, most);
         while enough - too_few > 1 {
             let middle = too_few + (enough - too_few) / 2;
-            match self.is_too_much_when_idle(limit, middle) {
-                true => enough = middle,
-                false => too_few = middle,
+            if self.is_too_much_when_idle(limit, middle) {
+                enough = middle
+            } else {
+                too_few = middle
             }
         }
         Some(enough)
@@ -327,9 +328,10 @@ mod tests {
             let is_due = space.excess(limit, Pressure::Alone) > 0
                 || hidden > space.most_hidden(limit) as f64
                 || space.unsorted_bytes > space.open_bytes.min(space.most_open_bytes(limit));
-            match space.fill(limit, 0) > 0.0 {
-                true => slowed += 1,
-                false => free += 1,
+            if space.fill(limit, 0) > 0.0 {
+                slowed += 1
+            } else {
+                free += 1
             }
             assert!(is_due || space.fill(limit, 0) == 0.0, "{space:?} {limit:?}");
         }

@@ -150,9 +150,10 @@ pub(crate) fn obsolete_bytes(table: &KeyTableMeta, horizon: Horizon) -> u64 {
         table.expiring.expired_bytes(horizon.time_ms)
     );
     let bytes = older.saturating_add(expired);
-    match bytes > table.len / 4 && !seeded!(OutlivedForever) {
-        true => bytes,
-        false => 0,
+    if bytes > table.len / 4 && !seeded!(OutlivedForever) {
+        bytes
+    } else {
+        0
     }
 }
 

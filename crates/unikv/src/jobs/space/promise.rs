@@ -29,12 +29,13 @@ impl Promise {
         let newest = table.newest.unwrap_or_else(|| at_least(table));
         let Newest { inline, apart, .. } = newest;
         let frame = frame_len(KEYSPACE_PREFIX_LEN, 0, false);
-        let (small, small_key_bytes) = match max_space_amp < LEAST_ROOMY_AMP {
-            true => (
+        let (small, small_key_bytes) = if max_space_amp < LEAST_ROOMY_AMP {
+            (
                 inline.count + apart.count,
                 inline.key_bytes + apart.key_bytes,
-            ),
-            false => (newest.small, newest.small_key_bytes),
+            )
+        } else {
+            (newest.small, newest.small_key_bytes)
         };
         Promise {
             user_bytes: without_prefixes(inline.key_bytes, inline.count)

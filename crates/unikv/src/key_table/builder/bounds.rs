@@ -110,9 +110,12 @@ mod tests {
                     .unwrap();
                 let dense = rng.random_range(0..len + 1);
                 (0..len)
-                    .map(|at| match at < dense {
-                        true => 255,
-                        false => *[0, 254, 255].get(rng.random_range(0..3)).unwrap(),
+                    .map(|at| {
+                        if at < dense {
+                            255
+                        } else {
+                            *[0, 254, 255].get(rng.random_range(0..3)).unwrap()
+                        }
                     })
                     .collect::<Vec<u8>>()
             };

@@ -283,9 +283,10 @@ pub(super) fn write_with_header(
     let compression = section.compressor.as_ref().map(|it| it.done);
     let compression = compression.unwrap_or_default();
     let header = FileHeader {
-        required: match compression.codecs.is_empty() {
-            true => header.required,
-            false => header.required | BLOCK_CODECS,
+        required: if compression.codecs.is_empty() {
+            header.required
+        } else {
+            header.required | BLOCK_CODECS
         },
         ..header
     };

@@ -56,9 +56,10 @@ impl CachedFrame<'_> {
     pub(crate) fn part(&self, place: Range<usize>) -> Option<Bytes> {
         let part = self.frame.get(place.clone())?;
         Some(
-            match self.is_stored || has_long_head(place.start, part.len()) {
-                true => Bytes::copy_from_slice(part),
-                false => self.frame.slice_ref(part),
+            if self.is_stored || has_long_head(place.start, part.len()) {
+                Bytes::copy_from_slice(part)
+            } else {
+                self.frame.slice_ref(part)
             },
         )
     }

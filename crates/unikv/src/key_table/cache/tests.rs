@@ -26,7 +26,7 @@ fn a_record_that_is_handed_out_holds_none_of_the_cache() {
 }
 
 #[test]
-fn only_so_many_blocks_may_be_held_for_long() {
+fn at_most_this_many_blocks_may_be_held_for_long() {
     let cache = ReadCache::new(32 << 20);
     let all = || -> Vec<_> { std::iter::from_fn(|| cache.hold_segment()).collect() };
     let first = all();

@@ -197,9 +197,9 @@ impl KeyTable {
         self.section.part_before(key)
     }
 
-    /// See [`KeySection::key_behind`].
-    pub(crate) fn key_behind(&self, part: f64) -> Result<Vec<u8>> {
-        self.section.key_behind(part)
+    /// See [`KeySection::key_at_fraction`].
+    pub(crate) fn key_at_fraction(&self, part: f64) -> Result<Vec<u8>> {
+        self.section.key_at_fraction(part)
     }
 
     /// The facts about the file that stand in its footer and properties.

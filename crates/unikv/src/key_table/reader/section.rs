@@ -155,7 +155,7 @@ impl KeySection {
     }
 
     /// A key that lies after about this part of the entries: a fence, which need not be stored.
-    pub(crate) fn key_behind(&self, part: f64) -> Result<Vec<u8>> {
+    pub(crate) fn key_at_fraction(&self, part: f64) -> Result<Vec<u8>> {
         let fences = self.fences()?;
         let i = (part * fences.len() as f64) as usize;
         Ok(fences.key(i.min(fences.len().saturating_sub(1))).to_vec())

@@ -165,7 +165,7 @@ fn without_room_nothing_is_read_and_the_next_attempt_is_dearer() {
 }
 
 #[test]
-fn damage_is_told_to_who_wants_the_block_and_to_nobody_else() {
+fn damage_is_reported_to_readers_of_the_block_alone() {
     let written = written();
     let middle = written.meta.len / 2;
     assert!(written.vfs.flip_bit(Path::new("db/000007.key"), middle * 8));

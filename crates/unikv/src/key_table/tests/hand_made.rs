@@ -286,7 +286,7 @@ fn in_a_table_without_entries_nothing_is_found() {
     let table = &made.table;
     assert_eq!(table.get(b"b", SeqNo::MAX).unwrap(), None);
     assert_eq!(table.part_before(b"b").unwrap(), 0.0);
-    assert_eq!(table.key_behind(0.5).unwrap(), b"");
+    assert_eq!(table.key_at_fraction(0.5).unwrap(), b"");
     for access in [Access::Random, Access::Sequential] {
         let mut iter = table.iter(access);
         iter.seek(b"b", SeqNo::MAX).unwrap();

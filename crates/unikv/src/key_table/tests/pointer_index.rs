@@ -144,7 +144,7 @@ fn lookups_pay_for_it_once() {
 }
 
 #[test]
-fn a_smaller_cache_lets_go_of_those_that_are_used_least() {
+fn a_smaller_cache_releases_those_that_are_used_least() {
     let model = model_of(3000, 100, &tombstone());
     let cache = ReadCache::new(2 << 20);
     let tables: Vec<_> = (0..20).map(|_| table_of(&model, &cache)).collect();

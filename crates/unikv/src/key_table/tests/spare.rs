@@ -44,9 +44,10 @@ fn spare(entries: Vec<(ModelKey, ModelEntry)>, fails: bool) -> SpareEntries {
                 value: entry.value.as_ref(),
             })?;
         }
-        match fails {
-            true => Err(Error::corruption(Path::new("records"), 1, "damaged, too")),
-            false => Ok(()),
+        if fails {
+            Err(Error::corruption(Path::new("records"), 1, "damaged, too"))
+        } else {
+            Ok(())
         }
     })
 }
@@ -100,7 +101,7 @@ fn only_spare_entries_that_fit_the_section_stand_in_for_a_damaged_block() {
 /// Without the index nobody knows the cuts: blocks of a section that is cut again are none of the
 /// fences that an iterator has had since before.
 #[test]
-fn an_iterator_does_not_take_a_block_that_is_cut_anew_for_its_own() {
+fn an_iterator_does_not_take_a_block_that_is_cut_again_for_its_own() {
     let (vfs, model) = (SimVfs::new(), forty(3));
     let entries: Vec<_> = model.clone().into_iter().collect();
     let section = section(&vfs, &model, None, Some(spare(entries.clone(), false)));

@@ -338,7 +338,7 @@ fn a_changed_byte_of_the_newest_segments_header_is_corruption() {
 /// A mark after the damage counts wherever it stands: as the torn last record's header, in a
 /// record of its own, in a later segment.
 #[test]
-fn marks_behind_the_damage_count() {
+fn marks_after_the_damage_count() {
     let in_torn_record: fn(&mut Log) = |log| {
         let durable = log.end();
         log.write_claiming(durable);
@@ -454,7 +454,7 @@ fn a_segment_whose_creation_was_interrupted_is_cut() {
 
 /// A failed append may have left whole records after the end that the successor links.
 #[test]
-fn records_behind_a_linked_end_are_ignored() {
+fn records_after_a_linked_end_are_ignored() {
     for bytes in [0, 10, 30, 45, 80, 1000] {
         let vfs = SimVfs::new();
         let mut log = three_segments(&vfs);

@@ -121,9 +121,10 @@ impl Walk<'_> {
     fn block(&mut self, block: WalkedBlock) {
         let part = Part::new("block", block.offset, block.len);
         let fence = block.fence.as_slice();
-        let part = match fence.is_empty() {
-            true => part.field("fence", "none"),
-            false => part.field("fence", key_text(fence)),
+        let part = if fence.is_empty() {
+            part.field("fence", "none")
+        } else {
+            part.field("fence", key_text(fence))
         };
         let entries = match block.entries {
             Ok(entries) => entries,

@@ -223,7 +223,7 @@ fn whatever_bit_flips_is_shown_and_the_rest_too() {
 }
 
 #[test]
-fn behind_a_damaged_record_the_next_is_found() {
+fn after_a_damaged_record_the_next_is_found() {
     let disk = disk();
     let is = |path: &PathBuf, suffix: &str| path.extension().is_some_and(|e| e == suffix);
     for suffix in ["rec", "wal"] {

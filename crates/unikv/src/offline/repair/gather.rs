@@ -75,9 +75,10 @@ pub(super) fn gather(
     let of_records = records.values().map(|record| record.meta.max_seq);
     let of_tables = tables.values().filter_map(|table| table.facts.as_ref());
     let in_files = of_records.chain(of_tables.map(|facts| facts.max_seq)).max();
-    let flushed = match from_manifest {
-        true => listed_seq,
-        false => listed_seq.max(in_files.unwrap_or_default()),
+    let flushed = if from_manifest {
+        listed_seq
+    } else {
+        listed_seq.max(in_files.unwrap_or_default())
     };
     let replay = Replay {
         store: &known.store,
@@ -242,9 +243,10 @@ fn find_tables(
             // What it says others say, too.
             let path = path_of(&known.store, FileKind::KeyTable, *number);
             entry.bytes = known.store.env().vfs.len(&path).unwrap_or(0);
-            entry.ignored = Some(match runs.contains(number) {
-                true => "a scan run, which is derived from tables".to_owned(),
-                false => "the manifest does not list it".to_owned(),
+            entry.ignored = Some(if runs.contains(number) {
+                "a scan run, which is derived from tables".to_owned()
+            } else {
+                "the manifest does not list it".to_owned()
             });
             continue;
         }

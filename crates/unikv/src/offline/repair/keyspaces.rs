@@ -55,11 +55,13 @@ impl KnownKeyspaces {
     /// What becomes of the records whose keys begin with this number.
     pub(super) fn standing(&self, data: KeyspaceId) -> Standing {
         let is_sure = self.trust == RepairTrust::Manifest;
-        match self.listed.holds(data) {
-            true if is_sure || data == KeyspaceId::DEFAULT => Standing::There,
-            true => Standing::InDoubt,
-            false if data.0 <= self.last => Standing::Gone,
-            false => Standing::InDoubt,
+        let is_listed = self.listed.holds(data);
+        if is_listed && (is_sure || data == KeyspaceId::DEFAULT) {
+            Standing::There
+        } else if !is_listed && data.0 <= self.last {
+            Standing::Gone
+        } else {
+            Standing::InDoubt
         }
     }
 
@@ -116,9 +118,10 @@ impl KnownKeyspaces {
         let ends_in = |data| hole.to.as_deref().filter(|to| KeyspaceId::of(to) == data);
         let part = |data: KeyspaceId| LostRange {
             keyspace: self.name(data),
-            from: match data == *within.start() {
-                true => user_key(&hole.from),
-                false => Bytes::new(),
+            from: if data == *within.start() {
+                user_key(&hole.from)
+            } else {
+                Bytes::new()
             },
             to: ends_in(data).map(user_key),
             missing: hole.missing,

@@ -189,9 +189,10 @@ impl Replay<'_> {
                 let what = format!("this is file {} under another name", raw.number.0);
                 entry.ignored = Some(what);
                 let is_later = raw.kind == FileKind::Wal as u8 && raw.number > number;
-                return Ok(match is_later && !numbers.contains(&raw.number) {
-                    true => Found::Unnamed,
-                    false => Found::Another,
+                return Ok(if is_later && !numbers.contains(&raw.number) {
+                    Found::Unnamed
+                } else {
+                    Found::Another
                 });
             }
             segment.uid = raw.uid;

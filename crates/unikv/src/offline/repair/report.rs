@@ -254,9 +254,10 @@ impl RepairReport {
         let listed = unlisted.iter().take(MOST_NUMBERS);
         let numbers: Vec<String> = listed.map(|data| data.0.to_string()).collect();
         if !numbers.is_empty() {
-            let more = match unlisted.len() > MOST_NUMBERS {
-                true => " and others",
-                false => "",
+            let more = if unlisted.len() > MOST_NUMBERS {
+                " and others"
+            } else {
+                ""
             };
             let numbers = numbers.join(", ");
             self.notes.push(format!(

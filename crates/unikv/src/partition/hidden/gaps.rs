@@ -83,9 +83,10 @@ impl View {
     #[inline]
     pub(crate) fn end_of_gap(&self, key: &[u8], at: Visibility) -> Option<Vec<u8>> {
         let table = &self.memtable.table;
-        match table.has_gaps() {
-            true => table.end_of_gap(key, &self.gap_reader(at)),
-            false => None,
+        if table.has_gaps() {
+            table.end_of_gap(key, &self.gap_reader(at))
+        } else {
+            None
         }
     }
 
@@ -93,9 +94,10 @@ impl View {
     #[inline]
     pub(crate) fn start_of_gap(&self, upper: &[u8], at: Visibility) -> Option<Vec<u8>> {
         let table = &self.memtable.table;
-        match table.has_gaps() {
-            true => table.start_of_gap(upper, &self.gap_reader(at)),
-            false => None,
+        if table.has_gaps() {
+            table.start_of_gap(upper, &self.gap_reader(at))
+        } else {
+            None
         }
     }
 

@@ -267,9 +267,10 @@ pub(in crate::record) fn directory_of(
 }
 
 fn check_chunk(chunk: &Chunk, stored: &[u8], place: &FramePlace<'_>) -> Result<()> {
-    match chunk.fits(stored, place.uid, place.offset) {
-        true => Ok(()),
-        false => Err(place.corruption("the checksum of a chunk of the value does not match")),
+    if chunk.fits(stored, place.uid, place.offset) {
+        Ok(())
+    } else {
+        Err(place.corruption("the checksum of a chunk of the value does not match"))
     }
 }
 

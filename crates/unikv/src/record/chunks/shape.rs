@@ -162,9 +162,10 @@ impl Directory {
             }
             directory.push(codec, len, checksum);
         }
-        match directory.chunks_len() == chunks_len {
-            true => Ok(directory),
-            false => Err(DAMAGED),
+        if directory.chunks_len() == chunks_len {
+            Ok(directory)
+        } else {
+            Err(DAMAGED)
         }
     }
 

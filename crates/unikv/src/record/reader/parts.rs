@@ -94,9 +94,10 @@ pub(crate) fn within(range: Range<usize>, len: usize) -> Range<usize> {
 pub(crate) fn part_of(value: Bytes, range: Range<usize>) -> Bytes {
     let range = within(range, value.len());
     let is_little = range.len() < value.len() - value.len() / 8;
-    match is_little && !seeded!(RangeKeepsValue) {
-        true => Bytes::copy_from_slice(value.get(range).unwrap_or_default()),
-        false => value.slice(range),
+    if is_little && !seeded!(RangeKeepsValue) {
+        Bytes::copy_from_slice(value.get(range).unwrap_or_default())
+    } else {
+        value.slice(range)
     }
 }
 

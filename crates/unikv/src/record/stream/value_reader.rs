@@ -155,12 +155,12 @@ impl ValueReader {
     /// Reads what is left and compares the checksum; of a value in chunks, reads all.
     pub(crate) fn finish(mut self) -> Result<()> {
         if self.header.codec == Codec::Chunks {
-            return match self.is_verified {
-                true => Ok(()),
-                false => self
-                    .chunks()?
+            return if self.is_verified {
+                Ok(())
+            } else {
+                self.chunks()?
                     .1
-                    .for_each_stored(&self.file, |_, _, _| Ok(())),
+                    .for_each_stored(&self.file, |_, _, _| Ok(()))
             };
         }
         let mut left = self.value_end().saturating_sub(self.at);

@@ -99,10 +99,7 @@ fn inherited_cost(predecessors: &[Arc<Partition>], new: &PartitionMeta) -> u64 {
                 (None, Some(_)) => false,
                 (Some(old), Some(new)) => old <= new,
             };
-        match is_whole {
-            true => paid,
-            false => paid / 2,
-        }
+        if is_whole { paid } else { paid / 2 }
     };
     let overlapping = predecessors.iter().filter(|old| {
         old.range().is_before_end(&new.start) && new.end.as_ref().is_none_or(|end| old.start < *end)

@@ -43,8 +43,9 @@ pub(super) fn newest(f: &Fields<'_>) -> Result<Option<Newest>> {
     for number in &mut numbers {
         *number = f.checked_amount(NEWEST, d.varint().ok_or_else(wrong)?)?;
     }
-    match d.is_empty() {
-        true => Ok(Some(numbers.into())),
-        false => Err(wrong()),
+    if d.is_empty() {
+        Ok(Some(numbers.into()))
+    } else {
+        Err(wrong())
     }
 }

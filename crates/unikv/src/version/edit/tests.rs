@@ -205,14 +205,8 @@ fn random_compression(rng: &mut SmallRng, file_len: u64) -> FileCompression {
     let len = rng.random_range(0..=file_len.min(1 << 20));
     FileCompression {
         codecs,
-        level: match codecs.is_empty() {
-            true => 0,
-            false => rng.random(),
-        },
-        saved_bytes: match codecs.is_empty() {
-            true => 0,
-            false => amount(rng),
-        },
+        level: if codecs.is_empty() { 0 } else { rng.random() },
+        saved_bytes: if codecs.is_empty() { 0 } else { amount(rng) },
         dictionary: some(rng, |rng| DictionaryPlace {
             offset: rng.random_range(0..=file_len - len),
             len: len as u32,

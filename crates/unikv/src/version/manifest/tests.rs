@@ -449,7 +449,7 @@ fn records_and_fields_of_a_newer_release_are_refused_by_an_opening_and_by_a_repa
 }
 
 #[test]
-fn a_repair_takes_the_edits_in_front_of_a_malformed_one() {
+fn a_repair_takes_the_edits_before_a_malformed_one() {
     let vfs = SimVfs::new();
     let good = edit(11).encode();
     let short = &edit(12).encode()[..5];

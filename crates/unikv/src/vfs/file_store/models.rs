@@ -60,7 +60,7 @@ fn last_holder(looks_too_early: bool) {
 }
 
 #[test]
-fn an_obsolete_file_is_told_of_once_by_its_last_holder() {
+fn an_obsolete_file_is_reported_once_by_its_last_holder() {
     holds(|| last_holder(false));
     errs(|| last_holder(true));
 }
@@ -73,11 +73,14 @@ fn removal_by_two(takes: bool) {
     drop(first);
     let worker = thread::spawn({
         let store = Arc::clone(&store);
-        move || match takes {
-            true => store.take_obsolete().iter().for_each(|path| {
-                let _is_gone = store.env().vfs.remove(path);
-            }),
-            false => store.remove_obsolete(),
+        move || {
+            if takes {
+                store.take_obsolete().iter().for_each(|path| {
+                    let _is_gone = store.env().vfs.remove(path);
+                })
+            } else {
+                store.remove_obsolete()
+            }
         }
     });
     store.remove_obsolete();

@@ -105,9 +105,10 @@ impl Names {
                 .strip_prefix(from)
                 .map_err(|_| ErrorKind::InvalidInput)?;
             // `join` of nothing would end with a slash.
-            let place = match below.as_os_str().is_empty() {
-                true => to.to_owned(),
-                false => to.join(below),
+            let place = if below.as_os_str().is_empty() {
+                to.to_owned()
+            } else {
+                to.join(below)
             };
             if let Some(names) = self.dirs.remove(&dir) {
                 self.dirs.insert(place, names);

@@ -68,7 +68,7 @@ fn files_hold_what_was_written_at_any_length_and_offset() {
 }
 
 #[test]
-fn what_is_removed_stays_for_those_who_have_it_open_and_is_counted_until_then() {
+fn what_is_removed_stays_while_it_is_open_and_is_counted_until_then() {
     let files = MemoryVfs::default();
     let path = Path::new("/dir/file");
     assert!(files.create(path, WriteMode::Bulk, 0).is_err());

@@ -70,9 +70,10 @@ impl OsPage {
             bytes[last..last + 8].copy_from_slice(&UNSHARED.to_ne_bytes());
         }
         file.write_all_at(&bytes, 0)?;
-        let mapping = match is_shared {
-            true => Some(MmapOptions::new().len(PAGE_LEN).map_raw(&file)?),
-            false => None,
+        let mapping = if is_shared {
+            Some(MmapOptions::new().len(PAGE_LEN).map_raw(&file)?)
+        } else {
+            None
         };
         Ok(OsPage {
             file,

@@ -169,7 +169,7 @@ fn an_append_to_a_log_is_readable_before_any_sync() {
 }
 
 #[test]
-fn a_log_is_written_over_from_the_front_and_what_is_behind_stays() {
+fn a_log_is_written_over_from_the_front_and_the_rest_stays() {
     let dir = tempfile::tempdir().unwrap();
     let vfs = OsVfs::default();
     let path = dir.path().join("log");

@@ -286,10 +286,10 @@ impl Vfs for SimVfs {
             let len = read
                 .file
                 .read_at(buf.ok_or(ErrorKind::InvalidInput)?, read.offset)?;
-            match len == read.len {
-                true => Ok(Some(begin)),
-                false => Err(ErrorKind::UnexpectedEof.into()),
+            if len != read.len {
+                return Err(ErrorKind::UnexpectedEof.into());
             }
+            Ok(Some(begin))
         };
         reads.iter_mut().map(read_one).collect()
     }

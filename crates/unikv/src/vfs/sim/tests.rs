@@ -85,7 +85,7 @@ fn keep_prefix_leaves_prefixes_of_all_lengths() {
 }
 
 #[test]
-fn keep_torn_damages_sectors_behind_the_durable_end_only() {
+fn keep_torn_damages_sectors_after_the_durable_end_only() {
     let bytes = bytes(10_000);
     let (disk, _log) = disk_with_log(&bytes, 1000);
     let (mut zeroed, mut garbled, mut intact_behind_damage) = (false, false, false);
@@ -519,9 +519,12 @@ fn after_a_power_cut_every_call_fails() {
         let disk = disk_with_old_file();
         let old = disk.open(&path("old"), Access::Random).unwrap();
         let index = disk.calls() + failing;
-        disk.set_fault(Box::new(move |call| match call.index == index {
-            true => Fault::PowerCut,
-            false => Fault::None,
+        disk.set_fault(Box::new(move |call| {
+            if call.index == index {
+                Fault::PowerCut
+            } else {
+                Fault::None
+            }
         }));
         one_of_each(&disk).unwrap_err();
         disk.clear_faults();
@@ -616,9 +619,12 @@ fn calls_that_only_look_are_counted_apart_and_can_fail_each_alone() {
     assert_eq!(*seen.lock(), ops);
     for n in 0..ops.len() as u64 {
         let (disk, first) = (disk_with_old_file(), 0);
-        disk.set_look_fault(Box::new(move |call| match call.index == first + n {
-            true => Fault::Os(24),
-            false => Fault::None,
+        disk.set_look_fault(Box::new(move |call| {
+            if call.index == first + n {
+                Fault::Os(24)
+            } else {
+                Fault::None
+            }
         }));
         assert_eq!(
             look_once(&disk).unwrap_err().raw_os_error(),

@@ -180,9 +180,10 @@ impl Background {
     fn most_copies(&self, version: &Version) -> u64 {
         let life = self.core.counters.lifetime(version, 0);
         let most = life.user_bytes_written.saturating_mul(MOST_COPIES);
-        match seeded!(ClusterForever) {
-            true => u64::MAX,
-            false => most.saturating_sub(life.clustered_bytes),
+        if seeded!(ClusterForever) {
+            u64::MAX
+        } else {
+            most.saturating_sub(life.clustered_bytes)
         }
     }
 
@@ -215,11 +216,12 @@ impl Background {
         // They stay until the last of their values has moved, and no collection is to begin for
         // that, nor a pause of writers.
         let chosen = choose(space.begins_at(limit, Pressure::Alone));
-        match chosen.is_empty() && is_idle {
+        if chosen.is_empty() && is_idle {
             // What has just not been enough for a collection would keep values apart for as long as
             // nobody writes.
-            true => choose(space.most_when_idle(limit).saturating_sub(keys)),
-            false => chosen,
+            choose(space.most_when_idle(limit).saturating_sub(keys))
+        } else {
+            chosen
         }
     }
 }

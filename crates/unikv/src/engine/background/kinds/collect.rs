@@ -47,9 +47,10 @@ impl Background {
     pub(crate) fn victims_alone(&self, version: &Arc<Version>) -> Vec<Arc<RecordFile>> {
         match self.space.tight_space() {
             None => {
-                let pressure = match self.garbage_requests.any() {
-                    true => Pressure::Riding,
-                    false => Pressure::Alone,
+                let pressure = if self.garbage_requests.any() {
+                    Pressure::Riding
+                } else {
+                    Pressure::Alone
                 };
                 let limit = self.space.space_limit();
                 let space = self.space.space_of(version, limit.horizon);

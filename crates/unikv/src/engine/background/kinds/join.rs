@@ -66,9 +66,10 @@ impl JobKind for Joins {
 
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
         let merges = background.core.counters.merges.load(Ordering::Relaxed);
-        let effort = match self.with_merges || merges.is_multiple_of(MERGES_PER_JOIN) {
-            true => Effort::Merges,
-            false => Effort::Edit,
+        let effort = if self.with_merges || merges.is_multiple_of(MERGES_PER_JOIN) {
+            Effort::Merges
+        } else {
+            Effort::Edit
         };
         let sides = background.plan_join(ask, effort)?;
         Some(Job::new(sides, move |background| {

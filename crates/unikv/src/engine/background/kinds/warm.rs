@@ -68,10 +68,7 @@ impl Background {
         let Some(mut reader) = self.warmth.take_reader() else {
             return false;
         };
-        let hints = match self.may_warm() {
-            true => reader.next(),
-            false => None,
-        };
+        let hints = if self.may_warm() { reader.next() } else { None };
         let Some(hints) = hints else {
             let (hints, bytes) = (reader.hints(), reader.len());
             let noted = State::noted(&self.core, Written { hints, bytes }, Duration::ZERO);

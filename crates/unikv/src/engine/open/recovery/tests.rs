@@ -385,7 +385,7 @@ fn with_names_in_doubt(more: u32, steps: u32) {
 }
 
 #[test]
-fn a_segment_whose_name_is_in_doubt_may_vanish_behind_a_later_opening() {
+fn a_segment_whose_name_is_in_doubt_may_vanish_after_a_later_opening() {
     for more in [1, 10, 25, 40, 60] {
         (0..5).for_each(|steps| with_names_in_doubt(more, steps));
     }

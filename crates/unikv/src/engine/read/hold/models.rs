@@ -35,7 +35,7 @@ fn a_request_beside_a_use_is_heeded_after_it() {
 }
 
 #[test]
-fn a_request_is_not_lost_on_somebody_who_only_looks() {
+fn a_request_is_not_lost_on_a_reader_that_only_looks() {
     holds(|| {
         ask_beside(|hold| {
             hold.is_held();

@@ -16,12 +16,11 @@ pub(super) fn ahead_of<W: AsRef<RecordPointer>>(run: &[W], forward: bool) -> Opt
     let span = end.saturating_sub(begin);
     let bytes: u64 = run.iter().map(|it| u64::from(it.as_ref().len)).sum();
     let most = span.min(AHEAD_BYTES);
-    let ahead = match forward {
-        true => (end, most),
-        false => {
-            let from = begin.saturating_sub(most).max(HEADER_LEN as u64);
-            (from, begin.saturating_sub(from))
-        }
+    let ahead = if forward {
+        (end, most)
+    } else {
+        let from = begin.saturating_sub(most).max(HEADER_LEN as u64);
+        (from, begin.saturating_sub(from))
     };
     (span <= bytes.saturating_mul(AHEAD_SPREAD)).then_some(ahead)
 }

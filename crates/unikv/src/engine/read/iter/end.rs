@@ -165,9 +165,10 @@ impl End {
     /// A key of the batch, for somebody who may hold it for long.
     #[inline(always)]
     fn user_key(&self, place: Range<usize>) -> Bytes {
-        match self.shares_keys {
-            true => self.keys.slice(place),
-            false => Bytes::copy_from_slice(self.keys.get(place).unwrap_or_default()),
+        if self.shares_keys {
+            self.keys.slice(place)
+        } else {
+            Bytes::copy_from_slice(self.keys.get(place).unwrap_or_default())
         }
     }
 
@@ -223,14 +224,16 @@ impl End {
                 return Ok(());
             }
             // The first version at or below the snapshot decides; older ones are passed over.
-            let last = match batch.ends_with_last {
-                true => batch.last_key(),
-                false => self.last.as_deref(),
+            let last = if batch.ends_with_last {
+                batch.last_key()
+            } else {
+                self.last.as_deref()
             };
             if entry.seq <= at.seq && last != Some(entry.key) {
-                let value = match cursor.may_hide() && cursor.hides(&entry, at.seq)? {
-                    false => self.value_of(&entry, at, cursor),
-                    true => None,
+                let value = if cursor.may_hide() && cursor.hides(&entry, at.seq)? {
+                    None
+                } else {
+                    self.value_of(&entry, at, cursor)
                 };
                 match value {
                     Some(value) => {
@@ -284,9 +287,10 @@ impl End {
                 let is_first = newest.is_none() || !seeded!(BackwardOldest);
                 if entry.seq <= at.seq && is_first {
                     kind = entry.kind;
-                    newest = match cursor.may_hide() && cursor.hides(&entry, at.seq)? {
-                        false => self.value_of(&entry, at, cursor),
-                        true => None,
+                    newest = if cursor.may_hide() && cursor.hides(&entry, at.seq)? {
+                        None
+                    } else {
+                        self.value_of(&entry, at, cursor)
                     };
                 }
                 is_time |= run.step();
@@ -343,9 +347,10 @@ impl End {
         self.entries = batch.entries;
         (self.next, self.reported) = (0, 0);
         self.shares_keys = self.buffers.may_share();
-        self.keys = match self.shares_keys {
-            true => self.buffers.share(batch.keys),
-            false => Bytes::from(batch.keys),
+        self.keys = if self.shares_keys {
+            self.buffers.share(batch.keys)
+        } else {
+            Bytes::from(batch.keys)
         };
         self.batch_len = (self.batch_len * 2).min(LAST_BATCH);
     }

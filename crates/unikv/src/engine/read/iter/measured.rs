@@ -9,9 +9,10 @@ use std::sync::Arc;
 impl Iter {
     /// Gathers the next batch of one end.
     pub(super) fn gather(&mut self, toward: Toward) -> Result<()> {
-        match self.holder.moment().read().core.meter.is_on() {
-            false => self.gather_unmeasured(toward),
-            true => self.gather_measured(toward),
+        if self.holder.moment().read().core.meter.is_on() {
+            self.gather_measured(toward)
+        } else {
+            self.gather_unmeasured(toward)
         }
     }
 
@@ -22,9 +23,10 @@ impl Iter {
             Toward::Upper => (&mut self.front, &self.lower),
             Toward::Lower => (&mut self.back, &self.upper),
         };
-        let operation = match end.begins_to_be_measured() {
-            true => TimedOperation::Seek,
-            false => TimedOperation::Next,
+        let operation = if end.begins_to_be_measured() {
+            TimedOperation::Seek
+        } else {
+            TimedOperation::Next
         };
         // Before: it moves on.
         let at = named_engine_key(from);

@@ -27,9 +27,10 @@ fn value(n: usize, len: usize) -> Vec<u8> {
 fn scan(db: &Db, range: &Range<usize>, value_len: usize, forward: bool, count: usize) {
     let mut iter = db.range(key(range.start)..key(range.end));
     for step in 0..count.min(range.len()) {
-        let (n, entry) = match forward {
-            true => (range.start + step, iter.next()),
-            false => (range.end - 1 - step, iter.next_back()),
+        let (n, entry) = if forward {
+            (range.start + step, iter.next())
+        } else {
+            (range.end - 1 - step, iter.next_back())
         };
         let (found, content) = entry.unwrap().unwrap();
         assert!(
@@ -155,9 +156,10 @@ fn who_says_how_many_entries_are_wanted_waits_for_one_read_of_values() {
     let one = OneFile::new(500);
     let scanned = |range: Iter, forward: bool| {
         one.trace.take();
-        let taken: Vec<_> = match forward {
-            true => range.take(50).collect(),
-            false => range.rev().take(50).collect(),
+        let taken: Vec<_> = if forward {
+            range.take(50).collect()
+        } else {
+            range.rev().take(50).collect()
         };
         assert_eq!(taken.len(), 50);
         for (i, entry) in taken.iter().enumerate() {
@@ -247,9 +249,10 @@ fn a_long_cold_scan_prefetches_what_it_reads_and_more_the_longer_it_gets() {
         assert!(leads[7..last - 1].iter().all(|lead| *lead == most));
         // The prefetches end with the range, unless it ends within a batch.
         let in_vain = prefetched_in_vain(&events);
-        match range == &ends_in_a_batch {
-            true => assert!(in_vain <= most, "{what}: {in_vain} bytes"),
-            false => assert_eq!(in_vain, 0, "{what}: {events:?}"),
+        if range == &ends_in_a_batch {
+            assert!(in_vain <= most, "{what}: {in_vain} bytes")
+        } else {
+            assert_eq!(in_vain, 0, "{what}: {events:?}")
         }
         assert!(*range != all || leads[last] == 0, "{what}: {leads:?}");
     }
@@ -368,7 +371,7 @@ fn once_scans_have_waited_often_enough_the_background_reads_the_blocks_of_the_ta
 }
 
 #[test]
-fn behind_a_failed_read_both_ends_go_on_where_they_were() {
+fn after_a_failed_read_both_ends_go_on_where_they_were() {
     let machine = Machine::new(9);
     let options = || {
         let options = Options::default().memory_budget(64 << 20);
@@ -427,9 +430,12 @@ fn an_error_of_what_nobody_has_asked_for_yet_is_not_kept() {
 
         let (db, _) = machine.open(options());
         let mut iter = db.range(key(0)..).expecting(KEYS);
-        let step = |iter: &mut Iter, n: usize| match back {
-            true => (iter.next_back(), KEYS - 1 - n),
-            false => (iter.next(), n),
+        let step = |iter: &mut Iter, n: usize| {
+            if back {
+                (iter.next_back(), KEYS - 1 - n)
+            } else {
+                (iter.next(), n)
+            }
         };
         let check = |(found, n): (Option<crate::Result<(Bytes, Bytes)>>, usize)| {
             let (found, content) = found.unwrap().unwrap();

@@ -51,9 +51,10 @@ impl ReadState {
             let is_default = keyspace == KeyspaceId::DEFAULT;
             Event::SlowOperation(SlowOperation {
                 operation,
-                keyspace: match is_default {
-                    true => Some(DEFAULT_NAME.to_owned()),
-                    false => named(),
+                keyspace: if is_default {
+                    Some(DEFAULT_NAME.to_owned())
+                } else {
+                    named()
                 },
                 key,
                 took,

@@ -235,9 +235,10 @@ fn a_failed_sync_of_the_manifest_for_another_reason_needs_a_reopening() {
     db.put("a", "1").unwrap();
     machine.disk.set_fault(Box::new(|call| {
         let name = call.path.file_name().unwrap_or_default().to_string_lossy();
-        match call.op == Op::Sync && name.starts_with("MANIFEST") {
-            true => Fault::Fail(std::io::ErrorKind::Other),
-            false => Fault::None,
+        if call.op == Op::Sync && name.starts_with("MANIFEST") {
+            Fault::Fail(std::io::ErrorKind::Other)
+        } else {
+            Fault::None
         }
     }));
     db.flush().unwrap_err();
@@ -250,7 +251,7 @@ fn a_failed_sync_of_the_manifest_for_another_reason_needs_a_reopening() {
 }
 
 #[test]
-fn a_log_that_met_a_full_disk_begins_anew_without_a_call() {
+fn a_log_that_met_a_full_disk_begins_again_without_a_call() {
     for torn in [0, 30] {
         let machine = Machine::new(6);
         let (db, runtime) = machine.open(small());
@@ -343,9 +344,10 @@ fn a_database_opens_although_no_log_can_be_begun() {
     };
     machine.disk.set_fault(Box::new(|call| {
         let is_log = call.path.extension().is_some_and(|e| e == "wal");
-        match is_log && call.op == Op::Append {
-            true => Fault::Fail(std::io::ErrorKind::StorageFull),
-            false => Fault::None,
+        if is_log && call.op == Op::Append {
+            Fault::Fail(std::io::ErrorKind::StorageFull)
+        } else {
+            Fault::None
         }
     }));
     let (db, runtime) = machine.open(small());

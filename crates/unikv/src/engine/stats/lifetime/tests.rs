@@ -223,9 +223,10 @@ fn a_failure_to_store_figures_is_no_failure_of_closing() {
         work(&db, 9);
         let manifest = db.0.engine.catalog.lock().manifest.path().to_owned();
         machine.disk.set_fault(Box::new(move |call| {
-            match call.op == failing && call.path == manifest {
-                true => Fault::Fail(std::io::ErrorKind::Other),
-                false => Fault::None,
+            if call.op == failing && call.path == manifest {
+                Fault::Fail(std::io::ErrorKind::Other)
+            } else {
+                Fault::None
             }
         }));
         db.close().unwrap();

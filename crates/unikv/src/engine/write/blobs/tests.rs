@@ -233,7 +233,7 @@ fn a_file_with_live_and_dead_large_values_is_collected_piece_by_piece() {
 }
 
 #[test]
-fn collection_of_a_damaged_large_value_fails_and_leaves_nothing_behind() {
+fn collection_of_a_damaged_large_value_fails_and_leaves_no_file() {
     let machine = Machine::new(6);
     let options = small().memtable_bytes(64 << 10).unsorted_bytes(1 << 20);
     let (db, _) = machine.open(options.clone().max_space_amp(3.0));
@@ -346,9 +346,10 @@ fn a_failed_write_of_a_large_value_changes_nothing_and_leaves_no_file() {
         let mut count = 0;
         machine.disk.set_fault(Box::new(move |_| {
             count += 1;
-            match count == call + 1 {
-                true => Fault::Fail(io::ErrorKind::StorageFull),
-                false => Fault::None,
+            if count == call + 1 {
+                Fault::Fail(io::ErrorKind::StorageFull)
+            } else {
+                Fault::None
             }
         }));
         let error = db.put("key", value(2, 5 * LARGE)).unwrap_err();
@@ -372,9 +373,10 @@ fn a_value_whose_log_record_has_an_unknown_outcome_is_kept_until_the_log_is_give
     let mut model = Model::new();
     put(&db, &mut model, "other", value(1, 10));
     machine.disk.set_fault(Box::new(|call| {
-        match call.op == Op::Sync && call.path.extension().is_some_and(|e| e == "wal") {
-            true => Fault::Fail(io::ErrorKind::Other),
-            false => Fault::None,
+        if call.op == Op::Sync && call.path.extension().is_some_and(|e| e == "wal") {
+            Fault::Fail(io::ErrorKind::Other)
+        } else {
+            Fault::None
         }
     }));
     db.put("key", value(2, 5 * LARGE)).unwrap_err();

@@ -36,9 +36,10 @@ fn a_segment_that_is_linked_is_read_before_the_edits_that_it_counts_are_in_force
         let vfs = SimVfs::new();
         let (mut log, mut tail) = (Log::new(&vfs, 1, 2), LogTail::default());
         log.write();
-        let before = match held {
-            true => read_on(&mut tail, &vfs, 1, 0),
-            false => Vec::new(),
+        let before = if held {
+            read_on(&mut tail, &vfs, 1, 0)
+        } else {
+            Vec::new()
         };
         let prev = Some(log.wal.segment_end());
         begin(&mut log, 5, prev, 7);

@@ -112,9 +112,10 @@ fn an_end_before_later_records_is_a_cut_and_below_a_mark_corruption() {
         let at = log.wal.end() as usize;
         let before = vfs.read_file(&path(5)).unwrap();
         log.write();
-        match durable {
-            true => log.write_claiming(log.end()),
-            false => log.write(),
+        if durable {
+            log.write_claiming(log.end())
+        } else {
+            log.write()
         }
         let mut bytes = vfs.read_file(&path(5)).unwrap();
         bytes[at..at + RECORD_HEADER_LEN].copy_from_slice(&before[at..at + RECORD_HEADER_LEN]);
@@ -186,11 +187,14 @@ fn a_failed_beginning_over_an_old_segment_is_followed_by_a_new_one() {
             log.write();
             let store = store(&vfs, 50);
             let (end, calls) = (log.wal.segment_end(), vfs.calls());
-            vfs.set_fault(Box::new(move |call| match call.index == calls + at {
-                true => Fault::FailAfter {
-                    bytes: bytes.min(call.bytes),
-                },
-                false => Fault::None,
+            vfs.set_fault(Box::new(move |call| {
+                if call.index == calls + at {
+                    Fault::FailAfter {
+                        bytes: bytes.min(call.bytes),
+                    }
+                } else {
+                    Fault::None
+                }
             }));
             let begun = over(&store, 2, 10, Some(end));
             vfs.clear_faults();

@@ -296,9 +296,10 @@ impl Files {
             Kind::External => {
                 let external = External::decode(record.value_slice());
                 let external = external.ok_or_else(|| self.other_record(pointer))?;
-                match self.learn(&external) {
-                    true => Ok(Fetched::Elsewhere(external.pointer)),
-                    false => Err(self.other_record(external.pointer)),
+                if self.learn(&external) {
+                    Ok(Fetched::Elsewhere(external.pointer))
+                } else {
+                    Err(self.other_record(external.pointer))
                 }
             }
             _ => Err(self.other_record(pointer)),

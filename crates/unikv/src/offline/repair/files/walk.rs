@@ -79,10 +79,7 @@ impl Walk<'_, '_> {
             let is_last = to.is_none();
             let to = to.or_else(|| bounds.max_key.clone());
             ranges.extend(to.clone().map(|to| (from.clone(), to)));
-            let to = match is_last {
-                true => to.map(past),
-                false => to,
-            };
+            let to = if is_last { to.map(past) } else { to };
             self.add_hole((from, to), (true, bounds.max_seq), missing, found);
         }
         if let (Some(missing), Some(pointers), false) =
@@ -159,9 +156,10 @@ impl Walk<'_, '_> {
         // The keys show what the records were, and the other way round.
         let (number, judge) = (found.number, self.judge);
         let rank = |entry: &WalkedEntry| judge.frame(number, &entry.key, entry.seq);
-        let section = match meta.key_section {
-            true => self.section(found, &name, (&rank, meta.ingest_seq, false))?,
-            false => None,
+        let section = if meta.key_section {
+            self.section(found, &name, (&rank, meta.ingest_seq, false))?
+        } else {
+            None
         };
         match section {
             Some(section) if section.bad.is_empty() => {}
@@ -225,9 +223,10 @@ impl Walk<'_, '_> {
         while let Some(walked) = frames.next()? {
             if let Some(fault) = &walked.fault {
                 self.report.file(name).fault(walked.offset, fault);
-                match walked.offset < meta.plain_end() {
-                    true => faults += 1,
-                    false => seen.faults += 1,
+                if walked.offset < meta.plain_end() {
+                    faults += 1
+                } else {
+                    seen.faults += 1
                 }
                 continue;
             }

@@ -45,10 +45,13 @@ impl Judge {
     pub(crate) fn unmerged_ranges(&self, file: FileNumber) -> Vec<Range> {
         match self {
             Judge::Listed(listed) => listed.unmerged.get(&file).cloned().unwrap_or_default(),
-            Judge::FromFiles(files) => match files.may_be_table(file) {
-                true => vec![(Vec::new(), None)],
-                false => Vec::new(),
-            },
+            Judge::FromFiles(files) => {
+                if files.may_be_table(file) {
+                    vec![(Vec::new(), None)]
+                } else {
+                    Vec::new()
+                }
+            }
         }
     }
 }

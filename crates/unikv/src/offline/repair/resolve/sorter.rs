@@ -311,9 +311,10 @@ mod tests {
             for _ in 0..2 {
                 let (mut count, mut last) = (0, (Vec::new(), SeqNo::MAX));
                 while let Some(claim) = claims.next().unwrap() {
-                    let in_order = match claim.key == last.0 {
-                        true => claim.seq < last.1,
-                        false => claim.key > last.0,
+                    let in_order = if claim.key == last.0 {
+                        claim.seq < last.1
+                    } else {
+                        claim.key > last.0
                     };
                     assert!(in_order, "{budget}: {claim:?} behind {last:?}");
                     last = (claim.key, claim.seq);
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_ends_early_is_told() {
+    fn a_run_that_ends_early_is_reported() {
         let disk = SimVfs::new();
         let target = target(&disk);
         drop(sorted(&target, 16 << 10));

@@ -66,9 +66,10 @@ impl Versions {
             return;
         }
         if let Some(live) = &self.live {
-            let list = match claim.seq == live.seq {
-                true => &mut self.same,
-                false => &mut self.older,
+            let list = if claim.seq == live.seq {
+                &mut self.same
+            } else {
+                &mut self.older
             };
             if list.len() < MOST_VERSIONS {
                 list.push(claim);

@@ -218,9 +218,10 @@ fn several_partitions_have_their_passes_one_after_the_other() {
 fn a_failed_pass_harms_nothing_and_is_not_tried_again() {
     let (machine, db, model) = scattered(76);
     machine.disk.set_fault(Box::new(|call| {
-        match call.path.to_string_lossy().ends_with(".key") {
-            true => Fault::Fail(std::io::ErrorKind::Other),
-            false => Fault::None,
+        if call.path.to_string_lossy().ends_with(".key") {
+            Fault::Fail(std::io::ErrorKind::Other)
+        } else {
+            Fault::None
         }
     }));
     let files = machine.disk.file_names();
@@ -463,15 +464,16 @@ fn ingested(streams: u32) {
 }
 
 #[test]
-fn a_full_disk_ends_a_pass_and_it_is_tried_again_when_the_database_is_opened_anew() {
+fn a_full_disk_ends_a_pass_and_it_is_tried_again_when_the_database_is_opened_again() {
     let (machine, db, mut model) = scattered(81);
     let mut calls = 0;
     machine.disk.set_fault(Box::new(move |call| {
         let is_copying = call.path.to_string_lossy().ends_with(".key");
         calls += u32::from(is_copying);
-        match is_copying && calls <= 1 {
-            true => Fault::Fail(std::io::ErrorKind::StorageFull),
-            false => Fault::None,
+        if is_copying && calls <= 1 {
+            Fault::Fail(std::io::ErrorKind::StorageFull)
+        } else {
+            Fault::None
         }
     }));
     db.quiesce().unwrap();
@@ -487,9 +489,10 @@ fn a_full_disk_ends_a_pass_and_it_is_tried_again_when_the_database_is_opened_ane
 fn writers_that_wait_for_a_flush_do_not_rest() {
     let (machine, db, mut model) = scattered(82);
     machine.disk.set_fault(Box::new(|call| {
-        match call.op == Op::Create && call.path.to_string_lossy().ends_with(".rec") {
-            true => Fault::Fail(std::io::ErrorKind::Other),
-            false => Fault::None,
+        if call.op == Op::Create && call.path.to_string_lossy().ends_with(".rec") {
+            Fault::Fail(std::io::ErrorKind::Other)
+        } else {
+            Fault::None
         }
     }));
     // The memtable is full, and its flush fails again and again.

@@ -373,7 +373,7 @@ fn a_join_that_flushes_foil_is_given_up_and_tried_again_later() {
 }
 
 #[test]
-fn an_ingest_that_was_divided_before_a_join_is_divided_anew() {
+fn an_ingest_that_was_divided_before_a_join_is_divided_again() {
     let machine = Machine::new(68);
     let (db, model, sides) = halved(&machine, &mut SmallRng::seed_from_u64(68));
     let files = version(&db).record_files().to_vec();

@@ -351,7 +351,7 @@ fn tables_of(partition: &Partition) -> BTreeSet<FileNumber> {
 }
 
 #[test]
-fn a_table_that_a_split_shared_is_let_go_by_merges_and_collection() {
+fn a_table_that_a_split_shared_is_released_by_merges_and_collection() {
     let machine = Machine::new(47);
     let large = whole().memtable_bytes(128 << 10).unsorted_bytes(1 << 20);
     let large = large.memory_budget(16 << 20).max_space_amp(100.0);

@@ -138,7 +138,7 @@ fn a_small_number_of_tables_is_left_alone() {
 }
 
 #[test]
-fn snapshots_see_their_moment_through_a_run_and_behind_its_merge() {
+fn snapshots_see_their_moment_through_a_run_and_after_its_merge() {
     let machine = Machine::new(44);
     let (db, mut model) = filled(&machine, 44);
     let mut rng = SmallRng::seed_from_u64(45);
@@ -327,9 +327,10 @@ fn the_background_goes_on_after_a_failed_scan_merge() {
     let (db, mut model) = filled(&machine, 51);
     machine.disk.set_fault(Box::new(|call| {
         let name = call.path.to_string_lossy();
-        match name.ends_with(".key") {
-            true => Fault::Fail(std::io::ErrorKind::Other),
-            false => Fault::None,
+        if name.ends_with(".key") {
+            Fault::Fail(std::io::ErrorKind::Other)
+        } else {
+            Fault::None
         }
     }));
     let mut scans = 0;

@@ -46,7 +46,7 @@ fn hints() -> PathBuf {
 }
 
 #[test]
-fn what_was_hot_before_the_close_is_read_by_nobody_who_waits() {
+fn what_was_hot_before_the_close_is_read_before_anybody_asks() {
     let (machine, model) = machine(1);
     let (db, _) = machine.open(options());
     let cold = reads_of_gets(&db, &model, 3);
@@ -112,18 +112,20 @@ fn stale_and_damaged_hints_cost_nothing_but_time() {
 fn hints_that_cannot_be_read_or_written_are_no_failure() {
     let (machine, model) = machine(4);
     let of_hints = || -> FaultRule {
-        Box::new(
-            |call| match call.path.to_string_lossy().contains(CACHE_HINTS) {
-                true => Fault::Fail(ErrorKind::Other),
-                false => Fault::None,
-            },
-        )
+        Box::new(|call| {
+            if call.path.to_string_lossy().contains(CACHE_HINTS) {
+                Fault::Fail(ErrorKind::Other)
+            } else {
+                Fault::None
+            }
+        })
     };
     for of_looks in [true, false] {
         machine.disk.clear_faults();
-        match of_looks {
-            true => machine.disk.set_look_fault(of_hints()),
-            false => machine.disk.set_fault(of_hints()),
+        if of_looks {
+            machine.disk.set_look_fault(of_hints())
+        } else {
+            machine.disk.set_fault(of_hints())
         }
         let (db, _) = machine.open(options());
         db.quiesce().unwrap();

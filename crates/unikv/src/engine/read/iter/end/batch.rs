@@ -135,9 +135,10 @@ impl Entry {
             let verified = record.and_then(|record| {
                 check_pointed(&record, (key, seq, Kind::Put), path, pointer)?;
                 let is_shared = is_shared && record.is_raw();
-                Ok(match is_shared {
-                    true => (true, record.into_part()),
-                    false => (false, record.into_value()),
+                Ok(if is_shared {
+                    (true, record.into_part())
+                } else {
+                    (false, record.into_value())
                 })
             });
             if let Ok((is_shared, value)) = verified {

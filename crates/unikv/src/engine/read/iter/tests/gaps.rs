@@ -95,9 +95,10 @@ impl Story {
             .into_iter()
             .take(most)
             .collect();
-        let found: Vec<_> = match back {
-            true => iter.rev().take(most).map(pair).collect(),
-            false => iter.take(most).map(pair).collect(),
+        let found: Vec<_> = if back {
+            iter.rev().take(most).map(pair).collect()
+        } else {
+            iter.take(most).map(pair).collect()
         };
         same(&found, &expected);
     }
