@@ -14,15 +14,16 @@ impl Generation {
         self.run.as_ref().filter(sound)
     }
 
-    /// How many sources a scan merges: the tables that no run covers, and the run.
+    /// How many sources a scan merges: the tables with keys that no run covers, and the run.
     pub(crate) fn scan_sources(&self) -> usize {
         if self.is_ingested() {
             return 1;
         }
         let run = self.sound_run();
         let covered = run.map_or(0, |run| usize::from(run.end.0));
-        let uncovered = self.tables.iter().skip(covered).flatten().count();
-        uncovered + usize::from(run.is_some())
+        let uncovered = self.tables.iter().skip(covered).flatten();
+        let with_keys = uncovered.filter(|table| table.file.meta().has_keys());
+        with_keys.count() + usize::from(run.is_some())
     }
 }
 

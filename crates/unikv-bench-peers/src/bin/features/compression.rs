@@ -139,8 +139,8 @@ pub fn zstd<S: Store>(dir: &Path, scale: &Scale) -> Outcome<Figures> {
     Ok(figures)
 }
 
-/// The bytes of the files in a directory that hold records: all but logs, and room that is kept for a
-/// full disk.
+/// The bytes of the files in a directory that hold records: all but logs, and room that is kept for
+/// a full disk.
 fn bytes_of(dir: &Path) -> Outcome<u64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(dir).map_err(Failure::Io)? {

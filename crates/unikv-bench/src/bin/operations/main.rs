@@ -1,5 +1,5 @@
-//! What operations cost: checkpoints and backups beside a writer, a follower in another process, the
-//! change feed, and the engine's instruments.
+//! What operations cost: checkpoints and backups beside a writer, a follower in another process,
+//! the change feed, and the engine's instruments.
 //!
 //! Each experiment makes a database of its own with the default options and reads what it compares:
 //! a wrong value ends the program. Where two settings are compared they take turns, and the median

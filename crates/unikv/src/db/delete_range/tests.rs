@@ -516,3 +516,27 @@ fn tables_of_range_tombstones_alone_are_no_sources_of_a_scan() {
     let back = db.keys(..).rev().map(Result::unwrap).collect::<Vec<_>>();
     assert_eq!(back, ["x1", "b"]);
 }
+
+#[test]
+fn tables_of_range_tombstones_alone_are_no_sources_of_scans() {
+    let machine = Machine::new(41);
+    let (db, _runtime) = machine.open(small());
+    for n in 0..20 {
+        db.put(key(n), "value").unwrap();
+    }
+    db.compact().unwrap();
+    for n in 0..3 {
+        db.delete_range(key(100 + n)..key(101 + n)).unwrap();
+        db.flush().unwrap();
+    }
+    let sources = || -> (usize, usize) {
+        let partitions = db.stats().partitions;
+        let sum = |of: fn(&crate::PartitionStats) -> usize| partitions.iter().map(of).sum();
+        (sum(|p| p.tables), sum(|p| p.scan_sources))
+    };
+    assert_eq!(sources(), (3, 0));
+    db.put(key(7), "new").unwrap();
+    db.flush().unwrap();
+    assert_eq!(sources(), (4, 1));
+    assert_eq!(db.iter().count(), 20);
+}
