@@ -3,10 +3,11 @@
 
 use crate::oracle::State;
 use crate::runner::{DIR, env};
-use crate::spaces;
+use crate::spaces::{self, NAMES, key_in};
 use crate::times::Times;
 use crate::value::{Bytes, show};
 use crate::verify;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use unikv::vfs::sim::SimVfs;
 use unikv::{Db, Options, RepairOptions, RepairReport, RepairTrust};
@@ -20,6 +21,10 @@ pub trait Truth {
     fn state(&self) -> &State;
     /// Whether the key ever had this value, with this expiry.
     fn had(&self, key: &[u8], value: &Bytes) -> bool;
+    /// The numbers that its keyspaces have had, and their names.
+    fn numbers(&self) -> &[(u32, &'static str)] {
+        &[]
+    }
     /// What time it is.
     fn times(&self) -> Times {
         Times::default()
@@ -30,12 +35,14 @@ pub trait Truth {
 pub struct Salvaged {
     /// What it says.
     pub report: RepairReport,
-    /// What the salvaged database holds.
+    /// What the salvaged database holds. A keyspace of which only the number is known stands there
+    /// under the name that it had, if it was there in the end.
     pub pairs: State,
     /// Keys that were there and are not there any more.
     pub missing: Vec<Vec<u8>>,
     /// Keys that have another value than they had in the end, or should not be there.
     pub stale: Vec<Vec<u8>>,
+    numbers: Vec<(u32, &'static str)>,
 }
 
 /// The files of the damaged database but for those whose bytes mean nothing, and their bytes.
@@ -74,18 +81,34 @@ pub fn judge(disk: &SimVfs, report: RepairReport, truth: &impl Truth) -> Salvage
     let opening = Options::default().create_if_missing(false);
     let opened = Db::open_in(env(disk, &runtime), TO, opening);
     let db = opened.unwrap_or_else(|err| panic!("what was salvaged does not open: {err:?}"));
-    let pairs = spaces::content_of(&db, &db, verify::scan, truth.times().matters);
-    let pairs = pairs.unwrap_or_else(|err| panic!("what was salvaged cannot be read: {err:?}"));
+    let held = held(&db, truth);
+    let held = held.unwrap_or_else(|err| panic!("what was salvaged cannot be read: {err:?}"));
+    let names: BTreeSet<String> = db.keyspaces().into_iter().skip(1).collect();
     db.close().expect("a close");
-    assert_eq!(pairs.len() as u64, report.saved, "{report:#?}");
-    for (key, value) in &pairs {
-        let (key_text, value_text) = (show(key), show(value));
-        let had = truth.had(key, value);
-        let end = value.expiry_ms;
-        assert!(
-            had,
-            "{key_text} never was {value_text} until {end:?}: {report:#?}"
-        );
+    let reported: BTreeSet<String> = report.keyspaces.iter().cloned().collect();
+    assert_eq!(names, reported, "{report:#?}");
+    let records = held.iter().flat_map(|(_, records)| records);
+    let records = records.filter(|(key, _)| !spaces::is_presence(key));
+    assert_eq!(records.count() as u64, report.saved, "{report:#?}");
+    let mut pairs = State::new();
+    for (standing, records) in held {
+        if standing != Standing::Listed {
+            assert!(report.unlisted_keyspaces > 0, "{report:#?}");
+            assert!(!report.is_complete(), "{report:#?}");
+            assert!(report.in_doubt >= records.len() as u64, "{report:#?}");
+        }
+        for (key, value) in records {
+            let had = truth.had(&key, &value);
+            let (key_text, value_text) = (show(&key), show(&value));
+            let end = value.expiry_ms;
+            assert!(
+                had,
+                "{key_text} never was {value_text} until {end:?}: {report:#?}"
+            );
+            if standing != Standing::Older {
+                pairs.entry(key).or_insert(value);
+            }
+        }
     }
     let state = truth.state();
     let missing = state.keys().filter(|key| !pairs.contains_key(*key));
@@ -97,6 +120,62 @@ pub fn judge(disk: &SimVfs, report: RepairReport, truth: &impl Truth) -> Salvage
         missing: missing.cloned().collect(),
         stale: stale.map(|(key, _)| key.clone()).collect(),
         pairs,
+        numbers: truth.numbers().to_vec(),
+    }
+}
+
+/// What is known of a salvaged keyspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Its name.
+    Listed,
+    /// Its number, which is that of a keyspace which was there in the end.
+    ByNumber,
+    /// Its number, and that keyspace was dropped or emptied.
+    Older,
+}
+
+/// What each keyspace of the salvaged database holds, the default one first, with keys as the
+/// oracle has them.
+fn held(db: &Db, truth: &impl Truth) -> unikv::Result<Vec<(Standing, State)>> {
+    let matters = truth.times().matters;
+    let own = spaces::content_of(db, db, verify::scan, matters)?;
+    let mut all = vec![(Standing::Listed, own)];
+    for called in db.keyspaces().iter().skip(1) {
+        let keyspace = db.find_keyspace(called).expect("a keyspace that is listed");
+        let (standing, name) = who_is(called, truth);
+        let records = spaces::content_of(db, &keyspace, verify::scan, matters)?;
+        let records = records.into_iter();
+        let mut records: State = records
+            .map(|(key, value)| (key_in(name, &key), value))
+            .collect();
+        if standing == Standing::Listed {
+            let presence = spaces::presence(name);
+            let value = spaces::get(db, &presence)?.expect("a keyspace that is listed");
+            records.insert(presence, value[..].into());
+        }
+        all.push((standing, records));
+    }
+    Ok(all)
+}
+
+/// Which keyspace this name of a salvaged one means.
+fn who_is(called: &str, truth: &impl Truth) -> (Standing, &'static str) {
+    if let Some(name) = NAMES.into_iter().find(|name| *name == called) {
+        return (Standing::Listed, name);
+    }
+    let number = called.strip_prefix("recovered-");
+    let number: Option<u32> = number.and_then(|number| number.parse().ok());
+    let numbers = truth.numbers().iter();
+    let mut of_number = numbers.clone().filter(|(of, _)| Some(*of) == number);
+    let Some((number, name)) = of_number.next() else {
+        panic!("the keyspace {called} never was");
+    };
+    let newest = numbers.filter(|(_, of)| of == name).map(|(of, _)| of).max();
+    if newest == Some(number) && spaces::is_there(truth.state(), name) {
+        (Standing::ByNumber, *name)
+    } else {
+        (Standing::Older, *name)
     }
 }
 
@@ -117,21 +196,44 @@ impl Salvaged {
     /// Whether the report says that records of this key may be missing.
     pub fn in_lost_range(&self, key: &[u8]) -> bool {
         self.report.lost_ranges.iter().any(|range| {
-            &range.from[..] <= key && range.to.as_ref().is_none_or(|to| key <= &to[..])
+            let user_key = &key[spaces::prefix_of(key).len()..];
+            let is_before_end = range.to.as_ref().is_none_or(|to| user_key <= &to[..]);
+            self.is_in(key, &range.keyspace) && &range.from[..] <= user_key && is_before_end
         })
+    }
+
+    /// Whether the report may call the keyspace of this key so.
+    fn is_in(&self, key: &[u8], called: &str) -> bool {
+        let Some(name) = spaces::name_of(key) else {
+            return called == "default";
+        };
+        let mut numbers = self.numbers.iter().filter(|(_, of)| *of == name);
+        called == name || numbers.any(|(number, _)| called == format!("recovered-{number}"))
+    }
+
+    /// Whether a place in the report is this key.
+    fn is_it(&self, key: &[u8], (called, user_key): (&str, &[u8])) -> bool {
+        self.is_in(key, called) && &key[spaces::prefix_of(key).len()..] == user_key
     }
 
     /// Asserts that nothing is lost or out of date without a word.
     pub fn must_tell(&self) {
         let report = &self.report;
         let log = !report.log.gaps.is_empty() || report.log.cut.is_some();
-        for key in &self.missing {
-            let lost = report.lost_keys.iter().any(|lost| lost.key == key[..]);
-            let uncertain = report.uncertain_keys.iter().any(|k| k.key == key[..]);
+        let is_presence = |key: &&Vec<u8>| spaces::is_presence(key);
+        for key in self.missing.iter().chain(&self.stale).filter(is_presence) {
+            let is_sure = report.trust == RepairTrust::Manifest;
+            assert!(!is_sure, "the keyspace of {}: {report:#?}", show(key));
+        }
+        for key in self.missing.iter().filter(|key| !is_presence(key)) {
+            let mut lost = report.lost_keys.iter();
+            let lost = lost.any(|lost| self.is_it(key, (&lost.keyspace, &lost.key)));
+            let mut uncertain = report.uncertain_keys.iter();
+            let uncertain = uncertain.any(|k| self.is_it(key, (&k.keyspace, &k.key)));
             let reported = lost || uncertain || self.in_lost_range(key) || log;
             assert!(reported, "{} is missing: {report:#?}", show(key));
         }
-        for key in &self.stale {
+        for key in self.stale.iter().filter(|key| !is_presence(key)) {
             let reported = (report.in_doubt > 0 && self.in_lost_range(key)) || log;
             let reported = reported || report.log.batches_dropped > 0;
             let reported =

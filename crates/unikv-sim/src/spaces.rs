@@ -45,6 +45,27 @@ pub fn is_own(key: &[u8]) -> bool {
     key.first() != Some(&PREFIX)
 }
 
+/// Whether it says that there is a keyspace.
+pub fn is_presence(key: &[u8]) -> bool {
+    !is_own(key) && key.get(2) != Some(&END)
+}
+
+/// What stands before this key of the oracle and the others of its keyspace: nothing in the default
+/// one.
+pub fn prefix_of(key: &[u8]) -> &[u8] {
+    if is_own(key) {
+        &[]
+    } else {
+        key.get(..3).unwrap_or(key)
+    }
+}
+
+/// The name of the keyspace of a key of the oracle; `None`: the default one.
+pub fn name_of(key: &[u8]) -> Option<&str> {
+    let name = key.get(1..2).filter(|_| !is_own(key))?;
+    std::str::from_utf8(name).ok()
+}
+
 /// Whether there is a keyspace of this name.
 pub fn is_there(state: &State, name: &str) -> bool {
     state.contains_key(&presence(name))
@@ -188,6 +209,36 @@ pub fn get(db: &Db, key: &[u8]) -> unikv::Result<Option<unikv::Bytes>> {
             Ok(Some(unikv::Bytes::copy_from_slice(&value)))
         }
         Some(key) => keyspace.get(key),
+    }
+}
+
+/// Some bytes of the value of a key of the oracle: as `get_range`. What a keyspace is has none.
+///
+/// # Errors
+/// As `get_range`.
+pub fn get_range(
+    db: &Db,
+    key: &[u8],
+    range: std::ops::Range<usize>,
+) -> unikv::Result<Option<unikv::Bytes>> {
+    if is_own(key) {
+        return db.get_range(key, range);
+    }
+    match place_of(db, key) {
+        Some((keyspace, Some(key))) => keyspace.get_range(key, range),
+        _ => Ok(None),
+    }
+}
+
+/// The entries from one key of the oracle to another one of the same keyspace, both included;
+/// `None`: there is no such keyspace.
+pub fn range(db: &Db, first: &[u8], last: &[u8]) -> Option<Iter> {
+    let prefix = prefix_of(first);
+    assert_eq!(prefix, prefix_of(last), "keys of two keyspaces");
+    let range = &first[prefix.len()..]..=&last[prefix.len()..];
+    match name_of(first) {
+        None => Some(db.range(range)),
+        Some(name) => Some(db.find_keyspace(name)?.range(range)),
     }
 }
 

@@ -74,13 +74,14 @@ struct Floor {
     live: u64,
 }
 
-fn explore(name: &str, floor: &Floor) {
+fn explore(name: &str, floor: &Floor) -> Tally {
     let of_name = SHAPES.iter().filter(|shape| shape.name == name);
-    let explored = of_name.map(|shape| explore_shape(shape, floor));
-    assert_eq!(explored.count(), 1, "shapes of this name");
+    let explored: Vec<_> = of_name.map(|shape| explore_shape(shape, floor)).collect();
+    assert_eq!(explored.len(), 1, "shapes of this name");
+    explored[0]
 }
 
-fn explore_shape(shape: &Shape, floor: &Floor) {
+fn explore_shape(shape: &Shape, floor: &Floor) -> Tally {
     let _seed = story::scope("UNIKV_SEED", 1);
     let name = shape.name;
     let specimen = shape.build(1);
@@ -91,7 +92,7 @@ fn explore_shape(shape: &Shape, floor: &Floor) {
     });
     println!("{name}: {tally:?} {}", files.collect::<Vec<_>>().join(", "));
     if std::env::var_os("UNIKV_DAMAGE").is_some() {
-        return;
+        return tally;
     }
     assert!(tally.damages() >= floor.damages, "{tally:?}");
     assert!(tally.refused >= floor.refused, "{tally:?}");
@@ -104,6 +105,7 @@ fn explore_shape(shape: &Shape, floor: &Floor) {
     assert!(tally.lossy_repairs > 10, "{tally:?}");
     let verdicts = tally.refused + tally.failed_reads + tally.shortened + tally.equal;
     assert_eq!(verdicts, tally.damages());
+    tally
 }
 
 #[test]
@@ -404,4 +406,35 @@ fn values_that_expire() {
             live: 250,
         },
     );
+}
+
+#[test]
+fn several_keyspaces_of_which_some_were_dropped_and_emptied() {
+    explore(
+        "keyspaces",
+        &Floor {
+            damages: 25_000,
+            refused: 15_000,
+            failed_reads: 3000,
+            shortened: 1000,
+            derived: 1500,
+            live: 200,
+        },
+    );
+}
+
+#[test]
+fn what_a_change_window_keeps() {
+    let tally = explore(
+        "change window",
+        &Floor {
+            damages: 25_000,
+            refused: 9000,
+            failed_reads: 4000,
+            shortened: 500,
+            derived: 1000,
+            live: 250,
+        },
+    );
+    assert!(tally.kept > 5000 && tally.feeds_ended > 10_000, "{tally:?}");
 }

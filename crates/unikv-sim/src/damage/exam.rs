@@ -3,7 +3,7 @@
 use super::plan::{Damage, What};
 use super::reads::failed_reads;
 use super::specimen::{FileKind, Specimen, Touched, name_of};
-use super::{Memory, Tally};
+use super::{Memory, Tally, window};
 use crate::oracle::{Ending, Oracle};
 use crate::runner::{DIR, env};
 use crate::spaces;
@@ -148,6 +148,10 @@ impl<'a> Exam<'a> {
                 // What is in nobody's way until something is written, a check does not see.
                 let must = damage.what != What::Extra;
                 assert!(named || !must, "the check finds nothing, opening {error:?}");
+                // Nothing of another database may stand there, whatever it is for.
+                let is_idle = window::keeps_nothing_from(self.specimen, damage)
+                    && error.kind() != ErrorKind::Incompatible;
+                assert!(!is_idle, "the change window keeps from the data: {error:?}");
                 return Verdict::Refused;
             }
         };
@@ -161,6 +165,15 @@ impl<'a> Exam<'a> {
             assert_eq!(verdict, Verdict::Equal, "what is derived was missed");
             self.tally.derived += 1;
         }
+        let is_own = self.specimen.whose_log(damage).is_none();
+        let is_idle = window::keeps_nothing_from(self.specimen, damage);
+        assert!(
+            !(is_idle && is_own) || verdict == Verdict::Equal,
+            "the change window keeps from the data"
+        );
+        self.tally.kept += u64::from(is_idle);
+        let is_shorter = verdict == Verdict::Shortened;
+        self.tally.feeds_ended += window::follow(self.specimen, damage, &db, is_shorter);
         self.must_be_named(damage, named, verdict);
         assert!(
             db.stats().job_errors.is_empty(),
@@ -199,6 +212,7 @@ impl<'a> Exam<'a> {
             FileKind::Wal | FileKind::Manifest => {
                 damage.what != What::Grown
                     && self.specimen.is_vouched_for(&damage.path, &damage.changed)
+                    && !self.specimen.is_past_end(&damage.path, &damage.changed)
             }
             _ => true,
         };
@@ -216,7 +230,7 @@ impl<'a> Exam<'a> {
         let vouched = specimen.is_vouched_for(&damage.path, &damage.changed);
         let grown = damage.what == What::Grown;
         let matters = specimen.oracle.times.matters;
-        let found = spaces::content_of(db, db, verify::scan, matters);
+        let found = spaces::whole(db, matters);
         let found = found.unwrap_or_else(|err| panic!("a scan fails: {err:?}"));
         let shorter = found != specimen.state;
         assert!(

@@ -7,6 +7,7 @@ use super::reads::failed_reads;
 use super::specimen::{Specimen, extension};
 use crate::oracle::State;
 use crate::runner::{DIR, env};
+use crate::spaces::{self, NAMES, key_in};
 use crate::value::{Value, show, show_option};
 use crate::verify;
 use std::path::Path;
@@ -47,7 +48,7 @@ pub(super) fn live_on(specimen: &Specimen, damage: &Damage, number: u64, tally: 
         failures: 0,
     };
     let snapshot = life.db.snapshot();
-    let then = state.clone();
+    let then = spaces::own(&state, 0);
     life.work(&mut state);
     life.compare("after jobs", &state, true);
     life.compare_snapshot(&snapshot, &then, true);
@@ -64,10 +65,10 @@ pub(super) fn live_on(specimen: &Specimen, damage: &Damage, number: u64, tally: 
     }
     let times = &specimen.oracle.times;
     let (db, _runtime) = verify::open_at(&disk, &specimen.config, number ^ 1, times);
-    let found = verify::scan(db.iter()).expect("a scan");
+    let found = spaces::whole(&db, false).expect("a scan");
     verify::same_pairs("after another opening", &found, &state);
     db.compact().expect("a compaction");
-    let found = verify::scan(db.iter()).expect("a scan");
+    let found = spaces::whole(&db, false).expect("a scan");
     verify::same_pairs("after a compaction", &found, &state);
     db.close().expect("a close");
     verify::check_clean(&disk);
@@ -121,11 +122,17 @@ impl Life<'_> {
                     state.insert(key, value);
                 }
             }
+            self.write_to_keyspaces(round, state);
             let flushed = self.db.flush();
             self.may("a flush", flushed);
             for _ in 0..3 {
-                let scanned = self.db.iter().try_for_each(|pair| pair.map(drop));
-                self.may("a scan", scanned);
+                let mut scanned = vec![self.db.iter()];
+                let keyspaces = NAMES.iter().filter_map(|name| self.db.find_keyspace(name));
+                scanned.extend(keyspaces.map(|keyspace| keyspace.iter()));
+                for mut iter in scanned {
+                    let scanned = iter.try_for_each(|pair| pair.map(drop));
+                    self.may("a scan", scanned);
+                }
                 self.runtime.run_until_idle();
             }
             let done = match round {
@@ -137,32 +144,49 @@ impl Life<'_> {
         }
     }
 
+    /// One write to each keyspace.
+    fn write_to_keyspaces(&mut self, round: u32, state: &mut State) {
+        for (i, name) in NAMES.iter().enumerate() {
+            let Some(keyspace) = self.db.find_keyspace(name) else {
+                continue;
+            };
+            let n = round * 3 + i as u32;
+            let value = Value::new(0xde_0000 + n, 40).bytes();
+            let key = super::maker::key(n);
+            let put = keyspace.put(&key, &value);
+            if self.may("a put in a keyspace", put).is_some() {
+                state.insert(key_in(name, &key), value);
+            }
+        }
+    }
+
     fn compare(&mut self, when: &str, state: &State, may_fail: bool) {
         if may_fail {
             let specimen = self.specimen;
             for key in &specimen.keys {
-                let got = self.db.get(key);
+                let got = spaces::get(&self.db, key);
                 if let Some(got) = self.may("a get", got) {
                     same(when, key, got.as_deref(), state);
                 }
             }
             return;
         }
-        let found = verify::scan(self.db.iter());
+        let found = spaces::whole(&self.db, false);
         let found = found.unwrap_or_else(|err| panic!("{when}, a scan fails: {err:?}"));
         verify::same_pairs(when, &found, state);
-        let back = verify::scan_back(self.db.iter());
+        let back = spaces::whole_back(&self.db);
         let back = back.unwrap_or_else(|err| panic!("{when}, a scan fails: {err:?}"));
         verify::same_pairs(when, &back, state);
         for key in &self.specimen.keys {
-            let got = self.db.get(key);
+            let got = spaces::get(&self.db, key);
             let got = got.unwrap_or_else(|err| panic!("{when}, a get fails: {err:?}"));
             same(when, key, got.as_deref(), state);
         }
     }
 
+    /// Compares what a snapshot holds of the default keyspace.
     fn compare_snapshot(&mut self, snapshot: &Snapshot, then: &State, may_fail: bool) {
-        for key in &self.specimen.keys {
+        for key in self.specimen.keys.iter().filter(|key| spaces::is_own(key)) {
             let got = if may_fail {
                 self.may("a get of a snapshot", snapshot.get(key))
             } else {

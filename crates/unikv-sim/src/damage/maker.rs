@@ -1,6 +1,9 @@
 //! Makes a small database by hand, with an oracle at its side.
 
+mod keyspaces;
+
 use super::specimen::{Specimen, Twin};
+use super::window;
 use crate::config::Config;
 use crate::oracle::{Change, Oracle};
 use crate::runner::{DIR, env};
@@ -12,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use unikv::vfs::Runtime;
 use unikv::vfs::sim::{Keep, SimRuntime, SimVfs};
-use unikv::{Batch, Clustering, Compression, Db, Durability, Snapshot, WriteOptions};
+use unikv::{Batch, Clustering, Compression, Db, Durability, Snapshot, Token, WriteOptions};
 
 /// How the database is left.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +41,10 @@ pub(super) struct Maker {
     held: Vec<Snapshot>,
     /// Whether anything does, so that the time matters.
     expires: bool,
+    /// The numbers that keyspaces have had, and their names.
+    numbers: Vec<(u32, &'static str)>,
+    /// After which the changes are read.
+    tokens: Vec<Token>,
 }
 
 /// The least of everything, so that a few writes make many files.
@@ -83,6 +90,8 @@ impl Maker {
             stamp: seed as u32 * 10_000,
             held: Vec::new(),
             expires: false,
+            numbers: Vec::new(),
+            tokens: Vec::new(),
         }
     }
 
@@ -101,6 +110,8 @@ impl Maker {
             stamp: self.stamp + 1000 * seed as u32,
             held: Vec::new(),
             expires: self.expires,
+            numbers: self.numbers.clone(),
+            tokens: self.tokens.clone(),
         }
     }
 
@@ -224,6 +235,11 @@ impl Maker {
         self.oracle.synced();
     }
 
+    /// The changes from here on are to be read from the change window.
+    pub(super) fn note_token(&mut self) {
+        self.tokens.push(self.db().token().expect("a token"));
+    }
+
     /// Lets snapshots of now be alive until the end.
     pub(super) fn hold(&mut self) {
         self.held.push(self.db().snapshot());
@@ -272,7 +288,11 @@ impl Maker {
     pub(super) fn finish(mut self, name: &'static str, exit: Exit, twins: Vec<Twin>) -> Specimen {
         let disk = self.leave(exit);
         (self.oracle.times, self.history.times) = (self.times(), self.times());
-        Specimen::new(name, disk, self.config, self.oracle, self.history, twins)
+        let (oracle, history) = (self.oracle, self.history);
+        let mut specimen = Specimen::new(name, disk, self.config, oracle, history, twins);
+        specimen.numbers = self.numbers;
+        specimen.feeds = window::feeds_of(&specimen, &self.tokens);
+        specimen
     }
 
     /// The files alone, to damage others with.

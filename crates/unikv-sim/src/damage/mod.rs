@@ -19,6 +19,10 @@
 //! from other files or from other parts of its file may cost nothing at all. The offline check
 //! names the damaged file.
 //!
+//! All of this holds for each keyspace. What the oracle knows of them are keys as well, that a
+//! keyspace is there among them (`spaces`); no value of one shows in another, or in a later one of
+//! the same name.
+//!
 //! The end of a log is special: damage above the last durable mark is taken for a torn end, and
 //! what opens is a prefix of the order of writes that holds everything synced. Who cuts a log takes
 //! the marks away, too. What is left may be a state that the log once had; where no mark is left
@@ -32,6 +36,12 @@
 //! segment is known by its own header alone, so that of a copy of the database which lived on by
 //! itself is taken for the own one. Damage that repairs all checksums is not damage but forgery.
 //!
+//! # The change window
+//! What only those need that follow the changes may keep nobody from the data: a database with a
+//! damaged segment or large value of the window opens with all that it had. From each token its
+//! feed shows the changes that it showed before, in their order, to the last one or to an error
+//! that says why there are no more (`window`).
+//!
 //! # Jobs
 //! One in `LIVE_EVERY` of the damages that change bytes of record files and key tables in place,
 //! and let the database open, it also lives on with: writes, flushes, merges, collections, and
@@ -42,7 +52,8 @@
 //! # Repairs
 //! For one in some fifty damages of bytes, and every other one of whole files, the database is
 //! repaired as well: keys whose reads do not meet the damage are saved as they were, no value comes
-//! back that its key never had, and what is missing or old is reported (`rescue`).
+//! back that its key never had, and what is missing or old is reported (`rescue`). A keyspace that
+//! is known by its number alone is reported as such, and all that it holds is in doubt.
 
 mod exam;
 mod exchange;
@@ -54,6 +65,7 @@ mod reads;
 mod rescue;
 pub mod shapes;
 pub mod specimen;
+mod window;
 
 use crate::story;
 use plan::Damage;
@@ -97,6 +109,10 @@ pub struct Tally {
     pub lossy_repairs: u64,
     /// Repairs that were refused.
     pub refused_repairs: u64,
+    /// Damages of files that the change window alone needs, or nothing.
+    pub kept: u64,
+    /// How often the change feed ended early.
+    pub feeds_ended: u64,
 }
 
 impl Tally {
@@ -125,6 +141,8 @@ impl AddAssign for Tally {
         self.repairs += other.repairs;
         self.lossy_repairs += other.lossy_repairs;
         self.refused_repairs += other.refused_repairs;
+        self.kept += other.kept;
+        self.feeds_ended += other.feeds_ended;
     }
 }
 

@@ -4,11 +4,11 @@
 use super::exam::explains;
 use super::plan::Damage;
 use super::specimen::{Specimen, Touched};
-use crate::oracle::State;
+use crate::spaces;
 use crate::value::{show, show_option};
 use crate::verify;
-use std::ops::Bound;
-use unikv::{Db, Error, Iter};
+use std::ops::{Bound, Range};
+use unikv::{Db, Error};
 
 /// Values of which parts are read, and how long these are: more than a chunk, and across some.
 const LARGE_BYTES: usize = 1000;
@@ -30,7 +30,7 @@ pub(super) fn failed_reads(specimen: &Specimen, damage: &Damage, db: &Db, touche
     };
     for (i, key) in specimen.keys.iter().enumerate() {
         let want = specimen.state.get(key).map(|value| &value[..]);
-        match db.get(key) {
+        match spaces::get(db, key) {
             Ok(got) => {
                 let (key, got_text) = (show(key), show_option(got.as_deref()));
                 let want_text = show_option(want);
@@ -49,9 +49,12 @@ pub(super) fn failed_reads(specimen: &Specimen, damage: &Damage, db: &Db, touche
         } else {
             touched.forward
         };
-        each_failure_of_scans(specimen, db, back, &mut |error, at| {
-            fails(error, "a scan", mask & passed_over(specimen, at) != 0);
-        });
+        for group in groups(&specimen.keys) {
+            each_failure_of_scans(specimen, db, (&group, back), &mut |error, at| {
+                let passed_over = passed_over(specimen, &group, at);
+                fails(error, "a scan", mask & passed_over != 0);
+            });
+        }
     }
     match specimen.sizes_of(db) {
         Ok((all, half)) => {
@@ -76,7 +79,7 @@ fn parts_are_right(
     };
     for start in (0..want.len()).step_by(PART_STEP) {
         let range = start..want.len().min(start + PART_STEP);
-        match db.get_range(key, range.clone()) {
+        match spaces::get_range(db, key, range.clone()) {
             Ok(part) => assert!(
                 part.as_deref() == Some(&want[range.clone()]),
                 "the part {range:?} of {}: {}",
@@ -85,46 +88,76 @@ fn parts_are_right(
             ),
             Err(error) => {
                 assert!(explains(specimen, damage, &error), "a part: {error:?}");
-                assert!(db.get(key).is_err(), "a part fails alone: {error:?}");
+                assert!(
+                    spaces::get(db, key).is_err(),
+                    "a part fails alone: {error:?}"
+                );
             }
         }
     }
 }
 
-/// The keys that a scan may look at for the one with this number: it passes over those that are
-/// deleted, and looks at what follows.
-fn passed_over(specimen: &Specimen, at: usize) -> u64 {
-    let is_there = |i: &usize| specimen.state.contains_key(&specimen.keys[*i]);
-    let last = specimen.keys.len() - 1;
-    let first = (0..at).rev().find(is_there).unwrap_or(0);
-    let last = (at + 1..last).find(is_there).unwrap_or(last);
-    (first..=last).fold(0, |keys, i| keys | 1 << i)
+/// The numbers of the keys of each keyspace, which is not among them itself.
+fn groups(keys: &[Vec<u8>]) -> Vec<Range<usize>> {
+    let mut groups: Vec<Range<usize>> = Vec::new();
+    for (i, key) in keys.iter().enumerate() {
+        if spaces::is_presence(key) {
+            continue;
+        }
+        let same = |group: &&mut Range<usize>| {
+            spaces::prefix_of(&keys[group.start]) == spaces::prefix_of(key)
+        };
+        match groups.last_mut().filter(same) {
+            Some(group) => group.end = i + 1,
+            None => groups.push(i..i + 1),
+        }
+    }
+    groups
 }
 
-/// Scans everything, one way, beginning again after each failure. Whatever comes is right. Calls
-/// back with each error and the number of the key at which it came.
+/// The keys that a scan of a keyspace may look at for the one with this number: it passes over
+/// those that are deleted, and looks at what follows.
+fn passed_over(specimen: &Specimen, group: &Range<usize>, at: usize) -> u64 {
+    let is_there = |i: &usize| specimen.state.contains_key(&specimen.keys[*i]);
+    let last = group.end - 1;
+    let first = (group.start..at).rev().find(is_there);
+    let last = (at + 1..last).find(is_there).unwrap_or(last);
+    (first.unwrap_or(group.start)..=last).fold(0, |keys, i| keys | 1 << i)
+}
+
+/// Scans all of a keyspace, one way, beginning again after each failure. Whatever comes is right.
+/// Calls back with each error and the number of the key at which it came.
 fn each_failure_of_scans(
     specimen: &Specimen,
     db: &Db,
-    back: bool,
+    (group, back): (&Range<usize>, bool),
     fails: &mut dyn FnMut(&Error, usize),
 ) {
     let keys = &specimen.keys;
     // What is left: keys from `low` to before `high`.
-    let (mut low, mut high) = (0, keys.len());
+    let (mut low, mut high) = (group.start, group.end);
     while low < high {
         let (first, last) = (&keys[low][..], &keys[high - 1][..]);
-        let mut iter = db.range(first..=last);
+        let want = specimen.state.range::<[u8], _>(bounds(first, last));
+        let Some(mut iter) = spaces::range(db, first, last) else {
+            assert_eq!(want.count(), 0, "the keyspace of {} is gone", show(first));
+            return;
+        };
+        let prefix = spaces::prefix_of(first);
+        let want = want.map(|(key, value)| (&key[prefix.len()..], &value[..]));
         let failure = if back {
-            follow_back(iter, &specimen.state, first, last)
+            compare(&mut iter.rev(), want.rev())
         } else {
-            follow(&mut iter, &specimen.state, first, last)
+            compare(&mut iter, want)
         };
         let Some((error, next)) = failure else {
             return;
         };
         // The key that should have come, or the end of the keys that are there.
-        let at = next.map(|key| keys.binary_search(&key).expect("a key that was written"));
+        let at = next.map(|key| {
+            let whole = [prefix, &key[..]].concat();
+            keys.binary_search(&whole).expect("a key that was written")
+        });
         let at = at.unwrap_or(if back { low } else { high - 1 });
         fails(&error, at);
         if back {
@@ -137,19 +170,6 @@ fn each_failure_of_scans(
 
 /// An error, and the key that should have come in its place.
 type Failure = (Error, Option<Vec<u8>>);
-
-fn follow(iter: &mut Iter, state: &State, first: &[u8], last: &[u8]) -> Option<Failure> {
-    let range = state.range::<[u8], _>(bounds(first, last));
-    compare(iter, range.map(|(key, value)| (&key[..], &value[..])))
-}
-
-fn follow_back(iter: Iter, state: &State, first: &[u8], last: &[u8]) -> Option<Failure> {
-    let range = state.range::<[u8], _>(bounds(first, last)).rev();
-    compare(
-        &mut iter.rev(),
-        range.map(|(key, value)| (&key[..], &value[..])),
-    )
-}
 
 fn bounds<'a>(first: &'a [u8], last: &'a [u8]) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
     (Bound::Included(first), Bound::Included(last))

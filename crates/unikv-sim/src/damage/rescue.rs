@@ -7,6 +7,7 @@ use super::plan::{Damage, What};
 use super::specimen::{FileKind, Specimen};
 use crate::oracle::State;
 use crate::salvage::{self, Salvaged, Truth};
+use crate::spaces;
 use crate::times::Times;
 use crate::value::{Bytes, show};
 use unikv::RepairOptions;
@@ -23,6 +24,10 @@ impl Truth for Specimen {
 
     fn times(&self) -> Times {
         self.oracle.times.clone()
+    }
+
+    fn numbers(&self) -> &[(u32, &'static str)] {
+        &self.numbers
     }
 }
 
@@ -88,10 +93,15 @@ impl<'a> Rescue<'a> {
             // What came after it follows from the files; ingested ones do not say when that was.
             // The log may lack what an edit had made superfluous.
             Some(FileKind::Manifest) => {
-                let (in_doubt, stale) = (salvaged.report.in_doubt, &salvaged.stale);
+                let in_doubt = salvaged.report.in_doubt;
+                let stale = salvaged
+                    .stale
+                    .iter()
+                    .filter(|key| !spaces::is_presence(key));
+                let stale: Vec<Vec<u8>> = stale.cloned().collect();
                 let gaps = !salvaged.report.log.gaps.is_empty();
                 let told = gaps || in_doubt >= stale.len() as u64;
-                let stale = salvage::show_keys(stale);
+                let stale = salvage::show_keys(&stale);
                 assert!(told, "{in_doubt} in doubt, and stale: {stale}");
             }
             Some(FileKind::Wal) => self.others_are_exact(salvaged, |_, key| {

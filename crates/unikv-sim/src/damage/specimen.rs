@@ -2,10 +2,11 @@
 
 use super::pieces::{self, Piece};
 use super::plan::{Damage, What};
+use super::window::Feed;
 use crate::config::Config;
 use crate::oracle::{Ending, Oracle, State};
 use crate::runner::{DIR, env};
-use crate::spaces;
+use crate::spaces::{self, key_in};
 use crate::verify;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -114,8 +115,14 @@ pub struct Specimen {
     /// The keys that are asked for, sorted: all that were ever written, and some others.
     pub(super) keys: Vec<Vec<u8>>,
     marks: Vec<Mark>,
+    /// Where segments of the log end, by their numbers, as the next ones say.
+    ends: BTreeMap<u64, u64>,
     /// What the engine says of the sizes of everything, and of the first half of the keys.
     pub(super) sizes: (u64, u64),
+    /// The numbers that its keyspaces have had, and their names.
+    pub(super) numbers: Vec<(u32, &'static str)>,
+    /// What follows each of some tokens.
+    pub(super) feeds: Vec<Feed>,
 }
 
 pub(super) fn name_of(path: &Path) -> String {
@@ -155,7 +162,14 @@ impl Specimen {
         let mut keys: Vec<Vec<u8>> = oracle.keys().iter().cloned().collect();
         let others: [&[u8]; 4] = [b"", b"key00x", b"key17x", b"zz"];
         keys.extend(others.map(<[u8]>::to_vec));
+        if keys.iter().any(|key| !spaces::is_own(key)) {
+            let names = spaces::NAMES.iter();
+            let ends = names.flat_map(|name| [b"", &b"zz"[..]].map(|key| key_in(name, key)));
+            let presences = spaces::NAMES.iter().map(|name| spaces::presence(name));
+            keys.extend(ends.chain(presences).collect::<Vec<_>>());
+        }
         keys.sort_unstable();
+        keys.dedup();
         assert!(keys.len() <= MOST_KEYS, "{} keys", keys.len());
         let mut specimen = Specimen {
             name,
@@ -168,11 +182,14 @@ impl Specimen {
             twins,
             keys,
             marks: Vec::new(),
+            ends: BTreeMap::new(),
             sizes: (0, 0),
+            numbers: Vec::new(),
+            feeds: Vec::new(),
         };
         let (db, _runtime) = specimen.open();
         let matters = specimen.oracle.times.matters;
-        specimen.state = spaces::content_of(&db, &db, verify::scan, matters).expect("a scan");
+        specimen.state = spaces::whole(&db, matters).expect("a scan");
         verify::content(&db, &mut specimen.oracle.clone(), Ending::PowerCut);
         specimen.sizes = specimen.sizes_of(&db).expect("sizes");
         drop(db);
@@ -188,10 +205,11 @@ impl Specimen {
         verify::open_at(&self.disk.process_kill(), &self.config, 3, times)
     }
 
-    /// What is said of the size of everything, and of the first half of the keys.
+    /// What is said of the size of the default keyspace, and of the first half of its keys.
     pub(super) fn sizes_of(&self, db: &Db) -> unikv::Result<(u64, u64)> {
+        let own = self.keys.partition_point(|key| spaces::is_own(key));
         let all = db.approximate_size(..)?;
-        let half = db.approximate_size(..&self.keys[self.keys.len() / 2][..])?;
+        let half = db.approximate_size(..&self.keys[own / 2][..])?;
         Ok((all, half))
     }
 
@@ -212,6 +230,16 @@ impl Specimen {
                 })
             });
             self.marks.extend(marks);
+            let starts = parts.iter().filter_map(|part| {
+                let (_, says) = part
+                    .fields
+                    .iter()
+                    .find(|(name, _)| *name == "predecessor")?;
+                let (number, end) = says.split_once(" up to ")?;
+                let (number, end) = (number.split(' ').next()?, end.split(',').next()?);
+                Some((number.parse::<u64>().ok()?, end.parse().expect("an offset")))
+            });
+            self.ends.extend(starts);
             let has_blocks = pieces.iter().any(|(what, _)| *what == "block");
             let (is_clean, is_whole) = self.without(&path);
             let kind = match &extension(&path)[..] {
@@ -247,8 +275,7 @@ impl Specimen {
         let is_clean = checked.is_ok_and(|report| report.is_clean());
         let opened = Db::open_in(env(&disk, &runtime), DIR, self.config.options());
         let matters = self.oracle.times.matters;
-        let content = |db: &Db| spaces::content_of(db, db, verify::scan, matters);
-        let same = |db: Db| content(&db).is_ok_and(|found| found == self.state);
+        let same = |db: Db| spaces::whole(&db, matters).is_ok_and(|found| found == self.state);
         (is_clean, opened.is_ok_and(same))
     }
 
@@ -257,12 +284,16 @@ impl Specimen {
         for i in 0..self.keys.len() {
             let key = self.keys[i].clone();
             let bit = 1 << i;
-            self.trace(|db| drop(db.get(&key)), |touched| touched.get |= bit);
-            let only = || (&key[..])..=(&key[..]);
+            let get = |db: &Db| drop(spaces::get(db, &key));
+            self.trace(get, |touched| touched.get |= bit);
+            if spaces::is_presence(&key) {
+                continue;
+            }
             let drain = |iter: &mut dyn Iterator<Item = _>| iter.for_each(drop::<unikv::Result<_>>);
-            let forward = |db: &Db| drain(&mut db.range(only()));
+            let only = |db: &Db| spaces::range(db, &key, &key).into_iter();
+            let forward = |db: &Db| only(db).for_each(|mut iter| drain(&mut iter));
             self.trace(forward, |touched| touched.forward |= bit);
-            let backward = |db: &Db| drain(&mut Iter::rev(db.range(only())));
+            let backward = |db: &Db| only(db).for_each(|iter| drain(&mut Iter::rev(iter)));
             self.trace(backward, |touched| touched.backward |= bit);
         }
     }
@@ -336,6 +367,13 @@ impl Specimen {
         };
         let mut marks = self.marks.iter().filter(same_chain).filter(left);
         marks.any(|mark| (number, changed.start) < (mark.number, mark.offset))
+    }
+
+    /// Whether a segment of the log has nothing where it is damaged: the next one says that it ends
+    /// before that.
+    pub(super) fn is_past_end(&self, path: &Path, changed: &Range<u64>) -> bool {
+        let end = self.ends.get(&number_of(path));
+        extension(path) == "wal" && end.is_some_and(|end| *end <= changed.start)
     }
 
     /// Whether somebody says what is missing where a file is damaged.

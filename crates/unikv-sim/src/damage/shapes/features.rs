@@ -1,5 +1,5 @@
-//! What only some databases have: compression, range deletes, expiry,
-//! large values in compressed chunks.
+//! What only some databases have: compression, range deletes, expiry, large values in compressed
+//! chunks, keyspaces, a change window.
 
 use super::Shape;
 use super::steps::{assert_compressed, assert_shared, merge_first_partition, split};
@@ -9,7 +9,7 @@ use crate::damage::specimen::FileKind;
 use unikv::Compression;
 
 /// All of them.
-pub(super) const SHAPES: [Shape; 6] = [
+pub(super) const SHAPES: [Shape; 8] = [
     Shape {
         name: "compressed",
         config: || Config {
@@ -154,6 +154,74 @@ pub(super) const SHAPES: [Shape; 6] = [
         },
         exit: Exit::Kill,
         kinds: &[FileKind::KeyTable, FileKind::Records, FileKind::Wal],
+    },
+    Shape {
+        name: "keyspaces",
+        config: || Config {
+            inline_value_bytes: 24,
+            ..small()
+        },
+        base: |maker| {
+            maker.make_keyspace("a");
+            maker.make_keyspace("b");
+            maker.put(0..4, 20);
+            maker.put_in("a", 0..6, 30);
+            maker.put_in("b", 0..5, 30);
+            maker.compact();
+            maker.put([2, 6], 30);
+            maker.put_in("a", [2, 3, 7], 30);
+            maker.delete_in("a", [4]);
+            maker.put_in("b", [2, 8], 30);
+        },
+        rest: |maker| {
+            maker.flush();
+            // In key tables, a table and the log are keys of one that was dropped.
+            maker.put_in("b", [1, 2], 20);
+            maker.drop_keyspace("b");
+            maker.put_in("a", [8], 20);
+            maker.make_keyspace("b");
+            maker.put_in("b", [2, 9], 20);
+            maker.make_keyspace("c");
+            maker.put_in("c", [1, 2], 30);
+            maker.truncate("c");
+            maker.batch_in(&["a", "b", "c"], 3, b"synced");
+            maker.sync();
+            maker.put_in("a", [5, 9], 20);
+            maker.delete_in("a", [0]);
+            maker.put([1], 20);
+        },
+        exit: Exit::Kill,
+        kinds: &[FileKind::Table, FileKind::KeyTable, FileKind::Wal],
+    },
+    Shape {
+        name: "change window",
+        config: || Config {
+            change_window_bytes: 64 << 10,
+            inline_value_bytes: 64,
+            max_space_amp: 1.1,
+            ..small()
+        },
+        base: |maker| {
+            maker.put([0], 20);
+            maker.note_token();
+            maker.put([1], 1100);
+            maker.put(2..5, 20);
+            maker.make_keyspace("a");
+        },
+        rest: |maker| {
+            maker.note_token();
+            maker.put_in("a", [1, 2], 20);
+            maker.put([1], 20);
+            maker.compact();
+            maker.delete([3]);
+            maker.note_token();
+            maker.put_in("a", [3], 1100);
+            maker.batch_in(&["a"], 6, b"synced");
+            maker.sync();
+            maker.put([7], 20);
+        },
+        exit: Exit::Kill,
+        kinds: &[FileKind::Records, FileKind::KeyTable, FileKind::Wal],
     },
 ];
 

@@ -128,9 +128,9 @@ impl WalSync {
         self.segments.lock().window.file_bytes = bytes;
     }
 
-    /// The segment that has what comes after `seq`: the last that begins at or before it, or of
-    /// several the first. `after`: the one behind that segment instead. With it, after which number
-    /// the window begins.
+    /// The segment that has what comes after `seq`: the last that begins at or before it. Others
+    /// that begin there have nothing that comes after it, and may be damaged. `after`: the one that
+    /// follows that segment instead. With it, after which number the window begins.
     pub(crate) fn place(&self, seq: SeqNo, after: Option<FileNumber>) -> (SeqNo, Option<Place>) {
         let segments = self.segments.lock();
         let all = || segments.window.past.iter().chain(&segments.list);
@@ -138,10 +138,8 @@ impl WalSync {
             Some(number) => all().find(|segment| segment.number > number),
             None => {
                 let begins = all().filter(|segment| segment.base <= seq);
-                let base = begins.map(|segment| segment.base).max();
-                let first = all().find(|segment| Some(segment.base) == base);
                 // After a failure of the log, numbers are left out that nothing has.
-                first.or(all().next())
+                begins.max_by_key(|it| it.base).or(all().next())
             }
         };
         let place = found.map(|segment| {
