@@ -13,10 +13,10 @@ trap 'rm -rf "$logs"' EXIT
 export logs MAKE=${MAKE:-make}
 
 run() {
-    local begun=$SECONDS status=0
-    scripts/limited.sh "$1" "$MAKE" --no-print-directory "$1" >"$logs/$1" 2>&1 || status=$?
+    local status=0 took TIMEFORMAT='%0R s, with %0U s of processor time'
+    took=$({ time scripts/limited.sh "$1" "$MAKE" --no-print-directory "$1" >"$logs/$1" 2>&1; } 2>&1) || status=$?
     if ((status != 0)); then touch "$logs/$1.failed"; fi
-    echo "== $1: exit $status after $((SECONDS - begun)) s" >>"$logs/$1"
+    echo "== $1: exit $status after $took" >>"$logs/$1"
     flock "$logs" cat "$logs/$1"
     return "$status"
 }

@@ -40,11 +40,26 @@
 //! - [`Db::checkpoint`] makes a database of its own that is what this one is now, in milliseconds;
 //!   [`backup`] keeps points in time on another disk.
 //! - [`Db::follow`] reads a database that another process writes: a [`Follower`].
+//!   [`Db::updates_since`] shows what changes, write by write, for caches and replicas.
+//! - Values may expire ([`WriteOptions::ttl`]), and a range of keys goes in one write
+//!   ([`Db::delete_range`]).
 //! - [`Db::check`] verifies every byte of a closed database, [`Db::repair`] salvages what is
 //!   intact of a damaged one, [`Db::stats`] shows the figures of an open one.
 //!
 //! The engine's own threads do the flushing and merging. Files, threads and clocks are reached
 //! through [`vfs`] only, where a simulated machine can stand in.
+//!
+//! # Limits
+//! A key has up to 64 KiB, a value up to 1 GiB, a batch up to 3 GiB. One process at a time has a
+//! database open for writing; any number follow it. [`Options::max_space_amp`] bounds what it
+//! takes on disk, and [`Options::memory_budget`] what it takes of memory.
+//!
+//! # Cargo features
+//! | feature | default | brings |
+//! |---|---|---|
+//! | `io-uring` | yes | reads that the device gets at once, where the kernel allows it |
+//! | `lz4`, `zstd` | yes | [`Compression`]; a database that needs one that is missing is refused |
+//! | `tracing` | no | a listener that passes events on to the crate `tracing` |
 
 // The folders are the layers; each may import only what stands above it in this list.
 

@@ -117,12 +117,10 @@ fn open_with(
     options.set_max_write_buffer_number(4);
     // All column families together keep to the memory.
     options.set_db_write_buffer_size((memory_bytes / 4) as usize);
-    let db = Db::open_cf(&options, dir, ["default"]).map_err(Failure::engine)?;
-    let mut names = vec!["default".to_owned()];
-    for n in 1..keyspaces {
-        let name = format!("keyspace{n}");
-        db.create_cf(&name, &options).map_err(Failure::engine)?;
-        names.push(name);
-    }
+    // All at once: made one by one, each writes the options of all.
+    options.create_missing_column_families(true);
+    let others = (1..keyspaces).map(|n| format!("keyspace{n}"));
+    let names: Vec<String> = ["default".to_owned()].into_iter().chain(others).collect();
+    let db = Db::open_cf(&options, dir, &names).map_err(Failure::engine)?;
     Ok(RocksDb { db, names })
 }
