@@ -25,6 +25,9 @@ fn options() -> Options {
         .clustering(Clustering::LeastWriting)
 }
 
+/// What is read around misses that lie close together has this length.
+const AROUND: usize = 128 << 10;
+
 /// Calls of the disk, in order: prefetches and reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
@@ -64,9 +67,12 @@ impl Disk {
             read();
             None
         }));
-        machine
-            .disk
-            .set_prefetch_rule(Box::new(move |_| prefetched()));
+        machine.disk.set_prefetch_rule(Box::new(move |call| {
+            // What is read around misses is longer.
+            if call.bytes < AROUND {
+                prefetched();
+            }
+        }));
         Disk { machine, calls }
     }
 
