@@ -18,7 +18,6 @@ mod data_file;
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;
 
-use super::dense_misses::DenseMisses;
 use super::direct_read_policy::DirectReadPolicy;
 pub(crate) use super::direct_read_policy::{LONG_BYTES, Route};
 use super::{Access, Env, Event, ReadFile};
@@ -53,7 +52,6 @@ pub(crate) struct FileStore {
     read_bytes: AtomicU64,
     reads: AtomicU64,
     direct_read_policy: DirectReadPolicy,
-    dense_misses: DenseMisses,
 }
 
 impl FileStore {
@@ -85,7 +83,6 @@ impl FileStore {
             read_bytes: AtomicU64::new(0),
             reads: AtomicU64::new(0),
             direct_read_policy: DirectReadPolicy::new(),
-            dense_misses: DenseMisses::new(),
         })
     }
 

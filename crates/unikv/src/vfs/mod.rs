@@ -29,7 +29,6 @@ pub mod sim;
 
 mod around;
 pub(crate) mod clock;
-mod dense_misses;
 mod direct_read_policy;
 pub(crate) mod file_store;
 mod shared_page;

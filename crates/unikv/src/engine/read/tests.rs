@@ -25,9 +25,6 @@ fn options() -> Options {
         .clustering(Clustering::LeastWriting)
 }
 
-/// What is read around misses that lie close together has this length.
-const AROUND: usize = 128 << 10;
-
 /// Calls of the disk, in order: prefetches and reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
@@ -67,12 +64,9 @@ impl Disk {
             read();
             None
         }));
-        machine.disk.set_prefetch_rule(Box::new(move |call| {
-            // What is read around misses is longer.
-            if call.bytes < AROUND {
-                prefetched();
-            }
-        }));
+        machine
+            .disk
+            .set_prefetch_rule(Box::new(move |_| prefetched()));
         Disk { machine, calls }
     }
 
