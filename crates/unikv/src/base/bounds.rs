@@ -108,6 +108,7 @@ pub(crate) fn are_of_a_range(start: &[u8], end: &[u8]) -> bool {
 }
 
 /// Calls `with` with the engine key; short keys are put together without an allocation.
+#[inline(always)]
 pub(crate) fn with_engine_key<T>(
     keyspace: KeyspaceId,
     key: &[u8],
