@@ -21,7 +21,7 @@ pub(crate) const GET_SORTED_UNCACHED: Limit = Limit(1_000, 4_820);
 pub(crate) const GET_ABSENT: Limit = Limit(1_000, 1_670);
 // Clustering leaves the values of neighbours in up to four files.
 pub(crate) const SCAN_CLUSTERED: Limit = Limit(1_000, 161_300);
-pub(crate) const SCAN_SORTED: Limit = Limit(1_000, 172_000);
+pub(crate) const SCAN_SORTED: Limit = Limit(1_000, 172_900);
 pub(crate) const SCAN_UNSORTED: Limit = Limit(1_000, 226_500);
 
 impl Limit {
