@@ -136,7 +136,8 @@ pub fn age_in_words(published: &PublishedStats) -> String {
     let age = published.age.as_secs_f64();
     if is_old(published) {
         format!(
-            "OLD: process {} published this {age:.0} s ago, and nothing since: it has ended or hangs",
+            "OLD: process {} published this {age:.0} s ago, and nothing since: it has ended or \
+             hangs",
             published.pid
         )
     } else {

@@ -91,10 +91,10 @@ impl ReadState {
 
     /// The value of `key`.
     pub(crate) fn get(&self, source: Source, key: &[u8]) -> Result<Option<Bytes>> {
-        if !self.core.meter.is_on() {
-            self.get_unmeasured(source, key)
-        } else {
+        if self.core.meter.is_on() {
             self.get_measured(source, key)
+        } else {
+            self.get_unmeasured(source, key)
         }
     }
 
