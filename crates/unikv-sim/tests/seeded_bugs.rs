@@ -477,6 +477,13 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
+        Seeded::MergeUnsynced,
+        unit(
+            "engine::background::kinds::merge::tests::small::small_merges_that_are_one_job_survive_a_power_cut",
+        ),
+        0,
+    ),
+    Case(
         Seeded::ReadBeyondShare,
         unit(
             "engine::background::kinds::merge::tests::small::a_merge_reads_no_more_of_a_shared_table_than_its_share",

@@ -5,6 +5,7 @@ pub(crate) mod compact;
 pub(crate) mod compressions;
 pub(crate) mod flush;
 pub(crate) mod ingest;
+pub(crate) mod late_syncs;
 pub(crate) mod partitioning;
 pub(crate) mod space;
 pub(crate) mod written;
@@ -16,7 +17,8 @@ use crate::codec::Dictionary;
 use crate::error::{Error, Result};
 use crate::jobs::compact::retention::Readers;
 use crate::jobs::compressions::Compressions;
-use crate::key_table::ReadCache;
+use crate::jobs::late_syncs::LateSyncs;
+use crate::key_table::{ReadCache, UnsyncedFile};
 use crate::vfs::file_store::FileStore;
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -51,6 +53,8 @@ pub(crate) struct JobContext<'a> {
     pub(crate) waiting: Option<&'a dyn Fn() -> usize>,
     /// The dictionary that a flush has learned last.
     pub(crate) flush_dictionary: &'a Mutex<Option<Arc<Dictionary>>>,
+    /// The key tables that are to be synced together; `None`: each when it has been written.
+    pub(crate) late_syncs: Option<RefCell<LateSyncs>>,
     /// Paths of the files the job has begun, to be removed if it fails.
     pub(crate) begun: RefCell<Vec<PathBuf>>,
     /// The job has its memory.
@@ -135,6 +139,20 @@ impl JobContext<'_> {
         let path = self.store.dir().join(name(number));
         self.begun.borrow_mut().push(path);
         Ok(created)
+    }
+
+    /// Makes a file of the job durable, now or by [`JobContext::sync_late`].
+    fn sync(&self, file: UnsyncedFile) -> Result<()> {
+        match &self.late_syncs {
+            Some(late) => late.borrow_mut().push(file),
+            None => file.sync(),
+        }
+    }
+
+    /// Makes those files durable that are to be synced late. Before that nothing may list them.
+    pub(crate) fn sync_late(&self) -> Result<()> {
+        let late = self.late_syncs.as_ref();
+        late.map_or(Ok(()), |late| late.borrow_mut().sync())
     }
 
     /// The buffer of each of `files` that are read from front to back at a time.

@@ -37,7 +37,7 @@ pub(crate) use crate::cache::read_buffers::{
 };
 pub(crate) use block::entry::{EntryValue, KeyEntry, OwnedEntry, OwnedValue};
 pub(crate) use builder::newest::{Newest, NewestNumbers, Values};
-pub(crate) use builder::output::OutputFile;
+pub(crate) use builder::output::{OutputFile, UnsyncedFile};
 pub(crate) use builder::rebuilt::{SpareEntries, TakeEntry};
 pub(crate) use builder::{KeySectionBuilder, write_key_table, write_tail};
 pub(crate) use cache::{CachedFrame, ReadCache};

@@ -41,6 +41,17 @@ fn store_on(vfs: &SimVfs) -> Arc<FileStore> {
     FileStore::new(env, PathBuf::from("db"), DATABASE, 16)
 }
 
+/// A durable key table.
+fn write_durably(
+    store: &Arc<FileStore>,
+    number: FileNumber,
+    section: KeySectionBuilder,
+) -> KeyTableMeta {
+    let (meta, file) = write_key_table(store, number, section).unwrap();
+    file.sync().unwrap();
+    meta
+}
+
 fn header() -> FileHeader {
     let uid = FileUid(0x0123_4567_89ab_cdef);
     FileHeader {
@@ -247,7 +258,7 @@ fn a_table_answers_like_a_sorted_map() {
         let block_bytes = [1, 64, 512, 4096][rng.random_range(0..4)];
         let compression = any_compression(&mut rng);
         let section = build_as(&model, block_bytes, compression);
-        let meta = write_key_table(&store, NUMBER, section).unwrap();
+        let meta = write_durably(&store, NUMBER, section);
         assert_meta(&meta, &model);
         let cache = ReadCache::new([0, 20_000, 1 << 24][rng.random_range(0..3)]);
         let table = Arc::new(KeyTable::open(&store, meta, &cache));
@@ -449,7 +460,9 @@ fn small_model() -> Model {
 }
 
 fn write_small(store: &FileStore) -> KeyTableMeta {
-    write_with_header(store, header(), build(&small_model(), 128)).unwrap()
+    write_with_header(store, header(), build(&small_model(), 128))
+        .unwrap()
+        .0
 }
 
 #[test]
@@ -581,7 +594,9 @@ fn an_exact_neighbour_under_another_name_is_refused() {
     let mut other = header();
     other.number = FileNumber(8);
     other.uid = FileUid(99);
-    let other = write_with_header(&store, other, build(&small_model(), 128)).unwrap();
+    let other = write_with_header(&store, other, build(&small_model(), 128))
+        .unwrap()
+        .0;
     vfs.rename(Path::new("db/000008.key"), Path::new("db/000007.key"))
         .unwrap();
     let table = KeyTable::open(&store, meta.clone(), &ReadCache::new(0));
@@ -611,7 +626,7 @@ fn one_block_read_finds_or_refutes_a_key() {
         }
     }
     let store = store_on(&SimVfs::new());
-    let meta = write_key_table(&store, NUMBER, build(&model, 256)).unwrap();
+    let meta = write_durably(&store, NUMBER, build(&model, 256));
     let len = meta.len;
     let cache = ReadCache::new(1 << 20);
     let table = Arc::new(KeyTable::open(&store, meta, &cache));
@@ -649,7 +664,7 @@ fn a_sequential_pass_reads_long_runs() {
         model.insert((i.to_be_bytes().to_vec(), Reverse(1)), entry);
     }
     let store = store_on(&SimVfs::new());
-    let meta = write_key_table(&store, NUMBER, build(&model, 4096)).unwrap();
+    let meta = write_durably(&store, NUMBER, build(&model, 4096));
     let len = meta.len;
     let table = Arc::new(KeyTable::open(&store, meta, &ReadCache::new(1 << 24)));
     let before = store.reads();

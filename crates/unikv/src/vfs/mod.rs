@@ -238,8 +238,13 @@ pub trait WriteFile: Send + fmt::Debug {
     /// A handle with which another thread may sync while this one appends. In [`WriteMode::Bulk`]
     /// it covers only what has left user memory; use [`WriteFile::finish`] there.
     fn sync_handle(&self) -> Arc<dyn SyncFile>;
-    /// Writes out everything, makes the bytes durable, gives back unused preallocation, closes.
-    fn finish(self: Box<Self>) -> io::Result<()>;
+    /// Writes out everything, gives back unused preallocation, closes. The bytes are durable when
+    /// what this returns has synced.
+    fn finish_unsynced(self: Box<Self>) -> io::Result<Arc<dyn SyncFile>>;
+    /// The same, and makes the bytes durable.
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        self.finish_unsynced()?.sync()
+    }
 }
 
 /// Makes the bytes of a file durable.

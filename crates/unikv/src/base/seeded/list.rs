@@ -199,6 +199,8 @@ bugs! {
     /// I7: of many small partitions, those at the end wait for all others to be merged, again and
     /// again, and keep the files that all of them share.
     MergeSmallInKeyOrder,
+    /// I1: a job of several merges lists key tables whose bytes are not durable.
+    MergeUnsynced,
     /// I6: the merge of a partition with little of a table reads as much of it as one that has all.
     ReadBeyondShare,
     /// I5: a merge begins with keys of the partition before it.

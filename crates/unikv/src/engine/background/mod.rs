@@ -204,6 +204,7 @@ impl Background {
             compressions: self.read.compressions(),
             waiting: None,
             flush_dictionary: &self.flush_dictionary,
+            late_syncs: None,
             begun: RefCell::new(Vec::new()),
             _running: self.core.memory.begin_job(),
         }

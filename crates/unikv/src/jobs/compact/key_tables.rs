@@ -60,7 +60,8 @@ impl<'a> KeyTableCutter<'a> {
         let next = KeySectionBuilder::new(self.context.block_bytes);
         let section = std::mem::replace(&mut self.builder, next);
         let write = |number| write_key_table(self.context.store, number, section);
-        let table = self.context.begin_file(file_names::key_table, write)?;
+        let (table, file) = self.context.begin_file(file_names::key_table, write)?;
+        self.context.sync(file)?;
         self.tables.push(table);
         Ok(())
     }

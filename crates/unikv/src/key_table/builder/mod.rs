@@ -20,7 +20,7 @@ use crate::key_table::block::compressed::BlockCompressor;
 use crate::key_table::block::entry::{EntryValue, KeyEntry};
 use crate::key_table::block::fences;
 use crate::key_table::builder::newest::Newest;
-use crate::key_table::builder::output::OutputFile;
+use crate::key_table::builder::output::{OutputFile, UnsyncedFile};
 use crate::vfs::file_store::FileStore;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -259,26 +259,23 @@ pub(crate) fn write_tail(
     Ok(properties)
 }
 
-/// Writes `section` as the key table `number` and makes its bytes durable. The caller syncs the
-/// directory before it lists the table. After an error there is no such file, unless somebody else
-/// had made it.
+/// Writes `section` as the key table `number`. Before the caller lists the table, it makes the
+/// bytes durable by what stands beside it, and syncs the directory. After an error there is no such
+/// file, unless somebody else had made it.
 pub(crate) fn write_key_table(
     store: &Arc<FileStore>,
     number: FileNumber,
     section: KeySectionBuilder,
-) -> Result<KeyTableMeta> {
-    write_with_header(
-        store,
-        OutputFile::header(store, FileKind::KeyTable, number),
-        section,
-    )
+) -> Result<(KeyTableMeta, UnsyncedFile)> {
+    let header = OutputFile::header(store, FileKind::KeyTable, number);
+    write_with_header(store, header, section)
 }
 
 pub(super) fn write_with_header(
     store: &FileStore,
     header: FileHeader,
     mut section: KeySectionBuilder,
-) -> Result<KeyTableMeta> {
+) -> Result<(KeyTableMeta, UnsyncedFile)> {
     section.cut();
     let compression = section.compressor.as_ref().map(|it| it.done);
     let compression = compression.unwrap_or_default();
@@ -303,11 +300,11 @@ pub(super) fn write_with_header(
     let mut output = OutputFile::create(store, &name, header, size_hint)?;
     let path = store.dir().join(&name);
     let written = write_tail(&mut output, Some(section), Properties::default());
-    let written = written.and_then(|properties| Ok((properties, output.finish()?)));
-    let (properties, (len, checksum)) = written.inspect_err(|_| {
+    let written = written.and_then(|properties| Ok((properties, output.finish_unsynced()?)));
+    let (properties, ((len, checksum), file)) = written.inspect_err(|_| {
         let _swept_at_open = store.env().vfs.remove(&path);
     })?;
-    Ok(KeyTableMeta {
+    let table = KeyTableMeta {
         number: header.number,
         uid: header.uid,
         len,
@@ -326,5 +323,6 @@ pub(super) fn write_with_header(
         has_range_deletes: properties.has_range_deletes,
         clip: None,
         compression,
-    })
+    };
+    Ok((table, file))
 }

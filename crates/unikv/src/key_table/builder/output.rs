@@ -9,9 +9,10 @@ use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::keys::{FileNumber, FileUid};
 use crate::error::{Error, Result};
 use crate::vfs::file_store::FileStore;
-use crate::vfs::{WriteFile, WriteMode};
+use crate::vfs::{SyncFile, WriteFile, WriteMode};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Pieces of at least this many bytes are not gathered.
 const GATHER_BYTES: usize = 64 << 10;
@@ -29,6 +30,26 @@ pub(crate) struct OutputFile {
     /// Of everything that was appended, also what is still gathered.
     len: u64,
     failed: bool,
+}
+
+/// A data file that is written and may not be durable.
+#[derive(Debug)]
+pub(crate) struct UnsyncedFile {
+    file: Arc<dyn SyncFile>,
+    path: PathBuf,
+}
+
+impl UnsyncedFile {
+    /// Makes the file's bytes durable. After an error nobody knows what became of them.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let synced = self.file.sync();
+        synced.map_err(|e| Error::io("finish a data file", &self.path, e))
+    }
+
+    /// The path of the file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
 }
 
 impl OutputFile {
@@ -118,15 +139,25 @@ impl OutputFile {
 
     /// Makes the file's bytes durable (its name is the caller's to sync) and returns its length
     /// and the checksum of the whole.
-    pub(crate) fn finish(mut self) -> Result<(u64, u32)> {
+    pub(crate) fn finish(self) -> Result<(u64, u32)> {
+        let (finished, file) = self.finish_unsynced()?;
+        file.sync()?;
+        Ok(finished)
+    }
+
+    /// The same, but leaves it to the caller to make the bytes durable.
+    pub(super) fn finish_unsynced(mut self) -> Result<((u64, u32), UnsyncedFile)> {
         self.flush()?;
         if self.failed {
             return Err(self.failure());
         }
-        self.file
-            .finish()
-            .map_err(|e| Error::io("finish a data file", &self.path, e))?;
-        Ok((self.len, self.crc.raw()))
+        match self.file.finish_unsynced() {
+            Ok(file) => {
+                let path = self.path;
+                Ok(((self.len, self.crc.raw()), UnsyncedFile { file, path }))
+            }
+            Err(e) => Err(Error::io("finish a data file", &self.path, e)),
+        }
     }
 
     fn flush(&mut self) -> Result<()> {

@@ -18,7 +18,7 @@ fn written() -> Written {
         ((i.to_be_bytes().to_vec(), Reverse(7)), entry)
     });
     let vfs = SimVfs::new();
-    let meta = write_key_table(&store_on(&vfs), NUMBER, build(&entries.collect(), BLOCK)).unwrap();
+    let meta = write_durably(&store_on(&vfs), NUMBER, build(&entries.collect(), BLOCK));
     Written { vfs, meta }
 }
 

@@ -31,13 +31,13 @@ fn header_of(vfs: &SimVfs) -> FileHeader {
 fn files_with_compressed_blocks_say_so_and_others_are_as_they_were() {
     let model = model();
     let plain = SimVfs::new();
-    let plain_meta = write_key_table(&store_on(&plain), NUMBER, build(&model, 1024)).unwrap();
+    let plain_meta = write_durably(&store_on(&plain), NUMBER, build(&model, 1024));
     assert!(plain_meta.compression.codecs.is_empty() && header_of(&plain).required == 0);
     for compression in built_in() {
         let vfs = SimVfs::new();
         let store = store_on(&vfs);
         let section = build_as(&model, 1024, compression);
-        let meta = write_key_table(&store, NUMBER, section).unwrap();
+        let meta = write_durably(&store, NUMBER, section);
         assert!(meta.compression.codecs.holds(compression.codec()));
         assert_eq!(header_of(&vfs).required, BLOCK_CODECS);
         assert!(
@@ -74,7 +74,7 @@ fn files_with_compressed_blocks_say_so_and_others_are_as_they_were() {
             expiry_ms: None,
             value: EntryValue::None,
         });
-        let meta = write_key_table(&store_on(&vfs), NUMBER, tiny).unwrap();
+        let meta = write_durably(&store_on(&vfs), NUMBER, tiny);
         assert!(meta.compression.codecs.is_empty() && header_of(&vfs).required == 0);
     }
 }
@@ -87,7 +87,7 @@ fn every_damaged_byte_of_a_compressed_table_is_an_error_and_never_another_entry(
         let vfs = SimVfs::new();
         let store = store_on(&vfs);
         let section = build_as(&model, 1024, compression);
-        let meta = write_key_table(&store, NUMBER, section).unwrap();
+        let meta = write_durably(&store, NUMBER, section);
         let path = Path::new("db/000007.key");
         let good = vfs.read_file(path).unwrap();
         for at in 0..good.len() {
@@ -128,7 +128,9 @@ fn blocks_of_older_builds_of_the_codecs_are_read() {
         });
         vfs.write_file(path, &bytes);
         let section = build(&model(), 1024);
-        let mut meta = write_with_header(&store_on(&SimVfs::new()), header(), section).unwrap();
+        let mut meta = write_with_header(&store_on(&SimVfs::new()), header(), section)
+            .unwrap()
+            .0;
         let plain_len = meta.len;
         meta.len = bytes.len() as u64;
         let file = store.data_file(path.into(), NUMBER, header().uid, Access::Random);

@@ -57,6 +57,7 @@ impl HandMade {
                 build(&Model::new(), 64),
             )
             .unwrap()
+            .0
         };
         let file = store.data_file(PathBuf::from(PATH), NUMBER, meta.uid, Access::Random);
         HandMade {

@@ -28,7 +28,7 @@ fn model_of(keys: u32, longest: u32, others: &ModelEntry) -> Model {
 
 fn table_of(model: &Model, cache: &Arc<ReadCache>) -> Arc<KeyTable> {
     let store = store_on(&SimVfs::new());
-    let meta = write_key_table(&store, NUMBER, build(model, 512)).unwrap();
+    let meta = write_durably(&store, NUMBER, build(model, 512));
     Arc::new(KeyTable::open(&store, meta, cache))
 }
 
@@ -179,7 +179,7 @@ fn a_smaller_cache_releases_those_that_are_used_least() {
 fn damage_leaves_a_table_without_one() {
     let model = model_of(3000, 100, &tombstone());
     let vfs = SimVfs::new();
-    let meta = write_key_table(&store_on(&vfs), NUMBER, build(&model, 512)).unwrap();
+    let meta = write_durably(&store_on(&vfs), NUMBER, build(&model, 512));
     assert!(vfs.flip_bit(Path::new("db/000007.key"), meta.len * 4));
     let cache = ReadCache::new(1 << 20);
     let table = Arc::new(KeyTable::open(&store_on(&vfs), meta, &cache));
@@ -192,7 +192,7 @@ fn of_counts_that_cannot_be_the_memory_is_more_than_there_may_ever_be() {
     let cache = ReadCache::new(1 << 20);
     let store = store_on(&SimVfs::new());
     let model = model_of(10, 100, &tombstone());
-    let meta = write_key_table(&store, NUMBER, build(&model, 512)).unwrap();
+    let meta = write_durably(&store, NUMBER, build(&model, 512));
     let count = u64::MAX;
     let table = Arc::new(KeyTable::open(
         &store,

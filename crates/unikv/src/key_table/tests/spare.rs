@@ -25,7 +25,9 @@ fn section(
     spare: Option<SpareEntries>,
 ) -> Arc<KeySection> {
     let store = store_on(vfs);
-    let meta = write_with_header(&store, header(), build(model, 128)).unwrap();
+    let meta = write_with_header(&store, header(), build(model, 128))
+        .unwrap()
+        .0;
     let file = store.data_file(PathBuf::from(PATH), NUMBER, meta.uid, Access::Random);
     let (file, cache) = (Arc::new(file), ReadCache::new(0));
     let kind = FileKind::KeyTable;

@@ -222,9 +222,9 @@ impl WriteFile for Writing {
         Arc::new(Synced)
     }
 
-    fn finish(self: Box<Self>) -> io::Result<()> {
+    fn finish_unsynced(self: Box<Self>) -> io::Result<Arc<dyn SyncFile>> {
         self.file.shrink();
-        Ok(())
+        Ok(self.sync_handle())
     }
 }
 

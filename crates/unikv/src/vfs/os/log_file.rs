@@ -58,10 +58,10 @@ impl WriteFile for LogFile {
         })
     }
 
-    fn finish(self: Box<Self>) -> io::Result<()> {
+    fn finish_unsynced(self: Box<Self>) -> io::Result<Arc<dyn SyncFile>> {
         if self.broken {
             return Err(broken_file());
         }
-        self.file.sync_data()
+        Ok(self.sync_handle())
     }
 }

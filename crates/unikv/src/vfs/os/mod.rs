@@ -312,16 +312,6 @@ fn write_zeros(file: &File, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Ends a file that has `len` bytes: gives back what is reserved after them, and syncs.
-fn seal(file: &File, len: u64, reserved: u64) -> io::Result<()> {
-    // Cutting a file at its own length frees the blocks after it. That costs a journal entry, so
-    // it is left out where there are none.
-    if reserved > len {
-        file.set_len(len)?;
-    }
-    file.sync_data()
-}
-
 fn write_pid(file: &File) -> io::Result<()> {
     file.set_len(0)?;
     file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)

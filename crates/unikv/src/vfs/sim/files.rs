@@ -225,9 +225,8 @@ impl WriteFile for SimWriteFile {
     }
 
     fn sync_handle(&self) -> Arc<dyn SyncFile> {
-        Arc::new(SimSyncFile {
-            file: self.file.clone(),
-        })
+        let (file, op) = (self.file.clone(), Op::Sync);
+        Arc::new(SimSyncFile { file, op })
     }
 
     fn rewind(&mut self, bytes: u64) -> io::Result<()> {
@@ -239,25 +238,27 @@ impl WriteFile for SimWriteFile {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> io::Result<()> {
+    fn finish_unsynced(mut self: Box<Self>) -> io::Result<Arc<dyn SyncFile>> {
         if self.broken {
             return Err(broken_file());
         }
         if !self.gathered.is_empty() {
             self.write_gathered()?;
         }
-        self.file.sync(Op::Finish)
+        let (file, op) = (self.file.clone(), Op::Finish);
+        Ok(Arc::new(SimSyncFile { file, op }))
     }
 }
 
 #[derive(Debug)]
 struct SimSyncFile {
     file: Opened,
+    op: Op,
 }
 
 impl SyncFile for SimSyncFile {
     fn sync(&self) -> io::Result<()> {
-        self.file.sync(Op::Sync)
+        self.file.sync(self.op)
     }
 }
 

@@ -21,6 +21,7 @@ use crate::jobs::{JobContext, Slice, written};
 use crate::options::KeyspaceOptions;
 use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition};
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -201,6 +202,7 @@ impl Background {
         };
         // The inputs are chosen; only now the snapshots are listed.
         let mut context = self.job_context(self.until_closed());
+        context.late_syncs = (plans.len() > 1).then(RefCell::default);
         let inline_bytes = context.inline_value_bytes;
         let (mut done, mut begun) = (Vec::new(), Vec::new());
         for plan in plans {
@@ -234,6 +236,8 @@ impl Background {
             }
         }
         context.begun.replace(begun);
+        let synced = slip!(MergeUnsynced, Ok(()), context.sync_late());
+        self.core.or_clean_up(&context, synced)?;
         self.commit_plans(&context, done, began)
     }
 

@@ -5,10 +5,13 @@ use crate::base::keys::PartitionId;
 use crate::engine::background::kinds::merge::{MAX_MERGED, MOST_TOGETHER};
 use crate::engine::tests::{Machine, small};
 use crate::jobs::compact::parts::MergeInputs;
+use crate::jobs::late_syncs::MOST_FILES;
 use crate::options::KeyspaceOptions;
 use crate::testing::file_trace::{FileTrace, prefetches, reads};
 use crate::version::Partition;
+use crate::vfs::sim::{Fault, Keep, Op, Rule};
 use crate::{Db, Keyspace, Options};
+use std::io;
 use std::sync::Arc;
 
 fn roomy() -> Options {
@@ -139,5 +142,75 @@ fn a_merge_reads_no_more_of_a_shared_table_than_its_share() {
     }
     for keyspace in &all {
         assert_eq!(keyspace.iter().count(), 20);
+    }
+}
+
+/// As many keyspaces with something to be merged, and no worker that does it.
+fn to_be_merged(db: &Db, count: usize) {
+    let all = keyspaces(db, count);
+    hold_all(db);
+    all.iter().for_each(|keyspace| put(keyspace, 20, 20));
+    db.flush().unwrap();
+    freeze_all(db);
+    db.0.engine.background.scheduler.leases.release_all();
+}
+
+fn key_tables(machine: &Machine) -> usize {
+    let files = machine.disk.file_names().into_iter();
+    files
+        .filter(|path| path.extension().is_some_and(|e| e == "key"))
+        .count()
+}
+
+#[test]
+fn small_merges_that_are_one_job_survive_a_power_cut() {
+    let machine = Machine::new(64);
+    let (db, _) = machine.open(roomy());
+    let count = MOST_FILES + MOST_FILES / 2;
+    to_be_merged(&db, count);
+    assert!(db.0.engine.background.merge_one().unwrap());
+    assert_eq!(
+        (db.stats().merges, key_tables(&machine)),
+        (count as u64, count)
+    );
+    for keep in [Keep::Nothing, Keep::Prefix(1), Keep::All] {
+        let disk = machine.disk.power_cut(keep);
+        let cut = Machine { disk, seed: 65 };
+        let (db, _) = cut.open(roomy());
+        for keyspace in keyspaces(&db, count) {
+            assert_eq!(keyspace.iter().filter_map(Result::ok).count(), 20);
+        }
+        drop(db);
+        cut.check();
+    }
+}
+
+#[test]
+fn of_small_merges_of_which_a_sync_fails_nothing_is_listed() {
+    let count = MOST_FILES + MOST_FILES / 2;
+    // Of those that are synced on the way, and of those at the end.
+    for nth in [3, MOST_FILES as u64, MOST_FILES as u64 + 2] {
+        let machine = Machine::new(66);
+        let (db, _) = machine.open(roomy());
+        to_be_merged(&db, count);
+        let fails = Rule::new(Fault::Fail(io::ErrorKind::Other)).on(&[Op::Finish]);
+        machine.disk.set_rules(vec![fails.path("*.key").nth(nth)]);
+        assert!(db.0.engine.background.merge_one().unwrap());
+        let failure = &db.stats().job_errors[0];
+        assert!(
+            failure.message.contains("finish a data file"),
+            "{failure:?}"
+        );
+        assert_eq!((db.stats().merges, key_tables(&machine)), (0, 0), "{nth}");
+        machine.disk.clear_faults();
+        drop(db);
+        machine.check();
+        let (db, _) = machine.open(roomy());
+        db.compact().unwrap();
+        for keyspace in keyspaces(&db, count) {
+            assert_eq!(keyspace.iter().filter_map(Result::ok).count(), 20);
+        }
+        db.close().unwrap();
+        machine.check();
     }
 }
