@@ -24,10 +24,23 @@ use client::Task;
 use plan::{PhaseWork, Plan};
 use rustix::process::{Signal, getpid, kill_process};
 use shared::{Shared, deadline};
+use std::fs;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use threads::Team;
+
+/// Removes a store, if it is there.
+pub fn remove_store(dir: &Path) -> Result<(), Failure> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Failure::file(dir.display(), error))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// A run under way.
 pub struct Runner<'a, E: Engine> {

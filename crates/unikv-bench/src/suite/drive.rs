@@ -7,13 +7,14 @@ use super::experiments::{Experiment, Run};
 use super::results::{Results, RunResult, StepResult};
 use crate::failure::Failure;
 use crate::measure::machine::Machine;
+use crate::run::remove_store;
 use indicatif::{HumanBytes, HumanCount};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::panic::resume_unwind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -165,7 +166,7 @@ impl Suite {
             scaled.clone().without_kill()
         };
         let store = self.dir.join("store");
-        remove(&store)?;
+        remove_store(&store)?;
         let mut steps = Vec::new();
         for step in 0..scaled.steps.len() {
             let result = self.step(contender.name(), scaled, step, limited)?;
@@ -175,7 +176,7 @@ impl Suite {
                 break;
             }
         }
-        remove(&store)?;
+        remove_store(&store)?;
         Ok(steps)
     }
 
@@ -259,15 +260,6 @@ fn taking_part<'a>(
     let ours_only = run.tuning != Tuning::default();
     let mut all = contenders.iter();
     std::iter::from_fn(move || all.find(|one| !ours_only || one.name() == UNIKV.name))
-}
-
-fn remove(store: &Path) -> Result<(), Failure> {
-    match fs::remove_dir_all(store) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Failure::file(store.display(), error))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Whether the figures are what they are meant to be.

@@ -147,7 +147,7 @@ impl RecordFile {
         }
         let first_len = (read_len.max(MIN_FRAME_LEN) as u64).min(left) as usize;
         let mut frame = vec![0; first_len];
-        self.file.read_exact_at(&mut frame, offset)?;
+        self.file.read_record_at(&mut frame, offset)?;
         let header = FrameHeader::decode(&frame, &place)?;
         if header.frame_len() > first_len && header.codec == Codec::Chunks {
             return self.read_chunked(offset, header, &frame);
@@ -308,8 +308,9 @@ impl RecordFile {
         if pointer.len >= STREAMED_BYTES {
             return self.read_long(pointer);
         }
-        let frame = self.read_bytes(pointer.offset, pointer.len as usize)?;
-        self.decode_pointed(frame, pointer)
+        let mut frame = vec![0; pointer.len as usize];
+        self.file.read_record_at(&mut frame, pointer.offset)?;
+        self.decode_pointed(Bytes::from(frame), pointer)
     }
 
     /// The record at `offset`, if it is in the cache.

@@ -18,6 +18,7 @@ mod data_file;
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;
 
+use super::dense_reads::DenseReads;
 use super::direct_read_policy::DirectReadPolicy;
 pub(crate) use super::direct_read_policy::{LONG_BYTES, Route};
 use super::{Access, Env, Event, ReadFile};
@@ -52,6 +53,7 @@ pub(crate) struct FileStore {
     read_bytes: AtomicU64,
     reads: AtomicU64,
     direct_read_policy: DirectReadPolicy,
+    dense_reads: DenseReads,
 }
 
 impl FileStore {
@@ -83,6 +85,7 @@ impl FileStore {
             read_bytes: AtomicU64::new(0),
             reads: AtomicU64::new(0),
             direct_read_policy: DirectReadPolicy::new(),
+            dense_reads: DenseReads::new(),
         })
     }
 

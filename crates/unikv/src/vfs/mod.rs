@@ -29,6 +29,7 @@ pub mod sim;
 
 mod around;
 pub(crate) mod clock;
+mod dense_reads;
 mod direct_read_policy;
 pub(crate) mod file_store;
 mod shared_page;

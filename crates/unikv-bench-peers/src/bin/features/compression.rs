@@ -1,9 +1,10 @@
 //! What zstd makes of JSON, text and noise.
 
-use crate::store::{Figures, Outcome, Scale, Store, key, rate};
+use crate::store::{Figures, Outcome, Scale, Store, key};
 use std::path::Path;
 use std::time::Instant;
 use unikv_bench::Failure;
+use unikv_bench::report::figures::rate;
 
 /// Bytes of a value, about.
 const VALUE_BYTES: usize = 1_000;

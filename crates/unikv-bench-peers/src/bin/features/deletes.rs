@@ -1,9 +1,10 @@
 //! Range deletes, point deletes, and a queue.
 
-use crate::store::{Figures, Outcome, Scale, Store, check, key, millis, number, rate, value};
+use crate::store::{Figures, Outcome, Scale, Store, check, key, number, value};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use unikv_bench::Failure;
+use unikv_bench::report::figures::{millis, rate};
 
 /// A generator of numbers below `n`.
 fn numbers(n: u64) -> impl Iterator<Item = u64> {

@@ -1,9 +1,10 @@
 //! Many small keyspaces, written in turns.
 
-use crate::store::{Figures, Outcome, Scale, Store, check, key, rate, value};
+use crate::store::{Figures, Outcome, Scale, Store, check, key, value};
 use std::path::Path;
 use std::time::Instant;
 use unikv_bench::Failure;
+use unikv_bench::report::figures::rate;
 
 const KEYSPACES: u64 = 1_000;
 const RECORDS: u64 = 1_000;

@@ -20,6 +20,7 @@ use store::{Figures, Outcome, Scale, Store};
 use stores::{Fjall, RocksDb, UniKv};
 use unikv_bench::Failure;
 use unikv_bench::measure::machine::Machine;
+use unikv_bench::run::remove_store;
 
 /// What features cost, beside RocksDB and fjall.
 #[derive(Parser)]
@@ -68,13 +69,9 @@ impl Experiment {
 /// Runs an experiment in a directory of its own.
 fn run<S: Store>(experiment: Experiment, args: &Args, scale: &Scale) -> Outcome<Figures> {
     let dir = args.dir.join(S::NAME);
-    let remove = || match std::fs::remove_dir_all(&dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Failure::Io(error)),
-        _ => Ok(()),
-    };
-    remove()?;
+    remove_store(&dir)?;
     let figures = experiment.run::<S>(&dir, scale);
-    remove()?;
+    remove_store(&dir)?;
     figures
 }
 

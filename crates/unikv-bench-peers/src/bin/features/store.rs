@@ -105,22 +105,3 @@ pub fn number(key: &[u8]) -> Outcome<u64> {
     let number = digits.and_then(|digits| digits.parse().ok());
     number.ok_or_else(|| Failure::verification(format!("no key was written as {key:?}")))
 }
-
-/// The rate of some operations.
-pub fn rate(operations: u64, elapsed: Duration) -> String {
-    let per_second = operations as f64 / elapsed.as_secs_f64();
-    if per_second >= 10_000.0 {
-        format!("{:.0} k/s", per_second / 1e3)
-    } else {
-        format!("{per_second:.0} /s")
-    }
-}
-
-pub fn millis(elapsed: Duration) -> String {
-    let ms = elapsed.as_secs_f64() * 1e3;
-    match ms {
-        100.0.. => format!("{ms:.0} ms"),
-        1.0.. => format!("{ms:.1} ms"),
-        _ => format!("{ms:.3} ms"),
-    }
-}

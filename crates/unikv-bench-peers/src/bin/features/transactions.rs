@@ -1,10 +1,11 @@
 //! Transactions: with a share of conflicts, and many threads on one key.
 
-use crate::store::{Figures, Outcome, Scale, Store, key, rate};
+use crate::store::{Figures, Outcome, Scale, Store, key};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use unikv_bench::Failure;
+use unikv_bench::report::figures::{millis, rate};
 
 const TRANSACTIONS: u64 = 200_000;
 const THREADS: usize = 16;
@@ -99,7 +100,7 @@ pub fn one_key<S: Store>(dir: &Path, scale: &Scale) -> Outcome<Figures> {
         ),
         (
             "longest increment".into(),
-            crate::store::millis(longest.unwrap_or_default()),
+            millis(longest.unwrap_or_default()),
         ),
     ])
 }

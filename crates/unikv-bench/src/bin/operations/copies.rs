@@ -1,12 +1,13 @@
 //! Checkpoints and backups beside a writer.
 
-use crate::records::{Figures, Outcome, Records, beside, millis_of, percentiles};
+use crate::records::{Figures, Outcome, Records, beside, percentiles};
 use std::path::Path;
 use std::time::Duration;
 use unikv::backup::{Made, Repository};
 use unikv::{Db, FollowOptions, Options};
 use unikv_bench::Failure;
 use unikv_bench::measure::quiet::wait_until_quiet;
+use unikv_bench::report::figures::millis;
 
 /// What the writer does a second.
 const RATE: u64 = 10_000;
@@ -66,7 +67,7 @@ fn checkpoints(
         Db::destroy(&copy).map_err(Failure::engine)?;
     }
     let mut add = |what: &str, figure: String| figures.push((what.to_owned(), figure));
-    let all: Vec<String> = times.iter().map(|time| millis_of(*time)).collect();
+    let all: Vec<String> = times.iter().map(|time| millis(*time)).collect();
     add("checkpoints", all.join(", "));
     let what = "puts at 10,000 a second: half, 99 %, 99.9 %, longest";
     add(what, percentiles(&without.latencies));
@@ -108,7 +109,7 @@ fn backups(dir: &Path, db: &Db, records: &Records, figures: &mut Figures) -> Out
     figures.push(("first backup".into(), shown(&full)));
     let what = "backup after an update of 1 % of the records, drawn anywhere";
     figures.push((what.into(), shown(&more)));
-    figures.push(("restore".into(), millis_of(restored.elapsed)));
+    figures.push(("restore".into(), millis(restored.elapsed)));
     Ok(())
 }
 

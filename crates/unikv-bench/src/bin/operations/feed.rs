@@ -1,12 +1,13 @@
 //! The change feed at full speed.
 
-use crate::records::{Figures, Outcome, Records, beside, remove};
+use crate::records::{Figures, Outcome, Records, beside};
 use crate::turns::{self, Setting};
 use std::cell::RefCell;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use unikv::{ChangeOp, ChangesOptions, Db, Options, What};
 use unikv_bench::Failure;
+use unikv_bench::run::remove_store;
 
 const WINDOW: u64 = 1 << 30;
 /// How long the reader waits for a change.
@@ -23,7 +24,7 @@ pub fn run(dir: &Path, seconds: u64, rounds: usize) -> Outcome<Figures> {
     let lags = RefCell::new(Vec::new());
     let measure = |window: u64, is_read: bool| -> Outcome<f64> {
         let path = dir.join("db");
-        remove(&path)?;
+        remove_store(&path)?;
         let options = Options::default().change_window_bytes(window);
         let db = Db::open(&path, options).map_err(Failure::engine)?;
         let (written, lag) = beside(&db, &records, None, || {
@@ -103,7 +104,7 @@ fn checked(change: &unikv::Change, records: &Records, last: u64) -> Outcome<u64>
 /// The rate of a reader that has all that was written still to read.
 fn caught_up(dir: &Path, records: &Records) -> Outcome<String> {
     let path = dir.join("db");
-    remove(&path)?;
+    remove_store(&path)?;
     let options = Options::default().change_window_bytes(WINDOW);
     let db = Db::open(&path, options).map_err(Failure::engine)?;
     let token = db.token().map_err(Failure::engine)?;

@@ -1,11 +1,12 @@
 //! What each instrument costs a writer and a reader.
 
-use crate::records::{Figures, Outcome, Records, beside, remove};
+use crate::records::{Figures, Outcome, Records, beside};
 use crate::turns::{self, Setting};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use unikv::{Db, Event, Options};
 use unikv_bench::Failure;
+use unikv_bench::run::remove_store;
 
 type Change = fn(Options) -> Options;
 
@@ -36,7 +37,7 @@ pub fn run(dir: &Path, seconds: u64, rounds: usize) -> Outcome<Figures> {
         Db::open(&path, options).map_err(Failure::engine)
     };
     let puts = |change: Change| -> Outcome<f64> {
-        remove(&path)?;
+        remove_store(&path)?;
         let db = open(change)?;
         let wait = || {
             std::thread::sleep(time);
@@ -54,7 +55,7 @@ pub fn run(dir: &Path, seconds: u64, rounds: usize) -> Outcome<Figures> {
     };
     let mut figures = Figures::new();
     figures.extend(compare("puts", rounds, &puts)?);
-    remove(&path)?;
+    remove_store(&path)?;
     let db = open(INSTRUMENTS[0].1)?;
     records.load(&db)?;
     db.compact().map_err(Failure::engine)?;

@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use unikv_bench::Failure;
 use unikv_bench::measure::machine::Machine;
+use unikv_bench::run::remove_store;
 
 /// What checkpoints, backups, followers, the change feed and instruments cost.
 #[derive(Parser)]
@@ -77,13 +78,13 @@ fn run_all(args: &Args) -> Outcome<()> {
         some => some,
     } {
         let dir = args.dir.join("operations");
-        records::remove(&dir)?;
+        remove_store(&dir)?;
         std::fs::create_dir(&dir).map_err(Failure::Io)?;
         println!("\n| what | figure |\n|---|---|");
         for (what, figure) in experiment.run(&dir, args)? {
             println!("| {what} | {figure} |");
         }
-        records::remove(&dir)?;
+        remove_store(&dir)?;
     }
     Ok(())
 }

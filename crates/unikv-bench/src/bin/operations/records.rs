@@ -1,11 +1,11 @@
 //! The records that experiments write and check, and writers of them.
 
 use hdrhistogram::Histogram;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use unikv::Db;
 use unikv_bench::Failure;
+use unikv_bench::report::figures::millis;
 use unikv_bench::run::pace::{Pace, wait_until};
 use unikv_bench::workload::keys::KeyOrder;
 use unikv_bench::workload::values::{self, Lengths};
@@ -121,29 +121,9 @@ pub fn histogram() -> Outcome<Histogram<u64>> {
     Histogram::new_with_bounds(1, 600_000_000_000, 3).map_err(Failure::engine)
 }
 
-/// Removes a directory, if it is there.
-pub fn remove(dir: &Path) -> Outcome<()> {
-    match std::fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Failure::Io(error)),
-        _ => Ok(()),
-    }
-}
-
-pub fn millis(ns: u64) -> String {
-    let ms = ns as f64 / 1e6;
-    match ms {
-        100.0.. => format!("{ms:.0} ms"),
-        1.0.. => format!("{ms:.1} ms"),
-        _ => format!("{ms:.3} ms"),
-    }
-}
-
-pub fn millis_of(time: Duration) -> String {
-    millis(time.as_nanos() as u64)
-}
-
 /// Half, 99 of a hundred, 999 of a thousand took no longer; the longest.
 pub fn percentiles(histogram: &Histogram<u64>) -> String {
+    let millis = |ns| millis(Duration::from_nanos(ns));
     let at = |quantile| millis(histogram.value_at_quantile(quantile));
     format!(
         "{}, {}, {}, {}",

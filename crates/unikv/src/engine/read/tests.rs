@@ -101,17 +101,16 @@ fn the_reads_of_many_keys_are_prefetched_before_they_are_waited_for() {
     let db = disk.open(true);
     // The fences come to memory first.
     for n in (1..KEYS).step_by(20) {
-        assert!(db.get(key(n)).unwrap().is_some() || n % 8 == 0);
+        assert_eq!(db.contains_key(key(n)).unwrap(), n % 8 != 0);
     }
     disk.calls.lock().clear();
     let calls = disk.look_up(&db, 60);
     let prefetched = count(&calls, Call::Prefetched);
     assert!(prefetched > 40, "{prefetched} of {} calls", calls.len());
-    // Most of what is read stands after all that is prefetched.
-    let last = calls
-        .iter()
-        .rposition(|call| *call == Call::Prefetched)
-        .unwrap();
+    // Most of what is read stands after that; what lies close together is prefetched later.
+    let calls_in_order = calls.iter().enumerate();
+    let mut prefetches = calls_in_order.filter(|(_, call)| **call == Call::Prefetched);
+    let (last, _) = prefetches.nth(40).unwrap();
     let behind = count(&calls[last..], Call::Read);
     assert!(
         behind > 40,
@@ -130,7 +129,14 @@ fn what_is_in_memory_is_not_prefetched() {
         db.contains_key(key(n)).unwrap();
     }
     let calls = disk.look_up(&db, 200);
-    assert_eq!(count(&calls, Call::Prefetched), 0);
+    // But once what lies around reads that lie close together, whether it is there or not.
+    let files: usize = db.stats().record_file_bytes as usize;
+    let pieces = files / (128 << 10) + db.stats().record_files as usize;
+    let prefetched = count(&calls, Call::Prefetched);
+    assert!(
+        prefetched <= pieces && pieces < 40,
+        "{prefetched} of {pieces}"
+    );
     db.close().unwrap();
 
     let db = disk.open(true);

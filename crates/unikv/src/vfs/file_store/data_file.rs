@@ -77,6 +77,15 @@ impl DataFile {
         Ok(())
     }
 
+    /// As [`DataFile::read_exact_at`], of a single record: others near it may be brought into
+    /// memory with it.
+    pub(crate) fn read_record_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
+        if let Some(piece) = self.store.dense_reads.note(self.number, offset) {
+            self.will_need(piece.start, piece.end - piece.start)?;
+        }
+        self.read_exact_at(buf, offset)
+    }
+
     /// Fills `buf` from `offset`. Returns the bytes read, fewer than asked only at the file's end.
     pub(crate) fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let result = self.with_file(|file| file.read_at(buf, offset))?;

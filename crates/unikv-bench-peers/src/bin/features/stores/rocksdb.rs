@@ -2,8 +2,8 @@
 
 use crate::store::{Outcome, Store};
 use rocksdb::{
-    BlockBasedOptions, BoundColumnFamily, Cache, DBCompressionType, Direction, ErrorKind,
-    IteratorMode, MultiThreaded, OptimisticTransactionDB, Options,
+    BlockBasedOptions, BoundColumnFamily, Cache, ColumnFamilyDescriptor, DBCompressionType,
+    Direction, ErrorKind, IteratorMode, MultiThreaded, OptimisticTransactionDB, Options,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -121,6 +121,9 @@ fn open_with(
     options.create_missing_column_families(true);
     let others = (1..keyspaces).map(|n| format!("keyspace{n}"));
     let names: Vec<String> = ["default".to_owned()].into_iter().chain(others).collect();
-    let db = Db::open_cf(&options, dir, &names).map_err(Failure::engine)?;
+    // By its name alone a column family would have RocksDB's default options.
+    let family = |name| ColumnFamilyDescriptor::new(name, options.clone());
+    let families: Vec<_> = names.iter().map(family).collect();
+    let db = Db::open_cf_descriptors(&options, dir, families).map_err(Failure::engine)?;
     Ok(RocksDb { db, names })
 }
