@@ -131,7 +131,7 @@ fn what_is_in_memory_is_not_prefetched() {
     let calls = disk.look_up(&db, 200);
     // But once what lies around reads that lie close together, whether it is there or not.
     let files: usize = db.stats().record_file_bytes as usize;
-    let pieces = files / (128 << 10) + db.stats().record_files as usize;
+    let pieces = files / (128 << 10) + db.stats().record_files;
     let prefetched = count(&calls, Call::Prefetched);
     assert!(
         prefetched <= pieces && pieces < 40,
