@@ -12,11 +12,11 @@
 //! Invariants: `written` is a multiple of the buffer's length until `finish`; the file's length is
 //! `written + filled`. `broken` is set by the first failure and refuses all that follows.
 
-use super::{OsSyncFile, broken_file};
+use super::{OsSyncFile, broken_file, write_out};
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::vfs::{BLOCK_BYTES, SyncFile, WriteFile, lies_within};
-use rustix::fs::{Advice, OFlags};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::fmt;
 use std::fs::File;
@@ -189,9 +189,9 @@ impl WriteFile for BulkFile {
         if self.reserved > self.len() {
             self.file.set_len(self.len())?;
         }
-        // Begins to write out what is left: of files that are synced together, the device has all
-        // bytes by the first sync, whose journal commit then serves the others, too.
-        let _hint = rustix::fs::fadvise(&*self.file, 0, None, Advice::DontNeed);
+        // Of files that are synced together, the device then has all bytes by the first sync, whose
+        // journal commit serves the others, too.
+        write_out::begin(&self.file);
         Ok(self.sync_handle())
     }
 }

@@ -18,6 +18,7 @@ mod read_file;
 mod ring;
 mod runtime;
 mod shared_page;
+mod write_out;
 
 pub use process::Process;
 pub use runtime::OsRuntime;
