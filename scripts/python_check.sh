@@ -55,7 +55,7 @@ fi
 
 echo "-- package"
 rm -rf "$out/wheels"
-"$out/venv/bin/maturin" build --quiet --locked --profile dev --out "$out/wheels" -m "$package/Cargo.toml"
+"$out/venv/bin/maturin" build --quiet --locked --interpreter "$out/venv/bin/python" --profile dev --out "$out/wheels" -m "$package/Cargo.toml"
 "$out/venv/bin/pip" install --quiet --force-reinstall --no-deps "$out"/wheels/*.whl
 
 # Elsewhere, so that what is imported is what was installed.
