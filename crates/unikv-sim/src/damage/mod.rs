@@ -59,6 +59,7 @@ mod exam;
 mod exchange;
 mod live;
 mod maker;
+mod meaning;
 mod pieces;
 pub mod plan;
 mod reads;
