@@ -217,6 +217,12 @@ pub const KNOWN: &[Known] = &[
         "",
         "finish: what was preallocated and is not needed",
     ),
+    (
+        "sync_file_range",
+        &[Hints, Data],
+        "SYNC_FILE_RANGE_WRITE",
+        "finish: begins to write out what is left",
+    ),
     ("fdatasync", WRITTEN, "", "sync and finish"),
     ("openat", &[Ballast], "O_WRONLY|O_CREAT|O_EXCL", "reserve"),
     ("fallocate", &[Ballast], "", "reserve"),
