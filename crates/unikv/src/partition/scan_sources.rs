@@ -31,9 +31,6 @@ use std::sync::Arc;
 const SEEK_COST: u64 = 8;
 /// Steps of a scan that cost as much as one entry merged, per match that each of them plays more.
 const STEPS_PER_ENTRY: u64 = 8;
-/// The background is woken for this much at least: that costs a reader as much as hundreds of
-/// entries, and may find that a generation has too few sources to be worth a merge.
-const LEAST_STEP: u64 = 1 << 12;
 
 /// In this many files the values of a key table may stay: to copy them would save a scan little.
 pub(crate) const MOST_FILES: usize = 4;
@@ -168,7 +165,7 @@ impl AccessCost {
     }
 
     /// Adds what was paid to the account of the partition's newest generation. True if with it, a
-    /// merge has become worth its cost, and the background is to look.
+    /// merge has become worth its cost.
     pub(super) fn settle(&mut self, partition: &Partition) -> bool {
         let Some(newest) = partition.generations.first().filter(|_| self.excess > 0) else {
             return false;
@@ -176,9 +173,7 @@ impl AccessCost {
         let matches = u64::from(u64::BITS - self.excess.leading_zeros());
         let paid = self.seeks * self.excess * SEEK_COST + self.steps * matches / STEPS_PER_ENTRY;
         (self.seeks, self.steps) = (0, 0);
-        newest
-            .scan_cost
-            .pay(paid, merge_cost(newest).max(LEAST_STEP))
+        newest.scan_cost.pay(paid, merge_cost(newest).max(1))
     }
 }
 
