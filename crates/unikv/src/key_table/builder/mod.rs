@@ -259,9 +259,9 @@ pub(crate) fn write_tail(
     Ok(properties)
 }
 
-/// Writes `section` as the key table `number`. Before the caller lists the table, it makes the
-/// bytes durable by what stands beside it, and syncs the directory. After an error there is no such
-/// file, unless somebody else had made it.
+/// Writes `section` as the key table `number`. Before the caller lists the table, it syncs the file
+/// that this returns with it, and the directory. After an error there is no such file, unless
+/// somebody else had made it.
 pub(crate) fn write_key_table(
     store: &Arc<FileStore>,
     number: FileNumber,
